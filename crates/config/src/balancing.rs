@@ -24,7 +24,7 @@ pub struct BuiltInScheme {
 }
 
 impl BuiltInScheme {
-    /// The scheme with its default parameters.
+    /// Returns the scheme with its default parameters.
     pub fn default_config(&self) -> SchemeConfig {
         SchemeConfig {
             name: self.name.to_owned(),
@@ -206,7 +206,7 @@ pub fn built_in_scheme(name: &str) -> Option<&'static BuiltInScheme> {
     BUILT_IN_SCHEMES.iter().find(|scheme| scheme.name == name)
 }
 
-/// A scheme of this kind with the default size of the flow table.
+/// Returns a scheme of this kind with the default size of the flow table.
 fn scheme_of_kind(kind: SchemeKind) -> SchemeConfig {
     SchemeConfig {
         flowset_entries: FLOWSET_ENTRIES,
@@ -214,7 +214,7 @@ fn scheme_of_kind(kind: SchemeKind) -> SchemeConfig {
     }
 }
 
-/// A static hash over these fields.
+/// Returns a static hash over these fields.
 fn hash_scheme(hash: HashFields) -> SchemeConfig {
     SchemeConfig {
         hash,
@@ -222,7 +222,7 @@ fn hash_scheme(hash: HashFields) -> SchemeConfig {
     }
 }
 
-/// A flowlet scheme that never moves a busy flow.
+/// Returns a flowlet scheme that never moves a busy flow.
 fn flowlet_scheme(idle: Picos, pick: MemberSelection) -> SchemeConfig {
     scheme_of_kind(SchemeKind::Flowlet {
         idle,

@@ -75,7 +75,7 @@ impl ConfigDb {
             .map(FieldValue::text)
     }
 
-    /// The keys of a table in natural order.
+    /// Returns the keys of a table in natural order.
     pub fn keys<'a>(&'a self, table: &str) -> impl Iterator<Item = &'a str> + use<'a> {
         self.entries(table).map(|(key, _)| key)
     }
@@ -167,7 +167,7 @@ impl ConfigDb {
             .get(&NaturalName::from(key))
     }
 
-    /// The entries of a table in natural order of their keys.
+    /// Returns the entries of a table in natural order of their keys.
     pub(crate) fn entries<'a>(
         &'a self,
         table: &str,
@@ -179,7 +179,7 @@ impl ConfigDb {
             .map(|(key, entry)| (key.as_str(), entry))
     }
 
-    /// The source file, or the files of all layers joined by ` + `.
+    /// Returns the source file, or the files of all layers joined by ` + `.
     pub fn source(&self) -> &str {
         &self.source
     }

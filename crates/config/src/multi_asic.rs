@@ -75,13 +75,13 @@ pub(super) fn select_asic_part(
     }
 }
 
-/// Whether the name is `asic` and a number, such as `asic0`.
+/// Returns whether the name is `asic` and a number, such as `asic0`.
 fn is_asic_name(name: &str) -> bool {
     name.strip_prefix("asic")
         .is_some_and(|number| !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
-/// The names of all parts in natural order, separated by commas.
+/// Returns the names of all parts in natural order, separated by commas.
 fn join_part_names(top: &[(String, JsonValue)], is_part: impl Fn(&str) -> bool) -> String {
     let mut names: Vec<&str> = top.iter().map(|(name, _)| name.as_str()).collect();
     names.retain(|name| is_part(name));

@@ -70,17 +70,17 @@ impl PgProfileLookup {
         }
     }
 
-    /// The name of the file.
+    /// Returns the name of the file.
     pub fn source(&self) -> &str {
         &self.source
     }
 
-    /// The number of rows.
+    /// Returns the number of rows.
     pub fn len(&self) -> usize {
         self.rows.len()
     }
 
-    /// Whether the file has no rows.
+    /// Returns whether the file has no rows.
     pub fn is_empty(&self) -> bool {
         self.rows.is_empty()
     }

@@ -25,7 +25,7 @@ pub struct UnknownPreset {
     pub name: String,
 }
 
-/// The names of all presets, separated by commas.
+/// Returns the names of all presets, separated by commas.
 fn preset_names() -> String {
     PRESETS
         .iter()
@@ -137,7 +137,7 @@ fn insert_schedulers(db: &mut ConfigDb) {
     );
 }
 
-/// The headroom of a lossless priority group in bytes.
+/// Returns the headroom of a lossless priority group in bytes.
 fn headroom_bytes(speed_mbps: u32, reaction_budget: Picos) -> u64 {
     let in_flight = bytes_in_time_span(reaction_budget.max(REACTION_TIME_MIN), speed_mbps);
     let bytes = in_flight / 100 * CELL_ROUNDING_PERCENT + 2 * FRAME_BYTES_MAX;

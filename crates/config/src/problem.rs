@@ -118,7 +118,7 @@ impl Problems {
         Problems(all)
     }
 
-    /// The errors, sorted by table, key and field.
+    /// Returns the errors, sorted by table, key and field.
     pub fn as_slice(&self) -> &[Problem] {
         &self.0
     }

@@ -55,8 +55,8 @@ impl LineCard {
         }
     }
 
-    /// Whether a key `HOST|ASIC|PORT|RANGE` belongs to this line card. As in orchagent, the case of the
-    /// ASIC is ignored.
+    /// Returns whether a key `HOST|ASIC|PORT|RANGE` belongs to this line card. As in orchagent, the
+    /// comparison of ASIC names ignores case.
     fn owns_key(&self, host: &str, asic: &str) -> bool {
         let is_own_host = self.host.as_deref().is_none_or(|own| own == host);
         is_own_host
@@ -171,7 +171,7 @@ impl QueueFilter {
         }
     }
 
-    /// Whether the value of a map is a queue that this switch does not have.
+    /// Returns whether the value of a map is a queue that this switch does not have.
     pub(super) fn is_unsupported_value(
         &mut self,
         table: &str,

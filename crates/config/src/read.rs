@@ -499,7 +499,7 @@ fn split_port_list(table: Option<&TableSchema>, key: &str) -> Vec<String> {
     }
 }
 
-/// Whether two keys of a table have the same port and overlapping numbers.
+/// Returns whether two keys of a table have the same port and overlapping numbers.
 fn ranges_overlap(a: &str, b: &str) -> bool {
     match (parse_range_key(a), parse_range_key(b)) {
         (Some((owner_a, first_a, last_a)), Some((owner_b, first_b, last_b))) => {

@@ -91,8 +91,9 @@ const BUFFER_MODEL: &[(&str, &str)] = &[
 ///
 /// - A reference to an entry that was refused is not an error.
 /// - A missing field is not an error if its value was refused.
-/// - A derived error is removed if its entry has another error. It is also removed if its entry refers to an
-///   entry with an error, directly or through other entries.
+/// - A derived error, which can be the consequence of another error, is removed if its entry has another
+///   error. It is also removed if its entry refers to an entry with an error, directly or through other
+///   entries.
 ///
 /// `found` has the errors of all layers. `refused` lists the objects that are missing in `db` because of
 /// these errors.
@@ -143,17 +144,17 @@ pub(crate) fn remove_consequences(db: &ConfigDb, refused: &RefusedObjects, found
     Problems::new(kept)
 }
 
-/// The entry to which an error belongs.
+/// Returns the entry to which an error belongs.
 fn object_of_problem(problem: &Problem) -> ObjectKey {
     (problem.table.clone(), problem.key.clone())
 }
 
-/// Whether two errors of one entry concern the same field, or one of them concerns the whole entry.
+/// Returns whether two errors of one entry concern the same field, or one of them concerns the whole entry.
 fn concern_same_field(cause: &Problem, consequence: &Problem) -> bool {
     cause.field == consequence.field || cause.field.is_empty() || consequence.field.is_empty()
 }
 
-/// Whether the location or the text of an error contains the name of a table.
+/// Returns whether the location or the text of an error contains the name of a table.
 fn mentions_table(problem: &Problem, table: &str) -> bool {
     let fix = problem.fix.as_deref().unwrap_or_default();
     let texts = [&problem.table, &problem.why, fix];
@@ -207,8 +208,8 @@ impl ReferenceGraph<'_> {
             .collect()
     }
 
-    /// Whether the key or the refused value of an error names an object that is missing because it was
-    /// refused.
+    /// Returns whether the key or the refused value of an error names an object that is missing because it
+    /// was refused.
     fn refers_to_any(&self, problem: &Problem, refused: &BTreeSet<ObjectKey>) -> bool {
         let Some(table) = schema::find_table_for_key(&problem.table, &problem.key) else {
             return false;
@@ -272,7 +273,7 @@ impl ReferenceGraph<'_> {
         reached
     }
 
-    /// Whether one of these objects has an error, or a table on which one of these objects depends.
+    /// Returns whether one of these objects has an error, or a table on which one of these objects depends.
     fn contains_broken(&self, reached: &BTreeSet<ObjectKey>) -> bool {
         let is_broken =
             |object: &ObjectKey| self.broken.contains(object) || self.broken_tables.contains(&object.0);

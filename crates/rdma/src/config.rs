@@ -92,8 +92,8 @@ pub struct QpConfig {
     pub header_bytes: u32,
     /// Congestion feedback that the responder sends for ECN marks. Default none.
     pub feedback: CongestionFeedback,
-    /// Number of packets per acknowledgement of the responder, 1 or more. The last packet of a message and
-    /// packets with the AckReq bit are always acknowledged. Default 1.
+    /// The responder sends one acknowledgement for this number of packets, 1 or more. The last packet of a
+    /// message and packets with the AckReq bit are always acknowledged. Default 1.
     pub ack_every: u32,
     /// Loss recovery of an RC queue pair. Default go-back-N.
     pub recovery: Recovery,

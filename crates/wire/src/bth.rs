@@ -141,7 +141,7 @@ opcodes! {
 }
 
 impl Opcode {
-    /// The transport service: the three high bits of the opcode.
+    /// Returns the transport service: the three high bits of the opcode.
     pub const fn transport(self) -> Transport {
         match self.code() >> 5 {
             0 => Transport::Rc,
@@ -159,17 +159,17 @@ impl Opcode {
         Opcode(code)
     }
 
-    /// The opcode byte of a BTH.
+    /// Returns the opcode byte of a BTH.
     pub const fn code(self) -> u8 {
         self.0
     }
 
-    /// The IBTA name of the operation, or `UNKNOWN` for an opcode without a constant.
+    /// Returns the IBTA name of the operation, or `UNKNOWN` for an opcode without a constant.
     pub const fn name(self) -> &'static str {
         self.info().name
     }
 
-    /// The extension headers that follow the BTH, in order. Empty for an unknown opcode.
+    /// Returns the extension headers that follow the BTH, in order. Empty for an unknown opcode.
     pub const fn extensions(self) -> &'static [ExtensionKind] {
         self.info().extensions
     }
@@ -183,7 +183,7 @@ impl Opcode {
         &OPCODE_INFO[self.0 as usize]
     }
 
-    /// Whether a constant exists for this opcode.
+    /// Returns whether a constant exists for this opcode.
     pub fn is_known(self) -> bool {
         Opcode::ALL.contains(&self)
     }
@@ -238,7 +238,7 @@ impl<T: AsRef<[u8]>> Bth<T> {
         Bth { buffer }
     }
 
-    /// The operation of the packet.
+    /// Returns the operation of the packet.
     pub fn opcode(&self) -> Opcode {
         Opcode::from_u8(self.buffer.as_ref()[field::OPCODE])
     }
@@ -246,11 +246,12 @@ impl<T: AsRef<[u8]>> Bth<T> {
     pub fn solicited(&self) -> bool {
         self.is_flag_set(field::FLAGS, 0x80)
     }
-    /// Migration request bit (MigReq). It is set while the path is in the migrated state, which is usual.
+    /// Migration request bit (MigReq). It is set while the path is in the migrated state, which is the normal
+    /// state.
     pub fn mig_req(&self) -> bool {
         self.is_flag_set(field::FLAGS, 0x40)
     }
-    /// Number of pad bytes after the payload, 0 to 3.
+    /// Returns the number of pad bytes after the payload, 0 to 3.
     pub fn pad(&self) -> u8 {
         self.buffer.as_ref()[field::FLAGS] >> 4 & 3
     }
@@ -274,7 +275,7 @@ impl<T: AsRef<[u8]>> Bth<T> {
     pub fn dest_qp(&self) -> u32 {
         read_be24(self.buffer.as_ref(), field::DEST_QP)
     }
-    /// Whether the requester asks for an acknowledgement (AckReq).
+    /// Returns whether the requester asks for an acknowledgement (AckReq).
     pub fn ack_req(&self) -> bool {
         self.is_flag_set(field::ACK_REQ, 0x80)
     }

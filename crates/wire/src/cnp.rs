@@ -42,7 +42,7 @@ impl Cnp {
     }
 
     /// Writes the whole frame and returns its length. `headers` address the sender of the marked packets. The
-    /// DSCP of `headers` is used unchanged. The usual value is [`DSCP`].
+    /// function uses the DSCP of `headers` unchanged. The usual DSCP is [`DSCP`].
     ///
     /// # Errors
     ///

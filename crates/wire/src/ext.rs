@@ -64,7 +64,7 @@ impl ExtensionKind {
         ExtensionKind::Feth,
     ];
 
-    /// Length of the header in bytes.
+    /// Returns the length of the header in bytes.
     pub const fn header_len(self) -> usize {
         match self {
             ExtensionKind::Reth => reth::LEN,
@@ -78,7 +78,7 @@ impl ExtensionKind {
         }
     }
 
-    /// The IBTA name of the header.
+    /// Returns the IBTA name of the header.
     pub const fn name(self) -> &'static str {
         match self {
             ExtensionKind::Reth => "RETH",
@@ -118,7 +118,7 @@ pub enum Extension {
 }
 
 impl Extension {
-    /// The kind of this header.
+    /// Returns the kind of this header.
     pub const fn kind(&self) -> ExtensionKind {
         match self {
             Extension::Reth(_) => ExtensionKind::Reth,

@@ -4,7 +4,7 @@
 //! The ICRC is the CRC-32 of Ethernet over these bytes:
 //!
 //! 1. Eight bytes of ones in place of the InfiniBand link header.
-//! 2. The IP, UDP and transport headers. Every field that a switch may change counts as ones.
+//! 2. The IP, UDP and transport headers. Every bit of a field that a switch may change is replaced by 1.
 //! 3. All bytes after the headers up to the ICRC.
 //!
 //! A switch may therefore rewrite DSCP, ECN, hop limit, both checksums, the flow label, FECN, BECN and VLAN
@@ -16,8 +16,8 @@ use super::bth;
 use super::roce::RoceLayout;
 use super::{Error, ICRC_LEN, IPV4_LEN, IPV6_LEN, UDP_LEN};
 
-/// CRC-32 of eight bytes of ones. The CRC register then contains 0xDEBB20E3, and this value is its
-/// complement.
+/// CRC-32 of eight bytes in which all bits are 1. The constant is the complement of the CRC register, which
+/// is then 0xDEBB20E3.
 const SEED: u32 = 0x2144_df1c;
 
 /// Positions of the fields that a switch may change. Each position counts from the start of its header.
@@ -40,8 +40,9 @@ mod masked {
 ///
 /// # Errors
 ///
-/// The first layer that is not valid RoCEv2. [`Error::Ipv4Options`] and [`Error::Fragment`] are included,
-/// because no ICRC is defined for such packets. The opcode and the extension headers are not checked.
+/// Returns the error of the first layer that is not valid RoCEv2. IPv4 options and fragments are errors too
+/// ([`Error::Ipv4Options`], [`Error::Fragment`]), because no ICRC is defined for such packets. The opcode and
+/// the extension headers are not checked.
 pub fn compute_icrc(frame: &[u8]) -> Result<u32, Error> {
     Ok(compute_at_layout(frame, &RoceLayout::of_frame(frame)?))
 }

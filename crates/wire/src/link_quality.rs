@@ -156,7 +156,7 @@ impl<'a> LinkQuality<'a> {
         Ok(message)
     }
 
-    /// The entries of the message, one for each site.
+    /// Returns the entries of the message, one for each site.
     pub fn entries(&self) -> impl ExactSizeIterator<Item = SiteEntry> + 'a {
         self.entries.chunks_exact(ENTRY_LEN).map(|bytes| SiteEntry {
             site: read_be16(bytes, 0..2),
@@ -169,12 +169,12 @@ impl<'a> LinkQuality<'a> {
     }
 }
 
-/// Length in bytes of a frame with the given number of entries.
+/// Returns the length in bytes of a frame with the given number of entries.
 pub const fn frame_len(entries: usize) -> usize {
     ENTRIES + entries * ENTRY_LEN
 }
 
-/// Number of entries that fit into a frame whose Ethernet payload is `mtu` bytes long.
+/// Returns the number of entries that fit into a frame whose Ethernet payload is `mtu` bytes long.
 pub const fn max_entries_for_mtu(mtu: usize) -> usize {
     let fit = mtu.saturating_sub(HEADER_LEN) / ENTRY_LEN;
     if fit < ENTRIES_MAX { fit } else { ENTRIES_MAX }

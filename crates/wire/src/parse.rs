@@ -10,7 +10,8 @@ use crate::{
     PROTOCOL_UDP,
 };
 
-/// Largest number of VLAN tags that the parser passes. A frame with more tags is [`Payload::Other`].
+/// Largest number of VLAN tags that the parser reads. The payload of a frame with more tags is
+/// [`Payload::Other`].
 pub const TAGS_MAX: usize = 2;
 
 /// The protocol that a frame carries.
@@ -46,7 +47,7 @@ pub struct ParsedHeaders {
 }
 
 impl ParsedHeaders {
-    /// The DSCP of an IP packet, or `None` for other protocols.
+    /// Returns the DSCP of an IP packet, or `None` for other protocols.
     pub const fn dscp(&self) -> Option<u8> {
         match self.payload {
             Payload::Ipv4 | Payload::Ipv6 => Some(self.tos >> 2),

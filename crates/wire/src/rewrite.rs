@@ -55,9 +55,9 @@ pub fn mark_ce(l3: &mut [u8], payload: Payload) -> bool {
     }
 }
 
-/// Sets the DSCP of an IP packet to the low 6 bits of `dscp` and keeps ECN. `l3` and `payload` are those of
-/// [`mark_ce`]. Returns false and changes nothing if the packet is not IP or is shorter than its fixed
-/// header.
+/// Sets the DSCP of an IP packet to the low 6 bits of `dscp` and keeps ECN. `l3` and `payload` have the same
+/// meaning as in [`mark_ce`]. Returns false and changes nothing if the packet is not IP or is shorter than
+/// its fixed header.
 pub fn set_dscp(l3: &mut [u8], payload: Payload, dscp: u8) -> bool {
     let Some(old) = read_tos(l3, payload) else {
         return false;
@@ -125,8 +125,8 @@ const fn mac_to_u64([a, b, c, d, e, f]: [u8; 6]) -> u64 {
 }
 
 /// Rewrites a frame for routing: sets both MAC addresses and decrements the TTL or hop limit. `l3_offset` and
-/// `payload` are those of [`ParsedHeaders`](crate::parse::ParsedHeaders). The packet must have a complete
-/// fixed header and a TTL of at least 1.
+/// `payload` are the fields of [`ParsedHeaders`](crate::parse::ParsedHeaders). The packet must have a
+/// complete fixed header and a TTL of at least 1.
 #[inline(always)]
 pub fn rewrite_routed(frame: &mut [u8], l3_offset: u8, payload: Payload, addresses: LinkAddresses) {
     let Some((ethernet, l3)) = frame.split_at_mut_checked(usize::from(l3_offset)) else {
@@ -174,8 +174,8 @@ fn decrement_ttl(header: &mut [u8; super::IPV4_LEN]) {
 }
 
 /// Sets the length fields of a packet that was cut to `len` bytes: IPv4 total length and checksum, or IPv6
-/// payload length. `l3` and `payload` are those of [`mark_ce`]. A packet that is not longer than `len` stays
-/// unchanged.
+/// payload length. `l3` and `payload` have the same meaning as in [`mark_ce`]. A packet that is not longer
+/// than `len` stays unchanged.
 pub fn shorten_ip_packet(l3: &mut [u8], payload: Payload, len: usize) {
     let field = match payload {
         Payload::Ipv4 if l3.len() >= super::IPV4_LEN => v4::TOTAL_LEN,

@@ -197,12 +197,12 @@ impl BulkJob {
         &self.schedule.sizes
     }
 
-    /// Number of iterations of each size, including the warm-up.
+    /// Returns the number of iterations of each size, including the warm-up.
     pub(super) fn iterations_per_size(&self) -> u64 {
         u64::from(self.schedule.iterations_per_size)
     }
 
-    /// Time between two iterations, and whether it also precedes the first iteration.
+    /// Returns the time between two iterations, and whether it also precedes the first iteration.
     pub(super) fn gap_and_before_first(&self) -> (Picos, bool) {
         (self.schedule.gap, self.schedule.gap_before_first)
     }
@@ -285,7 +285,7 @@ impl BulkJob {
 }
 
 impl IterationSchedule {
-    /// A schedule of one size. The gap is only between two iterations.
+    /// Returns a schedule of one size. The gap is only between two iterations.
     fn of_one_size(bytes: u64, iterations: u32, gap: Picos) -> IterationSchedule {
         IterationSchedule {
             sizes: vec![bytes],

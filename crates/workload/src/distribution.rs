@@ -58,7 +58,7 @@ impl SizeDistribution {
         })
     }
 
-    /// A distribution in which all flows have the same size. The size 0 counts as 1.
+    /// Returns a distribution in which all flows have the same size. The size 0 counts as 1.
     pub fn constant(bytes: u64) -> SizeDistribution {
         SizeDistribution {
             points: vec![(bytes.max(1) as f64, 100.0)],
@@ -76,7 +76,7 @@ impl SizeDistribution {
         (first + rest.sum::<f64>()) / 100.0
     }
 
-    /// The size in bytes at a cumulative probability from 0 to 1. The size is at least 1 byte.
+    /// Returns the size in bytes at a cumulative probability from 0 to 1. The size is at least 1 byte.
     pub fn sample(&self, probability: f64) -> u64 {
         let percent = probability * 100.0;
         let above = self.points.partition_point(|point| point.1 < percent);

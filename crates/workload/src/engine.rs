@@ -153,12 +153,12 @@ impl Workload {
         Ok(())
     }
 
-    /// All connections of the workload. They are known before the start.
+    /// Returns all connections of the workload. They are known before the start.
     pub fn connections(&self) -> &[Connection] {
         &self.connections
     }
 
-    /// The host of each rank of a collective job. Returns `None` for other jobs.
+    /// Returns the host of each rank of a collective job, or `None` for other jobs.
     pub fn ranks(&self, job: usize) -> Option<&[u32]> {
         match &self.jobs.get(job)?.spec.kind {
             JobKind::Collective(collective) => Some(&collective.ranks),
@@ -166,7 +166,7 @@ impl Workload {
         }
     }
 
-    /// The RDMA operation of the messages of a job.
+    /// Returns the RDMA operation of the messages of a job.
     pub fn job_verb(&self, job: usize) -> Verb {
         self.jobs.get(job).map_or(Verb::default(), |job| job.spec.verb)
     }
@@ -243,8 +243,8 @@ impl Workload {
         self.jobs.get(job).is_some_and(Job::is_over)
     }
 
-    /// The next time at which [`Workload::advance`] must be called. [`Picos::NEVER`] if all jobs wait for
-    /// messages.
+    /// Returns the next time at which [`Workload::advance`] must be called, or [`Picos::NEVER`] if all jobs
+    /// wait for messages.
     pub fn next_start(&self) -> Picos {
         self.queues
             .timers

@@ -131,7 +131,7 @@ pub fn parse_flow_list(
 
 type FindHost<'a> = &'a dyn Fn(&str) -> Result<u32, String>;
 
-/// The lines that are not ignored, with their numbers starting at 1.
+/// Returns the lines that are not ignored, with their numbers starting at 1.
 fn content_lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let numbered = text.lines().enumerate().map(|(index, line)| (index + 1, line));
     numbered.filter(|(_, line)| !line.trim().is_empty() && !line.trim_start().starts_with('#'))

@@ -38,7 +38,7 @@ impl LatencyHistogram {
         let _ = histogram.record(span.as_nanos());
     }
 
-    /// The quantiles. Returns `None` without a latency.
+    /// Returns the quantiles, or `None` if there is no latency.
     pub(super) fn summary(&self) -> Option<LatencyQuantiles> {
         let histogram = self.0.as_ref()?;
         // The histogram returns the upper end of a bucket, which can exceed the largest latency.

@@ -137,7 +137,7 @@ impl FlowListJob {
     }
 }
 
-/// Number of messages of a flow.
+/// Returns the number of messages of a flow.
 pub(super) fn message_count(flow: &FlowSpec) -> u32 {
     match flow.repeat {
         Repeat::Once => 1,

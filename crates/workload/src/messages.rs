@@ -65,7 +65,7 @@ impl InFlightMessages {
         MessageId(u64::from(slot.generation) << 32 | u64::from(at))
     }
 
-    /// The message, or `None` if it is unknown or complete.
+    /// Returns the message, or `None` if it is unknown or complete.
     pub(super) fn get_mut(&mut self, id: MessageId) -> Option<&mut InFlightMessage> {
         let slot = self.slots.get_mut(id.slot())?;
         if u64::from(slot.generation) != id.0 >> 32 {
@@ -83,12 +83,12 @@ impl InFlightMessages {
         }
     }
 
-    /// Number of messages in flight.
+    /// Returns the number of messages in flight.
     pub(super) fn len(&self) -> usize {
         self.slots.len() - self.free.len()
     }
 
-    /// All messages in flight in the order of their slots.
+    /// Returns all messages in flight in the order of their slots.
     pub(super) fn iter(&self) -> impl Iterator<Item = &InFlightMessage> {
         self.slots.iter().filter_map(|slot| slot.message.as_ref())
     }

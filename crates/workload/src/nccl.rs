@@ -37,7 +37,7 @@ pub struct NcclRun<'a> {
 }
 
 impl NcclRun<'_> {
-    /// The table of nccl-tests. Returns `None` if the job is not a collective.
+    /// Returns the table of nccl-tests, or `None` if the job is not a collective.
     pub fn table(&self) -> Option<String> {
         let collective = self.job.collective.as_ref()?;
         let mut text = String::new();
@@ -57,7 +57,7 @@ impl NcclRun<'_> {
         Some(text)
     }
 
-    /// The JSON output of nccl-tests. Returns `None` if the job is not a collective.
+    /// Returns the JSON output of nccl-tests, or `None` if the job is not a collective.
     pub fn json(&self) -> Option<Value> {
         let collective = self.job.collective.as_ref()?;
         let results: Vec<Value> = collective
@@ -254,8 +254,8 @@ fn size_result_json(collective: &CollectiveResults, size: &SizeResults) -> Value
     })
 }
 
-/// Number of elements of one rank, as nccl-tests counts them. For AllReduce, this is the number of elements
-/// of the whole array.
+/// Returns the number of elements of one rank, as nccl-tests counts them. For AllReduce, this is the number
+/// of elements of the whole array.
 fn element_count(collective: &CollectiveResults, size: &SizeResults) -> u64 {
     let all = size.bytes / ELEMENT_BYTES;
     if collective.operation == "all_reduce" {

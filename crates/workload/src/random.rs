@@ -11,7 +11,8 @@ pub(super) struct RandomStream {
 }
 
 impl RandomStream {
-    /// Makes the stream with the number `stream` under `seed`. Jobs and sources use different streams.
+    /// Creates the random stream with the number `stream` of a seed. Each job and each source uses a
+    /// different stream.
     pub(super) fn new(seed: u64, stream: u64) -> RandomStream {
         // The golden ratio spreads neighbouring streams over the seed space. `seed_from_u64` mixes the result
         // further.
@@ -21,19 +22,19 @@ impl RandomStream {
         }
     }
 
-    /// A random integer below `bound`. `bound` is at least 1.
+    /// Returns a random integer below `bound`. `bound` is at least 1.
     pub(super) fn integer_below(&mut self, bound: u64) -> u64 {
         ((u128::from(self.random.next_u64()) * u128::from(bound)) >> 64) as u64
     }
 
-    /// A random number from 0 up to but not including 1.
+    /// Returns a random number from 0 up to but not including 1.
     pub(super) fn unit_interval(&mut self) -> f64 {
         (self.random.next_u64() >> 11) as f64 / (1_u64 << 53) as f64
     }
 
-    /// A random number with an exponential distribution of the given mean. The method of von Neumann draws
-    /// uniform numbers until a number is larger than the previous number. If the first number is `u`, the
-    /// length of this falling run is odd with probability `exp(-u)`. The method needs only comparisons.
+    /// Returns a random number with an exponential distribution of the given mean. The method of von Neumann
+    /// draws uniform numbers until a number is larger than the previous number. If the first number is `u`,
+    /// the length of this falling run is odd with probability `exp(-u)`. The method needs only comparisons.
     pub(super) fn exponential(&mut self, mean: u64) -> u64 {
         for whole in 0_u64.. {
             let first = self.random.next_u64();
@@ -53,8 +54,8 @@ impl RandomStream {
         u64::MAX
     }
 
-    /// A random permutation of `0..count` in which no number stays at its position. All such permutations are
-    /// equally likely. If `count` is 1, the number stays at its position.
+    /// Returns a random permutation of `0..count` in which no number stays at its position. All such
+    /// permutations are equally likely. If `count` is 1, the number stays at its position.
     pub(super) fn derangement(&mut self, count: usize) -> Vec<u32> {
         let mut order: Vec<u32> = (0..count as u32).collect();
         // A shuffle is a derangement with probability 1/e for any count.

@@ -189,8 +189,8 @@ pub struct SizeBin {
 type LeastTimeOf<'a> = &'a dyn Fn(&Connection, u64) -> Option<Picos>;
 
 impl Workload {
-    /// The results so far. `least_time(connection, bytes)` returns the least possible completion time of a
-    /// message, or `None` if it is unknown.
+    /// Returns the results so far. `least_time(connection, bytes)` returns the least possible completion time
+    /// of a message, or `None` if it is unknown.
     pub fn results(&self, least_time: LeastTimeOf<'_>) -> WorkloadResults {
         let mut results = WorkloadResults::default();
         for (index, job) in self.jobs.iter().enumerate() {

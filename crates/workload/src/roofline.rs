@@ -35,7 +35,7 @@ impl HostLoads<'_> {
         }
     }
 
-    /// Time that the busiest link direction needs for its bytes.
+    /// Returns the time that the busiest link direction needs for its bytes.
     fn busiest_link_time(&self, framing: Framing) -> Picos {
         let rates = self.workload.line_rates_bps.iter();
         let loads = self
@@ -51,7 +51,7 @@ impl HostLoads<'_> {
     }
 }
 
-/// Bytes on the link for the given payload, if all frames are full.
+/// Returns the bytes on the link for the given payload, if all frames are full.
 fn bytes_on_link(bytes: u64, framing: Framing) -> u64 {
     let wire = u128::from(bytes) * u128::from(framing.wire_bytes);
     u64::try_from(wire.div_ceil(u128::from(framing.payload_bytes.max(1)))).unwrap_or(u64::MAX)

@@ -20,7 +20,7 @@ pub(crate) fn find_chip(platform: &str, hwsku: &str) -> Option<Asic> {
 }
 
 impl Asic {
-    /// Whether SONiC's buffer manager removes the lossless buffers of a port that is down.
+    /// Returns whether SONiC's buffer manager removes the lossless buffers of a port that is down.
     ///
     /// `BufferMgr::doSpeedUpdateTask` of sonic-swss does this on Mellanox and Barefoot chips.
     pub(crate) fn reclaims_buffer_of_down_ports(&self) -> bool {

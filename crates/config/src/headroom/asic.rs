@@ -37,7 +37,7 @@ const fn common_asic(name: &'static str, cell_bytes: u32, latency_kib: u64) -> A
     }
 }
 
-/// A tiled Spectrum chip.
+/// Returns a tiled Spectrum chip.
 const fn tiled_asic(name: &'static str) -> Asic {
     Asic {
         tiles: true,

@@ -110,8 +110,8 @@ pub(crate) fn compute_headroom(asic: &Asic, link: &LinkParameters) -> HeadroomSi
     }
 }
 
-/// Number of bytes that arrive after the decision to send XOFF, multiplied by [`DENOMINATOR`]. The number
-/// assumes that every cell is completely filled.
+/// Returns the number of bytes that arrive after the decision to send XOFF, multiplied by [`DENOMINATOR`].
+/// The number assumes that every cell is completely filled.
 fn scaled_response_bytes(asic: &Asic, link: &LinkParameters) -> u128 {
     let speed = u128::from(link.speed_mbps);
     // Both directions at 198 000 km/s: 2 m x Mb/s x 1e9 / 198e6 / 8000 bytes.
@@ -135,7 +135,7 @@ fn scaled_response_bytes(asic: &Asic, link: &LinkParameters) -> u128 {
     u128::from(link.mtu_bytes) * DENOMINATOR + cable + gearbox + constants + tile
 }
 
-/// The largest ratio of occupied cell space to packet length, rounded up.
+/// Returns the largest ratio of occupied cell space to packet length, rounded up.
 ///
 /// With large cells, the worst case is the smallest packet. With small cells, the worst case is a packet that
 /// is one byte longer than a cell.

@@ -29,8 +29,8 @@ pub(super) enum AclExemption {
 impl AclExemption {
     const ALL: [AclExemption; 2] = [AclExemption::Trim, AclExemption::Ars];
 
-    /// The `PACKET_ACTION` of rules that exempt packets. SONiC's ARS design uses this name for a field, and
-    /// SONiC's ARS test plan uses it for an action.
+    /// Returns the `PACKET_ACTION` of rules that exempt packets. SONiC's ARS design uses this name for a
+    /// field, and SONiC's ARS test plan uses it for an action.
     const fn action(self) -> &'static str {
         match self {
             AclExemption::Trim => "DISABLE_TRIM",
@@ -38,7 +38,7 @@ impl AclExemption {
         }
     }
 
-    /// The values of `ACTIONS` in `ACL_TABLE_TYPE` that allow exempting rules.
+    /// Returns the values of `ACTIONS` in `ACL_TABLE_TYPE` that allow exempting rules.
     const fn table_type_actions(self) -> &'static [&'static str] {
         match self {
             AclExemption::Trim => &["DISABLE_TRIM_ACTION"],
@@ -46,14 +46,14 @@ impl AclExemption {
         }
     }
 
-    /// Whether a rule exempts packets from this feature.
+    /// Returns whether a rule exempts packets from this feature.
     fn matches_rule(self, context: &ResolveContext<'_>, rule: &str) -> bool {
         let flag = self == AclExemption::Ars && context.text(RULE, rule, self.action()) == Some("true");
         flag || context.text(RULE, rule, ACTION) == Some(self.action())
     }
 }
 
-/// Whether an entry of an ACL table has an effect. A note lists all other entries.
+/// Returns whether an entry of an ACL table has an effect. A note lists all other entries.
 pub(super) fn has_effect(context: &ResolveContext<'_>, table: &str, key: &str) -> bool {
     let decides = |table: &str| {
         AclExemption::ALL
@@ -71,20 +71,20 @@ pub(super) fn has_effect(context: &ResolveContext<'_>, table: &str, key: &str) -
     }
 }
 
-/// Whether at least one ACL table has an effect. If so, a note about unused entries must name each entry by
-/// itself.
+/// Returns whether at least one ACL table has an effect. If so, a note about unused entries must name each
+/// entry by itself.
 pub(super) fn has_mixed_effect(context: &ResolveContext<'_>, table: &str) -> bool {
     let mut lists = context.db.keys(TABLE);
     matches!(table, TABLE | RULE | TYPE) && lists.any(|list| has_effect(context, TABLE, list))
 }
 
-/// Whether an ACL table has a rule that exempts packets from this feature.
+/// Returns whether an ACL table has a rule that exempts packets from this feature.
 fn has_exempting_rule(context: &ResolveContext<'_>, exemption: AclExemption, table: &str) -> bool {
     let mut rules = rules_of_table(context, table).into_iter();
     rules.any(|key| exemption.matches_rule(context, key))
 }
 
-/// The keys of all rules of an ACL table.
+/// Returns the keys of all rules of an ACL table.
 fn rules_of_table<'a>(context: &ResolveContext<'a>, table: &str) -> Vec<&'a str> {
     let of_table = |key: &&str| key.split_once('|').is_some_and(|(of, _)| of == table);
     context.db.keys(RULE).filter(of_table).collect()
@@ -151,7 +151,7 @@ fn check_table_type(context: &mut ResolveContext<'_>, exemption: AclExemption, n
     }
 }
 
-/// The ports of an ACL table, including the member ports of its LAGs.
+/// Returns the ports of an ACL table, including the member ports of its LAGs.
 fn ports_of_table(context: &mut ResolveContext<'_>, table: &str) -> Vec<u16> {
     let list = context.db.get(TABLE, table, "ports").unwrap_or_default();
     let mut ports = Vec::new();
@@ -223,7 +223,7 @@ fn resolve_rule(
     Some((priority?, rule)).filter(|_| sound)
 }
 
-/// Whether an entry does not have a field.
+/// Returns whether an entry does not have a field.
 fn lacks_field(entry: &ConfigEntry, field: &str) -> bool {
     !entry.keys().any(|name| name.as_str() == field)
 }

@@ -66,7 +66,7 @@ pub(super) fn why_not_routable(prefix: IpNet) -> Option<&'static str> {
     }
 }
 
-/// Whether the address is an IPv6 link-local address.
+/// Returns whether the address is an IPv6 link-local address.
 pub(super) fn is_link_local(address: IpAddr) -> bool {
     matches!(address, IpAddr::V6(address) if address.is_unicast_link_local())
 }

@@ -135,7 +135,7 @@ fn warn_limits_of_lossless_queues(
     }
 }
 
-/// The profiles with headroom of the priority groups whose traffic classes use a queue.
+/// Returns the profiles with headroom of the priority groups whose traffic classes use a queue.
 fn lossless_profiles_of_queue<'a>(
     config: &'a SwitchConfig,
     port: &'a PortConfig,
@@ -148,7 +148,7 @@ fn lossless_profiles_of_queue<'a>(
     groups.filter(|group| group.xoff_bytes > 0)
 }
 
-/// Number of bytes that a link of this speed carries in a time span, rounded up.
+/// Returns the number of bytes that a link of this speed carries in a time span, rounded up.
 pub(crate) fn bytes_in_time_span(span: Picos, speed_mbps: u32) -> u64 {
     u64::try_from((u128::from(span.0) * u128::from(speed_mbps)).div_ceil(8_000_000)).unwrap_or(u64::MAX)
 }

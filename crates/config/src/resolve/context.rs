@@ -90,7 +90,7 @@ impl<'a> ResolveContext<'a> {
         configured.or(self.options.hostname.as_deref()).unwrap_or("xoff")
     }
 
-    /// Whether a device or a link is attached to a port.
+    /// Returns whether a device or a link is attached to a port.
     pub(super) fn is_attached(&self, port: &str) -> bool {
         self.options.ports.iter().any(|name| name == port)
     }
@@ -209,7 +209,7 @@ fn join_first_locations(locations: &[String]) -> String {
     }
 }
 
-/// The ports of the configuration and the attached ports, in natural order.
+/// Returns the ports of the configuration and the attached ports, in natural order.
 fn port_names(context: &mut ResolveContext<'_>) -> Vec<String> {
     let mut names: Vec<String> = context.db.keys("PORT").map(str::to_owned).collect();
     let mut seen = std::collections::BTreeSet::new();

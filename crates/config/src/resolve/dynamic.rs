@@ -1,9 +1,9 @@
 //! The dynamic buffer model, selected by `DEVICE_METADATA|localhost buffer_model` `dynamic`.
 //!
-//! As SONiC's buffer manager, this module adds profiles for lossless priority groups and the sizes of
-//! pools. It runs before all other steps. After it, the configuration is resolved as in the traditional
-//! model. Explicit values take precedence over computed values: a profile of the same name, and `size` or
-//! `xoff` of a pool.
+//! Like SONiC's buffer manager, this module adds profiles for lossless priority groups and the sizes of
+//! pools. It runs before all other steps. The other steps are the same as in the traditional model. If the
+//! configuration contains a profile with a generated name, or `size` or `xoff` of a pool, the configured
+//! value takes precedence over the computed value.
 //!
 //! - A priority group with profile `NULL` gets the profile `pg_lossless_<speed>_<cable>_profile`. If the MTU
 //!   of the port is not 9100, the name contains `_mtu<mtu>`. If the threshold is not the default, the name
@@ -245,8 +245,8 @@ fn add_generated_profile(
     }
 }
 
-/// Checks `max_headroom_size` against the reserved space and headroom of all lossless priority groups of a
-/// port.
+/// Checks that the lossless priority groups of a port need at most `max_headroom_size` bytes of reserved
+/// space and headroom.
 fn check_headroom_of_ports(
     context: &mut ResolveContext<'_>,
     parameters: &DynamicModelParameters,

@@ -81,8 +81,8 @@ pub(super) struct InterfaceParents<'a> {
     pub(super) bridging: &'a BridgingConfig,
 }
 
-/// Whether a table defines an interface of a port or LAG. In old files, an interface can have only keys with
-/// an address and no key without an address.
+/// Returns whether a table defines an interface of a port or LAG. In old files, an interface can have only
+/// keys with an address and no key without an address.
 pub(super) fn is_interface(db: &ConfigDb, table: &str, name: &str) -> bool {
     let mut keys = db.keys(table);
     keys.any(|key| key == name || key.split_once('|').is_some_and(|(owner, _)| owner == name))

@@ -74,7 +74,7 @@ pub enum PortAttachment {
 }
 
 impl PortAttachment {
-    /// The reason why a port should be up, for a warning.
+    /// Returns the reason why a port should be up, for a warning.
     fn describe_reason(self) -> Option<&'static str> {
         match self {
             PortAttachment::CommandLine => Some("named on the command line"),

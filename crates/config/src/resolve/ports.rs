@@ -26,14 +26,14 @@ pub(super) fn base_mac(context: &ResolveContext<'_>) -> [u8; 6] {
     })
 }
 
-/// The 64-bit FNV-1a hash. Derived addresses must be the same on all machines and in all versions.
+/// Returns the 64-bit FNV-1a hash. Derived addresses must be the same on all machines and in all versions.
 pub(super) fn fnv1a_hash(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
         (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3)
     })
 }
 
-/// The address of port `index`: the base address plus `index` + 1, within the lower three bytes.
+/// Returns the address of port `index`: the base address plus `index` + 1, within the lower three bytes.
 fn port_mac(base: [u8; 6], index: usize) -> [u8; 6] {
     let [a, b, c, d, e, f] = base;
     let low = u32::from_be_bytes([0, d, e, f]).wrapping_add(1 + index as u32);
@@ -86,7 +86,7 @@ pub(super) fn resolve_ports(
     ports
 }
 
-/// Whether a port is administratively down.
+/// Returns whether a port is administratively down.
 pub(super) fn is_admin_down(context: &ResolveContext<'_>, port: &str) -> bool {
     match context.text("PORT", port, "admin_status") {
         Some(status) => status != "up",
@@ -94,19 +94,19 @@ pub(super) fn is_admin_down(context: &ResolveContext<'_>, port: &str) -> bool {
     }
 }
 
-/// The speed of a port in Mb/s.
+/// Returns the speed of a port in Mb/s.
 pub(super) fn speed_mbps(context: &ResolveContext<'_>, port: &str) -> u32 {
     context
         .number("PORT", port, "speed")
         .unwrap_or(SPEED_MBPS_DEFAULT) as u32
 }
 
-/// The configured MTU of a port in bytes.
+/// Returns the configured MTU of a port in bytes.
 pub(super) fn mtu_bytes(context: &ResolveContext<'_>, port: &str) -> u32 {
     context.number("PORT", port, "mtu").unwrap_or(MTU_DEFAULT) as u32
 }
 
-/// The MTU of a port in bytes, limited by the MTU of its link.
+/// Returns the MTU of a port in bytes, limited by the MTU of its link.
 fn link_limited_mtu_bytes(context: &ResolveContext<'_>, port: &str) -> u32 {
     let link = context.options.link_mtus.get(port).copied().unwrap_or(u32::MAX);
     mtu_bytes(context, port).min(link)

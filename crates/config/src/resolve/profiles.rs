@@ -103,8 +103,8 @@ fn resolve_threshold(context: &mut ResolveContext<'_>, profile: &str) -> BufferT
     }
 }
 
-/// The reserved bytes of a priority group or queue. If the profile has private headroom, its `size` includes
-/// the headroom, which is not counted here.
+/// Returns the reserved bytes of a priority group or queue. If the profile has private headroom, its `size`
+/// includes the headroom, which is not counted here.
 fn reserved_bytes(pool: &PoolConfig, profile: &BufferProfile) -> u64 {
     match pool.xoff_bytes == 0 && profile.size_bytes >= profile.xoff_bytes {
         true => profile.size_bytes - profile.xoff_bytes,
@@ -112,8 +112,8 @@ fn reserved_bytes(pool: &PoolConfig, profile: &BufferProfile) -> u64 {
     }
 }
 
-/// The XOFF threshold in bytes if only one priority group is congested: `reserve + a / (1 + a) x pool`, as
-/// in SONiC's tests. Other congested priority groups can only lower this threshold.
+/// Returns the XOFF threshold in bytes if only one priority group is congested: `reserve + a / (1 + a) x
+/// pool`, as in SONiC's tests. Other congested priority groups can only lower this threshold.
 pub(super) fn xoff_threshold_bytes(pool: &PoolConfig, profile: &BufferProfile) -> u64 {
     let size = pool.size_bytes;
     let shared = match profile.threshold {

@@ -126,7 +126,7 @@ fn check_scheduler(context: &mut ResolveContext<'_>, name: &str) {
     }
 }
 
-/// Whether ECN marking and early drops are enabled for green frames.
+/// Returns whether ECN marking and early drops are enabled for green frames.
 fn wred_modes(context: &ResolveContext<'_>, name: &str) -> (bool, bool) {
     let ecn = context
         .text(WRED_TABLE, name, "ecn")

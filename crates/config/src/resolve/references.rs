@@ -150,7 +150,7 @@ fn check_field_references(
     }
 }
 
-/// Whether a value, or every item of a list, is `expected`.
+/// Returns whether a value, or every item of a list, is `expected`.
 fn has_only_value(kind: ValueKind, value: &str, fixed_value: &str) -> bool {
     match kind {
         ValueKind::Each(_) => schema::split_list(value).all(|item| item == fixed_value || item.is_empty()),

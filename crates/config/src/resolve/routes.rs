@@ -134,7 +134,7 @@ pub(super) fn resolve_static_routes(
     routes
 }
 
-/// Whether all next hops of a route belong to the management network.
+/// Returns whether all next hops of a route belong to the management network.
 fn uses_management_network(context: &ResolveContext<'_>, key: &str) -> bool {
     let list = |field: &str| schema::split_list(context.text(TABLE, key, field).unwrap_or(""));
     let is_management = |name: &str| {
@@ -219,7 +219,7 @@ fn resolve_items(
     all_valid.then_some(items)
 }
 
-/// Whether two destinations are equal apart from their weights.
+/// Returns whether two destinations are equal apart from their weights.
 fn is_same_destination(a: RouteDestination, b: RouteDestination) -> bool {
     match (a, b) {
         (RouteDestination::Via(a), RouteDestination::Via(b)) => a.next_hop == b.next_hop,

@@ -49,7 +49,7 @@ impl MissingPriorityGroups {
         format!("pg_lossless_{}_{}_profile", self.speed_mbps, self.cable)
     }
 
-    /// The numbers of the priority groups as in keys of `BUFFER_PG`.
+    /// Returns the numbers of the priority groups as in keys of `BUFFER_PG`.
     fn group_ranges(&self) -> Vec<String> {
         format_group_ranges(self.groups)
     }
@@ -238,7 +238,7 @@ pub(super) fn cable_length<'a>(context: &ResolveContext<'a>, port: &str) -> Opti
     db.keys(CABLES).find_map(|key| context.text(CABLES, key, port))
 }
 
-/// Whether `buffermgrd` removes the lossless buffers of the port because it is down.
+/// Returns whether `buffermgrd` removes the lossless buffers of the port because it is down.
 fn loses_buffers_when_down(context: &ResolveContext<'_>, port: &str) -> bool {
     ports::is_admin_down(context, port)
         && chip::find_configured_chip(context).is_some_and(|chip| chip.reclaims_buffer_of_down_ports())

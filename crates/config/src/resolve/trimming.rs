@@ -15,7 +15,7 @@ const ACTION: &str = "packet_discard_action";
 /// tag.
 const HEADERS_BYTES: u32 = 18;
 
-/// Whether a profile selects trimming.
+/// Returns whether a profile selects trimming.
 pub(super) fn selects_trimming(context: &ResolveContext<'_>, profile: &str) -> bool {
     context.text(PROFILE, profile, ACTION) == Some("trim")
 }

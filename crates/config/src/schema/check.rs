@@ -20,7 +20,7 @@ impl TableSchema {
         Ok(())
     }
 
-    /// The form of the keys in messages and documents, such as `PORT|NUMBER or FIRST-LAST`.
+    /// Returns the form of the keys in messages and documents, such as `PORT|NUMBER or FIRST-LAST`.
     pub(super) fn key_form(&self) -> String {
         let part = |part: &KeyPart| match part {
             KeyPart::Port => "PORT",
@@ -84,12 +84,12 @@ impl TableSchema {
     }
 }
 
-/// Whether the name begins with `lo`. SONiC's model accepts any name of a loopback interface.
+/// Returns whether the name begins with `lo`. SONiC's model accepts any name of a loopback interface.
 fn is_linux_loopback(text: &str) -> bool {
     text.starts_with("lo") && value::is_object_name(text)
 }
 
-/// Whether the text is a whole number from 0 to `max`.
+/// Returns whether the text is a whole number from 0 to `max`.
 fn is_number_in_range(text: &str, max: u64) -> bool {
     value::parse_number(text).is_some_and(|number| (0..=i128::from(max)).contains(&number))
 }

@@ -10,7 +10,7 @@ pub(super) const TABLES: &[TableSchema] = &[TableSchema::named(
     METADATA_FIELDS,
 )];
 
-/// A field without an effect in xoff.
+/// Returns a field without an effect in xoff.
 const fn unused_field(name: &'static str) -> FieldSchema {
     FieldSchema::without_effect(name, ValueKind::Any, NOT_IN_XOFF)
 }

@@ -8,7 +8,7 @@ use xoff_testing::{assert_tests_exist, read_document};
 
 const DOCUMENT: &str = "docs/configuration-fields.md";
 
-/// The text of an effect in the column "effect".
+/// Returns the text of an effect in the column "effect".
 fn describe_effect(effect: FieldEffect) -> String {
     match effect {
         FieldEffect::Full => "takes effect".to_owned(),
@@ -18,7 +18,7 @@ fn describe_effect(effect: FieldEffect) -> String {
     }
 }
 
-/// The rows of a table without their last cell: entry, field, values and effect.
+/// Returns the rows of a table without their last cell: entry, field, values and effect.
 fn expected_rows(table: &TableSchema) -> Vec<String> {
     let entry = format!("`{}|{}`", table.name, table.key_form()).replace('|', "\\|");
     let row = |field: &str, values: &str, effect: &str| {
@@ -49,7 +49,7 @@ fn expected_rows(table: &TableSchema) -> Vec<String> {
     }
 }
 
-/// The first four cells of a row.
+/// Returns the first four cells of a row.
 fn cells_without_test(row: &str) -> String {
     let cells: Vec<&str> = row.split(" | ").collect();
     format!("{} |", cells[..cells.len() - 1].join(" | "))

@@ -57,7 +57,7 @@ impl TableSchema {
         }
     }
 
-    /// A table with named fields.
+    /// Returns a table with named fields.
     const fn named(
         name: &'static str,
         key: &'static [KeyPart],
@@ -200,7 +200,7 @@ pub(crate) enum ValueKind {
     Interface,
     /// The word `default`, or the name of a VRF.
     Vrf,
-    /// Values of a kind in one string, separated by commas. An item can be empty.
+    /// A list of values of one kind in one string, separated by commas. An item can be empty.
     Each(&'static ValueKind),
     /// A list of words.
     Words(&'static [&'static str]),
@@ -231,14 +231,14 @@ impl ValueKind {
         unit: "bytes",
     };
 
-    /// A whole number from `min` to `max`.
+    /// Returns a whole number from `min` to `max`.
     pub(crate) const fn number(min: i128, max: i128, unit: &'static str) -> ValueKind {
         ValueKind::Number { min, max, unit }
     }
 }
 
 impl FieldSchema {
-    /// An optional field with an effect.
+    /// Returns an optional field with an effect.
     pub(crate) const fn new(name: &'static str, kind: ValueKind) -> FieldSchema {
         FieldSchema {
             name,
@@ -264,7 +264,7 @@ impl FieldSchema {
         self
     }
 
-    /// A required field with an effect.
+    /// Returns a required field with an effect.
     pub(crate) const fn required(name: &'static str, kind: ValueKind) -> FieldSchema {
         FieldSchema {
             name,
@@ -275,7 +275,7 @@ impl FieldSchema {
         }
     }
 
-    /// A field that only describes an object.
+    /// Returns a field that only describes an object.
     pub(crate) const fn label(name: &'static str, kind: ValueKind) -> FieldSchema {
         FieldSchema {
             name,
@@ -286,7 +286,7 @@ impl FieldSchema {
         }
     }
 
-    /// A field without an effect, for this reason.
+    /// Returns a field without an effect, for this reason.
     pub(crate) const fn without_effect(
         name: &'static str,
         kind: ValueKind,
@@ -301,7 +301,7 @@ impl FieldSchema {
         }
     }
 
-    /// A field for which the switch always behaves as with `value`, for this reason.
+    /// Returns a field for which the switch always behaves as with `value`, for this reason.
     pub(crate) const fn fixed_value(
         name: &'static str,
         kind: ValueKind,
@@ -327,14 +327,14 @@ impl TableSchema {
         }
     }
 
-    /// Whether SONiC has this field and the schema does not contain it. The result is `false` if the field
-    /// belongs to another key form of the same table.
+    /// Returns whether SONiC has this field and the schema does not contain it. The result is `false` if the
+    /// field belongs to another key form of the same table.
     pub(crate) fn has_ignored_field(&self, name: &str) -> bool {
         let mut forms = all_tables().filter(|table| table.name == self.name);
         sonic_names::has_sonic_field(self.name, name) && forms.all(|form| form.find_field(name).is_none())
     }
 
-    /// Whether a part of the key is a range of numbers.
+    /// Returns whether a part of the key is a range of numbers.
     pub(crate) fn has_number_range(&self) -> bool {
         self.key
             .iter()
@@ -342,7 +342,7 @@ impl TableSchema {
     }
 }
 
-/// All tables that the switch reads.
+/// Returns all tables that the switch reads.
 pub(crate) fn all_tables() -> impl Iterator<Item = &'static TableSchema> {
     [
         device::TABLES,
@@ -385,12 +385,12 @@ pub(crate) fn find_table_for_key(name: &str, key: &str) -> Option<&'static Table
         .or_else(|| find_table(name))
 }
 
-/// Whether a configuration may contain this table, because the switch reads it or SONiC has it.
+/// Returns whether a configuration may contain this table, because the switch reads it or SONiC has it.
 pub(crate) fn is_table_name(name: &str) -> bool {
     find_table(name).is_some() || sonic_names::has_sonic_table(name)
 }
 
-/// The names of all tables of SONiC and xoff.
+/// Returns the names of all tables of SONiC and xoff.
 pub(crate) fn table_names() -> impl Iterator<Item = &'static str> {
     all_tables()
         .map(|table| table.name)
@@ -408,7 +408,7 @@ pub(crate) fn check_ignored_field(table: &str, field: &str) -> Result<(), String
     }
 }
 
-/// The message for an unknown field, with a similar name if one exists.
+/// Returns the message for an unknown field, with a similar name if one exists.
 fn unknown_field_message<'a>(field: &str, known: impl Iterator<Item = &'a str>) -> String {
     match find_similar_name(field, known) {
         Some(meant) => format!("no such field; did you mean {meant}?"),

@@ -6,7 +6,7 @@ const ONE_COLOUR: &str = "every frame is green";
 const NO_REMARKING: &str = "frames are not re-marked";
 const NO_MPLS: &str = "MPLS and class-based forwarding are not implemented";
 
-/// A table that maps numbers to numbers.
+/// Returns a table that maps numbers to numbers.
 const fn map_table(
     name: &'static str,
     from: (&'static str, u64),

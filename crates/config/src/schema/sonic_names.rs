@@ -16,7 +16,7 @@ enum FieldNames {
     Exactly(BTreeSet<&'static str>),
 }
 
-/// The parsed list, by table name.
+/// Returns the parsed list, by table name.
 fn parsed_names() -> &'static BTreeMap<&'static str, FieldNames> {
     static TABLES: OnceLock<BTreeMap<&str, FieldNames>> = OnceLock::new();
     TABLES.get_or_init(|| {
@@ -39,12 +39,12 @@ fn parsed_names() -> &'static BTreeMap<&'static str, FieldNames> {
     })
 }
 
-/// Whether SONiC has a table of this name.
+/// Returns whether SONiC has a table of this name.
 pub(crate) fn has_sonic_table(table: &str) -> bool {
     parsed_names().contains_key(table)
 }
 
-/// Whether a table of SONiC has this field.
+/// Returns whether a table of SONiC has this field.
 pub(crate) fn has_sonic_field(table: &str, field: &str) -> bool {
     match parsed_names().get(table) {
         Some(FieldNames::Any) => true,
@@ -53,12 +53,12 @@ pub(crate) fn has_sonic_field(table: &str, field: &str) -> bool {
     }
 }
 
-/// The names of all SONiC tables.
+/// Returns the names of all SONiC tables.
 pub(super) fn table_names() -> impl Iterator<Item = &'static str> {
     parsed_names().keys().copied()
 }
 
-/// The names of the fields of a SONiC table. Empty if all names are valid.
+/// Returns the names of the fields of a SONiC table. Empty if all names are valid.
 pub(super) fn field_names(table: &str) -> impl Iterator<Item = &'static str> {
     let fields = match parsed_names().get(table) {
         Some(FieldNames::Exactly(fields)) => Some(fields),

@@ -86,7 +86,7 @@ impl ValueKind {
     }
 }
 
-/// The names of all built-in load-balancing schemes, separated by commas.
+/// Returns the names of all built-in load-balancing schemes, separated by commas.
 fn built_in_scheme_names() -> String {
     let names: Vec<&str> = BUILT_IN_SCHEMES.iter().map(|scheme| scheme.name).collect();
     names.join(", ")
@@ -112,29 +112,30 @@ pub(crate) fn parse_prefix(text: &str) -> Option<IpNet> {
     IpNet::new(address.parse().ok()?, length.parse().ok().filter(|_| plain)?).ok()
 }
 
-/// Whether the text is a prefix and a number with this count of digits, as in the patterns of the YANG
-/// models.
+/// Returns whether the text is the prefix, followed by a number with this many digits, as in the patterns of
+/// the YANG models.
 fn is_numbered_name(text: &str, prefix: &str, digits: std::ops::RangeInclusive<usize>) -> bool {
     let is_number = |rest: &str| digits.contains(&rest.len()) && rest.bytes().all(|b| b.is_ascii_digit());
     text.strip_prefix(prefix).is_some_and(is_number)
 }
 
-/// Whether the text is `PortChannel` and one to four digits.
+/// Returns whether the text is `PortChannel` and one to four digits.
 pub(super) fn is_lag_name(text: &str) -> bool {
     is_numbered_name(text, "PortChannel", 1..=4)
 }
 
-/// Whether the text is `Loopback` and one to three digits.
+/// Returns whether the text is `Loopback` and one to three digits.
 pub(super) fn is_loopback_name(text: &str) -> bool {
     is_numbered_name(text, "Loopback", 1..=3)
 }
 
-/// Whether the name is reserved for LAGs, loopback interfaces or VLANs and cannot be the name of a port.
+/// Returns whether the name is reserved for LAGs, loopback interfaces or VLANs and cannot be the name of a
+/// port.
 pub(crate) fn is_reserved_interface_name(port: &str) -> bool {
     is_lag_name(port) || is_loopback_name(port) || parse_vlan_id(port).is_some()
 }
 
-/// Whether the text is `default`, `mgmt` or a name that begins with `Vrf`.
+/// Returns whether the text is `default`, `mgmt` or a name that begins with `Vrf`.
 pub(super) fn is_vrf_name(text: &str) -> bool {
     let named = text.strip_prefix("Vrf").is_some_and(|rest| !rest.is_empty());
     matches!(text, "default" | "mgmt") || (named && is_object_name(text))
@@ -221,8 +222,8 @@ pub(crate) fn parse_vlan_id(text: &str) -> Option<u16> {
     digits.parse().ok().filter(|id| plain && (2..=4094).contains(id))
 }
 
-/// Whether the text can be the name of an object: 1 to 128 letters, digits and some punctuation characters.
-/// Commas, bars, brackets and quotes are not allowed, because they separate names.
+/// Returns whether the text can be the name of an object: 1 to 128 letters, digits and some punctuation
+/// characters. Commas, bars, brackets and quotes are not allowed, because they separate names.
 pub(crate) fn is_object_name(text: &str) -> bool {
     let allowed = |c: char| c.is_ascii_alphanumeric() || "._-/:@#+~%&=*".contains(c);
     (1..=128).contains(&text.len()) && text.chars().all(allowed)

@@ -63,7 +63,7 @@ pub fn xoff_tables_markdown() -> String {
     page
 }
 
-/// The tables of xoff and their fields. The tables for load balancing come last.
+/// Returns the tables of xoff and their fields. The tables for load balancing come last.
 fn xoff_tables() -> Vec<(&'static TableSchema, &'static [FieldSchema])> {
     let tables = all_tables().filter_map(|table| match table.fields {
         TableFields::Named(fields) if table.name.starts_with("XOFF_") => Some((table, fields)),
@@ -74,7 +74,7 @@ fn xoff_tables() -> Vec<(&'static TableSchema, &'static [FieldSchema])> {
     tables
 }
 
-/// An entry of a table in one line of JSON, with its first fields.
+/// Returns an entry of a table in one line of JSON, with its first fields.
 fn example_json(table: &TableSchema, fields: &[FieldSchema]) -> String {
     let field = |field: &FieldSchema| format!("\"{}\": \"{}\"", field.name, field.documentation.example);
     let fields: Vec<String> = fields.iter().take(EXAMPLE_FIELDS).map(field).collect();

@@ -6,8 +6,8 @@ use xoff_units::Picos;
 /// `(1 - g) * alpha + g` is equal to `g`, for each `g` in its range.
 const NEGLIGIBLE: f64 = 1e-30;
 
-/// Alpha of DCQCN. An update once per interval sets `alpha = (1 - g) * alpha`, plus `g` if congestion was
-/// reported since the last update.
+/// Alpha of DCQCN. An update takes place once per interval. If congestion was reported since the last update,
+/// the new value is `(1 - g) * alpha + g`. Otherwise it is `(1 - g) * alpha`.
 ///
 /// Alpha is only read at notifications and rate cuts. Each read first computes all updates that have become
 /// due since the previous read.

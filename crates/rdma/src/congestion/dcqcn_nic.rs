@@ -26,7 +26,8 @@ const CHECK_DELAY: Picos = Picos::from_nanos(1);
 pub struct DcqcnNicParameters {
     /// Period of the alpha updates, 100 ns to 100 ms (`DCE_TCP_RTT`, `ALPHA_RESUME_INTERVAL`).
     pub alpha_interval_ns: u64,
-    /// Weight of an alpha update, 0.0001 to 1 (`DCE_TCP_G`: `1 - g` in 1/1024; `EWMA_GAIN`).
+    /// Weight of an alpha update, 0.0001 to 1 (`EWMA_GAIN`). The firmware parameter `DCE_TCP_G` is `(1 - g) *
+    /// 1024`.
     pub g: f64,
     /// Alpha at the first notification, 0 to 1 (`INITIAL_ALPHA_VALUE`).
     pub initial_alpha: f64,

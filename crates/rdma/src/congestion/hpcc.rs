@@ -171,8 +171,8 @@ impl Hpcc {
     }
 }
 
-/// Returns the utilisation of one hop between two records, and the time between them. `None` if no time has
-/// passed.
+/// Returns the utilisation of one hop between two records, and the time between the two records. Returns
+/// `None` if the records have the same time.
 fn hop_utilisation(old: &HopTelemetry, new: &HopTelemetry, base_rtt: Picos) -> Option<(f64, Picos)> {
     let span = new.at.since(old.at);
     if span == Picos::ZERO || new.speed_mbps == 0 {

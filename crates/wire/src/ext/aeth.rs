@@ -154,8 +154,8 @@ impl NakCode {
     }
 }
 
-/// Time in microseconds that an RNR NAK asks the requester to wait (IBTA 9.7.5.2.8, Linux `rxe_comp.c`). Only
-/// the low 5 bits of `timer` are used.
+/// Returns the time in microseconds that an RNR NAK asks the requester to wait (IBTA 9.7.5.2.8, Linux
+/// `rxe_comp.c`). Only the low 5 bits of `timer` are used.
 pub const fn rnr_timer_us(timer: u8) -> u32 {
     const MICROS: [u32; 32] = [
         655_360, 10, 20, 30, 40, 60, 80, 120, 160, 240, 320, 480, 640, 960, 1_280, 1_920, 2_560, 3_840,

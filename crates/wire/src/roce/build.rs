@@ -72,13 +72,14 @@ impl FlowHeaders {
         }
     }
 
-    /// The UDP source port that Linux derives from a 20-bit flow label (`rdma_flow_label_to_udp_sport`).
+    /// Returns the UDP source port that Linux derives from a 20-bit flow label
+    /// (`rdma_flow_label_to_udp_sport`).
     pub const fn source_port_of_flow_label(flow_label: u32) -> u16 {
         let (low, high) = (flow_label & 0x3fff, flow_label >> 14 & 0x3f);
         (low ^ high) as u16 | 0xc000
     }
 
-    /// The flow label that Linux derives from two queue pair numbers (`rdma_calc_flow_label`). Both
+    /// Returns the flow label that Linux derives from two queue pair numbers (`rdma_calc_flow_label`). Both
     /// directions have the same label.
     pub const fn flow_label_of_queue_pairs(local_qp: u32, remote_qp: u32) -> u32 {
         let mut v = local_qp as u64 * remote_qp as u64;
@@ -232,7 +233,7 @@ pub struct RocePacket<'a> {
 }
 
 impl RocePacket<'_> {
-    /// Length of the frame without FCS in bytes, for a payload of `payload_len` bytes.
+    /// Returns the length of the frame without FCS in bytes, for a payload of `payload_len` bytes.
     pub const fn frame_len(&self, payload_len: usize) -> usize {
         self.udp_len(payload_len)
             .saturating_add(self.headers.ip_offset() + self.headers.ip_len())

@@ -43,7 +43,7 @@ impl RoceLayout {
     }
 }
 
-/// Length of an IPv4 packet that can carry RoCEv2: no fragment, no options, protocol UDP.
+/// Returns the length of an IPv4 packet that can carry RoCEv2: no fragment, no options, protocol UDP.
 fn roce_ipv4_len(bytes: &[u8]) -> Result<usize, Error> {
     require_len("IPv4", bytes, IPV4_LEN)?;
     let packet = Ipv4Packet::new_unchecked(bytes);
@@ -68,7 +68,7 @@ fn roce_ipv4_len(bytes: &[u8]) -> Result<usize, Error> {
     Ok(len)
 }
 
-/// Length of an IPv6 packet that can carry RoCEv2: no extension headers, next header UDP.
+/// Returns the length of an IPv6 packet that can carry RoCEv2: no extension headers, next header UDP.
 fn roce_ipv6_len(bytes: &[u8]) -> Result<usize, Error> {
     require_len("IPv6", bytes, IPV6_LEN)?;
     let packet = Ipv6Packet::new_unchecked(bytes);
@@ -159,12 +159,12 @@ impl<'a> RoceView<'a> {
         })
     }
 
-    /// The base transport header of the packet.
+    /// Returns the base transport header of the packet.
     pub fn bth(&self) -> Bth<&'a [u8]> {
         Bth::new_unchecked(&self.frame[self.layout.bth..self.layout.icrc])
     }
 
-    /// The extension headers in the order of the frame.
+    /// Returns the extension headers in the order of the frame.
     pub fn extensions(&self) -> impl Iterator<Item = Extension> + use<'a> {
         let mut rest = &self.frame[self.layout.bth + bth::LEN..self.payload.0];
         self.bth().opcode().extensions().iter().map_while(move |&kind| {
@@ -174,12 +174,12 @@ impl<'a> RoceView<'a> {
         })
     }
 
-    /// The payload without pad bytes.
+    /// Returns the payload without pad bytes.
     pub fn payload(&self) -> &'a [u8] {
         &self.frame[self.payload.0..self.payload.1]
     }
 
-    /// The UDP datagram: header and payload.
+    /// Returns the UDP datagram: header and payload.
     pub fn udp(&self) -> UdpPacket<&'a [u8]> {
         UdpPacket::new_unchecked(&self.frame[self.layout.udp..self.layout.icrc + crate::ICRC_LEN])
     }

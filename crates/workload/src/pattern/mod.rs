@@ -78,7 +78,7 @@ macro_rules! call_inner {
 }
 
 impl Pattern {
-    /// The pattern of a valid collective.
+    /// Returns the pattern of a valid collective.
     pub(super) fn collective(spec: &Collective) -> Pattern {
         let shape = RankLayout {
             ranks: spec.ranks.len() as u32,
@@ -97,7 +97,7 @@ impl Pattern {
         }
     }
 
-    /// All edges of the pattern.
+    /// Returns all edges of the pattern.
     pub(super) fn edges(&self) -> &[Edge] {
         call_inner!(self, inner => inner.edges())
     }
@@ -107,7 +107,7 @@ impl Pattern {
         call_inner!(self, inner => inner.begin(bytes, sends));
     }
 
-    /// Number of transfers on an edge in the current iteration.
+    /// Returns the number of transfers on an edge in the current iteration.
     pub(super) fn transfer_count(&self, edge: u32) -> u64 {
         call_inner!(self, inner => inner.transfer_count(edge))
     }
@@ -118,7 +118,7 @@ impl Pattern {
         call_inner!(self, inner => inner.handle_arrival(edge, sequence, sends));
     }
 
-    /// Number of bytes on an edge in one iteration of the given size.
+    /// Returns the number of bytes on an edge in one iteration of the given size.
     pub(super) fn edge_bytes(&self, edge: u32, bytes: u64) -> u64 {
         call_inner!(self, inner => inner.edge_bytes(edge, bytes))
     }

@@ -106,8 +106,8 @@ impl RingPattern {
         }
     }
 
-    /// Number of slices: the largest chunk divided by the slice size, rounded up. All chunks have the same
-    /// number of slices, so slices have consecutive numbers.
+    /// Returns the number of slices: the largest chunk divided by the slice size, rounded up. All chunks have
+    /// the same number of slices, so slices have consecutive numbers.
     fn slice_count(&self, bytes: u64) -> u64 {
         let chunk = bytes
             .div_ceil(u64::from(self.shape.ranks))
@@ -145,7 +145,7 @@ impl RingPattern {
         self.rank_at_position(rail, ((position + 2 * ranks - behind) % ranks) as u32)
     }
 
-    /// Bytes of that chunk on the ring of this edge.
+    /// Returns the bytes of that chunk on the ring of this edge.
     fn chunk_bytes(&self, edge: u32, step: u64, bytes: u64) -> u64 {
         let chunk = part_len(
             bytes,

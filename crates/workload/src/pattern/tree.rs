@@ -188,7 +188,7 @@ fn rank_parent(shape: RankLayout, number: u32, rank: u32) -> Option<(u32, bool)>
     Some((above * shape.gpus + rail, true))
 }
 
-/// The parent of a node in the first (0) or second (1) tree.
+/// Returns the parent of a node in the first (0) or second (1) tree.
 fn node_parent(nodes: u32, which: u32, node: u32) -> Option<u32> {
     match (which, nodes % 2) {
         (0, _) => bit_parent(nodes, node),

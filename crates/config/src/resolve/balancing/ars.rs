@@ -179,7 +179,7 @@ fn scheme_of_object(context: &mut ResolveContext<'_>, name: &str) -> SchemeConfi
     }
 }
 
-/// Whether ARS is enabled on a port.
+/// Returns whether ARS is enabled on a port.
 fn has_ars_interface(context: &ResolveContext<'_>, port: usize) -> bool {
     context.db.entry(INTERFACES, &context.ports[port]).is_some()
 }

@@ -25,7 +25,7 @@ const PORTCHANNEL_TABLE: &str = "XOFF_LB_PORTCHANNEL";
 
 /// The default scheme, which needs no entry in the list of schemes.
 const DEFAULT_SCHEME: &str = "ecmp";
-/// The default scheme with the destination queue pair of RoCEv2 as an additional hash field.
+/// Name of the default scheme whose hash also includes the destination queue pair of RoCEv2.
 const DEFAULT_SCHEME_WITH_QP: &str = "ecmp-qp";
 /// Default number of flow moves that are kept for `show load-balancing moves`.
 const MOVES_KEPT: u64 = 256;
@@ -175,7 +175,7 @@ fn resolve_advertising(
     })
 }
 
-/// Whether a scheme uses the load that other switches advertise.
+/// Returns whether a scheme uses the load that other switches advertise.
 fn uses_remote_load(scheme: &SchemeConfig) -> bool {
     let pick = match scheme.kind {
         SchemeKind::Flowlet { pick, .. } | SchemeKind::PerPacket { pick } | SchemeKind::Fixed { pick } => {

@@ -39,7 +39,7 @@ impl SchemeList {
         }
     }
 
-    /// Whether a name is that of the default scheme with its default fields.
+    /// Returns whether a name is that of the default scheme with its default fields.
     pub(super) fn is_default_scheme(&self, name: &str) -> bool {
         let plain =
             |scheme: &SchemeConfig| scheme.kind == SchemeKind::Hash && scheme.hash == HashFields::FiveTuple;
@@ -194,7 +194,7 @@ fn warn_unsupported_fields(context: &mut ResolveContext<'_>, name: &str, base: &
     }
 }
 
-/// The names of all built-in schemes, separated by commas.
+/// Returns the names of all built-in schemes, separated by commas.
 fn built_in_scheme_names() -> String {
     let names: Vec<&str> = BUILT_IN_SCHEMES.iter().map(|scheme| scheme.name).collect();
     names.join(", ")
@@ -213,7 +213,7 @@ pub(in super::super) fn suggest_scheme(context: &ResolveContext<'_>, name: &str)
     }
 }
 
-/// Whether a scheme of this name exists.
+/// Returns whether a scheme of this name exists.
 pub(in super::super) fn scheme_exists(context: &ResolveContext<'_>, name: &str) -> bool {
     built_in_scheme(name).is_some() || context.db.entry(TABLE, name).is_some()
 }

@@ -28,7 +28,8 @@ pub(super) fn assign_names<'a>(
     all.iter().map(|one| ((*one).clone(), name(one))).collect()
 }
 
-/// The first part of a name: speed and cable, and MTU and threshold if they are not the default.
+/// Returns the first part of a profile name. It contains the speed and the cable length, and also the MTU and
+/// the threshold if they are not the default.
 fn name_stem(profile: &LosslessProfileSpec, threshold: i64) -> String {
     let mut stem = format!("pg_lossless_{}_{}", profile.speed_mbps, profile.cable);
     if profile.mtu_bytes != MTU_DEFAULT {
@@ -40,8 +41,8 @@ fn name_stem(profile: &LosslessProfileSpec, threshold: i64) -> String {
     stem
 }
 
-/// Whether the profile name of a port with eight lanes ends in `_8lane` in SONiC. At the highest speed of a
-/// chip, every port has eight lanes, so the name has no suffix.
+/// Returns whether the profile name of a port with eight lanes ends in `_8lane` in SONiC. At the highest
+/// speed of a chip, every port has eight lanes, so the name has no suffix.
 fn has_lane_suffix(asic: &str, speed_mbps: u32) -> bool {
     match asic {
         "spectrum3" => speed_mbps != 400_000,

@@ -97,7 +97,7 @@ pub(super) fn add_pool_sizes(
     }
 }
 
-/// The size of the whole buffer.
+/// Returns the size of the whole buffer.
 fn total_buffer_bytes(context: &mut ResolveContext<'_>, db: &ConfigDb) -> u64 {
     let written = context.number(SWITCH, LOCALHOST, "buffer_size");
     let egress = read_bytes(db, POOLS, "egress_lossless_pool", "size");
@@ -114,7 +114,7 @@ fn total_buffer_bytes(context: &mut ResolveContext<'_>, db: &ConfigDb) -> u64 {
     }
 }
 
-/// Sum of a field of the profiles of all priority groups or queues of a table.
+/// Adds up one field of the profiles over all priority groups or queues in a table.
 fn sum_over_users(db: &ConfigDb, table: &str, field: &str) -> u64 {
     let user = |(key, _): (&str, _)| {
         let (_, first, last) = parse_range_key(key)?;
