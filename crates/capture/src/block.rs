@@ -1,8 +1,8 @@
 //! Parser of the pcapng blocks that describe interfaces and frames. Source of all layouts:
 //! draft-ietf-opsawg-pcapng.
 //!
-//! This module does not use `pcap-parser`. That crate refuses a whole block because of one malformed option,
-//! a resolution that is a power of two, or an obsolete packet block.
+//! This module does not use the crate `pcap-parser`. The crate rejects a whole block if one option is
+//! malformed or if the resolution is a power of two. It also rejects obsolete packet blocks.
 
 use std::ops::Range;
 
@@ -16,7 +16,8 @@ const IF_TSRESOL: u16 = 9;
 const IF_FCSLEN: u16 = 13;
 /// Option with the offset of time stamps in seconds (`if_tsoffset`).
 const IF_TSOFFSET: u16 = 14;
-/// Option with the flags of a frame: `epb_flags` of enhanced packet blocks, `pack_flags` of obsolete ones.
+/// Number of the option with the flags of a frame. The option is `epb_flags` in enhanced packet blocks and
+/// `pack_flags` in obsolete packet blocks.
 const PACKET_FLAGS: u16 = 2;
 /// Resolution of time stamps without `if_tsresol`: microseconds.
 const RESOLUTION_DEFAULT: u8 = 6;
@@ -56,9 +57,9 @@ impl ByteOrder {
 
 /// An interface of a capture.
 ///
-/// Several sections of a file can describe the same interface. Two descriptions are the same interface if
-/// name, MAC address and link type are equal. Interfaces without a name must also have the same position in
-/// their sections.
+/// Several sections of a file can describe the same interface. Two descriptions belong to the same interface
+/// if their names, MAC addresses and link types are equal. If the interfaces have no name, they must also
+/// have the same position in their sections.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Interface {
     /// Name of the interface (`if_name`).
@@ -85,7 +86,7 @@ pub(super) struct InterfaceDescription {
 
 impl InterfaceDescription {
     /// Reads the body of an interface description block. Returns `None` if the body is shorter than its fixed
-    /// fields. A malformed option ends the options.
+    /// fields. Options after a malformed option are ignored.
     pub(super) fn parse(body: &[u8], order: ByteOrder) -> Option<InterfaceDescription> {
         let mut description = InterfaceDescription {
             interface: Interface {
@@ -131,9 +132,9 @@ impl InterfaceDescription {
     }
 }
 
-/// Converts `if_fcslen` to bytes. The format does not define its unit (pcapng issue 60), and writers use
-/// both. A value below 8 counts bytes, because an FCS has at least one byte. A value of 8 or more counts
-/// bits.
+/// Converts `if_fcslen` to bytes. The format does not define the unit of this option (pcapng issue 60), and
+/// some writers use bytes while others use bits. A value below 8 is in bytes, because an FCS has at least one
+/// byte. A value of 8 or more is in bits.
 fn fcs_length_in_bytes(length: u8) -> u32 {
     match u32::from(length) {
         bytes @ 0..8 => bytes,
@@ -146,9 +147,10 @@ fn fcs_length_in_bytes(length: u8) -> u32 {
 pub(super) struct ParsedPacketBlock {
     /// Number of the interface in its section.
     pub(super) interface: u32,
-    /// Time stamp in units of the resolution of the interface. `None` if the block has no time stamp.
+    /// Time stamp in units of the resolution of the interface. The value is `None` if the block has no time
+    /// stamp.
     pub(super) stamp: Option<u64>,
-    /// Range of the stored bytes in the body. In a simple packet block the range includes padding.
+    /// Range of the stored bytes in the body. In a simple packet block, this range includes the padding.
     pub(super) stored_range: Range<usize>,
     /// Original length of the frame in bytes.
     pub(super) len: u32,
@@ -162,8 +164,8 @@ impl ParsedPacketBlock {
         ParsedPacketBlock::parse_with_time_stamp(order.read_u32(body, 0)?, body, order)
     }
 
-    /// Reads the body of an obsolete packet block (type 2). It differs from an enhanced packet block by an
-    /// interface number of 16 bits and a drop counter.
+    /// Reads the body of an obsolete packet block (type 2). Unlike an enhanced packet block, an obsolete
+    /// packet block has an interface number of 16 bits and a drop counter.
     pub(super) fn parse_obsolete(body: &[u8], order: ByteOrder) -> Option<ParsedPacketBlock> {
         ParsedPacketBlock::parse_with_time_stamp(u32::from(order.read_u16(body, 0)?), body, order)
     }
@@ -199,7 +201,7 @@ impl ParsedPacketBlock {
     }
 }
 
-/// The options of a block up to the end marker or the first malformed option.
+/// Iterates over the options of a block, up to the end marker or the first malformed option.
 fn parse_options(mut bytes: &[u8], order: ByteOrder) -> impl Iterator<Item = (u16, &[u8])> {
     std::iter::from_fn(move || {
         let (code, len) = (order.read_u16(bytes, 0)?, usize::from(order.read_u16(bytes, 2)?));

@@ -53,7 +53,7 @@ impl ReadError {
         )
     }
 
-    /// Returns whether the file is damaged. A file that merely ends early is not damaged.
+    /// Returns whether the file is damaged. A file that only ends too early is not damaged.
     pub fn is_damage(&self) -> bool {
         matches!(self.kind, ReadErrorKind::Malformed(_))
     }

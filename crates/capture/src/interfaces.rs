@@ -29,7 +29,8 @@ struct InterfaceKey {
 pub(super) struct InterfaceTable {
     all: Vec<Interface>,
     indices: HashMap<InterfaceKey, usize>,
-    /// Interfaces of the current section in the order of their numbers. `None` for an unreadable description.
+    /// Interfaces of the current section, in the order of their numbers. An entry is `None` if the
+    /// description of the interface is unreadable.
     section: Vec<Option<SectionInterface>>,
     repetitions: HashMap<InterfaceKey, usize>,
 }
@@ -56,8 +57,8 @@ impl InterfaceTable {
         self.repetitions.clear();
     }
 
-    /// Adds the next interface of the current section. The interface is also added to the capture if no
-    /// earlier section has it. An unreadable description (`None`) occupies a number, too.
+    /// Adds the next interface of the current section. If no earlier section contains the interface, it is
+    /// also added to the capture. An unreadable description (`None`) also uses an interface number.
     pub(super) fn add_to_section(&mut self, description: Option<InterfaceDescription>) {
         let added = description.map(|description| SectionInterface {
             index: self.index_of(&description.interface),

@@ -1,4 +1,5 @@
-//! Capture files: readers of pcap and pcapng, a writer of pcapng, and the recorder of a running switch.
+//! Reads and writes capture files. This crate contains readers of pcap and pcapng, a writer of pcapng, and
+//! the recorder of a running switch.
 //!
 //! [`Reader`] returns the frames of a file one by one. [`Writer`] writes a pcapng file. The functions of
 //! [`mod@write`] compose single blocks in memory. The command `xoff replay` and the recorder ([`live`]) use

@@ -1,8 +1,9 @@
 //! The recorder of a running switch. A recording never delays the switch.
 //!
-//! The switch worker composes pcapng blocks in chunks of memory. It passes full chunks to a writer thread,
-//! which writes them to the files and returns the empty chunks. The number of chunks is fixed. If no chunk is
-//! free because a disk or a pipe is too slow, the recorder does not record the frame and counts it as missed.
+//! The switch worker composes pcapng blocks in chunks of memory, and passes full chunks to a writer thread.
+//! The writer thread writes the chunks to the files and returns the empty chunks. The number of chunks is
+//! fixed. If no chunk is free because a disk or a pipe is too slow, the recorder does not record the frame
+//! and counts it as missed.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -16,9 +17,11 @@ use xoff_dataplane::config::SwitchConfig;
 use super::Direction;
 use super::write::{self, InterfaceBlock, PacketBlock, max_packet_block_bytes};
 
-/// Number of chunks that all files share, in addition to the current chunk of each file: 16 MiB.
+/// Number of chunks that all files share, in addition to the current chunk of each file. These chunks have a
+/// total size of 16 MiB.
 const SHARED_CHUNKS: usize = 64;
-/// Size of a chunk in bytes. A chunk holds several hundred frames, so passing it on costs little per frame.
+/// Size of a chunk in bytes. A chunk contains several hundred frames, so the cost of passing the chunk to the
+/// writer thread is small for each frame.
 const CHUNK_BYTES: usize = 256 << 10;
 
 /// The recordings of a run (`--pcap`).
@@ -33,7 +36,7 @@ pub struct PcapOptions {
 /// A file to write and the ports that it records.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PcapRequest {
-    /// The port to record. `None` records all ports, and each port is an interface of the file.
+    /// The port to record. With `None`, all ports are recorded, and each port is an interface of the file.
     pub port: Option<String>,
     /// Path of the file. The path `-` is standard output.
     pub file: PathBuf,
@@ -58,7 +61,7 @@ struct Chunk {
 /// The part of a recording that belongs to the switch worker. Its methods do not block.
 #[derive(Debug)]
 pub struct Recorder {
-    /// For each port, the files that record it and its interface number in each file.
+    /// For each port: the files that record the port, and the interface number of the port in each file.
     taps: Vec<Vec<(usize, u32)>>,
     /// For each file, the chunk that is being filled.
     current_chunks: Vec<Option<Vec<u8>>>,
@@ -68,8 +71,8 @@ pub struct Recorder {
     /// Frames that passed each port.
     passed_frames: Vec<u64>,
     missed_frames: Vec<u64>,
-    /// CLOCK_REALTIME minus CLOCK_MONOTONIC at the start. A constant offset keeps time stamps in order when
-    /// someone sets the clock.
+    /// The difference CLOCK_REALTIME - CLOCK_MONOTONIC at the start. The offset is constant, so the time
+    /// stamps stay in order if the clock is set during the recording.
     real_less_monotonic_ns: i64,
 }
 
@@ -94,7 +97,8 @@ impl std::fmt::Debug for RecordWriter {
 ///
 /// # Errors
 ///
-/// The first file that is not writable. An unknown port is no error: its file has no frames.
+/// Returns an error for the first file that is not writable. An unknown port is not an error. In this case,
+/// the file contains no frames.
 pub fn open_recording(
     options: &PcapOptions,
     config: &SwitchConfig,
@@ -220,7 +224,7 @@ impl Recorder {
         self.missed_frames[port] += u64::from(missed);
     }
 
-    /// Passes all composed blocks to the writer thread. Readers of the file then see the latest frames.
+    /// Passes all composed blocks to the writer thread, so that readers of the file see the latest frames.
     pub fn flush(&mut self) {
         (0..self.current_chunks.len()).for_each(|file| self.send_chunk(file));
     }
@@ -245,7 +249,8 @@ impl Recorder {
         self.missed_frames
     }
 
-    /// The current chunk of a file with at least `room` free bytes. Returns `None` if no chunk is free.
+    /// Returns the current chunk of a file, with at least `room` free bytes. Returns `None` if no chunk is
+    /// free.
     fn chunk_with_room(&mut self, file: usize, room: usize) -> Option<&mut Vec<u8>> {
         let full = |blocks: &Vec<u8>| blocks.len() + room > CHUNK_BYTES;
         if self.current_chunks[file].as_ref().is_some_and(full) {

@@ -49,8 +49,8 @@ pub(super) struct PcapRecord {
 }
 
 impl PcapFormat {
-    /// Byte order, resolution (true for nanoseconds) and length of the record headers. Returns `None` if
-    /// `magic` does not start a pcap file.
+    /// Returns the byte order, the resolution (true for nanoseconds) and the length of the record headers.
+    /// Returns `None` if `magic` is not the start of a pcap file.
     pub(super) fn of_magic(magic: [u8; 4]) -> Option<(ByteOrder, bool, usize)> {
         let read = |value: u32| {
             Some(match value {
@@ -66,7 +66,7 @@ impl PcapFormat {
         little.or_else(|| read(u32::from_be_bytes(magic)).map(|(ns, len)| (ByteOrder::Big, ns, len)))
     }
 
-    /// Reads a file header. Returns `None` if its first four bytes do not start a pcap file.
+    /// Reads a file header. Returns `None` if its first four bytes are not the magic number of a pcap file.
     pub(super) fn parse(header: &[u8; FILE_HEADER_LEN]) -> Option<Result<PcapFormat, UnsupportedVersion>> {
         let (order, has_nanoseconds, record_header_len) = PcapFormat::of_magic(*header.first_chunk()?)?;
         let (major, minor) = (order.read_u16(header, 4)?, order.read_u16(header, 6)?);

@@ -1,9 +1,10 @@
-//! The reader of pcap and pcapng files. It accepts both byte orders, any resolution of time stamps and any
-//! number of sections.
+//! The reader of pcap and pcapng files. The reader accepts both byte orders, any resolution of time stamps
+//! and any number of sections.
 //!
-//! The reader counts a frame that it cannot use ([`UnusableReason`]) and continues with the next frame. Only
-//! damage that hides the start of the next frame ends a capture. All frames before the damage are returned.
-//! No input causes a panic, and the reader stores at most [`FRAME_BYTES_MAX`] bytes of a frame.
+//! If the reader cannot use a frame, it counts the frame ([`UnusableReason`]) and continues with the next
+//! frame. The reader stops only if a part of the file is so damaged that it cannot find the start of the next
+//! frame. All frames before the damage are returned. No input causes a panic, and the reader stores at most
+//! [`FRAME_BYTES_MAX`] bytes of a frame.
 
 use std::collections::BTreeMap;
 use std::io::{self, Read};
@@ -13,10 +14,11 @@ use super::interfaces::{InterfaceTable, SectionInterface};
 use super::pcap::{FILE_HEADER_LEN, PcapFormat};
 use super::{Direction, LINK_TYPE_ETHERNET, ReadError, ReadErrorKind};
 
-/// Largest usable frame in bytes, both stored and original length. It is the limit of libpcap.
+/// Size of the largest usable frame in bytes. The limit applies to the stored length and to the original
+/// length, and is the same as in libpcap.
 pub const FRAME_BYTES_MAX: u32 = 262_144;
-/// Largest pcapng block that is read, in bytes. The largest frame with options fits. Longer blocks are
-/// skipped.
+/// Size of the largest pcapng block that is read, in bytes. The largest frame and its options fit into such a
+/// block. Longer blocks are skipped.
 const BLOCK_BYTES_MAX: u32 = 16 << 20;
 /// Major version of pcapng.
 const PCAPNG_MAJOR: u16 = 1;
@@ -36,7 +38,8 @@ pub struct CapturedFrame {
     pub offset: u64,
     /// The interface of the frame: an index of [`Reader::interfaces`].
     pub interface: usize,
-    /// Time stamp in nanoseconds since 1970. `None` if the block has none, as in a simple packet block.
+    /// Time stamp in nanoseconds since 1970. The value is `None` if the block has no time stamp, for example
+    /// a simple packet block.
     pub at_ns: Option<i64>,
     /// The stored bytes without FCS.
     pub data: Vec<u8>,
@@ -141,8 +144,8 @@ impl<R: Read> Reader<R> {
     ///
     /// # Errors
     ///
-    /// The file ends inside a block, or the start of the next frame cannot be found. Nothing can be read
-    /// after an error.
+    /// Returns an error if the file ends inside a block, or if the start of the next frame cannot be found.
+    /// After an error, nothing more can be read.
     pub fn next_frame(&mut self) -> Result<Option<CapturedFrame>, ReadError> {
         loop {
             let found = match self.format {
@@ -284,7 +287,7 @@ impl<R: Read> Reader<R> {
         Ok(())
     }
 
-    /// Reads the rest of a section header. Four or eight bytes of it have been read. The header sets the byte
+    /// Reads the rest of a section header after its first four or eight bytes. The header determines the byte
     /// order.
     fn read_section_header(&mut self) -> Result<(), ReadError> {
         let first = self.offset == 0;
@@ -315,8 +318,8 @@ impl<R: Read> Reader<R> {
         Ok(())
     }
 
-    /// Reads the rest of a block. Its type and length have been read. Some writers do not include the padding
-    /// in the length.
+    /// Reads the rest of a block after its type and length. Some writers do not include the padding in the
+    /// length.
     fn read_rest_of_block(&mut self, order: ByteOrder, is_file_header: bool) -> Result<(), ReadError> {
         let len = self.read_u32(4, order);
         if !(12..=BLOCK_BYTES_MAX).contains(&len) {
@@ -449,7 +452,7 @@ impl<R: Read> Reader<R> {
         }
     }
 
-    /// Skips a frame or the rest of a block that is too long. `subject` names it in the error.
+    /// Skips a frame, or the rest of a block, that is too long. `subject` is its name in the error message.
     fn skip_bytes(&mut self, count: u32, subject: &str) -> Result<(), ReadError> {
         let mut skipped = io::Read::by_ref(&mut self.source).take(u64::from(count));
         match io::copy(&mut skipped, &mut io::sink()) {
@@ -469,8 +472,8 @@ impl<R: Read> Reader<R> {
         self.block.clear();
     }
 
-    /// Converts a read error. A decompressor reports damaged data with these error kinds, and a file never
-    /// does.
+    /// Converts a read error. Some error kinds come only from a decompressor that has found damaged data. A
+    /// file never reports these kinds.
     fn convert_io_error(&self, error: io::Error) -> ReadError {
         match error.kind() {
             io::ErrorKind::UnexpectedEof | io::ErrorKind::InvalidData | io::ErrorKind::InvalidInput => {

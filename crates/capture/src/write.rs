@@ -1,9 +1,8 @@
 //! Composition of pcapng blocks: little-endian, time stamps in nanoseconds.
 //!
-//! The recorder must compose blocks in existing buffers, so this module does not use another crate.
-//! `pcap-parser` only writes blocks that it has read, and `pcap-file` has had no release since early 2023.
-//! Four kinds of blocks and a dozen options are sufficient. The tests read the blocks back with
-//! `pcap-parser`.
+//! The recorder must compose blocks in existing buffers, so this module uses no other crate. `pcap-parser`
+//! writes only blocks that it has read, and `pcap-file` has had no release since early 2023. Only four kinds
+//! of blocks and a dozen options are needed. The tests read the written blocks with `pcap-parser`.
 
 use std::io::{self, Write};
 
@@ -13,8 +12,8 @@ const SECTION_HEADER_BLOCK: u32 = 0x0a0d_0d0a;
 const INTERFACE_DESCRIPTION_BLOCK: u32 = 1;
 const INTERFACE_STATISTICS_BLOCK: u32 = 5;
 const ENHANCED_PACKET_BLOCK: u32 = 6;
-/// Bytes of an enhanced packet block in addition to the frame and the comment: header, both lengths and all
-/// other options.
+/// Number of bytes in an enhanced packet block, without the frame and the comment. These are the header, both
+/// length fields and all other options.
 const PACKET_BLOCK_OVERHEAD: usize = 32 + 8 + 12 + 8 + 4;
 
 /// The contents of an interface description block.
@@ -39,7 +38,7 @@ pub struct PacketBlock<'a> {
     pub at_ns: u64,
     /// Original length of the frame in bytes, without FCS.
     pub len: u32,
-    /// The stored bytes in two parts. A frame in memory may consist of two parts.
+    /// The stored bytes of the frame, in two slices. A frame in memory may consist of two parts.
     pub data: [&'a [u8]; 2],
     /// Direction of the frame at the interface.
     pub direction: Direction,

@@ -1,5 +1,5 @@
-//! Load balancing state of a switch for snapshots: groups with a stateful scheme, and groups that a static
-//! hash serves.
+//! Copies the load balancing state of a switch for snapshots. The state contains groups with a stateful
+//! scheme and groups with static hashing.
 
 use std::sync::Arc;
 
@@ -95,7 +95,7 @@ impl GroupReader<'_> {
         }
     }
 
-    /// Copies a group of next hops that the router selects with a static hash. It has no counters.
+    /// Copies a group of next hops with static hashing. Such a group has no counters.
     fn hashed_next_hops(&self, id: GroupId) -> GroupSnapshot {
         let tag = self.switch.fib().groups()[id.index()].tag;
         let members = self.next_hops(id).into_iter().map(|(hop, weight)| MemberReport {

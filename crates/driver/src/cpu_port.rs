@@ -1,4 +1,5 @@
-//! The CPU port: passes punted frames to the CPU stack and its replies to the switch.
+//! The CPU port passes frames from the switch to the CPU stack, and passes replies of the stack to the
+//! switch.
 
 use xoff_dataplane::config::RoutingConfig;
 use xoff_dataplane::{FrameStore, Outputs, Picos, PuntedFrame, Switch};
@@ -6,8 +7,8 @@ use xoff_dataplane::{FrameStore, Outputs, Picos, PuntedFrame, Switch};
 use crate::cpu::{CpuStack, PuntedBytes, Reply};
 
 /// Largest number of rounds in one call. A reply may itself be for the switch, such as a ping from one of its
-/// addresses to another. This exchange ends after two rounds. Punts after the last round are dropped and
-/// counted.
+/// addresses to another. This exchange ends after two rounds. Frames to the CPU after the last round are
+/// dropped and counted.
 const ROUNDS_MAX: usize = 4;
 
 /// Frames between a switch and its CPU stack. The lists are empty between calls.

@@ -34,7 +34,7 @@ pub trait EventQueue<E> {
     }
 }
 
-/// An event queue ordered by time. Events of one time are handled in the order in which they were added.
+/// An event queue ordered by time. Events of equal time are handled in the order in which they were added.
 #[derive(Debug)]
 pub struct TimeOrderedQueue<E> {
     heap: BinaryHeap<Reverse<(Picos, u64, Event<E>)>>,

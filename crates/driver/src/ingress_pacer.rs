@@ -4,11 +4,13 @@ use std::collections::VecDeque;
 
 use xoff_dataplane::{LinkRate, LinkTiming, Picos, PortId, ReceivedFrame};
 
-/// Largest number of frames in flight on the link to one port. A worker does not read a port whose link is
-/// full. Then the queue of the device fills, and frames that the device loses taint the run.
+/// Largest number of frames in flight on the link to one port. A worker does not read frames from a port
+/// whose link is full. The queue of the device then fills. If the device loses frames, the run is marked as
+/// tainted.
 pub const IN_FLIGHT_FRAMES_MAX: usize = 1_024;
 
-/// The frames that have left the sender of one link and have not arrived yet at model speed.
+/// The frames in flight on one link: at the speed of the model, they have left the sender and have not
+/// arrived yet.
 #[derive(Debug)]
 struct PortPacer {
     frames: VecDeque<(Picos, ReceivedFrame)>,
@@ -58,9 +60,9 @@ impl IngressPacer {
         self.ports[port.index()].link = LinkRate::new(link);
     }
 
-    /// Puts a received frame on the link of its port. The frame arrives at `arrival.received_at`, at `now`,
-    /// or when the link has carried it, whichever is latest. Returns the arrival time if no other frame is in
-    /// flight to the port.
+    /// Puts a received frame on the link of its port. The frame arrives at the latest of three times:
+    /// `arrival.received_at`, `now`, and the end of its transmission on the link. Returns the arrival time if
+    /// no other frame is in flight to the port.
     #[inline(always)]
     pub fn add_paced(&mut self, now: Picos, port: PortId, arrival: ReceivedFrame) -> Option<Picos> {
         let pacer = &mut self.ports[port.index()];
@@ -72,9 +74,9 @@ impl IngressPacer {
         self.push(port, arrives_at, arrival)
     }
 
-    /// Adds a frame that the link has already carried. The frame arrives at `arrival.received_at`, which may
-    /// be in the future, but not before earlier frames. Returns the arrival time if no other frame is in
-    /// flight to the port.
+    /// Adds a frame whose transmission on the link has already ended. The frame arrives at
+    /// `arrival.received_at`, which may be in the future. The frame never arrives before frames that were
+    /// added earlier. Returns the arrival time if no other frame is in flight to the port.
     #[inline]
     pub fn add_carried(&mut self, now: Picos, port: PortId, arrival: ReceivedFrame) -> Option<Picos> {
         let pacer = &mut self.ports[port.index()];

@@ -1,13 +1,13 @@
 //! Drivers of one switch. A driver calls `xoff_dataplane::Switch` and forwards its outputs.
 //!
-//! A switch has no clock. A driver passes frames and expired deadlines with the model time. After each call,
-//! the driver takes transmissions, new deadlines, punted frames and events. This crate has two drivers for a
-//! single switch:
+//! A switch has no clock. A driver passes frames and expired deadlines to the switch, together with the model
+//! time. After each call, the driver takes the results: transmissions, new deadlines, frames for the CPU
+//! port, and events. This crate has two drivers for a single switch:
 //!
 //! - [`VirtualSwitch`] for virtual time: replay, threshold probe, tester, core benches and tests. The caller
 //!   adds its own events to the queue and handles them.
-//! - [`engine::Engine`] for real time: a worker thread calls it in each iteration with the current model
-//!   time. The engine also paces arrivals and limits the departures that catch up after a late wake-up.
+//! - [`engine::Engine`] for real time: a worker thread calls the engine in each iteration with the current
+//!   model time. The engine also paces arrivals and limits the departures that catch up after a late wake-up.
 //!
 //! Both drivers share the CPU port ([`CpuPort`]), the pacing of arrivals ([`IngressPacer`]), the journal of
 //! events and the snapshot of a switch's state. A fabric of switches has its own event loop in `xoff_fabric`.

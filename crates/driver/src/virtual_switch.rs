@@ -37,7 +37,7 @@ enum PuntHandling {
     Keep(Vec<PuntedFrame>),
 }
 
-/// A switch with its frames and its event queue in virtual time. Events advance the time.
+/// A switch with its frames and its event queue in virtual time. Model time advances from event to event.
 ///
 /// The caller passes frames ([`receive`](VirtualSwitch::receive)), changes the switch
 /// ([`change`](VirtualSwitch::change)) and schedules its own events, such as arrivals.
@@ -115,8 +115,8 @@ impl<S: FrameStore, E, Q: EventQueue<E>> VirtualSwitch<S, E, Q> {
         self.now = self.now.max(time);
     }
 
-    /// Advances model time past pending events. The switch then handles them late, as after a late wake-up in
-    /// real time.
+    /// Advances model time past pending events. The switch then handles these events late, as after a late
+    /// wake-up in real time.
     pub fn advance_past_events(&mut self, time: Picos) {
         self.now = self.now.max(time);
     }
@@ -127,7 +127,7 @@ impl<S: FrameStore, E, Q: EventQueue<E>> VirtualSwitch<S, E, Q> {
         &self.switch
     }
 
-    /// Returns the switch for settings without a time and without outputs. Use
+    /// Returns the switch. Use this method only for settings that need no time and have no outputs. Use
     /// [`change`](VirtualSwitch::change) for all other changes.
     pub fn switch_mut(&mut self) -> &mut Switch {
         &mut self.switch
@@ -145,7 +145,7 @@ impl<S: FrameStore, E, Q: EventQueue<E>> VirtualSwitch<S, E, Q> {
         &mut self.store
     }
 
-    /// Changes the switch through one of its methods at the current model time. The outputs of the call are
+    /// Calls a function that changes the switch at the current model time. The outputs of the switch are
     /// collected.
     #[inline]
     pub fn change<R>(&mut self, change: impl FnOnce(&mut Switch, Picos, &mut S, &mut Outputs) -> R) -> R {
@@ -169,7 +169,7 @@ impl<S: FrameStore, E, Q: EventQueue<E>> VirtualSwitch<S, E, Q> {
         self.queue.push(at, Event::Scheduled(event));
     }
 
-    /// Returns the time of the next event of the switch or the caller, or `None` without a pending event.
+    /// Returns the time of the next event of the switch or the caller. Returns `None` if no event is pending.
     #[inline]
     pub fn next_event(&self) -> Option<Picos> {
         self.queue.next_time()
@@ -193,8 +193,8 @@ impl<S: FrameStore, E, Q: EventQueue<E>> VirtualSwitch<S, E, Q> {
         }
     }
 
-    /// Returns the transmissions that have started since departures were last taken, in order. The caller
-    /// owns their frames and releases them.
+    /// Returns the transmissions that have started and were not taken yet, in order. The caller owns their
+    /// frames and must release them.
     #[inline(always)]
     pub fn departures(&self) -> &[Transmit] {
         &self.outputs.transmits
@@ -213,8 +213,8 @@ impl<S: FrameStore, E, Q: EventQueue<E>> VirtualSwitch<S, E, Q> {
         self.take_departures(|departure, store| store.release(departure.frame));
     }
 
-    /// Removes the punted frames and calls `handle` for each. The caller owns and releases them. The list is
-    /// empty unless [`VirtualSwitch::keep_punts`] was called.
+    /// Removes the frames for the CPU port and calls `handle` for each frame. The caller owns these frames
+    /// and must release them. The list is empty unless [`VirtualSwitch::keep_punts`] was called.
     pub fn take_punts(&mut self, mut handle: impl FnMut(PuntedFrame, &mut S)) {
         if let PuntHandling::Keep(punts) = &mut self.punts {
             for punt in punts.drain(..) {
@@ -243,8 +243,8 @@ impl<S: FrameStore, E, Q: EventQueue<E>> VirtualSwitch<S, E, Q> {
         )
     }
 
-    /// Distributes the outputs of a call: deadlines to the event queue, punts to the CPU port, events to the
-    /// journal.
+    /// Distributes the outputs of a call. Deadlines go to the event queue, punted frames to the CPU port, and
+    /// events to the journal.
     #[inline(always)]
     fn collect_outputs(&mut self) {
         debug_assert!(

@@ -21,7 +21,7 @@ pub struct BalancingSnapshot {
     pub fib: Arc<Fib>,
     /// Groups of next hops in the order of their format_counts_by_class, followed by LAGs.
     pub groups: Vec<GroupSnapshot>,
-    /// The latest flow moves, oldest first. The placement of a new flow is a flow move, too.
+    /// The latest flow moves, oldest first. The placement of a new flow is also listed as a flow move.
     pub moves: Vec<FlowMoveSnapshot>,
     /// Packets received out of order. `None` if the switch does not count them.
     pub reordering: Option<ReorderingView>,
@@ -71,8 +71,8 @@ pub struct LoadBalancingReport {
     /// The latest flow moves, oldest first (`XOFF_LB|global moves_kept`).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub moves: Vec<FlowMoveReport>,
-    /// Packets received out of order (`XOFF_LB|global reordering_flows`). The field is omitted if the switch
-    /// does not count them.
+    /// Number of packets received out of order (`XOFF_LB|global reordering_flows`). The field is omitted if
+    /// the switch does not count these packets.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reordering: Option<ReorderingReport>,
 }
@@ -96,18 +96,19 @@ pub struct GroupReport {
     pub moves: BTreeMap<String, u64>,
     /// The flow table. Null if the scheme has none.
     pub table: Option<FlowTableReport>,
-    /// Largest load of a usable member divided by the mean load. The load of a member is the number of bytes
-    /// sent divided by its speed. Null if nothing was sent.
+    /// Largest load of a usable member divided by the mean load. The load of a member is its number of sent
+    /// bytes divided by its speed. The value is null if nothing was sent.
     pub max_mean_ratio: Option<f64>,
-    /// Jain's fairness index of the same loads. The value is 1 if all loads are equal, and 1/n if one link
-    /// has all load.
+    /// Jain's fairness index of the loads of the usable members. The value is 1 if all loads are equal. If
+    /// one of n members has all the load, the value is 1/n.
     pub jain_index: Option<f64>,
 }
 
 /// The report of one member of a group.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq)]
 pub struct MemberReport {
-    /// Ports of the member: one port, the ports of a LAG, or none for a next hop in a VLAN.
+    /// Ports of the member. The list has one port, or all ports of a LAG. The list is empty for a next hop in
+    /// a VLAN.
     pub ports: Vec<String>,
     /// IP address of the next hop. Null for a member of a LAG.
     pub next_hop: Option<String>,
@@ -119,15 +120,18 @@ pub struct MemberReport {
     pub alternate: bool,
     /// Sum of the speeds of its ports, in Mb/s.
     pub speed_mbps: u64,
-    /// Current quality band of the link, 7 (best) to 0. Null if the quality is not measured.
+    /// Current quality band of the link, from 7 (best) to 0. The value is null if the quality is not
+    /// measured.
     pub band: Option<u8>,
     /// Load from which the quality band derives, 0 (idle) to 1000.
     pub load: Option<u16>,
-    /// Packets of the group that used the member. Null if the scheme does not count them.
+    /// Number of packets of the group that used the member. The value is null if the scheme does not count
+    /// packets.
     pub packets: Option<u64>,
     /// Bytes of these packets.
     pub bytes: Option<u64>,
-    /// Number of active queue pairs placed at the member. The field is omitted if the scheme places none.
+    /// Number of active queue pairs that are placed at the member. The field is omitted if the scheme does
+    /// not place queue pairs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub flows: Option<u32>,
     /// Bytes that the ports of the member have sent for all groups.
@@ -141,7 +145,8 @@ pub struct FlowTableReport {
     pub flows: u32,
     /// Largest number of flows.
     pub flows_max: u32,
-    /// Packets of flows that did not fit into the table. The hash selects their member.
+    /// Number of packets whose flows did not fit into the flow table. The hash selects the member for these
+    /// packets.
     pub overflow_packets: u64,
 }
 
@@ -163,7 +168,8 @@ pub struct FlowMoveReport {
 }
 
 impl MemberReport {
-    /// The name of the member in messages: its ports, or the address of its next hop.
+    /// Returns the name of the member in messages. The name is the list of its ports, or the address of its
+    /// next hop.
     pub fn name(&self) -> String {
         match (self.ports.is_empty(), &self.next_hop) {
             (false, _) => self.ports.join(","),
@@ -248,7 +254,8 @@ impl GroupReport {
         }
     }
 
-    /// Packets that the members of the group carried. Returns `None` if they are not counted.
+    /// Returns the number of packets that used the members of the group. Returns `None` if the packets are
+    /// not counted.
     pub fn packets(&self) -> Option<u64> {
         self.members.iter().map(|member| member.packets).sum()
     }

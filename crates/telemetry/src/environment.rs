@@ -1,4 +1,5 @@
-//! The machine of a run: kernel, CPU, and the CPU time that a hypervisor took away.
+//! The machine of a run: its kernel, its CPU, and the CPU time that the hypervisor used for other virtual
+//! machines.
 
 use std::fs;
 use std::path::Path;
@@ -16,12 +17,14 @@ pub struct Environment {
     pub cpu_model: Option<String>,
     /// Number of CPUs that the process may use.
     pub cores: usize,
-    /// Frequency governor of the first usable CPU. Null if the machine has none, as most virtual machines.
+    /// Frequency governor of the first usable CPU. The value is null if the machine has no frequency
+    /// governor, as is usual for virtual machines.
     pub governor: Option<String>,
     /// Clock source of the kernel.
     pub clocksource: Option<String>,
-    /// CPU time that the hypervisor gave to others during the run, in percent of the time of all CPUs. Null
-    /// if it was not measured. Stolen time is a taint only if it causes a stall.
+    /// CPU time that the hypervisor used for other virtual machines during the run (stolen time), in percent
+    /// of the time of all CPUs. The value is null if the time was not measured. Stolen time marks the run as
+    /// tainted only if it causes a stall.
     pub steal_percent: Option<f64>,
 }
 
@@ -46,8 +49,8 @@ impl Environment {
     }
 }
 
-/// Numbers of the CPUs that this thread may use, in ascending order. Empty if the kernel does not return
-/// them.
+/// Returns the numbers of the CPUs that this thread may use, in ascending order. The list is empty if the
+/// kernel does not provide the numbers.
 pub fn allowed_cpus() -> Vec<usize> {
     let Ok(mask) = nix::sched::sched_getaffinity(nix::unistd::Pid::from_raw(0)) else {
         return Vec::new();
@@ -110,8 +113,8 @@ impl StealMeter {
         }
     }
 
-    /// Stolen time since the start in percent. Returns `None` if `/proc/stat` is not readable or no tick has
-    /// passed.
+    /// Returns the stolen time since the start in percent. Returns `None` if `/proc/stat` is not readable or
+    /// no tick has passed.
     pub fn percent(&self) -> Option<f64> {
         self.ticks_since_start().percent()
     }
@@ -131,7 +134,8 @@ impl CpuTicks {
     }
 
     /// Reads the line of all CPUs in `/proc/stat` (proc_stat(5)): user, nice, system, idle, iowait, irq,
-    /// softirq, steal. The guest columns after them are already part of user and nice.
+    /// softirq, steal. The guest columns after these columns are ignored, because user and nice already
+    /// include guest time.
     fn parse(stat: &str) -> Option<CpuTicks> {
         let columns = stat.lines().find_map(|line| line.strip_prefix("cpu "))?;
         let ticks: Vec<u64> = columns
@@ -146,8 +150,8 @@ impl CpuTicks {
     }
 }
 
-/// The model name in the text of `/proc/cpuinfo`. ARM has no model name, so the result is its implementer and
-/// part.
+/// Returns the model name from the text of `/proc/cpuinfo`. On ARM, the text has no model name, so the result
+/// is the implementer and the part number.
 fn cpu_model(cpuinfo: &str) -> Option<String> {
     let field = |name: &str| {
         cpuinfo.lines().find_map(|line| {

@@ -40,8 +40,8 @@ pub struct EventReport {
     /// The watchdog action of a storm.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub action: Option<String>,
-    /// Time in nanoseconds that the queue had been paused when the storm was detected. It is the time without
-    /// progress if that time is shorter.
+    /// Time in nanoseconds for which the queue had been paused when the storm was detected. If the queue had
+    /// sent frames during the pause, the value is the time without progress.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub paused_ns: Option<u64>,
     /// Whether the big red switch is on.
@@ -68,7 +68,7 @@ pub fn event_name(kind: &SwitchEventKind) -> &'static str {
 }
 
 impl EventReport {
-    /// Converts an event of a switch. `ports` has the names of the ports by number.
+    /// Converts an event of a switch. `ports` contains the names of the ports, in the order of their numbers.
     pub fn new(event: &SwitchEvent, ports: &[String]) -> EventReport {
         let mut report = EventReport {
             at_ns: event.at.as_nanos(),
@@ -104,8 +104,8 @@ impl EventReport {
         self.port_id = Some(format!("{:#x}", port_oid(queue.port())));
     }
 
-    /// The event as a log line: model time in seconds, severity, switch and message. SONiC tests search for
-    /// the text of the message.
+    /// Formats the event as a log line with the model time in seconds, the severity, the switch and the
+    /// message. SONiC tests search for the text of the message.
     pub fn log_line(&self, switch: &str) -> String {
         let (seconds, nanos) = (self.at_ns / 1_000_000_000, self.at_ns % 1_000_000_000);
         format!("[{seconds}.{nanos:09}] NOTICE {switch}: {}", self.log_message())

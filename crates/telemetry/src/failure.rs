@@ -2,13 +2,13 @@
 
 use std::fmt;
 
-/// The exit code of a command. Scripts depend on the numbers, so they do not change.
+/// The exit code of a command. Scripts depend on these numbers, so the numbers do not change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Exit {
     /// The command did everything, and every check held.
     Ok = 0,
-    /// A check did not hold in a clean run. For example, a lossless flow lost, reordered or damaged frames.
+    /// A check failed in a clean run. For example, frames of a lossless flow were lost, reordered or damaged.
     CheckFailed = 1,
     /// The command line is wrong.
     Usage = 2,
@@ -48,8 +48,8 @@ pub struct Failure {
     pub why: Option<String>,
     /// The action that solves the problem, with a command if possible.
     pub fix: Option<String>,
-    /// All errors of a configuration, one line each. JSON output contains them, and `why` shows the first
-    /// ones.
+    /// All errors of a configuration, with one line for each error. JSON output contains all errors, and
+    /// `why` contains the first errors.
     pub errors: Box<[String]>,
 }
 

@@ -5,9 +5,9 @@ use std::path::Path;
 
 use crate::failure::Failure;
 
-/// Writes the text of a report (`--report`). The text is written to a temporary file first, which then
-/// replaces the file. A reader therefore never sees a partial report. An existing pipe or device, such as
-/// `/dev/null`, is written directly.
+/// Writes the text of a report (`--report`). The text is first written to a temporary file. The temporary
+/// file then replaces the report. A reader therefore never sees a partial report. If the file is a pipe or a
+/// device, such as `/dev/null`, the text is written directly.
 ///
 /// # Errors
 ///
@@ -16,8 +16,8 @@ pub fn write_report_file(path: &Path, text: &str) -> Result<(), Failure> {
     write_result_file("--report", path, text)
 }
 
-/// Writes the text of a result file. `option` names the command line option of the file in the error message.
-/// The function otherwise works as [`write_report_file`].
+/// Writes the text of a result file. `option` is the command line option that the error message names. In all
+/// other respects, the function works like [`write_report_file`].
 ///
 /// # Errors
 ///

@@ -9,15 +9,17 @@ pub struct FlowReport {
     pub src: String,
     /// Name of the receiving host.
     pub dst: String,
-    /// Traffic class of the frames at the sender, 0 to 7. It is also their priority.
+    /// Traffic class of the frames at the sender, 0 to 7. The class is also the priority of the frames.
     pub class: u8,
-    /// Whether the lab declares the flow lossless. The configuration of the switches does not matter.
+    /// True if the lab declares the flow lossless. This value does not depend on the configuration of the
+    /// switches.
     pub lossless: bool,
     /// Frames that the NIC of the sender has sent. Frames in the NIC at the end of the run are not counted.
     pub sent_frames: u64,
     /// Frames that arrived with a valid ICRC. Duplicates are counted once.
     pub received_frames: u64,
-    /// Frames that were sent and not received: `sent_frames - received_frames` at the end of the run.
+    /// Number of frames that were sent but not received: `sent_frames - received_frames` at the end of the
+    /// run.
     pub lost_frames: u64,
     /// Frames that arrived after a frame that was sent later.
     pub reordered_frames: u64,
@@ -26,18 +28,18 @@ pub struct FlowReport {
     pub ce_marked_frames: u64,
     /// Frames that had already arrived before.
     pub duplicate_frames: u64,
-    /// Frames with a wrong ICRC. They do not count as received, because a NIC drops them silently, so they
-    /// are lost.
+    /// Number of frames with a wrong ICRC. A NIC drops such frames silently, so they are counted as lost and
+    /// not as received.
     pub icrc_errors: u64,
-    /// Payload bits per second of model time, from the first to the last arrival. Headers, pad and ICRC do
-    /// not count.
+    /// Payload rate from the first to the last arrival, in bits per second of model time. Headers, pad and
+    /// ICRC are not included.
     pub goodput_bps: u64,
     /// Time from the time stamp of the sender to the arrival, in model time.
     pub latency_ns: LatencyReport,
 }
 
-/// Quantiles of a latency in nanoseconds of model time, with two significant digits. All values are 0 without
-/// a measurement.
+/// Quantiles of a latency in nanoseconds of model time, with two significant digits. All values are 0 if
+/// nothing was measured.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LatencyReport {
     /// The median.

@@ -1,4 +1,5 @@
-//! Counters, events and reports of switches, and the exit codes and error messages of commands.
+//! This crate contains the counters, events and reports of switches. It also contains the exit codes and
+//! error messages of commands.
 //!
 //! A driver copies the counters of a switch to a [`SwitchSnapshot`]. [`SwitchReport`] is the JSON form of a
 //! snapshot. The report of a run and the control socket use this form. [`EventReport`] is the JSON form of an
@@ -72,8 +73,9 @@ pub enum Verdict {
     Tainted,
 }
 
-/// A fact outside the model that can change the result. Examples are a frame that the kernel lost, a stall
-/// longer than the reaction budget, an exhausted arena, an unfinished checksum and a clock step.
+/// A taint: something outside the model that can change the result of a run. Examples are a frame that the
+/// kernel lost, a stall longer than the reaction budget, an exhausted arena, an unfinished checksum and a
+/// clock step.
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq, Eq)]
 pub struct Taint {
     /// Time of the first occurrence, in nanoseconds of model time.

@@ -26,8 +26,8 @@ pub fn format_bit_rate(bits_per_second: u64) -> String {
     )
 }
 
-/// Formats 10^9 bytes per second without the unit, as nccl-tests does. Values below 0.1 have four decimals,
-/// and other values have two.
+/// Formats a rate in units of 10^9 bytes per second, without the unit, as nccl-tests does. Values below 0.1
+/// have four decimals, and other values have two.
 pub fn format_gbytes_per_second(gbytes_per_second: f64) -> String {
     match gbytes_per_second {
         small if small > 0.0 && small < 0.1 => format!("{small:.4}"),
@@ -40,7 +40,7 @@ pub fn format_percent(ratio: Option<f64>) -> String {
     ratio.map_or_else(|| "-".to_owned(), |ratio| format!("{:.2} %", ratio * 100.0))
 }
 
-/// Formats a number with three significant digits, in the largest unit that gives at least 1.
+/// Formats a number with three significant digits, in the largest unit in which the number is at least 1.
 fn format_in_unit(mut number: f64, units: &[&str]) -> String {
     let mut unit = 0;
     // A value of 999.5 or more would be printed as 1000, so it uses the next unit.

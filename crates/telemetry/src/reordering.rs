@@ -3,7 +3,8 @@
 use serde::{Deserialize, Serialize};
 use xoff_dataplane::balance::{ReorderCounts, ReorderingView, StreamView};
 
-/// Largest number of queue pairs in a report. The report has those with the most packets out of order.
+/// Largest number of queue pairs in a report. The report contains the queue pairs with the most packets out
+/// of order.
 const REPORTED_STREAMS_MAX: usize = 64;
 
 /// Packets that a switch received out of order (`XOFF_LB|global reordering_flows`).
@@ -21,7 +22,7 @@ pub struct ReorderingReport {
     pub untracked_packets: u64,
     /// Number of tracked streams. Requests and responses of a queue pair are two streams.
     pub streams: usize,
-    /// Streams with packets out of order, at most 64. The stream with the most such packets is first.
+    /// Streams with packets out of order, at most 64. The stream with the most packets out of order is first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub reordered: Vec<ReorderedStream>,
 }

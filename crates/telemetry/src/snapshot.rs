@@ -16,7 +16,8 @@ pub struct SwitchSnapshot {
     pub model_time_ns: u64,
     /// Size of a buffer cell in bytes (`SAI_SWITCH_ATTR_SHARED_BUFFER_CELL_SIZE`).
     pub cell_bytes: u32,
-    /// Wall time in which the switch worker was busy since its start, in nanoseconds. `None` in virtual time.
+    /// Wall time for which the switch worker was busy since its start, in nanoseconds. The value is `None` in
+    /// virtual time.
     pub worker_busy_ns: Option<u64>,
     /// The ports in the order of the configuration.
     pub ports: Vec<PortSnapshot>,
@@ -37,7 +38,7 @@ pub struct PortSnapshot {
     pub name: String,
     /// Network device of the port. `None` for a port without a device.
     pub device: Option<String>,
-    /// Port backend: `packet`, `tap`, `link`, `pnet` or `xdp`. `None` for a port without a device.
+    /// Port backend: `packet`, `tap`, `link`, `pnet` or `xdp`. The value is `None` if the port has no device.
     pub backend: Option<String>,
     /// Whether the port is configured up and its device has a carrier.
     pub up: bool,
@@ -45,7 +46,8 @@ pub struct PortSnapshot {
     pub speed_mbps: u32,
     /// Counters of the data plane.
     pub counters: PortCounters,
-    /// Transmit time that the machine missed and could not make up for, in nanoseconds of model time.
+    /// Transmit deficit: the transmit time that was lost because the machine was too slow, in nanoseconds of
+    /// model time.
     pub tx_deficit_ns: u64,
     /// Buffer use of the priority groups.
     pub pgs: [PgBuffers; PRIORITIES],
@@ -61,8 +63,8 @@ pub struct PortSnapshot {
     pub paused: u8,
     /// Priority groups that are in XOFF now. Bit *n* stands for priority group *n*.
     pub xoff: u8,
-    /// Frames that the machine lost before they reached the switch. They are a taint and not a drop of the
-    /// model.
+    /// Number of frames that the machine lost before they reached the switch. These frames are not drops of
+    /// the model. They mark the run as tainted.
     pub host_lost: u64,
     /// Frames that arrived faster than the model speed and had to wait.
     pub wire_waits: u64,

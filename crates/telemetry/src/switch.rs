@@ -1,4 +1,5 @@
-//! The report of a switch: its JSON form in the report of a run and in the replies of the control socket.
+//! The report of a switch. This is the JSON form in the report of a run and in the replies of the control
+//! socket.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +16,8 @@ use super::watchdog::{PauseHistoryReport, WatchdogReport};
 
 const PS_PER_NS: u64 = 1_000;
 
-/// The report of one switch. Times are model time. Bytes count from the destination address to the FCS.
+/// The report of one switch. Times are model time. Numbers of bytes include the frame from the destination
+/// address to the FCS.
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
 pub struct SwitchReport {
     /// Host name of the switch.
@@ -24,8 +26,8 @@ pub struct SwitchReport {
     pub model_time_ns: u64,
     /// Size of a buffer cell in bytes (`SAI_SWITCH_ATTR_SHARED_BUFFER_CELL_SIZE`).
     pub cell_bytes: u32,
-    /// Wall time in which the switch worker was busy since its start, in nanoseconds. The field is omitted in
-    /// virtual time.
+    /// Wall time for which the switch worker was busy since its start, in nanoseconds. The field is omitted
+    /// in virtual time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub worker_busy_ns: Option<u64>,
     /// `SAI_SWITCH_STAT_TX_TRIM_PACKETS`: sum of the trimmed packets that the ports have sent.
@@ -46,28 +48,28 @@ pub struct SwitchReport {
     pub load_balancing: Option<LoadBalancingReport>,
 }
 
-/// The report of one port. The index of an array of eight is the priority, priority group or queue. The index
-/// of an array of sixteen is the traffic class.
+/// The report of one port. Arrays with eight elements are indexed by priority, priority group or queue.
+/// Arrays with sixteen elements are indexed by traffic class.
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
 pub struct PortReport {
     /// Name of the port, such as `Ethernet0`.
     pub name: String,
     /// Network device of the port. Null for a port without a device.
     pub device: Option<String>,
-    /// Port backend: `packet`, `tap`, `link`, `pnet` or `xdp`. Null for a port without a device.
+    /// Port backend: `packet`, `tap`, `link`, `pnet` or `xdp`. The value is null if the port has no device.
     pub backend: Option<String>,
     /// Whether the port is configured up and its device has a carrier.
     pub up: bool,
     /// Model speed in Mb/s.
     pub speed_mbps: u32,
-    /// Share of `tx_span_ns` in which the link was busy, 0 to 1. Preamble and gap count as busy. Null before
-    /// the first departure.
+    /// Share of `tx_span_ns` in which the link was busy, from 0 to 1. Preamble and gap are included in the
+    /// busy time. The value is null before the first departure.
     pub tx_utilisation: Option<f64>,
-    /// Time from the start of the first departure to the end of the last, in nanoseconds.
+    /// Time from the start of the first departure to the end of the last departure, in nanoseconds.
     pub tx_span_ns: u64,
-    /// Transmit time in the span that the machine missed and could not make up for, in nanoseconds. The link
-    /// was idle because of missing CPU time, although frames were waiting. The model would have used the
-    /// share `tx_utilisation + tx_deficit_ns / tx_span_ns`.
+    /// Transmit deficit: the transmit time that was lost in the span because the machine was too slow, in
+    /// nanoseconds. During this time, the link was idle for lack of CPU time although frames were waiting.
+    /// Without the deficit, the utilisation would be `tx_utilisation + tx_deficit_ns / tx_span_ns`.
     pub tx_deficit_ns: u64,
     /// Frames received, including dropped frames. PAUSE and PFC frames do not count.
     pub rx_packets: u64,
@@ -121,10 +123,10 @@ pub struct PortReport {
     /// `SAI_PORT_STAT_PAUSE_TX_PKTS`: 802.3x PAUSE frames sent.
     #[serde(default)]
     pub pause_tx: u64,
-    /// Time in which the peer paused the whole port with 802.3x PAUSE frames, in nanoseconds.
+    /// Time for which the peer paused the whole port with 802.3x PAUSE frames, in nanoseconds.
     #[serde(default)]
     pub global_paused_ns: u64,
-    /// Time in which the port asked its peer to pause the whole port, in nanoseconds.
+    /// Time for which this port paused its peer with 802.3x PAUSE frames, in nanoseconds.
     #[serde(default)]
     pub global_pausing_ns: u64,
     /// Valid link quality messages received. No other counter includes them.
@@ -135,8 +137,8 @@ pub struct PortReport {
     pub link_quality_tx_frames: u64,
     /// `SAI_PORT_STAT_ECN_MARKED_PACKETS`: packets that the port marked CE.
     pub ecn_marked: u64,
-    /// `SAI_PORT_STAT_TRIM_PACKETS`: packets that were trimmed because their queue was full, the sum over the
-    /// queues.
+    /// `SAI_PORT_STAT_TRIM_PACKETS`: number of packets that were trimmed because their queue was full. The
+    /// value is the sum over all queues of the port.
     #[serde(default)]
     pub trim_packets: u64,
     /// `SAI_PORT_STAT_TX_TRIM_PACKETS`: trimmed packets sent.
@@ -149,18 +151,18 @@ pub struct PortReport {
     pub drops: BTreeMap<String, u64>,
     /// Frames dropped by reason and traffic class.
     pub drops_by_class: BTreeMap<String, [u64; TRAFFIC_CLASSES]>,
-    /// The buffer limit that caused the latest drop, for each drop reason with a limit. The text has the name
-    /// of the limit and the cells in use, allowed and requested.
+    /// The buffer limit that caused the latest drop, for each drop reason with a limit. The text contains the
+    /// name of the limit and the numbers of used, allowed and requested cells.
     #[serde(default)]
     pub drop_limits: BTreeMap<String, String>,
-    /// Frames that the machine lost before they reached the switch. They are outside the model and taint the
-    /// run.
+    /// Number of frames that the machine lost before they reached the switch. This loss is outside the model
+    /// and marks the run as tainted.
     pub host_lost: u64,
     /// Frames that arrived faster than the model speed and had to wait.
     pub wire_waits: u64,
-    /// Frames that are missing in the recording of the port (`--pcap`), because the file could not be written
-    /// fast enough. The number is known at the end of a run. It is no taint, because the switch processed the
-    /// frames.
+    /// Number of frames that are missing in the recording of the port (`--pcap`), because the file could not
+    /// be written fast enough. The number is known at the end of a run. Missing frames do not mark the run as
+    /// tainted, because the switch processed these frames.
     #[serde(default)]
     pub pcap_missed: u64,
     /// Priority groups 0 to 7.
@@ -285,8 +287,8 @@ impl SwitchReport {
 }
 
 impl PortReport {
-    /// Converts a snapshot of a port. In `xoff_transitions` and `xoff_now` the index is the number of the
-    /// priority group, which can differ from the priority.
+    /// Converts a snapshot of a port. `xoff_transitions` and `xoff_now` are indexed by the number of the
+    /// priority group. This number can differ from the priority.
     fn new(port: &PortSnapshot, cell_bytes: u32) -> PortReport {
         let counters = &port.counters;
         let trims = counters.trim_counters();
@@ -357,8 +359,8 @@ impl PortReport {
         self.drops.values().sum()
     }
 
-    /// Utilisation of the link as if the machine had missed no transmit time: `tx_utilisation + tx_deficit_ns
-    /// / tx_span_ns`.
+    /// Returns the utilisation that the link would have without the transmit deficit: `tx_utilisation +
+    /// tx_deficit_ns / tx_span_ns`.
     pub fn tx_utilisation_with_deficit(&self) -> Option<f64> {
         let deficit = self.tx_deficit_ns as f64 / self.tx_span_ns.max(1) as f64;
         self.tx_utilisation.map(|utilisation| utilisation + deficit)
@@ -432,7 +434,8 @@ fn gauge_in_bytes(gauge: Occupancy, cell_bytes: u32) -> (u64, u64) {
     (bytes(gauge.current_cells), bytes(gauge.peak_cells))
 }
 
-/// The span from first to last departure in picoseconds, and the share of it in which the link was busy.
+/// Returns the span from the first to the last departure in picoseconds. Also returns the share of this span
+/// in which the link was busy.
 fn span_and_utilisation(counters: &PortCounters) -> (u64, Option<f64>) {
     // Before the first departure, `tx_first_ps` is the largest value, so an unused port has no span.
     let span_ps = counters.tx_last_ps.saturating_sub(counters.tx_first_ps);

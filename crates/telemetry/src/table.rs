@@ -6,14 +6,15 @@ use super::SwitchReport;
 use super::number::group_thousands;
 use super::switch::describe_drop;
 
-/// The style of SONiC tables (`simple` of tabulate): headers, a dashed line, two blanks between columns.
+/// The style of SONiC tables (`simple` of tabulate). The headers are followed by a dashed line, and columns
+/// are separated by two blanks.
 const SIMPLE: TableStyle = TableStyle::new()
     .header_lines(ContentLineStyle::none().junction(' '))
     .header_separator(LineStyle::none().fill('-').junction(' '))
     .content_lines(ContentLineStyle::none().junction(' '));
 
-/// Formats a table in the style of SONiC. The first `text_columns` columns are aligned left, and the others
-/// right.
+/// Formats a table in the style of SONiC. The first `text_columns` columns are aligned left, and all other
+/// columns are aligned right.
 pub fn simple_table(header: &[&str], text_columns: usize, rows: Vec<Vec<String>>) -> String {
     let mut table = Table::new();
     table

@@ -8,7 +8,8 @@ use xoff_dataplane::{StormCounters, WatchdogStats, WatchdogStatus};
 pub struct WatchdogReport {
     /// Poll interval in milliseconds (`PFC_WD|GLOBAL` `POLL_INTERVAL`).
     pub poll_interval_ms: u64,
-    /// Whether the big red switch is on (`BIG_RED_SWITCH`). All watched queues then drop their frames.
+    /// True if the big red switch is on (`BIG_RED_SWITCH`). In this state, all watched queues drop their
+    /// frames.
     pub big_red_switch: bool,
     /// The rule for a paused queue without waiting frames: `broadcom`, `nvidia` or `vs`.
     pub rule: String,
@@ -18,8 +19,8 @@ pub struct WatchdogReport {
     pub queues: Vec<WatchdogQueue>,
     /// Storms in the order of their detection.
     pub storms: Vec<StormReport>,
-    /// Number of events that did not fit into the event list. The storms of these events are missing in
-    /// `storms`.
+    /// Number of events that did not fit into the event list. The list `storms` does not contain the storms
+    /// of these events.
     pub events_missed: u64,
 }
 
@@ -40,8 +41,9 @@ pub struct WatchdogPort {
     pub queues: Vec<u8>,
 }
 
-/// The watchdog counters of a queue, with the names of SONiC `COUNTERS_DB`. The frame counters cover storms
-/// only: frames sent by the queue, and frames received in the priority group of the port.
+/// The watchdog counters of a queue, with the names of SONiC `COUNTERS_DB`. The frame counters include only
+/// frames during storms. They count frames sent by the queue and frames received in the priority group of the
+/// port.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq, Eq)]
 #[allow(
     missing_docs,
@@ -119,14 +121,14 @@ pub struct StormReport {
     pub action: String,
     /// Model time of the detection in nanoseconds.
     pub detected_ns: u64,
-    /// Time in nanoseconds that the queue had been paused at the detection. It is the time without progress
-    /// if that time is shorter.
+    /// Time in nanoseconds for which the queue had been paused at the detection. If the queue had sent frames
+    /// during the pause, the value is the time without progress.
     pub paused_ns: u64,
     /// Model time of the restore in nanoseconds. Null if the storm is not over.
     pub restored_ns: Option<u64>,
     /// Frames that the queue sent during the storm.
     pub tx_packets: u64,
-    /// Frames for the queue that were dropped, including the frames that waited at the detection.
+    /// Number of dropped frames for the queue, including the frames that waited at the detection.
     pub tx_dropped_packets: u64,
     /// Frames accepted in the priority group of the port during the storm.
     pub rx_packets: u64,
@@ -153,6 +155,7 @@ pub struct PauseHistoryReport {
     pub total_pause_ns: u64,
     /// Duration of the latest pause so far, in nanoseconds.
     pub recent_pause_ns: u64,
-    /// Model time at which the latest pause began, in nanoseconds. Null if the port has received no pause.
+    /// Model time at which the latest pause began, in nanoseconds. The value is null if the port has received
+    /// no pause.
     pub recent_pause_at_ns: Option<u64>,
 }

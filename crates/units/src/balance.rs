@@ -1,15 +1,16 @@
 //! Measures of how evenly a load is distributed.
 
 /// Jain's fairness index `(sum x)^2 / (n * sum x^2)` (Jain, Chiu, Hawe: DEC-TR-301, 1984). The index is 1 if
-/// all values are equal, and 1/n if one value is the whole sum. Returns `None` for an empty slice and for
-/// zeros only.
+/// all values are equal, and 1/n if only one of the n values is not zero. Returns `None` if the slice is
+/// empty or all values are zero.
 pub fn jain_index(values: &[f64]) -> Option<f64> {
     let sum: f64 = values.iter().sum();
     let squares: f64 = values.iter().map(|x| x * x).sum();
     (squares > 0.0).then(|| sum * sum / (values.len() as f64 * squares))
 }
 
-/// The largest value divided by the mean. Returns `None` for an empty slice and for zeros only.
+/// Returns the largest value divided by the mean. Returns `None` if the slice is empty or all values are
+/// zero.
 pub fn max_mean_ratio(values: &[f64]) -> Option<f64> {
     let sum: f64 = values.iter().sum();
     let max = values.iter().copied().fold(0.0, f64::max);

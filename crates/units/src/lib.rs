@@ -5,7 +5,8 @@
 //!
 //! # Examples
 //!
-//! Compute the time of the shortest frame on a 400 Gb/s link. Its length is 60 bytes without FCS:
+//! This example computes the time of the shortest frame on a 400 Gb/s link. The shortest frame has 60 bytes
+//! without FCS:
 //!
 //! ```
 //! use xoff_units::{LinkTiming, Picos};

@@ -2,10 +2,10 @@
 
 use core::ops::{Add, AddAssign, Sub};
 
-/// A point in model time or a span of model time, in picoseconds. The largest value is 213 days.
+/// A point in time or a span of model time, in picoseconds. The largest value is 213 days.
 ///
-/// A byte lasts a whole number of picoseconds at every speed from 10 Mb/s to 1.6 Tb/s. Nanoseconds are too
-/// coarse: 64 bytes at 400 Gb/s last 1280 ps.
+/// At every speed from 10 Mb/s to 1.6 Tb/s, the transmission time of a byte is a whole number of picoseconds.
+/// Nanoseconds are too coarse: the transmission of 64 bytes at 400 Gb/s takes 1280 ps.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Picos(pub u64);
 
@@ -39,7 +39,7 @@ impl Picos {
         self.0 / 1_000
     }
 
-    /// The span from `earlier` to this time. The span is zero if `earlier` is later.
+    /// Returns the span from `earlier` to this time. The span is zero if `earlier` is after this time.
     #[inline]
     pub const fn since(self, earlier: Picos) -> Picos {
         Picos(self.0.saturating_sub(earlier.0))
@@ -75,10 +75,10 @@ impl Sub for Picos {
     }
 }
 
-/// Converts `value` units of `unit_ns` nanoseconds to whole nanoseconds, in the same way as ns-3. ns-3 cuts a
-/// floating-point time to 64 integer bits and 64 fraction bits, multiplies it, and cuts it to nanoseconds.
-/// The result for 2.3 s is 2 299 999 999 ns, because the nearest double is less than 2.3. Returns `None` for
-/// a negative value, for NaN, and for more than 208 days.
+/// Converts `value` units of `unit_ns` nanoseconds to whole nanoseconds, in the same way as ns-3. ns-3
+/// truncates a floating-point time to 64 integer bits and 64 fraction bits, multiplies it, and truncates the
+/// product to nanoseconds. The result for 2.3 s is 2 299 999 999 ns, because the nearest double is less than
+/// 2.3. Returns `None` for a negative value, for NaN, and for more than 208 days.
 pub const fn ns3_nanos(value: f64, unit_ns: u64) -> Option<u64> {
     const NANOS_MAX: f64 = 1.8e16;
     if !(value >= 0.0 && value * (unit_ns as f64) < NANOS_MAX) {
@@ -93,26 +93,28 @@ pub const fn ns3_nanos(value: f64, unit_ns: u64) -> Option<u64> {
 /// Speed of a link and the bytes that it adds to each frame.
 ///
 /// [`LinkTiming::ethernet`] has the values of IEEE 802.3: preamble 7 bytes, start delimiter 1 byte,
-/// inter-packet gap 12 bytes, shortest frame 64 bytes with FCS. Other values serve comparisons with
+/// inter-packet gap 12 bytes, shortest frame 64 bytes with FCS. Other values are used for comparisons with
 /// simulators that model links differently.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct LinkTiming {
     /// Speed in Mb/s, 1 to 1 600 000 (SONiC `PORT` `speed`).
     pub speed_mbps: u32,
-    /// Bytes that the link adds to each frame: preamble, start delimiter and gap. Ethernet: 20.
+    /// Number of bytes that the link adds to each frame: preamble, start delimiter and gap. The value for
+    /// Ethernet is 20.
     pub overhead_bytes: u32,
-    /// Bytes of the gap, which are part of `overhead_bytes`. The frame has arrived before the gap. Ethernet:
-    /// 12.
+    /// Number of bytes in the gap, which `overhead_bytes` includes. The frame arrives before the gap. The
+    /// value for Ethernet is 12.
     pub gap_bytes: u32,
     /// Bytes of the FCS, which `frame_len` does not include. Ethernet: 4.
     pub fcs_bytes: u32,
     /// Length of the shortest frame with FCS, in bytes. Ethernet: 64.
     pub min_frame_bytes: u32,
-    /// Serialisation times are rounded down to a multiple of this many picoseconds. The value 1 keeps them
-    /// exact.
+    /// Serialisation times are rounded down to a multiple of this number of picoseconds. With 1, the times
+    /// are exact.
     pub rounding_ps: u32,
-    /// Whether serialisation times are computed as in ns-3: seconds in floating point, cut to nanoseconds
-    /// ([`ns3_nanos`]). A time that should be whole may then be a nanosecond short.
+    /// True if serialisation times are computed as in ns-3: in floating-point seconds, truncated to
+    /// nanoseconds ([`ns3_nanos`]). If the exact time is a whole number of nanoseconds, the result may be one
+    /// nanosecond too small.
     pub as_ns3: bool,
 }
 
@@ -131,8 +133,8 @@ impl LinkTiming {
         }
     }
 
-    /// Length of a frame with FCS and padding, in bytes. The MMU charges this length, and the counters count
-    /// it. `frame_len` is the length without FCS.
+    /// Returns the length of a frame with FCS and padding, in bytes. The MMU and the counters use this
+    /// length. `frame_len` is the length without FCS.
     #[inline]
     pub const fn mac_len(&self, frame_len: u32) -> u32 {
         let with_fcs = frame_len + self.fcs_bytes;
@@ -143,14 +145,15 @@ impl LinkTiming {
         }
     }
 
-    /// Length of a frame on the link with preamble and gap, in bytes. `mac_len` is the result of
+    /// Returns the length of a frame on the link with preamble and gap, in bytes. `mac_len` is the result of
     /// [`LinkTiming::mac_len`].
     #[inline]
     pub const fn wire_len(&self, mac_len: u32) -> u32 {
         mac_len + self.overhead_bytes
     }
 
-    /// Time of the inter-packet gap. The gap is part of the time of a frame and follows its last bit.
+    /// Returns the time of the inter-packet gap. The gap follows the last bit of a frame and is part of the
+    /// frame's transmission time.
     #[inline]
     pub const fn gap_duration(&self) -> Picos {
         let gap = if self.gap_bytes < self.overhead_bytes {
@@ -181,7 +184,8 @@ impl LinkTiming {
         Picos(512 * 1_000_000 / self.speed_mbps as u64)
     }
 
-    /// Time of `quanta` pause quanta. The whole time is rounded once, so rounding errors do not accumulate.
+    /// Returns the time of `quanta` pause quanta. The result is rounded only once, so rounding errors do not
+    /// accumulate.
     #[inline]
     pub const fn pause_duration(&self, quanta: u16) -> Picos {
         Picos(quanta as u64 * 512 * 1_000_000 / self.speed_mbps as u64)

@@ -32,9 +32,9 @@ impl CpuInterface {
         self.addresses.iter().any(|own| own.addr() == address)
     }
 
-    /// Returns the source address for a packet to `destination`. An address in the network of the destination
-    /// is preferred, otherwise the first address is used. Link-local addresses are used only for link-local
-    /// destinations.
+    /// Returns the source address for a packet to `destination`. The first choice is an address in the
+    /// network of the destination. If no such address exists, the first address is used. Link-local addresses
+    /// are used only for link-local destinations.
     fn source_address(&self, destination: IpAddr) -> Option<IpAddr> {
         let is_suitable = |own: &&IpNet| {
             own.addr().is_ipv4() == destination.is_ipv4()
@@ -64,8 +64,8 @@ impl InterfaceAddresses {
         self.0.iter().filter(|own| !own.is_loopback).map(|own| own.mtu)
     }
 
-    /// Returns whether an address belongs to the switch, for a packet from the interface `ingress`. An IPv6
-    /// link-local address is valid on its own link only.
+    /// Returns whether an address belongs to the switch. `ingress` is the interface on which the packet
+    /// arrived. An IPv6 link-local address is valid only on its own link.
     pub(super) fn is_own_address(&self, address: IpAddr, ingress: Option<InterfaceId>) -> bool {
         match super::is_link_local(address) {
             true => ingress
@@ -84,11 +84,12 @@ impl InterfaceAddresses {
         })
     }
 
-    /// Returns the source address of an ICMP error to `destination` about a packet from the interface
-    /// `ingress`.
+    /// Returns the source address of an ICMP error to `destination`. The error is about a packet that arrived
+    /// on the interface `ingress`.
     ///
-    /// An address of `ingress` is preferred, then an address of a loopback interface. An IPv6 link-local
-    /// address of `ingress` is the last choice, because it has no meaning beyond its link (RFC 7404 2.2).
+    /// The first choice is an address of `ingress`, and the second choice is an address of a loopback
+    /// interface. An IPv6 link-local address of `ingress` is the last choice, because a link-local address
+    /// has no meaning beyond its link (RFC 7404 2.2).
     pub(super) fn source_address(&self, destination: IpAddr, ingress: Option<InterfaceId>) -> Option<IpAddr> {
         let interface = ingress.and_then(|id| self.interface(id));
         let loopbacks = self.0.iter().filter(|own| own.is_loopback);

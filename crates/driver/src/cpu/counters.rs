@@ -9,8 +9,8 @@ pub struct CpuCounters {
     pub arp_replies: u64,
     /// Advertisements in reply to neighbour solicitations.
     pub neighbour_adverts: u64,
-    /// Frames of ARP and neighbour discovery without a reply: malformed, or not about an address of the
-    /// switch.
+    /// Number of ARP and neighbour discovery frames without a reply. These frames are malformed or do not ask
+    /// for an address of the switch.
     pub neighbour_ignored: u64,
     /// Replies to echo requests of ICMP and ICMPv6.
     pub echo_replies: u64,
@@ -18,8 +18,8 @@ pub struct CpuCounters {
     pub tcp_resets: u64,
     /// ICMPv6 parameter problems, and ICMP errors about packets that arrived in fragments.
     pub other_replies: u64,
-    /// Packets to the switch without a reply: malformed packets, replies, and fragments of incomplete
-    /// packets.
+    /// Number of packets to the switch without a reply. These are malformed packets, replies, and fragments
+    /// of incomplete packets.
     pub local_ignored: u64,
     /// Frames of protocols that the CPU stack does not implement.
     pub protocol_ignored: u64,
@@ -27,7 +27,7 @@ pub struct CpuCounters {
     pub errors: [u64; IcmpError::COUNT],
     /// ICMP errors that a rule suppressed, by [`Suppression`].
     pub suppressed: [u64; Suppression::COUNT],
-    /// Replies that could not be sent, because no frame slot or no egress port was available.
+    /// Number of replies that could not be sent, because no frame slot or no egress port was available.
     pub unsent: u64,
 }
 

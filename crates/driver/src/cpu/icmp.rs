@@ -1,9 +1,9 @@
-//! ICMP and ICMPv6 errors about packets that the switch does not forward: the rules for sending, and the
-//! format.
+//! Builds ICMP and ICMPv6 errors about packets that the switch does not forward. This module contains the
+//! rules for sending these errors and their format.
 //!
-//! An error quotes the received packet byte by byte. The quoted packet is therefore copied, because a packet
-//! from a smoltcp representation would have another header. The other headers of an error use smoltcp
-//! representations.
+//! An error quotes the received packet byte by byte. The quoted packet is therefore a copy of the received
+//! bytes. If smoltcp built the quoted packet, the header would be different. All other headers of an error
+//! are built with smoltcp.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -15,7 +15,8 @@ use super::{ETHERNET_HEADER_LEN, ETHERTYPE_IPV4, ETHERTYPE_IPV6, PuntedBytes, TT
 
 /// Longest ICMP error over IPv4 in bytes, with its IP header (RFC 1812 4.3.2.3).
 const IPV4_ERROR_LEN_MAX: usize = 576;
-/// Longest ICMPv6 error in bytes, with its IP header: the smallest MTU of IPv6 (RFC 4443 2.4 (c)).
+/// Maximum length of an ICMPv6 error in bytes, with its IP header. The limit is the minimum MTU of IPv6 (RFC
+/// 4443 2.4 (c)).
 const IPV6_ERROR_LEN_MAX: usize = 1_280;
 /// Smallest MTU of IPv6 in bytes. An ICMPv6 error never reports a smaller MTU (RFC 8200 5).
 const IPV6_MTU_MIN: u32 = 1_280;
@@ -87,8 +88,9 @@ impl IcmpError {
         }
     }
 
-    /// Returns the type, the code and the last four bytes of the ICMPv6 header. "Unrecognized next header" is
-    /// not here, because it needs a pointer. The smoltcp stack sends this error itself.
+    /// Returns the type, the code and the last four bytes of the ICMPv6 header. This function does not handle
+    /// the error "Unrecognized next header", because this error needs a pointer. The smoltcp stack sends this
+    /// error itself.
     fn icmpv6_header(self) -> (u8, u8, [u8; 4]) {
         match self {
             IcmpError::TimeExceeded => (3, 0, [0; 4]),
@@ -131,8 +133,8 @@ suppressions! {
     NoAddress = "suppressed_no_address", "The switch has no source address for the error.";
 }
 
-/// Builds the frame of an ICMP error for the data plane to route. Returns the rule that suppresses the error
-/// otherwise.
+/// Builds the frame of an ICMP error. The data plane then routes the frame. If a rule suppresses the error,
+/// returns this rule.
 pub(super) fn build_error(
     error: IcmpError,
     punt: &PuntedBytes<'_>,
@@ -232,15 +234,15 @@ pub(super) fn is_ipv6_host(address: Ipv6Addr) -> bool {
     !address.is_unspecified() && !address.is_multicast() && !address.is_loopback()
 }
 
-/// Returns whether an ICMP type is known not to be an error. RFC 1812 does not define a treatment of unknown
-/// types, and suppressing the error is safe.
+/// Returns whether an ICMP type is certainly not an error. The result is false for unknown types. RFC 1812
+/// does not specify their treatment, and it is safe to send no error about such a packet.
 fn is_icmpv4_query(icmp_type: u8) -> bool {
     // Echo, router discovery, timestamp, information, address mask and extended echo (RFC 8335).
     matches!(icmp_type, 0 | 8..=10 | 13..=18 | 42 | 43)
 }
 
-/// Returns whether an ICMPv6 type is informational. The highest bit of an error type is 0. A redirect counts
-/// as an error.
+/// Returns whether an ICMPv6 type is informational. The highest bit of an error type is 0. A redirect is
+/// treated as an error.
 fn is_icmpv6_informational(icmp_type: u8) -> bool {
     const REDIRECT: u8 = 137;
     icmp_type & 0x80 != 0 && icmp_type != REDIRECT
@@ -258,8 +260,8 @@ pub(super) struct UpperLayer {
 }
 
 impl UpperLayer {
-    /// Finds the upper layer of a packet. Returns `None` if the extension headers do not end within the
-    /// packet.
+    /// Finds the upper-layer header of a packet. Returns `None` if the extension headers do not end within
+    /// the packet.
     pub(super) fn find(packet: &[u8]) -> Option<UpperLayer> {
         let mut protocol = IpProtocol::from(*packet.get(6)?);
         let mut rest = packet.get(IPV6_HEADER_LEN..)?;

@@ -1,7 +1,7 @@
 //! Replies to packets for the switch itself, from a smoltcp stack without sockets.
 //!
-//! The stack answers echo requests, reassembles IPv4 fragments and sends long replies in fragments. It resets
-//! TCP connections and refuses all other packets. The stack has these limits:
+//! The stack answers echo requests, reassembles IPv4 fragments and sends long replies in fragments. The stack
+//! resets TCP connections and refuses all other packets. The stack has these limits:
 //!
 //! - IPv6 fragments are ignored, because smoltcp 0.14 can neither reassemble nor fragment IPv6 packets. Echo
 //!   requests over IPv6 are therefore answered up to the MTU.
@@ -43,7 +43,8 @@ pub(super) enum LocalResult {
     Ignored,
 }
 
-/// The smoltcp stacks of a switch, one for each MTU, because a smoltcp interface has a fixed MTU.
+/// The smoltcp stacks of a switch. A smoltcp interface has a fixed MTU, so the switch has one stack for each
+/// MTU.
 #[derive(Debug)]
 pub(super) struct Endpoint {
     stacks: BTreeMap<u32, SmoltcpStack>,
@@ -103,8 +104,8 @@ impl Endpoint {
     }
 }
 
-/// Returns whether a packet is from a single host, for an address of the switch, and of a protocol with
-/// replies.
+/// Returns whether the stack must process a packet. The packet must be from a single host and for an address
+/// of the switch, and its protocol must have replies.
 fn can_be_answered(l3: &[u8], punt: &PuntedBytes<'_>, addresses: &InterfaceAddresses) -> bool {
     let is_own = |to| addresses.is_own_address(to, punt.interface);
     match l3.first().map(|byte| byte >> 4) {

@@ -1,21 +1,22 @@
-//! The stack behind the CPU port: replies to ARP, neighbour discovery and echo requests, and the ICMP errors
-//! of a router.
+//! The stack behind the CPU port. The stack replies to ARP, neighbour discovery and echo requests, and sends
+//! the ICMP errors of a router.
 //!
-//! The data plane punts frames for the switch itself, and copies of packets whose sender gets an ICMP error
-//! ([`PuntReason`]). The stack returns frames for a router interface and packets for the data plane to route
-//! ([`Reply`]).
+//! The data plane sends two kinds of frames to the CPU port ([`PuntReason`]): frames for the switch itself,
+//! and copies of packets whose sender gets an ICMP error. The stack returns frames for a router interface and
+//! packets for the data plane to route ([`Reply`]).
 //!
 //! The stack has no clock and no sockets. The same punts at the same model times give the same replies in
-//! real time, in replay and in virtual time. Each call builds its replies at once, so the stack needs no
-//! deadlines. The only state between calls is IPv4 fragments of incomplete packets. The data plane limits the
-//! rate of punts and resolves the neighbours of forwarded packets.
+//! real time, in replay and in virtual time. Each call builds its replies immediately, so the stack needs no
+//! deadlines. Between calls, the stack stores only IPv4 fragments of incomplete packets. The data plane
+//! limits the rate of frames to the CPU port and resolves the neighbours of forwarded packets.
 //!
-//! - `neighbour` answers ARP and neighbour discovery. An interface answers only for its own addresses, so a
-//!   loopback address is reachable through routing. Linux answers ARP for any address of the machine on any
-//!   interface.
+//! - `neighbour` answers ARP and neighbour discovery. An interface answers only for its own addresses. A
+//!   loopback address is therefore reachable only through routing. Linux behaves differently: it answers ARP
+//!   for any address of the machine on any interface.
 //! - `local` passes packets for the switch to a smoltcp stack without sockets. The stack answers echo
-//!   requests. It refuses UDP with "port unreachable" and TCP with a reset.
-//! - `icmp` builds errors by RFC 1812 4.3 and RFC 4443 2.4. It counts suppressed errors by rule.
+//!   requests. The stack refuses UDP with "port unreachable" and TCP with a reset.
+//! - `icmp` builds errors according to RFC 1812 4.3 and RFC 4443 2.4. For each rule, `icmp` counts the errors
+//!   that the rule suppresses.
 
 mod addresses;
 mod counters;
@@ -58,7 +59,8 @@ pub struct PuntedBytes<'a> {
 }
 
 impl<'a> PuntedBytes<'a> {
-    /// Returns the bytes from the layer-3 header on, or an empty slice without such a header.
+    /// Returns the bytes that start at the layer-3 header. If the frame has no layer-3 header, returns an
+    /// empty slice.
     fn layer3_bytes(&self) -> &'a [u8] {
         self.bytes.get(usize::from(self.l3_offset)..).unwrap_or_default()
     }
@@ -91,8 +93,8 @@ pub enum Reply {
         /// The frame from its destination address on.
         bytes: Vec<u8>,
     },
-    /// A packet for the data plane to route, after an Ethernet header with its ethertype. The MAC addresses
-    /// of the header are zero.
+    /// A packet that the data plane must route. The packet follows an Ethernet header with its ethertype. The
+    /// MAC addresses of this header are zero.
     Packet {
         /// The interface that received the request. A link-local destination is on the link of this
         /// interface.

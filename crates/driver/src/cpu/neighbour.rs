@@ -1,10 +1,10 @@
 //! Replies to ARP requests and neighbour solicitations.
 //!
-//! The replies use smoltcp representations, but not the smoltcp `Interface`, for several reasons. The
+//! The replies are built with smoltcp types, but without the smoltcp `Interface`, for several reasons. The
 //! `Interface` answers neither ARP probes (RFC 5227, sender 0.0.0.0) nor duplicate address detection (RFC
-//! 4862, source ::). It supports only eight addresses and needs its own neighbour table. It also advertises
-//! itself as a host without the router flag. RFC 4861 7.2.4 requires this flag, and hosts remove their routes
-//! through a neighbour that loses it.
+//! 4862, source ::). The `Interface` supports only eight addresses and needs its own neighbour table. The
+//! `Interface` also sends its advertisements as a host, without the router flag. RFC 4861 7.2.4 requires this
+//! flag of a router. If a neighbour loses the flag, hosts remove their routes through this neighbour.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -54,14 +54,15 @@ pub(super) fn answer_arp_request(own: &CpuInterface, l3: &[u8]) -> Option<Vec<u8
     Some(frame)
 }
 
-/// Returns whether an ARP sender address is a host address or 0.0.0.0 (a probe), and no address of `own`. A
-/// request with an address of `own` comes from a host that claims this address.
+/// Returns whether an ARP sender address is acceptable. The address must be a host address or 0.0.0.0 (a
+/// probe), and must not be an address of `own`. If the sender uses an address of `own`, a host claims an
+/// address of the switch.
 fn is_valid_sender(own: &CpuInterface, sender: Ipv4Addr) -> bool {
     let is_host = !sender.is_multicast() && !sender.is_broadcast() && !sender.is_loopback();
     is_host && !own.has_address(sender.into())
 }
 
-/// Builds the advertisement in reply to a solicitation for an address of `own` (RFC 4861 7.1.1 and 7.2.4).
+/// Builds the advertisement that answers a solicitation for an address of `own` (RFC 4861 7.1.1 and 7.2.4).
 pub(super) fn answer_solicitation(own: &CpuInterface, punt: &PuntedBytes<'_>) -> Option<Vec<u8>> {
     let packet = Ipv6Packet::new_checked(punt.layer3_bytes()).ok()?;
     let (source, to) = (packet.src_addr(), packet.dst_addr());
@@ -94,8 +95,8 @@ pub(super) fn answer_solicitation(own: &CpuInterface, punt: &PuntedBytes<'_>) ->
     Some(build_advertisement(own, target_addr, peer, peer_mac))
 }
 
-/// Returns the MAC address of the solicitor, from the option of the message or else from the frame. A unicast
-/// probe may omit the option.
+/// Returns the MAC address of the sender of a solicitation. The address comes from the option of the message.
+/// If the option is missing, as in a unicast probe, the address comes from the frame.
 fn solicitor_mac(lladdr: Option<RawHardwareAddress>, punt: &PuntedBytes<'_>) -> Option<[u8; 6]> {
     let mac = match lladdr {
         Some(address) => *address.as_bytes().first_chunk::<6>()?,
@@ -143,12 +144,14 @@ fn solicited_node_group(target: Ipv6Addr) -> Ipv6Addr {
     Ipv6Addr::from(octets)
 }
 
-/// Returns whether a MAC address belongs to a single station. Group addresses and the zero address do not.
+/// Returns whether a MAC address belongs to a single station. The result is false for group addresses and the
+/// zero address.
 fn is_station_address(mac: EthernetAddress) -> bool {
     mac.is_unicast() && mac.0 != [0; 6]
 }
 
-/// Builds a frame from `own` with `payload_len` zero bytes, padded to the shortest length of Ethernet.
+/// Builds a frame from `own` with `payload_len` zero bytes. The frame is padded to the minimum length of
+/// Ethernet.
 fn build_frame(own: &CpuInterface, destination: [u8; 6], ethertype: u16, payload_len: usize) -> Vec<u8> {
     let mut frame = vec![0; MIN_FRAME_LEN.max(ETHERNET_HEADER_LEN + payload_len)];
     frame[..6].copy_from_slice(&destination);

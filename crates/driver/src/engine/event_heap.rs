@@ -7,9 +7,9 @@ use xoff_dataplane::{Deadline, Picos};
 
 /// Pending events, ordered by time and then by timer id.
 ///
-/// Handling an event usually adds one event, such as the next frame of a link or the next departure of a
-/// port. The place of the handled event in the heap therefore stays empty until then. The heap is sorted once
-/// instead of twice.
+/// The handling of an event usually adds one new event, such as the next frame of a link or the next
+/// departure of a port. The new event takes the place of the handled event in the heap. The heap is therefore
+/// sorted once instead of twice.
 #[derive(Debug)]
 pub(super) struct EventHeap {
     heap: BinaryHeap<Reverse<Deadline>>,

@@ -16,16 +16,16 @@ use crate::journal::Journal;
 use crate::snapshot::{PortFacts, take_snapshot};
 use xoff_telemetry::SwitchSnapshot;
 
-/// Largest number of late departures of one port that catch up at once after the worker was late. No link of
-/// this speed could carry a longer burst. The rest of the delay is recorded as the deficit of the port.
+/// Largest number of frames that one port sends at once to catch up after the worker was late. The link of
+/// the port could not carry a longer burst. The rest of the delay is recorded as the deficit of the port.
 pub const CATCH_UP_FRAMES_MAX: u32 = 32;
 
-/// Distance of the frame whose headers are prefetched from the arriving frame. A burst of frames does not
-/// stay in the first-level cache after parsing.
+/// The engine prefetches the headers of the frame that arrives this number of frames later. After parsing, a
+/// whole burst of frames does not fit into the first-level cache.
 const PREFETCH_DISTANCE: usize = 4;
 
-/// Bit of the engine's own timer ids, which mean the next arrival at a port. No timer id of the switch has
-/// this bit.
+/// Bit that marks the engine's own timer ids. Such a timer is for the next arrival at a port. No timer id of
+/// the switch has this bit.
 const ARRIVAL_TIMER: u32 = 1 << 31;
 
 /// A switch with its pending events.
@@ -92,8 +92,8 @@ impl Engine {
         self.pacer.set_link_timing(port, link);
     }
 
-    /// Puts a received frame on the link of its port. The frame arrives at `arrival.received_at`, or when the
-    /// link has carried it, whichever is later.
+    /// Puts a received frame on the link of its port. The frame arrives at the later of two times:
+    /// `arrival.received_at`, and the end of its transmission on the link.
     #[inline(always)]
     pub fn receive_paced(&mut self, port: PortId, arrival: ReceivedFrame) {
         if let Some(at) = self.pacer.add_paced(self.time, port, arrival) {
@@ -101,7 +101,7 @@ impl Engine {
         }
     }
 
-    /// Adds a frame that the link of its port has already carried. The frame arrives at
+    /// Adds a frame whose transmission on the link of its port has already ended. The frame arrives at
     /// `arrival.received_at`, which may be in the future.
     #[inline]
     pub fn receive_carried(&mut self, port: PortId, arrival: ReceivedFrame) {
@@ -147,7 +147,7 @@ impl Engine {
         std::mem::take(&mut self.lateness)
     }
 
-    /// Changes the switch at `now` through one of its methods and forwards the outputs of the call.
+    /// Calls a function that changes the switch at `now`, and forwards the outputs of the switch.
     pub fn with_switch<S: FrameStore, R>(
         &mut self,
         now: Picos,
@@ -162,8 +162,8 @@ impl Engine {
     }
 
     /// Passes the arrived frames of a port to the switch until another event is due. The departures are
-    /// forwarded together at the end. The switch has just written them, and an earlier read would wait for
-    /// its stores.
+    /// forwarded together at the end. If they were read immediately after the switch wrote them, the
+    /// processor would wait for the stores.
     fn handle_arrivals<S: FrameStore>(
         &mut self,
         now: Picos,
