@@ -141,7 +141,8 @@ impl ConfigDb {
         }
     }
 
-    /// Removes all fields that have the same value in `other`, and all entries and tables that become empty.
+    /// Removes all fields that have the same value in `other`. Entries and tables that become empty are
+    /// removed too.
     pub fn remove_equal_fields(&mut self, other: &ConfigDb) {
         for (name, entries) in &other.tables {
             let Some(table) = self.tables.get_mut(name) else {
@@ -213,8 +214,8 @@ impl ConfigDb {
         )
     }
 
-    /// Writes the canonical JSON text with an indentation of four spaces, as SONiC does, and a final line
-    /// feed.
+    /// Writes the canonical JSON text. As in SONiC, the indentation is four spaces, and the text ends with a
+    /// line feed.
     ///
     /// Parsing the text gives an equal configuration.
     pub fn to_json(&self) -> String {

@@ -50,9 +50,10 @@ fn split_covered_keys(
 /// entry or a table. If the object does not exist, `null` changes nothing. A list is replaced as a whole.
 ///
 /// Two rules extend the RFC:
-/// - `dynamic_th` in a later layer removes `static_th` of an earlier layer, and the reverse.
-/// - A key can name a part of a range of an earlier layer, such as `Ethernet0|3` and `Ethernet0|3-4`. The
-///   range is then split into its numbers.
+/// - `dynamic_th` in a later layer removes `static_th` of an earlier layer. `static_th` in a later layer
+///   removes `dynamic_th`.
+/// - A key can name a part of a range of an earlier layer, such as `Ethernet0|3` if the earlier layer has
+///   `Ethernet0|3-4`. The range is then split into its numbers.
 pub fn merge_layers(layers: &[ConfigDb]) -> ConfigDb {
     let mut result = ConfigDb::default();
     for layer in layers {
@@ -91,7 +92,7 @@ fn merge_table(table: &str, lower: &mut TableEntries, upper: &TableEntries) {
     }
 }
 
-/// Splits every range of one table that overlaps a different range of the other table.
+/// Compares the ranges of two tables. If a range overlaps a different range of the other table, it is split.
 pub(crate) fn split_overlapping_ranges(a: &mut TableEntries, b: &mut TableEntries) {
     let crossing = |one: &TableEntries, other: &TableEntries| -> Vec<NaturalName> {
         let others: Vec<_> = other

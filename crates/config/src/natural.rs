@@ -3,8 +3,8 @@
 use std::cmp::Ordering;
 use std::fmt;
 
-/// Compares two names in natural order: runs of digits by their value, and all other characters by code
-/// point.
+/// Compares two names in natural order. Sequences of digits are compared by their numeric value, and all
+/// other characters by code point.
 pub fn compare_naturally(a: &str, b: &str) -> Ordering {
     let (mut x, mut y) = (a, b);
     while let (Some(cx), Some(cy)) = (x.chars().next(), y.chars().next()) {

@@ -42,7 +42,8 @@ impl PgProfileLookup {
     /// Parses the text of a lookup file. Error messages use `source` as the name of the file.
     ///
     /// # Errors
-    /// A row has too few columns, or a value is not a whole number in its range. All such rows are reported.
+    /// Returns an error if a row has too few columns, or if a value is not a whole number in its range. The
+    /// error lists all such rows.
     pub fn parse(text: &str, source: &str) -> Result<PgProfileLookup, Problems> {
         let mut profiles = PgProfileLookup {
             source: source.to_owned(),

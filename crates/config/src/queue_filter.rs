@@ -67,7 +67,7 @@ impl LineCard {
     }
 }
 
-/// A filter for keys of a VOQ chassis, which counts the keys of other line cards and ASICs.
+/// A filter for keys of a VOQ chassis. It counts the keys of other line cards and ASICs.
 #[derive(Debug, Default)]
 pub(super) struct ChassisKeyFilter {
     own: LineCard,

@@ -51,7 +51,7 @@ pub fn parse_layers(layers: &[(&str, &str)], asic: Option<&str>) -> Result<Confi
     }
 }
 
-/// Parses and merges several layers, and leaves out every table, entry and field with an error.
+/// Parses and merges several layers. Tables, entries and fields with an error are left out.
 pub fn parse_valid_entries(layers: &[(&str, &str)], asic: Option<&str>) -> ConfigDb {
     merge_layers(&parse_all_layers(layers, asic).layers)
 }
@@ -67,7 +67,8 @@ pub(crate) struct ParsedLayers {
 
 /// Parses layers of `(source, text)`. The result contains the valid parts, so that later checks can use them.
 ///
-/// On a VOQ chassis, the merged layers determine the host and the ASIC whose keys are read.
+/// On a VOQ chassis, only the keys of one host and one ASIC are read. The merged layers contain the names of
+/// this host and ASIC.
 pub(crate) fn parse_all_layers(layers: &[(&str, &str)], asic: Option<&str>) -> ParsedLayers {
     let texts: Vec<_> = layers.iter().map(|(_, text)| parse_tables(text, asic)).collect();
     let mut line_card = LineCard::default();
@@ -343,7 +344,8 @@ impl LayerReader<'_> {
         (entry, removed)
     }
 
-    /// Whether a field can be removed: its name is valid, and the same entry has no value for it.
+    /// Checks that a field can be removed. Its name must be valid, and the same entry must not contain a
+    /// value for the field.
     fn check_field_removal(
         &mut self,
         location: FieldLocation<'_>,
@@ -462,7 +464,8 @@ impl LayerReader<'_> {
         Some(unquoted_locations)
     }
 
-    /// Adds the note about values without quotes. SONiC's tools accept such values, so they are not an error.
+    /// Adds the note about values without quotes. Such values are no error, because SONiC's tools accept
+    /// them.
     fn add_unquoted_note(&mut self) {
         let Some(first) = self.unquoted_locations.first() else {
             return;

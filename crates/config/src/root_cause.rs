@@ -95,8 +95,8 @@ const BUFFER_MODEL: &[(&str, &str)] = &[
 ///   error. It is also removed if its entry refers to an entry with an error, directly or through other
 ///   entries.
 ///
-/// `found` has the errors of all layers. `refused` lists the objects that are missing in `db` because of
-/// these errors.
+/// `found` contains the errors of all layers. `refused` lists the objects that were left out of `db` because
+/// of these errors.
 pub(crate) fn remove_consequences(db: &ConfigDb, refused: &RefusedObjects, found: FoundErrors) -> Problems {
     let FoundErrors { values, own, derived } = found;
     let misspelt: BTreeSet<&str> = values.iter().filter_map(suggested_table_name).collect();
@@ -208,8 +208,8 @@ impl ReferenceGraph<'_> {
             .collect()
     }
 
-    /// Returns whether the key or the refused value of an error names an object that is missing because it
-    /// was refused.
+    /// Returns whether the key or the value of an error names a refused object. A refused object is missing
+    /// in the result because it contains an error.
     fn refers_to_any(&self, problem: &Problem, refused: &BTreeSet<ObjectKey>) -> bool {
         let Some(table) = schema::find_table_for_key(&problem.table, &problem.key) else {
             return false;
@@ -260,7 +260,7 @@ impl ReferenceGraph<'_> {
         objects
     }
 
-    /// Returns the entry and all entries that it refers to, directly or through other entries.
+    /// Returns an entry and all entries to which it refers, directly or through other entries.
     fn reachable_objects(&self, from: &ObjectKey) -> BTreeSet<ObjectKey> {
         let (mut reached, mut open) = (BTreeSet::from([from.clone()]), vec![from.clone()]);
         while let Some(object) = open.pop() {

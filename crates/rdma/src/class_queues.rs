@@ -68,7 +68,8 @@ impl ClassQueue {
         }
     }
 
-    /// Selects the queue pairs that may send round robin, in the order of their indices.
+    /// Enables round robin: the queue pairs that may send are selected one after the other, in the order of
+    /// their indices.
     fn enable_round_robin(&mut self) {
         self.round.get_or_insert_default();
     }
@@ -265,8 +266,8 @@ pub(super) struct QpTimers {
 }
 
 impl QpTimers {
-    /// Makes sure that the timer fires at `deadline` or earlier. `armed` is the time that the queue pair has
-    /// stored.
+    /// Sets the timer so that it fires at `deadline` or earlier. `armed` is the time of the current timer
+    /// entry, which the queue pair stores.
     #[inline]
     pub(super) fn arm(&mut self, qp: u32, deadline: Picos, armed: &mut Picos) {
         if deadline < *armed {
@@ -280,8 +281,8 @@ impl QpTimers {
         self.heap.peek().map_or(Picos::NEVER, |Reverse((at, _))| *at)
     }
 
-    /// Takes the next entry that is due, as its time and queue pair. The caller ignores an entry whose time
-    /// differs from the time that the queue pair has stored.
+    /// Removes the next entry that is due and returns its time and its queue pair. If the time differs from
+    /// the time that the queue pair stores, the entry is obsolete and the caller ignores it.
     pub(super) fn pop(&mut self, now: Picos) -> Option<(Picos, u32)> {
         let &Reverse((at, qp)) = self.heap.peek()?;
         if at > now {

@@ -1,5 +1,5 @@
-//! Counters of queue pairs. A counter with an equivalent in the `hw_counters` of Linux has the name that mlx5
-//! uses there.
+//! Counters of queue pairs. If Linux has a counter with the same meaning in `hw_counters`, the name is that
+//! of the mlx5 driver.
 
 /// Counters of one queue pair, or the sums of an endpoint. Byte counters count payload.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -47,8 +47,8 @@ impl Endpoint {
         Endpoint::default()
     }
 
-    /// Creates a queue pair that is ready to send. If several queue pairs have the same number, arriving
-    /// packets go to the newest of them.
+    /// Creates a queue pair that is ready to send. If several queue pairs have the same number, the newest
+    /// queue pair receives the arriving packets.
     pub fn create_queue_pair(&mut self, config: QpConfig, congestion: Box<dyn CongestionControl>) -> QpIndex {
         let index = u32::try_from(self.queue_pairs.len()).unwrap_or(u32::MAX);
         let config = config.clamped();
@@ -233,9 +233,9 @@ impl Endpoint {
 
     /// Returns whether no completion can occur before `until`.
     ///
-    /// The result `true` is valid if all packets that arrive before `until` answer earlier packets and
-    /// satisfy [`Packet::completes_nothing`]. It includes all timers, and packets that are sent before
-    /// `until`. The result `false` means that a completion is possible, but it need not occur.
+    /// The function considers all timers, and all packets that are sent before `until`. It assumes that all
+    /// arriving packets answer earlier packets and satisfy [`Packet::completes_nothing`]. The result `false`
+    /// means that a completion is possible, but it need not occur.
     #[inline]
     pub fn completes_nothing_before(&self, until: Picos) -> bool {
         self.shared.completing_qps == 0 && self.shared.timers.next() >= until

@@ -1,4 +1,4 @@
-//! RDMA transport: queue pairs, loss recovery and congestion control, without input or output of its own.
+//! RDMA transport: queue pairs, loss recovery and congestion control. The crate does no input or output.
 //!
 //! An [`Endpoint`] holds the queue pairs of one host. Each queue pair has a requester, which sends messages
 //! to its peer, and a responder, which answers the messages of the peer. [`QpConfig`] sets the transport

@@ -8,8 +8,8 @@ use super::config::Transport;
 use super::packet::ExtensionHeader;
 use super::work::{Verb, WorkRequest};
 
-/// Returns the number of packets of a message, or of the responses to a READ. An empty message has one
-/// packet.
+/// Returns the number of packets of a message. For a READ, this is the number of response packets. An empty
+/// message has one packet.
 pub(super) fn packet_count(bytes: u32, mtu: u32) -> u32 {
     bytes.div_ceil(mtu).max(1)
 }
@@ -34,8 +34,8 @@ impl Message {
         self.first + u64::from(self.packets)
     }
 
-    /// Returns the byte offset of a packet in the message. The product fits: a message has fewer than 2^26
-    /// packets, and the MTU is below 2^14.
+    /// Returns the byte offset of a packet in the message. The multiplication cannot overflow, because a
+    /// message has fewer than 2^26 packets and the MTU is below 2^14.
     #[inline]
     fn byte_offset(&self, sequence: u64, mtu: u32) -> u32 {
         ((sequence - self.first) * u64::from(mtu)).min(u64::from(self.bytes)) as u32

@@ -27,7 +27,7 @@ impl Packet {
     /// Returns whether the arrival of this packet cannot complete a message.
     ///
     /// The result is true for RC data packets that do not end a message, for positive acknowledgements and
-    /// for CNPs. It is only valid if the endpoint satisfies
+    /// for CNPs. The result is only valid if the endpoint satisfies
     /// [`completes_nothing_before`](super::Endpoint::completes_nothing_before).
     #[inline]
     pub fn completes_nothing(&self) -> bool {

@@ -10,12 +10,14 @@ use super::work::Verb;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct RequestPacket {
     pub(super) verb: Verb,
-    /// The packet is the first or the last one of its message. A READ request is both.
+    /// Whether the packet is the first packet and whether it is the last packet of its message. A READ
+    /// request is both.
     pub(super) first: bool,
     pub(super) last: bool,
     pub(super) ack_req: bool,
     pub(super) payload_len: u32,
-    /// DMA length of the RETH: the length of the whole message, or of the data to read.
+    /// DMA length of the RETH. It is the length of the whole message. For a READ, it is the length of the
+    /// requested data.
     pub(super) dma_len: u32,
 }
 

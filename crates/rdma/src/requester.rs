@@ -464,7 +464,8 @@ impl Requester {
         false
     }
 
-    /// Processes the end of the local ACK timeout, of an RNR wait or of a reordering gap.
+    /// Processes a timer that has expired: the local ACK timeout, the wait after an RNR NAK, or the tolerated
+    /// reordering time.
     pub(super) fn process_timers(&mut self, env: &mut QpContext<'_>) {
         if self.rnr_until <= env.now {
             self.rnr_until = Picos::NEVER;

@@ -128,7 +128,8 @@ impl Responder {
         }
     }
 
-    /// Executes the next request in order, and the requests in the reorder window that follow it.
+    /// Executes the next request in order. Then executes the following requests that are stored in the
+    /// reorder window.
     fn execute_in_order(
         &mut self,
         env: &mut QpContext<'_>,

@@ -121,8 +121,8 @@ impl RoundRobin {
         }
     }
 
-    /// Returns the time of the next poll. If the last poll finds a packet, this is the time of the last poll.
-    /// `due` is the earliest departure time.
+    /// Returns the time at which the NIC next finds a packet or polls again. If a packet may be sent now,
+    /// this is the time of the last poll. `due` is the earliest departure time.
     pub(super) fn next_poll(&self, due: Picos) -> Picos {
         match self.has_ready() || due <= self.poll_at {
             true => self.poll_at,

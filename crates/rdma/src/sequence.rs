@@ -24,8 +24,8 @@ impl PsnNumbering {
         self.first_psn.wrapping_add(sequence as u32) & MASK_24
     }
 
-    /// Returns the sequence number with this PSN that is nearest to `reference`. Returns `None` for a number
-    /// below 0.
+    /// Returns the 64-bit sequence number that has this PSN and is nearest to `reference`. Returns `None` if
+    /// the number would be negative.
     #[inline]
     pub(super) fn nearest_sequence(self, psn: u32, reference: u64) -> Option<u64> {
         let ahead = psn.wrapping_sub(self.psn(reference)) & MASK_24;

@@ -18,8 +18,8 @@ pub struct TelemetryFormat {
 }
 
 impl TelemetryFormat {
-    /// Returns the format of HPCC: 2 bytes, and 8 bytes per hop (SIGCOMM 2019, section 4.1). `hops_max` is
-    /// limited to [`HOPS_MAX`].
+    /// Returns the format of HPCC. It has 2 bytes plus 8 bytes per hop (SIGCOMM 2019, section 4.1).
+    /// `hops_max` is limited to [`HOPS_MAX`].
     pub const fn hpcc(hops_max: u8) -> TelemetryFormat {
         let hops_max = if hops_max as usize > HOPS_MAX {
             HOPS_MAX as u8

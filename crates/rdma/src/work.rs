@@ -82,9 +82,9 @@ pub struct Completion {
 /// Kind of a [`Completion`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CompletionKind {
-    /// A work request is complete. An RC request completes when its last packet is acknowledged or its READ
-    /// data have arrived. A UC or UD request completes when its last packet leaves. Requests complete in
-    /// posting order.
+    /// Completion of a work request. An RC request completes when its last packet is acknowledged or when all
+    /// its READ data have arrived. A UC or UD request completes when its last packet leaves. The requests of
+    /// a queue pair complete in the order in which they were posted.
     Acked {
         /// Identifier of the work request.
         id: u64,

@@ -10,7 +10,7 @@ mod platforms;
 use self::platforms::{HWSKUS, PLATFORMS};
 use super::headroom::Asic;
 
-/// Returns the chip of a platform, or of a SKU if the platform does not determine the chip.
+/// Returns the chip of a platform. If several chips share the platform name, returns the chip of the SKU.
 pub(crate) fn find_chip(platform: &str, hwsku: &str) -> Option<Asic> {
     let find = |table: &[(&str, &'static str)], key: &str| {
         let index = table.binary_search_by(|(name, _)| (*name).cmp(key)).ok()?;

@@ -1,10 +1,11 @@
-//! The headroom calculator: the sizes of a lossless buffer profile from speed, cable length, MTU and chip.
+//! The headroom calculator. It computes the sizes of a lossless buffer profile from speed, cable length, MTU
+//! and chip.
 //!
-//! The formula is that of SONiC's dynamic buffer model (`cfgmgr/buffer_headroom_mellanox.lua` of
-//! sonic-swss). SONiC uses the same formula for its virtual switch. Headroom holds the data that arrives
-//! after the switch has sent XOFF: one frame in transmission on each side, the data on the cable in both
-//! directions, and the data that the peer sends before it reacts. Small frames do not fill their cells, so
-//! the formula scales the sum.
+//! The formula is that of SONiC's dynamic buffer model (`cfgmgr/buffer_headroom_mellanox.lua` of sonic-swss).
+//! SONiC uses the same formula for its virtual switch. Headroom holds the data that arrives after the switch
+//! has sent XOFF: one frame in transmission on each side, the data on the cable in both directions, and the
+//! data that the peer sends before it reacts. Small frames do not fill their cells. The formula therefore
+//! multiplies the sum by a factor for partly filled cells.
 //!
 //! All calculations use integers with a common denominator. SONiC rounds up to 1 KiB, and this module
 //! rounds at the same points. The results are therefore identical on all machines.
@@ -53,8 +54,8 @@ pub(crate) struct HeadroomSizes {
     pub(crate) size_bytes: u64,
 }
 
-/// Common denominator of all lengths: the least common multiple of 792 (cable), 4096 (gearbox), 10 (tenths
-/// of a byte) and 200 (tiles).
+/// Common denominator of all lengths in the formula. It is the least common multiple of the denominators 792
+/// (cable), 4096 (gearbox), 10 (tenths of a byte) and 200 (tiles).
 const DENOMINATOR: u128 = 10_137_600;
 
 /// Largest response time of a peer in pause quanta, by speed in Mb/s (IEEE 802.3, 31B.3.7).

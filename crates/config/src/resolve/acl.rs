@@ -71,8 +71,8 @@ pub(super) fn has_effect(context: &ResolveContext<'_>, table: &str, key: &str) -
     }
 }
 
-/// Returns whether at least one ACL table has an effect. If so, a note about unused entries must name each
-/// entry by itself.
+/// Returns whether at least one ACL table has an effect. In this case, the note about entries without an
+/// effect must name single entries instead of the whole table.
 pub(super) fn has_mixed_effect(context: &ResolveContext<'_>, table: &str) -> bool {
     let mut lists = context.db.keys(TABLE);
     matches!(table, TABLE | RULE | TYPE) && lists.any(|list| has_effect(context, TABLE, list))
@@ -118,7 +118,7 @@ pub(super) fn resolve_exemptions(context: &mut ResolveContext<'_>, exemption: Ac
     tables
 }
 
-/// Checks that the type and the stage of an ACL table allow exempting rules, and reports an error otherwise.
+/// Reports an error if the type or the stage of an ACL table does not allow rules that exempt packets.
 fn check_table_type(context: &mut ResolveContext<'_>, exemption: AclExemption, name: &str) -> bool {
     let kind = context.text(TABLE, name, "type").unwrap_or("L3");
     let action = exemption.action();

@@ -28,8 +28,8 @@ pub(super) fn why_not_host_address(address: IpAddr) -> Option<&'static str> {
 
 /// Returns the reason why an address cannot belong to a host of its network.
 ///
-/// The first and the last address of an IPv4 network are the network address and the broadcast address.
-/// This does not apply to networks with prefix length 31 (RFC 3021) and 32.
+/// In an IPv4 network, the first address is the network address, and the last address is the broadcast
+/// address. This does not apply to networks with prefix length 31 (RFC 3021) and 32.
 pub(super) fn why_not_host_of_network(address: IpAddr, network: IpNet) -> Option<String> {
     let (IpNet::V4(network), IpAddr::V4(address)) = (network, address) else {
         return None;

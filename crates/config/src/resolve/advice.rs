@@ -135,7 +135,8 @@ fn warn_limits_of_lossless_queues(
     }
 }
 
-/// Returns the profiles with headroom of the priority groups whose traffic classes use a queue.
+/// Returns the profiles with headroom for a queue: the profiles of all priority groups whose frames can use
+/// the queue.
 fn lossless_profiles_of_queue<'a>(
     config: &'a SwitchConfig,
     port: &'a PortConfig,

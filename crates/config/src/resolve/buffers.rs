@@ -116,8 +116,8 @@ impl ResolvedBuffers {
 
     /// Returns the built-in lossy profile of a side.
     ///
-    /// Lossy frames are dropped at the congested egress queue. The limit at ingress is therefore the whole
-    /// pool. A queue can use at most half of its pool.
+    /// Lossy frames are dropped at the congested egress queue. At ingress, a priority group can therefore use
+    /// the whole pool. At egress, a queue can use at most half of its pool.
     fn built_in_profile(&mut self, side: PoolSide) -> u16 {
         let (slot, name, threshold) = match side {
             PoolSide::Ingress => (0, "default_ingress", BufferThreshold::Static(POOL_BYTES_DEFAULT)),

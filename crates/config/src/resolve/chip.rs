@@ -15,8 +15,8 @@ pub(super) fn find_configured_chip(context: &ResolveContext<'_>) -> Option<Asic>
     explicit.or_else(|| find_chip(metadata("platform"), metadata("hwsku")))
 }
 
-/// Returns the constants for computed headroom. The chip defaults to SONiC's virtual switch. The fields of
-/// `XOFF_SWITCH` override single constants.
+/// Returns the chip constants for computed headroom. If the chip is not known, the constants are those of
+/// SONiC's virtual switch. The fields of `XOFF_SWITCH` override single constants.
 pub(super) fn chip_constants(context: &ResolveContext<'_>) -> Asic {
     let own = |field: &str| context.number(SWITCH, LOCALHOST, field);
     let known = find_configured_chip(context).unwrap_or_else(Asic::virtual_switch);

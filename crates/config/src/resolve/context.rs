@@ -24,14 +24,15 @@ pub(super) struct ResolveContext<'a> {
     pub(super) ports: Vec<String>,
     /// All LAGs in natural order. The index is the number of the LAG.
     pub(super) lags: Vec<&'a str>,
-    /// For each port, a mask of the priority groups for which a note has already reported missing headroom.
+    /// Bit mask of priority groups for each port. A set bit means that a note has already reported missing
+    /// headroom for the group.
     pub(super) noted_groups: BTreeMap<String, u8>,
     findings: FoundErrors,
     /// The locations of each warning, by table and text of the warning. A file often has the same entry for
     /// each port, so one warning can have many locations.
     warnings: BTreeMap<(String, String), Vec<String>>,
-    /// Tables and fields without an effect, by the reason. The field is empty if the whole table has no
-    /// effect.
+    /// Tables and fields without an effect, grouped by the reason. If the whole table has no effect, the name
+    /// of the field is empty.
     without_effect: BTreeMap<&'static str, BTreeSet<(NaturalName, String)>>,
 }
 
@@ -60,7 +61,7 @@ impl<'a> ResolveContext<'a> {
         }
     }
 
-    /// Returns the value of a field that the schema defines as a number without a sign.
+    /// Returns the value of an unsigned number field.
     pub(super) fn number(&self, table: &str, key: &str, field: &str) -> Option<u64> {
         self.text(table, key, field)?.parse().ok()
     }

@@ -81,8 +81,8 @@ pub(super) struct InterfaceParents<'a> {
     pub(super) bridging: &'a BridgingConfig,
 }
 
-/// Returns whether a table defines an interface of a port or LAG. In old files, an interface can have only
-/// keys with an address and no key without an address.
+/// Returns whether a table defines an interface of a port or LAG. In old files, there is no key with the name
+/// alone, but only keys with the name and an address.
 pub(super) fn is_interface(db: &ConfigDb, table: &str, name: &str) -> bool {
     let mut keys = db.keys(table);
     keys.any(|key| key == name || key.split_once('|').is_some_and(|(owner, _)| owner == name))
@@ -311,7 +311,8 @@ fn add_addresses<'a>(context: &mut ResolveContext<'a>, draft: &mut InterfaceDraf
     }
 }
 
-/// Checks that networks of different interfaces do not overlap. Each destination then has a unique interface.
+/// Checks that the networks of two interfaces do not overlap. Otherwise, a destination could belong to both
+/// interfaces.
 fn check_networks_are_disjoint(context: &mut ResolveContext<'_>, drafts: &[InterfaceDraft<'_>]) {
     let mut all: Vec<(IpNet, &str, &InterfaceDraft<'_>)> = Vec::new();
     for draft in drafts {

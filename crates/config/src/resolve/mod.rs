@@ -1,5 +1,5 @@
-//! Converts a [`ConfigDb`] into the [`SwitchConfig`] of the data plane: references, rules, defaults and
-//! warnings.
+//! Converts a [`ConfigDb`] into the [`SwitchConfig`] of the data plane. This step resolves references, checks
+//! rules, applies defaults and adds warnings.
 
 mod acl;
 mod addresses;
@@ -97,7 +97,8 @@ pub struct ResolveOptions {
     /// Seed of all random decisions if `XOFF_SWITCH|localhost seed` is missing.
     pub seed: u64,
     /// Longest expected stall of the host in model time. In virtual time, it is zero. It determines the
-    /// interval at which XOFF is repeated. A warning reports headroom that is too small for it.
+    /// interval at which XOFF is repeated. If the headroom is too small for such a stall, a warning reports
+    /// this.
     pub reaction_budget: Picos,
     /// MTU of the links in bytes, by the name of the port. If `PORT.mtu` is larger, the port uses this MTU
     /// instead. Longer packets are dropped in both directions with the reason `EXCEEDS_L2_MTU`. Routed
@@ -117,8 +118,8 @@ pub struct ResolveOptions {
 pub struct ResolvedConfig {
     /// The configuration of the data plane.
     pub config: SwitchConfig,
-    /// All sources of the routes in [`SwitchConfig::routing`]. A running switch computes the next
-    /// generation from them.
+    /// All sources of the routes in [`SwitchConfig::routing`]. When a source changes, a running switch
+    /// computes new routes from all sources.
     pub rib: Rib,
     /// The static routes by prefix and distance.
     pub static_routes: Vec<StaticRoute>,

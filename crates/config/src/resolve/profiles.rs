@@ -126,8 +126,8 @@ pub(super) fn xoff_threshold_bytes(pool: &PoolConfig, profile: &BufferProfile) -
     reserved_bytes(pool, profile).saturating_add(shared)
 }
 
-/// Warns about a reserve that is larger than its pool. The switch grants the reserve anyway, because
-/// reserved space is not a part of the shared space of the pool.
+/// Warns if the reserved bytes of a profile are more than its pool. The switch grants these bytes anyway,
+/// because reserved space is not taken from the shared space of the pool.
 fn warn_large_reserve(context: &mut ResolveContext<'_>, pool: &PoolConfig, profile: &BufferProfile) {
     let reserve = reserved_bytes(pool, profile);
     if reserve > pool.size_bytes {

@@ -62,7 +62,8 @@ fn resolve_schedule(context: &ResolveContext<'_>, name: &str) -> SchedulingMode 
     }
 }
 
-/// Resolves the shaper of a `SCHEDULER_TABLE` entry. Returns `None` without a peak rate in bytes per second.
+/// Resolves the shaper of a `SCHEDULER_TABLE` entry. Returns `None` if the entry has no peak rate in bytes
+/// per second.
 fn resolve_shaper(context: &ResolveContext<'_>, name: &str) -> Option<ShaperConfig> {
     let rate = context
         .number(SCHEDULER_TABLE, name, "pir")

@@ -387,8 +387,8 @@ fn find_next_hop_interface(
     Ok(interface)
 }
 
-/// Groups items by distance. Only the routes with the lowest distance are used. A route with a higher
-/// distance would need an event that removes the better routes, and no such event exists.
+/// Groups items by distance. Only the routes with the lowest distance are used. Static routes never disappear
+/// while the switch runs, so a route with a higher distance would never become active.
 fn group_by_distance(
     context: &mut ResolveContext<'_>,
     entry: &RouteEntry<'_>,
@@ -439,8 +439,8 @@ fn combine_destinations(destinations: &[RouteDestination]) -> Option<RouteTarget
     }
 }
 
-/// Warns about routes to a network that is connected to an interface, because the connected route is
-/// preferred.
+/// Warns about a static route to a network that is directly connected to an interface. The switch prefers the
+/// connected route.
 fn warn_connected_networks(
     context: &mut ResolveContext<'_>,
     interfaces: &Interfaces,

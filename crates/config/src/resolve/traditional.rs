@@ -152,8 +152,8 @@ fn warn_unused_model_fields(context: &mut ResolveContext<'_>, cables_are_unused:
     }
 }
 
-/// Returns all ports with PFC and a cable whose `BUFFER_PG` lacks a lossless priority group, in natural
-/// order.
+/// Returns the ports that have PFC and a cable length, but no `BUFFER_PG` entry for one of their lossless
+/// priority groups. The ports are in natural order.
 fn find_missing_groups(context: &mut ResolveContext<'_>) -> Vec<MissingPriorityGroups> {
     let bound = bound_groups(context);
     let mut missing = Vec::new();

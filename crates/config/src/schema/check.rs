@@ -20,7 +20,7 @@ impl TableSchema {
         Ok(())
     }
 
-    /// Returns the form of the keys in messages and documents, such as `PORT|NUMBER or FIRST-LAST`.
+    /// Returns the form of the keys as text for messages and documents, such as `PORT|NUMBER or FIRST-LAST`.
     pub(super) fn key_form(&self) -> String {
         let part = |part: &KeyPart| match part {
             KeyPart::Port => "PORT",

@@ -301,7 +301,8 @@ impl FieldSchema {
         }
     }
 
-    /// Returns a field for which the switch always behaves as with `value`, for this reason.
+    /// Returns a field that has only one supported value. The switch always behaves as with `value`, for the
+    /// given reason.
     pub(crate) const fn fixed_value(
         name: &'static str,
         kind: ValueKind,
@@ -368,7 +369,8 @@ pub(crate) fn find_table(name: &str) -> Option<&'static TableSchema> {
     all_tables().find(|table| table.name == name)
 }
 
-/// Returns the schema of a table in the key form of this key, or in the first form if no form matches.
+/// A table can have several forms of keys. Returns the schema for the form of this key. If no form matches,
+/// returns the schema for the first form.
 pub(crate) fn find_table_for_key(name: &str, key: &str) -> Option<&'static TableSchema> {
     let parts: Vec<&str> = key.split('|').collect();
     let of_length = || all_tables().filter(|table| table.name == name && table.key.len() == parts.len());

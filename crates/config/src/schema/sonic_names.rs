@@ -58,7 +58,7 @@ pub(super) fn table_names() -> impl Iterator<Item = &'static str> {
     parsed_names().keys().copied()
 }
 
-/// Returns the names of the fields of a SONiC table. Empty if all names are valid.
+/// Returns the names of the fields of a SONiC table. The result is empty if the table accepts any field name.
 pub(super) fn field_names(table: &str) -> impl Iterator<Item = &'static str> {
     let fields = match parsed_names().get(table) {
         Some(FieldNames::Exactly(fields)) => Some(fields),

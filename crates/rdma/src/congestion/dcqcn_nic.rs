@@ -17,8 +17,7 @@ use super::parameters::{FieldRef, ParameterField, ParameterSet, Preset};
 use super::rate::RateBounds;
 use super::{Ack, CongestionControl, CongestionSignal, ControllerContext};
 
-/// Delay of the rate check if the rate check and the update of alpha are due at the same time, as in the ns-3
-/// model.
+/// Delay of the rate check after an update of alpha that is due at the same time, as in the ns-3 model.
 const CHECK_DELAY: Picos = Picos::from_nanos(1);
 
 /// Parameters of [`DcqcnNic`]. Parentheses contain the names of NVIDIA's firmware and of the ns-3 model.
@@ -38,8 +37,8 @@ pub struct DcqcnNicParameters {
     pub min_decrease_factor: f64,
     /// Period of the increases after a cut, 1 us to 1 s (`RPG_TIME_RESET`, `RP_TIMER`).
     pub increase_interval_ns: u64,
-    /// Number of increases in fast recovery, 0 to 1000. One additive increase follows, and then hyper
-    /// increase (`RPG_THRESHOLD`, `FAST_RECOVERY_TIMES`).
+    /// Number of increases in fast recovery, 0 to 1000 (`RPG_THRESHOLD`, `FAST_RECOVERY_TIMES`). After fast
+    /// recovery, there is one additive increase. All later increases are hyper increases.
     pub fast_recovery_times: u64,
     /// Step of the target rate in additive increase, in bits per second, 0 to 1 Tb/s (`RPG_AI_RATE`,
     /// `RATE_AI`).
@@ -162,7 +161,7 @@ impl ParameterSet for DcqcnNicParameters {
     ];
 }
 
-/// DCQCN as network cards implement it. The comment at the top of the source file lists the differences to
+/// DCQCN as network cards implement it. The comment at the top of the source file lists the differences from
 /// [`Dcqcn`](super::Dcqcn).
 ///
 /// A marked acknowledgement counts as a notification, so the controller works with CNPs and with echoed
@@ -219,7 +218,8 @@ impl DcqcnNic {
         self
     }
 
-    /// Returns the latest time whose periodic event runs before a notification that arrives at `now`.
+    /// Returns the time up to which periodic events run before a notification that arrives at `now`. This
+    /// time is `now`, or 1 ps earlier.
     fn events_done_until(&self, now: Picos, period_ns: u64) -> Picos {
         match self.notification_delay > Picos::from_nanos(period_ns) {
             true => Picos(now.0.saturating_sub(1)),

@@ -41,7 +41,7 @@ impl HpccParameters {
     }
 
     /// Returns the values of the HPCC model, `run.py --cc hp`. The additive increase is 1/2500 of the line
-    /// rate. There are no round trips with additive increase only.
+    /// rate. Each round trip can change the window by multiplication (maxStage is 0).
     pub fn hpcc_ns3(context: &ControllerContext) -> HpccParameters {
         HpccParameters {
             max_stage: 0,

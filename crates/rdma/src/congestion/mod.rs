@@ -95,7 +95,8 @@ pub struct ControllerContext {
 }
 
 impl ControllerContext {
-    /// A host at 100 Gb/s. It is used where a host is required but the result does not depend on it.
+    /// Properties of a host at 100 Gb/s, for calls that need a host although their result does not depend on
+    /// the host.
     const NOMINAL_HOST: ControllerContext = ControllerContext {
         line_rate_bps: 100_000_000_000,
         base_rtt: Picos::from_micros(10),
@@ -148,8 +149,9 @@ pub trait CongestionControl: fmt::Debug + Send {
 
     /// Returns the signals that the controller uses. One of them is sufficient.
     ///
-    /// xoff rejects a lab if no flow receives such a signal, and warns if some flows do not. An empty slice
-    /// means that the controller needs no signal. UC, UD and READ responses have no acknowledgements.
+    /// If no flow of a lab receives such a signal, xoff rejects the lab. If only some flows receive no
+    /// signal, xoff prints a warning. An empty slice means that the controller needs no signal. UC, UD and
+    /// READ responses have no acknowledgements.
     fn signals(&self) -> &'static [CongestionSignal] {
         &[]
     }

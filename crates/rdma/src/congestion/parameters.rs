@@ -262,8 +262,8 @@ pub trait ParameterSet: Clone + fmt::Debug + Send + Sync + 'static {
         self.check_relations()
     }
 
-    /// Returns the parameters clamped to their ranges. Controllers call this at creation, so that no value
-    /// can cause an endless loop or a division by zero.
+    /// Limits all parameters to their ranges and returns them. Each controller calls this function when it is
+    /// created. A wrong value can then never cause an endless loop or a division by zero.
     fn clamped(mut self) -> Self {
         for field in Self::FIELDS {
             field.clamp(&mut self);

@@ -286,8 +286,8 @@ fn resolve_alternate_members(
 
 /// Applies the load measurement of the profile to `load`.
 ///
-/// Limits are in Mb/s of a port with scaling factor 1. One permille of such a port is 10 Mb/s. If both
-/// limits are 0, the default, the limits of `load` are kept.
+/// Limits are in Mb/s of a port with scaling factor 1. One permille of such a port is 10 Mb/s. If both limits
+/// are 0, which is the default, the limits of `load` do not change.
 pub(super) fn apply_profile_to_load(context: &mut ResolveContext<'_>, mut load: LoadConfig) -> LoadConfig {
     let Some(profile) = context.db.keys(PROFILE).next() else {
         return load;

@@ -42,7 +42,7 @@ fn name_stem(profile: &LosslessProfileSpec, threshold: i64) -> String {
 }
 
 /// Returns whether the profile name of a port with eight lanes ends in `_8lane` in SONiC. At the highest
-/// speed of a chip, every port has eight lanes, so the name has no suffix.
+/// speed of some chips, every port has eight lanes. SONiC then adds no suffix.
 fn has_lane_suffix(asic: &str, speed_mbps: u32) -> bool {
     match asic {
         "spectrum3" => speed_mbps != 400_000,
