@@ -52,7 +52,8 @@ impl fmt::Display for Problems {
 impl std::error::Error for Problems {}
 
 impl Problems {
-    /// Adds an error at `location` of `file`. `what` is the reason, and `fix` is the advice to the user.
+    /// Adds an error at `location` of `file`. `what` describes the error, and `fix` tells the user how to
+    /// correct it.
     pub(super) fn push(
         &mut self,
         file: &str,

@@ -1,7 +1,7 @@
 //! The registry of running labs.
 //!
-//! Each lab holds a listener on an abstract socket with its name. The kernel removes the name when the last
-//! process of the lab closes the socket.
+//! Each lab listens on an abstract Unix socket that contains the name of the lab. The kernel removes the
+//! socket when the last process of the lab closes it.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -36,7 +36,7 @@ pub fn lab_socket_address(uid: u32, lab: &str) -> io::Result<SocketAddr> {
     SocketAddr::from_abstract_name(format!("{LAB_PREFIX}{uid}.{lab}"))
 }
 
-/// Claims the name of a lab. The name is in use as long as the returned listener exists.
+/// Claims the name of a lab. The name stays in use until the returned listener is closed.
 pub(super) fn claim_lab_name(lab: &str) -> Result<UnixListener, Failure> {
     let uid = geteuid().as_raw();
     match lab_socket_address(uid, lab).and_then(|address| UnixListener::bind_addr(&address)) {
@@ -55,7 +55,8 @@ pub(super) fn claim_lab_name(lab: &str) -> Result<UnixListener, Failure> {
 
 /// Claims a network device of this machine, so that only one lab uses the device.
 ///
-/// A second lab would save the changed settings of the first lab and restore them at its end.
+/// Without this claim, a second lab would record the settings that the first lab has changed, and restore the
+/// wrong settings at its end.
 pub(super) fn claim_device(device: &str) -> Result<UnixListener, Failure> {
     let name = format!("{DEVICE_PREFIX}{device}");
     match SocketAddr::from_abstract_name(name).and_then(|address| UnixListener::bind_addr(&address)) {
@@ -78,7 +79,8 @@ pub fn running_labs() -> io::Result<Vec<RunningLab>> {
     Ok(labs.into_iter().collect())
 }
 
-/// Returns the running lab with a name. Only root can find the labs of other users.
+/// Returns the running lab with the given name. A user finds only their own labs, and root finds the labs of
+/// all users.
 pub(super) fn find_lab(name: &str) -> Result<RunningLab, Failure> {
     let own = geteuid().as_raw();
     let labs = running_labs().map_err(unreadable_registry)?;
@@ -127,8 +129,8 @@ fn parse_socket_line(line: &str) -> Option<RunningLab> {
 /// Returns the process ID of the launcher of a lab.
 ///
 /// # Errors
-/// Returns an error if the lab does not answer or if a process of another user holds the name. Such a process
-/// must not be trusted or killed.
+/// Fails if the lab does not answer. Fails if a process of another user listens on the socket of the lab,
+/// because such a process must not be trusted or killed.
 pub(super) fn find_launcher_pid(lab: &RunningLab) -> Result<i32, Failure> {
     let failure = |why: &dyn std::fmt::Display| {
         Failure::environment(format!("cannot reach the lab \"{}\"", lab.name)).because(why)

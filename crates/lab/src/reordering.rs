@@ -11,7 +11,8 @@ const NAMED_SWITCHES_MAX: usize = 3;
 /// Length of the longest frame in bits: MTU 9216, headers, FCS, preamble and gap.
 const LONGEST_FRAME_BITS: u64 = 8 * (9_216 + 18 + 4 + 20);
 
-/// Returns a warning for each scheme that can reorder packets, if a job uses go-back-N or go-back-zero.
+/// Returns a warning for each load-balancing scheme that can reorder packets. There are no warnings if all
+/// jobs use selective repeat, which tolerates reordering.
 ///
 /// `switches` are in the order of the plan.
 pub(super) fn reordering_warnings(plan: &LabPlan, switches: &[&SwitchConfig]) -> Vec<String> {
@@ -47,7 +48,8 @@ pub(super) fn reordering_warnings(plan: &LabPlan, switches: &[&SwitchConfig]) ->
         .collect()
 }
 
-/// Returns the first transport of a job that cannot handle reordered packets, and its loss recovery.
+/// Returns the first transport that a job uses and that does not tolerate reordered packets. Also returns the
+/// name of its loss recovery.
 fn find_intolerant_transport(plan: &LabPlan) -> Option<(&str, &'static str)> {
     plan.workload.jobs.jobs.iter().find_map(|job| {
         let transport = plan.transports.get(job.transport)?;
@@ -91,7 +93,7 @@ fn describe_reordering(scheme: &SchemeConfig, delay_difference: Picos) -> String
 
 /// Returns the largest delay difference between two paths with empty queues.
 ///
-/// The difference consists of the delays of two links and the serialization time of one frame.
+/// The two paths differ in the delays of two links. The serialization time of one frame is added.
 fn path_delay_difference(plan: &LabPlan) -> Picos {
     let switch_links = || {
         plan.links

@@ -1,7 +1,7 @@
 //! Converts a lab file into a [`LabPlan`].
 //!
-//! The resolver looks up names, applies defaults and checks ranges. All errors of a file are collected and
-//! returned together.
+//! The resolver looks up names, applies defaults and checks ranges. It collects all errors of a file and
+//! returns them together.
 
 mod balancing;
 mod host_patterns;
@@ -27,14 +27,16 @@ use super::problem::Problems;
 
 pub(super) use nodes::HOSTS_MAX;
 
-/// Longest name of a lab or node in bytes. The name is part of a socket address, which has at most 107 bytes.
+/// Longest name of a lab or node in bytes. The name is part of a socket address, which can have at most 107
+/// bytes.
 const NAME_MAX: usize = 48;
 /// Largest number of names that a message lists.
 const LISTED_NAMES_MAX: usize = 16;
 
 /// Reads and checks a lab file and the switch configurations that it names.
 ///
-/// `time` is the mode of the run. A field that works only in the other mode is an error.
+/// `time` is the mode of the run, real time or virtual time. A field that does not work in this mode is an
+/// error.
 ///
 /// # Errors
 /// Returns all errors of the file. Each error has a file, a line, the reason and the allowed values.
@@ -90,7 +92,8 @@ pub fn parse_lab(text: &str, file: &str, folder: &Path, time: TimeMode) -> Resul
     }
 }
 
-/// Removes the line and column from a message of the YAML parser. [`Problems`] prints them in its own format.
+/// Removes the line and column from a message of the YAML parser, because [`Problems`] prints the location
+/// itself.
 fn strip_location(message: &str) -> String {
     let line = message.lines().next().unwrap_or_default();
     match line.rfind(" at line ").or(line.rfind(" (line ")) {
@@ -115,8 +118,8 @@ struct LabResolver<'a> {
     models: Vec<String>,
     /// Index of each node, by name.
     nodes: HashMap<String, NodeIndex>,
-    /// The connected component of each host, if the lab has computed routes. No path leads from one component
-    /// to another.
+    /// The connected component of each host, if the lab has computed routes. Two hosts can communicate only
+    /// if they are in the same component.
     component_of_host: Option<Vec<usize>>,
 }
 
@@ -128,12 +131,12 @@ enum NodeIndex {
 }
 
 impl LabResolver<'_> {
-    /// Adds an error at `location`. `what` is the reason, and `fix` is the advice to the user.
+    /// Adds an error at `location`. `what` describes the error, and `fix` tells the user how to correct it.
     fn report_problem(&mut self, location: Location, what: impl Into<String>, fix: impl Into<String>) {
         self.problems.push(self.file, location, what, fix);
     }
 
-    /// Returns the value that `parse` reads from a field, or `default` if the field is missing or invalid.
+    /// Parses the value of a field with `parse`. Returns `default` if the field is missing or invalid.
     ///
     /// An invalid text is reported together with `allowed`, a description of the valid texts.
     fn parse_quantity<T>(
@@ -157,7 +160,8 @@ impl LabResolver<'_> {
         }
     }
 
-    /// Returns the number of a field, or `default` if the field is missing. Reports a number outside `range`.
+    /// Returns the number in a field, or `default` if the field is missing. Reports an error if the number is
+    /// outside `range`.
     fn number_in_range<T: Copy + PartialOrd + std::fmt::Display>(
         &mut self,
         value: Option<&Spanned<T>>,
@@ -173,7 +177,8 @@ impl LabResolver<'_> {
         value.value
     }
 
-    /// Reports a name with characters that a lab, node, link, job or flow (`object`) must not have.
+    /// Reports an error if a name contains invalid characters. `object` is the named thing: a lab, node,
+    /// link, job or flow.
     fn check_name(&mut self, name: &Spanned<String>, object: &str) {
         let text = &name.value;
         let well_formed = text.starts_with(|c: char| c.is_ascii_alphanumeric())
@@ -197,7 +202,7 @@ impl LabResolver<'_> {
         format!("{}:{}", self.file, location.line())
     }
 
-    /// Returns a path of the lab file, relative to the folder of the lab file.
+    /// Resolves a path that the lab file contains. Relative paths start at the folder of the lab file.
     fn resolve_path(&self, path: &str) -> PathBuf {
         self.folder.join(path)
     }
@@ -232,14 +237,14 @@ impl LabResolver<'_> {
         Some(plan)
     }
 
-    /// Reports a feature that works in virtual time only, if the run is in real time.
+    /// Reports an error if the run is in real time, for a feature that works only in virtual time.
     fn require_virtual_time(&mut self, location: Location, what: impl Into<String>) {
         if self.time == TimeMode::RealTime {
             self.report_problem(location, what, "this needs virtual time: add --virtual");
         }
     }
 
-    /// Reports a name that the kernel does not accept as the name of a network device.
+    /// Reports an error if the kernel would not accept `name` as the name of a network device.
     fn check_device_name(&mut self, name: &str, location: Location) {
         if let Err(error) = xoff_ports::net::check_name(name) {
             self.report_problem(location, error.to_string(), "");

@@ -28,7 +28,7 @@ pub struct Bar {
     pub name: String,
     /// Median, smallest value and largest value. `None`: the bar has no value.
     pub median_min_max: Option<[f64; 3]>,
-    /// Whether the bar is the reference of the others. It has another colour.
+    /// Whether the bar is the reference for the other bars. The reference bar has another colour.
     pub is_reference: bool,
 }
 
@@ -41,8 +41,9 @@ pub struct BarPanel {
     pub bars: Vec<Bar>,
 }
 
-/// Writes bar charts of times, one below the other. The values of the bars are in nanoseconds. `x_label`
-/// names the property in which the bars differ, and `y_label` names the time.
+/// Writes an SVG file with bar charts of times, one below the other. The values of the bars are in
+/// nanoseconds. `x_label` is the label of the bars, such as the name of the compared field. `y_label` is the
+/// name of the measured time.
 ///
 /// # Errors
 /// Fails if the file cannot be written.
@@ -71,7 +72,8 @@ pub fn write_time_bars(
     })
 }
 
-/// Writes bar charts of any values, one below the other. Each chart comes with the name of its unit.
+/// Writes an SVG file with bar charts of any values, one below the other. Each entry of `panels` is the name
+/// of a unit and a chart.
 ///
 /// # Errors
 /// Fails if the file cannot be written.
@@ -98,7 +100,8 @@ fn largest_value(panel: &BarPanel) -> f64 {
     values.map(|[.., max]| max).fold(0.0, f64::max)
 }
 
-/// Draws one chart. `unit` has the name of the unit of the axis and its size in the unit of the values.
+/// Draws one chart. `unit` contains the name of the unit on the axis and the factor from this unit to the
+/// unit of the values.
 fn draw_panel(
     area: &Area<'_>,
     panel: &BarPanel,

@@ -25,8 +25,8 @@ struct LinkLoads {
     links: &'static str,
     /// Start and end of each bin, in nanoseconds.
     bins: Vec<(f64, f64)>,
-    /// Five values over the links for each bin, in percent of the link speed: minimum, lower quartile, mean,
-    /// upper quartile and maximum.
+    /// The load of the links in each bin, in percent of the link speed. The five values are the minimum,
+    /// lower quartile, mean, upper quartile and maximum over all links.
     quantiles: Vec<[f64; 5]>,
 }
 
@@ -72,7 +72,7 @@ impl LinkLoads {
         }
     }
 
-    /// Returns the points of a step line through one of the five values of each bin.
+    /// Returns the points of a step line for one of the five values, such as the mean.
     fn step_line(&self, quantile: usize, unit: Unit) -> Vec<(f64, f64)> {
         let bins = self.bins.iter().zip(&self.quantiles);
         bins.flat_map(|((start, end), values)| [start, end].map(|time| (time / unit.size, values[quantile])))

@@ -1,7 +1,8 @@
-//! Plots of runs as SVG files: link loads, queues and pauses over time, and bar charts.
+//! Draws plots of runs as SVG files. The plots show link loads, queues and pauses over time. Bar charts
+//! compare the figures of several runs.
 //!
-//! The plots show a [`RunTimeline`] or the figures of a comparison. This module computes no results. The
-//! viewer of an SVG file selects the fonts, so the plots leave room for wide fonts.
+//! A plot shows a [`RunTimeline`] or the figures of a comparison. This module only draws results and computes
+//! none. The viewer of an SVG file selects the fonts, so the plots leave room for wide fonts.
 
 mod bars;
 mod links;
@@ -33,7 +34,7 @@ pub struct RunTimeline {
 pub struct PortName {
     /// Name of the port, such as `leaf1:Ethernet16`.
     pub port: String,
-    /// Name of the other end of the link: a switch port or a host. Empty without a link.
+    /// Name of the other end of the link, which is a switch port or a host. Empty if the port has no link.
     pub peer: String,
     /// Whether the other end is a switch port.
     pub between_switches: bool,
@@ -41,8 +42,8 @@ pub struct PortName {
     pub usable: bool,
 }
 
-/// Creates the output folder of an option and checks that it is writable. A long run calls this at its start,
-/// so that a wrong folder is found early.
+/// Creates the output folder of a command-line option and checks that the folder is writable. A command calls
+/// this function before a long run, so that the user sees an error early.
 ///
 /// # Errors
 /// Fails if the folder or a file in it cannot be created.
@@ -69,8 +70,7 @@ pub fn write_run_plots(folder: &Path, title: &str, run: &RunTimeline) -> Result<
     write_queue_and_pause_plots(folder, "", title, run)
 }
 
-/// Writes the plots of queues and pauses of one run: `queues.svg` and `pauses.svg`, with a prefix of the file
-/// names.
+/// Writes the plots `queues.svg` and `pauses.svg` of one run. The file names start with `prefix`.
 ///
 /// # Errors
 /// Fails if a file cannot be written.

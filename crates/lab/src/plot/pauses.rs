@@ -28,7 +28,8 @@ struct PausedSender {
     total_ps: u128,
 }
 
-/// Writes a plot with one row for each of the longest paused senders. A darker cell has more paused time.
+/// Writes a plot of the senders that were paused longest, one row for each sender. A dark cell means that the
+/// sender was paused for most of that time.
 ///
 /// # Errors
 /// Fails if the file cannot be written.
@@ -126,7 +127,7 @@ fn paused_senders(run: &RunTimeline) -> Vec<PausedSender> {
     senders
 }
 
-/// Shortens a long name to its end, which differs more between senders than its start.
+/// Shortens a long name by removing its start. The ends of names differ more than the starts.
 fn shorten_name(name: &str) -> String {
     let length = name.chars().count();
     match length.checked_sub(NAME_LENGTH_MAX) {

@@ -15,7 +15,7 @@ const SIZE: (u32, u32) = (960, 420);
 const LINES_SHOWN_MAX: usize = 6;
 const LEGEND_LINE_HEIGHT: u32 = 24;
 
-/// Writes a plot with one line for each of the ports with the longest queues.
+/// Writes a plot of the ports with the longest queues, one line for each port.
 ///
 /// # Errors
 /// Fails if the file cannot be written.

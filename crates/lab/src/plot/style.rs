@@ -9,11 +9,12 @@ use xoff_telemetry::failure::Failure;
 
 /// The drawing area of a plot or of a part of it.
 pub(super) type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
-/// The result of drawing. Drawing into an SVG text in memory does not fail in practice.
+/// The result of a drawing function. The plots are drawn into a text in memory, which does not fail in
+/// practice.
 pub(super) type DrawResult = Result<(), Box<dyn std::error::Error>>;
 
-/// Colours of lines and bars, suitable for colour-blind readers (Okabe and Ito). The darker colours come
-/// first.
+/// Colours of lines and bars. The palette of Okabe and Ito is suitable for colour-blind readers. The darker
+/// colours come first.
 pub(super) const COLOURS: [RGBColor; 7] = [
     RGBColor(0, 114, 178),
     RGBColor(213, 94, 0),
@@ -35,14 +36,14 @@ pub(super) const AXIS: (&str, i32) = ("sans-serif", 15);
 /// Font of labels.
 pub(super) const LABEL: (&str, i32) = ("sans-serif", 13);
 
-/// Returns the range of an axis with `count` categories. The ranges of plotters include their ends, and a
-/// range with a single category is not valid.
+/// Returns the range of an axis with `count` categories for the library plotters. The library includes the
+/// end of a range and rejects a range with a single category.
 pub(super) fn category_range(count: usize) -> std::ops::Range<usize> {
     0..count.saturating_sub(1).max(1)
 }
 
-/// Returns the start of a category on an axis of [`category_range`]. The index after the last category is the
-/// end of the axis.
+/// Returns the position at which a category starts, on an axis with the range [`category_range`]. For the
+/// index after the last category, it returns the end of the axis.
 pub(super) fn category_edge(category: usize, count: usize) -> SegmentValue<usize> {
     match category == count.max(2) {
         true => SegmentValue::Last,
@@ -87,7 +88,7 @@ pub(super) fn draw_message(area: &Area<'_>, text: &str) -> DrawResult {
     Ok(())
 }
 
-/// Draws a legend with its entries from left to right. The area has the height of one line.
+/// Draws the entries of a legend from left to right. `area` has the height of one line of text.
 pub(super) fn draw_legend(area: &Area<'_>, entries: &[(String, ShapeStyle)]) -> DrawResult {
     use plotters::style::text_anchor::{HPos, Pos, VPos};
     let style = TextStyle::from(LABEL).pos(Pos::new(HPos::Left, VPos::Center));

@@ -1,4 +1,5 @@
-//! Virtual machines of a lab: QEMU processes on taps of the switch, their consoles and their ends.
+//! Runs the virtual machines of a lab. Each virtual machine is a QEMU process that is connected to a tap
+//! device of a switch. This module also reads their consoles and detects when they end.
 
 use std::collections::VecDeque;
 use std::fs::{File, OpenOptions};
@@ -13,7 +14,7 @@ use crate::plan::{FarEnd, HostPlan, LabPlan, LinkPlan, VmPlan};
 use crate::switch_process::Lab;
 use xoff_telemetry::failure::Failure;
 
-/// Number of last console lines in the message about the end of a virtual machine.
+/// Number of console lines that the message about the end of a virtual machine contains.
 const CONSOLE_TAIL_LINES: usize = 8;
 /// Longest wait for the remaining console output after the end of a virtual machine.
 const CONSOLE_DRAIN_TIMEOUT: Duration = Duration::from_millis(500);
@@ -41,8 +42,8 @@ pub(super) struct GuestExit {
     pub(super) failure: Failure,
 }
 
-/// Checks that the emulator of each virtual machine is installed. The check runs before the lab creates
-/// anything.
+/// Checks that the emulator of each virtual machine is installed. This check runs before the lab creates
+/// namespaces or devices.
 ///
 /// # Errors
 /// Fails if an emulator is missing.
@@ -61,7 +62,7 @@ pub(crate) fn check_emulators(plan: &LabPlan) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Finds a program by its path, or by its name in the folders of `PATH`.
+/// Finds a program. `name` is a path, or the name of a file in a folder of `PATH`.
 fn find_program(name: &str) -> Option<PathBuf> {
     if name.contains('/') {
         return Some(PathBuf::from(name)).filter(|path| path.is_file());
@@ -71,7 +72,8 @@ fn find_program(name: &str) -> Option<PathBuf> {
     files.find(|file| file.is_file())
 }
 
-/// Starts all virtual machines of the lab. Their taps exist already and get a carrier when QEMU opens them.
+/// Starts all virtual machines of the lab. Their tap devices already exist and get a carrier when QEMU opens
+/// them.
 pub(super) fn start_guests(lab: &Lab) -> Result<Vec<Guest>, Failure> {
     let mut guests = Vec::new();
     for (index, host) in lab.plan.hosts.iter().enumerate() {
@@ -88,8 +90,8 @@ pub(super) fn start_guests(lab: &Lab) -> Result<Vec<Guest>, Failure> {
     Ok(guests)
 }
 
-/// Returns the command line of QEMU. The network device has no vnet header, so the guest computes all
-/// checksums and segments all packets itself.
+/// Returns the command line of QEMU. The network device has no vnet header. The guest therefore computes all
+/// checksums and does all segmentation itself.
 fn qemu_arguments(host: &HostPlan, vm: &VmPlan, link: &LinkPlan, tap: &str) -> Vec<String> {
     let mac = host.mac.map(|byte| format!("{byte:02x}")).join(":");
     // A kernel ignores unknown parameters whose names contain a dot.
@@ -131,9 +133,10 @@ fn qemu_arguments(host: &HostPlan, vm: &VmPlan, link: &LinkPlan, tap: &str) -> V
     words
 }
 
-/// Returns the value of the QEMU option `-smp`. A virtual machine with one CPU gets room for a second one.
-/// Without it, the emulation of QEMU omits memory barriers, also those between the guest and its network
-/// card. The card then sometimes misses a frame to send and stops for good (benches/README.md, Soft-RoCE).
+/// Returns the value of the QEMU option `-smp`. A virtual machine with one CPU gets a `maxcpus` of 2. With
+/// `maxcpus` 1, the CPU emulation of QEMU omits memory barriers, including the barriers between the guest and
+/// its network card. The card can then miss a frame to send and stop permanently (benches/README.md,
+/// Soft-RoCE).
 fn smp_option(cpus: u32, extra_arguments: &[String]) -> String {
     // An `-smp` of the lab file overrides single keys, and can have more CPUs than this value allows.
     let has_own = extra_arguments
@@ -145,8 +148,9 @@ fn smp_option(cpus: u32, extra_arguments: &[String]) -> String {
     }
 }
 
-/// Whether KVM can run unmodified guests. In a virtual machine with PVM, `/dev/kvm` can be opened although
-/// the CPU has no virtualisation extensions. It then runs only kernels built for PVM.
+/// Returns whether KVM can run unmodified guests. In a virtual machine with PVM, `/dev/kvm` can be opened
+/// although the CPU has no virtualisation extensions. Such a KVM runs only guest kernels that are built for
+/// PVM.
 fn has_kvm() -> bool {
     let is_accessible = || OpenOptions::new().read(true).write(true).open("/dev/kvm").is_ok();
     let text = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
@@ -209,7 +213,7 @@ impl Guest {
         self.child.is_some()
     }
 
-    /// Returns the end of the virtual machine if it has ended since the last call.
+    /// Returns how the virtual machine ended, if it has ended since the last call.
     pub(super) fn poll_exit(&mut self) -> Option<GuestExit> {
         let status = self.child.as_mut()?.try_wait().ok()??;
         self.child = None;
@@ -253,9 +257,11 @@ fn create_console_file(path: &Path) -> std::io::Result<File> {
         .map_err(|error| std::io::Error::new(error.kind(), format!("console {}: {error}", path.display())))
 }
 
-/// Reads a console to its end. Writes all output to the file and keeps the last lines in `tail`.
+/// Reads the console of a virtual machine until the console closes. Writes all output to the file and keeps
+/// the last lines in `tail`.
 fn read_console(output: PipeReader, mut file: Option<File>, tail: &Mutex<VecDeque<String>>) {
-    /// Largest length of a line in memory, in bytes. A guest that never ends a line must not fill the memory.
+    /// Largest length of a console line in memory, in bytes. Without this limit, a guest that never ends a
+    /// line would fill the memory.
     const LINE_MAX: u64 = 1 << 16;
     let mut reader = BufReader::new(output);
     let mut line = Vec::new();

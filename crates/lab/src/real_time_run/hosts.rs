@@ -14,8 +14,8 @@ use xoff_runtime::workers::clock::ModelClock;
 use xoff_runtime::workers::{TaintLedger, WorkerOptions};
 use xoff_telemetry::failure::Failure;
 
-/// Opens the device of each model host in its namespace and starts the thread of the hosts. Returns `None` if
-/// the lab has no model hosts.
+/// Opens the device of each model host in the namespace of the host. Starts the thread that runs all model
+/// hosts. Returns `None` if the lab has no model hosts.
 pub(super) fn start_model_hosts(
     lab: &Lab,
     fabric: &FabricPlan,
@@ -75,12 +75,12 @@ pub(super) fn start_model_hosts(
 /// The MTU of a link after the configuration of its switch.
 #[derive(Clone, Copy)]
 pub(super) struct LinkMtu {
-    /// The smaller MTU of the link and its switch port, in bytes. It sets the frame slot size of the host:
-    /// larger slots would only make the receive ring shorter.
+    /// The MTU of the link or of its switch port, whichever is smaller, in bytes. The frame slots of the host
+    /// have room for this MTU. Larger slots would only make the receive ring shorter.
     mtu: u32,
 }
 
-/// Returns the MTU of each link of the plan with the configurations of its switches.
+/// Returns the MTU of each link of the plan. `setups` contains the configurations of the switches.
 pub(super) fn link_mtus(plan: &LabPlan, setups: &[SwitchSetup]) -> Vec<LinkMtu> {
     let mtu_of = |link: &LinkPlan| {
         let setup = &setups[link.switch];

@@ -11,11 +11,11 @@ use xoff_runtime::hosts::{Application, AttachedHost, HostAccess};
 #[derive(Debug)]
 pub(super) struct JobRun {
     pub(super) jobs: Jobs,
-    /// Position of each host of the plan in the thread. `None` for a host of another kind.
+    /// Index of each host of the plan in the host thread. `None` for hosts that are not model hosts.
     positions: Vec<Option<usize>>,
     /// Model time at the start of the workload.
     pub(super) workload_start: Picos,
-    /// Model time at the end of the jobs. Before their end, it is the time of the last poll.
+    /// Model time at which the jobs ended. While jobs are running, this is the time of the last poll.
     jobs_end: Picos,
     /// Warnings about congestion controls that get no signal.
     pub(super) signal_warnings: Vec<String>,
@@ -36,12 +36,12 @@ impl JobRun {
         }
     }
 
-    /// Returns the model time from the start of the workload to the end of the jobs.
+    /// Returns the model time between the start of the workload and the end of the jobs.
     pub(super) fn elapsed(&self) -> Picos {
         self.jobs_end.since(self.workload_start)
     }
 
-    /// Extends the model time of the run to at least `span`, the duration of the open-loop flows.
+    /// Extends the run to at least `span` of model time, the duration of the open-loop flows.
     pub(super) fn extend_to_flows_end(&mut self, span: Picos) {
         self.jobs_end = self.jobs_end.max(self.workload_start.saturating_add(span));
     }
@@ -128,8 +128,8 @@ impl JobHosts for RunningJobHosts<'_, '_> {
     }
 }
 
-/// The hosts before the start of their thread, addressed by their index in the plan. The jobs create their
-/// queue pairs on these hosts.
+/// The hosts before their thread starts. Jobs create their queue pairs on these hosts. A host is addressed by
+/// its index in the plan.
 pub(super) struct HostsBeforeStart<'a> {
     pub(super) hosts: &'a mut [AttachedHost],
     pub(super) positions: &'a [Option<usize>],

@@ -1,7 +1,7 @@
 //! Runs a lab in real time: starts switches and hosts, runs the workload and writes the report.
 //!
-//! Switches and model hosts run in one process. Its namespaces and cables exist already. Plain hosts and
-//! virtual machines have child processes.
+//! Switches and model hosts run in one process. The namespaces and network devices of the lab already exist
+//! when this process starts. Plain hosts and virtual machines run in child processes.
 
 pub(crate) mod guests;
 mod hosts;
@@ -41,17 +41,19 @@ use xoff_telemetry::{Environment, StealMeter};
 
 /// Wall time between two checks of the run.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
-/// Wall time after which links that are down and unresolved addresses are a failure of the lab.
+/// Wall time that a lab waits for its links and addresses. If a link is still down or an address is still
+/// unresolved after this time, the lab fails.
 const READY_TIMEOUT: Duration = Duration::from_secs(10);
 /// Model time without a received frame after which no frame is in flight.
 const DRAIN_QUIET_TIME: Duration = Duration::from_millis(100);
-/// Model time without a received frame after which unfinished jobs fail, unless the ACK timeouts are longer.
+/// Unfinished jobs fail if no host receives a frame for this model time. If an ACK timeout is long, the limit
+/// is twice the ACK timeout instead.
 const STANDSTILL_TIMEOUT: Duration = Duration::from_secs(10);
 /// Unit of the local ACK timeout (IBTA 9.7.6.1.3), in nanoseconds.
 const ACK_TIMEOUT_UNIT_NS: u64 = 4_096;
 
-/// Returns the model time without a received frame after which unfinished jobs fail, in nanoseconds. It is
-/// longer than the time to a retransmission.
+/// Returns the standstill timeout in nanoseconds. Unfinished jobs fail if no host receives a frame for this
+/// model time. The timeout is longer than the time until a retransmission.
 fn standstill_timeout_ns(plan: &LabPlan) -> u64 {
     let timeouts = plan.transports.iter().map(|transport| transport.qp.ack_timeout);
     let longest_ns = ACK_TIMEOUT_UNIT_NS << timeouts.max().unwrap_or(0).min(31);
@@ -62,7 +64,7 @@ fn standstill_timeout_ns(plan: &LabPlan) -> u64 {
 struct RealTimeRun {
     lab: Lab,
     sessions: Vec<Arc<SwitchSession>>,
-    /// The plan of the fabric, as in virtual time. It has the links between nodes.
+    /// The nodes and links of the lab, in the same form as for a run in virtual time.
     fabric: FabricPlan,
     hosts: Option<RunningHosts<JobRun>>,
     guests: Vec<Guest>,
@@ -73,7 +75,7 @@ struct RealTimeRun {
     early_end: Option<&'static str>,
 }
 
-/// Runs a lab until the end of its workload or until it gets a stop request.
+/// Runs a lab until its workload ends or the process receives a stop request.
 pub(super) fn run_lab(lab: Lab) -> ExitCode {
     let result = start_lab(lab).and_then(RealTimeRun::run);
     result
@@ -185,7 +187,8 @@ impl RealTimeRun {
         self.lab.stop.load(Ordering::Relaxed)
     }
 
-    /// Waits until all links of hosts are up and all hosts have resolved the addresses of their receivers.
+    /// Waits until the links of all hosts are up and all hosts have resolved the addresses of their
+    /// receivers.
     ///
     /// # Errors
     /// Fails after [`READY_TIMEOUT`], or if a virtual machine ends.
@@ -225,8 +228,8 @@ impl RealTimeRun {
         Ok(())
     }
 
-    /// Runs the workload to its end. Without a workload, it waits for the end of all commands of plain hosts
-    /// and of all virtual machines.
+    /// Runs the workload to its end. In a lab without a workload, this function waits until the commands of
+    /// all plain hosts and all virtual machines have ended.
     fn run_workload(&mut self) -> Result<(), Failure> {
         let workload = &self.lab.plan.workload;
         let until_ns = self.lab.options.until_ns.unwrap_or(u64::MAX);
@@ -286,8 +289,8 @@ impl RealTimeRun {
         Ok(())
     }
 
-    /// Whether the jobs are finished, the time limit is reached, or no frame has arrived for the standstill
-    /// timeout.
+    /// Returns whether the run of the jobs is over. This is the case if all jobs are finished, if the time
+    /// limit is reached, or if no frame has arrived for the standstill timeout.
     fn are_jobs_over(&mut self, start_ns: u64, elapsed_ns: u64) -> bool {
         let Some(hosts) = &self.hosts else { return true };
         let progress = hosts.progress();

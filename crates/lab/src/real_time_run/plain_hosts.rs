@@ -15,15 +15,15 @@ use xoff_telemetry::failure::Failure;
 /// Longest wait for the remaining output after the end of a command.
 const OUTPUT_DRAIN_TIMEOUT: Duration = Duration::from_millis(100);
 
-/// The commands on the plain hosts of a lab. Their processes end with the init process of the lab.
+/// Runs the commands of plain hosts. The kernel kills their processes when the init process of the lab ends.
 #[derive(Debug, Default)]
 pub(super) struct HostCommands {
     /// Number of hosts with running commands.
     busy_hosts: Arc<AtomicUsize>,
 }
 
-/// Starts the placeholder process of each plain host. `xoff lab exec` finds the namespaces of the host by
-/// this process.
+/// Starts the placeholder process of each plain host. `xoff lab exec` enters the namespaces of this process
+/// to run a command in the host.
 pub(super) fn start_plain_hosts(lab: &Lab) -> Result<(), Failure> {
     for (host, attachment) in lab.plan.hosts.iter().zip(&lab.hosts) {
         if host.as_plain().is_none() {
@@ -42,8 +42,8 @@ pub(super) fn start_plain_hosts(lab: &Lab) -> Result<(), Failure> {
 }
 
 impl HostCommands {
-    /// Starts the commands of all plain hosts. The commands of a host run one after the other, and the hosts
-    /// run at the same time.
+    /// Starts the commands of all plain hosts. Different hosts run their commands at the same time. Each host
+    /// runs its commands one after the other.
     pub(super) fn start(lab: &Lab) -> Result<HostCommands, Failure> {
         let host_commands = HostCommands::default();
         for (host, attachment) in lab.plan.hosts.iter().zip(&lab.hosts) {
@@ -89,8 +89,8 @@ fn run_commands(host: &str, commands: &[String], netns: &Netns, status: &StatusP
     }
 }
 
-/// Runs a shell command and prints its output. Background processes of the command continue, and their output
-/// is printed, too.
+/// Runs a shell command and prints its output. Background processes of the command continue after the
+/// command, and their output is also printed.
 fn run_command(host: &str, command: &str, status: &StatusPipe) -> std::io::Result<std::process::ExitStatus> {
     let (output, input) = pipe()?;
     let mut shell = Command::new("/bin/sh");

@@ -13,25 +13,27 @@ use xoff_fabric::{FabricPlan, LinkEnd};
 use xoff_runtime::hosts::HostRunResult;
 use xoff_telemetry::SwitchSnapshot;
 
-/// The part of a report that only a lab in real time has. Its fields correspond to those of
-/// [`VirtualReport`](crate::VirtualReport).
+/// The part of a report that exists only for labs in real time. [`VirtualReport`](crate::VirtualReport) has
+/// similar fields for virtual time.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RealTimeReport {
-    /// Model time from the start of the workload to the end of its flows and jobs, in nanoseconds.
+    /// Model time between the start of the workload and the end of its flows and jobs, in nanoseconds.
     pub model_time_ns: u64,
     /// Dilation: the factor by which model time ran slower than wall time.
     pub dilate: u32,
-    /// Counters of the queue pairs of each model host, with the names of the Linux `hw_counters`.
+    /// Queue pair counters of each model host. The counters have the names of the Linux `hw_counters`.
     pub hosts: Vec<HostReport>,
-    /// Traffic of both directions of each link. The direction from the first end of the link comes first.
+    /// Traffic of each link. A link has two entries, first the direction from its first end to its second
+    /// end.
     pub links: Vec<LinkReport>,
-    /// Load balance of the links between switches. `None` if no such link was usable or none carried traffic.
+    /// Load balance of the links between switches that the workload could use. `None` if these links carried
+    /// no traffic or do not exist.
     pub balance: Option<LinkBalanceReport>,
-    /// Connections of jobs with packets that arrived out of order, in the order of the jobs.
+    /// Connections on which packets arrived out of order, in the order of the jobs.
     pub reordered: Vec<ReorderedConnectionReport>,
 }
 
-/// The state of a lab at the end of a run, as the input of the report.
+/// The state of a lab at the end of a run, from which the report is built.
 pub(super) struct EndState<'a> {
     pub(super) plan: &'a LabPlan,
     pub(super) fabric: &'a FabricPlan,
@@ -69,8 +71,8 @@ impl EndState<'_> {
         report.warnings.clone_from(&run.signal_warnings);
     }
 
-    /// Returns the traffic of both directions of each link. Traffic that plain hosts and virtual machines
-    /// sent is not known and counts as 0.
+    /// Returns the traffic of both directions of each link. The traffic that plain hosts and virtual machines
+    /// send is unknown and counts as 0.
     fn link_traffic(&self) -> Vec<[LinkTraffic; 2]> {
         let sent = |end: LinkEnd| match end {
             LinkEnd::Switch { switch, port } => self.switch_port_traffic(switch as usize, usize::from(port)),

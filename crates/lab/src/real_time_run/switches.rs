@@ -78,7 +78,8 @@ fn link_ends_between_switches(
     })
 }
 
-/// Returns the MTU of a port in the configuration of its switch, or the MTU of the link.
+/// Returns the MTU of a port from the switch configuration. If the configuration does not contain the port,
+/// returns the MTU of the link.
 fn port_mtu(setup: &SwitchSetup, port: &str, link: &LinkPlan) -> u32 {
     let mut ports = setup.loaded.resolved.config.ports.iter();
     ports
@@ -122,8 +123,9 @@ fn switch_port(
     })
 }
 
-/// Returns the port backend of a link. The option `--backend` applies to cables between namespaces. External
-/// devices and the taps of virtual machines use automatic selection.
+/// Returns the port backend of a link. The option `--backend` applies to links between a switch and the
+/// namespace of a host. For external devices and the taps of virtual machines, the backend is selected
+/// automatically.
 fn backend_of_link(lab: &Lab, link: &LinkPlan) -> Backend {
     match link.far {
         FarEnd::Host(host) if lab.plan.hosts[host].as_vm().is_none() => lab.options.backend,
@@ -131,8 +133,8 @@ fn backend_of_link(lab: &Lab, link: &LinkPlan) -> Backend {
     }
 }
 
-/// Opens the switch end of a cable to a host. For a tap, it creates the device and moves the other end to the
-/// host.
+/// Opens the switch end of a link to a host. With the backend `tap`, this function creates the tap device and
+/// moves its network interface to the host.
 fn open_port(
     lab: &Lab,
     setup: &SwitchSetup,

@@ -8,8 +8,9 @@ use xoff_telemetry::write_report_file;
 use super::Report;
 
 impl Report {
-    /// Writes the report to a file. A regular file is replaced as a whole, so that no reader sees an
-    /// incomplete report. A pipe or a device such as `/dev/null` is written to directly.
+    /// Writes the report to a file. A regular file is replaced atomically, so that no reader sees an
+    /// incomplete report. If the path is a pipe or a device such as `/dev/null`, the report is written to it
+    /// directly.
     ///
     /// # Errors
     /// Fails if the folder of the file is missing or cannot be written.

@@ -9,7 +9,8 @@ use xoff_telemetry::{
 };
 use xoff_workload::{DistributionSummary, JobResults, SizeBin, WorkloadResults};
 
-/// Largest number of hosts whose counters are printed one by one. With more hosts, only sums are printed.
+/// Largest number of hosts for which the counters of each host are printed. With more hosts, only the sums
+/// over all hosts are printed.
 const HOSTS_SHOWN_MAX: usize = 16;
 /// Counters of normal traffic. The table of host counters omits them.
 const NORMAL_TRAFFIC_COUNTERS: [&str; 7] = [
@@ -22,7 +23,8 @@ const NORMAL_TRAFFIC_COUNTERS: [&str; 7] = [
     "rx_read_requests",
 ];
 
-/// Formats the tables of all jobs: completion times and rooflines, collectives by size, and flows by size.
+/// Formats the tables of all jobs. The first table has the completion times and rooflines. The other tables
+/// have the results of collectives and flows for each size.
 pub(super) fn format_job_tables(results: &WorkloadResults) -> String {
     let header = [
         "Job",
@@ -67,8 +69,8 @@ pub(super) fn format_job_tables(results: &WorkloadResults) -> String {
     text
 }
 
-/// Formats one row for each collective and message size, in the units of nccl-tests. Returns `None` if no job
-/// is a collective.
+/// Formats the table of collectives, with one row for each collective and message size and the units of
+/// nccl-tests. Returns `None` if no job is a collective.
 fn collectives_table(jobs: &[JobResults]) -> Option<String> {
     let header = [
         "Collective",
@@ -106,8 +108,8 @@ fn collectives_table(jobs: &[JobResults]) -> Option<String> {
     (!rows.is_empty()).then(|| simple_table(&header, 2, rows))
 }
 
-/// Formats one row for all flows of a job, and one row for each size range if there are several. Returns
-/// `None` if no job has flows.
+/// Formats the table of flows. Each job has one row for all its flows. If the flows are in several size
+/// ranges, each range has a row, too. Returns `None` if no job has flows.
 fn flows_table(jobs: &[JobResults]) -> Option<String> {
     let header = [
         "Flows of",
@@ -170,7 +172,7 @@ fn format_quantiles(summary: Option<&DistributionSummary>, format: fn(f64) -> St
     }
 }
 
-/// Formats the size range of a bin, for example `10 kB to 100 kB` or `above 10 MB`.
+/// Formats a range of flow sizes, for example `10 kB to 100 kB` or `above 10 MB`.
 fn format_bin_range(bin: &SizeBin) -> String {
     match (bin.above_bytes, bin.up_to_bytes) {
         (None, Some(to)) => format!("to {}", format_bin_bound(to)),
@@ -180,7 +182,8 @@ fn format_bin_range(bin: &SizeBin) -> String {
     }
 }
 
-/// Formats the bound of a bin. Bounds are powers of ten, so the unit is always whole.
+/// Formats one end of a range of flow sizes, such as `10 kB`. Both ends are powers of ten, so the number has
+/// no fraction.
 fn format_bin_bound(bytes: u64) -> String {
     match bytes {
         1_000_000.. if bytes.is_multiple_of(1_000_000) => format!("{} MB", bytes / 1_000_000),
@@ -197,8 +200,9 @@ fn format_ratio(ratio: Option<f64>) -> String {
     ratio.map_or_else(|| "-".to_owned(), |ratio| format!("{ratio:.3}"))
 }
 
-/// Formats the nonzero counters of hosts, except those of normal traffic. Each host has a line. With more
-/// than [`HOSTS_SHOWN_MAX`] hosts, one line has the sums. Returns an empty text if all these counters are 0.
+/// Formats the host counters that are not 0. Counters of normal traffic, such as `tx_packets`, are omitted.
+/// Each host has one line. With more than [`HOSTS_SHOWN_MAX`] hosts, a single line has the sums over all
+/// hosts. Returns an empty text if there is nothing to print.
 pub(super) fn format_host_counters(hosts: &[HostReport]) -> String {
     let special = |name: &str| !NORMAL_TRAFFIC_COUNTERS.contains(&name);
     let mut text = String::new();
@@ -240,8 +244,8 @@ pub(super) fn format_host_counters(hosts: &[HostReport]) -> String {
     text
 }
 
-/// Formats the load balance of the links between switches in one line. Returns an empty text if no such link
-/// was usable or none carried traffic.
+/// Formats the load balance of the links between switches in one line. Returns an empty text if the report
+/// has no load balance.
 pub(super) fn format_link_balance(report: &VirtualReport) -> String {
     report.balance.map_or_else(String::new, |balance| {
         format!(

@@ -39,19 +39,19 @@ pub struct Report {
     pub verdict: Verdict,
     /// The taints in order of time. Empty if the run is clean.
     pub taints: Vec<Taint>,
-    /// Losses, reordering and damaged frames of flows that are declared lossless, and other unmet conditions.
-    /// A text names the port and the reason of a loss if a switch dropped the frames. In a tainted run, the
-    /// cause of a failure can be outside the model.
+    /// The failures of the run, one text each. Examples are lost, reordered or damaged frames of lossless
+    /// flows. If a switch dropped the frames, the text contains the port and the drop reason. In a tainted
+    /// run, the machine can have caused a failure.
     pub failures: Vec<String>,
-    /// Settings without effect, such as a congestion control that gets no signal. They are found before the
-    /// run.
+    /// Warnings about settings that have no effect, such as a congestion control that gets no signal. The
+    /// warnings are created before the run.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
     /// The flows between hosts.
     pub flows: Vec<FlowReport>,
     /// The switches.
     pub switches: Vec<SwitchReport>,
-    /// Counters of model hosts as receivers, with the RoCE traffic that belongs to no flow.
+    /// Receive counters of model hosts. They include RoCE traffic that belongs to no flow of the lab.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub receivers: Vec<ReceiverReport>,
     /// Sums over all flows, switches and queue pairs.
@@ -59,7 +59,7 @@ pub struct Report {
     /// Results of a run in virtual time. `None` in real time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub virtual_time: Option<VirtualReport>,
-    /// Results of a lab in real time. `None` in virtual time and outside a lab.
+    /// Results of a lab in real time. `None` for runs in virtual time and for runs without a lab.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub real_time: Option<RealTimeReport>,
     /// Results of the jobs of the workload. `None` without jobs.
@@ -67,7 +67,7 @@ pub struct Report {
     pub jobs: Option<WorkloadResults>,
 }
 
-/// Sums over all flows, over all ports of all switches, and over the queue pairs of all hosts.
+/// Sums over the whole run: all flows, all ports of all switches, and all queue pairs of all hosts.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize, PartialEq, Eq)]
 pub struct Totals {
     /// Frames sent by hosts.
@@ -86,26 +86,27 @@ pub struct Totals {
     pub ecn_marked_frames: u64,
     /// Frames that the switches dropped, for any reason.
     pub dropped_frames: u64,
-    /// Time for which switches paused their peers, summed over ports and priorities, in nanoseconds. The time
-    /// of an 802.3x PAUSE counts once, not once for each priority.
+    /// Time for which switches paused their peers, in nanoseconds, as the sum over all ports and priorities.
+    /// An 802.3x PAUSE frame pauses all priorities, but its time counts only once.
     #[serde(default)]
     pub pausing_ns: u64,
-    /// Data packets that arrived at hosts, including retransmissions and duplicates. In virtual time, the
-    /// packets of queue pairs are included.
+    /// Data packets that arrived at hosts, including retransmissions and duplicates. In virtual time, this
+    /// number includes the packets of queue pairs.
     #[serde(default)]
     pub data_packets: u64,
     /// Data packets that arrived marked CE.
     #[serde(default)]
     pub ce_marked_packets: u64,
-    /// Data packets that arrived out of order. A packet of an open-loop flow counts if it arrives after a
-    /// packet that was sent later. A packet of a queue pair counts if it arrives after a gap: requests by the
-    /// Linux `hw_counter` `out_of_sequence`, and READ responses that follow a missing response.
+    /// Data packets that arrived out of order. For an open-loop flow that sends packets 1, 2 and 3, the
+    /// arrival order 1, 3, 2 has one such packet: packet 2. For a queue pair, the order 1, 3, 2 has one such
+    /// packet, too: packet 3, which follows a gap. Requests are counted as in the Linux `hw_counter`
+    /// `out_of_sequence`. READ responses after a missing response are counted as well.
     #[serde(default)]
     pub out_of_order_packets: u64,
 }
 
-/// Builds a report from the snapshots of all switches and the results of all flows. The taints can be in any
-/// order.
+/// Builds a report from the snapshots of all switches and the results of all flows. `taints` need not be
+/// sorted.
 pub fn build_report(
     environment: Environment,
     seed: u64,
@@ -141,7 +142,8 @@ pub fn build_report(
 }
 
 impl Report {
-    /// Returns the exit code of the command. A tainted run is inconclusive, also if it has failures.
+    /// Returns the exit code of the command. For a tainted run, the exit code means "inconclusive", even if
+    /// the run has failures.
     pub fn exit(&self) -> Exit {
         match self.verdict {
             Verdict::Tainted => Exit::Inconclusive,
@@ -189,8 +191,8 @@ impl Totals {
     }
 }
 
-/// Describes the lost, reordered and damaged frames of a lossless flow. Returns `None` for a lossy flow, and
-/// for a flow whose frames all arrived whole and in order.
+/// Describes the lost, reordered and damaged frames of a lossless flow. Returns `None` if the flow has no
+/// such frames, or if it is not a lossless flow.
 fn lossless_failure(flow: &FlowReport, switches: &[SwitchReport]) -> Option<String> {
     let broken: Vec<String> = [
         (flow.lost_frames, "lost"),

@@ -1,4 +1,5 @@
-//! Counters of model hosts as receivers, and the failures that follow from them in a lossless run.
+//! Reports the receive counters of model hosts. In a run with lossless flows, some of these counters are
+//! failures of the run.
 
 use std::collections::BTreeMap;
 
@@ -17,14 +18,17 @@ const NORMAL_TRAFFIC_COUNTERS: [&str; 3] = ["roce_frames", "flooded_frames", "ot
 pub struct ReceiverReport {
     /// Name of the host.
     pub host: String,
-    /// Number of frames by kind. `docs/report.md` defines the names. Counters with the value 0 are omitted.
+    /// Number of received frames of each kind. `docs/report.md` defines the names of the kinds. Counters with
+    /// the value 0 are omitted.
     pub counters: BTreeMap<String, u64>,
-    /// RoCE traffic that belongs to no flow of a model host, by source address and destination queue pair.
+    /// RoCE traffic that no model host of the lab sent. Each entry has one source address and one destination
+    /// queue pair.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub foreign: Vec<ForeignFlowReport>,
 }
 
-/// RoCE packets from one address to one queue pair without the flow header of a model host.
+/// RoCE packets that no model host sent, from one source address to one queue pair. They lack the flow header
+/// that model hosts add.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ForeignFlowReport {
     /// Source IP address.
@@ -87,8 +91,9 @@ impl ReceiverReport {
         self.counters.get(name).copied().unwrap_or(0)
     }
 
-    /// Describes the foreign and damaged frames of a receiver of lossless flows. Returns `None` if it has
-    /// none. Damaged frames of a known flow are not included: they are a failure of that flow.
+    /// Describes the unexpected RoCE frames of a receiver of lossless flows: frames that belong to no flow,
+    /// damaged frames, and frames with a wrong PSN. Returns `None` if the receiver has no such frames.
+    /// Damaged frames of a known flow are not included, because they are a failure of that flow.
     fn lossless_failure(&self) -> Option<String> {
         let damaged = self.count("unattributed_icrc_errors") + self.count("foreign_icrc_errors");
         let broken: Vec<String> = [
@@ -127,8 +132,8 @@ fn foreign_flow_report(flow: &xoff_host::ForeignFlow) -> ForeignFlowReport {
 }
 
 impl Report {
-    /// Adds the counters of a host as a receiver. If the host expects only lossless flows, foreign and
-    /// damaged RoCE frames are a failure of the run.
+    /// Adds the receive counters of a host to the report. If `expects_lossless` is set, unexpected or damaged
+    /// RoCE frames are a failure of the run.
     pub fn add_receiver(&mut self, results: &HostResults, expects_lossless: bool) {
         let Some(receiver) = ReceiverReport::new(results) else {
             return;
@@ -140,8 +145,8 @@ impl Report {
     }
 }
 
-/// Formats the counters of all receivers that have counters beside those of normal traffic. Returns an empty
-/// text if no receiver has such counters.
+/// Formats the receive counters of hosts. Hosts with only counters of normal traffic are omitted. Returns an
+/// empty text if this leaves no host.
 pub(super) fn receivers_table(receivers: &[ReceiverReport]) -> String {
     let shown = receivers
         .iter()

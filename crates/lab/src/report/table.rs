@@ -12,11 +12,12 @@ use super::receivers::receivers_table;
 use super::{Report, Verdict};
 use crate::DeadlockReport;
 
-/// Largest number of ports that are all printed. With more ports, the tables omit ports that only forwarded.
+/// Up to this number of ports, the tables contain all ports. With more ports, the tables omit ports without
+/// drops, pauses and ECN marks.
 const PORTS_SHOWN_MAX: usize = 48;
 
-/// Formats the tables of a report: jobs, flows, ports of each switch, host counters, PFC storms and drops.
-/// The verdict is the last line.
+/// Formats the tables of a report for a terminal. The tables show jobs, flows, switch ports, host counters,
+/// PFC storms and drops. The verdict follows after the tables.
 pub fn render_report(report: &Report) -> String {
     let mut text = String::new();
     if let Some(results) = &report.jobs {
@@ -163,7 +164,8 @@ fn ports_table(ports: &[&PortReport], in_virtual_time: bool) -> String {
     simple_table(&header, 2, ports.iter().map(row).collect())
 }
 
-/// Formats the ports of a run in virtual time. The table has no columns for devices and for late departures.
+/// Formats the table of ports of a run in virtual time. Columns for devices and for late departures exist
+/// only in real time.
 fn virtual_ports_table(ports: &[&PortReport]) -> String {
     let header = [
         "Port", "Rx", "Tx", "Tx util", "PFC rx", "PFC tx", "XOFFs", "Paused", "Marked", "Dropped",
@@ -185,7 +187,7 @@ fn virtual_ports_table(ports: &[&PortReport]) -> String {
     simple_table(&header, 1, ports.iter().map(row).collect())
 }
 
-/// Formats the device of a port and its port backend. Returns `-` for a port without a device.
+/// Formats the network device and the port backend of a port. Returns `-` for a port without a device.
 fn format_device(port: &PortReport) -> String {
     match (&port.device, &port.backend) {
         (Some(device), Some(backend)) => format!("{device} ({backend})"),
@@ -298,7 +300,8 @@ fn format_verdict(report: &Report) -> String {
     text
 }
 
-/// Summarises the lossless flows of a clean run without failures. Returns an empty text without such flows.
+/// Formats the summary of lossless flows for a clean run without failures. Returns an empty text if the run
+/// has no lossless flows.
 fn format_lossless_success(flows: &[FlowReport]) -> String {
     let lossless = || flows.iter().filter(|flow| flow.lossless);
     match lossless().count() {

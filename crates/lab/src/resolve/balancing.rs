@@ -10,7 +10,8 @@ use super::{LabResolver, join_names};
 impl LabResolver<'_> {
     /// Adds the load-balancing schemes of the lab file to the configurations of the switches.
     ///
-    /// The default scheme is the lowest layer of a configuration. The scheme of a node is the highest layer.
+    /// A higher layer of a switch configuration overrides the lower layers. The default scheme is the lowest
+    /// layer, and the scheme of a node is the highest layer.
     pub(super) fn apply_load_balancing(
         &mut self,
         defaults: Option<&NodeDefaults>,

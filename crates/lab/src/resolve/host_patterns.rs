@@ -1,4 +1,5 @@
-//! Resolves patterns of host names: `all`, `h3`, `h1..h8`, `*-g1`, and `!h3`, which removes a host.
+//! Resolves patterns of host names. Examples are `all`, `h3`, `h1..h8` and `*-g1`. The pattern `!h3` removes
+//! a host.
 
 use serde_saphyr::{Location, Spanned};
 
@@ -12,8 +13,8 @@ const PATTERN_FORMAT: &str = "a host, `all`, a range h1..h8, a name with a star 
 impl LabResolver<'_> {
     /// Returns the model hosts that a list of patterns selects, each host once.
     ///
-    /// The hosts have the order of the list. The hosts of a range have the order of the range. The hosts of
-    /// `all` and of a pattern with a star have the order of the lab file.
+    /// The hosts are in the order of the patterns. Hosts of a range such as `h8..h1` are in the order of the
+    /// range. Hosts of `all` and of patterns with `*` are in the order of the lab file.
     pub(super) fn resolve_host_patterns(&mut self, list: &Spanned<OneOrMore>) -> Vec<u32> {
         let mut found: Vec<u32> = Vec::new();
         let mut seen = vec![false; self.hosts.len()];
@@ -86,7 +87,7 @@ impl LabResolver<'_> {
         found
     }
 
-    /// Returns the model hosts whose names satisfy `predicate`, in the order of the lab file.
+    /// Returns the model hosts for whose names `predicate` returns `true`, in the order of the lab file.
     fn filter_model_hosts(&self, predicate: impl Fn(&str) -> bool) -> Vec<u32> {
         let names = self.models.iter().filter(|name| predicate(name));
         let index = |name: &String| match self.nodes.get(name) {
@@ -96,7 +97,7 @@ impl LabResolver<'_> {
         names.filter_map(index).collect()
     }
 
-    /// Returns the hosts of a range such as `h1..h8`. The range `h8..h1` has the reverse order.
+    /// Returns the hosts of a range such as `h1..h8`. For the range `h8..h1`, the order is reversed.
     fn expand_host_range(&mut self, text: &str, first: &str, last: &str, location: Location) -> Vec<u32> {
         let number = |name: &str| {
             let digits = name.len() - name.trim_end_matches(|c: char| c.is_ascii_digit()).len();

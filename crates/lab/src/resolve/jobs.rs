@@ -17,7 +17,7 @@ use super::{LabResolver, join_names, transports};
 use xoff_rdma::congestion::Algorithm;
 use xoff_workload::{JobKind, JobSpec, Verb, WorkloadSpec};
 
-/// Bytes that IPv4, UDP, BTH, RETH and ICRC add to the payload of a packet.
+/// Length of the IPv4, UDP, BTH and RETH headers and of the ICRC, in bytes.
 const PACKET_HEADER_BYTES: u32 = 20 + 8 + 12 + 16 + 4;
 
 /// The links and transports that the jobs of a lab use.
@@ -46,7 +46,7 @@ impl<'a> JobContext<'a> {
         *self.links.get(host as usize)?
     }
 
-    /// Returns the speed of the link of a host, or the default speed if the lab file does not state it.
+    /// Returns the link speed of a host. If the lab file does not set the speed, returns the default speed.
     fn line_rate_bps(&self, host: u32) -> u64 {
         let speed_mbps = |link: &LinkPlan| link.speed_mbps.unwrap_or(SPEED_MBPS_DEFAULT);
         self.host_link(host)
@@ -83,8 +83,8 @@ impl LabResolver<'_> {
         spec
     }
 
-    /// Resolves one job and checks that its packets fit the links and that paths exist. `None` after an
-    /// error.
+    /// Resolves one job. Checks that its packets are not larger than the MTU of the links and that paths
+    /// between its hosts exist. Returns `None` after an error.
     fn resolve_job(&mut self, job: &Spanned<JobFields>, context: &JobContext<'_>) -> Option<JobSpec> {
         let (location, job) = (job.referenced, &job.value);
         let problems_before = self.problems.0.len();
@@ -126,7 +126,8 @@ impl LabResolver<'_> {
         Some(spec)
     }
 
-    /// Returns the index of the transport with a name, or of the default transport. Reports unknown names.
+    /// Returns the index of the transport with the given name. Without a name, returns the index of the
+    /// default transport. Reports unknown names.
     fn find_transport(&mut self, name: Option<&Spanned<String>>, context: &JobContext<'_>) -> usize {
         let find = |name: &str| {
             context
@@ -153,11 +154,12 @@ impl LabResolver<'_> {
         })
     }
 
-    /// Reports a job that connects two hosts without a path between them. Only labs with computed routes are
-    /// checked.
+    /// Reports an error if a job connects two hosts and no path exists between them. Only labs with computed
+    /// routes are checked.
     ///
-    /// Hosts that exchange no messages may be in different components, for example the hosts of two rails
-    /// without spines. Pairs that depend on the seed are checked when the job is set up.
+    /// A lab can have hosts without a path between them if these hosts exchange no messages. An example are
+    /// two rails without spine switches. If the pairs of a job depend on the seed, they are checked later,
+    /// when the job is set up.
     fn check_pairs_connected(&mut self, job: &str, pairs: &[(u32, u32)], location: Location) {
         let Some(component_of_host) = &self.component_of_host else {
             return;
@@ -176,7 +178,7 @@ impl LabResolver<'_> {
         self.report_problem(location, what, UnconnectedPair::FIX);
     }
 
-    /// Reports a transport whose packets are larger than the MTU of a link of `hosts`.
+    /// Reports an error if the packets of a transport are larger than the MTU of a link of `hosts`.
     fn check_packet_size(
         &mut self,
         hosts: &[u32],

@@ -186,7 +186,7 @@ impl LabResolver<'_> {
         None
     }
 
-    /// Sets the interface name of each host. Reports hosts with no link and hosts with more than one link.
+    /// Sets the interface name of each host. Reports an error if a host has no link or more than one link.
     pub(super) fn assign_host_links(&mut self, topology: &MergedTopology, hosts: &mut [HostPlan]) {
         let mut linked = vec![false; hosts.len()];
         for end in topology.links.iter().flat_map(|link| &link.value.endpoints.value) {

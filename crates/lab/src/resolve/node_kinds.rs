@@ -14,7 +14,7 @@ use super::LabResolver;
 const MEMORY_MIB_DEFAULT: u32 = 512;
 /// Default program name of the emulator.
 pub(crate) const QEMU: &str = "qemu-system-x86_64";
-/// Largest number of processors of a guest. QEMU has the same limit for a PC.
+/// Largest number of CPUs of a virtual machine. QEMU has the same limit for its PC machine type.
 const CPUS_MAX: u32 = 255;
 /// The format of a route, for messages.
 const ROUTE_FORMAT: &str = "\"PREFIX via GATEWAY\", such as \"10.1.0.0/16 via 10.0.0.254\"";
@@ -110,10 +110,10 @@ impl LabResolver<'_> {
         }
     }
 
-    /// Adds a route of a host. Reports a gateway outside the network of the host and a second route to a
-    /// prefix.
+    /// Adds a route of a host. Reports an error if the gateway is outside the network of the host, or if the
+    /// host already has a route to the prefix.
     ///
-    /// The kernel refuses such routes as well, but its error has no line of the lab file.
+    /// The kernel would also reject such a route, but its error would not contain the line of the lab file.
     fn add_route(
         &mut self,
         host: &HostPlan,
@@ -204,7 +204,7 @@ impl LabResolver<'_> {
         }
     }
 
-    /// Returns the absolute path of a file that QEMU loads. Reports a file that cannot be read.
+    /// Returns the absolute path of a file that QEMU loads. Reports an error if the file cannot be read.
     ///
     /// The error of QEMU would not contain the reason.
     fn check_readable_file(&mut self, path: &Spanned<String>, field: &str) -> PathBuf {
@@ -223,7 +223,7 @@ impl LabResolver<'_> {
         file
     }
 
-    /// Returns the absolute path of a console file. Reports a path that cannot be created.
+    /// Returns the absolute path of a console file. Reports an error if the file cannot be created.
     fn check_console_path(&mut self, path: &Spanned<String>) -> Option<PathBuf> {
         let file = self.absolute_path(&path.value);
         if file.parent().is_some_and(Path::is_dir) && !file.is_dir() {
@@ -249,12 +249,13 @@ fn field_location<T>(field: &Option<Spanned<T>>) -> Option<Location> {
     field.as_ref().map(|field| field.referenced)
 }
 
-/// Returns the location of a list entry. A field with a single value has only the location of the field.
+/// Returns the location of a list entry. If the field contains a single value instead of a list, returns the
+/// location of the field.
 pub(super) fn entry_location(entry: Location, field: Location) -> Location {
     if entry == Location::UNKNOWN { field } else { entry }
 }
 
-/// Parses a route such as `10.1.0.0/16 via 10.0.0.254`. `default` is the prefix of length 0.
+/// Parses a route such as `10.1.0.0/16 via 10.0.0.254`. The word `default` stands for a prefix of length 0.
 fn parse_route(text: &str) -> Option<RoutePlan> {
     let (destination, gateway) = text.split_once(" via ")?;
     let gateway: IpAddr = gateway.trim().parse().ok()?;
@@ -279,7 +280,7 @@ fn parse_route(text: &str) -> Option<RoutePlan> {
     })
 }
 
-/// Returns an address as a number. An IPv4 address is in the upper 32 bits.
+/// Returns an address as a 128-bit number. An IPv4 address occupies the upper 32 bits.
 fn address_bits(address: IpAddr) -> u128 {
     match address {
         IpAddr::V4(address) => u128::from(address.to_bits()) << 96,

@@ -1,4 +1,4 @@
-//! Resolves the nodes of a lab file: switches with their configuration and hosts with their addresses.
+//! Resolves the nodes of a lab file. Switches get their configuration, and hosts get their addresses.
 
 use std::collections::HashMap;
 use std::fs;
@@ -11,7 +11,7 @@ use super::super::plan::{ConfigLayer, HostKind, HostPlan, NicPlan, PgProfilesPla
 use super::super::units;
 use super::{LabResolver, NodeIndex};
 
-/// Largest number of hosts in one lab. The default addresses of hosts contain a 16-bit host number.
+/// Largest number of hosts in one lab. The default address of a host contains a 16-bit host number.
 pub(crate) const HOSTS_MAX: usize = 4096;
 /// The kinds of nodes, for messages.
 const NODE_KINDS: &str = "switch (a switch of xoff), model (an RDMA host of xoff), plain (a host of this machine's kernel) \
@@ -113,8 +113,8 @@ impl LabResolver<'_> {
 
     /// Resolves a host. `number` is the position of the host in the file, from 1.
     ///
-    /// The default MAC, IPv4 and IPv6 addresses contain `number`. They do not change as long as the order of
-    /// the hosts in the file stays the same.
+    /// The default MAC, IPv4 and IPv6 addresses of a host contain `number`. They change only if the order of
+    /// the hosts in the file changes.
     fn resolve_host(
         &mut self,
         name: &Spanned<String>,
@@ -240,7 +240,8 @@ impl LabResolver<'_> {
 
     /// Reads the `pg_profile_lookup.ini` file of a switch.
     ///
-    /// The rows of the file are checked later, together with the configuration of the switch.
+    /// This function does not check the rows of the file. The rows are checked later with the switch
+    /// configuration.
     fn read_pg_profiles(&mut self, path: Option<&Spanned<String>>) -> Option<PgProfilesPlan> {
         let path = path?;
         let file = self.resolve_path(&path.value);
@@ -260,7 +261,8 @@ impl LabResolver<'_> {
         }
     }
 
-    /// Adds the layers of one `config` value to `layers`. A list of values is added recursively.
+    /// Adds the layers of a `config` field to `layers`. If the field is a list, the layers of each element
+    /// are added.
     fn add_config_layers(&mut self, source: &Spanned<ConfigSource>, layers: &mut Vec<ConfigLayer>) {
         let location = source.referenced;
         match &source.value {
@@ -298,10 +300,10 @@ impl LabResolver<'_> {
     }
 }
 
-/// Parses an address that may be followed by `/` and a prefix length, such as `10.0.0.1/16`.
+/// Parses an address with an optional prefix length, such as `10.0.0.1` or `10.0.0.1/16`.
 ///
-/// `parse_address` parses the address. The prefix length is `default` if it is missing, and at most
-/// `longest`.
+/// `parse_address` parses the address without the prefix length. `default` is the value for a missing prefix
+/// length, and `longest` is the largest valid value.
 fn parse_address_and_prefix<T>(
     text: &str,
     longest: u8,

@@ -12,7 +12,8 @@ use super::node_kinds::entry_location;
 use super::{LabResolver, NodeIndex, join_names};
 
 impl LabResolver<'_> {
-    /// Computes addresses, neighbours and routes of the whole lab and adds them to the configurations.
+    /// Computes the addresses, neighbours and routes of all switches of a lab. Adds them to the switch
+    /// configurations.
     pub(super) fn resolve_routes(
         &mut self,
         overrides: &[Spanned<RouteOverride>],
@@ -99,7 +100,7 @@ impl LabResolver<'_> {
         })
     }
 
-    /// Returns the prefix of a route. A host name stands for the address of the host.
+    /// Returns the destination prefix of a route. A host name is replaced by the address of the host.
     fn parse_destination(&mut self, to: &Spanned<String>, hosts: &[HostPlan]) -> Option<Ipv4Net> {
         if let Some(&NodeIndex::Host(host)) = self.nodes.get(&to.value) {
             return Some(Ipv4Net::from(hosts[host].ipv4));

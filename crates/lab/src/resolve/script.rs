@@ -18,13 +18,13 @@ use formula::ConstantScope;
 /// The keys of a step that select its action.
 const ACTION_KEYS: &str = "send, inject, start, stop, block, unblock, pause, link, fault, heal, configure, clear, wait, expect, let, repeat";
 
-/// All conditions of a script with their locations. Their names are checked after the last step, because a
-/// later `send` can define a name.
+/// All conditions of a script with their locations. The names in these conditions are checked after all steps
+/// have been read, because a later `send` step can define a name.
 #[derive(Default)]
 struct ScriptConditions(Vec<(Location, Expression)>);
 
 impl LabResolver<'_> {
-    /// Adds the script to a plan. The other parts of the plan must be complete.
+    /// Resolves the script and adds it to a plan. All other parts of the plan must already be complete.
     pub(super) fn resolve_script(&mut self, steps: &[Spanned<YamlTree>], plan: &mut LabPlan) {
         let mut expanded = ExpandedSteps::default();
         self.expand_steps(steps, &mut ConstantScope::default(), 0, &mut expanded);
@@ -55,8 +55,8 @@ impl LabResolver<'_> {
         self.check_condition_names(&conditions, plan);
     }
 
-    /// Returns the time of a step with `at`. The time must not be before `latest_ns`, the time of an earlier
-    /// step.
+    /// Returns the time in the field `at` of a step. Reports an error if this time is before `latest_ns`, the
+    /// time of an earlier step.
     fn resolve_step_time(&mut self, step: &StepFields, latest_ns: &mut u64) -> Option<u64> {
         let at = step.at.as_ref()?;
         let at_ns = self.parse_quantity(Some(at), 0, units::parse_duration_ns, units::DURATION);
@@ -68,7 +68,8 @@ impl LabResolver<'_> {
         Some(at_ns)
     }
 
-    /// Resolves the action of a step. A step has one action; `clear` can have two.
+    /// Resolves the actions of a step. A `clear` step can have two actions, and every other step has one
+    /// action.
     fn resolve_actions(
         &mut self,
         step: &Spanned<StepFields>,
@@ -172,7 +173,7 @@ impl LabResolver<'_> {
         }
     }
 
-    /// Checks that no two `send` steps have the same name, because results are reported by name.
+    /// Checks that all `send` steps have different names, because results refer to a step by name.
     fn check_send_names(&mut self, script: &ScriptPlan) {
         let mut seen = std::collections::HashSet::new();
         for step in &script.steps {
@@ -189,7 +190,8 @@ impl LabResolver<'_> {
         }
     }
 
-    /// Checks that all names in conditions exist, and that no node has the name of a prefix.
+    /// Checks that all names in conditions exist. Also checks that no node is called `flow`, `job` or `link`,
+    /// because these words are prefixes of names.
     fn check_condition_names(&mut self, conditions: &ScriptConditions, plan: &LabPlan) {
         for word in ["flow", "job", "link"] {
             if self.nodes.contains_key(word) {

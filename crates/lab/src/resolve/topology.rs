@@ -1,4 +1,4 @@
-//! Combines the nodes and links of a fabric template with the nodes and links of the lab file.
+//! Merges the nodes and links of a fabric template with the nodes and links that the lab file lists.
 //!
 //! The result contains the unresolved fields of the lab file.
 
@@ -10,7 +10,7 @@ use super::super::file::{
 use super::super::template;
 use super::LabResolver;
 
-/// All nodes and links of a lab. The nodes and links of the template come first.
+/// All nodes and links of a lab. The nodes and links from the template come before those in the lab file.
 pub(super) struct MergedTopology {
     pub(super) nodes: Vec<(Spanned<String>, NodeFields)>,
     pub(super) links: Vec<Spanned<LinkFields>>,
@@ -21,7 +21,8 @@ pub(super) struct MergedTopology {
 impl LabResolver<'_> {
     /// Expands the template and merges the nodes of the lab file into it.
     ///
-    /// `None` if the template is invalid. Checks of its nodes would only repeat the error.
+    /// Returns `None` if the template is invalid. In this case, checks of the nodes would only repeat the
+    /// error.
     pub(super) fn merge_template(&mut self, section: &TopologySection) -> Option<MergedTopology> {
         let expansion = match &section.fabric {
             Some(fabric) => template::expand_template(fabric, self.file, &mut self.problems)?,
@@ -55,7 +56,8 @@ impl LabResolver<'_> {
         Some(MergedTopology { nodes, links, routes })
     }
 
-    /// Reports a node that is a switch in the template and a host in the lab file, or the reverse.
+    /// Reports an error if a node is a switch in the template and a host in the lab file, or the other way
+    /// round.
     fn check_same_kind(&mut self, name: &Spanned<String>, node: &NodeFields, template_node: &NodeFields) {
         let is_switch = |node: &NodeFields| node.kind.as_ref().map(|kind| kind.value == "switch");
         if let (Some(kind), true) = (&node.kind, is_switch(node) != is_switch(template_node)) {
@@ -71,7 +73,7 @@ impl LabResolver<'_> {
 
 /// Returns a node of the template with the fields that the lab file changes.
 ///
-/// The configuration of the lab file becomes a layer above the configuration of the template.
+/// The configuration in the lab file overrides fields of the configuration in the template.
 fn merge_node(template_node: &NodeFields, file_node: &NodeFields) -> NodeFields {
     macro_rules! either {
         ($($field:ident),*) => {

@@ -1,4 +1,5 @@
-//! Resolves the `transports` of a lab file: the options of the queue pairs of jobs.
+//! Resolves the field `transports` of a lab file. A transport is a named set of options for the queue pairs
+//! of jobs.
 
 use serde_saphyr::Spanned;
 use xoff_units::Picos;
@@ -16,23 +17,26 @@ use xoff_workload::MessageSpread;
 pub(super) const DEFAULT_TRANSPORT: &str = "default";
 /// Default time that a receiver of out-of-order packets waits for a missing packet.
 const REORDER_TIMEOUT: Picos = Picos::from_micros(100);
-/// Interval between CNPs in nanoseconds if `feedback` is `cnp` and the congestion control has no own default.
+/// Default interval between CNPs in nanoseconds. It applies to `feedback: cnp` if the congestion control has
+/// no default of its own.
 ///
 /// The value is the default of NVIDIA's firmware.
 const CNP_INTERVAL_NS: u64 = 4_000;
 /// Largest number of queue pairs of a connection.
 const QPS_MAX: u16 = 4096;
-/// Largest number of receive entries of a queue pair. Common NICs report this value as `max_qp_wr`.
+/// Largest number of receive entries in the receive queue of a queue pair. Common NICs report this value as
+/// `max_qp_wr`.
 const RECEIVES_MAX: u32 = 32_768;
-/// Default number of receive entries that an application posts again in a second of model time.
+/// Default number of receive entries that an application posts per second of model time.
 const RECEIVE_RATE_DEFAULT: u64 = 1_000;
-/// Largest number of receive entries that an application posts again in a second of model time.
+/// Largest number of receive entries that an application posts per second of model time.
 const RECEIVE_RATE_MAX: u64 = 1_000_000_000;
-/// Largest window in packets: half of the 24-bit PSN space. In a larger window a PSN is ambiguous.
+/// Largest window in packets, which is half of the 24-bit PSN space. In a larger window, a PSN would be
+/// ambiguous.
 const WINDOW_MAX: u32 = 1 << 23;
 
 impl LabResolver<'_> {
-    /// Resolves all transports. The transport `default` exists even if the file does not contain it.
+    /// Resolves all transports. If the lab file has no transport `default`, one is added.
     pub(super) fn resolve_transports(
         &mut self,
         transports: &OrderedMap<TransportFields>,
@@ -235,7 +239,8 @@ impl LabResolver<'_> {
         qp.receive_queue = self.resolve_receive_queue(options);
     }
 
-    /// Returns the receive queue of a queue pair. It has `receives` entries, posted again at `receive_rate`.
+    /// Returns the receive queue of a queue pair. The queue has `receives` entries. The application posts
+    /// used entries again at `receive_rate`.
     fn resolve_receive_queue(&mut self, options: &TransportFields) -> ReceiveQueue {
         let Some(receives) = &options.receives else {
             if let Some(rate) = &options.receive_rate {
@@ -258,8 +263,7 @@ impl LabResolver<'_> {
 
     /// Sets the DSCPs and priorities of data, acknowledgements and CNPs.
     ///
-    /// The default priority is the upper three bits of the DSCP. NICs that trust DSCP and have no map do the
-    /// same.
+    /// The default priority is the upper three bits of the DSCP. NICs that trust DSCP use the same default.
     fn set_classes(&mut self, options: &TransportFields, plan: &mut TransportPlan) {
         let [data, _, cnp] = plan.dscp;
         let dscp = self.number_in_range(options.dscp.as_ref(), data, 0..=63);
@@ -276,7 +280,8 @@ impl LabResolver<'_> {
         plan.qp.cnp_class = self.number_in_range(options.cnp_class.as_ref(), cnp_dscp >> 3, 0..=7);
     }
 
-    /// Returns the value of the word in a field, or `default` if the field is missing. Reports unknown words.
+    /// Returns the value that `choices` assigns to the word in a field, or `default` if the field is missing.
+    /// Reports an error if the word is unknown.
     pub(super) fn parse_choice<T: Copy>(
         &mut self,
         field: Option<&Spanned<String>>,

@@ -1,4 +1,5 @@
-//! Resolves the workload of a lab file. An open-loop flow with several senders becomes one flow per sender.
+//! Resolves the workload of a lab file. If an open-loop flow has several senders, the plan contains one flow
+//! for each sender.
 
 use std::collections::HashSet;
 
@@ -16,7 +17,7 @@ const DRAIN_NS_DEFAULT: u64 = 500_000_000;
 const HEADER_BYTES_IPV4: u32 = 14 + 20 + 8 + 12 + 4;
 /// Bytes that Ethernet, IPv6, UDP, BTH and ICRC add to a payload.
 const HEADER_BYTES_IPV6: u32 = HEADER_BYTES_IPV4 + 20;
-/// Default payload of a frame in bytes, equal to the RDMA MTU of 1024 bytes.
+/// Default payload of a frame in bytes. The value is an RDMA MTU of 1024 bytes.
 const PAYLOAD_DEFAULT: u32 = 1024;
 /// Smallest payload in bytes. The payload contains the fields that the receiver checks.
 const PAYLOAD_MIN: u32 = 40;
@@ -74,7 +75,7 @@ impl LabResolver<'_> {
         }
     }
 
-    /// Returns the duration of the workload in nanoseconds, or 0 for a workload of jobs only.
+    /// Returns the duration of the workload in nanoseconds. Returns 0 if the workload consists of jobs only.
     ///
     /// Open-loop flows end after the duration. Jobs end without it.
     fn workload_duration_ns(&mut self, workload: &WorkloadFields) -> u64 {
@@ -188,7 +189,8 @@ impl LabResolver<'_> {
         }
     }
 
-    /// Returns the index of the model host with a name. Reports unknown names and hosts of other kinds.
+    /// Returns the index of the model host with the given name. Reports an error if the name is unknown or
+    /// belongs to another kind of node.
     pub(super) fn find_model_host(&mut self, name: &str, location: Location) -> Option<usize> {
         let host = match self.nodes.get(name) {
             Some(&NodeIndex::Host(host)) => Some(host),
@@ -211,7 +213,8 @@ impl LabResolver<'_> {
         host.filter(|_| is_model)
     }
 
-    /// Reports two hosts without a path of links between them. Only labs with computed routes are checked.
+    /// Reports an error if no path of links exists between two hosts. Only labs with computed routes are
+    /// checked.
     pub(super) fn check_reachable(&mut self, from: usize, to: Option<usize>, location: Location) {
         let (Some(component_of_host), Some(to)) = (&self.component_of_host, to) else {
             return;
@@ -225,7 +228,8 @@ impl LabResolver<'_> {
         }
     }
 
-    /// Returns the frame length in bytes, without FCS. Reports a payload that is not a multiple of 4 bytes.
+    /// Returns the frame length in bytes, without FCS. Reports an error if the payload is not a multiple of 4
+    /// bytes.
     pub(super) fn parse_frame_len(&mut self, frame: Option<&Spanned<u32>>, ip: IpVersion) -> u32 {
         let header_bytes = header_bytes(ip);
         let frame_len = self.number_in_range(
@@ -247,7 +251,8 @@ impl LabResolver<'_> {
         frame_len
     }
 
-    /// Returns the message size in bytes. Reports a size whose last frame would have too small a payload.
+    /// Returns the message size in bytes. Reports an error if the payload of the last frame of a message
+    /// would be too small.
     fn parse_message_bytes(&mut self, message: Option<&Spanned<u32>>, frame_len: u32, ip: IpVersion) -> u32 {
         let payload = frame_len - header_bytes(ip);
         let bytes = self.number_in_range(message, MESSAGE_BYTES_DEFAULT, PAYLOAD_MIN..=MESSAGE_BYTES_MAX);
@@ -263,7 +268,7 @@ impl LabResolver<'_> {
         bytes - tail
     }
 
-    /// Reports a frame that is larger than the MTU of the link of a host.
+    /// Reports an error if a frame is larger than the MTU of the link of a host.
     pub(super) fn check_frame_size(
         &mut self,
         frame_len: u32,

@@ -44,7 +44,8 @@ const SLICED_COLLECTIVE_FIELDS: &[&str] = &[
 ];
 
 impl LabResolver<'_> {
-    /// Returns whether the kind of a job exists and the job has the fields of this kind. Reports errors.
+    /// Checks that the kind of a job exists and that the job has the fields of this kind. Returns `false`
+    /// after an error.
     pub(super) fn check_job_fields(&mut self, job: &JobFields) -> bool {
         let kind = &job.kind;
         let Some((name, required, optional)) = JOB_KINDS.iter().find(|(name, ..)| *name == kind.value) else {
@@ -77,7 +78,8 @@ impl LabResolver<'_> {
     }
 }
 
-/// Returns every field that depends on the kind of a job, with the location of the field if it is set.
+/// Returns the name of every field that only some kinds of jobs have. If the job sets the field, its location
+/// is also returned.
 fn job_field_locations(job: &JobFields) -> [(&'static str, Option<Location>); 21] {
     [
         ("hosts", field_location(&job.hosts)),

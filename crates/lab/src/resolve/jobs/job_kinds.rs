@@ -18,7 +18,8 @@ use xoff_workload::{
 const ITERATIONS_MAX: u32 = 1 << 20;
 
 impl LabResolver<'_> {
-    /// Resolves the fields of a job. `None` if a field is missing or invalid, or does not belong to the kind.
+    /// Resolves the fields of a job. Returns `None` if a field is missing or invalid, or if the kind of the
+    /// job does not have the field.
     pub(super) fn resolve_job_kind(
         &mut self,
         job: &JobFields,
@@ -140,7 +141,8 @@ impl LabResolver<'_> {
         Some(JobKind::Flows(flows))
     }
 
-    /// Adds a flow from each sender to each receiver. A host does not send to itself.
+    /// Adds a flow for each pair of a sender and a receiver. If a host is both sender and receiver, it does
+    /// not send to itself.
     fn add_job_flows(&mut self, flow: &Spanned<JobFlowFields>, flows: &mut Vec<FlowSpec>) {
         let (location, flow) = (flow.referenced, &flow.value);
         let (senders, receivers) = (
@@ -227,7 +229,8 @@ impl LabResolver<'_> {
         }))
     }
 
-    /// Returns the distribution of message sizes: one constant size, or the contents of a file.
+    /// Returns the distribution of message sizes. The field contains a constant size, or the path of a file
+    /// with a distribution.
     fn resolve_size_distribution(&mut self, sizes: &Spanned<String>) -> Option<SizeDistribution> {
         if let Some(bytes) = units::parse_bytes(&sizes.value) {
             return Some(SizeDistribution::constant(bytes));
@@ -247,7 +250,7 @@ impl LabResolver<'_> {
         }
     }
 
-    /// Reads a file that the lab file names. `what` names the contents of the file in messages.
+    /// Reads a file whose path is in the lab file. Messages use `what` as the name of its contents.
     pub(super) fn read_named_file(&mut self, path: &Spanned<String>, what: &str) -> Option<String> {
         let file = self.resolve_path(&path.value);
         match fs::read_to_string(&file) {

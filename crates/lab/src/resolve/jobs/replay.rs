@@ -1,7 +1,7 @@
 //! Resolves jobs of kind `replay`, which take their flows from a flow list.
 //!
-//! This module assigns hosts to the names and node numbers of the list, and reports columns without an
-//! effect.
+//! A flow list contains host names or ns-3 node numbers. This module finds the hosts of the lab that they
+//! refer to. It also reports columns of the list that have no effect.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,7 +14,7 @@ use xoff_workload::{FlowListFormat, FlowSpec, JobKind, ListedFlow, parse_flow_li
 enum NodeNumbers {
     /// The job lists the hosts. Node 0 is the first host of the list.
     Listed(Vec<u32>),
-    /// The number of a node is the number at the end of its name.
+    /// The digits at the end of a node name are the node number. For example, `h12` has number 12.
     FromNames(BTreeMap<u64, Vec<(String, NodeIndex)>>),
 }
 
@@ -59,7 +59,7 @@ impl LabResolver<'_> {
         }
     }
 
-    /// Returns the host with a name. If no host has this name, `word` is a host index.
+    /// Returns the host with the name `word`. If no host has this name, `word` is read as a host index.
     fn find_host_by_name_or_index(&self, word: &str) -> Result<u32, String> {
         if let Some(&NodeIndex::Host(host)) = self.nodes.get(word) {
             return Ok(host as u32);
@@ -86,7 +86,7 @@ impl LabResolver<'_> {
 
     /// Returns the host with an ns-3 node number.
     ///
-    /// The number is not a host index, because switches of ns-3 have node numbers as well.
+    /// A node number differs from a host index, because ns-3 also numbers the switches.
     fn find_host_by_number(&self, word: &str, numbers: &NodeNumbers) -> Result<u32, String> {
         const FIX: &str = "name the nodes by their numbers (n0, n1, ...), or list the hosts in the order of their numbers in `nodes`";
         let number: u64 = word

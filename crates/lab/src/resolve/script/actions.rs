@@ -16,8 +16,8 @@ use super::super::{LabResolver, NodeIndex, join_names};
 
 /// The maximum number of frames of one `send` or `inject`.
 const FRAMES_MAX: u64 = 1 << 40;
-/// The allowed lengths of an injected frame in bytes without FCS: the minimum of Ethernet and the maximum of
-/// a link.
+/// The allowed lengths of an injected frame in bytes, without FCS. The smallest length is the minimum of
+/// Ethernet, and the largest length is the maximum of a link.
 const INJECTED_FRAME_LEN: std::ops::RangeInclusive<u32> = 60..=9234;
 /// The maximum pause time in quanta (IEEE 802.3 annex 31B).
 const QUANTA_MAX: u32 = 65_535;
@@ -290,8 +290,8 @@ impl LabResolver<'_> {
         bits
     }
 
-    /// Finds a link by its name or by one of its ends. The name means both directions. An end means the
-    /// frames that this end sends.
+    /// Finds a link by its name or by one of its ends. The name selects both directions of the link. An end
+    /// selects the direction in which this end sends.
     pub(super) fn resolve_direction(
         &mut self,
         on: &Spanned<String>,
@@ -416,7 +416,7 @@ impl LabResolver<'_> {
     }
 }
 
-/// Returns the names of the two ends of a link as written in a lab file.
+/// Returns the names of both ends of a link, in the form that a lab file uses.
 fn link_end_names(link: &LinkPlan, plan: &LabPlan) -> [String; 2] {
     let near = format!("{}:{}", plan.switches[link.switch].name, link.port);
     let far = match &link.far {

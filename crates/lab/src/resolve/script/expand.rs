@@ -1,4 +1,5 @@
-//! Expansion of a script: evaluates `let`, `repeat` and `$(...)`, and returns the steps that run.
+//! Expands a script. The expansion evaluates `let`, `repeat` and `$(...)` and returns the list of steps to
+//! run.
 
 use std::collections::BTreeMap;
 
@@ -22,7 +23,8 @@ pub(super) struct ExpandedSteps {
 }
 
 impl LabResolver<'_> {
-    /// Expands steps and adds them to `expanded`. `depth` is the number of `repeat` steps around them.
+    /// Expands steps and adds the results to `expanded`. `depth` is the number of `repeat` steps that enclose
+    /// these steps.
     pub(super) fn expand_steps(
         &mut self,
         steps: &[Spanned<YamlTree>],
@@ -118,7 +120,7 @@ impl LabResolver<'_> {
         self.expand_combinations(names, steps, scope, depth, expanded);
     }
 
-    /// Expands the steps for all combinations of the values of `names`. The last name changes fastest.
+    /// Expands the steps once for each combination of the values of `names`. The last name changes fastest.
     fn expand_combinations(
         &mut self,
         names: &[(Spanned<String>, Spanned<YamlTree>)],
@@ -142,7 +144,7 @@ impl LabResolver<'_> {
         }
     }
 
-    /// Returns the values of a list, or of a range such as `"0..7"` that includes both ends.
+    /// Returns the values of a list or of a range. For example, the range `"0..7"` has eight values.
     fn repeat_values(&mut self, values: &Spanned<YamlTree>, scope: &ConstantScope) -> Vec<Constant> {
         let Some(substituted) = self.substitute_tree(values, scope) else {
             return Vec::new();
@@ -283,7 +285,8 @@ impl LabResolver<'_> {
         Some(Spanned::new(value, tree.referenced, tree.defined))
     }
 
-    /// Replaces every `$(...)` in a text. Reports an error and returns `None` for an invalid formula.
+    /// Replaces every `$(...)` in a text by its value. If a formula is invalid, reports an error and returns
+    /// `None`.
     fn substitute_text(&mut self, text: &str, at: Location, scope: &ConstantScope) -> Option<Constant> {
         match substitute(text, scope) {
             Ok(value) => Some(value),

@@ -5,7 +5,8 @@ use std::fmt;
 
 use super::super::super::expr::{SyntaxNode, parse_formula};
 
-/// The largest absolute value of a formula, 2^53. Doubles represent all integers up to this value exactly.
+/// The largest absolute value of a formula, 2^53. A double can represent every integer up to this value
+/// exactly.
 const MAGNITUDE_MAX: f64 = 9_007_199_254_740_992.0;
 
 /// The value of a name that `let` or `for` defines.
@@ -27,7 +28,7 @@ impl fmt::Display for Constant {
     }
 }
 
-/// The constants that are visible at a step. A later entry hides an earlier entry of the same name.
+/// The constants that a step can use. If two entries have the same name, the later entry applies.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ConstantScope(Vec<(String, Constant)>);
 
@@ -69,8 +70,8 @@ impl ConstantScope {
 /// An error of a formula: its text and a way to correct it.
 pub(super) type FormulaError = (String, String);
 
-/// Replaces every `$(...)` in a text by its value. A text that consists of one `$(...)` becomes the value
-/// itself, such as a number.
+/// Replaces every `$(...)` in a text by its value. If the whole text is one `$(...)`, the result is the value
+/// itself, which can be a number.
 ///
 /// # Errors
 /// A formula is invalid or does not end.
@@ -114,7 +115,8 @@ fn find_closing_bracket(text: &str) -> Option<usize> {
 /// Returns the value of a formula.
 ///
 /// # Errors
-/// The text is not a formula, a name is unknown, or a result is larger than 2^53 or not a number.
+/// The text is not a formula, or a name in it is unknown. The error also occurs if a result is larger than
+/// 2^53 or is not a number.
 pub(super) fn evaluate(text: &str, scope: &ConstantScope) -> Result<Constant, FormulaError> {
     let result = match parse_formula(text) {
         Ok(node) => evaluate_node(&node, scope),
