@@ -26,7 +26,8 @@ impl Cnp {
     ///
     /// # Errors
     ///
-    /// [`Error::Opcode`] if the packet is not a CNP. [`Error::Truncated`] if the reserved bytes are missing.
+    /// Returns [`Error::Opcode`] if the packet is not a CNP, and [`Error::Truncated`] if the reserved bytes
+    /// are missing.
     pub fn parse(packet: &RoceView<'_>) -> Result<Cnp, Error> {
         let bth = packet.bth();
         if bth.opcode() != Opcode::Cnp {
@@ -41,8 +42,8 @@ impl Cnp {
         })
     }
 
-    /// Writes the whole frame and returns its length. `headers` address the sender of the marked packets. The
-    /// function uses the DSCP of `headers` unchanged. The usual DSCP is [`DSCP`].
+    /// Writes the whole frame and returns its length. The destination in `headers` is the sender of the
+    /// marked packets. The function uses the DSCP of `headers` unchanged. The usual DSCP is [`DSCP`].
     ///
     /// # Errors
     ///

@@ -438,8 +438,9 @@ impl Workload {
 }
 
 impl JobSpec {
-    /// Source and destination of each connection of a job, in the order of [`Workload::connections`]. Returns
-    /// `None` for permutations and random arrivals, because their connections depend on the seed.
+    /// Returns the source and the destination of each connection of a job, in the order of
+    /// [`Workload::connections`]. Returns `None` for permutations and random arrivals, because their
+    /// connections depend on the seed.
     ///
     /// Ranks of one node exchange data over NVLink and have no connection.
     ///
