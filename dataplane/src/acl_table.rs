@@ -2,8 +2,8 @@
 
 use ipnet::IpNet;
 
-/// ACL rules at the ingress of some ports (`ACL_TABLE`) that exempt packets from trimming or adaptive
-/// routing.
+/// ACL tables (`ACL_TABLE`). The rules of a table apply at the ingress of some ports, and exempt packets from
+/// trimming or adaptive routing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AclTable {
     /// Indices of the ingress ports to which the table applies.

@@ -88,7 +88,7 @@ pub struct LagConfig {
     pub name: String,
     /// Administrative state (`PORTCHANNEL.admin_status`).
     pub admin_up: bool,
-    /// Number of members that must be up for the LAG to be up (`min_links`), at least 1.
+    /// The LAG is up if at least this number of members is up (`min_links`). The value is at least 1.
     pub min_links: u16,
     /// Port indices of the members. A port is a member of at most one LAG.
     pub members: Vec<u16>,
@@ -348,8 +348,8 @@ pub struct BufferProfile {
     /// The group leaves XOFF when its use is this many bytes below the use at which XOFF begins. With 0, this
     /// rule is not applied.
     pub xon_offset_bytes: u64,
-    /// True if frames are trimmed when a queue of this profile is full (`packet_discard_action`). The switch
-    /// must have trimming configured as well.
+    /// True if frames are trimmed when a queue of this profile is full (`packet_discard_action`). Trimming
+    /// must also be configured for the switch.
     pub trim: bool,
 }
 

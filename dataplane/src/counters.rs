@@ -37,8 +37,8 @@ pub struct QueueCounters {
     /// Number of frames that the PFC watchdog dropped. The watchdog drops the frames that wait when a storm
     /// is detected and the frames that arrive during the storm. `dropped_packets` includes these frames.
     pub watchdog_dropped_packets: u64,
-    /// `TRIM_PACKETS`: frames that were trimmed because this queue was full. The port does not count them as
-    /// drops ([`PortCounters::drops`]) unless the trimmed frame was dropped as well.
+    /// `TRIM_PACKETS`: frames that were trimmed because this queue was full. The port counts such a frame as
+    /// a drop ([`PortCounters::drops`]) only if the trimmed frame was also dropped.
     pub trim_packets: u64,
     /// `TX_TRIM_PACKETS`: frames that this queue refused, and that were then trimmed and sent by any queue of
     /// the port.
@@ -74,8 +74,8 @@ pub struct TrimCounters {
     pub dropped: u64,
 }
 
-/// Counters of one port (`SAI_PORT_STAT_*`). PFC, PAUSE and link quality messages are counted only in their
-/// own counters.
+/// Counters of one port (`SAI_PORT_STAT_*`). PFC frames, PAUSE frames and link quality messages have their
+/// own counters and are not included in other counters.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[repr(C, align(64))] // what every frame counts comes first
 pub struct PortCounters {

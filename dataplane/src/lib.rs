@@ -7,9 +7,10 @@
 //!
 //! # How to drive a switch
 //!
-//! A driver calls one method of the switch at a time, such as [`Switch::receive`] or [`Switch::expire`]. Every
-//! call has the current model time as an argument. The time must not be earlier than in the previous call. The
-//! switch appends its results to [`Outputs`], and the driver drains the outputs before the next call:
+//! A driver calls one method of the switch at a time, such as [`Switch::receive`] or [`Switch::expire`].
+//! Every call has the current model time as an argument. The time must not be earlier than the time of the
+//! previous call. The switch appends its results to [`Outputs`], and the driver drains the outputs before the
+//! next call:
 //!
 //! - It sends the frames of [`Outputs::transmits`] and then releases them in the [`FrameStore`].
 //! - It calls [`Switch::expire`] at the time of each deadline in [`Outputs::deadlines`].

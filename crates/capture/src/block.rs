@@ -1,4 +1,4 @@
-//! Parser of the pcapng blocks that describe interfaces and frames. Source of all layouts:
+//! Parses the pcapng blocks that describe interfaces and frames. All layouts are from
 //! draft-ietf-opsawg-pcapng.
 //!
 //! This module does not use the crate `pcap-parser`. The crate rejects a whole block if one option is

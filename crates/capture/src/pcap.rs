@@ -1,11 +1,11 @@
-//! Headers of pcap files and of their records. Source: draft-ietf-opsawg-pcap. The lengths of old versions
-//! follow `sf-pcap.c` of libpcap.
+//! Headers of pcap files and of their records, as in draft-ietf-opsawg-pcap. For old versions of the format,
+//! the lengths are as in `sf-pcap.c` of libpcap.
 
 use super::block::ByteOrder;
 
 /// Length of the file header in bytes.
 pub(super) const FILE_HEADER_LEN: usize = 24;
-/// Bit of the link type field. If it is set, the number of FCS words is valid.
+/// Bit of the link type field. If this bit is set, the number of FCS words is valid.
 const FCS_PRESENT: u32 = 0x0400_0000;
 
 /// Order of the two lengths in a record header.

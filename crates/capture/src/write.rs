@@ -50,8 +50,8 @@ pub struct PacketBlock<'a> {
     pub comment: &'a str,
 }
 
-/// Largest number of bytes that [`append_packet`] appends. `stored_len` is the number of stored bytes of the
-/// frame.
+/// Returns the largest number of bytes that [`append_packet`] appends. `stored_len` is the number of stored
+/// bytes of the frame.
 pub fn max_packet_block_bytes(stored_len: usize, comment_len: usize) -> usize {
     let options = match comment_len {
         0 => 0,

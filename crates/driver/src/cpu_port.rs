@@ -47,8 +47,8 @@ impl CpuPort {
         self.punts.append(&mut outputs.punts);
     }
 
-    /// Answers the punted frames and releases their slots. `forward_outputs` empties the outputs after each
-    /// reply, except for the punts.
+    /// Answers the punted frames and releases their slots. After each reply, `forward_outputs` removes all
+    /// outputs of the switch except the punted frames.
     pub fn answer_punts<S: FrameStore>(
         &mut self,
         time: Picos,

@@ -5,7 +5,7 @@
 //! port, and events. This crate has two drivers for a single switch:
 //!
 //! - [`VirtualSwitch`] for virtual time: replay, threshold probe, tester, core benches and tests. The caller
-//!   adds its own events to the queue and handles them.
+//!   adds its own events to the queue and handles these events.
 //! - [`engine::Engine`] for real time: a worker thread calls the engine in each iteration with the current
 //!   model time. The engine also paces arrivals and limits the departures that catch up after a late wake-up.
 //!

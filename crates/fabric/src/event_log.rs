@@ -13,7 +13,8 @@ use super::plan::{FabricPlan, LinkEnd};
 use xoff_rdma::{Completion, CompletionKind};
 use xoff_telemetry::{action_name, event_name};
 
-/// Name and version of the log format. The version changes when a field changes its meaning or is removed.
+/// Name and version of the log format. The version changes when the meaning of a field changes or a field is
+/// removed.
 pub const EVENTS_SCHEMA: &str = "xoff.events/1";
 
 /// Observer that writes events to `out`. Names are stored JSON-escaped, without quotes.
@@ -125,8 +126,8 @@ impl<W: Write> EventLog<W> {
     }
 }
 
-/// Formats the sites of a link quality message: number, capacity in Mb/s, load and utilisation of each site.
-/// Values that were not measured are `null`.
+/// Formats the sites of a link quality message. Each site has a number, a capacity in Mb/s, a load and a
+/// utilisation. Values that were not measured are `null`.
 fn format_sites(message: &LinkQuality<'_>) -> String {
     let mut text = String::new();
     for entry in message.entries() {

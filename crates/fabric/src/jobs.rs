@@ -60,7 +60,8 @@ pub trait HostDirectory {
     fn next_hop_mac(&self, from: usize, to: usize) -> Option<[u8; 6]>;
 }
 
-/// Hosts with queue pairs, and model time. Jobs run in virtual and in real time through this trait.
+/// Access to hosts with queue pairs and to model time. Jobs use this trait to run in virtual time and in real
+/// time.
 pub trait JobHosts {
     /// Returns the model time.
     fn now(&self) -> Picos;

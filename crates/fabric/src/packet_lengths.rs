@@ -23,9 +23,10 @@ impl PacketLengths {
 
     /// Returns the length of a packet as an Ethernet frame without FCS.
     ///
-    /// The length contains Ethernet, IPv4, UDP, BTH and the extension headers of `opcode`, payload with
-    /// padding, ICRC, and the telemetry of data packets and acknowledgements. On a link the packet occupies
-    /// [`wire_len`](xoff_units::LinkTiming::wire_len) of its [`mac_len`](xoff_units::LinkTiming::mac_len).
+    /// The length includes the Ethernet, IPv4 and UDP headers, the BTH, the extension headers of `opcode`,
+    /// the payload with padding, and the ICRC. For data packets and acknowledgements, the length also
+    /// includes the telemetry. On a link the packet occupies [`wire_len`](xoff_units::LinkTiming::wire_len)
+    /// of its [`mac_len`](xoff_units::LinkTiming::mac_len).
     pub fn frame_len(self, opcode: Opcode, payload_len: u32) -> u32 {
         let addresses = Addresses::V4 {
             src: Ipv4Addr::UNSPECIFIED,

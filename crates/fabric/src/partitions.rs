@@ -3,7 +3,8 @@
 
 use super::plan::LinkEnd;
 
-/// Number of hosts per group. Their state and the frames of a window fit into the first-level cache together.
+/// Number of hosts per group. The state of these hosts and the frames of a window fit together into the
+/// first-level cache.
 const HOSTS_PER_GROUP: usize = 2;
 
 /// Division of a fabric into partitions. The groups of hosts have the lowest partition numbers, and the

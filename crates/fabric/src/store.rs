@@ -1,7 +1,8 @@
 //! Frames of a run in virtual time: headers and lengths.
 //!
-//! A frame of a queue pair is stored as its headers in a slot of fixed size, plus a payload length. Longer
-//! frames are stored completely in separate memory. Examples are frames of open-loop flows, ARP and pings.
+//! For a frame of a queue pair, only the headers and the payload length are stored, in a slot of fixed size.
+//! Other frames, such as frames of open-loop flows, ARP and pings, are stored completely. If such a frame
+//! does not fit into a slot, it is stored in separate memory.
 
 use xoff_dataplane::{FrameHandle, FrameStore, Picos, prefetch};
 use xoff_wire::parse::{ParsedHeaders, Payload, parse_prefix};

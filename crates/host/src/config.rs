@@ -37,8 +37,8 @@ pub struct HostConfig {
     pub nic: NicConfig,
     /// Open-loop flows that the host sends.
     pub flows: Vec<FlowConfig>,
-    /// Identifier of the run, written into each frame. The receiver uses it to recognise frames of an earlier
-    /// run. All hosts of a run have the same token.
+    /// Identifier of the run. The identifier is written into each frame, so that the receiver can recognise
+    /// frames of an earlier run. All hosts of a run have the same token.
     pub token: u64,
     /// If true, frames with another token are treated as frames of flows. A receiver that does not know its
     /// senders needs this setting. If false, such frames are only counted as stale.
@@ -172,8 +172,8 @@ pub struct ReceiveBuffer {
 }
 
 impl ReceiveBuffer {
-    /// Creates a buffer that drains at the speed of its link and sends PFC for all classes at these fill
-    /// levels. The class of a frame is the upper three bits of its DSCP.
+    /// Creates a buffer that drains at the speed of its link. At the given fill levels, the NIC sends PFC for
+    /// all classes. The class of a frame is the upper three bits of its DSCP.
     pub fn at_link_speed(
         buffer_bytes: u32,
         xoff_percent: u32,
@@ -228,7 +228,7 @@ pub struct FlowConfig {
     /// Length of a message in bytes. If the length is not a multiple of `path_mtu`, the last frame is
     /// shorter. The last frame contains at least the stamp of 40 bytes.
     pub message_bytes: u32,
-    /// Payload of a full frame in bytes, 40 to 8192. InfiniBand defines 256 to 4096.
+    /// Payload of a full frame in bytes, 40 to 8192. InfiniBand permits values from 256 to 4096.
     pub path_mtu: u16,
     /// Maximum sending rate.
     pub rate: FlowRate,

@@ -30,8 +30,8 @@ pub const HEADERS_LEN_MAX: usize = 94;
 /// Maximum number of PFC frames and frames of [`Host::send_frame`] that wait for the link. If a PFC frame is
 /// discarded, its pause state is announced later.
 const PFC_OUTBOX_MAX: usize = 64;
-/// Longest frame for [`Host::send_frame`], without FCS: the largest MTU of a veth or tap, an Ethernet header
-/// and a VLAN tag.
+/// Maximum length of a frame for [`Host::send_frame`], without FCS. The length is the sum of the largest MTU
+/// of a veth or tap device, an Ethernet header and a VLAN tag.
 pub const SENT_FRAME_LEN_MAX: usize = 65_535 + ETHERNET_LEN + TAG_LEN;
 
 /// A model host. Its behaviour depends only on the arriving frames and on the times that the caller passes.
@@ -153,8 +153,8 @@ impl Host {
             .max(self.given_len_max)
     }
 
-    /// Returns whether the next frame in virtual time consists of headers only, at most [`HEADERS_LEN_MAX`]
-    /// bytes.
+    /// Returns whether the next frame in virtual time consists of headers only. Such a frame has at most
+    /// [`HEADERS_LEN_MAX`] bytes.
     #[inline]
     pub fn writes_headers_only(&self) -> bool {
         self.flows.is_empty() && self.next_control_frame().is_none()
@@ -565,8 +565,8 @@ impl Host {
     ///
     /// # Errors
     /// Returns an error if the frame is shorter than an Ethernet header or longer than
-    /// [`SENT_FRAME_LEN_MAX`], or if too many frames wait. The last case is also counted in
-    /// [`NicCounters::tx_dropped_frames`](super::NicCounters).
+    /// [`SENT_FRAME_LEN_MAX`]. Also returns an error if too many frames wait. This last case is also counted
+    /// in [`NicCounters::tx_dropped_frames`](super::NicCounters).
     pub fn send_frame(&mut self, now: Picos, bytes: &[u8]) -> Result<(), SendFrameError> {
         if !(ETHERNET_LEN..=SENT_FRAME_LEN_MAX).contains(&bytes.len()) {
             return Err(SendFrameError::Length {

@@ -172,7 +172,7 @@ impl Nic {
     }
 
     /// Updates the pauses to `now`. A class that is paused now does not send, even if an earlier call could
-    /// have sent a frame. A late call thus protects the buffer of the peer.
+    /// have sent a frame. This rule protects the buffer of the peer after a late call.
     #[inline]
     pub(super) fn advance(&mut self, now: Picos) {
         if self.change_at <= now {
@@ -212,8 +212,8 @@ impl Nic {
         }
     }
 
-    /// Returns the time of the next departure in the current pause state. Returns [`Picos::NEVER`] if all
-    /// waiting classes are paused.
+    /// Returns the time of the next departure if the present pauses do not change. Returns [`Picos::NEVER`]
+    /// if all waiting classes are paused.
     #[inline]
     pub(super) fn next_start(&self, earliest: EarliestDepartures<'_>) -> Picos {
         let first = set_bits(earliest.waiting & !self.stopped)

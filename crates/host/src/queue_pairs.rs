@@ -50,7 +50,8 @@ pub struct QueuePairSetup {
 }
 
 impl QueuePairSetup {
-    /// Creates a setup with DSCP 26, ECT(0), CNPs with DSCP 48, 64 hops, and the source port of rdma-core.
+    /// Creates a setup with DSCP 26, ECT(0) and a hop limit of 64. CNPs have DSCP 48. The source port is
+    /// derived as in rdma-core.
     pub fn new(config: QpConfig, congestion: Box<dyn CongestionControl>, dst_ip: IpAddr) -> QueuePairSetup {
         QueuePairSetup {
             config,

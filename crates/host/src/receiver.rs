@@ -12,8 +12,8 @@ use super::sequence::{ArrivalOrder, SequenceWindow};
 use super::stamp::Stamp;
 use xoff_telemetry::LatencyReport;
 
-/// Maximum number of flows, with and without stamp, that a receiver distinguishes. Frames of further flows
-/// are only counted.
+/// Maximum number of flows that a receiver distinguishes, with and without a stamp. If there are more flows,
+/// the receiver only counts their frames.
 pub const TRACKED_FLOWS_MAX: usize = 65_536;
 
 /// Largest recorded latency, one minute. Longer latencies are recorded as one minute.
@@ -44,7 +44,7 @@ pub struct ReceivedFlow {
     pub duplicate_frames: u64,
     /// Frames with a wrong ICRC. They are not counted elsewhere.
     pub icrc_errors: u64,
-    /// Frames whose PSN does not match their sequence number, which is an error of the sender.
+    /// Number of frames whose PSN does not match their sequence number. The cause is an error of the sender.
     pub psn_errors: u64,
     /// Frames received with the ECN mark CE.
     pub ce_marked_frames: u64,

@@ -35,7 +35,7 @@ impl SequenceWindow {
         }
     }
 
-    /// Returns the newest sequence number plus one, which is the smallest number of sent frames.
+    /// Returns the newest sequence number plus one. The sender has sent at least this number of frames.
     pub(super) fn next(&self) -> u64 {
         self.next
     }

@@ -6,8 +6,8 @@ pub const STAMP_BYTES: usize = 40;
 /// First eight bytes of the stamp: name and version.
 const MAGIC: [u8; 8] = *b"xoffRoC1";
 
-/// Contents of the stamp. It consists of eight bytes of magic, the fields in this order in big-endian
-/// notation, and three zero bytes.
+/// Contents of the stamp. The stamp consists of a magic number of eight bytes, the following fields in this
+/// order (big-endian), and three zero bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stamp {
     /// Identifier of the run ([`super::HostConfig::token`]).

@@ -46,7 +46,7 @@ pub struct GroupSnapshot {
     pub table: Option<FlowTableUse>,
 }
 
-/// A flow move: a flow was placed at a member or moved to another member.
+/// A flow move. The flow was placed at a member for the first time, or moved to another member.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FlowMoveSnapshot {
     /// Model time of the flow move.

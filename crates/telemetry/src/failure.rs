@@ -12,7 +12,7 @@ pub enum Exit {
     CheckFailed = 1,
     /// The command line is wrong.
     Usage = 2,
-    /// The environment lacks something: a privilege, a device, a kernel feature or a running switch.
+    /// The environment lacks a privilege, a device, a kernel feature or a running switch.
     Environment = 3,
     /// A configuration or a lab file is not valid.
     Configuration = 4,

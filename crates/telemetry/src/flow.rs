@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// The report of one flow from one host to another host, in one traffic class.
+/// The report of one flow. A flow leads from one host to another host and has one traffic class.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FlowReport {
     /// Name of the sending host.
@@ -14,7 +14,8 @@ pub struct FlowReport {
     /// True if the lab declares the flow lossless. This value does not depend on the configuration of the
     /// switches.
     pub lossless: bool,
-    /// Frames that the NIC of the sender has sent. Frames in the NIC at the end of the run are not counted.
+    /// Number of frames that the NIC of the sender has sent. Frames that are still in the NIC at the end of
+    /// the run are not counted.
     pub sent_frames: u64,
     /// Frames that arrived with a valid ICRC. Duplicates are counted once.
     pub received_frames: u64,

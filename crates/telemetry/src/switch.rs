@@ -172,7 +172,7 @@ pub struct PortReport {
 }
 
 /// The report of one priority group, with the names of SAI. Watermarks are the largest values since the last
-/// clear, in bytes of whole cells.
+/// clear. They are in bytes: the number of used cells times the cell size.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq, Eq)]
 #[allow(
     missing_docs,
@@ -200,7 +200,7 @@ pub struct PriorityGroupReport {
 }
 
 /// The report of one egress queue, with the names of SAI. Watermarks are the largest values since the last
-/// clear, in bytes of whole cells.
+/// clear. They are in bytes: the number of used cells times the cell size.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq, Eq)]
 #[allow(
     missing_docs,
@@ -236,7 +236,7 @@ pub struct QueueReport {
 }
 
 /// The report of one buffer pool, with the names of SAI. Watermarks are the largest values since the last
-/// clear, in bytes of whole cells.
+/// clear. They are in bytes: the number of used cells times the cell size.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq, Eq)]
 #[allow(
     missing_docs,
@@ -359,8 +359,8 @@ impl PortReport {
         self.drops.values().sum()
     }
 
-    /// Returns the utilisation that the link would have without the transmit deficit: `tx_utilisation +
-    /// tx_deficit_ns / tx_span_ns`.
+    /// Returns the utilisation that the link would have without the transmit deficit:
+    /// `tx_utilisation + tx_deficit_ns / tx_span_ns`.
     pub fn tx_utilisation_with_deficit(&self) -> Option<f64> {
         let deficit = self.tx_deficit_ns as f64 / self.tx_span_ns.max(1) as f64;
         self.tx_utilisation.map(|utilisation| utilisation + deficit)
@@ -408,8 +408,8 @@ impl QueueReport {
 }
 
 impl PoolReport {
-    /// Returns whether the pool has headroom. This is the case if headroom was used, or if the pool has the
-    /// SONiC name of the ingress lossless pool.
+    /// Returns whether the pool has headroom. The result is true if headroom was used, or if the name of the
+    /// pool is SONiC's name of the ingress lossless pool.
     pub fn has_headroom(&self) -> bool {
         self.headroom_watermark_bytes > 0 || self.name.starts_with("ingress_lossless")
     }

@@ -35,8 +35,8 @@ pub fn simple_table(header: &[&str], text_columns: usize, rows: Vec<Vec<String>>
     text
 }
 
-/// Formats counts by class on one line, such as `3: 1,204  4: 7`. The result is a dash if all counts are
-/// zero.
+/// Formats the counts of all classes on one line, such as `3: 1,204  4: 7`. The result is a dash if all
+/// counts are zero.
 pub fn format_counts_by_class(counts: &[u64], form: impl Fn(u64) -> String) -> String {
     let words: Vec<String> = counts
         .iter()

@@ -8,15 +8,15 @@
 //!   switch advertises for the site. The result is the load of the busiest link of the path, across all
 //!   tiers. If the next switch advertised nothing, its load counts as zero.
 //! - The advertised load is the load of the **best** path if the groups of these routes select by load.
-//!   Otherwise the advertised load is the **mean** weighted by capacity, because a static hash cannot avoid
-//!   busy paths.
+//!   Otherwise, the advertised load is the **mean** of all paths, weighted by capacity, because a static hash
+//!   cannot avoid busy paths.
 //! - The capacity of a path is the lower of the local link speed and the capacity that the next switch
 //!   advertises. The advertised capacity is the sum over all paths. If two paths share a link beyond the next
 //!   switch, the sum is too high.
 //! - A path is ignored while its link is down, or while its next switch advertises that it has no path.
 //!   Capacity 0 means that no path is left.
-//! - A neighbour that is itself a next hop to a site receives no entry for the site. This neighbour is
-//!   nearer to the site and sends no packets for the site to this switch.
+//! - If a neighbour is itself a next hop to a site, the neighbour receives no entry for the site. This
+//!   neighbour is nearer to the site and sends no packets for the site to this switch.
 //!
 //! Because of the last rule, load messages travel along the routes, in the opposite direction of the packets.
 //! Routes have no loops, so messages cannot loop.
@@ -203,8 +203,8 @@ impl Advertiser {
         self.update_interval();
     }
 
-    /// Applies new routes and returns the numbers of all sites in order. A site without routes is advertised
-    /// as unreachable until the routes change again.
+    /// Applies new routes and returns the numbers of all sites in ascending order. A site without routes is
+    /// advertised as unreachable until the routes change again.
     pub(super) fn set_fib(&mut self, fib: &Fib, state_of: impl Fn(NextHop) -> MemberState) -> Vec<u16> {
         let mut before = core::mem::take(&mut self.sites);
         if self.config.is_none() {

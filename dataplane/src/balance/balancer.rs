@@ -80,7 +80,8 @@ struct DetourGroup {
     reachable: Vec<NextHopId>,
 }
 
-/// A group of a new configuration or of new routes, and the group that it replaces.
+/// A pair of groups: a new group, and the old group that the new group replaces. A group is replaced when the
+/// configuration or the routes change.
 struct GroupSuccessor {
     key: GroupKey,
     tag: RouteTag,

@@ -1,4 +1,5 @@
-//! Cluster load balancing: the queue pairs of a switch and the number of queue pairs on each link.
+//! Cluster load balancing. This module stores the queue pairs of a switch and the number of queue pairs on
+//! each link.
 //!
 //! # Algorithm
 //!
@@ -10,11 +11,11 @@
 //! ([`crate::route::RouteTag::site`]). A new flow goes to the member with the lowest rank. The rank compares
 //! these values in order:
 //!
-//! 1. The flows to this site on the member's port, including the new flow, divided by the capacity of the
-//!    member.
-//! 2. The flows to all sites on this port, including the new flow, divided by the capacity of the member.
-//!    This rule balances the uplinks.
-//! 3. The flows of this group on the member. This rule matters when two members share a port.
+//! 1. The number of flows to this site on the member's port, including the new flow, divided by the capacity
+//!    of the member.
+//! 2. The number of flows to all sites on this port, including the new flow, divided by the capacity of the
+//!    member. This rule balances the uplinks.
+//! 3. The number of flows of this group on the member. This rule matters when two members share a port.
 //! 4. The distance of the member from member `(start + site) mod members`, counted in ascending order.
 //!    `start` is the site number of the switch. If no route has a site, `start` is derived from the seed of
 //!    the switch. Leaves that send flows to the same site therefore start at different spines, and their

@@ -77,8 +77,8 @@ pub struct SchemeConfig {
 }
 
 impl SchemeConfig {
-    /// Creates a scheme with five-tuple hashing, 256 flow table entries, and alternate members only as a last
-    /// resort.
+    /// Creates a scheme with five-tuple hashing and 256 flow table entries. Alternate members are used only
+    /// if no primary member is up.
     pub fn new(name: &str, kind: SchemeKind) -> SchemeConfig {
         SchemeConfig {
             name: name.to_owned(),

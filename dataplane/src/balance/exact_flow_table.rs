@@ -1,4 +1,4 @@
-//! A flow table in which flows never share an entry. A flow that finds no free entry has none.
+//! A flow table in which flows never share an entry. If no entry is free, a new flow gets no entry.
 
 use super::FlowTableUse;
 use super::flowset::{
@@ -20,7 +20,8 @@ const EVICT_AFTER: u16 = 931;
 /// Flow table with a hash as key. Flows with equal hashes share an entry.
 #[derive(Debug)]
 pub(super) struct ExactFlowTable {
-    /// Each entry has the hash (32 bits), the time of the last use (16 bits) and the member (16 bits).
+    /// Each entry contains the flow hash (32 bits), the time of the last use (16 bits) and the member (16
+    /// bits).
     entries: Box<[u64]>,
     /// Mask of a set number.
     sets: u32,

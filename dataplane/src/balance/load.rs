@@ -13,14 +13,14 @@ const FULL_LOAD: u32 = 1_000;
 /// Averages have a unit of 2^-16 permille.
 const FRACTION_BITS: u32 = 16;
 
-/// The sampling interval divided by this number is the wait of one quality band. See
+/// One quality band of load is worth a certain wait: the sampling interval divided by this number. See
 /// [`PortLoads::band_cost_ps`].
 const BAND_COST_PART: u64 = 128;
 
 /// Value of one flow that was placed just now.
 pub(super) const PLACEMENT_UNIT: u32 = 1 << 8;
 
-/// After this number of empty intervals an average is nearly zero, even with the largest exponent.
+/// After this number of intervals without traffic, an average is nearly zero, even with the largest exponent.
 const INTERVALS_MAX: u64 = 1 << 9;
 
 /// Quality of a path.

@@ -54,7 +54,7 @@ impl Member {
     }
 
     /// Transmission time of the queued bytes, in permille of the sampling interval. For a LAG, the result is
-    /// the mean.
+    /// the mean of its links.
     #[inline]
     pub(super) fn backlog_permille(&self, loads: &PortLoads, frames: &FrameTable) -> u32 {
         let of = |port: &PortId| loads.backlog_permille(port.index(), frames.port_queued_bytes(port.index()));

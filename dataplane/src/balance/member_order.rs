@@ -1,7 +1,7 @@
 //! Compares the members of a group for a packet.
 //!
-//! Members are ranked in one of two ways, once for flows and once for single packets. The lowest rank is the
-//! best. In both rankings, members whose link is paused by the peer (PFC) come last.
+//! Two rankings exist: one for flows and one for single packets. The lowest rank is the best. In both
+//! rankings, members whose link is paused by the peer (PFC) come last.
 //!
 //! | ranking for | first key | second key |
 //! |---|---|---|
@@ -24,8 +24,8 @@
 //!
 //! Waits are scaled by the weights of the members if the weights differ.
 //!
-//! Equal members are selected at random. The probability is proportional to the weights if they differ,
-//! otherwise to the link speeds.
+//! Equal members are selected at random. If the weights differ, the probability is proportional to the
+//! weights. Otherwise, it is proportional to the link speeds.
 
 use super::load::{BANDS, PLACEMENT_UNIT, PortLoads, WAIT_MAX_PS};
 use super::member::Member;
@@ -42,7 +42,8 @@ const LEVEL_SHIFT: u32 = 57;
 /// Largest placement penalty, in quality bands.
 const PLACEMENT_PENALTY_MAX: u32 = 2 * BANDS as u32;
 
-/// Added to the level of a member whose link is paused. The value is larger than all other levels.
+/// This value is added to the level of a member whose link is paused. The value is larger than all other
+/// levels.
 const PAUSED_LEVEL: u8 = 32;
 
 /// Object of a decision: a flow or a single packet.

@@ -119,7 +119,8 @@ impl MemberScores {
         self.valid_until = Picos::ZERO;
     }
 
-    /// Returns true if the wait of each member is the wait of its only port.
+    /// Returns true if each member has exactly one port and all weights are equal. The wait of a member is
+    /// then the wait of its port.
     #[inline]
     pub(super) fn has_uniform_members(&self) -> bool {
         self.is_uniform

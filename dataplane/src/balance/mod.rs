@@ -26,8 +26,8 @@
 //! therefore needs no timer, and runs are reproducible on every machine.
 //!
 //! Switches send link quality messages to their neighbours. `advertise.rs` builds these messages, and
-//! `remote.rs` stores the received ones. A member is not usable while its neighbour advertises that it has no
-//! path to the destination site. This rule applies to every scheme.
+//! `remote.rs` stores the received ones. A member is not usable while its neighbour advertises that no path
+//! to the destination site exists. This rule applies to every scheme.
 
 mod advertise;
 mod balancer;
@@ -69,8 +69,8 @@ pub(crate) use scheme::cluster::QueuePairAnnouncement;
 
 /// Selects the member for each packet of a group. Each group has its own instance of the scheme.
 ///
-/// An implementation uses only its arguments, and takes random numbers only from [`Paths::random`]. Runs are
-/// then reproducible.
+/// To keep runs reproducible, an implementation must use only its arguments, and must take random numbers
+/// only from [`Paths::random`].
 pub trait PathChoice: core::fmt::Debug + Send {
     /// Returns the member for a packet. The member must be one of [`Paths::usable`], which is never empty
     /// here. If the result is not usable, the switch uses the first usable member.

@@ -162,11 +162,12 @@ impl Paths<'_> {
         }
     }
 
-    /// Load of the busiest known link of a member's path, 0 to 1000. The load of a link is the larger of its
-    /// utilisation in permille and its backlog in permille of a sampling interval.
+    /// Returns the load of the busiest known link of a member's path, from 0 to 1000. The load of a link is
+    /// the larger of two values: its utilisation in permille, and its backlog in permille of a sampling
+    /// interval.
     ///
-    /// CONGA defines this metric by utilisation alone. xoff adds the backlog, because a paused link of a
-    /// lossless fabric sends nothing and would seem idle.
+    /// In CONGA, this metric consists only of the utilisation. xoff adds the backlog. In a lossless fabric, a
+    /// paused link sends nothing and would otherwise seem idle.
     #[inline]
     pub fn path_load(&mut self, packet: &Packet<'_>, member: u16) -> u32 {
         let own = self.members[usize::from(member)].demand_permille(packet.now, self.loads, self.frames);

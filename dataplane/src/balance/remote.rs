@@ -19,8 +19,8 @@ use xoff_wire::link_quality::{LinkQuality, PathLoad, SiteEntry};
 /// Row of a port that receives no messages.
 const NO_ROW: u16 = u16::MAX;
 
-/// A message whose sequence number is behind the latest one by less than this distance has arrived late. A
-/// larger distance means that the sender has restarted.
+/// If the sequence number of a message is behind the latest number by less than this distance, the message
+/// has arrived late. A larger distance means that the sender has restarted.
 const LATE_SEQUENCE_MAX: u32 = 8;
 
 /// Index of a site among the sites of the current routes.
@@ -211,7 +211,8 @@ impl RemotePaths {
         missing > 0
     }
 
-    /// Returns true unless the neighbour advertised on all of these ports that it cannot reach the site.
+    /// Returns false if the neighbour advertised on all of these ports that it cannot reach the site.
+    /// Otherwise, returns true.
     #[inline]
     pub(super) fn reaches(&self, ports: &[PortId], site: SiteIndex) -> bool {
         !self.any_unreachable()
@@ -227,7 +228,8 @@ impl RemotePaths {
         known.map(|path| path.load).reduce(max_path_load)
     }
 
-    /// Capacity of the neighbour's path to a site in Mb/s, if the neighbour advertised it.
+    /// Returns the capacity of the neighbour's path to a site in Mb/s, if the neighbour advertised a
+    /// capacity.
     pub(super) fn capacity_mbps(&self, ports: &[PortId], site: SiteIndex) -> Option<u32> {
         let told = self.paths_on(ports, site).map(|path| path.capacity_mbps);
         told.filter(|capacity| *capacity != u32::MAX).max()

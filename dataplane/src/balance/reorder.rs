@@ -17,8 +17,8 @@
 //! If a packet was lost before this switch and selective repeat sends only this packet again, the switch
 //! counts the packet as out of order. A switch cannot distinguish the two cases.
 //!
-//! Datagrams, CNPs and NAKs are not counted. Datagrams have the numbers of many senders, CNPs have no number,
-//! and a NAK has the number of the missing packet.
+//! Datagrams, CNPs and NAKs are not counted. The sequence numbers of datagrams are from many senders, CNPs
+//! have no sequence number, and the number in a NAK is the number of the missing packet.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 

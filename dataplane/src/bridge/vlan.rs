@@ -101,7 +101,8 @@ impl VlanTable {
         tag.is_some_and(|tag| tag.tpid == self.ports[port.index()].tpid)
     }
 
-    /// Returns true if a port without VLANs accepts a frame: the frame is untagged or has a priority tag.
+    /// Returns true if a port without VLANs accepts this frame. The port accepts untagged and priority-tagged
+    /// frames.
     #[inline]
     pub(crate) fn accepts_without_vlan(&self, port: LogicalPort, tag: Option<VlanTag>) -> bool {
         tag.is_none_or(|tag| tag.tpid == self.ports[port.index()].tpid && tag.vid() == 0)

@@ -41,7 +41,7 @@ impl SwitchConfig {
 }
 
 impl PortConfig {
-    /// Creates a port that is up, with an MTU of 9100 bytes, TPID 0x8100, the default maps and without PFC.
+    /// Creates a port that is up and has an MTU of 9100 bytes, TPID 0x8100, the default maps and no PFC.
     ///
     /// All priority groups have buffer profile 0 of an ingress pool. All queues have buffer profile 1 of an
     /// egress pool.
@@ -80,8 +80,8 @@ impl Default for ClassMaps {
 }
 
 impl Default for PfcConfig {
-    /// No PFC and no 802.3x PAUSE. If a priority is enabled, its pauses last 65 535 quanta and are repeated
-    /// every 100 us. Priority *n* belongs to queue *n* and priority group *n*.
+    /// PFC and 802.3x PAUSE are disabled. If a priority is enabled, its pauses last 65 535 quanta and are
+    /// repeated every 100 us. Priority *n* belongs to queue *n* and priority group *n*.
     fn default() -> PfcConfig {
         let same_number = core::array::from_fn(|n| n as u8);
         PfcConfig {

@@ -34,13 +34,14 @@ pub struct ShaperConfig {
     pub burst_bytes: u32,
 }
 
-/// The green thresholds of a `WRED_PROFILE`. They apply to the instantaneous queue length, as SONiC programs
-/// weight 0.
+/// The green thresholds of a `WRED_PROFILE`. The thresholds apply to the instantaneous queue length, because
+/// SONiC sets the WRED weight to 0.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct WredProfile {
     /// Queue length in bytes up to which the probability is zero.
     pub min_bytes: u64,
-    /// Queue length in bytes at which the probability is `max_probability`. Above this length it is one.
+    /// Queue length in bytes at which the probability is `max_probability`. Above this length, the
+    /// probability is one.
     pub max_bytes: u64,
     /// Probability in units of 2^-32. For example, 5 % is `0.05 * 2^32`, and 100 % is 2^32.
     pub max_probability: u64,

@@ -188,7 +188,7 @@ pub(crate) struct DequeuedFrame<'a> {
 #[derive(Debug)]
 pub(crate) struct FrameTable {
     frames: Vec<QueuedFrame>,
-    /// Largest number of frames. The address space for all of them is reserved at the start.
+    /// Largest number of frames. Address space for this number of frames is reserved at the start.
     frames_max: usize,
     free: u32,
     in_use: usize,

@@ -17,8 +17,8 @@
 //! the processor is correct. A table of 1000 prefixes of 24 bits needs two or three loads and at most 256
 //! KiB. The memory of any table is roughly proportional to the number of its prefixes.
 //!
-//! LC-tries (Nilsson and Karlsson 1999) select widths in a similar way. The population counts of a poptrie
-//! (Asai and Ohara 2015) would need a dozen instructions each on baseline x86-64.
+//! LC-tries (Nilsson and Karlsson 1999) select the width of a branch in a similar way. A poptrie (Asai and
+//! Ohara 2015) counts set bits, and each count would need a dozen instructions on baseline x86-64.
 
 use std::fmt;
 

@@ -1,5 +1,5 @@
-//! The buffer rules of the HPCC simulator, for runs that are compared with it
-//! (alibaba-edu/High-Precision-Congestion-Control, `switch-mmu` of its ns-3 tree).
+//! The buffer rules of the HPCC simulator (alibaba-edu/High-Precision-Congestion-Control, `switch-mmu` of its
+//! ns-3 tree). They are used for runs that are compared with this simulator.
 //!
 //! The rules differ from those of chips as follows:
 //!

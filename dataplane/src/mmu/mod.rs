@@ -21,9 +21,9 @@
 //! - **Limit** (`SAI_BUFFER_PROFILE_ATTR_SHARED_DYNAMIC_TH`, `_STATIC_TH`): see the module `threshold`.
 //! - **Port limit**: a port may have a threshold for its own use of a pool. See the module `port`. A group or
 //!   queue is at its limit if its own limit or the port limit is reached.
-//! - **XOFF** is decided on arrival, after charging. A group enters XOFF if headroom is in use, or if
-//!   reserved is full and the shared use has reached the current limit. Only groups that have headroom or
-//!   signal congestion enter XOFF.
+//! - **XOFF** is decided on arrival, after charging. A group enters XOFF if headroom is in use. A group also
+//!   enters XOFF if its reserved space is full and its shared use has reached the current limit. Only groups
+//!   that have headroom or signal congestion enter XOFF.
 //! - **Release** frees headroom first, then shared, then reserved. Real chips use the same order, so headroom
 //!   is empty before XON is sent.
 //! - **XON** (`SAI_BUFFER_PROFILE_ATTR_XON_TH`, `_XON_OFFSET_TH`): a group leaves XOFF when its headroom is
@@ -33,7 +33,7 @@
 //!   `xon_offset` cells have drained, as measured on chips. *X* rises while other users drain. After each
 //!   release, all waiting groups of the pool are checked.
 //! - **Queues** use reserved space, then shared space up to their limit. A queue never refuses a lossless
-//!   frame and charges it beyond the limit. Lossless frames are dropped at ingress only.
+//!   frame, even if the frame exceeds the limit. Lossless frames are dropped only at ingress.
 //!
 //! Groups with [`BufferThreshold::Hpcc`](crate::config::BufferThreshold::Hpcc) follow the rules of that
 //! simulator instead. See the module `hpcc`.
@@ -270,7 +270,8 @@ impl Mmu {
         }
     }
 
-    /// Checks that `headroom` cells fit into the headroom, in addition to `shared` cells of shared space.
+    /// Checks that `headroom` cells fit into the headroom. The frame also uses `shared` cells of shared
+    /// space.
     #[inline(never)]
     fn check_headroom(
         &self,
@@ -310,7 +311,8 @@ impl Mmu {
 
     /// Charges a planned frame. Returns true if the group entered XOFF.
     ///
-    /// Nothing may be charged to or released from the group's pool between planning and committing.
+    /// Between planning and committing, the caller must not charge cells to the group's pool or release cells
+    /// from it.
     #[inline]
     pub fn commit_ingress(&mut self, pg: PgId, plan: IngressPlan) -> bool {
         let group = &mut self.groups[pg.index()];
@@ -377,7 +379,8 @@ impl Mmu {
         Ok(EgressPlan { reserved, shared })
     }
 
-    /// Charges a planned frame. For copies of a flooded frame, plan and commit each queue in turn.
+    /// Charges a planned frame. For a flooded frame, the caller must plan and commit one copy before the next
+    /// copy is planned.
     #[inline]
     pub fn commit_egress(&mut self, queue: QueueId, plan: EgressPlan) {
         let queue = &mut self.queues[queue.index()];
@@ -483,8 +486,8 @@ impl Mmu {
         resumed[first..].sort_unstable();
     }
 
-    /// Releases `cells` cells of a queue, shared cells first. Releasing more than was charged has the same
-    /// effect as in [`release_ingress`](Self::release_ingress).
+    /// Releases `cells` cells of a queue, shared cells first. If more cells are released than were charged,
+    /// the effect is the same as in [`release_ingress`](Self::release_ingress).
     #[inline(always)]
     pub fn release_egress(&mut self, queue: QueueId, cells: u32) {
         let queue = &mut self.queues[queue.index()];

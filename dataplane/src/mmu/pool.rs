@@ -13,7 +13,7 @@ pub(super) struct XonWaiter {
     pub(super) group: u16,
 }
 
-/// The use of a pool by all its groups and queues, and the groups that wait for XON.
+/// The state of a pool: its use by all groups and queues, and the groups that wait for XON.
 ///
 /// A *waiter* is a group that waits for XON until the pool has enough free cells. A release only compares the
 /// free cells with `lower_bound`, because no waiter needs fewer free cells than this bound. When the bound is

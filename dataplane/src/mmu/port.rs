@@ -1,11 +1,11 @@
-//! Port limits: the shared use of a pool by a whole port (`BUFFER_PORT_INGRESS_PROFILE_LIST`,
+//! A port limit limits the shared use of a pool by a whole port (`BUFFER_PORT_INGRESS_PROFILE_LIST`,
 //! `BUFFER_PORT_EGRESS_PROFILE_LIST`, SAI `PORT_ATTR_QOS_INGRESS_BUFFER_PROFILE_LIST`).
 //!
 //! The limit of a port follows from its threshold and the free cells of the pool, as the limit of a group or
 //! queue does. A group or queue is also at its limit when its port is at the port limit. If both thresholds
 //! are dynamic, a group or queue may use `2^n` times the space that is left under the port limit. Let `p` be
-//! the factor of the port and `g` the factor of the group. A group that uses the pool alone settles at `p * g
-//! / (p * g + g + 1)` of the pool, as on chips with two levels.
+//! the factor of the port and `g` the factor of the group. A group that uses the pool alone settles at
+//! `p * g / (p * g + g + 1)` of the pool, as on chips with two levels.
 //!
 //! Ports without a threshold, or with a threshold that never limits, have no port limit and cost nothing.
 

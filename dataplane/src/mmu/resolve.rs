@@ -17,8 +17,9 @@ const RECIPROCAL_BITS: u32 = 63;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct CellSize {
     bytes: u32,
-    /// `ceil(2^63 / bytes)`. The quotient is exact for dividends below 2^33 and divisors below 2^30: the
-    /// error of the reciprocal is below one, and its product with the dividend stays below `2^63 / bytes`.
+    /// The reciprocal `ceil(2^63 / bytes)`. The quotient is exact for dividends below 2^33 and divisors below
+    /// 2^30. The reason is that the error of the reciprocal is below one, and the product of this error and
+    /// the dividend is below `2^63 / bytes`.
     reciprocal: u64,
 }
 
@@ -69,7 +70,7 @@ impl PoolLimits {
     }
 }
 
-/// The limits of a priority group or a queue. A queue does not use the fields of headroom and XON.
+/// The limits of a priority group or a queue. The fields for headroom and XON are not used for queues.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct UserLimits {
     /// Threshold of the shared use.

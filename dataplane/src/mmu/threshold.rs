@@ -1,7 +1,9 @@
-//! The shared limit of one group or queue: static, dynamic, or that of the HPCC simulator.
+//! The shared limit of one group or queue. The limit is static, dynamic, or follows the rule of the HPCC
+//! simulator.
 //!
-//! The rest of the MMU asks a [`LimitRule`] for the limit, for the room under the limit, and for the free
-//! cells that XON needs. The rule of the HPCC simulator also uses other regions. See the module `hpcc`.
+//! A [`LimitRule`] computes three values for the MMU: the limit, the number of cells up to the limit, and the
+//! number of free cells that are needed for XON. The rule of the HPCC simulator also uses other regions. See
+//! the module `hpcc`.
 //!
 //! The arithmetic is exact in whole cells. The factor `2^n` is implemented as a shift, so results are rounded
 //! down as on chips. The measurements of Tomahawk and Tomahawk 2 in `tests/data/chip-mmu.json` confirm this
@@ -110,10 +112,10 @@ impl LimitRule {
         }
     }
 
-    /// Returns the smallest number `free` of free cells for which `target_use < limit(free - (target_use -
-    /// used))`. With this many free cells, a group that now holds `used` shared cells would stay below its
-    /// limit with `target_use` cells. Returns [`i64::MIN`] if any number of free cells is sufficient, and
-    /// [`i64::MAX`] if no number is.
+    /// Returns the smallest number `free` of free cells for which
+    /// `target_use < limit(free - (target_use - used))`. With this many free cells, a group that now holds
+    /// `used` shared cells would stay below its limit with `target_use` cells. Returns [`i64::MIN`] if any
+    /// number of free cells is sufficient, and [`i64::MAX`] if no number is.
     #[inline]
     pub(super) fn needed_free_cells(self, used: u32, target_use: i64) -> i64 {
         let free_at_target = match self {

@@ -1,4 +1,5 @@
-//! Priority flow control (IEEE 802.1Q clause 36) and 802.3x PAUSE: the receiver and the sender of pauses.
+//! Priority flow control (IEEE 802.1Q clause 36) and 802.3x PAUSE. This module contains the receiver and the
+//! sender of pauses.
 
 mod generator;
 mod receiver;

@@ -1,4 +1,5 @@
-//! The receiver of PFC and 802.3x pauses: which priorities the peer has paused, and until when.
+//! The receiver of PFC and 802.3x pauses. It stores which priorities the peer has paused and when each pause
+//! ends.
 
 use std::collections::VecDeque;
 

@@ -1,5 +1,5 @@
-//! Reads and checks the IP header of a packet to be routed: RFC 1812 sections 4.2.2 and 5.2, RFC 4291, RFC
-//! 6890.
+//! Reads and checks the IP header of a packet before routing. The checks follow RFC 1812 sections 4.2.2 and
+//! 5.2, RFC 4291 and RFC 6890.
 
 use std::net::IpAddr;
 

@@ -467,7 +467,8 @@ impl NeighbourTable {
         Some(NeighbourAction::Solicit(id))
     }
 
-    /// Marks a neighbour as unknown, and removes it unless it is pinned. No frame may wait for the neighbour.
+    /// Marks a neighbour as unknown. If the neighbour is not pinned (next hop of a route), it is removed. No
+    /// frame may wait for the neighbour.
     pub(crate) fn reset(&mut self, id: NeighbourId) {
         self.record_change();
         let neighbour = &mut self.slots[id.0 as usize];

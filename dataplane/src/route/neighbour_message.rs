@@ -25,7 +25,7 @@ pub(crate) struct NeighbourMessage {
     pub(crate) is_announcement: bool,
 }
 
-/// Parses an ARP packet. Returns `None` if it is malformed or not for Ethernet and IPv4.
+/// Parses an ARP packet. Returns `None` if the packet is malformed or is not for Ethernet and IPv4.
 pub(crate) fn parse_arp(l3: &[u8]) -> Option<NeighbourMessage> {
     let packet = ArpPacket::new_checked(l3).ok()?;
     let ArpRepr::EthernetIpv4 {
@@ -48,8 +48,8 @@ pub(crate) fn parse_arp(l3: &[u8]) -> Option<NeighbourMessage> {
     })
 }
 
-/// Parses a neighbour solicitation or advertisement. Returns `None` for other packets and for invalid ones
-/// (RFC 4861 7.1).
+/// Parses a neighbour solicitation or advertisement. Returns `None` for other packets and for invalid
+/// messages (RFC 4861 7.1).
 pub(crate) fn parse_neighbour_discovery(l3: &[u8]) -> Option<NeighbourMessage> {
     let packet = Ipv6Packet::new_checked(l3).ok()?;
     if packet.next_header() != IpProtocol::Icmpv6 || packet.hop_limit() != 255 {

@@ -1,4 +1,4 @@
-//! The routing information base (RIB): the routes of all sources, and the selection of the best ones.
+//! The routing information base (RIB) stores the routes of all sources and selects the best routes.
 
 use std::collections::BTreeMap;
 

@@ -79,8 +79,8 @@ impl Switch {
     }
 
     /// Looks up the route of an IPv4 destination for a later call of [`Switch::receive_with_route_hint`]. The
-    /// result is valid until [`Switch::set_fib`]. Looking up several packets in advance overlaps the memory
-    /// accesses of the lookups.
+    /// result is valid until [`Switch::set_fib`]. If the caller looks up several packets in advance, the
+    /// memory accesses of the look-ups overlap.
     #[inline(always)]
     pub fn lookup_route_hint(&self, destination: u32) -> RouteHint {
         RouteHint::new(self.router.fib.find_leaf_v4(destination))

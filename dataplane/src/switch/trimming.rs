@@ -194,7 +194,7 @@ fn truncate_packet<S: FrameStore>(
     }
 }
 
-/// SAI counts the packet both as trimmed and as dropped at the queue that refused it.
+/// At the queue that refused the packet, SAI counts the packet both as trimmed and as dropped.
 fn count_trimmed(egress: &mut Port, trim: TrimPlan) {
     let counters = &mut egress.counters.queues[usize::from(trim.refused_by)];
     counters.trim_packets += 1;

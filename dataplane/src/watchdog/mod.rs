@@ -19,8 +19,8 @@
 //!   therefore requests no poll.
 //! - **Detection**: a storm is detected at the first poll at which frames wait and the pause has lasted for
 //!   the detection time without progress. The delay is at least the detection time, and at most the detection
-//!   time plus one poll interval. SONiC counts whole polls, including the first partial one, and may detect a
-//!   storm earlier.
+//!   time plus one poll interval. SONiC counts polls and treats the first, partial poll interval as a whole
+//!   interval. SONiC may therefore detect a storm earlier.
 //! - **An empty queue** follows the rule of the platform, [`WatchdogRule`](crate::config::WatchdogRule).
 //! - **Restoration** of drop and forward: the first poll at which no XOFF has arrived for the restoration
 //!   time. The last pause need not be over, because SONiC counts frames. If the pause is not over, the queue

@@ -195,8 +195,8 @@ fn check_ipv4(
     Ok(source)
 }
 
-/// Checks whether an ICMPv6 error about an IPv6 packet is allowed and returns its destination. "Packet too
-/// big" is allowed for multicast packets, because path MTU discovery needs it.
+/// Checks whether an ICMPv6 error about an IPv6 packet is allowed and returns its destination. The error
+/// "Packet too big" is also allowed for multicast packets, because path MTU discovery needs this error.
 fn check_ipv6(error: IcmpError, punt: &PuntedBytes<'_>, l3: &[u8]) -> Result<Ipv6Addr, Suppression> {
     if l3.len() < IPV6_HEADER_LEN {
         return Err(Suppression::Malformed);

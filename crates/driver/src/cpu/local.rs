@@ -3,11 +3,12 @@
 //! The stack answers echo requests, reassembles IPv4 fragments and sends long replies in fragments. The stack
 //! resets TCP connections and refuses all other packets. The stack has these limits:
 //!
-//! - IPv6 fragments are ignored, because smoltcp 0.14 can neither reassemble nor fragment IPv6 packets. Echo
-//!   requests over IPv6 are therefore answered up to the MTU.
+//! - IPv6 fragments are ignored, because smoltcp 0.14 can neither reassemble nor fragment IPv6 packets. An
+//!   IPv6 echo request is therefore answered only if the reply fits into the MTU.
 //! - Replies have DSCP 0, whatever the DSCP of the request is.
-//! - smoltcp does not quote a packet unchanged. [`super::icmp`] therefore builds the errors, except for
-//!   packets that arrived in fragments and for unknown IPv6 headers.
+//! - When smoltcp quotes a packet in an error, it changes the packet. [`super::icmp`] therefore builds the
+//!   errors. smoltcp builds only the errors about packets that arrived in fragments and about unknown IPv6
+//!   headers.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -72,8 +73,8 @@ impl Endpoint {
             .collect();
     }
 
-    /// Processes a packet. Replies are appended to `packets`, each after an Ethernet header without MAC
-    /// addresses.
+    /// Processes a packet. Replies are appended to `packets`. Each reply follows an Ethernet header without
+    /// MAC addresses.
     pub(super) fn receive(
         &mut self,
         now: Picos,

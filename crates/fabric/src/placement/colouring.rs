@@ -8,9 +8,9 @@
 //! - the edges of one class at a vertex
 //! - the edges of one class between two vertices
 //!
-//! The sets of each side are nested or disjoint. Every bipartite multigraph has an equitable colouring for
-//! such sets and any number of colours (de Werra 1971 for vertices). [`equitable_colouring`] finds one in two
-//! steps:
+//! On each side of the graph, any two sets are nested or disjoint. For such sets, every bipartite multigraph
+//! has an equitable colouring with any number of colours (de Werra 1971 for vertices).
+//! [`equitable_colouring`] finds such a colouring in two steps:
 //!
 //! 1. Each left vertex sorts its edges by class and right end, and assigns the colours in turn. After this
 //!    step, the sets of the left side are equitable.
@@ -37,8 +37,8 @@ pub struct Edge {
 }
 
 impl Edge {
-    /// Returns the keys of the sets that contain the edge at one side, from the outermost set to the
-    /// innermost.
+    /// Returns the keys of the sets that contain the edge at one side of the graph. The outermost set comes
+    /// first.
     fn set_keys(&self, side: Side) -> [u32; 3] {
         match side {
             Side::Left => [self.left, self.class, self.right],
@@ -83,8 +83,8 @@ pub fn equitable_colouring(edges: &[Edge], colour_count: usize) -> Vec<u32> {
     found
 }
 
-/// Distributes the edges of each left vertex over the colours in turn. Each vertex starts with the next
-/// colour.
+/// Distributes the edges of each left vertex over the colours in turn. Left vertex `v` starts with colour `v`
+/// modulo the number of colours.
 fn distribute_edges(edges: &[Edge], colour_count: usize) -> Vec<Vec<u32>> {
     let mut distributed = vec![Vec::new(); colour_count];
     let mut order: Vec<u32> = (0..edges.len() as u32).collect();

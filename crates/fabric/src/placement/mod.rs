@@ -1,4 +1,5 @@
-//! Placement of the flows of a collective: the paths of all flows are selected before the first packet.
+//! Placement of the flows of a collective. The paths of all flows are selected before the first packet is
+//! sent.
 //!
 //! The flows between all pairs of hosts are known. The algorithm follows them from switch to switch. All
 //! flows that are at a switch with several next hops form a *stage*, and the next hops of a stage are
@@ -17,9 +18,10 @@
 //! the speed counts as `n` colours and gets `n` times the flows, with a difference of at most `n`.
 //!
 //! If links are missing or have different speeds, flows are assigned one by one. A flow through a next switch
-//! uses two links, and the busier of the two counts. Each flow gets the next switch for which this link has
-//! the lowest load. The load is the number of flows of the same turn, including the new flow, divided by the
-//! speed. This method guarantees no upper bound for the differences between links.
+//! uses one link to this switch and one link from this switch. The load of a link is the number of flows of
+//! the same turn, including the new flow, divided by the speed of the link. Each flow gets the next switch
+//! whose busier link has the lowest load. This method guarantees no upper bound for the differences between
+//! links.
 
 mod colouring;
 mod walk;
@@ -120,8 +122,8 @@ fn choose_candidates(stage: &[FlowChoice]) -> Vec<usize> {
     }
 }
 
-/// Returns the relative speeds of the colours, or `None` if the flows of the stage have different sets of
-/// next switches.
+/// Returns the relative speeds of the colours. Returns `None` if the flows of the stage do not all have the
+/// same set of next switches.
 fn relative_speeds(stage: &[FlowChoice]) -> Option<Vec<u64>> {
     let first = stage.first()?;
     let speeds: Vec<u64> = first.candidates.iter().map(Candidate::speed).collect();

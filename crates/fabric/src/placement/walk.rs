@@ -113,7 +113,8 @@ impl RouteWalk<'_> {
         candidates
     }
 
-    /// Returns the switch where all paths to the destination meet again, or the last switch.
+    /// Returns the switch at which all paths to the destination meet again. If the paths do not meet again,
+    /// returns the last switch.
     pub(super) fn meeting_switch(&mut self, switch: usize, destination: IpAddr) -> usize {
         if let Some(known) = self.meets.get(&(switch, destination)) {
             return *known;

@@ -1,4 +1,4 @@
-//! Forwarding of the switches of a plan: by routes, or towards the destination by bridging.
+//! Determines how the switches of a plan forward packets: by routes, or by bridging towards the destination.
 
 use std::collections::VecDeque;
 use std::net::IpAddr;
@@ -322,7 +322,7 @@ impl SwitchForwarding {
     }
 }
 
-/// Returns whether any load balancing group of a switch may spread the packets of one queue pair.
+/// Returns whether a switch has a load balancing group that may spread the packets of one queue pair.
 fn spreads_packets(config: &SwitchConfig) -> bool {
     let balancing = &config.balancing;
     let ports = balancing.ports.iter().map(|port| port.scheme);

@@ -10,8 +10,9 @@
 //!   for bridging ([`route`]). If switches hash the flows, a queue pair uses one path, and the fastest path
 //!   is taken. Parallel links are used together if switches may spread the packets of a queue pair, if each
 //!   packet has its own source port, or if the message uses several queue pairs.
-//! - **Packets.** Each packet has the length that the host would give it: headers by verb and position in the
-//!   message, padding, FCS, minimum frame length, and a VLAN tag where required ([`train`]).
+//! - **Packets.** Each packet has the same length as a packet of the host. The length includes the headers
+//!   for its verb and its position in the message, padding, FCS and a VLAN tag if required, and is at least
+//!   the minimum frame length ([`train`]).
 //! - **Time.** The model is store and forward, exact to the picosecond. The computing time does not grow with
 //!   the message length ([`pipeline`]). The time of a READ includes the transfer of its request.
 //!
@@ -107,7 +108,8 @@ struct TimeKey {
 struct PathKey {
     /// Link of the source host.
     first: LinkHop,
-    /// Index of the route after the first link, or `None` if this link leads to the destination.
+    /// Index of the route after the first link. The value is `None` if the first link leads directly to the
+    /// destination.
     route: Option<usize>,
 }
 

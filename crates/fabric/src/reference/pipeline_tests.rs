@@ -137,7 +137,8 @@ impl LinkQueues {
         }
     }
 
-    /// Sends packets over their links in the order of their arrival at each link. Returns the last arrival.
+    /// Sends packets over their links in the order of their arrival at each link. Returns the time of the
+    /// last arrival.
     fn send_packets_over_links(&mut self, packets: &[(u32, Vec<usize>)]) -> u64 {
         let mut events: BinaryHeap<Reverse<(u64, usize, usize)>> = BinaryHeap::new();
         (0..packets.len()).for_each(|packet| events.push(Reverse((0, packet, 0))));

@@ -12,8 +12,8 @@ use xoff_units::Picos;
 const SAMPLES_MAX: usize = 32;
 
 /// DRILL scheme. The load of a member is its wait ([`Paths::wait_ps`]): the queue length relative to the link
-/// speed, including the frame on the link. Samples are drawn in proportion to the weights. Equal weights give
-/// distinct samples.
+/// speed, including the frame on the link. Samples are drawn in proportion to the weights. If all weights are
+/// equal, the samples are distinct.
 #[derive(Debug)]
 pub(crate) struct DrillScheme {
     samples: usize,
@@ -71,7 +71,8 @@ impl DrillScheme {
         }
     }
 
-    /// Returns true for the configuration of the DRILL paper: two samples and one remembered member.
+    /// Returns true if the configuration is the one of the DRILL paper: two samples and one remembered
+    /// member.
     #[inline]
     pub(crate) fn is_drill_2_1(&self) -> bool {
         self.samples == 2 && self.memory == 1
