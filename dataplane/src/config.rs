@@ -282,22 +282,24 @@ pub enum PauseModel {
 }
 
 impl PfcConfig {
-    /// Bit *n*: the port honours received pauses of priority *n*.
+    /// Returns a bit mask. Bit *n* is set if the port honours received pauses of priority *n*.
     pub const fn honoured_priorities(&self) -> u8 {
         if self.asymmetric { 0xff } else { self.enabled }
     }
 
-    /// True if the port honours received 802.3x PAUSE frames: PAUSE is enabled and no priority honours PFC.
+    /// Returns true if the port honours received 802.3x PAUSE frames: PAUSE is enabled and no priority
+    /// honours PFC.
     pub const fn honours_global_pause(&self) -> bool {
         self.global.honoured && self.honoured_priorities() == 0
     }
 
-    /// True if the port signals XOFF with 802.3x PAUSE frames: PAUSE is enabled and no priority has PFC.
+    /// Returns true if the port signals XOFF with 802.3x PAUSE frames: PAUSE is enabled and no priority has
+    /// PFC.
     pub const fn generates_global_pause(&self) -> bool {
         self.global.generated && self.honoured_priorities() == 0
     }
 
-    /// True if an enabled priority signals XOFF of priority group `pg`.
+    /// Returns true if an enabled priority signals XOFF of priority group `pg`.
     pub fn signals_priority_group(&self, pg: u8) -> bool {
         (0..PRIORITIES).any(|p| self.enabled & (1 << p) != 0 && self.priority_to_pg[p] == pg)
     }

@@ -182,7 +182,7 @@ impl PortCounters {
         (self.tx_busy_ps, self.tx_first_ps, self.tx_last_ps) = (0, u64::MAX, 0);
     }
 
-    /// The trimming counters of the port, summed over its queues.
+    /// Returns the trimming counters of the port, summed over its queues.
     pub fn trim_counters(&self) -> TrimCounters {
         self.queues
             .iter()
@@ -193,7 +193,7 @@ impl PortCounters {
             })
     }
 
-    /// Dropped frames of this port, all reasons and traffic classes.
+    /// Returns the number of dropped frames of this port, for all reasons and traffic classes.
     pub fn dropped_frames(&self) -> u64 {
         self.drops.iter().flatten().sum()
     }

@@ -14,12 +14,12 @@ macro_rules! drop_reasons {
             /// The number of reasons.
             pub const COUNT: usize = Self::ALL.len();
 
-            /// The name in counters and reports.
+            /// Returns the name in counters and reports.
             pub const fn name(self) -> &'static str {
                 match self { $(DropReason::$variant => $name,)* }
             }
 
-            /// One sentence that explains the reason.
+            /// Returns one sentence that explains the reason.
             pub const fn describe(self) -> &'static str {
                 match self { $(DropReason::$variant => $doc,)* }
             }

@@ -186,17 +186,17 @@ impl Fib {
         self.routes.iter().zip(self.entries.iter().copied())
     }
 
-    /// All next hops, sorted and without duplicates.
+    /// Returns all next hops, sorted and without duplicates.
     pub fn next_hops(&self) -> &[NextHop] {
         &self.next_hops
     }
 
-    /// All groups.
+    /// Returns all groups.
     pub fn groups(&self) -> &[NextHopGroup] {
         &self.groups
     }
 
-    /// Memory of the look-up structures of both IP versions in bytes.
+    /// Returns the memory of the look-up structures of both IP versions in bytes.
     pub fn lookup_memory_bytes(&self) -> usize {
         self.v4.memory_bytes() + self.v6.memory_bytes()
     }
@@ -223,7 +223,7 @@ impl RouteHint {
         RouteHint(leaf)
     }
 
-    /// The result, or `None` if no look-up was made.
+    /// Returns the result, or `None` if no look-up was made.
     #[inline(always)]
     pub(crate) fn leaf(self) -> Option<FibLeaf> {
         (self != RouteHint::NONE).then_some(self.0)
@@ -247,19 +247,19 @@ impl FibLeaf {
         self.0 & ((1 << ID_BITS) - 1)
     }
 
-    /// The group, if the leaf is a group.
+    /// Returns the group, if the leaf is a group.
     #[inline(always)]
     pub(crate) fn group(self) -> Option<GroupId> {
         (self.0 >> ID_BITS == GROUP).then_some(GroupId(self.id()))
     }
 
-    /// The next hop, if the leaf is a single next hop.
+    /// Returns the next hop, if the leaf is a single next hop.
     #[inline(always)]
     pub(crate) fn next_hop(self) -> Option<NextHopId> {
         (self.0 >> ID_BITS == NEXT_HOP).then_some(NextHopId(self.id()))
     }
 
-    /// The interface, if the leaf is a connected network.
+    /// Returns the interface, if the leaf is a connected network.
     #[inline(always)]
     pub(crate) fn connected(self) -> Option<InterfaceId> {
         (self.0 >> ID_BITS == CONNECTED).then_some(InterfaceId(self.id() as u16))

@@ -18,17 +18,17 @@ pub const HEADROOM_BYTES: usize = 256;
 /// time, the prefix is the whole frame. Each copy of a flooded frame has its own prefix, and all copies share
 /// the rest.
 pub trait FrameStore {
-    /// The stored prefix, from the first byte of the Ethernet header.
+    /// Returns the stored prefix, from the first byte of the Ethernet header.
     fn prefix(&self, frame: FrameHandle) -> &[u8];
 
-    /// The stored prefix, for editing in place.
+    /// Returns the stored prefix, for editing in place.
     fn prefix_mut(&mut self, frame: FrameHandle) -> &mut [u8];
 
     /// Prefetches a frame that will be read soon. The default implementation does nothing.
     #[inline]
     fn prefetch_frame(&self, _frame: FrameHandle) {}
 
-    /// Length of the whole frame in bytes, without FCS.
+    /// Returns the length of the whole frame in bytes, without FCS.
     fn frame_len(&self, frame: FrameHandle) -> u32;
 
     /// Allocates a frame of `len` zero bytes. Returns `None` if the store is full.

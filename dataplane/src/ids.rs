@@ -10,7 +10,7 @@ pub const TRAFFIC_CLASSES: usize = 16;
 pub struct PortId(pub u16);
 
 impl PortId {
-    /// The value as an array index.
+    /// Returns the value as an array index.
     pub const fn index(self) -> usize {
         self.0 as usize
     }
@@ -22,7 +22,7 @@ impl PortId {
 pub struct LogicalPort(pub u16);
 
 impl LogicalPort {
-    /// The value as an array index.
+    /// Returns the value as an array index.
     pub const fn index(self) -> usize {
         self.0 as usize
     }
@@ -51,7 +51,7 @@ macro_rules! per_port_of_eight {
             pub const fn number(self) -> u8 {
                 (self.0 % PRIORITIES as u16) as u8
             }
-            /// The value as an array index, over all ports.
+            /// Returns the value as an array index, over all ports.
             pub const fn index(self) -> usize {
                 self.0 as usize
             }
@@ -66,7 +66,7 @@ per_port_of_eight!(QueueId, "queue");
 pub struct InterfaceId(pub u16);
 
 impl InterfaceId {
-    /// The value as an array index.
+    /// Returns the value as an array index.
     pub const fn index(self) -> usize {
         self.0 as usize
     }
@@ -77,7 +77,7 @@ impl InterfaceId {
 pub struct NextHopId(pub u32);
 
 impl NextHopId {
-    /// The value as an array index.
+    /// Returns the value as an array index.
     pub const fn index(self) -> usize {
         self.0 as usize
     }
@@ -88,7 +88,7 @@ impl NextHopId {
 pub struct GroupId(pub u32);
 
 impl GroupId {
-    /// The value as an array index.
+    /// Returns the value as an array index.
     pub const fn index(self) -> usize {
         self.0 as usize
     }

@@ -54,13 +54,13 @@ impl LagTable {
         }
     }
 
-    /// The logical port of a port: its LAG, or the port itself.
+    /// Returns the logical port of a port: its LAG, or the port itself.
     #[inline]
     pub(crate) fn logical_port(&self, port: PortId) -> LogicalPort {
         self.logical[port.index()]
     }
 
-    /// The logical port of a LAG.
+    /// Returns the logical port of a LAG.
     pub(crate) fn logical_port_of_lag(&self, lag: u16) -> LogicalPort {
         LogicalPort(self.logical.len() as u16 + lag)
     }
@@ -79,7 +79,7 @@ impl LagTable {
         }
     }
 
-    /// All members of a LAG, sorted by number.
+    /// Returns all members of a LAG, sorted by number.
     pub(crate) fn members(&self, lag: usize) -> &[PortId] {
         &self.lags[lag].members
     }
@@ -89,7 +89,7 @@ impl LagTable {
         self.lags[lag].active.contains(&member)
     }
 
-    /// The index of the LAG, or `None` if the logical port is a port.
+    /// Returns the index of the LAG, or `None` if the logical port is a port.
     #[inline]
     pub(crate) fn lag_index(&self, logical: LogicalPort) -> Option<usize> {
         logical.index().checked_sub(self.logical.len())
@@ -106,7 +106,7 @@ impl LagTable {
         self.logical == other.logical && self.lags.len() == other.lags.len()
     }
 
-    /// Number of LAGs.
+    /// Returns the number of LAGs.
     pub(crate) fn count(&self) -> usize {
         self.lags.len()
     }

@@ -69,12 +69,12 @@ impl FrameSlot {
         }
     }
 
-    /// The longest frame that fits, in bytes.
+    /// Returns the longest frame that fits, in bytes.
     fn capacity(&self) -> usize {
         self.bytes.len() - LINE_BYTES - HEADROOM_BYTES
     }
 
-    /// The bytes at positions `from..to`.
+    /// Returns the bytes at positions `from..to`.
     #[inline(always)]
     fn bytes_between(&self, from: u32, to: u32) -> &[u8] {
         &self.bytes[from as usize..to as usize]
@@ -123,7 +123,7 @@ impl VecStore {
         Some(handle)
     }
 
-    /// All bytes of the frame, with its shared rest.
+    /// Returns all bytes of the frame, with its shared rest.
     pub fn contents(&self, frame: FrameHandle) -> Vec<u8> {
         let slot = &self.slots[frame.0 as usize];
         let share = &self.shares[frame.0 as usize];

@@ -36,17 +36,18 @@ pub(super) struct InterfaceTable {
 }
 
 impl InterfaceTable {
-    /// The interfaces of all sections read so far.
+    /// Returns the interfaces of all sections read so far.
     pub(super) fn all(&self) -> &[Interface] {
         &self.all
     }
 
-    /// The first interface of the current section.
+    /// Returns the first interface of the current section.
     pub(super) fn first_of_section(&self) -> Option<&SectionInterface> {
         self.of_section(0)
     }
 
-    /// An interface of the current section. Returns `None` if its description is missing or unreadable.
+    /// Returns an interface of the current section. Returns `None` if its description is missing or
+    /// unreadable.
     pub(super) fn of_section(&self, number: u32) -> Option<&SectionInterface> {
         self.section.get(number as usize)?.as_ref()
     }

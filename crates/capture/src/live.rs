@@ -156,7 +156,7 @@ fn open_output(file: &Path) -> io::Result<Box<dyn Write + Send>> {
     }
 }
 
-/// The first blocks of a file. The function adds the recorded ports to `taps`.
+/// Returns the first blocks of a file. The function adds the recorded ports to `taps`.
 fn first_blocks(
     file_number: usize,
     request: &PcapRequest,

@@ -130,12 +130,12 @@ impl<R: Read> Reader<R> {
         Ok(reader)
     }
 
-    /// The interfaces found so far. A pcap file has one interface.
+    /// Returns the interfaces found so far. A pcap file has one interface.
     pub fn interfaces(&self) -> &[Interface] {
         self.interfaces.all()
     }
 
-    /// Number of unusable frames so far, by reason.
+    /// Returns the number of unusable frames so far, by reason.
     pub fn unusable(&self) -> &BTreeMap<UnusableReason, u64> {
         &self.unusable
     }

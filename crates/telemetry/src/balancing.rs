@@ -178,7 +178,7 @@ impl MemberReport {
         }
     }
 
-    /// Bytes sent divided by the speed.
+    /// Returns the number of bytes sent divided by the speed.
     fn relative_load(&self) -> f64 {
         self.tx_bytes as f64 / self.speed_mbps.max(1) as f64
     }

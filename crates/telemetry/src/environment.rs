@@ -99,7 +99,7 @@ impl StealTicks {
         }
     }
 
-    /// Stolen time in percent. Returns `None` if no tick has passed.
+    /// Returns the stolen time in percent. Returns `None` if no tick has passed.
     pub fn percent(self) -> Option<f64> {
         (self.all > 0).then(|| self.steal as f64 * 100.0 / self.all as f64)
     }

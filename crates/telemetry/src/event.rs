@@ -8,12 +8,12 @@ use xoff_dataplane::{PortId, QueueId, SwitchEvent, SwitchEventKind};
 const SAI_PORT: u64 = 0x01 << 48;
 const SAI_QUEUE: u64 = 0x15 << 48;
 
-/// SAI object identifier of a port.
+/// Returns the SAI object identifier of a port.
 pub fn port_oid(port: PortId) -> u64 {
     SAI_PORT | (port.index() as u64 + 1)
 }
 
-/// SAI object identifier of a queue.
+/// Returns the SAI object identifier of a queue.
 pub fn queue_oid(queue: QueueId) -> u64 {
     SAI_QUEUE | (queue.index() as u64 + 1)
 }
@@ -49,7 +49,7 @@ pub struct EventReport {
     pub on: Option<bool>,
 }
 
-/// The SONiC name of a watchdog action.
+/// Returns the SONiC name of a watchdog action.
 pub fn action_name(action: WatchdogAction) -> &'static str {
     match action {
         WatchdogAction::Drop => "drop",
@@ -58,7 +58,7 @@ pub fn action_name(action: WatchdogAction) -> &'static str {
     }
 }
 
-/// The name of an event. It is the SONiC name if one exists.
+/// Returns the name of an event. If SONiC has a name for the event, the result is this name.
 pub fn event_name(kind: &SwitchEventKind) -> &'static str {
     match kind {
         SwitchEventKind::StormDetected { .. } => "pfc-storm",

@@ -354,7 +354,7 @@ impl PortReport {
         }
     }
 
-    /// Number of dropped frames, summed over all reasons.
+    /// Returns the number of dropped frames, summed over all reasons.
     pub fn dropped(&self) -> u64 {
         self.drops.values().sum()
     }
@@ -428,7 +428,7 @@ impl PoolReport {
     }
 }
 
-/// Current use and watermark of a gauge in bytes.
+/// Returns the current use and watermark of a gauge in bytes.
 fn gauge_in_bytes(gauge: Occupancy, cell_bytes: u32) -> (u64, u64) {
     let bytes = |cells: u32| u64::from(cells) * u64::from(cell_bytes);
     (bytes(gauge.current_cells), bytes(gauge.peak_cells))
@@ -445,7 +445,7 @@ fn span_and_utilisation(counters: &PortCounters) -> (u64, Option<f64>) {
     )
 }
 
-/// The buffer limits of the latest drops by the name of the drop reason.
+/// Returns the buffer limits of the latest drops by the name of the drop reason.
 fn drop_limits_by_name(port: &PortSnapshot) -> BTreeMap<String, String> {
     port.drop_limits
         .iter()
@@ -453,7 +453,7 @@ fn drop_limits_by_name(port: &PortSnapshot) -> BTreeMap<String, String> {
         .collect()
 }
 
-/// The drop reasons with at least one drop, and their counts by class.
+/// Returns the drop reasons with at least one drop, and their counts by class.
 fn nonzero_drops(counters: &PortCounters) -> impl Iterator<Item = (String, [u64; TRAFFIC_CLASSES])> + '_ {
     DropReason::ALL
         .iter()
@@ -462,7 +462,7 @@ fn nonzero_drops(counters: &PortCounters) -> impl Iterator<Item = (String, [u64;
         .map(|(reason, classes)| (reason.name().to_owned(), *classes))
 }
 
-/// The bits of a mask. Bit 0 is first.
+/// Returns the bits of a mask. Bit 0 is first.
 fn mask_to_bools(mask: u8) -> [bool; PRIORITIES] {
     std::array::from_fn(|bit| mask & (1 << bit) != 0)
 }

@@ -1,8 +1,8 @@
 //! Measures of how evenly a load is distributed.
 
-/// Jain's fairness index `(sum x)^2 / (n * sum x^2)` (Jain, Chiu, Hawe: DEC-TR-301, 1984). The index is 1 if
-/// all values are equal, and 1/n if only one of the n values is not zero. Returns `None` if the slice is
-/// empty or all values are zero.
+/// Returns Jain's fairness index `(sum x)^2 / (n * sum x^2)` (Jain, Chiu, Hawe: DEC-TR-301, 1984). The index
+/// is 1 if all values are equal, and 1/n if only one of the n values is not zero. Returns `None` if the slice
+/// is empty or all values are zero.
 pub fn jain_index(values: &[f64]) -> Option<f64> {
     let sum: f64 = values.iter().sum();
     let squares: f64 = values.iter().map(|x| x * x).sum();

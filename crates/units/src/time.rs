@@ -33,7 +33,7 @@ impl Picos {
         Picos(millis.saturating_mul(1_000_000_000))
     }
 
-    /// The time in whole nanoseconds, rounded down.
+    /// Returns the time in whole nanoseconds, rounded down.
     #[inline]
     pub const fn as_nanos(self) -> u64 {
         self.0 / 1_000
@@ -119,7 +119,7 @@ pub struct LinkTiming {
 }
 
 impl LinkTiming {
-    /// The timing of Ethernet at a speed in Mb/s.
+    /// Returns the timing of Ethernet at a speed in Mb/s.
     #[inline]
     pub const fn ethernet(speed_mbps: u32) -> LinkTiming {
         LinkTiming {
@@ -164,7 +164,7 @@ impl LinkTiming {
         self.duration(gap)
     }
 
-    /// Time of `bytes` bytes on the link.
+    /// Returns the time of `bytes` bytes on the link.
     #[inline]
     pub const fn duration(&self, bytes: u32) -> Picos {
         if self.as_ns3 {
@@ -178,7 +178,7 @@ impl LinkTiming {
         Picos(ps - ps % self.rounding_ps as u64)
     }
 
-    /// Time of one pause quantum: 512 bit times (IEEE 802.3 Annex 31B).
+    /// Returns the time of one pause quantum: 512 bit times (IEEE 802.3 Annex 31B).
     #[inline]
     pub const fn quantum_duration(&self) -> Picos {
         Picos(512 * 1_000_000 / self.speed_mbps as u64)

@@ -394,12 +394,12 @@ impl Advertiser {
         }
     }
 
-    /// The ports that may send messages.
+    /// Returns the ports that may send messages.
     pub(crate) fn ports(&self) -> &[u16] {
         self.config.as_ref().map_or(&[], |config| &config.ports)
     }
 
-    /// The entries of the next message on a port.
+    /// Returns the entries of the next message on a port.
     pub(crate) fn entries(&self, port: PortId) -> impl Iterator<Item = SiteEntry> {
         let measures = self.measures_load();
         let told = move |site: &&AdvertisedSite| {
@@ -420,7 +420,7 @@ impl Advertiser {
         self.sequence
     }
 
-    /// Validity of advertised loads in microseconds.
+    /// Returns the validity of advertised loads in microseconds.
     pub(crate) fn hold_us(&self) -> u32 {
         let hold = self.interval.0.saturating_mul(HOLD_INTERVALS).div_ceil(1_000_000);
         hold.min(u64::from(u32::MAX)) as u32

@@ -395,7 +395,7 @@ impl LoadBalancer {
             .collect()
     }
 
-    /// The latest flow moves, oldest first.
+    /// Returns the latest flow moves, oldest first.
     pub(crate) fn moves(&self) -> impl Iterator<Item = &FlowMove> {
         self.log.moves()
     }
@@ -548,7 +548,7 @@ impl MemberSelector {
     }
 }
 
-/// The site of the switch itself: the lowest site number of its own networks.
+/// Returns the site of the switch itself: the lowest site number of its own networks.
 fn own_site(fib: &Fib) -> Option<u16> {
     let own = |target: &RouteTarget| matches!(target, RouteTarget::Local | RouteTarget::Connected(_));
     let sites = fib

@@ -291,7 +291,7 @@ impl FlowPlacements {
         self.start = start;
     }
 
-    /// Start member of flows to site 0.
+    /// Returns the start member of flows to site 0.
     pub(super) fn start_member(&self) -> u32 {
         self.start
     }
@@ -313,7 +313,7 @@ impl FlowPlacements {
         self.groups
     }
 
-    /// Capacity of the table.
+    /// Returns the capacity of the table.
     pub(super) fn flows_max(&self) -> u32 {
         self.flows.flows_max() as u32
     }
@@ -327,7 +327,7 @@ impl FlowPlacements {
         })
     }
 
-    /// Index of the counters for this key.
+    /// Returns the index of the counters for this key.
     pub(super) fn find_or_add_count_row(&mut self, key: FlowCountKey) -> u32 {
         if let Some(row) = self.rows.iter().position(|row| row.key == key) {
             return row as u32;
@@ -340,7 +340,7 @@ impl FlowPlacements {
 
 /// Operations on the slots of members.
 impl FlowPlacements {
-    /// The slot with this number.
+    /// Returns the slot with this number.
     #[inline]
     pub(super) fn member_slot(&self, slot: u32) -> &MemberSlot {
         &self.slots[slot as usize]
@@ -430,7 +430,7 @@ impl FlowPlacements {
         }
     }
 
-    /// Rank of a slot for the next heavy or light flow.
+    /// Returns the rank of a slot for the next heavy or light flow.
     #[inline]
     pub(super) fn rank(&self, slot: u32, heavy: bool, capacity: u64, distance: u16) -> MemberRank {
         let at = &self.slots[slot as usize];
@@ -452,13 +452,13 @@ impl FlowPlacements {
 
 /// Operations on flows.
 impl FlowPlacements {
-    /// The entry of a queue pair's flow.
+    /// Returns the entry of a queue pair's flow.
     #[inline]
     pub(super) fn find_entry(&self, key: u64) -> Option<usize> {
         self.flows.find(key)
     }
 
-    /// The flow of an entry, and its slot.
+    /// Returns the flow of an entry, and its slot.
     #[inline]
     pub(super) fn flow_and_slot(&self, entry: usize) -> (PlacedFlow, &MemberSlot) {
         let flow = PlacedFlow::from_words(self.flows.value(entry));

@@ -92,8 +92,8 @@ impl SchemeConfig {
 }
 
 impl SchemeConfig {
-    /// True if members with less load get more traffic. The switch then advertises the quality of its best
-    /// member instead of the mean.
+    /// Returns true if members with less load get more traffic. The switch then advertises the quality of its
+    /// best member instead of the mean.
     pub(crate) fn chooses_by_load(&self) -> bool {
         match &self.kind {
             SchemeKind::Flowlet { pick, .. }
@@ -240,8 +240,8 @@ pub struct LoadMeasure {
 }
 
 impl Default for LoadConfig {
-    /// SAI's defaults: samples every 16 us, exponent 2, equal weights of past and future load. The limits are
-    /// 20 % and 80 % as in Juniper's example.
+    /// Returns SAI's defaults: samples every 16 us, exponent 2, equal weights of past and future load. The
+    /// limits are 20 % and 80 % as in Juniper's example.
     fn default() -> LoadConfig {
         let measure = |weight| LoadMeasure {
             weight,

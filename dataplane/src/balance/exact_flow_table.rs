@@ -81,7 +81,7 @@ impl ExactFlowTable {
         }
     }
 
-    /// Size and use of the table.
+    /// Returns the size and use of the table.
     pub(super) fn usage(&self) -> FlowTableUse {
         FlowTableUse {
             flows: self.in_use,
@@ -90,7 +90,7 @@ impl ExactFlowTable {
         }
     }
 
-    /// The first entry of each of a flow's two sets.
+    /// Returns the first entry of each of a flow's two sets.
     #[inline]
     fn set_starts(&self, hash: u32) -> [usize; 2] {
         let other = hash.wrapping_mul(0x9e37_79b9) >> 15;
@@ -124,7 +124,7 @@ impl ExactFlowTable {
     }
 }
 
-/// The entries of a set, in the order of the search for a flow.
+/// Returns the entries of a set, in the order of the search for a flow.
 #[inline]
 fn set_entries(set: usize, hash: u32) -> impl Iterator<Item = usize> {
     (0..SET_ENTRIES).map(move |step| set + ((hash >> 29) as usize + step) % SET_ENTRIES)

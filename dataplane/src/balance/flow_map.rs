@@ -56,13 +56,13 @@ impl KeyHash {
         KeyHash(key.wrapping_mul(SPREAD))
     }
 
-    /// Bucket hashes of the first and the second choice.
+    /// Returns the bucket hashes of the first and the second choice.
     #[inline]
     fn bucket_choices(self) -> [u32; 2] {
         [(self.0 >> 40) as u32, self.0 as u32 & 0xf_ffff]
     }
 
-    /// The slot of a bucket at which the search starts.
+    /// Returns the slot of a bucket at which the search starts.
     #[inline]
     fn first_slot(self) -> usize {
         (self.0 >> 20) as usize % BUCKET_SLOTS
@@ -92,12 +92,12 @@ impl FlowMap {
         }
     }
 
-    /// Capacity of the map. Entries are numbered from 0 to `flows_max - 1`.
+    /// Returns the capacity of the map. Entries are numbered from 0 to `flows_max - 1`.
     pub(super) fn flows_max(&self) -> usize {
         self.entries.len()
     }
 
-    /// The first slot of the open bucket of a hash.
+    /// Returns the first slot of the open bucket of a hash.
     #[inline]
     fn bucket_start(&self, hash: u32) -> usize {
         let bucket = hash & self.mask;
@@ -106,7 +106,7 @@ impl FlowMap {
         bucket as usize * BUCKET_SLOTS
     }
 
-    /// The entry of a flow. The entry number is constant until the flow is removed.
+    /// Returns the entry of a flow. The entry number is constant until the flow is removed.
     #[inline]
     pub(super) fn find(&self, key: u64) -> Option<usize> {
         let (key, hash) = (key.max(1), KeyHash::of(key.max(1)));
@@ -128,7 +128,7 @@ impl FlowMap {
         Some(entry_of_slot(self.slots[slot]))
     }
 
-    /// The slot of a flow in a bucket.
+    /// Returns the slot of a flow in a bucket.
     fn find_slot(&self, bucket: usize, key: u64, hash: KeyHash) -> Option<usize> {
         let slots = &self.slots[bucket..bucket + BUCKET_SLOTS];
         for step in 0..BUCKET_SLOTS {
@@ -144,7 +144,7 @@ impl FlowMap {
         None
     }
 
-    /// The value of an entry that [`FlowMap::find`] or [`FlowMap::insert`] returned.
+    /// Returns the value of an entry that [`FlowMap::find`] or [`FlowMap::insert`] returned.
     #[inline]
     pub(super) fn value(&self, entry: usize) -> [u64; 2] {
         let [_, first, second] = self.entries[entry];
@@ -158,7 +158,7 @@ impl FlowMap {
         (known[1], known[2]) = (first, second);
     }
 
-    /// The value of any entry, or `None` if the entry is free.
+    /// Returns the value of any entry, or `None` if the entry is free.
     #[inline]
     pub(super) fn get_if_used(&self, entry: usize) -> Option<[u64; 2]> {
         let [key, first, second] = *self.entries.get(entry)?;
@@ -199,7 +199,7 @@ impl FlowMap {
         Some(entry)
     }
 
-    /// A free slot of a bucket.
+    /// Returns a free slot of a bucket.
     fn find_free_slot(&self, bucket: usize, hash: KeyHash) -> Option<usize> {
         let at = |step| bucket + (hash.first_slot() + step) % BUCKET_SLOTS;
         (0..BUCKET_SLOTS).map(at).find(|slot| self.slots[*slot] == NONE)
@@ -247,7 +247,7 @@ impl FlowMap {
     }
 }
 
-/// The entry number that a used slot stores.
+/// Returns the entry number that a used slot stores.
 #[inline]
 fn entry_of_slot(slot: u32) -> usize {
     (slot & ((1 << ENTRY_BITS) - 1)).wrapping_sub(1) as usize

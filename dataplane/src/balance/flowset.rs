@@ -131,7 +131,7 @@ pub(super) fn renumber_member_bits(
     }
 }
 
-/// Time since an entry was written.
+/// Returns the time since an entry was written.
 #[inline]
 fn entry_age(entry: u64, now: Picos) -> Picos {
     let units = (now.0 >> TIME_SHIFT).wrapping_sub(entry >> MEMBER_BITS) & (u64::MAX >> (64 - TIME_BITS));

@@ -114,7 +114,7 @@ pub(super) struct SwitchContext<'a> {
     pub(super) remote: &'a RemotePaths,
 }
 
-/// The flow hash for schemes that identify flows by hash.
+/// Returns the flow hash for schemes that identify flows by hash.
 #[inline(always)]
 fn scheme_flow_hash(fields: HashFields, lookup: &LookupContext<'_>, seed: u64) -> u32 {
     seeded_hash(flow_hash(fields, lookup.parsed, lookup.l3), seed)
@@ -452,7 +452,7 @@ impl BalancingGroup {
     }
 }
 
-/// Key of the flow counters of a group.
+/// Returns the key of the flow counters of a group.
 fn flow_count_key(key: GroupKey, site: u16) -> FlowCountKey {
     FlowCountKey {
         lag: matches!(key, GroupKey::Lag(_)),

@@ -33,7 +33,7 @@ pub struct Quality {
 }
 
 impl Quality {
-    /// The quality that corresponds to a load of 0 to 1000.
+    /// Returns the quality that corresponds to a load of 0 to 1000.
     #[inline]
     pub const fn from_load(load: u32) -> Quality {
         let load = if load > FULL_LOAD { FULL_LOAD } else { load };
@@ -75,7 +75,7 @@ pub(super) struct PortTiming {
 }
 
 impl PortTiming {
-    /// Transmission time of a number of bytes in picoseconds.
+    /// Returns the transmission time of a number of bytes in picoseconds.
     #[inline]
     fn transmission_ps(&self, bytes: u64) -> u64 {
         (bytes * u64::from(self.byte_time)) >> BYTE_TIME_BITS
@@ -150,7 +150,7 @@ struct PortMeter {
 }
 
 impl PortMeter {
-    /// Transmission time of a number of bytes, in permille of an interval.
+    /// Returns the transmission time of a number of bytes, in permille of an interval.
     #[inline]
     fn interval_permille(&self, bytes: u64) -> u32 {
         // A queue longer than 60 intervals counts as 60 intervals.
@@ -269,13 +269,13 @@ impl PortLoads {
         self.port_timings[port].port_wait_ps(now, queued_bytes)
     }
 
-    /// Timing of all ports.
+    /// Returns the timing of all ports.
     #[inline]
     pub(super) fn port_timings(&self) -> &[PortTiming] {
         &self.port_timings
     }
 
-    /// The wait of [`PortLoads::port_wait_ps`], limited to [`WAIT_MAX_PS`].
+    /// Returns the wait of [`PortLoads::port_wait_ps`], limited to [`WAIT_MAX_PS`].
     #[inline]
     pub(crate) fn wait_ps(&self, now: Picos, port: usize, queued_bytes: u64) -> u64 {
         self.port_timings[port].wait_ps(now, queued_bytes)
@@ -304,7 +304,7 @@ impl PortLoads {
         self.band_cost_ps
     }
 
-    /// Quality of a port with `queued_bytes` in its queues.
+    /// Returns the quality of a port with `queued_bytes` in its queues.
     #[inline]
     pub(crate) fn quality(&mut self, now: Picos, port: usize, queued_bytes: u64) -> Quality {
         self.close_ended_intervals(now, port, queued_bytes);
@@ -330,20 +330,20 @@ impl PortLoads {
         *placed = placed.saturating_add(placement_units);
     }
 
-    /// Recent placements on a port, in units of 1/[`PLACEMENT_UNIT`].
+    /// Returns the number of recent placements on a port, in units of 1/[`PLACEMENT_UNIT`].
     pub(super) fn recent_placements(&mut self, now: Picos, port: usize, queued_bytes: u64) -> u32 {
         self.close_ended_intervals(now, port, queued_bytes);
         self.meters[port].placed
     }
 
-    /// Average transmission rate of a port, in permille of its speed.
+    /// Returns the average transmission rate of a port, in permille of its speed.
     #[inline]
     pub(crate) fn utilisation_permille(&mut self, now: Picos, port: usize, queued_bytes: u64) -> u32 {
         self.close_ended_intervals(now, port, queued_bytes);
         self.meters[port].past >> FRACTION_BITS
     }
 
-    /// Transmission time of `queued_bytes` at a port, in permille of an interval.
+    /// Returns the transmission time of `queued_bytes` at a port, in permille of an interval.
     #[inline]
     pub(crate) fn backlog_permille(&self, port: usize, queued_bytes: u64) -> u32 {
         self.meters[port].interval_permille(queued_bytes)

@@ -26,7 +26,7 @@ pub struct Member {
 }
 
 impl Member {
-    /// Quality of the local link, or the mean quality of the links of a LAG.
+    /// Returns the quality of the local link, or the mean quality of the links of a LAG.
     #[inline]
     pub(super) fn quality(&self, now: Picos, loads: &mut PortLoads, frames: &FrameTable) -> Quality {
         let mut of = |port: &PortId| loads.quality(now, port.index(), frames.port_queued_bytes(port.index()));
@@ -40,8 +40,8 @@ impl Member {
         }
     }
 
-    /// Average transmission rate over the sampling interval, in permille of the link speed. For a LAG, the
-    /// result is the mean of its links.
+    /// Returns the average transmission rate over the sampling interval, in permille of the link speed. For a
+    /// LAG, the result is the mean of its links.
     #[inline]
     pub(super) fn utilisation_permille(&self, now: Picos, loads: &mut PortLoads, frames: &FrameTable) -> u32 {
         let of = |port: &PortId| {
@@ -53,8 +53,8 @@ impl Member {
         }
     }
 
-    /// Transmission time of the queued bytes, in permille of the sampling interval. For a LAG, the result is
-    /// the mean of its links.
+    /// Returns the transmission time of the queued bytes, in permille of the sampling interval. For a LAG,
+    /// the result is the mean of its links.
     #[inline]
     pub(super) fn backlog_permille(&self, loads: &PortLoads, frames: &FrameTable) -> u32 {
         let of = |port: &PortId| loads.backlog_permille(port.index(), frames.port_queued_bytes(port.index()));
@@ -73,8 +73,8 @@ impl Member {
         }
     }
 
-    /// Transmission time of the frame on the link and of the queued bytes, in picoseconds. For a LAG, the
-    /// result is the mean of its links.
+    /// Returns the transmission time of the frame on the link and of the queued bytes, in picoseconds. For a
+    /// LAG, the result is the mean of its links.
     #[inline]
     pub(super) fn wait_ps(&self, now: Picos, loads: &PortLoads, frames: &FrameTable) -> u64 {
         let of = |port: &PortId| loads.wait_ps(now, port.index(), frames.port_queued_bytes(port.index()));
@@ -85,8 +85,8 @@ impl Member {
         }
     }
 
-    /// The larger of utilisation and backlog, in permille. A paused link sends nothing, so its utilisation is
-    /// low although the link is not free. The backlog corrects this.
+    /// Returns the larger of utilisation and backlog, in permille. A paused link sends nothing, so its
+    /// utilisation is low although the link is not free. The backlog corrects this.
     #[inline]
     pub(super) fn demand_permille(&self, now: Picos, loads: &mut PortLoads, frames: &FrameTable) -> u32 {
         let waits = self.backlog_permille(loads, frames);
@@ -95,7 +95,7 @@ impl Member {
             .min(u32::from(LOAD_MAX))
     }
 
-    /// Load of the local link, in the form of a link quality message.
+    /// Returns the load of the local link, in the form of a link quality message.
     pub(super) fn path_load(&self, now: Picos, loads: &mut PortLoads, frames: &FrameTable) -> PathLoad {
         PathLoad {
             load: self.quality(now, loads, frames).load,

@@ -108,7 +108,7 @@ impl MemberOrder {
         self.sampled_level(member, paths) + held
     }
 
-    /// The level of a member without the term for paused links.
+    /// Returns the level of a member without the term for paused links.
     #[inline]
     pub(super) fn sampled_level(&self, member: u16, paths: &Paths<'_>) -> u8 {
         paths.scores.entries[usize::from(member)].level

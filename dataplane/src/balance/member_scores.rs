@@ -126,8 +126,8 @@ impl MemberScores {
         self.is_uniform
     }
 
-    /// The wait of a member in picoseconds. The result is valid only if [`MemberScores::has_uniform_members`]
-    /// is true.
+    /// Returns the wait of a member in picoseconds. The result is valid only if
+    /// [`MemberScores::has_uniform_members`] is true.
     #[inline]
     pub(super) fn uniform_wait_ps(
         &self,

@@ -81,7 +81,7 @@ pub trait PathChoice: core::fmt::Debug + Send {
     /// keep their member.
     fn members_changed(&mut self, renumbered: &[Option<u16>], paths: &mut Paths<'_>);
 
-    /// Size and use of the flow table, if the scheme has a table.
+    /// Returns the size and use of the flow table, if the scheme has a table.
     fn flow_table_use(&self) -> Option<FlowTableUse> {
         None
     }

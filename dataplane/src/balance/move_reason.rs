@@ -32,7 +32,7 @@ impl MoveReason {
         MoveReason::Promoted,
     ];
 
-    /// The name of the reason in reports and tables.
+    /// Returns the name of the reason in reports and tables.
     pub const fn name(self) -> &'static str {
         match self {
             MoveReason::New => "new",

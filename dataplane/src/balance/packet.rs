@@ -88,7 +88,7 @@ pub(crate) fn queue_pair(payload: Payload, l3: &[u8]) -> Option<QueuePair> {
     })
 }
 
-/// The key of the queue pair `destination_qp` at `destination` for packets from `source`
+/// Returns the key of the queue pair `destination_qp` at `destination` for packets from `source`
 /// ([`QueuePair::key`]). Returns `None` if the IP versions of the addresses differ.
 pub(crate) fn queue_pair_key(source: IpAddr, destination: IpAddr, destination_qp: u32) -> Option<u64> {
     let addresses = match (source, destination) {

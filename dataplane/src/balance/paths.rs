@@ -31,7 +31,7 @@ pub struct Paths<'a> {
 }
 
 impl Paths<'_> {
-    /// All members, including members that are not usable.
+    /// Returns all members, including members that are not usable.
     #[inline]
     pub fn members(&self) -> &[Member] {
         self.members
@@ -53,7 +53,7 @@ impl Paths<'_> {
         }
     }
 
-    /// The usable member that a hash selects, in proportion to the weights.
+    /// Returns the usable member that a hash selects, in proportion to the weights.
     #[inline]
     pub fn member_by_hash(&self, hash: u32) -> u16 {
         self.buckets[((u64::from(hash) * self.buckets.len() as u64) >> 32) as usize]
@@ -72,7 +72,7 @@ impl Paths<'_> {
         self.buckets.len() == self.usable.len()
     }
 
-    /// The random number stream of the group.
+    /// Returns the random number stream of the group.
     #[inline]
     pub fn random(&mut self) -> &mut RandomStream {
         self.random
@@ -103,7 +103,7 @@ impl Paths<'_> {
         self.scores.entries[usize::from(member)].scale_wait(wait)
     }
 
-    /// Bytes in the queues of a member's ports.
+    /// Returns the number of bytes in the queues of a member's ports.
     #[inline]
     pub fn queued_bytes(&self, member: u16) -> u64 {
         let ports = self.members[usize::from(member)].ports.iter();
@@ -112,21 +112,21 @@ impl Paths<'_> {
             .sum()
     }
 
-    /// Quality of a member's local link.
+    /// Returns the quality of a member's local link.
     #[inline]
     pub fn quality(&mut self, packet: &Packet<'_>, member: u16) -> Quality {
         self.members[usize::from(member)].quality(packet.now, self.loads, self.frames)
     }
 
-    /// Average transmission rate of a member over the sampling interval, in permille of its speed. For a LAG,
-    /// the result is the mean of its links.
+    /// Returns the average transmission rate of a member over the sampling interval, in permille of its
+    /// speed. For a LAG, the result is the mean of its links.
     #[inline]
     pub fn utilisation_permille(&mut self, packet: &Packet<'_>, member: u16) -> u32 {
         self.members[usize::from(member)].utilisation_permille(packet.now, self.loads, self.frames)
     }
 
-    /// Transmission time of a member's queued bytes, in permille of the sampling interval. For a LAG, the
-    /// result is the mean of its links.
+    /// Returns the transmission time of a member's queued bytes, in permille of the sampling interval. For a
+    /// LAG, the result is the mean of its links.
     #[inline]
     pub fn backlog_permille(&self, member: u16) -> u32 {
         self.members[usize::from(member)].backlog_permille(self.loads, self.frames)
@@ -174,7 +174,7 @@ impl Paths<'_> {
         own.max(self.remote_utilisation(packet, member).unwrap_or(0))
     }
 
-    /// The load that a member's neighbour advertised for the packet's site.
+    /// Returns the load that a member's neighbour advertised for the packet's site.
     #[inline]
     fn remote_path_load(&self, packet: &Packet<'_>, member: u16) -> Option<PathLoad> {
         let ports = &self.members[usize::from(member)].ports;

@@ -132,7 +132,7 @@ impl RemotePaths {
         self.sites = sites;
     }
 
-    /// The index of a site. Returns `None` if no neighbour can advertise the site.
+    /// Returns the index of a site. Returns `None` if no neighbour can advertise the site.
     pub(super) fn site_index(&self, site: u16) -> Option<SiteIndex> {
         let index = self.sites.binary_search(&site).ok()?;
         (!self.paths.is_empty()).then(|| SiteIndex::new(index))
@@ -235,7 +235,7 @@ impl RemotePaths {
         told.filter(|capacity| *capacity != u32::MAX).max()
     }
 
-    /// The states that were advertised on a port, in the order of sites.
+    /// Returns the states that were advertised on a port, in the order of sites.
     pub(crate) fn advertisements(
         &self,
         now: Picos,
@@ -255,7 +255,7 @@ impl RemotePaths {
             })
     }
 
-    /// The row of a port.
+    /// Returns the row of a port.
     fn row_of_port(&self, port: PortId) -> Option<usize> {
         let row = *self.rows.get(port.index())?;
         (row != NO_ROW).then_some(usize::from(row))
@@ -271,7 +271,7 @@ impl RemotePaths {
     }
 }
 
-/// The load of two paths in series: the larger value of each field.
+/// Returns the load of two paths in series: the larger value of each field.
 #[inline]
 pub(super) fn max_path_load(a: PathLoad, b: PathLoad) -> PathLoad {
     PathLoad {

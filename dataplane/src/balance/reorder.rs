@@ -186,7 +186,7 @@ impl PacketStream {
         self.late = LatePackets::default();
     }
 
-    /// The counters with all late packets counted as out of order.
+    /// Returns the counters with all late packets counted as out of order.
     fn counts_with_late_packets(&self) -> ReorderCounts {
         ReorderCounts {
             out_of_order: self.counts.out_of_order + u64::from(self.late.packets),
@@ -221,7 +221,7 @@ impl ReorderTracker {
         }
     }
 
-    /// Largest number of streams in the table.
+    /// Returns the largest number of streams in the table.
     pub(crate) fn streams_max(&self) -> u32 {
         self.stream_indices.flows_max() as u32
     }
@@ -366,7 +366,7 @@ fn has_ack_syndrome(payload: Payload, l3: &[u8]) -> bool {
     syndrome.is_some_and(|syndrome| syndrome & 0x60 == 0)
 }
 
-/// Source and destination address of a packet.
+/// Returns the source and destination address of a packet.
 fn ip_addresses(payload: Payload, l3: &[u8]) -> Option<(IpAddr, IpAddr)> {
     match payload {
         Payload::Ipv4 => {

@@ -92,7 +92,7 @@ impl Fdb {
         }
     }
 
-    /// The port of `mac`, unless the entry is too old.
+    /// Returns the port of `mac`, unless the entry is too old.
     #[inline]
     pub fn lookup(&self, now: Picos, vlan: u16, mac: MacAddress) -> Option<LogicalPort> {
         let entry = self.entries.get(&fdb_key(vlan, mac))?;
@@ -109,7 +109,7 @@ impl Fdb {
         self.entries.clear();
     }
 
-    /// Valid entries as (VLAN, address, port, age), sorted.
+    /// Returns the valid entries as (VLAN, address, port, age), sorted.
     pub(crate) fn entries(&self, now: Picos) -> Vec<(u16, [u8; 6], LogicalPort, Picos)> {
         let mut all: Vec<_> = self
             .entries
@@ -136,7 +136,7 @@ impl Fdb {
     }
 }
 
-/// The key of an address in a VLAN.
+/// Returns the key of an address in a VLAN.
 fn fdb_key(vlan: u16, mac: MacAddress) -> u64 {
     u64::from(vlan) << 48 | mac.0
 }

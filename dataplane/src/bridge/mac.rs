@@ -36,7 +36,7 @@ impl MacAddress {
         self.0 & !0x0f == 0x0180_c200_0000
     }
 
-    /// The six bytes of the address in transmission order.
+    /// Returns the six bytes of the address in transmission order.
     pub(crate) fn to_bytes(self) -> [u8; 6] {
         let [_, _, a, b, c, d, e, f] = self.0.to_be_bytes();
         [a, b, c, d, e, f]

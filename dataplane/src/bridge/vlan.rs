@@ -108,7 +108,7 @@ impl VlanTable {
         tag.is_none_or(|tag| tag.tpid == self.ports[port.index()].tpid && tag.vid() == 0)
     }
 
-    /// The ports of a VLAN.
+    /// Returns the ports of a VLAN.
     pub(crate) fn members(&self, vlan: u16) -> &[LogicalPort] {
         match self.members.binary_search_by_key(&vlan, |(id, _)| *id) {
             Ok(found) => &self.members[found].1,
@@ -169,7 +169,7 @@ fn transparent_bridge_ports(config: &SwitchConfig) -> Vec<LogicalPort> {
 }
 
 impl PortVlans {
-    /// The VLAN of a received frame.
+    /// Returns the VLAN of a received frame.
     fn ingress_vlan(&self, tag: Option<VlanTag>) -> Option<u16> {
         match tag.filter(|t| t.tpid == self.tpid).map(VlanTag::vid) {
             None | Some(0) => self.untagged,
@@ -177,7 +177,7 @@ impl PortVlans {
         }
     }
 
-    /// The tag change between this ingress port and the egress port `to`.
+    /// Returns the tag change between this ingress port and the egress port `to`.
     fn tag_action_towards(&self, to: &PortVlans, vlan: u16, tag: Option<VlanTag>) -> Option<VlanTagAction> {
         let tag = tag.filter(|t| t.tpid == self.tpid);
         let tagging = to.tagging_in_vlan(vlan)?;
@@ -203,7 +203,7 @@ impl PortVlans {
         })
     }
 
-    /// The tagging of the port in a VLAN.
+    /// Returns the tagging of the port in a VLAN.
     fn tagging_in_vlan(&self, vlan: u16) -> Option<TaggingMode> {
         let found = self.memberships.binary_search_by_key(&vlan, |(id, _)| *id).ok()?;
         Some(self.memberships[found].1)

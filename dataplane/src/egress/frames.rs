@@ -103,7 +103,7 @@ impl QueuedFrame {
         self.flags |= FLAG_TRIMMED | (queue & 7) << TRIMMED_FOR_SHIFT;
     }
 
-    /// True if the frame may be marked CE.
+    /// Returns true if the frame may be marked CE.
     #[inline(always)]
     pub(crate) fn is_ecn_capable(&self) -> bool {
         self.flags & FLAG_ECN_CAPABLE != 0
@@ -115,19 +115,19 @@ impl QueuedFrame {
         (self.flags & FLAG_TRIMMED != 0).then_some(usize::from(self.flags >> TRIMMED_FOR_SHIFT & 7))
     }
 
-    /// Length in bytes, with FCS.
+    /// Returns the length in bytes, with FCS.
     #[inline(always)]
     pub(crate) fn mac_len(&self) -> u32 {
         u32::from(self.mac_len)
     }
 
-    /// Cells that the frame occupies in its egress queue.
+    /// Returns the number of cells that the frame occupies in its egress queue.
     #[inline(always)]
     pub(crate) fn cells(&self) -> u32 {
         u32::from(self.cells)
     }
 
-    /// The ingress cells of the frame.
+    /// Returns the number of ingress cells of the frame.
     #[inline(always)]
     pub(crate) fn charge(&self) -> IngressCharge {
         match self.flags & CHARGE_KIND_MASK {
@@ -161,13 +161,13 @@ impl FrameQueue {
         head_len: 0,
     };
 
-    /// `mac_len` of the first frame. 0 if the queue is empty.
+    /// Returns `mac_len` of the first frame. Returns 0 if the queue is empty.
     #[inline(always)]
     pub(crate) fn head_len(&self) -> u32 {
         u32::from(self.head_len)
     }
 
-    /// Bytes (`mac_len`) of all frames in the queue.
+    /// Returns the number of bytes (`mac_len`) of all frames in the queue.
     #[inline(always)]
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes
@@ -211,12 +211,12 @@ impl FrameTable {
         }
     }
 
-    /// Number of frames in the switch. Each copy of a flooded frame counts.
+    /// Returns the number of frames in the switch. Each copy of a flooded frame is counted.
     pub(crate) fn in_use(&self) -> usize {
         self.in_use
     }
 
-    /// Number of frames that still fit.
+    /// Returns the number of frames that still fit.
     #[inline]
     pub(crate) fn free_entries(&self) -> usize {
         self.frames_max - self.in_use
@@ -248,7 +248,7 @@ impl FrameTable {
         }
     }
 
-    /// The first frame of a queue.
+    /// Returns the first frame of a queue.
     #[inline(always)]
     pub(crate) fn head(&self, fifo: &FrameQueue) -> Option<&QueuedFrame> {
         self.frames.get(fifo.head as usize)
@@ -285,19 +285,19 @@ impl FrameTable {
         })
     }
 
-    /// The charges that copies of flooded frames share.
+    /// Returns the charges that copies of flooded frames share.
     #[inline(always)]
     pub(crate) fn shared_charges_mut(&mut self) -> &mut SharedCharges {
         &mut self.shared
     }
 
-    /// Bytes (`mac_len`) in all queues of a port.
+    /// Returns the number of bytes (`mac_len`) in all queues of a port.
     #[inline]
     pub(crate) fn port_queued_bytes(&self, port: usize) -> u64 {
         self.port_bytes[port]
     }
 
-    /// As [`FrameTable::port_queued_bytes`], for all ports in their order.
+    /// Like [`FrameTable::port_queued_bytes`], but for all ports in their order.
     #[inline]
     pub(crate) fn queued_bytes_of_ports(&self) -> &[u64] {
         &self.port_bytes

@@ -31,12 +31,12 @@ impl LinkRate {
         }
     }
 
-    /// The timing of the link, with speed and rounding of at least 1.
+    /// Returns the timing of the link, with speed and rounding of at least 1.
     pub fn timing(&self) -> &LinkTiming {
         &self.timing
     }
 
-    /// True if every frame has the same [`LinkRate::mac_len`] on both links.
+    /// Returns true if every frame has the same [`LinkRate::mac_len`] on both links.
     #[inline]
     pub(crate) fn has_same_frame_lengths(&self, other: &LinkRate) -> bool {
         let (one, other) = (&self.timing, &other.timing);
@@ -49,7 +49,7 @@ impl LinkRate {
         self.timing.mac_len(frame_len)
     }
 
-    /// Time for which a frame of `mac_len` bytes occupies the link.
+    /// Returns the time for which a frame of `mac_len` bytes occupies the link.
     #[inline]
     pub fn transmission_time(&self, mac_len: u32) -> Picos {
         let wire_len = self.timing.wire_len(mac_len);

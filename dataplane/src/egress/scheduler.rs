@@ -136,7 +136,7 @@ impl Scheduler {
         self.deficits[queue] = 0;
     }
 
-    /// True if queue `queue` has a shaper.
+    /// Returns true if queue `queue` has a shaper.
     #[inline(always)]
     pub(crate) fn has_shaper(&self, queue: usize) -> bool {
         self.shaped_queues & 1 << queue != 0

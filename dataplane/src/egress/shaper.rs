@@ -25,7 +25,7 @@ impl TokenBucket {
         }
     }
 
-    /// The earliest time at which the next frame may start.
+    /// Returns the earliest time at which the next frame may start.
     pub(crate) fn ready_at(&self) -> Picos {
         Picos(self.full_at.0.saturating_sub(self.burst.0))
     }

@@ -77,7 +77,7 @@ fn build_trie<const WORDS: usize>(
     LpmTrie::build(&prefixes).map_err(|TrieFull| FibError::TooManyRoutes(last.unwrap_or_default()))
 }
 
-/// All next hops, sorted and without duplicates.
+/// Returns all next hops, sorted and without duplicates.
 fn collect_next_hops(routes: &[Route], sets: &PathSets) -> Result<Vec<NextHop>, FibError> {
     let mut all: Vec<_> = sets.list.iter().flatten().map(|path| path.next_hop).collect();
     all.sort_unstable();
@@ -96,7 +96,7 @@ fn collect_next_hops(routes: &[Route], sets: &PathSets) -> Result<Vec<NextHop>, 
     unreachable!("the routes have all the next hops that the sets have")
 }
 
-/// The look-up result of each route.
+/// Returns the look-up result of each route.
 fn fib_entries(
     routes: &[Route],
     sets: &PathSets,

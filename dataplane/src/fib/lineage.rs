@@ -21,7 +21,7 @@ pub(super) struct Lineage {
 }
 
 impl Lineage {
-    /// A group with the member set `set_hash` and without a predecessor.
+    /// Returns a group with the member set `set_hash` and without a predecessor.
     pub(super) fn without_parent(set_hash: u64) -> Lineage {
         Lineage {
             own_hash: set_hash,
@@ -29,7 +29,7 @@ impl Lineage {
         }
     }
 
-    /// A group with the member set `set_hash` that takes over from the group `parent_hash`.
+    /// Returns a group with the member set `set_hash` that takes over from the group `parent_hash`.
     pub(super) fn with_parent(parent_hash: u64, set_hash: u64) -> Lineage {
         Lineage {
             own_hash: multiply_and_fold(parent_hash, set_hash),
@@ -58,13 +58,13 @@ impl LineageIndex {
         self.predecessor_of_lineage(next.lineages[heir.index()])
     }
 
-    /// The group of this generation with the same hash, or the predecessor.
+    /// Returns the group of this generation with the same hash, or the predecessor.
     pub(super) fn predecessor_of_lineage(&self, heir: Lineage) -> Option<GroupId> {
         self.find_group(heir.own_hash)
             .or_else(|| self.find_group(heir.parent_hash?))
     }
 
-    /// The group with this hash.
+    /// Returns the group with this hash.
     fn find_group(&self, hash: u64) -> Option<GroupId> {
         let at = self.0.partition_point(|&(other, _)| other < hash);
         self.0

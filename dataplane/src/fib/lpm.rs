@@ -93,7 +93,7 @@ impl<const WORDS: usize> LpmTrie<WORDS> {
         Ok(trie)
     }
 
-    /// The leaf of the longest prefix that contains `address`, or 0.
+    /// Returns the leaf of the longest prefix that contains `address`, or 0.
     #[inline(always)]
     pub(super) fn find(&self, address: [u64; WORDS]) -> u32 {
         let mut slot = self.root;
@@ -118,7 +118,7 @@ impl<const WORDS: usize> LpmTrie<WORDS> {
         slot
     }
 
-    /// Memory of the trie in bytes.
+    /// Returns the memory of the trie in bytes.
     pub(super) fn memory_bytes(&self) -> usize {
         size_of_val(&self.slots[..]) + size_of_val(&self.skips[..])
     }
@@ -230,7 +230,7 @@ impl<const WORDS: usize> fmt::Debug for LpmTrie<WORDS> {
     }
 }
 
-/// Number of equal leading bits of two addresses.
+/// Returns the number of equal leading bits of two addresses.
 fn common_prefix_bits<const WORDS: usize>(a: &[u64; WORDS], b: &[u64; WORDS]) -> u32 {
     let mut common = 0;
     for (a, b) in a.iter().zip(b) {

@@ -70,7 +70,7 @@ impl PathSets {
         set
     }
 
-    /// The set with these paths and this tag. `hash` is their hash.
+    /// Returns the set with these paths and this tag. `hash` is their hash.
     pub(super) fn find_set(&self, hash: u64, paths: &[RoutePath], tag: RouteTag) -> Option<u32> {
         let same = |&set: &u32| self.list[set as usize] == paths && self.tags[set as usize] == tag;
         self.by_hash.find(hash, same).copied()
@@ -121,12 +121,12 @@ fn canonical_paths(prefix: IpNet, paths: &[RoutePath]) -> Result<Vec<RoutePath>,
     Ok(sorted.iter().map(path).collect())
 }
 
-/// Greatest common divisor. The result for a number and 0 is the number.
+/// Returns the greatest common divisor. The result for a number and 0 is the number.
 pub(crate) fn gcd(a: u64, b: u64) -> u64 {
     if b == 0 { a } else { gcd(b, a % b) }
 }
 
-/// The id of a next hop in the sorted list `next_hops`.
+/// Returns the id of a next hop in the sorted list `next_hops`.
 pub(super) fn next_hop_id(next_hops: &[NextHop], next_hop: NextHop) -> NextHopId {
     NextHopId(next_hops.partition_point(|other| *other < next_hop) as u32)
 }

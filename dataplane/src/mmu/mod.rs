@@ -178,7 +178,7 @@ impl Mmu {
         }
     }
 
-    /// The number of cells that a frame of `mac_len` bytes occupies.
+    /// Returns the number of cells that a frame of `mac_len` bytes occupies.
     #[inline(always)]
     pub fn frame_cells(&self, mac_len: u32) -> u32 {
         self.cell.frame_cells(mac_len)
@@ -502,20 +502,20 @@ impl Mmu {
         release_port_limit(&mut self.port_limits, &queue.limits, shared);
     }
 
-    /// True if the group has headroom. Its frames are never dropped at egress.
+    /// Returns true if the group has headroom. Its frames are never dropped at egress.
     #[inline(always)]
     pub fn is_lossless(&self, pg: PgId) -> bool {
         self.groups[pg.index()].limits.lossless
     }
 
-    /// True if the group is in XOFF.
+    /// Returns true if the group is in XOFF.
     #[inline]
     pub fn is_in_xoff(&self, pg: PgId) -> bool {
         self.groups[pg.index()].waiter_index != NOT_WAITING
     }
 }
 
-/// The port limit of a user, if its port has one.
+/// Returns the port limit of a user, if its port has one.
 #[inline]
 fn port_limit_of(port_limits: &[PortLimit], limits: &UserLimits) -> Option<PortLimit> {
     if limits.port_limit == NO_PORT_LIMIT {

@@ -41,7 +41,7 @@ pub enum BufferLimit {
 }
 
 impl BufferLimit {
-    /// The name in reports.
+    /// Returns the name in reports.
     pub const fn name(self) -> &'static str {
         match self {
             BufferLimit::Shared => "shared threshold",

@@ -58,7 +58,7 @@ impl BufferPool {
         self.waiting_at_port_limit.reserve(groups);
     }
 
-    /// Shared cells in use.
+    /// Returns the number of shared cells in use.
     pub(super) fn shared(&self) -> i64 {
         self.limits.size - self.free
     }
@@ -121,19 +121,19 @@ impl BufferPool {
         self.waiters.get(waiter_index as usize).copied()
     }
 
-    /// True if a release may have let a group resume.
+    /// Returns true if a release may have let a group resume.
     #[inline(always)]
     pub(super) fn can_resume_any(&self) -> bool {
         self.lower_bound_reached() || !self.waiting_at_port_limit.is_empty()
     }
 
-    /// True if a waiter in the list may resume.
+    /// Returns true if a waiter in the list may resume.
     #[inline]
     pub(super) fn lower_bound_reached(&self) -> bool {
         self.free >= self.lower_bound
     }
 
-    /// The position of a waiter that may resume, at or after `from`.
+    /// Returns the position of a waiter that may resume, at or after `from`.
     pub(super) fn next_resumable(&self, from: u32) -> Option<u32> {
         let rest = &self.waiters[from as usize..];
         rest.iter()
@@ -155,7 +155,8 @@ impl BufferPool {
         &self.waiters
     }
 
-    /// True if the bound does not exceed any waiter's need. Used by [`super::Mmu::assert_consistent`].
+    /// Returns true if the bound does not exceed any waiter's need. Used by
+    /// [`super::Mmu::assert_consistent`].
     pub(super) fn lower_bound_holds(&self) -> bool {
         self.waiters
             .iter()

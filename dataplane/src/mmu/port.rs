@@ -23,12 +23,12 @@ pub(super) struct PortLimit {
 }
 
 impl PortLimit {
-    /// Cells that the port may hold while `free` cells of the pool are free.
+    /// Returns the number of cells that the port may hold while `free` cells of the pool are free.
     fn limit(self, free: i64) -> i64 {
         i64::try_from(self.rule.limit(free)).unwrap_or(i64::MAX)
     }
 
-    /// The limit of a group or queue with threshold `rule` at this port.
+    /// Returns the limit of a group or queue with threshold `rule` at this port.
     pub(super) fn user_limit(self, rule: LimitRule, free: i64) -> u64 {
         match (rule, self.rule) {
             (LimitRule::Dynamic { .. }, LimitRule::Dynamic { .. }) => {
@@ -44,7 +44,7 @@ impl PortLimit {
             || used >= i64::try_from(self.user_limit(rule, free)).unwrap_or(i64::MAX)
     }
 
-    /// The state after charging `cells` more cells.
+    /// Returns the state after charging `cells` more cells.
     pub(super) fn after_charging(self, cells: i64) -> PortLimit {
         PortLimit {
             used: self.used + cells,

@@ -32,14 +32,15 @@ impl CellSize {
         }
     }
 
-    /// Cells of a frame: `ceil(mac_len / cell)`.
+    /// Returns the number of cells of a frame: `ceil(mac_len / cell)`.
     #[inline]
     pub(super) fn frame_cells(self, mac_len: u32) -> u32 {
         let dividend = u64::from(mac_len) + u64::from(self.bytes - 1);
         ((u128::from(dividend) * u128::from(self.reciprocal)) >> RECIPROCAL_BITS) as u32
     }
 
-    /// Whole cells in a configured size of `bytes`, at most [`CELLS_MAX`].
+    /// Returns the number of whole cells in a configured size of `bytes`. The result is at most
+    /// [`CELLS_MAX`].
     pub(super) fn bytes_to_cells(self, bytes: u64) -> u32 {
         (bytes / u64::from(self.bytes)).min(CELLS_MAX) as u32
     }
@@ -113,7 +114,7 @@ impl UserLimits {
         }
     }
 
-    /// The same limits with a port limit of index `port_limit`, or `NO_PORT_LIMIT`.
+    /// Returns the same limits with a port limit of index `port_limit`, or `NO_PORT_LIMIT`.
     pub(super) fn with_port_limit(self, port_limit: u16) -> UserLimits {
         UserLimits {
             port_limit,
@@ -150,7 +151,7 @@ impl UserLimits {
         }
     }
 
-    /// The limits of priority group `number` of `port`.
+    /// Returns the limits of priority group `number` of `port`.
     pub(super) fn group_limits(
         port: &PortConfig,
         number: u8,
@@ -162,7 +163,7 @@ impl UserLimits {
         limits
     }
 
-    /// The limits of queue `number` of `port`.
+    /// Returns the limits of queue `number` of `port`.
     pub(super) fn queue_limits(
         port: &PortConfig,
         number: u8,
@@ -218,7 +219,7 @@ impl PortLimits {
         port_limits
     }
 
-    /// The index of the port limit for a user of this port.
+    /// Returns the index of the port limit for a user of this port.
     pub(super) fn index_for(&self, port: usize, limits: &UserLimits) -> u16 {
         let key = (port as u16, limits.pool);
         match self.index.get(&key) {

@@ -67,7 +67,8 @@ impl LimitRule {
         }
     }
 
-    /// True if all of `wanted` cells may be charged to shared space. See [`LimitRule::available_cells`].
+    /// Returns true if all of `wanted` cells may be charged to shared space. See
+    /// [`LimitRule::available_cells`].
     #[inline(always)]
     pub(super) fn fits(self, used: u32, free: i64, wanted: u32) -> bool {
         let Some(last) = wanted.checked_sub(1) else {

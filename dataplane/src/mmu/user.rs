@@ -51,7 +51,7 @@ impl PriorityGroup {
         self.reserved + self.shared + self.headroom
     }
 
-    /// True if the XOFF rule holds.
+    /// Returns true if the XOFF rule holds.
     #[inline(always)]
     pub(super) fn meets_xoff_condition(&self, free: i64, port_limit: Option<PortLimit>) -> bool {
         if let Some(port_limit) = port_limit {
@@ -64,7 +64,7 @@ impl PriorityGroup {
         at_limit || self.headroom > 0
     }
 
-    /// True if the group is in the waiter list of its pool.
+    /// Returns true if the group is in the waiter list of its pool.
     pub(super) fn waits_in_pool(&self) -> bool {
         !matches!(
             self.waiter_index,
@@ -72,8 +72,8 @@ impl PriorityGroup {
         )
     }
 
-    /// True if the group enters XOFF when a cell reaches the limit. This cell is the last cell in shared
-    /// space, and the following cells need headroom.
+    /// Returns true if the group enters XOFF when a cell reaches the limit. This cell is the last cell in
+    /// shared space, and the following cells need headroom.
     #[inline]
     pub(super) fn next_cell_enters_xoff(&self, pool: &BufferPool) -> bool {
         self.limits.headroom > 0 && self.waiter_index == NOT_WAITING && pool.free > 0
@@ -101,14 +101,15 @@ impl PriorityGroup {
         }
     }
 
-    /// The XON condition is total <= reserved + X - offset, where X is the smallest shared use that causes
-    /// XOFF. A shared use of total - reserved + offset - 1 must therefore not cause XOFF.
+    /// Returns the shared use `total - reserved + offset - 1`. The group may resume if this shared use does
+    /// not cause XOFF. The XON condition is `total <= reserved + X - offset`, where `X` is the smallest
+    /// shared use that causes XOFF.
     fn largest_use_outside_xoff(&self) -> i64 {
         let total = self.reserved + self.shared;
         i64::from(total) - i64::from(self.limits.reserved) + i64::from(self.limits.xon_offset) - 1
     }
 
-    /// The XON rule of a group with a port limit.
+    /// Returns true if the XON rule of a group with a port limit holds.
     pub(super) fn can_resume(&self, free: i64, port_limit: PortLimit) -> bool {
         if self.headroom > 0 {
             return false;
@@ -148,7 +149,7 @@ impl PriorityGroup {
         self.headroom_peak = self.headroom_peak.max(self.headroom);
     }
 
-    /// As [`PriorityGroup::record_watermarks`], if headroom has not grown.
+    /// Like [`PriorityGroup::record_watermarks`], but for the case that headroom has not grown.
     #[inline(always)]
     pub(super) fn record_use_watermarks(&mut self) {
         self.total_peak = self.total_peak.max(self.total());

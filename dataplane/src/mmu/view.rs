@@ -7,7 +7,7 @@ use crate::counters::{Occupancy, PgBuffers, PoolBuffers, QueueBuffers};
 use crate::ids::{PgId, QueueId};
 
 impl Mmu {
-    /// Use and watermarks of a priority group.
+    /// Returns the use and watermarks of a priority group.
     pub fn pg_buffers(&self, pg: PgId) -> PgBuffers {
         let group = &self.groups[pg.index()];
         PgBuffers {
@@ -27,7 +27,7 @@ impl Mmu {
         }
     }
 
-    /// Use and watermarks of a queue.
+    /// Returns the use and watermarks of a queue.
     pub fn queue_buffers(&self, queue: QueueId) -> QueueBuffers {
         let queue = &self.queues[queue.index()];
         QueueBuffers {
@@ -42,7 +42,7 @@ impl Mmu {
         }
     }
 
-    /// Use and watermarks of a pool. `pool` is an index into
+    /// Returns the use and watermarks of a pool. `pool` is an index into
     /// [`SwitchConfig::pools`](crate::config::SwitchConfig::pools).
     pub fn pool_buffers(&self, pool: usize) -> PoolBuffers {
         self.pools[pool].buffers()

@@ -143,7 +143,7 @@ impl PauseGenerator {
         }
     }
 
-    /// Time at which XOFF must be repeated.
+    /// Returns the time at which XOFF must be repeated.
     pub(crate) fn refresh_at(&self) -> Picos {
         self.refresh_at
     }
@@ -192,12 +192,12 @@ impl PauseGenerator {
         Some(build_pause_frame(bit, if stop { self.quanta } else { 0 }))
     }
 
-    /// Time for which PFC paused each priority of the peer until `now`, in picoseconds.
+    /// Returns the time for which PFC paused each priority of the peer until `now`, in picoseconds.
     pub(crate) fn peer_paused_ps(&self, now: Picos) -> [u64; PRIORITIES] {
         core::array::from_fn(|n| self.subject_paused_ps(now, n))
     }
 
-    /// Time for which PAUSE paused the peer until `now`, in picoseconds.
+    /// Returns the time for which PAUSE paused the peer until `now`, in picoseconds.
     pub(crate) fn peer_port_paused_ps(&self, now: Picos) -> u64 {
         self.subject_paused_ps(now, PRIORITIES)
     }
@@ -223,7 +223,7 @@ fn build_pause_frame(subjects: u16, quanta: u16) -> MacControl {
     })
 }
 
-/// The numbers of the set bits, lowest first.
+/// Returns the numbers of the set bits, lowest first.
 fn subject_numbers(mask: u16) -> impl Iterator<Item = usize> {
     let whole_port = (mask & WHOLE_PORT != 0).then_some(PRIORITIES);
     set_bits(mask as u8).chain(whole_port)
@@ -253,7 +253,7 @@ mod tests {
         PauseGenerator::new(&config(PauseModel::Timed))
     }
 
-    /// The enable vector and the pause times of the next frame.
+    /// Returns the enable vector and the pause times of the next frame.
     fn next_pfc(pfc: &mut PauseGenerator, now: Picos) -> Option<(u8, [u16; PRIORITIES])> {
         match pfc.next_frame(now)? {
             MacControl::Pfc(Pfc { enable, quanta }) => Some((enable, quanta)),

@@ -226,12 +226,12 @@ impl PauseReceiver {
         total
     }
 
-    /// How often each running priority was paused.
+    /// Returns how often each running priority was paused.
     pub fn on_to_off_counts(&self) -> &[u64; PRIORITIES] {
         &self.on_to_off
     }
 
-    /// Start of the latest pause of a priority. Zero if there was none.
+    /// Returns the start of the latest pause of a priority. Returns zero if the priority was never paused.
     pub fn paused_since(&self, priority: usize) -> Picos {
         self.paused_since[priority]
     }
@@ -247,7 +247,7 @@ impl PauseReceiver {
         }
     }
 
-    /// Pause statistics of each priority until `now`.
+    /// Returns the pause statistics of each priority until `now`.
     pub fn pause_history(&self, now: Picos) -> [PauseHistory; PRIORITIES] {
         let total = self.paused_ps(now);
         core::array::from_fn(|n| {

@@ -89,7 +89,7 @@ impl core::hash::Hash for NeighbourKey {
     }
 }
 
-/// The key of an address on an interface.
+/// Returns the key of an address on an interface.
 fn neighbour_key(interface: InterfaceId, address: IpAddr) -> NeighbourKey {
     let address = match address {
         IpAddr::V4(address) => address.to_ipv6_mapped().to_bits(),
@@ -142,7 +142,7 @@ struct HeldFrameSlot {
     next: u32,
 }
 
-/// A free slot. `next` is the next free slot.
+/// Returns a free slot. `next` is the next free slot.
 fn free_slot(next: u32) -> HeldFrameSlot {
     let next = if next < HELD_FRAMES_MAX as u32 {
         next
@@ -202,7 +202,7 @@ impl NeighbourTable {
         (self.entries_max, self.hold_frames) = (entries_max, hold_frames);
     }
 
-    /// Number of changes to inputs of an [`Adjacency`](super::adjacency::Adjacency).
+    /// Returns the number of changes to inputs of an [`Adjacency`](super::adjacency::Adjacency).
     #[inline(always)]
     pub(crate) fn changes(&self) -> u64 {
         self.changes
@@ -213,12 +213,12 @@ impl NeighbourTable {
         self.changes += 1;
     }
 
-    /// Number of waiting frames of all neighbours.
+    /// Returns the number of waiting frames of all neighbours.
     pub(crate) fn held_frames(&self) -> usize {
         self.held
     }
 
-    /// The neighbour with this address.
+    /// Returns the neighbour with this address.
     #[inline]
     pub(crate) fn find(&self, interface: InterfaceId, address: IpAddr) -> Option<NeighbourId> {
         self.index
@@ -269,7 +269,7 @@ impl NeighbourTable {
         Some(NeighbourId(slot))
     }
 
-    /// The link address of a neighbour, if it is resolved.
+    /// Returns the link address of a neighbour, if it is resolved.
     #[inline]
     pub(crate) fn resolved_link(&self, id: NeighbourId) -> Option<&NeighbourLink> {
         let neighbour = &self.slots[id.0 as usize];
@@ -281,12 +281,12 @@ impl NeighbourTable {
         }
     }
 
-    /// Interface of a neighbour.
+    /// Returns the interface of a neighbour.
     pub(crate) fn interface(&self, id: NeighbourId) -> InterfaceId {
         self.slots[id.0 as usize].key.interface
     }
 
-    /// IP address of a neighbour.
+    /// Returns the IP address of a neighbour.
     pub(crate) fn address(&self, id: NeighbourId) -> IpAddr {
         let address = std::net::Ipv6Addr::from_bits(self.slots[id.0 as usize].key.address);
         match address.to_ipv4_mapped() {
@@ -421,12 +421,12 @@ impl NeighbourTable {
         slot.held.take()
     }
 
-    /// Number of frames that wait for a neighbour.
+    /// Returns the number of frames that wait for a neighbour.
     pub(crate) fn held_frames_of(&self, id: NeighbourId) -> usize {
         self.slots[id.0 as usize].held
     }
 
-    /// Time of the next action.
+    /// Returns the time of the next action.
     pub(crate) fn next_deadline(&mut self) -> Picos {
         while let Some(&Reverse((at, slot))) = self.deadlines.peek() {
             let neighbour = &mut self.slots[slot as usize];
@@ -479,7 +479,7 @@ impl NeighbourTable {
         }
     }
 
-    /// The neighbours on an interface, without static ones.
+    /// Returns the neighbours on an interface, without static ones.
     pub(crate) fn dynamic_neighbours_on(&self, interface: InterfaceId) -> Vec<NeighbourId> {
         let behind = |neighbour: &Neighbour| {
             neighbour.in_use

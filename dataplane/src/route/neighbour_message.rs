@@ -98,7 +98,7 @@ pub(crate) enum AddressRequest {
 const SOLICITATION_LEN: usize = ETHERNET_LEN + IPV6_LEN + 32;
 
 impl AddressRequest {
-    /// Length of the frame in bytes.
+    /// Returns the length of the frame in bytes.
     pub(crate) fn frame_len(&self) -> usize {
         match self {
             AddressRequest::Arp { .. } => MIN_FRAME_LEN,

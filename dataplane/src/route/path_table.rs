@@ -218,7 +218,7 @@ impl PathTable {
     }
 }
 
-/// The state of each next hop.
+/// Returns the state of each next hop.
 fn live_next_hops(fib: &Fib, live: impl Fn(NextHopId) -> bool) -> Vec<bool> {
     (0..fib.next_hops().len() as u32)
         .map(|id| live(NextHopId(id)))

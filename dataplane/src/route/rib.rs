@@ -123,7 +123,7 @@ impl Rib {
         }
     }
 
-    /// The best route to each prefix, in the order of prefixes.
+    /// Returns the best route to each prefix, in the order of prefixes.
     pub fn best_routes(&self) -> impl Iterator<Item = Route> {
         self.routes_of_prefix
             .iter()
@@ -144,7 +144,7 @@ impl Rib {
     }
 }
 
-/// The routes that follow from one address of an interface.
+/// Returns the routes that follow from one address of an interface.
 fn interface_routes(
     interface: InterfaceId,
     attachment: InterfaceAttachment,

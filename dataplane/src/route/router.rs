@@ -161,7 +161,7 @@ impl Router {
         router
     }
 
-    /// The interfaces that `config` changes or removes. Their neighbours are no longer valid.
+    /// Returns the interfaces that `config` changes or removes. Their neighbours are no longer valid.
     pub(crate) fn changed_interfaces(&self, config: &RoutingConfig) -> Vec<InterfaceId> {
         let same = |(index, old): &(usize, &RouterInterface)| {
             let new = config.interfaces.get(*index);
@@ -234,7 +234,7 @@ impl Router {
         old
     }
 
-    /// All interfaces.
+    /// Returns all interfaces.
     pub(crate) fn interfaces(&self) -> &[RouterInterface] {
         &self.interfaces
     }
@@ -252,19 +252,19 @@ impl Router {
         self.paths.set_live(fib, live);
     }
 
-    /// The neighbours on an interface that are next hops.
+    /// Returns the neighbours on an interface that are next hops.
     pub(crate) fn next_hop_neighbours_on(&self, interface: InterfaceId) -> Vec<NeighbourId> {
         let behind = self.hops.iter().filter(|(of, _)| *of == interface);
         behind.filter_map(|(_, neighbour)| *neighbour).collect()
     }
 
-    /// The interface of a port or LAG.
+    /// Returns the interface of a port or LAG.
     #[inline]
     pub(crate) fn interface_of_port(&self, logical: LogicalPort) -> Option<InterfaceId> {
         self.by_logical[logical.index()]
     }
 
-    /// The interface of a VLAN.
+    /// Returns the interface of a VLAN.
     #[inline]
     pub(crate) fn interface_of_vlan(&self, vlan: u16) -> Option<InterfaceId> {
         if self.by_vlan.is_empty() {
@@ -274,13 +274,13 @@ impl Router {
         Some(self.by_vlan[found].1)
     }
 
-    /// The interface with this id.
+    /// Returns the interface with this id.
     #[inline]
     pub(crate) fn interface(&self, id: InterfaceId) -> &RouterInterface {
         &self.interfaces[id.index()]
     }
 
-    /// The next hop for a destination whose look-up result is `entry`.
+    /// Returns the next hop for a destination whose look-up result is `entry`.
     #[inline]
     pub(crate) fn resolve_hop(
         &mut self,
@@ -314,7 +314,7 @@ impl Router {
         self.paths.select(group, seeded_hash(flow_hash, self.hash_seed))
     }
 
-    /// The next hop of a group member that a load-balancing scheme selected.
+    /// Returns the next hop of a group member that a load-balancing scheme selected.
     #[inline(always)]
     pub(crate) fn next_hop_of_member(&self, group: GroupId, member: u16) -> NextHopId {
         self.fib.groups()[group.index()].members[usize::from(member)].0
@@ -327,7 +327,7 @@ impl Router {
         self.hops[id.index()]
     }
 
-    /// The adjacency of a next hop.
+    /// Returns the adjacency of a next hop.
     #[inline(always)]
     pub(crate) fn adjacency(&mut self, id: NextHopId) -> &Adjacency {
         if self.adjacencies[id.index()].valid_for != self.neighbours.changes() {
@@ -341,7 +341,7 @@ impl Router {
         self.adjacencies[id.index()] = self.compute_adjacency(self.neighbour_of_next_hop(id));
     }
 
-    /// The adjacency of a station on a connected IPv4 network.
+    /// Returns the adjacency of a station on a connected IPv4 network.
     #[inline(always)]
     pub(crate) fn on_link_adjacency(&mut self, interface: InterfaceId, address: u32) -> &Adjacency {
         let slot = on_link_slot(address);

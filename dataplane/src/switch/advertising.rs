@@ -159,7 +159,7 @@ impl Switch {
         }
     }
 
-    /// The path qualities that the switch at `port` advertised, in the order of sites.
+    /// Returns the path qualities that the switch at `port` advertised, in the order of sites.
     pub fn remote_advertisements(
         &self,
         now: Picos,

@@ -18,7 +18,7 @@ use crate::route::{Fib, FibEntry, NextHop};
 use xoff_units::Picos;
 use xoff_wire::parse::{ParsedHeaders, Payload};
 
-/// What a scheme needs to know of a packet.
+/// Returns the properties of a packet that a scheme needs.
 #[inline(always)]
 fn lookup_context<'a>(context: &'a FrameContext, l3: &'a [u8]) -> LookupContext<'a> {
     LookupContext {
@@ -252,7 +252,7 @@ impl Switch {
         }
     }
 
-    /// The latest flow placements and flow moves, oldest first. See
+    /// Returns the latest flow placements and flow moves, oldest first. See
     /// [`crate::config::BalancingConfig::moves_kept`].
     pub fn flow_moves(&self) -> impl Iterator<Item = &FlowMove> {
         self.balance.moves()

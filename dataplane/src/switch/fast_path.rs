@@ -86,7 +86,7 @@ impl Switch {
         RouteHint::new(self.router.fib.find_leaf_v4(destination))
     }
 
-    /// As [`Switch::receive`], for a frame whose route has been looked up.
+    /// Like [`Switch::receive`], but for a frame whose route has been looked up.
     #[inline(always)]
     pub fn receive_with_route_hint<S: FrameStore>(
         &mut self,
@@ -363,7 +363,7 @@ impl Switch {
         }
     }
 
-    /// As [`Switch::receive_on_full_path`], for a frame that the fast path has bridged.
+    /// Like [`Switch::receive_on_full_path`], but for a frame that the fast path has bridged.
     #[inline(never)]
     fn receive_bridged<S: FrameStore>(
         &mut self,
@@ -380,7 +380,7 @@ impl Switch {
         self.execute_decision(&mut context, Ok(leaves), store, outputs)
     }
 
-    /// As [`Switch::receive_on_full_path`], for a frame that the fast path has routed.
+    /// Like [`Switch::receive_on_full_path`], but for a frame that the fast path has routed.
     #[inline(never)]
     fn receive_routed<S: FrameStore>(
         &mut self,
@@ -398,7 +398,7 @@ impl Switch {
         self.execute_decision(&mut context, Ok(leaves), store, outputs)
     }
 
-    /// As [`Switch::receive_on_full_path`], for a frame whose next hop the fast path has selected.
+    /// Like [`Switch::receive_on_full_path`], but for a frame whose next hop the fast path has selected.
     #[inline(never)]
     fn receive_with_next_hop<S: FrameStore>(
         &mut self,

@@ -61,7 +61,7 @@ impl FrameContext<'_> {
         }
     }
 
-    /// The frame as an entry of [`Outputs::punts`].
+    /// Returns the frame as an entry of [`Outputs::punts`].
     pub(super) fn punted_frame(&self, reason: PuntReason) -> PuntedFrame {
         PuntedFrame {
             port: self.from,
@@ -72,7 +72,7 @@ impl FrameContext<'_> {
         }
     }
 
-    /// The frame as an entry of the frames that wait for a neighbour.
+    /// Returns the frame as an entry of the frames that wait for a neighbour.
     pub(super) fn held_frame(&self) -> HeldFrame {
         HeldFrame {
             from: Some(self.from),
@@ -134,7 +134,7 @@ enum BridgeResult {
 }
 
 impl Switch {
-    /// As [`Switch::receive`], for frames of all kinds.
+    /// Like [`Switch::receive`], but for frames of all kinds.
     #[inline(never)]
     pub(super) fn receive_on_full_path<S: FrameStore>(
         &mut self,

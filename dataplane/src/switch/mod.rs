@@ -327,7 +327,7 @@ impl Switch {
         self.control_log.set_recording(port, enabled);
     }
 
-    /// The recorded MAC control frames, oldest first, at most [`CONTROL_RECORDS_MAX`].
+    /// Returns the recorded MAC control frames, oldest first, at most [`CONTROL_RECORDS_MAX`].
     pub fn mac_control_records(&self) -> impl Iterator<Item = &ControlRecord> {
         self.control_log.records()
     }
@@ -362,12 +362,12 @@ impl Switch {
 
 /// State of the switch, for use between two calls.
 impl Switch {
-    /// The host name.
+    /// Returns the host name.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The number of ports.
+    /// Returns the number of ports.
     pub fn port_count(&self) -> usize {
         self.ports.len()
     }
@@ -377,7 +377,7 @@ impl Switch {
         self.ports[port.index()].up
     }
 
-    /// The counters of a port. Current pauses are included up to `now`.
+    /// Returns the counters of a port. Current pauses are included up to `now`.
     pub fn port_counters(&self, now: Picos, port: PortId) -> PortCounters {
         let state = &self.ports[port.index()];
         let mut counters = state.counters.clone();
@@ -389,7 +389,7 @@ impl Switch {
         counters
     }
 
-    /// The traffic counters of a port for load measurements.
+    /// Returns the traffic counters of a port for load measurements.
     pub fn port_load(&self, port: PortId) -> PortLoad {
         PortLoad {
             tx_bytes: self.ports[port.index()].counters.tx_bytes,
@@ -410,17 +410,17 @@ impl Switch {
         groups
     }
 
-    /// Time by which transmissions of a port started late because the driver was late.
+    /// Returns the time by which transmissions of a port started late because the driver was late.
     pub fn transmit_deficit(&self, port: PortId) -> Picos {
         Picos(self.ports[port.index()].tx_deficit_ps)
     }
 
-    /// The buffer limit that caused the latest drop of a port for `reason`.
+    /// Returns the buffer limit that caused the latest drop of a port for `reason`.
     pub fn last_refusal(&self, port: PortId, reason: DropReason) -> Option<BufferRefusal> {
         self.ports[port.index()].refusals[reason as usize]
     }
 
-    /// Frames dropped for one reason, on all ports and in all traffic classes.
+    /// Returns the number of frames dropped for one reason, on all ports and in all traffic classes.
     pub fn dropped_frames_for(&self, reason: DropReason) -> u64 {
         self.ports
             .iter()
@@ -443,24 +443,24 @@ impl Switch {
         self.ports[port.index()].counters.drops[reason as usize][0] += frames;
     }
 
-    /// Bit *n*: priority group *n* of this port is in XOFF.
+    /// Returns a bit mask. Bit *n* is set if priority group *n* of this port is in XOFF.
     pub fn xoff_groups(&self, port: PortId) -> u8 {
         set_bits(0xff)
             .filter(|&n| self.mmu.is_in_xoff(PgId::new(port, n as u8)))
             .fold(0, |mask, n| mask | 1 << n)
     }
 
-    /// Buffer use of a priority group.
+    /// Returns the buffer use of a priority group.
     pub fn pg_buffers(&self, pg: PgId) -> PgBuffers {
         self.mmu.pg_buffers(pg)
     }
 
-    /// Buffer use of a queue.
+    /// Returns the buffer use of a queue.
     pub fn queue_buffers(&self, queue: QueueId) -> QueueBuffers {
         self.mmu.queue_buffers(queue)
     }
 
-    /// Buffer use of a pool, by its index in the configuration.
+    /// Returns the buffer use of a pool, by its index in the configuration.
     pub fn pool_buffers(&self, pool: usize) -> PoolBuffers {
         self.mmu.pool_buffers(pool)
     }
@@ -476,12 +476,12 @@ impl Switch {
         self.fdb.entries(now)
     }
 
-    /// Neighbours, sorted by interface and address.
+    /// Returns the neighbours, sorted by interface and address.
     pub fn neighbour_entries(&self, now: Picos) -> Vec<NeighbourEntry> {
         self.router.neighbours.entries(now)
     }
 
-    /// The current generation of routes.
+    /// Returns the current generation of routes.
     pub fn fib(&self) -> &Arc<Fib> {
         &self.router.fib
     }
@@ -497,7 +497,7 @@ impl Switch {
         self.lags.is_lag_up(lag)
     }
 
-    /// Number of frames that wait for a neighbour.
+    /// Returns the number of frames that wait for a neighbour.
     pub fn held_frames(&self) -> usize {
         self.router.neighbours.held_frames()
     }
@@ -515,7 +515,7 @@ impl Switch {
         &self.marked_on_arrival
     }
 
-    /// Number of frames in queues. Each copy of a flooded frame counts.
+    /// Returns the number of frames in queues. Each copy of a flooded frame is counted.
     pub fn queued_frames(&self) -> usize {
         self.frames.in_use()
     }

@@ -91,7 +91,7 @@ impl Switch {
         (signals, stops)
     }
 
-    /// The received pauses of each priority up to `now` (`show pfc counters --history`).
+    /// Returns the received pauses of each priority up to `now` (`show pfc counters --history`).
     pub fn pause_history(&self, now: Picos, port: PortId) -> [PauseHistory; PRIORITIES] {
         self.ports[port.index()].receiver.pause_history(now)
     }

@@ -215,32 +215,32 @@ impl Port {
         (frame_len > self.mtu + u32::from(l3_offset)).then_some(DropReason::ExceedsL2Mtu)
     }
 
-    /// The traffic class of a frame that arrives at this port.
+    /// Returns the traffic class of a frame that arrives at this port.
     #[inline(always)]
     pub(crate) fn traffic_class(&self, parsed: &ParsedHeaders) -> u8 {
         self.classify.traffic_class(parsed)
     }
 
-    /// The priority group of a traffic class at this port.
+    /// Returns the priority group of a traffic class at this port.
     #[inline(always)]
     pub(crate) fn priority_group(&self, tc: u8) -> u8 {
         self.classify.priority_group(tc)
     }
 
-    /// The egress queue of a traffic class at this port.
+    /// Returns the egress queue of a traffic class at this port.
     #[inline(always)]
     pub(crate) fn egress_queue(&self, tc: u8) -> usize {
         self.classify.queue(tc)
     }
 
-    /// The enabled priorities that signal XOFF of a priority group.
+    /// Returns the enabled priorities that signal XOFF of a priority group.
     pub(crate) fn priorities_signalling(&self, pg: u8) -> u8 {
         set_bits(self.pfc.enabled)
             .filter(|&p| self.pfc.priority_to_pg[p] == pg)
             .fold(0, |mask, p| mask | 1 << p)
     }
 
-    /// The priorities to pause when a priority group is in XOFF, or [`WHOLE_PORT`].
+    /// Returns the priorities to pause when a priority group is in XOFF, or [`WHOLE_PORT`].
     pub(crate) fn pause_subjects_for(&self, pg: u8) -> u16 {
         match self.pfc.generates_global_pause() {
             true => WHOLE_PORT,
@@ -258,7 +258,7 @@ impl Port {
         before & !self.paused_queues != 0
     }
 
-    /// Time at which a received pause takes effect or ends.
+    /// Returns the time at which a received pause takes effect or ends.
     pub(crate) fn next_pause_change(&self) -> Picos {
         self.receiver.next_change().min(self.whole_port.next_change())
     }
@@ -307,13 +307,13 @@ impl Port {
             && !self.has_control_frames()
     }
 
-    /// True if a frame could leave now if the link were free.
+    /// Returns true if a frame could leave now if the link were free.
     #[inline(always)]
     pub(crate) fn has_frames_to_send(&self) -> bool {
         self.sendable_queues() != 0 || self.has_control_frames()
     }
 
-    /// True if a pause frame or a MAC control frame waits.
+    /// Returns true if a pause frame or a MAC control frame waits.
     #[inline(always)]
     pub(crate) fn has_control_frames(&self) -> bool {
         self.generator.has_pending_frames() || !self.control.is_empty()
@@ -336,7 +336,7 @@ impl Port {
         !self.up || self.is_link_busy(now, id, outputs)
     }
 
-    /// As [`Port::cannot_transmit`], for a port that is up.
+    /// Like [`Port::cannot_transmit`], but for a port that is up.
     #[inline(always)]
     pub(crate) fn is_link_busy(&mut self, now: Picos, id: PortId, outputs: &mut Outputs) -> bool {
         if self.free_at <= now {

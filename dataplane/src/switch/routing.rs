@@ -363,7 +363,7 @@ fn parse_packet(context: &FrameContext, l3: &[u8]) -> Result<IpHeaderFields, Dro
     }
 }
 
-/// The stored bytes from the layer 3 header on.
+/// Returns the stored bytes from the layer 3 header on.
 #[inline(always)]
 fn l3_bytes<'a, S: FrameStore>(context: &FrameContext, store: &'a S) -> &'a [u8] {
     let prefix = store.prefix(context.frame);

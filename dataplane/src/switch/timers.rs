@@ -38,7 +38,7 @@ pub(crate) fn transmit_timer(port: PortId) -> TimerId {
     TimerId(u32::from(port.0) * IDS_PER_PORT)
 }
 
-/// The port index of a transmit timer. `None` for other timers.
+/// Returns the port index of a transmit timer. Returns `None` for other timers.
 #[inline(always)]
 pub(crate) fn port_of_transmit_timer(timer: TimerId) -> Option<usize> {
     timer
@@ -71,17 +71,17 @@ impl Timers {
         self.request_deadline(u32::from(port.0) * IDS_PER_PORT + kind as u32, at, outputs);
     }
 
-    /// As [`Timers::arm`], for the neighbour table.
+    /// Like [`Timers::arm`], but for the neighbour table.
     pub(crate) fn arm_neighbours(&mut self, at: Picos, outputs: &mut Outputs) {
         self.request_deadline(self.first_switch_timer(), at, outputs);
     }
 
-    /// As [`Timers::arm`], for the next poll of the watchdog.
+    /// Like [`Timers::arm`], but for the next poll of the watchdog.
     pub(crate) fn arm_watchdog(&mut self, at: Picos, outputs: &mut Outputs) {
         self.request_deadline(self.first_switch_timer() + 1, at, outputs);
     }
 
-    /// As [`Timers::arm`], for link quality messages.
+    /// Like [`Timers::arm`], but for link quality messages.
     pub(crate) fn arm_link_quality(&mut self, at: Picos, outputs: &mut Outputs) {
         self.request_deadline(self.first_switch_timer() + 2, at, outputs);
     }

@@ -136,7 +136,7 @@ impl Switch {
         }
     }
 
-    /// As [`Switch::transmit_next`], with the due time of the port.
+    /// Like [`Switch::transmit_next`], but with the due time of the port.
     #[inline(always)]
     pub(super) fn transmit_next_now<S: FrameStore>(
         &mut self,

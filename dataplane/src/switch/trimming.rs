@@ -82,7 +82,7 @@ impl TrimmingRules {
         }
     }
 
-    /// The trimming rule of an egress queue. `None`: the queue does not trim.
+    /// Returns the trimming rule of an egress queue. Returns `None` if the queue does not trim.
     fn rule_for(&self, target: &EgressTarget) -> Option<PortTrimming> {
         let port = self.ports.get(target.to.index())?;
         (port.queues & 1 << target.queue != 0).then_some(*port)

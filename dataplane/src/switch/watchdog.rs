@@ -30,14 +30,14 @@ impl Watchdog {
 }
 
 impl Port {
-    /// The priorities whose pauses stop a queue.
+    /// Returns the priorities whose pauses stop a queue.
     pub(super) fn priorities_pausing_queue(&self, queue: usize) -> u8 {
         set_bits(0xff)
             .filter(|&p| usize::from(self.pfc.priority_to_queue[p]) % PRIORITIES == queue)
             .fold(0, |mask, p| mask | 1 << p)
     }
 
-    /// The priority groups of the honoured priorities that stop these queues.
+    /// Returns the priority groups of the honoured priorities that stop these queues.
     pub(super) fn priority_groups_of_queues(&self, queues: u8) -> u8 {
         set_bits(queues)
             .flat_map(|n| set_bits(self.priorities_pausing_queue(n) & self.pfc.honoured_priorities()))
@@ -46,7 +46,7 @@ impl Port {
             })
     }
 
-    /// Total counts of frames of a queue and its priority groups.
+    /// Returns the total counts of frames of a queue and its priority groups.
     fn storm_counters(&self, queue: usize) -> StormCounters {
         let out = &self.counters.queues[queue];
         let mut counters = StormCounters {
@@ -62,7 +62,7 @@ impl Port {
         counters
     }
 
-    /// Arrival time of the latest XOFF for a queue.
+    /// Returns the arrival time of the latest XOFF for a queue.
     fn last_xoff_at(&self, queue: usize) -> Picos {
         set_bits(self.priorities_pausing_queue(queue))
             .map(|p| self.receiver.last_xoff_at(p))
@@ -335,12 +335,12 @@ impl Switch {
         (watched || account.has_counts()).then(|| account.stats_at(state.storm_counters(n)))
     }
 
-    /// Bit *n*: queue *n* of this port is watched.
+    /// Returns a bit mask. Bit *n* is set if queue *n* of this port is watched.
     pub fn watched_queues(&self, port: PortId) -> u8 {
         self.ports[port.index()].watchdog.watched_queues()
     }
 
-    /// Bit *n*: queue *n* of this port is in a storm.
+    /// Returns a bit mask. Bit *n* is set if queue *n* of this port is in a storm.
     pub fn stormed_queues(&self, port: PortId) -> u8 {
         self.ports[port.index()].watchdog.stormed_queues()
     }

@@ -20,12 +20,12 @@ impl PollSchedule {
         }
     }
 
-    /// The poll interval.
+    /// Returns the poll interval.
     pub(crate) fn interval(&self) -> Picos {
         self.interval
     }
 
-    /// The first poll after `now`.
+    /// Returns the first poll after `now`.
     pub(crate) fn next_after(&self, now: Picos) -> Picos {
         self.poll_time(self.poll_count(now).saturating_add(1))
     }

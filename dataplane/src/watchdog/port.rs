@@ -35,7 +35,7 @@ pub(crate) struct PortMonitor {
 }
 
 impl PortMonitor {
-    /// The watchdog configuration of the port.
+    /// Returns the watchdog configuration of the port.
     pub(crate) fn config(&self) -> Option<&PortWatchdog> {
         self.config.as_ref()
     }
@@ -45,7 +45,7 @@ impl PortMonitor {
         self.config = config;
     }
 
-    /// Watched queues.
+    /// Returns the watched queues.
     pub(crate) fn watched_queues(&self) -> u8 {
         self.config.map_or(0, |config| config.queues)
     }
@@ -55,7 +55,7 @@ impl PortMonitor {
         self.stormed
     }
 
-    /// The state of a queue.
+    /// Returns the state of a queue.
     pub(crate) fn queue_state(&self, queue: usize) -> WatchedQueueState {
         let bit = 1 << queue;
         match () {
@@ -124,7 +124,7 @@ impl PortMonitor {
         changed
     }
 
-    /// True if the next poll can detect or restore a storm.
+    /// Returns true if the next poll can detect or restore a storm.
     pub(crate) fn needs_poll(&self) -> bool {
         let watched = self.watched_queues();
         watched & self.stormed != 0 || set_bits(watched).any(|n| self.queues[n].can_become_stormed())

@@ -61,7 +61,7 @@ impl QueueMonitor {
         self.paused_since = None;
     }
 
-    /// Start of the current pause.
+    /// Returns the start of the current pause.
     pub(crate) fn paused_since(&self) -> Option<Picos> {
         self.paused_since
     }
@@ -107,7 +107,7 @@ impl QueueMonitor {
         from.map(|from| sample.now.since(from.max(self.counts_since)))
     }
 
-    /// True if the next poll may detect a storm without further events.
+    /// Returns true if the next poll may detect a storm without further events.
     pub(crate) fn can_become_stormed(&self) -> bool {
         self.paused_since.is_some() || self.mostly_paused_since.is_some()
     }

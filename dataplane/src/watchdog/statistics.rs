@@ -118,12 +118,12 @@ impl StormAccount {
         self.counted_until = self.counted_until.map(|_| counters);
     }
 
-    /// True if a storm was detected or frames were counted.
+    /// Returns true if a storm was detected or frames were counted.
     pub(crate) fn has_counts(&self) -> bool {
         self.stats.storms_detected > 0 || self.stats.total != StormCounters::default()
     }
 
-    /// The statistics up to `counters`.
+    /// Returns the statistics up to `counters`.
     pub(crate) fn stats_at(&self, counters: StormCounters) -> WatchdogStats {
         let mut now = *self;
         now.add_counts(counters);

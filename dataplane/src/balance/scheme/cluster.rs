@@ -61,7 +61,7 @@ impl ClusterScheme {
         }
     }
 
-    /// Use of the shared table. The flow count covers this group only.
+    /// Returns the use of the shared table. The flow count covers this group only.
     pub(crate) fn table_use(&self, placements: &FlowPlacements) -> FlowTableUse {
         FlowTableUse {
             flows: self
@@ -72,13 +72,13 @@ impl ClusterScheme {
         }
     }
 
-    /// Heavy flows of a member.
+    /// Returns the number of heavy flows of a member.
     pub(crate) fn flows_on(&self, placements: &FlowPlacements, member: u16) -> u32 {
         self.group
             .map_or(0, |group| placements.count_flows(group, Some(member)).1)
     }
 
-    /// The member with the lowest rank for the next heavy or light flow.
+    /// Returns the member with the lowest rank for the next heavy or light flow.
     fn best_rank(&self, heavy: bool, paths: &Paths<'_>) -> Option<MemberRank> {
         let ranks = paths
             .usable()
@@ -107,7 +107,7 @@ impl ClusterScheme {
         self.slots.get(usize::from(member)).copied().flatten()
     }
 
-    /// The member of a known flow whose packet needs no new decision.
+    /// Returns the member of a known flow whose packet needs no new decision.
     #[inline]
     pub(crate) fn member_of_known_flow(
         &self,
@@ -296,7 +296,7 @@ impl ClusterScheme {
 }
 
 impl PathChoice for ClusterScheme {
-    /// Is called if [`ClusterScheme::member_of_known_flow`] returned `None`.
+    /// Selects the member if [`ClusterScheme::member_of_known_flow`] returned `None`.
     fn choose(&mut self, packet: &Packet<'_>, paths: &mut Paths<'_>) -> MemberChoice {
         let Some(pair) = packet.queue_pair() else {
             return MemberChoice::unchanged(paths.member_by_hash(packet.hash));
@@ -349,7 +349,7 @@ impl PathChoice for ClusterScheme {
     }
 }
 
-/// The flow flags that a packet of this class sets.
+/// Returns the flow flags that a packet of this class sets.
 #[inline]
 fn flags_of_class(class: MessageClass) -> u8 {
     match class {
@@ -359,7 +359,7 @@ fn flags_of_class(class: MessageClass) -> u8 {
     }
 }
 
-/// The flags of light traffic that this packet could overtake on another path.
+/// Returns the flags of light traffic that this packet could overtake on another path.
 fn overtaken_flags(class: MessageClass) -> u8 {
     match class {
         MessageClass::Response => flow_flag::ACKNOWLEDGEMENTS,
@@ -367,14 +367,14 @@ fn overtaken_flags(class: MessageClass) -> u8 {
     }
 }
 
-/// A choice with the reason of the move.
+/// Returns a choice with the reason of the move.
 fn placed_choice(member: u16, from: Option<u16>, reason: MoveReason) -> MemberChoice {
     let placed = Some(FlowPlacement { reason, from });
     MemberChoice { member, placed }
 }
 
-/// Capacity of each member. The capacity is the weight if the routes have unequal weights, and the speed
-/// otherwise.
+/// Returns the capacity of each member. The capacity is the weight if the routes have unequal weights, and
+/// the speed otherwise.
 fn member_capacities(paths: &Paths<'_>) -> Vec<u64> {
     let members = paths.members();
     let weighted = members.windows(2).any(|pair| pair[0].weight != pair[1].weight);

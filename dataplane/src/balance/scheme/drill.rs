@@ -155,7 +155,7 @@ impl DrillScheme {
     }
 }
 
-/// The wait of a member in 39 bits. Paused members have the highest costs.
+/// Returns the wait of a member in 39 bits. Paused members have the highest costs.
 #[inline]
 fn packet_cost(packet: &Packet<'_>, member: u16, paths: &Paths<'_>) -> u64 {
     let held = u64::from(paths.is_paused(packet, member)) << 39;

@@ -32,7 +32,7 @@ impl FixedScheme {
         !self.random
     }
 
-    /// The member of a flow that has an entry.
+    /// Returns the member of a flow that has an entry.
     #[inline]
     pub(crate) fn member_of_known_flow(&mut self, now: Picos, hash: u32) -> Option<u16> {
         match self.table.look_up(hash, now) {

@@ -54,7 +54,7 @@ impl Scheme {
         })
     }
 
-    /// The scheme as a cluster scheme. Only cluster schemes accept announcements.
+    /// Returns the scheme as a cluster scheme. Only cluster schemes accept announcements.
     pub(super) fn cluster(&self) -> Option<&ClusterScheme> {
         match self {
             Scheme::Cluster(cluster) => Some(cluster),
@@ -62,7 +62,7 @@ impl Scheme {
         }
     }
 
-    /// The mutable version of [`Scheme::cluster`].
+    /// Returns the mutable version of [`Scheme::cluster`].
     pub(super) fn cluster_mut(&mut self) -> Option<&mut ClusterScheme> {
         match self {
             Scheme::Cluster(cluster) => Some(cluster),
