@@ -1,15 +1,17 @@
-//! Computes the routes of a lab from its topology and writes them as SONiC tables. No routing protocol runs.
+//! Computes the routes of a lab from its topology and writes them as SONiC tables. The switches need no
+//! routing protocol.
 //!
-//! Every switch becomes a router. Each link between switches has a /31 network of 172.16.0.0/12, in the order
-//! of the links. The first end of the link has the lower address. Each switch with hosts has a block of
-//! 10.0.0.0/8. Each host of the switch has a /31 network of this block, so other switches need one route for
-//! all hosts of the switch.
+//! Every switch becomes a router. Each link between switches gets a /31 network of 172.16.0.0/12, in the
+//! order of the links. The first end of a link gets the lower address. Each switch with hosts gets a block of
+//! 10.0.0.0/8, and each of its hosts gets a /31 network of this block. Other switches therefore need only one
+//! route for all hosts of a switch.
 //!
-//! A switch has a route to a destination through every neighbour that is one hop nearer to it. These next
-//! hops form an ECMP group. Static neighbour entries in `NEIGH` and the MAC addresses of the gateways make
-//! ARP unnecessary.
+//! The next hops of a route are all neighbours that are one hop nearer to the destination. They form an ECMP
+//! group. The table `NEIGH` contains static neighbour entries, and hosts know the MAC address of their
+//! gateway. ARP is therefore not needed.
 //!
-//! The result is a configuration layer below the layers of the switch, which can change every field of it.
+//! The computed tables are the lowest configuration layer of a switch. The configuration of the switch can
+//! override every field of this layer.
 
 mod addresses;
 mod tables;
@@ -77,8 +79,8 @@ pub(super) struct RouteOverridePlan {
 }
 
 impl SwitchGraph {
-    /// Builds the graph of a lab. `None` if 172.16.0.0/12 has too few addresses for the links between
-    /// switches.
+    /// Builds the graph of a lab. Returns `None` if the lab has so many links between switches that
+    /// 172.16.0.0/12 is too small.
     pub(super) fn new(switch_count: usize, links: &[LinkPlan]) -> Option<SwitchGraph> {
         let mut routers = vec![RouterNode::default(); switch_count];
         let mut switch_links = 0;
@@ -132,7 +134,8 @@ impl SwitchGraph {
         hops
     }
 
-    /// Returns the addresses of the neighbours of a switch that have fewer hops to the destination of `hops`.
+    /// Returns the next hops of a switch towards a destination: the addresses of all neighbours with fewer
+    /// hops to it. `hops` contains the hop count of each switch to this destination.
     fn next_hops_towards(&self, switch: usize, hops: &[u32]) -> Vec<Ipv4Addr> {
         let own_hops = hops[switch];
         let switch_links = self.routers[switch].switch_links.iter();
@@ -163,11 +166,11 @@ impl SwitchGraph {
         of_host
     }
 
-    /// Returns the addresses of the next hops behind a port, a neighbouring switch or a host with the name
-    /// `via`.
+    /// Returns the next hops that `via` stands for. `via` is the name of a port, of a neighbouring switch or
+    /// of a host.
     ///
-    /// `names` are the names of all switches. The result is empty if the switch has no such port or
-    /// neighbour.
+    /// `names` contains the names of all switches. The result is empty if the switch has no port and no
+    /// neighbour with the name `via`.
     pub(super) fn next_hops(
         &self,
         switch: usize,
@@ -190,7 +193,8 @@ impl SwitchGraph {
             .collect()
     }
 
-    /// Returns the valid values of `via` in a route: the ports of a switch and its neighbouring switches.
+    /// Returns the valid values of `via` in a route of a switch. These are the names of its ports and of the
+    /// neighbouring switches.
     pub(super) fn port_and_neighbour_names(&self, switch: usize, names: &[String]) -> Vec<String> {
         let router = &self.routers[switch];
         let mut names_found: Vec<String> = router.switch_links.iter().map(|link| link.port.clone()).collect();
@@ -208,7 +212,7 @@ impl SwitchGraph {
     /// A host that is marked in `fixed` keeps its address from the lab file.
     ///
     /// # Errors
-    /// Returns an error if two networks overlap or 10.0.0.0/8 is too small for the hosts.
+    /// Fails if two networks overlap or if 10.0.0.0/8 is too small for the hosts.
     pub(super) fn assign_host_addresses(
         &self,
         hosts: &mut [HostPlan],
@@ -234,6 +238,6 @@ impl SwitchGraph {
 pub(super) struct HostNetworks {
     /// The networks that other switches have routes to.
     advertised: Vec<Ipv4Net>,
-    /// The gateway and the prefix length of each host, in the order of the host ports.
+    /// The gateway and the prefix length of each host of a switch, in the order of the host ports.
     gateways: Vec<(Ipv4Addr, u8)>,
 }

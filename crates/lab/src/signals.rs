@@ -1,6 +1,7 @@
 //! A check of congestion control before a run.
 //!
-//! The check finds flows whose congestion control gets no signal, and transport options without an effect.
+//! A congestion control needs a signal, such as ECN marks or telemetry. The check finds flows whose
+//! congestion control gets no signal. It also finds transport options without an effect.
 
 mod paths;
 
@@ -24,7 +25,8 @@ enum MissingSignal {
     Unreliable,
     /// The flow consists of READ responses, which are not acknowledged.
     ReadResponses,
-    /// The receiver reports marks in another form. The congestion control needs this value of `feedback`.
+    /// The congestion control needs the contained value of `feedback`, but the receiver reports marks in
+    /// another form.
     WrongFeedback(&'static str),
     /// The packets are not ECN-capable.
     NotEcnCapable,
@@ -69,7 +71,7 @@ impl TransportControl {
     }
 }
 
-/// Checks the flows of all jobs. Returns a warning for each setting that has no effect on some flows.
+/// Checks the flows of all jobs. Returns a warning for each setting that has no effect on at least one flow.
 ///
 /// # Errors
 /// No flow of the lab gets a signal for its congestion control.
@@ -109,13 +111,15 @@ struct SignalCheck<'a> {
     marking_ports: HashMap<u8, MarkingPorts>,
     /// The shortest paths for each destination and DSCP.
     paths: HashMap<(u32, u8), ShortestPaths>,
-    /// Whether the script changes the configuration of a switch, so switches may mark packets later.
+    /// Whether the script changes the configuration of a switch. If so, switches may mark packets later in
+    /// the run.
     has_configure_step: bool,
     /// The flows without a signal for each transport and reason.
     flows_without_signal: BTreeMap<(usize, MissingSignal), AffectedFlows>,
     /// The flows of each transport that ignore its window.
     ignored_windows: BTreeMap<usize, AffectedFlows>,
-    /// The longest path of each transport in switches, if it is longer than the telemetry of a packet.
+    /// The longest path of each transport, as a number of switches. An entry exists only if the telemetry of
+    /// a packet has no room for so many switches.
     long_paths: BTreeMap<usize, (u32, Connection)>,
 }
 
@@ -158,8 +162,8 @@ impl SignalCheck<'_> {
         }
     }
 
-    /// Returns the number of switches on a shortest path of a flow, and whether one of them may mark its
-    /// packets.
+    /// Returns the number of switches on a shortest path of a flow. Also returns whether a switch on such a
+    /// path may mark the packets of the flow.
     fn shortest_path(&mut self, connection: &Connection, dscp: u8) -> (u32, bool) {
         let topology = &self.topology;
         let ports = self
@@ -176,7 +180,7 @@ impl SignalCheck<'_> {
         )
     }
 
-    /// Returns the reason why a flow gets none of the signals. Returns `None` if the flow can get a signal.
+    /// Returns the reason why a flow gets no congestion signal. Returns `None` if the flow can get a signal.
     fn missing_signal(
         &mut self,
         signals: &[CongestionSignal],
@@ -300,7 +304,7 @@ impl SignalCheck<'_> {
         warnings
     }
 
-    /// Returns the warning for a path that is longer than the telemetry of a packet.
+    /// Returns the warning for a path with more switches than the telemetry of a packet has room for.
     fn long_path_warning(&self, transport: usize, hops: u32, connection: &Connection) -> String {
         let options = &self.plan.transports[transport];
         let hops_max = self.controls[transport].hops_max.unwrap_or_default();
@@ -319,8 +323,8 @@ impl SignalCheck<'_> {
         )
     }
 
-    /// Returns a warning if one acknowledgement covers several packets, and the congestion control needs one
-    /// for each.
+    /// Returns a warning if one acknowledgement covers several packets, but the congestion control needs an
+    /// acknowledgement for each packet.
     fn acknowledgement_interval_warning(
         &self,
         transport: usize,
@@ -403,7 +407,7 @@ impl SignalCheck<'_> {
     }
 }
 
-/// Returns the reason why the data of a flow is not acknowledged to its sender.
+/// Returns the reason why the sender of a flow gets no acknowledgements for its data.
 fn acknowledgement_problem(options: &TransportPlan, verb: Verb) -> Option<MissingSignal> {
     match (options.qp.transport, verb) {
         (Transport::Uc | Transport::Ud, _) => Some(MissingSignal::Unreliable),

@@ -1,4 +1,5 @@
-//! Status messages from the switch process of a lab to the command line: lines of JSON in a pipe.
+//! Sends status messages from the switch process of a lab to the command line. Each message is a line of JSON
+//! in a pipe.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -26,7 +27,8 @@ impl StatusPipe {
         StatusPipe(Arc::new(Mutex::new(file)))
     }
 
-    /// Reports that all switches forward and all hosts are ready. `lab up` ends at this message.
+    /// Reports that all switches forward frames and all hosts are ready. The command `lab up` ends when it
+    /// receives this message.
     pub fn report_ready(&self) {
         self.send(&StatusMessage::Ready);
     }
@@ -36,7 +38,8 @@ impl StatusPipe {
         self.send(&StatusMessage::Progress { done_ns, total_ns });
     }
 
-    /// Prints a text on the standard output of the command line without disturbing the progress bar.
+    /// Prints a text on the standard output of the command line. The command line redraws its progress bar
+    /// after the text.
     pub fn print(&self, text: &str) {
         self.send(&StatusMessage::Print {
             text: text.to_owned(),
@@ -54,7 +57,8 @@ impl StatusPipe {
     }
 }
 
-/// The read end of the status pipe, in the command line. It ends with the last process of the lab.
+/// The read end of the status pipe, in the command line. The pipe reaches its end when the last process of
+/// the lab ends.
 #[derive(Debug)]
 pub(super) struct StatusReader(BufReader<File>);
 
@@ -74,7 +78,8 @@ impl StatusReader {
 
     /// Returns the next message. Returns `None` at the end of the pipe.
     pub(super) fn read_message(&mut self) -> Option<StatusMessage> {
-        /// Largest length of a message in bytes. An invalid message must not fill the memory.
+        /// Largest length of a message in bytes. Without this limit, an invalid message could fill the
+        /// memory.
         const LINE_MAX: u64 = 1 << 24;
         loop {
             let mut line = String::new();

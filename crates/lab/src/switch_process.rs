@@ -15,10 +15,10 @@ use super::status::StatusPipe;
 use xoff_ports::net::Netns;
 use xoff_telemetry::failure::Failure;
 
-/// A lab with existing namespaces and cables, ready for the start of switches and hosts.
+/// A lab whose namespaces and network devices exist, before its switches and hosts start.
 ///
-/// The calling process is in the network namespace of the lab, which also has the switch ends of the cables.
-/// The init process of the lab ends this process at the end of the lab.
+/// The calling process is in the network namespace of the lab. This namespace also contains the switch ends
+/// of the links to hosts. At the end of the lab, the init process ends this process.
 #[derive(Debug)]
 pub struct Lab {
     /// The plan of the lab.
@@ -27,21 +27,21 @@ pub struct Lab {
     pub options: LabOptions,
     /// Whether the lab runs its workload or stays up until `lab down`.
     pub mode: LabRunMode,
-    /// The switch ports with a device: one for each link to a host or an external device, in the order of
-    /// [`LabPlan::links`].
+    /// The switch ports with a network device. Each link to a host or to an external device has such a port.
+    /// The ports are in the order of [`LabPlan::links`].
     pub ports: Vec<PortAttachment>,
     /// The hosts, in the order of [`LabPlan::hosts`].
     pub hosts: Vec<HostAttachment>,
-    /// The network namespace of the command line, with the external devices ([`PortNamespace::Outside`]).
-    /// Only root can enter it.
+    /// The network namespace of the command line, which contains the external devices
+    /// ([`PortNamespace::Outside`]). Only root can enter this namespace.
     pub outside: Netns,
-    /// The control socket, bound to the abstract address of the lab. Its server checks the credentials of its
-    /// peers. In a user namespace, root of the machine has no access to the socket. It can stop such a lab
-    /// with `lab down`, which uses signals.
+    /// The control socket, which is bound to the abstract address of the lab. The server of the socket checks
+    /// the credentials of its clients. If the lab runs in a user namespace, even root of the machine has no
+    /// access to the socket. Root can still stop the lab with `lab down`, which uses signals.
     pub listener: Option<UnixListener>,
     /// The status messages to the command line.
     pub status: StatusPipe,
-    /// Becomes true on a stop request. The process is killed ten seconds later if it has not ended.
+    /// Becomes true when the lab must stop. If the process has not ended ten seconds later, it is killed.
     pub stop: Arc<AtomicBool>,
 }
 

@@ -1,4 +1,4 @@
-//! Parsers of the quantities of a lab file: durations, speeds, rates, sizes and MAC addresses.
+//! Parses the quantities of a lab file, such as durations, speeds, rates, sizes and MAC addresses.
 
 /// Description of a valid duration, for messages.
 pub const DURATION: &str = "a duration such as 20s, 500ms, 10us or 2m";
@@ -16,7 +16,7 @@ pub const BYTES: &str = "a number of bytes such as 4096, 64K or 64M (powers of 1
 /// Description of a valid bit rate, for messages.
 pub(crate) const BIT_RATE: &str = "bits per second from 1k to 10t, such as 250m or 40g";
 
-/// Splits a text such as `20.5ms` into the number and the unit in lower case.
+/// Splits a text such as `20.5ms` into the number and the unit. The unit is converted to lower case.
 fn split_number_and_unit(text: &str) -> Option<(f64, String)> {
     let text = text.trim();
     let unit_start = text
@@ -38,7 +38,7 @@ pub fn parse_duration_ns(text: &str) -> Option<u64> {
 /// Parses a duration into nanoseconds, with a reason for an invalid text.
 ///
 /// # Errors
-/// Returns the reason if the text is not a duration or the duration is longer than 5000 hours.
+/// Fails with a reason if the text is not a duration, or if the duration is longer than 5000 hours.
 pub fn try_parse_duration_ns(text: &str) -> Result<u64, String> {
     let ns = parse_nanoseconds(text).ok_or_else(|| format!("write {DURATION}"))?;
     if ns > DURATION_MAX_NS {
@@ -101,7 +101,8 @@ pub fn parse_speed_mbps(text: &str) -> Option<u32> {
     ((10.0..=1_600_000.0).contains(&mbps) && mbps.fract() == 0.0).then_some(mbps as u32)
 }
 
-/// Parses the rate of a flow: a share of the link or bits per second.
+/// Parses the rate of a flow. The text is a share of the link speed, such as `40%`, or a bit rate, such as
+/// `1g`.
 pub fn parse_rate(text: &str) -> Option<super::plan::RatePlan> {
     use super::plan::RatePlan;
     if let Some(percent) = text.trim().strip_suffix('%') {
@@ -124,8 +125,8 @@ pub(crate) fn parse_bit_rate(text: &str) -> Option<u64> {
 
 /// Parses a size into bytes.
 ///
-/// The units K, M, G and T are powers of 1024, as in nccl-tests. KB, MB, GB and TB are powers of 1000, and
-/// KiB, MiB, GiB and TiB are powers of 1024.
+/// The units K, M, G and T are powers of 1024, as in nccl-tests. The units KB, MB, GB and TB are powers of
+/// 1000. The units KiB, MiB, GiB and TiB are powers of 1024.
 pub fn parse_bytes(text: &str) -> Option<u64> {
     let (number, unit) = split_number_and_unit(text)?;
     let (prefix, base) = match unit.strip_suffix('b') {
@@ -144,13 +145,14 @@ pub fn parse_bytes(text: &str) -> Option<u64> {
     (bytes.fract() == 0.0 && bytes <= 9e15).then_some(bytes as u64)
 }
 
-/// Parses a percentage into a fraction: `40%` is 0.4. The largest value is 10000 %.
+/// Parses a percentage into a fraction. For example, `40%` becomes 0.4. The largest valid percentage is 10000
+/// %.
 pub(crate) fn parse_percent(text: &str) -> Option<f64> {
     let percent: f64 = text.trim().strip_suffix('%')?.trim().parse().ok()?;
     (percent > 0.0 && percent <= 10_000.0).then_some(percent / 100.0)
 }
 
-/// Parses a memory size into MiB. A number without a unit is in MiB, as for the `-m` option of QEMU.
+/// Parses a memory size and returns it in MiB. The default unit is MiB, as in the option `-m` of QEMU.
 pub(crate) fn parse_memory_mib(text: &str) -> Option<u32> {
     let (number, unit) = split_number_and_unit(text)?;
     let scale = match unit.trim_end_matches('b').trim_end_matches('i') {

@@ -7,7 +7,8 @@ use ipnet::Ipv4Net;
 use super::{HostNetworks, RouterNode};
 use crate::plan::{HostKind, HostPlan, RoutePlan};
 
-/// First address of 172.16.0.0/12 (RFC 1918). Each link between switches has a /31 network of it (RFC 3021).
+/// First address of 172.16.0.0/12 (RFC 1918). Each link between switches gets a /31 network from this range
+/// (RFC 3021).
 const LINK_NETWORK: u32 = 0xac10_0000;
 /// Largest number of links between switches: the number of /31 networks in 172.16.0.0/12.
 const LINKS_MAX: u32 = 1 << 19;
@@ -15,10 +16,11 @@ const LINKS_MAX: u32 = 1 << 19;
 const HOST_NETWORK: u32 = 0x0a00_0000;
 /// First address after 10.0.0.0/8.
 const HOST_NETWORK_END: u64 = 0x0b00_0000;
-/// Smallest number of addresses in the block of a switch. A /24 block has room for 128 hosts.
+/// Smallest number of addresses in the block of a switch. Such a /24 block has room for 128 hosts.
 const BLOCK_SIZE_MIN: u32 = 256;
 
-/// An error in the addresses of hosts: networks that overlap, or a network without free addresses.
+/// An error in the addresses of hosts. Examples are overlapping networks and a network without free
+/// addresses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct AddressConflict {
     /// Index of the host with the invalid address, if one host causes the error.
@@ -27,7 +29,7 @@ pub(crate) struct AddressConflict {
     pub(crate) reason: String,
 }
 
-/// Returns the addresses of both ends of a link between switches. `None` if no addresses are left.
+/// Returns the addresses of both ends of a link between switches. Returns `None` if all addresses are in use.
 pub(super) fn switch_link_addresses(link_index: u32) -> Option<(Ipv4Addr, Ipv4Addr)> {
     (link_index < LINKS_MAX).then(|| {
         (
@@ -37,8 +39,8 @@ pub(super) fn switch_link_addresses(link_index: u32) -> Option<(Ipv4Addr, Ipv4Ad
     })
 }
 
-/// Assigns an address and a gateway to each host that is not `fixed`, and returns the networks of each
-/// switch.
+/// Assigns an address and a gateway to each host, and returns the networks of each switch. Hosts for which
+/// `fixed` is true keep the address in the lab file.
 pub(super) fn assign_host_addresses(
     routers: &[RouterNode],
     hosts: &mut [HostPlan],
@@ -85,7 +87,8 @@ pub(super) fn assign_host_addresses(
     Ok(all)
 }
 
-/// Returns the next free block of `size` addresses, a power of two. The block overlaps no `taken` network.
+/// Returns the next free block of `size` addresses. `size` must be a power of two. The block does not overlap
+/// a network in `taken`.
 fn allocate_block(
     next: &mut u64,
     size: u32,
@@ -164,7 +167,8 @@ fn host_network(host: &HostPlan) -> Ipv4Net {
     Ipv4Net::new(host.ipv4, host.ipv4_prefix).map_or(Ipv4Net::from(host.ipv4), |network| network.trunc())
 }
 
-/// Returns the gateway of a host in the lab file, or the first other address of the network of the host.
+/// Returns the gateway of a host. If the lab file sets no gateway, returns the first address in the network
+/// of the host that the host does not use.
 fn host_gateway(host: &HostPlan, network: Ipv4Net) -> Ipv4Addr {
     if let Some(IpAddr::V4(gateway)) = ipv4_gateway(host) {
         return gateway;
@@ -173,7 +177,7 @@ fn host_gateway(host: &HostPlan, network: Ipv4Net) -> Ipv4Addr {
     others.next().unwrap_or(host.ipv4)
 }
 
-/// Returns the IPv4 gateway of a host, if it has one: a `gateway` or a default route.
+/// Returns the IPv4 gateway of a host, if the lab file sets a `gateway` or a default route.
 pub(crate) fn ipv4_gateway(host: &HostPlan) -> Option<IpAddr> {
     let plain = host.as_plain().map_or(&[][..], |plain| &plain.routes);
     let default = plain

@@ -19,8 +19,8 @@ pub(crate) const COMPUTED_ROUTES: &str = "routes: auto";
 /// The routes of one switch: the next hops of each prefix, sorted by prefix.
 type RouteTable = BTreeMap<Ipv4Net, Vec<Ipv4Addr>>;
 
-/// Adds the layer with addresses, neighbours and routes to each switch. Sets the gateway MAC address of
-/// hosts.
+/// Adds a configuration layer with addresses, neighbours and routes to each switch. Sets the gateway MAC
+/// address of each host.
 pub(super) fn add_layers(
     graph: &SwitchGraph,
     switches: &mut [SwitchPlan],
@@ -73,7 +73,8 @@ pub(super) fn add_layers(
 
 /// Computes the routes of all switches.
 ///
-/// One breadth-first search per switch with hosts finds the next hops of all other switches towards it.
+/// For each switch with hosts, a breadth-first search finds the next hops of all other switches towards this
+/// switch.
 fn compute_routes(
     graph: &SwitchGraph,
     networks: &[HostNetworks],
@@ -115,7 +116,8 @@ fn static_route_table(routes: &RouteTable) -> Map<String, Value> {
     routes.iter().map(entry).collect()
 }
 
-/// Returns the `XOFF_LB_SITE` table. The site of a network is the number of its switch, from 1.
+/// Returns the `XOFF_LB_SITE` table, which assigns a site to each network. The site is the number of the
+/// switch of this network, from 1.
 fn site_table(networks: &[HostNetworks]) -> Map<String, Value> {
     let mut table = Map::new();
     for (switch, networks) in networks.iter().enumerate() {
@@ -159,7 +161,8 @@ fn interface_table(router: &RouterNode, networks: &HostNetworks) -> Map<String, 
     table
 }
 
-/// Returns the `NEIGH` table of one switch. `mac_of` returns the MAC address of another switch on a link.
+/// Returns the `NEIGH` table of one switch. `mac_of` returns the MAC address that a neighbouring switch has
+/// on the link.
 fn neighbour_table(
     router: &RouterNode,
     hosts: &[HostPlan],
@@ -188,7 +191,7 @@ fn neighbour_table(
 
 /// The configuration layers of a switch, searched for MAC addresses.
 ///
-/// These layers are above the layer with the computed routes, so their MAC addresses take effect.
+/// These layers override the layer with the computed routes, so the switch uses the MAC addresses in them.
 struct ConfiguredMacs {
     layers: Vec<Value>,
 }
@@ -205,7 +208,7 @@ impl ConfiguredMacs {
         }
     }
 
-    /// Returns the MAC address in a field, from the highest layer that contains the field.
+    /// Returns the MAC address in a field. If several layers contain the field, the highest layer applies.
     fn find_mac(&self, table: &str, key: &str, field: &str) -> Option<[u8; 6]> {
         let value = self
             .layers
@@ -217,7 +220,8 @@ impl ConfiguredMacs {
 
     /// Returns the MAC address of a switch.
     ///
-    /// The default is a locally administered address with "XOS" and the index of the switch.
+    /// The default is a locally administered address. It contains the letters "XOS" and the index of the
+    /// switch.
     fn base_mac(&self, index: usize) -> [u8; 6] {
         let [high, low] = (index as u16).to_be_bytes();
         let default = [0x02, 0x58, 0x4f, 0x53, high, low];

@@ -78,7 +78,8 @@ impl ForwardingModel {
             .collect()
     }
 
-    /// Adds the lengths of all paths from a switch to a host. `None` if a switch on a path has no route.
+    /// Adds the length of each path from a switch to a host to `lengths`. Returns `None` if a switch on a
+    /// path has no route.
     ///
     /// `hops` is the number of hops before `switch`.
     fn add_path_lengths(&self, switch: usize, host: usize, hops: u32, lengths: &mut Vec<u32>) -> Option<()> {
@@ -180,7 +181,8 @@ fn equal_cost_paths_include_parallel_links() {
     );
 }
 
-/// The overrides form a forwarding loop for h2: leaf1 sends to spine2, and spine2 sends back.
+/// The overrides create a forwarding loop for packets to h2. leaf1 sends such packets to spine2, and spine2
+/// sends them back.
 #[test]
 fn route_override_replaces_the_shortest_path() {
     let text = "  fabric: {leaf-spine: {leaves: 2, spines: 2, hosts: 1}}

@@ -1,4 +1,5 @@
-//! Counters of the frames that arrive at a host: IP packets by DSCP, and MAC control frames.
+//! Counts the frames that arrive at a host. IP packets are counted for each DSCP, and MAC control frames are
+//! counted separately.
 
 use xoff_units::Picos;
 use xoff_wire::parse::{Payload, parse_prefix};
@@ -80,7 +81,8 @@ pub(super) struct HostArrivals {
 }
 
 impl HostArrivals {
-    /// Creates the counters of a host that is connected to a port with this MAC address.
+    /// Creates the counters of a host. `port_mac` is the MAC address of the switch port that the host is
+    /// connected to.
     pub(super) fn new(port_mac: [u8; 6]) -> HostArrivals {
         HostArrivals {
             by_dscp: Box::new([DscpArrivals::default(); DSCPS]),
@@ -133,8 +135,9 @@ impl HostArrivals {
 
     /// Returns whether a MAC control frame conforms to IEEE 802.3 annexes 31B and 31D.
     ///
-    /// The frame must be a PAUSE or PFC frame of minimum length with the standard destination address, the
-    /// address of the port as source, zero padding, and no pause time for a disabled class.
+    /// The frame must be a PAUSE or PFC frame of minimum length. Its destination must be the standard
+    /// address, and its source must be the address of the port. The padding and the pause times of disabled
+    /// classes must be zero.
     fn is_regular_control_frame(&self, frame: &FrameView<'_>) -> bool {
         let Ok(control) = MacControl::parse(frame.prefix) else {
             return false;

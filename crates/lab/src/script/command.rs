@@ -39,9 +39,9 @@ pub struct CheckArgs {
     pub virtual_time: bool,
     /// The seed of all random decisions.
     pub seed: u64,
-    /// The maximum number of events of a lab. A lab with more events is aborted.
+    /// The maximum number of simulation events of a lab. If a lab has more events, its script is aborted.
     pub events_max: u64,
-    /// The number of labs that run at the same time. `None` means one for each CPU.
+    /// The number of labs that run at the same time. `None` means one lab for each CPU.
     pub jobs: Option<usize>,
     /// The output format of the results.
     pub format: CheckFormat,
@@ -52,8 +52,8 @@ pub struct CheckArgs {
 /// Runs the scripts of labs and writes the results to `out`.
 ///
 /// # Errors
-/// A lab file is invalid, or its script is missing or has no condition. All labs are read before the first
-/// lab runs.
+/// Fails if a lab file is invalid, or if its script is missing or has no condition. All labs are checked
+/// before the first lab runs.
 pub fn check_labs(arguments: &CheckArgs, out: &mut dyn Write) -> Result<ExitCode, Failure> {
     let plans = arguments
         .files

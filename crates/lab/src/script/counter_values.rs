@@ -14,7 +14,7 @@ use xoff_fabric::find_deadlock;
 use xoff_host::{ReceivedFlow, SentFlow};
 use xoff_workload::{JobResults, WorkloadResults};
 
-/// Returns the value of a counter in the unit of the counter. Returns `None` if the value does not exist yet.
+/// Returns the value of a counter in its unit. Returns `None` if the value does not exist yet.
 pub(super) fn counter_value(
     lab: &VirtualLab,
     names: &ScriptNames,
@@ -132,7 +132,7 @@ fn switch_value(lab: &VirtualLab, switch: usize, counter: &str) -> Option<f64> {
     ports.map(|port| port_value(lab, switch, port, counter)).sum()
 }
 
-/// Returns a counter of load balancing as the sum over all groups of a switch.
+/// Returns a load-balancing counter of a switch, as the sum over all its next-hop groups and LAGs.
 fn load_balancing_value(lab: &VirtualLab, switch: usize, counter: &str) -> Option<f64> {
     let groups = fabric_switch(lab, switch).balanced_groups(lab.simulation.fabric.now());
     let tables = || groups.iter().filter_map(|group| group.table);
@@ -156,7 +156,8 @@ fn load_balancing_value(lab: &VirtualLab, switch: usize, counter: &str) -> Optio
     } as f64)
 }
 
-/// Returns the path quality of a port as a group member. Returns `None` if no scheme measures it.
+/// Returns the path quality that a load-balancing group has measured for a port. Returns `None` if no scheme
+/// measures the path quality.
 fn path_quality_value(lab: &VirtualLab, switch: usize, port: PortId, counter: &str) -> Option<f64> {
     let groups = fabric_switch(lab, switch).balanced_groups(lab.simulation.fabric.now());
     let mut members = groups.iter().flat_map(|group| &group.members);
@@ -380,7 +381,7 @@ fn sender_value(lab: &VirtualLab, ids: FlowIdentity, counter: &str) -> Option<f6
     } as f64)
 }
 
-/// Returns a value of a job that needs no calculation of its results. `wait: {until: ...}` reads such values
+/// Returns a value of a running job without computing all job results. `wait: {until: ...}` reads such values
 /// often.
 fn running_job_value(lab: &VirtualLab, job: usize, sender: Option<usize>, counter: &str) -> Option<f64> {
     let jobs = &lab.simulation.jobs;

@@ -1,4 +1,4 @@
-//! The first and the last time of events, recorded by an observer of the fabric.
+//! Records the first and the last time of each kind of event. The recorder is an observer of the fabric.
 
 use xoff_dataplane::{ForwardingResult, Picos, PortId, SwitchEvent, SwitchEventKind};
 use xoff_wire::{ETHERTYPE_MAC_CONTROL, MacControl, Opcode, Syndrome};
@@ -61,7 +61,7 @@ impl EventKind {
     }
 }
 
-/// The first and the last time of one kind of event at one port or host.
+/// The times of the first and the last event of one kind at one port or host.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct EventSpan(Option<(Picos, Picos)>);
 
@@ -142,7 +142,8 @@ impl EventRecorder {
         }
     }
 
-    /// Returns the first or the last time of an event. A port is given by its index in the switch.
+    /// Returns the time of the first or the last event with the given name. `port_id` converts a port of the
+    /// directory to a port of the switch.
     pub(super) fn event_time(
         &self,
         event: &str,
@@ -191,7 +192,8 @@ impl EventRecorder {
     }
 }
 
-/// Returns the MAC address of the switch port that a host is connected to, or zeros without a switch.
+/// Returns the MAC address of the switch port that a host is connected to. Returns zeros if the host is not
+/// connected to a switch.
 fn switch_port_mac(fabric: &Fabric, host: usize) -> [u8; 6] {
     match fabric.peer(LinkEnd::Host(host as u32)) {
         Some(LinkEnd::Switch { switch, port }) => {
@@ -202,7 +204,8 @@ fn switch_port_mac(fabric: &Fabric, host: usize) -> [u8; 6] {
     }
 }
 
-/// Returns whether an acknowledgement is a NAK or an RNR NAK, from its syndrome (IBTA 9.7.5.2.1).
+/// Returns whether an acknowledgement is a NAK or an RNR NAK. The syndrome in its AETH contains this
+/// information (IBTA 9.7.5.2.1).
 fn is_nak(frame: &FrameView<'_>) -> bool {
     frame
         .aeth()

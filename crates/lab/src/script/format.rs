@@ -9,8 +9,8 @@ use super::verdict::{CheckResult, LabCheckResult};
 /// The name and version of the JSON format.
 const SCHEMA: &str = "xoff.lab-check/1";
 
-/// Formats results as TAP version 14 (testanything.org): one line for each condition, and a YAML block for
-/// each failed condition.
+/// Formats results as TAP version 14 (testanything.org). Each condition has one line. A YAML block follows
+/// after each failed condition.
 pub(super) fn format_tap(labs: &[LabCheckResult]) -> String {
     let mut text = "TAP version 14\n".to_owned();
     let mut number = 0;
@@ -65,7 +65,8 @@ fn quote_json(text: &str) -> String {
     serde_json::Value::from(text).to_string()
 }
 
-/// Formats a value in the unit of its name, or the time of an event.
+/// Formats a value for a failed condition. Counters are in the unit of their name, and times of events are
+/// formatted as times.
 fn format_value(name: &str, value: Option<f64>) -> String {
     let is_event = name.starts_with("first(") || name.starts_with("last(");
     match value {

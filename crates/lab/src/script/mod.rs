@@ -1,8 +1,9 @@
-//! Scripts of labs: they run in virtual time and check conditions. `docs/script.md` describes the language.
+//! Runs the scripts of labs in virtual time. A script changes the lab step by step and checks conditions.
+//! `docs/script.md` describes the language.
 //!
-//! The conditions of a script are evaluated between two events. [`values`] reads the counters of switches,
-//! hosts and flows directly. [`events`] is an observer that records the first and the last time of events,
-//! because no counter contains these times.
+//! A condition is evaluated between two simulation events. [`values`] reads the counters of switches, hosts
+//! and flows directly. Counters do not contain the times of events, so the observer in [`events`] records the
+//! first and the last time of each kind of event.
 
 mod arrivals;
 mod command;

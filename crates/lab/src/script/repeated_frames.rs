@@ -48,8 +48,8 @@ pub(super) fn build_pause_frame(pause: &PausePlan) -> MacControl {
 }
 
 impl RepeatedFrames {
-    /// Adds the pauses of a `pause` step after its first frame. Earlier pauses of the same host and class
-    /// end.
+    /// Adds the repeated pause frames of a `pause` step. The caller has already sent the first frame.
+    /// Repeated pauses of earlier steps for the same host and class end.
     pub(super) fn add_pause(&mut self, now: Picos, pause: &PausePlan) {
         self.0.retain(|repeated| {
             let is_replaced = match (&repeated.frame, pause.classes) {
@@ -72,8 +72,9 @@ impl RepeatedFrames {
         });
     }
 
-    /// Adds the frames of an `inject` step after its first frame. Without an interval in the step, one frame
-    /// follows every `frame_time`, the time that a frame occupies the link.
+    /// Adds the repeated frames of an `inject` step. The caller has already sent the first frame. If the step
+    /// has no interval, the frames are sent back to back. `frame_time` is the time that a frame occupies the
+    /// link.
     pub(super) fn add_injected_frames(&mut self, now: Picos, inject: &InjectPlan, frame_time: Picos) {
         let interval = inject.every_ns.map_or(frame_time, Picos::from_nanos);
         self.0.push(RepeatedFrame {
@@ -93,7 +94,7 @@ impl RepeatedFrames {
         self.0.iter().filter_map(next_time).min().unwrap_or(Picos::NEVER)
     }
 
-    /// Removes and returns the frames with a time up to `now`, in the order of the script.
+    /// Removes and returns all frames that are due at `now`, in the order of the script.
     pub(super) fn take_due_frames(&mut self, now: Picos) -> Vec<(usize, ScriptFrame)> {
         let mut frames = Vec::new();
         for repeated in &mut self.0 {

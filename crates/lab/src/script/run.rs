@@ -1,4 +1,4 @@
-//! Execution of a script: runs its steps in order, advances model time and evaluates conditions.
+//! Executes a script. The steps run in order, and each step can advance model time or check conditions.
 
 use std::cell::OnceCell;
 
@@ -48,7 +48,7 @@ pub(super) enum AbortReason {
 }
 
 impl ScriptRun {
-    /// Sets up a lab and starts the jobs and flows that no step of the script starts.
+    /// Sets up a lab. Starts all jobs and flows, except those that a step of the script starts.
     ///
     /// # Errors
     /// [`VirtualLab`] cannot be created, or a condition contains an unknown name.
@@ -160,7 +160,8 @@ impl ScriptRun {
         Ok(Ok(()))
     }
 
-    /// Advances model time to the time of a step. A time in the past is a failed check.
+    /// Advances model time to the time of a step. If this time is in the past, a failed check is added to the
+    /// results.
     fn advance_to_step(&mut self, step: &StepPlan, at: Picos) -> Result<(), AbortReason> {
         if at >= self.lab.elapsed() {
             return self.advance_to(at);
@@ -233,8 +234,8 @@ impl ScriptRun {
         }
     }
 
-    /// Advances model time to `at`, on the clock of the fabric. Finished jobs and a standstill do not end the
-    /// run, because a later step can start jobs or unblock frames.
+    /// Advances model time to `at`, on the clock of the fabric. The run continues even if all jobs are
+    /// finished or no frame moves, because a later step can start jobs or unblock frames.
     fn run_fabric_to(&mut self, at: Picos) -> Result<(), AbortReason> {
         let elapsed = at.since(self.lab.workload_start);
         loop {
@@ -276,7 +277,8 @@ impl ScriptRun {
         }
     }
 
-    /// Adds the result of a condition. A failed condition is stored with the values of its names.
+    /// Adds the result of a condition to the results of the script. For a failed condition, the values of all
+    /// its names are stored.
     fn add_check(
         &mut self,
         step: &StepPlan,

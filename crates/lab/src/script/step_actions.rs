@@ -12,7 +12,8 @@ use xoff_host::{Host, SendFrameError};
 use xoff_telemetry::failure::Failure;
 
 impl ScriptRun {
-    /// Performs the action of a step. Steps that wait or check conditions have no action here.
+    /// Performs the action of a step on the lab. For steps that wait or check conditions, this function does
+    /// nothing.
     ///
     /// # Errors
     /// The step has an invalid configuration or frame.
@@ -91,7 +92,7 @@ impl ScriptRun {
         fabric.change_host(host, &mut self.events, change)
     }
 
-    /// Lets a host send a frame. If the transmit queue of the host is full, the frame is dropped and counted
+    /// Sends a frame from a host. If the transmit queue of the host is full, the frame is dropped and counted
     /// in `nic_tx_dropped_frames`.
     ///
     /// # Errors
@@ -165,8 +166,8 @@ impl ScriptRun {
         );
     }
 
-    /// Sets a link up or down. Frames on the link and in its queues are lost; they are recorded as `drop`
-    /// events here, because the observer does not see them.
+    /// Sets a link up or down. Frames on the link and in the queues at its ends are lost. The observer does
+    /// not see this loss, so this function records `drop` events.
     fn set_link_state(&mut self, link: usize, up: bool) {
         let ends = self.lab.fabric_plan.links[link].ends;
         let dropped_before = self.dropped_frames(ends);
@@ -209,7 +210,7 @@ impl ScriptRun {
     }
 }
 
-/// Returns an error if the flow or link of a step does not exist in the running lab.
+/// Fails if the flow or link that a step refers to does not exist in the running lab.
 fn check_exists(exists: bool, source: &str, kind: &str, name: &str) -> Result<(), Failure> {
     match exists {
         true => Ok(()),

@@ -39,7 +39,8 @@ impl ScriptNames {
     /// Collects the names of a lab.
     ///
     /// # Errors
-    /// The script names an unknown object that the lab file cannot define, such as a buffer pool.
+    /// A condition contains an unknown name. Names of buffer pools, for example, are checked only here,
+    /// because the lab file does not contain them.
     pub(super) fn new(lab: &VirtualLab) -> Result<ScriptNames, UnknownName> {
         let directory = lab.plan.name_directory();
         let mut names = ScriptNames {
@@ -91,8 +92,8 @@ fn step_conditions(action: &ActionPlan) -> &[super::super::expr::Expression] {
     }
 }
 
-/// Returns the port of each index in the directory. The directory lists ports in the order of the links, and
-/// a switch in the order of its configuration.
+/// Returns the port number in the switch for each port of the directory. The directory lists ports in the
+/// order of the links. The switch numbers its ports in the order of its configuration.
 fn directory_ports(lab: &VirtualLab, directory: &NameDirectory, switch: usize) -> Vec<PortId> {
     let configured = &lab.fabric_plan.switches[switch].ports;
     let names = directory
@@ -105,8 +106,8 @@ fn directory_ports(lab: &VirtualLab, directory: &NameDirectory, switch: usize) -
         .collect()
 }
 
-/// Returns the flows of each name: the flow groups and then the `send` steps, in the order of
-/// [`LabPlan::name_directory`].
+/// Returns the flows that belong to each flow name. The names have the same order as in
+/// [`LabPlan::name_directory`]: first the flow groups, then the `send` steps.
 fn flows_by_name(plan: &LabPlan) -> Vec<Vec<FlowIdentity>> {
     let sends = plan.script.send_steps().map(|send| &send.flow);
     let mut groups: Vec<(&str, Vec<FlowIdentity>)> = Vec::new();
@@ -123,8 +124,8 @@ fn flows_by_name(plan: &LabPlan) -> Vec<Vec<FlowIdentity>> {
     groups.into_iter().map(|(_, group)| group).collect()
 }
 
-/// Returns whether `clear: counters` sets a counter to zero. States, watermarks, rates and results are not
-/// cleared.
+/// Returns whether `clear: counters` sets a counter to zero. It does not clear states, watermarks, rates and
+/// results.
 fn is_clearable(reference: &CounterReference) -> bool {
     let counter = reference.counter;
     match reference.owner {
@@ -149,7 +150,7 @@ fn is_clearable(reference: &CounterReference) -> bool {
     }
 }
 
-/// The values of counters at the last `clear: counters`. Later values are relative to these values.
+/// The values of counters at the last `clear: counters` step. A condition sees the increase since that step.
 #[derive(Clone, Debug, Default)]
 pub(super) struct CounterBaseline(HashMap<(CounterOwner, &'static str), f64>);
 

@@ -11,14 +11,14 @@ pub struct CheckResult {
     pub condition: String,
     /// The position of the condition in the lab file, `FILE:LINE`.
     pub source: String,
-    /// The time of the result in nanoseconds of model time since the start of the workload.
+    /// The model time of the result in nanoseconds, counted from the start of the workload.
     pub model_time_ns: u64,
     /// Whether the condition held.
     pub passed: bool,
-    /// The reason of a failure other than a false condition, such as a missing value.
+    /// The reason of the failure if the condition was not simply false, such as a missing value.
     pub reason: Option<String>,
-    /// The names in a failed condition and their values. Counters are in the unit of their name, and times of
-    /// events are in picoseconds. A missing value is `None`.
+    /// The names in a failed condition and their values. Values of counters are in the unit of the name, and
+    /// times of events are in picoseconds. `None` means a missing value.
     pub values: Vec<(String, Option<f64>)>,
 }
 

@@ -1,4 +1,4 @@
-//! The shortest paths of flows, and the queues on these paths that may mark packets.
+//! Finds the shortest paths of flows, and the queues on these paths that may mark packets with CE.
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -42,7 +42,8 @@ impl MarkingPorts {
 /// The shortest paths from each switch to one destination.
 #[derive(Clone, Debug)]
 pub(super) struct ShortestPaths {
-    /// The number of switches on the path. 0 means that the destination cannot be reached.
+    /// The number of switches on the path from each switch. 0 means that the switch has no path to the
+    /// destination.
     hops: Vec<u32>,
     /// Whether a queue on one of the shortest paths may mark packets.
     may_mark: Vec<bool>,
@@ -75,7 +76,8 @@ impl FabricTopology<'_> {
 
     /// Returns whether all flows take shortest paths.
     ///
-    /// Flows do so with computed routes. Without any routes, the topology is bridged and has no loops.
+    /// Computed routes always follow shortest paths. A lab without routes is bridged and has no loops, so its
+    /// only paths are shortest paths.
     pub(super) fn takes_shortest_paths(&self, plan: &LabPlan) -> bool {
         let is_computed = |layer: &ConfigLayer| matches!(layer, ConfigLayer::Text { source, .. } if source == COMPUTED_ROUTES);
         let has_computed_routes = plan
@@ -147,8 +149,8 @@ impl FabricTopology<'_> {
     }
 }
 
-/// Returns the traffic classes that packets with a DSCP can have in a switch, from the maps of all ingress
-/// ports.
+/// Returns the traffic classes that packets with a DSCP can have in a switch. The DSCP maps of all ingress
+/// ports are considered.
 fn traffic_classes(switch: &SwitchConfig, dscp: u8) -> BTreeSet<u8> {
     let mut classes = BTreeSet::new();
     for port in &switch.ports {
@@ -169,8 +171,8 @@ fn traffic_classes(switch: &SwitchConfig, dscp: u8) -> BTreeSet<u8> {
         .collect()
 }
 
-/// Returns whether an egress queue of one of the classes marks packets before the buffer of the switch is
-/// full.
+/// Returns whether a port may mark packets of one of the classes: the marking threshold of the egress queue
+/// must be smaller than the buffer of the switch.
 fn queue_may_mark(port: &PortConfig, classes: &BTreeSet<u8>, buffer_bytes: u64) -> bool {
     let marks = |wred: &WredProfile| {
         let threshold_bytes = match wred.max_probability {
@@ -185,7 +187,7 @@ fn queue_may_mark(port: &PortConfig, classes: &BTreeSet<u8>, buffer_bytes: u64) 
     queues.filter_map(|queue| queue.wred.as_ref()).any(marks)
 }
 
-/// Returns the size of all ingress pools and priority groups of a switch in bytes.
+/// Returns the buffer size of a switch in bytes, as the sum over all ingress pools and priority groups.
 fn ingress_buffer_bytes(switch: &SwitchConfig) -> u64 {
     let pools = switch.pools.iter().filter(|pool| pool.side == PoolSide::Ingress);
     let shared: u64 = pools

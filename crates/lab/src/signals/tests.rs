@@ -8,7 +8,7 @@ use xoff_telemetry::failure::{Exit, Failure};
 const STAR: &str = "star: {hosts: 3, speed: 100g, delay: 1us, config: {preset: roce-lossless}}";
 const NO_ECN: &str = "star: {hosts: 3, speed: 100g, config: [{preset: roce-lossless}, {WRED_PROFILE: {roce_ecn: {ecn: ecn_none}}}]}";
 
-/// Creates a lab with a fabric, a default transport and jobs, and returns its warnings.
+/// Creates a lab with the given fabric, default transport and jobs. Returns the warnings about this lab.
 fn lab_warnings(fabric: &str, transport: &str, jobs: &str) -> Result<Vec<String>, Failure> {
     let text = format!(
         "name: x\ntopology:\n  fabric:\n    {fabric}\ntransports:\n  default: {{{transport}}}\n  plain: {{mtu: 1024}}\n\
@@ -170,7 +170,7 @@ fn a_fabric_without_marking_queues_fails() {
     assert!(message.contains("no queue of a switch marks"), "{message}");
 }
 
-/// Returns the warnings of a lab with two switches. Only the first switch marks packets. Host `a` is
+/// Returns the warnings about a lab with two switches. Only the first switch marks packets. Host `a` is
 /// connected to the first switch, and hosts `b` and `z` are connected to the second switch.
 fn half_marking_lab_warnings(flows: &str) -> Result<Vec<String>, Failure> {
     let text = format!(

@@ -1,4 +1,5 @@
-//! Columns of result tables, and the median and the range of a figure over several runs.
+//! Defines the columns of result tables. Also computes and formats the median and the range of a figure over
+//! several runs.
 
 use super::report::{JobFigures, RunFigures, round_to_six_decimals};
 use xoff_telemetry::{
@@ -11,7 +12,7 @@ pub(crate) struct FigureColumn {
     pub(crate) title: &'static str,
     /// Name of the figure in files, with its unit.
     pub(crate) name: &'static str,
-    /// Returns the value of the figure for a run and, in a row of a job, for the job.
+    /// Returns the value of the figure for a run. If the row belongs to a job, the job is also passed.
     pub(crate) value: fn(&RunFigures, Option<&JobFigures>) -> Option<f64>,
     /// Formats a value for tables.
     pub(crate) format: fn(f64) -> String,
@@ -170,8 +171,8 @@ fn ratio_to_data_packets(run: &RunFigures, packets: u64) -> Option<f64> {
     (all > 0).then(|| round_to_six_decimals(packets as f64 / all as f64))
 }
 
-/// Returns the smallest value, the median and the largest value. The median of an even number of values is
-/// the lower one of the two middle values. Returns `None` without values.
+/// Returns the smallest value, the median and the largest value. For an even number of values, the median is
+/// the lower of the two middle values. Returns `None` if there are no values.
 pub(crate) fn min_median_max(values: impl Iterator<Item = f64>) -> Option<[f64; 3]> {
     let mut values: Vec<f64> = values.collect();
     values.sort_by(f64::total_cmp);
@@ -179,8 +180,8 @@ pub(crate) fn min_median_max(values: impl Iterator<Item = f64>) -> Option<[f64; 
     Some([min, values[(values.len() - 1) / 2], max])
 }
 
-/// Formats smallest value, median and largest value as `median [smallest, largest]`. If all three have the
-/// same text, the result is one number.
+/// Formats the median and the range of a figure as `median [smallest, largest]`. If all three numbers have
+/// the same text, only one number is printed.
 pub(crate) fn format_median_and_range(min_median_max: Option<[f64; 3]>, format: fn(f64) -> String) -> String {
     match min_median_max {
         None => "-".to_owned(),

@@ -28,8 +28,8 @@ pub struct MergeArgs {
 /// Merges the parts of a sweep, writes the table to `out` and writes the requested files.
 ///
 /// # Errors
-/// Fails if a file is not part of a sweep, if the parts belong to different sweeps, or if a part is missing
-/// or given twice.
+/// Fails if a file is not a part of a sweep, or if the parts belong to different sweeps. Fails if a part is
+/// missing or is passed twice.
 pub fn merge_sweep(arguments: &MergeArgs, out: &mut dyn Write) -> Result<ExitCode, Failure> {
     let parts = arguments
         .parts
@@ -112,7 +112,8 @@ fn merge_parts(parts: Vec<(PathBuf, SweepReport)>) -> Result<SweepReport, Failur
     })
 }
 
-/// Names the first property in which two parts differ, although all parts of one sweep have it in common.
+/// Compares the properties that all parts of one sweep must have in common. Returns the name of the first
+/// property in which two parts differ.
 fn first_difference(one: &SweepReport, other: &SweepReport) -> Option<&'static str> {
     let shard_count = |part: &SweepReport| part.shard.map(|shard| shard.of);
     [
@@ -129,7 +130,7 @@ fn first_difference(one: &SweepReport, other: &SweepReport) -> Option<&'static s
     .find_map(|(differs, what)| differs.then_some(what))
 }
 
-/// Builds the error for runs that are in no part. It lists the missing parts.
+/// Builds the error for runs that none of the files contains. The error lists the missing parts.
 fn missing_runs_failure(parts: &[(PathBuf, SweepReport)], missing: usize, runs: usize) -> Failure {
     let failure =
         Failure::usage(format!("{missing} of {runs} runs are in none of the files")).at("xoff lab merge");

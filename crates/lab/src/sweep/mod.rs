@@ -1,10 +1,11 @@
-//! Sweeps: independent runs of one lab in virtual time with several seeds and several values of fields.
+//! Runs sweeps. A sweep consists of independent runs of one lab in virtual time, with several seeds and
+//! several values of lab fields.
 //!
-//! Runs are numbered from 0. The combinations of values come in the order of the command line, and the last
-//! field changes fastest. Each combination has one run for each seed. A shard of n has every n-th run, so
-//! that all shards take about the same time. Results are in the order of the runs and contain no property of
-//! the machine. The merged report of all shards therefore has the same bytes as the report of the sweep in
-//! one command.
+//! Runs are numbered from 0. The seed changes fastest, then the last field of the command line, and the first
+//! field changes slowest. For example, `--set a=1,2 --seeds 5,6` has the runs (1, 5), (1, 6), (2, 5) and (2,
+//! 6). If a sweep is divided into n shards, each shard has every n-th run, so that all shards take about the
+//! same time. Results do not depend on the machine. The merged report of all shards therefore has the same
+//! bytes as the report of one undivided sweep.
 
 mod command;
 mod figure_column;

@@ -21,12 +21,12 @@ pub enum PoolResult<T> {
     Interrupted(usize),
 }
 
-/// Calls `work` with the numbers 0 to `count` - 1 in several threads, and returns the results in this order.
-/// `progress` is called with the number of finished runs. The function returns soon after `stop` becomes true
-/// and does not wait for runs in progress, because the process ends then.
+/// Calls `work` with each number from 0 to `count` - 1 in several threads, and returns the results in this
+/// order. `progress` is called with the number of finished runs. If `stop` becomes true, the function returns
+/// soon. It does not wait for runs in progress, because the process then ends.
 ///
 /// # Errors
-/// Returns the failure of the run with the lowest number, also if another run fails earlier.
+/// If several runs fail, returns the failure of the run with the lowest number.
 pub fn run_in_parallel<T: Send + 'static>(
     count: usize,
     threads: usize,

@@ -8,8 +8,8 @@ use xoff_workload::JobResults;
 /// Name and version of the format. The number changes if a field is removed or changes its meaning.
 pub const SWEEP_SCHEMA: &str = "xoff.sweep/1";
 
-/// The report of a sweep or of one part of a sweep. It does not depend on the machine or on the order in
-/// which runs end.
+/// The report of a sweep or of one part of a sweep. The report does not depend on the machine or on the order
+/// in which runs end.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SweepReport {
     /// The value of [`SWEEP_SCHEMA`].
@@ -18,8 +18,8 @@ pub struct SweepReport {
     pub xoff_version: String,
     /// Name of the lab.
     pub lab: String,
-    /// CRC-32 of the text of the lab file in hexadecimal digits. Parts with different values are not merged.
-    /// The value does not cover other files that the lab file names.
+    /// CRC-32 of the text of the lab file, in hexadecimal digits. Two parts with different checksums are not
+    /// merged. The checksum does not cover other files that the lab file refers to.
     pub lab_crc32: String,
     /// Model time limit of each run (`--until`), in nanoseconds. `None`: no limit.
     pub until_ns: Option<u64>,
@@ -75,7 +75,7 @@ pub struct RunFigures {
     pub model_time_ns: u64,
     /// Number of events.
     pub events: u64,
-    /// Number of frames that arrived at the end of a link. A frame counts once for each link.
+    /// Number of frame arrivals at the ends of links. A frame that crosses three links counts three times.
     pub frame_hops: u64,
     /// Sums over flows, switches and queue pairs.
     pub totals: Totals,
@@ -90,14 +90,15 @@ pub struct RunFigures {
     /// Jain's index of the link loads, as in [`LinkBalanceReport`](crate::LinkBalanceReport).
     #[serde(default)]
     pub link_jain_index: Option<f64>,
-    /// In a comparison: `goodput_bps` relative to the run on one switch with the same seed, in percent.
+    /// Goodput in percent of the reference run. The reference is the run with a single switch and the same
+    /// seed. Only comparisons set this field.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub percent_of_one_switch: Option<f64>,
     /// The figures of the jobs.
     pub jobs: Vec<JobFigures>,
 }
 
-/// The figures of one job of a run. Fractions are round_to_six_decimals to six decimals.
+/// The figures of one job of a run. Fractions are rounded to six decimals.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct JobFigures {
     /// Name of the job.
@@ -108,7 +109,7 @@ pub struct JobFigures {
     pub jct_ns: Option<u64>,
     /// Job completion time divided by the roofline.
     pub jct_ratio: Option<f64>,
-    /// Bus bandwidth of a collective, as the mean over its sizes, in 10^9 bytes per second.
+    /// Bus bandwidth of a collective in 10^9 bytes per second, as the mean over all message sizes.
     pub bus_bandwidth_gbytes_per_s: Option<f64>,
     /// 99th percentile of the slowdowns of the flows. `None` for a job without flows.
     pub slowdown_p99: Option<f64>,
@@ -120,9 +121,10 @@ pub struct JobFigures {
     /// 99.9th percentile of the message latency of a collective, in nanoseconds.
     #[serde(default)]
     pub message_latency_p999_ns: Option<u64>,
-    /// In a comparison: performance relative to the run on one switch with the same seed, in percent. For a
-    /// collective, this is the ratio of the bus bandwidths. For other jobs, it is the completion time on one
-    /// switch divided by the completion time of this run.
+    /// Performance in percent of the reference run. The reference is the run with a single switch and the
+    /// same seed. For a collective, this is the ratio of the bus bandwidths. For other jobs, it is the
+    /// completion time in the reference run divided by the completion time in this run. Only comparisons set
+    /// this field.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub percent_of_one_switch: Option<f64>,
 }
@@ -239,8 +241,7 @@ impl std::str::FromStr for Shard {
     }
 }
 
-/// Rounds to six decimals. A round_to_six_decimals number stays the same when it is written to a file and
-/// read again.
+/// Rounds to six decimals. A rounded number stays the same when it is written to a file and read again.
 pub(crate) fn round_to_six_decimals(value: f64) -> f64 {
     (value * 1e6).round() / 1e6
 }

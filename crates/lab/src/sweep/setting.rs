@@ -15,7 +15,8 @@ const LOAD_BALANCING: &str = "topology.defaults.load_balancing";
 /// A field of the lab file with the values of a sweep.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FieldSetting {
-    /// Path of the field in the lab file: keys and list indices separated by dots.
+    /// Path of the field in the lab file. The path consists of keys and list indices that are separated by
+    /// dots.
     pub path: String,
     /// The values. The list has at least one value and no duplicates.
     pub values: Vec<String>,
@@ -53,8 +54,8 @@ pub struct FieldValue {
 /// Reads a lab file, changes the given fields and checks the result.
 ///
 /// # Errors
-/// Fails if the file cannot be read, if it does not have one of the fields, or if the lab is invalid. A
-/// missing field is an error of the command line.
+/// Fails if the file cannot be read, if the file does not contain a field of `values`, or if the lab is
+/// invalid. A missing field is reported as an error of the command line.
 pub fn load_with_values(file: &Path, values: &[FieldValue], time: TimeMode) -> Result<LabPlan, Failure> {
     if values.is_empty() {
         return load_lab(file, time).map_err(|problems| Failure::configuration(problems.to_string()));
@@ -73,8 +74,7 @@ pub(crate) fn read_lab_file(file: &Path) -> Result<String, Failure> {
     })
 }
 
-/// Changes fields in the text of a lab file. The line numbers stay the same unless a load-balancing scheme is
-/// added.
+/// Changes fields in the text of a lab file. Line numbers change only if a load-balancing scheme is added.
 pub(crate) fn apply_values(file: &Path, text: &str, values: &[FieldValue]) -> Result<String, Failure> {
     let mut text = text.to_owned();
     for field in values {
@@ -89,7 +89,7 @@ pub(crate) fn apply_values(file: &Path, text: &str, values: &[FieldValue]) -> Re
     Ok(text)
 }
 
-/// Sets a field in the text of a lab file. The field need not exist.
+/// Sets a field in the text of a lab file. If the field does not exist, it is added.
 pub(crate) fn set_value(
     file: &Path,
     text: &str,
@@ -126,7 +126,7 @@ pub(crate) fn parse_changed_lab(
     })
 }
 
-/// Formats field values as options of the command line, for example `--set a=1 --set b=2`.
+/// Formats field values as command-line options, for example `--set a=1 --set b=2`.
 pub(super) fn format_set_options(values: &[FieldValue]) -> String {
     let words: Vec<String> = values
         .iter()

@@ -1,5 +1,5 @@
-//! Tables of a sweep. Each row has one combination of values and one job, with median and range over the
-//! seeds.
+//! Formats the table of a sweep. Each row belongs to one combination of values and one job. A cell has the
+//! median and the range over all seeds.
 
 use std::collections::HashSet;
 use std::fmt::Write as _;
@@ -26,7 +26,7 @@ const COLUMNS: [FigureColumn; 11] = [
     FigureColumn::MARKED_FRAMES,
 ];
 
-/// A row of the table: the runs of one combination of values and the index of one job.
+/// A row of the table. It contains the runs of one combination of values, and the index of one job.
 struct SweepRow<'a> {
     runs: &'a [RunFigures],
     job: Option<usize>,
@@ -55,8 +55,8 @@ impl SweepRow<'_> {
     }
 }
 
-/// Returns the rows in the order of runs and jobs. The runs of a combination are adjacent because the seed
-/// changes fastest.
+/// Returns the rows in the order of runs and jobs. All runs of a combination follow each other, because the
+/// seed changes fastest.
 fn sweep_rows(sweep: &SweepReport) -> Vec<SweepRow<'_>> {
     let mut rows = Vec::new();
     for runs in sweep.runs.chunk_by(|one, next| one.values == next.values) {
@@ -68,8 +68,8 @@ fn sweep_rows(sweep: &SweepReport) -> Vec<SweepRow<'_>> {
     rows
 }
 
-/// Formats the table for a terminal: the median, and [smallest, largest] if the values differ. Columns
-/// without a value are omitted.
+/// Formats the table for a terminal. A cell shows the median. If the values differ, it also shows the range
+/// as `[smallest, largest]`. Columns without a value are omitted.
 pub(super) fn render_sweep(sweep: &SweepReport) -> String {
     let rows = sweep_rows(sweep);
     let with_jobs = rows.iter().any(|row| row.job.is_some());
@@ -123,7 +123,8 @@ pub(super) fn render_sweep(sweep: &SweepReport) -> String {
     text
 }
 
-/// Formats each note and each warning once, with the values of the first run that has it.
+/// Formats all notes and warnings. If several runs have the same note, it is printed once, with the field
+/// values of the first run.
 fn format_notes_and_warnings(sweep: &SweepReport) -> String {
     let mut text = String::new();
     let mut shown = HashSet::new();
@@ -168,7 +169,8 @@ fn format_failures(sweep: &SweepReport) -> String {
     text
 }
 
-/// Formats the rows as CSV. Each figure has three columns: median, smallest and largest value.
+/// Formats the rows as CSV. Each figure has three columns: the median, the smallest value and the largest
+/// value.
 pub(super) fn format_csv(sweep: &SweepReport) -> String {
     let mut header: Vec<String> = sweep
         .parameters

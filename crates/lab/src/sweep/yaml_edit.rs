@@ -1,5 +1,5 @@
-//! Changes single values in the text of a lab file. The rest of the text stays, with comments and line
-//! numbers.
+//! Changes single values in the text of a lab file. The rest of the text does not change, so comments and
+//! line numbers stay.
 
 use std::fmt;
 
@@ -23,7 +23,7 @@ pub(super) struct EditError {
     pub(super) fix: String,
 }
 
-/// A node of a YAML document. [`Spanned`] adds the position of each child node in the text.
+/// A node of a YAML document. Child nodes are [`Spanned`] values, which contain their position in the text.
 #[derive(Clone, Debug)]
 enum YamlNode {
     Scalar(String),
@@ -32,8 +32,8 @@ enum YamlNode {
 }
 
 /// Replaces the scalar at `path` and returns the new text. The segments of the path are separated by dots. A
-/// segment is a key of a mapping, an index of a list from 0, or the `name` of a list element. A key may
-/// contain dots.
+/// segment is a key of a mapping, the index of a list element (from 0) or the `name` of a list element. Keys
+/// that contain dots are allowed.
 pub(super) fn replace_value(text: &str, path: &str, value: &str) -> Result<String, EditError> {
     let root = parse_yaml(text)?;
     let Some(found) = find_node(&root, path) else {
@@ -68,7 +68,7 @@ pub(super) fn replace_value(text: &str, path: &str, value: &str) -> Result<Strin
 }
 
 /// Replaces or adds the scalar at `path` and returns the new text. A missing value is added to the innermost
-/// existing mapping on the path, which can add one line to the text.
+/// mapping of the path that exists. This can add one line to the text.
 pub(super) fn replace_or_add_value(text: &str, path: &str, value: &str) -> Result<String, EditError> {
     let root = parse_yaml(text)?;
     if find_node(&root, path).is_some() {
@@ -132,7 +132,7 @@ fn parse_yaml(text: &str) -> Result<Spanned<YamlNode>, EditError> {
     })
 }
 
-/// Returns the byte range of a value in the text. Returns `None` if the range is empty or unknown.
+/// Returns the byte range that a value occupies in the text. Returns `None` if the range is empty or unknown.
 fn byte_range(location: &Location) -> Option<std::ops::Range<usize>> {
     let start = usize::try_from(location.span().byte_offset()?).ok()?;
     let len = usize::try_from(location.span().byte_len()?).ok()?;
@@ -181,8 +181,8 @@ fn find_node<'a>(node: &'a Spanned<YamlNode>, path: &str) -> Option<&'a Spanned<
     }
 }
 
-/// Builds the error for a path that does not exist. The error names the existing path with the smallest edit
-/// distance.
+/// Builds the error for a path that does not exist. The error suggests the existing path with the smallest
+/// edit distance.
 fn unknown_path_error(root: &Spanned<YamlNode>, path: &str) -> EditError {
     let mut paths = Vec::new();
     collect_scalar_paths(root, "", &mut paths);

@@ -13,7 +13,8 @@ use xoff_config::PORTS_MAX;
 const SWITCHES_MAX: u64 = 4096;
 /// Largest number of links of a template.
 const LINKS_MAX: u64 = 65_536;
-/// Largest value of a field of a template. The size limits of the topology are lower.
+/// Largest value of a field of a template. This limit only prevents overflow. The limits for the numbers of
+/// switches, hosts and links are lower.
 const FIELD_VALUE_MAX: u32 = 65_536;
 
 /// The checked numbers of a template.
@@ -36,7 +37,8 @@ struct TemplateSize {
 }
 
 impl TemplateNumbers {
-    /// Returns the size of the topology. It does not overflow for values up to [`FIELD_VALUE_MAX`].
+    /// Returns the size of the topology. The computation does not overflow if all fields are at most
+    /// [`FIELD_VALUE_MAX`].
     fn size(self) -> TemplateSize {
         let two_stages = |leaves: u32, hosts: u32, spines: u32, uplinks: u32| {
             let [leaves, hosts, spines, uplinks] = [leaves, hosts, spines, uplinks].map(u64::from);
@@ -73,7 +75,7 @@ impl TemplateNumbers {
     }
 }
 
-/// Checks a template and returns its numbers. `None` after an error, which is added to `problems`.
+/// Checks a template and returns its numbers. If there is an error, adds it to `problems` and returns `None`.
 pub(super) fn check_template(
     name: &Spanned<String>,
     template: &TemplateFields,
@@ -177,7 +179,7 @@ fn numbers_of_shape(shape: &str, fields: &[(&str, Option<&Spanned<u32>>)]) -> Op
     })
 }
 
-/// Reports an address in `host`, because all hosts of the template would have the same address.
+/// Reports an error if `host` contains an address, because all hosts of the template would have this address.
 fn check_shared_addresses(template: &TemplateFields, file: &str, problems: &mut Problems) {
     let Some(host) = &template.host else { return };
     let addresses = [

@@ -17,7 +17,7 @@ pub(super) struct TwoStageNumbers {
 
 /// Builds the template `leaf-spine`: switches `leaf1`.. and `spine1`.., and hosts `h1`.. leaf by leaf.
 ///
-/// A spine has the ports to `leaf1` first, then the ports to `leaf2`, and so on.
+/// The first ports of a spine are connected to `leaf1`, the next ports to `leaf2`, and so on.
 pub(super) fn build_leaf_spine(builder: &mut TopologyBuilder<'_>, numbers: TwoStageNumbers) {
     let (leaves, spines) = add_stages(builder, "leaf", numbers.leaves, numbers.spines);
     let mut host = 0;
@@ -30,9 +30,10 @@ pub(super) fn build_leaf_spine(builder: &mut TopologyBuilder<'_>, numbers: TwoSt
     add_mesh(builder, &leaves, &spines, numbers.uplinks);
 }
 
-/// Builds the template `rail`: switches `leaf1`.. and `spine1`.., and hosts `n1-g1`, `n1-g2`.. node by node.
+/// Builds the template `rail`. The switches are `leaf1`, `leaf2` and so on, and `spine1`, `spine2` and so on.
+/// Host `n1-g2` is GPU 2 of node 1.
 ///
-/// The fabric has one leaf for each GPU of a node. GPU *g* of every node is connected to leaf *g*.
+/// The fabric has as many leaves as a node has GPUs. GPU *g* of every node is connected to leaf *g*.
 pub(super) fn build_rail(builder: &mut TopologyBuilder<'_>, numbers: TwoStageNumbers) {
     let (nodes, gpus) = (numbers.leaves, numbers.hosts);
     let (leaves, spines) = add_stages(builder, "leaf", gpus, numbers.spines);
@@ -71,11 +72,12 @@ fn add_mesh(builder: &mut TopologyBuilder<'_>, leaves: &[usize], spines: &[usize
     }
 }
 
-/// Builds the template `fat-tree`: the fat tree of k-port switches of Al-Fares et al. (SIGCOMM 2008).
+/// Builds the template `fat-tree`, the fat tree of k-port switches that Al-Fares et al. describe (SIGCOMM
+/// 2008).
 ///
-/// The tree has (k/2)^2 core switches and k pods. A pod has k/2 edge and k/2 aggregation switches, and each
-/// edge switch has k/2 hosts. Aggregation switch *a* of each pod has links to the cores (a-1) k/2 + 1 to a
-/// k/2.
+/// The tree has (k/2)^2 core switches and k pods. A pod has k/2 edge switches and k/2 aggregation switches,
+/// and each edge switch has k/2 hosts. Aggregation switch 1 of each pod is connected to core switches 1 to
+/// k/2, aggregation switch 2 to the next k/2 core switches, and so on.
 pub(super) fn build_fat_tree(builder: &mut TopologyBuilder<'_>, k: u32) {
     let half = k / 2;
     let cores: Vec<usize> = (1..=half * half)
@@ -110,7 +112,7 @@ pub(super) fn build_star(builder: &mut TopologyBuilder<'_>, hosts: u32) {
 
 /// Builds the template `dumbbell`: switches `sw1` and `sw2`, each with hosts.
 ///
-/// The hosts of `sw1` are `h1` to `h<left>`. The numbers of the hosts of `sw2` follow.
+/// Switch `sw1` has the hosts `h1` to `h<left>`. The host numbers continue on `sw2`, starting at `left` + 1.
 pub(super) fn build_dumbbell(builder: &mut TopologyBuilder<'_>, left: u32, right: u32, uplinks: u32) {
     let (sw1, sw2) = (
         builder.add_switch("sw1".to_owned()),

@@ -21,11 +21,12 @@ use xoff_telemetry::failure::Failure;
 
 /// Largest number of updates of the progress bar in a run.
 const PROGRESS_UPDATES_MAX: u64 = 200;
-/// Model time at which a run with jobs stops if it has no `--until` and the jobs do not finish.
+/// Model time limit of a run with jobs, if the command has no `--until`. The run stops at this time if the
+/// jobs are not finished.
 const UNTIL_MAX: Picos = Picos(u64::MAX / 4);
 
-/// Default of `--events-max`: the number of events after which a run stops. One core needs about an hour for
-/// them.
+/// Default of `--events-max`, the number of simulation events after which a run stops. One core takes about
+/// an hour for this number.
 pub const EVENTS_MAX_DEFAULT: u64 = 10_000_000_000;
 
 /// Arguments of `xoff lab run --virtual`.
@@ -35,14 +36,14 @@ pub struct VirtualRunArgs {
     pub file: PathBuf,
     /// Seed of all random decisions.
     pub seed: u64,
-    /// Model time after which the run stops, counted from the start of the workload. `None`: no limit.
+    /// Model time after which the run stops, counted from the start of the workload. `None` means no limit.
     pub until: Option<Picos>,
     /// File of the report in JSON. `None`: no file.
     pub report: Option<PathBuf>,
     /// File of the event log. `None`: no event log.
     pub events: Option<PathBuf>,
-    /// Whether the event log has an entry for each frame. Without this option, it has only drops, pauses and
-    /// other rare events.
+    /// Whether the event log has an entry for each frame. Without this option, the event log has only drops,
+    /// pauses and other rare events.
     pub events_frames: bool,
     /// Links to record by name, with the pcapng file of each recording.
     pub pcap: Vec<(String, PathBuf)>,
@@ -54,7 +55,8 @@ pub struct VirtualRunArgs {
     pub field_values: Vec<FieldValue>,
     /// Format of the printed result.
     pub format: OutputFormat,
-    /// File of the results of collectives in the JSON format of nccl-tests. `None`: no file.
+    /// File for the results of collectives in the JSON format of nccl-tests. `None` means that no file is
+    /// written.
     pub nccl_json: Option<PathBuf>,
     /// Number of events after which the run stops with a failure.
     pub events_max: u64,
@@ -122,8 +124,8 @@ pub(crate) struct FinishedRun {
 /// Runs a lab without its script from start to end.
 ///
 /// # Errors
-/// Fails if the lab cannot be set up or a file cannot be written. A run that stops early has a failure in its
-/// report instead.
+/// Fails if the lab cannot be set up or a file cannot be written. If a run stops early, this function
+/// succeeds, and the report contains a failure.
 pub(crate) fn run_to_end(mut plan: LabPlan, arguments: &VirtualRunArgs) -> Result<FinishedRun, Failure> {
     let options = LabOptions {
         seed: arguments.seed,
@@ -312,7 +314,7 @@ fn run_workload(
     Ok(outcome)
 }
 
-/// Describes failed jobs, unfinished jobs and the reason of an early end of the run.
+/// Describes failed and unfinished jobs. If the run ended early, also describes the reason.
 fn run_failures(lab: &VirtualLab, end: &SimulationEnd, events_max: u64) -> Vec<String> {
     let jobs = &lab.simulation.jobs;
     let mut failures = jobs::describe_failed_messages(&lab.plan, jobs, lab.workload_start);

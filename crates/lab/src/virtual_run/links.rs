@@ -18,7 +18,7 @@ use xoff_workload::Connection;
 pub struct LinkReport {
     /// Name of the link.
     pub name: String,
-    /// The sending end: a switch port such as `leaf1:Ethernet16`, or the name of a host.
+    /// The sending end of this direction. The name is a switch port, such as `leaf1:Ethernet16`, or a host.
     pub from: String,
     /// The receiving end.
     pub to: String,
@@ -28,31 +28,33 @@ pub struct LinkReport {
     pub tx_packets: u64,
     /// Bytes of these frames, from the destination address to the FCS.
     pub tx_bytes: u64,
-    /// Share of the time since the start of the workload in which the link carried these frames, with
-    /// preambles and gaps. `None` if no time has passed.
+    /// Utilisation of this direction since the start of the workload. The value 0.5 means that frames, with
+    /// preambles and gaps, occupied the link for half of the time. `None` if no time has passed.
     pub utilisation: Option<f64>,
     /// Whether both ends are switches.
     pub between_switches: bool,
-    /// Whether the direction is on a shortest path from a host of the workload to a receiver of its data.
+    /// Whether the workload could use this direction: it is on a shortest path from a sender to a receiver of
+    /// the workload.
     pub usable: bool,
 }
 
-/// The load balance of the link directions between switches that the workload could use. The load of a
-/// direction is the number of bytes sent divided by its speed.
+/// The load balance of the links between switches. Each direction of a link counts separately, and only
+/// directions that the workload could use are included. The load of a direction is the number of sent bytes
+/// divided by the speed.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LinkBalanceReport {
     /// Number of usable link directions between switches.
     pub links: u32,
     /// Largest load divided by the mean load. The value is 1 if all loads are equal.
     pub max_mean_ratio: f64,
-    /// Jain's index `(sum x)^2 / (n * sum x^2)` of the loads. The value is 1 if all loads are equal, and
-    /// `1/n` if one direction has all load.
+    /// Jain's index `(sum x)^2 / (n * sum x^2)` of the n loads. The value is 1 if all loads are equal. The
+    /// value is `1/n` if a single direction carries all traffic.
     pub jain_index: f64,
 }
 
 impl LinkBalanceReport {
-    /// Computes the balance of the usable link directions between switches. Returns `None` if no direction is
-    /// usable or none carried traffic.
+    /// Computes the load balance of the links between switches. Returns `None` if the workload could use none
+    /// of these links, or if they carried no traffic.
     pub fn of_links(links: &[LinkReport]) -> Option<LinkBalanceReport> {
         let balanced = links.iter().filter(|link| link.between_switches && link.usable);
         let loads: Vec<f64> = balanced.map(LinkReport::load).collect();
@@ -65,7 +67,8 @@ impl LinkBalanceReport {
 }
 
 impl LinkReport {
-    /// Returns the bytes on the link divided by the speed. The value is proportional to the busy time.
+    /// Returns the bytes on the link divided by the speed. This is proportional to the time that the link was
+    /// busy.
     fn load(&self) -> f64 {
         let bytes = self.tx_bytes + self.tx_packets * u64::from(overhead_bytes_per_frame(self.speed_mbps));
         bytes as f64 / f64::from(self.speed_mbps.max(1))
@@ -121,8 +124,8 @@ impl LinkTraffic {
 }
 
 impl VirtualLab {
-    /// Returns the reports of all links since the start of the workload. The two directions of a link follow
-    /// each other.
+    /// Returns a report for each direction of each link since the start of the workload. The two directions
+    /// of a link follow each other.
     pub(super) fn link_reports(&self) -> Vec<LinkReport> {
         let mut traffic = traffic_of_links(&self.simulation.fabric, &self.fabric_plan);
         for (now, before) in traffic.iter_mut().zip(&self.traffic_before_workload) {
@@ -164,14 +167,15 @@ impl VirtualLab {
         names
     }
 
-    /// Returns the name of an end of a link, such as `leaf1:Ethernet16`, or the name of a host.
+    /// Returns the name of an end of a link. The name is a switch port, such as `leaf1:Ethernet16`, or a
+    /// host.
     pub(super) fn end_name(&self, end: LinkEnd) -> String {
         end_name(&self.plan, &self.fabric_plan, end)
     }
 }
 
-/// Builds the reports of all links from their traffic during `span`. The two directions of a link follow each
-/// other.
+/// Builds a report for each direction of each link from the traffic during `span`. The two directions of a
+/// link follow each other.
 pub(crate) fn link_reports(
     plan: &LabPlan,
     fabric: &FabricPlan,
@@ -202,7 +206,8 @@ pub(crate) fn link_reports(
     reports
 }
 
-/// Returns the sending ends of all link directions on a shortest path of the jobs and flows of the workload.
+/// Returns the sending end of each link direction that the workload could use. Such a direction is on a
+/// shortest path of a job or flow.
 fn usable_link_ends(plan: &LabPlan, fabric: &FabricPlan, connections: &[Connection]) -> BTreeSet<LinkEnd> {
     let jobs = connections
         .iter()
@@ -233,8 +238,8 @@ fn speed_mbps(fabric: &FabricPlan, end: LinkEnd) -> u32 {
     }
 }
 
-/// Returns the sending ends of all link directions on a shortest path between the hosts of a pair. The length
-/// of a path is its number of links. Each pair has the index of its source host and of its destination host.
+/// Returns the sending end of each link direction that is on a shortest path of at least one pair. A pair
+/// contains the indices of a source host and a destination host. The length of a path is its number of links.
 fn ends_on_shortest_paths(
     links: &[LinkPlan],
     switch_count: usize,
@@ -348,8 +353,8 @@ mod tests {
         assert_eq!(busy.utilisation_during(Picos::ZERO), None);
     }
 
-    /// Switches 0 and 1 are leaves, and switches 2 and 3 are spines. Hosts 0 and 1 are at leaf 0, host 2 is
-    /// at leaf 1.
+    /// Switches 0 and 1 are leaves, and switches 2 and 3 are spines. Hosts 0 and 1 are connected to leaf 0,
+    /// and host 2 is connected to leaf 1.
     #[test]
     fn ends_on_shortest_paths_are_usable() {
         let port = |switch: u32, port: u16| LinkEnd::Switch { switch, port };

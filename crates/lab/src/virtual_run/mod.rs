@@ -1,7 +1,7 @@
 //! Labs in virtual time. Events advance model time, and no clock is read.
 //!
-//! [`VirtualLab`] is a lab that has been set up: a fabric with its jobs and open-loop flows. [`run_virtual`]
-//! is the command `xoff lab run --virtual`.
+//! A [`VirtualLab`] is a fabric with the jobs and open-loop flows of a lab, ready to run. [`run_virtual`]
+//! implements the command `xoff lab run --virtual`.
 
 mod command;
 mod links;

@@ -1,4 +1,4 @@
-//! Printed results of runs in virtual time: output formats, and the tables and JSON of nccl-tests.
+//! Prints the results of runs in virtual time. Output formats include the tables and the JSON of nccl-tests.
 
 use std::io::{ErrorKind, Write};
 use std::path::Path;
@@ -43,7 +43,8 @@ pub(super) fn format_nccl_tables(lab: &VirtualLab, report: &Report) -> String {
     format_collectives(lab, report, table).join("\n")
 }
 
-/// Writes the JSON of nccl-tests: one object, or a list of objects if the lab has several collectives.
+/// Writes a file in the JSON format of nccl-tests. The file contains one object, or a list of objects if the
+/// lab has several collectives.
 ///
 /// # Errors
 /// Fails if the file cannot be written.
@@ -92,7 +93,8 @@ fn format_collectives<T>(
     formatted
 }
 
-/// Writes the text of a result to the output of a command. A closed pipe is no error.
+/// Writes the text of a result to the output of a command. If the output is a closed pipe, the call still
+/// succeeds.
 ///
 /// # Errors
 /// Fails if the text cannot be written.

@@ -15,36 +15,40 @@ use xoff_rdma::Counters;
 use xoff_telemetry::{self, Environment};
 use xoff_workload::WorkloadResults;
 
-/// The part of a report that only a run in virtual time has. A run in virtual time is never tainted.
+/// The part of a report that exists only for runs in virtual time. The load of the machine does not affect
+/// these runs, so their verdict is never "tainted".
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct VirtualReport {
     /// Model time since the start of the workload, in nanoseconds.
     pub model_time_ns: u64,
     /// Number of events, including those before the start of the workload.
     pub events: u64,
-    /// Number of frames that arrived at the end of a link. A frame counts once for each link.
+    /// Number of frame arrivals at the ends of links. A frame that crosses three links counts three times.
     pub frame_hops: u64,
     /// Largest number of frames in flight at the same time.
     pub frames_under_way_max: u64,
-    /// Frames lost on links because a link went down or because of a configured fault.
+    /// Frames that were lost on links, because a link went down or a script configured a fault.
     pub link_lost_frames: u64,
     /// PFC deadlocks that lasted 10 ms or more.
     #[serde(default)]
     pub deadlocks: Vec<DeadlockReport>,
-    /// Counters of the queue pairs of each host, with the names of the Linux `hw_counters`.
+    /// Queue pair counters of each host. The counters have the names of the Linux `hw_counters`.
     pub hosts: Vec<HostReport>,
-    /// Traffic of both directions of each link. The direction from the first end of the link comes first.
+    /// Traffic of each link. A link has two entries, first the direction from its first end to its second
+    /// end.
     #[serde(default)]
     pub links: Vec<LinkReport>,
-    /// Load balance of the links between switches. `None` if no such link was usable or none carried traffic.
+    /// Load balance of the links between switches that the workload could use. `None` if these links carried
+    /// no traffic or do not exist.
     #[serde(default)]
     pub balance: Option<LinkBalanceReport>,
-    /// Connections of jobs with packets that arrived out of order, in the order of the jobs.
+    /// Connections on which packets arrived out of order, in the order of the jobs.
     #[serde(default)]
     pub reordered: Vec<ReorderedConnectionReport>,
 }
 
-/// A connection of a job with packets that arrived out of order. The counters are sums over its queue pairs.
+/// A connection of a job on which packets arrived out of order. The counters are sums over all queue pairs of
+/// the connection.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReorderedConnectionReport {
     /// Name of the job.
@@ -59,15 +63,17 @@ pub struct ReorderedConnectionReport {
     pub out_of_order_packets: u64,
 }
 
-/// A PFC deadlock: a cycle of ports in which each port is paused by the next one. Times are model time, as in
-/// the event log.
+/// A PFC deadlock, which is a cycle of ports that pause each other. Times are in model time, as in the event
+/// log.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct DeadlockReport {
     /// Time at which the deadlock was detected, in nanoseconds. Detection runs every millisecond.
     pub since_ns: u64,
-    /// Time at which the deadlock was no longer present, in nanoseconds. Null if it lasted until the end.
+    /// Time at which the deadlock was no longer present, in nanoseconds. Null if the deadlock lasted until
+    /// the end of the run.
     pub until_ns: Option<u64>,
-    /// The ports of the cycle as `switch:port`. Each port waits for the next one, and the last for the first.
+    /// The ports of the cycle as `switch:port`. Each port is paused by the next port of the list, and the
+    /// last port is paused by the first port.
     pub ports: Vec<String>,
     /// The blocked egress queue of the first port.
     pub queue: u8,

@@ -1,4 +1,4 @@
-//! Tests of HPCC telemetry: its header bytes on links, and its use on a long path.
+//! Tests the number of bytes that HPCC telemetry adds to packets, and the use of telemetry on a long path.
 
 use std::path::Path;
 
@@ -19,8 +19,8 @@ fn run_lab(text: &str) -> Report {
     report
 }
 
-/// Returns the frame length, with FCS, of a data packet and of an acknowledgement between two hosts at one
-/// switch.
+/// Returns the frame lengths of a data packet and of an acknowledgement, with FCS. Both hosts are connected
+/// to the same switch.
 fn frame_bytes(transport: &str) -> [u64; 2] {
     let report = run_lab(&format!(
         "name: x\ntopology:\n  fabric:\n    star: {{hosts: 2, speed: 25g, delay: 1us, config: {{preset: roce-lossless}}}}\n\
@@ -47,7 +47,8 @@ fn telemetry_adds_bytes_to_data_packets_and_acknowledgements() {
     assert_eq!(frame_bytes(short), [1_062 + 10, 66 + 10]);
 }
 
-/// Returns the utilisation of the slow link between the seventh and the eighth switch of a line.
+/// Runs a lab with eight switches in a line. Returns the utilisation of the slow link between the seventh and
+/// the eighth switch.
 fn utilisation_of_seventh_link(telemetry_hops: u8) -> f64 {
     let (mut nodes, mut links) = (String::new(), String::new());
     for switch in 1..=8 {

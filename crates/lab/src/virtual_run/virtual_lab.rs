@@ -1,4 +1,4 @@
-//! A lab in virtual time: a fabric, its hosts and its jobs, set up from a plan.
+//! Sets up a lab in virtual time from its plan. Such a lab consists of a fabric, its hosts and its jobs.
 
 use std::sync::Arc;
 
@@ -36,11 +36,12 @@ pub struct VirtualLab {
     pub options: LabOptions,
     /// The fabric and its jobs.
     pub simulation: Simulation,
-    /// Model time at the start of the workload. The hosts resolve addresses before this time.
+    /// Model time at the start of the workload. The hosts have resolved all addresses before this time.
     pub workload_start: Picos,
     /// The plan of the fabric, with the names of its nodes and links.
     pub fabric_plan: FabricPlan,
-    /// Settings of the lab file and of the switch configurations without effect, one line each.
+    /// Notes about settings of the lab file and of the switch configurations that have no effect, one line
+    /// each.
     pub notes: Vec<String>,
     /// Warnings about congestion controls that get no signal on some flows.
     pub(super) signal_warnings: Vec<String>,
@@ -48,7 +49,8 @@ pub struct VirtualLab {
     pub(super) traffic_before_workload: Vec<[LinkTraffic; 2]>,
 }
 
-/// Returns the configurations of the switches of a lab file in virtual time, in the order of the file.
+/// Returns the configuration of each switch of a lab file for a run in virtual time, in the order of the
+/// file.
 ///
 /// # Errors
 /// Fails if the lab file or the configuration of a switch is invalid.
@@ -58,7 +60,7 @@ pub fn switch_configurations(file: &std::path::Path) -> Result<Vec<SwitchConfig>
     Ok(fabric_plan_of(&plan, &LabOptions::default(), &setups)?.switches)
 }
 
-/// Returns the configuration of one switch of a plan for a run with the given seed.
+/// Returns the configuration of one switch of a plan, for a run with the given seed.
 ///
 /// # Errors
 /// Fails if the configuration of the switch is invalid.
@@ -73,12 +75,12 @@ pub fn switch_configuration(plan: &LabPlan, switch: usize, seed: u64) -> Result<
 }
 
 impl VirtualLab {
-    /// Sets up a lab. Flows and jobs that the script starts wait for the script. A caller that runs a lab
-    /// without its script removes the script from the plan first.
+    /// Sets up a lab. If a script step starts a flow or job, this flow or job waits for the step. To run a
+    /// lab without its script, the caller must first remove the script from the plan.
     ///
     /// # Errors
-    /// Fails if the configuration of a switch, a host or a job is invalid, or if the kind of a node is not
-    /// supported in virtual time.
+    /// Fails if the configuration of a switch, host or job is invalid. Fails if virtual time does not support
+    /// the kind of a node.
     pub fn new(plan: LabPlan, options: LabOptions) -> Result<VirtualLab, Failure> {
         let setups = switch_setups(&plan, &options)?;
         let fabric_plan = fabric_plan_of(&plan, &options, &setups)?;
@@ -164,8 +166,8 @@ impl VirtualLab {
         Ok(())
     }
 
-    /// Starts the workload at the current model time. If the lab file has `announce`, all switches first get
-    /// the paths of the queue pairs of all jobs.
+    /// Starts the workload at the current model time. With `announce` in the lab file, this function first
+    /// sends the paths of all queue pairs to the switches.
     pub fn start_workload(&mut self, observer: &mut impl Observer) {
         if self.plan.announce {
             self.announce_paths(observer);
@@ -180,9 +182,9 @@ impl VirtualLab {
         }
     }
 
-    /// Places the data of each queue pair on a path through the fabric and announces the paths to the
-    /// switches ([`place_flows`](xoff_fabric::place_flows)). Switches use them if their scheme accepts
-    /// announced paths. Returns the number of placements.
+    /// Selects a path through the fabric for the data of each queue pair and announces the paths to the
+    /// switches ([`place_flows`](xoff_fabric::place_flows)). A switch uses the announced paths if its
+    /// load-balancing scheme supports this. Returns the number of announced paths.
     pub fn announce_paths(&mut self, observer: &mut impl Observer) -> usize {
         let Simulation { fabric, jobs, .. } = &mut self.simulation;
         let planned = |flow: &DataFlow| PlannedFlow {
@@ -207,7 +209,7 @@ impl VirtualLab {
     ///
     /// # Errors
     /// Fails if the layers are invalid, or if they change a field that cannot change while the switch runs.
-    /// The switch then keeps its configuration.
+    /// In this case, the switch keeps its current configuration.
     pub fn add_switch_layers(
         &mut self,
         switch: usize,
@@ -237,8 +239,8 @@ impl VirtualLab {
         Ok(())
     }
 
-    /// Runs until model time `until`, counted from the start of the workload. The run ends earlier if
-    /// `stop_when_finished` is set and all jobs are finished.
+    /// Runs until model time `until`, counted from the start of the workload. If `stop_when_finished` is set,
+    /// the run also ends as soon as all jobs are finished.
     pub fn run(
         &mut self,
         until: Picos,
@@ -254,7 +256,7 @@ impl VirtualLab {
         self.simulation.fabric.now().since(self.workload_start)
     }
 
-    /// Returns a model time that is long enough for an ARP request and its reply across the fabric.
+    /// Returns a duration in model time in which an ARP request and its reply can cross the fabric.
     fn resolution_step(&self) -> Picos {
         let delays: u64 = self.plan.links.iter().map(|link| link.delay_ns).sum();
         Picos::from_micros(100).saturating_add(Picos::from_nanos(delays.saturating_mul(4).min(10_000_000)))
@@ -264,7 +266,7 @@ impl VirtualLab {
 /// Resolves the configuration of each switch of a plan for virtual time.
 ///
 /// # Errors
-/// Fails if a configuration is invalid, or if a host or a link is not supported in virtual time.
+/// Fails if a configuration is invalid, or if virtual time does not support a host or a link.
 fn switch_setups(plan: &LabPlan, options: &LabOptions) -> Result<Vec<SwitchSetup>, Failure> {
     if let Some(host) = plan.hosts.iter().find(|host| !host.is_model()) {
         return Err(Failure::configuration(format!("{} is no model host", host.name))
@@ -286,11 +288,11 @@ fn switch_setups(plan: &LabPlan, options: &LabOptions) -> Result<Vec<SwitchSetup
     Ok(setups)
 }
 
-/// Builds the plan of a fabric from a lab plan and the configurations of its switches. External links are
-/// omitted.
+/// Builds the plan of a fabric from a lab plan and the configurations of its switches. Links to external
+/// devices are omitted.
 ///
 /// # Errors
-/// Fails if a host has no link, or if a link names a port that does not exist.
+/// Fails if a host has no link, or if the port of a link does not exist.
 pub(crate) fn fabric_plan_of(
     plan: &LabPlan,
     options: &LabOptions,
@@ -343,10 +345,10 @@ pub(crate) fn fabric_plan_of(
     })
 }
 
-/// Returns the longest time that a neighbour in the lab takes to honour a pause. The time has four parts: the
-/// delay of the link in both directions, a frame of the largest size before the pause, another one that the
-/// peer has just started, and the response time of IEEE 802.3 annex 31B.3.7. Presets compute headroom from
-/// this time and the speed of the port.
+/// Returns the longest time that a neighbour in the lab takes to honour a pause. Four times are added: the
+/// delay of the link in both directions, the transmission time of a full-size frame before the pause frame,
+/// the transmission time of a full-size frame that the peer has just started, and the response time of IEEE
+/// 802.3 annex 31B.3.7. Presets compute the headroom from the result and the port speed.
 fn longest_pause_response(plan: &LabPlan) -> Picos {
     let slowest = plan.links.iter().map(|link| {
         let speed_mbps = link.speed_mbps.unwrap_or(super::super::plan::SPEED_MBPS_DEFAULT);
