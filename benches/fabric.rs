@@ -2,9 +2,9 @@
 //!
 //!     cargo bench --bench fabric [-- --rounds N --model-time 2ms]
 //!
-//! The lab has 16 hosts that send a permutation over 4 leaf and 4 spine switches at 100 Gb/s. The hosts send RDMA WRITE
-//! messages, and each frame is acknowledged. The switches route with lossless priorities and WRED. A frame-hop is one
-//! frame that arrives over one link.
+//! The lab has 16 hosts that send a permutation over 4 leaf and 4 spine switches at 100 Gb/s. The hosts send
+//! RDMA WRITE messages, and each frame is acknowledged. The switches route with lossless priorities and WRED.
+//! A frame-hop is one frame that arrives over one link.
 
 use std::path::Path;
 use std::time::Instant;

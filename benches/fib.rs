@@ -1,5 +1,5 @@
-//! `cargo bench --bench fib`: nanoseconds per route lookup, and milliseconds to build a generation of the FIB. See
-//! `benches/README.md`.
+//! `cargo bench --bench fib`: nanoseconds per route lookup, and milliseconds to build a generation of the
+//! FIB. See `benches/README.md`.
 
 use std::hint::black_box;
 use std::net::IpAddr;
@@ -24,8 +24,8 @@ fn next_random(state: &mut u64) -> u64 {
 
 /// Returns a default route and `count` routes with random prefixes. Each route has four of 64 next hops.
 ///
-/// Up to 50 000 routes, the prefixes are /24 in 10.0.0.0/8 or /64 in one /48. Above, they are /24 in the IPv4 unicast
-/// space or /48 in 2000::/3.
+/// Up to 50 000 routes, the prefixes are /24 in 10.0.0.0/8 or /64 in one /48. Above, they are /24 in the IPv4
+/// unicast space or /48 in 2000::/3.
 fn random_routes(is_ipv4: bool, count: usize) -> Vec<Route> {
     let path = |number: u64| RoutePath {
         next_hop: NextHop {
@@ -101,7 +101,8 @@ fn count_routes_found(fib: &Fib, is_ipv4: bool, destinations: &[u128]) -> usize 
     destinations.iter().filter(is_found).count()
 }
 
-/// Looks up the route of each destination and selects a next hop of its group, as the data plane does for a packet.
+/// Looks up the route of each destination and selects a next hop of its group, as the data plane does for a
+/// packet.
 fn select_next_hops(fib: &Fib, table: &PathTable, destinations: &[u128]) -> u32 {
     let next_hop = |address: &u128| match fib.lookup_v4(black_box(*address as u32)) {
         Some(FibEntry::Group(group)) => table.select(group, seeded_hash(black_box(*address as u32), 7)),

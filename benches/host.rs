@@ -43,8 +43,8 @@ fn bench_frames(c: &mut Criterion) {
 
         let (mut sender, mut receiver) = (sending_host(frame_len), receiving_host());
         let mut now = Picos::from_millis(1);
-        // The receiver would count a repeated frame as a duplicate, so each iteration uses a new frame. Building the frame
-        // is not measured.
+        // The receiver would count a repeated frame as a duplicate, so each iteration uses a new frame.
+        // Building the frame is not measured.
         let mut build_frame = || loop {
             now += Picos::from_nanos(100);
             match sender.transmit(now, 1, &mut buf) {

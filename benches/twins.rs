@@ -2,9 +2,9 @@
 //!
 //!     cargo bench --bench twins [-- --rounds N --seconds S]
 //!
-//! Switches share no data, so the cost of a frame should not depend on a second switch. Cores share caches, memory and the
-//! time that a hypervisor gives. To measure this effect alone, two processes with a null loop of register arithmetic run
-//! in turns with the switches.
+//! Switches share no data, so the cost of a frame should not depend on a second switch. Cores share caches,
+//! memory and the time that a hypervisor gives. To measure this effect alone, two processes with a null loop
+//! of register arithmetic run in turns with the switches.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Child, ChildStdin, Command, ExitCode, Stdio};
@@ -21,11 +21,13 @@ use xoff_telemetry::allowed_cpus;
 
 /// Number of frames, or of iterations of the null loop, between two clock readings.
 const BATCH: u64 = 20_000;
-/// Number of dependent arithmetic steps in an iteration of the null loop. An iteration takes about as long as a frame.
+/// Number of dependent arithmetic steps in an iteration of the null loop. An iteration takes about as long as
+/// a frame.
 const NULL_STEPS: u32 = 72;
 
 type Failure = String;
-/// Name of a figure, and a function that measures it in nanoseconds per frame or per iteration of the null loop.
+/// Name of a figure, and a function that measures it in nanoseconds per frame or per iteration of the null
+/// loop.
 type NamedMeasurement<'a> = (&'a str, &'a dyn Fn() -> Result<f64, Failure>);
 
 #[derive(Debug, Parser)]
@@ -121,7 +123,8 @@ fn run(arguments: &Arguments, duration: Duration) -> Result<ExitCode, Failure> {
     Ok(ExitCode::from(result.exit() as u8))
 }
 
-/// Runs one switch on each of the cores at the same time, with the workload `ecmp`. Returns the mean nanoseconds per frame.
+/// Runs one switch on each of the cores at the same time, with the workload `ecmp`. Returns the mean
+/// nanoseconds per frame.
 fn measure_switches_ns(cores: &[usize], duration: Duration) -> Result<f64, Failure> {
     let start = Barrier::new(cores.len());
     let work = |core: usize| -> Result<f64, Failure> {
@@ -156,8 +159,8 @@ fn measure_switches_ns(cores: &[usize], duration: Duration) -> Result<f64, Failu
     Ok(frame_ns.iter().sum::<f64>() / frame_ns.len() as f64)
 }
 
-/// Runs one null loop on each of the cores at the same time, each in its own process. Returns the mean nanoseconds per
-/// iteration.
+/// Runs one null loop on each of the cores at the same time, each in its own process. Returns the mean
+/// nanoseconds per iteration.
 fn measure_null_loops_ns(cores: &[usize], duration: Duration) -> Result<f64, Failure> {
     let mut processes = cores
         .iter()
@@ -200,7 +203,8 @@ impl NullLoopProcess {
         }
     }
 
-    /// Reads the next line of the output. The process waits after its first line, so the reader cannot read ahead.
+    /// Reads the next line of the output. The process waits after its first line, so the reader cannot read
+    /// ahead.
     fn read_line(&mut self) -> Result<String, Failure> {
         let mut line = String::new();
         let output = self
@@ -231,7 +235,8 @@ impl Drop for NullLoopProcess {
     }
 }
 
-/// Runs the null loop on a core, after the end of standard input. Processes that this benchmark starts call this function.
+/// Runs the null loop on a core, after the end of standard input. Processes that this benchmark starts call
+/// this function.
 fn run_null_loop(core: usize, duration: Duration) -> Result<(), Failure> {
     pin_thread(core)?;
     println!("ready");
@@ -242,7 +247,8 @@ fn run_null_loop(core: usize, duration: Duration) -> Result<(), Failure> {
     let iteration_ns = measure_item_ns(duration, || {
         for _ in 0..BATCH {
             for _ in 0..NULL_STEPS {
-                // A compiler cannot combine multiplications and rotations of successive steps. A step takes four cycles.
+                // A compiler cannot combine multiplications and rotations of successive steps. A step takes
+                // four cycles.
                 state = state.wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(23);
             }
         }
@@ -253,7 +259,8 @@ fn run_null_loop(core: usize, duration: Duration) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Runs batches of work for `duration` and returns the nanoseconds per item. `run_batch` returns its number of items.
+/// Runs batches of work for `duration` and returns the nanoseconds per item. `run_batch` returns its number
+/// of items.
 fn measure_item_ns(duration: Duration, mut run_batch: impl FnMut() -> u64) -> f64 {
     let start = Instant::now();
     let mut items = 0;

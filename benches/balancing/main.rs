@@ -1,10 +1,10 @@
-//! `cargo bench --bench balancing`: the cost of each load-balancing scheme beyond the static ECMP hash, in nanoseconds
-//! per frame. See `benches/README.md`.
+//! `cargo bench --bench balancing`: the cost of each load-balancing scheme beyond the static ECMP hash, in
+//! nanoseconds per frame. See `benches/README.md`.
 //!
-//! Rounds of a scheme and of the hash take turns, so that disturbances of the machine affect both. The result is the
-//! median of the differences of the pairs. All schemes are measured in several passes, each with another memory layout. A
-//! pair is left out if the hash took clearly longer than in its fastest rounds, because other programs then used the
-//! processor.
+//! Rounds of a scheme and of the hash take turns, so that disturbances of the machine affect both. The result
+//! is the median of the differences of the pairs. All schemes are measured in several passes, each with
+//! another memory layout. A pair is left out if the hash took clearly longer than in its fastest rounds,
+//! because other programs then used the processor.
 
 use std::hint::black_box;
 use std::time::Instant;

@@ -22,9 +22,9 @@ pub(crate) const ADDRESSES: [[u8; 4]; 2] = [[10, 77, 0, 1], [10, 77, 0, 2]];
 /// Use of the cores.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CoreAssignment {
-    /// Generator, the softirqs that its frames cause, and this program.
+    /// The generator, the softirqs of its frames, and this program.
     pub(crate) tester: usize,
-    /// Whoever forwards.
+    /// The forwarder.
     pub(crate) forwarder: usize,
 }
 
@@ -33,7 +33,7 @@ pub(crate) struct CoreAssignment {
 pub(crate) struct TestBed {
     namespaces: [Netns; 2],
     pub(crate) cores: CoreAssignment,
-    /// CoreAssignment beyond those two.
+    /// Further cores that this process may use.
     pub(crate) spare_cores: Vec<usize>,
     /// Files of this run; removed with this value.
     pub(crate) folder: tempfile::TempDir,
@@ -78,7 +78,7 @@ impl TestBed {
     }
 
     /// Creates cables for packets of this MTU.
-    pub(crate) fn plug(&self, mtu: u32) -> Result<Cables<'_>, Failure> {
+    pub(crate) fn connect_cables(&self, mtu: u32) -> Result<Cables<'_>, Failure> {
         let cables = Cables { bed: self, mtu };
         for (n, netns) in self.namespaces.iter().enumerate() {
             let plugged = || -> net::Result<()> {
@@ -106,7 +106,7 @@ impl TestBed {
     }
 
     /// Calls a function with an interface of the tester in its namespace: 0 sends, 1 receives.
-    pub(crate) fn at<T: Send>(
+    pub(crate) fn run_in_namespace<T: Send>(
         &self,
         n: usize,
         f: impl Fn(&str) -> std::io::Result<T> + Sync,
@@ -181,7 +181,7 @@ impl Drop for Cables<'_> {
 }
 
 /// Brings a link up.
-pub(crate) fn up(device: &str) -> Result<(), Failure> {
+pub(crate) fn set_link_up(device: &str) -> Result<(), Failure> {
     let up = LinkChange {
         up: Some(true),
         ..LinkChange::default()

@@ -9,7 +9,7 @@ use xoff_config::build_preset;
 use xoff_measure::result::{BenchFigure, BenchResult, BetterWhen};
 use xoff_ports::net::{add_veth, delete_link};
 
-use crate::bed::{TestBed, up};
+use crate::bed::{TestBed, set_link_up};
 use crate::child::Program;
 use crate::forwarders::REACTION_BUDGET;
 use crate::{Failure, Run};
@@ -25,7 +25,7 @@ const SETTLED: Duration = Duration::from_millis(500);
 pub(crate) fn measure(run: &Run<'_>, result: &mut BenchResult) -> Result<(), Failure> {
     for backend in ["packet", "xdp"] {
         for ports in PORTS {
-            let cables = Cables::plug(ports)?;
+            let cables = Cables::connect_cables(ports)?;
             let config = configuration(run.bed.folder.path(), ports)?;
             let mut samples: [Vec<f64>; 4] = Default::default();
             for round in 0..run.rounds {
@@ -112,13 +112,13 @@ fn start(bed: &TestBed, config: &Path, cables: &Cables, backend: &str) -> Result
 struct Cables(usize);
 
 impl Cables {
-    fn plug(count: usize) -> Result<Cables, Failure> {
+    fn connect_cables(count: usize) -> Result<Cables, Failure> {
         let cables = Cables(count);
         for n in 0..count {
             let [near, far] = [Cables::device(n), format!("q{n}")];
             add_veth(&near, &far, None, MTU).map_err(|error| error.to_string())?;
-            up(&near)?;
-            up(&far)?;
+            set_link_up(&near)?;
+            set_link_up(&far)?;
         }
         Ok(cables)
     }

@@ -7,7 +7,7 @@ use xoff_measure::result::{BenchFigure, BenchResult, BetterWhen};
 use xoff_measure::traffic::{SendRate, Tester, TrafficProfile, TrialConfig};
 
 use crate::forwarders::Switch;
-use crate::measure::{forwards, mtu_for};
+use crate::measure::{mtu_for, wait_until_forwarding};
 use crate::{Failure, Run};
 
 const FRAME_BYTES: u32 = 1_082;
@@ -23,7 +23,7 @@ pub(crate) fn measure(run: &Run<'_>, result: &mut BenchResult) -> Result<(), Fai
     for backend in ["packet", "xdp"] {
         let mut samples = Samples::default();
         for round in 0..run.rounds {
-            if let Err(why) = samples.take(run, backend, round) {
+            if let Err(why) = samples.measure_round(run, backend, round) {
                 result
                     .notes
                     .push(format!("{backend}: skipped in round {}: {why}", round + 1));
@@ -33,7 +33,7 @@ pub(crate) fn measure(run: &Run<'_>, result: &mut BenchResult) -> Result<(), Fai
                 return Ok(());
             }
         }
-        samples.tell(backend, result);
+        samples.add_figures(backend, result);
     }
     Ok(())
 }
@@ -46,13 +46,13 @@ struct Samples {
 }
 
 impl Samples {
-    fn take(&mut self, run: &Run<'_>, backend: &str, round: u32) -> Result<(), Failure> {
-        self.cpu_percent.push(idle_percent(run, backend)?);
+    fn measure_round(&mut self, run: &Run<'_>, backend: &str, round: u32) -> Result<(), Failure> {
+        self.cpu_percent.push(measure_idle_cpu_percent(run, backend)?);
         let mut rates = [0.0; 2];
         // Each mode is first in every other round.
         for n in 0..2 {
             let which = (n + round as usize) % 2;
-            rates[which] = loss_free(run, backend, IDLES[which])?;
+            rates[which] = measure_loss_free_fps(run, backend, IDLES[which])?;
         }
         for (samples, rate) in self.loss_free_fps.iter_mut().zip(rates) {
             samples.push(rate);
@@ -65,7 +65,7 @@ impl Samples {
         Ok(())
     }
 
-    fn tell(self, backend: &str, result: &mut BenchResult) {
+    fn add_figures(self, backend: &str, result: &mut BenchResult) {
         let mut add = |name: &str, unit: &str, better, samples: Vec<f64>| {
             if !samples.is_empty() {
                 result.figures.push(BenchFigure::new(
@@ -90,8 +90,8 @@ impl Samples {
 }
 
 /// Returns the processor time of an adaptive switch without traffic, in percent of a core.
-fn idle_percent(run: &Run<'_>, backend: &str) -> Result<f64, Failure> {
-    let cables = run.bed.plug(mtu_for(FRAME_BYTES))?;
+fn measure_idle_cpu_percent(run: &Run<'_>, backend: &str) -> Result<f64, Failure> {
+    let cables = run.bed.connect_cables(mtu_for(FRAME_BYTES))?;
     let running = Switch::fast(backend, "adaptive").start(run.bed, &cables)?;
     std::thread::sleep(Duration::from_millis(500));
     let (began, before) = (Instant::now(), running.cpu_ns().unwrap_or(0));
@@ -101,11 +101,11 @@ fn idle_percent(run: &Run<'_>, backend: &str) -> Result<f64, Failure> {
 }
 
 /// Returns the highest rate at which a switch forwards all frames.
-fn loss_free(run: &Run<'_>, backend: &str, idle: &str) -> Result<f64, Failure> {
-    let cables = run.bed.plug(mtu_for(FRAME_BYTES))?;
+fn measure_loss_free_fps(run: &Run<'_>, backend: &str, idle: &str) -> Result<f64, Failure> {
+    let cables = run.bed.connect_cables(mtu_for(FRAME_BYTES))?;
     let _running = Switch::fast(backend, idle).start(run.bed, &cables)?;
     let mut tester = cables.tester(&TrafficProfile::new(FRAME_BYTES))?;
-    forwards(&mut tester, run.bed)?;
+    wait_until_forwarding(&mut tester, run.bed)?;
     let trial = TrialConfig {
         core: Some(run.bed.cores.tester),
         ..TrialConfig::new(SendRate::Saturate, Duration::from_secs_f64(run.seconds / 4.0))
@@ -114,7 +114,7 @@ fn loss_free(run: &Run<'_>, backend: &str, idle: &str) -> Result<f64, Failure> {
     let (mut low, mut high) = (0.0, saturated.window.rate_fps());
     for _ in 0..STEPS {
         let middle = (low + high) / 2.0;
-        if holds(&mut tester, &trial, middle)? {
+        if is_loss_free_at(&mut tester, &trial, middle)? {
             low = middle;
         } else {
             high = middle;
@@ -123,7 +123,7 @@ fn loss_free(run: &Run<'_>, backend: &str, idle: &str) -> Result<f64, Failure> {
     Ok(low)
 }
 
-fn holds(tester: &mut Tester, trial: &TrialConfig, fps: f64) -> Result<bool, Failure> {
+fn is_loss_free_at(tester: &mut Tester, trial: &TrialConfig, fps: f64) -> Result<bool, Failure> {
     let paced = TrialConfig {
         rate: SendRate::Paced(fps),
         ..*trial

@@ -41,41 +41,41 @@ use results::RoundResults;
 /// The reason why a measurement failed.
 pub(crate) type Failure = String;
 
-/// xoff beside other forwarders, veth to veth.
+/// Comparison of xoff with other forwarders between two veth pairs.
 #[derive(Debug, Parser)]
 #[command(name = "peers")]
 struct Arguments {
-    /// What of xoff alone is measured; without it, all forwarders are.
+    /// Measurement of xoff alone; by default, all forwarders are measured.
     #[command(subcommand)]
     alone: Option<XoffMeasurement>,
-    /// RoundResults; in each everything has its turn once.
+    /// Number of rounds; each round measures everything once.
     #[arg(long, global = true, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1_000))]
     rounds: u32,
-    /// Lengths of frames, without FCS.
+    /// Frame lengths in bytes, without FCS.
     #[arg(long, value_delimiter = ',', default_value = "64,1082,4200", value_parser = clap::value_parser!(u32).range(60..=9_000))]
     sizes: Vec<u32>,
-    /// Only these forwarders.
+    /// Forwarders to measure; by default all.
     #[arg(long, value_delimiter = ',', value_enum)]
     only: Vec<Forwarder>,
-    /// How long each trial sends.
+    /// Duration of each trial in seconds.
     #[arg(long, global = true, default_value_t = 2.0)]
     seconds: f64,
-    /// Pings of a turn.
+    /// Number of pings in each measurement.
     #[arg(long, default_value_t = 200)]
     pings: u16,
-    /// Have the kernel make the frames (XDP live frames) where the rate and the cost are measured.
+    /// Let the kernel create the frames (XDP live frames) for the measurements of rate and cost.
     #[arg(long)]
     live: bool,
-    /// How the result is printed.
+    /// Output format of the result.
     #[arg(long, global = true, default_value = "table")]
     format: ResultFormat,
     /// Also save the result as JSON.
     #[arg(long, global = true)]
     save: Option<PathBuf>,
-    /// What the process is started with that forwards by pnet.
+    /// Forward with pnet; for the process that this benchmark starts.
     #[arg(long, hide = true)]
     pnet_loop: bool,
-    /// What cargo adds for `cargo bench`.
+    /// Option that `cargo bench` adds.
     #[arg(long, global = true, hide = true)]
     bench: bool,
 }
@@ -99,7 +99,7 @@ fn main() -> ExitCode {
     if arguments.pnet_loop {
         return match forwarders::forward_by_pnet() {
             Ok(()) => ExitCode::SUCCESS,
-            Err(failure) => refused(&failure),
+            Err(failure) => exit_with_failure(&failure),
         };
     }
     if !arguments.bench {
@@ -108,11 +108,11 @@ fn main() -> ExitCode {
     }
     match run(&arguments) {
         Ok(code) => code,
-        Err(failure) => refused(&failure),
+        Err(failure) => exit_with_failure(&failure),
     }
 }
 
-fn refused(failure: &str) -> ExitCode {
+fn exit_with_failure(failure: &str) -> ExitCode {
     eprintln!("error: {failure}");
     ExitCode::from(3)
 }
@@ -133,7 +133,7 @@ impl Run<'_> {
     }
 }
 
-fn interruption() -> Result<Arc<AtomicBool>, Failure> {
+fn watch_stop_signals() -> Result<Arc<AtomicBool>, Failure> {
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
         signal_hook::flag::register(signal, Arc::clone(&stop))
@@ -151,12 +151,12 @@ fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
         bed: &bed,
         rounds: arguments.rounds,
         seconds: arguments.seconds,
-        stop: interruption()?,
+        stop: watch_stop_signals()?,
     };
     let meter = MachineMeter::start();
     let mut result = BenchResult::new("peers", "forwarders between two veths", 0);
     match arguments.alone {
-        None => peers(&run, arguments, &mut result)?,
+        None => measure_forwarders(&run, arguments, &mut result)?,
         Some(XoffMeasurement::Idle) => idle::measure(&run, &mut result)?,
         Some(XoffMeasurement::Workers) => workers::measure(&run, &mut result)?,
         Some(XoffMeasurement::Reaction) => reaction::measure(&run, &mut result)?,
@@ -177,7 +177,7 @@ fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
 }
 
 /// Measures all forwarders in turns.
-fn peers(run: &Run<'_>, arguments: &Arguments, result: &mut BenchResult) -> Result<(), Failure> {
+fn measure_forwarders(run: &Run<'_>, arguments: &Arguments, result: &mut BenchResult) -> Result<(), Failure> {
     let chosen: Vec<Forwarder> = match &arguments.only[..] {
         [] => clap::ValueEnum::value_variants().to_vec(),
         only => only.to_vec(),
@@ -215,6 +215,6 @@ fn peers(run: &Run<'_>, arguments: &Arguments, result: &mut BenchResult) -> Resu
             }
         }
     }
-    rounds.tell(result);
+    rounds.add_to_result(result);
     Ok(())
 }

@@ -30,20 +30,20 @@ pub(crate) struct MeasurementPlan {
 /// The results of one round of one forwarder with frames of one length.
 #[derive(Clone, Debug)]
 pub(crate) struct ForwarderMeasurement {
-    /// Frames a second that it forwards when it is given all that the generator has.
+    /// Frames per second that the forwarder forwards at the highest rate of the generator.
     pub(crate) rate_fps: f64,
-    /// Frames a second that the generator offered meanwhile.
+    /// Frames per second that the generator offered during this measurement.
     pub(crate) offered_fps: f64,
-    /// Processor time of the forwarder for a frame, in nanoseconds, while it has half a core and more to do
-    /// than it can.
+    /// Processor time of the forwarder per frame in nanoseconds, when the forwarder has half a core and is
+    /// saturated.
     pub(crate) cpu_ns: f64,
-    /// Frames that were lost meanwhile, as a share.
+    /// Share of frames that were lost during the measurement of `cpu_ns`.
     pub(crate) cpu_loss: f64,
     /// Latency at half of `rate_fps` in nanoseconds: p50, p90, p99, p99.9, p99.99.
     pub(crate) latency_ns: [f64; 5],
     /// Number of latency samples.
     pub(crate) samples: u64,
-    /// Frames lost at half of `rate_fps`, as a share.
+    /// Share of frames that were lost at half of `rate_fps`.
     pub(crate) half_loss: f64,
     /// Median round trip of a ping, in nanoseconds, of a receiver that sleeps.
     pub(crate) ping_ns: Option<f64>,
@@ -78,13 +78,13 @@ pub(crate) fn measure(
     frame_bytes: u32,
     plan: MeasurementPlan,
 ) -> Result<ForwarderMeasurement, Failure> {
-    let cables = bed.plug(mtu_for(frame_bytes))?;
+    let cables = bed.connect_cables(mtu_for(frame_bytes))?;
     let running = forwarder.start(bed, &cables)?;
     if plan.method == SendMethod::KernelFrames {
         cables.poll_at_forwarder()?;
     }
     let mut tester = cables.tester(&TrafficProfile::new(frame_bytes))?;
-    forwards(&mut tester, bed)?;
+    wait_until_forwarding(&mut tester, bed)?;
     let duration = Duration::from_secs_f64(plan.seconds);
     let flood = TrialConfig {
         method: plan.method,
@@ -111,17 +111,17 @@ pub(crate) fn measure(
         rate_fps,
         offered_fps: saturated.sending.rate_fps(),
         cpu_ns: under_share.window.observed as f64 / under_share.window.frames.max(1) as f64,
-        cpu_loss: loss(&under_share),
+        cpu_loss: lost_share(&under_share),
         latency_ns: QUANTILES.map(|(_, q)| at_half.latency_ns.value_at_quantile(q) as f64),
         samples: at_half.latency_ns.len(),
-        half_loss: loss(&at_half),
+        half_loss: lost_share(&at_half),
         ping_ns: ping(WaitMethod::Sleeps)?,
         ping_awake_ns: ping(WaitMethod::Polls)?,
     })
 }
 
 /// Checks that frames pass after bridges have learnt the addresses.
-pub(crate) fn forwards(tester: &mut Tester, bed: &TestBed) -> Result<(), Failure> {
+pub(crate) fn wait_until_forwarding(tester: &mut Tester, bed: &TestBed) -> Result<(), Failure> {
     let trial = TrialConfig {
         core: Some(bed.cores.tester),
         ..TrialConfig::new(SendRate::Paced(FIRST_FPS), Duration::from_millis(100))
@@ -157,7 +157,7 @@ pub(crate) fn run(
 }
 
 /// Returns the share of lost frames, including frames that the generator's interface refused.
-pub(crate) fn loss(outcome: &TesterResult) -> f64 {
+pub(crate) fn lost_share(outcome: &TesterResult) -> f64 {
     let offered = outcome.sending.frames + outcome.sending.refused;
     (outcome.lost_frames() + outcome.sending.refused) as f64 / offered.max(1) as f64
 }

@@ -1,9 +1,9 @@
 //! Measures the reaction times of a switch at the ends of its cables with kernel timestamps:
 //!
-//! - `xoff`: from the system call that sends the frame that reaches the XOFF threshold to the PFC frame at the
-//!   sender interface;
-//! - `pause`: from the system call that sends a PFC frame to the last data frame of the class at the interface
-//!   that sent the PFC frame;
+//! - `xoff`: from the system call that sends the frame that reaches the XOFF threshold to the PFC frame at
+//!   the sender interface;
+//! - `pause`: from the system call that sends a PFC frame to the last data frame of the class at the
+//!   interface that sent the PFC frame;
 //! - `delay`: the delay of a frame through the switch minus the delay over a single cable.
 //!
 //! The bench measures without other traffic and with frames of another class through the same ports.
@@ -22,7 +22,7 @@ use xoff_wire::{MacControl, Pfc};
 
 use crate::bed::{FORWARDER_DEVICES, TestBed};
 use crate::forwarders::Switch;
-use crate::measure::{forwards, mtu_for};
+use crate::measure::{mtu_for, wait_until_forwarding};
 use crate::{Failure, Run};
 
 const FRAME_BYTES: u32 = 1_082;
@@ -58,7 +58,7 @@ pub(crate) fn measure(run: &Run<'_>, result: &mut BenchResult) -> Result<(), Fai
             for (load, fps) in [("idle", 0.0), ("loaded", LOAD_FPS)] {
                 let mut figures = ReactionQuantiles::default();
                 for round in 0..run.rounds {
-                    if let Err(why) = figures.take(run, backend, idle, fps) {
+                    if let Err(why) = figures.measure_round(run, backend, idle, fps) {
                         let subject = format!("reaction/{backend}/{idle}/{load}");
                         result
                             .notes
@@ -70,7 +70,7 @@ pub(crate) fn measure(run: &Run<'_>, result: &mut BenchResult) -> Result<(), Fai
                         return Ok(());
                     }
                 }
-                figures.tell(&format!("reaction/{backend}/{idle}/{load}"), result);
+                figures.add_figures(&format!("reaction/{backend}/{idle}/{load}"), result);
             }
         }
     }
@@ -82,9 +82,15 @@ pub(crate) fn measure(run: &Run<'_>, result: &mut BenchResult) -> Result<(), Fai
 struct ReactionQuantiles([[Vec<f64>; QUANTILES.len()]; 3]);
 
 impl ReactionQuantiles {
-    fn take(&mut self, run: &Run<'_>, backend: &str, idle: &str, load_fps: f64) -> Result<(), Failure> {
-        let cables = run.bed.plug(mtu_for(FRAME_BYTES))?;
-        let cable = delays(run, &mut cable_tester(run.bed)?, load_fps)?;
+    fn measure_round(
+        &mut self,
+        run: &Run<'_>,
+        backend: &str,
+        idle: &str,
+        load_fps: f64,
+    ) -> Result<(), Failure> {
+        let cables = run.bed.connect_cables(mtu_for(FRAME_BYTES))?;
+        let cable = measure_delays(run, &mut open_cable_tester(run.bed)?, load_fps)?;
         let switch = Switch {
             speed_mbps: SPEED_MBPS,
             small_group: true,
@@ -95,13 +101,13 @@ impl ReactionQuantiles {
         let mut traffic = TrafficProfile::new(FRAME_BYTES);
         traffic.dscp = 0;
         let mut tester = cables.tester(&traffic)?;
-        forwards(&mut tester, run.bed)?;
-        let through = delays(run, &mut tester, load_fps)?;
+        wait_until_forwarding(&mut tester, run.bed)?;
+        let through = measure_delays(run, &mut tester, load_fps)?;
         drop(tester);
         let mut hands = ReactionProbe::new(run.bed, load_fps)?;
         let repetitions = (run.seconds * REPETITIONS_PER_SECOND) as u32;
-        let xoff = hands.xoff(repetitions)?;
-        let pause = hands.pause(repetitions)?;
+        let xoff = hands.measure_xoff_times(repetitions)?;
+        let pause = hands.measure_pause_times(repetitions)?;
         for (n, (_, q)) in QUANTILES.iter().enumerate() {
             let [of_xoff, of_pause, of_delay] = &mut self.0;
             of_xoff[n].push(xoff.value_at_quantile(*q) as f64);
@@ -112,7 +118,7 @@ impl ReactionQuantiles {
         Ok(())
     }
 
-    fn tell(self, path: &str, result: &mut BenchResult) {
+    fn add_figures(self, path: &str, result: &mut BenchResult) {
         for (name, quantiles) in ["xoff", "pause", "delay"].iter().zip(self.0) {
             for ((quantile, _), samples) in QUANTILES.iter().zip(quantiles) {
                 if !samples.is_empty() {
@@ -127,7 +133,7 @@ impl ReactionQuantiles {
 }
 
 /// Opens a tester at both ends of the first cable, without a forwarder.
-fn cable_tester(bed: &TestBed) -> Result<Tester, Failure> {
+fn open_cable_tester(bed: &TestBed) -> Result<Tester, Failure> {
     let [from, _] = bed.ends()?;
     let to = TesterInterface {
         netns: Netns::current().map_err(|error| error.to_string())?,
@@ -137,7 +143,7 @@ fn cable_tester(bed: &TestBed) -> Result<Tester, Failure> {
 }
 
 /// Returns latencies of single frames or of frames under load.
-fn delays(run: &Run<'_>, tester: &mut Tester, load_fps: f64) -> Result<Histogram<u64>, Failure> {
+fn measure_delays(run: &Run<'_>, tester: &mut Tester, load_fps: f64) -> Result<Histogram<u64>, Failure> {
     let trial = TrialConfig {
         sample_every_ns: Some(100_000),
         core: Some(run.bed.cores.tester),
@@ -182,10 +188,10 @@ impl ReactionProbe {
             frames.into_iter().next().ok_or_else(|| "no frame".to_owned())
         };
         let mut hands = ReactionProbe {
-            source: bed.at(0, FrameSender::open)?,
-            sink: bed.at(1, FrameSender::open)?,
-            pauses: bed.at(0, |device| FrameListener::open(device, &mac_control_filter()))?,
-            data: bed.at(1, |device| FrameListener::open(device, &class_filter()))?,
+            source: bed.run_in_namespace(0, FrameSender::open)?,
+            sink: bed.run_in_namespace(1, FrameSender::open)?,
+            pauses: bed.run_in_namespace(0, |device| FrameListener::open(device, &mac_control_filter()))?,
+            data: bed.run_in_namespace(1, |device| FrameListener::open(device, &class_filter()))?,
             lossless: frame(DSCP)?,
             load: frame(0)?,
             load_fps,
@@ -193,13 +199,13 @@ impl ReactionProbe {
             loaded: 0,
         };
         let hello = TrafficProfile::new(FRAME_BYTES).learning_frame();
-        hands.sink.send(&[&hello]).map_err(to_failure)?;
-        hands.wait(SETTLE_NS)?;
+        hands.sink.send(&[&hello]).map_err(send_failure)?;
+        hands.wait_and_send_load(SETTLE_NS)?;
         Ok(hands)
     }
 
     /// Waits, and sends the load that is due.
-    fn wait(&mut self, span_ns: u64) -> Result<(), Failure> {
+    fn wait_and_send_load(&mut self, span_ns: u64) -> Result<(), Failure> {
         let end_ns = monotonic_ns() + span_ns;
         loop {
             let now_ns = monotonic_ns();
@@ -208,7 +214,7 @@ impl ReactionProbe {
                 if due > self.loaded {
                     // A late load is not made up for, because a burst would be another load.
                     self.loaded = due;
-                    self.source.send(&[&self.load]).map_err(to_failure)?;
+                    self.source.send(&[&self.load]).map_err(send_failure)?;
                 }
             }
             if now_ns >= end_ns {
@@ -226,11 +232,11 @@ impl ReactionProbe {
         };
         pfc.quanta[CLASS] = quanta;
         let frame: [u8; FRAME_LEN] = MacControl::Pfc(pfc).to_frame([0x02, 0x58, 0x4f, 0x10, 0, 3]);
-        self.sink.send(&[&frame]).map(drop).map_err(to_failure)
+        self.sink.send(&[&frame]).map(drop).map_err(send_failure)
     }
 
     /// Returns the time of the next unread XOFF.
-    fn heard_xoff(&mut self) -> Option<u64> {
+    fn read_xoff_time(&mut self) -> Option<u64> {
         let mut first = None;
         self.pauses.receive(|heard| {
             if let Ok(MacControl::Pfc(pfc)) = MacControl::parse(heard.bytes)
@@ -243,7 +249,7 @@ impl ReactionProbe {
     }
 
     fn send_lossless(&mut self) -> Result<(), Failure> {
-        let sent = self.source.send(&[&self.lossless]).map_err(to_failure)?;
+        let sent = self.source.send(&[&self.lossless]).map_err(send_failure)?;
         match sent.sent {
             1 => Ok(()),
             _ => Err("the source's interface takes no frame".to_owned()),
@@ -252,14 +258,14 @@ impl ReactionProbe {
 
     /// Returns the number of frames that the group holds until XOFF.
     fn frames_to_xoff(&mut self) -> Result<usize, Failure> {
-        self.drain()?;
+        self.drain_switch()?;
         self.pause_sink(u16::MAX)?;
-        self.wait(SETTLE_NS)?;
+        self.wait_and_send_load(SETTLE_NS)?;
         for sent in 1..=FILL_MAX {
             self.pause_sink(u16::MAX)?;
             self.send_lossless()?;
-            self.wait(SETTLE_NS)?;
-            if self.heard_xoff().is_some() {
+            self.wait_and_send_load(SETTLE_NS)?;
+            if self.read_xoff_time().is_some() {
                 return Ok(sent);
             }
         }
@@ -267,28 +273,28 @@ impl ReactionProbe {
     }
 
     /// Lets the switch send its queued frames and discards the received PFC frames.
-    fn drain(&mut self) -> Result<(), Failure> {
+    fn drain_switch(&mut self) -> Result<(), Failure> {
         self.pause_sink(0)?;
-        self.wait(SETTLE_NS)?;
+        self.wait_and_send_load(SETTLE_NS)?;
         self.pauses.receive(|_| {});
         self.data.receive(|_| {});
         Ok(())
     }
 
     /// Measures the time from the frame that reaches the threshold to XOFF.
-    fn xoff(&mut self, repetitions: u32) -> Result<Histogram<u64>, Failure> {
+    fn measure_xoff_times(&mut self, repetitions: u32) -> Result<Histogram<u64>, Failure> {
         let frames = self.frames_to_xoff()?;
-        let mut times = histogram();
+        let mut times = new_histogram();
         for _ in 0..repetitions {
-            self.drain()?;
+            self.drain_switch()?;
             self.pause_sink(u16::MAX)?;
-            self.wait(SETTLE_NS)?;
+            self.wait_and_send_load(SETTLE_NS)?;
             for _ in 1..frames {
                 self.send_lossless()?;
             }
-            self.wait(SETTLE_NS)?;
+            self.wait_and_send_load(SETTLE_NS)?;
             self.pause_sink(u16::MAX)?;
-            if self.heard_xoff().is_some() {
+            if self.read_xoff_time().is_some() {
                 // A pause expired or the machine stalled, so this filling gives no result.
                 continue;
             }
@@ -306,8 +312,8 @@ impl ReactionProbe {
     fn wait_for_xoff(&mut self, began_ns: u64) -> Result<Option<u64>, Failure> {
         let mut refresh_ns = began_ns + REFRESH_NS;
         loop {
-            self.wait(10_000)?;
-            if let Some(at_ns) = self.heard_xoff() {
+            self.wait_and_send_load(10_000)?;
+            if let Some(at_ns) = self.read_xoff_time() {
                 return Ok(Some(at_ns));
             }
             let now_ns = monotonic_ns();
@@ -322,24 +328,24 @@ impl ReactionProbe {
     }
 
     /// Measures the time from the PFC frame to the last frame of the class.
-    fn pause(&mut self, repetitions: u32) -> Result<Histogram<u64>, Failure> {
-        let mut times = histogram();
+    fn measure_pause_times(&mut self, repetitions: u32) -> Result<Histogram<u64>, Failure> {
+        let mut times = new_histogram();
         let every_ns = (1e9 / DATA_FPS) as u64;
         let mut unheeded = 0;
         for _ in 0..repetitions {
-            self.drain()?;
+            self.drain_switch()?;
             // Send a stream, and a pause in the middle of it.
             for _ in 0..BEFORE_PAUSE {
                 self.send_lossless()?;
-                self.wait(every_ns)?;
+                self.wait_and_send_load(every_ns)?;
             }
             let began_ns = monotonic_ns();
             self.pause_sink(u16::MAX)?;
             for _ in 0..BEHIND_PAUSE {
                 self.send_lossless()?;
-                self.wait(every_ns)?;
+                self.wait_and_send_load(every_ns)?;
             }
-            self.wait(SETTLE_NS)?;
+            self.wait_and_send_load(SETTLE_NS)?;
             let mut last_ns = began_ns;
             let mut count = 0;
             self.data.receive(|heard| {
@@ -369,11 +375,11 @@ fn require_results(times: Histogram<u64>, repetitions: u32) -> Result<Histogram<
     }
 }
 
-fn histogram() -> Histogram<u64> {
+fn new_histogram() -> Histogram<u64> {
     Histogram::new_with_bounds(1, 1_000_000_000, 3).expect("bounds and digits are constant and valid")
 }
 
-fn to_failure(error: io::Error) -> Failure {
+fn send_failure(error: io::Error) -> Failure {
     format!("cannot send: {error}")
 }
 

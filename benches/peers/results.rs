@@ -36,16 +36,16 @@ impl RoundResults {
     }
 
     /// Adds figures and notes to a result.
-    pub(crate) fn tell(&self, result: &mut BenchResult) {
+    pub(crate) fn add_to_result(&self, result: &mut BenchResult) {
         for (&(frame_bytes, forwarder), rounds) in &self.measured {
             let path = format!("{frame_bytes}/{}", forwarder.name());
-            figures(result, &path, rounds);
+            add_figures(result, &path, rounds);
             if let Some(peer) = forwarder.peer()
                 && let Some(of_peer) = self.measured.get(&(frame_bytes, peer))
             {
-                ratios(result, &path, peer.name(), rounds, of_peer);
+                add_ratios(result, &path, peer.name(), rounds, of_peer);
             }
-            notes(result, &path, rounds);
+            add_notes(result, &path, rounds);
         }
         for ((frame_bytes, forwarder), (why, rounds)) in &self.skipped {
             let note = format!(
@@ -63,7 +63,7 @@ type FigureOfRound = fn(&ForwarderMeasurement) -> Option<f64>;
 /// Names and values of the round trips.
 const PINGS: [(&str, FigureOfRound); 2] = [("ping", |m| m.ping_ns), ("ping_awake", |m| m.ping_awake_ns)];
 
-fn figures(result: &mut BenchResult, path: &str, rounds: &BTreeMap<u32, ForwarderMeasurement>) {
+fn add_figures(result: &mut BenchResult, path: &str, rounds: &BTreeMap<u32, ForwarderMeasurement>) {
     let mut add = |name: &str, unit: &str, better, of: &dyn Fn(&ForwarderMeasurement) -> Option<f64>| {
         let samples: Vec<f64> = rounds.values().filter_map(of).collect();
         if !samples.is_empty() {
@@ -85,7 +85,7 @@ fn figures(result: &mut BenchResult, path: &str, rounds: &BTreeMap<u32, Forwarde
 }
 
 /// Adds the ratios of the rounds in which both forwarders were measured.
-fn ratios(
+fn add_ratios(
     result: &mut BenchResult,
     path: &str,
     peer: &str,
@@ -121,7 +121,7 @@ fn ratios(
 }
 
 /// Adds notes about the conditions of the rounds.
-fn notes(result: &mut BenchResult, path: &str, rounds: &BTreeMap<u32, ForwarderMeasurement>) {
+fn add_notes(result: &mut BenchResult, path: &str, rounds: &BTreeMap<u32, ForwarderMeasurement>) {
     let idle = rounds.values().filter(|m| !m.was_saturated()).count();
     if idle > 0 {
         result.notes.push(format!(

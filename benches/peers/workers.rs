@@ -9,7 +9,7 @@ use xoff_measure::traffic::{SendRate, TrafficProfile, TrialConfig};
 
 use crate::bed::FORWARDER_DEVICES;
 use crate::forwarders::{Switch, report};
-use crate::measure::{forwards, mtu_for};
+use crate::measure::{mtu_for, wait_until_forwarding};
 use crate::{Failure, Run};
 
 const FRAME_BYTES: u32 = 1_082;
@@ -35,7 +35,7 @@ pub(crate) fn measure(run: &Run<'_>, result: &mut BenchResult) -> Result<(), Fai
         ("xdp", "adaptive"),
     ] {
         for io_workers in 0..=FORWARDER_DEVICES.len() {
-            measure_one(run, backend, idle, io_workers, result);
+            measure_io_workers(run, backend, idle, io_workers, result);
             if run.is_interrupted() {
                 return Ok(());
             }
@@ -44,7 +44,7 @@ pub(crate) fn measure(run: &Run<'_>, result: &mut BenchResult) -> Result<(), Fai
     Ok(())
 }
 
-fn measure_one(run: &Run<'_>, backend: &str, idle: &str, io_workers: usize, result: &mut BenchResult) {
+fn measure_io_workers(run: &Run<'_>, backend: &str, idle: &str, io_workers: usize, result: &mut BenchResult) {
     let what = format!("{backend}, {idle}, {io_workers} I/O workers");
     if io_workers > run.bed.spare_cores.len().max(1) {
         result
@@ -54,7 +54,7 @@ fn measure_one(run: &Run<'_>, backend: &str, idle: &str, io_workers: usize, resu
     }
     let (mut busy, mut rates) = (Vec::new(), Vec::new());
     for round in 0..run.rounds {
-        match turn(run, backend, idle, io_workers) {
+        match measure_turn(run, backend, idle, io_workers) {
             Ok((busy_ns, rate_fps)) => {
                 eprintln!("round {}: {what}: {busy_ns:.0} ns/frame", round + 1);
                 busy.push(busy_ns);
@@ -79,7 +79,7 @@ fn measure_one(run: &Run<'_>, backend: &str, idle: &str, io_workers: usize, resu
 }
 
 /// Returns the nanoseconds of the switch worker per frame, and the frames per second.
-fn turn(run: &Run<'_>, backend: &str, idle: &str, io_workers: usize) -> Result<(f64, f64), Failure> {
+fn measure_turn(run: &Run<'_>, backend: &str, idle: &str, io_workers: usize) -> Result<(f64, f64), Failure> {
     let cores = run.bed.cores;
     let io_cores = match &run.bed.spare_cores[..] {
         [] => vec![cores.tester],
@@ -90,14 +90,14 @@ fn turn(run: &Run<'_>, backend: &str, idle: &str, io_workers: usize) -> Result<(
         .chain(io_cores)
         .copied()
         .collect();
-    let cables = run.bed.plug(mtu_for(FRAME_BYTES))?;
+    let cables = run.bed.connect_cables(mtu_for(FRAME_BYTES))?;
     let switch = Switch {
         cores: &placed,
         ..Switch::fast(backend, idle)
     };
     let mut running = switch.start(run.bed, &cables)?;
     let mut tester = cables.tester(&TrafficProfile::new(FRAME_BYTES))?;
-    forwards(&mut tester, run.bed)?;
+    wait_until_forwarding(&mut tester, run.bed)?;
     let flood = TrialConfig {
         core: Some(cores.tester),
         ..TrialConfig::new(SendRate::Saturate, Duration::from_secs_f64(run.seconds))

@@ -33,29 +33,29 @@ const WIDTH_PERCENT: u32 = 5;
 /// Number of attempts of a trial in which the machine stalled.
 const TRIES: u32 = 3;
 
-/// Long run at a share of what the machine carries.
+/// Long run at a share of the loss-free rate of this machine.
 #[derive(Debug, Parser)]
 #[command(name = "soak")]
 struct Arguments {
-    /// How long.
+    /// Duration of the run in minutes.
     #[arg(long, default_value_t = 10.0)]
     minutes: f64,
-    /// Share of the no-drop rate.
+    /// Percentage of the loss-free rate at which the run sends.
     #[arg(long, default_value_t = 90, value_parser = clap::value_parser!(u32).range(1..=100))]
     percent: u32,
-    /// How long a trial of the search lasts, in seconds.
+    /// Duration of a trial of the search in seconds.
     #[arg(long, default_value_t = 4.0)]
     trial_seconds: f64,
-    /// Length of frames, without FCS.
+    /// Frame length in bytes, without FCS.
     #[arg(long, default_value_t = 1_082, value_parser = clap::value_parser!(u32).range(128..=1_514))]
     frame: u32,
-    /// Speed of the links in Mb/s instead of a search.
+    /// Speed of the links in Mb/s; replaces the search.
     #[arg(long)]
     speed: Option<u32>,
-    /// Where the result goes as JSON.
+    /// File for the result as JSON.
     #[arg(long)]
     json: Option<PathBuf>,
-    /// What cargo adds for `cargo bench`.
+    /// Option that `cargo bench` adds.
     #[arg(long, hide = true)]
     bench: bool,
 }
@@ -86,12 +86,12 @@ fn run(arguments: &Arguments) -> Result<bool, Failure> {
     let bed = TestBed::new(arguments.frame)?;
     let speed = match arguments.speed {
         Some(speed) => speed,
-        None => search(&bed, seconds(arguments.trial_seconds)?)? * arguments.percent / 100,
+        None => find_loss_free_mbps(&bed, parse_seconds(arguments.trial_seconds)?)? * arguments.percent / 100,
     };
     eprintln!("{} minutes at {speed} Mb/s", arguments.minutes);
-    let run = bed.run(speed, seconds(arguments.minutes * 60.0)?)?;
+    let run = bed.run(speed, parse_seconds(arguments.minutes * 60.0)?)?;
     let findings = verdict::findings(&run);
-    print(speed, &run, &findings);
+    print_findings(speed, &run, &findings);
     if let Some(path) = &arguments.json {
         let text = json!({
             "schema": "xoff-soak/1",
@@ -106,7 +106,7 @@ fn run(arguments: &Arguments) -> Result<bool, Failure> {
     Ok(findings.iter().all(|finding| finding.kept))
 }
 
-fn seconds(seconds: f64) -> Result<Duration, Failure> {
+fn parse_seconds(seconds: f64) -> Result<Duration, Failure> {
     Duration::try_from_secs_f64(seconds)
         .ok()
         .filter(|time| !time.is_zero())
@@ -114,11 +114,11 @@ fn seconds(seconds: f64) -> Result<Duration, Failure> {
 }
 
 /// Returns the speed of the fastest links without loss.
-fn search(bed: &TestBed, trial: Duration) -> Result<u32, Failure> {
+fn find_loss_free_mbps(bed: &TestBed, trial: Duration) -> Result<u32, Failure> {
     let (mut good, mut bad) = (0, SPEEDS_MBPS.1 + 1);
     let mut speed = 1_000;
     while good == 0 || (bad - good) * 100 > bad * WIDTH_PERCENT {
-        match carries(bed, speed, trial)? {
+        match is_loss_free_at(bed, speed, trial)? {
             true => good = speed,
             false => bad = speed,
         }
@@ -137,7 +137,7 @@ fn search(bed: &TestBed, trial: Duration) -> Result<u32, Failure> {
     Ok(good)
 }
 
-fn carries(bed: &TestBed, speed: u32, trial: Duration) -> Result<bool, Failure> {
+fn is_loss_free_at(bed: &TestBed, speed: u32, trial: Duration) -> Result<bool, Failure> {
     for _ in 0..TRIES {
         let run = bed.run(speed, trial)?;
         let full = verdict::is_full(&run);
@@ -157,7 +157,7 @@ fn carries(bed: &TestBed, speed: u32, trial: Duration) -> Result<bool, Failure> 
     Ok(false)
 }
 
-fn print(speed: u32, run: &SoakRun, findings: &[Condition]) {
+fn print_findings(speed: u32, run: &SoakRun, findings: &[Condition]) {
     println!("{speed} Mb/s, link {:.2} % busy", 100.0 * run.utilisation());
     for finding in findings {
         let word = if finding.kept { "ok" } else { "FAIL" };

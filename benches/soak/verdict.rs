@@ -44,21 +44,23 @@ impl Condition {
 
 /// Returns true if the link to the receiver stayed full and no frame was lost.
 pub(crate) fn is_full(run: &SoakRun) -> bool {
-    run.utilisation() >= FULL && buffer_drops(run) == 0 && number(&run.report["totals"]["lost_frames"]) == 0
+    run.utilisation() >= FULL
+        && buffer_drops(run) == 0
+        && count_or_zero(&run.report["totals"]["lost_frames"]) == 0
 }
 
 pub(crate) fn findings(run: &SoakRun) -> Vec<Condition> {
     let totals = &run.report["totals"];
     let (sent, received, lost) = (
-        number(&totals["sent_frames"]),
-        number(&totals["received_frames"]),
-        number(&totals["lost_frames"]),
+        count_or_zero(&totals["sent_frames"]),
+        count_or_zero(&totals["received_frames"]),
+        count_or_zero(&totals["lost_frames"]),
     );
-    let ledger = ledger(run);
-    let pauses: u64 = sum(run, |port| array(&port["pfc_tx"]));
-    let (rx, tx, dropped) = lossless(run);
-    let all = sum(run, |port| number(&port["rx_packets"]));
-    let classes = sum(run, |port| array(&port["rx_class_packets"]));
+    let ledger = ledger_entries(run);
+    let pauses: u64 = sum_over_ports(run, |port| sum_of_array(&port["pfc_tx"]));
+    let (rx, tx, dropped) = lossless_frames(run);
+    let all = sum_over_ports(run, |port| count_or_zero(&port["rx_packets"]));
+    let classes = sum_over_ports(run, |port| sum_of_array(&port["rx_class_packets"]));
     let mut findings = vec![
         Condition::new(
             "sources were held back by PFC",
@@ -105,47 +107,52 @@ pub(crate) fn findings(run: &SoakRun) -> Vec<Condition> {
 }
 
 /// Returns the entries of the taint ledger with their seconds.
-fn ledger(run: &SoakRun) -> Vec<String> {
+fn ledger_entries(run: &SoakRun) -> Vec<String> {
     let taints = run.report["taints"].as_array().into_iter().flatten();
     let entry = |taint: &Value| {
-        let second = number(&taint["since_ns"]) / 1_000_000_000;
+        let second = count_or_zero(&taint["since_ns"]) / 1_000_000_000;
         format!("{second} s: {}", taint["cause"])
     };
     taints.map(entry).collect()
 }
 
 /// Frames of the lossless class that the switch received, sent and dropped.
-fn lossless(run: &SoakRun) -> (u64, u64, u64) {
-    let of_class = |port: &Value, field: &str| number(&port[field][LOSSLESS]);
+fn lossless_frames(run: &SoakRun) -> (u64, u64, u64) {
+    let of_class = |port: &Value, field: &str| count_or_zero(&port[field][LOSSLESS]);
     let dropped = |port: &Value| {
         let reasons = port["drops_by_class"].as_object();
         reasons.map_or(0, |reasons| {
-            reasons.values().map(|classes| number(&classes[LOSSLESS])).sum()
+            reasons
+                .values()
+                .map(|classes| count_or_zero(&classes[LOSSLESS]))
+                .sum()
         })
     };
     (
-        sum(run, |port| of_class(port, "rx_class_packets")),
-        sum(run, |port| of_class(port, "tx_class_packets")),
-        sum(run, dropped),
+        sum_over_ports(run, |port| of_class(port, "rx_class_packets")),
+        sum_over_ports(run, |port| of_class(port, "tx_class_packets")),
+        sum_over_ports(run, dropped),
     )
 }
 
 fn buffer_drops(run: &SoakRun) -> u64 {
-    sum(run, |port| {
-        let of = |reason: &DropReason| number(&port["drops"][reason.name()]);
+    sum_over_ports(run, |port| {
+        let of = |reason: &DropReason| count_or_zero(&port["drops"][reason.name()]);
         BY_BUFFER.iter().map(of).sum()
     })
 }
 
-fn sum(run: &SoakRun, of: impl Fn(&Value) -> u64) -> u64 {
+fn sum_over_ports(run: &SoakRun, of: impl Fn(&Value) -> u64) -> u64 {
     let ports = run.report["switches"][0]["ports"].as_array();
     ports.map_or(0, |ports| ports.iter().map(of).sum())
 }
 
-fn array(value: &Value) -> u64 {
-    value.as_array().map_or(0, |all| all.iter().map(number).sum())
+fn sum_of_array(value: &Value) -> u64 {
+    value
+        .as_array()
+        .map_or(0, |all| all.iter().map(count_or_zero).sum())
 }
 
-fn number(value: &Value) -> u64 {
+fn count_or_zero(value: &Value) -> u64 {
     value.as_u64().unwrap_or(0)
 }

@@ -35,38 +35,38 @@ pub(crate) type Failure = String;
 #[derive(Debug, Parser)]
 #[command(name = "softroce")]
 struct Arguments {
-    /// Rounds: in each both forwarders carry everything once.
+    /// Number of rounds; each round measures both forwarders once.
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
     rounds: u32,
     /// MTUs of the guests' interfaces.
     #[arg(long, value_delimiter = ',', default_value = "1500,4200")]
     mtus: Vec<u32>,
-    /// Which programs run; all if none is named.
+    /// Programs to run; by default all.
     #[arg(long, value_delimiter = ',', value_parser = ["ib_send_bw", "ib_write_bw", "ib_read_bw", "rping"])]
     programs: Vec<String>,
-    /// Messages of 64 KiB per perftest program: transfers of seconds, so that a median of five moves by a few
-    /// per cent only.
+    /// Number of messages of 64 KiB that each perftest program sends. With the default, the median of five
+    /// rounds varies by a few percent.
     #[arg(long, default_value_t = 4000)]
     messages: u32,
-    /// What xoff has to carry of what the bridge carries, medians.
+    /// Smallest permitted ratio of the median rates of xoff and of the bridge.
     #[arg(long, default_value_t = 0.9)]
     ratio: f64,
-    /// The guests' kernel.
+    /// Kernel of the guests.
     #[arg(long, default_value = concat!(env!("CARGO_MANIFEST_DIR"), "/out/softroce/vmlinuz"))]
     kernel: PathBuf,
-    /// The guests' initramfs.
+    /// Initramfs of the guests.
     #[arg(long, default_value = concat!(env!("CARGO_MANIFEST_DIR"), "/out/softroce/initramfs.cpio"))]
     initrd: PathBuf,
-    /// The emulator.
+    /// QEMU program, as a path or a name.
     #[arg(long, default_value = "qemu-system-x86_64")]
     qemu: PathBuf,
-    /// Where results go as JSON.
+    /// File for the results as JSON.
     #[arg(long)]
     json: Option<PathBuf>,
-    /// More arguments for `xoff switch run`, such as `--xoff=--workers --xoff=2`.
+    /// Further arguments for `xoff switch run`, such as `--xoff=--workers --xoff=2`.
     #[arg(long, allow_hyphen_values = true)]
     xoff: Vec<String>,
-    /// What cargo adds for `cargo bench`.
+    /// Option that `cargo bench` adds.
     #[arg(long, hide = true)]
     bench: bool,
 }
@@ -141,7 +141,7 @@ fn run(arguments: &Arguments) -> Result<bool, Failure> {
         std::fs::write(path, results.json(arguments.ratio).to_string())
             .map_err(|error| format!("cannot write {}: {error}", path.display()))?;
     }
-    Ok(results.hold(arguments.ratio))
+    Ok(results.passes(arguments.ratio))
 }
 
 /// Both guests, ready for commands, and their taps.
@@ -197,7 +197,7 @@ impl BenchTurn<'_> {
         results: &mut Results,
     ) -> Result<(), Failure> {
         for _ in 0..TRIES {
-            let (outcome, measured) = self.take(bed)?;
+            let (outcome, measured) = self.run_once(bed)?;
             eprintln!("round {} {measured}", round + 1);
             results.add(measured);
             match outcome {
@@ -212,7 +212,7 @@ impl BenchTurn<'_> {
         ))
     }
 
-    fn take(&self, bed: &mut TestBed<'_>) -> Result<(ProgramResult, TurnResult), Failure> {
+    fn run_once(&self, bed: &mut TestBed<'_>) -> Result<(ProgramResult, TurnResult), Failure> {
         let attached = self
             .forwarder
             .attach(bed.folder, self.mtu, &self.arguments.xoff)?;

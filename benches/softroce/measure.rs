@@ -75,12 +75,12 @@ impl Program {
 /// The result of a program.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum ProgramResult {
-    /// Bytes or rounds a second.
+    /// Megabytes or round trips per second.
     Rate(f64),
-    /// All was transferred, but perftest, which first measures how fast its processor's clock runs, could not
-    /// make sense of that: it was taken off the processor meanwhile. It prints a rate of 0.00 then.
+    /// All data was transferred, but perftest could not measure the frequency of its clock, because its
+    /// process was interrupted. The program prints a rate of 0.00.
     NoClock,
-    /// Nothing: it did not come to its end.
+    /// The program did not end.
     Hung,
 }
 
@@ -160,13 +160,13 @@ pub(crate) struct TurnResult {
     pub(crate) program: Program,
     pub(crate) forwarder: Forwarder,
     pub(crate) mtu: u32,
-    /// Bytes or rounds a second, as the program says; `None`: there was none.
+    /// Megabytes or round trips per second that the program printed, or `None` without a result.
     pub(crate) value: Option<f64>,
-    /// Processors that xoff kept busy meanwhile, waits for the guests included.
+    /// Mean number of processors that xoff kept busy, including its waits for the guests.
     pub(crate) cores: Option<f64>,
-    /// What must not have happened.
+    /// Events that make the bench fail.
     pub(crate) problems: Vec<String>,
-    /// What can happen on a slow machine, and is told.
+    /// Events of slow machines. They are printed and do not make the bench fail.
     pub(crate) remarks: Vec<String>,
 }
 

@@ -25,8 +25,8 @@ impl ResultRow {
         self.xoff / self.bridge
     }
 
-    fn holds(&self, demanded: f64) -> bool {
-        !self.program.is_judged() || self.ratio() >= demanded
+    fn reaches_ratio(&self, ratio_min: f64) -> bool {
+        !self.program.is_judged() || self.ratio() >= ratio_min
     }
 }
 
@@ -84,11 +84,12 @@ impl Results {
             .collect()
     }
 
-    pub(crate) fn hold(&self, demanded: f64) -> bool {
-        self.problems(Forwarder::Xoff).is_empty() && self.rows().iter().all(|row| row.holds(demanded))
+    pub(crate) fn passes(&self, ratio_min: f64) -> bool {
+        self.problems(Forwarder::Xoff).is_empty()
+            && self.rows().iter().all(|row| row.reaches_ratio(ratio_min))
     }
 
-    pub(crate) fn table(&self, demanded: f64) -> String {
+    pub(crate) fn table(&self, ratio_min: f64) -> String {
         let mut text = String::new();
         let _ = writeln!(
             text,
@@ -96,7 +97,7 @@ impl Results {
              program        MTU     bridge       xoff  unit      cores  ratio"
         );
         for row in self.rows() {
-            let verdict = match (row.program.is_judged(), row.holds(demanded)) {
+            let verdict = match (row.program.is_judged(), row.reaches_ratio(ratio_min)) {
                 (false, _) => "",
                 (true, true) => "ok",
                 (true, false) => "too low",
@@ -126,7 +127,7 @@ impl Results {
         text
     }
 
-    pub(crate) fn json(&self, demanded: f64) -> Value {
+    pub(crate) fn json(&self, ratio_min: f64) -> Value {
         let of_row = |row: &ResultRow| {
             json!({
                 "program": row.program.name(), "unit": row.program.unit(), "mtu": row.mtu,
@@ -139,8 +140,8 @@ impl Results {
         let rows: Vec<Value> = self.rows().iter().map(of_row).collect();
         json!({
             "schema": "xoff.softroce/1",
-            "ratio_demanded": demanded,
-            "holds": self.hold(demanded),
+            "ratio_demanded": ratio_min,
+            "holds": self.passes(ratio_min),
             "results": rows,
             "problems": { "bridge": self.problems(Forwarder::Bridge), "xoff": self.problems(Forwarder::Xoff) },
         })

@@ -11,7 +11,7 @@ use xoff_ports::tester::XdpForwarder;
 
 use super::RunningForwarder;
 use crate::Failure;
-use crate::bed::{Cables, FORWARDER_DEVICES, TestBed, pin_process, up, write};
+use crate::bed::{Cables, FORWARDER_DEVICES, TestBed, pin_process, set_link_up, write};
 
 const BRIDGE: &str = "br0";
 
@@ -71,7 +71,7 @@ pub(super) fn bridge(bed: &TestBed) -> Result<RunningForwarder, Failure> {
         ip(&["link", "set", "dev", device, "master", BRIDGE])?;
         receive_on(device, bed.cores.forwarder)?;
     }
-    up(BRIDGE)?;
+    set_link_up(BRIDGE)?;
     Ok(RunningForwarder::kernel(KernelObjects::Device {
         _device: bridge,
     }))

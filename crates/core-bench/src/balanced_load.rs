@@ -1,4 +1,5 @@
-//! A load for load-balancing schemes: four ports send to a route with eight equal-cost next hops at eight ports.
+//! A load for load-balancing schemes: four ports send to a route with eight equal-cost next hops at eight
+//! ports.
 //!
 //! Most cases have 1000 queue pairs.
 
@@ -131,11 +132,12 @@ const MEMBERS: u16 = 8;
 const PORTS: u16 = SENDERS + MEMBERS;
 /// Number of frames in the queues of all members when a burst arrives.
 const QUEUED_FRAMES: usize = 256;
-/// Time between two bursts of 32 frames of 1082 bytes. Four ports of 100 Gb/s can send a burst in this time, which is
-/// half of the capacity of the members.
+/// Time between two bursts of 32 frames of 1082 bytes. Four ports of 100 Gb/s can send a burst in this time,
+/// which is half of the capacity of the members.
 const BURST_INTERVAL: Picos = Picos::from_nanos(708);
 
-/// A load through a load balancing group. The order of the departures does not change which queue pair sends next.
+/// A load through a load balancing group. The order of the departures does not change which queue pair sends
+/// next.
 #[derive(Debug)]
 pub struct BalancedLoad {
     switch: VirtualSwitch<VecStore>,

@@ -27,7 +27,8 @@ pub(crate) struct CompareArguments {
     /// Workloads of `core-bench run`, separated by commas
     #[arg(long, value_name = "NAME,...", value_delimiter = ',', default_value = "ecmp")]
     workload: Vec<String>,
-    /// Largest number of pairs; a pair is one process of each side [default: 256 with a gate on built-in workloads, else 64]
+    /// Largest number of pairs; a pair is one process of each side [default: 256 with a gate on built-in
+    /// workloads, else 64]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1_000))]
     rounds: Option<u16>,
     /// Seed of the order within pairs

@@ -8,7 +8,8 @@ use xoff_wire::{Addresses, BthFields, Extension, FlowHeaders, Opcode, Reth, Roce
 /// Payload of an RDMA WRITE of 1 KiB. The frame has 1082 bytes with Ethernet, IPv4, UDP, BTH, RETH and ICRC.
 const PAYLOAD_BYTES: usize = 1_008;
 
-/// Returns the DSCP of a queue pair. Half of the queue pairs use lossless priority 3, the other half priority 4.
+/// Returns the DSCP of a queue pair. Half of the queue pairs use lossless priority 3, the other half priority
+/// 4.
 fn dscp_of_queue_pair(queue_pair: u32) -> u8 {
     3 + (queue_pair / 4) as u8 % 2
 }
@@ -34,7 +35,8 @@ pub(crate) fn frame_of_queue_pair(
     )
 }
 
-/// Returns an RDMA WRITE of a queue pair, 1082 bytes long. Frames of all queue pairs have the same UDP source port.
+/// Returns an RDMA WRITE of a queue pair, 1082 bytes long. Frames of all queue pairs have the same UDP source
+/// port.
 pub(crate) fn write_of_queue_pair(
     source_mac: [u8; 6],
     destination_mac: [u8; 6],

@@ -23,10 +23,11 @@ pub struct InstructionRecord {
     counts: BTreeMap<String, BTreeMap<String, f64>>,
 }
 
-/// Returns the name of the build of this program: the architecture, and `-dev` for a build with debug assertions.
+/// Returns the name of the build of this program: the architecture, and `-dev` for a build with debug
+/// assertions.
 ///
-/// The counts of a dev build change only with the executed code. The counts of a release build also change by up to 4 %
-/// with other code in the program, because that code influences inlining.
+/// The counts of a dev build change only with the executed code. The counts of a release build also change by
+/// up to 4 % with other code in the program, because that code influences inlining.
 fn build_name() -> String {
     let suffix = if cfg!(debug_assertions) { "-dev" } else { "" };
     format!("{}{suffix}", std::env::consts::ARCH)
@@ -65,8 +66,8 @@ impl InstructionRecord {
         }
     }
 
-    /// Replaces the recorded counts of this build with the given ones, rounded to a tenth of an instruction. Counts of
-    /// other builds and figures are kept.
+    /// Replaces the recorded counts of this build with the given ones, rounded to a tenth of an instruction.
+    /// Counts of other builds and figures are kept.
     pub fn update(&mut self, counted: &BenchResult) {
         let counts = self.counts.entry(build_name()).or_default();
         for figure in &counted.figures {
@@ -86,9 +87,9 @@ impl InstructionRecord {
 
     /// Compares counts with the record of this build. Returns a list of errors and a list of reduced counts.
     ///
-    /// A count that exceeds the record by more than [`GROWTH_MAX_PERCENT`], or that the record does not contain, is an
-    /// error. If `is_complete` is set, a recorded figure without a count is an error as well. Counts that are below the
-    /// record by more than [`GROWTH_MAX_PERCENT`] are in the second list.
+    /// A count that exceeds the record by more than [`GROWTH_MAX_PERCENT`], or that the record does not
+    /// contain, is an error. If `is_complete` is set, a recorded figure without a count is an error as well.
+    /// Counts that are below the record by more than [`GROWTH_MAX_PERCENT`] are in the second list.
     pub fn check(&self, counted: &BenchResult, is_complete: bool) -> (Vec<String>, Vec<String>) {
         let none = BTreeMap::new();
         let recorded = self.counts.get(&build_name()).unwrap_or(&none);

@@ -1,8 +1,10 @@
-//! A load for the complete packet path: half of the ports send to the other half, and all egress links are busy.
+//! A load for the complete packet path: half of the ports send to the other half, and all egress links are
+//! busy.
 //!
-//! The workload `ecmp` defines the time budget of a frame: routing over equal-cost next hops, lossless priorities with
-//! PFC, a WRED decision for each frame, and DWRR. The flows are selected so that the switch spreads them evenly. Each
-//! frame that has left becomes a frame of another flow of the same link, so the load does not end.
+//! The workload `ecmp` defines the time budget of a frame: routing over equal-cost next hops, lossless
+//! priorities with PFC, a WRED decision for each frame, and DWRR. The flows are selected so that the switch
+//! spreads them evenly. Each frame that has left becomes a frame of another flow of the same link, so the
+//! load does not end.
 
 mod switch_features;
 
@@ -32,8 +34,9 @@ const LINKS_MAX: usize = 16;
 const DEADLINES_MAX: usize = 128;
 /// Largest number of frames: the queued frames of all links and two bursts.
 const FRAMES_MAX: usize = 1_024;
-/// Number of arrivals by which the headers of a frame are written ahead, as a network card writes them into the cache
-/// before the driver reads them. Headers that are written immediately before the read would be in the store buffer.
+/// Number of arrivals by which the headers of a frame are written ahead, as a network card writes them into
+/// the cache before the driver reads them. Headers that are written immediately before the read would be in
+/// the store buffer.
 const HEADERS_AHEAD: usize = 8;
 /// Number of source MAC addresses at each sending port.
 const STATIONS_PER_PORT: usize = 16;
@@ -64,7 +67,8 @@ pub struct MeshTraffic {
 
 /// The header fields in which the flows of one egress link differ.
 ///
-/// The type has a quarter of a cache line. The complete headers of many flows would fill the first-level cache.
+/// The type has a quarter of a cache line. The complete headers of many flows would fill the first-level
+/// cache.
 #[derive(Clone, Copy, Debug)]
 struct FlowFields {
     ingress: PortId,
@@ -154,7 +158,8 @@ impl EgressLink {
 /// A frame that waits outside the switch and arrives again.
 #[derive(Clone, Copy, Debug)]
 struct WaitingFrame {
-    /// Index of the egress link through which the frame has left. The frame becomes a frame of a flow of this link.
+    /// Index of the egress link through which the frame has left. The frame becomes a frame of a flow of this
+    /// link.
     link: u16,
     /// Port at which the frame arrives. It is valid after the headers of the frame are written.
     ingress: PortId,
@@ -163,8 +168,8 @@ struct WaitingFrame {
 
 /// Pending deadlines, first in first out.
 ///
-/// All links of the load have the same speed and all frames the same length. Deadlines are therefore requested in the
-/// order of their times, and a queue costs less than a heap.
+/// All links of the load have the same speed and all frames the same length. Deadlines are therefore
+/// requested in the order of their times, and a queue costs less than a heap.
 #[derive(Debug)]
 struct FifoDeadlines(SlotRing<Deadline, DEADLINES_MAX>);
 
@@ -212,7 +217,8 @@ pub struct MeshLoad {
 }
 
 impl MeshLoad {
-    /// Creates a load with the default features. The switch has learned all addresses, and its egress queues are filled.
+    /// Creates a load with the default features. The switch has learned all addresses, and its egress queues
+    /// are filled.
     pub fn new(traffic: MeshTraffic) -> MeshLoad {
         MeshLoad::with_features(traffic, SwitchFeatures::default())
     }
@@ -286,8 +292,8 @@ impl MeshLoad {
         self.take_departures();
     }
 
-    /// Writes the headers of the next [`HEADERS_AHEAD`] frames to arrive. Each frame gets the headers of the next flow of
-    /// its egress link.
+    /// Writes the headers of the next [`HEADERS_AHEAD`] frames to arrive. Each frame gets the headers of the
+    /// next flow of its egress link.
     #[inline(always)]
     fn write_headers_ahead(&mut self) {
         while self.written <= HEADERS_AHEAD
@@ -312,7 +318,8 @@ impl MeshLoad {
         });
     }
 
-    /// Sends one broadcast frame from every receiver, so that the switch learns its address and floods no frame.
+    /// Sends one broadcast frame from every receiver, so that the switch learns its address and floods no
+    /// frame.
     fn learn_receivers(&mut self) {
         if self.traffic.forwarding != MeshForwarding::Bridged {
             return;
@@ -456,7 +463,8 @@ fn candidate_flow(traffic: &MeshTraffic, n: usize) -> (PortId, Vec<u8>) {
     let half = usize::from(traffic.ports / 2);
     let sender = n % half;
     let station = n / half % STATIONS_PER_PORT;
-    // Every sender uses every egress link in turn. With bridging and plain routes, the address selects the link.
+    // Every sender uses every egress link in turn. With bridging and plain routes, the address selects the
+    // link.
     let member = half + (n / half + n / (half * STATIONS_PER_PORT)) % half;
     let host = Ipv4Addr::new(11, member as u8, (n >> 8) as u8, n as u8);
     let destination_mac = match traffic.forwarding {

@@ -14,8 +14,8 @@ use xoff_dataplane::{InterfaceId, Picos};
 use super::{MeshForwarding, MeshTraffic, station_mac};
 use crate::route_table::router_interface;
 
-/// SwitchFeatures of the switch of a [`super::MeshLoad`]. The default features are those of the workload `ecmp`, which defines
-/// the time budget of a frame.
+/// SwitchFeatures of the switch of a [`super::MeshLoad`]. The default features are those of the workload
+/// `ecmp`, which defines the time budget of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SwitchFeatures {
     /// WRED decides for each frame and marks some frames.
@@ -24,8 +24,8 @@ pub struct SwitchFeatures {
     pub lossless: bool,
     /// DWRR schedules the two queues of a link. Otherwise, the queues have strict priority.
     pub dwrr: bool,
-    /// Time from the last bit of a frame to the earliest start of its departure. It must be shorter than the time for
-    /// which a frame is queued.
+    /// Time from the last bit of a frame to the earliest start of its departure. It must be shorter than the
+    /// time for which a frame is queued.
     pub pipeline_latency: Picos,
     /// The PFC watchdog observes both queues of each port.
     pub watchdog: bool,
@@ -37,7 +37,8 @@ impl Default for SwitchFeatures {
     }
 }
 
-/// Variants of the default features that differ in one feature each: suffix of the workload name, description, features.
+/// Variants of the default features that differ in one feature each: suffix of the workload name,
+/// description, features.
 pub const FEATURE_VARIANTS: [(&str, &str, SwitchFeatures); 5] = [
     (
         "no-wred",

@@ -14,8 +14,8 @@ use xoff_measure::frame_cost::{FrameLoad, run_bursts};
 
 /// Classifies 64 frames in turn. The frames use eight traffic classes.
 ///
-/// Three quarters of the frames arrive at a port that trusts the DSCP. The others have a VLAN tag and arrive at a port
-/// that trusts the tag.
+/// Three quarters of the frames arrive at a port that trusts the DSCP. The others have a VLAN tag and arrive
+/// at a port that trusts the tag.
 #[derive(Debug)]
 pub(super) struct ClassificationLoad {
     /// Maps of the port that trusts the DSCP and of the port that trusts the tag.
@@ -52,8 +52,8 @@ impl ClassificationLoad {
     }
 }
 
-/// Returns the headers and the ingress port of frame `n`: port 0 trusts the DSCP, port 1 the tag. The traffic class is
-/// `n % 8` at both ports.
+/// Returns the headers and the ingress port of frame `n`: port 0 trusts the DSCP, port 1 the tag. The traffic
+/// class is `n % 8` at both ports.
 fn headers_and_port(n: u32) -> (ParsedHeaders, usize) {
     let class = (n % 8) as u8;
     let tagged = n / 8 % 4 == 3;

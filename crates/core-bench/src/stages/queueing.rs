@@ -292,7 +292,8 @@ impl FrameLoad for WredMarkingLoad {
         if !self.frames.iter().all(|(frame, _)| is_marked(frame)) {
             return Err("a frame was never marked".to_owned());
         }
-        // The mean probability over all queue lengths is 65/128. Six standard deviations at 10 000 frames are 3 %.
+        // The mean probability over all queue lengths is 65/128. Six standard deviations at 10 000 frames are
+        // 3 %.
         match (share - 65.0 / 128.0).abs() < 0.03 {
             true => Ok(()),
             false => Err(format!("{:.1} % were marked, not half", 100.0 * share)),

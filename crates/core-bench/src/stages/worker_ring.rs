@@ -1,6 +1,7 @@
 //! A load for the ring that passes frames from an I/O worker to a switch worker.
 //!
-//! Both ends of the ring are on one core. The measured cost does not include the transfer of cache lines between cores.
+//! Both ends of the ring are on one core. The measured cost does not include the transfer of cache lines
+//! between cores.
 
 use std::hint::black_box;
 
@@ -15,7 +16,8 @@ use xoff_measure::frame_cost::{FrameLoad, run_bursts};
 use xoff_ports::PortFrame;
 use xoff_runtime::workers::{RING_ENTRIES, ReceivedEntry};
 
-/// Writes bursts of 32 frames into the ring and reads them, as the driver does. The bursts use 64 frames in turn.
+/// Writes bursts of 32 frames into the ring and reads them, as the driver does. The bursts use 64 frames in
+/// turn.
 #[derive(Debug)]
 pub(super) struct WorkerRingLoad {
     producer: Producer<ReceivedEntry>,

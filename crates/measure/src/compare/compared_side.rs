@@ -43,8 +43,8 @@ pub enum ComparedSide {
 pub struct SideCommands {
     /// Arguments for a side that is a program. `None` refuses programs.
     pub program_arguments: Option<Vec<String>>,
-    /// Arguments after `xoff bench` for a side that is a configuration or a lab. The path of the file is inserted where
-    /// the benchmark expects it. `None` refuses such files.
+    /// Arguments after `xoff bench` for a side that is a configuration or a lab. The path of the file is
+    /// inserted where the benchmark expects it. `None` refuses such files.
     pub bench_arguments: Option<Vec<String>>,
 }
 
@@ -160,7 +160,8 @@ enum FileKind {
     Lab,
 }
 
-/// Benchmarks that take a configuration or a lab as their first argument and print a result that can be compared.
+/// Benchmarks that take a configuration or a lab as their first argument and print a result that can be
+/// compared.
 const FILE_BENCHES: [&str; 6] = ["ndr", "latency", "rfc2544", "rfc2889", "rfc8239", "tune-buffers"];
 
 /// Returns the side on which this program measures a configuration or a lab.
@@ -267,8 +268,8 @@ pub(super) fn run_side(name: &str, command: &[String], stop: &AtomicBool) -> Res
 
 /// Returns the failure for a side that exited with an error.
 ///
-/// Usage errors and invalid files keep their exit codes. All other codes become an environment failure. Exit code 1 of
-/// a side does not mean that the side is worse.
+/// Usage errors and invalid files keep their exit codes. All other codes become an environment failure. Exit
+/// code 1 of a side does not mean that the side is worse.
 fn side_failure(printed: &ProgramOutput, stop: &AtomicBool) -> Failure {
     let exit = match printed.status.code() {
         // Ctrl-C interrupts both processes.

@@ -1,6 +1,7 @@
 //! Figures that two results have in common, their ratios, and exact figures.
 //!
-//! A figure is exact if every run gives the same value. Instruction counts and results in virtual time are exact.
+//! A figure is exact if every run gives the same value. Instruction counts and results in virtual time are
+//! exact.
 
 use crate::result::{BenchFigure, BenchResult, BetterWhen};
 
@@ -26,10 +27,11 @@ pub(super) fn log_ratio(a: f64, b: f64, better: BetterWhen) -> Option<f64> {
     })
 }
 
-/// Returns the logarithms of both samples, negated for figures that improve upwards. A larger logarithm is worse.
+/// Returns the logarithms of both samples, negated for figures that improve upwards. A larger logarithm is
+/// worse.
 ///
-/// A value of 0 counts as a millionth of the smallest positive value. The function returns `None` if a value is negative
-/// or not finite.
+/// A value of 0 counts as a millionth of the smallest positive value. The function returns `None` if a value
+/// is negative or not finite.
 pub(super) fn log_costs(a: &[f64], b: &[f64], better: BetterWhen) -> Option<[Vec<f64>; 2]> {
     let mut both = a.iter().chain(b);
     if !both.clone().all(|value| value.is_finite() && *value >= 0.0) {
@@ -50,15 +52,15 @@ pub(super) fn log_costs(a: &[f64], b: &[f64], better: BetterWhen) -> Option<[Vec
     Some([a, b].map(|values| values.iter().map(log).collect()))
 }
 
-/// Returns whether the samples contain zeros and other values. The shift may then depend on [`RATIO_MAX`], and cannot
-/// be expressed as a percentage.
+/// Returns whether the samples contain zeros and other values. The shift may then depend on [`RATIO_MAX`],
+/// and cannot be expressed as a percentage.
 pub(super) fn has_zeros_and_positive_values(a: &[f64], b: &[f64]) -> bool {
     let any = |is_zero: bool| a.iter().chain(b).any(|value| (*value == 0.0) == is_zero);
     any(true) && any(false)
 }
 
-/// Returns whether every run gives the same value of the figure. This is so for instruction counts, and for results
-/// that do not depend on a machine.
+/// Returns whether every run gives the same value of the figure. This is so for instruction counts, and for
+/// results that do not depend on a machine.
 pub(super) fn is_exact(result: &BenchResult, figure: &BenchFigure) -> bool {
     figure.unit == "instructions" || result.environment.is_none()
 }

@@ -2,7 +2,8 @@
 //!
 //! No list of all pairs is built: two samples of 20 000 values have 400 million pairs.
 
-/// The differences between each value of the second sample and each value of the first sample, in sorted order.
+/// The differences between each value of the second sample and each value of the first sample, in sorted
+/// order.
 pub(super) struct PairwiseDifferences {
     a: Vec<f64>,
     b: Vec<f64>,
@@ -104,10 +105,12 @@ fn number_of_order_key(key: u64) -> f64 {
     })
 }
 
-/// Largest number of pairs with an exact distribution: 128 times 128 values. Larger samples would take seconds or more.
+/// Largest number of pairs with an exact distribution: 128 times 128 values. Larger samples would take
+/// seconds or more.
 const EXACT_PAIRS_MAX: usize = 1 << 14;
 
-/// The distribution of the number of pairs in which the value of the second sample is larger, if there is no shift.
+/// The distribution of the number of pairs in which the value of the second sample is larger, if there is no
+/// shift.
 pub(super) enum RankSumDistribution {
     /// The probability of each number of pairs.
     Exact(Vec<f64>),
@@ -138,7 +141,8 @@ impl RankSumDistribution {
         }
     }
 
-    /// Returns the number of differences that an interval leaves out at each end, so that it misses at most `alpha`.
+    /// Returns the number of differences that an interval leaves out at each end, so that it misses at most
+    /// `alpha`.
     pub(super) fn cut_per_tail(&self, alpha: f64) -> usize {
         match self {
             RankSumDistribution::Exact(probabilities) => cut_per_tail(probabilities, alpha),
@@ -159,10 +163,11 @@ impl RankSumDistribution {
 
 /// Returns the exact probability of each number of pairs in which the value of the second sample is larger.
 fn exact_distribution(first_len: usize, second_len: usize) -> Vec<f64> {
-    // The distribution is symmetric in the two lengths. The smaller length in the inner loop needs less memory.
+    // The distribution is symmetric in the two lengths. The smaller length in the inner loop needs less
+    // memory.
     let (outer_len, inner_len) = (first_len.max(second_len), first_len.min(second_len));
-    // Row j holds the distribution for samples of i and j values. The largest value of all is in the second sample with
-    // probability j / (i + j), and is then larger than all i values of the first sample.
+    // Row j holds the distribution for samples of i and j values. The largest value of all is in the second
+    // sample with probability j / (i + j), and is then larger than all i values of the first sample.
     let mut rows: Vec<Vec<f64>> = vec![vec![1.0]; inner_len + 1];
     for i in 1..=outer_len {
         let mut next: Vec<Vec<f64>> = vec![vec![1.0]];

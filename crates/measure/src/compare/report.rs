@@ -28,12 +28,13 @@ pub struct ComparedFigure {
     pub medians: [f64; 2],
     /// Percentage by which B is worse. It is negative if B is better.
     ///
-    /// For a time, it is the increase relative to A. For a rate, it is the decrease relative to B. The value is `None` if
-    /// one side is 0 and the other is not.
+    /// For a time, it is the increase relative to A. For a rate, it is the decrease relative to B. The value
+    /// is `None` if one side is 0 and the other is not.
     pub worse_percent: Option<f64>,
     /// Lower bound of the confidence interval of `worse_percent`.
     ///
-    /// The value is `None` if there are too few samples for an interval, or if the bound depends on a sample of 0.
+    /// The value is `None` if there are too few samples for an interval, or if the bound depends on a sample
+    /// of 0.
     pub low_percent: Option<f64>,
     /// Upper bound of the confidence interval of `worse_percent`, `None` as for `low_percent`.
     pub high_percent: Option<f64>,
@@ -160,7 +161,8 @@ impl ComparedFigure {
     }
 }
 
-/// Formats a value with four significant digits. All digits before the decimal point are kept: `0.001234`, `148810`.
+/// Formats a value with four significant digits. All digits before the decimal point are kept: `0.001234`,
+/// `148810`.
 fn format_four_digits(value: f64) -> String {
     let digits = 3 - value.abs().max(1e-300).log10().floor() as i32;
     let text = format!("{value:.*}", digits.clamp(0, 12) as usize);
@@ -195,8 +197,8 @@ pub struct Comparison {
     pub notes: Vec<String>,
     /// The figures that both sides have.
     pub figures: Vec<ComparedFigure>,
-    /// Figures of A that B does not have, or has in another unit or direction. They make a comparison with a gate
-    /// inconclusive.
+    /// Figures of A that B does not have, or has in another unit or direction. They make a comparison with a
+    /// gate inconclusive.
     pub uncompared: Vec<String>,
     /// `ok`, `worse` or `inconclusive`.
     pub verdict: &'static str,
@@ -248,8 +250,8 @@ impl Comparison {
 
     /// Returns the exit code.
     ///
-    /// The code is 5 if the machine was disturbed. With a gate, it is 1 if a figure is worse by the gate, and 5 if a
-    /// figure is undecided or missing in B. Otherwise it is 0.
+    /// The code is 5 if the machine was disturbed. With a gate, it is 1 if a figure is worse by the gate, and
+    /// 5 if a figure is undecided or missing in B. Otherwise it is 0.
     pub fn exit(&self) -> Exit {
         let any = |verdict| self.figures.iter().any(|figure| figure.verdict == verdict);
         if !self.tainted.is_empty() {

@@ -32,7 +32,8 @@ pub(super) fn compare_with_saved(
     compare_samples(&results, sides, settings, &meter)
 }
 
-/// Runs a side again and adds its samples to `result`. Saved results and exact figures need no further samples.
+/// Runs a side again and adds its samples to `result`. Saved results and exact figures need no further
+/// samples.
 fn add_further_samples(
     result: &mut BenchResult,
     side: &ComparedSide,
@@ -127,7 +128,8 @@ fn find_taints(a: &BenchResult, b: &BenchResult) -> Vec<String> {
     tainted
 }
 
-/// Returns the taint that two machines differ in a property that changes figures. The version of xoff may differ.
+/// Returns the taint that two machines differ in a property that changes figures. The version of xoff may
+/// differ.
 fn different_machines_taint(a: &Environment, b: &Environment) -> Option<String> {
     let properties = |environment: &Environment| {
         let known = |value: &Option<String>| value.clone().unwrap_or_else(|| "unknown".to_owned());

@@ -45,8 +45,8 @@ pub(super) fn check_comparable(
 
 /// Returns the shift of an exact figure. Its interval has no width.
 ///
-/// A difference of less than 0.05 % in instruction counts counts as 0, because the start address of the stack causes it.
-/// That address depends on the names of the programs and on the environment variables.
+/// A difference of less than 0.05 % in instruction counts counts as 0, because the start address of the stack
+/// causes it. That address depends on the names of the programs and on the environment variables.
 pub(super) fn exact_shift(difference: f64, figure: &BenchFigure) -> ShiftEstimate {
     const STACK_EFFECT_LOG: f64 = 5e-4;
     let difference = match figure.unit == "instructions" && difference.abs() < STACK_EFFECT_LOG {

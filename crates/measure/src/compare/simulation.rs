@@ -17,7 +17,8 @@ enum NoiseModel {
     LogNormal(f64),
     /// One sample in ten takes up to twice as long, as if other programs had filled the cache.
     Outliers,
-    /// The machine becomes slower by 20 % in 200 samples. Another program runs during every second block of 30 samples.
+    /// The machine becomes slower by 20 % in 200 samples. Another program runs during every second block of
+    /// 30 samples.
     Drift,
     /// Each process has one of two speeds, 6 % apart.
     TwoSpeeds,

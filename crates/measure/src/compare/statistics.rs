@@ -1,8 +1,9 @@
-//! Rank tests. They assume nothing about the distribution of the noise, except that it affects both sides alike.
+//! Rank tests. They assume nothing about the distribution of the noise, except that it affects both sides
+//! alike.
 //!
-//! Source: Hollander, Wolfe, Chicken, *Nonparametric Statistical Methods*, chapters 3.1 to 3.3 (pairs) and 4.1 to 4.3
-//! (two samples). The distribution of signed ranks is exact, also with ties. The distribution for two samples is exact
-//! up to 16 384 pairs of values. Larger samples use the normal approximation.
+//! Source: Hollander, Wolfe, Chicken, *Nonparametric Statistical Methods*, chapters 3.1 to 3.3 (pairs) and
+//! 4.1 to 4.3 (two samples). The distribution of signed ranks is exact, also with ties. The distribution for
+//! two samples is exact up to 16 384 pairs of values. Larger samples use the normal approximation.
 
 use super::ranks::{PairwiseDifferences, RankSumDistribution, cut_per_tail};
 
@@ -11,16 +12,18 @@ use super::ranks::{PairwiseDifferences, RankSumDistribution, cut_per_tail};
 pub struct ShiftEstimate {
     /// The Hodges-Lehmann estimate. It is positive if the second sample is larger.
     pub estimate: f64,
-    /// Lower bound of the confidence interval. It is infinite if there are too few samples for the confidence level.
+    /// Lower bound of the confidence interval. It is infinite if there are too few samples for the confidence
+    /// level.
     pub low: f64,
-    /// Upper bound of the confidence interval. It is infinite if there are too few samples for the confidence level.
+    /// Upper bound of the confidence interval. It is infinite if there are too few samples for the confidence
+    /// level.
     pub high: f64,
     /// Two-sided p-value of the hypothesis that there is no shift.
     pub p: f64,
 }
 
-/// Performs Wilcoxon's signed-rank test on the differences of pairs. The interval misses the true shift with a
-/// probability of at most `alpha`.
+/// Performs Wilcoxon's signed-rank test on the differences of pairs. The interval misses the true shift with
+/// a probability of at most `alpha`.
 pub fn signed_rank_test(differences: &[f64], alpha: f64) -> ShiftEstimate {
     let mut walsh = Vec::with_capacity(differences.len() * (differences.len() + 1) / 2);
     for (n, a) in differences.iter().enumerate() {
@@ -43,7 +46,8 @@ pub fn rank_sum_test(a: &[f64], b: &[f64], alpha: f64) -> ShiftEstimate {
     let differences = PairwiseDifferences::new(a, b);
     let distribution = RankSumDistribution::new(a.len(), b.len());
     let (pairs, larger) = (differences.count(), differences.twice_count_above_zero());
-    // Rounding towards the middle keeps p large enough: with ties, the true distribution is narrower than this one.
+    // Rounding towards the middle keeps p large enough: with ties, the true distribution is narrower than
+    // this one.
     let extreme = larger.min(2 * pairs - larger).div_ceil(2);
     let (low, high) = match distribution.cut_per_tail(alpha) {
         0 => (f64::NEG_INFINITY, f64::INFINITY),
@@ -85,7 +89,8 @@ fn signed_rank_p_value(differences: &[f64]) -> f64 {
     two_sided_p_value(&doubled_ranks, positive.min(total - positive))
 }
 
-/// Returns the probability of a sum of signed ranks that is at least as extreme as `smaller_sum`, on either side.
+/// Returns the probability of a sum of signed ranks that is at least as extreme as `smaller_sum`, on either
+/// side.
 fn two_sided_p_value(doubled_ranks: &[u64], smaller_sum: u64) -> f64 {
     let distribution = subset_sum_distribution(doubled_ranks);
     let tail: f64 = distribution[..=smaller_sum as usize].iter().sum();
@@ -150,7 +155,8 @@ mod tests {
         reason = "a measured value that happens to be near pi"
     )]
     fn the_signed_rank_test_gives_the_values_of_the_textbook() {
-        // Hollander and Wolfe, table 3.1 (depression scale factor IV): n = 9, T+ = 5, one-sided p = 0.0195 = 10 / 512.
+        // Hollander and Wolfe, table 3.1 (depression scale factor IV): n = 9, T+ = 5, one-sided p = 0.0195 =
+        // 10 / 512.
         let before = [1.83, 0.50, 1.62, 2.48, 1.68, 1.88, 1.55, 3.06, 1.30];
         let after = [0.878, 0.647, 0.598, 2.05, 1.06, 1.29, 1.06, 3.14, 1.29];
         let differences: Vec<f64> = before.iter().zip(after).map(|(x, y)| y - x).collect();

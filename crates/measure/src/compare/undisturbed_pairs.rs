@@ -1,21 +1,24 @@
-//! Selects the pairs that were measured while the machine was undisturbed, for benchmarks with a constant cost.
+//! Selects the pairs that were measured while the machine was undisturbed, for benchmarks with a constant
+//! cost.
 //!
-//! On a shared machine, other programs on the same core make a process about 50 % slower, for tenths of a second to
-//! minutes. A pair that was disturbed in this way contains no information about the two sides and widens the
-//! confidence interval. A pair is therefore selected only if each side was about as fast as in its own fastest samples.
-//! Each side has its own limit, so the pairs of a slower B are selected as well.
+//! On a shared machine, other programs on the same core make a process about 50 % slower, for tenths of a
+//! second to minutes. A pair that was disturbed in this way contains no information about the two sides and
+//! widens the confidence interval. A pair is therefore selected only if each side was about as fast as in its
+//! own fastest samples. Each side has its own limit, so the pairs of a slower B are selected as well.
 //!
-//! A program that is sometimes slow by itself must not be mistaken for a disturbed machine. Other programs disturb both
-//! sides equally often. If one side alone was slow significantly more often than the other, all pairs are selected.
+//! A program that is sometimes slow by itself must not be mistaken for a disturbed machine. Other programs
+//! disturb both sides equally often. If one side alone was slow significantly more often than the other, all
+//! pairs are selected.
 
-/// A sample is slow if it exceeds the fastest tenth of its side by more than this logarithm, which is 15 %. Memory
-/// layout changes the speed by a few percent, another program on the same core by about 50 %.
+/// A sample is slow if it exceeds the fastest tenth of its side by more than this logarithm, which is 15 %.
+/// Memory layout changes the speed by a few percent, another program on the same core by about 50 %.
 const SLOW_LOG: f64 = 0.14;
 
 /// Probability below which an unequal number of slow samples on the two sides is not attributed to chance.
 const UNEQUAL_ALPHA: f64 = 0.05;
 
-/// Returns for each pair whether it is selected. `log_a` and `log_b` are the logarithms of the costs of both sides.
+/// Returns for each pair whether it is selected. `log_a` and `log_b` are the logarithms of the costs of both
+/// sides.
 pub(super) fn select_undisturbed_pairs(log_a: &[f64], log_b: &[f64]) -> Vec<bool> {
     let (slow_a, slow_b) = (find_slow_samples(log_a), find_slow_samples(log_b));
     let count_alone = |one: &[bool], other: &[bool]| {

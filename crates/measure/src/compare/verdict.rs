@@ -1,12 +1,13 @@
 //! The verdict about a figure, and the plan of the evaluations that decide it.
 //!
-//! The shift of a figure is a difference of logarithms. It is positive if B is worse: 0.03 means 3 % slower. The
-//! confidence level of 99.9 % holds for all figures and all evaluations together ([`TestPlan::alpha_per_test`]).
-//! Several evaluations of several figures therefore do not report differences that do not exist.
+//! The shift of a figure is a difference of logarithms. It is positive if B is worse: 0.03 means 3 % slower.
+//! The confidence level of 99.9 % holds for all figures and all evaluations together
+//! ([`TestPlan::alpha_per_test`]). Several evaluations of several figures therefore do not report differences
+//! that do not exist.
 //!
 //! - *worse*: the interval is above 0, and the estimate reaches the gate.
-//! - *within the gate*: the whole interval is below the gate. The figure is *equal* if the interval is also above minus
-//!   the gate.
+//! - *within the gate*: the whole interval is below the gate. The figure is *equal* if the interval is also
+//!   above minus the gate.
 //! - *undecided*: all other cases. More pairs are measured until the largest number of pairs is reached.
 
 use serde::Serialize;
@@ -15,7 +16,8 @@ use super::statistics::ShiftEstimate;
 
 /// Probability that any interval of all figures and evaluations misses the true shift.
 const ALPHA: f64 = 0.001;
-/// Smallest number of pairs at the first of several evaluations. Each further evaluation has twice as many pairs.
+/// Smallest number of pairs at the first of several evaluations. Each further evaluation has twice as many
+/// pairs.
 pub const FIRST_EVALUATION_PAIRS_MIN: usize = 16;
 
 /// The numbers of pairs at which a comparison is evaluated, and the number of compared figures.
@@ -28,7 +30,8 @@ pub struct TestPlan {
 }
 
 impl TestPlan {
-    /// Creates a plan for at most `pairs_max` pairs. A comparison without a gate is evaluated once, after all pairs.
+    /// Creates a plan for at most `pairs_max` pairs. A comparison without a gate is evaluated once, after all
+    /// pairs.
     pub fn new(pairs_max: usize, has_gate: bool, figures: usize) -> TestPlan {
         let mut evaluation_pairs = vec![pairs_max.max(1)];
         while has_gate && evaluation_pairs[0] / 2 >= FIRST_EVALUATION_PAIRS_MIN {

@@ -25,7 +25,8 @@ struct PortFlow {
     frame: Vec<u8>,
 }
 
-/// A configured switch that receives bursts of frames. All frames of a burst leave before the next burst arrives.
+/// A configured switch that receives bursts of frames. All frames of a burst leave before the next burst
+/// arrives.
 #[derive(Debug)]
 pub struct ConfiguredSwitchLoad {
     switch: VirtualSwitch<VecStore>,
@@ -168,7 +169,8 @@ impl ConfiguredSwitchLoad {
             self.receive(self.flows[flow].ingress, handle);
         }
         self.collect_departures();
-        // All frames except lost ones return. Deadlines after the last departure, such as polls, stay pending.
+        // All frames except lost ones return. Deadlines after the last departure, such as polls, stay
+        // pending.
         while self.switch.switch().queued_frames() > 0 && self.switch.step(Picos::NEVER) == Step::Deadline {
             self.collect_departures();
         }
@@ -226,7 +228,8 @@ struct RoutedSubnet {
     host: Ipv4Addr,
 }
 
-/// Returns the subnet of a routed port. The host has the first address that is not the address of the interface.
+/// Returns the subnet of a routed port. The host has the first address that is not the address of the
+/// interface.
 fn routed_subnet(config: &SwitchConfig, port: u16) -> Option<RoutedSubnet> {
     let mut interfaces = config.routing.interfaces.iter().enumerate();
     let (index, interface) =
@@ -244,7 +247,8 @@ fn routed_subnet(config: &SwitchConfig, port: u16) -> Option<RoutedSubnet> {
     })
 }
 
-/// Returns the flows from each port to the next port: one with DSCP 0, and one in the first lossless traffic class.
+/// Returns the flows from each port to the next port: one with DSCP 0, and one in the first lossless traffic
+/// class.
 fn candidate_flows(config: &SwitchConfig, subnets: &[Option<RoutedSubnet>]) -> Vec<PortFlow> {
     let ports = subnets.len();
     let mut flows = Vec::with_capacity(2 * ports);
@@ -295,8 +299,8 @@ mod tests {
     #[test]
     fn a_bridge_and_a_router_forward_frames_and_a_switch_with_one_port_is_refused() {
         let testbeds = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testbeds");
-        // The first file is a bridge of five ports with two classes each. The second file has two routed ports, of which
-        // one cannot reach the next port, and two ports in a VLAN.
+        // The first file is a bridge of five ports with two classes each. The second file has two routed
+        // ports, of which one cannot reach the next port, and two ports in a VLAN.
         for (name, flows_min) in [("incast.config_db.json", 10), ("routed/config_db.json", 3)] {
             let mut load = ConfiguredSwitchLoad::read(&testbeds.join(name))
                 .unwrap_or_else(|failure| panic!("{name}: {failure}"));

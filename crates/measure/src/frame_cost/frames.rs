@@ -7,13 +7,14 @@ use xoff_wire::{Addresses, Aeth, BthFields, Extension, FlowHeaders, Opcode, Reth
 /// Number of frames in one burst.
 pub const BURST_FRAMES: usize = 32;
 
-/// Ethernet, IPv4 and UDP headers of a frame. Only these bytes differ between flows or change when the switch forwards a frame.
+/// Ethernet, IPv4 and UDP headers of a frame. Only these bytes differ between flows or change when the switch
+/// forwards a frame.
 pub type FrameHeaders = [u8; 42];
 
 /// Returns a RoCEv2 frame of `frame_bytes` bytes without FCS, with the DSCP `dscp`.
 ///
-/// The packet is an RDMA WRITE ONLY. Where a frame is too short for it, the packet is an acknowledgement. Ethernet padding
-/// fills the rest of the frame.
+/// The packet is an RDMA WRITE ONLY. Where a frame is too short for it, the packet is an acknowledgement.
+/// Ethernet padding fills the rest of the frame.
 ///
 /// # Panics
 /// `frame_bytes` is below 62.

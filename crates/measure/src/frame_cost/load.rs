@@ -16,8 +16,8 @@ pub trait FrameLoad {
     fn check(&self) -> Result<(), String>;
 }
 
-/// Calls `send_burst` until at least `frames` frames are sent, [`BURST_FRAMES`] with each call. Returns the number of
-/// frames sent.
+/// Calls `send_burst` until at least `frames` frames are sent, [`BURST_FRAMES`] with each call. Returns the
+/// number of frames sent.
 pub fn run_bursts(frames: u64, mut send_burst: impl FnMut()) -> u64 {
     let bursts = frames.div_ceil(BURST_FRAMES as u64);
     (0..bursts).for_each(|_| send_burst());

@@ -1,5 +1,5 @@
-//! The load of `xoff bench core --lab`: a lab in virtual time. Its unit is the frame-hop, one frame that arrives over one
-//! link.
+//! The load of `xoff bench core --lab`: a lab in virtual time. Its unit is the frame-hop, one frame that
+//! arrives over one link.
 
 use std::fmt;
 use std::path::Path;
@@ -13,8 +13,8 @@ use xoff_telemetry::failure::Failure;
 
 /// A lab file in which 16 hosts send a permutation over 4 leaf and 4 spine switches at 100 Gb/s.
 ///
-/// Each host sends RDMA WRITE messages, and each frame is acknowledged. The switches route with lossless priorities and
-/// WRED.
+/// Each host sends RDMA WRITE messages, and each frame is acknowledged. The switches route with lossless
+/// priorities and WRED.
 pub const PERMUTATION_LAB: &str = "
 name: permutation
 topology:
@@ -60,7 +60,8 @@ impl VirtualLabLoad {
         VirtualLabLoad::start_lab(&text, &location, path.parent().unwrap_or(Path::new("")))
     }
 
-    /// Starts a lab and runs it until the queues are filled. `folder` is the base of relative paths in the lab file.
+    /// Starts a lab and runs it until the queues are filled. `folder` is the base of relative paths in the
+    /// lab file.
     fn start_lab(lab_file: &str, location: &str, folder: &Path) -> Result<VirtualLabLoad, Failure> {
         let plan = parse_lab(lab_file, location, folder, TimeMode::Virtual)
             .map_err(|problems| Failure::configuration(problems.to_string()))?;
@@ -72,7 +73,8 @@ impl VirtualLabLoad {
 }
 
 impl FrameLoad for VirtualLabLoad {
-    /// Runs the lab and returns the number of frame-hops. It is below `frames` if the traffic of the lab ends.
+    /// Runs the lab and returns the number of frame-hops. It is below `frames` if the traffic of the lab
+    /// ends.
     fn run(&mut self, frames: u64) -> u64 {
         let hops = |lab: &VirtualLab| lab.simulation.fabric.frame_hops();
         let before = hops(&self.lab);
