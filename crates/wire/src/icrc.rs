@@ -13,7 +13,7 @@
 //! The functions return the CRC as a number. The frame stores it with the least significant byte first.
 
 use super::bth;
-use super::roce::RoceLayout;
+use super::roce_layout::RoceLayout;
 use super::{Error, ICRC_LEN, IPV4_LEN, IPV6_LEN, UDP_LEN};
 
 /// CRC-32 of eight bytes in which all bits are 1. The constant is the complement of the CRC register, which

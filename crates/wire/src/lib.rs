@@ -44,6 +44,7 @@ pub mod mac_control;
 pub mod parse;
 pub mod rewrite;
 pub mod roce;
+mod roce_layout;
 mod summary;
 pub mod vlan;
 

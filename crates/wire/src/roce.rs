@@ -4,5 +4,4 @@ mod build;
 mod view;
 
 pub use build::{Addresses, BuildError, FlowHeaders, RocePacket};
-pub(super) use view::RoceLayout;
 pub use view::RoceView;

@@ -3,9 +3,9 @@
 use core::fmt;
 use core::net::{Ipv4Addr, Ipv6Addr};
 
-use super::view::RoceLayout;
 use crate::bth::{self, BthFields, Opcode};
 use crate::ext::Extension;
+use crate::roce_layout::RoceLayout;
 use crate::vlan::{TAG_LEN, VlanTag};
 use crate::{
     ETHERNET_LEN, ETHERTYPE_IPV4, ETHERTYPE_IPV6, Ecn, IPV4_LEN, IPV6_LEN, IpProtocol, Ipv4Packet,
