@@ -63,7 +63,7 @@ pub(super) fn scheme_names(switch: &SwitchPlan) -> Vec<String> {
 
 /// Enables link quality messages on all switches if the scheme of at least one switch uses them.
 ///
-/// The load of a path is known only if every switch on the path sends these messages.
+/// The load of a path is known only if every switch on the path sends link quality messages.
 pub(super) fn enable_link_quality_messages(switches: &mut [SwitchPlan], source: &str) {
     let uses_remote_load = |switch: &SwitchPlan| {
         let scheme = configured_scheme(switch);

@@ -40,8 +40,8 @@ pub(super) fn build_cabling(plan: &LabPlan, options: &LabOptions) -> Result<Vec<
 }
 
 /// Moves the network device of a tap into the namespace of its host. The device gets the interface name and
-/// MAC address of the host and the MTU of the link. Its offloads and IPv6 are disabled. The switch calls this
-/// function before the host opens the device.
+/// MAC address of the host and the MTU of the link. Offloads and IPv6 of the device are disabled. The switch
+/// calls this function before the host opens the device.
 ///
 /// # Errors
 /// Fails if the tap is not in the namespace of the calling thread, or if the kernel rejects a setting.

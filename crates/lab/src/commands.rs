@@ -105,8 +105,8 @@ pub fn list_labs() -> Result<String, Failure> {
 struct LabHandle {
     name: String,
     launcher: Child,
-    /// Write end of the pipe to the launcher. If this end closes, the launcher stops the lab. `None` after
-    /// the command line has closed the pipe.
+    /// Write end of the pipe to the launcher. If the command line is killed, this end closes, and the
+    /// launcher kills the lab. `None` after the command line has closed the pipe itself.
     lifeline: Option<File>,
     status: StatusReader,
     signals: File,

@@ -53,12 +53,12 @@ pub fn switch_seed(seed: u64, switch: usize) -> u64 {
 
 /// Resolves the configuration of the switch with index `switch` in the plan.
 ///
-/// The switch has one port for each of its links. The lab file sets the speed of a link. If it does not, the
-/// switch configuration sets the speed, with a default of 1 Gb/s. `reaction_budget` is in model time.
+/// The switch has one port for each of its links. The lab file can set the speed of a link. Otherwise the
+/// switch configuration sets the speed, and the default is 1 Gb/s. `reaction_budget` is in model time.
 ///
 /// # Errors
-/// Returns all errors of the configuration. A port whose speed differs between lab file and configuration is
-/// an error, too.
+/// Returns all errors of the configuration. If the lab file and the configuration set different speeds for a
+/// port, this is an error, too.
 pub fn resolve_switch_setup(
     plan: &LabPlan,
     switch: usize,

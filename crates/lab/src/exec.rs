@@ -1,4 +1,4 @@
-//! The command `lab exec`: runs a command in a plain host of a running lab.
+//! Implements `xoff lab exec`, which runs a command in a plain host of a running lab.
 //!
 //! Each plain host has a placeholder process that holds the namespaces of the host. The command searches for
 //! this process only among the descendants of the lab's launcher. A process outside the lab therefore cannot
@@ -114,8 +114,8 @@ fn descendants_of(ancestor: i32) -> Vec<i32> {
     found
 }
 
-/// Moves this single-threaded process into the user and network namespaces of another process. Later child
-/// processes of this process are also in the PID namespace, so they end with the lab.
+/// Moves this single-threaded process into the user and network namespaces of another process. Child
+/// processes that are started later are also in the PID namespace of the lab, so they end with the lab.
 fn enter_namespaces(process: i32) -> std::io::Result<()> {
     let own = fs::read_link("/proc/self/ns/user")?;
     let open = |kind: &str| File::open(format!("/proc/{process}/ns/{kind}"));

@@ -20,8 +20,8 @@ pub(super) struct BorrowedDevice {
     features: Features,
     pause: Option<PauseParameters>,
     up: bool,
-    /// Whether the device is the other end of a veth pair whose first end is the port. The lab changes only
-    /// the offloads of such a device.
+    /// Whether the device is the veth peer of an external device. The lab changes only the offloads of a
+    /// peer.
     is_peer: bool,
 }
 

@@ -118,8 +118,8 @@ fn watch_switch(switch: Pid, lifeline: &File, children: &File) -> SwitchEnd {
     }
 }
 
-/// Reaps all ended child processes, including orphans of the switch process. If the switch process has ended,
-/// returns how it ended.
+/// Reaps all ended child processes, including orphans of the switch process. Returns how the switch process
+/// ended, if it is one of these processes.
 fn reap_children(switch: Pid) -> Option<SwitchEnd> {
     loop {
         match waitpid(None, Some(WaitPidFlag::WNOHANG)) {

@@ -25,8 +25,8 @@ use xoff_telemetry::failure::Failure;
 
 /// Byte in a lifeline pipe: stop the lab in good order.
 pub(super) const STOP_REQUEST: u8 = b'q';
-/// Byte in a lifeline pipe, the pipe through which a process watches its parent. The byte means that the
-/// parent exits and the lab continues. If the pipe closes without this byte, the lab is killed.
+/// Byte in a lifeline pipe, through which a process watches its parent process. The parent sends this byte
+/// before it exits if the lab must continue. If the pipe closes without this byte, the lab is killed.
 pub(super) const DETACH_REQUEST: u8 = b'k';
 
 /// A kind of inner process of a lab.

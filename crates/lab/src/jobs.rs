@@ -57,7 +57,7 @@ pub(super) fn create_jobs(
     Ok(jobs)
 }
 
-/// A pair of hosts that a job connects although no path of links exists between them.
+/// Two hosts without a path of links between them, although a job sends data from one host to the other.
 pub(super) struct UnconnectedPair<'a> {
     pub(super) job: &'a str,
     pub(super) from: &'a str,

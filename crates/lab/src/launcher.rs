@@ -110,7 +110,8 @@ fn enter_namespaces() -> Result<(), Failure> {
     }
 }
 
-/// Forwards signals and requests of the command line to the init process until all its processes have ended.
+/// Forwards signals and requests of the command line to the init process. Returns when the init process and
+/// all its descendants have ended.
 fn forward_requests(parent_lifeline: File, init_lifeline: File, alive: &File, signals: &File) {
     let mut parent_lifeline = Some(parent_lifeline);
     let mut init_lifeline = Some(init_lifeline);

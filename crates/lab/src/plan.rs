@@ -126,8 +126,8 @@ pub struct HostPlan {
     /// The gateways of a model host, at most one for IPv4 and one for IPv6. A plain host has routes instead
     /// of gateways.
     pub gateways: Vec<IpAddr>,
-    /// The MAC address of the IPv4 gateway, if the lab knows the address. In this case, the host sends no ARP
-    /// request.
+    /// The MAC address of the IPv4 gateway, if the lab knows the address. The host then needs no ARP for the
+    /// gateway.
     pub gateway_mac: Option<[u8; 6]>,
     /// The implementation of the host.
     pub kind: HostKind,
@@ -284,8 +284,8 @@ pub struct FlowPlan {
     pub dscp: u8,
     /// Whether the frames are ECN-capable, so switches may mark them.
     pub ecn_capable: bool,
-    /// The class of the frames, 0 to 7: their transmit queue in the sender, and the PFC priority that pauses
-    /// this queue.
+    /// The class of the frames, 0 to 7. The class is the transmit queue of the sender and also the PFC
+    /// priority that pauses this queue.
     pub class: u8,
     /// Whether a lost frame makes the run fail.
     pub lossless: bool,

@@ -93,7 +93,8 @@ fn describe_reordering(scheme: &SchemeConfig, delay_difference: Picos) -> String
 
 /// Returns the largest delay difference between two paths with empty queues.
 ///
-/// The two paths differ in the delays of two links. The serialization time of one frame is added.
+/// The paths differ in two links, from the slowest to the fastest link of the lab. The serialization time of
+/// one frame is added to the difference of the link delays.
 fn path_delay_difference(plan: &LabPlan) -> Picos {
     let switch_links = || {
         plan.links

@@ -237,7 +237,7 @@ impl LabResolver<'_> {
         Some(plan)
     }
 
-    /// Reports an error if the run is in real time, for a feature that works only in virtual time.
+    /// Reports an error if the run is in real time, because the feature `what` works only in virtual time.
     fn require_virtual_time(&mut self, location: Location, what: impl Into<String>) {
         if self.time == TimeMode::RealTime {
             self.report_problem(location, what, "this needs virtual time: add --virtual");

@@ -135,7 +135,7 @@ impl SwitchGraph {
     }
 
     /// Returns the next hops of a switch towards a destination: the addresses of all neighbours with fewer
-    /// hops to it. `hops` contains the hop count of each switch to this destination.
+    /// hops to the destination. `hops` contains the hop count of each switch to this destination.
     fn next_hops_towards(&self, switch: usize, hops: &[u32]) -> Vec<Ipv4Addr> {
         let own_hops = hops[switch];
         let switch_links = self.routers[switch].switch_links.iter();

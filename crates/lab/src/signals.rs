@@ -25,8 +25,8 @@ enum MissingSignal {
     Unreliable,
     /// The flow consists of READ responses, which are not acknowledged.
     ReadResponses,
-    /// The congestion control needs the contained value of `feedback`, but the receiver reports marks in
-    /// another form.
+    /// The receiver reports marks in a form that the congestion control does not support. The text is the
+    /// value of `feedback` that it needs.
     WrongFeedback(&'static str),
     /// The packets are not ECN-capable.
     NotEcnCapable,

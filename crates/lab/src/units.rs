@@ -125,8 +125,8 @@ pub(crate) fn parse_bit_rate(text: &str) -> Option<u64> {
 
 /// Parses a size into bytes.
 ///
-/// The units K, M, G and T are powers of 1024, as in nccl-tests. The units KB, MB, GB and TB are powers of
-/// 1000. The units KiB, MiB, GiB and TiB are powers of 1024.
+/// As in nccl-tests, the units K, M, G and T are powers of 1024. The units KiB, MiB, GiB and TiB mean the
+/// same. The units KB, MB, GB and TB are powers of 1000.
 pub fn parse_bytes(text: &str) -> Option<u64> {
     let (number, unit) = split_number_and_unit(text)?;
     let (prefix, base) = match unit.strip_suffix('b') {

@@ -1,5 +1,5 @@
-//! The command `xoff lab compare`, which runs a lab with several load-balancing schemes and compares the
-//! figures. The reference is a lab with the same hosts on one non-blocking switch.
+//! Implements the command `xoff lab compare`, which runs a lab with several load-balancing schemes and
+//! compares the figures. The reference is a lab with the same hosts on one non-blocking switch.
 //!
 //! A comparison is a list of lab variants. Each combination of `--set` values has one variant for each scheme
 //! and one variant with a single switch. Each variant runs once for each seed, in virtual time or in real

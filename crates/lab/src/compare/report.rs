@@ -45,8 +45,8 @@ pub struct CompareReport {
 pub struct ComparisonRow {
     /// The load-balancing scheme or the compared value. `None`: the lab on one switch.
     pub scheme: Option<String>,
-    /// The compared value in a lab with a single switch, if the compared field also changes this lab. `None`
-    /// for all other labs.
+    /// Set only for a lab with a single switch. If each compared value has its own single-switch lab, this is
+    /// the value of this lab. `None` otherwise.
     pub one_switch_for: Option<String>,
     /// The value of each parameter.
     pub values: Vec<String>,
@@ -76,8 +76,8 @@ pub struct MedianAndRange {
 pub struct ComparisonRun {
     /// The load-balancing scheme or the compared value. `None`: the lab on one switch.
     pub scheme: Option<String>,
-    /// The compared value in a lab with a single switch, if the compared field also changes this lab. `None`
-    /// for all other labs.
+    /// Set only for a lab with a single switch. If each compared value has its own single-switch lab, this is
+    /// the value of this lab. `None` otherwise.
     pub one_switch_for: Option<String>,
     /// Whether the run is tainted.
     pub tainted: bool,

@@ -1,4 +1,5 @@
-//! Tables of a comparison: one row for each scheme, and one row for the lab on one switch.
+//! Formats the tables of a comparison. A table has one row for each scheme and one row for the lab with a
+//! single switch.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

@@ -46,8 +46,8 @@ pub(super) struct LabVariant {
     pub(super) values: Vec<String>,
     /// The plan of the variant.
     pub(super) plan: LabPlan,
-    /// The compared value in a lab with a single switch, if the compared field also changes this lab. `None`
-    /// for all other labs.
+    /// Set only for a lab with a single switch. If each compared value has its own single-switch lab, this is
+    /// the value of this lab. `None` otherwise.
     pub(super) one_switch_for: Option<String>,
     /// Index of the variant on one switch, the reference of this variant.
     pub(super) one_switch: Option<usize>,

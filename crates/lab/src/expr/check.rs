@@ -70,8 +70,8 @@ impl TypedNode {
     }
 }
 
-/// Returns the dimension of the result of an operator, such as time or bytes. `offset` is the position of the
-/// right operand, for the error message.
+/// Returns the dimension of the result of an operator. For example, bytes divided by a time give a rate.
+/// `offset` is the position of the right operand, for the error message.
 pub(super) fn arithmetic_dimension(
     operator: ArithmeticOperator,
     left: Dimension,

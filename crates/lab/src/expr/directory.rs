@@ -12,8 +12,8 @@ use super::{UnknownName, unit};
 
 /// The maximum number of names in an error message.
 const LISTED_NAMES_MAX: usize = 24;
-/// The index in a [`CounterOwner`] for the word `flow`, `job` or `link` alone, before the name of a flow, job
-/// or link follows.
+/// The index in a [`CounterOwner`] that stands for the word `flow`, `job` or `link` alone. The next part of
+/// the name selects a flow, job or link.
 const NO_INDEX: usize = usize::MAX;
 /// The number of PFC priorities, queues and priority groups of a port.
 const PRIORITIES: u8 = 8;
@@ -111,7 +111,7 @@ impl NameDirectory {
     /// Creates a directory without links.
     ///
     /// `switches` contains the name of each switch and the names of its ports. `flows` and `jobs` contain the
-    /// name of each flow or job and the indices of its senders in `hosts`.
+    /// name of each flow or job, and the indices of its senders in `hosts`.
     pub fn new(
         switches: Vec<(String, Vec<String>)>,
         hosts: Vec<String>,

@@ -54,8 +54,8 @@ impl ExpressionValue {
         }
     }
 
-    /// Applies an operator to two values. For two lists, it is applied member by member. For a list and a
-    /// single value, it is applied to each member and the single value.
+    /// Combines two values with `function`. Two lists are combined member by member: the first members, the
+    /// second members, and so on. If only one value is a list, each member is combined with the other value.
     fn combine(
         self,
         other: ExpressionValue,

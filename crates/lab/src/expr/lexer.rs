@@ -220,8 +220,8 @@ fn read_name(
 
 /// Returns the length of the first part of a name, at the start of a text.
 ///
-/// A `-` belongs to the name only if characters of the name surround it. For example, `a-b` is a name, and `a
-/// - b` and `a -b` are differences.
+/// A `-` belongs to the name only if characters of the name surround it. For example, `a-b` is a name. The
+/// texts `a - b` and `a -b` are differences.
 fn name_part_len(text: &str, is_check: bool) -> usize {
     let is_inside = |c: char| c.is_ascii_alphanumeric() || c == '_' || (is_check && c == '*');
     let mut len = 0;

@@ -9,7 +9,7 @@ use crate::ns3::{CongestionMode, PairTimings, Scenario};
 /// Largest number of queue pairs of a connection.
 const QPS_MAX: usize = 4_096;
 /// Largest number of queue pairs per flow in one job. All connections of a job have the same number of queue
-/// pairs, so some queue pairs can be unused. If a flow group exceeds this ratio, it is divided into several
+/// pairs, so some queue pairs can be unused. A flow group that exceeds this number is divided into several
 /// jobs.
 const UNUSED_QPS_MAX: usize = 2;
 
@@ -129,7 +129,7 @@ fn write_script(text: &mut String, scenario: &Scenario, jobs: &[String]) {
 }
 
 /// Returns the time from the start of the first flow to the end of the model run, in nanoseconds. Returns 0
-/// if the model run ends earlier.
+/// if the model run ends before the first flow starts.
 fn stop_after_ns(scenario: &Scenario) -> u64 {
     let stop_ns = scenario.parameters.stop_s.unwrap_or(STOP_S_DEFAULT) * 1e9;
     (stop_ns.clamp(0.0, 1e18) as u64).saturating_sub(first_start_ns(scenario))
@@ -150,8 +150,8 @@ fn write_flow(text: &mut String, scenario: &Scenario, index: usize) {
     };
 }
 
-/// Divides a flow group into jobs. Returns the flows of each job, with the number of queue pairs per
-/// connection as the key.
+/// Divides a flow group into jobs. The key of a job is its number of queue pairs per connection, and the
+/// value is the list of its flows.
 ///
 /// A group usually becomes one job. If too many queue pairs of this job would be unused, the group becomes
 /// several jobs with 1, 2, 4, 8 and so on queue pairs per connection.

@@ -7,8 +7,8 @@ use std::fmt::Write;
 use super::lab_file::{format_duration, format_speed, node_name, port_name};
 use crate::ns3::{EcnThresholds, Link, ModelParameters, Scenario, SwitchBuffer, Topology};
 
-/// Smallest and largest number of frame slots of a switch. A switch gets twice as many frame slots as full
-/// packets fit into its buffer, within this range.
+/// Smallest and largest number of frame slots of a switch. Within this range, the number is twice the buffer
+/// size divided by the payload of a full packet.
 const FRAME_COUNT_RANGE: std::ops::RangeInclusive<u64> = 4_096..=1_048_576;
 
 /// Writes the switches and then the hosts.

@@ -112,7 +112,7 @@ fn buffers_and_ecn_thresholds_equal_those_of_the_model() {
     parse_imported(&small);
 }
 
-/// The import supports every combination of congestion control and window settings. It prints notes about
+/// The import supports every combination of congestion control and window settings. It returns notes about
 /// differences from the model.
 #[test]
 fn every_congestion_control_and_window_setting_is_imported() {

@@ -82,8 +82,7 @@ impl TransportWriter<'_> {
 
     /// Returns `none` and adds a note with the reason.
     ///
-    /// A congestion control that depends on ECN marks never decreases a rate without marks. A lab rejects
-    /// such a setting.
+    /// Without ECN marks, DCQCN and DCTCP would never decrease a rate. A lab rejects such a setting.
     fn value_without_marks(&mut self) -> String {
         let reason = match (self.parameters.ecn, self.parameters.rate_bound) {
             (false, _) => "ENABLE_QCN 0: nothing is marked",

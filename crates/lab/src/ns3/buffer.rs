@@ -5,8 +5,8 @@ use super::topology::Topology;
 
 /// Reserved bytes of each port.
 const RESERVE_BYTES: u64 = 4_096;
-/// Offset of the XON threshold: the number of bytes between the shared limit of a priority group and the
-/// lower XON threshold.
+/// Offset of the XON threshold in bytes. The XON threshold of a priority group is lower than its shared limit
+/// by this number.
 const RESUME_OFFSET_BYTES: u64 = 3_072;
 /// Shift of a port to a host. With shift 3, the shared limit is the free buffer divided by 2^3. Faster ports
 /// have a smaller shift.
@@ -66,7 +66,7 @@ impl SwitchBuffer {
     }
 }
 
-/// Returns the link speed of the first host. The model uses it as the speed of all hosts.
+/// Returns the link speed of the first host. The model assumes that all hosts have this speed.
 fn first_host_rate_bps(topology: &Topology) -> u64 {
     let first = topology
         .hosts()

@@ -1,5 +1,5 @@
-//! Finds the files of a scenario. The configuration can contain their paths. Otherwise the files have default
-//! names.
+//! Finds the files of a scenario. The configuration can contain the path of a file. Otherwise the file has a
+//! default name.
 
 use std::path::{Path, PathBuf};
 

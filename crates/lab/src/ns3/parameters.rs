@@ -228,8 +228,8 @@ impl ModelParameters {
     }
 }
 
-/// The three threshold maps (`KMIN_MAP`, `KMAX_MAP`, `PMAX_MAP`). Each entry is a link speed in bits per
-/// second and its value.
+/// The three threshold maps (`KMIN_MAP`, `KMAX_MAP`, `PMAX_MAP`). Each entry contains a link speed in bits
+/// per second and the value for this speed.
 #[derive(Default)]
 pub(super) struct ThresholdMaps {
     pub(super) min: Vec<(u64, u64)>,

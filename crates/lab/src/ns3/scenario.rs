@@ -35,7 +35,7 @@ pub struct Scenario {
     pub name: String,
     /// The nodes and links.
     pub topology: Topology,
-    /// The flows in the order of their starts, with the reference times of the model.
+    /// The flows, sorted by start time. Each flow contains its completion time in the model.
     pub flows: Vec<Flow>,
     /// The settings of the model.
     pub parameters: ModelParameters,

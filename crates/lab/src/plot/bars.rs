@@ -72,8 +72,8 @@ pub fn write_time_bars(
     })
 }
 
-/// Writes an SVG file with bar charts of any values, one below the other. Each entry of `panels` is the name
-/// of a unit and a chart.
+/// Writes an SVG file with bar charts of any values, one below the other. Each entry of `panels` contains a
+/// chart and the name of its unit.
 ///
 /// # Errors
 /// Fails if the file cannot be written.
@@ -100,8 +100,8 @@ fn largest_value(panel: &BarPanel) -> f64 {
     values.map(|[.., max]| max).fold(0.0, f64::max)
 }
 
-/// Draws one chart. `unit` contains the name of the unit on the axis and the factor from this unit to the
-/// unit of the values.
+/// Draws one chart. `unit` is the unit of the axis, as its name and its size. For example, it is
+/// `("us", 1000.0)` for values in nanoseconds.
 fn draw_panel(
     area: &Area<'_>,
     panel: &BarPanel,

@@ -1,8 +1,8 @@
 //! Draws plots of runs as SVG files. The plots show link loads, queues and pauses over time. Bar charts
 //! compare the figures of several runs.
 //!
-//! A plot shows a [`RunTimeline`] or the figures of a comparison. This module only draws results and computes
-//! none. The viewer of an SVG file selects the fonts, so the plots leave room for wide fonts.
+//! A plot shows a [`RunTimeline`] or the figures of a comparison. This module draws results but does not
+//! compute them. The viewer of an SVG file selects the fonts, so the plots leave room for wide fonts.
 
 mod bars;
 mod links;

@@ -28,8 +28,8 @@ struct PausedSender {
     total_ps: u128,
 }
 
-/// Writes a plot of the senders that were paused longest, one row for each sender. A dark cell means that the
-/// sender was paused for most of that time.
+/// Writes a plot of the senders that were paused longest, one row for each sender. A column is an interval of
+/// time. The longer the sender was paused in this interval, the darker the cell.
 ///
 /// # Errors
 /// Fails if the file cannot be written.

@@ -36,8 +36,8 @@ pub(super) const AXIS: (&str, i32) = ("sans-serif", 15);
 /// Font of labels.
 pub(super) const LABEL: (&str, i32) = ("sans-serif", 13);
 
-/// Returns the range of an axis with `count` categories for the library plotters. The library includes the
-/// end of a range and rejects a range with a single category.
+/// Returns the range of an axis with `count` categories. In the library `plotters`, a range includes its end,
+/// and a range with a single category is not allowed.
 pub(super) fn category_range(count: usize) -> std::ops::Range<usize> {
     0..count.saturating_sub(1).max(1)
 }

@@ -14,7 +14,7 @@ use crate::plan::{FarEnd, HostPlan, LabPlan, LinkPlan, VmPlan};
 use crate::switch_process::Lab;
 use xoff_telemetry::failure::Failure;
 
-/// Number of console lines that the message about the end of a virtual machine contains.
+/// Number of lines of the console in the message about a virtual machine that has ended.
 const CONSOLE_TAIL_LINES: usize = 8;
 /// Longest wait for the remaining console output after the end of a virtual machine.
 const CONSOLE_DRAIN_TIMEOUT: Duration = Duration::from_millis(500);

@@ -46,8 +46,8 @@ const POLL_INTERVAL: Duration = Duration::from_millis(20);
 const READY_TIMEOUT: Duration = Duration::from_secs(10);
 /// Model time without a received frame after which no frame is in flight.
 const DRAIN_QUIET_TIME: Duration = Duration::from_millis(100);
-/// Unfinished jobs fail if no host receives a frame for this model time. If an ACK timeout is long, the limit
-/// is twice the ACK timeout instead.
+/// Unfinished jobs fail if no host receives a frame for this model time. If twice the longest ACK timeout is
+/// more than this time, twice the ACK timeout is the limit.
 const STANDSTILL_TIMEOUT: Duration = Duration::from_secs(10);
 /// Unit of the local ACK timeout (IBTA 9.7.6.1.3), in nanoseconds.
 const ACK_TIMEOUT_UNIT_NS: u64 = 4_096;
@@ -289,7 +289,7 @@ impl RealTimeRun {
         Ok(())
     }
 
-    /// Returns whether the run of the jobs is over. This is the case if all jobs are finished, if the time
+    /// Returns whether the run of the jobs is over. The run is over if all jobs are finished, if the time
     /// limit is reached, or if no frame has arrived for the standstill timeout.
     fn are_jobs_over(&mut self, start_ns: u64, elapsed_ns: u64) -> bool {
         let Some(hosts) = &self.hosts else { return true };

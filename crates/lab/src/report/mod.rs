@@ -41,7 +41,7 @@ pub struct Report {
     pub taints: Vec<Taint>,
     /// The failures of the run, one text each. Examples are lost, reordered or damaged frames of lossless
     /// flows. If a switch dropped the frames, the text contains the port and the drop reason. In a tainted
-    /// run, the machine can have caused a failure.
+    /// run, the machine can be the cause of a failure.
     pub failures: Vec<String>,
     /// Warnings about settings that have no effect, such as a congestion control that gets no signal. The
     /// warnings are created before the run.
@@ -97,10 +97,10 @@ pub struct Totals {
     /// Data packets that arrived marked CE.
     #[serde(default)]
     pub ce_marked_packets: u64,
-    /// Data packets that arrived out of order. For an open-loop flow that sends packets 1, 2 and 3, the
-    /// arrival order 1, 3, 2 has one such packet: packet 2. For a queue pair, the order 1, 3, 2 has one such
-    /// packet, too: packet 3, which follows a gap. Requests are counted as in the Linux `hw_counter`
-    /// `out_of_sequence`. READ responses after a missing response are counted as well.
+    /// Data packets that arrived out of order. For example, a host sends packets 1, 2 and 3, and they arrive
+    /// in the order 1, 3, 2. For an open-loop flow, packet 2 is counted, because it arrives after a later
+    /// packet. For a queue pair, packet 3 is counted, because it follows a gap. Requests are counted as in
+    /// the Linux `hw_counter` `out_of_sequence`. READ responses after a missing response are counted as well.
     #[serde(default)]
     pub out_of_order_packets: u64,
 }

@@ -146,7 +146,7 @@ impl Report {
 }
 
 /// Formats the receive counters of hosts. Hosts with only counters of normal traffic are omitted. Returns an
-/// empty text if this leaves no host.
+/// empty text if no host has other counters.
 pub(super) fn receivers_table(receivers: &[ReceiverReport]) -> String {
     let shown = receivers
         .iter()

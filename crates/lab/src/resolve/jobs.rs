@@ -157,9 +157,9 @@ impl LabResolver<'_> {
     /// Reports an error if a job connects two hosts and no path exists between them. Only labs with computed
     /// routes are checked.
     ///
-    /// A lab can have hosts without a path between them if these hosts exchange no messages. An example are
-    /// two rails without spine switches. If the pairs of a job depend on the seed, they are checked later,
-    /// when the job is set up.
+    /// A lab can have hosts without a path between them if these hosts exchange no messages. An example is a
+    /// fabric with two rails and without spine switches. If the pairs of a job depend on the seed, they are
+    /// checked later, when the job is set up.
     fn check_pairs_connected(&mut self, job: &str, pairs: &[(u32, u32)], location: Location) {
         let Some(component_of_host) = &self.component_of_host else {
             return;

@@ -17,8 +17,8 @@ use xoff_workload::MessageSpread;
 pub(super) const DEFAULT_TRANSPORT: &str = "default";
 /// Default time that a receiver of out-of-order packets waits for a missing packet.
 const REORDER_TIMEOUT: Picos = Picos::from_micros(100);
-/// Default interval between CNPs in nanoseconds. It applies to `feedback: cnp` if the congestion control has
-/// no default of its own.
+/// Default interval between CNPs in nanoseconds. It applies if `feedback` is `cnp` and the congestion control
+/// has no default of its own.
 ///
 /// The value is the default of NVIDIA's firmware.
 const CNP_INTERVAL_NS: u64 = 4_000;

@@ -116,8 +116,8 @@ fn static_route_table(routes: &RouteTable) -> Map<String, Value> {
     routes.iter().map(entry).collect()
 }
 
-/// Returns the `XOFF_LB_SITE` table, which assigns a site to each network. The site is the number of the
-/// switch of this network, from 1.
+/// Returns the `XOFF_LB_SITE` table, which assigns a site to each network. All networks of a switch have the
+/// same site: the index of the switch plus 1.
 fn site_table(networks: &[HostNetworks]) -> Map<String, Value> {
     let mut table = Map::new();
     for (switch, networks) in networks.iter().enumerate() {

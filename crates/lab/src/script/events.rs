@@ -142,8 +142,8 @@ impl EventRecorder {
         }
     }
 
-    /// Returns the time of the first or the last event with the given name. `port_id` converts a port of the
-    /// directory to a port of the switch.
+    /// Returns the time of the first or the last event with the given name. In `owner`, a port is the index
+    /// of the port in the switch.
     pub(super) fn event_time(
         &self,
         event: &str,

@@ -106,8 +106,8 @@ fn directory_ports(lab: &VirtualLab, directory: &NameDirectory, switch: usize) -
         .collect()
 }
 
-/// Returns the flows that belong to each flow name. The names have the same order as in
-/// [`LabPlan::name_directory`]: first the flow groups, then the `send` steps.
+/// Returns the flows that belong to each flow name. The names of flow groups come before the names of `send`
+/// steps, as in [`LabPlan::name_directory`].
 fn flows_by_name(plan: &LabPlan) -> Vec<Vec<FlowIdentity>> {
     let sends = plan.script.send_steps().map(|send| &send.flow);
     let mut groups: Vec<(&str, Vec<FlowIdentity>)> = Vec::new();

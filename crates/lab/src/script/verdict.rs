@@ -15,7 +15,7 @@ pub struct CheckResult {
     pub model_time_ns: u64,
     /// Whether the condition held.
     pub passed: bool,
-    /// The reason of the failure if the condition was not simply false, such as a missing value.
+    /// The reason of a failure that is not just a false condition. For example, a value is missing.
     pub reason: Option<String>,
     /// The names in a failed condition and their values. Values of counters are in the unit of the name, and
     /// times of events are in picoseconds. `None` means a missing value.

@@ -33,8 +33,8 @@ pub struct LinkReport {
     pub utilisation: Option<f64>,
     /// Whether both ends are switches.
     pub between_switches: bool,
-    /// Whether the workload could use this direction: it is on a shortest path from a sender to a receiver of
-    /// the workload.
+    /// Whether the workload could use this direction. This is the case if the direction is on a shortest path
+    /// from a sender to a receiver.
     pub usable: bool,
 }
 

@@ -345,10 +345,13 @@ pub(crate) fn fabric_plan_of(
     })
 }
 
-/// Returns the longest time that a neighbour in the lab takes to honour a pause. Four times are added: the
-/// delay of the link in both directions, the transmission time of a full-size frame before the pause frame,
-/// the transmission time of a full-size frame that the peer has just started, and the response time of IEEE
-/// 802.3 annex 31B.3.7. Presets compute the headroom from the result and the port speed.
+/// Returns the longest time that a neighbour in the lab takes to honour a pause. Presets compute the headroom
+/// from this time and the port speed. The result is the sum of four times:
+///
+/// - the delay of the link in both directions
+/// - the transmission time of a full-size frame that is sent before the pause frame
+/// - the transmission time of a full-size frame that the peer has just started
+/// - the response time of IEEE 802.3 annex 31B.3.7
 fn longest_pause_response(plan: &LabPlan) -> Picos {
     let slowest = plan.links.iter().map(|link| {
         let speed_mbps = link.speed_mbps.unwrap_or(super::super::plan::SPEED_MBPS_DEFAULT);

@@ -1,7 +1,7 @@
 //! Resolves jobs of kind `replay`, which take their flows from a flow list.
 //!
-//! A flow list contains host names or ns-3 node numbers. This module finds the hosts of the lab that they
-//! refer to. It also reports columns of the list that have no effect.
+//! A flow list contains host names or ns-3 node numbers. This module finds the host of the lab for each name
+//! or number. It also reports columns of the list that have no effect.
 
 use std::collections::{BTreeMap, BTreeSet};
 
