@@ -93,8 +93,8 @@ fn describe_reordering(scheme: &SchemeConfig, delay_difference: Picos) -> String
 
 /// Returns the largest delay difference between two paths with empty queues.
 ///
-/// The paths differ in two links, from the slowest to the fastest link of the lab. The serialization time of
-/// one frame is added to the difference of the link delays.
+/// The paths are assumed to differ in two links. The result is twice the difference between the longest and
+/// the shortest link delay, plus the serialization time of one frame.
 fn path_delay_difference(plan: &LabPlan) -> Picos {
     let switch_links = || {
         plan.links
