@@ -12,7 +12,7 @@ use crate::child::{self, ProgramOutput};
 use crate::result::{BenchResult, RESULT_SCHEMA};
 use xoff_telemetry::failure::{Exit, Failure};
 
-/// Path of the running program. It stays valid if a build replaces the file of the program.
+/// Path of the running program. The path stays valid if a build replaces the program file.
 const OWN_PROGRAM: &str = "/proc/self/exe";
 
 /// Description of a program that can be compared, for error messages.
@@ -38,13 +38,14 @@ pub enum ComparedSide {
     },
 }
 
-/// Arguments with which the sides of a comparison are run. `--json` is added to them.
+/// Arguments of both sides of a comparison. `--json` is added when a side is run.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SideCommands {
     /// Arguments for a side that is a program. `None` refuses programs.
     pub program_arguments: Option<Vec<String>>,
-    /// Arguments after `xoff bench` for a side that is a configuration or a lab. The path of the file is
-    /// inserted where the benchmark expects it. `None` refuses such files.
+    /// Arguments after `xoff bench` for a side that is a configuration or a lab. The comparison inserts the
+    /// path of the file where the benchmark expects the path. With `None`, configurations and labs are
+    /// refused.
     pub bench_arguments: Option<Vec<String>>,
 }
 
@@ -141,7 +142,8 @@ fn open_json_file(
     }
 }
 
-/// Returns a defect that makes a result unusable: a figure without samples, or two figures with one name.
+/// Returns the defect that makes a result unusable: a figure has no samples, or two figures have the same
+/// name.
 fn find_defect(result: &BenchResult) -> Option<String> {
     let mut names = HashSet::new();
     result.figures.iter().find_map(|figure| {
@@ -160,8 +162,7 @@ enum FileKind {
     Lab,
 }
 
-/// Benchmarks that take a configuration or a lab as their first argument and print a result that can be
-/// compared.
+/// Benchmarks whose first argument is a configuration or a lab, and whose results can be compared.
 const FILE_BENCHES: [&str; 6] = ["ndr", "latency", "rfc2544", "rfc2889", "rfc8239", "tune-buffers"];
 
 /// Returns the side on which this program measures a configuration or a lab.
@@ -219,7 +220,8 @@ fn absolute_path(path: &Path) -> String {
 /// Runs a side once and reads the result that it prints.
 ///
 /// # Errors
-/// The command cannot be run, fails, or prints no result with the schema [`RESULT_SCHEMA`], or `stop` is set.
+/// The command cannot be run, the command fails, its output is not a result with the schema
+/// [`RESULT_SCHEMA`], or `stop` is set.
 pub(super) fn run_side(name: &str, command: &[String], stop: &AtomicBool) -> Result<BenchResult, Failure> {
     let program = if command[0] == OWN_PROGRAM {
         "xoff"
@@ -268,8 +270,8 @@ pub(super) fn run_side(name: &str, command: &[String], stop: &AtomicBool) -> Res
 
 /// Returns the failure for a side that exited with an error.
 ///
-/// Usage errors and invalid files keep their exit codes. All other codes become an environment failure. Exit
-/// code 1 of a side does not mean that the side is worse.
+/// The exit codes for usage errors and invalid files are kept. All other exit codes become an environment
+/// failure. For example, exit code 1 of a side does not mean that this side is worse.
 fn side_failure(printed: &ProgramOutput, stop: &AtomicBool) -> Failure {
     let exit = match printed.status.code() {
         // Ctrl-C interrupts both processes.

@@ -5,10 +5,11 @@
 
 use crate::result::{BenchFigure, BenchResult, BetterWhen};
 
-/// Ratio that replaces the infinite ratio of a positive value to 0. Larger ratios are reduced to this one.
+/// Largest ratio of two values. It replaces larger ratios and the infinite ratio of a positive value to 0.
 const RATIO_MAX: f64 = 1e6;
 
-/// Returns the logarithm of the ratio by which `b` is worse than `a`. It is positive if `b` is worse.
+/// Returns the logarithm of the ratio by which `b` is worse than `a`. The logarithm is positive if `b` is
+/// worse.
 ///
 /// The function returns `None` if a value is negative or not finite.
 pub(super) fn log_ratio(a: f64, b: f64, better: BetterWhen) -> Option<f64> {
@@ -27,8 +28,8 @@ pub(super) fn log_ratio(a: f64, b: f64, better: BetterWhen) -> Option<f64> {
     })
 }
 
-/// Returns the logarithms of both samples, negated for figures that improve upwards. A larger logarithm is
-/// worse.
+/// Returns the logarithms of both samples. If a larger value of the figure is better, the logarithms are
+/// negated. A larger result is therefore always worse.
 ///
 /// A value of 0 counts as a millionth of the smallest positive value. The function returns `None` if a value
 /// is negative or not finite.
@@ -59,8 +60,8 @@ pub(super) fn has_zeros_and_positive_values(a: &[f64], b: &[f64]) -> bool {
     any(true) && any(false)
 }
 
-/// Returns whether every run gives the same value of the figure. This is so for instruction counts, and for
-/// results that do not depend on a machine.
+/// Returns whether every run gives the same value of the figure. This is the case for instruction counts, and
+/// for results that do not depend on a machine.
 pub(super) fn is_exact(result: &BenchResult, figure: &BenchFigure) -> bool {
     figure.unit == "instructions" || result.environment.is_none()
 }

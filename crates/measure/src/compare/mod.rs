@@ -1,10 +1,10 @@
 //! `xoff bench compare`: tests whether one side of a comparison is slower than the other.
 //!
-//! Two sides that can be run are measured in turns. Each sample is a separate process, because the memory
-//! layout of a process changes its speed. A pair consists of one sample of each side, in random order. Each
-//! pair gives one difference of logarithms for each figure. For benchmarks with a constant cost, pairs that
-//! were measured while the machine was slow are left out. [`statistics`] estimates the shift between the
-//! sides, and [`verdict`] decides whether the shift is significant and when enough pairs are measured.
+//! If both sides can be run, they are measured in turns. Each sample is a separate process, because the
+//! memory layout of a process changes its speed. A pair consists of one sample of each side, in random order.
+//! Each pair gives one difference of logarithms for each figure. If a benchmark has a constant cost, the
+//! pairs that were measured on a disturbed machine are left out. [`statistics`] estimates the shift between
+//! the sides. [`verdict`] decides whether the shift is significant, and whether more pairs are necessary.
 
 mod arguments;
 mod compared_side;
@@ -31,8 +31,8 @@ pub use settings::ComparisonSettings;
 /// Compares side B with side A. Sides that can be run are measured in turns.
 ///
 /// # Errors
-/// A side cannot be run, the sides are results of different benchmarks or have no figure in common, or `stop`
-/// is set.
+/// A side cannot be run, the sides are results of different benchmarks, the sides have no common figure, or
+/// `stop` is set.
 pub fn compare_sides(
     [a, b]: [&ComparedSide; 2],
     settings: &ComparisonSettings,

@@ -1,9 +1,8 @@
 //! Pairwise differences and rank sum distributions of two samples.
 //!
-//! No list of all pairs is built: two samples of 20 000 values have 400 million pairs.
+//! The functions build no list of all pairs, because two samples of 20 000 values have 400 million pairs.
 
-/// The differences between each value of the second sample and each value of the first sample, in sorted
-/// order.
+/// All differences between a value of the second sample and a value of the first sample, in sorted order.
 pub(super) struct PairwiseDifferences {
     a: Vec<f64>,
     b: Vec<f64>,
@@ -74,7 +73,8 @@ impl PairwiseDifferences {
     }
 }
 
-/// Returns the number of values that an interval leaves out at each end, so that it misses at most `alpha`.
+/// Returns the number of values to leave out at each end of an interval. The interval then misses the true
+/// value with a probability of at most `alpha`.
 pub(super) fn cut_per_tail(distribution: &[f64], alpha: f64) -> usize {
     let mut tail = 0.0;
     let within = distribution.iter().take_while(|p| {
@@ -86,7 +86,7 @@ pub(super) fn cut_per_tail(distribution: &[f64], alpha: f64) -> usize {
 
 const SIGN_BIT: u64 = 1 << 63;
 
-/// Maps a number to an integer key. Keys have the same order as the numbers.
+/// Maps a number to an integer key. The keys have the same order as the numbers.
 fn order_key(number: f64) -> u64 {
     let bits = number.to_bits();
     if bits & SIGN_BIT == 0 {
@@ -105,12 +105,12 @@ fn number_of_order_key(key: u64) -> f64 {
     })
 }
 
-/// Largest number of pairs with an exact distribution: 128 times 128 values. Larger samples would take
-/// seconds or more.
+/// Largest number of pairs for which the exact distribution is computed, such as 128 times 128 values. For
+/// larger samples, the computation would take seconds or more.
 const EXACT_PAIRS_MAX: usize = 1 << 14;
 
-/// The distribution of the number of pairs in which the value of the second sample is larger, if there is no
-/// shift.
+/// The distribution of a count under the assumption that there is no shift. The count is the number of pairs
+/// in which the value of the second sample is larger.
 pub(super) enum RankSumDistribution {
     /// The probability of each number of pairs.
     Exact(Vec<f64>),
@@ -141,8 +141,8 @@ impl RankSumDistribution {
         }
     }
 
-    /// Returns the number of differences that an interval leaves out at each end, so that it misses at most
-    /// `alpha`.
+    /// Returns the number of differences to leave out at each end of an interval. The interval then misses
+    /// the true shift with a probability of at most `alpha`.
     pub(super) fn cut_per_tail(&self, alpha: f64) -> usize {
         match self {
             RankSumDistribution::Exact(probabilities) => cut_per_tail(probabilities, alpha),

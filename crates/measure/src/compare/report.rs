@@ -28,8 +28,8 @@ pub struct ComparedFigure {
     pub medians: [f64; 2],
     /// Percentage by which B is worse. It is negative if B is better.
     ///
-    /// For a time, it is the increase relative to A. For a rate, it is the decrease relative to B. The value
-    /// is `None` if one side is 0 and the other is not.
+    /// For a time, the value is the increase relative to A. For a rate, the value is the decrease relative to
+    /// B. The value is `None` if only one side is 0.
     pub worse_percent: Option<f64>,
     /// Lower bound of the confidence interval of `worse_percent`.
     ///
@@ -197,8 +197,8 @@ pub struct Comparison {
     pub notes: Vec<String>,
     /// The figures that both sides have.
     pub figures: Vec<ComparedFigure>,
-    /// Figures of A that B does not have, or has in another unit or direction. They make a comparison with a
-    /// gate inconclusive.
+    /// Figures of A that are missing in B, or that have another unit or direction in B. If there are such
+    /// figures, a comparison with a gate is inconclusive.
     pub uncompared: Vec<String>,
     /// `ok`, `worse` or `inconclusive`.
     pub verdict: &'static str,
@@ -250,8 +250,8 @@ impl Comparison {
 
     /// Returns the exit code.
     ///
-    /// The code is 5 if the machine was disturbed. With a gate, it is 1 if a figure is worse by the gate, and
-    /// 5 if a figure is undecided or missing in B. Otherwise it is 0.
+    /// The code is 5 if the machine was disturbed. With a gate, the code is 1 if a figure is worse by the
+    /// gate, and 5 if a figure is undecided or missing in B. In all other cases the code is 0.
     pub fn exit(&self) -> Exit {
         let any = |verdict| self.figures.iter().any(|figure| figure.verdict == verdict);
         if !self.tainted.is_empty() {

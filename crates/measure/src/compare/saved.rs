@@ -128,8 +128,8 @@ fn find_taints(a: &BenchResult, b: &BenchResult) -> Vec<String> {
     tainted
 }
 
-/// Returns the taint that two machines differ in a property that changes figures. The version of xoff may
-/// differ.
+/// Compares two machines. If they differ in a property that changes figures, returns a taint. The version of
+/// xoff may differ.
 fn different_machines_taint(a: &Environment, b: &Environment) -> Option<String> {
     let properties = |environment: &Environment| {
         let known = |value: &Option<String>| value.clone().unwrap_or_else(|| "unknown".to_owned());

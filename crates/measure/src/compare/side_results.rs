@@ -8,7 +8,8 @@ use super::statistics::ShiftEstimate;
 use crate::result::{BenchFigure, BenchResult};
 use xoff_telemetry::failure::Failure;
 
-/// Returns one result of a side: the side is run once, or its saved result is used.
+/// Returns one result of a side. If the side has a saved result, returns the saved result. Otherwise runs the
+/// side once.
 pub(super) fn measure_side(side: &ComparedSide, stop: &AtomicBool) -> Result<BenchResult, Failure> {
     match side {
         ComparedSide::Run { name, command } => run_side(name, command, stop),
@@ -45,8 +46,9 @@ pub(super) fn check_comparable(
 
 /// Returns the shift of an exact figure. Its interval has no width.
 ///
-/// A difference of less than 0.05 % in instruction counts counts as 0, because the start address of the stack
-/// causes it. That address depends on the names of the programs and on the environment variables.
+/// If two instruction counts differ by less than 0.05 %, the difference is regarded as 0. Such a difference
+/// is caused by the start address of the stack, which depends on the program names and the environment
+/// variables.
 pub(super) fn exact_shift(difference: f64, figure: &BenchFigure) -> ShiftEstimate {
     const STACK_EFFECT_LOG: f64 = 5e-4;
     let difference = match figure.unit == "instructions" && difference.abs() < STACK_EFFECT_LOG {
@@ -67,7 +69,7 @@ pub(super) fn no_ratio_failure(figure_name: &str) -> Failure {
         .because("a value is negative or not finite")
 }
 
-/// Returns the taint that only one of the results names a machine, if this is so.
+/// Returns a taint if only one of the results names a machine.
 pub(super) fn missing_machine_taint(a: &BenchResult, b: &BenchResult) -> Option<String> {
     let (with, without) = match (&a.environment, &b.environment) {
         (Some(_), None) => ("A", "B"),

@@ -1,4 +1,5 @@
-//! Comparisons on simulated machines: a program with itself, and with a program that is 5 % slower.
+//! Simulates comparisons on noisy machines. A program is compared with itself and with a program that is 5 %
+//! slower.
 
 use rand_core::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -13,12 +14,13 @@ const LOG_GATE: f64 = 0.03;
 /// Disturbances of the samples on a simulated machine.
 #[derive(Clone, Copy, Debug)]
 enum NoiseModel {
-    /// The logarithm of a sample has a normal distribution with this deviation, as memory layout causes it.
+    /// The logarithm of a sample has a normal distribution with this standard deviation, like the noise from
+    /// memory layout.
     LogNormal(f64),
-    /// One sample in ten takes up to twice as long, as if other programs had filled the cache.
+    /// One of ten samples takes up to twice as long, as if other programs had filled the cache.
     Outliers,
-    /// The machine becomes slower by 20 % in 200 samples. Another program runs during every second block of
-    /// 30 samples.
+    /// The machine slows down by 20 % over 200 samples. Another program runs during every second block of 30
+    /// samples.
     Drift,
     /// Each process has one of two speeds, 6 % apart.
     TwoSpeeds,
@@ -76,7 +78,8 @@ impl SimulatedMachine {
     }
 }
 
-/// Simulates a comparison of up to 64 pairs. The cost of B exceeds that of A by the logarithm `log_slowdown`.
+/// Simulates a comparison of up to 64 pairs. `log_slowdown` is the logarithm of the ratio of B's cost to A's
+/// cost.
 fn simulate_comparison(noise: NoiseModel, log_slowdown: f64, seed: u64) -> Verdict {
     let mut machine = SimulatedMachine::new(noise, seed);
     let plan = TestPlan::new(64, true, 1);

@@ -1,9 +1,9 @@
-//! Rank tests. They assume nothing about the distribution of the noise, except that it affects both sides
-//! alike.
+//! Rank tests. The only assumption about the noise is that it affects both sides alike. The noise can have
+//! any distribution.
 //!
 //! Source: Hollander, Wolfe, Chicken, *Nonparametric Statistical Methods*, chapters 3.1 to 3.3 (pairs) and
-//! 4.1 to 4.3 (two samples). The distribution of signed ranks is exact, also with ties. The distribution for
-//! two samples is exact up to 16 384 pairs of values. Larger samples use the normal approximation.
+//! 4.1 to 4.3 (two samples). The distribution of signed ranks is exact, even with ties. The distribution for
+//! two samples is exact up to 16 384 pairs of values. For more pairs, the normal approximation is used.
 
 use super::ranks::{PairwiseDifferences, RankSumDistribution, cut_per_tail};
 
@@ -41,7 +41,7 @@ pub fn signed_rank_test(differences: &[f64], alpha: f64) -> ShiftEstimate {
 
 /// Performs the Mann-Whitney test on two samples and estimates the shift from `a` to `b`.
 ///
-/// Time and memory grow as for sorting the samples. No list of all differences is built.
+/// The function builds no list of all differences. It needs as much time and memory as sorting the samples.
 pub fn rank_sum_test(a: &[f64], b: &[f64], alpha: f64) -> ShiftEstimate {
     let differences = PairwiseDifferences::new(a, b);
     let distribution = RankSumDistribution::new(a.len(), b.len());
@@ -89,15 +89,15 @@ fn signed_rank_p_value(differences: &[f64]) -> f64 {
     two_sided_p_value(&doubled_ranks, positive.min(total - positive))
 }
 
-/// Returns the probability of a sum of signed ranks that is at least as extreme as `smaller_sum`, on either
-/// side.
+/// Returns the two-sided probability that a sum of signed ranks is at least as extreme as `smaller_sum`.
 fn two_sided_p_value(doubled_ranks: &[u64], smaller_sum: u64) -> f64 {
     let distribution = subset_sum_distribution(doubled_ranks);
     let tail: f64 = distribution[..=smaller_sum as usize].iter().sum();
     (2.0 * tail).min(1.0)
 }
 
-/// Returns the probability of each sum of a random subset. Each number is in the subset with probability 1/2.
+/// Returns the probability of each sum of a random subset of numbers. The subset contains each number with
+/// probability 1/2.
 fn subset_sum_distribution(numbers: &[u64]) -> Vec<f64> {
     let total: u64 = numbers.iter().sum();
     let mut probability = vec![0.0; total as usize + 1];
@@ -119,13 +119,14 @@ fn subset_sum_distribution(numbers: &[u64]) -> Vec<f64> {
     probability
 }
 
-/// Returns the probability of each sum of positive ranks among the untied ranks 1 to `rank_max`.
+/// Returns the probability of each sum of positive ranks. The ranks are 1 to `rank_max`, without ties.
 fn rank_sum_distribution(rank_max: u64) -> Vec<f64> {
     let ranks: Vec<u64> = (1..=rank_max).collect();
     subset_sum_distribution(&ranks)
 }
 
-/// Sorts the values and returns the smallest and largest value that the interval for `alpha` keeps.
+/// Sorts the values. Returns the two ends of the interval, which are the smallest and largest values that are
+/// not left out for `alpha`.
 fn interval_bounds(values: &mut [f64], distribution: &[f64], alpha: f64) -> (f64, f64) {
     values.sort_by(f64::total_cmp);
     match cut_per_tail(distribution, alpha) {

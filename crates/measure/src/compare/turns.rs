@@ -194,7 +194,7 @@ fn evaluate_pairs(
 
 /// Returns the machine, and the taints of a comparison in turns.
 ///
-/// Taints are disturbances of the machine during the selected pairs, and taints that every run of a side
+/// A taint is a disturbance of the machine during the selected pairs, or a taint that every run of a side
 /// reports.
 fn environment_and_taints(
     meter: &MachineMeter,

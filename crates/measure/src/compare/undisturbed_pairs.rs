@@ -1,24 +1,26 @@
 //! Selects the pairs that were measured while the machine was undisturbed, for benchmarks with a constant
 //! cost.
 //!
-//! On a shared machine, other programs on the same core make a process about 50 % slower, for tenths of a
-//! second to minutes. A pair that was disturbed in this way contains no information about the two sides and
-//! widens the confidence interval. A pair is therefore selected only if each side was about as fast as in its
-//! own fastest samples. Each side has its own limit, so the pairs of a slower B are selected as well.
+//! On a shared machine, other programs on the same core can make a process about 50 % slower, for tenths of a
+//! second to minutes. A pair with such a disturbance contains no information about the two sides, and would
+//! widen the confidence interval. A pair is therefore selected only if each side was about as fast as in its
+//! own fastest samples. Each side has its own limit, so pairs are also selected if B is always slower than A.
 //!
 //! A program that is sometimes slow by itself must not be mistaken for a disturbed machine. Other programs
 //! disturb both sides equally often. If one side alone was slow significantly more often than the other, all
 //! pairs are selected.
 
-/// A sample is slow if it exceeds the fastest tenth of its side by more than this logarithm, which is 15 %.
-/// Memory layout changes the speed by a few percent, another program on the same core by about 50 %.
+/// A sample is slow if it exceeds the fastest tenth of its side by more than 15 %, which is this logarithm.
+/// Memory layout changes the speed by a few percent. Another program on the same core changes the speed by
+/// about 50 %.
 const SLOW_LOG: f64 = 0.14;
 
-/// Probability below which an unequal number of slow samples on the two sides is not attributed to chance.
+/// Limit of a probability. The two sides can have different numbers of slow samples by chance. If the
+/// probability of the difference is below this limit, it is not regarded as chance.
 const UNEQUAL_ALPHA: f64 = 0.05;
 
-/// Returns for each pair whether it is selected. `log_a` and `log_b` are the logarithms of the costs of both
-/// sides.
+/// Returns one flag for each pair, which is true for a selected pair. `log_a` and `log_b` are the logarithms
+/// of the costs of both sides.
 pub(super) fn select_undisturbed_pairs(log_a: &[f64], log_b: &[f64]) -> Vec<bool> {
     let (slow_a, slow_b) = (find_slow_samples(log_a), find_slow_samples(log_b));
     let count_alone = |one: &[bool], other: &[bool]| {
@@ -47,7 +49,8 @@ fn find_slow_samples(log_costs: &[f64]) -> Vec<bool> {
     log_costs.iter().map(|cost| *cost > fast + SLOW_LOG).collect()
 }
 
-/// Returns the two-sided probability that a fair coin gives a result as uneven as `heads` and `tails`.
+/// Returns the two-sided p-value of a sign test: the probability that tosses of a fair coin are at least as
+/// uneven as `heads` to `tails`.
 fn sign_test_p_value(heads: usize, tails: usize) -> f64 {
     let tosses = heads + tails;
     let mut probability = 0.5_f64.powi(tosses as i32);

@@ -2,12 +2,12 @@
 //!
 //! The shift of a figure is a difference of logarithms. It is positive if B is worse: 0.03 means 3 % slower.
 //! The confidence level of 99.9 % holds for all figures and all evaluations together
-//! ([`TestPlan::alpha_per_test`]). Several evaluations of several figures therefore do not report differences
-//! that do not exist.
+//! ([`TestPlan::alpha_per_test`]). The risk of a false difference therefore does not grow with the number of
+//! figures and evaluations.
 //!
 //! - *worse*: the interval is above 0, and the estimate reaches the gate.
-//! - *within the gate*: the whole interval is below the gate. The figure is *equal* if the interval is also
-//!   above minus the gate.
+//! - *within the gate*: the whole interval is below the gate. If the interval is also above the negative
+//!   gate, the figure is *equal*.
 //! - *undecided*: all other cases. More pairs are measured until the largest number of pairs is reached.
 
 use serde::Serialize;
@@ -16,8 +16,8 @@ use super::statistics::ShiftEstimate;
 
 /// Probability that any interval of all figures and evaluations misses the true shift.
 const ALPHA: f64 = 0.001;
-/// Smallest number of pairs at the first of several evaluations. Each further evaluation has twice as many
-/// pairs.
+/// Smallest number of pairs at the first evaluation. From each evaluation to the next, the number of pairs
+/// doubles.
 pub const FIRST_EVALUATION_PAIRS_MIN: usize = 16;
 
 /// The numbers of pairs at which a comparison is evaluated, and the number of compared figures.

@@ -105,7 +105,7 @@ impl ConfiguredSwitchLoad {
         }
     }
 
-    /// Sends the frame of a flow once, and adds the flow if one copy leaves the switch.
+    /// Sends the frame of a flow once. If exactly one copy leaves the switch, adds the flow.
     fn add_flow_if_forwarded(&mut self, flow: PortFlow) {
         let Some(handle) = self.switch.store_mut().insert(&flow.frame) else {
             return;
@@ -176,7 +176,7 @@ impl ConfiguredSwitchLoad {
         }
     }
 
-    /// Restores the headers of frames that have left, so that the frames can arrive again.
+    /// Restores the headers of the frames that have left the switch, so that the frames can arrive again.
     fn collect_departures(&mut self) {
         let (slot_flows, waiting) = (&self.slot_flows, &mut self.waiting);
         self.switch.take_departures(|departure, store| {
@@ -228,8 +228,8 @@ struct RoutedSubnet {
     host: Ipv4Addr,
 }
 
-/// Returns the subnet of a routed port. The host has the first address that is not the address of the
-/// interface.
+/// Returns the subnet of a routed port. The host gets the first address of the subnet that the interface does
+/// not use.
 fn routed_subnet(config: &SwitchConfig, port: u16) -> Option<RoutedSubnet> {
     let mut interfaces = config.routing.interfaces.iter().enumerate();
     let (index, interface) =

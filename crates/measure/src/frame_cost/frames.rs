@@ -13,8 +13,8 @@ pub type FrameHeaders = [u8; 42];
 
 /// Returns a RoCEv2 frame of `frame_bytes` bytes without FCS, with the DSCP `dscp`.
 ///
-/// The packet is an RDMA WRITE ONLY. Where a frame is too short for it, the packet is an acknowledgement.
-/// Ethernet padding fills the rest of the frame.
+/// The packet is an RDMA WRITE ONLY. If the frame is too short for this packet, the packet is an
+/// acknowledgement, and Ethernet padding fills the rest of the frame.
 ///
 /// # Panics
 /// `frame_bytes` is below 62.

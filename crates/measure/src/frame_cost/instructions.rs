@@ -1,9 +1,10 @@
-//! Instructions per frame, counted by valgrind. The counts are equal in every run, also on a busy machine.
+//! Counts the instructions per frame with valgrind. The counts are equal in every run, even on a busy
+//! machine.
 //!
-//! A workload is run twice with different numbers of frames. The difference between the runs excludes the
-//! instructions of the start-up. Valgrind emulates a processor, but its features depend on AVX2 of the real
-//! processor. The C library selects variants of functions such as `memcpy` by these features, so the variants
-//! for AVX2 and later are disabled.
+//! A workload is run twice with different numbers of frames. The difference between the two counts excludes
+//! the instructions of the start-up. Valgrind emulates a processor with AVX2 only if the real processor has
+//! AVX2. The C library selects variants of functions such as `memcpy` by the features of the processor. The
+//! variants for AVX2 and later are therefore disabled.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -23,13 +24,13 @@ const FIRST_RUN_FRAMES: u64 = 8_192;
 /// Number of frames that the second run sends more than the first run.
 const ADDED_FRAMES: u64 = 40_960;
 
-/// Setting of `GLIBC_TUNABLES` that disables processor-specific functions, with the names of glibc 2.33 and
-/// of older versions.
+/// Value of `GLIBC_TUNABLES` that disables processor-specific functions. It contains the names for glibc 2.33
+/// and for older versions.
 const GLIBC_TUNABLES: &str =
     "glibc.cpu.hwcaps=-AVX2,-AVX2_Usable,-AVX512F,-AVX512VL,-AVX512BW,-EVEX,-ERMS,-FSRM,-RTM";
 
-/// Builds the load of a workload, sends frames once, and returns the number sent. Processes under valgrind
-/// call this function.
+/// Builds the load of a workload and sends frames once. Returns the number of sent frames. Processes under
+/// valgrind call this function.
 ///
 /// # Errors
 /// The load cannot be built, or its traffic was not as intended.
@@ -40,7 +41,8 @@ pub fn run_workload_once(workload: &Workload, frames: u64) -> Result<u64, Failur
     Ok(count)
 }
 
-/// Counts the instructions per frame of each workload. One workload runs on each allowed processor at a time.
+/// Counts the instructions per frame of each workload. Several workloads run at the same time, at most one on
+/// each allowed processor.
 ///
 /// # Errors
 /// Valgrind is not installed, a run fails, or `stop` is set.

@@ -6,7 +6,7 @@ use super::BURST_FRAMES;
 pub trait FrameLoad {
     /// Sends at least `frames` frames and returns the number sent.
     ///
-    /// The number is below `frames` only if the traffic of the load has an end, such as the jobs of a lab.
+    /// Fewer than `frames` frames are sent only if the traffic of the load ends, such as the jobs of a lab.
     fn run(&mut self, frames: u64) -> u64;
 
     /// Checks that the traffic was as intended: no frame was lost, and every link was used.
@@ -16,8 +16,8 @@ pub trait FrameLoad {
     fn check(&self) -> Result<(), String>;
 }
 
-/// Calls `send_burst` until at least `frames` frames are sent, [`BURST_FRAMES`] with each call. Returns the
-/// number of frames sent.
+/// Calls `send_burst` with [`BURST_FRAMES`] until at least `frames` frames are sent. Returns the number of
+/// sent frames.
 pub fn run_bursts(frames: u64, mut send_burst: impl FnMut()) -> u64 {
     let bursts = frames.div_ceil(BURST_FRAMES as u64);
     (0..bursts).for_each(|_| send_burst());

@@ -1,8 +1,9 @@
-//! Cost of one frame: processor time or instructions, for a configuration, a lab, or a load of your own.
+//! Measures the cost of one frame in processor time or instructions. The traffic comes from a configuration,
+//! a lab, or a load of your own.
 //!
 //! A [`FrameLoad`] sends frames through the data plane in memory, without ports. [`measure_time`] starts one
 //! process for each sample of the processor time. [`count_instructions`] counts instructions with valgrind.
-//! Both start this program again, with the command-line arguments of the [`Workload`].
+//! Both functions start this program again, with the command-line arguments of the [`Workload`].
 
 mod configured_switch;
 mod frames;

@@ -1,8 +1,8 @@
 //! Processor time per frame. Each sample is a separate process.
 //!
-//! The memory layout of a process changes its speed by a few percent while the process runs. Several rounds
-//! in one process therefore do not show the speed of the program. Each sample is one process, and the
-//! workloads take turns.
+//! The memory layout of a process changes its speed by a few percent, for the whole life of the process.
+//! Several rounds in one process therefore do not show the speed of the program. Each sample is a separate
+//! process, and the processes of the workloads alternate.
 
 use std::process::Command;
 use std::sync::atomic::AtomicBool;
@@ -15,10 +15,10 @@ use crate::child::{self, ProgramOutput};
 use crate::result::{BenchFigure, BenchResult, BetterWhen, MachineMeter, TaintLimits};
 use xoff_telemetry::failure::{Exit, Failure};
 
-/// Shortest processor time of a round. One clock reading or interrupt adds less than 0.1 %.
+/// Shortest processor time of a round. A clock reading or an interrupt adds less than 0.1 % to this time.
 const ROUND_TIME_MIN: Duration = Duration::from_millis(5);
-/// Number of rounds in a sample. Disturbances make rounds longer, so the sample is the lower quartile of the
-/// rounds.
+/// Number of rounds in a sample. The value of the sample is the lower quartile of the rounds, because
+/// disturbances only make rounds longer.
 const ROUNDS: usize = 7;
 
 /// Measures the processor time per frame of this thread, in nanoseconds.
@@ -65,8 +65,8 @@ fn thread_processor_time() -> Result<Duration, Failure> {
         .map_err(|error| Failure::environment("the processor time cannot be read").because(error))
 }
 
-/// Measures the processor time per frame of the workloads in turns, with `rounds` processes for each
-/// workload.
+/// Measures the processor time per frame of each workload with `rounds` processes. The processes of the
+/// workloads alternate.
 ///
 /// # Errors
 /// A process fails, or `stop` is set.
@@ -116,8 +116,8 @@ fn measure_in_process(workload: &Workload, stop: &AtomicBool) -> Result<f64, Fai
     }
 }
 
-/// Returns the failure for a process that exited with an error. Known exit codes are kept: the user may have
-/// changed the file since the first sample.
+/// Returns the failure for a process that has exited with an error. Known exit codes are kept, because the
+/// user may have changed the file since the first sample.
 fn process_failure(workload: &Workload, printed: &ProgramOutput) -> Failure {
     let exit = match printed.status.code() {
         Some(1) => Exit::CheckFailed,

@@ -1,4 +1,4 @@
-//! The load of `xoff bench core --lab`: a lab in virtual time. Its unit is the frame-hop, one frame that
+//! The load of `xoff bench core --lab`: a lab in virtual time. Its unit is the frame-hop: one frame that
 //! arrives over one link.
 
 use std::fmt;
@@ -73,8 +73,8 @@ impl VirtualLabLoad {
 }
 
 impl FrameLoad for VirtualLabLoad {
-    /// Runs the lab and returns the number of frame-hops. It is below `frames` if the traffic of the lab
-    /// ends.
+    /// Runs the lab until it has made `frames` frame-hops. Returns the number of frame-hops, which is below
+    /// `frames` if the traffic of the lab ends.
     fn run(&mut self, frames: u64) -> u64 {
         let hops = |lab: &VirtualLab| lab.simulation.fabric.frame_hops();
         let before = hops(&self.lab);

@@ -14,7 +14,7 @@ type BuildLoad = dyn Fn() -> Result<Box<dyn FrameLoad>, Failure> + Send + Sync;
 /// A named load that another process can build again.
 #[derive(Clone)]
 pub struct Workload {
-    /// Name, such as `ecmp`. It is the first part of the names of its figures.
+    /// Name of the workload, such as `ecmp`. The names of its figures start with this name.
     pub name: String,
     /// Description in one line.
     pub summary: String,
@@ -67,7 +67,7 @@ impl Workload {
         workload
     }
 
-    /// Builds the load. Its queues and tables are filled, so that measurement can start at once.
+    /// Builds the load and fills its queues and tables, so that the measurement can start at once.
     ///
     /// # Errors
     /// The configuration or lab file is unreadable or invalid.

@@ -133,9 +133,9 @@ pub struct FramePlacementRow {
     pub deviation: f64,
     /// Number of queue pairs that used another uplink than the switch alone selected.
     pub astray: usize,
-    /// Whether the measured rates must agree with the calculated rates. The rates must agree with one queue
-    /// pair per host and without congestion control. With more queue pairs per host, a pause for one queue
-    /// pair also delays the others.
+    /// Whether the measured rates must agree with the calculated rates. They must agree if each host has one
+    /// queue pair and no congestion control is used. With more queue pairs, a pause for one queue pair also
+    /// delays the other queue pairs of the host.
     pub compared: bool,
     /// Whether no queue pair used another uplink and the compared rates agree.
     pub holds: bool,

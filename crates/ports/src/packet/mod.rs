@@ -200,8 +200,8 @@ impl PacketPort {
         Ok(taken)
     }
 
-    /// Checks from time to time that the device exists. The check is necessary because a removed device looks
-    /// like an idle device: neither has frames.
+    /// Checks from time to time that the device exists. Without this check, a removed device would look like
+    /// a device without traffic.
     fn check_device_exists(&mut self) -> io::Result<()> {
         self.empty_reads += 1;
         if self.empty_reads < EMPTY_READS_PER_CHECK {

@@ -102,8 +102,8 @@ impl KernelFrameSender {
     }
 }
 
-/// A forwarder between two devices: each device redirects all its frames to the other one. The redirection
-/// happens in the receive path of the driver.
+/// A forwarder between two devices. Each device redirects all received frames to the other device. The
+/// redirection happens in the receive path of the driver.
 #[derive(Debug)]
 pub struct XdpForwarder {
     _links: [OwnedFd; 2],

@@ -94,8 +94,8 @@ struct ActiveSocket {
     fill: Producer<u64>,
     receive: Consumer<libc::xdp_desc>,
     transmitter: Transmitter,
-    /// Slots for received frames. Each of these slots is in one of the two rings, or the kernel has taken it
-    /// from one ring and not yet written it to the other.
+    /// Slots for received frames. Each of these slots is in one of the two rings, or the kernel is moving the
+    /// slot from one ring to the other.
     posted: SlotSet,
     /// Number of slots that the transmitter needs for copies.
     copy_slots: usize,
@@ -215,8 +215,8 @@ impl XdpPort {
         }
     }
 
-    /// Checks from time to time that the device exists. The check is necessary because a removed device looks
-    /// like an idle device: neither has frames.
+    /// Checks from time to time that the device exists. Without this check, a removed device would look like
+    /// a device without traffic.
     fn check_device_exists(&mut self) -> io::Result<()> {
         self.empty_reads += 1;
         if self.empty_reads < EMPTY_READS_PER_CHECK {

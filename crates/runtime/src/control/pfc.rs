@@ -20,7 +20,7 @@ pub struct PfcPort {
     /// Number of sent PFC frames in which the enable bit of the priority is set, since the last clear. XON
     /// frames are included.
     pub tx: [u64; PRIORITIES],
-    /// History of received pauses of each priority. Null unless `PFC_WD` sets `pfc_stat_history` for the
+    /// History of received pauses of each priority. Null if `PFC_WD` does not set `pfc_stat_history` for the
     /// port. Transitions and total times are counted from the last clear.
     pub history: Option<[PauseHistoryReport; PRIORITIES]>,
 }

@@ -40,9 +40,9 @@ const PREEMPTIONS_MIN: u64 = 2;
 /// Time in nanoseconds for which a core counts as crowded after a check. On a crowded core, a polling worker
 /// would delay the threads that send frames to this worker.
 const CROWDED_HOLD_NS: u64 = 1_000_000_000;
-/// Largest amount of work without an idle time for which the worker still waits for other threads. Above this
-/// limit, frames arrive so fast that a receive ring could overflow during the wait. One frame counts as up to
-/// three units of work. A receive ring holds at least 1024 frames.
+/// Largest amount of work without idle time, counted in up to three units per frame. If a worker has done
+/// more work without idle time, it no longer waits for other threads. During such a wait, a receive ring
+/// could overflow, because a ring may hold only 1024 frames.
 const BACKLOG_FRAMES_MAX: usize = 3 * 512;
 /// After such a backlog, the worker does not wait for other threads for this time, in nanoseconds.
 const BACKLOG_HOLD_NS: u64 = 1_000_000_000;

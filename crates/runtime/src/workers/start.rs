@@ -300,8 +300,8 @@ fn prepare_switch(
     Ok((worker, parts))
 }
 
-/// Returns the object with which the switch worker uses its ports. If the switch has I/O workers, starts
-/// their threads.
+/// Returns the ports of the switch worker or, if the switch has I/O workers, the handles of these I/O
+/// workers. Starts the threads of the I/O workers.
 fn start_port_io(
     mut distribution: PortDistribution,
     store: &mut ArenaStore,
