@@ -1,9 +1,9 @@
 //! The switch of xoff, as a state machine without input and output.
 //!
-//! A [`Switch`] receives frames, stores them in a buffer with priority groups and egress queues, and decides when
-//! each frame leaves. It bridges, routes, balances load, marks ECN, sends and honours PFC, and runs a PFC
-//! watchdog. The crate contains no clock, socket, thread or unsafe code. The real-time program, the virtual-time
-//! simulator, the tests and the benches therefore run the same code.
+//! A [`Switch`] receives frames, stores them in a buffer with priority groups and egress queues, and decides
+//! when each frame leaves. A switch bridges, routes, balances load, marks ECN, sends and honours PFC, and
+//! runs a PFC watchdog. The crate contains no clock, socket, thread or unsafe code. The real-time program,
+//! the virtual-time simulator, the tests and the benches therefore run the same code.
 //!
 //! # How to drive a switch
 //!

@@ -122,8 +122,8 @@ impl PauseGenerator {
         }
     }
 
-    /// Discards pending frames after the link went down. [`PauseGenerator::announce_xoff`] sends the XOFF state
-    /// again.
+    /// Discards pending frames after the link went down. [`PauseGenerator::announce_xoff`] sends the XOFF
+    /// state again.
     pub(crate) fn discard_pending(&mut self) {
         (self.pending_xoff, self.pending_xon, self.last_sent_xoff) = (0, 0, 0);
         self.changes.clear();
