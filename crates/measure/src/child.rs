@@ -68,7 +68,8 @@ pub(super) fn run_program(command: &mut Command, stop: &AtomicBool) -> Result<Pr
     })
 }
 
-/// Starts a thread that reads a pipe to its end. Without the thread, the program would block on a full pipe.
+/// Starts a thread that reads a pipe to its end. Without this thread, the program that writes to the pipe
+/// would block when the pipe is full.
 fn spawn_reader(pipe: Option<impl Read + Send + 'static>) -> thread::JoinHandle<String> {
     thread::spawn(move || {
         let mut bytes = Vec::new();

@@ -11,7 +11,7 @@ use xoff_telemetry::failure::Failure;
 
 /// Largest number of leaves, of spines and of hosts per leaf.
 const SHAPE_NUMBER_MAX: u16 = 128;
-/// Largest number of hosts. An AllToAll of more hosts needs too many queue pairs for a bench.
+/// Largest number of hosts. With more hosts, an AllToAll would need too many queue pairs.
 const HOSTS_MAX: u32 = 1_024;
 
 /// The shape of a fabric that the bench generates.

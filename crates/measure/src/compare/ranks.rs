@@ -47,7 +47,7 @@ impl PairwiseDifferences {
 
     /// Returns the difference with index `n` in sorted order.
     ///
-    /// The function bisects the range of `f64` values between the smallest and the largest difference.
+    /// The function finds the value by bisection between the smallest and the largest difference.
     pub(super) fn nth_smallest(&self, n: usize) -> f64 {
         let ends = (self.a.first(), self.a.last(), self.b.first(), self.b.last());
         let (Some(a_least), Some(a_most), Some(b_least), Some(b_most)) = ends else {

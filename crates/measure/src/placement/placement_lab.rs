@@ -1,5 +1,5 @@
-//! The lab of a placement. It has two leaf switches and one spine switch for each uplink. Each host
-//! of the first leaf sends to one host of the second leaf.
+//! The lab of a placement. The lab has two leaf switches and as many spine switches as a leaf has uplinks.
+//! Each host of the first leaf sends to one host of the second leaf.
 
 use crate::choice::named_choices;
 use std::fmt::{self, Write as _};

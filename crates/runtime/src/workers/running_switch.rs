@@ -236,7 +236,7 @@ impl RunningSwitch {
         let result = self.thread.as_ref().and_then(|_| self.result.recv().ok());
         self.thread = None;
         for thread in self.helper_threads.drain(..) {
-            // A thread that panicked has said so on standard error.
+            // A thread that panicked has already printed an error.
             let _ = thread.join();
         }
         // The switch worker has ended, so the recording thread has all frames. It ends after it has written
