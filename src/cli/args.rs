@@ -1,7 +1,9 @@
 //! The arguments of the command line.
 
+mod backend;
 mod configuration;
 mod lab;
+mod target;
 
 use std::path::PathBuf;
 
@@ -11,9 +13,11 @@ use super::show::ShowCommand;
 use super::values::{PcapArgument, PortArgument, SendArgument, parse_pinning, parse_wall_time};
 use xoff_runtime::workers::CorePinning;
 
+pub(crate) use backend::BackendChoice;
 pub(crate) use configuration::ConfigurationInput;
 pub(super) use configuration::{borrow_layers, read_layers};
 pub(crate) use lab::*;
+pub(crate) use target::TargetArguments;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -189,39 +193,11 @@ pub enum IdleModeChoice {
     Spin,
 }
 
-/// The port backends.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub enum BackendChoice {
-    /// The best backend for the device.
-    #[default]
-    Auto,
-    /// AF_PACKET ring.
-    Packet,
-    /// A tap device that xoff owns.
-    Tap,
-    /// A simple reference backend.
-    Pnet,
-    /// AF_XDP in native mode.
-    Xdp,
-}
-
 impl From<IdleModeChoice> for xoff_runtime::workers::IdleMode {
     fn from(idle: IdleModeChoice) -> xoff_runtime::workers::IdleMode {
         match idle {
             IdleModeChoice::Adaptive => xoff_runtime::workers::IdleMode::Adaptive,
             IdleModeChoice::Spin => xoff_runtime::workers::IdleMode::Spin,
-        }
-    }
-}
-
-impl From<BackendChoice> for xoff_ports::Backend {
-    fn from(choice: BackendChoice) -> xoff_ports::Backend {
-        match choice {
-            BackendChoice::Auto => xoff_ports::Backend::Auto,
-            BackendChoice::Packet => xoff_ports::Backend::Packet,
-            BackendChoice::Tap => xoff_ports::Backend::Tap,
-            BackendChoice::Pnet => xoff_ports::Backend::Pnet,
-            BackendChoice::Xdp => xoff_ports::Backend::Xdp,
         }
     }
 }
@@ -375,18 +351,6 @@ pub(crate) enum ConfigCheckFormat {
     Text,
     /// JSON with all errors.
     Json,
-}
-
-/// The running switch that a command connects to.
-#[derive(Clone, Debug, Args)]
-#[group(required = true, multiple = false)]
-pub(crate) struct TargetArguments {
-    /// Control socket of the switch, from `xoff switch run --api PATH`
-    #[arg(long, value_name = "PATH")]
-    pub api: Option<PathBuf>,
-    /// Name of a running lab, as listed by `xoff lab ls`
-    #[arg(long, value_name = "NAME")]
-    pub lab: Option<String>,
 }
 
 /// `xoff doctor`

@@ -3,18 +3,17 @@
 use std::io::stdout;
 use std::process::ExitCode;
 
-use nix::unistd::geteuid;
 use serde::Serialize;
 
 use super::args::{CompareFormatChoice, LabCheck, LabCompare, LabImport, LabRun};
 use super::{
-    BackendChoice, FormatChoice, LabCommand, PcapArgument, RunningArguments, output, signals, values,
+    BackendChoice, FormatChoice, LabCommand, PcapArgument, RunningArguments, output, running_labs, signals,
+    values,
 };
 use xoff_lab::{
     CheckArgs, CompareArgs, ComparedField, FieldSetting, FieldValue, LabOptions, LabRecordings, LabRunArgs,
-    LabUpArgs, MergeArgs, OutputFormat, RunMode, RunningLab, SweepArgs, VirtualRunArgs,
+    LabUpArgs, MergeArgs, OutputFormat, RunMode, SweepArgs, VirtualRunArgs,
 };
-use xoff_runtime::control::ControlAddress;
 use xoff_telemetry::failure::{Exit, Failure};
 
 /// Runs a command of `xoff lab`.
@@ -68,7 +67,7 @@ pub(super) fn run(command: LabCommand) -> Result<ExitCode, Failure> {
             Ok(Exit::Ok.into())
         }
         LabCommand::Ls { json: true } => {
-            let labs = list_running_labs()?
+            let labs = running_labs::list_running_labs()?
                 .into_iter()
                 .map(|lab| LabRow {
                     name: lab.name,
@@ -314,44 +313,4 @@ fn lab_pcap(recordings: &[PcapArgument], snaplen: Option<u32>) -> Result<LabReco
         files: recordings.iter().map(file).collect(),
         snaplen: snaplen.unwrap_or(0),
     })
-}
-
-fn list_running_labs() -> Result<Vec<RunningLab>, Failure> {
-    xoff_lab::running_labs().map_err(|error| {
-        Failure::environment("cannot list the running labs")
-            .at("/proc/net/unix")
-            .because(error)
-    })
-}
-
-/// Returns the address of the control socket of a running lab. If several labs match, a lab of the calling
-/// user is preferred. Only root can reach the labs of other users.
-///
-/// # Errors
-/// No lab of this name runs.
-pub(super) fn control_address(name: &str) -> Result<ControlAddress, Failure> {
-    let own = geteuid().as_raw();
-    let labs = list_running_labs()?;
-    let found = labs
-        .iter()
-        .filter(|lab| lab.name == name)
-        .min_by_key(|lab| lab.uid != own);
-    let Some(lab) = found else {
-        let names: Vec<&str> = labs.iter().map(|lab| lab.name.as_str()).collect();
-        let reason = if names.is_empty() {
-            "no lab runs".to_owned()
-        } else {
-            format!("running: {}", names.join(", "))
-        };
-        return Err(Failure::environment(format!("no lab called \"{name}\" runs"))
-            .at(format!("--lab {name}"))
-            .because(reason)
-            .fix("start it with `xoff lab up FILE`; `xoff lab ls` lists those that run"));
-    };
-    let socket = xoff_lab::lab_socket_address(lab.uid, &lab.name).map_err(|error| {
-        Failure::environment("the lab's name cannot be the name of a socket")
-            .at(name)
-            .because(error)
-    })?;
-    Ok(ControlAddress::Socket(socket))
 }

@@ -11,6 +11,7 @@ mod lab;
 mod logger;
 mod output;
 mod replay;
+mod running_labs;
 mod show;
 mod signals;
 mod switch;

@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
+use super::attached_lab::HostAttachment;
 use super::options::LabOptions;
 use super::plan::{FarEnd, HostPlan, LabPlan, LinkPlan};
-use super::switch_process::HostAttachment;
 use xoff_ports::net::{self, LinkChange, Netns, ethtool};
 use xoff_telemetry::failure::{Exit, Failure};
 

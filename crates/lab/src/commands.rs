@@ -22,13 +22,13 @@ use super::inner_process::{
     DETACH_REQUEST, InnerProcess, LabSpec, STOP_REQUEST, create_pipe, signal_pipe, spawn_process,
     wait_until_readable,
 };
+use super::lab_fields::{FieldValue, load_with_values};
 use super::options::{LabOptions, LabRunArgs, LabRunMode, LabUpArgs};
 use super::pcap::{self, LabRecordings};
 use super::plan::{LabPlan, ScriptPlan, TimeMode};
 use super::real_time_run::guests;
 use super::registry::{self, RunningLab, running_labs};
 use super::status::{StatusMessage, StatusReader};
-use super::sweep::{FieldValue, load_with_values};
 use crate::report::Report;
 use xoff_telemetry::failure::{Exit, Failure};
 

@@ -1,14 +1,14 @@
 //! Creates the jobs of a lab on its hosts, and collects their results. Runs in virtual time and in real time
 //! use this module.
 
-use std::fmt;
 use std::net::IpAddr;
 
 use xoff_units::Picos;
 
 use super::model_hosts::next_hop_mac;
 use super::plan::{IpVersion, LabPlan, WorkloadTarget};
-use super::virtual_run::ReorderedConnectionReport;
+use super::unconnected_pair::{UnconnectedPair, first_unconnected_pair};
+use crate::report::ReorderedConnectionReport;
 use xoff_fabric::{FabricPlan, HostDirectory, JobHosts, Jobs, Paths, ReceivedPackets, ReferenceTimes};
 use xoff_telemetry::failure::Failure;
 use xoff_workload::{Workload, WorkloadResults};
@@ -55,58 +55,6 @@ pub(super) fn create_jobs(
         }
     }
     Ok(jobs)
-}
-
-/// Two hosts without a path of links between them, although a job sends data from one host to the other.
-pub(super) struct UnconnectedPair<'a> {
-    pub(super) job: &'a str,
-    pub(super) from: &'a str,
-    pub(super) to: &'a str,
-    /// Number of other pairs of the job without a path.
-    pub(super) others: usize,
-}
-
-impl UnconnectedPair<'_> {
-    pub(super) const FIX: &'static str =
-        "add a link between their parts of the topology, or remove the pair from the job";
-}
-
-impl fmt::Display for UnconnectedPair<'_> {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let UnconnectedPair {
-            job,
-            from,
-            to,
-            others,
-        } = self;
-        write!(
-            out,
-            "job \"{job}\": {from} sends to {to}, but no path of links leads from {from} to {to}"
-        )?;
-        match others {
-            0 => Ok(()),
-            1 => write!(out, "; the same is true of another pair of the job"),
-            others => write!(out, "; the same is true of {others} other pairs of the job"),
-        }
-    }
-}
-
-/// Returns the first pair of hosts that communicate but have no path. Also returns the number of other such
-/// pairs in the same job.
-fn first_unconnected_pair<'a>(
-    plan: &'a LabPlan,
-    workload: &Workload,
-    paths: &Paths,
-) -> Option<UnconnectedPair<'a>> {
-    let connections = workload.connections().iter();
-    let mut unconnected = connections.filter(|c| !paths.are_connected(c.src as usize, c.dst as usize));
-    let first = unconnected.next()?;
-    Some(UnconnectedPair {
-        job: &plan.workload.jobs.jobs[first.job].name,
-        from: &plan.hosts[first.src as usize].name,
-        to: &plan.hosts[first.dst as usize].name,
-        others: unconnected.filter(|other| other.job == first.job).count(),
-    })
 }
 
 /// The addresses of the hosts of a plan.

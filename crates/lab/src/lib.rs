@@ -15,6 +15,7 @@
 //! kills all processes of the PID namespace. If any process of the lab is killed, even by SIGKILL, the other
 //! processes therefore end too, and the kernel removes the namespaces and devices.
 
+mod attached_lab;
 mod balancing;
 mod cabling;
 mod commands;
@@ -28,6 +29,7 @@ mod import;
 mod init;
 mod inner_process;
 mod jobs;
+mod lab_fields;
 mod launcher;
 mod model_hosts;
 mod notes;
@@ -47,11 +49,13 @@ mod script;
 mod signals;
 mod status;
 mod sweep;
-pub mod switch_process;
+mod switch_process;
 mod template;
+mod unconnected_pair;
 pub mod units;
 mod virtual_run;
 
+pub use attached_lab::{HostAttachment, Lab, PortAttachment, PortNamespace};
 pub use cabling::move_tap_to_host;
 pub use commands::{bring_up_lab, list_labs, run_lab, take_down_lab};
 pub use compare::{
@@ -63,23 +67,25 @@ pub use config::switch_seed;
 pub use config::{SwitchSetup, resolve_switch_setup};
 pub use exec::exec_in_host;
 pub use import::{ImportedLab, import_ns3};
+pub use lab_fields::{FieldSetting, FieldValue, load_with_values};
 pub use options::{LabOptions, LabRunArgs, LabRunMode, LabUpArgs};
 pub use pcap::LabRecordings;
 pub use problem::{Problem, Problems};
-pub use real_time_run::RealTimeReport;
 pub use registry::{RunningLab, lab_socket_address, running_labs};
+pub use report::{
+    DeadlockReport, HostReport, LinkBalanceReport, LinkReport, RealTimeReport, ReorderedConnectionReport,
+    VirtualReport,
+};
 pub use resolve::{load_lab, parse_lab};
 pub use script::{CheckArgs, CheckFormat, CheckResult, LabCheckResult, check_labs};
 pub use status::StatusPipe;
 pub use sweep::{
-    FieldSetting, FieldValue, JobFigures, MergeArgs, Parameter, RUNS_MAX, RunFigures, SWEEP_SCHEMA, Seeds,
-    Shard, SweepArgs, SweepReport, merge_sweep, run_sweep,
+    JobFigures, MergeArgs, Parameter, RUNS_MAX, RunFigures, SWEEP_SCHEMA, Seeds, Shard, SweepArgs,
+    SweepReport, merge_sweep, run_sweep,
 };
-pub use sweep::{PoolResult, load_with_values, run_in_parallel};
-pub use switch_process::{HostAttachment, Lab, PortAttachment, PortNamespace};
+pub use sweep::{PoolResult, run_in_parallel};
 pub use virtual_run::{
-    DeadlockReport, EVENTS_MAX_DEFAULT, HostReport, LinkBalanceReport, LinkReport, OutputFormat,
-    ReorderedConnectionReport, VirtualLab, VirtualReport, VirtualRunArgs, run_virtual, switch_configuration,
+    EVENTS_MAX_DEFAULT, OutputFormat, VirtualLab, VirtualRunArgs, run_virtual, switch_configuration,
     switch_configurations,
 };
 

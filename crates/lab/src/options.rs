@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use super::lab_fields::FieldValue;
 use super::pcap::LabRecordings;
-use super::sweep::FieldValue;
 use xoff_capture::live::PcapOptions;
 use xoff_ports::Backend;
 use xoff_runtime::workers::{CorePinning, IdleMode, WorkerOptions};

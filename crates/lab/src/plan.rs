@@ -19,6 +19,9 @@ pub use transport::TransportPlan;
 
 use xoff_workload::WorkloadSpec;
 
+/// Largest number of hosts in one lab. The default address of a host contains a 16-bit host number.
+pub(crate) const HOSTS_MAX: usize = 4096;
+
 /// The default port speed in Mb/s. It applies if neither the lab file nor the switch configuration sets a
 /// speed.
 pub const SPEED_MBPS_DEFAULT: u32 = 1000;

@@ -25,8 +25,6 @@ use super::file::{LabFile, from_yaml};
 use super::plan::{LabPlan, ScriptPlan, TimeMode};
 use super::problem::Problems;
 
-pub(super) use nodes::HOSTS_MAX;
-
 /// Longest name of a lab or node in bytes. The name is part of a socket address, which can have at most 107
 /// bytes.
 const NAME_MAX: usize = 48;

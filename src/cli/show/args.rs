@@ -6,6 +6,7 @@ use clap::{Args, Subcommand};
 
 use super::super::TargetArguments;
 use super::buffer_args::{ShowBuffer, ShowGroups, ShowPool, ShowQueues};
+use super::table_args::{ShowPorts, ShowTable};
 
 /// `xoff show`
 #[derive(Debug, Subcommand)]
@@ -113,17 +114,6 @@ pub(crate) struct ShowPfcwdStats {
     pub selection: ShowPorts,
 }
 
-/// Options of a table of ports.
-#[derive(Clone, Debug, Args)]
-pub(crate) struct ShowPorts {
-    /// Show only these ports
-    #[arg(value_name = "PORT")]
-    pub ports: Vec<String>,
-    /// The switch and the output format.
-    #[command(flatten)]
-    pub table: ShowTable,
-}
-
 /// `xoff show ip`, `xoff show ipv6`
 #[derive(Debug, Subcommand)]
 pub(crate) enum ShowIp {
@@ -160,17 +150,6 @@ pub(crate) struct ShowCounters {
     /// Reset all watermarks to the present use after reading them
     #[arg(long)]
     pub clear_watermarks: bool,
-    /// The running switch.
-    #[command(flatten)]
-    pub target: TargetArguments,
-}
-
-/// Options of a table.
-#[derive(Clone, Debug, Args)]
-pub(crate) struct ShowTable {
-    /// Print JSON
-    #[arg(long)]
-    pub json: bool,
     /// The running switch.
     #[command(flatten)]
     pub target: TargetArguments,

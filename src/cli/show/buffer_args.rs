@@ -3,7 +3,7 @@
 use clap::{Args, Subcommand, ValueEnum};
 
 use super::super::TargetArguments;
-use super::args::{ShowPorts, ShowTable};
+use super::table_args::{ShowPorts, ShowTable};
 
 /// `xoff show priority-group`
 #[derive(Debug, Subcommand)]

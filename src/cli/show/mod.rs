@@ -11,16 +11,17 @@ mod pfc;
 mod pfcwd;
 mod queues;
 mod routes;
+mod table_args;
 mod tabulate;
 mod trimming;
 mod watermarks;
 
 pub(crate) use args::{
     LoadBalancingPart, ShowCommand, ShowCounters, ShowInterfaceCounters, ShowInterfaces, ShowIp,
-    ShowLoadBalancing, ShowMac, ShowPfc, ShowPfcCounters, ShowPfcwd, ShowPfcwdStats, ShowPorts,
-    ShowSwitchTrimming, ShowTable,
+    ShowLoadBalancing, ShowMac, ShowPfc, ShowPfcCounters, ShowPfcwd, ShowPfcwdStats, ShowSwitchTrimming,
 };
 pub(crate) use buffer_args::{ClearWatermarks, ShowBuffer, ShowQueueCounters};
+pub(crate) use table_args::{ShowPorts, ShowTable};
 
 use super::{TargetArguments, output};
 use xoff_runtime::control::{AddressFamily, Client, ControlAddress};
@@ -30,7 +31,7 @@ use xoff_telemetry::failure::{Exit, Failure};
 pub(super) fn connect(target: &TargetArguments) -> Result<Client, Failure> {
     match (&target.api, &target.lab) {
         (Some(path), _) => Client::connect(&ControlAddress::Path(path.clone())),
-        (None, Some(name)) => Client::connect(&super::lab::control_address(name)?),
+        (None, Some(name)) => Client::connect(&super::running_labs::control_address(name)?),
         (None, None) => Err(Failure::usage("no switch is named").fix("give --api PATH or --lab NAME")),
     }
 }

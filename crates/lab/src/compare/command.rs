@@ -6,17 +6,18 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use super::super::lab_fields::FieldSetting;
 use super::super::sweep::{
-    FieldSetting, Parameter, PoolResult, RunFigures, create_progress_bar, run_in_parallel, with_run_options,
+    Parameter, PoolResult, RunFigures, create_progress_bar, run_in_parallel, with_run_options,
 };
 use super::super::virtual_run::{OutputFormat, write_result_text};
 use super::figures::set_percent_of_one_switch;
 use super::plots;
 use super::report::{COMPARE_SCHEMA, CompareReport, ComparisonRun};
 use super::run_mode::RunMode;
+use super::table;
 use super::variants::{ComparedField, LabVariant, build_variants};
 use super::warnings::variant_warnings;
-use super::{LOAD_BALANCING, table};
 use crate::plot::RunTimeline;
 use xoff_telemetry::failure::{Exit, Failure};
 use xoff_telemetry::{self, Verdict};
@@ -221,12 +222,4 @@ fn print_and_write(
         () => Exit::Ok,
     }
     .into())
-}
-
-/// Returns the name of the compared field for the axes of plots.
-pub(super) fn compared_field_label(report: &CompareReport) -> String {
-    match report.compared.path == LOAD_BALANCING {
-        true => "Load-balancing scheme".to_owned(),
-        false => report.compared.path.clone(),
-    }
 }

@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
-use super::command::compared_field_label;
 use super::report::{CompareReport, ComparisonRow};
 use super::table::last_key;
+use super::variants::LOAD_BALANCING;
 use crate::plot::{
     self, Bar, BarPanel, RunTimeline, write_link_plot, write_queue_and_pause_plots, write_time_bars,
 };
@@ -96,4 +96,12 @@ fn file_name_part(name: &str) -> String {
         false => '_',
     };
     name.chars().map(safe).collect()
+}
+
+/// Returns the name of the compared field for the axes of plots.
+fn compared_field_label(report: &CompareReport) -> String {
+    match report.compared.path == LOAD_BALANCING {
+        true => "Load-balancing scheme".to_owned(),
+        false => report.compared.path.clone(),
+    }
 }

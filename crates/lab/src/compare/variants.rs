@@ -2,10 +2,11 @@
 
 use std::path::Path;
 
-use super::super::plan::{LabPlan, TimeMode};
-use super::super::sweep::{
-    FieldSetting, FieldValue, apply_values, parse_changed_lab, read_lab_file, set_value, setting_combinations,
+use super::super::lab_fields::{
+    FieldSetting, FieldValue, apply_values, parse_changed_lab, read_lab_file, set_value,
 };
+use super::super::plan::{LabPlan, TimeMode};
+use super::super::sweep::setting_combinations;
 use super::one_switch::one_switch_lab;
 use xoff_telemetry::failure::Failure;
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use super::lab_file::{first_start_ns, format_duration, node_name};
+use super::format::{first_start_ns, format_duration, node_name};
 use crate::ns3::{CongestionMode, PairTimings, Scenario};
 
 /// Largest number of queue pairs of a connection.

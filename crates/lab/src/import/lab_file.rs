@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::path::Path;
 
+use super::format::{first_start_ns, format_duration, format_speed, node_name, port_name};
 use super::jobs::{FlowGroup, write_jobs};
 use super::switches::write_nodes;
 use super::transports::write_transports;
@@ -74,11 +75,6 @@ fn header_comment(scenario: &Scenario, notes: &[String]) -> String {
     text
 }
 
-/// Returns the start of the first flow in nanoseconds.
-pub(super) fn first_start_ns(scenario: &Scenario) -> u64 {
-    scenario.flows.first().map_or(0, |flow| flow.start_ns)
-}
-
 /// Returns the name of the lab. This is the name of the scenario, in which `-` replaces invalid characters.
 fn lab_name(name: &str) -> String {
     let stem = name.strip_suffix(".txt").unwrap_or(name);
@@ -92,21 +88,6 @@ fn lab_name(name: &str) -> String {
         true => allowed,
         false => "ns3".to_owned(),
     }
-}
-
-/// Returns the name of a node, for example `s12` for a switch or `h3` for a host. The number is the node
-/// number, which ns-3 flow lists refer to.
-pub(super) fn node_name(topology: &Topology, node: u32) -> String {
-    match topology.nodes[node as usize].is_switch {
-        true => format!("s{node}"),
-        false => format!("h{node}"),
-    }
-}
-
-/// Returns the SONiC port name for an interface number of the model. For example, interface 1 is `Ethernet0`
-/// and interface 2 is `Ethernet4`.
-pub(super) fn port_name(interface: u32) -> String {
-    format!("Ethernet{}", 4 * interface.saturating_sub(1))
 }
 
 /// Writes the links of the lab.
@@ -127,27 +108,6 @@ fn write_links(text: &mut String, topology: &Topology) {
             format_speed(link.speed_mbps),
             format_duration(link.delay_ns),
         );
-    }
-}
-
-/// Formats a speed for a lab file, such as `100g`.
-pub(super) fn format_speed(speed_mbps: u32) -> String {
-    match speed_mbps.is_multiple_of(1_000) {
-        true => format!("{}g", speed_mbps / 1_000),
-        false => format!("{speed_mbps}m"),
-    }
-}
-
-/// Formats a duration for a lab file, such as `2us`. The unit is the largest one in which the duration is a
-/// whole number.
-pub(super) fn format_duration(ns: u64) -> String {
-    const UNITS: [(u64, &str); 3] = [(1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "us")];
-    let unit = UNITS
-        .iter()
-        .find(|(unit_ns, _)| ns > 0 && ns.is_multiple_of(*unit_ns));
-    match unit {
-        Some((unit_ns, unit)) => format!("{}{unit}", ns / unit_ns),
-        None => format!("{ns}ns"),
     }
 }
 

@@ -1,5 +1,6 @@
 //! Converts scenarios of other simulators into lab files.
 
+mod format;
 mod jobs;
 mod lab_file;
 mod switches;

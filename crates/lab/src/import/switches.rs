@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
-use super::lab_file::{format_duration, format_speed, node_name, port_name};
+use super::format::{format_duration, format_speed, node_name, port_name};
 use crate::ns3::{EcnThresholds, Link, ModelParameters, Scenario, SwitchBuffer, Topology};
 
 /// Smallest and largest number of frame slots of a switch. Within this range, the number is twice the buffer

@@ -12,6 +12,8 @@
 
 mod buffer;
 mod files;
+mod flow;
+mod model_parameters;
 mod parameters;
 mod paths;
 mod results;
@@ -22,10 +24,11 @@ mod topology;
 mod units;
 
 pub use buffer::SwitchBuffer;
-pub use parameters::{
+pub use flow::{Flow, PauseEvent};
+pub use model_parameters::{
     CongestionMode, DcqcnSettings, EcnThresholds, HpccSettings, ModelParameters, WindowSettings,
 };
 pub use paths::{FlowPaths, PairTimings, flow_paths, has_equal_paths, node_address};
-pub use scenario::{Flow, PauseEvent, Scenario};
+pub use scenario::Scenario;
 pub use text::ReadError;
 pub use topology::{Link, Node, Topology};

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::scenario::Flow;
+use super::flow::Flow;
 use super::topology::Topology;
 
 /// UDP source port of the first flow between two hosts. The second flow has this port plus 1, and so on.

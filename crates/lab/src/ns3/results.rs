@@ -4,8 +4,8 @@
 
 use std::collections::BTreeMap;
 
+use super::flow::{Flow, PauseEvent};
 use super::paths::{FIRST_SOURCE_PORT, node_of_model_address};
-use super::scenario::{Flow, PauseEvent};
 use super::text::{InputText, ReadError};
 use super::topology::Topology;
 

@@ -2,7 +2,7 @@
 
 use std::str::FromStr;
 
-use super::parameters::{CongestionMode, ModelParameters, ThresholdMaps};
+use super::model_parameters::{CongestionMode, ModelParameters, ThresholdMaps};
 use super::text::{InputText, InputWord, ReadError, quote};
 use super::units;
 

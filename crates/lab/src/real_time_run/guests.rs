@@ -10,8 +10,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use crate::attached_lab::Lab;
 use crate::plan::{FarEnd, HostPlan, LabPlan, LinkPlan, VmPlan};
-use crate::switch_process::Lab;
 use xoff_telemetry::failure::Failure;
 
 /// Number of lines of the console in the message about a virtual machine that has ended.

@@ -1,11 +1,11 @@
 //! Starts the model hosts of a lab in real time.
 
+use crate::attached_lab::Lab;
 use crate::config::SwitchSetup;
 use crate::jobs::create_jobs;
 use crate::plan::{HostPlan, LabPlan, LinkPlan};
 use crate::real_time_run::job_run::{HostsBeforeStart, JobRun};
 use crate::signals;
-use crate::switch_process::Lab;
 use xoff_fabric::FabricPlan;
 use xoff_host::Host;
 use xoff_ports::{Backend, Port, PortSpec};

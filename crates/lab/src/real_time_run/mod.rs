@@ -17,19 +17,18 @@ use std::time::Duration;
 
 use xoff_units::Picos;
 
+use super::attached_lab::Lab;
 use super::config::resolve_switch_setups;
 use super::model_hosts::flow_reports;
 use super::notes::lab_notes;
 use super::options::LabRunMode;
 use super::plan::{HostPlan, LabPlan};
 use super::reordering;
-use super::switch_process::Lab;
 use super::virtual_run::fabric_plan_of;
 use crate::report::Report;
 use guests::{Guest, GuestExit};
 use job_run::JobRun;
 use plain_hosts::HostCommands;
-pub use report::RealTimeReport;
 use xoff_fabric::FabricPlan;
 use xoff_runtime::control::{ControlListener, ControlTarget, serve_control};
 use xoff_runtime::hosts::{RunningHosts, drain_hosts};

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use crate::attached_lab::Lab;
 use crate::inner_process::{InnerProcess, spawn_process};
 use crate::status::StatusPipe;
-use crate::switch_process::Lab;
 use xoff_ports::net::Netns;
 use xoff_telemetry::failure::Failure;
 

@@ -1,37 +1,13 @@
 //! The report of a lab in real time: links, queue pairs and jobs.
 
-use serde::{Deserialize, Serialize};
-
 use crate::jobs;
 use crate::plan::LabPlan;
 use crate::real_time_run::job_run::JobRun;
-use crate::report::Report;
-use crate::virtual_run::{
-    HostReport, LinkBalanceReport, LinkReport, LinkTraffic, ReorderedConnectionReport, link_reports,
-};
+use crate::report::{HostReport, LinkBalanceReport, RealTimeReport, Report};
+use crate::virtual_run::{LinkTraffic, link_reports};
 use xoff_fabric::{FabricPlan, LinkEnd};
 use xoff_runtime::hosts::HostRunResult;
 use xoff_telemetry::SwitchSnapshot;
-
-/// The part of a report that exists only for labs in real time. [`VirtualReport`](crate::VirtualReport) has
-/// similar fields for virtual time.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct RealTimeReport {
-    /// Model time between the start of the workload and the end of its flows and jobs, in nanoseconds.
-    pub model_time_ns: u64,
-    /// Dilation: the factor by which model time ran slower than wall time.
-    pub dilate: u32,
-    /// Queue pair counters of each model host. The counters have the names of the Linux `hw_counters`.
-    pub hosts: Vec<HostReport>,
-    /// Traffic of each link. A link has two entries, first the direction from its first end to its second
-    /// end.
-    pub links: Vec<LinkReport>,
-    /// Load balance of the links between switches that the workload could use. `None` if these links carried
-    /// no traffic or do not exist.
-    pub balance: Option<LinkBalanceReport>,
-    /// Connections on which packets arrived out of order, in the order of the jobs.
-    pub reordered: Vec<ReorderedConnectionReport>,
-}
 
 /// The state of a lab at the end of a run, from which the report is built.
 pub(super) struct EndState<'a> {

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use xoff_units::Picos;
 
+use crate::attached_lab::{Lab, PortAttachment, PortNamespace};
 use crate::cabling::move_tap_to_host;
 use crate::config::SwitchSetup;
 use crate::plan::{FarEnd, LinkPlan};
-use crate::switch_process::{Lab, PortAttachment, PortNamespace};
 use xoff_ports::net::Netns;
 use xoff_ports::{Backend, OpenedPort, Port, PortError, PortSpec, create_persistent_tap};
 use xoff_runtime::session::{SwitchPort, SwitchSession, SwitchStart};

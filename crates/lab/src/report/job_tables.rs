@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use crate::{HostReport, VirtualReport};
+use super::{HostReport, VirtualReport};
 use xoff_telemetry::{
     format_counts_by_class, format_gbytes_per_second, format_nanos, group_thousands, simple_table,
 };

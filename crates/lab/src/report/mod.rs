@@ -4,8 +4,11 @@
 
 mod file;
 mod job_tables;
+mod link_report;
+mod real_time_report;
 mod receivers;
 mod table;
+mod virtual_report;
 
 use std::collections::BTreeMap;
 
@@ -17,10 +20,11 @@ use xoff_telemetry::{
 };
 use xoff_workload::WorkloadResults;
 
+pub use link_report::{LinkBalanceReport, LinkReport};
+pub use real_time_report::RealTimeReport;
 pub use receivers::{ForeignFlowReport, ReceiverReport};
 pub use table::render_report;
-
-use crate::{RealTimeReport, VirtualReport};
+pub use virtual_report::{DeadlockReport, HostReport, ReorderedConnectionReport, VirtualReport};
 
 /// Name and version of the format of a report. The number changes if a field is removed or changes its
 /// meaning.

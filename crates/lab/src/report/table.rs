@@ -7,10 +7,10 @@ use xoff_telemetry::{
     format_nanos, format_percent, group_thousands, simple_table,
 };
 
+use super::DeadlockReport;
 use super::job_tables;
 use super::receivers::receivers_table;
 use super::{Report, Verdict};
-use crate::DeadlockReport;
 
 /// Up to this number of ports, the tables contain all ports. With more ports, the tables omit ports without
 /// drops, pauses and ECN marks.

@@ -10,8 +10,8 @@ use serde_saphyr::{Location, Spanned};
 use xoff_units::Picos;
 
 use super::super::file::JobFields;
-use super::super::jobs::UnconnectedPair;
 use super::super::plan::{FarEnd, LinkPlan, SPEED_MBPS_DEFAULT, TransportPlan};
+use super::super::unconnected_pair::UnconnectedPair;
 use super::super::units;
 use super::{LabResolver, join_names, transports};
 use xoff_rdma::congestion::Algorithm;

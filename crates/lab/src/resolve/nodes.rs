@@ -7,12 +7,12 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use serde_saphyr::{Location, Spanned};
 
 use super::super::file::{ConfigSource, NicFields, NodeFields};
-use super::super::plan::{ConfigLayer, HostKind, HostPlan, NicPlan, PgProfilesPlan, SwitchPlan, TimeMode};
+use super::super::plan::{
+    ConfigLayer, HOSTS_MAX, HostKind, HostPlan, NicPlan, PgProfilesPlan, SwitchPlan, TimeMode,
+};
 use super::super::units;
 use super::{LabResolver, NodeIndex};
 
-/// Largest number of hosts in one lab. The default address of a host contains a 16-bit host number.
-pub(crate) const HOSTS_MAX: usize = 4096;
 /// The kinds of nodes, for messages.
 const NODE_KINDS: &str = "switch (a switch of xoff), model (an RDMA host of xoff), plain (a host of this machine's kernel) \
                      and vm (a guest in QEMU)";

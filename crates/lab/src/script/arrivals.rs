@@ -5,7 +5,7 @@ use xoff_units::Picos;
 use xoff_wire::parse::{Payload, parse_prefix};
 use xoff_wire::{ETHERTYPE_MAC_CONTROL, MacControl};
 
-use super::events::EventSpan;
+use super::event_span::EventSpan;
 use xoff_fabric::FrameView;
 
 /// The number of DSCP values.

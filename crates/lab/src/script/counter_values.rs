@@ -7,9 +7,9 @@ use xoff_dataplane::counters::{Occupancy, PortCounters};
 use xoff_dataplane::ids::PRIORITIES;
 use xoff_dataplane::{DropReason, PgId, PortId, QueueId, Switch, WatchdogStats, WatchdogStatus};
 
-use super::super::expr::{CounterOwner, CounterReference, UnknownName};
+use super::super::expr::{CounterOwner, CounterReference};
 use super::super::virtual_run::VirtualLab;
-use super::values::{FlowIdentity, ScriptNames};
+use super::script_names::{FlowIdentity, ScriptNames};
 use xoff_fabric::find_deadlock;
 use xoff_host::{ReceivedFlow, SentFlow};
 use xoff_workload::{JobResults, WorkloadResults};
@@ -80,25 +80,6 @@ pub(super) fn counter_value(
         // The observer keeps the arrivals. A prefix without a pool has no counters.
         CounterOwner::Pools(_) | CounterOwner::Arrivals(..) => None,
     }
-}
-
-/// Checks that the owner of a counter exists in the configured lab.
-///
-/// # Errors
-/// The switch does not have the named buffer pool.
-pub(super) fn check_owner(lab: &VirtualLab, owner: &CounterOwner, path: &str) -> Result<(), UnknownName> {
-    let CounterOwner::Pool(switch, name) = owner else {
-        return Ok(());
-    };
-    let config = lab.simulation.fabric.switch_config(*switch);
-    if config.pools.iter().any(|pool| pool.name == *name) {
-        return Ok(());
-    }
-    let pools: Vec<&str> = config.pools.iter().map(|pool| pool.name.as_str()).collect();
-    Err(UnknownName {
-        name: path.to_owned(),
-        hint: format!("the pools of {} are {}", config.name, pools.join(", ")),
-    })
 }
 
 fn run_value(lab: &VirtualLab, counter: &str) -> Option<f64> {

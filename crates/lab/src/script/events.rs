@@ -5,6 +5,7 @@ use xoff_wire::{ETHERTYPE_MAC_CONTROL, MacControl, Opcode, Syndrome};
 
 use super::super::expr::{CounterOwner, Occurrence};
 use super::arrivals::HostArrivals;
+use super::event_span::EventSpan;
 use xoff_fabric::{Fabric, FrameView, LinkEnd, Observer};
 use xoff_host::Host;
 
@@ -58,24 +59,6 @@ impl EventKind {
 
     fn from_name(name: &str) -> Option<EventKind> {
         EventKind::ALL.into_iter().find(|kind| kind.name() == name)
-    }
-}
-
-/// The times of the first and the last event of one kind at one port or host.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct EventSpan(Option<(Picos, Picos)>);
-
-impl EventSpan {
-    /// Adds an event. Events must be added in the order of time.
-    pub(super) fn record(&mut self, at: Picos) {
-        self.0 = Some((self.0.map_or(at, |(first, _)| first), at));
-    }
-
-    fn time_of(self, occurrence: Occurrence) -> Option<Picos> {
-        self.0.map(|(first, last)| match occurrence {
-            Occurrence::First => first,
-            Occurrence::Last => last,
-        })
     }
 }
 

@@ -8,10 +8,12 @@
 mod arrivals;
 mod command;
 mod counter_values;
+mod event_span;
 mod events;
 mod format;
 mod repeated_frames;
 mod run;
+mod script_names;
 mod step_actions;
 #[cfg(test)]
 mod tests;

@@ -7,11 +7,11 @@ use std::sync::atomic::AtomicBool;
 
 use indicatif::{ProgressBar, ProgressStyle};
 
+use super::super::lab_fields::{self, FieldSetting, FieldValue};
 use super::super::plan::TimeMode;
 use super::super::virtual_run::{FinishedRun, OutputFormat, VirtualRunArgs, run_to_end, write_result_text};
 use super::pool::{PoolResult, run_in_parallel};
 use super::report::{Parameter, RunFigures, SWEEP_SCHEMA, Shard, SweepReport};
-use super::setting::{self, FieldSetting, FieldValue};
 use super::table;
 use xoff_telemetry::failure::{Exit, Failure};
 
@@ -47,13 +47,13 @@ pub struct SweepArgs {
 /// cannot be written.
 pub fn run_sweep(arguments: &SweepArgs, stop: &AtomicBool, out: &mut dyn Write) -> Result<ExitCode, Failure> {
     let file = &arguments.run.file;
-    let text = setting::read_lab_file(file)?;
+    let text = lab_fields::read_lab_file(file)?;
     let combinations = setting_combinations(&arguments.settings, arguments.seeds.len())?;
     let mut lab = String::new();
     let mut texts = Vec::with_capacity(combinations.len());
     for values in &combinations {
-        let changed = setting::apply_values(file, &text, values)?;
-        lab = setting::parse_changed_lab(file, &changed, values, TimeMode::Virtual)?.name;
+        let changed = lab_fields::apply_values(file, &text, values)?;
+        lab = lab_fields::parse_changed_lab(file, &changed, values, TimeMode::Virtual)?.name;
         texts.push(changed);
     }
     let sweep = SweepReport {
@@ -143,7 +143,7 @@ fn run_combination(
         quiet: true,
         ..VirtualRunArgs::default()
     };
-    let plan = setting::parse_changed_lab(&template.file, text, values, TimeMode::Virtual)?;
+    let plan = lab_fields::parse_changed_lab(&template.file, text, values, TimeMode::Virtual)?;
     let FinishedRun { report, lab, .. } = run_to_end(plan, &arguments)
         .map_err(|failure| with_run_options(failure, &template.file, values, seed))?;
     let values = values.iter().map(|field| field.value.clone()).collect();
@@ -161,7 +161,7 @@ pub(crate) fn with_run_options(failure: Failure, file: &Path, values: &[FieldVal
         .unwrap_or_else(|| file.display().to_string());
     failure.at(format!(
         "{source}, with {} --seed {seed}",
-        setting::format_set_options(values)
+        lab_fields::format_set_options(values)
     ))
 }
 

@@ -3,8 +3,8 @@
 use serde_saphyr::{Location, Spanned};
 
 use super::super::file::TemplateFields;
+use super::super::plan::HOSTS_MAX;
 use super::super::problem::Problems;
-use super::super::resolve::HOSTS_MAX;
 use super::shapes::TwoStageNumbers;
 use super::{TEMPLATES, template_names};
 use xoff_config::PORTS_MAX;

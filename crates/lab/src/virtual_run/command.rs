@@ -9,9 +9,9 @@ use indicatif::{ProgressBar, ProgressStyle};
 use xoff_units::Picos;
 
 use super::super::jobs;
+use super::super::lab_fields::{FieldValue, load_with_values};
 use super::super::options::LabOptions;
 use super::super::plan::{LabPlan, ScriptPlan, TimeMode};
-use super::super::sweep::{FieldValue, load_with_values};
 use super::output::{self, OutputFormat};
 use super::virtual_lab::VirtualLab;
 use crate::plot::{self, RunTimeline};

@@ -1,127 +1,16 @@
-//! Traffic and load balance of the links of a fabric.
+//! Builds the reports of the links of a fabric.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde::{Deserialize, Serialize};
-use xoff_dataplane::{LinkTiming, Picos, PortId};
+use xoff_units::Picos;
 
 use super::super::plan::LabPlan;
+use super::link_traffic::{LinkTraffic, traffic_of_links};
 use super::virtual_lab::VirtualLab;
 use crate::plot::PortName;
-use xoff_fabric::{Fabric, FabricPlan, LinkEnd, LinkPlan};
-use xoff_host::NicCounters;
-use xoff_units::{jain_index, max_mean_ratio};
+use crate::report::LinkReport;
+use xoff_fabric::{FabricPlan, LinkEnd, LinkPlan};
 use xoff_workload::Connection;
-
-/// The report of one direction of a link.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct LinkReport {
-    /// Name of the link.
-    pub name: String,
-    /// The sending end of this direction. The name is a switch port, such as `leaf1:Ethernet16`, or a host.
-    pub from: String,
-    /// The receiving end.
-    pub to: String,
-    /// Speed of the sending end, in Mb/s.
-    pub speed_mbps: u32,
-    /// Frames sent since the start of the workload, without MAC control frames.
-    pub tx_packets: u64,
-    /// Bytes of these frames, from the destination address to the FCS.
-    pub tx_bytes: u64,
-    /// Utilisation of this direction since the start of the workload. The value 0.5 means that frames, with
-    /// preambles and gaps, occupied the link for half of the time. `None` if no time has passed.
-    pub utilisation: Option<f64>,
-    /// Whether both ends are switches.
-    pub between_switches: bool,
-    /// Whether the workload could use this direction. This is the case if the direction is on a shortest path
-    /// from a sender to a receiver.
-    pub usable: bool,
-}
-
-/// The load balance of the links between switches. Each direction of a link counts separately, and only
-/// directions that the workload could use are included. The load of a direction is the number of sent bytes
-/// divided by the speed.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct LinkBalanceReport {
-    /// Number of usable link directions between switches.
-    pub links: u32,
-    /// Largest load divided by the mean load. The value is 1 if all loads are equal.
-    pub max_mean_ratio: f64,
-    /// Jain's index `(sum x)^2 / (n * sum x^2)` of the n loads. The value is 1 if all loads are equal. The
-    /// value is `1/n` if a single direction carries all traffic.
-    pub jain_index: f64,
-}
-
-impl LinkBalanceReport {
-    /// Computes the load balance of the links between switches. Returns `None` if the workload could use none
-    /// of these links, or if they carried no traffic.
-    pub fn of_links(links: &[LinkReport]) -> Option<LinkBalanceReport> {
-        let balanced = links.iter().filter(|link| link.between_switches && link.usable);
-        let loads: Vec<f64> = balanced.map(LinkReport::load).collect();
-        Some(LinkBalanceReport {
-            links: loads.len() as u32,
-            max_mean_ratio: max_mean_ratio(&loads)?,
-            jain_index: jain_index(&loads)?,
-        })
-    }
-}
-
-impl LinkReport {
-    /// Returns the bytes on the link divided by the speed. This is proportional to the time that the link was
-    /// busy.
-    fn load(&self) -> f64 {
-        let bytes = self.tx_bytes + self.tx_packets * u64::from(overhead_bytes_per_frame(self.speed_mbps));
-        bytes as f64 / f64::from(self.speed_mbps.max(1))
-    }
-
-    fn utilisation_during(&self, span: Picos) -> Option<f64> {
-        // A speed in Mb/s is a number of bits per microsecond.
-        let span_us = span.0 as f64 / 1e6;
-        (span.0 > 0).then(|| self.load() * 8.0 / span_us)
-    }
-}
-
-/// Bytes of preamble, start delimiter and inter-frame gap of each frame.
-fn overhead_bytes_per_frame(speed_mbps: u32) -> u32 {
-    LinkTiming::ethernet(speed_mbps).overhead_bytes
-}
-
-/// Frames and bytes that one direction of a link has carried.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct LinkTraffic {
-    pub(crate) packets: u64,
-    pub(crate) bytes: u64,
-}
-
-/// Returns the traffic of both directions of each link since the creation of the fabric.
-pub(super) fn traffic_of_links(fabric: &Fabric, plan: &FabricPlan) -> Vec<[LinkTraffic; 2]> {
-    let sent = |end: LinkEnd| match end {
-        LinkEnd::Switch { switch, port } => {
-            let counters = fabric
-                .switch(switch as usize)
-                .port_counters(fabric.now(), PortId(port));
-            LinkTraffic {
-                packets: counters.tx_packets,
-                bytes: counters.tx_bytes,
-            }
-        }
-        LinkEnd::Host(host) => LinkTraffic::of_nic(&fabric.host(host as usize).nic_counters(fabric.now())),
-    };
-    plan.links
-        .iter()
-        .map(|link| [sent(link.ends[0]), sent(link.ends[1])])
-        .collect()
-}
-
-impl LinkTraffic {
-    /// Returns the traffic that the NIC of a host has sent.
-    pub(crate) fn of_nic(counters: &NicCounters) -> LinkTraffic {
-        LinkTraffic {
-            packets: counters.all_tx_frames(),
-            bytes: counters.all_tx_bytes(),
-        }
-    }
-}
 
 impl VirtualLab {
     /// Returns a report for each direction of each link since the start of the workload. The two directions
@@ -304,54 +193,6 @@ fn ends_on_shortest_paths(
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn link_report(speed_mbps: u32, tx_bytes: u64, usable: bool) -> LinkReport {
-        LinkReport {
-            name: String::new(),
-            from: String::new(),
-            to: String::new(),
-            speed_mbps,
-            tx_packets: 0,
-            tx_bytes,
-            utilisation: None,
-            between_switches: true,
-            usable,
-        }
-    }
-
-    #[test]
-    fn balance_uses_usable_links_between_switches_and_their_speeds() {
-        let equal = [
-            link_report(100, 1_000, true),
-            link_report(100, 1_000, true),
-            link_report(100, 0, false),
-        ];
-        let balance = LinkBalanceReport::of_links(&equal).unwrap();
-        assert_eq!(
-            (balance.links, balance.max_mean_ratio, balance.jain_index),
-            (2, 1.0, 1.0)
-        );
-        // Twice the bytes at twice the speed are the same load.
-        let speeds = [link_report(100, 1_000, true), link_report(200, 2_000, true)];
-        assert_eq!(LinkBalanceReport::of_links(&speeds).unwrap().max_mean_ratio, 1.0);
-        // Loads 3, 1, 0, 0: the largest is three times the mean, and Jain's index 16 / (4 * 10).
-        let uneven = [3_000, 1_000, 0, 0].map(|bytes| link_report(100, bytes, true));
-        let balance = LinkBalanceReport::of_links(&uneven).unwrap();
-        assert_eq!((balance.max_mean_ratio, balance.jain_index), (3.0, 0.4));
-        assert_eq!(LinkBalanceReport::of_links(&[link_report(100, 0, true)]), None);
-        let mut to_host = link_report(100, 1_000, true);
-        to_host.between_switches = false;
-        assert_eq!(LinkBalanceReport::of_links(&[to_host]), None);
-    }
-
-    #[test]
-    fn utilisation_includes_preamble_and_gap() {
-        let mut busy = link_report(100_000, 1_230 * 1_000, true);
-        busy.tx_packets = 1_000;
-        // 1250 bytes take 100 ns at 100 Gb/s.
-        assert_eq!(busy.utilisation_during(Picos::from_micros(200)), Some(0.5));
-        assert_eq!(busy.utilisation_during(Picos::ZERO), None);
-    }
 
     /// Switches 0 and 1 are leaves, and switches 2 and 3 are spines. Hosts 0 and 1 are connected to leaf 0,
     /// and host 2 is connected to leaf 1.

@@ -4,6 +4,7 @@
 //! implements the command `xoff lab run --virtual`.
 
 mod command;
+mod link_traffic;
 mod links;
 mod output;
 mod report;
@@ -13,10 +14,9 @@ mod virtual_lab;
 
 pub use command::{EVENTS_MAX_DEFAULT, VirtualRunArgs, run_virtual};
 pub(super) use command::{FinishedRun, run_to_end};
-pub use links::{LinkBalanceReport, LinkReport};
-pub(super) use links::{LinkTraffic, link_reports};
+pub(super) use link_traffic::LinkTraffic;
+pub(super) use links::link_reports;
 pub use output::OutputFormat;
 pub(super) use output::write_result_text;
-pub use report::{DeadlockReport, HostReport, ReorderedConnectionReport, VirtualReport};
 pub(super) use virtual_lab::fabric_plan_of;
 pub use virtual_lab::{VirtualLab, switch_configuration, switch_configurations};

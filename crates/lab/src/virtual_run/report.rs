@@ -1,111 +1,12 @@
 //! The report of a run in virtual time.
 
-use std::collections::BTreeMap;
-
-use serde::{Deserialize, Serialize};
-
 use super::super::jobs;
 use super::super::model_hosts::flow_reports;
-use super::links::{LinkBalanceReport, LinkReport};
 use super::virtual_lab::VirtualLab;
-use crate::report::Report;
+use crate::report::{DeadlockReport, HostReport, LinkBalanceReport, Report, VirtualReport};
 use xoff_fabric::LastingDeadlock;
-use xoff_host::NicCounters;
-use xoff_rdma::Counters;
 use xoff_telemetry::{self, Environment};
 use xoff_workload::WorkloadResults;
-
-/// The part of a report that exists only for runs in virtual time. The load of the machine does not affect
-/// these runs, so their verdict is never "tainted".
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct VirtualReport {
-    /// Model time since the start of the workload, in nanoseconds.
-    pub model_time_ns: u64,
-    /// Number of events, including those before the start of the workload.
-    pub events: u64,
-    /// Number of frame arrivals at the ends of links. A frame that crosses three links counts three times.
-    pub frame_hops: u64,
-    /// Largest number of frames in flight at the same time.
-    pub frames_under_way_max: u64,
-    /// Frames that were lost on links, because a link went down or a script configured a fault.
-    pub link_lost_frames: u64,
-    /// PFC deadlocks that lasted 10 ms or more.
-    #[serde(default)]
-    pub deadlocks: Vec<DeadlockReport>,
-    /// Queue pair counters of each host. The counters have the names of the Linux `hw_counters`.
-    pub hosts: Vec<HostReport>,
-    /// Traffic of each link. A link has two entries, first the direction from its first end to its second
-    /// end.
-    #[serde(default)]
-    pub links: Vec<LinkReport>,
-    /// Load balance of the links between switches that the workload could use. `None` if these links carried
-    /// no traffic or do not exist.
-    #[serde(default)]
-    pub balance: Option<LinkBalanceReport>,
-    /// Connections on which packets arrived out of order, in the order of the jobs.
-    #[serde(default)]
-    pub reordered: Vec<ReorderedConnectionReport>,
-}
-
-/// A connection of a job on which packets arrived out of order. The counters are sums over all queue pairs of
-/// the connection.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ReorderedConnectionReport {
-    /// Name of the job.
-    pub job: String,
-    /// Name of the host that sends the data.
-    pub src: String,
-    /// Name of the host that receives the data.
-    pub dst: String,
-    /// Data packets that arrived, including retransmissions.
-    pub data_packets: u64,
-    /// Data packets that arrived after a gap.
-    pub out_of_order_packets: u64,
-}
-
-/// A PFC deadlock, which is a cycle of ports that pause each other. Times are in model time, as in the event
-/// log.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct DeadlockReport {
-    /// Time at which the deadlock was detected, in nanoseconds. Detection runs every millisecond.
-    pub since_ns: u64,
-    /// Time at which the deadlock was no longer present, in nanoseconds. Null if the deadlock lasted until
-    /// the end of the run.
-    pub until_ns: Option<u64>,
-    /// The ports of the cycle as `switch:port`. Each port is paused by the next port of the list, and the
-    /// last port is paused by the first port.
-    pub ports: Vec<String>,
-    /// The blocked egress queue of the first port.
-    pub queue: u8,
-}
-
-/// Counters of the queue pairs and the NIC of a host.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct HostReport {
-    /// Name of the host.
-    pub name: String,
-    /// Counters of the queue pairs by name. Counters with the value 0 are omitted.
-    pub counters: BTreeMap<String, u64>,
-    /// Received PFC frames by priority.
-    pub pfc_rx: [u64; 8],
-    /// Time for which each priority was paused, in nanoseconds.
-    pub paused_ns: [u64; 8],
-}
-
-impl HostReport {
-    pub(crate) fn new(name: &str, queue_pairs: &Counters, nic: &NicCounters) -> HostReport {
-        let counters = queue_pairs.named_values().into_iter();
-        HostReport {
-            name: name.to_owned(),
-            counters: counters
-                .filter(|(_, value)| *value > 0)
-                .map(|(name, value)| (name.to_owned(), value))
-                .collect(),
-            pfc_rx: nic.pfc_rx,
-            paused_ns: nic.paused_ns,
-        }
-    }
-}
 
 fn deadlock_report(lasting: &LastingDeadlock) -> DeadlockReport {
     DeadlockReport {

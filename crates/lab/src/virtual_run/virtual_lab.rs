@@ -8,14 +8,14 @@ use xoff_dataplane::{LinkTiming, Picos};
 
 use super::super::config::{SwitchSetup, resolve_switch_setup, switch_seed};
 use super::super::jobs::create_jobs;
+use super::super::lab_fields::load_with_values;
 use super::super::model_hosts::host_config;
 use super::super::notes::lab_notes;
 use super::super::options::LabOptions;
 use super::super::plan::{ConfigLayer, FarEnd, HostPlan, LabPlan, TimeMode};
 use super::super::reordering;
 use super::super::signals;
-use super::super::sweep::load_with_values;
-use super::links::{self, LinkTraffic};
+use super::link_traffic::{self, LinkTraffic};
 use xoff_fabric::{
     DataFlow, Fabric, FabricPlan, LinkEnd, LinkPlan, ObservedFabric, Observer, PlannedFlow, RunStopReason,
     Simulation, SimulationEnd, place_flows,
@@ -162,7 +162,8 @@ impl VirtualLab {
             });
         }
         self.workload_start = fabric.now();
-        self.traffic_before_workload = links::traffic_of_links(&self.simulation.fabric, &self.fabric_plan);
+        self.traffic_before_workload =
+            link_traffic::traffic_of_links(&self.simulation.fabric, &self.fabric_plan);
         Ok(())
     }
 

@@ -19,6 +19,7 @@
 
 mod cache;
 mod mapping;
+mod slot_source;
 mod state;
 mod store;
 #[cfg(test)]
@@ -34,8 +35,9 @@ use xoff_dataplane::FrameHandle;
 use xoff_dataplane::frame::HEADROOM_BYTES;
 
 use super::prefetch::prefetch;
-pub use cache::{SlotCache, SlotSource};
+pub use cache::SlotCache;
 use mapping::Mapping;
+pub use slot_source::SlotSource;
 use state::SlotStates;
 pub use store::ArenaStore;
 

@@ -5,7 +5,8 @@ use std::sync::atomic::Ordering;
 
 use xoff_dataplane::{FrameHandle, FrameStore};
 
-use super::{Arena, FrameLayout, NO_SLOT, SlotClass, SlotSource};
+use super::slot_source::{Sealed, SlotSource};
+use super::{Arena, FrameLayout, NO_SLOT, SlotClass};
 
 /// Bit of a share count that marks a released slot: no handle of the slot exists any more.
 const RELEASED: u32 = 1 << 31;
@@ -96,6 +97,8 @@ impl ArenaStore {
         }
     }
 }
+
+impl Sealed for ArenaStore {}
 
 impl SlotSource for ArenaStore {
     fn arena(&self) -> &Arena {

@@ -8,6 +8,7 @@
 
 pub mod clock;
 mod command;
+mod command_execution;
 mod device_watcher;
 mod event_printer;
 mod idle;

@@ -1,55 +1,16 @@
-//! The option `--set PATH=V1,V2,...`: changes values of fields of a lab file.
+//! Changes values of fields in the text of a lab file and reads the changed lab.
 
 use std::fs;
 use std::path::Path;
-use std::str::FromStr;
 
 use super::super::plan::{LabPlan, TimeMode};
 use super::super::resolve::{load_lab, parse_lab};
+use super::setting::{FieldValue, format_set_options};
 use super::yaml_edit::{self, EditError, replace_value};
 use xoff_telemetry::failure::Failure;
 
 /// The field with the load-balancing scheme of all switches.
 const LOAD_BALANCING: &str = "topology.defaults.load_balancing";
-
-/// A field of the lab file with the values of a sweep.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FieldSetting {
-    /// Path of the field in the lab file. The path consists of keys and list indices that are separated by
-    /// dots.
-    pub path: String,
-    /// The values. The list has at least one value and no duplicates.
-    pub values: Vec<String>,
-}
-
-impl FromStr for FieldSetting {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<FieldSetting, String> {
-        const SYNTAX_HINT: &str = "write PATH=VALUE or PATH=V1,V2, such as workload.jobs.0.bytes=1m,4m";
-        let Some((path, values)) = text.split_once('=') else {
-            return Err(format!("no '=' in '{text}'; {SYNTAX_HINT}"));
-        };
-        let path = path.trim().to_owned();
-        let values: Vec<String> = values.split(',').map(|value| value.trim().to_owned()).collect();
-        if path.is_empty() || values.iter().any(String::is_empty) {
-            return Err(format!("'{text}' has an empty path or value; {SYNTAX_HINT}"));
-        }
-        if let Some(twice) = (1..values.len()).find(|at| values[..*at].contains(&values[*at])) {
-            return Err(format!("'{text}' has the value {} twice", values[twice]));
-        }
-        Ok(FieldSetting { path, values })
-    }
-}
-
-/// A field of the lab file with one value.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FieldValue {
-    /// Path of the field in the lab file.
-    pub path: String,
-    /// The value of the field in a run.
-    pub value: String,
-}
 
 /// Reads a lab file, changes the given fields and checks the result.
 ///
@@ -124,37 +85,4 @@ pub(crate) fn parse_changed_lab(
             _ => failure.at(format_set_options(values)),
         }
     })
-}
-
-/// Formats field values as command-line options, for example `--set a=1 --set b=2`.
-pub(super) fn format_set_options(values: &[FieldValue]) -> String {
-    let words: Vec<String> = values
-        .iter()
-        .map(|field| format!("--set {}={}", field.path, field.value))
-        .collect();
-    words.join(" ")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_setting_has_a_path_and_values() {
-        let setting: FieldSetting = "workload.jobs.0.bytes=1m, 4m".parse().unwrap();
-        assert_eq!(
-            (setting.path.as_str(), setting.values),
-            ("workload.jobs.0.bytes", vec!["1m".to_owned(), "4m".to_owned()])
-        );
-        for (text, why) in [
-            ("a.b", "no '='"),
-            ("=1", "empty"),
-            ("a=", "empty"),
-            ("a=1,,2", "empty"),
-            ("a=1,2,1", "1 twice"),
-        ] {
-            let error = text.parse::<FieldSetting>().unwrap_err();
-            assert!(error.contains(why), "{text}: {error}");
-        }
-    }
 }

@@ -1,0 +1,232 @@
+//! The settings of the model.
+
+/// The settings of the model that have an effect in xoff.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct ModelParameters {
+    /// Congestion control algorithm (`CC_MODE`).
+    pub mode: CongestionMode,
+    /// Settings of the windows: `HAS_WIN`, `VAR_WIN` and `GLOBAL_T`.
+    pub window: WindowSettings,
+    /// Settings of HPCC, for `CC_MODE` 3 and 10.
+    pub hpcc: HpccSettings,
+    /// Additive increase of DCTCP in bits per second (`DCTCP_RATE_AI`).
+    pub dctcp_rate_ai_bps: u64,
+    /// Hosts send acknowledgements while priority 3 is paused (`ACK_HIGH_PRIO`).
+    pub acks_pass_pauses: bool,
+    /// Number of bytes after which the receiver sends an acknowledgement (`L2_ACK_INTERVAL`).
+    pub ack_interval_bytes: u64,
+    /// End of the run in seconds (`SIMULATOR_STOP_TIME`).
+    pub stop_s: Option<f64>,
+    /// Names of settings that the model does not have.
+    pub unknown: Vec<String>,
+    /// Switches mark packets (`ENABLE_QCN`).
+    pub ecn: bool,
+    /// Payload of a full packet in bytes (`PACKET_PAYLOAD_SIZE`).
+    pub payload_bytes: u32,
+    /// Whether the congestion control limits the rate of a flow (`RATE_BOUND`). If not, only the link speed
+    /// limits the rate.
+    pub rate_bound: bool,
+    /// Buffer of each switch in bytes, modulo 2^32 (`BUFFER_SIZE`, in MiB).
+    pub buffer_bytes: u32,
+    /// ECN thresholds of each link speed.
+    pub marking: Vec<EcnThresholds>,
+    /// Settings of DCQCN.
+    pub dcqcn: DcqcnSettings,
+}
+
+/// Congestion control algorithms of the model (`CC_MODE`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CongestionMode {
+    /// 1: DCQCN in the form that NICs implement.
+    Dcqcn,
+    /// 3: HPCC.
+    Hpcc,
+    /// 7: TIMELY.
+    Timely,
+    /// 8: DCTCP.
+    Dctcp,
+    /// 10: HPCC-PINT.
+    HpccPint,
+}
+
+impl CongestionMode {
+    /// Returns the algorithm for a value of `CC_MODE`. Returns `None` if the model does not have this
+    /// algorithm.
+    pub(super) fn from_number(text: &str) -> Option<CongestionMode> {
+        Some(match text {
+            "1" => CongestionMode::Dcqcn,
+            "3" => CongestionMode::Hpcc,
+            "7" => CongestionMode::Timely,
+            "8" => CongestionMode::Dctcp,
+            "10" => CongestionMode::HpccPint,
+            _ => return None,
+        })
+    }
+
+    /// Returns whether the algorithm is HPCC or HPCC-PINT.
+    pub fn is_hpcc(self) -> bool {
+        matches!(self, CongestionMode::Hpcc | CongestionMode::HpccPint)
+    }
+
+    /// Returns the telemetry bytes of each data packet and acknowledgement (`IntHeader::GetStaticSize`).
+    pub fn telemetry_bytes(self) -> u32 {
+        match self {
+            CongestionMode::Dcqcn | CongestionMode::Dctcp => 0,
+            CongestionMode::Hpcc => 42,
+            CongestionMode::Timely => 8,
+            CongestionMode::HpccPint => 2,
+        }
+    }
+}
+
+/// Settings of the windows of flows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WindowSettings {
+    /// The window limits the unacknowledged bytes of a flow (`HAS_WIN`).
+    pub is_used: bool,
+    /// Whether all flows use the largest window and round-trip time of the network (`GLOBAL_T`). If not, each
+    /// flow uses the values of its own pair of hosts.
+    pub of_largest_pair: bool,
+    /// The window is proportional to the rate (`VAR_WIN`).
+    pub follows_rate: bool,
+}
+
+/// Settings that only HPCC and HPCC-PINT have.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct HpccSettings {
+    /// Every acknowledgement changes the rate, not only one per round trip (`FAST_REACT`).
+    pub fast_react: bool,
+    /// Target utilisation of links (`U_TARGET`).
+    pub target_utilisation: f64,
+    /// Largest number of consecutive additive increases (`MI_THRESH`).
+    pub stages_max: u64,
+    /// Multiplier of the units in HPCC telemetry (`INT_MULTI`). With 1, byte counts are in units of 128
+    /// bytes, and queue lengths are in units of 80 bytes.
+    pub unit_multiple: u64,
+    /// The flow has a rate for each hop and uses the lowest one (`MULTI_RATE`).
+    pub rate_per_hop: bool,
+    /// Within a round trip, hops with an empty queue are ignored (`SAMPLE_FEEDBACK`).
+    pub skips_empty_queues: bool,
+    /// Share of the acknowledgements that HPCC-PINT evaluates (`PINT_PROB`).
+    pub sampled_share: f64,
+}
+
+/// ECN thresholds of the links with one speed (`KMIN_MAP`, `KMAX_MAP`, `PMAX_MAP`).
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct EcnThresholds {
+    /// Speed of the links in bits per second.
+    pub rate_bps: u64,
+    /// Queue length in bytes up to which no packet is marked.
+    pub min_bytes: u64,
+    /// Queue length in bytes above which every packet is marked.
+    pub max_bytes: u64,
+    /// Marking probability at the upper threshold, 0 to 1.
+    pub max_probability: f64,
+}
+
+/// Settings of DCQCN in the form that NICs implement.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct DcqcnSettings {
+    /// Interval of alpha updates in microseconds (`ALPHA_RESUME_INTERVAL`).
+    pub alpha_interval_us: u64,
+    /// Smallest interval between rate decreases in microseconds (`RATE_DECREASE_INTERVAL`).
+    pub decrease_interval_us: u64,
+    /// A decrease lowers the target rate in every case (`CLAMP_TARGET_RATE`).
+    pub clamp_target: bool,
+    /// Interval of rate increases in microseconds (`RP_TIMER`).
+    pub increase_interval_us: u64,
+    /// Gain of the moving average of alpha (`EWMA_GAIN`).
+    pub gain: f64,
+    /// Number of increases in fast recovery (`FAST_RECOVERY_TIMES`).
+    pub fast_recovery_times: u64,
+    /// Additive increase in bits per second (`RATE_AI`).
+    pub rate_ai_bps: u64,
+    /// Hyper increase in bits per second (`RATE_HAI`).
+    pub rate_hai_bps: u64,
+    /// Smallest rate in bits per second (`MIN_RATE`).
+    pub min_rate_bps: u64,
+}
+
+impl ModelParameters {
+    /// Returns the defaults of the model (`third.cc`).
+    pub(super) fn new() -> ModelParameters {
+        ModelParameters {
+            mode: CongestionMode::Dcqcn,
+            window: WindowSettings {
+                is_used: true,
+                of_largest_pair: true,
+                follows_rate: false,
+            },
+            hpcc: HpccSettings {
+                fast_react: true,
+                target_utilisation: 0.95,
+                stages_max: 5,
+                unit_multiple: 1,
+                rate_per_hop: true,
+                skips_empty_queues: false,
+                sampled_share: 1.0,
+            },
+            dctcp_rate_ai_bps: 1_000_000_000,
+            acks_pass_pauses: false,
+            ack_interval_bytes: 0,
+            stop_s: None,
+            unknown: Vec::new(),
+            ecn: true,
+            payload_bytes: 1_000,
+            rate_bound: true,
+            buffer_bytes: 16 << 20,
+            marking: Vec::new(),
+            dcqcn: DcqcnSettings {
+                alpha_interval_us: 55,
+                decrease_interval_us: 4,
+                clamp_target: false,
+                increase_interval_us: 0,
+                gain: 0.0,
+                fast_recovery_times: 5,
+                rate_ai_bps: 0,
+                rate_hai_bps: 0,
+                min_rate_bps: 100_000_000,
+            },
+        }
+    }
+
+    /// Returns the ECN thresholds of the links with a speed.
+    pub fn marking(&self, rate_bps: u64) -> Option<&EcnThresholds> {
+        self.marking.iter().find(|marking| marking.rate_bps == rate_bps)
+    }
+
+    /// Returns the length of the headers of a data packet in bytes: 48 plus the telemetry of the algorithm.
+    ///
+    /// The 48 bytes are Ethernet 14, IPv4 20, UDP 8 and sequence number 6.
+    pub fn header_bytes(&self) -> u32 {
+        48 + self.mode.telemetry_bytes()
+    }
+
+    /// Returns the length of an acknowledgement in bytes: 46 plus the telemetry of the algorithm, and at
+    /// least 60.
+    ///
+    /// The 46 bytes are Ethernet 14, IPv4 20 and acknowledgement header 12.
+    pub fn ack_bytes(&self) -> u32 {
+        (46 + self.mode.telemetry_bytes()).max(60)
+    }
+
+    /// Returns whether ECN marks have an effect: a queue can reach a marking threshold, and the algorithm
+    /// reacts to marks.
+    pub fn can_mark(&self) -> bool {
+        let reachable = |marking: &EcnThresholds| marking.min_bytes < u64::from(self.buffer_bytes);
+        matches!(self.mode, CongestionMode::Dcqcn | CongestionMode::Dctcp)
+            && self.ecn
+            && self.rate_bound
+            && self.marking.iter().any(reachable)
+    }
+}
+
+/// The three threshold maps (`KMIN_MAP`, `KMAX_MAP`, `PMAX_MAP`). Each entry contains a link speed in bits
+/// per second and the value for this speed.
+#[derive(Default)]
+pub(super) struct ThresholdMaps {
+    pub(super) min: Vec<(u64, u64)>,
+    pub(super) max: Vec<(u64, u64)>,
+    pub(super) probability: Vec<(u64, f64)>,
+}

@@ -1,0 +1,164 @@
+//! The names in a script and their objects in the fabric.
+
+use std::collections::HashSet;
+
+use xoff_dataplane::PortId;
+
+use super::super::expr::{CounterOwner, CounterReference, Expression, NameDirectory, UnknownName};
+use super::super::plan::{ActionPlan, LabPlan};
+use super::super::virtual_run::VirtualLab;
+
+/// The number and the hosts of one flow.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct FlowIdentity {
+    /// The number of the flow at its hosts.
+    pub(super) id: u32,
+    /// The indices of the sender and of the receiver.
+    pub(super) hosts: (usize, usize),
+}
+
+/// The names of a lab with the indices of their objects in the fabric.
+#[derive(Debug)]
+pub(super) struct ScriptNames {
+    pub(super) directory: NameDirectory,
+    /// The port of each switch and each index of a port in the directory.
+    ports: Vec<Vec<PortId>>,
+    /// The flows of each index of a flow in the directory.
+    pub(super) flows: Vec<Vec<FlowIdentity>>,
+    /// The counters in the script that `clear: counters` sets to zero.
+    pub(super) clearable_counters: Vec<CounterReference>,
+}
+
+impl ScriptNames {
+    /// Collects the names of a lab.
+    ///
+    /// # Errors
+    /// A condition contains an unknown name. Names of buffer pools, for example, are checked only here,
+    /// because the lab file does not contain them.
+    pub(super) fn new(lab: &VirtualLab) -> Result<ScriptNames, UnknownName> {
+        let directory = lab.plan.name_directory();
+        let mut names = ScriptNames {
+            ports: (0..lab.plan.switches.len())
+                .map(|switch| directory_ports(lab, &directory, switch))
+                .collect(),
+            flows: flows_by_name(&lab.plan),
+            clearable_counters: Vec::new(),
+            directory,
+        };
+        let mut seen = HashSet::new();
+        for path in names.counter_names(&lab.plan)? {
+            let reference = names.directory.find_counter(&path)?;
+            check_owner(lab, &reference.owner, &path)?;
+            if is_clearable(&reference) && seen.insert((reference.owner.clone(), reference.counter)) {
+                names.clearable_counters.push(reference);
+            }
+        }
+        Ok(names)
+    }
+
+    /// Returns all counter names in the script. Patterns are replaced by their matching names.
+    fn counter_names(&self, plan: &LabPlan) -> Result<Vec<String>, UnknownName> {
+        let mut paths = Vec::new();
+        let steps = plan.script.steps.iter();
+        for condition in steps.flat_map(|step| step.when.iter().chain(step_conditions(&step.action))) {
+            for name in condition.name_references().iter().filter(|name| !name.is_event) {
+                match name.path.contains('*') {
+                    true => paths.extend(self.directory.matching_names(name.path)?),
+                    false => paths.push(name.path.to_owned()),
+                }
+            }
+        }
+        Ok(paths)
+    }
+
+    /// Returns the port for an index of a port in the directory.
+    pub(super) fn port_id(&self, switch: usize, port_index: usize) -> Option<PortId> {
+        self.ports.get(switch)?.get(port_index).copied()
+    }
+}
+
+/// Returns the conditions of a step that checks conditions.
+fn step_conditions(action: &ActionPlan) -> &[Expression] {
+    match action {
+        ActionPlan::Expect(conditions) => conditions,
+        ActionPlan::WaitUntil { condition, .. } => std::slice::from_ref(condition),
+        _ => &[],
+    }
+}
+
+/// Returns the port number in the switch for each port of the directory. The directory lists ports in the
+/// order of the links. The switch numbers its ports in the order of its configuration.
+fn directory_ports(lab: &VirtualLab, directory: &NameDirectory, switch: usize) -> Vec<PortId> {
+    let configured = &lab.fabric_plan.switches[switch].ports;
+    let names = directory
+        .switch_and_port_names(switch)
+        .map_or(&[][..], |(_, ports)| ports);
+    let number = |name: &String| configured.iter().position(|port| port.name == *name);
+    names
+        .iter()
+        .map(|name| PortId(number(name).unwrap_or(usize::from(u16::MAX)) as u16))
+        .collect()
+}
+
+/// Returns the flows that belong to each flow name. The names of flow groups come before the names of `send`
+/// steps, as in [`LabPlan::name_directory`].
+fn flows_by_name(plan: &LabPlan) -> Vec<Vec<FlowIdentity>> {
+    let sends = plan.script.send_steps().map(|send| &send.flow);
+    let mut groups: Vec<(&str, Vec<FlowIdentity>)> = Vec::new();
+    for (id, flow) in plan.workload.flows.iter().chain(sends).enumerate() {
+        let identity = FlowIdentity {
+            id: id as u32,
+            hosts: (flow.from, flow.to),
+        };
+        match groups.iter_mut().find(|(name, _)| *name == flow.name) {
+            Some((_, group)) => group.push(identity),
+            None => groups.push((&flow.name, vec![identity])),
+        }
+    }
+    groups.into_iter().map(|(_, group)| group).collect()
+}
+
+/// Returns whether `clear: counters` sets a counter to zero. It does not clear states, watermarks, rates and
+/// results.
+fn is_clearable(reference: &CounterReference) -> bool {
+    let counter = reference.counter;
+    match reference.owner {
+        CounterOwner::Run | CounterOwner::Job(..) | CounterOwner::Pool(..) | CounterOwner::Arrivals(..) => {
+            false
+        }
+        CounterOwner::Flow(..) => !counter.starts_with("latency") && !counter.ends_with("_bps"),
+        _ => {
+            !(counter.ends_with("_cells")
+                || matches!(
+                    counter,
+                    "up" | "xoff"
+                        | "paused"
+                        | "stormed"
+                        | "recent_pause_ns"
+                        | "tx_utilisation_percent"
+                        | "lb_flows"
+                        | "lb_band"
+                        | "lb_load_permille"
+                ))
+        }
+    }
+}
+
+/// Checks that the owner of a counter exists in the configured lab.
+///
+/// # Errors
+/// The switch does not have the named buffer pool.
+fn check_owner(lab: &VirtualLab, owner: &CounterOwner, path: &str) -> Result<(), UnknownName> {
+    let CounterOwner::Pool(switch, name) = owner else {
+        return Ok(());
+    };
+    let config = lab.simulation.fabric.switch_config(*switch);
+    if config.pools.iter().any(|pool| pool.name == *name) {
+        return Ok(());
+    }
+    let pools: Vec<&str> = config.pools.iter().map(|pool| pool.name.as_str()).collect();
+    Err(UnknownName {
+        name: path.to_owned(),
+        hint: format!("the pools of {} are {}", config.name, pools.join(", ")),
+    })
+}

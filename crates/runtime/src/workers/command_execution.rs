@@ -1,0 +1,74 @@
+//! Executes commands in the switch worker, between two bursts.
+
+use xoff_dataplane::{FrameStore, PortId};
+
+use super::clock::monotonic_ns;
+use super::command::Command;
+use super::switch_worker::SwitchWorker;
+use xoff_ports::SlotSource;
+
+impl SwitchWorker {
+    /// Executes a command and sends the reply.
+    pub(super) fn execute(&mut self, command: Command) {
+        let now = self.clock.model_time(monotonic_ns());
+        let first_departure = self.departures.len();
+        let departures = &mut self.departures;
+        let mut transmit = |transmit| departures.push_back(transmit);
+        let SwitchWorker { engine, store, .. } = self;
+        // A failed reply is ignored: the sender of the command no longer waits for it.
+        match command {
+            Command::Snapshot(reply) => {
+                let _ = reply.send(self.snapshot(now));
+            }
+            Command::Inspect(inspection) => (inspection.0)(engine.switch(), now),
+            Command::Apply(config, reply) => {
+                let result = engine.with_switch(now, store, &mut transmit, |s, at, store, out| {
+                    s.apply_config(at, &config, store, out)
+                });
+                if result.is_ok() {
+                    for (index, port) in config.ports.iter().enumerate() {
+                        engine.set_link_timing(PortId(index as u16), port.link);
+                    }
+                    engine.reconfigure_cpu(&config.routing);
+                    self.config = *config;
+                }
+                let _ = reply.send(result);
+            }
+            Command::ReadAndClearWatermarks(reply) => {
+                let mut snapshot = engine.snapshot(&self.config, &self.facts, now);
+                snapshot.worker_busy_ns = Some(self.busy_ns);
+                let _ = reply.send(snapshot);
+                engine.with_switch(now, store, &mut transmit, |s, _, _, _| s.clear_watermarks());
+            }
+            Command::ClearWatchdogStats => {
+                engine.with_switch(now, store, &mut transmit, |s, _, _, _| s.clear_watchdog_stats());
+            }
+            Command::RestartUtilisation => {
+                engine.with_switch(now, store, &mut transmit, |s, _, _, _| s.restart_utilisation());
+            }
+            Command::SetTxEnabled { port, is_enabled } => {
+                engine.with_switch(now, store, &mut transmit, |s, at, store, out| {
+                    s.set_tx_enabled(at, port, is_enabled, store, out)
+                })
+            }
+            Command::SendMacControl { port, bytes, reply } => {
+                let sent = store.store_frame(&bytes).is_some_and(|frame| {
+                    let sent = engine.with_switch(now, store, &mut transmit, |s, at, store, out| {
+                        s.send_mac_control(at, port, frame, store, out)
+                    });
+                    sent.map_err(|frame| store.release(frame)).is_ok()
+                });
+                let _ = reply.send(sent);
+            }
+            Command::RecordMacControl { port, is_enabled } => {
+                engine.with_switch(now, store, &mut transmit, |s, _, _, _| {
+                    s.set_mac_control_recording(port, is_enabled)
+                });
+            }
+            Command::MacControlRecords(reply) => {
+                let _ = reply.send(engine.switch().mac_control_records().copied().collect());
+            }
+        }
+        self.record_departures(first_departure);
+    }
+}
