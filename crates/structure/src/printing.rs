@@ -59,3 +59,28 @@ fn add_printing_calls(stream: TokenStream, calls: &mut Vec<(usize, String)>) {
         previous = None;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Returns the lines and names of the printing macros in a source.
+    fn printing_calls(text: &str) -> Vec<(usize, String)> {
+        let mut calls = Vec::new();
+        add_printing_calls(text.parse().expect("the source has tokens"), &mut calls);
+        calls
+    }
+
+    #[test]
+    fn calls_in_functions_and_in_arguments_of_macros_are_found() {
+        let text = "fn f() { std::println!(\"a\"); }\nfn g() { check!(x, { eprint!(\"b\") }); }";
+        let expected = [(1, "println".to_owned()), (2, "eprint".to_owned())];
+        assert_eq!(printing_calls(text), expected);
+    }
+
+    #[test]
+    fn names_in_comments_and_functions_are_no_calls() {
+        let text = "/// Like `println!()`.\nfn print() { print(); write!(out, \"println!\"); }";
+        assert_eq!(printing_calls(text), []);
+    }
+}

@@ -137,6 +137,7 @@ impl ThresholdMaps {
 
 #[cfg(test)]
 mod tests {
+    use super::super::model_parameters::DcqcnSettings;
     use super::*;
 
     const VALID_SETTINGS: &str = "\
