@@ -241,7 +241,8 @@ impl Endpoint {
         self.shared.completing_qps == 0 && self.shared.timers.next() >= until
     }
 
-    /// Returns the telemetry box of an [`OutgoingPacket`], so that a later acknowledgement can use it again.
+    /// Takes the telemetry box of an [`OutgoingPacket`] back for reuse. A later acknowledgement uses this box
+    /// and needs no new allocation.
     pub fn recycle(&mut self, telemetry: Box<Telemetry>) {
         if self.shared.spare.len() < SPARE_TELEMETRY_MAX {
             self.shared.spare.push(telemetry);

@@ -104,7 +104,8 @@ fn report_missing_port(context: &mut ResolveContext<'_>, place: Problem, text: &
     }));
 }
 
-/// Checks the references in the value of a field, and registers fields without an effect.
+/// Checks that each entry named in the value of a field exists. If the field has no effect in xoff, adds it to
+/// the note about such fields.
 fn check_field_references(
     context: &mut ResolveContext<'_>,
     table: &TableSchema,

@@ -137,8 +137,8 @@ impl Fabric {
         self.hosts[host].host.has_completions()
     }
 
-    /// Returns whether the host waits for its busy link and has no earlier timer. In this case, the host
-    /// cannot send now.
+    /// Returns true if the host waits until its link is free and no timer of the host expires before. Such a
+    /// host cannot send now.
     #[inline]
     fn awaits_link(&self, host: usize) -> bool {
         let node = &self.hosts[host];

@@ -169,8 +169,8 @@ impl Expression {
 
     /// Returns each name in the condition with its value, for the message of a failed check.
     ///
-    /// Each value is in the unit of its name. Times of events are in picoseconds. For a pattern, the result
-    /// has all names that match the pattern.
+    /// The end of a name states the unit of its value, such as `_us` or `_bytes`. Times of events are in
+    /// picoseconds. For a pattern, the result has all names that match the pattern.
     ///
     /// # Errors
     /// A name is unknown.

@@ -1,6 +1,6 @@
 //! Searches for the highest load that meets a goal, by the rules of MLRsearch (draft-ietf-bmwg-mlrsearch).
-//! Several goals share trials of several durations. A load meets a goal if all trials at this load together
-//! satisfy the conditions of the goal.
+//! One search can have several goals. All goals use the results of the same trials, which have several
+//! durations. To decide whether a load meets a goal, the search evaluates all trials at this load together.
 
 use std::collections::BTreeMap;
 

@@ -25,8 +25,9 @@ pub struct MeasuredThresholds {
     pub xon: Option<u32>,
     /// Number of the first dropped frame, counted from 1.
     pub drop: Option<u32>,
-    /// Largest number of leaked frames in one filling of the buffer. Leaked frames leave a port although the
-    /// port is held. The thresholds do not include them.
+    /// The number of leaked frames. A leaked frame leaves a port while the port is held. If the buffer was
+    /// filled several times, this is the largest number of one filling. The thresholds do not include leaked
+    /// frames.
     pub leaked: u32,
     /// The method that held the frames.
     pub hold: Option<HoldMethod>,
