@@ -122,7 +122,7 @@ fn invalid_arguments_are_reported_before_a_bench_runs() {
         (
             &["tune-buffers", "--own-frame-size", "20"],
             2,
-            "no frame of 20 bytes",
+            "cannot send a frame of 20 bytes",
         ),
         (&["tune-buffers", "--preset", "dice"], 2, "roce-lossless"),
         (&["tune-buffers", "--preset", "roce-lossy"], 4, "lossless"),

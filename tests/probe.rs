@@ -130,7 +130,7 @@ fn switches_that_cannot_be_probed_are_refused() {
             2,
             "the switch has no port Ethernet1",
         ),
-        (&["--to", "Ethernet0"], 2, "not by the one they come in on"),
+        (&["--to", "Ethernet0"], 2, "without the ingress port"),
         (
             &["--class", "7"],
             2,

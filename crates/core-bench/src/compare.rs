@@ -18,7 +18,7 @@ pub(crate) struct CompareArguments {
     /// Program to judge, or a saved result
     #[arg(value_name = "B")]
     b: PathBuf,
-    /// Fail with exit code 1 if B is worse by this percentage, with 5 if the runs do not decide it
+    /// Exit with code 1 if B is worse than A by this percentage, and with code 5 if the result is inconclusive
     #[arg(long, value_name = "PERCENT", value_parser = parse_gate_percent)]
     gate: Option<f64>,
     /// Quantity to compare
@@ -27,8 +27,8 @@ pub(crate) struct CompareArguments {
     /// Workloads of `core-bench run`, separated by commas
     #[arg(long, value_name = "NAME,...", value_delimiter = ',', default_value = "ecmp")]
     workload: Vec<String>,
-    /// Largest number of pairs; a pair is one process of each side [default: 256 with a gate on built-in
-    /// workloads, else 64]
+    /// Largest number of pairs. A pair is one process of each side [default: 64; 256 with a gate and built-in
+    /// workloads]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1_000))]
     rounds: Option<u16>,
     /// Seed of the order within pairs
@@ -37,7 +37,7 @@ pub(crate) struct CompareArguments {
     /// Print the result as JSON (docs/bench.md)
     #[arg(long)]
     json: bool,
-    /// Arguments for both programs instead, such as `bench ndr config_db.json` for two builds of xoff
+    /// Other arguments of both programs, such as `bench ndr config_db.json` for two builds of xoff
     #[arg(last = true, value_name = "ARGUMENTS", conflicts_with_all = ["by", "workload"])]
     arguments: Vec<String>,
 }
@@ -48,7 +48,7 @@ enum Quantity {
     /// Processor time per frame
     #[default]
     Time,
-    /// Instructions per frame, counted by valgrind; exact, also on a busy machine
+    /// Instructions per frame, counted by valgrind, exact also on a busy machine
     Instructions,
 }
 

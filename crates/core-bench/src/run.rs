@@ -35,7 +35,7 @@ pub(crate) struct RunArguments {
     /// Write the instruction counts to the record instead
     #[arg(long, requires = "record")]
     write: bool,
-    /// Send this many frames once and measure nothing, for use with a profiler
+    /// Send this number of frames without a measurement, for use with a profiler
     #[arg(long, value_name = "N", conflicts_with = "instructions", value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
     frames: Option<u64>,
     /// Print one sample of one workload
@@ -58,7 +58,7 @@ Instruction counts (--instructions) are equal in every run, also on a busy machi
 holds the counts of this repository for a release build and for a dev build.
 
 Exit codes: 0 measured, 1 a count has grown by more than 3 % or frames were lost, 2 usage, 3 valgrind is missing,
-4 the record is invalid, 5 the machine was disturbed while time was measured.
+4 the record is invalid, 5 other programs disturbed the measurement of time.
 
 Examples:
   core-bench run

@@ -6,8 +6,8 @@ use crate::cli::choice::choice_parser;
 use clap::Args;
 
 use super::super::{output, signals};
-use super::probe::check_lab;
-use super::result::{ResultArguments, once};
+use super::probe::check_lab_file;
+use super::result::{ResultArguments, refuse_repetition};
 use xoff_lab::plan::{LabPlan, TimeMode};
 use xoff_lab::{FieldValue, LOAD_BALANCING, Seeds, load_with_values, units};
 use xoff_measure::ai::{
@@ -23,13 +23,13 @@ pub(crate) struct BenchAi {
     /// A lab file with jobs [default: a generated fabric, --fabric]
     #[arg(value_name = "FILE", conflicts_with_all = ["fabric", "speed", "collectives", "bytes", "iterations", "congestion"])]
     pub file: Option<PathBuf>,
-    /// The generated fabric: leaf-spine:LEAVESxSPINESxHOSTS (hosts per leaf), or star:HOSTS
+    /// Generated fabric: leaf-spine:LEAVESxSPINESxHOSTS (hosts per leaf), or star:HOSTS
     #[arg(long, value_name = "FABRIC", default_value = "leaf-spine:4x4x4")]
     pub fabric: FabricShape,
     /// Speed of all links of the generated fabric
-    #[arg(long, value_name = "SPEED", default_value = "100g", value_parser = parse_speed)]
+    #[arg(long, value_name = "SPEED", default_value = "100g", value_parser = parse_speed_mbps)]
     pub speed: u32,
-    /// Collectives; each one has its own runs
+    /// Collectives, separated by commas. Each collective has its own runs
     #[arg(
         long,
         value_parser = choice_parser::<Collective>(),
@@ -38,7 +38,7 @@ pub(crate) struct BenchAi {
         default_value = "allreduce,alltoall"
     )]
     pub collectives: Vec<Collective>,
-    /// Size of a collective as in nccl-tests; several with commas
+    /// Sizes of a collective as in nccl-tests, separated by commas
     #[arg(long, value_name = "BYTES,...", value_delimiter = ',', default_value = "4M", value_parser = parse_bytes)]
     pub bytes: Vec<u64>,
     /// Iterations of each collective
@@ -47,10 +47,11 @@ pub(crate) struct BenchAi {
     /// Congestion control of the hosts
     #[arg(long, value_name = "NAME", default_value = "none")]
     pub congestion: String,
-    /// Load-balancing schemes; each one has its own runs [default: that of the lab, or the hash]
+    /// Load-balancing schemes, separated by commas. Each scheme has its own runs [default: the scheme of the
+    /// lab, or ecmp]
     #[arg(long, value_name = "A,B,...", value_delimiter = ',')]
     pub lb: Vec<String>,
-    /// Seeds; each seed gives a run and a sample of each figure
+    /// Seeds of the runs. Each seed gives one sample of each figure
     #[arg(long, value_name = "SEEDS", default_value = "1..=5")]
     pub seeds: Seeds,
     /// Number of parallel runs [default: the number of cores]
@@ -66,13 +67,13 @@ pub(crate) struct BenchAi {
 
 pub(super) const HELP: &str = "\
 Runs collectives over a fabric in virtual time, once for each seed, and prints the key figures of the AI-fabric
-benchmarking draft: completion time and its ratio to the roofline, bus bandwidth, 99th and 99.9th percentile of
-messages, load of the busiest link over the mean (MMR) and Jain's index of the links between switches, ECN marks, PFC events
-and paused time, retransmissions, packets out of order, queue depths, drops. docs/bench.md defines them. The same
-seeds give the same figures on every machine.
+benchmarking draft: completion time and its ratio to the roofline, bus bandwidth, 99th and 99.9th percentile of the
+message completion times, max-mean ratio (MMR) and Jain's index of the load of links between switches, ECN marks, PFC
+events and paused time, retransmissions, packets out of order, queue depths and drops. docs/bench.md defines the
+figures. The same seeds give the same figures on every machine.
 
-Exit codes: 0 ok; 1 a run did not meet the conditions of its lab, or did not end; 2 usage; 4 the lab or a
-scheme is invalid; 130 interrupted.
+Exit codes: 0 ok, 1 a run did not meet the conditions of its lab or did not end, 2 usage, 4 the lab or a scheme is
+invalid, 130 interrupted.
 
 Examples:
   xoff bench ai
@@ -80,7 +81,7 @@ Examples:
   xoff bench ai testbeds/fabrics/ring-allreduce.xoff.yml --seeds 1..=10 --draft report.md
   xoff bench ai --json --save ai.json";
 
-fn parse_speed(text: &str) -> Result<u32, String> {
+fn parse_speed_mbps(text: &str) -> Result<u32, String> {
     units::parse_speed_mbps(text).ok_or(format!("write {}", units::SPEED))
 }
 
@@ -95,65 +96,68 @@ pub(super) fn run_bench(options: &BenchAi) -> Result<Exit, Failure> {
     if let Some(path) = &options.draft {
         output::check_report_path("--draft", path)?;
     }
-    once("--collectives", &options.collectives, |one| one.name().to_owned())?;
-    once("--bytes", &options.bytes, u64::to_string)?;
-    once("--lb", &options.lb, String::clone)?;
+    refuse_repetition("--collectives", &options.collectives, |collective| {
+        collective.name().to_owned()
+    })?;
+    refuse_repetition("--bytes", &options.bytes, u64::to_string)?;
+    refuse_repetition("--lb", &options.lb, String::clone)?;
     let stop = signals::watch_stop_signals()?;
-    let (subjects, setup) = match &options.file {
+    let (labs, setup) = match &options.file {
         Some(path) => labs_of_file(options, path)?,
         None => labs_of_fabric(options)?,
     };
     let seeds = &options.seeds.0;
-    let count = subjects.len() * seeds.len();
+    let run_count = labs.len() * seeds.len();
     let jobs = options
         .jobs
         .map_or_else(|| allowed_cpus().len().max(1), usize::from);
-    let every = count.div_ceil(10).max(1);
-    let progress = |done: usize| {
-        if done.is_multiple_of(every) || done == count {
-            output::note(&format!("{done} of {count} runs"));
+    let progress_step = run_count.div_ceil(10).max(1);
+    let print_progress = |done: usize| {
+        if done.is_multiple_of(progress_step) || done == run_count {
+            output::note(&format!("{done} of {run_count} runs"));
         }
     };
-    let outcome: LabRunResults = match run_labs(&subjects, seeds, jobs, &stop, progress) {
+    let results: LabRunResults = match run_labs(&labs, seeds, jobs, &stop, print_progress) {
         Err(failure) if failure.exit == Exit::Interrupted => {
             output::note(&failure.what);
             return Ok(Exit::Interrupted);
         }
-        outcome => outcome?,
+        results => results?,
     };
-    let result = bench_result(&setup.topology, seeds, &outcome);
-    let given = options.result.give(&result);
+    let result = bench_result(&setup.topology, seeds, &results);
+    let output_result = options.result.print_and_save(&result);
     if let Some(path) = &options.draft {
-        let text = render_report(&setup, &result, seeds.len(), &outcome.anomalies);
+        let text = render_report(&setup, &result, seeds.len(), &results.anomalies);
         write_result_file("--draft", path, &text)?;
     }
-    let exit = given?;
-    match outcome.anomalies.is_empty() {
+    let exit = output_result?;
+    match results.anomalies.is_empty() {
         true => Ok(exit),
         false => Ok(Exit::CheckFailed),
     }
 }
 
-/// Returns the schemes. `None` keeps the scheme of the lab.
-fn schemes(options: &BenchAi) -> Vec<Option<&str>> {
+/// Returns the load-balancing schemes of `--lb`, or one `None`, which keeps the scheme of the lab.
+fn selected_schemes(options: &BenchAi) -> Vec<Option<&str>> {
     match options.lb.as_slice() {
         [] => vec![None],
         some => some.iter().map(|name| Some(name.as_str())).collect(),
     }
 }
 
+/// Returns the lab of a file, once for each scheme.
 fn labs_of_file(options: &BenchAi, path: &std::path::Path) -> Result<(Vec<BenchLab>, ReportSetup), Failure> {
-    check_lab(path)?;
-    let mut subjects = Vec::new();
-    for scheme in schemes(options) {
-        let chosen: Vec<FieldValue> = scheme
+    check_lab_file(path)?;
+    let mut labs = Vec::new();
+    for scheme in selected_schemes(options) {
+        let field_values: Vec<FieldValue> = scheme
             .iter()
             .map(|scheme| FieldValue {
                 path: LOAD_BALANCING.to_owned(),
                 value: (*scheme).to_owned(),
             })
             .collect();
-        let plan: LabPlan = load_with_values(path, &chosen, TimeMode::Virtual)?;
+        let plan: LabPlan = load_with_values(path, &field_values, TimeMode::Virtual)?;
         if plan.workload.jobs.jobs.is_empty() {
             return Err(Failure::configuration("the lab has no jobs")
                 .at(path.display().to_string())
@@ -161,13 +165,13 @@ fn labs_of_file(options: &BenchAi, path: &std::path::Path) -> Result<(Vec<BenchL
                     "add workload.jobs, such as {name: train, kind: ring-allreduce, hosts: all, bytes: 4M}",
                 ));
         }
-        subjects.push(BenchLab {
+        labs.push(BenchLab {
             prefix: scheme.unwrap_or_default().to_owned(),
             name: plan.name.clone(),
             plan,
         });
     }
-    let plan = &subjects[0].plan;
+    let plan = &labs[0].plan;
     let setup = ReportSetup {
         topology: format!(
             "{}: {} hosts, {} switches, {} links",
@@ -176,15 +180,16 @@ fn labs_of_file(options: &BenchAi, path: &std::path::Path) -> Result<(Vec<BenchL
             plan.switches.len(),
             plan.links.len()
         ),
-        configuration: format!("The lab file `{}`; seeds {:?}.", path.display(), options.seeds.0),
+        configuration: format!("Lab file `{}`, seeds {:?}.", path.display(), options.seeds.0),
         command: command_line(),
     };
-    Ok((subjects, setup))
+    Ok((labs, setup))
 }
 
+/// Returns a lab of the generated fabric for each scheme, collective and size.
 fn labs_of_fabric(options: &BenchAi) -> Result<(Vec<BenchLab>, ReportSetup), Failure> {
-    let mut subjects = Vec::new();
-    for scheme in schemes(options) {
+    let mut labs = Vec::new();
+    for scheme in selected_schemes(options) {
         for &collective in &options.collectives {
             for &bytes in &options.bytes {
                 let setting = LabSettings {
@@ -199,9 +204,9 @@ fn labs_of_fabric(options: &BenchAi) -> Result<(Vec<BenchLab>, ReportSetup), Fai
                     1 => String::new(),
                     _ => bytes.to_string(),
                 };
-                let parts = [scheme.unwrap_or_default(), &size];
-                let prefix: Vec<&str> = parts.into_iter().filter(|part| !part.is_empty()).collect();
-                subjects.push(BenchLab {
+                let names = [scheme.unwrap_or_default(), &size];
+                let prefix: Vec<&str> = names.into_iter().filter(|name| !name.is_empty()).collect();
+                labs.push(BenchLab {
                     prefix: prefix.join("/"),
                     name: collective.name().to_owned(),
                     plan: setting.plan_lab(collective, scheme)?,
@@ -216,17 +221,17 @@ fn labs_of_fabric(options: &BenchAi) -> Result<(Vec<BenchLab>, ReportSetup), Fai
             format_bit_rate(u64::from(options.speed) * 1_000_000)
         ),
         configuration: format!(
-            "Preset `roce-lossless` on all switches, links of 500 ns, packets of 4096 bytes, congestion control `{}`, hosts that take \
-             packets in any order; seeds {:?}.",
+            "Preset `roce-lossless` on all switches, links with a delay of 500 ns, packets of 4096 bytes, congestion \
+             control `{}`, hosts that accept packets in any order, seeds {:?}.",
             options.congestion, options.seeds.0
         ),
         command: command_line(),
     };
-    Ok((subjects, setup))
+    Ok((labs, setup))
 }
 
 /// Returns the command line without the path of the program.
 fn command_line() -> String {
-    let typed = std::env::args().skip(1).collect::<Vec<String>>().join(" ");
-    format!("xoff {typed}")
+    let arguments = std::env::args().skip(1).collect::<Vec<String>>().join(" ");
+    format!("xoff {arguments}")
 }

@@ -13,19 +13,20 @@ use xoff_telemetry::failure::{Exit, Failure};
 /// `xoff bench compare`
 #[derive(Clone, Debug, Args)]
 pub(crate) struct BenchCompare {
-    /// Side to compare with: a config_db.json, a lab file (.yml) or a saved result
+    /// Baseline: a config_db.json, a lab file (.yml) or a saved result
     #[arg(value_name = "A")]
     pub a: PathBuf,
-    /// Side to judge: a config_db.json, a lab file (.yml) or a saved result
+    /// Candidate to compare with A: a config_db.json, a lab file (.yml) or a saved result
     #[arg(value_name = "B")]
     pub b: PathBuf,
-    /// Fail with exit code 1 if B is worse by this percentage, with 5 if the runs do not decide it
+    /// Exit with code 1 if B is worse than A by this percentage, and with code 5 if the result is inconclusive
     #[arg(long, value_name = "PERCENT", value_parser = parse_gate_percent)]
     pub gate: Option<f64>,
     /// Quantity to compare
     #[arg(long, value_enum, value_name = "QUANTITY", default_value_t)]
-    pub by: Quantity,
-    /// Largest number of pairs; a pair is one process of each side [default: 64; 256 with a gate and no benchmark after --]
+    pub by: ComparedQuantity,
+    /// Largest number of pairs. A pair is one process of each side [default: 64; 256 with a gate and no
+    /// benchmark after --]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1_000))]
     pub rounds: Option<u16>,
     /// Seed of the order within pairs
@@ -34,38 +35,38 @@ pub(crate) struct BenchCompare {
     /// Print the result as JSON (docs/bench.md)
     #[arg(long)]
     pub json: bool,
-    /// Another benchmark for both sides, with its arguments but without the file
+    /// Another benchmark for both sides, with its arguments and without its file
     #[arg(last = true, value_name = "BENCH ARGUMENTS", conflicts_with = "by")]
     pub bench: Vec<String>,
 }
 
-/// Quantity to compare.
+/// The quantity that the default benchmark compares.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Quantity {
+pub(crate) enum ComparedQuantity {
     /// Processor time per frame
     #[default]
     Time,
-    /// Instructions per frame, counted by valgrind; exact, also on a busy machine
+    /// Instructions per frame, counted by valgrind, exact also on a busy machine
     Instructions,
 }
 
 pub(super) const HELP: &str = "\
-Configurations and labs are measured in turns, in random order, one process for each sample. A signed-rank test on
-the pairs decides whether B is worse. Confidence intervals cover 99.9 %, for all figures and all evaluations
-together. With a gate, pairs are measured until the result is decided, or until there are --rounds pairs.
+Measures both sides in pairs. Each pair has one process of each side, in random order. A signed-rank test on the
+pairs decides whether B is worse. Confidence intervals cover 99.9 % for all figures and all evaluations together.
+With a gate, pairs are measured until the result is decided, at most --rounds pairs.
 
 After --, name another benchmark without its file: core, ndr, latency, rfc2544, rfc2889, rfc8239 or tune-buffers,
-or ai for labs. The configuration or lab is inserted as its file. The sides always print JSON.
+or ai for labs. The configuration or lab of each side is inserted as the file.
 
-B is worse by the gate if it is significantly worse and the estimate reaches the gate. B is within the gate if the
-whole interval is below it, and equal if the interval is also above minus the gate. Otherwise the result is
-inconclusive. It is also inconclusive if other programs or the hypervisor took too much processor time, or if B
-lacks a figure of A.
+B is worse by the gate if B is significantly worse and the estimate reaches the gate. B is within the gate if the
+whole interval is below the gate. B is equal if the interval is also above minus the gate. Otherwise the result is
+inconclusive. The result is also inconclusive if other programs or the hypervisor used too much processor time, or
+if B lacks a figure of A.
 
 `cargo run --release -p core-bench -- compare A B` compares two programs.
 
-Exit codes: 0 not worse by the gate (or no gate), 1 worse by the gate, 2 results of different benchmarks or usage,
-3 a side cannot run or fails, 4 an invalid result, configuration or lab, 5 inconclusive.
+Exit codes: 0 not worse by the gate (or no gate), 1 worse by the gate, 2 usage or results of different benchmarks,
+3 a side cannot run or fails, 4 a result, configuration or lab is invalid, 5 inconclusive.
 
 Examples:
   xoff bench compare before.json after.json --gate 5
@@ -82,11 +83,11 @@ pub(super) fn run(options: &BenchCompare) -> Result<Exit, Failure> {
     if let (ComparedSide::Saved { .. }, ComparedSide::Saved { .. }, [bench, ..]) =
         (&a, &b, &options.bench[..])
     {
-        return Err(
-            Failure::usage("nothing is measured: both sides are saved results")
-                .at(format!("-- {bench}"))
-                .fix("remove the benchmark, or give configurations or labs"),
-        );
+        return Err(Failure::usage(
+            "a benchmark after -- has no effect, because both sides are saved results",
+        )
+        .at(format!("-- {bench}"))
+        .fix("remove the benchmark, or give configurations or labs"));
     }
     // A pair of samples of the core takes a tenth of a second. A pair of another benchmark can take minutes.
     let is_quick = options.gate.is_some() && options.bench.is_empty();
@@ -105,13 +106,17 @@ pub(super) fn run(options: &BenchCompare) -> Result<Exit, Failure> {
     Ok(comparison.exit())
 }
 
+/// Returns the arguments of the benchmark that measures both sides.
 fn bench_arguments(options: &BenchCompare) -> Result<Vec<String>, Failure> {
     if !options.bench.is_empty() {
         return remove_json_options(&options.bench);
     }
-    let words: &[&str] = match options.by {
-        Quantity::Time => &["core", "--rounds", "1"],
-        Quantity::Instructions => &["core", "--instructions"],
+    let default_arguments: &[&str] = match options.by {
+        ComparedQuantity::Time => &["core", "--rounds", "1"],
+        ComparedQuantity::Instructions => &["core", "--instructions"],
     };
-    Ok(words.iter().map(|word| (*word).to_owned()).collect())
+    Ok(default_arguments
+        .iter()
+        .map(|argument| (*argument).to_owned())
+        .collect())
 }

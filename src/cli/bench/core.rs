@@ -1,5 +1,4 @@
-//! `xoff bench core`: measures the cost of a frame in the switch, in time and in instructions. The frames
-//! pass through a configuration or a lab of the user.
+//! `xoff bench core`: processor time or instructions of a switch for each frame, with a configuration or a lab.
 
 use std::path::PathBuf;
 
@@ -16,19 +15,19 @@ use xoff_telemetry::failure::{Exit, Failure};
 #[derive(Clone, Debug, Args)]
 #[command(group = ArgGroup::new("subject").args(["config", "lab"]).required(true))]
 pub(crate) struct BenchCore {
-    /// Configuration (config_db.json) of the switch; each port sends to the next port
+    /// Configuration (config_db.json) of the switch. Each port sends to the next port
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
-    /// Lab file; the lab runs in virtual time
+    /// Lab file. The lab runs in virtual time
     #[arg(long, value_name = "FILE")]
     pub lab: Option<PathBuf>,
-    /// Number of samples; each sample is a separate process
+    /// Number of samples. Each sample is a separate process
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u16).range(1..=1_000))]
     pub rounds: u16,
     /// Count instructions with valgrind instead of measuring time
     #[arg(long)]
     pub instructions: bool,
-    /// Send this many frames once and measure nothing, for use with a profiler
+    /// Send this number of frames without a measurement, for use with a profiler
     #[arg(long, value_name = "N", conflicts_with = "instructions", value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
     pub frames: Option<u64>,
     /// Print one sample
@@ -40,15 +39,16 @@ pub(crate) struct BenchCore {
 }
 
 pub(super) const HELP: &str = "\
-Frames circulate through the switch in memory, without ports: parse, classify, route, admit, queue, schedule, mark,
-count. The figure is the processor time of one frame in nanoseconds. For a lab, it is the time of one frame over one
-link. Each sample is a separate process, because the memory layout of a process changes its speed.
+Frames circulate through the switch in memory, without network devices. The switch parses, classifies, routes,
+admits, queues, schedules, marks and counts each frame. The figure is the processor time of one frame in nanoseconds.
+For a lab, the figure is the time of one frame over one link. Each sample is a separate process, because the memory
+layout of a process changes its speed.
 
-Instruction counts (--instructions) are equal in every run, also on a busy machine. The built-in workloads of the
-developers and their recorded counts are in the tool core-bench (benches/README.md).
+Instruction counts (--instructions) are equal in every run, also on a busy machine. The tool core-bench has built-in
+workloads with recorded counts (benches/README.md).
 
 Exit codes: 0 measured, 1 frames were lost, 2 usage, 3 valgrind is missing, 4 the configuration or lab is invalid,
-5 the machine was disturbed while time was measured.
+5 other programs disturbed the measurement of time.
 
 Examples:
   xoff bench core --config config_db.json
@@ -68,17 +68,17 @@ pub(super) fn run(options: &BenchCore) -> Result<Exit, Failure> {
         return Ok(Exit::Ok);
     }
     // An invalid file is reported here, before a process is started for each sample.
-    let mut load = workload.build()?;
+    let mut built = workload.build()?;
     if options.sample {
-        output::print(&format!("{}\n", measure_frame_ns(&mut *load)?))?;
+        output::print(&format!("{}\n", measure_frame_ns(&mut *built)?))?;
         return Ok(Exit::Ok);
     }
-    drop(load);
+    drop(built);
     let stop = signals::watch_stop_signals()?;
     let workloads = [workload];
     let result = match options.instructions {
         true => count_instructions(&workloads, &stop, output::note)?,
         false => measure_time(&workloads, options.rounds.into(), &stop, output::note)?,
     };
-    options.result.give(&result)
+    options.result.print_and_save(&result)
 }

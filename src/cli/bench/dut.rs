@@ -1,4 +1,4 @@
-//! Arguments that describe the device under test, and the device itself.
+//! Arguments that describe the device under test, and the opened device.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -10,8 +10,8 @@ use xoff_dataplane::config::SwitchConfig;
 use xoff_units::Picos;
 
 use super::super::{output, signals};
-use super::probe::{configuration, is_lab};
-use super::result::once;
+use super::probe::{is_lab_file, read_switch_config};
+use super::result::refuse_repetition;
 use xoff_lab::units::try_parse_duration_ns;
 use xoff_measure::dut::{
     AnyDut, Dut, FrameSize, RealDut, TrafficPattern, VirtualDut, VirtualDutOptions, lossless_classes,
@@ -22,7 +22,7 @@ use xoff_telemetry::failure::Failure;
 
 /// Default number of ports.
 const DEFAULT_PORT_COUNT: usize = 8;
-/// Default frame sizes: those of CSIT.
+/// Default frame sizes, as in FD.io CSIT.
 const DEFAULT_SIZES: [FrameSize; 4] = [
     FrameSize::Fixed(64),
     FrameSize::Imix,
@@ -33,59 +33,58 @@ const DEFAULT_SIZES: [FrameSize; 4] = [
 /// The device under test and the frames.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct DutArguments {
-    /// Configuration in the form of SONiC's config_db.json, or a lab file (.yml, .yaml). The switch then runs
-    /// in virtual time. Without a file, --ports are network devices of this machine whose far ends belong to
-    /// the device under test
+    /// Configuration in the form of SONiC's config_db.json, or a lab file (.yml, .yaml), of a switch that runs
+    /// in virtual time [default: measure a device that is connected to the network devices of --ports]
     #[arg(value_name = "FILE")]
     pub file: Option<PathBuf>,
-    /// The switch of the lab file [default: its first]
+    /// Switch of the lab file [default: the first switch]
     #[arg(long, value_name = "NAME", requires = "file")]
     pub switch: Option<String>,
-    /// Ports of the tester, in the order of the pattern [default: the first eight]
+    /// Ports of the tester, in the order of the pattern [default: the first eight ports]
     #[arg(long, value_name = "PORT,...", value_delimiter = ',')]
     pub ports: Vec<String>,
     /// Traffic class of all frames [default: the first lossless class, or class 0]
     #[arg(long, value_name = "N", requires = "file", value_parser = clap::value_parser!(u8).range(0..16))]
     pub class: Option<u8>,
-    /// Senders ignore pauses, so loss is measured also for a lossless class
+    /// Let senders ignore pauses, to measure the loss of a lossless class
     #[arg(long, requires = "file")]
     pub ignore_pauses: bool,
     /// Propagation delay of each cable, such as 25ns for 5 m
-    #[arg(long, value_name = "TIME", default_value = "0ns", requires = "file", value_parser = time)]
+    #[arg(long, value_name = "TIME", default_value = "0ns", requires = "file", value_parser = parse_model_time)]
     pub cable_delay: Picos,
-    /// Network devices: speed in Mb/s, the base of relative loads
+    /// Network devices: speed in Mb/s that is a load of 100 percent
     #[arg(long, value_name = "MBPS", default_value_t = 10_000, conflicts_with = "file")]
     pub speed: u32,
     /// Network devices: DSCP of all frames
     #[arg(long, value_name = "N", default_value_t = 26, conflicts_with = "file", value_parser = clap::value_parser!(u8).range(0..64))]
     pub dscp: u8,
-    /// Seed of the phases of streams
+    /// Seed of the start times of streams
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub seed: u64,
 }
 
 /// Parses a span of model time.
-pub(super) fn time(text: &str) -> Result<Picos, String> {
+pub(super) fn parse_model_time(text: &str) -> Result<Picos, String> {
     try_parse_duration_ns(text).map(Picos::from_nanos)
 }
 
-/// Reads the configuration of a switch. `switch` selects the switch of a lab file.
-pub(super) fn configured(file: &Path, switch: Option<&str>) -> Result<SwitchConfig, Failure> {
-    if let Some(name) = switch.filter(|_| !is_lab(file)) {
-        return Err(
-            Failure::usage("a configuration is that of one switch, so none is to be named")
-                .at(format!("--switch {name}"))
-                .because(format!("{} is no lab file (.yml, .yaml)", file.display()))
-                .fix("leave it out, or give a lab file"),
-        );
+/// Reads the configuration of a switch. `switch` selects the switch of a lab file. It is refused with other
+/// files.
+pub(super) fn read_dut_config(file: &Path, switch: Option<&str>) -> Result<SwitchConfig, Failure> {
+    if let Some(name) = switch.filter(|_| !is_lab_file(file)) {
+        return Err(Failure::usage("--switch needs a lab file")
+            .at(format!("--switch {name}"))
+            .because(format!("{} is no lab file (.yml, .yaml)", file.display()))
+            .fix("remove --switch, or give a lab file"));
     }
-    configuration(file, switch)
+    read_switch_config(file, switch)
 }
 
 /// Frame sizes and durations of benches that search for rates.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct TrialArguments {
-    /// Frame lengths with FCS; `imix` is 28 x 64, 16 x 570, 4 x 1518 [default: 64,imix,1518,9000; network devices: without imix]
+    /// Frame lengths with FCS; `imix` is 28 x 64, 16 x 570, 4 x 1518 [default: 64,imix,1518,9000; network devices:
+    /// 64,1518,9000]
     #[arg(long, value_name = "BYTES,...", value_delimiter = ',')]
     pub sizes: Vec<FrameSize>,
     /// Traffic pattern
@@ -95,35 +94,36 @@ pub(crate) struct TrialArguments {
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub flows: u16,
     /// Largest load in percent of line rate
-    #[arg(long, value_name = "PERCENT", default_value_t = 100.0, value_parser = percent)]
+    #[arg(long, value_name = "PERCENT", default_value_t = 100.0, value_parser = parse_load_percent)]
     pub load_max: f64,
-    /// Duration of the first trials [default: that of the last trials]
-    #[arg(long, value_name = "TIME", value_parser = time)]
+    /// Duration of the first trials [default: --trial-duration]
+    #[arg(long, value_name = "TIME", value_parser = parse_model_time)]
     pub trial_initial: Option<Picos>,
     /// Duration of the last trials in model time [default: 10000 frames at line rate, more with many streams]
-    #[arg(long, value_name = "TIME", value_parser = time)]
+    #[arg(long, value_name = "TIME", value_parser = parse_model_time)]
     pub trial_duration: Option<Picos>,
-    /// Total time of the trials that decide on a load [default: three trials]
-    #[arg(long, value_name = "TIME", value_parser = time)]
+    /// Total time of the trials that decide on a load [default: the time of three trials]
+    #[arg(long, value_name = "TIME", value_parser = parse_model_time)]
     pub trial_sum: Option<Picos>,
 }
 
-/// A device under test and its name in the result.
+/// A device under test that is ready for trials.
 #[derive(Debug)]
-pub(super) struct Subject {
+pub(super) struct OpenedDut {
     pub(super) dut: AnyDut,
+    /// Name of the device in the result.
     pub(super) name: String,
-    /// Notes for the reader of the result.
+    /// Note about the conditions of the measurement.
     pub(super) note: String,
-    /// Observes the machine if it affects the figures.
+    /// Measures disturbances by the machine. None in virtual time.
     meter: Option<MachineMeter>,
 }
 
-impl Subject {
-    /// Adds facts about the machine that affect the figures to the result.
-    pub(super) fn finish(&self, result: &mut BenchResult) {
+impl OpenedDut {
+    /// Adds the environment of the measurement and disturbances by the machine to the result.
+    pub(super) fn add_environment(&self, result: &mut BenchResult) {
         let Some(meter) = &self.meter else { return };
-        // The device under test can be a program of this machine, so CPU time of other processes is no taint.
+        // The device under test can be a program of this machine. CPU time of other processes is no taint.
         let limits = TaintLimits {
             others_percent: f64::INFINITY,
             ..TaintLimits::default()
@@ -138,29 +138,29 @@ impl DutArguments {
     /// Opens the device for trials.
     ///
     /// # Errors
-    /// A file cannot be read, or the switch does not have the given port or class.
-    pub(super) fn open(&self) -> Result<Subject, Failure> {
+    /// A file cannot be read, or the switch does not have a port or class.
+    pub(super) fn open(&self) -> Result<OpenedDut, Failure> {
         if self.file.is_none() && self.ports.is_empty() {
-            return Err(Failure::usage("nothing is named that could be measured")
+            return Err(Failure::usage("no device under test is given")
                 .at("FILE, --ports")
                 .fix("give a config_db.json or a lab file, or network devices of this machine: --ports DEV,DEV"));
         }
         let stop = signals::watch_stop_signals()?;
         let Some(file) = &self.file else {
-            return self.open_devices(stop);
+            return self.open_network_devices(stop);
         };
-        let config = configured(file, self.switch.as_deref())?;
-        let ports = self.indices(&config)?;
+        let config = read_dut_config(file, self.switch.as_deref())?;
+        let ports = self.port_indices(&config)?;
         let lossless = lossless_classes(&config, ports[0]);
         let class = self.class.or(lossless.first().copied()).unwrap_or(0);
-        let options = self.options(ports, class, stop);
+        let options = self.virtual_dut_options(ports, class, stop);
         let dut = VirtualDut::new(&config, options)?;
         let kind = match (lossless.contains(&class), self.ignore_pauses) {
-            (true, false) => "lossless: senders obey pauses, and a time paused counts as loss does",
+            (true, false) => "lossless: senders honour pauses, and paused time counts as loss",
             (true, true) => "lossless, but senders ignore pauses",
             (false, _) => "not lossless",
         };
-        Ok(Subject {
+        Ok(OpenedDut {
             dut: AnyDut::Virtual(Box::new(dut)),
             name: format!("{} ({})", file.display(), config.name),
             note: format!("virtual time; traffic class {class} is {kind}"),
@@ -168,26 +168,26 @@ impl DutArguments {
         })
     }
 
-    fn open_devices(&self, stop: Arc<AtomicBool>) -> Result<Subject, Failure> {
+    fn open_network_devices(&self, stop: Arc<AtomicBool>) -> Result<OpenedDut, Failure> {
         if self.ports.len() < 2 {
             return Err(Failure::usage("a tester needs two network devices")
                 .at("--ports")
-                .fix("name more"));
+                .fix("name at least two devices"));
         }
-        once("--ports", &self.ports, String::clone)?;
+        refuse_repetition("--ports", &self.ports, String::clone)?;
         let dut = RealDut::open(&self.ports, self.speed, self.dscp, stop)?;
-        Ok(Subject {
+        Ok(OpenedDut {
             dut: AnyDut::Real(dut),
             name: self.ports.join(","),
             note: format!(
-                "real time; links of {} Mb/s, senders ignore pauses, order is not looked at",
+                "real time; links of {} Mb/s, senders ignore pauses, the order of frames is not checked",
                 self.speed
             ),
             meter: Some(MachineMeter::start()),
         })
     }
 
-    fn options(&self, ports: Vec<usize>, class: u8, stop: Arc<AtomicBool>) -> VirtualDutOptions {
+    fn virtual_dut_options(&self, ports: Vec<usize>, class: u8, stop: Arc<AtomicBool>) -> VirtualDutOptions {
         VirtualDutOptions {
             ports,
             class,
@@ -198,19 +198,20 @@ impl DutArguments {
         }
     }
 
-    fn indices(&self, config: &SwitchConfig) -> Result<Vec<usize>, Failure> {
-        once("--ports", &self.ports, String::clone)?;
+    /// Returns the indices of the named ports in the configuration, or of the first ports.
+    fn port_indices(&self, config: &SwitchConfig) -> Result<Vec<usize>, Failure> {
+        refuse_repetition("--ports", &self.ports, String::clone)?;
         let mut indices: Vec<usize> = Vec::new();
         for name in &self.ports {
-            let names = || {
+            let fix = || {
                 let names: Vec<&str> = config.ports.iter().map(|port| port.name.as_str()).collect();
-                format!("name some of: {}", names.join(", "))
+                format!("name ports of this list: {}", names.join(", "))
             };
             let found = config.ports.iter().position(|port| port.name == *name);
             let Some(index) = found else {
                 return Err(Failure::usage(format!("the switch has no port {name}"))
                     .at("--ports")
-                    .fix(names()));
+                    .fix(fix()));
             };
             indices.push(index);
         }
@@ -218,53 +219,54 @@ impl DutArguments {
             indices = (0..config.ports.len().min(DEFAULT_PORT_COUNT)).collect();
         }
         if indices.len() < 2 {
-            return Err(Failure::usage("a tester needs two ports of the switch").fix("name more in --ports"));
+            return Err(Failure::usage("a tester needs two ports of the switch")
+                .fix("name at least two ports in --ports"));
         }
         Ok(indices)
     }
 }
 
-/// Parses a percentage to a share.
-pub(super) fn percent(text: &str) -> Result<f64, String> {
+/// Parses a load in percent of line rate, above 0 and at most 100.
+pub(super) fn parse_load_percent(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(percent) if percent > 0.0 && percent <= 100.0 => Ok(percent),
-        _ => Err("a load is above 0 and at most 100 percent: no port can carry more".to_owned()),
+        _ => Err("a load must be above 0 and at most 100 percent".to_owned()),
     }
 }
 
 impl TrialArguments {
-    /// Returns the largest load as a share of the line rate. The share is the argument or, in real time, the
-    /// limit of the generator.
+    /// Returns the largest load as a share of line rate: the argument, or in real time the limit of the
+    /// generator if it is smaller.
     ///
     /// # Errors
     /// As [`Dut::run`].
-    pub(super) fn load_max(
+    pub(super) fn limit_load(
         &self,
         dut: &mut AnyDut,
-        offer: &OfferedTraffic,
+        traffic: &OfferedTraffic,
         result: &mut BenchResult,
     ) -> Result<f64, Failure> {
-        let asked = self.load_max / 100.0;
+        let requested = self.load_max / 100.0;
         let AnyDut::Real(device) = dut else {
-            return Ok(asked);
+            return Ok(requested);
         };
-        let streams = offer
+        let streams = traffic
             .trial_at_load(device.ports().len(), 1.0, Picos::from_millis(1_000), 0)
             .streams;
-        let (able, fps) = device.calibrate(&streams)?;
-        if able < asked {
+        let (possible, frames_per_second) = device.calibrate(&streams)?;
+        if possible < requested {
             result.notes.push(format!(
-                "{}: the generator can send {fps:.0} frames/s of a stream; loads up to {:.1} % of the line rate are offered, and a rate of \
-                 that is a lower bound",
-                offer.size.name(),
-                able * 100.0
+                "{}: the generator can send {frames_per_second:.0} frames/s of a stream; the largest offered load is \
+                 {:.1} % of line rate, and a rate at this load is a lower bound",
+                traffic.size.name(),
+                possible * 100.0
             ));
         }
-        Ok(able.min(asked))
+        Ok(possible.min(requested))
     }
 
-    /// Returns the durations of trials with this size.
-    pub(super) fn durations(&self, dut: &AnyDut, size: FrameSize) -> TrialDurations {
+    /// Returns the durations of trials with frames of a size.
+    pub(super) fn trial_durations(&self, dut: &AnyDut, size: FrameSize) -> TrialDurations {
         let default = match dut {
             AnyDut::Virtual(_) => TrialDurations::for_virtual_time(dut, self.pattern, size),
             AnyDut::Real(_) => TrialDurations::REAL_TIME,
@@ -282,7 +284,7 @@ impl TrialArguments {
     }
 
     /// Returns the offered traffic with frames of a size.
-    pub(super) fn offer(&self, size: FrameSize) -> OfferedTraffic {
+    pub(super) fn offered_traffic(&self, size: FrameSize) -> OfferedTraffic {
         OfferedTraffic {
             pattern: self.pattern,
             size,
@@ -290,34 +292,38 @@ impl TrialArguments {
         }
     }
 
-    /// Returns the frame sizes that the ports accept, in order. The result gets a note about each other size.
+    /// Checks the arguments and returns the sizes that the ports accept, in order. Other sizes are noted in the
+    /// result.
     ///
     /// # Errors
     /// No size fits, a size is repeated or cannot be offered, the pattern needs more ports, or a duration is
     /// out of range.
-    pub(super) fn check(&self, dut: &AnyDut, result: &mut BenchResult) -> Result<Vec<FrameSize>, Failure> {
-        check_ports(dut, self.pattern)?;
+    pub(super) fn check_and_select_sizes(
+        &self,
+        dut: &AnyDut,
+        result: &mut BenchResult,
+    ) -> Result<Vec<FrameSize>, Failure> {
+        check_port_count(dut, self.pattern)?;
         for (option, time) in [
             ("--trial-initial", self.trial_initial),
             ("--trial-duration", self.trial_duration),
             ("--trial-sum", self.trial_sum),
         ] {
             if time == Some(Picos::ZERO) {
-                return Err(Failure::usage("a trial of no time ends before it begins").at(option));
+                return Err(Failure::usage("the duration of a trial must be greater than 0").at(option));
             }
         }
-        let sizes = self.sizes(matches!(dut, AnyDut::Real(_)), result);
-        let sizes = fitting(dut, &sizes, result)?;
+        let sizes = self.requested_sizes(matches!(dut, AnyDut::Real(_)), result);
+        let sizes = select_fitting_sizes(dut, &sizes, result)?;
         for &size in &sizes {
-            let goals = self.durations(dut, size).ndr_and_pdr_goals();
-            ndr::check_trials(dut, &self.offer(size), &goals, self.load_max / 100.0)?;
+            let goals = self.trial_durations(dut, size).ndr_and_pdr_goals();
+            ndr::check_trials(dut, &self.offered_traffic(size), &goals, self.load_max / 100.0)?;
         }
         Ok(sizes)
     }
 
-    /// Returns the frame sizes of the argument. Without the argument, returns the default sizes for this kind
-    /// of device.
-    fn sizes(&self, is_real: bool, result: &mut BenchResult) -> Vec<FrameSize> {
+    /// Returns the sizes of the argument, or the default sizes for this kind of device.
+    fn requested_sizes(&self, is_real: bool, result: &mut BenchResult) -> Vec<FrameSize> {
         if !self.sizes.is_empty() {
             return self.sizes.clone();
         }
@@ -326,7 +332,7 @@ impl TrialArguments {
         }
         note_skipped_size(
             "imix",
-            "at network devices a stream's frames have one length",
+            "a stream on network devices has frames of one length",
             result,
         );
         DEFAULT_SIZES
@@ -336,16 +342,18 @@ impl TrialArguments {
     }
 }
 
-/// Notes a size that is skipped.
-fn note_skipped_size(name: &str, why: &str, result: &mut BenchResult) {
-    let told = format!("frames of {name} bytes are left out: {why}");
-    output::note(&told);
-    result.notes.push(told);
+/// Notes a skipped size in the result and on standard error.
+fn note_skipped_size(name: &str, reason: &str, result: &mut BenchResult) {
+    let note = format!("frames of {name} bytes are skipped: {reason}");
+    output::note(&note);
+    result.notes.push(note);
 }
 
+/// Checks that the device has enough ports for a pattern.
+///
 /// # Errors
 /// The pattern needs more ports.
-pub(super) fn check_ports(dut: &impl Dut, pattern: TrafficPattern) -> Result<(), Failure> {
+pub(super) fn check_port_count(dut: &impl Dut, pattern: TrafficPattern) -> Result<(), Failure> {
     match dut.ports().len() >= pattern.min_port_count() {
         true => Ok(()),
         false => Err(Failure::usage(format!(
@@ -364,27 +372,31 @@ pub(super) fn check_ports(dut: &impl Dut, pattern: TrafficPattern) -> Result<(),
 ///
 /// # Errors
 /// No size fits, or a size is repeated.
-pub(super) fn fitting(
+pub(super) fn select_fitting_sizes(
     dut: &impl Dut,
     sizes: &[FrameSize],
     result: &mut BenchResult,
 ) -> Result<Vec<FrameSize>, Failure> {
-    once("--sizes", sizes, |size| size.name())?;
-    let longest = dut
+    refuse_repetition("--sizes", sizes, |size| size.name())?;
+    let frame_bytes_max = dut
         .ports()
         .iter()
         .map(|port| port.frame_bytes_max)
         .min()
         .unwrap_or(0);
-    let fits = |size: &FrameSize| size.max_bytes() <= longest;
+    let fits = |size: &FrameSize| size.max_bytes() <= frame_bytes_max;
     let (fitting, others): (Vec<FrameSize>, Vec<FrameSize>) = sizes.iter().copied().partition(fits);
     for size in others {
-        note_skipped_size(&size.name(), &format!("the ports' MTU allows {longest}"), result);
+        note_skipped_size(
+            &size.name(),
+            &format!("the MTU of the ports allows at most {frame_bytes_max}"),
+            result,
+        );
     }
     match fitting.is_empty() {
-        true => Err(Failure::usage("no frame size fits the ports' MTU")
+        true => Err(Failure::usage("no frame size fits the MTU of the ports")
             .at("--sizes")
-            .fix(format!("choose sizes up to {longest}"))),
+            .fix(format!("choose sizes up to {frame_bytes_max}"))),
         false => Ok(fitting),
     }
 }
@@ -396,7 +408,7 @@ mod tests {
     use super::*;
 
     #[derive(Debug, Parser)]
-    struct Line {
+    struct DutCommandLine {
         #[command(flatten)]
         dut: DutArguments,
         #[command(flatten)]
@@ -406,9 +418,9 @@ mod tests {
     #[test]
     fn imix_is_skipped_for_network_devices_unless_it_is_given() {
         let sizes = |arguments: &[&str], is_real| {
-            let line = Line::try_parse_from([&["ndr"], arguments].concat()).unwrap();
+            let line = DutCommandLine::try_parse_from([&["ndr"], arguments].concat()).unwrap();
             let mut result = BenchResult::new("ndr", "test", 0);
-            let sizes = line.trial.sizes(is_real, &mut result);
+            let sizes = line.trial.requested_sizes(is_real, &mut result);
             (sizes.contains(&FrameSize::Imix), sizes.len(), result.notes.len())
         };
         assert_eq!(sizes(&["config.json"], false), (true, 4, 0));
@@ -421,7 +433,7 @@ mod tests {
 
     #[test]
     fn options_of_the_other_kind_of_device_are_refused() {
-        for (arguments, is_taken) in [
+        for (arguments, is_accepted) in [
             (&["config.json"][..], true),
             (&["config.json", "--class", "3", "--cable-delay", "5us"], true),
             (&["--ports", "a0,b0", "--speed", "1000", "--dscp", "0"], true),
@@ -432,14 +444,14 @@ mod tests {
             (&["--ports", "a0,b0", "--ignore-pauses"], false),
             (&["--ports", "a0,b0", "--cable-delay", "5us"], false),
         ] {
-            let parsed = Line::try_parse_from([&["ndr"], arguments].concat());
-            assert_eq!(parsed.is_ok(), is_taken, "{arguments:?}");
+            let parsed = DutCommandLine::try_parse_from([&["ndr"], arguments].concat());
+            assert_eq!(parsed.is_ok(), is_accepted, "{arguments:?}");
         }
     }
 
     #[test]
     fn a_time_beyond_the_limit_is_refused() {
-        assert!(time("6000h").unwrap_err().contains("5000h"));
-        assert!(time("6000").unwrap_err().contains("10us"));
+        assert!(parse_model_time("6000h").unwrap_err().contains("5000h"));
+        assert!(parse_model_time("6000").unwrap_err().contains("10us"));
     }
 }

@@ -1,10 +1,10 @@
-//! `xoff bench latency`: latency of frames at shares of the loss-free rate.
+//! `xoff bench latency`: latency of frames at percentages of the loss-free rate.
 
 use clap::Args;
 
 use super::super::output;
-use super::dut::{DutArguments, TrialArguments, percent};
-use super::result::{ResultArguments, once};
+use super::dut::{DutArguments, TrialArguments, parse_load_percent};
+use super::result::{ResultArguments, refuse_repetition};
 use xoff_measure::dut::Dut;
 use xoff_measure::latency::{latency_figures, measure_latencies};
 use xoff_measure::ndr::{find_rates, no_frame_forwarded};
@@ -19,24 +19,25 @@ pub(crate) struct BenchLatency {
     #[command(flatten)]
     trial: TrialArguments,
     /// Loads in percent of the loss-free rate
-    #[arg(long, value_name = "PERCENT,...", value_delimiter = ',', default_value = "10,50,90", value_parser = percent)]
+    #[arg(long, value_name = "PERCENT,...", value_delimiter = ',', default_value = "10,50,90", value_parser = parse_load_percent)]
     loads: Vec<f64>,
     #[command(flatten)]
     result: ResultArguments,
 }
 
 pub(super) const HELP: &str = "\
-Finds the loss-free rate of each frame size like `xoff bench ndr`, offers shares of it, and prints the latency of
-frames: from the first bit sent to the last bit received (FILO, RFC 8238), without the preamble before the first
-bit. Minimum, maximum and mean are exact, quantiles have three digits.
+Finds the loss-free rate of each frame size like `xoff bench ndr`, and measures the latency of frames at percentages
+of this rate. The latency is the time from the first bit sent to the last bit received (FILO, RFC 8238), without the
+preamble before the first bit. Minimum, maximum and mean are exact. Quantiles have three digits.
 
-The latency through an empty switch is twice the serialisation of the frame, the preamble on the way out, the pipeline
-(`XOFF_SWITCH|localhost pipeline_latency`) and twice --cable-delay.
+The latency of an empty switch is the sum of twice the serialisation time of the frame, the preamble of the sent
+frame, the pipeline latency (`XOFF_SWITCH|localhost pipeline_latency`) and twice --cable-delay.
 
-Without FILE, --ports are network devices, as for `xoff bench ndr`. The latency is then the time from the system call that
-sends a frame to the time stamp of the receiving kernel, with a frame every 100 us.
+Without FILE, --ports are network devices, as for `xoff bench ndr`. The latency is then the time from the system call
+that sends a frame to the time stamp of the receiving kernel. A frame is sent every 100 us.
 
-Exit codes: 0 done, 2 usage, 3 a device cannot be used, 4 invalid configuration, 5 frames were lost or a trial does not end, 130 interrupted.
+Exit codes: 0 done, 2 usage, 3 a device cannot be used, 4 invalid configuration, 5 frames were lost or a trial does
+not end, 130 interrupted.
 
 Examples:
   xoff bench latency config_db.json
@@ -45,24 +46,24 @@ Examples:
 
 pub(super) fn run(options: &BenchLatency) -> Result<Exit, Failure> {
     options.result.check()?;
-    once("--loads", &options.loads, f64::to_string)?;
-    let mut subject = options.dut.open()?;
-    let mut result = BenchResult::new("latency", &subject.name, options.dut.seed);
-    let sizes = options.trial.check(&subject.dut, &mut result)?;
-    result.notes.push(subject.note.clone());
-    let ports = subject.dut.ports().len();
+    refuse_repetition("--loads", &options.loads, f64::to_string)?;
+    let mut opened = options.dut.open()?;
+    let mut result = BenchResult::new("latency", &opened.name, options.dut.seed);
+    let sizes = options.trial.check_and_select_sizes(&opened.dut, &mut result)?;
+    result.notes.push(opened.note.clone());
+    let ports = opened.dut.ports().len();
     result.notes.push(format!(
         "pattern {}, {ports} ports; from first bit to last bit",
         options.trial.pattern.name()
     ));
     for size in sizes {
         output::note(&format!("frames of {} bytes", size.name()));
-        let offer = options.trial.offer(size);
-        let durations = options.trial.durations(&subject.dut, size);
-        let load_max = options.trial.load_max(&mut subject.dut, &offer, &mut result)?;
+        let traffic = options.trial.offered_traffic(size);
+        let durations = options.trial.trial_durations(&opened.dut, size);
+        let load_max = options.trial.limit_load(&mut opened.dut, &traffic, &mut result)?;
         let rates = find_rates(
-            &mut subject.dut,
-            &offer,
+            &mut opened.dut,
+            &traffic,
             &durations.ndr_and_pdr_goals()[..1],
             load_max,
         )?;
@@ -72,28 +73,30 @@ pub(super) fn run(options: &BenchLatency) -> Result<Exit, Failure> {
         let Some(loss_free) = rates.bounds[0].lower else {
             return Err(Failure::new(
                 Exit::Inconclusive,
-                "no load is free of loss, so there are no shares of it",
+                "no load is free of loss, so the latency cannot be measured",
             )
             .at(format!("frames of {} bytes", size.name())));
         };
-        let rate = offer.offered_rate(&subject.dut, loss_free).0;
+        let rate = traffic.offered_rate(&opened.dut, loss_free).0;
         let name = format!("{}/ndr/rate", size.name());
         result
             .figures
             .push(BenchFigure::new(name, "frames/s", BetterWhen::Bigger, vec![rate]));
         result.tainted.extend(rates.tainted);
-        for at in measure_latencies(
-            &mut subject.dut,
-            &offer,
+        for measured in measure_latencies(
+            &mut opened.dut,
+            &traffic,
             loss_free,
             &options.loads,
             durations.full,
         )? {
-            let prefix = format!("{}/{}%", size.name(), at.percent);
-            result.figures.extend(latency_figures(&prefix, &at.latencies));
-            result.tainted.extend(at.tainted);
+            let prefix = format!("{}/{}%", size.name(), measured.percent);
+            result
+                .figures
+                .extend(latency_figures(&prefix, &measured.latencies));
+            result.tainted.extend(measured.tainted);
         }
     }
-    subject.finish(&mut result);
-    options.result.give(&result)
+    opened.add_environment(&mut result);
+    options.result.print_and_save(&result)
 }

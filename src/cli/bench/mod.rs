@@ -36,35 +36,34 @@ use xoff_telemetry::failure::{Exit, Failure};
 pub(crate) enum BenchCommand {
     /// Run scenarios of the ns-3 HPCC model in virtual time, and compare the results with those of the model
     #[command(after_help = "\
-A folder has topology.txt, flow.txt and parameters.txt (the scenario), and fct.csv and pfc.csv (the
-results); docs/oracle.md describes them. xoff uses the frame lengths, buffer rules and pauses of the
-model, runs the flows, and prints both completion times of each flow, and the number of pauses of each
-interface. A second run uses real Ethernet lengths. Its results are compared with scaled reference values.
+A folder has a scenario (topology.txt, flow.txt and parameters.txt) and the results of the model (fct.csv and
+pfc.csv). docs/oracle.md describes these files. xoff runs the flows with the frame lengths, buffer rules and pauses
+of the model, and prints both completion times of each flow and both numbers of pauses of each interface. A second
+run uses real Ethernet lengths. Its results are compared with scaled values of the model.
 
-Exit codes: 0 all within bounds; 1 a completion time differs by more than 0.5 % (5 % with DCQCN),
-or the transitions to paused by more than 10 % and more than 2; 4 a folder is invalid.
+Exit codes: 0 all differences are within the bounds, 1 a completion time differs by more than 0.5 % (5 % with DCQCN)
+or the number of pauses by more than 10 % and more than 2, 4 a folder is invalid.
 
 Examples:
   xoff bench oracle tests/oracles/incast8_pfc
   xoff bench oracle tests/oracles/*_* --json")]
     Oracle(BenchOracle),
-    /// Measure the latency of frames at shares of the loss-free rate of a switch
+    /// Measure the latency of frames at percentages of the loss-free rate of a switch
     #[command(after_help = latency::HELP)]
     Latency(BenchLatency),
     /// Find the highest rates without loss, and with at most 0.5 % loss
     #[command(after_help = ndr::HELP)]
     Ndr(BenchNdr),
-    /// Compare two programs, configurations, labs or saved results, and report which one is slower
+    /// Compare two configurations, labs or saved results, and report whether the second is worse
     #[command(after_help = self::compare::HELP)]
     Compare(BenchCompare),
-    /// Measure the cost of a frame in the switch, in nanoseconds or in instructions
+    /// Measure the processor time or the instructions of a switch for each frame
     #[command(after_help = self::core::HELP)]
     Core(BenchCore),
-    /// Place queue pairs on the uplinks of a leaf by its hash with many seeds, and compare the rates with
-    /// calculations
+    /// Measure the utilisation of the uplinks of a leaf with ECMP, and compare it with random placement
     #[command(after_help = placement::HELP)]
     Placement(BenchPlacement),
-    /// Find the XOFF, XON, drop and headroom thresholds of a switch from outside, and compare them with the
+    /// Find the XOFF, XON, drop and headroom thresholds of a switch by probing, and compare them with the
     /// configuration
     #[command(after_help = probe::HELP)]
     Probe(BenchProbe),
@@ -72,13 +71,13 @@ Examples:
     /// draft
     #[command(after_help = ai::HELP)]
     Ai(BenchAi),
-    /// Find the smallest lossless buffers for a traffic pattern in virtual time, and verify them by runs
+    /// Find the smallest lossless buffers for a traffic pattern in virtual time
     #[command(after_help = tune::HELP)]
     TuneBuffers(BenchTuneBuffers),
     /// Measure throughput, latency, loss, bursts and recovery of a switch (RFC 2544)
     #[command(after_help = suite::HELP_2544)]
     Rfc2544(BenchRfc2544),
-    /// Measure forwarding, congestion, addresses and broadcasts of a switch (RFC 2889)
+    /// Measure forwarding rates, congestion control, address cache and broadcasts of a switch (RFC 2889)
     #[command(after_help = suite::HELP_2889)]
     Rfc2889(BenchRfc2889),
     /// Measure line rate, buffers, bursts and head-of-line blocking of a switch (RFC 8239)
@@ -95,7 +94,7 @@ pub(crate) struct BenchOracle {
     /// Print the result as JSON (docs/oracle.md)
     #[arg(long)]
     pub json: bool,
-    /// Seed of all random decisions: which packets are marked between two ECN thresholds
+    /// Seed of the random decisions about ECN marks between the two thresholds
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub seed: u64,
 }

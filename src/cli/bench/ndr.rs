@@ -1,4 +1,4 @@
-//! `xoff bench ndr`: loss-free rates.
+//! `xoff bench ndr`: the highest rates of a switch without loss.
 
 use clap::Args;
 
@@ -22,20 +22,22 @@ pub(crate) struct BenchNdr {
 }
 
 pub(super) const HELP: &str = "\
-Finds for each frame size the highest rate without loss (NDR) and the highest rate with at most 0.5 % loss
-(PDR), by trials like MLRsearch with the goals of CSIT: exceed ratio 50 %, width 0.5 %, the first trial
-at full load discarded. Rates are sums over all senders. `share` is the share of each sender's line rate. For a
-lossless class whose senders honour pauses, paused time counts as loss, so NDR is the pause-free rate.
+Finds the highest rate without loss (NDR) and the highest rate with at most 0.5 % loss (PDR) for each frame size. The
+search uses trials like MLRsearch with the goals of CSIT: exceed ratio 50 %, width 0.5 %. The first trial at full
+load is discarded. A rate is the sum over all senders. `share` is the share of the line rate of each sender. For a
+lossless class whose senders honour pauses, paused time counts as loss. NDR is then the pause-free rate.
 
-With FILE, the switch and the trials run in virtual time. A trial lasts 10000 frames at line rate. Growth of the backlog
-in the second half of a trial counts as loss, because a longer trial would lose these frames. See docs/bench.md.
+With FILE, the switch and the trials run in virtual time. A trial lasts 10000 frames at line rate. Growth of the
+backlog in the second half of a trial counts as loss, because a longer trial would lose these frames. See
+docs/bench.md.
 
-Without FILE, --ports are network devices of this machine, and the device under test forwards between their far
-ends like a bridge. Trials last 1 s, and 21 s decide on a load. The generator limits the load, and the result
-reports the limit. Frames are paced RoCEv2 frames, with --pattern pairs or one-way. Needs root or CAP_NET_RAW.
+Without FILE, --ports are network devices of this machine. The device under test is connected to them and forwards
+like a bridge. A trial lasts 1 s, and trials of 21 s in total decide on a load. The result reports the largest load
+that the generator can send. Frames are paced RoCEv2 frames, with --pattern pairs or one-way. Requires root or
+CAP_NET_RAW.
 
 Exit codes: 0 done, 2 usage, 3 a device cannot be used, 4 invalid configuration, 5 no frame was received, a trial
-does not end, or the machine can have changed a figure, 130 interrupted.
+does not end, or the machine disturbed the measurement, 130 interrupted.
 
 Examples:
   xoff bench ndr config_db.json
@@ -46,21 +48,24 @@ Examples:
 
 pub(super) fn run(options: &BenchNdr) -> Result<Exit, Failure> {
     options.result.check()?;
-    let mut subject = options.dut.open()?;
-    let mut result = BenchResult::new("ndr", &subject.name, options.dut.seed);
-    let sizes = options.trial.check(&subject.dut, &mut result)?;
-    result.notes.push(subject.note.clone());
+    let mut opened = options.dut.open()?;
+    let mut result = BenchResult::new("ndr", &opened.name, options.dut.seed);
+    let sizes = options.trial.check_and_select_sizes(&opened.dut, &mut result)?;
+    result.notes.push(opened.note.clone());
     result.notes.push(format!(
         "pattern {}, {} ports",
         options.trial.pattern.name(),
-        subject.dut.ports().len()
+        opened.dut.ports().len()
     ));
     for size in sizes {
         output::note(&format!("frames of {} bytes", size.name()));
-        let offer = options.trial.offer(size);
-        let goals = options.trial.durations(&subject.dut, size).ndr_and_pdr_goals();
-        let load_max = options.trial.load_max(&mut subject.dut, &offer, &mut result)?;
-        let rates = find_rates(&mut subject.dut, &offer, &goals, load_max)?;
+        let traffic = options.trial.offered_traffic(size);
+        let goals = options
+            .trial
+            .trial_durations(&opened.dut, size)
+            .ndr_and_pdr_goals();
+        let load_max = options.trial.limit_load(&mut opened.dut, &traffic, &mut result)?;
+        let rates = find_rates(&mut opened.dut, &traffic, &goals, load_max)?;
         result.tainted.extend(rates.tainted.iter().cloned());
         if rates.received == 0 {
             // The results of other sizes are still valid.
@@ -81,11 +86,11 @@ pub(super) fn run(options: &BenchNdr) -> Result<Exit, Failure> {
         }
         result
             .figures
-            .extend(rate_figures(&subject.dut, &offer, &goals, &rates));
+            .extend(rate_figures(&opened.dut, &traffic, &goals, &rates));
     }
     if result.figures.is_empty() {
         return Err(no_frame_forwarded());
     }
-    subject.finish(&mut result);
-    options.result.give(&result)
+    opened.add_environment(&mut result);
+    options.result.print_and_save(&result)
 }

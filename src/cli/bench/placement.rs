@@ -16,20 +16,20 @@ use xoff_measure::placement::{
 };
 use xoff_telemetry::failure::{Exit, Failure};
 
-/// Time in which queues and pauses settle without congestion control.
-const SETTLE_PFC: Picos = Picos::from_millis(1);
-/// Duration of the measurement without congestion control. A host with 100 Gb/s sends 6000 packets in this
-/// time.
-const MEASURE_PFC: Picos = Picos::from_millis(2);
-/// Time in which congestion control settles. This time is long enough for DCQCN, which increases a rate in
-/// small steps tens of microseconds apart.
-const SETTLE: Picos = Picos::from_millis(20);
-const MEASURE: Picos = Picos::from_millis(20);
+/// Time before the measurement without congestion control. Queues and pauses settle in this time.
+const SETTLE_TIME_PFC_ONLY: Picos = Picos::from_millis(1);
+/// Duration of the measurement without congestion control. A host with 100 Gb/s sends 6000 packets in 2 ms.
+const MEASURE_TIME_PFC_ONLY: Picos = Picos::from_millis(2);
+/// Time before the measurement with congestion control. DCQCN settles slowly, because its increases are small
+/// and tens of microseconds apart.
+const SETTLE_TIME: Picos = Picos::from_millis(20);
+/// Duration of the measurement with congestion control.
+const MEASURE_TIME: Picos = Picos::from_millis(20);
 
 /// `xoff bench placement`
 #[derive(Clone, Debug, Args)]
 pub(crate) struct BenchPlacement {
-    /// Numbers of hosts and uplinks of the leaf; several with commas
+    /// Numbers of hosts and uplinks of the leaf, separated by commas
     #[arg(
         long,
         value_name = "H/U,...",
@@ -37,38 +37,38 @@ pub(crate) struct BenchPlacement {
         default_value = "4/4,8/8"
     )]
     pub shape: Vec<LeafShape>,
-    /// Number of queue pairs of each host; several with commas
+    /// Numbers of queue pairs of each host, separated by commas
     #[arg(long, value_name = "K,...", value_delimiter = ',', default_value = "1,2,4,8,16", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub qps: Vec<u16>,
-    /// Number of placements; each one has its own seed
+    /// Seeds of the placements. Each seed gives one placement
     #[arg(long, value_name = "SEEDS", default_value = "1..=5000")]
     pub seeds: Seeds,
-    /// The input that a seed changes
+    /// Input that a seed changes
     #[arg(long, value_parser = choice_parser::<SeedInput>(), default_value = "hash-seed")]
     pub vary: SeedInput,
     /// Numbering of queue pairs, which determines their UDP source ports
     #[arg(long, value_parser = choice_parser::<QueuePairNumbering>(), default_value = "lab")]
     pub numbering: QueuePairNumbering,
-    /// UDP source port of all queue pairs [default: one for each queue pair, from its numbers]
+    /// UDP source port of all queue pairs [default: computed from the numbers of each queue pair]
     #[arg(long, value_name = "PORT")]
     pub source_port: Option<u16>,
-    /// Load-balancing scheme of all switches as in a lab file; placements use first packets [default: ECMP]
+    /// Load-balancing scheme of all switches, as in a lab file [default: ECMP]
     #[arg(long, value_name = "NAME")]
     pub lb: Option<String>,
-    /// A configuration layer for all switches (config_db.json), such as another SWITCH_HASH
+    /// Configuration layer of all switches (config_db.json), for example with another SWITCH_HASH
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
     /// Number of random placements for comparison
     #[arg(long, value_name = "N", default_value_t = 20_000)]
     pub trials: u32,
-    /// Permitted difference of a figure
+    /// Permitted difference between a figure and its expected value
     #[arg(long, value_name = "SHARE", default_value_t = 0.02)]
     pub tolerance: f64,
     /// Number of placements that also run with frames in virtual time
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub frames: usize,
-    /// Congestion control of the runs with frames; several with commas. Rates of `none` with one queue pair
-    /// are checked
+    /// Congestion control of the runs with frames, separated by commas. The rates of `none` are checked if each
+    /// host has one queue pair
     #[arg(long, value_name = "NAME,...", value_delimiter = ',', default_value = "none")]
     pub congestion: Vec<String>,
     /// Permitted relative difference between the measured and the calculated rate of a queue pair
@@ -81,12 +81,12 @@ pub(crate) struct BenchPlacement {
 
 pub(super) const HELP: &str = "\
 The hosts of a leaf send to the same number of hosts behind another leaf, each with K queue pairs. The uplinks
-have the same total speed as the hosts. A switch gets the first packet of each queue pair and selects its
-uplink. Max-min sharing of the links gives the rates. Means over all seeds are compared with random placements
+have the same total speed as the hosts. The leaf receives the first packet of each queue pair and selects its uplink.
+The rates follow from max-min fair sharing of the links. Means over all seeds are compared with random placement,
 and with published figures if they exist. docs/ecmp.md has definitions and results.
 
-Exit codes: 0 all within the tolerance; 1 a figure differs by more than --tolerance, or a rate of frames with
-PFC alone and one queue pair per host by more than --rate-tolerance; 2 usage; 4 a configuration is invalid.
+Exit codes: 0 all figures are within the tolerance, 1 a figure differs by more than --tolerance, or a rate with PFC
+alone and one queue pair per host differs by more than --rate-tolerance, 2 usage, 4 a configuration is invalid.
 
 Examples:
   xoff bench placement
@@ -109,7 +109,7 @@ pub(super) fn run(options: &BenchPlacement) -> Result<Exit, Failure> {
     let mut frames = Vec::new();
     for &shape in &options.shape {
         for &queue_pairs in &options.qps {
-            let setting = PlacementParameters {
+            let parameters = PlacementParameters {
                 shape,
                 queue_pairs,
                 vary: options.vary,
@@ -119,16 +119,16 @@ pub(super) fn run(options: &BenchPlacement) -> Result<Exit, Failure> {
                 config: config.clone(),
             };
             output::note(&format!("{shape}, {queue_pairs} queue pairs"));
-            let hash = mean_utilisation_by_hash(&setting, &options.seeds.0, &stop)?;
-            let lot = mean_utilisation_at_random(&setting, options.trials as usize, 1);
+            let by_hash = mean_utilisation_by_hash(&parameters, &options.seeds.0, &stop)?;
+            let at_random = mean_utilisation_at_random(&parameters, options.trials as usize, 1);
             rows.push(PlacementRow::new(
                 shape,
                 queue_pairs,
-                hash,
-                lot,
+                by_hash,
+                at_random,
                 options.tolerance,
             ));
-            frames.extend(run_with_frames(options, &setting, &stop)?);
+            frames.extend(run_with_frames(options, &parameters, &stop)?);
         }
     }
     let report = PlacementReport {
@@ -156,19 +156,19 @@ fn check_options(options: &BenchPlacement) -> Result<(), Failure> {
         ("--rate-tolerance", options.rate_tolerance),
     ] {
         if !(0.0..=1.0).contains(&share) {
-            return Err(Failure::usage(format!("{share} is no share"))
+            return Err(Failure::usage(format!("{share} is no share from 0 to 1"))
                 .at(name)
                 .fix("write 0.02 for 2 %"));
         }
     }
     if options.trials == 0 {
-        return Err(Failure::usage("nothing is drawn by lot")
+        return Err(Failure::usage("the number of random placements is 0")
             .at("--trials")
-            .fix("draw 1 at least"));
+            .fix("give at least 1"));
     }
     if options.frames > options.seeds.0.len() {
         return Err(Failure::usage(format!(
-            "{} placements are not among {} seeds",
+            "{} placements need as many seeds, but --seeds has {}",
             options.frames,
             options.seeds.0.len()
         ))
@@ -178,18 +178,19 @@ fn check_options(options: &BenchPlacement) -> Result<(), Failure> {
     if options.frames > 0
         && (options.vary, options.numbering) != (SeedInput::HashSeed, QueuePairNumbering::Lab)
     {
-        return Err(Failure::usage(
-            "frames run in a lab, which has its own addresses and numbers of queue pairs",
-        )
-        .at("--frames")
-        .fix("leave --vary and --numbering out"));
+        return Err(
+            Failure::usage("runs with frames use the addresses and queue pair numbers of a lab")
+                .at("--frames")
+                .fix("remove --vary and --numbering"),
+        );
     }
     Ok(())
 }
 
+/// Runs `--frames` placements with frames for each congestion control, and returns a row for each.
 fn run_with_frames(
     options: &BenchPlacement,
-    setting: &PlacementParameters,
+    parameters: &PlacementParameters,
     stop: &AtomicBool,
 ) -> Result<Vec<FramePlacementRow>, Failure> {
     let mut rows = Vec::new();
@@ -198,22 +199,23 @@ fn run_with_frames(
     }
     for congestion in &options.congestion {
         let (settle, measure) = match congestion.as_str() {
-            "none" => (SETTLE_PFC, MEASURE_PFC),
-            _ => (SETTLE, MEASURE),
+            "none" => (SETTLE_TIME_PFC_ONLY, MEASURE_TIME_PFC_ONLY),
+            _ => (SETTLE_TIME, MEASURE_TIME),
         };
-        let settings = FrameRunParameters {
+        let frame_parameters = FrameRunParameters {
             congestion: congestion.clone(),
             settle,
             measure,
         };
         output::note(&format!(
-            "{}, {} queue pairs: {} placements as frames, congestion control {congestion}",
-            setting.shape, setting.queue_pairs, options.frames
+            "{}, {} queue pairs: {} placements with frames, congestion control {congestion}",
+            parameters.shape, parameters.queue_pairs, options.frames
         ));
-        let placed = run_frames(setting, &options.seeds.0[..options.frames], &settings, stop)?;
+        let seeds = &options.seeds.0[..options.frames];
+        let placed = run_frames(parameters, seeds, &frame_parameters, stop)?;
         let row = FramePlacementRow::new(
-            setting.shape,
-            setting.queue_pairs,
+            parameters.shape,
+            parameters.queue_pairs,
             congestion,
             &placed,
             options.rate_tolerance,

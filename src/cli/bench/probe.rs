@@ -1,4 +1,4 @@
-//! `xoff bench probe`: finds the thresholds of a switch from outside.
+//! `xoff bench probe`: finds the buffer thresholds of a switch with frames from a tester.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -18,8 +18,7 @@ use xoff_telemetry::failure::{Exit, Failure};
 /// Number of frames of the first attempt if the pool has no size. With one cell per frame, they occupy 1024
 /// cells.
 const FIRST_ATTEMPT_FRAMES: u32 = 1_024;
-/// Size of the largest file in bytes. The limit is necessary because an input such as a device may have no
-/// end.
+/// Largest input file in bytes. The limit also ends the reading of devices, which have no end.
 const FILE_BYTES_MAX: u64 = 64 << 20;
 
 /// `xoff bench probe`
@@ -28,28 +27,28 @@ pub(crate) struct BenchProbe {
     /// Configuration in the form of SONiC's config_db.json, or a lab file (.yml, .yaml)
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
-    /// The switch of the lab file [default: its first]
+    /// Switch of the lab file [default: the first switch]
     #[arg(long, value_name = "NAME")]
     pub switch: Option<String>,
-    /// The ingress port [default: the first]
+    /// Ingress port [default: the first port]
     #[arg(long, value_name = "PORT")]
     pub port: Option<String>,
-    /// The egress ports, two for XON [default: the first two others]
+    /// Egress ports; the XON threshold needs two [default: the first two other ports]
     #[arg(long, value_name = "PORT[,PORT]", value_delimiter = ',')]
     pub to: Vec<String>,
-    /// Traffic class; can be repeated [default: all classes that a header can select]
+    /// Traffic class. Repeat the option for each class [default: all classes that a header can select]
     #[arg(long = "class", value_name = "N", value_parser = clap::value_parser!(u8).range(0..16))]
     pub classes: Vec<u8>,
-    /// Length of the frames with FCS; a frame that fits in one cell measures single cells
+    /// Length of the frames with FCS. Frames of one cell find a threshold to the cell
     #[arg(long, value_name = "BYTES", default_value_t = 64, value_parser = clap::value_parser!(u32).range(64..=9_234))]
     pub frame_size: u32,
-    /// Compare with this configuration instead of the running one
+    /// Compare with the thresholds of this configuration [default: the configuration of the switch]
     #[arg(long, value_name = "FILE")]
     pub expect: Option<PathBuf>,
     /// Permitted difference of a threshold in cells
     #[arg(long, value_name = "CELLS", default_value_t = 0)]
     pub tolerance: u32,
-    /// Number of verifications of each candidate
+    /// Number of verifications of each threshold
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=5))]
     pub verify: u32,
     /// Largest number of frames of an attempt
@@ -61,14 +60,14 @@ pub(crate) struct BenchProbe {
 }
 
 pub(super) const HELP: &str = "\
-The switch runs in virtual time between the ports of a tester. The tester fills the buffer with numbered
-frames of one class and holds them back by pausing the egress ports (a class that honours no pauses is
-blocked in the switch). It observes PFC frames and the frames that leave. Thresholds are found by doubling,
-halving and bisecting to 5 %, then frame by frame. Each result is verified, and the switch is drained between
-attempts. docs/probe.md has the definitions.
+The switch runs in virtual time between the ports of a tester. The tester fills the buffer with numbered frames of one
+class, and pauses the egress ports so that the frames stay in the switch. A class that does not honour pauses is
+blocked in the switch. The tester observes PFC frames and the frames that leave. The search for a threshold doubles,
+halves and bisects the number of frames to 5 %, and then adds single frames. Each threshold is verified, and the
+switch is drained between attempts. docs/probe.md has the definitions.
 
-Exit codes: 0 all as configured, 1 a threshold differs by more than --tolerance, 2 usage, 4 invalid
-configuration, 5 no result (frames cannot be held back, or results vary).
+Exit codes: 0 all thresholds are as configured, 1 a threshold differs by more than --tolerance, 2 usage, 4 invalid
+configuration, 5 no result, because frames do not stay in the switch or results vary.
 
 Examples:
   xoff bench probe config_db.json
@@ -77,13 +76,13 @@ Examples:
   xoff bench probe old.json --expect new.json --tolerance 8";
 
 pub(super) fn run(options: &BenchProbe) -> Result<Exit, Failure> {
-    let config = configuration(&options.file, options.switch.as_deref())?;
-    let wanted = match &options.expect {
-        Some(path) => configuration(path, options.switch.as_deref())?,
+    let config = read_switch_config(&options.file, options.switch.as_deref())?;
+    let expected_config = match &options.expect {
+        Some(path) => read_switch_config(path, options.switch.as_deref())?,
         None => config.clone(),
     };
     let ports = ProbedPorts::choose(options, &config)?;
-    let report = probe(options, &config, &wanted, &ports)?;
+    let report = probe_switch(options, &config, &expected_config, &ports)?;
     if options.json {
         output::print_json(&report)?;
     } else {
@@ -92,14 +91,14 @@ pub(super) fn run(options: &BenchProbe) -> Result<Exit, Failure> {
     Ok(report.exit())
 }
 
-/// Reads the configuration of a switch from a file.
-pub(super) fn configuration(path: &Path, switch: Option<&str>) -> Result<SwitchConfig, Failure> {
-    if is_lab(path) {
-        check_lab(path)?;
-        return switch_of_lab(path, switch);
+/// Reads the configuration of a switch from a configuration or a lab file.
+pub(super) fn read_switch_config(path: &Path, switch: Option<&str>) -> Result<SwitchConfig, Failure> {
+    if is_lab_file(path) {
+        check_lab_file(path)?;
+        return read_switch_of_lab(path, switch);
     }
     let place = path.display().to_string();
-    let text = read(path).map_err(|error| {
+    let text = read_limited(path).map_err(|error| {
         Failure::configuration("the configuration cannot be read")
             .at(&place)
             .because(error)
@@ -110,13 +109,13 @@ pub(super) fn configuration(path: &Path, switch: Option<&str>) -> Result<SwitchC
     Ok(loaded.resolved.config)
 }
 
-/// Returns whether a file name is that of a lab file.
-pub(super) fn is_lab(path: &Path) -> bool {
+/// Returns whether a file name ends like a lab file.
+pub(super) fn is_lab_file(path: &Path) -> bool {
     path.extension().is_some_and(|ext| ext == "yml" || ext == "yaml")
 }
 
-/// Reads a file up to the size limit. Before reading, the length is unknown if the file is a pipe.
-fn read(path: &Path) -> io::Result<String> {
+/// Reads a file of at most [`FILE_BYTES_MAX`] bytes. The length of a pipe is known only after reading.
+fn read_limited(path: &Path) -> io::Result<String> {
     let mut text = String::new();
     File::open(path)?
         .take(FILE_BYTES_MAX + 1)
@@ -128,29 +127,31 @@ fn read(path: &Path) -> io::Result<String> {
 }
 
 fn file_too_long_error() -> io::Error {
-    io::Error::other(format!("it is longer than {} MiB", FILE_BYTES_MAX >> 20))
+    io::Error::other(format!("the file is longer than {} MiB", FILE_BYTES_MAX >> 20))
 }
 
-/// Refuses a lab file that is not a regular file or is too long. A missing file is not reported here, but
-/// when the file is read.
-pub(super) fn check_lab(path: &Path) -> Result<(), Failure> {
+/// Refuses a lab file that is a device or is too long. A missing file is reported later, when it is read.
+pub(super) fn check_lab_file(path: &Path) -> Result<(), Failure> {
     use std::os::unix::fs::FileTypeExt;
-    let Ok(there) = path.metadata() else { return Ok(()) };
-    let kind = there.file_type();
-    if there.len() <= FILE_BYTES_MAX && !kind.is_char_device() && !kind.is_block_device() {
+    let Ok(metadata) = path.metadata() else {
+        return Ok(());
+    };
+    let kind = metadata.file_type();
+    if metadata.len() <= FILE_BYTES_MAX && !kind.is_char_device() && !kind.is_block_device() {
         return Ok(());
     }
-    let why = match there.is_file() {
+    let reason = match metadata.is_file() {
         true => file_too_long_error().to_string(),
-        false => "it is a device".to_owned(),
+        false => "the file is a device".to_owned(),
     };
     Err(Failure::configuration("cannot read the lab file")
         .at(path.display().to_string())
-        .because(why)
+        .because(reason)
         .fix("give the path of a lab file, such as testbeds/incast.xoff.yml"))
 }
 
-fn switch_of_lab(path: &Path, switch: Option<&str>) -> Result<SwitchConfig, Failure> {
+/// Reads the configuration of the named switch of a lab file, or of the first switch.
+fn read_switch_of_lab(path: &Path, switch: Option<&str>) -> Result<SwitchConfig, Failure> {
     let switches = xoff_lab::switch_configurations(path)?;
     let names: Vec<String> = switches.iter().map(|config| config.name.clone()).collect();
     let chosen = match switch {
@@ -164,13 +165,14 @@ fn switch_of_lab(path: &Path, switch: Option<&str>) -> Result<SwitchConfig, Fail
     })
 }
 
-/// Indices of the ingress port and the egress ports.
+/// The ports of the switch that a probe uses, as indices.
 struct ProbedPorts {
     ingress: usize,
     egresses: Vec<usize>,
 }
 
 impl ProbedPorts {
+    /// Selects the ports of the arguments, or the first ports of the switch.
     fn choose(options: &BenchProbe, config: &SwitchConfig) -> Result<ProbedPorts, Failure> {
         let index = |option: &str, name: &str| {
             config
@@ -208,7 +210,7 @@ impl ProbedPorts {
         let doubled = egresses.len() > 1 && egresses[0] == egresses[1];
         if egresses.contains(&ingress) || doubled || egresses.len() > 2 {
             return Err(Failure::usage(
-                "frames must leave by one or two ports, and not by the one they come in on",
+                "the egress ports must be one or two different ports, without the ingress port",
             )
             .at(format!("--to {}", options.to.join(",")))
             .fix("name one or two other ports"));
@@ -217,35 +219,36 @@ impl ProbedPorts {
     }
 }
 
-fn probe(
+/// Measures the thresholds of each class and compares them with the thresholds of `expected_config`.
+fn probe_switch(
     options: &BenchProbe,
     config: &SwitchConfig,
-    wanted: &SwitchConfig,
+    expected_config: &SwitchConfig,
     ports: &ProbedPorts,
 ) -> Result<ProbeReport, Failure> {
     let ingress = &config.ports[ports.ingress];
     let egress = &config.ports[ports.egresses[0]];
-    let chosen = match options.classes.as_slice() {
+    let classes = match options.classes.as_slice() {
         [] => reachable_classes(ingress)
             .into_iter()
             .map(|(class, _)| class)
             .collect(),
-        chosen => chosen.to_vec(),
+        named => named.to_vec(),
     };
     let frame_cells = options.frame_size.div_ceil(config.cell_bytes);
-    let said = |class: u8| {
-        let of = |name: &str| wanted.ports.iter().position(|port| port.name == name);
+    let expected = |class: u8| {
+        let index = |name: &str| expected_config.ports.iter().position(|port| port.name == name);
         expected_thresholds(
-            wanted,
-            of(&ingress.name)?,
-            of(&egress.name)?,
+            expected_config,
+            index(&ingress.name)?,
+            index(&egress.name)?,
             class,
             options.frame_size,
             options.frames_max,
         )
     };
-    let mut results = Vec::with_capacity(chosen.len());
-    for class in chosen {
+    let mut results = Vec::with_capacity(classes.len());
+    for class in classes {
         output::note(&format!("class {class}"));
         let mut device =
             VirtualProbeDevice::new(config, ports.ingress, &ports.egresses, class, options.frame_size)?;
@@ -258,7 +261,7 @@ fn probe(
         results.push(ClassThresholds::new(
             class,
             &measured,
-            said(class),
+            expected(class),
             (options.frame_size, frame_cells),
             options.tolerance,
             ports.egresses.len() > 1,
@@ -278,7 +281,7 @@ fn probe(
         holds: results
             .iter()
             .flat_map(|class| &class.thresholds)
-            .all(|t| t.holds),
+            .all(|threshold| threshold.holds),
         classes: results,
     })
 }

@@ -1,4 +1,4 @@
-//! Output of bench results.
+//! Options for the output of bench results, and their application.
 
 use std::path::PathBuf;
 
@@ -26,10 +26,10 @@ pub(crate) struct ResultArguments {
     /// Also draw the medians and their intervals as SVG
     #[arg(long, value_name = "DIR")]
     pub plots: Option<PathBuf>,
-    /// Also store times in the format of criterion below this folder (`target/criterion`), for critcmp
+    /// Also save times in the format of criterion in this folder, such as target/criterion, for critcmp
     #[arg(long, value_name = "DIR")]
     pub criterion: Option<PathBuf>,
-    /// Name of the baseline
+    /// Name of the baseline in the folder of --criterion
     #[arg(long, value_name = "NAME", default_value = "new", requires = "criterion", value_parser = parse_baseline_name)]
     pub baseline: String,
 }
@@ -50,39 +50,40 @@ impl ResultArguments {
 
     /// Prints and saves a result. Returns exit code 0, or 5 for a tainted result.
     ///
-    /// The result is printed first. If one file cannot be written, the other files are still written, so no
-    /// measurement is lost.
-    pub(super) fn give(&self, result: &BenchResult) -> Result<Exit, Failure> {
-        let form = if self.json {
+    /// An error of one output does not prevent the other outputs, so that the measurement is not lost.
+    pub(super) fn print_and_save(&self, result: &BenchResult) -> Result<Exit, Failure> {
+        let format = if self.json {
             ResultFormat::Json
         } else {
             self.format
         };
-        let given = [
-            output::print(&result.to_text(form)),
-            self.save(result),
+        let outputs = [
+            output::print(&result.to_text(format)),
+            self.save_json(result),
             self.plots
                 .as_ref()
                 .map_or(Ok(()), |folder| result.write_plot(folder)),
-            self.criterion(result),
+            self.save_for_criterion(result),
         ];
-        given.into_iter().collect::<Result<(), Failure>>()?;
+        outputs.into_iter().collect::<Result<(), Failure>>()?;
         Ok(result.exit())
     }
 
-    fn save(&self, result: &BenchResult) -> Result<(), Failure> {
+    fn save_json(&self, result: &BenchResult) -> Result<(), Failure> {
         match &self.save {
             Some(path) => write_result_file("--save", path, &result.to_text(ResultFormat::Json)),
             None => Ok(()),
         }
     }
 
-    fn criterion(&self, result: &BenchResult) -> Result<(), Failure> {
+    fn save_for_criterion(&self, result: &BenchResult) -> Result<(), Failure> {
         if let Some(folder) = &self.criterion {
-            let left_out = result.write_criterion(folder, &self.baseline)?;
-            if !left_out.is_empty() {
-                let names = left_out.join(", ");
-                output::note(&format!("criterion knows times alone; left out: {names}"));
+            let omitted = result.write_criterion(folder, &self.baseline)?;
+            if !omitted.is_empty() {
+                let names = omitted.join(", ");
+                output::note(&format!(
+                    "the files for criterion have times only, without {names}"
+                ));
             }
         }
         Ok(())
@@ -92,23 +93,23 @@ impl ResultArguments {
 /// Parses the name of a baseline, which is the name of a folder.
 fn parse_baseline_name(text: &str) -> Result<String, String> {
     match text.is_empty() || text.starts_with('.') || text.contains('/') {
-        true => Err("a name that a folder can have".to_owned()),
+        true => Err("write a name without '/' that does not start with a dot".to_owned()),
         false => Ok(text.to_owned()),
     }
 }
 
 /// Refuses repeated entries of a list, because their figures would have the same name.
-pub(super) fn once<T: PartialEq>(
+pub(super) fn refuse_repetition<T: PartialEq>(
     option: &str,
-    named: &[T],
+    entries: &[T],
     name: impl Fn(&T) -> String,
 ) -> Result<(), Failure> {
-    let mut later = named.iter().enumerate();
-    match later.find(|(at, this)| named[..*at].contains(this)) {
+    let mut indexed = entries.iter().enumerate();
+    match indexed.find(|(index, entry)| entries[..*index].contains(entry)) {
         None => Ok(()),
-        Some((_, twice)) => Err(Failure::usage(format!("{} is named twice", name(twice)))
+        Some((_, repeated)) => Err(Failure::usage(format!("{} is named twice", name(repeated)))
             .at(option)
-            .because("each has its figures once")
+            .because("the figures of both would have the same name")
             .fix("name it once")),
     }
 }

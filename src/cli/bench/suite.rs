@@ -1,19 +1,19 @@
-//! `xoff bench rfc2544`, `rfc2889` and `rfc8239`: the benchmarks of these documents.
+//! `xoff bench rfc2544`, `rfc2889` and `rfc8239`: the benchmarks of these RFCs.
 
 use crate::cli::choice::choice_parser;
 use clap::{Arg, Args};
 use xoff_measure::NamedChoice;
 
 use super::super::output;
-use super::dut::{DutArguments, check_ports, fitting};
-use super::result::{ResultArguments, once};
+use super::dut::{DutArguments, check_port_count, select_fitting_sizes};
+use super::result::{ResultArguments, refuse_repetition};
 use xoff_measure::dut::{AnyDut, Dut, FrameSize, TrafficPattern, VirtualDut};
 use xoff_measure::result::BenchResult;
 use xoff_measure::suite::BenchmarkSuite;
 use xoff_measure::{rfc2544, rfc2889, rfc8239};
 use xoff_telemetry::failure::{Exit, Failure};
 
-/// Options of all three commands.
+/// Options of the benchmarks of all three RFCs.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct SuiteArguments {
     /// Frame lengths with FCS; `imix` is 28 x 64, 16 x 570, 4 x 1518
@@ -31,12 +31,13 @@ pub(crate) struct SuiteArguments {
     result: ResultArguments,
 }
 
-/// Changes an argument for commands that measure only switches in virtual time. The file is required for
-/// these commands, and options of network devices are hidden.
-fn in_virtual_time(argument: Arg) -> Arg {
+/// Changes an argument for commands that measure only switches in virtual time: the file is required, and
+/// options of network devices are hidden.
+fn require_virtual_time(argument: Arg) -> Arg {
     match argument.get_id().as_str() {
         "file" => argument.required(true).help(
-            "Configuration in the form of SONiC's config_db.json, or a lab file (.yml, .yaml): the switch runs in virtual time",
+            "Configuration in the form of SONiC's config_db.json, or a lab file (.yml, .yaml), of a switch that runs \
+             in virtual time",
         ),
         "speed" | "dscp" => argument.hide(true),
         _ => argument,
@@ -45,7 +46,7 @@ fn in_virtual_time(argument: Arg) -> Arg {
 
 /// `xoff bench rfc2544`
 #[derive(Clone, Debug, Args)]
-#[command(mut_args(in_virtual_time))]
+#[command(mut_args(require_virtual_time))]
 pub(crate) struct BenchRfc2544 {
     #[command(flatten)]
     dut: DutArguments,
@@ -61,7 +62,7 @@ pub(crate) struct BenchRfc2544 {
 
 /// `xoff bench rfc2889`
 #[derive(Clone, Debug, Args)]
-#[command(mut_args(in_virtual_time))]
+#[command(mut_args(require_virtual_time))]
 pub(crate) struct BenchRfc2889 {
     #[command(flatten)]
     dut: DutArguments,
@@ -77,7 +78,7 @@ pub(crate) struct BenchRfc2889 {
 
 /// `xoff bench rfc8239`
 #[derive(Clone, Debug, Args)]
-#[command(mut_args(in_virtual_time))]
+#[command(mut_args(require_virtual_time))]
 pub(crate) struct BenchRfc8239 {
     #[command(flatten)]
     dut: DutArguments,
@@ -89,9 +90,9 @@ pub(crate) struct BenchRfc8239 {
 }
 
 pub(super) const HELP_2544: &str = "\
-The benchmarks of RFC 2544 on a switch in virtual time: throughput, latency, loss curve, back-to-back frames
-(RFC 9004), recovery from overload. For a lossless class whose senders honour pauses, paused time replaces
-the loss in each definition. `reset` is refused, because a switch in virtual time starts without delay.
+Runs the benchmarks of RFC 2544 on a switch in virtual time: throughput, latency, loss curve, back-to-back frames
+(RFC 9004) and recovery from overload. For a lossless class whose senders honour pauses, paused time replaces the loss
+in each definition. `reset` is refused, because a switch in virtual time starts without delay.
 
 Exit codes: 0 done, 2 usage or an unsupported benchmark, 4 invalid configuration, 5 no result, 130 interrupted.
 
@@ -101,10 +102,10 @@ Examples:
   xoff bench rfc2544 testbeds/incast.xoff.yml b2b recovery --pattern many-to-one --json";
 
 pub(super) const HELP_2889: &str = "\
-The benchmarks of RFC 2889 on a switch in virtual time: full mesh, one to many, many to one, congestion control,
-largest forwarding rate, address cache, broadcasts. For a lossless class whose senders honour pauses,
-paused time counts as loss. Forward pressure, learning rate and errored frames are refused: a tester in virtual
-time sends no short gaps and no damaged frames, and the switch learns at the rate of arriving frames.
+Runs the benchmarks of RFC 2889 on a switch in virtual time: full mesh, one to many, many to one, congestion control,
+largest forwarding rate, address cache and broadcasts. For a lossless class whose senders honour pauses, paused time
+counts as loss. Forward pressure, learning rate and errored frames are refused. A tester in virtual time sends no
+short gaps and no damaged frames, and the switch learns addresses at the rate of arriving frames.
 
 Exit codes: 0 done, 2 usage or an unsupported benchmark, 4 invalid configuration, 5 no result, 130 interrupted.
 
@@ -114,9 +115,9 @@ Examples:
   xoff bench rfc2889 config_db.json addr-cache";
 
 pub(super) const HELP_8239: &str = "\
-The data-centre benchmarks of RFC 8239 on a switch in virtual time: line rate in pairs and full mesh at 99.98 %,
-buffers by an over-subscription of 1 %, simultaneous bursts, head-of-line blocking. For a lossless class whose
-senders honour pauses, a buffer is full when it sends the first pause, and head-of-line blocking is the lost
+Runs the data-centre benchmarks of RFC 8239 on a switch in virtual time: line rate in pairs and full mesh at 99.98 %,
+buffers with an over-subscription of 1 %, simultaneous bursts and head-of-line blocking. For a lossless class whose
+senders honour pauses, a buffer is full when the switch sends the first pause, and head-of-line blocking is the lost
 rate of a victim flow. `incast` is refused, because the tester has no TCP.
 
 Exit codes: 0 done, 2 usage or an unsupported benchmark, 4 invalid configuration, 5 no result, 130 interrupted.
@@ -126,24 +127,26 @@ Examples:
   xoff bench rfc8239 config_db.json buffer,microburst --sizes 64,256,1024
   xoff bench rfc8239 config_db.json hol --class 3 --sizes 1082 --json";
 
-/// The benchmarks of an RFC. `check` tells whether a device has enough ports for a benchmark, and `measure`
-/// runs a benchmark.
+/// The benchmarks of an RFC, and the functions that check and run one of them.
 struct RfcSuite<T: 'static> {
     name: &'static str,
-    measured: &'static [T],
+    /// All benchmarks that are measured.
+    tests: &'static [T],
+    /// Checks a benchmark with a number of ports.
     check: fn(T, usize) -> Result<(), Failure>,
-    measure: fn(&mut BenchmarkSuite<'_, VirtualDut>, T) -> Result<(), Failure>,
+    /// Runs a benchmark.
+    run: fn(&mut BenchmarkSuite<'_, VirtualDut>, T) -> Result<(), Failure>,
 }
 
 pub(super) fn run_2544(options: &BenchRfc2544) -> Result<Exit, Failure> {
-    let document = RfcSuite {
+    let rfc = RfcSuite {
         name: "rfc2544",
-        measured: &rfc2544::Rfc2544Test::ALL,
+        tests: &rfc2544::Rfc2544Test::ALL,
         check: rfc2544::check_test,
-        measure: rfc2544::run_test,
+        run: rfc2544::run_test,
     };
-    run(
-        &document,
+    run_suite(
+        &rfc,
         &options.tests,
         &options.dut,
         &options.suite,
@@ -152,14 +155,14 @@ pub(super) fn run_2544(options: &BenchRfc2544) -> Result<Exit, Failure> {
 }
 
 pub(super) fn run_2889(options: &BenchRfc2889) -> Result<Exit, Failure> {
-    let document = RfcSuite {
+    let rfc = RfcSuite {
         name: "rfc2889",
-        measured: &rfc2889::Rfc2889Test::ALL,
+        tests: &rfc2889::Rfc2889Test::ALL,
         check: rfc2889::check_test,
-        measure: rfc2889::run_test,
+        run: rfc2889::run_test,
     };
-    run(
-        &document,
+    run_suite(
+        &rfc,
         &options.tests,
         &options.dut,
         &options.suite,
@@ -168,14 +171,14 @@ pub(super) fn run_2889(options: &BenchRfc2889) -> Result<Exit, Failure> {
 }
 
 pub(super) fn run_8239(options: &BenchRfc8239) -> Result<Exit, Failure> {
-    let document = RfcSuite {
+    let rfc = RfcSuite {
         name: "rfc8239",
-        measured: &rfc8239::Rfc8239Test::ALL,
+        tests: &rfc8239::Rfc8239Test::ALL,
         check: rfc8239::check_test,
-        measure: rfc8239::run_test,
+        run: rfc8239::run_test,
     };
-    run(
-        &document,
+    run_suite(
+        &rfc,
         &options.tests,
         &options.dut,
         &options.suite,
@@ -183,49 +186,49 @@ pub(super) fn run_8239(options: &BenchRfc8239) -> Result<Exit, Failure> {
     )
 }
 
-/// Runs the named tests, or all tests. If a test needs more ports than the device has, the result gets a
-/// note.
-fn run<T: NamedChoice>(
-    document: &RfcSuite<T>,
+/// Runs the named benchmarks, or all. Benchmarks that need more ports than the device has are noted in the
+/// result.
+fn run_suite<T: NamedChoice>(
+    rfc: &RfcSuite<T>,
     named: &[T],
     dut: &DutArguments,
     options: &SuiteArguments,
     pattern: TrafficPattern,
 ) -> Result<Exit, Failure> {
     options.result.check()?;
-    once("TEST", named, |test| test.choice_name().to_owned())?;
-    let mut subject = dut.open()?;
-    let AnyDut::Virtual(device) = &mut subject.dut else {
-        return Err(Failure::usage(format!("{} is measured in virtual time only", document.name))
-            .because("a generator on this machine sends neither bursts nor loads that add up to a port's")
-            .fix("give a FILE; rates and latencies of network devices: `xoff bench ndr`, `xoff bench latency`"));
+    refuse_repetition("TEST", named, |test| test.choice_name().to_owned())?;
+    let mut opened = dut.open()?;
+    let AnyDut::Virtual(device) = &mut opened.dut else {
+        return Err(
+            Failure::usage(format!("{} is measured in virtual time only", rfc.name))
+                .because("a generator on this machine cannot send bursts at line rate")
+                .fix(
+                    "give a FILE, or measure network devices with `xoff bench ndr` and `xoff bench latency`",
+                ),
+        );
     };
-    let mut result = BenchResult::new(document.name, &subject.name, dut.seed);
-    check_ports(device.as_ref(), pattern)?;
-    let sizes = fitting(device.as_ref(), &options.sizes, &mut result)?;
+    let mut result = BenchResult::new(rfc.name, &opened.name, dut.seed);
+    check_port_count(device.as_ref(), pattern)?;
+    let sizes = select_fitting_sizes(device.as_ref(), &options.sizes, &mut result)?;
     let ports = device.ports().len();
     result.notes.push(format!(
         "{}; pattern {}, {ports} ports",
-        subject.note,
+        opened.note,
         pattern.name()
     ));
-    // All named tests are checked before the first one runs.
+    // All named benchmarks are checked before the first one runs.
     for test in named {
-        (document.check)(*test, ports)?;
+        (rfc.check)(*test, ports)?;
     }
-    let tests = if named.is_empty() {
-        document.measured
-    } else {
-        named
-    };
+    let tests = if named.is_empty() { rfc.tests } else { named };
     for test in tests {
-        let word = test.choice_name();
-        if let Err(refused) = (document.check)(*test, ports) {
-            let why = refused.why.unwrap_or_default();
-            result.notes.push(format!("{word} is left out: {why}"));
+        let name = test.choice_name();
+        if let Err(refused) = (rfc.check)(*test, ports) {
+            let reason = refused.why.unwrap_or_default();
+            result.notes.push(format!("{name} is skipped: {reason}"));
             continue;
         }
-        output::note(word);
+        output::note(name);
         let mut suite = BenchmarkSuite::new(
             device.as_mut(),
             sizes.clone(),
@@ -233,7 +236,7 @@ fn run<T: NamedChoice>(
             options.burst_max,
             &mut result,
         );
-        (document.measure)(&mut suite, *test)?;
+        (rfc.run)(&mut suite, *test)?;
     }
-    options.result.give(&result)
+    options.result.print_and_save(&result)
 }

@@ -7,8 +7,8 @@ use clap::builder::PossibleValuesParser;
 use xoff_dataplane::config::SwitchConfig;
 
 use super::super::{output, signals};
-use super::dut::configured;
-use super::result::{ResultArguments, once};
+use super::dut::read_dut_config;
+use super::result::{ResultArguments, refuse_repetition};
 use xoff_config::PRESETS;
 use xoff_lab::{Seeds, units};
 use xoff_measure::result::ResultFormat;
@@ -25,22 +25,22 @@ pub(crate) struct BenchTuneBuffers {
     /// Configuration in the form of SONiC's config_db.json, or a lab file (.yml, .yaml) [default: --preset]
     #[arg(value_name = "FILE", conflicts_with_all = ["preset", "speed", "ports"])]
     pub file: Option<PathBuf>,
-    /// The switch of the lab file [default: its first]
+    /// Switch of the lab file [default: the first switch]
     #[arg(long, value_name = "NAME", requires = "file")]
     pub switch: Option<String>,
     /// A built-in configuration
-    #[arg(long, value_name = "NAME", default_value = "roce-lossless", value_parser = presets())]
+    #[arg(long, value_name = "NAME", default_value = "roce-lossless", value_parser = preset_name_parser())]
     pub preset: String,
     /// Speed of the ports of the preset
-    #[arg(long, value_name = "SPEED", default_value = "100g", value_parser = parse_speed)]
+    #[arg(long, value_name = "SPEED", default_value = "100g", value_parser = parse_speed_mbps)]
     pub speed: u32,
     /// Number of ports of the preset
     #[arg(long, value_name = "N", default_value_t = 32, value_parser = clap::value_parser!(u16).range(2..=512))]
     pub ports: u16,
-    /// Lossless traffic class [default: the first]
+    /// Lossless traffic class [default: the first lossless class]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(0..16))]
     pub class: Option<u8>,
-    /// Traffic pattern: incast:N, standstill:N; several with commas
+    /// Traffic patterns incast:N and standstill:N with N senders, separated by commas
     #[arg(
         long,
         value_name = "PATTERN,...",
@@ -48,29 +48,29 @@ pub(crate) struct BenchTuneBuffers {
         default_value = "incast:8,standstill:8"
     )]
     pub pattern: Vec<TrafficPattern>,
-    /// Length of the lossless frames with FCS, rounded up to a length of a RoCEv2 packet
+    /// Length of the lossless frames with FCS, rounded up to a possible length of a RoCEv2 packet
     #[arg(long, value_name = "BYTES", default_value_t = 4_200, value_parser = clap::value_parser!(u32).range(64..=16_384))]
     pub frame_size: u32,
-    /// Length with FCS of the switch's own frame that can delay XOFF; 0: none [default: the longest frame of
-    /// the MTU]
+    /// Length with FCS of the frame that the switch sends when XOFF is due, 0 for none [default: the longest
+    /// frame of the MTU]
     #[arg(long, value_name = "BYTES")]
     pub own_frame_size: Option<u32>,
-    /// Length of the cables
+    /// Length of the cables in metres
     #[arg(long, value_name = "METRES", default_value_t = 40, value_parser = clap::value_parser!(u32).range(0..=i64::from(CABLE_MAX_M)))]
     pub cable_m: u32,
-    /// Response time of peers to a pause [default: the limit of IEEE 802.3 31B.3.7]
+    /// Response time of peers to a pause in nanoseconds [default: the limit of IEEE 802.3 31B.3.7]
     #[arg(long, value_name = "NS", value_parser = clap::value_parser!(u64).range(0..=1_000_000_000))]
     pub response_ns: Option<u64>,
-    /// Number of random phases in addition to the constructed ones, with a seed each
+    /// Seeds of random phases. Each seed adds a random phase to the constructed phases
     #[arg(long, value_name = "SEEDS", default_value = "1..=16")]
     pub seeds: Seeds,
     /// Number of parallel runs [default: the number of cores]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub jobs: Option<u16>,
-    /// Skip the effects of dynamic_th and xon_offset
+    /// Skip the runs with other values of dynamic_th and xon_offset
     #[arg(long)]
     pub no_sweep: bool,
-    /// Write the pool and the profile as a layer of config_db.json
+    /// Write the pool and the profile here as a layer of config_db.json
     #[arg(long, value_name = "FILE")]
     pub write: Option<PathBuf>,
     /// Output of the result.
@@ -79,17 +79,18 @@ pub(crate) struct BenchTuneBuffers {
 }
 
 pub(super) const HELP: &str = "\
-Headroom stores the frames that arrive after the XOFF threshold. The switch runs in virtual time between model hosts that send
-frames of one size back to back. Buffers fill in constructed phases: the switch has just started to send another
-frame when XOFF is due, the frame that causes XOFF uses only headroom except for one cell, and senders start together,
-apart or at random. Bisection finds the smallest headroom in cells that loses no frame in any phase, without a
-reserve. A run with one cell less confirms a loss. docs/bench.md has definitions.
+Headroom stores the frames that arrive after the priority group has entered XOFF. The switch runs in virtual time
+between model hosts that send frames of one size back to back. Buffers fill in constructed phases. In these phases,
+the switch has just started to send another frame when XOFF is due, the frame that causes XOFF uses headroom for all
+of its cells except one, and senders start together, apart or at random. Bisection finds the smallest headroom in
+cells that loses no frame in any phase, without a reserve. A run with one cell less confirms the loss. docs/bench.md
+has definitions.
 
-The tables are followed by the pool and the profile as a config_db.json layer over the configuration
-(for `config: [{preset: roce-lossless}, FILE]` of a lab, or xoff config apply).
+The output ends with the pool and the profile as a layer of config_db.json, for `config: [{preset: roce-lossless},
+FILE]` of a lab or for `xoff config apply`.
 
-Exit codes: 0 found; 1 the given configuration loses frames (the limit is printed); 2 usage; 4 invalid
-configuration; 5 undecided: the buffer does not fill, or results contradict each other; 130 interrupted.
+Exit codes: 0 found, 1 the given configuration loses frames (the smallest headroom is printed), 2 usage, 4 invalid
+configuration, 5 no result, because the buffer does not fill or results contradict each other, 130 interrupted.
 
 Examples:
   xoff bench tune-buffers
@@ -98,11 +99,11 @@ Examples:
   xoff bench tune-buffers --json --save buffers.json";
 
 /// Returns a parser for the names of presets.
-fn presets() -> PossibleValuesParser {
+fn preset_name_parser() -> PossibleValuesParser {
     PossibleValuesParser::new(PRESETS.iter().map(|(name, _)| *name))
 }
 
-fn parse_speed(text: &str) -> Result<u32, String> {
+fn parse_speed_mbps(text: &str) -> Result<u32, String> {
     units::parse_speed_mbps(text).ok_or(format!("write {}", units::SPEED))
 }
 
@@ -111,38 +112,36 @@ pub(super) fn run(options: &BenchTuneBuffers) -> Result<Exit, Failure> {
     if let Some(path) = &options.write {
         output::check_report_path("--write", path)?;
     }
-    once("--pattern", &options.pattern, TrafficPattern::to_string)?;
+    refuse_repetition("--pattern", &options.pattern, TrafficPattern::to_string)?;
     let stop = signals::watch_stop_signals()?;
-    let subject = TuningTarget::new(&switch_config(options)?, options.class)?;
-    let plan = tuning_plan(options, subject)?;
-    let found = match search_headroom(&plan, &stop, output::note) {
-        Err(failure) if failure.exit == Exit::Interrupted => return interrupted_exit(&failure),
-        found => found?,
+    let target = TuningTarget::new(&read_target_config(options)?, options.class)?;
+    let plan = plan_tuning(options, target)?;
+    let tuning = match search_headroom(&plan, &stop, output::note) {
+        Err(failure) if failure.exit == Exit::Interrupted => return exit_on_interrupt(&failure),
+        tuning => tuning?,
     };
     let variants = match options.no_sweep {
         true => Vec::new(),
         false => {
-            output::note("what other parameters do");
-            match run_variants(&plan, &found.smallest.candidate, &found.phases, &stop) {
-                Err(failure) if failure.exit == Exit::Interrupted => return interrupted_exit(&failure),
+            output::note("runs with other values of dynamic_th and xon_offset");
+            match run_variants(&plan, &tuning.smallest.candidate, &tuning.phases, &stop) {
+                Err(failure) if failure.exit == Exit::Interrupted => return exit_on_interrupt(&failure),
                 variants => variants?,
             }
         }
     };
-    give(
-        options,
-        &plan,
-        &found,
-        &build_result(&subject_name(options), &plan, &found, &variants),
-    )
+    let result = build_result(&target_name(options), &plan, &tuning, &variants);
+    output_tuning(options, &plan, &tuning, &result)
 }
 
-fn interrupted_exit(failure: &Failure) -> Result<Exit, Failure> {
+/// Prints the message of an interruption and returns its exit code.
+fn exit_on_interrupt(failure: &Failure) -> Result<Exit, Failure> {
     output::note(&failure.what);
     Ok(Exit::Interrupted)
 }
 
-fn subject_name(options: &BenchTuneBuffers) -> String {
+/// Returns the name of the tuned configuration in the result.
+fn target_name(options: &BenchTuneBuffers) -> String {
     match &options.file {
         Some(path) => path.display().to_string(),
         None => format!(
@@ -152,9 +151,10 @@ fn subject_name(options: &BenchTuneBuffers) -> String {
     }
 }
 
-fn switch_config(options: &BenchTuneBuffers) -> Result<SwitchConfig, Failure> {
+/// Reads the configuration of the file, or builds the configuration of the preset.
+fn read_target_config(options: &BenchTuneBuffers) -> Result<SwitchConfig, Failure> {
     match &options.file {
-        Some(path) => configured(path, options.switch.as_deref()),
+        Some(path) => read_dut_config(path, options.switch.as_deref()),
         None => preset_switch(
             &options.preset,
             options.ports,
@@ -164,36 +164,38 @@ fn switch_config(options: &BenchTuneBuffers) -> Result<SwitchConfig, Failure> {
     }
 }
 
-fn tuning_plan(options: &BenchTuneBuffers, subject: TuningTarget) -> Result<TuningPlan, Failure> {
-    let wanted = options.frame_size;
-    let frame_bytes = TrafficParameters::valid_frame_bytes(wanted, subject.tagged).ok_or_else(|| {
-        Failure::usage(format!("no RoCEv2 packet is {wanted} bytes long"))
-            .at("--frame-size")
-            .fix(format!(
-                "choose at most {}",
-                TrafficParameters::frame_bytes_max(subject.tagged)
-            ))
-    })?;
-    let longest = subject.frame_bytes_max() + if subject.tagged { 4 } else { 0 };
-    if frame_bytes > longest {
+/// Checks the frame sizes and returns the plan of the search.
+fn plan_tuning(options: &BenchTuneBuffers, target: TuningTarget) -> Result<TuningPlan, Failure> {
+    let requested_bytes = options.frame_size;
+    let frame_bytes =
+        TrafficParameters::valid_frame_bytes(requested_bytes, target.tagged).ok_or_else(|| {
+            Failure::usage(format!("no RoCEv2 packet is {requested_bytes} bytes long"))
+                .at("--frame-size")
+                .fix(format!(
+                    "choose at most {}",
+                    TrafficParameters::frame_bytes_max(target.tagged)
+                ))
+        })?;
+    let frame_bytes_max = target.frame_bytes_max() + if target.tagged { 4 } else { 0 };
+    if frame_bytes > frame_bytes_max {
         return Err(Failure::usage(format!(
-            "frames of {frame_bytes} bytes are longer than the ports' MTU allows"
+            "frames of {frame_bytes} bytes are longer than the MTU of the ports allows"
         ))
         .at("--frame-size")
-        .fix(format!("choose at most {longest}")));
+        .fix(format!("choose at most {frame_bytes_max}")));
     }
-    if frame_bytes != wanted {
+    if frame_bytes != requested_bytes {
         output::note(&format!(
-            "frames of {frame_bytes} bytes: payloads are padded to four bytes, and headers count"
+            "frames have {frame_bytes} bytes, because payloads are padded to a multiple of four bytes"
         ));
     }
-    let own_frame_bytes = options.own_frame_size.unwrap_or(longest);
-    if own_frame_bytes != 0 && !(64..=longest).contains(&own_frame_bytes) {
-        return Err(
-            Failure::usage(format!("no frame of {own_frame_bytes} bytes leaves these ports"))
-                .at("--own-frame-size")
-                .fix(format!("choose 64 to {longest}, or 0 for none")),
-        );
+    let own_frame_bytes = options.own_frame_size.unwrap_or(frame_bytes_max);
+    if own_frame_bytes != 0 && !(64..=frame_bytes_max).contains(&own_frame_bytes) {
+        return Err(Failure::usage(format!(
+            "the ports cannot send a frame of {own_frame_bytes} bytes"
+        ))
+        .at("--own-frame-size")
+        .fix(format!("choose 64 to {frame_bytes_max}, or 0 for none")));
     }
     let traffic = TrafficParameters {
         frame_bytes,
@@ -201,10 +203,10 @@ fn tuning_plan(options: &BenchTuneBuffers, subject: TuningTarget) -> Result<Tuni
         delay: TrafficParameters::cable_delay(options.cable_m),
         response_ns: options
             .response_ns
-            .unwrap_or_else(|| TrafficParameters::response_ns(&subject.link_timing())),
+            .unwrap_or_else(|| TrafficParameters::response_ns(&target.link_timing())),
     };
     Ok(TuningPlan {
-        subject,
+        subject: target,
         traffic,
         patterns: options.pattern.clone(),
         seeds: options.seeds.0.clone(),
@@ -214,23 +216,24 @@ fn tuning_plan(options: &BenchTuneBuffers, subject: TuningTarget) -> Result<Tuni
     })
 }
 
-fn give(
+/// Prints and saves the result and the configuration layer with the smallest buffers.
+fn output_tuning(
     options: &BenchTuneBuffers,
     plan: &TuningPlan,
-    found: &TuningResult,
+    tuning: &TuningResult,
     result: &xoff_measure::result::BenchResult,
 ) -> Result<Exit, Failure> {
-    let fragment = plan.subject.config_layer(&found.smallest.candidate);
-    let text = serde_json::to_string_pretty(&fragment).expect("a JSON value") + "\n";
-    let given = options.result.give(result);
+    let layer = plan.subject.config_layer(&tuning.smallest.candidate);
+    let text = serde_json::to_string_pretty(&layer).expect("a JSON value") + "\n";
+    let output_result = options.result.print_and_save(result);
     if options.result.format == ResultFormat::Table && !options.result.json {
         output::print(&text)?;
     }
     if let Some(path) = &options.write {
         write_result_file("--write", path, &text)?;
     }
-    let exit = given?;
-    match found.given.dropped() {
+    let exit = output_result?;
+    match tuning.given.dropped() {
         0 => Ok(exit),
         _ => Ok(Exit::CheckFailed),
     }
