@@ -170,19 +170,19 @@ fn count_preemptions() -> u64 {
     getrusage(UsageWho::RUSAGE_THREAD).map_or(0, |usage| usage.involuntary_context_switches().unsigned_abs())
 }
 
-/// Sleeps until another thread rings the bell, one of `fds` is readable, or the time `limit` is over. Returns
-/// whether the bell was rung.
+/// Sleeps until the waker is called, one of `fds` is readable, or `limit` has passed. Returns whether the
+/// waker was called.
 pub(crate) fn sleep_on<'a>(
     fds: impl Iterator<Item = BorrowedFd<'a>>,
-    bell: Option<BorrowedFd<'a>>,
+    waker: Option<BorrowedFd<'a>>,
     limit: Duration,
 ) -> bool {
     let polled = |fd| PollFd::new(fd, PollFlags::POLLIN);
-    let mut polled: Vec<PollFd<'_>> = bell.into_iter().chain(fds).map(polled).collect();
+    let mut polled: Vec<PollFd<'_>> = waker.into_iter().chain(fds).map(polled).collect();
     // An interrupted sleep only ends earlier.
     let woken = ppoll(&mut polled, Some(TimeSpec::from_duration(limit)), None);
-    let first = polled.first().filter(|_| bell.is_some() && woken.is_ok());
-    first.is_some_and(|bell| bell.any().unwrap_or(true))
+    let first = polled.first().filter(|_| waker.is_some() && woken.is_ok());
+    first.is_some_and(|waker| waker.any().unwrap_or(true))
 }
 
 #[cfg(test)]

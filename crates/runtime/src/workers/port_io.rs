@@ -49,7 +49,7 @@ pub(crate) struct IoWorkerHandle {
     staged: Vec<IoCommand>,
     /// Free entries of the command ring as of the last look at its indices.
     free_commands: usize,
-    bell: ThreadWaker,
+    waker: ThreadWaker,
     /// Slots of each class that the I/O worker holds according to this side.
     supplied: [usize; 2],
 }
@@ -66,8 +66,8 @@ pub(crate) struct IoWorker {
     sent_frames: Vec<FrameHandle>,
     events: Sender<PortEvent>,
     commands: Consumer<IoCommand>,
-    bell: ThreadWaker,
-    switch_bell: ThreadWaker,
+    waker: ThreadWaker,
+    switch_waker: ThreadWaker,
     idle: IdlePolicy,
     stop: Arc<AtomicBool>,
 }
@@ -79,7 +79,7 @@ pub(crate) fn create_io_worker(
     mut ports: PortSet,
     store: &mut ArenaStore,
     held_slots: usize,
-    switch_bell: ThreadWaker,
+    switch_waker: ThreadWaker,
     idle: IdleMode,
     stop: Arc<AtomicBool>,
 ) -> std::io::Result<(IoWorkerHandle, IoWorker)> {
@@ -87,8 +87,8 @@ pub(crate) fn create_io_worker(
     let (done_in, done_out) = RingBuffer::new(RING_ENTRIES);
     let (events_in, events_out) = crossbeam_channel::unbounded();
     let (commands_in, commands_out) = RingBuffer::new(RING_ENTRIES);
-    let bell = ThreadWaker::new()?;
-    ports.set_bell(&bell);
+    let waker = ThreadWaker::new()?;
+    ports.set_waker(&waker);
     let remote = IoWorkerHandle {
         received: received_out,
         done: done_out,
@@ -96,7 +96,7 @@ pub(crate) fn create_io_worker(
         commands: commands_in,
         staged: Vec::with_capacity(RING_ENTRIES),
         free_commands: RING_ENTRIES,
-        bell: bell.clone(),
+        waker: waker.clone(),
         supplied: [0; 2],
     };
     let mut slots = SlotCache::new(store.shared_arena(), 2 * SLOT_STOCK + held_slots, 2 * SLOT_STOCK);
@@ -116,8 +116,8 @@ pub(crate) fn create_io_worker(
             sent_frames: Vec::with_capacity(RING_ENTRIES),
             events: events_in,
             commands: commands_out,
-            bell,
-            switch_bell,
+            waker,
+            switch_waker,
             idle,
             stop,
         },
@@ -234,13 +234,13 @@ impl IoWorkerHandle {
         debug_assert!(sent.is_ok(), "room was checked");
         self.staged.clear();
         self.free_commands = self.commands.slots();
-        self.bell.wake();
+        self.waker.wake();
     }
 
     /// Waits until an I/O worker that was asked to stop has ended. Processes the last events of the I/O
     /// worker and releases its last frames.
     pub(crate) fn close(&mut self, store: &mut ArenaStore, events: &mut Vec<PortEvent>) {
-        self.bell.wake();
+        self.waker.wake();
         loop {
             // Checked first: everything that the I/O worker sent before its end is then in the rings.
             let has_ended = self.received.is_abandoned();
@@ -270,7 +270,7 @@ impl IoWorker {
                 self.report_events();
             }
             if work > 0 {
-                self.switch_bell.wake();
+                self.switch_waker.wake();
                 self.idle.record_work(now_ns, work);
             } else {
                 self.wait_for_work(now_ns);
@@ -325,7 +325,7 @@ impl IoWorker {
             if rest.is_empty() || self.done.is_abandoned() {
                 break;
             }
-            self.switch_bell.wake();
+            self.switch_waker.wake();
             std::thread::yield_now();
         }
         self.sent_frames.clear();
@@ -348,17 +348,17 @@ impl IoWorker {
             IdleAction::KeepCore if self.idle.is_spinning() => return std::hint::spin_loop(),
             IdleAction::KeepCore | IdleAction::Yield => return std::thread::yield_now(),
         };
-        self.bell.prepare_sleep();
-        let mut was_rung = false;
+        self.waker.prepare_sleep();
+        let mut was_woken = false;
         if self.commands.is_empty() && !self.ports.has_input() && !self.stop.load(Ordering::Relaxed) {
             let limit = if self.ports.has_wakeup_for_all_ports() {
                 limit
             } else {
                 limit.min(super::POLLED_SLEEP_MAX)
             };
-            was_rung = sleep_on(self.ports.fds(), Some(self.bell.fd()), limit);
+            was_woken = sleep_on(self.ports.fds(), Some(self.waker.fd()), limit);
         }
-        self.bell.finish_sleep(was_rung);
+        self.waker.finish_sleep(was_woken);
     }
 }
 
@@ -390,7 +390,7 @@ pub(crate) enum PortIo {
 
 impl PortIo {
     /// Returns the descriptors that wake the switch worker when a frame arrives. If I/O workers own the
-    /// ports, there are none, because an I/O worker wakes the switch worker with its bell.
+    /// ports, there are none, because an I/O worker wakes the switch worker with its waker.
     pub(crate) fn fds(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         let own = match self {
             PortIo::Direct(ports) => Some(ports.fds()),
@@ -453,9 +453,9 @@ mod tests {
         let (requests, _request_end) = crossbeam_channel::unbounded();
         let (_opened_end, opened) = crossbeam_channel::unbounded();
         let ports = PortSet::new(Vec::new(), |_| Picos::ZERO, clock, requests, opened);
-        let (bell, stop) = (ThreadWaker::new().unwrap(), Arc::default());
+        let (waker, stop) = (ThreadWaker::new().unwrap(), Arc::default());
         let (mut remote, mut worker) =
-            create_io_worker(ports, &mut store, 0, bell, IdleMode::Spin, stop).unwrap();
+            create_io_worker(ports, &mut store, 0, waker, IdleMode::Spin, stop).unwrap();
         for frames in (0..RING_ENTRIES)
             .step_by(127)
             .chain(RING_ENTRIES / 2 - 2..=RING_ENTRIES / 2 + 2)

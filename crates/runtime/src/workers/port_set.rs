@@ -171,10 +171,10 @@ impl PortSet {
         self.ports.iter().all(|p| p.port.as_ref().is_none_or(can_wake))
     }
 
-    /// Sets the bell that rings when a frame arrives over a link in memory.
-    pub(crate) fn set_bell(&mut self, bell: &ThreadWaker) {
+    /// Sets the waker that is called when a frame arrives over a link in memory.
+    pub(crate) fn set_waker(&mut self, waker: &ThreadWaker) {
         for port in self.ports.iter_mut().filter_map(|p| p.port.as_mut()) {
-            port.set_waker(bell);
+            port.set_waker(waker);
         }
     }
 

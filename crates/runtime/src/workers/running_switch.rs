@@ -47,7 +47,7 @@ impl Drop for SwitchThreadHandle {
 #[derive(Debug)]
 pub(super) struct RunningSwitchParts {
     pub(super) commands: Sender<Command>,
-    pub(super) bell: ThreadWaker,
+    pub(super) waker: ThreadWaker,
     pub(super) ledger: TaintLedger,
     pub(super) stop: Arc<AtomicBool>,
     pub(super) result: Receiver<WorkerResult>,
@@ -63,7 +63,7 @@ pub(super) struct RunningSwitchParts {
 #[derive(Debug)]
 pub struct RunningSwitch {
     commands: Sender<Command>,
-    bell: ThreadWaker,
+    waker: ThreadWaker,
     ledger: TaintLedger,
     stop: Arc<AtomicBool>,
     /// Receives the result of the switch worker when it ends. If the worker dies, the channel closes without
@@ -101,7 +101,7 @@ impl RunningSwitch {
     pub(super) fn new(parts: RunningSwitchParts, thread: &Arc<SwitchThreadHandle>) -> RunningSwitch {
         RunningSwitch {
             commands: parts.commands,
-            bell: parts.bell,
+            waker: parts.waker,
             ledger: parts.ledger,
             stop: parts.stop,
             result: parts.result,
@@ -203,7 +203,7 @@ impl RunningSwitch {
     /// Asks the switch to stop and does not wait.
     pub fn request_stop(&self) {
         self.stop.store(true, Ordering::SeqCst);
-        self.bell.wake();
+        self.waker.wake();
     }
 
     /// Stops all threads and returns the last state.
@@ -248,7 +248,7 @@ impl RunningSwitch {
     fn send_command(&self, command: Command) {
         // A worker that has ended does not reply. The caller notices this by the closed channel.
         let _ = self.commands.send(command);
-        self.bell.wake();
+        self.waker.wake();
     }
 }
 

@@ -165,15 +165,15 @@ pub fn start_switches(
         // Adjacent switches of the list share a thread.
         let switches_of_thread =
             (thread_index + 1) * count / thread_count - thread_index * count / thread_count;
-        let bell = ThreadWaker::new().map_err(system_error("an eventfd"))?;
+        let waker = ThreadWaker::new().map_err(system_error("an eventfd"))?;
         let prepared = switches.by_ref().take(switches_of_thread);
         let prepared = prepared
-            .map(|setup| prepare_switch(setup, &context, &bell))
+            .map(|setup| prepare_switch(setup, &context, &waker))
             .collect::<Result<Vec<_>, StartError>>()?;
         let (workers, parts): (Vec<SwitchWorker>, Vec<RunningSwitchParts>) = prepared.into_iter().unzip();
         let switch_thread = SwitchThread {
             workers,
-            bell,
+            waker,
             idle: IdlePolicy::new(options.idle),
             core_binding: CoreBinding::new(&options.pin, core, &allowed),
         };
@@ -205,7 +205,7 @@ fn system_error(what: &'static str) -> impl Fn(io::Error) -> StartError {
 fn prepare_switch(
     setup: SwitchSetup,
     context: &StartContext<'_>,
-    bell: &ThreadWaker,
+    waker: &ThreadWaker,
 ) -> Result<(SwitchWorker, RunningSwitchParts), StartError> {
     let SwitchSetup {
         config,
@@ -220,7 +220,7 @@ fn prepare_switch(
         ArenaStore::new(allocate_arena(&config, held_slots).map_err(system_error("memory for frames"))?);
     for port in opened.iter_mut().filter_map(|(_, port)| port.as_mut()) {
         port.attach(&store.shared_arena())?;
-        port.set_waker(bell);
+        port.set_waker(waker);
     }
     let stop = Arc::new(AtomicBool::new(false));
     let (requests_in, requests_out) = unbounded();
@@ -244,7 +244,7 @@ fn prepare_switch(
         distribution,
         &mut store,
         context,
-        bell,
+        waker,
         &stop,
         &mut helper_threads,
     )?;
@@ -286,7 +286,7 @@ fn prepare_switch(
     };
     let parts = RunningSwitchParts {
         commands: commands_in,
-        bell: bell.clone(),
+        waker: waker.clone(),
         ledger: context.ledger.clone(),
         stop,
         result: result_out,
@@ -306,7 +306,7 @@ fn start_port_io(
     mut distribution: PortDistribution,
     store: &mut ArenaStore,
     context: &StartContext<'_>,
-    bell: &ThreadWaker,
+    waker: &ThreadWaker,
     stop: &Arc<AtomicBool>,
     helper_threads: &mut Vec<JoinHandle<()>>,
 ) -> Result<PortIo, StartError> {
@@ -321,8 +321,9 @@ fn start_port_io(
         .enumerate()
     {
         let idle = context.options.idle;
-        let (remote, worker) = create_io_worker(set, store, held_slots, bell.clone(), idle, Arc::clone(stop))
-            .map_err(system_error("an eventfd"))?;
+        let (remote, worker) =
+            create_io_worker(set, store, held_slots, waker.clone(), idle, Arc::clone(stop))
+                .map_err(system_error("an eventfd"))?;
         remotes.push(remote);
         helper_threads.push(spawn_thread(&format!("xoff-io{n}"), context.io_cores[n], || {
             worker.run()

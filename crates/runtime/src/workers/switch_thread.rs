@@ -11,7 +11,7 @@ use xoff_ports::ThreadWaker;
 pub(crate) struct SwitchThread {
     pub(crate) workers: Vec<SwitchWorker>,
     /// Wakes the thread for any of its switches.
-    pub(crate) bell: ThreadWaker,
+    pub(crate) waker: ThreadWaker,
     pub(crate) idle: IdlePolicy,
     /// The binding to a core if it can change.
     pub(crate) core_binding: Option<CoreBinding>,
@@ -65,8 +65,8 @@ impl SwitchThread {
             IdleAction::KeepCore => return std::hint::spin_loop(),
             IdleAction::Sleep(_) | IdleAction::Yield => return std::thread::yield_now(),
         };
-        self.bell.prepare_sleep();
-        let mut was_rung = false;
+        self.waker.prepare_sleep();
+        let mut was_woken = false;
         if !self.workers.iter().any(SwitchWorker::has_input) {
             let limit = match self
                 .workers
@@ -77,8 +77,8 @@ impl SwitchThread {
                 false => limit.min(super::POLLED_SLEEP_MAX),
             };
             let fds = self.workers.iter().flat_map(|worker| worker.io.fds());
-            was_rung = sleep_on(fds, Some(self.bell.fd()), limit);
+            was_woken = sleep_on(fds, Some(self.waker.fd()), limit);
         }
-        self.bell.finish_sleep(was_rung);
+        self.waker.finish_sleep(was_woken);
     }
 }
