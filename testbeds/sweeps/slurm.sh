@@ -1,5 +1,5 @@
 #!/bin/bash
-# A sweep as a Slurm job array: each task runs a part, and a task after all of them merges.
+# A sweep as a Slurm job array. Each task runs a part, and a last task merges the reports.
 #
 #   mkdir -p sweep && sbatch testbeds/sweeps/slurm.sh
 #
