@@ -384,7 +384,7 @@ fn invalid_comparisons_are_refused_with_a_reason() {
         (
             &["--by", "transports.default.mtu=512", "--plots", "lab.yml"][..],
             2,
-            "cannot make the folder",
+            "cannot create the folder",
         ),
     ] {
         let ran = run_compare(COLLECTIVE_LAB, arguments, exit);

@@ -174,7 +174,7 @@ fn a_wait_ends_when_its_condition_holds_or_at_its_timeout() {
         .collect();
     // The late step fails and counts as done.
     assert_eq!(verdicts, [true, true, false, true, false, true], "{text}");
-    assert!(text.contains("the steps above it were not over"), "{text}");
+    assert!(text.contains("the steps before it ended later"), "{text}");
 }
 
 #[test]
@@ -196,7 +196,7 @@ fn invalid_scripts_are_errors_of_the_lab_file() {
             "script:\n  - start: nothing\n  - expect: now_ns == 0ns\n",
             ["nothing", "small.xoff.yml:6"],
         ),
-        ("script:\n  - wait: 1ms\n", ["expects nothing", "small.xoff.yml"]),
+        ("script:\n  - wait: 1ms\n", ["has no condition", "small.xoff.yml"]),
         ("", ["no script", "small.xoff.yml"]),
         (
             "script:\n  - configure: {switch: sw1, config: {PORT: {Ethernet0: {speed: \"400000\"}}}}\n  - expect: now_ns == 0ns\n",

@@ -68,7 +68,7 @@ pub(super) fn check_report_path(option: &str, path: &Path) -> Result<(), Failure
         }
     };
     let what = if option == "--report" { "report" } else { "file" };
-    Err(Failure::usage(format!("the {what} cannot be written existing"))
+    Err(Failure::usage(format!("the {what} cannot be written there"))
         .at(format!("{option} {}", path.display()))
         .because(wrong)
         .fix(fix))

@@ -81,7 +81,7 @@ fn a_capture_without_frames_is_valid() {
     );
     let output = folder.replay(&["in.pcap", "--out", "out.pcapng"]);
     assert_eq!(output.status.code(), Some(0), "{output:?}");
-    assert!(String::from_utf8_lossy(&output.stderr).contains("no frame is in in.pcap"));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("in.pcap has no frames"));
     let (interfaces, frames) = read_pcapng(&folder.path("out.pcapng"));
     assert_eq!((interfaces.len(), frames.len()), (2, 0));
 }

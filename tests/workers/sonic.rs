@@ -377,7 +377,7 @@ fn check_dscp_mapping() -> Result<Completion, Failed> {
     let map = &stock["DSCP_TO_TC_MAP"]["AZURE"];
     let mut config = config()?;
     // In the preset, a class uses the queue of its number.
-    config["DSCP_TO_TC_MAP"]["ROCE_DSCP"] = map.clone();
+    config["DSCP_TO_TC_MAP"]["ROCE"] = map.clone();
     let mut switch_process = SwitchProcess::start(&config, PORTS, &[])?;
     discard_announcements(&mut switch_process)?;
     let queues = |switch: &SwitchReport| -> Vec<u64> {

@@ -87,7 +87,7 @@ fn instructions_are_compared_exactly() {
     let a = write_counting_program(&folder, "a", 1_000.0);
     for (b, gate, code, words) in [
         (1_000.0, "3", 0, "ecmp/instructions: the same"),
-        (1_050.0, "3", 1, "B is 5.0 % options"),
+        (1_050.0, "3", 1, "B is 5.0 % more"),
         (1_020.0, "3", 0, "less than the gate"),
         (900.0, "3", 0, "B is 10.0 % less"),
     ] {
