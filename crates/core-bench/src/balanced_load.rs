@@ -141,8 +141,8 @@ const BURST_INTERVAL: Picos = Picos::from_nanos(708);
 #[derive(Debug)]
 pub struct BalancedLoad {
     switch: VirtualSwitch<VecStore>,
-    /// The frames that the switch has sent and that wait for their next arrival. Before a frame arrives again,
-    /// it gets the headers of another queue pair.
+    /// The frames that the switch has sent and that wait for their next arrival. Before a frame arrives
+    /// again, it gets the headers of another queue pair.
     waiting: VecDeque<FrameHandle>,
     /// One frame of each queue pair.
     frames: Vec<Vec<u8>>,

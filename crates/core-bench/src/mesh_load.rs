@@ -3,8 +3,8 @@
 //!
 //! The workload `ecmp` defines the time budget of a frame: routing over equal-cost next hops, lossless
 //! priorities with PFC, a WRED decision for each frame, and DWRR. The flows are selected so that the switch
-//! spreads them evenly. After a frame leaves on a link, the frame gets the headers of another flow of this link
-//! and arrives again. The load therefore does not end.
+//! spreads them evenly. After a frame leaves on a link, the frame gets the headers of another flow of this
+//! link and arrives again. The load therefore does not end.
 
 mod switch_features;
 
@@ -292,8 +292,8 @@ impl MeshLoad {
         self.take_departures();
     }
 
-    /// Writes headers into the frames that arrive next, [`HEADERS_AHEAD`] frames in advance. A frame that left
-    /// on a link gets the headers of the next flow of this link.
+    /// Writes headers into the frames that arrive next, [`HEADERS_AHEAD`] frames in advance. A frame that
+    /// left on a link gets the headers of the next flow of this link.
     #[inline(always)]
     fn write_headers_ahead(&mut self) {
         while self.written <= HEADERS_AHEAD

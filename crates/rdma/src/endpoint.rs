@@ -20,9 +20,10 @@ const SPARE_TELEMETRY_MAX: usize = 1024;
 /// All queue pairs of one host.
 ///
 /// The host passes arriving packets to [`receive`](Endpoint::receive) and work requests to
-/// [`post`](Endpoint::post). The host takes the next packet of a NIC class with [`pop_packet`](Endpoint::pop_packet) when
-/// its link is free and the time in [`earliest_departures`](Endpoint::earliest_departures) has been reached.
-/// The host calls [`advance`](Endpoint::advance) at [`next_deadline`](Endpoint::next_deadline).
+/// [`post`](Endpoint::post). The host takes the next packet of a NIC class with
+/// [`pop_packet`](Endpoint::pop_packet) when its link is free and the time in
+/// [`earliest_departures`](Endpoint::earliest_departures) has been reached. The host calls
+/// [`advance`](Endpoint::advance) at [`next_deadline`](Endpoint::next_deadline).
 ///
 /// Every call passes the current model time, which must never decrease. The departure times and the deadline
 /// can change with every call, so the host reads them again after each one.

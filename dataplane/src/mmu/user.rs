@@ -72,8 +72,8 @@ impl PriorityGroup {
         )
     }
 
-    /// Returns true if the next cell takes the group into XOFF. The caller has checked that the group is at its
-    /// shared limit. The next cell still uses shared space, and all later cells need headroom.
+    /// Returns true if the next cell takes the group into XOFF. The caller has checked that the group is at
+    /// its shared limit. The next cell still uses shared space, and all later cells need headroom.
     #[inline]
     pub(super) fn next_cell_enters_xoff(&self, pool: &BufferPool) -> bool {
         self.limits.headroom > 0 && self.waiter_index == NOT_WAITING && pool.free > 0

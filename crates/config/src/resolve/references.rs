@@ -104,8 +104,8 @@ fn report_missing_port(context: &mut ResolveContext<'_>, place: Problem, text: &
     }));
 }
 
-/// Checks that each entry named in the value of a field exists. If the field has no effect in xoff, adds it to
-/// the note about such fields.
+/// Checks that each entry named in the value of a field exists. If the field has no effect in xoff, adds it
+/// to the note about such fields.
 fn check_field_references(
     context: &mut ResolveContext<'_>,
     table: &TableSchema,

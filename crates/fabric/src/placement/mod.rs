@@ -198,9 +198,9 @@ struct AssignedFlows {
 }
 
 impl AssignedFlows {
-    /// Returns three loads of a candidate path. The first two count the new flow: the load of the busier link,
-    /// and the sum of the loads of both links. The third load is the number of flows that already use this path
-    /// between the same two switches.
+    /// Returns three loads of a candidate path. The first two count the new flow: the load of the busier
+    /// link, and the sum of the loads of both links. The third load is the number of flows that already use
+    /// this path between the same two switches.
     fn load_with(&self, choice: &FlowChoice, candidate: &Candidate) -> (u64, u64, u64) {
         // Flows divided by speed, in units that fit into integers.
         let busy = |flows: Option<&u64>, speed: u64| {

@@ -40,8 +40,8 @@ pub struct VirtualLab {
     pub workload_start: Picos,
     /// The plan of the fabric, with the names of its nodes and links.
     pub fabric_plan: FabricPlan,
-    /// Notes about settings that have no effect, in the lab file or in a switch configuration. Each note is one
-    /// line.
+    /// Notes about settings that have no effect, in the lab file or in a switch configuration. Each note is
+    /// one line.
     pub notes: Vec<String>,
     /// Warnings about congestion controls that get no signal on some flows.
     pub(super) signal_warnings: Vec<String>,

@@ -19,8 +19,8 @@ const SLOW_LOG: f64 = 0.14;
 /// probability of the difference is below this limit, it is not regarded as chance.
 const UNEQUAL_ALPHA: f64 = 0.05;
 
-/// Selects the pairs of samples that no disturbance made slow. Element `i` of the result is true if pair `i` is
-/// selected. `log_a` and `log_b` are the logarithms of the costs of both sides.
+/// Selects the pairs of samples that no disturbance made slow. Element `i` of the result is true if pair `i`
+/// is selected. `log_a` and `log_b` are the logarithms of the costs of both sides.
 pub(super) fn select_undisturbed_pairs(log_a: &[f64], log_b: &[f64]) -> Vec<bool> {
     let (slow_a, slow_b) = (find_slow_samples(log_a), find_slow_samples(log_b));
     let count_alone = |one: &[bool], other: &[bool]| {

@@ -245,9 +245,9 @@ struct PhaseRunner<'a> {
 }
 
 impl<'a> PhaseRunner<'a> {
-    /// Creates a runner, and computes for each phase when the receiver sends its own frame. The switch forwards
-    /// this frame to the sender of the test traffic, and XOFF must wait until the frame has left. The time of
-    /// the own frame does not depend on the headroom.
+    /// Creates a runner, and computes for each phase when the receiver sends its own frame. The switch
+    /// forwards this frame to the sender of the test traffic, and XOFF must wait until the frame has left.
+    /// The time of the own frame does not depend on the headroom.
     fn new(
         plan: &'a TuningPlan,
         all: Vec<TrafficPhase>,

@@ -52,8 +52,8 @@ impl FrameSender {
     /// later.
     ///
     /// # Errors
-    /// Returns an error if the device cannot send the first frame and a retry cannot help. Examples: the frame
-    /// is longer than the MTU of the device, or the device is down or removed.
+    /// Returns an error if the device cannot send the first frame and a retry cannot help. Examples: the
+    /// frame is longer than the MTU of the device, or the device is down or removed.
     pub fn send(&mut self, frames: &[&[u8]]) -> io::Result<SendCounts> {
         let frames = &frames[..frames.len().min(SEND_BURST_FRAMES)];
         let mut counts = SendCounts::default();

@@ -197,8 +197,8 @@ fn node_parent(nodes: u32, which: u32, node: u32) -> Option<u32> {
     }
 }
 
-/// Returns the parent of a node in the binary tree with root 0. Example with 6 nodes: the parent of nodes 1 and
-/// 3 is node 2, and the parent of node 2 is node 4. The parent of node 5 would be node 6. Node 6 does not
+/// Returns the parent of a node in the binary tree with root 0. Example with 6 nodes: the parent of nodes 1
+/// and 3 is node 2, and the parent of node 2 is node 4. The parent of node 5 would be node 6. Node 6 does not
 /// exist, so the parent of node 5 is node 4.
 ///
 /// The rule: let `b` be the lowest set bit of the node number. To get the parent, clear `b` and set the next
