@@ -2,7 +2,8 @@
 //!
 //!     cargo run --example load_balancer
 //!
-//! Eight hosts on two leaves send 1 MiB each to the other leaf, over four spines. With a hash, flows collide on some uplinks.
+//! Eight hosts on two leaves send 1 MiB each to the other leaf, over four spines. With a hash, flows
+//! collide on some uplinks.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -31,7 +32,8 @@ const FLOWS_MAX: usize = 4_096;
 /// The flows of one group of next hops, and the bytes that each member has sent.
 #[derive(Debug, Default)]
 struct LeastBytes {
-    /// Member of each flow, by the hash of the flow. `None` means that the member is gone and the flow needs another one.
+    /// Member of each flow, by the hash of the flow. `None` means that the member is gone and the flow
+    /// needs another one.
     flows: BTreeMap<u32, Option<u16>>,
     sent_bytes: Vec<u64>,
 }

@@ -2,7 +2,8 @@
 //!
 //!     cargo run --example port_backend
 //!
-//! The program starts a switch with two such ports in real time, and sends a frame through it over the loopback interface.
+//! The program starts a switch with two such ports in real time, and sends a frame through it over the
+//! loopback interface.
 
 use std::io;
 use std::net::UdpSocket;

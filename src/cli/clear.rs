@@ -15,7 +15,7 @@ pub(crate) enum ClearCommand {
     /// Priority flow control
     #[command(subcommand)]
     Pfc(ClearPfc),
-    /// Watermarks
+    /// Clear watermarks
     #[command(flatten)]
     Watermarks(ClearWatermarks),
 }

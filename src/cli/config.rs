@@ -28,7 +28,7 @@ pub(super) fn run(command: ConfigCommand) -> Result<Exit, Failure> {
             let config = read_config_file(&file)?;
             let add_file_name = |failure: Failure| match failure.exit {
                 Exit::Configuration => Failure {
-                    place: Some(match failure.place {
+                    location: Some(match failure.location {
                         Some(place) => format!("{}: {place}", file.display()),
                         None => file.display().to_string(),
                     }),
@@ -40,13 +40,13 @@ pub(super) fn run(command: ConfigCommand) -> Result<Exit, Failure> {
                 .apply_config(config, dry_run, force)
                 .map_err(add_file_name)?;
             for warning in &applied.warnings {
-                output::note(&format!("warning: {warning}"));
+                output::print_note(&format!("warning: {warning}"));
             }
             for loss in &applied.losses {
-                output::note(&format!("warning: {loss}"));
+                output::print_note(&format!("warning: {loss}"));
             }
             for moved in &applied.moves {
-                output::note(&format!("note: {moved}"));
+                output::print_note(&format!("note: {moved}"));
             }
             output::print(&format_changes(&applied, dry_run))?;
         }

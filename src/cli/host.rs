@@ -48,7 +48,7 @@ fn run_host(arguments: &HostRun, stop: &AtomicBool) -> Result<HostSummary, Failu
     let mut written = Ok(());
     let ready = |notes: &[String]| {
         for note in notes {
-            output::note(&format!("note: {note}"));
+            output::print_note(&format!("note: {note}"));
         }
         written = output::print(&format!("ready: host on {}\n", arguments.dev));
     };

@@ -123,7 +123,7 @@ fn import(arguments: &LabImport) -> Result<ExitCode, Failure> {
     }
     let imported = xoff_lab::import_ns3(&arguments.ns3)?;
     for note in &imported.notes {
-        output::note(&format!("note: {note}"));
+        output::print_note(&format!("note: {note}"));
     }
     match &arguments.output {
         None => output::print(&imported.text)?,

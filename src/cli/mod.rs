@@ -57,7 +57,7 @@ fn prints_json_result(matches: &ArgMatches) -> bool {
 fn error_json(failure: &Failure) -> serde_json::Value {
     json!({
         "error": failure.what,
-        "where": failure.place,
+        "where": failure.location,
         "exit_code": failure.exit as u8,
         "errors": failure.errors,
     })

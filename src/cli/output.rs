@@ -34,11 +34,11 @@ pub(super) fn print_json(value: &impl serde::Serialize) -> Result<(), Failure> {
 
 /// Writes an error to standard error.
 pub(super) fn print_failure(failure: &Failure) {
-    note(&failure.to_string());
+    print_note(&failure.to_string());
 }
 
 /// Writes a line of progress or a warning to standard error. A failed write is ignored.
-pub(super) fn note(text: &str) {
+pub(super) fn print_note(text: &str) {
     let _ = writeln!(io::stderr().lock(), "{text}");
 }
 
@@ -115,7 +115,7 @@ mod tests {
 
         // Even root cannot create a file there.
         let refused = check_report_path("--draft", Path::new("/proc/draft.md")).expect_err("no place");
-        assert!(refused.place.expect("a place").starts_with("--draft "));
+        assert!(refused.location.expect("a place").starts_with("--draft "));
         let refused = check_report_path("--report", folder.path()).expect_err("a folder");
         assert!(refused.what.contains("report"));
     }

@@ -194,7 +194,7 @@ pub(super) fn run(arguments: &ReplayArguments) -> Result<Exit, Failure> {
     print_notes_about_down_ports(&configured, &mapping);
     let loaded = load_config_for_mapping(arguments, layers, &mapping)?;
     for warning in &loaded.resolved.warnings {
-        output::note(&format!("note: {warning}"));
+        output::print_note(&format!("note: {warning}"));
     }
     let config = loaded.resolved.config;
     let destination = CaptureDestination::of(&arguments.out);
@@ -297,7 +297,7 @@ fn print_notes_about_down_ports(configured: &ConfiguredPorts, mapping: &PortMapp
         .into_iter()
         .filter(|port| configured.down.contains(*port))
     {
-        output::note(&format!(
+        output::print_note(&format!(
             "note: frames of the capture arrive at {port}, but PORT sets its admin_status to down"
         ));
     }
@@ -407,7 +407,7 @@ fn print_notes_about_skipped_frames(report: &ReplayReport) {
         .filter(|(reason, _)| is_unreadable(reason))
     {
         let name = &report.capture.file;
-        output::note(&format!(
+        output::print_note(&format!(
             "note: {count} frames of {name} are {}",
             SkipReason::explanation_of(reason)
         ));
@@ -418,34 +418,34 @@ fn print_notes_about_skipped_frames(report: &ReplayReport) {
 fn print_warnings(report: &ReplayReport, arguments: &ReplayArguments) {
     let name = report.capture.file.as_str();
     if report.capture.frames == 0 && report.taints.is_empty() {
-        output::note(&format!("note: {name} has no frames"));
+        output::print_note(&format!("note: {name} has no frames"));
     }
     for taint in &report.taints {
-        output::note(&format!("warning: {name}: {taint}"));
+        output::print_note(&format!("warning: {name}: {taint}"));
     }
     print_notes_about_skipped_frames(report);
     if report.frames.gaps_cut > 0 {
-        output::note(&format!(
+        output::print_note(&format!(
             "note: {} gaps of more than an hour between time stamps of {name} were shortened to 1 s of model time",
             report.frames.gaps_cut
         ));
     }
     if report.capture.without_class > 0 {
-        output::note(&format!(
+        output::print_note(&format!(
             "note: {} frames of {name} were cut before their DSCP, and are classified as frames without IP; \
              capture with a longer snap length, such as `tcpdump -s 64`",
             report.capture.without_class
         ));
     }
     if report.frames.same_port > 0 {
-        output::note(&format!(
+        output::print_note(&format!(
             "note: {} frames were dropped because their sender and receiver are behind the same port \
              (L2_LOOPBACK_FILTER); ports are mapped by {}, and --map and --port change the mapping",
             report.frames.same_port, report.capture.ports_by
         ));
     }
     if report.frames.disordered > 0 && !arguments.back_to_back {
-        output::note(&format!(
+        output::print_note(&format!(
             "note: {} frames of {name} have an earlier time stamp than a frame before them, and arrived without \
              delay; `reordercap` of Wireshark sorts a capture",
             report.frames.disordered
@@ -458,7 +458,7 @@ fn print_warnings(report: &ReplayReport, arguments: &ReplayArguments) {
         .filter_map(|port| port.drops.get("EXCEEDS_L2_MTU"))
         .sum();
     if too_long > 0 {
-        output::note(
+        output::print_note(
             "note: frames longer than the MTU were dropped. If the MTU is right, they were captured before the NIC \
              segmented them; capture on the link, or turn off offloads: `ethtool -K DEV tso off gso off gro off`",
         );
@@ -481,7 +481,7 @@ fn print_result(
     match destination {
         CaptureDestination::File(_) => output::print(&text),
         CaptureDestination::Output => {
-            output::note(text.trim_end());
+            output::print_note(text.trim_end());
             Ok(())
         }
     }

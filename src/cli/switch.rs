@@ -53,7 +53,7 @@ pub(super) fn run(arguments: SwitchRun) -> Result<Exit, Failure> {
         TaintLedger::new(),
     )?);
     for note in &session.notes {
-        output::note(&format!("note: {note}"));
+        output::print_note(&format!("note: {note}"));
     }
     let server = endpoint
         .map(|endpoint| start_control_server(endpoint, &session))
@@ -70,7 +70,7 @@ pub(super) fn run(arguments: SwitchRun) -> Result<Exit, Failure> {
         .any(|recording| recording.file == Path::new("-"));
     let print = |text: &str| match stdout_has_capture {
         true => {
-            output::note(text.trim_end());
+            output::print_note(text.trim_end());
             Ok(())
         }
         false => output::print(text),
@@ -82,7 +82,7 @@ pub(super) fn run(arguments: SwitchRun) -> Result<Exit, Failure> {
     drop(server);
     let finished = session.stop();
     for note in &finished.notes {
-        output::note(&format!("note: {note}"));
+        output::print_note(&format!("note: {note}"));
     }
     let report = build_switch_report(finished, &steal, arguments.seed);
     if let Some(path) = &arguments.report {

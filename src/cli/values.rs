@@ -388,7 +388,7 @@ mod tests {
         assert!(twice.what.contains("given twice"), "{twice}");
         let shared = check_ports(&ports(&["Ethernet0=a", "Ethernet4=b", "Ethernet8=a"])).unwrap_err();
         assert_eq!(
-            shared.place.as_deref(),
+            shared.location.as_deref(),
             Some("--port Ethernet0=a and --port Ethernet8=a")
         );
     }

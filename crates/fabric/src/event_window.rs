@@ -172,7 +172,7 @@ impl EventWindow {
 
     /// Takes the earliest event and its route hint.
     #[inline]
-    pub(super) fn take(&mut self) -> Option<(Event, RouteHint)> {
+    pub(super) fn take_earliest(&mut self) -> Option<(Event, RouteHint)> {
         let second = self.take_first();
         let first = (self.next, self.route_hint);
         (self.next, self.route_hint) = second;
@@ -233,16 +233,16 @@ mod tests {
                 heap.push(Reverse(event));
                 if step % 3 == 2 {
                     let expected = heap.pop().map(|Reverse(event)| event);
-                    let taken = window.take().map(|(event, _)| event);
+                    let taken = window.take_earliest().map(|(event, _)| event);
                     assert_eq!(taken, expected, "{round} {step}");
                     now = expected.map_or(now, |event| event.at.0);
                 }
             }
             while let Some(Reverse(event)) = heap.pop() {
-                let taken = window.take().map(|(event, _)| event);
+                let taken = window.take_earliest().map(|(event, _)| event);
                 assert_eq!(taken, Some(event), "{round}");
             }
-            assert_eq!(window.take(), None);
+            assert_eq!(window.take_earliest(), None);
         }
     }
 
@@ -257,13 +257,13 @@ mod tests {
         window.open(|_| RouteHint::NONE);
         let mut before = Event::new(Picos::ZERO, 0, 0);
         for n in 40..6 * ENTRIES_MAX as u64 {
-            let (event, _) = window.take().expect("forty are always there");
+            let (event, _) = window.take_earliest().expect("forty are always there");
             assert!(before <= event, "{n}: {before:?} {event:?}");
             before = event;
             window.push(Event::new(event.at.max(Picos(n / 4)), n as u32, 0));
             assert!(window.entries.len() <= ENTRIES_MAX);
         }
-        let left = std::iter::from_fn(|| window.take()).count();
+        let left = std::iter::from_fn(|| window.take_earliest()).count();
         assert_eq!(left, 40);
     }
 }

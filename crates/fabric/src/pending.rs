@@ -270,14 +270,14 @@ impl PendingEvents {
     /// Takes the next event of the window, with its route hint.
     #[inline]
     pub(super) fn take_event(&mut self) -> Option<(Event, RouteHint)> {
-        self.window.take()
+        self.window.take_earliest()
     }
 
     /// Closes the window. Events that were not taken remain pending. `partition_of` returns the partition of
     /// an event.
     pub(super) fn close_window(&mut self, partition_of: impl Fn(Event) -> usize) {
         (self.open, self.limit) = (0..0, 0);
-        while let Some((left, _)) = self.window.take() {
+        while let Some((left, _)) = self.window.take_earliest() {
             self.push_later(partition_of(left), left);
         }
     }

@@ -19,6 +19,27 @@ fn production_crates_depend_in_one_direction() {
 }
 
 #[test]
+fn modules_and_files_form_no_import_cycles() {
+    assert_clean(Check::ModuleCycles);
+    assert_clean(Check::FileCycles);
+}
+
+#[test]
+fn names_comments_and_pages_use_standard_terms() {
+    assert_clean(Check::Terms);
+}
+
+#[test]
+fn documentation_comments_have_more_than_one_word() {
+    assert_clean(Check::Docs);
+}
+
+#[test]
+fn comment_and_markdown_lines_have_at_most_120_characters() {
+    assert_clean(Check::Lines);
+}
+
+#[test]
 fn libraries_do_not_print() {
     assert_clean(Check::Printing);
 }

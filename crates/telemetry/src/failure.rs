@@ -43,7 +43,7 @@ pub struct Failure {
     /// The problem, without a full stop.
     pub what: String,
     /// The file, option, device or field that has the problem.
-    pub place: Option<String>,
+    pub location: Option<String>,
     /// The reason, such as the error of the kernel.
     pub why: Option<String>,
     /// The action that solves the problem, with a command if possible.
@@ -59,7 +59,7 @@ impl Failure {
         Failure {
             exit,
             what: what.into(),
-            place: None,
+            location: None,
             why: None,
             fix: None,
             errors: Box::default(),
@@ -83,8 +83,8 @@ impl Failure {
 
     /// Sets the file, option, device or field that has the problem.
     #[must_use]
-    pub fn at(mut self, place: impl Into<String>) -> Failure {
-        self.place = Some(place.into());
+    pub fn at(mut self, location: impl Into<String>) -> Failure {
+        self.location = Some(location.into());
         self
     }
 
@@ -117,7 +117,7 @@ impl Failure {
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "error: {}", indent(&self.what))?;
-        for (label, text) in [("where", &self.place), ("why", &self.why), ("fix", &self.fix)] {
+        for (label, text) in [("where", &self.location), ("why", &self.why), ("fix", &self.fix)] {
             if let Some(text) = text {
                 write!(f, "\n  {label}: {}", indent(text))?;
             }

@@ -46,7 +46,7 @@ struct BridgedTo {
 
 /// The decisions that the fast path had already made when it passed a frame to the full path.
 pub(super) enum PartialDecision {
-    /// Nothing.
+    /// No decision.
     Nothing,
     /// The next hop. `None`: no next hop is reachable.
     NextHop(Option<NextHopId>),

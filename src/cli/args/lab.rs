@@ -245,7 +245,7 @@ pub enum CheckFormatChoice {
     Tap,
     /// JUnit XML, for build servers
     Junit,
-    /// JSON
+    /// JSON, for programs
     Json,
     /// A table with a row for each lab
     Table,

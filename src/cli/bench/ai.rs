@@ -114,12 +114,12 @@ pub(super) fn run_bench(options: &BenchAi) -> Result<Exit, Failure> {
     let progress_step = run_count.div_ceil(10).max(1);
     let print_progress = |done: usize| {
         if done.is_multiple_of(progress_step) || done == run_count {
-            output::note(&format!("{done} of {run_count} runs"));
+            output::print_note(&format!("{done} of {run_count} runs"));
         }
     };
     let results: LabRunResults = match run_labs(&labs, seeds, jobs, &stop, print_progress) {
         Err(failure) if failure.exit == Exit::Interrupted => {
-            output::note(&failure.what);
+            output::print_note(&failure.what);
             return Ok(Exit::Interrupted);
         }
         results => results?,

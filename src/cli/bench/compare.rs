@@ -97,7 +97,7 @@ pub(super) fn run(options: &BenchCompare) -> Result<Exit, Failure> {
         seed: options.seed,
     };
     let stop = signals::watch_stop_signals()?;
-    let comparison = compare_sides([&a, &b], &settings, &stop, output::note)?.with_verdict();
+    let comparison = compare_sides([&a, &b], &settings, &stop, output::print_note)?.with_verdict();
     if options.json {
         output::print_json(&comparison)?;
     } else {

@@ -77,8 +77,8 @@ pub(super) fn run(options: &BenchCore) -> Result<Exit, Failure> {
     let stop = signals::watch_stop_signals()?;
     let workloads = [workload];
     let result = match options.instructions {
-        true => count_instructions(&workloads, &stop, output::note)?,
-        false => measure_time(&workloads, options.rounds.into(), &stop, output::note)?,
+        true => count_instructions(&workloads, &stop, output::print_note)?,
+        false => measure_time(&workloads, options.rounds.into(), &stop, output::print_note)?,
     };
     options.result.print_and_save(&result)
 }

@@ -345,7 +345,7 @@ impl TrialArguments {
 /// Notes a skipped size in the result and on standard error.
 fn note_skipped_size(name: &str, reason: &str, result: &mut BenchResult) {
     let note = format!("frames of {name} bytes are skipped: {reason}");
-    output::note(&note);
+    output::print_note(&note);
     result.notes.push(note);
 }
 

@@ -57,7 +57,7 @@ pub(super) fn run(options: &BenchLatency) -> Result<Exit, Failure> {
         options.trial.pattern.name()
     ));
     for size in sizes {
-        output::note(&format!("frames of {} bytes", size.name()));
+        output::print_note(&format!("frames of {} bytes", size.name()));
         let traffic = options.trial.offered_traffic(size);
         let durations = options.trial.trial_durations(&opened.dut, size);
         let load_max = options.trial.limit_load(&mut opened.dut, &traffic, &mut result)?;

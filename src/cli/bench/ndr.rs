@@ -58,7 +58,7 @@ pub(super) fn run(options: &BenchNdr) -> Result<Exit, Failure> {
         opened.dut.ports().len()
     ));
     for size in sizes {
-        output::note(&format!("frames of {} bytes", size.name()));
+        output::print_note(&format!("frames of {} bytes", size.name()));
         let traffic = options.trial.offered_traffic(size);
         let goals = options
             .trial

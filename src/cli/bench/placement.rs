@@ -118,7 +118,7 @@ pub(super) fn run(options: &BenchPlacement) -> Result<Exit, Failure> {
                 load_balancing: options.lb.clone(),
                 config: config.clone(),
             };
-            output::note(&format!("{shape}, {queue_pairs} queue pairs"));
+            output::print_note(&format!("{shape}, {queue_pairs} queue pairs"));
             let by_hash = mean_utilisation_by_hash(&parameters, &options.seeds.0, &stop)?;
             let at_random = mean_utilisation_at_random(&parameters, options.trials as usize, 1);
             rows.push(PlacementRow::new(
@@ -207,7 +207,7 @@ fn run_with_frames(
             settle,
             measure,
         };
-        output::note(&format!(
+        output::print_note(&format!(
             "{}, {} queue pairs: {} placements with frames, congestion control {congestion}",
             parameters.shape, parameters.queue_pairs, options.frames
         ));

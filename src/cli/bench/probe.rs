@@ -249,7 +249,7 @@ fn probe_switch(
     };
     let mut results = Vec::with_capacity(classes.len());
     for class in classes {
-        output::note(&format!("class {class}"));
+        output::print_note(&format!("class {class}"));
         let mut device =
             VirtualProbeDevice::new(config, ports.ingress, &ports.egresses, class, options.frame_size)?;
         let search = ProbeOptions {

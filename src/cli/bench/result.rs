@@ -81,7 +81,7 @@ impl ResultArguments {
             let omitted = result.write_criterion(folder, &self.baseline)?;
             if !omitted.is_empty() {
                 let names = omitted.join(", ");
-                output::note(&format!(
+                output::print_note(&format!(
                     "the files for criterion have times only, without {names}"
                 ));
             }

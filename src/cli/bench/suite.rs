@@ -228,7 +228,7 @@ fn run_suite<T: NamedChoice>(
             result.notes.push(format!("{name} is skipped: {reason}"));
             continue;
         }
-        output::note(name);
+        output::print_note(name);
         let mut suite = BenchmarkSuite::new(
             device.as_mut(),
             sizes.clone(),

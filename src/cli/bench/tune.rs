@@ -116,14 +116,14 @@ pub(super) fn run(options: &BenchTuneBuffers) -> Result<Exit, Failure> {
     let stop = signals::watch_stop_signals()?;
     let target = TuningTarget::new(&read_target_config(options)?, options.class)?;
     let plan = plan_tuning(options, target)?;
-    let tuning = match search_headroom(&plan, &stop, output::note) {
+    let tuning = match search_headroom(&plan, &stop, output::print_note) {
         Err(failure) if failure.exit == Exit::Interrupted => return exit_on_interrupt(&failure),
         tuning => tuning?,
     };
     let variants = match options.no_sweep {
         true => Vec::new(),
         false => {
-            output::note("runs with other values of dynamic_th and xon_offset");
+            output::print_note("runs with other values of dynamic_th and xon_offset");
             match run_variants(&plan, &tuning.smallest.candidate, &tuning.phases, &stop) {
                 Err(failure) if failure.exit == Exit::Interrupted => return exit_on_interrupt(&failure),
                 variants => variants?,
@@ -136,7 +136,7 @@ pub(super) fn run(options: &BenchTuneBuffers) -> Result<Exit, Failure> {
 
 /// Prints the message of an interruption and returns its exit code.
 fn exit_on_interrupt(failure: &Failure) -> Result<Exit, Failure> {
-    output::note(&failure.what);
+    output::print_note(&failure.what);
     Ok(Exit::Interrupted)
 }
 
@@ -185,7 +185,7 @@ fn plan_tuning(options: &BenchTuneBuffers, target: TuningTarget) -> Result<Tunin
         .fix(format!("choose at most {frame_bytes_max}")));
     }
     if frame_bytes != requested_bytes {
-        output::note(&format!(
+        output::print_note(&format!(
             "frames have {frame_bytes} bytes, because payloads are padded to a multiple of four bytes"
         ));
     }

@@ -37,7 +37,7 @@ impl ShowDrop {
 pub(crate) enum GroupPart {
     /// Shared use
     Shared,
-    /// Headroom
+    /// Headroom of priority groups
     Headroom,
 }
 

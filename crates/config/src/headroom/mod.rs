@@ -48,7 +48,7 @@ pub(crate) struct LinkParameters {
 pub(crate) struct HeadroomSizes {
     /// XON threshold.
     pub(crate) xon_bytes: u64,
-    /// Headroom.
+    /// The headroom in bytes.
     pub(crate) xoff_bytes: u64,
     /// Reserved space. Without a shared headroom pool, the reserved space includes the headroom.
     pub(crate) size_bytes: u64,

@@ -110,11 +110,13 @@ impl RunRow {
 pub(super) fn render_markdown(rows: &[RunRow]) -> String {
     let mut text = String::from(
         "# Public ns-3 configurations\n\n\
-         Written by `cargo run --release -p field -- oracles OWNER/NAME=GITDIR... --long`. Each public configuration of the HPCC model of ns-3 runs as \
-         `xoff bench oracle` runs it ([oracle.md](oracle.md)), seed 1, and its completion times are compared with those that its repository publishes. \
-         The bound is 0.5 %, or 5 % for the median where marks are drawn at random (DCQCN with marks).\n\n\
-         The results of the first row belong to the topology and flows of alibaba-edu 9f4be2a: the repository's own files have other flows than its results. \
-         The flows of \"ten flows to a host\" are those that its results name.\n\n\
+         `cargo run --release -p field -- oracles OWNER/NAME=GITDIR... --long` writes this page. Each public configuration of the\n\
+         HPCC model of ns-3 runs with seed 1, as `xoff bench oracle` runs it ([oracle.md](oracle.md)). The page compares the\n\
+         completion times with those that the repository publishes. The bound is 0.5 %. It is 5 % for the median if marks are\n\
+         random (DCQCN with marks).\n\
+         \n\
+         The results of the first row belong to the topology and the flows of alibaba-edu 9f4be2a. The flows in that repository\n\
+         differ from the flows of its results. The row \"ten flows to a host\" uses the flows that the results name.\n\n\
          | run | repository, commit | configuration | CC_MODE | flows | same nanosecond | within the bound | median | largest | difference |\n\
          |---|---|---|---|---|---|---|---|---|---|\n",
     );

@@ -16,8 +16,9 @@ const LISTED_MAX: usize = 4;
 pub(super) fn render_markdown(index: &Value, cases: &[ConfigCase]) -> String {
     let mut text = format!(
         "# SKUs of sonic-buildimage\n\n\
-         Every buffer and QoS configuration of sonic-net/sonic-buildimage at commit {} ({}), rendered from its templates, loaded by \
-         `xoff config check`, and tried in virtual time. Written by\n\n    cargo run -p field -- skus GITDIR --markdown docs/skus.md\n\n",
+         This page lists every buffer and QoS configuration of sonic-net/sonic-buildimage at commit\n\
+         {} ({}). xoff renders each configuration from its templates, loads it with\n\
+         `xoff config check`, and runs it in virtual time. This command writes the page:\n\n    cargo run -p field -- skus GITDIR --markdown docs/skus.md\n\n",
         index["commit"].as_str().unwrap_or("?"),
         index["date"].as_str().unwrap_or("?"),
     );
@@ -33,13 +34,15 @@ pub(super) fn render_markdown(index: &Value, cases: &[ConfigCase]) -> String {
 }
 
 const METHOD: &str = "\
-A path is `device/VENDOR/PLATFORM/SKU[/ASIC]`; a SKU with both buffer models counts in each. Many paths are symbolic links: a real folder is the one that \
-the template is in. Ports are those of `port_config.ini`, or of `platform.json` and `hwsku.json`. There are no neighbours, so every port is in use and \
-every cable has the template's default length.
+A path has the form `device/VENDOR/PLATFORM/SKU[/ASIC]`. A SKU with both buffer models counts once for each model. Many
+paths are symbolic links. The real folder is the folder that contains the template. The ports come from
+`port_config.ini`, or from `platform.json` and `hwsku.json`. There are no neighbours, so every port is in use, and every
+cable has the default length of the template.
 
-The incast: for every speed and cable of a configuration, two senders and a receiver at three of its ports. Links have the cable's delay (198 000 km/s), \
-frames are of 4096 bytes of payload in the configuration's lossless class, without congestion control, and hosts respond to a pause in 2 quanta. A link \
-passes if both senders were paused, all messages are complete and no frame is dropped.
+The incast has two senders and one receiver at three ports, for every speed and cable length of a configuration. The
+delay of a link is the delay of its cable (198 000 km/s). Frames carry 4096 bytes of payload in the lossless class of
+the configuration. There is no congestion control, and hosts respond to a pause in 2 quanta. A link passes if both
+senders were paused, all messages are complete and no frame is dropped.
 
 ";
 
@@ -102,7 +105,7 @@ impl LinkCategory {
         ),
         (
             LinkCategory::NoProfile,
-            "no row for speed and cable, or no pool: SONiC creates no profile, and a note of `config check` says so",
+            "no row for speed and cable, or no pool: SONiC creates no profile, and `config check` prints a note",
         ),
         (
             LinkCategory::NoCable,
@@ -290,8 +293,8 @@ fn write_explained_drops(text: &mut String, cases: &[ConfigCase]) {
 }
 
 fn write_folders(text: &mut String, cases: &[ConfigCase]) {
-    text.push_str("## Folders\n\nOne line for each real folder and buffer model. `100G 5m: 15360/18432` is a speed and a cable whose incast is lossless: it used \
-                   15360 of 18432 bytes of headroom (`computed`: by the dynamic model).\n\n| folder | model | paths | load | lossless links |\n|---|---|---|---|---|\n");
+    text.push_str("## Folders\n\nThe table has one row for each real folder and buffer model. `100G 5m: 15360/18432` is a speed and a cable length with a\n\
+                   lossless incast that used 15360 of 18432 bytes of headroom. `computed` is headroom from the dynamic buffer model.\n\n| folder | model | paths | load | lossless links |\n|---|---|---|---|---|\n");
     let mut by_folder: BTreeMap<(&str, &str), Vec<&ConfigCase>> = BTreeMap::new();
     for case in cases.iter().filter(|case| !case.real.is_empty()) {
         by_folder.entry((&case.real, &case.group)).or_default().push(case);
@@ -353,8 +356,8 @@ fn link_text(link: &LinkCase) -> String {
 }
 
 fn write_examples(text: &mut String, cases: &[ConfigCase]) {
-    text.push_str("## Examples\n\nExamples of `src/sonic-yang-models/doc/Configuration.md` that load once they are completed. An example refers to objects that it does \
-                   not show: they are taken from the document's other examples, or are a bare port, LAG or VLAN.\n\n| line | completed |\n|---|---|\n");
+    text.push_str("## Examples\n\nThese examples of `src/sonic-yang-models/doc/Configuration.md` load after completion. An example refers to objects that\n\
+                   it does not show. The missing objects come from other examples of the document, or are a bare port, LAG or VLAN.\n\n| line | completed |\n|---|---|\n");
     for case in cases.iter().filter(|case| case.real.is_empty()) {
         if let LoadResult::Loaded(Some(how)) = &case.result {
             let line = case.path.rsplit(':').next().unwrap_or("");

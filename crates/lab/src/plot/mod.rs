@@ -96,7 +96,7 @@ mod tests {
         assert_eq!(fs::read_dir(&inner).expect("a folder").count(), 0);
         for bad in ["/proc", "/proc/new"] {
             let failure = create_folder("--criterion", Path::new(bad)).expect_err("not writable");
-            assert_eq!(failure.place.as_deref(), Some("--criterion"));
+            assert_eq!(failure.location.as_deref(), Some("--criterion"));
         }
     }
 }

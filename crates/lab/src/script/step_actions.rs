@@ -220,7 +220,7 @@ fn check_exists(exists: bool, source: &str, kind: &str, name: &str) -> Result<()
 
 /// Adds the position of a step to a failure.
 fn add_source(failure: Failure, source: &str) -> Failure {
-    let place = match &failure.place {
+    let place = match &failure.location {
         Some(place) => format!("{source}, {place}"),
         None => source.to_owned(),
     };

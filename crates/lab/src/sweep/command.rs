@@ -156,7 +156,7 @@ fn run_combination(
 /// Adds the field values and the seed of a run to its failure, in the form of command-line options.
 pub(crate) fn with_run_options(failure: Failure, file: &Path, values: &[FieldValue], seed: u64) -> Failure {
     let source = failure
-        .place
+        .location
         .clone()
         .unwrap_or_else(|| file.display().to_string());
     failure.at(format!(

@@ -142,7 +142,7 @@ fn trials_of_less_than_two_frames_are_refused_and_empty_trials_are_bad() {
     for (nanos, load_max) in [(1, 1.0), (13, 1.0), (1_000, 0.01), (1_000_000, 1e-32)] {
         let refused = find_rates(&mut dut, &offer, &goals(nanos), load_max).unwrap_err();
         assert_eq!(refused.exit, Exit::Usage);
-        let place = refused.place.unwrap();
+        let place = refused.location.unwrap();
         assert!(
             place.contains("--trial-duration") && place.contains("--load-max"),
             "{place}"

@@ -261,7 +261,8 @@ fn compare_pauses(scenario: &Scenario, outcome: &OracleRunResult) -> Vec<PauseCo
 /// Compares flows with a prediction for the frame lengths of Ethernet.
 ///
 /// The prediction is `delays + (reference - delays) * factor`. `delays` is the sum of the link delays, and
-/// `reference` is the completion time in the reference. `factor` is the transmission time of an Ethernet frame on the slowest link, divided by the time
+/// `reference` is the completion time in the reference. `factor` is the transmission time of an Ethernet
+/// frame on the slowest link, divided by the time
 /// of a frame of the model.
 fn compare_ethernet(scenario: &Scenario, outcome: &OracleRunResult) -> Vec<EthernetComparison> {
     let paths = flow_paths(&scenario.topology, &scenario.flows);

@@ -301,7 +301,8 @@ pub(crate) struct VictimFlow {
 }
 
 impl VictimFlow {
-    /// Measures one group of ports. The first port sends half of its load to `free_receiver` and half to `full_receiver`. The
+    /// Measures one group of ports. The first port sends half of its load to `free_receiver` and half to
+    /// `full_receiver`. The
     /// second port sends its whole load to `full_receiver`, which is over-subscribed by half.
     pub(crate) fn measure<D: Dut>(
         &mut self,

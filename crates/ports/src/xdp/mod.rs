@@ -74,7 +74,7 @@ pub struct XdpPort {
     /// Packet socket that makes the device accept frames to any destination address.
     promiscuous: OwnedFd,
     /// Whether the kernel copies a frame during the send call. If so, a frame can be sent from its own slot.
-    can_send_in_place: bool,
+    can_send_without_copy: bool,
     device_mtu: u32,
     frame_len_max: u32,
     drops: DropCounts,

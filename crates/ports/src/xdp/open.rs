@@ -43,7 +43,7 @@ impl XdpPort {
             spec: spec.clone(),
             active: None,
             link: Some(link),
-            can_send_in_place: COPYING_DRIVERS.contains(&driver.as_str()),
+            can_send_without_copy: COPYING_DRIVERS.contains(&driver.as_str()),
             device_mtu: device.mtu().map_err(|error| io("read the MTU", error))?,
             frame_len_max: frame_len_max(spec.mtu),
             drops: DropCounts::new(),
@@ -83,7 +83,12 @@ impl XdpPort {
         self.active = Some(ActiveSocket {
             fill: rings.fill,
             receive: rings.receive,
-            transmitter: Transmitter::new(rings.transmit, rings.completion, self.can_send_in_place, small),
+            transmitter: Transmitter::new(
+                rings.transmit,
+                rings.completion,
+                self.can_send_without_copy,
+                small,
+            ),
             posted: SlotSet::new(small),
             copy_slots: reserved_slots(self.spec.mtu) - socket::RECEIVE_ENTRIES as usize,
             is_socket_set: false,

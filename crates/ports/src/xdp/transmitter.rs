@@ -43,7 +43,7 @@ pub(super) struct Transmitter {
     completion: Consumer<u64>,
     /// Whether the kernel copies a frame during the send call. If so, descriptors may point to the slots of
     /// the caller.
-    can_send_in_place: bool,
+    can_send_without_copy: bool,
     /// Slots of the transmitter for copies of frames.
     copy_slots: Vec<FrameHandle>,
     free_slots: Vec<FrameHandle>,
@@ -76,13 +76,13 @@ impl Transmitter {
     pub(super) fn new(
         ring: Producer<libc::xdp_desc>,
         completion: Consumer<u64>,
-        can_send_in_place: bool,
+        can_send_without_copy: bool,
         slots: usize,
     ) -> Transmitter {
         Transmitter {
             ring,
             completion,
-            can_send_in_place,
+            can_send_without_copy,
             copy_slots: Vec::new(),
             free_slots: Vec::new(),
             in_flight: SlotSet::new(slots),
@@ -176,7 +176,7 @@ impl Transmitter {
 
     /// Writes the descriptors of a frame. Returns false if the ring is full or no slot is free.
     fn write_descriptors(&mut self, arena: &Arena, mut frame: UnsentSegments<'_>) -> bool {
-        if self.can_send_in_place
+        if self.can_send_without_copy
             && frame.rest.is_empty()
             && let Some(addr) = arena.offset_in_small_region(frame.own)
         {

@@ -24,13 +24,13 @@ pub enum Algorithm {
     Dcqcn,
     /// [`DcqcnNic`], DCQCN as network cards implement it.
     DcqcnNic,
-    /// [`Dctcp`].
+    /// The algorithm [`Dctcp`].
     Dctcp,
-    /// [`Timely`].
+    /// The algorithm [`Timely`].
     Timely,
-    /// [`Hpcc`].
+    /// The algorithm [`Hpcc`].
     Hpcc,
-    /// [`Swift`].
+    /// The algorithm [`Swift`].
     Swift,
 }
 

@@ -145,7 +145,7 @@ pub struct PingReply {
 /// Counters of a switch at one model time.
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
 pub struct CountersReply {
-    /// [`COUNTERS_SCHEMA`].
+    /// The schema, [`COUNTERS_SCHEMA`].
     pub schema: String,
     /// The switch in the form of a report.
     pub switch: SwitchReport,
@@ -219,7 +219,7 @@ impl From<Failure> for ErrorReply {
         ErrorReply {
             code,
             what: failure.what,
-            place: failure.place,
+            place: failure.location,
             why: failure.why,
             fix: failure.fix,
             errors: failure.errors,
@@ -237,7 +237,7 @@ impl From<ErrorReply> for Failure {
         Failure {
             exit,
             what: reply.what,
-            place: reply.place,
+            location: reply.place,
             why: reply.why,
             fix: reply.fix,
             errors: reply.errors,

@@ -45,9 +45,9 @@ pub struct Neighbour {
 #[derive(Clone, Copy, Debug, Serialize, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "lowercase")]
 pub enum AddressFamily {
-    /// IPv4.
+    /// Routes or neighbours of IPv4.
     Ipv4,
-    /// IPv6.
+    /// Routes or neighbours of IPv6.
     Ipv6,
 }
 
@@ -106,22 +106,22 @@ pub struct Interfaces {
 pub struct PortStatus {
     /// Name of the port.
     pub name: String,
-    /// `PORT.lanes`.
+    /// The field `PORT.lanes`.
     pub lanes: Option<String>,
-    /// `PORT.alias`.
+    /// The field `PORT.alias`.
     pub alias: Option<String>,
     /// Model speed in Mb/s.
     pub speed_mbps: u32,
-    /// `PORT.mtu`.
+    /// The field `PORT.mtu`.
     pub mtu: u32,
     /// `trunk` if the port is a member of a VLAN, the name of the LAG if the port is a member of a LAG, and
     /// otherwise `routed`.
     pub vlan: String,
-    /// `PORT.admin_status`.
+    /// The field `PORT.admin_status`.
     pub admin_up: bool,
     /// Whether the port is configured up and its device has a carrier.
     pub oper_up: bool,
-    /// `PORT.pfc_asym`.
+    /// The field `PORT.pfc_asym`.
     pub pfc_asym: bool,
 }
 
@@ -136,7 +136,7 @@ pub struct LagStatus {
     pub mtu: Option<u32>,
     /// `trunk` for a member of a VLAN, otherwise `routed`.
     pub vlan: String,
-    /// `PORTCHANNEL.admin_status`.
+    /// The field `PORTCHANNEL.admin_status`.
     pub admin_up: bool,
     /// Whether enough members are up.
     pub oper_up: bool,

@@ -153,7 +153,7 @@ fn an_error_keeps_its_kind_place_and_fix() {
         .apply_config(json!({}), false, false)
         .unwrap_err();
     assert_eq!(failure.exit, Exit::Configuration);
-    assert_eq!(failure.place.as_deref(), Some("PORT|Ethernet0|speed"));
+    assert_eq!(failure.location.as_deref(), Some("PORT|Ethernet0|speed"));
     assert_eq!(failure.fix.as_deref(), Some("1 to 1600000"));
 }
 

@@ -71,7 +71,7 @@ pub(crate) struct IdlePolicy {
     /// Units of work since the last idle time.
     backlog: usize,
     backlog_until_ns: u64,
-    courtesy: SchedPolicy,
+    sched_policy: SchedPolicy,
 }
 
 impl IdlePolicy {
@@ -84,7 +84,7 @@ impl IdlePolicy {
             crowded_until_ns: 0,
             backlog: 0,
             backlog_until_ns: 0,
-            courtesy: SchedPolicy::default(),
+            sched_policy: SchedPolicy::default(),
         }
     }
 
@@ -143,7 +143,7 @@ impl IdlePolicy {
     /// Sets the scheduling policy of the calling thread. With the policy for crowded cores, a thread that
     /// wakes up waits for other threads. This policy is not used while frames arrive too fast.
     pub(crate) fn update_sched_policy(&mut self, now_ns: u64) {
-        self.courtesy.set_batch(self.may_use_batch_policy(now_ns));
+        self.sched_policy.set_batch(self.may_use_batch_policy(now_ns));
     }
 
     /// Returns whether the thread may wait for other threads. The wait lasts milliseconds. Meanwhile, all
