@@ -9,7 +9,7 @@ use xoff_dataplane::ids::PRIORITIES;
 use xoff_dataplane::{LinkTiming, Picos};
 use xoff_wire::bth::{self, MASK_24};
 use xoff_wire::vlan::TAG_LEN;
-use xoff_wire::{ETHERNET_LEN, Ecn, ICRC_LEN, IPV4_LEN, IPV6_LEN, UDP_LEN, VlanTag};
+use xoff_wire::{Addresses, ETHERNET_LEN, Ecn, ICRC_LEN, IPV4_LEN, IPV6_LEN, UDP_LEN, VlanTag};
 
 use super::stamp::STAMP_BYTES;
 
@@ -107,6 +107,21 @@ impl HostConfig {
         match self.gateways.iter().find(of_family) {
             Some(gateway) if !gateway.network.contains(&destination) => gateway.address,
             _ => destination,
+        }
+    }
+
+    /// Returns the addresses of packets to `destination`. The source of a host without an address of this IP
+    /// version is the destination address.
+    pub(super) fn addresses_to(&self, destination: IpAddr) -> Addresses {
+        match destination {
+            IpAddr::V4(dst) => Addresses::V4 {
+                src: self.ipv4.unwrap_or(dst),
+                dst,
+            },
+            IpAddr::V6(dst) => Addresses::V6 {
+                src: self.ipv6.unwrap_or(dst),
+                dst,
+            },
         }
     }
 }

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use xoff_units::Picos;
 use xoff_wire::bth::MASK_24;
-use xoff_wire::{Addresses, BthFields, Extension, FlowHeaders, Opcode, Reth, RocePacket};
+use xoff_wire::{BthFields, Extension, FlowHeaders, Opcode, Reth, RocePacket};
 
 use super::config::{FlowConfig, FlowOperation, HostConfig, PATH_MTU_MAX};
 use super::pacer::Pacer;
@@ -55,7 +55,7 @@ impl FlowSender {
     /// Creates a flow. [`HostConfig::check`] must have accepted the configuration.
     pub(super) fn new(config: &FlowConfig, host: &HostConfig) -> FlowSender {
         let label = FlowHeaders::flow_label_of_queue_pairs(config.src_qp, config.dst_qp);
-        let addresses = addresses(config, host);
+        let addresses = host.addresses_to(config.dst_ip);
         let headers = FlowHeaders {
             tag: config.vlan,
             dscp: config.dscp,
@@ -217,20 +217,5 @@ impl FlowSender {
             ack_req: segment.last,
             ..BthFields::new(segment.opcode, self.config.dst_qp, self.psn)
         }
-    }
-}
-
-/// Returns the source and destination addresses. `check` has already ensured that the host has an address of
-/// this IP version.
-fn addresses(config: &FlowConfig, host: &HostConfig) -> Addresses {
-    match config.dst_ip {
-        std::net::IpAddr::V4(dst) => Addresses::V4 {
-            src: host.ipv4.unwrap_or(dst),
-            dst,
-        },
-        std::net::IpAddr::V6(dst) => Addresses::V6 {
-            src: host.ipv6.unwrap_or(dst),
-            dst,
-        },
     }
 }

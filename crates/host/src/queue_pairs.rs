@@ -5,8 +5,8 @@ use std::net::IpAddr;
 use xoff_units::Picos;
 use xoff_wire::parse::{ParsedHeaders, parse_prefix};
 use xoff_wire::{
-    Addresses, Aeth, Bth, BthFields, Cnp, Deth, Ecn, Extension, ExtensionKind, FlowHeaders, ICRC_LEN, Opcode,
-    Reth, RocePacket, UDP_LEN, bth, cnp,
+    Aeth, Bth, BthFields, Cnp, Deth, Ecn, Extension, ExtensionKind, FlowHeaders, ICRC_LEN, Opcode, Reth,
+    RocePacket, UDP_LEN, bth, cnp,
 };
 
 use super::config::{FixedLengths, HostConfig};
@@ -172,16 +172,7 @@ impl QueuePairs {
     /// Adds a queue pair. If the MAC address of its next hop is not known, the next hop is also returned.
     pub(super) fn create(&mut self, setup: QueuePairSetup, host: &HostConfig) -> (QpIndex, Option<IpAddr>) {
         let label = FlowHeaders::flow_label_of_queue_pairs(setup.config.number, setup.config.peer);
-        let addresses = match setup.dst_ip {
-            IpAddr::V4(dst) => Addresses::V4 {
-                src: host.ipv4.unwrap_or(dst),
-                dst,
-            },
-            IpAddr::V6(dst) => Addresses::V6 {
-                src: host.ipv6.unwrap_or(dst),
-                dst,
-            },
-        };
+        let addresses = host.addresses_to(setup.dst_ip);
         let headers = FlowHeaders {
             tag: host.vlan,
             dscp: setup.dscp,

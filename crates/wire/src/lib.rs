@@ -1,4 +1,5 @@
-//! Frame formats of lossless Ethernet: RoCEv2, PFC and 802.3x PAUSE, VLAN tags and link quality messages.
+//! Frame formats of lossless Ethernet: RoCEv2, PFC and 802.3x PAUSE, VLAN tags, link quality messages, ARP
+//! and neighbour discovery.
 //!
 //! The crate reads and edits frames in place. A view such as [`Bth`] wraps the bytes of a frame and checks
 //! their length once, in `new_checked`. Its accessors do not panic after that check. Nothing in this crate
@@ -36,11 +37,13 @@
 
 pub mod bth;
 pub mod cnp;
+pub mod echo;
 mod error;
 pub mod ext;
 pub mod icrc;
 pub mod link_quality;
 pub mod mac_control;
+pub mod neighbour;
 pub mod parse;
 pub mod rewrite;
 pub mod roce;
@@ -50,10 +53,12 @@ pub mod vlan;
 
 pub use bth::{Bth, BthFields, Opcode, Transport};
 pub use cnp::Cnp;
+pub use echo::EchoRequest;
 pub use error::Error;
 pub use ext::{Aeth, AtomicEth, Deth, Extension, ExtensionKind, NakCode, Reth, Syndrome};
 pub use link_quality::LinkQuality;
 pub use mac_control::{MacControl, MacControlError, Pfc};
+pub use neighbour::{NeighbourFrame, NeighbourMessage};
 pub use rewrite::{Ecn, mark_ce, set_dscp};
 pub use roce::{Addresses, BuildError, FlowHeaders, RocePacket, RoceView};
 pub use smoltcp::wire::{EthernetFrame, EthernetProtocol, IpProtocol, Ipv4Packet, Ipv6Packet, UdpPacket};
@@ -92,6 +97,27 @@ pub const PROTOCOL_TCP: u8 = 6;
 pub const PROTOCOL_UDP: u8 = 17;
 /// UDP destination port of RoCEv2 (IANA service name `roce`).
 pub const ROCE_UDP_PORT: u16 = 4791;
+
+/// Writes an Ethernet header with an optional VLAN tag. Returns its length in bytes.
+#[inline]
+fn emit_ethernet_header(
+    frame: &mut [u8],
+    destination: [u8; 6],
+    source: [u8; 6],
+    tag: Option<VlanTag>,
+    ethertype: u16,
+) -> usize {
+    frame[0..6].copy_from_slice(&destination);
+    frame[6..12].copy_from_slice(&source);
+    let mut at = 12;
+    if let Some(tag) = tag {
+        frame[12..14].copy_from_slice(&tag.tpid.to_be_bytes());
+        frame[14..16].copy_from_slice(&tag.tci.to_be_bytes());
+        at += vlan::TAG_LEN;
+    }
+    frame[at..at + 2].copy_from_slice(&ethertype.to_be_bytes());
+    at + 2
+}
 
 /// Reads a big-endian number. Panics if the range ends beyond `bytes`. Callers check the length first.
 #[inline]

@@ -3,7 +3,6 @@
 mod adjacency;
 pub(crate) mod ip_header;
 mod neighbour;
-mod neighbour_message;
 mod path_table;
 mod rate_limit;
 mod rib;
@@ -18,7 +17,6 @@ pub use neighbour::{
     HELD_FRAMES_MAX, NeighbourEntry, NeighbourState, REACHABLE_TIME, RETRANSMIT_INTERVAL, SOLICITATIONS_MAX,
 };
 pub(crate) use neighbour::{HeldFrame, NeighbourAction, NeighbourId};
-pub(crate) use neighbour_message::{NeighbourMessage, parse_arp, parse_neighbour_discovery};
 pub use path_table::{PathTable, RESILIENT_BUCKETS};
 pub use rib::{DISTANCE_CONNECTED, DISTANCE_STATIC, Rib, RouteSource};
 pub(crate) use router::{ResolvedHop, Router};

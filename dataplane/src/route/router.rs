@@ -7,7 +7,6 @@ use ipnet::IpNet;
 
 use super::adjacency::Adjacency;
 use super::neighbour::{NeighbourId, NeighbourTable};
-use super::neighbour_message::AddressRequest;
 use super::path_table::PathTable;
 use super::rate_limit::RateLimit;
 use super::{Fib, FibEntry, NextHop};
@@ -15,6 +14,7 @@ use crate::balance::seeded_hash;
 use crate::bridge::MacAddress;
 use crate::config::{InterfaceAttachment, InterfaceConfig, RoutingConfig, SwitchConfig};
 use crate::ids::{GroupId, InterfaceId, LogicalPort, NextHopId};
+use xoff_wire::NeighbourFrame;
 use xoff_wire::rewrite::LinkAddresses;
 
 /// Rate limit of frames to the CPU port in frames per second. The burst is one second of this rate.
@@ -81,9 +81,14 @@ impl RouterInterface {
         near && !self.owns_address(address)
     }
 
-    /// Builds the ARP request or neighbour solicitation for an address. If possible, the source address is in
-    /// the same network. Otherwise, the source is any address of the same IP version.
-    pub(crate) fn address_request(&self, target: IpAddr) -> Option<AddressRequest> {
+    /// Builds the ARP request or neighbour solicitation for an address, to the link address `receiver` or to
+    /// all stations. If possible, the source address is in the same network. Otherwise, the source is any
+    /// address of the same IP version.
+    pub(crate) fn address_request(
+        &self,
+        target: IpAddr,
+        receiver: Option<[u8; 6]>,
+    ) -> Option<NeighbourFrame> {
         let family = |own: &&IpNet| own.addr().is_ipv4() == target.is_ipv4();
         let near = self
             .addresses
@@ -91,11 +96,7 @@ impl RouterInterface {
             .filter(family)
             .find(|own| own.contains(&target));
         let source = near.or_else(|| self.addresses.iter().find(family))?.addr();
-        match (source, target) {
-            (IpAddr::V4(source), IpAddr::V4(target)) => Some(AddressRequest::Arp { source, target }),
-            (IpAddr::V6(source), IpAddr::V6(target)) => Some(AddressRequest::Solicitation { source, target }),
-            _ => None,
-        }
+        NeighbourFrame::request(source, target, receiver)
     }
 }
 

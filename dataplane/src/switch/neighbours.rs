@@ -74,14 +74,14 @@ impl Switch {
         );
         let out = self.router.interface(interface);
         let known = self.router.neighbours.resolved_link(id).map(|known| known.mac);
-        let Some(question) = out.address_request(target).filter(|_| out.up) else {
+        let Some(request) = out.address_request(target, known).filter(|_| out.up) else {
             return;
         };
         let mac = out.mac_bytes;
-        let Some(frame) = store.allocate(question.frame_len()) else {
+        let Some(frame) = store.allocate(request.frame_len(None)) else {
             return;
         };
-        question.emit(mac, known, store.prefix_mut(frame));
+        request.emit(mac, None, store.prefix_mut(frame));
         if let Err(frame) = self.send_by_interface(now, interface, frame, store, outputs) {
             store.release(frame);
         }

@@ -9,12 +9,10 @@ use crate::frame::FrameStore;
 use crate::ids::{InterfaceId, LogicalPort, NextHopId};
 use crate::outputs::{PuntReason, PuntedFrame};
 use crate::route::ip_header::{self, AddressScope, IpDestination, IpHeaderFields};
-use crate::route::{
-    FibEntry, NeighbourId, NeighbourMessage, ResolvedHop, parse_arp, parse_neighbour_discovery,
-};
+use crate::route::{FibEntry, NeighbourId, ResolvedHop};
 use xoff_wire::parse::Payload;
 use xoff_wire::rewrite::LinkAddresses;
-use xoff_wire::{ETHERNET_LEN, ETHERTYPE_ARP, ETHERTYPE_IPV4, ETHERTYPE_IPV6, vlan::TAG_LEN};
+use xoff_wire::{ETHERNET_LEN, ETHERTYPE_IPV4, ETHERTYPE_IPV6, NeighbourMessage, vlan::TAG_LEN};
 
 impl Switch {
     /// Returns true if a frame on a routed port or LAG is addressed to the router's MAC address `own`.
@@ -336,13 +334,18 @@ impl Switch {
     ) -> bool {
         let heard_on = self.router.interface(interface);
         let asked = message.is_request && heard_on.owns_address(message.target);
-        if let Some((address, mac)) = message.sender
-            && heard_on.is_on_link(address)
+        // An ARP probe and duplicate address detection have no sender address.
+        let is_advertisement = message.sender.is_ipv6() && !message.is_request;
+        let has_sender = is_advertisement || !message.sender.is_unspecified();
+        if let Some(mac) = message.link_address
+            && mac[0] & 1 == 0
+            && has_sender
+            && heard_on.is_on_link(message.sender)
         {
             let found = self.router.neighbours.update_from_message(
                 context.now,
                 interface,
-                address,
+                message.sender,
                 mac,
                 context.logical,
                 // A station that asks for the router, or announces itself, will receive packets. Resolve it
@@ -376,12 +379,8 @@ fn ethertype<S: FrameStore>(context: &FrameContext, store: &S) -> Option<u16> {
     Some(u16::from_be_bytes(*octets))
 }
 
-/// Parses ARP or neighbour discovery. `None` for other frames.
+/// Parses ARP or neighbour discovery. `None` for other frames and for invalid messages.
 fn parse_neighbour_message<S: FrameStore>(context: &FrameContext, store: &S) -> Option<NeighbourMessage> {
-    let l3 = l3_bytes(context, store);
-    match (context.parsed.payload, ethertype(context, store)) {
-        (Payload::Ipv6, _) => parse_neighbour_discovery(l3),
-        (Payload::Other, Some(ETHERTYPE_ARP)) => parse_arp(l3),
-        _ => None,
-    }
+    NeighbourMessage::parse(store.prefix(context.frame), usize::from(context.parsed.l3_offset))
+        .filter(|message| message.is_valid)
 }

@@ -9,9 +9,10 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use smoltcp::phy::ChecksumCapabilities;
 use smoltcp::wire::{Icmpv4Packet, Icmpv6Packet, IpProtocol, Ipv4Packet, Ipv4Repr, Ipv6Packet, Ipv6Repr};
+use xoff_wire::{ETHERNET_LEN, ETHERTYPE_IPV4, ETHERTYPE_IPV6};
 
 use super::addresses::InterfaceAddresses;
-use super::{ETHERNET_HEADER_LEN, ETHERTYPE_IPV4, ETHERTYPE_IPV6, PuntedBytes, TTL, frame_for_packet};
+use super::{PuntedBytes, TTL, frame_for_packet};
 
 /// Longest ICMP error over IPv4 in bytes, with its IP header (RFC 1812 4.3.2.3).
 const IPV4_ERROR_LEN_MAX: usize = 576;
@@ -325,7 +326,7 @@ fn build_icmpv4(error: IcmpError, from: Ipv4Addr, to: Ipv4Addr, packet: &[u8]) -
         hop_limit: TTL,
     };
     let mut frame = frame_for_packet(ETHERTYPE_IPV4, ip.buffer_len() + ip.payload_len);
-    let mut header = Ipv4Packet::new_unchecked(&mut frame[ETHERNET_HEADER_LEN..]);
+    let mut header = Ipv4Packet::new_unchecked(&mut frame[ETHERNET_LEN..]);
     ip.emit(&mut header, &ChecksumCapabilities::ignored());
     header.set_dscp(DSCP_CS6);
     header.fill_checksum();
@@ -347,7 +348,7 @@ fn build_icmpv6(error: IcmpError, from: Ipv6Addr, to: Ipv6Addr, packet: &[u8]) -
         hop_limit: TTL,
     };
     let mut frame = frame_for_packet(ETHERTYPE_IPV6, ip.buffer_len() + ip.payload_len);
-    let mut header = Ipv6Packet::new_unchecked(&mut frame[ETHERNET_HEADER_LEN..]);
+    let mut header = Ipv6Packet::new_unchecked(&mut frame[ETHERNET_LEN..]);
     ip.emit(&mut header);
     let message = header.payload_mut();
     write_message(message, error.icmpv6_header(), &packet[..quoted]);

@@ -22,11 +22,12 @@ use smoltcp::wire::{
     Ipv6Packet,
 };
 use xoff_units::Picos;
+use xoff_wire::{ETHERNET_LEN, ETHERTYPE_IPV4, ETHERTYPE_IPV6};
 
 use super::addresses::InterfaceAddresses;
 use super::counters::ReplyKind;
 use super::icmp::{IcmpError, UpperLayer, is_ipv4_host, is_ipv6_host};
-use super::{ETHERNET_HEADER_LEN, ETHERTYPE_IPV4, ETHERTYPE_IPV6, PuntedBytes, frame_for_packet};
+use super::{PuntedBytes, frame_for_packet};
 
 /// Time limit for the reassembly of a packet, like Linux's `ipfrag_time`.
 const REASSEMBLY_TIMEOUT: Duration = Duration::from_secs(30);
@@ -97,7 +98,7 @@ impl Endpoint {
         let Some(first) = packets.first() else {
             return LocalResult::Ignored;
         };
-        match classify_output(&first[ETHERNET_HEADER_LEN..]) {
+        match classify_output(&first[ETHERNET_LEN..]) {
             StackOutput::Reply(kind) => LocalResult::Replied(kind),
             StackOutput::Error(error) if is_unfragmented(l3) => LocalResult::Refused(error),
             StackOutput::Error(_) => LocalResult::Replied(ReplyKind::Other),
@@ -275,8 +276,8 @@ impl RxToken for ReceiveToken<'_> {
 impl TxToken for TransmitToken<'_> {
     fn consume<R, F: FnOnce(&mut [u8]) -> R>(self, len: usize, write_packet: F) -> R {
         let mut frame = frame_for_packet(ETHERTYPE_IPV4, len);
-        let result = write_packet(&mut frame[ETHERNET_HEADER_LEN..]);
-        if frame.get(ETHERNET_HEADER_LEN).is_some_and(|byte| byte >> 4 == 6) {
+        let result = write_packet(&mut frame[ETHERNET_LEN..]);
+        if frame.get(ETHERNET_LEN).is_some_and(|byte| byte >> 4 == 6) {
             frame[12..14].copy_from_slice(&ETHERTYPE_IPV6.to_be_bytes());
         }
         self.0.push(frame);

@@ -29,19 +29,13 @@ use std::net::IpAddr;
 use xoff_dataplane::config::RoutingConfig;
 use xoff_dataplane::ids::InterfaceId;
 use xoff_dataplane::{Picos, PuntReason};
+use xoff_wire::{ETHERNET_LEN, NeighbourMessage};
 
 use addresses::InterfaceAddresses;
 pub use counters::CpuCounters;
 pub use icmp::{IcmpError, Suppression};
 use local::{Endpoint, LocalResult};
 
-/// Length of an Ethernet header without a tag, in bytes.
-const ETHERNET_HEADER_LEN: usize = 14;
-/// Shortest frame without FCS, in bytes.
-const MIN_FRAME_LEN: usize = 60;
-const ETHERTYPE_IPV4: u16 = 0x0800;
-const ETHERTYPE_ARP: u16 = 0x0806;
-const ETHERTYPE_IPV6: u16 = 0x86dd;
 /// TTL of packets from the switch, as in RFC 1700, smoltcp and Linux.
 const TTL: u8 = 64;
 
@@ -63,13 +57,6 @@ impl<'a> PuntedBytes<'a> {
     /// empty slice.
     fn layer3_bytes(&self) -> &'a [u8] {
         self.bytes.get(usize::from(self.l3_offset)..).unwrap_or_default()
-    }
-
-    /// Returns the ethertype after any VLAN tags.
-    fn ethertype(&self) -> Option<u16> {
-        let end = usize::from(self.l3_offset);
-        let field = self.bytes.get(end.checked_sub(2)?..end)?;
-        Some(u16::from_be_bytes(*field.first_chunk()?))
     }
 
     /// Returns the source MAC address of the frame.
@@ -167,18 +154,13 @@ impl CpuStack {
     }
 
     fn answer_neighbour(&mut self, punt: &PuntedBytes<'_>, replies: &mut Vec<Reply>) {
-        let Some(interface) = punt.interface else {
-            return self.counters.neighbour_ignored += 1;
-        };
-        let reply = self.addresses.interface(interface).and_then(|own| {
-            let is_arp = punt.ethertype() == Some(ETHERTYPE_ARP);
-            let bytes = match is_arp {
-                true => neighbour::answer_arp_request(own, punt.layer3_bytes()),
-                false => neighbour::answer_solicitation(own, punt),
-            };
-            Some((is_arp, bytes?))
+        let message = NeighbourMessage::parse(punt.bytes, usize::from(punt.l3_offset));
+        let reply = punt.interface.zip(message).and_then(|(interface, request)| {
+            let own = self.addresses.interface(interface)?;
+            let bytes = neighbour::answer_request(own, &request, punt.source_mac())?;
+            Some((interface, request.target.is_ipv4(), bytes))
         });
-        let Some((is_arp, bytes)) = reply else {
+        let Some((interface, is_arp, bytes)) = reply else {
             return self.counters.neighbour_ignored += 1;
         };
         match is_arp {
@@ -224,7 +206,7 @@ fn is_link_local(address: IpAddr) -> bool {
 
 /// Builds an Ethernet header for a packet that the data plane routes, followed by `packet_len` zero bytes.
 fn frame_for_packet(ethertype: u16, packet_len: usize) -> Vec<u8> {
-    let mut frame = vec![0; ETHERNET_HEADER_LEN + packet_len];
+    let mut frame = vec![0; ETHERNET_LEN + packet_len];
     frame[12..14].copy_from_slice(&ethertype.to_be_bytes());
     frame
 }

@@ -1,7 +1,7 @@
 //! The builder of RoCEv2 frames.
 
 use core::fmt;
-use core::net::{Ipv4Addr, Ipv6Addr};
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use crate::bth::{self, BthFields, Opcode};
 use crate::ext::Extension;
@@ -9,7 +9,7 @@ use crate::roce_layout::RoceLayout;
 use crate::vlan::{TAG_LEN, VlanTag};
 use crate::{
     ETHERNET_LEN, ETHERTYPE_IPV4, ETHERTYPE_IPV6, Ecn, IPV4_LEN, IPV6_LEN, IpProtocol, Ipv4Packet,
-    Ipv6Packet, ROCE_UDP_PORT, UDP_LEN, UdpPacket, icrc,
+    Ipv6Packet, ROCE_UDP_PORT, UDP_LEN, UdpPacket, emit_ethernet_header, icrc,
 };
 
 /// Source and destination address of an IP packet.
@@ -29,6 +29,17 @@ pub enum Addresses {
         /// Destination address.
         dst: Ipv6Addr,
     },
+}
+
+impl Addresses {
+    /// Pairs two addresses. Returns `None` if they have different IP versions.
+    pub const fn new(source: IpAddr, destination: IpAddr) -> Option<Addresses> {
+        match (source, destination) {
+            (IpAddr::V4(src), IpAddr::V4(dst)) => Some(Addresses::V4 { src, dst }),
+            (IpAddr::V6(src), IpAddr::V6(dst)) => Some(Addresses::V6 { src, dst }),
+            _ => None,
+        }
+    }
 }
 
 /// Ethernet, IP and UDP header fields that all packets of a flow have in common.
@@ -100,19 +111,11 @@ impl FlowHeaders {
     }
 
     fn emit_ethernet(&self, frame: &mut [u8]) {
-        frame[0..6].copy_from_slice(&self.dst_mac);
-        frame[6..12].copy_from_slice(&self.src_mac);
-        let mut at = 12;
-        if let Some(tag) = self.tag {
-            frame[12..14].copy_from_slice(&tag.tpid.to_be_bytes());
-            frame[14..16].copy_from_slice(&tag.tci.to_be_bytes());
-            at += TAG_LEN;
-        }
         let ethertype = match self.addresses {
             Addresses::V4 { .. } => ETHERTYPE_IPV4,
             Addresses::V6 { .. } => ETHERTYPE_IPV6,
         };
-        frame[at..at + 2].copy_from_slice(&ethertype.to_be_bytes());
+        emit_ethernet_header(frame, self.dst_mac, self.src_mac, self.tag, ethertype);
     }
 
     /// Writes the IP header of a packet with `udp_len` bytes of UDP. As RoCE senders do, it sets DF and

@@ -12,6 +12,7 @@ use smoltcp::wire::{Icmpv4Packet, Icmpv6Packet, IpProtocol, Ipv4Packet, Ipv6Pack
 use xoff_dataplane::config::{InterfaceAttachment, InterfaceConfig, RoutingConfig};
 use xoff_dataplane::ids::InterfaceId;
 use xoff_dataplane::{Picos, PuntReason};
+use xoff_wire::{ETHERTYPE_ARP, ETHERTYPE_IPV4, ETHERTYPE_IPV6, MIN_FRAME_LEN};
 
 use super::*;
 
@@ -114,7 +115,7 @@ impl CpuBench {
 fn assert_well_formed(reply: &Reply) {
     let bytes = reply.bytes();
     let ethertype = u16::from_be_bytes([bytes[12], bytes[13]]);
-    let l3 = &bytes[ETHERNET_HEADER_LEN..];
+    let l3 = &bytes[ETHERNET_LEN..];
     match reply {
         Reply::Packet { bytes, .. } => assert_eq!(bytes[..12], [0; 12]),
         Reply::Frame { bytes, .. } => {

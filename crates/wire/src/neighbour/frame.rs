@@ -1,0 +1,127 @@
+//! Frames of ARP and neighbour discovery: requests, replies and announcements.
+
+use core::net::{IpAddr, Ipv6Addr};
+
+use smoltcp::phy::ChecksumCapabilities;
+use smoltcp::wire::{
+    ArpOperation, ArpPacket, ArpRepr, EthernetAddress, Icmpv6Packet, Icmpv6Repr, Ipv6Repr,
+    NdiscNeighborFlags, NdiscRepr,
+};
+
+use super::{NDISC_HOP_LIMIT, solicited_node_address};
+use crate::vlan::{TAG_LEN, VlanTag};
+use crate::{
+    Addresses, ETHERNET_LEN, ETHERTYPE_ARP, ETHERTYPE_IPV6, IPV6_LEN, IpProtocol, Ipv6Packet, MIN_FRAME_LEN,
+    emit_ethernet_header,
+};
+
+const BROADCAST: [u8; 6] = [0xff; 6];
+const ALL_NODES: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1);
+/// Length of a solicitation or advertisement with its link-layer address option, in bytes.
+const NDISC_LEN: usize = 32;
+
+/// An ARP packet, a neighbour solicitation or a neighbour advertisement to send.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NeighbourFrame {
+    /// True for an ARP request or a solicitation, false for an ARP reply or an advertisement.
+    pub is_request: bool,
+    /// The address of the sender, and the requested address or the address of the requester.
+    pub addresses: Addresses,
+    /// Link address of the receiver. `None` gives a broadcast of ARP, a solicitation to the solicited-node
+    /// group, or an unsolicited advertisement to all nodes.
+    pub receiver: Option<[u8; 6]>,
+    /// The router flag of an advertisement (RFC 4861 4.4).
+    pub is_router: bool,
+}
+
+impl NeighbourFrame {
+    /// Makes the request for the link address of `target`. With a `receiver` the request is sent to this link
+    /// address only. Returns `None` if the addresses have different IP versions.
+    pub fn request(source: IpAddr, target: IpAddr, receiver: Option<[u8; 6]>) -> Option<NeighbourFrame> {
+        Some(NeighbourFrame {
+            is_request: true,
+            addresses: Addresses::new(source, target)?,
+            receiver,
+            is_router: false,
+        })
+    }
+
+    /// Makes the announcement of an address of a host: an ARP request for the own address (RFC 5227) or an
+    /// unsolicited advertisement.
+    pub fn announcement(address: IpAddr) -> Option<NeighbourFrame> {
+        let mut frame = NeighbourFrame::request(address, address, None)?;
+        frame.is_request = address.is_ipv4();
+        Some(frame)
+    }
+
+    /// Length of the frame with `tag` and padding, in bytes.
+    pub fn frame_len(&self, tag: Option<VlanTag>) -> usize {
+        match self.addresses {
+            Addresses::V4 { .. } => MIN_FRAME_LEN,
+            Addresses::V6 { .. } => ETHERNET_LEN + tag.map_or(0, |_| TAG_LEN) + IPV6_LEN + NDISC_LEN,
+        }
+    }
+
+    /// Writes the frame of the station `mac` with `tag` into `frame`, which is zero and
+    /// [`NeighbourFrame::frame_len`] long. Panics if `frame` is shorter.
+    pub fn emit(&self, mac: [u8; 6], tag: Option<VlanTag>, frame: &mut [u8]) {
+        let own = EthernetAddress(mac);
+        match self.addresses {
+            Addresses::V4 { src, dst } => {
+                let receiver = self.receiver.unwrap_or(BROADCAST);
+                let is_known = !self.is_request && receiver != BROADCAST;
+                let packet = ArpRepr::EthernetIpv4 {
+                    operation: match self.is_request {
+                        true => ArpOperation::Request,
+                        false => ArpOperation::Reply,
+                    },
+                    source_hardware_addr: own,
+                    source_protocol_addr: src,
+                    target_hardware_addr: EthernetAddress(if is_known { receiver } else { [0; 6] }),
+                    target_protocol_addr: dst,
+                };
+                let l3_offset = emit_ethernet_header(frame, receiver, mac, tag, ETHERTYPE_ARP);
+                packet.emit(&mut ArpPacket::new_unchecked(&mut frame[l3_offset..]));
+            }
+            Addresses::V6 { src, dst } => {
+                let lladdr = Some(own.into());
+                let mut flags = NdiscNeighborFlags::OVERRIDE;
+                flags.set(NdiscNeighborFlags::ROUTER, self.is_router);
+                flags.set(NdiscNeighborFlags::SOLICITED, self.receiver.is_some());
+                let (group, target_addr) = match self.is_request {
+                    true => (solicited_node_address(dst), dst),
+                    false => (ALL_NODES, src),
+                };
+                let message = match self.is_request {
+                    true => NdiscRepr::NeighborSolicit { target_addr, lladdr },
+                    false => NdiscRepr::NeighborAdvert {
+                        flags,
+                        target_addr,
+                        lladdr,
+                    },
+                };
+                let destination = self.receiver.map_or(group, |_| dst);
+                let header = Ipv6Repr {
+                    src_addr: src,
+                    dst_addr: destination,
+                    next_header: IpProtocol::Icmpv6,
+                    payload_len: NDISC_LEN,
+                    hop_limit: NDISC_HOP_LIMIT,
+                };
+                let receiver = self.receiver.unwrap_or_else(|| multicast_mac(group));
+                let l3_offset = emit_ethernet_header(frame, receiver, mac, tag, ETHERTYPE_IPV6);
+                let mut packet = Ipv6Packet::new_unchecked(&mut frame[l3_offset..]);
+                header.emit(&mut packet);
+                let mut icmp = Icmpv6Packet::new_unchecked(packet.payload_mut());
+                let checksums = ChecksumCapabilities::default();
+                Icmpv6Repr::Ndisc(message).emit(&src, &destination, &mut icmp, &checksums);
+            }
+        }
+    }
+}
+
+/// Returns the multicast MAC address of an IPv6 multicast address (RFC 2464 section 7).
+fn multicast_mac(group: Ipv6Addr) -> [u8; 6] {
+    let [.., a, b, c, d] = group.octets();
+    [0x33, 0x33, a, b, c, d]
+}
