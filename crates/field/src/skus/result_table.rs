@@ -472,7 +472,7 @@ mod tests {
         ];
         let text = render_markdown(&json!({"commit": "abc", "date": "2026-01-01"}), &cases);
         for line in [
-            "at commit abc (2026-01-01)",
+            "at commit\nabc (2026-01-01)",
             "| traditional | 5 | 3 | 1 | 1 | 3 | 2 |",
             "| the incast is lossless | 2 | 0 |",
             "| not explained | 1 | 0 |",
