@@ -14,8 +14,8 @@ pub struct EchoRequest {
 }
 
 impl EchoRequest {
-    /// Parses a frame whose IP header is at `l3_offset`. Returns `None` if it is truncated, a fragment or no
-    /// echo request, or if its ICMPv6 checksum is wrong. IPv4 and ICMP checksums are not verified.
+    /// Parses a frame whose IP header is at `l3_offset`. Returns `None` if the frame is truncated, a fragment
+    /// or no echo request, or if its ICMPv6 checksum is wrong. IPv4 and ICMP checksums are not verified.
     pub fn parse(frame: &[u8], l3_offset: usize) -> Option<EchoRequest> {
         let l3 = frame.get(l3_offset..)?;
         let (is_request, addresses) = match l3.first()? >> 4 {
@@ -43,7 +43,7 @@ impl EchoRequest {
         is_request.then_some(EchoRequest { l3_offset, addresses })
     }
 
-    /// Destination address of the request.
+    /// Returns the destination address of the request.
     pub const fn destination(&self) -> IpAddr {
         match self.addresses {
             Addresses::V4 { dst, .. } => IpAddr::V4(dst),
@@ -51,8 +51,9 @@ impl EchoRequest {
         }
     }
 
-    /// Turns the frame of this request into the reply of the station `mac`: exchanges the addresses and
-    /// writes the type and the ICMP checksum. All other bytes stay. `frame` is the parsed frame or a copy.
+    /// Turns the frame of this request into the reply of the station `mac`. The function exchanges the
+    /// addresses and writes the type and the ICMP checksum. All other bytes stay. `frame` is the parsed frame
+    /// or a copy.
     pub fn turn_into_reply(&self, mac: [u8; 6], frame: &mut [u8]) {
         frame.copy_within(6..12, 0);
         frame[6..12].copy_from_slice(&mac);

@@ -8,13 +8,14 @@ use smoltcp::wire::{
     NdiscNeighborFlags, NdiscRepr,
 };
 
-use super::{NDISC_HOP_LIMIT, solicited_node_address};
 use crate::vlan::{TAG_LEN, VlanTag};
 use crate::{
     Addresses, ETHERNET_LEN, ETHERTYPE_ARP, ETHERTYPE_IPV6, IPV6_LEN, IpProtocol, Ipv6Packet, MIN_FRAME_LEN,
     emit_ethernet_header,
 };
 
+/// Hop limit of neighbour discovery. A packet with another hop limit has crossed a router (RFC 4861 7.1).
+pub(super) const NDISC_HOP_LIMIT: u8 = 255;
 const BROADCAST: [u8; 6] = [0xff; 6];
 const ALL_NODES: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1);
 /// Length of a solicitation or advertisement with its link-layer address option, in bytes.
@@ -25,7 +26,8 @@ const NDISC_LEN: usize = 32;
 pub struct NeighbourFrame {
     /// True for an ARP request or a solicitation, false for an ARP reply or an advertisement.
     pub is_request: bool,
-    /// The address of the sender, and the requested address or the address of the requester.
+    /// The source is the address of the sender. The destination is the requested address in a request, and
+    /// the address of the requester in a reply.
     pub addresses: Addresses,
     /// Link address of the receiver. `None` gives a broadcast of ARP, a solicitation to the solicited-node
     /// group, or an unsolicited advertisement to all nodes.
@@ -35,7 +37,7 @@ pub struct NeighbourFrame {
 }
 
 impl NeighbourFrame {
-    /// Makes the request for the link address of `target`. With a `receiver` the request is sent to this link
+    /// Builds the request for the link address of `target`. A request with a `receiver` is sent to this link
     /// address only. Returns `None` if the addresses have different IP versions.
     pub fn request(source: IpAddr, target: IpAddr, receiver: Option<[u8; 6]>) -> Option<NeighbourFrame> {
         Some(NeighbourFrame {
@@ -46,7 +48,7 @@ impl NeighbourFrame {
         })
     }
 
-    /// Makes the announcement of an address of a host: an ARP request for the own address (RFC 5227) or an
+    /// Builds the announcement of an address of a host: an ARP request for the own address (RFC 5227) or an
     /// unsolicited advertisement.
     pub fn announcement(address: IpAddr) -> Option<NeighbourFrame> {
         let mut frame = NeighbourFrame::request(address, address, None)?;
@@ -54,7 +56,7 @@ impl NeighbourFrame {
         Some(frame)
     }
 
-    /// Length of the frame with `tag` and padding, in bytes.
+    /// Returns the length of the frame with `tag` and padding, in bytes.
     pub fn frame_len(&self, tag: Option<VlanTag>) -> usize {
         match self.addresses {
             Addresses::V4 { .. } => MIN_FRAME_LEN,
@@ -62,8 +64,8 @@ impl NeighbourFrame {
         }
     }
 
-    /// Writes the frame of the station `mac` with `tag` into `frame`, which is zero and
-    /// [`NeighbourFrame::frame_len`] long. Panics if `frame` is shorter.
+    /// Writes the frame of the station `mac` with `tag` into `frame`, which must be zero and have the length
+    /// [`NeighbourFrame::frame_len`]. Panics if `frame` is shorter.
     pub fn emit(&self, mac: [u8; 6], tag: Option<VlanTag>, frame: &mut [u8]) {
         let own = EthernetAddress(mac);
         match self.addresses {
@@ -118,6 +120,13 @@ impl NeighbourFrame {
             }
         }
     }
+}
+
+/// Returns the solicited-node multicast address (RFC 4291 2.7.1). The result has the prefix
+/// ff02::1:ff00:0/104 and the low 24 bits of the address.
+pub const fn solicited_node_address(address: Ipv6Addr) -> Ipv6Addr {
+    const GROUP: u128 = 0xff02_0000_0000_0000_0000_0001_ff00_0000;
+    Ipv6Addr::from_bits(GROUP | address.to_bits() & 0x00ff_ffff)
 }
 
 /// Returns the multicast MAC address of an IPv6 multicast address (RFC 2464 section 7).

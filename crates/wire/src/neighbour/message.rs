@@ -4,7 +4,7 @@ use core::net::{IpAddr, Ipv6Addr};
 
 use smoltcp::wire::{ArpOperation, ArpPacket, ArpRepr, Icmpv6Message, Icmpv6Packet, NdiscRepr};
 
-use super::{NDISC_HOP_LIMIT, NeighbourFrame};
+use super::frame::{NDISC_HOP_LIMIT, NeighbourFrame};
 use crate::{Addresses, ETHERTYPE_ARP, ETHERTYPE_IPV6, IpProtocol, Ipv6Packet, read_be16};
 
 /// A received ARP packet, neighbour solicitation or neighbour advertisement.
@@ -32,8 +32,8 @@ pub struct NeighbourMessage {
 
 impl NeighbourMessage {
     /// Parses a frame whose header after the Ethernet header and VLAN tags is at `l3_offset`. Returns `None`
-    /// if the frame is neither ARP for IPv4 nor a solicitation or advertisement, if it is truncated, or if
-    /// its ICMPv6 checksum is wrong. Other rules of RFC 4861 only affect `is_valid`.
+    /// if the frame has another protocol, is truncated or has a wrong ICMPv6 checksum. The other rules of
+    /// RFC 4861 only affect `is_valid`.
     pub fn parse(frame: &[u8], l3_offset: usize) -> Option<NeighbourMessage> {
         let l3 = frame.get(l3_offset..)?;
         match read_be16(frame, l3_offset.checked_sub(2)?..l3_offset) {
@@ -43,8 +43,8 @@ impl NeighbourMessage {
         }
     }
 
-    /// Makes the reply of the owner of `target` to this request. `requester_mac` is the link address of the
-    /// requester. Duplicate address detection gets an advertisement to all nodes.
+    /// Builds the reply to this request. The owner of `target` sends the reply to the link address
+    /// `requester_mac`. Duplicate address detection gets an advertisement to all nodes.
     pub fn reply(&self, requester_mac: [u8; 6], is_router: bool) -> Option<NeighbourFrame> {
         let has_address = self.sender != IpAddr::V6(Ipv6Addr::UNSPECIFIED);
         Some(NeighbourFrame {
