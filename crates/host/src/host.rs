@@ -5,22 +5,23 @@ use std::net::IpAddr;
 
 use xoff_dataplane::ids::PRIORITIES;
 use xoff_dataplane::{LinkTiming, Picos};
-use xoff_wire::parse::{ParsedHeaders, Payload};
+use xoff_wire::parse::ParsedHeaders;
 use xoff_wire::vlan::TAG_LEN;
-use xoff_wire::{ETHERNET_LEN, ETHERTYPE_MAC_CONTROL, MacControl, RoceView};
+use xoff_wire::{ETHERNET_LEN, MacControl};
 
 use super::config::{HostConfig, HostConfigError};
 use super::flow_sender::FlowSender;
 use super::neighbour::{ControlFrame, Neighbours, REPLY_LEN_MAX};
-use super::nic::{Nic, SendSlot};
-use super::queue_pairs::{EmitMode, EmittedFrame, QueuePairSetup, QueuePairs};
+use super::nic::Nic;
+use super::queue_pairs::{QueuePairSetup, QueuePairs};
 use super::receive_buffer::SlowReceiveBuffer;
 use super::receiver::Receiver;
-use super::roce_datagram::is_trimmed;
 use super::schedule::ClassQueue;
 use xoff_rdma::{Completion, Counters, Endpoint, PostError, QpIndex, Telemetry, WorkRequest};
 
+mod receive;
 mod results;
+mod transmit;
 
 pub use results::{HostResults, SentFlow, flow_report};
 
@@ -242,204 +243,6 @@ impl Host {
         self.receiver.received_frames()
     }
 
-    /// Processes a frame that arrived at model time `now`. `wall_ns` is the wall clock time of the arrival.
-    pub fn receive(&mut self, now: Picos, wall_ns: u64, frame: &[u8], parsed: &ParsedHeaders) {
-        let inbound = InboundFrame {
-            prefix: frame,
-            frame_len: frame.len() as u32,
-            parsed,
-            damaged: false,
-            telemetry: None,
-        };
-        self.queue_pairs.begin_event(now);
-        self.process_frame(now, wall_ns, &inbound);
-        self.queue_pairs.end_event(now);
-    }
-
-    fn process_frame(&mut self, now: Picos, wall_ns: u64, inbound: &InboundFrame<'_>) {
-        let InboundFrame {
-            prefix: frame,
-            parsed,
-            ..
-        } = *inbound;
-        if !self.passes_nic(now, inbound) {
-            return;
-        }
-        match RoceView::new_checked(frame) {
-            Ok(view) if self.queue_pairs.is_empty() => self.receiver.receive(now, wall_ns, frame, &view),
-            Ok(view) => {
-                if !view.icrc_is_valid() || !self.queue_pairs.receive(now, frame, parsed, None) {
-                    self.receiver.receive(now, wall_ns, frame, &view);
-                }
-            }
-            Err(_) if is_trimmed(frame, parsed) => self.receiver.totals.trimmed_frames += 1,
-            Err(_) => self.receive_other(now, inbound),
-        }
-    }
-
-    /// Processes an arriving frame in virtual time.
-    #[inline]
-    pub fn receive_virtual(&mut self, now: Picos, inbound: &InboundFrame<'_>) {
-        self.queue_pairs.begin_event(now);
-        self.process_virtual_frame(now, inbound);
-        self.queue_pairs.end_event(now);
-    }
-
-    #[inline(always)]
-    fn process_virtual_frame(&mut self, now: Picos, inbound: &InboundFrame<'_>) {
-        if !self.passes_nic(now, inbound) {
-            return;
-        }
-        let InboundFrame { prefix, parsed, .. } = *inbound;
-        if inbound.damaged {
-            self.receiver.receive_damaged(prefix);
-        } else if self.queue_pairs.receive(now, prefix, parsed, inbound.telemetry) {
-            // The transport has processed the frame.
-        } else if is_trimmed(prefix, parsed) {
-            self.receiver.totals.trimmed_frames += 1;
-        } else if let Ok(view) = RoceView::new_checked(prefix) {
-            self.receiver.receive(now, now.as_nanos(), prefix, &view);
-        } else {
-            self.receive_other(now, inbound);
-        }
-    }
-
-    /// Returns whether the NIC passes a frame to the host. The NIC consumes pause frames. The NIC drops
-    /// frames for other hosts and frames that do not fit into the receive buffer.
-    #[inline]
-    fn passes_nic(&mut self, now: Picos, inbound: &InboundFrame<'_>) -> bool {
-        if inbound.parsed.payload == Payload::MacControl {
-            self.receive_control(now, inbound.prefix);
-            return false;
-        }
-        let for_us = inbound
-            .prefix
-            .first_chunk::<6>()
-            .is_some_and(|dst| *dst == self.config.mac || dst[0] & 1 != 0);
-        if !for_us {
-            self.receiver.totals.flooded_frames += 1;
-            return false;
-        }
-        self.store_in_receive_buffer(now, inbound.frame_len, inbound.parsed)
-    }
-
-    fn receive_other(&mut self, now: Picos, inbound: &InboundFrame<'_>) {
-        self.receiver.totals.other_frames += 1;
-        let Some(resolved) = self.neighbours.receive(now, inbound.prefix, inbound.parsed) else {
-            return;
-        };
-        self.queue_pairs.resolve(resolved.ip, resolved.mac);
-        for index in 0..self.flows.len() {
-            let flow = &mut self.flows[index];
-            if flow.next_hop() == resolved.ip && !flow.is_resolved() {
-                flow.resolve(resolved.mac);
-                self.enqueue_flow(index, now);
-            }
-        }
-    }
-
-    /// Builds the next frame at the front of `buf` and returns its length. Returns `None` if nothing may be
-    /// sent before [`Host::next_deadline`]. `wall_ns` is written into the stamp of the frame.
-    ///
-    /// The host counts a returned frame as sent. `buf` must have [`Host::frame_len_max`] bytes. A frame that
-    /// does not fit is not sent.
-    pub fn transmit(&mut self, now: Picos, wall_ns: u64, buf: &mut [u8]) -> Option<usize> {
-        self.emit_next(now, || wall_ns, buf, EmitMode::Whole)
-            .map(|emitted| emitted.frame_len)
-    }
-
-    /// Does the same as [`Host::transmit`] in virtual time. Frames of queue pairs consist of headers only.
-    #[inline(always)] // because the returned value is large
-    pub fn transmit_virtual(&mut self, now: Picos, buf: &mut [u8]) -> Option<EmittedFrame> {
-        self.emit_next(now, || now.as_nanos(), buf, EmitMode::Headers)
-    }
-
-    #[inline]
-    fn emit_next(
-        &mut self,
-        now: Picos,
-        wall_ns: impl FnOnce() -> u64,
-        buf: &mut [u8],
-        mode: EmitMode,
-    ) -> Option<EmittedFrame> {
-        self.neighbours.advance(now);
-        self.queue_pairs.advance(now);
-        self.update_pfc(now);
-        if self.next_control_frame().is_some()
-            && let Some(frame_len) = self.transmit_control(now, buf)
-        {
-            return Some(EmittedFrame::complete(frame_len));
-        }
-        loop {
-            let queue_pairs = self.queue_pairs.earliest();
-            let slot = match self.flows.is_empty() {
-                true => self.nic.select_class(now, queue_pairs)?,
-                false => {
-                    let queues = &self.queues;
-                    let first = |class: usize| queues[class].earliest();
-                    self.nic.select_class(
-                        now,
-                        queue_pairs.merged_with(first, &mut [Picos::NEVER; PRIORITIES]),
-                    )?
-                }
-            };
-            let flows_at = self.queues[slot.class].earliest();
-            let of_queue_pair = match queue_pairs.at[slot.class] {
-                at if at > slot.start => false,
-                _ if flows_at > slot.start => true,
-                _ => !self.queue_pair_sent,
-            };
-            self.queue_pair_sent = of_queue_pair;
-            if !of_queue_pair {
-                return self
-                    .emit_flow_frame(now, wall_ns(), slot, buf)
-                    .map(EmittedFrame::complete);
-            }
-            // A frame that could not be written counts as sent and is lost. The next frame follows.
-            let departure_time = self.departure_time(slot, now);
-            if let Some(emitted) = self
-                .queue_pairs
-                .emit_next(departure_time, slot.class as u8, mode, buf)
-            {
-                let slot = self.nic.limit_catch_up(slot, now, emitted.frame_len as u32);
-                self.nic.record_sent(slot, emitted.frame_len as u32);
-                self.queue_pairs
-                    .link_free_at(now, self.nic.transmission_time(emitted.frame_len as u32));
-                return Some(emitted);
-            }
-        }
-    }
-
-    /// Returns the departure time of a packet, which the rate limiter of its queue pair uses. If a call is
-    /// late by at most the catch-up time, the departure time does not change. In virtual time, no call is
-    /// late.
-    #[inline]
-    fn departure_time(&self, slot: SendSlot, now: Picos) -> Picos {
-        if slot.start == now {
-            return now;
-        }
-        let span = self.nic.catch_up_span(self.queue_pairs.frame_len_max as u32);
-        slot.start.max(Picos(now.0.saturating_sub(span.0)))
-    }
-
-    fn emit_flow_frame(&mut self, now: Picos, wall_ns: u64, slot: SendSlot, buf: &mut [u8]) -> Option<usize> {
-        let index = self.queues[slot.class].pop(slot.start)?;
-        let flow = &mut self.flows[index as usize];
-        let frame_len = flow.next_frame_len();
-        let slot = self.nic.limit_catch_up(slot, now, frame_len as u32);
-        let built = flow.build_frame(wall_ns, buf);
-        if built.is_some() {
-            flow.pacer
-                .record_sent(slot.start, self.nic.wire_len(frame_len as u32));
-            self.nic.record_sent(slot, frame_len as u32);
-            self.sent_frames += 1;
-        }
-        if !flow.is_finished() {
-            self.queues[slot.class].push(flow.pacer.due(), index);
-        }
-        built
-    }
-
     /// Returns the time of the next [`Host::transmit`] call if nothing arrives. If a frame is ready, the time
     /// is not later than the current time.
     pub fn next_deadline(&self) -> Picos {
@@ -503,29 +306,6 @@ impl Host {
         let start = started_at.saturating_add(flow.config().start).max(now);
         flow.pacer.start(start);
         self.queues[usize::from(flow.config().class)].push(start, index as u32);
-    }
-
-    fn receive_control(&mut self, now: Picos, frame: &[u8]) {
-        match MacControl::parse(frame) {
-            Ok(MacControl::Pfc(pfc)) => self.nic.receive_pfc(now, pfc.enable, &pfc.quanta),
-            Ok(MacControl::Pause { quanta }) => self.nic.receive_pause(now, quanta),
-            Err(_) => self.receiver.totals.malformed_control_frames += 1,
-        }
-    }
-
-    /// Stores a frame in the receive buffer. Returns `false` if the buffer is full.
-    fn store_in_receive_buffer(&mut self, now: Picos, frame_len: u32, parsed: &ParsedHeaders) -> bool {
-        let Some(receive_buffer) = &mut self.receive_buffer else {
-            return true;
-        };
-        let class = receive_buffer.class_of(parsed);
-        let mac_len = self.nic.link().mac_len(frame_len);
-        let taken = receive_buffer.store_frame(now, class, mac_len);
-        if !taken {
-            self.nic.count_rx_dropped(class);
-        }
-        self.update_pfc(now);
-        taken
     }
 
     /// Sends PFC frames to the peer if the receive buffer requires them.
@@ -593,23 +373,6 @@ impl Host {
     #[inline]
     fn next_control_frame(&self) -> Option<&ControlFrame> {
         self.pfc_outbox.front().or_else(|| self.neighbours.front())
-    }
-
-    fn transmit_control(&mut self, now: Picos, buf: &mut [u8]) -> Option<usize> {
-        let start = self.next_control_frame()?.created.max(self.nic.link_free());
-        if start > now {
-            return None;
-        }
-        let frame = self.pfc_outbox.pop_front().or_else(|| self.neighbours.pop())?;
-        let Some(room) = buf.get_mut(..frame.bytes.len()) else {
-            self.nic.count_tx_dropped();
-            return None;
-        };
-        room.copy_from_slice(&frame.bytes);
-        let is_mac_control = frame.bytes.get(12..14) == Some(&ETHERTYPE_MAC_CONTROL.to_be_bytes());
-        self.nic
-            .record_sent_before_data(start, frame.bytes.len() as u32, is_mac_control);
-        Some(frame.bytes.len())
     }
 }
 

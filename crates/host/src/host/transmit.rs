@@ -1,0 +1,130 @@
+//! The transmit path of a host: control frames, then queue pairs and flows in turn.
+
+use xoff_dataplane::Picos;
+use xoff_dataplane::ids::PRIORITIES;
+use xoff_wire::ETHERTYPE_MAC_CONTROL;
+
+use super::Host;
+use crate::nic::SendSlot;
+use crate::queue_pairs::{EmitMode, EmittedFrame};
+
+impl Host {
+    /// Builds the next frame at the front of `buf` and returns its length. Returns `None` if nothing may be
+    /// sent before [`Host::next_deadline`]. `wall_ns` is written into the stamp of the frame.
+    ///
+    /// The host counts a returned frame as sent. `buf` must have [`Host::frame_len_max`] bytes. A frame that
+    /// does not fit is not sent.
+    pub fn transmit(&mut self, now: Picos, wall_ns: u64, buf: &mut [u8]) -> Option<usize> {
+        self.emit_next(now, || wall_ns, buf, EmitMode::Whole)
+            .map(|emitted| emitted.frame_len)
+    }
+
+    /// Does the same as [`Host::transmit`] in virtual time. Frames of queue pairs consist of headers only.
+    #[inline(always)] // because the returned value is large
+    pub fn transmit_virtual(&mut self, now: Picos, buf: &mut [u8]) -> Option<EmittedFrame> {
+        self.emit_next(now, || now.as_nanos(), buf, EmitMode::Headers)
+    }
+
+    #[inline]
+    fn emit_next(
+        &mut self,
+        now: Picos,
+        wall_ns: impl FnOnce() -> u64,
+        buf: &mut [u8],
+        mode: EmitMode,
+    ) -> Option<EmittedFrame> {
+        self.neighbours.advance(now);
+        self.queue_pairs.advance(now);
+        self.update_pfc(now);
+        if self.next_control_frame().is_some()
+            && let Some(frame_len) = self.transmit_control(now, buf)
+        {
+            return Some(EmittedFrame::complete(frame_len));
+        }
+        loop {
+            let queue_pairs = self.queue_pairs.earliest();
+            let slot = match self.flows.is_empty() {
+                true => self.nic.select_class(now, queue_pairs)?,
+                false => {
+                    let queues = &self.queues;
+                    let first = |class: usize| queues[class].earliest();
+                    self.nic.select_class(
+                        now,
+                        queue_pairs.merged_with(first, &mut [Picos::NEVER; PRIORITIES]),
+                    )?
+                }
+            };
+            let flows_at = self.queues[slot.class].earliest();
+            let of_queue_pair = match queue_pairs.at[slot.class] {
+                at if at > slot.start => false,
+                _ if flows_at > slot.start => true,
+                _ => !self.queue_pair_sent,
+            };
+            self.queue_pair_sent = of_queue_pair;
+            if !of_queue_pair {
+                return self
+                    .emit_flow_frame(now, wall_ns(), slot, buf)
+                    .map(EmittedFrame::complete);
+            }
+            // A frame that could not be written counts as sent and is lost. The next frame follows.
+            let departure_time = self.departure_time(slot, now);
+            if let Some(emitted) = self
+                .queue_pairs
+                .emit_next(departure_time, slot.class as u8, mode, buf)
+            {
+                let slot = self.nic.limit_catch_up(slot, now, emitted.frame_len as u32);
+                self.nic.record_sent(slot, emitted.frame_len as u32);
+                self.queue_pairs
+                    .link_free_at(now, self.nic.transmission_time(emitted.frame_len as u32));
+                return Some(emitted);
+            }
+        }
+    }
+
+    /// Returns the departure time of a packet, which the rate limiter of its queue pair uses. If a call is
+    /// late by at most the catch-up time, the departure time does not change. In virtual time, no call is
+    /// late.
+    #[inline]
+    fn departure_time(&self, slot: SendSlot, now: Picos) -> Picos {
+        if slot.start == now {
+            return now;
+        }
+        let span = self.nic.catch_up_span(self.queue_pairs.frame_len_max as u32);
+        slot.start.max(Picos(now.0.saturating_sub(span.0)))
+    }
+
+    fn emit_flow_frame(&mut self, now: Picos, wall_ns: u64, slot: SendSlot, buf: &mut [u8]) -> Option<usize> {
+        let index = self.queues[slot.class].pop(slot.start)?;
+        let flow = &mut self.flows[index as usize];
+        let frame_len = flow.next_frame_len();
+        let slot = self.nic.limit_catch_up(slot, now, frame_len as u32);
+        let built = flow.build_frame(wall_ns, buf);
+        if built.is_some() {
+            flow.pacer
+                .record_sent(slot.start, self.nic.wire_len(frame_len as u32));
+            self.nic.record_sent(slot, frame_len as u32);
+            self.sent_frames += 1;
+        }
+        if !flow.is_finished() {
+            self.queues[slot.class].push(flow.pacer.due(), index);
+        }
+        built
+    }
+
+    fn transmit_control(&mut self, now: Picos, buf: &mut [u8]) -> Option<usize> {
+        let start = self.next_control_frame()?.created.max(self.nic.link_free());
+        if start > now {
+            return None;
+        }
+        let frame = self.pfc_outbox.pop_front().or_else(|| self.neighbours.pop())?;
+        let Some(room) = buf.get_mut(..frame.bytes.len()) else {
+            self.nic.count_tx_dropped();
+            return None;
+        };
+        room.copy_from_slice(&frame.bytes);
+        let is_mac_control = frame.bytes.get(12..14) == Some(&ETHERTYPE_MAC_CONTROL.to_be_bytes());
+        self.nic
+            .record_sent_before_data(start, frame.bytes.len() as u32, is_mac_control);
+        Some(frame.bytes.len())
+    }
+}
