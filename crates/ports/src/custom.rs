@@ -11,8 +11,8 @@ use super::{Arena, PortDrops, PortFrame, SlotSource};
 /// A port backend that the caller implements, for [`Port::Custom`](super::Port::Custom).
 ///
 /// The backend runs in the worker thread that owns the port, and never blocks. Each built-in backend is a
-/// variant of [`Port`](super::Port), so its methods are called statically. A custom backend needs one virtual
-/// call for each burst.
+/// variant of [`Port`](super::Port), so its methods are called statically. A custom backend needs a virtual
+/// call for each burst, and one for each frame that it stores in a slot.
 ///
 /// `examples/port_backend.rs` implements a backend that carries frames in UDP datagrams.
 pub trait PortBackend: fmt::Debug + Send {
