@@ -88,6 +88,7 @@ mod tests;
 
 pub use db::ConfigDb;
 pub use diff::{FieldChange, diff_configs};
+pub use invariants::PORTS_MAX;
 pub use merge::merge_layers;
 pub use natural::compare_naturally as natural_order;
 pub use pg_profiles::PgProfileLookup;
@@ -96,7 +97,6 @@ pub use problem::{Problem, Problems};
 pub use read::parse_valid_entries;
 pub use read::{parse, parse_asic_part, parse_layers};
 pub use resolve::{
-    LoadedConfig, PORTS_MAX, PortAttachment, ResolveOptions, ResolvedConfig, StaticRoute, hash_seed, load,
-    resolve,
+    LoadedConfig, PortAttachment, ResolveOptions, ResolvedConfig, StaticRoute, hash_seed, load, resolve,
 };
 pub use schema::xoff_tables_markdown;

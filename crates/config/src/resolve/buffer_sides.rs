@@ -5,6 +5,9 @@ use xoff_dataplane::config::PoolSide;
 use super::context::ResolveContext;
 use crate::problem::Problem;
 
+/// Largest number of entries of a table. Indices have 16 bits, and a pool of type `both` needs two entries.
+const TABLE_ENTRIES_MAX: usize = 4_096;
+
 /// The indices of an object on the ingress side and on the egress side.
 ///
 /// A pool of type `both` (`SAI_BUFFER_POOL_TYPE_BOTH`) has an index on each side. A frame occupies the memory
@@ -15,19 +18,6 @@ pub(super) struct SideIndices {
     pub(super) ingress: Option<u16>,
     pub(super) egress: Option<u16>,
 }
-
-pub(super) const SIDES: [PoolSide; 2] = [PoolSide::Ingress, PoolSide::Egress];
-
-/// Reports an error if a table has more than [`TABLE_ENTRIES_MAX`] entries.
-pub(super) fn check_entry_count(context: &mut ResolveContext<'_>, table: &str, entries: usize) {
-    if entries > TABLE_ENTRIES_MAX {
-        let why = format!("{entries} entries, at most {TABLE_ENTRIES_MAX} are possible");
-        context.report_derived(Problem::at_field(table, "", "", why));
-    }
-}
-
-/// Largest number of entries of a table. Indices have 16 bits, and a pool of type `both` needs two entries.
-const TABLE_ENTRIES_MAX: usize = 4_096;
 
 impl SideIndices {
     /// Returns the index on one side.
@@ -44,5 +34,15 @@ impl SideIndices {
             PoolSide::Ingress => self.ingress = Some(index),
             PoolSide::Egress => self.egress = Some(index),
         }
+    }
+}
+
+pub(super) const SIDES: [PoolSide; 2] = [PoolSide::Ingress, PoolSide::Egress];
+
+/// Reports an error if a table has more than [`TABLE_ENTRIES_MAX`] entries.
+pub(super) fn check_entry_count(context: &mut ResolveContext<'_>, table: &str, entries: usize) {
+    if entries > TABLE_ENTRIES_MAX {
+        let why = format!("{entries} entries, at most {TABLE_ENTRIES_MAX} are possible");
+        context.report_derived(Problem::at_field(table, "", "", why));
     }
 }

@@ -46,7 +46,6 @@ use super::problem::{Problem, Problems};
 use super::root_cause::{FoundErrors, RefusedObjects, remove_consequences};
 use super::{invariants, read};
 
-pub use crate::invariants::PORTS_MAX;
 pub use routes::StaticRoute;
 pub use routing::hash_seed;
 

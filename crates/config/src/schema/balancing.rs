@@ -9,27 +9,17 @@ pub(crate) const LB_GLOBAL: &str = "global";
 
 pub(super) const TABLES: &[TableSchema] = &[
     TableSchema::named("XOFF_LB", &[KeyPart::Only(LB_GLOBAL)], GLOBAL_FIELDS)
-        .documented("Load balancing of the switch.", ""),
-    TableSchema::named("XOFF_LB_SCHEME", &[KeyPart::Object], SCHEME_FIELDS).documented(
-        "A scheme with its own parameters.",
-        "An entry with the name of a built-in scheme changes this scheme. \
-         `docs/load-balancing.md` lists the fields of each scheme and their defaults.",
-    ),
-    TableSchema::named("XOFF_LB_GROUP", &[KeyPart::Prefix], GROUP_FIELDS).documented(
-        "Routes within a prefix.",
-        "The entry with the longest prefix that contains a route applies.",
-    ),
+        .documented("Load balancing of the switch."),
+    TableSchema::named("XOFF_LB_SCHEME", &[KeyPart::Object], SCHEME_FIELDS).documented("A scheme with its own parameters. An entry with the name of a built-in scheme changes this scheme.\n\
+         `docs/load-balancing.md` lists the fields of each scheme and their defaults."),
+    TableSchema::named("XOFF_LB_GROUP", &[KeyPart::Prefix], GROUP_FIELDS).documented("Routes within a prefix. The entry with the longest prefix that contains a route applies."),
     TableSchema::named("XOFF_LB_SITE", &[KeyPart::Prefix], SITE_FIELDS)
-        .documented("Location of the destinations within a prefix.", ""),
+        .documented("Location of the destinations within a prefix."),
     TableSchema::named("XOFF_LB_PORTCHANNEL", &[KeyPart::LagReference], LAG_FIELDS)
-        .documented("Load balancing of a LAG.", ""),
-    TableSchema::named("XOFF_LB_LOAD", &[KeyPart::Only(LB_GLOBAL)], LOAD_FIELDS).documented(
-        "Measurement of the load of ports.",
-        "The load is the weighted mean of three measures and determines the quality band. The \
-         measures are the average of the sent bytes (`past`), the average of the queued bytes \
-         (`future`) and the bytes in the queue now (`current`). Limits are in permille of the \
-         bytes that the port can send in a sampling interval.",
-    ),
+        .documented("Load balancing of a LAG."),
+    TableSchema::named("XOFF_LB_LOAD", &[KeyPart::Only(LB_GLOBAL)], LOAD_FIELDS).documented("Measurement of the load of ports. The load is the weighted mean of three measures and determines the quality band. The\n\
+         measures are the average of the sent bytes (`past`), the average of the queued bytes (`future`) and the bytes in the\n\
+         queue now (`current`). Limits are in permille of the bytes that the port can send in a sampling interval."),
 ];
 
 const GLOBAL_FIELDS: &[FieldSchema] = &[

@@ -43,8 +43,8 @@ pub(crate) struct TableSchema {
     /// The parts of a key, separated by `|`.
     pub(crate) key: &'static [KeyPart],
     pub(crate) fields: TableFields,
-    /// The title and the description of a table of xoff. Empty for the tables of SONiC.
-    documentation: [&'static str; 2],
+    /// The description of a table of xoff, in lines of at most 120 characters. Empty for the tables of SONiC.
+    documentation: &'static str,
 }
 
 impl TableSchema {
@@ -53,7 +53,7 @@ impl TableSchema {
             name,
             key,
             fields,
-            documentation: [""; 2],
+            documentation: "",
         }
     }
 
@@ -66,9 +66,9 @@ impl TableSchema {
         TableSchema::new(name, key, TableFields::Named(fields))
     }
 
-    /// Adds a title and a description, which may be empty.
-    const fn documented(mut self, title: &'static str, description: &'static str) -> TableSchema {
-        self.documentation = [title, description];
+    /// Adds a description.
+    const fn documented(mut self, documentation: &'static str) -> TableSchema {
+        self.documentation = documentation;
         self
     }
 }

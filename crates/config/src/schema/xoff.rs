@@ -3,23 +3,20 @@
 //! `docs/xoff-tables.md` is generated from these schemas.
 
 use super::{BYTES_MAX, FieldSchema, KeyPart, TableSchema, ValueKind};
+use crate::headroom::ASIC_NAMES;
 
 /// A latency of a chip in bytes at the speed of the port.
 const CHIP_BYTES: ValueKind = ValueKind::number(0, u32::MAX as i128, "bytes");
-use crate::headroom::ASIC_NAMES;
 
 pub(super) const TABLES: &[TableSchema] = &[
     TableSchema::named("XOFF_SWITCH", &[KeyPart::Only("localhost")], SWITCH_FIELDS)
-        .documented("The whole switch.", ""),
-    TableSchema::named("XOFF_PORT", &[KeyPart::Port], PORT_FIELDS).documented(
-        "One port.",
-        "The defaults are those of Ethernet. Other values allow a comparison with simulators that \
-         model links differently.",
-    ),
+        .documented("The whole switch."),
+    TableSchema::named("XOFF_PORT", &[KeyPart::Port], PORT_FIELDS).documented("One port. The defaults are those of Ethernet. Other values allow a comparison with simulators that model links\n\
+         differently."),
     TableSchema::named("XOFF_PFC_WD", &[KeyPart::Only(super::GLOBAL)], WATCHDOG_FIELDS)
-        .documented("The PFC watchdog of the switch.", ""),
+        .documented("The PFC watchdog of the switch."),
     TableSchema::named("XOFF_ROUTE", &[KeyPart::Prefix], ROUTE_FIELDS)
-        .documented("Additional fields of a route in `STATIC_ROUTE`.", ""),
+        .documented("Additional fields of a route in `STATIC_ROUTE`."),
 ];
 
 const QUANTA: ValueKind = ValueKind::number(1, 65_535, "quanta");

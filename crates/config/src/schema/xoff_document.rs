@@ -17,9 +17,6 @@ The page is generated from the schema of xoff. This command writes it again:
     UPDATE_DOCUMENTS=1 cargo test -p xoff-config xoff_tables
 ";
 
-/// Longest line of a description.
-const LINE_COLUMNS_MAX: usize = 120;
-
 /// Number of fields in the example of a table.
 const EXAMPLE_FIELDS: usize = 3;
 
@@ -27,22 +24,13 @@ const EXAMPLE_FIELDS: usize = 3;
 pub fn xoff_tables_markdown() -> String {
     let mut page = INTRODUCTION.to_owned();
     for (table, fields) in xoff_tables() {
-        let [title, description] = table.documentation;
-        let _ = writeln!(page, "\n## {}\n", table.name);
-        let mut column = 0;
-        for word in title.split(' ').chain(description.split_whitespace()) {
-            let separator = match column {
-                0 => "",
-                _ if column + 1 + word.len() > LINE_COLUMNS_MAX => {
-                    column = 0;
-                    "\n"
-                }
-                _ => " ",
-            };
-            let _ = write!(page, "{separator}{word}");
-            column += usize::from(separator == " ") + word.len();
-        }
-        let _ = write!(page, "\n\n    {}\n\n", example_json(table, fields));
+        let _ = write!(
+            page,
+            "\n## {}\n\n{}\n\n    {}\n\n",
+            table.name,
+            table.documentation,
+            example_json(table, fields)
+        );
         page.push_str("| field | values | default | example | meaning |\n|---|---|---|---|---|\n");
         for field in fields {
             let documentation = field.documentation;
@@ -121,7 +109,7 @@ mod tests {
     #[test]
     fn every_field_of_xoff_tables_is_documented() {
         for (table, fields) in xoff_tables() {
-            assert!(table.documentation[0].ends_with('.'), "{}", table.name);
+            assert!(table.documentation.ends_with('.'), "{}", table.name);
             for FieldSchema {
                 name,
                 required,
