@@ -4,7 +4,6 @@ use std::fs::File;
 use std::io::{Read, Seek, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixListener;
-use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Child, ExitCode, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -23,6 +22,7 @@ use super::inner_process::{
     wait_until_readable,
 };
 use super::lab_fields::{FieldValue, load_with_values};
+use super::launcher::exit_code_of_process;
 use super::options::{LabOptions, LabRunArgs, LabRunMode, LabUpArgs};
 use super::pcap::{self, LabRecordings};
 use super::plan::{LabPlan, ScriptPlan, TimeMode};
@@ -370,22 +370,10 @@ impl LabHandle {
                 log::error!("{}", text.trim_end());
             }
         }
-        match status.as_ref().map(|status| (status.code(), status.signal())) {
-            Ok((Some(code), _)) => ExitCode::from(code.clamp(0, 255) as u8),
-            Ok((None, signal)) => {
-                external_devices::restore_devices(&self.borrowed);
-                let what = format!(
-                    "the launcher of the lab was killed by signal {}",
-                    signal.unwrap_or(0)
-                );
-                log::error!(
-                    "{}",
-                    Failure::environment(what).fix("the lab has been removed: start it again")
-                );
-                Exit::Environment.into()
-            }
-            Err(_) => Exit::Environment.into(),
+        if status.as_ref().is_ok_and(|status| status.code().is_none()) {
+            external_devices::restore_devices(&self.borrowed);
         }
+        exit_code_of_process(status, "launcher")
     }
 }
 

@@ -6,10 +6,10 @@
 //! such a process can enter a user namespace.
 
 use std::fs::File;
-use std::io::{Read, Write};
+use std::io::{self, Read, Write};
 use std::os::fd::AsFd;
 use std::os::unix::process::ExitStatusExt;
-use std::process::{Child, ExitCode, Stdio};
+use std::process::{ExitCode, ExitStatus, Stdio};
 
 use nix::sched::{CloneFlags, unshare};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -74,7 +74,7 @@ fn run_init(
         ("alive", alive_writer.as_fd()),
         ("outside", outside.as_fd()),
     ];
-    let init = spawn_process(
+    let mut init = spawn_process(
         InnerProcess::Init,
         &spec.plan.name,
         &fds,
@@ -87,7 +87,7 @@ fn run_init(
         &File::from(alive),
         signals,
     );
-    Ok(wait_for_init(init))
+    Ok(exit_code_of_process(init.wait(), "init process"))
 }
 
 /// Creates and enters the network namespace and the PID namespace of the lab. Without root, it first creates
@@ -144,23 +144,19 @@ fn forward_requests(parent_lifeline: File, init_lifeline: File, alive: &File, si
     }
 }
 
-/// Waits for the end of the init process and returns its exit code.
-fn wait_for_init(mut init: Child) -> ExitCode {
-    match init.wait() {
-        Ok(status) => match (status.code(), status.signal()) {
-            (Some(code), _) => ExitCode::from(code.clamp(0, 255) as u8),
-            (None, signal) => {
-                let what = format!(
-                    "the init process of the lab was killed by signal {}",
-                    signal.unwrap_or(0)
-                );
-                log::error!(
-                    "{}",
-                    Failure::environment(what).fix("the lab has been removed: start it again")
-                );
-                Exit::Environment.into()
-            }
-        },
-        Err(_) => Exit::Environment.into(),
+/// Returns the exit code of a process of the lab that has ended. Logs an error if a signal killed the process.
+pub(super) fn exit_code_of_process(status: io::Result<ExitStatus>, process: &str) -> ExitCode {
+    let Ok(status) = status else {
+        return Exit::Environment.into();
+    };
+    if let Some(code) = status.code() {
+        return ExitCode::from(code.clamp(0, 255) as u8);
     }
+    let signal = status.signal().unwrap_or(0);
+    let what = format!("the {process} of the lab was killed by signal {signal}");
+    log::error!(
+        "{}",
+        Failure::environment(what).fix("the lab has been removed: start it again")
+    );
+    Exit::Environment.into()
 }
