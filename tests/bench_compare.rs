@@ -4,46 +4,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use tempfile::TempDir;
+use xoff_testing::{ProgramResult, bench_result_json, run_program, write_file};
 
-struct CommandResult {
-    code: Option<i32>,
-    stdout: String,
-    stderr: String,
-}
-
-fn run_compare(a: &Path, b: &Path, options: &[&str]) -> CommandResult {
+fn run_compare(a: &Path, b: &Path, options: &[&str]) -> ProgramResult {
     let mut command = Command::new(env!("CARGO_BIN_EXE_xoff"));
-    run_command(command.args(["bench", "compare"]).args([a, b]).args(options))
-}
-
-fn run_command(command: &mut Command) -> CommandResult {
-    let output = command.output().expect("the program starts");
-    let text = |bytes| String::from_utf8(bytes).expect("text");
-    let result = CommandResult {
-        code: output.status.code(),
-        stdout: text(output.stdout),
-        stderr: text(output.stderr),
-    };
-    assert!(!result.stderr.contains("panicked"), "{}", result.stderr);
-    result
-}
-
-/// Returns the JSON result of a bench with one figure that has these samples.
-fn result_with_samples(bench: &str, name: &str, unit: &str, samples: &str, tainted: &str) -> String {
-    let environment = r#"{"xoff_version": "0", "kernel": "6", "cpu_model": "c", "cores": 2, "governor": null,
-        "clocksource": "tsc", "steal_percent": 0.0}"#;
-    format!(
-        r#"{{"schema": "xoff-bench/1", "bench": "{bench}", "subject": "s", "seed": 1, "environment": {environment},
-        "tainted": [{tainted}], "notes": [], "figures": [{{"name": "{name}", "unit": "{unit}", "better": "smaller",
-        "samples": [{samples}]}}]}}"#
-    )
-}
-
-fn write_file(folder: &TempDir, name: &str, text: &str) -> PathBuf {
-    let path = folder.path().join(name);
-    fs::write(&path, text).expect("a file in a folder of ours");
-    path
+    run_program(command.args(["bench", "compare"]).args([a, b]).args(options))
 }
 
 #[test]
@@ -55,9 +20,9 @@ fn saved_results_are_compared_by_their_samples() {
     };
     let saved = |name: &str, samples: &str, tainted: &str| {
         write_file(
-            &folder,
+            folder.path(),
             name,
-            &result_with_samples("core", "ecmp/time", "ns", samples, tainted),
+            &bench_result_json("core", "ecmp/time", "ns", samples, tainted),
         )
     };
     let a = saved("a.json", &around(100.0, 0.1), "");
@@ -86,14 +51,18 @@ fn saved_results_are_compared_by_their_samples() {
 #[test]
 fn results_of_different_machines_are_inconclusive() {
     let folder = tempfile::tempdir().unwrap();
-    let text = result_with_samples("core", "ecmp/time", "ns", "1,1.1,1.2,1.3", "");
-    let a = write_file(&folder, "a.json", &text);
-    let b = write_file(&folder, "b.json", &text.replace("\"cores\": 2", "\"cores\": 64"));
+    let text = bench_result_json("core", "ecmp/time", "ns", "1,1.1,1.2,1.3", "");
+    let a = write_file(folder.path(), "a.json", &text);
+    let b = write_file(
+        folder.path(),
+        "b.json",
+        &text.replace("\"cores\": 2", "\"cores\": 64"),
+    );
     let result = run_compare(&a, &b, &["--gate", "3"]);
     assert_eq!(result.code, Some(5), "{}", result.stdout);
     assert!(result.stdout.contains("different machines"), "{}", result.stdout);
     let kernel = write_file(
-        &folder,
+        folder.path(),
         "kernel.json",
         &text.replace("\"kernel\": \"6\"", "\"kernel\": \"7\""),
     );
@@ -105,11 +74,11 @@ fn results_of_different_machines_are_inconclusive() {
 #[test]
 fn a_result_without_machine_is_inconclusive_against_one_with_machine() {
     let folder = tempfile::tempdir().unwrap();
-    let text = result_with_samples("core", "ecmp/time", "ns", "1,1.1,1.2,1.3", "");
+    let text = bench_result_json("core", "ecmp/time", "ns", "1,1.1,1.2,1.3", "");
     let mut value: serde_json::Value = serde_json::from_str(&text).unwrap();
     value["environment"] = serde_json::Value::Null;
-    let with = write_file(&folder, "with.json", &text);
-    let without = write_file(&folder, "without.json", &value.to_string());
+    let with = write_file(folder.path(), "with.json", &text);
+    let without = write_file(folder.path(), "without.json", &value.to_string());
     let result = run_compare(&with, &without, &[]);
     assert_eq!(result.code, Some(5), "{}", result.stdout);
     let words = "A was measured on a machine, but B does not name its machine";
@@ -130,7 +99,7 @@ fn a_gate_on_a_figure_that_b_lacks_fails() {
             "tainted": [], "notes": [], "figures": [{}]}}"#,
             figures.join(",")
         );
-        write_file(&folder, name, &text)
+        write_file(folder.path(), name, &text)
     };
     let (rate, time) = (
         figure("rate", "frames/s", "bigger"),
@@ -171,10 +140,10 @@ fn a_gate_on_a_figure_that_b_lacks_fails() {
 fn a_change_from_zero_has_no_percentage() {
     let folder = tempfile::tempdir().unwrap();
     let saved = |name: &str, value: &str| {
-        let text = result_with_samples("ndr", "loss", "percent", value, "");
+        let text = bench_result_json("ndr", "loss", "percent", value, "");
         let mut result: serde_json::Value = serde_json::from_str(&text).unwrap();
         result["environment"] = serde_json::Value::Null;
-        write_file(&folder, name, &result.to_string())
+        write_file(folder.path(), name, &result.to_string())
     };
     let (none, some) = (saved("none.json", "0"), saved("some.json", "72.07"));
     let result = run_compare(&none, &some, &["--gate", "3"]);
@@ -198,14 +167,18 @@ fn a_change_from_zero_has_no_percentage() {
 fn incomparable_results_are_refused_by_name() {
     let folder = tempfile::tempdir().unwrap();
     let of = |name: &str, bench: &str, figure: &str| {
-        write_file(&folder, name, &result_with_samples(bench, figure, "ns", "1", ""))
+        write_file(
+            folder.path(),
+            name,
+            &bench_result_json(bench, figure, "ns", "1", ""),
+        )
     };
     let a = of("a.json", "core", "ecmp/time");
     let other_bench = of("ndr.json", "ndr", "ecmp/time");
     let other_figure = of("figure.json", "core", "fabric/time");
-    let other_schema = write_file(&folder, "schema.json", r#"{"schema": "xoff-bench/9"}"#);
-    let broken = write_file(&folder, "broken.json", "{");
-    let text = write_file(&folder, "notes.txt", "");
+    let other_schema = write_file(folder.path(), "schema.json", r#"{"schema": "xoff-bench/9"}"#);
+    let broken = write_file(folder.path(), "broken.json", "{");
+    let text = write_file(folder.path(), "notes.txt", "");
     let program = PathBuf::from(env!("CARGO_BIN_EXE_xoff"));
     let missing = folder.path().join("missing");
     for (b, code, words) in [
@@ -249,7 +222,7 @@ fn an_invalid_configuration_or_lab_is_an_error_and_no_result() {
         ("broken.yml", "name: [", "broken.yml"),
         ("empty.yml", "", "empty.yml"),
     ] {
-        let bad = write_file(&folder, name, text);
+        let bad = write_file(folder.path(), name, text);
         let result = run_compare(&bad, &good, &["--gate", "3"]);
         assert_eq!(result.code, Some(4), "{name}: {}", result.stderr);
         assert!(result.stderr.contains(words), "{name}: {}", result.stderr);
@@ -259,7 +232,7 @@ fn an_invalid_configuration_or_lab_is_an_error_and_no_result() {
             "--config"
         };
         let mut core = Command::new(env!("CARGO_BIN_EXE_xoff"));
-        let result = run_command(core.args(["bench", "core", option]).arg(&bad));
+        let result = run_program(core.args(["bench", "core", option]).arg(&bad));
         assert_eq!(result.code, Some(4), "{name}: {}", result.stderr);
         // The error is printed directly and not as the failure of a subprocess.
         assert!(
@@ -270,7 +243,7 @@ fn an_invalid_configuration_or_lab_is_an_error_and_no_result() {
     }
     for option in ["--config", "--lab"] {
         let mut core = Command::new(env!("CARGO_BIN_EXE_xoff"));
-        let result = run_command(core.args(["bench", "core", option, "/does/not/exist"]));
+        let result = run_program(core.args(["bench", "core", option, "/does/not/exist"]));
         assert_eq!(result.code, Some(4), "{option}: {}", result.stderr);
     }
 }
@@ -304,9 +277,9 @@ fn compare_runs_other_benches_on_configurations() {
     }
     let folder = tempfile::tempdir().unwrap();
     let saved = write_file(
-        &folder,
+        folder.path(),
         "a.json",
-        &result_with_samples("core", "ecmp/time", "ns", "1", ""),
+        &bench_result_json("core", "ecmp/time", "ns", "1", ""),
     );
     let result = run_compare(&saved, &saved, &["--", "core"]);
     assert_eq!(result.code, Some(2), "{}", result.stderr);

@@ -9,56 +9,22 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use tempfile::TempDir;
+use xoff_testing::{ProgramResult, bench_result_json, run_program, write_file};
 
-struct CommandResult {
-    code: Option<i32>,
-    stdout: String,
-    stderr: String,
-}
-
-fn run_compare(a: &Path, b: &Path, options: &[&str]) -> CommandResult {
+fn run_compare(a: &Path, b: &Path, options: &[&str]) -> ProgramResult {
     let mut command = Command::new(env!("CARGO_BIN_EXE_core-bench"));
-    run_command(command.arg("compare").args([a, b]).args(options))
-}
-
-fn run_command(command: &mut Command) -> CommandResult {
-    let output = command.output().expect("the program starts");
-    let text = |bytes| String::from_utf8(bytes).expect("text");
-    let result = CommandResult {
-        code: output.status.code(),
-        stdout: text(output.stdout),
-        stderr: text(output.stderr),
-    };
-    assert!(!result.stderr.contains("panicked"), "{}", result.stderr);
-    result
-}
-
-/// Returns the JSON result of a benchmark with one figure.
-fn result_json(bench: &str, name: &str, unit: &str, samples: &str, tainted: &str) -> String {
-    let environment = r#"{"xoff_version": "0", "kernel": "6", "cpu_model": "c", "cores": 2, "governor": null,
-        "clocksource": "tsc", "steal_percent": 0.0}"#;
-    format!(
-        r#"{{"schema": "xoff-bench/1", "bench": "{bench}", "subject": "s", "seed": 1, "environment": {environment},
-        "tainted": [{tainted}], "notes": [], "figures": [{{"name": "{name}", "unit": "{unit}", "better": "smaller",
-        "samples": [{samples}]}}]}}"#
-    )
-}
-
-fn write_file(folder: &TempDir, name: &str, text: &str) -> PathBuf {
-    let path = folder.path().join(name);
-    fs::write(&path, text).expect("the folder is writable");
-    path
+    run_program(command.arg("compare").args([a, b]).args(options))
 }
 
 fn write_program(folder: &TempDir, name: &str, script: &str) -> PathBuf {
-    let path = write_file(folder, name, &format!("#!/bin/sh\n{script}\n"));
+    let path = write_file(folder.path(), name, &format!("#!/bin/sh\n{script}\n"));
     fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).expect("the file belongs to this process");
     path
 }
 
 /// Writes a program that prints this number of instructions as its figure.
 fn write_counting_program(folder: &TempDir, name: &str, instructions: f64) -> PathBuf {
-    let text = result_json(
+    let text = bench_result_json(
         "core",
         "ecmp/instructions",
         "instructions",
@@ -70,7 +36,7 @@ fn write_counting_program(folder: &TempDir, name: &str, instructions: f64) -> Pa
 
 /// Writes a program that prints a random figure between `nanos` and 2 % more, in nanoseconds.
 fn write_timing_program(folder: &TempDir, name: &str, nanos: f64) -> PathBuf {
-    let text = result_json("core", "ecmp/time", "ns", "VALUE", "");
+    let text = bench_result_json("core", "ecmp/time", "ns", "VALUE", "");
     let draw = format!(
         "value=$(od -An -N4 -tu4 /dev/urandom | awk '{{ printf \"%.6f\", {nanos} * (1 + 0.02 * $1 / 4294967296) }}')"
     );
@@ -127,12 +93,12 @@ fn programs_that_take_time_are_compared_in_turns() {
 fn a_result_of_another_bench_is_refused_after_one_sample() {
     let folder = tempfile::tempdir().unwrap();
     let saved = write_file(
-        &folder,
+        folder.path(),
         "ndr.json",
-        &result_json("ndr", "ecmp/time", "ns", "1", ""),
+        &bench_result_json("ndr", "ecmp/time", "ns", "1", ""),
     );
     let runs = folder.path().join("runs");
-    let text = result_json("core", "ecmp/time", "ns", "1", "");
+    let text = bench_result_json("core", "ecmp/time", "ns", "1", "");
     let script = format!("echo run >> {}\ncat <<'END'\n{text}\nEND", runs.display());
     let result = run_compare(&saved, &write_program(&folder, "core", &script), &[]);
     assert_eq!(result.code, Some(2), "{}", result.stderr);
@@ -143,9 +109,9 @@ fn a_result_of_another_bench_is_refused_after_one_sample() {
 fn a_program_that_fails_or_prints_no_result_is_reported_with_its_error() {
     let folder = tempfile::tempdir().unwrap();
     let a = write_file(
-        &folder,
+        folder.path(),
         "a.json",
-        &result_json("core", "ecmp/time", "ns", "1", ""),
+        &bench_result_json("core", "ecmp/time", "ns", "1", ""),
     );
     for (name, script, code, message) in [
         ("fails", "echo no such thing >&2; exit 3", 3, "no such thing"),
@@ -188,7 +154,7 @@ fn arguments_that_a_program_refuses_are_a_usage_error() {
 #[test]
 fn configurations_are_refused_with_the_command_that_compares_them() {
     let folder = tempfile::tempdir().unwrap();
-    let config = write_file(&folder, "config_db.json", "{}");
+    let config = write_file(folder.path(), "config_db.json", "{}");
     let result = run_compare(&config, &config, &[]);
     assert_eq!(result.code, Some(2), "{}", result.stderr);
     assert!(result.stderr.contains("xoff bench compare"), "{}", result.stderr);

@@ -1,5 +1,5 @@
-//! Helpers that tests of several crates share: random numbers, files of the repository, and a check that
-//! tests exist.
+//! Helpers that tests of several crates share: random numbers, files of the repository, runs of programs, and a
+//! check that tests exist.
 //!
 //! The crate is a development dependency only. Its functions panic when a file is missing.
 //!
@@ -14,7 +14,11 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod program;
+
 use std::path::{Path, PathBuf};
+
+pub use program::{ProgramResult, bench_result_json, run_program, write_file};
 
 /// Returns a pseudo-random generator. Each call of the generator returns a number below its argument. The
 /// sequence depends only on the seed.

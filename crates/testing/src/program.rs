@@ -1,0 +1,50 @@
+//! Runs of programs, and files for them.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// The result of a program that has ended.
+#[derive(Debug)]
+pub struct ProgramResult {
+    /// Exit code. `None` if a signal ended the program.
+    pub code: Option<i32>,
+    /// Standard output.
+    pub stdout: String,
+    /// Standard error.
+    pub stderr: String,
+}
+
+/// Runs a program to its end.
+///
+/// # Panics
+/// The program cannot start, prints bytes that are not UTF-8, or reports a panic.
+pub fn run_program(command: &mut Command) -> ProgramResult {
+    let output = command.output().expect("the program starts");
+    let text = |bytes| String::from_utf8(bytes).expect("text");
+    let result = ProgramResult {
+        code: output.status.code(),
+        stdout: text(output.stdout),
+        stderr: text(output.stderr),
+    };
+    assert!(!result.stderr.contains("panicked"), "{}", result.stderr);
+    result
+}
+
+/// Writes a text file to a folder and returns its path.
+pub fn write_file(folder: &Path, name: &str, text: &str) -> PathBuf {
+    let path = folder.join(name);
+    std::fs::write(&path, text).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    path
+}
+
+/// Returns a benchmark result with the schema `xoff-bench/1` and one figure. `samples` and `tainted` are the items of the JSON
+/// arrays.
+pub fn bench_result_json(bench: &str, figure: &str, unit: &str, samples: &str, tainted: &str) -> String {
+    let environment = r#"{"xoff_version": "0", "kernel": "6", "cpu_model": "c", "cores": 2, "governor": null,
+        "clocksource": "tsc", "steal_percent": 0.0}"#;
+    format!(
+        r#"{{"schema": "xoff-bench/1", "bench": "{bench}", "subject": "s", "seed": 1, "environment": {environment},
+        "tainted": [{tainted}], "notes": [], "figures": [{{"name": "{figure}", "unit": "{unit}", "better": "smaller",
+        "samples": [{samples}]}}]}}"#
+    )
+}
