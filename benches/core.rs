@@ -1,5 +1,5 @@
-//! `cargo bench --bench core`: nanoseconds per frame through the switch, ingress to egress. See
-//! `benches/README.md`.
+//! `cargo bench --bench core`: nanoseconds per frame through the switch, ingress to
+//! egress. See `benches/README.md`.
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 

@@ -101,8 +101,8 @@ fn count_routes_found(fib: &Fib, is_ipv4: bool, destinations: &[u128]) -> usize 
     destinations.iter().filter(is_found).count()
 }
 
-/// Looks up the route of each destination and selects a next hop of its group, as the data plane does for a
-/// packet.
+/// Looks up the route of each destination and selects a next hop of its group, as the data plane does
+/// for a packet.
 fn select_next_hops(fib: &Fib, table: &PathTable, destinations: &[u128]) -> u32 {
     let next_hop = |address: &u128| match fib.lookup_v4(black_box(*address as u32)) {
         Some(FibEntry::Group(group)) => table.select(group, seeded_hash(black_box(*address as u32), 7)),

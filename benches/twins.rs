@@ -26,8 +26,8 @@ const BATCH: u64 = 20_000;
 const NULL_STEPS: u32 = 72;
 
 type Failure = String;
-/// Name of a figure, and a function that measures it in nanoseconds per frame or per iteration of the null
-/// loop.
+/// Name of a figure, and a function that measures it in nanoseconds per frame or per iteration of
+/// the null loop.
 type NamedMeasurement<'a> = (&'a str, &'a dyn Fn() -> Result<f64, Failure>);
 
 #[derive(Debug, Parser)]
@@ -203,8 +203,8 @@ impl NullLoopProcess {
         }
     }
 
-    /// Reads the next line of the output. The process waits after its first line, so the reader cannot read
-    /// ahead.
+    /// Reads the next line of the output. The process waits after its first line, so the reader
+    /// cannot read ahead.
     fn read_line(&mut self) -> Result<String, Failure> {
         let mut line = String::new();
         let output = self

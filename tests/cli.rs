@@ -1,5 +1,5 @@
-//! Tests of the command line: accepted and refused arguments, messages and exit codes. No test uses a network
-//! device.
+//! Tests of the command line: accepted and refused arguments, messages and exit codes. No test uses
+//! a network device.
 
 use std::path::Path;
 use std::process::{Command, Output};

@@ -11,8 +11,8 @@ use xoff_measure::placement::{
 };
 use xoff_units::Picos;
 
-/// Three standard errors of the figure that varies most over 400 placements: the slowest host with one queue
-/// pair.
+/// Three standard errors of the figure that varies most over 400 placements: the slowest host with
+/// one queue pair.
 const TOLERANCE: f64 = 0.035;
 
 fn placement_setting(shape: &str, queue_pairs: u16) -> PlacementParameters {

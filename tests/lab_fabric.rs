@@ -1,5 +1,5 @@
-//! Tests of labs of several switches and of jobs with real frames: received data, used paths and the end of a
-//! run.
+//! Tests of labs of several switches and of jobs with real frames: received data, used paths and the end
+//! of a run.
 
 mod support;
 

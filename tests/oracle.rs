@@ -175,8 +175,8 @@ fn an_invalid_oracle_folder_exits_with_4_and_its_location() {
     assert_eq!(run_xoff(&["bench", "oracle"]).status.code(), Some(2));
 }
 
-/// A folder without recorded results runs without a comparison. A window larger than the flow changes no
-/// result.
+/// A folder without recorded results runs without a comparison. A window larger than the flow
+/// changes no result.
 #[test]
 fn oracle_results_are_optional_and_windows_equal_the_model() {
     let lone = |parameters: &str, config: &str| {

@@ -126,8 +126,8 @@ transports:
 workload:
 ";
 
-/// Queue pairs whose algorithms use completions, an incast that pauses senders, and open-loop flows with
-/// drops.
+/// Queue pairs whose algorithms use completions, an incast that pauses senders, and open-loop
+/// flows with drops.
 const WORKLOADS: [&str; 3] = [
     "
   jobs:

@@ -1,5 +1,5 @@
-//! The test bed: namespaces that live as long as this process, the cables between them, and the use of the
-//! cores.
+//! The test bed: namespaces that live as long as this process, the cables between them, and the use
+//! of the cores.
 
 use std::path::Path;
 
@@ -40,8 +40,8 @@ pub(crate) struct TestBed {
 }
 
 impl TestBed {
-    /// Moves this process, which has only one thread, into its own network namespace with a matching view of
-    /// /sys.
+    /// Moves this process, which has only one thread, into its own network namespace with a matching
+    /// view of /sys.
     pub(crate) fn enter() -> Result<TestBed, Failure> {
         let flags = CloneFlags::CLONE_NEWNET | CloneFlags::CLONE_NEWNS;
         let entered = if nix::unistd::geteuid().is_root() {

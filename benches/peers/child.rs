@@ -31,8 +31,8 @@ pub(crate) struct Program {
 }
 
 impl Program {
-    /// Starts a program on the forwarder's core. Its output goes to `output`, and its standard input stays
-    /// open.
+    /// Starts a program on the forwarder's core. Its output goes to `output`, and its standard
+    /// input stays open.
     pub(crate) fn start(
         program: impl AsRef<OsStr>,
         change: impl FnOnce(&mut Command),

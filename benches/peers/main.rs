@@ -82,15 +82,15 @@ struct Arguments {
 
 #[derive(Clone, Copy, Debug, Subcommand)]
 enum XoffMeasurement {
-    /// Processor time of a switch without traffic, and the loss-free rate of an adaptive one beside one that
-    /// spins
+    /// Processor time of a switch without traffic, and the loss-free rate of an adaptive one beside
+    /// one that spins
     Idle,
     /// Time of the switch's worker for a frame where I/O workers own the ports
     Workers,
     /// From the crossing of a threshold to XOFF, from PFC to the last data frame, and what forwarding adds
     Reaction,
-    /// Time from the start of the program to the first frame it could forward, and memory, with 2, 8 and 32
-    /// ports
+    /// Time from the start of the program to the first frame it could forward, and memory, with 2, 8
+    /// and 32 ports
     Footprint,
 }
 

@@ -34,8 +34,8 @@ pub(crate) struct ForwarderMeasurement {
     pub(crate) rate_fps: f64,
     /// Frames per second that the generator offered during this measurement.
     pub(crate) offered_fps: f64,
-    /// Processor time of the forwarder per frame in nanoseconds, when the forwarder has half a core and is
-    /// saturated.
+    /// Processor time of the forwarder per frame in nanoseconds, when the forwarder has half a core
+    /// and is saturated.
     pub(crate) cpu_ns: f64,
     /// Share of frames that were lost during the measurement of `cpu_ns`.
     pub(crate) cpu_loss: f64,

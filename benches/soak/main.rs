@@ -1,5 +1,5 @@
-//! A soak run of ten minutes with real frames at 90 % of the capacity of this machine. The senders honour
-//! PFC.
+//! A soak run of ten minutes with real frames at 90 % of the capacity of this machine. The
+//! senders honour PFC.
 //!
 //!     cargo bench --bench soak
 //!     cargo bench --bench soak -- --minutes 60 --percent 90

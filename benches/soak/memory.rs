@@ -1,8 +1,8 @@
 //! Private memory of a process and all its descendants: heaps and stacks (`RssAnon`).
 //!
 //! Frames use shared memory of a fixed size. A page of it is touched first when more frames wait than ever
-//! before, for example after a long stall of the machine. This memory is not counted, because it does not
-//! grow.
+//! before, for example after a long stall of the machine. This memory is not counted, because it
+//! does not grow.
 
 use std::collections::HashMap;
 use std::fs;

@@ -17,8 +17,8 @@ const BY_BUFFER: [DropReason; 4] = [
 /// Traffic class of all frames of the hosts. Other classes carry only ARP, which is flooded and therefore
 /// leaves more often than it arrives.
 const LOSSLESS: usize = 3;
-/// Text in all ledger entries about frames that the kernel or a device lost. A stall alone does not explain a
-/// loss.
+/// Text in all ledger entries about frames that the kernel or a device lost. A stall alone does not
+/// explain a loss.
 const LOSS: &str = "lost frames";
 /// Memory counts as constant if it grows by at most this share or by at most this amount.
 const GROWTH: f64 = 0.01;

@@ -71,8 +71,8 @@ impl Results {
             .collect()
     }
 
-    /// Returns the problems of a forwarder with their place. Problems of the bridge are reported but are no
-    /// failure.
+    /// Returns the problems of a forwarder with their place. Problems of the bridge are reported but
+    /// are no failure.
     fn problems(&self, forwarder: Forwarder) -> Vec<String> {
         let turns = self.0.iter().filter(|measured| measured.forwarder == forwarder);
         turns

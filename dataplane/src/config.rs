@@ -35,15 +35,15 @@ pub struct SwitchConfig {
     pub seed: u64,
     /// Size of a buffer cell in bytes (SAI `SHARED_BUFFER_CELL_SIZE`), 1 to 16384.
     pub cell_bytes: u32,
-    /// Pipeline latency: the shortest time from the arrival of a frame's last bit to the start of its
-    /// transmission.
+    /// Pipeline latency: the shortest time from the arrival of a frame's last bit to the start
+    /// of its transmission.
     pub pipeline_latency: Picos,
     /// Where the switch decides about ECN marks and WRED drops.
     pub mark_point: MarkPoint,
     /// Age at which a learnt MAC address is removed.
     pub fdb_ageing: Picos,
-    /// Largest number of learnt MAC addresses. When the table is full, frames to unknown addresses are
-    /// flooded.
+    /// Largest number of learnt MAC addresses. When the table is full, frames to unknown
+    /// addresses are flooded.
     pub fdb_entries_max: usize,
     /// Largest number of frames in the switch. Each copy of a flooded frame counts.
     pub frames_max: usize,
@@ -293,8 +293,8 @@ impl PfcConfig {
         self.global.honoured && self.honoured_priorities() == 0
     }
 
-    /// Returns true if the port signals XOFF with 802.3x PAUSE frames: PAUSE is enabled and no priority has
-    /// PFC.
+    /// Returns true if the port signals XOFF with 802.3x PAUSE frames: PAUSE is enabled and no
+    /// priority has PFC.
     pub const fn generates_global_pause(&self) -> bool {
         self.global.generated && self.honoured_priorities() == 0
     }

@@ -1,5 +1,5 @@
-//! The counters of a switch. One thread writes the counters. Other threads read a copy, which is made between
-//! bursts.
+//! The counters of a switch. One thread writes the counters. Other threads read a copy, which is
+//! made between bursts.
 
 use crate::drops::DropReason;
 use crate::ids::{PRIORITIES, TRAFFIC_CLASSES};
@@ -127,8 +127,8 @@ pub struct PortCounters {
     pub pause_rx: u64,
     /// `PAUSE_TX_PKTS`: sent 802.3x PAUSE frames.
     pub pause_tx: u64,
-    /// Time for which 802.3x PAUSE frames of the peer paused this port, in picoseconds, including the current
-    /// pause.
+    /// Time for which 802.3x PAUSE frames of the peer paused this port, in picoseconds, including
+    /// the current pause.
     pub rx_global_pause_ps: u64,
     /// Time for which this port paused its peer with 802.3x PAUSE frames, in picoseconds, including the
     /// current pause.

@@ -3,8 +3,8 @@
 use xoff_units::Picos;
 use xoff_wire::parse::ParsedHeaders;
 
-/// Identifies a stored frame in the [`FrameStore`] that issued the handle. Only one owner holds a handle at a
-/// time.
+/// Identifies a stored frame in the [`FrameStore`] that issued the handle. Only one owner holds a handle
+/// at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct FrameHandle(pub u32);
 
@@ -38,8 +38,8 @@ pub trait FrameStore {
     /// are reference counted. Returns `None` if the store is full.
     fn copy(&mut self, frame: FrameHandle, prefix_len: usize) -> Option<FrameHandle>;
 
-    /// Adds `len` zero bytes in front of the frame. The sum of all additions to a frame is at most
-    /// [`HEADROOM_BYTES`].
+    /// Adds `len` zero bytes in front of the frame. The sum of all additions to a frame is
+    /// at most [`HEADROOM_BYTES`].
     fn push_front(&mut self, frame: FrameHandle, len: usize);
 
     /// Removes `len` bytes from the front of the frame.

@@ -158,8 +158,8 @@ pub enum ForwardingResult {
     Dropped(DroppedFrame),
 }
 
-/// A dropped frame, with the reason, the port that counts the drop, and the buffer limit that refused the
-/// frame.
+/// A dropped frame, with the reason, the port that counts the drop, and the buffer limit that
+/// refused the frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DroppedFrame {
     /// The reason of the drop.

@@ -112,8 +112,8 @@ impl SwitchRun {
     }
 }
 
-/// Sends frames that cause floods, marks, drops of many kinds, PFC in both directions, learning and station
-/// moves.
+/// Sends frames that cause floods, marks, drops of many kinds, PFC in both directions, learning
+/// and station moves.
 fn send_traffic_round(run: &mut SwitchRun, frames: &[(u16, Vec<u8>)], pause: &[u8]) {
     run.set_blocked(1, true);
     for (port, frame) in frames {

@@ -23,8 +23,8 @@ struct MeasurementTable {
 #[serde(deny_unknown_fields)]
 struct MeasurementRow {
     chip: String,
-    /// `published` for the chip (measurement or test parameter), or `derived` by the calculation in the
-    /// comment.
+    /// `published` for the chip (measurement or test parameter), or `derived` by the calculation
+    /// in the comment.
     origin: RowOrigin,
     comment: String,
     cell_bytes: u32,

@@ -38,8 +38,8 @@ const FLOW_PATTERNS: [FlowPattern; 5] = [
     FlowPattern::Ipv6RocePorts,
 ];
 
-/// Returns a UDP frame over IPv4 or IPv6, and the offsets of source address, destination address and source
-/// port.
+/// Returns a UDP frame over IPv4 or IPv6, and the offsets of source address, destination address
+/// and source port.
 fn udp_frame(v4: bool) -> (Vec<u8>, [usize; 3]) {
     let mut frame = vec![0; 14];
     frame[..12].copy_from_slice(&[2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2]);
@@ -155,8 +155,8 @@ fn largest_relative_deviation(counts: &[u32], weights: &[u16]) -> f64 {
     counts.iter().zip(weights).map(of).fold(0.0, f64::max)
 }
 
-/// Calls `check` for every seed with the seeded hashes of `count` flows, on two threads. Returns the largest
-/// result.
+/// Calls `check` for every seed with the seeded hashes of `count` flows, on two threads. Returns
+/// the largest result.
 fn largest_result_of_all_seeds(count: u32, check: impl Fn(u64, FlowPattern, &[u32]) -> f64 + Sync) -> f64 {
     let pattern_of = |index: usize| FLOW_PATTERNS[index];
     let worst_of = |patterns: std::ops::Range<usize>| {

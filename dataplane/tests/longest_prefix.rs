@@ -29,8 +29,8 @@ impl SplitMix64 {
     }
 }
 
-/// A prefix of either address family. Its address is in the highest bits, so that both families are handled
-/// alike.
+/// A prefix of either address family. Its address is in the highest bits, so that both families
+/// are handled alike.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct PrefixBits {
     is_ipv4: bool,
@@ -280,8 +280,8 @@ impl ChangingTable {
         assert_eq!(self.fib.routes().len(), self.present.len());
     }
 
-    /// Compares `times` lookups of random addresses: the first or last of a prefix, inside, just outside, or
-    /// anywhere.
+    /// Compares `times` lookups of random addresses: the first or last of a prefix, inside, just
+    /// outside, or anywhere.
     fn compare_lookups(&mut self, times: u32) {
         for time in 0..times {
             let near = self.past_prefixes[self.random.below(self.past_prefixes.len())];

@@ -41,8 +41,8 @@ const INGRESS_POOLS: u64 = 2;
 const EGRESS_POOLS: u64 = 2;
 const PROFILES_PER_SIDE: u64 = 6;
 
-/// Creates small pools that reach every limit, sizes that are not multiples of the cell, and profiles of all
-/// kinds.
+/// Creates small pools that reach every limit, sizes that are not multiples of the cell, and profiles
+/// of all kinds.
 fn random_config(random: &mut SplitMix64) -> SwitchConfig {
     let mut config = switch_config(2 + random.below(2) as usize);
     config.cell_bytes = random.choose(&[1, 7, 64, 208, 256]);

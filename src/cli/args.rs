@@ -144,8 +144,8 @@ pub(crate) struct SwitchRun {
     /// Waiting for frames: `adaptive` sleeps, `spin` keeps the core busy and reacts sooner
     #[arg(long, value_enum, default_value_t = IdleModeChoice::Adaptive)]
     pub idle: IdleModeChoice,
-    /// Record the frames of a port, or of all ports, as pcapng. Repeat the option for each file
-    /// (docs/capture.md)
+    /// Record the frames of a port, or of all ports, as pcapng. Repeat the option for
+    /// each file (docs/capture.md)
     ///
     /// A recording has the received and the sent frames, including flow control frames. `-` is standard output;
     /// all other output then goes to standard error.

@@ -1,5 +1,5 @@
-//! `xoff replay`: sends the frames of a capture through a switch and writes the sent frames to another
-//! capture.
+//! `xoff replay`: sends the frames of a capture through a switch and writes the sent frames
+//! to another capture.
 
 use std::path::{Path, PathBuf};
 use std::str::FromStr;

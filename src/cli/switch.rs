@@ -136,8 +136,8 @@ fn worker_options(arguments: &SwitchRun) -> WorkerOptions {
     }
 }
 
-/// Returns the default number of workers. One core remains free for the programs that send and receive the
-/// frames.
+/// Returns the default number of workers. One core remains free for the programs that send and
+/// receive the frames.
 fn default_worker_count(core_count: usize, port_count: usize) -> usize {
     core_count
         .saturating_sub(1)

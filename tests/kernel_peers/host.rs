@@ -127,8 +127,8 @@ impl Host {
     }
 }
 
-/// Returns the counters of a line of names and a line of values. Both lines start with the name of the
-/// protocol.
+/// Returns the counters of a line of names and a line of values. Both lines start with the name
+/// of the protocol.
 fn pair_names_and_values(names: &str, values: &str) -> Vec<(String, u64)> {
     let Some((protocol, names)) = names.split_once(':') else {
         return Vec::new();

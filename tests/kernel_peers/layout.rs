@@ -1,7 +1,7 @@
 //! Topologies of two hosts: the switches between the hosts, the configurations and the addresses.
 //!
-//! The kernel may have no 802.1Q devices. Hosts therefore use access ports, and trunks are cables between two
-//! switches:
+//! The kernel may have no 802.1Q devices. Hosts therefore use access ports, and trunks are cables
+//! between two switches:
 //!
 //! ```text
 //! access   h0 - Ethernet0 [switch] Ethernet4 - h1

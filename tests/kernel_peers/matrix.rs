@@ -1,5 +1,5 @@
-//! Tests of all combinations of bridged and routed, access and trunk, MTU 1500 and 9000, each with IPv4 and
-//! IPv6.
+//! Tests of all combinations of bridged and routed, access and trunk, MTU 1500 and 9000, each with
+//! IPv4 and IPv6.
 
 use std::net::IpAddr;
 

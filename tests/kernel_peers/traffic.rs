@@ -1,5 +1,5 @@
-//! Traffic between hosts over ordinary sockets. A socket belongs to the namespace of the thread that opens
-//! it.
+//! Traffic between hosts over ordinary sockets. A socket belongs to the namespace of the thread
+//! that opens it.
 
 use std::io::{Read, Write};
 use std::net::{IpAddr, SocketAddr, SocketAddrV6, TcpListener, TcpStream, UdpSocket};
@@ -118,8 +118,8 @@ pub(crate) fn ping(from: &Netns, to: IpAddr, len: usize, count: u16) -> Result<(
     })?
 }
 
-/// Sends a UDP datagram that may cross `hops - 1` routers. Returns the sender, type and code of the ICMP
-/// answer.
+/// Sends a UDP datagram that may cross `hops - 1` routers. Returns the sender, type and code of
+/// the ICMP answer.
 pub(crate) fn send_probe(from: &Netns, to: IpAddr, hops: u8) -> Result<(IpAddr, u8, u8), Failed> {
     let ipv4 = to.is_ipv4();
     from.run(|| -> Result<_, Failed> {

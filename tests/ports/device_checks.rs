@@ -295,8 +295,8 @@ fn check_changed_and_restored_settings() -> Result<(), Failed> {
     check_equal(net::read_link("sw0")?.promiscuous, false, "promiscuous")
 }
 
-/// The kernel would copy packet-socket frames of a page and more once more for a device without
-/// scatter-gather.
+/// The kernel would copy packet-socket frames of a page and more once more for a
+/// device without scatter-gather.
 fn check_fragmented_long_frames() -> Result<(), Failed> {
     let host = net::Netns::create()?;
     net::add_veth("sw0", "h0", Some(&host), 9000)?;

@@ -141,8 +141,8 @@ impl ReplayFolder {
             .expect("the program starts")
     }
 
-    /// Runs [`ReplayFolder::replay`] with `--out out.pcapng`, which must succeed. Returns its report and
-    /// frames.
+    /// Runs [`ReplayFolder::replay`] with `--out out.pcapng`, which must succeed. Returns its
+    /// report and frames.
     pub(crate) fn replay_successfully(&self, arguments: &[&str]) -> (Value, Vec<OutputFrame>) {
         let output = self.replay(&[arguments, &["--out", "out.pcapng", "--json"]].concat());
         assert_eq!(output.status.code(), Some(0), "{output:?}");

@@ -72,8 +72,8 @@ pub(crate) fn run_in_namespaces(tests: &[NamedTest]) -> ExitCode {
 }
 
 /// Runs tests, each in its own network namespace. Without root, the process enters a user namespace first, so
-/// the caller must not have a second thread. Tests that the machine does not support are skipped with the
-/// reason.
+/// the caller must not have a second thread. Tests that the machine does not support are skipped
+/// with the reason.
 pub(crate) fn run_tests(tests: &[PrivilegedTest]) -> ExitCode {
     let tests = tests.iter().map(|&(name, needs, test)| {
         let test = move || test().map(|()| Completion::Completed);
@@ -82,8 +82,8 @@ pub(crate) fn run_tests(tests: &[PrivilegedTest]) -> ExitCode {
     run_trials(Arguments::from_args(), tests)
 }
 
-/// Runs tests like [`run_tests`], one at a time. These tests drive a switch in wall time with several threads
-/// each.
+/// Runs tests like [`run_tests`], one at a time. These tests drive a switch in wall time with
+/// several threads each.
 pub(crate) fn run_serially(tests: &[CompletionTest]) -> ExitCode {
     let mut arguments = Arguments::from_args();
     arguments.test_threads = Some(1);
@@ -141,8 +141,8 @@ fn tun_refusal() -> Option<String> {
         .map(|error| format!("cannot open /dev/net/tun: {error}"))
 }
 
-/// Returns the reason why this process cannot use AF_XDP. `None`: it can. Other errors are reported by the
-/// tests.
+/// Returns the reason why this process cannot use AF_XDP. `None`: it can. Other errors are reported
+/// by the tests.
 fn xdp_refusal() -> Option<String> {
     let open = || -> Result<Option<String>, net::Error> {
         net::add_veth("try0", "try1", None, 1500)?;

@@ -1,5 +1,5 @@
-//! Comparison of AF_PACKET and AF_XDP: the same valid and invalid input gives the same frames, counters and
-//! drops.
+//! Comparison of AF_PACKET and AF_XDP: the same valid and invalid input gives the same frames,
+//! counters and drops.
 //!
 //! The input is a seeded mix of every kind of frame. One port sends at a time, and its frames have passed the
 //! switch before the next port sends. The learnt addresses therefore do not depend on timing. The far ends

@@ -118,8 +118,8 @@ fn check_no_loss(backend: &str) -> Result<Completion, Failed> {
     )))
 }
 
-/// Switch and hosts use the same code in both modes. Only the delivery of frames and the wake-up of threads
-/// differ.
+/// Switch and hosts use the same code in both modes. Only the delivery of frames and the wake-up
+/// of threads differ.
 fn real_time_and_virtual_time_agree() -> Result<Completion, Failed> {
     let (code, ideal) = run_lab_with_options("incast.xoff.yml", &["--virtual"])?;
     check_equal(code, Some(0), &format!("virtual time: {}", ideal["failures"]))?;

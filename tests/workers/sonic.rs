@@ -200,8 +200,8 @@ fn check_pfc_counters() -> Result<Completion, Failed> {
     Ok(Completion::Completed)
 }
 
-/// Sends one frame of the paused class and one of another class. Returns false if the pause has ended
-/// meanwhile.
+/// Sends one frame of the paused class and one of another class. Returns false if the pause
+/// has ended meanwhile.
 fn send_round(switch_process: &mut SwitchProcess, n: u32) -> Result<bool, Failed> {
     // The second frame overtakes the frame of the paused class.
     switch_process.far_ends[0].send(&frame_with_dscp((0, 1), ROCE_DSCP, n))?;
@@ -321,8 +321,8 @@ fn fill_to_headroom(switch_process: &mut SwitchProcess) -> Result<Option<usize>,
     Ok(Some(xoffs.len()))
 }
 
-/// Checks that all frames leave in order after the pause and that one XON follows at least `xoffs` XOFF
-/// frames.
+/// Checks that all frames leave in order after the pause and that one XON follows at least
+/// `xoffs` XOFF frames.
 fn check_release_after_pause(switch_process: &mut SwitchProcess, xoffs: usize) -> Result<Completion, Failed> {
     let all = XOFF_CELLS + MORE_CELLS;
     switch_process.far_ends[1].send(&pfc_frame(PRIORITY, 0))?;
@@ -370,8 +370,8 @@ fn check_pfc_frame(frame: &[u8], quanta: u16) -> Result<(), Failed> {
     check_equal(frame, &expected[..], "the PFC frame")
 }
 
-/// `testQosSaiDscpQueueMapping`: a frame of every DSCP uses the queue of SONiC's default map and is
-/// unchanged.
+/// `testQosSaiDscpQueueMapping`: a frame of every DSCP uses the queue of SONiC's default map
+/// and is unchanged.
 fn check_dscp_mapping() -> Result<Completion, Failed> {
     let stock: Value = serde_json::from_str(include_str!("../sonic/stock.config_db.json"))?;
     let map = &stock["DSCP_TO_TC_MAP"]["AZURE"];

@@ -1,5 +1,5 @@
-//! A switch in its own process with a veth at each port, and a sender and receiver at the far end of each
-//! veth.
+//! A switch in its own process with a veth at each port, and a sender and receiver at the far end
+//! of each veth.
 
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader};

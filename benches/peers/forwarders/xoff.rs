@@ -28,8 +28,8 @@ pub(crate) struct Switch<'a> {
     pub(crate) cores: &'a [usize],
     /// Model speed of both ports in Mb/s.
     pub(crate) speed_mbps: u32,
-    /// Has the priority group of the lossless class take some 15 KiB before it says XOFF, instead of
-    /// megabytes.
+    /// Has the priority group of the lossless class take some 15 KiB before it says XOFF,
+    /// instead of megabytes.
     pub(crate) small_group: bool,
 }
 

@@ -1,5 +1,5 @@
-//! Parses the pcapng blocks that describe interfaces and frames. All layouts are from
-//! draft-ietf-opsawg-pcapng.
+//! Parses the pcapng blocks that describe interfaces and frames. All layouts
+//! are from draft-ietf-opsawg-pcapng.
 //!
 //! This module does not use the crate `pcap-parser`. The crate rejects a whole block if one option is
 //! malformed or if the resolution is a power of two. It also rejects obsolete packet blocks.
@@ -147,8 +147,8 @@ fn fcs_length_in_bytes(length: u8) -> u32 {
 pub(super) struct ParsedPacketBlock {
     /// Number of the interface in its section.
     pub(super) interface: u32,
-    /// Time stamp in units of the resolution of the interface. The value is `None` if the block has no time
-    /// stamp.
+    /// Time stamp in units of the resolution of the interface. The value is `None` if the block has
+    /// no time stamp.
     pub(super) stamp: Option<u64>,
     /// Range of the stored bytes in the body. In a simple packet block, this range includes the padding.
     pub(super) stored_range: Range<usize>,
@@ -188,8 +188,8 @@ impl ParsedPacketBlock {
         })
     }
 
-    /// Reads the body of a simple packet block (type 3). Such a frame belongs to the first interface of the
-    /// section.
+    /// Reads the body of a simple packet block (type 3). Such a frame belongs to the first interface
+    /// of the section.
     pub(super) fn parse_simple(body: &[u8], order: ByteOrder) -> Option<ParsedPacketBlock> {
         Some(ParsedPacketBlock {
             interface: 0,

@@ -46,8 +46,8 @@ impl InterfaceTable {
         self.of_section(0)
     }
 
-    /// Returns an interface of the current section. Returns `None` if its description is missing or
-    /// unreadable.
+    /// Returns an interface of the current section. Returns `None` if its description is
+    /// missing or unreadable.
     pub(super) fn of_section(&self, number: u32) -> Option<&SectionInterface> {
         self.section.get(number as usize)?.as_ref()
     }

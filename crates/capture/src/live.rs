@@ -229,8 +229,8 @@ impl Recorder {
         (0..self.current_chunks.len()).for_each(|file| self.send_chunk(file));
     }
 
-    /// Ends the recording and writes the counters of each port. Returns the number of missed frames of each
-    /// port.
+    /// Ends the recording and writes the counters of each port. Returns the number of missed frames
+    /// of each port.
     pub fn finish(mut self, monotonic_ns: u64) -> Vec<u64> {
         let at_ns = monotonic_ns.saturating_add_signed(self.real_less_monotonic_ns);
         let mut statistics = vec![Vec::new(); self.current_chunks.len()];
@@ -249,8 +249,8 @@ impl Recorder {
         self.missed_frames
     }
 
-    /// Returns the current chunk of a file, with at least `room` free bytes. Returns `None` if no chunk is
-    /// free.
+    /// Returns the current chunk of a file, with at least `room` free bytes. Returns `None` if no
+    /// chunk is free.
     fn chunk_with_room(&mut self, file: usize, room: usize) -> Option<&mut Vec<u8>> {
         let full = |blocks: &Vec<u8>| blocks.len() + room > CHUNK_BYTES;
         if self.current_chunks[file].as_ref().is_some_and(full) {
@@ -272,8 +272,8 @@ impl Recorder {
 }
 
 impl RecordWriter {
-    /// Writes chunks until the recorder is dropped. Returns a message for each file that could not be
-    /// written.
+    /// Writes chunks until the recorder is dropped. Returns a message for each file that could
+    /// not be written.
     pub fn run(mut self) -> Vec<String> {
         let mut notes = Vec::new();
         while let Ok(Chunk { file, mut blocks }) = self.chunks.recv() {

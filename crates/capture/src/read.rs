@@ -165,8 +165,8 @@ impl<R: Read> Reader<R> {
         }
     }
 
-    /// Checks that at least one interface has the link type Ethernet. A file without interfaces passes the
-    /// check.
+    /// Checks that at least one interface has the link type Ethernet. A file without interfaces
+    /// passes the check.
     ///
     /// # Errors
     ///
@@ -287,8 +287,8 @@ impl<R: Read> Reader<R> {
         Ok(())
     }
 
-    /// Reads the rest of a section header after its first four or eight bytes. The header determines the byte
-    /// order.
+    /// Reads the rest of a section header after its first four or eight bytes. The header determines
+    /// the byte order.
     fn read_section_header(&mut self) -> Result<(), ReadError> {
         let first = self.offset == 0;
         let missing = BLOCK_HEADER_LEN + 4 - self.block.len();
@@ -318,8 +318,8 @@ impl<R: Read> Reader<R> {
         Ok(())
     }
 
-    /// Reads the rest of a block after its type and length. Some writers do not include the padding in the
-    /// length.
+    /// Reads the rest of a block after its type and length. Some writers do not include the padding
+    /// in the length.
     fn read_rest_of_block(&mut self, order: ByteOrder, is_file_header: bool) -> Result<(), ReadError> {
         let len = self.read_u32(4, order);
         if !(12..=BLOCK_BYTES_MAX).contains(&len) {

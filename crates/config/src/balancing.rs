@@ -14,8 +14,8 @@ pub struct BuiltInScheme {
     pub summary: &'static str,
     /// Fields of `XOFF_LB_SCHEME` that this scheme reads.
     pub(crate) fields: &'static [&'static str],
-    /// Whether successive packets of one flow can take different paths, even without an idle time between the
-    /// packets.
+    /// Whether successive packets of one flow can take different paths, even without an idle time
+    /// between the packets.
     pub sprays_packets: bool,
     /// Whether the scheme uses the load that other switches advertise.
     pub uses_remote_load: bool,

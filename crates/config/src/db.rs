@@ -43,8 +43,8 @@ impl FieldValue {
 /// The tables of a `config_db.json`.
 ///
 /// Every table name, key, field name and value is valid by itself. References and rules that concern several
-/// fields are checked later, in [`resolve`](super::resolve()), because a later layer can add a missing
-/// object.
+/// fields are checked later, in [`resolve`](super::resolve()), because a later layer can add
+/// a missing object.
 ///
 /// Two configurations are equal if their tables are equal. The source files do not matter.
 #[derive(Clone, Debug, Default)]
@@ -56,8 +56,8 @@ pub struct ConfigDb {
     pub(crate) notes: Vec<String>,
     /// Whether the tables are one part of a file that configures several ASICs.
     pub(crate) is_asic_part: bool,
-    /// Tables, entries and fields that this layer removes from lower layers. The list is empty in a merged
-    /// configuration.
+    /// Tables, entries and fields that this layer removes from lower layers. The list is empty in
+    /// a merged configuration.
     pub(crate) removals: LayerRemovals,
 }
 

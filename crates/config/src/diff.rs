@@ -49,8 +49,8 @@ impl fmt::Display for FieldChange {
 
 /// Returns the changes from `old` to `new`, sorted by table, key and field in natural order.
 ///
-/// A range and its single numbers are equal: replacing the key `3-4` by the two keys `3` and `4` is no
-/// change.
+/// A range and its single numbers are equal: replacing the key `3-4` by the two keys `3` and `4`
+/// is no change.
 pub fn diff_configs(old: &ConfigDb, new: &ConfigDb) -> Vec<FieldChange> {
     let mut changes = Vec::new();
     let names: BTreeSet<&NaturalName> = old.tables.keys().chain(new.tables.keys()).collect();

@@ -1,5 +1,5 @@
-//! Checks of a [`SwitchConfig`] before the data plane uses it. The data plane assumes that these conditions
-//! hold.
+//! Checks of a [`SwitchConfig`] before the data plane uses it. The data plane assumes that
+//! these conditions hold.
 
 use std::collections::BTreeSet;
 
@@ -67,8 +67,8 @@ pub(crate) fn find_violation(config: &SwitchConfig) -> Option<String> {
         .or_else(|| find_route_violation(config))
 }
 
-/// Returns the side (ingress or egress) of a profile's pool, or `None` if the profile or the pool does not
-/// exist.
+/// Returns the side (ingress or egress) of a profile's pool, or `None` if the profile or the pool
+/// does not exist.
 fn pool_side_of_profile(config: &SwitchConfig, profile: u16) -> Option<PoolSide> {
     let profile = config.profiles.get(usize::from(profile))?;
     Some(config.pools.get(usize::from(profile.pool))?.side)

@@ -31,8 +31,8 @@
 //! - [`build_preset`] creates a complete configuration, such as `roce-lossless`.
 //!
 //! Names, types, units and ranges are those of SONiC's YANG models. Tables that begin with `XOFF_` contain
-//! settings that SONiC does not have. Their fields are described in `schema/xoff.rs` and
-//! `schema/balancing.rs`.
+//! settings that SONiC does not have. Their fields are described in
+//! `schema/xoff.rs` and `schema/balancing.rs`.
 //!
 //! # Errors and warnings
 //!

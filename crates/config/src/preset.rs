@@ -40,8 +40,8 @@ const REACTION_TIME_MIN: Picos = Picos::from_micros(4);
 const PORT_MTU: u64 = 9_100;
 /// Largest frame in bytes.
 const FRAME_BYTES_MAX: u64 = 9_216;
-/// Cell space of a frame of 1 KiB or more, in percent of its length. The last cell of a frame can be partly
-/// empty.
+/// Cell space of a frame of 1 KiB or more, in percent of its length. The last cell of a frame can
+/// be partly empty.
 const CELL_ROUNDING_PERCENT: u64 = 125;
 const MEBIBYTE: u64 = 1 << 20;
 /// Smallest share of the shared pool for a congested priority group.

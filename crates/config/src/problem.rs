@@ -129,8 +129,8 @@ impl Problems {
     }
 }
 
-/// Writes one line for each of the first 20 errors. If there are more errors, a last line contains their
-/// number.
+/// Writes one line for each of the first 20 errors. If there are more errors, a last line
+/// contains their number.
 ///
 /// Errors that differ only in their keys share a line. For example, all priority groups with the same missing
 /// profile share one line.

@@ -84,8 +84,8 @@ impl ChassisKeyFilter {
     }
 
     /// Shortens a key `HOST|ASIC|PORT|RANGE` to `PORT|RANGE` if the key belongs to this line card and ASIC.
-    /// Returns `None` if the key belongs to another line card or ASIC. Returns keys of any other form
-    /// unchanged.
+    /// Returns `None` if the key belongs to another line card or ASIC. Returns keys of any
+    /// other form unchanged.
     pub(super) fn local_key(&mut self, table: &str, key: String) -> Option<String> {
         let parts: Vec<&str> = key.split('|').collect();
         let [host, asic, port, range] = parts[..] else {

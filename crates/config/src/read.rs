@@ -242,8 +242,8 @@ impl LayerReader<'_> {
         }
     }
 
-    /// Registers the removal of an entry. Its key must be valid. The entry need not exist in the lower
-    /// layers.
+    /// Registers the removal of an entry. Its key must be valid. The entry need not exist in
+    /// the lower layers.
     fn read_entry_removal(&mut self, table: &str, table_schema: Option<&'static TableSchema>, key: &str) {
         for key in split_port_list(table_schema, key) {
             let Some(key) = self.queues.supported_key(table, table_schema, &key) else {
@@ -431,8 +431,8 @@ impl LayerReader<'_> {
         }
     }
 
-    /// Returns the name in a reference, and removes the table from an old reference such as
-    /// `[BUFFER_POOL|x]`.
+    /// Returns the name in a reference, and removes the table from an old reference
+    /// such as `[BUFFER_POOL|x]`.
     fn read_reference(&mut self, location: FieldLocation<'_>, target: &str, text: String) -> Option<String> {
         match schema::parse_old_reference(&text) {
             None => Some(text),
@@ -464,8 +464,8 @@ impl LayerReader<'_> {
         Some(unquoted_locations)
     }
 
-    /// Adds the note about values without quotes. Such values are no error, because SONiC's tools accept
-    /// them.
+    /// Adds the note about values without quotes. Such values are no error, because SONiC's
+    /// tools accept them.
     fn add_unquoted_note(&mut self) {
         let Some(first) = self.unquoted_locations.first() else {
             return;

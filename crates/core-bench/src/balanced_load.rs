@@ -1,5 +1,5 @@
-//! A load for load-balancing schemes: four ports send to a route with eight equal-cost next hops at eight
-//! ports.
+//! A load for load-balancing schemes: four ports send to a route with eight equal-cost next hops
+//! at eight ports.
 //!
 //! Most cases have 1000 queue pairs.
 
@@ -136,8 +136,8 @@ const QUEUED_FRAMES: usize = 256;
 /// which is half of the capacity of the members.
 const BURST_INTERVAL: Picos = Picos::from_nanos(708);
 
-/// A load through a load balancing group. The order of the departures does not change which queue pair sends
-/// next.
+/// A load through a load balancing group. The order of the departures does not change which queue
+/// pair sends next.
 #[derive(Debug)]
 pub struct BalancedLoad {
     switch: VirtualSwitch<VecStore>,

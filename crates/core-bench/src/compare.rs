@@ -27,8 +27,8 @@ pub(crate) struct CompareArguments {
     /// Workloads of `core-bench run`, separated by commas
     #[arg(long, value_name = "NAME,...", value_delimiter = ',', default_value = "ecmp")]
     workload: Vec<String>,
-    /// Largest number of pairs. A pair is one process of each side [default: 64; 256 with a gate and built-in
-    /// workloads]
+    /// Largest number of pairs. A pair is one process of each side [default: 64; 256 with a gate
+    /// and built-in workloads]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1_000))]
     rounds: Option<u16>,
     /// Seed of the order within pairs

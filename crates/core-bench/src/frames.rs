@@ -35,8 +35,8 @@ pub(crate) fn frame_of_queue_pair(
     )
 }
 
-/// Returns an RDMA WRITE of a queue pair, 1082 bytes long. Frames of all queue pairs have the same UDP source
-/// port.
+/// Returns an RDMA WRITE of a queue pair, 1082 bytes long. Frames of all queue pairs have the same
+/// UDP source port.
 pub(crate) fn write_of_queue_pair(
     source_mac: [u8; 6],
     destination_mac: [u8; 6],

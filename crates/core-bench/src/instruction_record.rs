@@ -1,5 +1,5 @@
-//! The recorded instruction counts of the repository. A check against the record shows whether a change costs
-//! instructions.
+//! The recorded instruction counts of the repository. A check against the record shows whether a
+//! change costs instructions.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -23,8 +23,8 @@ pub struct InstructionRecord {
     counts: BTreeMap<String, BTreeMap<String, f64>>,
 }
 
-/// Returns the name of the build of this program: the architecture, and `-dev` for a build with debug
-/// assertions.
+/// Returns the name of the build of this program: the architecture, and `-dev` for a build
+/// with debug assertions.
 ///
 /// The counts of a dev build change only with the executed code. The counts of a release build also change by
 /// up to 4 % with other code in the program, because that code influences inlining.

@@ -1,5 +1,5 @@
-//! Built-in workloads that measure the cost of a frame in the data plane, and their recorded instruction
-//! counts.
+//! Built-in workloads that measure the cost of a frame in the data plane, and their
+//! recorded instruction counts.
 //!
 //! Frames circulate in memory through a switch without ports: parse, classify, route, admit, queue, schedule,
 //! mark, count. `cargo run --release -p core-bench -- run` measures the workloads, and `core-bench compare A

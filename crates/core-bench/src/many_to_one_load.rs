@@ -23,8 +23,8 @@ const RECEIVER: u16 = 4;
 const STATIONS_PER_PORT: u8 = 16;
 /// Number of bytes at the start of a frame that forwarding changes: MAC addresses, TTL and IPv4 checksum.
 pub(super) const REWRITTEN_BYTES: usize = 26;
-/// Number of frames in both queues when a burst arrives. With this length, WRED makes a decision for each
-/// frame.
+/// Number of frames in both queues when a burst arrives. With this length, WRED makes a decision
+/// for each frame.
 const QUEUED_FRAMES: usize = 256;
 /// Largest number of frames in the load.
 const FRAMES_MAX: usize = 512;
@@ -55,8 +55,8 @@ pub enum ForwardingMode {
 }
 
 impl ManyToOneLoad {
-    /// Creates the load. The switch has learned all addresses, and the queues of the receiving port are
-    /// filled.
+    /// Creates the load. The switch has learned all addresses, and the queues of the receiving
+    /// port are filled.
     pub fn new(forwarding: ForwardingMode) -> ManyToOneLoad {
         let mut config = crate::switch_config::switch_config(RECEIVER + 1);
         if let ForwardingMode::Routed { routes } = forwarding {
@@ -147,8 +147,8 @@ impl ManyToOneLoad {
         departed
     }
 
-    /// Sends one broadcast frame from every station, so that the switch learns its address and floods no
-    /// frame.
+    /// Sends one broadcast frame from every station, so that the switch learns its address and
+    /// floods no frame.
     fn learn_stations(&mut self) {
         for port in 0..=RECEIVER {
             for station in 0..STATIONS_PER_PORT {
@@ -213,8 +213,8 @@ fn station_mac(port: u16, station: u8) -> [u8; 6] {
     [2, 0, 0, 0, port as u8, station]
 }
 
-/// Returns frame `n` of a sending port. Successive frames use the stations and the two lossless priorities in
-/// turn.
+/// Returns frame `n` of a sending port. Successive frames use the stations and the two lossless
+/// priorities in turn.
 pub(super) fn build_frame(port: u16, n: u32, forwarding: ForwardingMode) -> Vec<u8> {
     let station = (n / u32::from(SENDERS)) as u8 % STATIONS_PER_PORT;
     let (destination_mac, dst) = match forwarding {

@@ -1,5 +1,5 @@
-//! A load for the complete packet path: half of the ports send to the other half, and all egress links are
-//! busy.
+//! A load for the complete packet path: half of the ports send to the other half, and all egress
+//! links are busy.
 //!
 //! The workload `ecmp` defines the time budget of a frame: routing over equal-cost next hops, lossless
 //! priorities with PFC, a WRED decision for each frame, and DWRR. The flows are selected so that the switch
@@ -67,8 +67,8 @@ pub struct MeshTraffic {
 
 /// The header fields in which the flows of one egress link differ.
 ///
-/// The type has a quarter of a cache line. The complete headers of many flows would fill the first-level
-/// cache.
+/// The type has a quarter of a cache line. The complete headers of many flows would fill
+/// the first-level cache.
 #[derive(Clone, Copy, Debug)]
 struct FlowFields {
     ingress: PortId,
@@ -158,8 +158,8 @@ impl EgressLink {
 /// A frame that waits outside the switch and arrives again.
 #[derive(Clone, Copy, Debug)]
 struct WaitingFrame {
-    /// Index of the egress link through which the frame has left. The frame becomes a frame of a flow of this
-    /// link.
+    /// Index of the egress link through which the frame has left. The frame becomes a frame of a flow
+    /// of this link.
     link: u16,
     /// Port at which the frame arrives. It is valid after the headers of the frame are written.
     ingress: PortId,
@@ -318,8 +318,8 @@ impl MeshLoad {
         });
     }
 
-    /// Sends one broadcast frame from every receiver, so that the switch learns its address and floods no
-    /// frame.
+    /// Sends one broadcast frame from every receiver, so that the switch learns its address and
+    /// floods no frame.
     fn learn_receivers(&mut self) {
         if self.traffic.forwarding != MeshForwarding::Bridged {
             return;

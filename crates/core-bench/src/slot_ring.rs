@@ -1,5 +1,5 @@
-//! A first-in first-out queue of fixed capacity. It costs little, so the loads do not distort the
-//! measurement.
+//! A first-in first-out queue of fixed capacity. It costs little, so the loads do not
+//! distort the measurement.
 
 /// A queue of at most `CAPACITY` items, which must be a power of two. Adding an item to a full ring
 /// overwrites the oldest item.

@@ -1,8 +1,8 @@
 //! Loads that execute single stages of the packet path.
 //!
 //! This file contains parsing, route lookup and next-hop selection. `lookup.rs` contains classification and
-//! MAC address lookup, `queueing.rs` the buffers and queues, and `worker_ring.rs` the ring between worker
-//! threads.
+//! MAC address lookup, `queueing.rs` the buffers and queues, and `worker_ring.rs` the ring
+//! between worker threads.
 
 mod lookup;
 mod queueing;

@@ -153,8 +153,8 @@ fn mesh_workload(
     })
 }
 
-/// Returns the workloads with the given names. `default` selects the default set, `all` selects all
-/// workloads.
+/// Returns the workloads with the given names. `default` selects the default set, `all`
+/// selects all workloads.
 ///
 /// # Errors
 /// A name is unknown. The error suggests the most similar name.

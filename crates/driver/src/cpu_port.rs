@@ -1,5 +1,5 @@
-//! The CPU port passes frames from the switch to the CPU stack, and passes replies of the stack to the
-//! switch.
+//! The CPU port passes frames from the switch to the CPU stack, and passes replies of the stack
+//! to the switch.
 
 use xoff_dataplane::config::RoutingConfig;
 use xoff_dataplane::{FrameStore, Outputs, Picos, PuntedFrame, Switch};

@@ -5,8 +5,8 @@ use std::collections::VecDeque;
 use xoff_dataplane::{LinkRate, LinkTiming, Picos, PortId, ReceivedFrame};
 
 /// Largest number of frames in flight on the link to one port. A worker does not read frames from a port
-/// whose link is full. The queue of the device then fills. If the device loses frames, the run is marked as
-/// tainted.
+/// whose link is full. The queue of the device then fills. If the device loses frames, the run is
+/// marked as tainted.
 pub const IN_FLIGHT_FRAMES_MAX: usize = 1_024;
 
 /// The frames in flight on one link: at the speed of the model, they have left the sender and have not

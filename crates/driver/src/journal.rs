@@ -10,8 +10,8 @@ const EVENTS_MAX: usize = 8_192;
 pub struct JournalEntry {
     /// The event.
     pub event: SwitchEvent,
-    /// Counters of the storm that ended with this event. The counters restart with the next storm of the
-    /// queue.
+    /// Counters of the storm that ended with this event. The counters restart with the next storm
+    /// of the queue.
     pub storm: Option<StormCounters>,
 }
 

@@ -145,8 +145,8 @@ impl<S: FrameStore, E, Q: EventQueue<E>> VirtualSwitch<S, E, Q> {
         &mut self.store
     }
 
-    /// Calls a function that changes the switch at the current model time. The outputs of the switch are
-    /// collected.
+    /// Calls a function that changes the switch at the current model time. The outputs of the
+    /// switch are collected.
     #[inline]
     pub fn change<R>(&mut self, change: impl FnOnce(&mut Switch, Picos, &mut S, &mut Outputs) -> R) -> R {
         let result = change(&mut self.switch, self.now, &mut self.store, &mut self.outputs);

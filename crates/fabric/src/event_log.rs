@@ -13,8 +13,8 @@ use super::plan::{FabricPlan, LinkEnd};
 use xoff_rdma::{Completion, CompletionKind};
 use xoff_telemetry::{action_name, event_name};
 
-/// Name and version of the log format. The version changes when the meaning of a field changes or a field is
-/// removed.
+/// Name and version of the log format. The version changes when the meaning of a field changes or a
+/// field is removed.
 pub const EVENTS_SCHEMA: &str = "xoff.events/1";
 
 /// Observer that writes events to `out`. Names are stored JSON-escaped, without quotes.

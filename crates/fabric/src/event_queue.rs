@@ -16,8 +16,8 @@ use std::collections::BinaryHeap;
 
 use xoff_dataplane::{Picos, prefetch};
 
-/// The length of a slot is 2^9 ps, half a nanosecond. With 200 busy links of 100 Gb/s, each slot has two
-/// events.
+/// The length of a slot is 2^9 ps, half a nanosecond. With 200 busy links of 100 Gb/s, each slot
+/// has two events.
 const SLOT_BITS: u32 = 9;
 /// Number of slots of the wheel, 33.5 us in total.
 const SLOTS: usize = 1 << 16;
@@ -219,8 +219,8 @@ impl EventQueue {
         std::iter::successors(first, |(_, next)| self.events.get(*next as usize)).map(|(event, _)| *event)
     }
 
-    /// Inserts an event into the current slot in order. A slot has few events, so a linear search is
-    /// sufficient.
+    /// Inserts an event into the current slot in order. A slot has few events, so a linear
+    /// search is sufficient.
     #[inline]
     fn insert_in_current_slot(&mut self, event: Event) {
         let key = event.key();

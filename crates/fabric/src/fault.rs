@@ -21,8 +21,8 @@ pub enum FrameSelector {
     All,
     /// Every *n*-th frame, with n at least 1.
     EveryNth(u64),
-    /// Each frame is affected with this probability, in units of 2^-32. Each fault has its own random
-    /// numbers.
+    /// Each frame is affected with this probability, in units of 2^-32. Each fault has its
+    /// own random numbers.
     Probability(u64),
     /// RoCE packets with this packet sequence number, of one queue pair or of all.
     Psn {

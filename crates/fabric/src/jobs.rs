@@ -35,8 +35,8 @@ pub struct JobTransport {
     pub congestion: ControllerFactory,
     /// DSCP of data packets, acknowledgements and CNPs.
     pub dscp: [u8; 3],
-    /// UDP source port of all queue pairs. With `None`, the port is derived from the numbers of the queue
-    /// pair.
+    /// UDP source port of all queue pairs. With `None`, the port is derived from the numbers of
+    /// the queue pair.
     pub source_port: Option<u16>,
     /// Entropy values: source ports that change with each packet.
     pub entropy: Option<Entropy>,
@@ -60,8 +60,8 @@ pub trait HostDirectory {
     fn next_hop_mac(&self, from: usize, to: usize) -> Option<[u8; 6]>;
 }
 
-/// Access to hosts with queue pairs and to model time. Jobs use this trait to run in virtual time and in real
-/// time.
+/// Access to hosts with queue pairs and to model time. Jobs use this trait to run in virtual time and
+/// in real time.
 pub trait JobHosts {
     /// Returns the model time.
     fn now(&self) -> Picos;
@@ -69,8 +69,8 @@ pub trait JobHosts {
     fn host_count(&self) -> usize;
     /// Returns a host by its index.
     fn host(&self, host: usize) -> &Host;
-    /// Calls a function that changes a host at the current time. The host then sends the packets that it may
-    /// send.
+    /// Calls a function that changes a host at the current time. The host then sends the packets that
+    /// it may send.
     fn change_host<R>(&mut self, host: usize, change: impl FnOnce(&mut Host, Picos) -> R) -> R;
     /// Passes the completions since the last call to the function `take`. The completions are in the order of
     /// host indices, and in order of time for each host.
@@ -194,8 +194,8 @@ pub struct DataFlow {
 }
 
 impl Jobs {
-    /// Creates the queue pairs of all connections of a workload. [`Connection::transport`] is an index into
-    /// `transports`.
+    /// Creates the queue pairs of all connections of a workload. [`Connection::transport`] is an
+    /// index into `transports`.
     pub fn new(
         hosts: &mut impl JobHosts,
         workload: Workload,
@@ -500,8 +500,8 @@ impl Jobs {
         }
     }
 
-    /// Returns the shortest possible time of a message of a connection, or `None` if no path exists. See
-    /// [`ReferenceTimes`].
+    /// Returns the shortest possible time of a message of a connection, or `None` if no path
+    /// exists. See [`ReferenceTimes`].
     pub fn least_time(&self, connection: &Connection, bytes: u64) -> Option<Picos> {
         let transport = self.transports.get(connection.transport)?;
         let verb = match self.workload.job_verb(connection.job) {

@@ -2,8 +2,8 @@
 //!
 //! The fabric uses the switches of `xoff_dataplane` and the hosts of [`xoff_host`]. The same code forwards
 //! frames in real time. A [`FabricPlan`] describes switches, hosts and links. A [`Fabric`] is built from the
-//! plan, and [`Fabric::run`] processes its events. A [`Simulation`] adds jobs. An [`Observer`] receives every
-//! event.
+//! plan, and [`Fabric::run`] processes its events. A [`Simulation`] adds jobs. An [`Observer`]
+//! receives every event.
 //!
 //! The fabric reads no clock and takes random numbers only from seeds. The same plan and the same calls
 //! therefore give the same events, with any observer.

@@ -32,8 +32,8 @@ impl<'a> FrameView<'a> {
         Bth::new_checked(self.transport()?).ok()
     }
 
-    /// Returns the ACK extended transport header of a RoCEv2 packet if this header follows the base transport
-    /// header.
+    /// Returns the ACK extended transport header of a RoCEv2 packet if this header follows the
+    /// base transport header.
     pub fn aeth(&self) -> Option<Aeth> {
         let kinds = self.bth()?.opcode().extensions();
         let bytes = self.transport()?.get(bth::LEN..)?;
@@ -58,8 +58,8 @@ impl<'a> FrameView<'a> {
     }
 }
 
-/// Receives the events of a fabric. All methods are optional. A method without an implementation costs
-/// nothing.
+/// Receives the events of a fabric. All methods are optional. A method without an
+/// implementation costs nothing.
 pub trait Observer {
     /// True if any method of the observer is implemented. If false, the fabric does not read the headers of
     /// departing frames and thereby avoids cache misses.

@@ -204,8 +204,8 @@ impl PendingEvents {
             && (!first_is_far || far.iter().all(|Reverse(event)| fits(*event)))
     }
 
-    /// Returns whether a partition can have an event before the key `limit`. Used only if partitions run
-    /// separately.
+    /// Returns whether a partition can have an event before the key `limit`. Used only if
+    /// partitions run separately.
     #[inline]
     pub(super) fn has_before(&self, partition: usize, limit: u128) -> bool {
         first_key_at(self.later[partition].first) < limit

@@ -57,8 +57,8 @@ const DAMAGED: u8 = 1 << 1;
 /// [`START`]. Switches change the MAC addresses, the TTL, the DSCP and the ECN field. These changes affect
 /// neither this property nor the flow hash.
 const PARSED: u8 = 1 << 2;
-/// The arrival at a host causes no completion
-/// ([`Packet::completes_nothing`](xoff_rdma::Packet::completes_nothing)).
+/// The arrival at a host causes
+/// no completion ([`Packet::completes_nothing`](xoff_rdma::Packet::completes_nothing)).
 const COMPLETES_NOTHING: u8 = 1 << 3;
 
 const FRESH_SLOT: FrameSlot = FrameSlot {

@@ -29,8 +29,8 @@ pub struct TimeSeries {
 }
 
 impl TimeSeries {
-    /// Creates the files `queues.csv`, `pauses.csv` and `rates.csv` in `folder`. Creates the folder if
-    /// necessary.
+    /// Creates the files `queues.csv`, `pauses.csv` and `rates.csv` in `folder`. Creates the
+    /// folder if necessary.
     ///
     /// # Errors
     /// Returns an error if a file cannot be created.

@@ -34,8 +34,8 @@ pub struct PortTimeline {
     pub port: usize,
     /// Time that the link was busy with frames of this port, in picoseconds.
     pub busy_ps: Vec<u64>,
-    /// Number of bytes in all egress queues at the end of a bin. A merged bin has the larger of the two
-    /// values.
+    /// Number of bytes in all egress queues at the end of a bin. A merged bin has the larger of
+    /// the two values.
     pub queued_bytes: Vec<u64>,
     /// Time for which the peer paused this port, in picoseconds. The value is for the priority with the
     /// longest pauses.

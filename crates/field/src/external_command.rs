@@ -21,8 +21,8 @@ pub(crate) fn run_command(command: &mut Command) -> Result<Vec<u8>, String> {
     }
 }
 
-/// Creates a Python virtual environment in a folder and installs a package in it. Returns the path of the
-/// interpreter.
+/// Creates a Python virtual environment in a folder and installs a package in it. Returns the path
+/// of the interpreter.
 ///
 /// # Errors
 ///

@@ -47,8 +47,8 @@ pub struct HostConfig {
     /// by this factor.
     pub dilate: u32,
     /// Interval of announcements (gratuitous ARP, unsolicited neighbour advertisement), which keep the
-    /// address of the host in the tables of switches. With 0, the host announces its addresses only at the
-    /// start.
+    /// address of the host in the tables of switches. With 0, the host announces its addresses only
+    /// at the start.
     pub announce_interval: Picos,
     /// Frame lengths of another simulator, for comparisons with it. Only in virtual time.
     pub fixed_lengths: Option<FixedLengths>,
@@ -235,8 +235,8 @@ pub struct FlowConfig {
     pub dst_qp: u32,
     /// First packet sequence number, 24 bits.
     pub first_psn: u32,
-    /// UDP source port. With `None`, the port is derived from the queue pair numbers as in rdma-core
-    /// (`rdma_flow_label_to_udp_sport`).
+    /// UDP source port. With `None`, the port is derived from the queue pair numbers as
+    /// in rdma-core (`rdma_flow_label_to_udp_sport`).
     pub udp_source_port: Option<u16>,
     /// Operation of the messages.
     pub operation: FlowOperation,
@@ -305,8 +305,8 @@ impl FlowConfig {
     }
 
     /// Returns the path MTU with which middle frames (neither first nor last of a message) have `frame_len`
-    /// bytes without FCS. Returns `None` if no payload in the range of [`FlowConfig::path_mtu`] gives this
-    /// length.
+    /// bytes without FCS. Returns `None` if no payload in the range of [`FlowConfig::path_mtu`]
+    /// gives this length.
     pub fn path_mtu_for(frame_len: u32, ipv6: bool, tagged: bool) -> Option<u16> {
         let payload = frame_len.checked_sub(FlowConfig::headers_len_of(ipv6, tagged))?;
         let fits =
@@ -351,8 +351,8 @@ pub enum FlowOperation {
 pub enum FlowRate {
     /// Share of the link's capacity in millionths, 1 to 1 000 000.
     LinkShare(u32),
-    /// Rate in bits per second of model time, at least 1. The rate includes the preamble and gap of each
-    /// frame.
+    /// Rate in bits per second of model time, at least 1. The rate includes the preamble and gap
+    /// of each frame.
     WireBitsPerSecond(u64),
 }
 
@@ -375,8 +375,8 @@ impl FlowRate {
 pub struct HostConfigError {
     /// Name of the host.
     pub host: String,
-    /// Name of the field with the invalid value. If the field belongs to a flow, the name includes the flow
-    /// number.
+    /// Name of the field with the invalid value. If the field belongs to a flow, the name includes
+    /// the flow number.
     pub field: String,
     /// Invalid value.
     pub value: String,

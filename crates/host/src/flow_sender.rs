@@ -10,8 +10,8 @@ use super::config::{FlowConfig, FlowOperation, HostConfig, PATH_MTU_MAX};
 use super::pacer::Pacer;
 use super::stamp::Stamp;
 
-/// Payload after the stamp. The pattern contains no sequences of zeros, so that a shifted payload can be
-/// detected.
+/// Payload after the stamp. The pattern contains no sequences of zeros, so that a shifted payload
+/// can be detected.
 pub(super) static PATTERN: [u8; PATH_MTU_MAX as usize] = pattern();
 
 const fn pattern() -> [u8; PATH_MTU_MAX as usize] {

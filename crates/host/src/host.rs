@@ -162,8 +162,8 @@ impl Host {
     }
 
     /// Returns the longest delay of a [`Host::transmit`] call with which no link time is lost. The result is
-    /// the transmission time of 32 frames of maximum length. Returns [`Picos::NEVER`] for a host without
-    /// flows.
+    /// the transmission time of 32 frames of maximum length. Returns [`Picos::NEVER`] for a
+    /// host without flows.
     pub fn catch_up_span(&self) -> Picos {
         let longest = self.flows.iter().map(FlowSender::frame_len_max).max();
         let longest = longest.max(Some(self.queue_pairs.frame_len_max).filter(|len| *len > 0));
@@ -274,8 +274,8 @@ impl Host {
         start.min(control)
     }
 
-    /// Returns the next time at which a pause, a timer of a queue pair or neighbour, or the receive buffer
-    /// changes.
+    /// Returns the next time at which a pause, a timer of a queue pair or neighbour, or the
+    /// receive buffer changes.
     #[inline]
     pub fn next_timer(&self) -> Picos {
         let receive_buffer = self
@@ -334,8 +334,8 @@ impl Host {
     /// Sends a MAC control frame before all data, as a faulty NIC would.
     ///
     /// # Errors
-    /// Returns [`SendFrameError::QueueFull`]. The frame is counted in
-    /// [`NicCounters::tx_dropped_frames`](super::NicCounters).
+    /// Returns [`SendFrameError::QueueFull`]. The frame is
+    /// counted in [`NicCounters::tx_dropped_frames`](super::NicCounters).
     pub fn send_mac_control(&mut self, now: Picos, control: MacControl) -> Result<(), SendFrameError> {
         self.queue_before_data(now, control.to_frame(self.config.mac).to_vec())
     }

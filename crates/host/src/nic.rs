@@ -7,8 +7,8 @@ use xoff_dataplane::{LinkRate, LinkTiming, Picos};
 use super::config::NicConfig;
 use super::schedule::FairScheduler;
 
-/// Largest number of frames that leave at once after a late call. The remaining link time is lost and
-/// recorded.
+/// Largest number of frames that leave at once after a late call. The remaining link time is
+/// lost and recorded.
 pub const CATCH_UP_FRAMES: u64 = 32;
 
 /// Counters of a NIC.
@@ -32,20 +32,20 @@ pub struct NicCounters {
     pub pfc_rx_frames: u64,
     /// Changes of a class from running to paused by PFC.
     pub pfc_on2off_rx: [u64; PRIORITIES],
-    /// Time for which each class was paused by PFC, in nanoseconds of model time. A current pause is
-    /// included.
+    /// Time for which each class was paused by PFC, in nanoseconds of model time. A current
+    /// pause is included.
     pub paused_ns: [u64; PRIORITIES],
     /// Received 802.3x PAUSE frames, with XON (0 quanta) and frames that the NIC ignores.
     pub pause_rx_frames: u64,
-    /// Time for which all classes were paused by 802.3x, in nanoseconds of model time. A current pause is
-    /// included.
+    /// Time for which all classes were paused by 802.3x, in nanoseconds of model time. A current
+    /// pause is included.
     pub global_paused_ns: u64,
     /// Sent PFC frames with enable bit *n*, XON included.
     pub pfc_tx: [u64; PRIORITIES],
     /// Frames that did not fit into the receive buffer, per class.
     pub rx_dropped_frames: [u64; PRIORITIES],
-    /// Total delay of departures in nanoseconds of model time, caused by calls that were too late to catch
-    /// up.
+    /// Total delay of departures in nanoseconds of model time, caused by calls that were too late
+    /// to catch up.
     pub tx_deficit_ns: u64,
 }
 
@@ -180,8 +180,8 @@ impl Nic {
         }
     }
 
-    /// Processes all starts and ends of pauses up to `now`. Each start and end is processed with its own
-    /// time.
+    /// Processes all starts and ends of pauses up to `now`. Each start and end is processed with
+    /// its own time.
     #[inline(never)]
     fn process_pause_changes(&mut self, now: Picos) {
         while self.change_at <= now && self.change_at != Picos::NEVER {
@@ -310,8 +310,8 @@ impl Nic {
         }
     }
 
-    /// Counts a frame of the host that is discarded because too many frames wait or because the buffer is too
-    /// short.
+    /// Counts a frame of the host that is discarded because too many frames wait or because the buffer
+    /// is too short.
     pub(super) fn count_tx_dropped(&mut self) {
         self.counters.tx_dropped_frames += 1;
     }

@@ -127,8 +127,8 @@ struct QueuePairPath {
 /// Length of the longest lower headers: Ethernet, a tag, IPv6 and UDP.
 const LOWER_HEADERS_LEN_MAX: usize = 66;
 
-/// Headers below the transport header. The next packet of the same opcode and length has the same lower
-/// headers.
+/// Headers below the transport header. The next packet of the same opcode and length has the
+/// same lower headers.
 #[derive(Clone, Copy, Debug)]
 struct LowerHeaders {
     opcode: Opcode,

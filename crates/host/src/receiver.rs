@@ -53,8 +53,8 @@ pub struct ReceivedFlow {
     /// Model time of the first and the last arrival in nanoseconds.
     pub arrivals_ns: (u64, u64),
     /// Payload rate between the first and the last arrival, in bits per second of model time. The first frame
-    /// is not included, because it was transmitted before this period. The rate is 0 for fewer than two
-    /// frames.
+    /// is not included, because it was transmitted before this period. The rate is 0 for fewer
+    /// than two frames.
     pub goodput_bps: u64,
     /// Latency from the stamp to the arrival in nanoseconds of model time.
     pub latency_ns: LatencyReport,

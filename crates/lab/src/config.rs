@@ -144,8 +144,8 @@ fn link_speed_layer(links: &[(&str, &LinkPlan)]) -> Value {
     }
 }
 
-/// Returns the speed of a link. Returns an error if the lab file and the switch configuration set different
-/// speeds.
+/// Returns the speed of a link. Returns an error if the lab file and the switch configuration
+/// set different speeds.
 fn link_speed_mbps(loaded: &LoadedConfig, name: &str, link: &LinkPlan) -> Result<u32, Failure> {
     let mut ports = loaded.resolved.config.ports.iter();
     let configured = ports
@@ -182,8 +182,8 @@ mod tests {
         resolve_switch_setup(&plan, 0, 7, BUDGET)
     }
 
-    /// In the traditional buffer model of SONiC, a switch reads its lossless profile from the lookup file
-    /// (`pg_profiles`).
+    /// In the traditional buffer model of SONiC, a switch reads its lossless profile from the
+    /// lookup file (`pg_profiles`).
     #[test]
     fn lossless_profiles_are_read_from_the_lookup_file() {
         let lab = |key: &str| {

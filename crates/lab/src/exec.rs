@@ -75,8 +75,8 @@ fn find_host_process(lab: &RunningLab, host_name: &str) -> Result<i32, Failure> 
     .fix("a model host runs no programs; use the console of a virtual machine (`console` in the lab file)"))
 }
 
-/// Returns the name of the plain host to which a placeholder process belongs. Returns `None` for other
-/// processes.
+/// Returns the name of the plain host to which a placeholder process belongs. Returns `None`
+/// for other processes.
 fn host_name_of(process: i32, title: &str) -> Option<String> {
     let line = fs::read(format!("/proc/{process}/cmdline")).ok()?;
     let mut words = line.split(|byte| *byte == 0).map(String::from_utf8_lossy);

@@ -14,14 +14,14 @@ use xoff_telemetry::failure::Failure;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct BorrowedDevice {
     name: String,
-    /// Interface index of the device. After a rename, another device can have the same name, but not the same
-    /// index.
+    /// Interface index of the device. After a rename, another device can have the same name, but not
+    /// the same index.
     index: u32,
     features: Features,
     pause: Option<PauseParameters>,
     up: bool,
-    /// Whether the device is the veth peer of an external device. The lab changes only the offloads of a
-    /// peer.
+    /// Whether the device is the veth peer of an external device. The lab changes only the offloads
+    /// of a peer.
     is_peer: bool,
 }
 

@@ -1,5 +1,5 @@
-//! The fields of a lab file, `*.xoff.yml`. A lab file has a structure similar to a topology file of
-//! containerlab.
+//! The fields of a lab file, `*.xoff.yml`. A lab file has a structure similar to a topology
+//! file of containerlab.
 //!
 //! serde checks the structure of the file, and the module `resolve` checks names and values. Fields that can
 //! have an invalid value are of type [`Spanned`], so that error messages can contain the line.
@@ -214,8 +214,8 @@ pub(super) enum Endpoint {
     External { device: String },
 }
 
-/// A switch configuration: the path of a file, an inline `config_db`, `preset: NAME`, or a list of such
-/// configurations.
+/// A switch configuration: the path of a file, an inline `config_db`, `preset: NAME`, or a list
+/// of such configurations.
 #[derive(Clone, Debug)]
 pub(super) enum ConfigSource {
     Path(String),

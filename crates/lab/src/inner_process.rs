@@ -1,5 +1,5 @@
-//! Starts the inner processes of a lab. Each inner process gets the plan of the lab and inherits file
-//! descriptors.
+//! Starts the inner processes of a lab. Each inner process gets the plan of the lab and
+//! inherits file descriptors.
 //!
 //! An inner process executes this program again, because a plain fork is not safe in a program with threads.
 //! Its arguments contain the name and number of each inherited file descriptor. The process opens these
@@ -117,8 +117,8 @@ impl InheritedFds {
         }
     }
 
-    /// Opens an inherited descriptor again as a file that is closed on exec. The inherited descriptor is then
-    /// closed.
+    /// Opens an inherited descriptor again as a file that is closed on exec. The inherited descriptor
+    /// is then closed.
     ///
     /// # Errors
     /// Fails if the descriptor was not inherited or cannot be opened.
@@ -150,8 +150,8 @@ impl InheritedFds {
         self.open(name, OpenOptions::new().write(true))
     }
 
-    /// Reads the description of the lab. Returns the description and its file, which the next inner process
-    /// inherits.
+    /// Reads the description of the lab. Returns the description and its file, which the next
+    /// inner process inherits.
     pub(super) fn read_lab_spec(&self) -> Result<(LabSpec, File), Failure> {
         let file = self.open_reader("spec")?;
         let spec = serde_json::from_reader(io::BufReader::new(&file)).map_err(|error| {

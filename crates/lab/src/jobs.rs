@@ -16,8 +16,8 @@ use xoff_workload::{Workload, WorkloadResults};
 /// Largest number of failed messages in a report.
 const FAILED_MESSAGES_LISTED_MAX: usize = 8;
 
-/// Creates the jobs of a plan and their queue pairs. If a script step starts a job, the job waits for this
-/// step.
+/// Creates the jobs of a plan and their queue pairs. If a script step starts a job, the job waits
+/// for this step.
 ///
 /// # Errors
 /// Fails if a job is invalid. Fails if a job connects two hosts and no path of links exists between them.

@@ -88,8 +88,8 @@ impl LabOptions {
     /// Returns the options of the driver.
     ///
     /// `other_threads` is the number of threads of the hosts. By default, a lab with several switches has one
-    /// worker thread for each switch. If fewer cores are free, the lab has one worker thread for each free
-    /// core.
+    /// worker thread for each switch. If fewer cores are free, the lab has one worker thread for
+    /// each free core.
     pub fn driver_options(&self, other_threads: usize, switch_count: usize) -> WorkerOptions {
         let default = WorkerOptions::default();
         let free = allowed_cpus().len().saturating_sub(other_threads);

@@ -22,8 +22,8 @@ use xoff_workload::WorkloadSpec;
 /// Largest number of hosts in one lab. The default address of a host contains a 16-bit host number.
 pub(crate) const HOSTS_MAX: usize = 4096;
 
-/// The default port speed in Mb/s. It applies if neither the lab file nor the switch configuration sets a
-/// speed.
+/// The default port speed in Mb/s. It applies if neither the lab file nor the switch configuration
+/// sets a speed.
 pub const SPEED_MBPS_DEFAULT: u32 = 1000;
 /// The default MTU of a link in bytes. It is large enough for RoCE packets with an RDMA MTU of 4096 bytes.
 pub const MTU_DEFAULT: u32 = 9216;
@@ -48,8 +48,8 @@ pub struct LabPlan {
     pub hosts: Vec<HostPlan>,
     /// The links. A switch port has at most one link, and a host has exactly one link.
     pub links: Vec<LinkPlan>,
-    /// The transports of jobs. [`JobSpec::transport`](xoff_workload::JobSpec::transport) is an index of this
-    /// list.
+    /// The transports of jobs. [`JobSpec::transport`](xoff_workload::JobSpec::transport) is an index
+    /// of this list.
     pub transports: Vec<TransportPlan>,
     /// Whether the lab announces each queue pair of a job to the switches before its first packet, together
     /// with a path for the queue pair.
@@ -121,16 +121,16 @@ pub struct HostPlan {
     pub ipv4: Ipv4Addr,
     /// The IPv6 address.
     pub ipv6: Ipv6Addr,
-    /// The length of the IPv4 prefix of the link. A model host without a gateway treats all addresses as
-    /// on-link.
+    /// The length of the IPv4 prefix of the link. A model host without a gateway treats all
+    /// addresses as on-link.
     pub ipv4_prefix: u8,
     /// The length of the on-link IPv6 prefix.
     pub ipv6_prefix: u8,
     /// The gateways of a model host, at most one for IPv4 and one for IPv6. A plain host has routes instead
     /// of gateways.
     pub gateways: Vec<IpAddr>,
-    /// The MAC address of the IPv4 gateway, if the lab knows the address. The host then needs no ARP for the
-    /// gateway.
+    /// The MAC address of the IPv4 gateway, if the lab knows the address. The host then needs no ARP
+    /// for the gateway.
     pub gateway_mac: Option<[u8; 6]>,
     /// The implementation of the host.
     pub kind: HostKind,
@@ -210,8 +210,8 @@ pub struct NicPlan {
 /// One link of a lab.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LinkPlan {
-    /// The name of the link, unique in the lab. The default contains both ends, for example
-    /// `h1:eth0--sw1:Ethernet0`.
+    /// The name of the link, unique in the lab. The default contains both ends,
+    /// for example `h1:eth0--sw1:Ethernet0`.
     pub name: String,
     /// The index of the switch in [`LabPlan::switches`].
     pub switch: usize,

@@ -25,16 +25,16 @@ use super::file::{LabFile, from_yaml};
 use super::plan::{LabPlan, ScriptPlan, TimeMode};
 use super::problem::Problems;
 
-/// Longest name of a lab or node in bytes. The name is part of a socket address, which can have at most 107
-/// bytes.
+/// Longest name of a lab or node in bytes. The name is part of a socket address, which can have at
+/// most 107 bytes.
 const NAME_MAX: usize = 48;
 /// Largest number of names that a message lists.
 const LISTED_NAMES_MAX: usize = 16;
 
 /// Reads and checks a lab file and the switch configurations that it names.
 ///
-/// `time` is the mode of the run, real time or virtual time. A field that does not work in this mode is an
-/// error.
+/// `time` is the mode of the run, real time or virtual time. A field that does not work in this mode
+/// is an error.
 ///
 /// # Errors
 /// Returns all errors of the file. Each error has a file, a line, the reason and the allowed values.
@@ -90,8 +90,8 @@ pub fn parse_lab(text: &str, file: &str, folder: &Path, time: TimeMode) -> Resul
     }
 }
 
-/// Removes the line and column from a message of the YAML parser, because [`Problems`] prints the location
-/// itself.
+/// Removes the line and column from a message of the YAML parser, because [`Problems`] prints
+/// the location itself.
 fn strip_location(message: &str) -> String {
     let line = message.lines().next().unwrap_or_default();
     match line.rfind(" at line ").or(line.rfind(" (line ")) {

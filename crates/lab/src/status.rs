@@ -78,8 +78,8 @@ impl StatusReader {
 
     /// Returns the next message. Returns `None` at the end of the pipe.
     pub(super) fn read_message(&mut self) -> Option<StatusMessage> {
-        /// Largest length of a message in bytes. Without this limit, an invalid message could fill the
-        /// memory.
+        /// Largest length of a message in bytes. Without this limit, an invalid message could
+        /// fill the memory.
         const LINE_MAX: u64 = 1 << 24;
         loop {
             let mut line = String::new();

@@ -101,8 +101,8 @@ pub fn parse_speed_mbps(text: &str) -> Option<u32> {
     ((10.0..=1_600_000.0).contains(&mbps) && mbps.fract() == 0.0).then_some(mbps as u32)
 }
 
-/// Parses the rate of a flow. The text is a share of the link speed, such as `40%`, or a bit rate, such as
-/// `1g`.
+/// Parses the rate of a flow. The text is a share of the link speed, such as `40%`, or a bit rate,
+/// such as `1g`.
 pub fn parse_rate(text: &str) -> Option<super::plan::RatePlan> {
     use super::plan::RatePlan;
     if let Some(percent) = text.trim().strip_suffix('%') {
@@ -145,8 +145,8 @@ pub fn parse_bytes(text: &str) -> Option<u64> {
     (bytes.fract() == 0.0 && bytes <= 9e15).then_some(bytes as u64)
 }
 
-/// Parses a percentage into a fraction. For example, `40%` becomes 0.4. The largest valid percentage is 10000
-/// %.
+/// Parses a percentage into a fraction. For example, `40%` becomes 0.4. The largest valid percentage
+/// is 10000 %.
 pub(crate) fn parse_percent(text: &str) -> Option<f64> {
     let percent: f64 = text.trim().strip_suffix('%')?.trim().parse().ok()?;
     (percent > 0.0 && percent <= 10_000.0).then_some(percent / 100.0)

@@ -40,8 +40,8 @@ pub trait PortBackend: fmt::Debug + Send {
     /// Returns the same errors as [`receive`](PortBackend::receive).
     fn transmit(&mut self, arena: &Arena, frames: &[FrameHandle]) -> io::Result<usize>;
 
-    /// Returns the descriptor to poll for received frames. With `None`, the worker polls the port every 100
-    /// us.
+    /// Returns the descriptor to poll for received frames. With `None`, the worker polls the port
+    /// every 100 us.
     fn fd(&self) -> Option<BorrowedFd<'_>>;
 
     /// Returns whether the link is up. Called about 20 times per second.

@@ -1,5 +1,5 @@
-//! The state of a network device whose port is open. The state includes existence, link state, MTU and drop
-//! counters.
+//! The state of a network device whose port is open. The state includes existence, link state, MTU
+//! and drop counters.
 
 use std::fs::File;
 use std::io;
@@ -84,8 +84,8 @@ impl Device {
                 .is_ok_and(|flags| flags & libc::IFF_UP != 0 && flags & libc::IFF_RUNNING != 0)
     }
 
-    /// Returns the number of frames that the device should have sent but dropped, since the device was
-    /// created.
+    /// Returns the number of frames that the device should have sent but dropped, since the
+    /// device was created.
     pub(super) fn tx_dropped(&mut self) -> Option<u64> {
         self.dropped_frames().map(|dropped| dropped.tx)
     }

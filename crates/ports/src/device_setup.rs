@@ -1,9 +1,9 @@
-//! Checks and settings of a network device before it becomes a port. The settings are reverted when the port
-//! closes.
+//! Checks and settings of a network device before it becomes a port. The settings are reverted when
+//! the port closes.
 //!
 //! The settings protect frames against silent changes and losses. Without them, a bridge can consume PFC
-//! frames, checksums can stay incomplete, segments can be coalesced, and the kernel can answer frames for the
-//! switch.
+//! frames, checksums can stay incomplete, segments can be coalesced, and the kernel can answer frames
+//! for the switch.
 
 use std::fs;
 

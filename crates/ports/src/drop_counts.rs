@@ -2,16 +2,16 @@
 
 use xoff_dataplane::DropReason;
 
-/// Frames that a port dropped or lost since the previous call of
-/// [`Port::take_drops`](crate::Port::take_drops).
+/// Frames that a port dropped or lost since the previous
+/// call of [`Port::take_drops`](crate::Port::take_drops).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PortDrops {
     /// Frames that the backend dropped, by reason. Only reasons with at least one frame are listed.
     pub by_reason: Vec<(DropReason, u64)>,
     /// Frames that the kernel lost in either direction. They taint the run.
     pub lost: u64,
-    /// Messages for the user. Each message contains a problem, the cause, and a command that solves the
-    /// problem.
+    /// Messages for the user. Each message contains a problem, the cause, and a command that
+    /// solves the problem.
     pub notes: Vec<String>,
 }
 

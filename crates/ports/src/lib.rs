@@ -4,8 +4,8 @@
 //! [`Port`] is an enum of all backends, so calls of a backend are static.
 //!
 //! A backend inserts the VLAN tags that the kernel removed, and parses the headers. If the switch cannot
-//! forward a frame unchanged, the backend drops and counts the frame. The switch does all other work on a
-//! frame.
+//! forward a frame unchanged, the backend drops and counts the frame. The switch does all other work
+//! on a frame.
 
 pub mod arena;
 mod clock;
@@ -74,8 +74,8 @@ pub enum Backend {
     Tap,
     /// `pnet::datalink`, a simple reference for tests. Loses VLAN tags.
     Pnet,
-    /// AF_XDP in native mode. Works with veth devices, hardware, and taps that another process owns. Needs
-    /// root.
+    /// AF_XDP in native mode. Works with veth devices, hardware, and taps that another process
+    /// owns. Needs root.
     Xdp,
 }
 
@@ -157,8 +157,8 @@ pub struct PortFrame {
     /// Time of reception in nanoseconds of `CLOCK_MONOTONIC`. If the kernel gives the backend a time stamp,
     /// this is the time stamp. Otherwise it is the time at which the backend read the frame.
     pub received_ns: u64,
-    /// Arrival in model time, which may be in the future. Only the sender of an in-memory link sets this
-    /// time.
+    /// Arrival in model time, which may be in the future. Only the sender of an in-memory link
+    /// sets this time.
     pub arrival: Option<Picos>,
 }
 
@@ -195,8 +195,8 @@ macro_rules! with_backend {
 
 impl Port {
     /// Opens a device in the network namespace of the calling thread. Checks that the device does not change
-    /// frames, and changes the settings of the device if necessary. Dropping the port restores the previous
-    /// settings.
+    /// frames, and changes the settings of the device if necessary. Dropping the port restores
+    /// the previous settings.
     ///
     /// # Errors
     /// Returns a [`PortError`] with the cause and the remedy.
@@ -309,8 +309,8 @@ impl Port {
         }
     }
 
-    /// Returns the number of small slots that the port occupies permanently. Slots of received frames are not
-    /// included.
+    /// Returns the number of small slots that the port occupies permanently. Slots of received frames
+    /// are not included.
     pub fn reserved_slots(&self) -> usize {
         match self {
             Port::Xdp(xdp) => xdp.reserved_slots(),
@@ -318,8 +318,8 @@ impl Port {
         }
     }
 
-    /// Returns whether the device is up and has a carrier. An in-memory link is up while its other end
-    /// exists.
+    /// Returns whether the device is up and has a carrier. An in-memory link is up while its
+    /// other end exists.
     pub fn is_link_up(&mut self) -> bool {
         with_backend!(self, backend => backend.is_link_up())
     }

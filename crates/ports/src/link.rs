@@ -19,8 +19,8 @@ use super::clock::monotonic_ns;
 use super::drop_counts::DropCounts;
 use super::{Arena, PortDrops, PortFrame, SlotClass, SlotSource, ThreadWaker, frame_len_max};
 
-/// Number of small slots that an end posts for each large slot. Large slots are posted only if the MTU is
-/// large.
+/// Number of small slots that an end posts for each large slot. Large slots are posted only if the
+/// MTU is large.
 const SMALL_PER_LARGE: usize = 4;
 
 /// A slot that goes back to its owner, with a frame or empty.

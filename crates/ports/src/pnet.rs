@@ -1,8 +1,8 @@
 //! Backend on `pnet::datalink`, a simple reference for tests of the fast backends.
 //!
 //! The backend uses one system call and one additional copy for each frame. It cannot read the metadata of
-//! the kernel. It therefore loses the VLAN tags that the kernel removes, and accepts frames with unfinished
-//! checksums.
+//! the kernel. It therefore loses the VLAN tags that the kernel removes, and accepts frames
+//! with unfinished checksums.
 
 use std::fmt;
 use std::io;

@@ -16,8 +16,8 @@ const SLICE_NS: u64 = 100_000;
 /// Under `SCHED_BATCH`, the woken thread waits until the running thread sleeps or its time slice is over. The
 /// burst then stays together. If the core is free, the woken thread runs at once under both policies.
 ///
-/// If the user has selected a policy for a thread, the thread keeps this policy. The nice value never
-/// changes.
+/// If the user has selected a policy for a thread, the thread keeps this policy. The nice
+/// value never changes.
 #[derive(Default)]
 pub struct SchedPolicy {
     is_batch: bool,

@@ -4,8 +4,8 @@
 //! segmentation of a frame before the backend reads the frame. VLAN tags stay in the frame.
 //!
 //! The network device of the tap is the far end of the port. The kernel or another namespace uses this
-//! device, so the backend does not turn off its features. The tap is removed with the port, unless the tap is
-//! persistent.
+//! device, so the backend does not turn off its features. The tap is removed with the port, unless the
+//! tap is persistent.
 
 use std::ffi::c_ulong;
 use std::fs::{File, OpenOptions};
@@ -185,8 +185,8 @@ impl TapPort {
     }
 
     /// Finds the network device again after it was moved to another namespace. The search needs CAP_SYS_ADMIN
-    /// over this namespace. Without this capability, the device counts as down and its losses are not
-    /// visible.
+    /// over this namespace. Without this capability, the device counts as down and its losses
+    /// are not visible.
     fn follow_device(&mut self) -> Option<()> {
         if self.device.exists() {
             return Some(());
@@ -239,8 +239,8 @@ impl TapPort {
 }
 
 /// Creates a tap that exists without an owner. A program such as QEMU can then open the tap. The tap is up
-/// and has the MTU of `spec`, while a tap that QEMU creates has the default MTU. The tap is removed with its
-/// namespace.
+/// and has the MTU of `spec`, while a tap that QEMU creates has the default MTU. The tap is removed
+/// with its namespace.
 ///
 /// # Errors
 /// Returns an error if `/dev/net/tun` or the privilege is missing. Also returns an error if another kind of

@@ -51,8 +51,8 @@ impl ThreadWaker {
         fence(Ordering::SeqCst);
     }
 
-    /// Announces that the thread is awake. `is_readable` says whether [`ThreadWaker::fd`] was readable in the
-    /// poll.
+    /// Announces that the thread is awake. `is_readable` says whether [`ThreadWaker::fd`] was readable
+    /// in the poll.
     ///
     /// A wake-up that arrives after the poll stays in the eventfd and ends the next sleep at once.
     pub fn finish_sleep(&self, is_readable: bool) {

@@ -76,8 +76,8 @@ impl Endpoint {
     }
 
     /// Selects the queue pairs of a class round robin, in the order of their creation, as the ns-3 RDMA
-    /// models do. The default is first come, first served. Must be called before the first queue pair is
-    /// created.
+    /// models do. The default is first come, first served. Must be called before the first queue
+    /// pair is created.
     pub fn enable_round_robin(&mut self) {
         self.shared.classes.enable_round_robin();
     }
@@ -115,8 +115,8 @@ impl Endpoint {
         self.queue_pairs.get(qp.0 as usize).map(|qp| &qp.config)
     }
 
-    /// Queues a message. The messages of a queue pair are sent and completed in the order in which they are
-    /// posted.
+    /// Queues a message. The messages of a queue pair are sent and completed in the order in which
+    /// they are posted.
     pub fn post(&mut self, now: Picos, qp: QpIndex, request: WorkRequest) -> Result<(), PostError> {
         let queue_pair = self
             .queue_pairs
@@ -125,8 +125,8 @@ impl Endpoint {
         queue_pair.post(now, &mut self.shared, &request)
     }
 
-    /// Adds receive entries to a queue pair with [`super::ReceiveQueue::Posted`]. Each arriving SEND uses one
-    /// entry.
+    /// Adds receive entries to a queue pair with [`super::ReceiveQueue::Posted`]. Each arriving SEND
+    /// uses one entry.
     pub fn post_receives(&mut self, _now: Picos, qp: QpIndex, count: u32) {
         if let Some(queue_pair) = self.queue_pairs.get_mut(qp.0 as usize) {
             queue_pair.post_receives(count);

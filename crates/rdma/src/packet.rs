@@ -27,8 +27,8 @@ impl Packet {
     /// Returns whether the arrival of this packet cannot complete a message.
     ///
     /// The result is true for RC data packets that do not end a message, for positive acknowledgements and
-    /// for CNPs. The result is only valid if the endpoint satisfies
-    /// [`completes_nothing_before`](super::Endpoint::completes_nothing_before).
+    /// for CNPs. The result is only valid if the
+    /// endpoint satisfies [`completes_nothing_before`](super::Endpoint::completes_nothing_before).
     #[inline]
     pub fn completes_nothing(&self) -> bool {
         match self.opcode {

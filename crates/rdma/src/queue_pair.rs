@@ -35,8 +35,8 @@ pub(super) struct QueuePair {
     pub(super) updates_departure: bool,
     /// Number of acknowledged packets when the departure time was last computed.
     acked_at_update: u64,
-    /// The next data packet is a READ response, if a response is waiting. Requests and responses are sent
-    /// alternately.
+    /// The next data packet is a READ response, if a response is waiting. Requests and responses
+    /// are sent alternately.
     response_next: bool,
     /// Time at which the timer of this queue pair fires.
     pub(super) armed: Picos,

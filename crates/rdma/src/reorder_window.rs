@@ -66,8 +66,8 @@ impl ReorderWindow {
         true
     }
 
-    /// Removes the first `sequence_count` positions, which are complete. Returns the next packet if it has
-    /// arrived.
+    /// Removes the first `sequence_count` positions, which are complete. Returns the next packet if
+    /// it has arrived.
     pub(super) fn advance(&mut self, sequence_count: u64) -> Option<RequestPacket> {
         for _ in 0..sequence_count.min(self.slots.len() as u64) {
             self.slots.pop_front();

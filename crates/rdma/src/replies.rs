@@ -1,5 +1,5 @@
-//! Packets that the responder sends: acknowledgements, NAKs and READ responses, in the order of their
-//! requests.
+//! Packets that the responder sends: acknowledgements, NAKs and READ responses, in the order
+//! of their requests.
 
 use std::collections::VecDeque;
 
@@ -163,8 +163,8 @@ impl ReplyQueue {
         Aeth { syndrome, msn }
     }
 
-    /// Queues a READ. Returns `false` if too many READs wait, or if the PSN space is too small for the
-    /// responses.
+    /// Queues a READ. Returns `false` if too many READs wait, or if the PSN space is too small
+    /// for the responses.
     pub(super) fn push_read(&mut self, mtu: u32, first: u64, bytes: u32) -> bool {
         let packets = packet_count(bytes, mtu);
         if self.reads.len() >= READS_MAX || packets > super::requester::OUTSTANDING_MAX {

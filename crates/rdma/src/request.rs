@@ -22,8 +22,8 @@ pub(super) struct RequestPacket {
 }
 
 impl RequestPacket {
-    /// Parses a request packet. Returns `None` if the packet is not a request or lacks the RETH of its
-    /// operation.
+    /// Parses a request packet. Returns `None` if the packet is not a request or lacks the RETH
+    /// of its operation.
     #[inline]
     pub(super) fn parse(packet: &Packet) -> Option<(Transport, RequestPacket)> {
         let (transport, verb, first, last) = decode_opcode(packet.opcode)?;

@@ -44,13 +44,13 @@ pub(super) struct Responder {
     pub(super) receive_entries: u64,
     /// Start of the current interval of [`ReceiveQueue::Reposted`].
     reposting_since: Picos,
-    /// A NAK for the gap at `expected` has been sent. The responder sends no further NAK until the gap is
-    /// filled.
+    /// A NAK for the gap at `expected` has been sent. The responder sends no further NAK until the
+    /// gap is filled.
     has_sent_nak: bool,
     pub(super) failed: bool,
     window: ReorderWindow,
-    /// With a reorder window, the responder has sent a NAK for every missing packet before this sequence
-    /// number.
+    /// With a reorder window, the responder has sent a NAK for every missing packet before
+    /// this sequence number.
     reported_before: u64,
     /// Time at which a tolerated gap is reported.
     pub(super) gap_deadline: Picos,

@@ -100,8 +100,8 @@ impl RoundRobin {
         self.group.retain(|qp| !(is_passed(*qp) && finished.remove(qp)));
     }
 
-    /// Sets the time at which the rate of a queue pair permits its next packet, or [`Picos::NEVER`] without
-    /// data.
+    /// Sets the time at which the rate of a queue pair permits its next packet, or
+    /// [`Picos::NEVER`] without data.
     pub(super) fn set_next_available(&mut self, qp: u32, available: Picos) {
         let before = std::mem::replace(time_entry(&mut self.next_available, qp), available);
         if before == available {
@@ -190,8 +190,8 @@ mod tests {
     use super::*;
 
     /// The window of queue pair 1 is full, and queue pair 2 may send at time 20. The poll at time 10 starts a
-    /// timer for time 20. If the rate of queue pair 1 permits a packet earlier, the timer uses this earlier
-    /// time.
+    /// timer for time 20. If the rate of queue pair 1 permits a packet earlier, the timer uses
+    /// this earlier time.
     #[test]
     fn the_timer_starts_unless_the_time_of_a_blocked_queue_pair_has_passed() {
         let mut round = RoundRobin::default();

@@ -108,8 +108,8 @@ fn is_submodule(path: &[String], ancestor: &[String]) -> bool {
     path.len() > ancestor.len() && path.starts_with(ancestor)
 }
 
-/// Returns all uses of items in a module. Each entry has the line, the item and the module that defines the
-/// item.
+/// Returns all uses of items in a module. Each entry has the line, the item and the module that
+/// defines the item.
 fn imported_items(tree: &CrateTree, from: usize) -> Vec<(usize, String, usize)> {
     let Some(module) = tree.modules.get(from) else {
         return Vec::new();

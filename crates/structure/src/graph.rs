@@ -17,8 +17,8 @@ impl<N: Ord + Clone, L> Default for Graph<N, L> {
 }
 
 impl<N: Ord + Clone, L> Graph<N, L> {
-    /// Adds an edge. If the edge exists already, its first label is kept. An edge from a node to itself is
-    /// ignored.
+    /// Adds an edge. If the edge exists already, its first label is kept. An edge from a node to
+    /// itself is ignored.
     pub fn add_edge(&mut self, from: N, to: N, label: L) {
         if from != to {
             self.edges.entry(to.clone()).or_default();

@@ -26,8 +26,8 @@ enum NameSpace {
 type PendingLookups = Vec<(usize, String, NameSpace)>;
 
 impl CrateTree {
-    /// Returns the targets of a path in the module `from`. If a target is re-exported, returns its
-    /// definition.
+    /// Returns the targets of a path in the module `from`. If a target is re-exported,
+    /// returns its definition.
     pub(crate) fn resolve(&self, from: usize, path: &[String]) -> Vec<PathTarget> {
         self.resolve_from(from, path, NameSpace::All, &mut Vec::new())
     }

@@ -58,8 +58,8 @@ pub fn long_lines(workspace: &Workspace) -> Result<Vec<Finding>, String> {
     Ok(findings)
 }
 
-/// Adds a finding for each comment line that is too long. The length includes the indentation and the comment
-/// marker.
+/// Adds a finding for each comment line that is too long. The length includes the indentation and
+/// the comment marker.
 fn add_long_comments(source: &SourceFile, findings: &mut Vec<Finding>) {
     let lines: Vec<&str> = source.text.lines().collect();
     for block in source

@@ -43,8 +43,8 @@ struct TestLineCollector {
 }
 
 impl TestLineCollector {
-    /// Checks whether the attributes of `node` mark test code. If so, records the lines of `node` and returns
-    /// true.
+    /// Checks whether the attributes of `node` mark test code. If so, records the lines of `node`
+    /// and returns true.
     fn record_if_test(&mut self, attributes: &[Attribute], node: &impl Spanned) -> bool {
         let test = has_test_attribute(attributes);
         if test {

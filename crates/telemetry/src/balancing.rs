@@ -120,13 +120,13 @@ pub struct MemberReport {
     pub alternate: bool,
     /// Sum of the speeds of its ports, in Mb/s.
     pub speed_mbps: u64,
-    /// Current quality band of the link, from 7 (best) to 0. The value is null if the quality is not
-    /// measured.
+    /// Current quality band of the link, from 7 (best) to 0. The value is null if the quality
+    /// is not measured.
     pub band: Option<u8>,
     /// Load from which the quality band derives, 0 (idle) to 1000.
     pub load: Option<u16>,
-    /// Number of packets of the group that used the member. The value is null if the scheme does not count
-    /// packets.
+    /// Number of packets of the group that used the member. The value is null if the scheme does
+    /// not count packets.
     pub packets: Option<u64>,
     /// Bytes of these packets.
     pub bytes: Option<u64>,
@@ -145,8 +145,8 @@ pub struct FlowTableReport {
     pub flows: u32,
     /// Largest number of flows.
     pub flows_max: u32,
-    /// Number of packets whose flows did not fit into the flow table. The hash selects the member for these
-    /// packets.
+    /// Number of packets whose flows did not fit into the flow table. The hash selects the member
+    /// for these packets.
     pub overflow_packets: u64,
 }
 

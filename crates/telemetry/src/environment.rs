@@ -1,5 +1,5 @@
-//! The machine of a run: its kernel, its CPU, and the CPU time that the hypervisor used for other virtual
-//! machines.
+//! The machine of a run: its kernel, its CPU, and the CPU time that the hypervisor used for
+//! other virtual machines.
 
 use std::fs;
 use std::path::Path;

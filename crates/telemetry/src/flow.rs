@@ -11,16 +11,16 @@ pub struct FlowReport {
     pub dst: String,
     /// Traffic class of the frames at the sender, 0 to 7. The class is also the priority of the frames.
     pub class: u8,
-    /// True if the lab declares the flow lossless. This value does not depend on the configuration of the
-    /// switches.
+    /// True if the lab declares the flow lossless. This value does not depend on the configuration
+    /// of the switches.
     pub lossless: bool,
     /// Number of frames that the NIC of the sender has sent. Frames that are still in the NIC at the end of
     /// the run are not counted.
     pub sent_frames: u64,
     /// Frames that arrived with a valid ICRC. Duplicates are counted once.
     pub received_frames: u64,
-    /// Number of frames that were sent but not received: `sent_frames - received_frames` at the end of the
-    /// run.
+    /// Number of frames that were sent but not received: `sent_frames - received_frames` at the end
+    /// of the run.
     pub lost_frames: u64,
     /// Frames that arrived after a frame that was sent later.
     pub reordered_frames: u64,

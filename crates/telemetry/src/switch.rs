@@ -1,5 +1,5 @@
-//! The report of a switch. This is the JSON form in the report of a run and in the replies of the control
-//! socket.
+//! The report of a switch. This is the JSON form in the report of a run and in the replies of
+//! the control socket.
 
 use std::collections::BTreeMap;
 
@@ -86,11 +86,11 @@ pub struct PortReport {
     pub tx_bytes: u64,
     /// Frames sent by traffic class.
     pub tx_class_packets: [u64; TRAFFIC_CLASSES],
-    /// `SAI_PORT_STAT_PFC_n_RX_PKTS`: PFC frames received with the enable bit of the priority, including XON
-    /// frames.
+    /// `SAI_PORT_STAT_PFC_n_RX_PKTS`: PFC frames received with the enable bit of the priority,
+    /// including XON frames.
     pub pfc_rx: [u64; PRIORITIES],
-    /// `SAI_PORT_STAT_PFC_n_TX_PKTS`: PFC frames sent with the enable bit of the priority, including XON
-    /// frames.
+    /// `SAI_PORT_STAT_PFC_n_TX_PKTS`: PFC frames sent with the enable bit of the priority,
+    /// including XON frames.
     pub pfc_tx: [u64; PRIORITIES],
     /// PFC frames received with any enable bits.
     pub pfc_rx_frames: u64,
@@ -102,8 +102,8 @@ pub struct PortReport {
     pub xoff_transitions: [u64; PRIORITIES],
     /// `SAI_PORT_STAT_PFC_n_RX_PAUSE_DURATION`: time in which the peer paused the priority, in nanoseconds.
     pub paused_ns: [u64; PRIORITIES],
-    /// `SAI_PORT_STAT_PFC_n_TX_PAUSE_DURATION`: time in which the port asked its peer to pause, in
-    /// nanoseconds.
+    /// `SAI_PORT_STAT_PFC_n_TX_PAUSE_DURATION`: time in which the port asked its peer to
+    /// pause, in nanoseconds.
     pub pausing_ns: [u64; PRIORITIES],
     /// Whether the peer pauses the priority now.
     pub paused_now: [bool; PRIORITIES],

@@ -8,8 +8,8 @@ use xoff_dataplane::{StormCounters, WatchdogStats, WatchdogStatus};
 pub struct WatchdogReport {
     /// Poll interval in milliseconds (`PFC_WD|GLOBAL` `POLL_INTERVAL`).
     pub poll_interval_ms: u64,
-    /// True if the big red switch is on (`BIG_RED_SWITCH`). In this state, all watched queues drop their
-    /// frames.
+    /// True if the big red switch is on (`BIG_RED_SWITCH`). In this state, all watched queues
+    /// drop their frames.
     pub big_red_switch: bool,
     /// The rule for a paused queue without waiting frames: `broadcom`, `nvidia` or `vs`.
     pub rule: String,
@@ -42,8 +42,8 @@ pub struct WatchdogPort {
 }
 
 /// The watchdog counters of a queue, with the names of SONiC `COUNTERS_DB`. The frame counters include only
-/// frames during storms. They count frames sent by the queue and frames received in the priority group of the
-/// port.
+/// frames during storms. They count frames sent by the queue and frames received in the priority group
+/// of the port.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq, Eq)]
 #[allow(
     missing_docs,

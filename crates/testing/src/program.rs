@@ -37,8 +37,8 @@ pub fn write_file(folder: &Path, name: &str, text: &str) -> PathBuf {
     path
 }
 
-/// Returns a benchmark result with the schema `xoff-bench/1` and one figure. `samples` and `tainted` are the items of the JSON
-/// arrays.
+/// Returns a benchmark result with the schema `xoff-bench/1` and one figure. `samples` and `tainted` are the items of
+/// the JSON arrays.
 pub fn bench_result_json(bench: &str, figure: &str, unit: &str, samples: &str, tainted: &str) -> String {
     let environment = r#"{"xoff_version": "0", "kernel": "6", "cpu_model": "c", "cores": 2, "governor": null,
         "clocksource": "tsc", "steal_percent": 0.0}"#;

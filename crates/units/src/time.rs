@@ -145,8 +145,8 @@ impl LinkTiming {
         }
     }
 
-    /// Returns the length of a frame on the link with preamble and gap, in bytes. `mac_len` is the result of
-    /// [`LinkTiming::mac_len`].
+    /// Returns the length of a frame on the link with preamble and gap, in bytes. `mac_len` is the
+    /// result of [`LinkTiming::mac_len`].
     #[inline]
     pub const fn wire_len(&self, mac_len: u32) -> u32 {
         mac_len + self.overhead_bytes
@@ -184,8 +184,8 @@ impl LinkTiming {
         Picos(512 * 1_000_000 / self.speed_mbps as u64)
     }
 
-    /// Returns the time of `quanta` pause quanta. The result is rounded only once, so rounding errors do not
-    /// accumulate.
+    /// Returns the time of `quanta` pause quanta. The result is rounded only once, so rounding errors
+    /// do not accumulate.
     #[inline]
     pub const fn pause_duration(&self, quanta: u16) -> Picos {
         Picos(quanta as u64 * 512 * 1_000_000 / self.speed_mbps as u64)

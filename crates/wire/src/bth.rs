@@ -246,8 +246,8 @@ impl<T: AsRef<[u8]>> Bth<T> {
     pub fn solicited(&self) -> bool {
         self.is_flag_set(field::FLAGS, 0x80)
     }
-    /// Migration request bit (MigReq). It is set while the path is in the migrated state, which is the normal
-    /// state.
+    /// Migration request bit (MigReq). It is set while the path is in the migrated state, which is
+    /// the normal state.
     pub fn mig_req(&self) -> bool {
         self.is_flag_set(field::FLAGS, 0x40)
     }

@@ -27,8 +27,8 @@ pub enum Error {
         /// The version field of the IP header.
         found: u8,
     },
-    /// The value of a length field is less than the length of its header, or greater than the number of bytes
-    /// present.
+    /// The value of a length field is less than the length of its header, or greater than the number
+    /// of bytes present.
     Length {
         /// The header that contains the length field.
         header: &'static str,
@@ -56,8 +56,8 @@ pub enum Error {
         /// The destination port found.
         port: u16,
     },
-    /// The pad count is larger than the payload, or the length of payload and pad is not a multiple of four
-    /// bytes.
+    /// The pad count is larger than the payload, or the length of payload and pad is not a multiple
+    /// of four bytes.
     Padding {
         /// Pad count in the BTH.
         pad: u8,

@@ -26,8 +26,8 @@ mod field {
     pub(super) const ORIGINAL_VALUE: Range<usize> = 0..8;
 }
 
-/// The kind of an extension header. The opcode of a packet decides which headers it has
-/// ([`Opcode::extensions`](super::Opcode::extensions)).
+/// The kind of an extension header. The opcode of a packet decides which headers
+/// it has ([`Opcode::extensions`](super::Opcode::extensions)).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ExtensionKind {
     /// RDMA extended transport header (RETH): memory address, key and length.

@@ -1,5 +1,5 @@
-//! The invariant CRC (ICRC) of RoCEv2 over IPv4 and IPv6 (IBTA annex A17). Frames may have any number of VLAN
-//! tags.
+//! The invariant CRC (ICRC) of RoCEv2 over IPv4 and IPv6 (IBTA annex A17). Frames may have any number
+//! of VLAN tags.
 //!
 //! The ICRC is the CRC-32 of Ethernet over these bytes:
 //!
@@ -7,8 +7,8 @@
 //! 2. The IP, UDP and transport headers. Every bit of a field that a switch may change is replaced by 1.
 //! 3. All bytes after the headers up to the ICRC.
 //!
-//! A switch may therefore rewrite DSCP, ECN, hop limit, both checksums, the flow label, FECN, BECN and VLAN
-//! tags.
+//! A switch may therefore rewrite DSCP, ECN, hop limit, both checksums, the flow label, FECN, BECN
+//! and VLAN tags.
 //!
 //! The functions return the CRC as a number. The frame stores it with the least significant byte first.
 

@@ -2,8 +2,8 @@
 //! and neighbour discovery.
 //!
 //! The crate reads and edits frames in place. A view such as [`Bth`] wraps the bytes of a frame and checks
-//! their length once, in `new_checked`. Its accessors do not panic after that check. Nothing in this crate
-//! allocates.
+//! their length once, in `new_checked`. Its accessors do not panic after that check. Nothing in
+//! this crate allocates.
 //!
 //! A switch must edit RoCE packets in place. The invariant CRC (ICRC) covers fields that a header would lose
 //! if it were parsed and written again, such as the IPv4 identification. For the same reason this crate does

@@ -1,5 +1,5 @@
-//! MAC control frames: 802.3x PAUSE (IEEE 802.3 Annex 31B) and PFC (IEEE 802.1Q clause 36, IEEE 802.3 Annex
-//! 31D).
+//! MAC control frames: 802.3x PAUSE (IEEE 802.3 Annex 31B) and PFC (IEEE 802.1Q clause 36,
+//! IEEE 802.3 Annex 31D).
 
 use core::fmt;
 

@@ -10,8 +10,8 @@ use crate::{
     PROTOCOL_UDP,
 };
 
-/// Largest number of VLAN tags that the parser reads. The payload of a frame with more tags is
-/// [`Payload::Other`].
+/// Largest number of VLAN tags that the parser reads. The payload of a frame with more
+/// tags is [`Payload::Other`].
 pub const TAGS_MAX: usize = 2;
 
 /// The protocol that a frame carries.
@@ -41,8 +41,8 @@ pub struct ParsedHeaders {
     /// Traffic class byte of IP: DSCP (6 bits) and ECN (2 bits). The value is 0 for other protocols.
     pub tos: u8,
     /// Hash of the flow. For IP it covers addresses and protocol, and the ports of unfragmented UDP and TCP.
-    /// For other protocols it covers the MAC addresses. The hash is the same on every machine and in every
-    /// release.
+    /// For other protocols it covers the MAC addresses. The hash is the same on every machine and
+    /// in every release.
     pub flow_hash: u32,
 }
 
@@ -179,8 +179,8 @@ fn read_fields_of_other_frames(
 
 const OTHER_PROTOCOL: (Payload, u8, Option<u32>) = (Payload::Other, 0, None);
 
-/// Reads an IPv4 header. `len` is the number of bytes from the IP header to the end of the frame, stored or
-/// not.
+/// Reads an IPv4 header. `len` is the number of bytes from the IP header to the end of the frame,
+/// stored or not.
 #[inline(always)]
 fn read_ipv4(l3: &[u8], len: usize) -> (Payload, u8, Option<u32>) {
     let Some(header) = l3.first_chunk::<IPV4_LEN>() else {
@@ -223,8 +223,8 @@ fn read_ipv6(l3: &[u8], len: usize) -> (Payload, u8, Option<u32>) {
     (Payload::Ipv6, tos, Some(flow_hash::hash_ipv6(header, ports)))
 }
 
-/// Both ports of UDP or TCP in one word. The value is 0 if the ports are outside the packet or are not
-/// stored.
+/// Both ports of UDP or TCP in one word. The value is 0 if the ports are outside the packet or
+/// are not stored.
 fn read_ports(l3: &[u8], at: usize, packet_len: usize) -> u32 {
     match l3.get(at..).and_then(|l4| l4.first_chunk::<4>()) {
         Some(ports) if at + 4 <= packet_len => u32::from_be_bytes(*ports),

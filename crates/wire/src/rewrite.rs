@@ -93,8 +93,8 @@ fn replace_tos(l3: &mut [u8], payload: Payload, old: u8, new: u8) {
 }
 
 /// Destination and source MAC address in the byte order of a frame. They are stored as two words, so that a
-/// rewrite needs only two stores. If the bytes were stored one by one, a later read of a whole word would be
-/// delayed.
+/// rewrite needs only two stores. If the bytes were stored one by one, a later read of a whole word
+/// would be delayed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LinkAddresses {
     first: u64,
@@ -146,8 +146,8 @@ pub fn rewrite_routed(frame: &mut [u8], l3_offset: u8, payload: Payload, address
     }
 }
 
-/// Rewrites an untagged IPv4 frame for routing, as [`rewrite_routed`] does. Returns false if the frame is too
-/// short.
+/// Rewrites an untagged IPv4 frame for routing, as [`rewrite_routed`] does. Returns false if the frame
+/// is too short.
 #[inline(always)]
 pub fn rewrite_routed_ipv4(frame: &mut [u8], addresses: LinkAddresses) -> bool {
     let Some((ethernet, l3)) = frame.split_first_chunk_mut::<{ super::ETHERNET_LEN }>() else {

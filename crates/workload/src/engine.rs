@@ -47,8 +47,8 @@ impl Job {
 ///
 /// The driver calls [`Workload::start`] once. It then calls [`Workload::advance`] at the time
 /// [`Workload::next_start`], and [`Workload::received`] and [`Workload::acknowledged`] for each message. Each
-/// call appends to `out` the messages that the driver must post now. The time must not decrease from call to
-/// call.
+/// call appends to `out` the messages that the driver must post now. The time must not decrease from
+/// call to call.
 #[derive(Debug)]
 pub struct Workload {
     pub(super) jobs: Vec<Job>,
@@ -171,8 +171,8 @@ impl Workload {
         self.jobs.get(job).map_or(Verb::default(), |job| job.spec.verb)
     }
 
-    /// Starts all jobs that are not held. The start time of each job counts from `now`. A second call has no
-    /// effect.
+    /// Starts all jobs that are not held. The start time of each job counts from `now`. A second call
+    /// has no effect.
     pub fn start(&mut self, now: Picos, out: &mut Vec<MessagePost>) {
         if std::mem::replace(&mut self.started, true) {
             return;

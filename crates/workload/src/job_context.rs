@@ -12,8 +12,8 @@ use super::spec::{JobSpec, MessageSpread, Verb};
 /// Index of a message without a flow record.
 pub(super) const NO_RECORD: u32 = u32::MAX;
 
-/// A connection: one direction between two hosts of a job. All messages from `src` to `dst` of the job use
-/// it.
+/// A connection: one direction between two hosts of a job. All messages from `src` to `dst` of the
+/// job use it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Connection {
     /// Index of the sending host.

@@ -1,5 +1,5 @@
-//! Workloads of a lab: flows, permutations, incasts, collectives, random arrivals and replays, and their
-//! results.
+//! Workloads of a lab: flows, permutations, incasts, collectives, random arrivals and replays,
+//! and their results.
 //!
 //! A [`Workload`] does no I/O and reads no clock. It returns the messages that the driver must post
 //! ([`MessagePost`]). The driver moves the bytes. It reports when the receiver has received a whole message

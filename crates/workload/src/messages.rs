@@ -8,8 +8,8 @@ use xoff_units::Picos;
 pub struct MessageId(pub u64);
 
 impl MessageId {
-    /// Slot of the message. No other message in flight has the same slot, so a driver can use it as an
-    /// index.
+    /// Slot of the message. No other message in flight has the same slot, so a driver can use it
+    /// as an index.
     pub fn slot(self) -> usize {
         (self.0 & 0xffff_ffff) as usize
     }

@@ -23,8 +23,8 @@ const SIZE_BIN_LIMITS: [u64; 5] = [1_000, 10_000, 100_000, 1_000_000, 10_000_000
 pub struct WorkloadResults {
     /// One entry for each job of the specification.
     pub jobs: Vec<JobResults>,
-    /// All messages of all jobs except collectives. The messages of a job are in the order in which they were
-    /// posted.
+    /// All messages of all jobs except collectives. The messages of a job are in the order in which
+    /// they were posted.
     pub flows: Vec<FlowResult>,
 }
 
@@ -43,8 +43,8 @@ pub struct JobResults {
     /// Job completion time: from the start of the job to the reception of its last message. For a job with
     /// iterations, to the end of the last iteration. `None` if the job is not finished.
     pub jct_ns: Option<u64>,
-    /// Lower bound of `jct_ns`: the time that the links of the hosts need for the data, plus the compute
-    /// gaps.
+    /// Lower bound of `jct_ns`: the time that the links of the hosts need for the data, plus
+    /// the compute gaps.
     pub roofline_ns: u64,
     /// `jct_ns` divided by `roofline_ns`.
     pub jct_ratio: Option<f64>,
@@ -147,8 +147,8 @@ pub struct FlowResult {
     /// message can use several paths or queue pairs, this is the smallest time over all of them. `None` if
     /// the driver does not know the time.
     pub ideal_ns: Option<u64>,
-    /// Flow completion time divided by the least possible flow completion time. `None` if either time is
-    /// unknown.
+    /// Flow completion time divided by the least possible flow completion time. `None` if either
+    /// time is unknown.
     pub slowdown: Option<f64>,
 }
 

@@ -1,5 +1,5 @@
-//! Rooflines: lower bounds of completion times. A roofline assumes that only the links of the hosts limit the
-//! network.
+//! Rooflines: lower bounds of completion times. A roofline assumes that only the links of the hosts
+//! limit the network.
 
 use xoff_units::Picos;
 

@@ -192,8 +192,8 @@ pub struct Permutation {
     pub gap: Picos,
 }
 
-/// All senders send to one receiver at the same time. An iteration ends when the receiver has received all
-/// messages.
+/// All senders send to one receiver at the same time. An iteration ends when the receiver has
+/// received all messages.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Incast {
     /// At least one sender, all different, none of them the receiver.
@@ -322,8 +322,8 @@ pub struct Poisson {
 /// Sources and destinations of random flows.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Endpoints {
-    /// Pairs of source and destination. If a source has several pairs, it selects a random pair for each
-    /// flow.
+    /// Pairs of source and destination. If a source has several pairs, it selects a random pair
+    /// for each flow.
     Pairs(Vec<(u32, u32)>),
     /// Each source selects one of the other destinations at random for each flow.
     Sets {

@@ -67,8 +67,8 @@ pub(crate) struct LoadBalancer {
     remote: RemotePaths,
     /// State that this switch advertises.
     advertiser: Advertiser,
-    /// Groups with static hashing that have a next hop without a path to the site, in the order of group
-    /// numbers.
+    /// Groups with static hashing that have a next hop without a path to the site, in the order
+    /// of group numbers.
     detours: Vec<DetourGroup>,
 }
 
@@ -465,8 +465,8 @@ impl LoadBalancer {
             || all.any(|selector| matches!(selector, MemberSelector::Scheme(_)));
     }
 
-    /// Builds the selector of a group. The selector keeps the flows of its predecessor if both use the same
-    /// scheme.
+    /// Builds the selector of a group. The selector keeps the flows of its predecessor if both use
+    /// the same scheme.
     fn build_selector(&mut self, successor: GroupSuccessor, frames: &FrameTable) -> MemberSelector {
         let GroupSuccessor {
             key,
@@ -566,8 +566,8 @@ fn take_group(selectors: &mut [MemberSelector], index: usize) -> Option<Box<Bala
     }
 }
 
-/// Returns the new index of each member of group `old`. The new index refers to group `new` of the next
-/// routes.
+/// Returns the new index of each member of group `old`. The new index refers to group `new` of
+/// the next routes.
 fn member_renumbering(previous: &Fib, old: GroupId, next: &Fib, new: GroupId) -> Vec<Option<u16>> {
     let members = &next.groups()[new.index()].members;
     let place = |hop: NextHop| {

@@ -27,8 +27,8 @@
 //! requests or management datagrams. Heavy and light flows are counted separately by the same rules, so
 //! acknowledgements do not influence the placement of data. When a light flow first carries data, the flow
 //! becomes heavy. The flow then selects a member again if the move cannot reorder packets. Requests and
-//! responses of a queue pair have no mutual order, so a flow of acknowledgements may move at its first
-//! request.
+//! responses of a queue pair have no mutual order, so a flow of acknowledgements may move at
+//! its first request.
 //!
 //! A flow is *quiescent* if it has sent nothing for [`FLOWLET_GAP`] and the queues of its member are empty.
 //! All packets of the flow have then arrived. Only quiescent flows move, and only if the new member is better
@@ -224,8 +224,8 @@ pub(super) struct MemberRank {
 }
 
 impl MemberRank {
-    /// Returns true if this member is better than `other` by rule 1. If both are equal by rule 1, rule 2
-    /// decides.
+    /// Returns true if this member is better than `other` by rule 1. If both are equal by rule 1,
+    /// rule 2 decides.
     pub(super) fn has_fewer_flows_than(&self, other: &MemberRank) -> bool {
         self.compare(other, 2).is_lt()
     }

@@ -167,8 +167,8 @@ pub enum MemberSelection {
     /// Like [`MemberSelection::Quality`], but also uses the path quality that other switches advertise for
     /// the packet's site (GLB).
     Global {
-        /// Weight of the advertised quality in percent. The quality of the local link has the remaining
-        /// weight.
+        /// Weight of the advertised quality in percent. The quality of the local link has
+        /// the remaining weight.
         remote_percent: u8,
     },
     /// Selects the member with the lowest path utilisation (CONGA). The path utilisation is the larger of the
@@ -218,8 +218,8 @@ pub struct LoadConfig {
     pub exponent: u8,
     /// True if a sample below the average replaces the average (SAI `PORT_LOAD_CURRENT`).
     pub instant_drop: bool,
-    /// Average of the bytes sent in an interval, in permille of the bytes that the port can send in this
-    /// time.
+    /// Average of the bytes sent in an interval, in permille of the bytes that the port can send
+    /// in this time.
     pub past: LoadMeasure,
     /// Average of the queued bytes, in permille of the bytes that the port can send in an interval.
     pub future: LoadMeasure,

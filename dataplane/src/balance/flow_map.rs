@@ -1,5 +1,5 @@
-//! A hash map from flow keys to flow state. Memory is allocated once. A map with few flows uses few memory
-//! pages.
+//! A hash map from flow keys to flow state. Memory is allocated once. A map with few flows uses
+//! few memory pages.
 
 /// Keys are hashes. Multiplication by this factor (digits of the golden ratio) removes regular patterns that
 /// remain in the keys.

@@ -8,8 +8,8 @@ pub(super) const ENTRIES_MIN: u32 = 256;
 /// Largest number of entries of a flow table.
 pub(super) const ENTRIES_MAX: u32 = 32_768;
 
-/// Number of low bits of an entry that store the member. Member values of [`LOST`] and above have special
-/// meanings.
+/// Number of low bits of an entry that store the member. Member values of [`LOST`] and above
+/// have special meanings.
 const MEMBER_BITS: u32 = 16;
 /// This flag marks a flow whose member is not usable at present. If the member has not recovered when the
 /// next packet of the flow arrives, the flow selects a new member.
@@ -117,8 +117,8 @@ pub(super) fn decode_flow_state(member: u16, age: impl FnOnce() -> Picos) -> Flo
     }
 }
 
-/// Returns the member bits of an entry after the members received new indices. `old` is neither [`EMPTY`] nor
-/// [`REMOVED`].
+/// Returns the member bits of an entry after the members received new indices. `old` is neither
+/// [`EMPTY`] nor [`REMOVED`].
 pub(super) fn renumber_member_bits(
     old: u16,
     renumbered: &[Option<u16>],

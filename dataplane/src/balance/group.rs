@@ -165,8 +165,8 @@ impl BalancingGroup {
         &self.members
     }
 
-    /// Selects the member for a packet. Returns `None` if no member is usable. `seed` is mixed into the flow
-    /// hash.
+    /// Selects the member for a packet. Returns `None` if no member is usable. `seed` is mixed into
+    /// the flow hash.
     #[inline(always)]
     pub(super) fn choose_member(
         &mut self,

@@ -13,8 +13,8 @@ const FULL_LOAD: u32 = 1_000;
 /// Averages have a unit of 2^-16 permille.
 const FRACTION_BITS: u32 = 16;
 
-/// One quality band of load is worth a certain wait: the sampling interval divided by this number. See
-/// [`PortLoads::band_cost_ps`].
+/// One quality band of load is worth a certain wait: the sampling interval divided by this
+/// number. See [`PortLoads::band_cost_ps`].
 const BAND_COST_PART: u64 = 128;
 
 /// Value of one flow that was placed just now.
@@ -120,8 +120,8 @@ impl MeasureScale {
         }
     }
 
-    /// Maps a value to its position between the limits and multiplies it by the weight. The unit is 2^-16
-    /// permille.
+    /// Maps a value to its position between the limits and multiplies it by the weight. The unit
+    /// is 2^-16 permille.
     #[inline]
     fn weighted_value(&self, permille: u32) -> u64 {
         let above = u64::from(permille.saturating_sub(self.min));

@@ -42,8 +42,8 @@ const LEVEL_SHIFT: u32 = 57;
 /// Largest placement penalty, in quality bands.
 const PLACEMENT_PENALTY_MAX: u32 = 2 * BANDS as u32;
 
-/// This value is added to the level of a member whose link is paused. The value is larger than all other
-/// levels.
+/// This value is added to the level of a member whose link is paused. The value is larger than
+/// all other levels.
 const PAUSED_LEVEL: u8 = 32;
 
 /// Object of a decision: a flow or a single packet.
@@ -114,8 +114,8 @@ impl MemberOrder {
         paths.scores.entries[usize::from(member)].level
     }
 
-    /// Returns true if a flow on `member` may stay there. A move to a member of the same level has no
-    /// benefit.
+    /// Returns true if a flow on `member` may stay there. A move to a member of the same level
+    /// has no benefit.
     #[inline]
     pub(super) fn may_stay(&self, packet: &Packet<'_>, member: u16, best: u16, paths: &Paths<'_>) -> bool {
         let role = |member: u16| paths.scores.entries[usize::from(member)].alternate;

@@ -14,8 +14,8 @@
 //! | `Cluster` | a queue pair | the number of queue pairs of each member | table of queue pairs |
 //! | `Custom` | defined by its implementation | | |
 //!
-//! Static hashing by the five-tuple has no scheme object. The router computes it
-//! ([`crate::route::PathTable`]).
+//! Static hashing by the five-tuple has no scheme object. The router
+//! computes it ([`crate::route::PathTable`]).
 //!
 //! A scheme from outside xoff implements [`PathChoice`], as `examples/load_balancer.rs` does. Built-in
 //! schemes implement the same trait. The switch calls built-in schemes through an enum, so they need no

@@ -54,8 +54,8 @@ impl Packet<'_> {
     }
 }
 
-/// Parses the queue pair of a RoCEv2 packet. The function is always inlined, so that the result stays in
-/// registers.
+/// Parses the queue pair of a RoCEv2 packet. The function is always inlined, so that the result
+/// stays in registers.
 #[inline(always)]
 pub(crate) fn queue_pair(payload: Payload, l3: &[u8]) -> Option<QueuePair> {
     let (addresses, protocol, header_len) = match payload {

@@ -140,8 +140,8 @@ impl Paths<'_> {
         Some(u32::from(self.remote_path_load(packet, member)?.load))
     }
 
-    /// Returns the utilisation that the neighbour behind a member advertises for its path, in permille as for
-    /// [`Paths::utilisation_permille`].
+    /// Returns the utilisation that the neighbour behind a member advertises for its path, in permille
+    /// as for [`Paths::utilisation_permille`].
     #[inline]
     pub fn remote_utilisation(&self, packet: &Packet<'_>, member: u16) -> Option<u32> {
         Some(u32::from(self.remote_path_load(packet, member)?.utilisation))
@@ -163,8 +163,8 @@ impl Paths<'_> {
     }
 
     /// Returns the load of the busiest known link of a member's path, from 0 to 1000. The load of a link is
-    /// the larger of two values: its utilisation in permille, and its backlog in permille of a sampling
-    /// interval.
+    /// the larger of two values: its utilisation in permille, and its backlog in permille of
+    /// a sampling interval.
     ///
     /// In CONGA, this metric consists only of the utilisation. xoff adds the backlog. In a lossless fabric, a
     /// paused link sends nothing and would otherwise seem idle.

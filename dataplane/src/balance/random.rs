@@ -3,8 +3,8 @@
 use rand_core::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-/// A random number stream (xoshiro256++). Each group has its own stream, so groups do not influence each
-/// other.
+/// A random number stream (xoshiro256++). Each group has its own stream, so groups do not
+/// influence each other.
 #[derive(Clone, Debug)]
 pub struct RandomStream(Xoshiro256PlusPlus);
 

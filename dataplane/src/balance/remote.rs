@@ -194,8 +194,8 @@ impl RemotePaths {
         reached != reaches
     }
 
-    /// Removes the states of a port whose link went down. Returns true if a site was unreachable through this
-    /// port.
+    /// Removes the states of a port whose link went down. Returns true if a site was unreachable
+    /// through this port.
     pub(crate) fn clear_port(&mut self, port: PortId) -> bool {
         let Some(row) = self.row_of_port(port) else {
             return false;
@@ -228,8 +228,8 @@ impl RemotePaths {
         known.map(|path| path.load).reduce(max_path_load)
     }
 
-    /// Returns the capacity of the neighbour's path to a site in Mb/s, if the neighbour advertised a
-    /// capacity.
+    /// Returns the capacity of the neighbour's path to a site in Mb/s, if the neighbour
+    /// advertised a capacity.
     pub(super) fn capacity_mbps(&self, ports: &[PortId], site: SiteIndex) -> Option<u32> {
         let told = self.paths_on(ports, site).map(|path| path.capacity_mbps);
         told.filter(|capacity| *capacity != u32::MAX).max()

@@ -82,8 +82,8 @@ pub struct ReorderingView {
     pub streams: Vec<StreamView>,
 }
 
-/// Number of late packets of a stream. The next packet shows whether these packets are out of order or
-/// repeated.
+/// Number of late packets of a stream. The next packet shows whether these packets are out of
+/// order or repeated.
 #[derive(Clone, Copy, Debug, Default)]
 struct LatePackets {
     packets: u32,

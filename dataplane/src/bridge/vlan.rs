@@ -35,8 +35,8 @@ pub(crate) struct VlanTable {
     /// No VLAN is configured. All ports that are not routed form one bridge. This bridge ignores tags.
     transparent: bool,
     ports: Vec<PortVlans>,
-    /// Ports of each VLAN, sorted by VLAN id. The entry with id 0 contains all ports of the transparent
-    /// bridge.
+    /// Ports of each VLAN, sorted by VLAN id. The entry with id 0 contains all ports of
+    /// the transparent bridge.
     members: Vec<(u16, Vec<LogicalPort>)>,
 }
 
@@ -94,15 +94,15 @@ impl VlanTable {
         self.ports[port.index()].ingress_vlan(tag)
     }
 
-    /// Returns true if the port treats this tag as a VLAN tag, because the port and the tag have the same
-    /// TPID.
+    /// Returns true if the port treats this tag as a VLAN tag, because the port and the tag have
+    /// the same TPID.
     #[inline]
     pub(crate) fn recognises_tag(&self, port: LogicalPort, tag: Option<VlanTag>) -> bool {
         tag.is_some_and(|tag| tag.tpid == self.ports[port.index()].tpid)
     }
 
-    /// Returns true if a port without VLANs accepts this frame. The port accepts untagged and priority-tagged
-    /// frames.
+    /// Returns true if a port without VLANs accepts this frame. The port accepts untagged
+    /// and priority-tagged frames.
     #[inline]
     pub(crate) fn accepts_without_vlan(&self, port: LogicalPort, tag: Option<VlanTag>) -> bool {
         tag.is_none_or(|tag| tag.tpid == self.ports[port.index()].tpid && tag.vid() == 0)

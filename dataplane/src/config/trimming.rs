@@ -2,8 +2,8 @@
 
 use crate::acl_table::AclTable;
 
-/// Trimming of a switch (`SWITCH_TRIMMING|GLOBAL`). A queue trims if its buffer profile has
-/// [`super::BufferProfile::trim`].
+/// Trimming of a switch (`SWITCH_TRIMMING|GLOBAL`). A queue trims if its buffer
+/// profile has [`super::BufferProfile::trim`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TrimmingConfig {
     /// Length of a trimmed frame in bytes, without FCS (`size`). Shorter frames are not trimmed.

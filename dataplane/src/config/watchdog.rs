@@ -7,8 +7,8 @@ use xoff_units::Picos;
 pub struct WatchdogConfig {
     /// Poll interval (`POLL_INTERVAL`), 100 ms to 1 s in SONiC's tables. The minimum is 1 us.
     pub poll: Picos,
-    /// True if every watched queue drops all its frames. No storm is detected or restored in this state
-    /// (`BIG_RED_SWITCH`).
+    /// True if every watched queue drops all its frames. No storm is detected or restored in
+    /// this state (`BIG_RED_SWITCH`).
     pub big_red_switch: bool,
     /// Rule for storms of empty queues.
     pub rule: WatchdogRule,
@@ -50,8 +50,8 @@ pub struct PortWatchdog {
     /// Detection time: a storm is detected when a queue was paused without progress for this time. SONiC's
     /// tables permit 100 ms to 5 s.
     pub detection: Picos,
-    /// Restoration time: a storm ends when no XOFF has arrived for this time. With `None`, the storm does not
-    /// end.
+    /// Restoration time: a storm ends when no XOFF has arrived for this time. With `None`, the storm
+    /// does not end.
     pub restoration: Option<Picos>,
     /// True if the start and length of the latest pause are recorded (`pfc_stat_history`).
     pub history: bool,

@@ -47,7 +47,7 @@ pub struct WredProfile {
     pub max_probability: u64,
     /// True if ECN-capable frames are marked CE.
     pub ecn: bool,
-    /// True if frames that cannot be marked are dropped. Frames of lossless priority groups are never
-    /// dropped.
+    /// True if frames that cannot be marked are dropped. Frames of lossless priority groups
+    /// are never dropped.
     pub drop: bool,
 }

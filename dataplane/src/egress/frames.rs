@@ -1,5 +1,5 @@
-//! The frames in the switch are stored in a table of fixed capacity. Each queue is a linked list in this
-//! table.
+//! The frames in the switch are stored in a table of fixed capacity. Each queue is a linked list
+//! in this table.
 
 use crate::frame::FrameHandle;
 use crate::ids::{PgId, PortId};
@@ -183,8 +183,8 @@ pub(crate) struct DequeuedFrame<'a> {
     pub(crate) remaining_at_port: u64,
 }
 
-/// Table of all frames in the switch. Each frame is in the list of its queue. No memory is allocated after
-/// [`FrameTable::new`].
+/// Table of all frames in the switch. Each frame is in the list of its queue. No memory is
+/// allocated after [`FrameTable::new`].
 #[derive(Debug)]
 pub(crate) struct FrameTable {
     frames: Vec<QueuedFrame>,

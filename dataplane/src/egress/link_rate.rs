@@ -3,8 +3,8 @@
 use xoff_units::{LinkTiming, Picos};
 
 /// A [`LinkTiming`] that also stores the transmission time of one byte. At all Ethernet speeds, this time is
-/// a whole number of picoseconds. The time of a frame is therefore computed by a multiplication instead of a
-/// division.
+/// a whole number of picoseconds. The time of a frame is therefore computed by a multiplication instead
+/// of a division.
 #[derive(Clone, Copy, Debug)]
 pub struct LinkRate {
     timing: LinkTiming,

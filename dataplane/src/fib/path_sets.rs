@@ -77,8 +77,8 @@ impl PathSets {
     }
 }
 
-/// Sorts the next hops of a route, merges duplicates and divides the weights by their greatest common
-/// divisor.
+/// Sorts the next hops of a route, merges duplicates and divides the weights by their
+/// greatest common divisor.
 fn canonical_paths(prefix: IpNet, paths: &[RoutePath]) -> Result<Vec<RoutePath>, FibError> {
     if paths.is_empty() {
         return Err(FibError::NoNextHop(prefix));

@@ -15,8 +15,8 @@
 //!   shared use must be zero or at least the resume offset below the limit.
 //!
 //! All arithmetic uses unsigned 32-bit numbers, as in the simulator. If the buffer is smaller than the space
-//! in use, the limit wraps around to a huge number and no group enters XOFF. This module reproduces that
-//! behaviour.
+//! in use, the limit wraps around to a huge number and no group enters XOFF. This module
+//! reproduces that behaviour.
 
 use super::plan::{BufferLimit, BufferRefusal, IngressPlan};
 use super::resolve::CellSize;

@@ -7,8 +7,8 @@
 //!
 //! # Rules
 //!
-//! All numbers are whole cells. Configured sizes are rounded down to whole cells. SAI names are from
-//! `saibuffer.h`.
+//! All numbers are whole cells. Configured sizes are rounded down to whole cells. SAI names
+//! are from `saibuffer.h`.
 //!
 //! - **Regions of a group**: cells are charged to *reserved*, then to *shared*, then to *headroom*. Shared
 //!   space is available while the shared use of the group is below its limit and the pool has a free cell.
@@ -270,8 +270,8 @@ impl Mmu {
         }
     }
 
-    /// Checks that `headroom` cells fit into the headroom. The frame also uses `shared` cells of shared
-    /// space.
+    /// Checks that `headroom` cells fit into the headroom. The frame also uses `shared` cells
+    /// of shared space.
     #[inline(never)]
     fn check_headroom(
         &self,
@@ -390,8 +390,8 @@ impl Mmu {
         charge_port_limit(&mut self.port_limits, &queue.limits, plan.shared);
     }
 
-    /// Releases `cells` cells of a group. Groups that leave XOFF are appended to `resumed` in ascending
-    /// order.
+    /// Releases `cells` cells of a group. Groups that leave XOFF are appended to `resumed`
+    /// in ascending order.
     ///
     /// Releasing more cells than were charged is an error of the caller. Debug builds panic. Release builds
     /// free the cells that exist.

@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-/// Where the cells of an arriving frame are charged. Returned by
-/// [`Mmu::plan_ingress`](super::Mmu::plan_ingress).
+/// Where the cells of an arriving frame are charged.
+/// Returned by [`Mmu::plan_ingress`](super::Mmu::plan_ingress).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "planned cells are charged by commit_ingress"]
 pub struct IngressPlan {

@@ -155,8 +155,8 @@ impl BufferPool {
         &self.waiters
     }
 
-    /// Returns true if the bound does not exceed any waiter's need. Used by
-    /// [`super::Mmu::assert_consistent`].
+    /// Returns true if the bound does not exceed any waiter's need.
+    /// Used by [`super::Mmu::assert_consistent`].
     pub(super) fn lower_bound_holds(&self) -> bool {
         self.waiters
             .iter()

@@ -39,8 +39,8 @@ impl CellSize {
         ((u128::from(dividend) * u128::from(self.reciprocal)) >> RECIPROCAL_BITS) as u32
     }
 
-    /// Returns the number of whole cells in a configured size of `bytes`. The result is at most
-    /// [`CELLS_MAX`].
+    /// Returns the number of whole cells in a configured size of `bytes`. The result is
+    /// at most [`CELLS_MAX`].
     pub(super) fn bytes_to_cells(self, bytes: u64) -> u32 {
         (bytes / u64::from(self.bytes)).min(CELLS_MAX) as u32
     }

@@ -1,5 +1,5 @@
-//! The shared limit of one group or queue. The limit is static, dynamic, or follows the rule of the HPCC
-//! simulator.
+//! The shared limit of one group or queue. The limit is static, dynamic, or follows the rule of
+//! the HPCC simulator.
 //!
 //! A [`LimitRule`] computes three values for the MMU: the limit, the number of cells up to the limit, and the
 //! number of free cells that are needed for XON. The rule of the HPCC simulator also uses other regions. See
@@ -67,8 +67,8 @@ impl LimitRule {
         }
     }
 
-    /// Returns true if all of `wanted` cells may be charged to shared space. See
-    /// [`LimitRule::available_cells`].
+    /// Returns true if all of `wanted` cells may be charged to shared
+    /// space. See [`LimitRule::available_cells`].
     #[inline(always)]
     pub(super) fn fits(self, used: u32, free: i64, wanted: u32) -> bool {
         let Some(last) = wanted.checked_sub(1) else {

@@ -7,8 +7,8 @@ use super::resolve::UserLimits;
 
 /// `waiter_index` of a group that is not in XOFF.
 pub(super) const NOT_WAITING: u32 = u32::MAX;
-/// Value of `waiter_index` for a group in XOFF that resumes only after its own releases (rule of the HPCC
-/// simulator).
+/// Value of `waiter_index` for a group in XOFF that resumes only after its own releases (rule of
+/// the HPCC simulator).
 pub(super) const WAITS_FOR_OWN_RELEASE: u32 = u32::MAX - 1;
 
 /// Value of `waiter_index` for a group in XOFF with a port limit. Such a group is in the list
@@ -205,8 +205,8 @@ impl EgressQueue {
     }
 }
 
-/// Returns the reason why `wanted` cells did not fit: the pool, the port limit or the limit of the group or
-/// queue.
+/// Returns the reason why `wanted` cells did not fit: the pool, the port limit or the limit of the
+/// group or queue.
 #[cold]
 pub(super) fn describe_refusal(
     limits: &UserLimits,

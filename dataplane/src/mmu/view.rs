@@ -42,8 +42,8 @@ impl Mmu {
         }
     }
 
-    /// Returns the use and watermarks of a pool. `pool` is an index into
-    /// [`SwitchConfig::pools`](crate::config::SwitchConfig::pools).
+    /// Returns the use and watermarks of a pool. `pool` is an
+    /// index into [`SwitchConfig::pools`](crate::config::SwitchConfig::pools).
     pub fn pool_buffers(&self, pool: usize) -> PoolBuffers {
         self.pools[pool].buffers()
     }

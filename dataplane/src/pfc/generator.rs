@@ -21,8 +21,8 @@ const SUBJECT_COUNT: usize = PRIORITIES + 1;
 pub(crate) struct PauseGenerator {
     /// Priorities in XOFF, and [`WHOLE_PORT`] if the port uses PAUSE.
     xoff: u16,
-    /// Priorities for which an XOFF frame must be sent, because they entered XOFF or because a refresh is
-    /// due.
+    /// Priorities for which an XOFF frame must be sent, because they entered XOFF or because a
+    /// refresh is due.
     pending_xoff: u16,
     /// Priorities for which an XON frame must be sent.
     pending_xon: u16,

@@ -1,5 +1,5 @@
-//! The receiver of PFC and 802.3x pauses. It stores which priorities the peer has paused and when each pause
-//! ends.
+//! The receiver of PFC and 802.3x pauses. It stores which priorities the peer has paused and when
+//! each pause ends.
 
 use std::collections::VecDeque;
 
@@ -45,8 +45,8 @@ struct PendingPause {
 /// already in transmission, the transmitter completes the frame.
 ///
 /// With a response time ([`PauseReceiver::set_response_time`]), a pause frame takes effect when this time has
-/// passed since its arrival. A resume is delayed by the same time, so the length of the pause does not
-/// change.
+/// passed since its arrival. A resume is delayed by the same time, so the length of the pause
+/// does not change.
 #[derive(Clone, Debug, Default)]
 pub struct PauseReceiver {
     paused_until: [Picos; PRIORITIES],
@@ -84,8 +84,8 @@ impl PauseReceiver {
         PauseReceiver::default()
     }
 
-    /// Selects the pause model of simulators. Later pauses last until they are resumed, and their quanta are
-    /// ignored.
+    /// Selects the pause model of simulators. Later pauses last until they are resumed, and their
+    /// quanta are ignored.
     pub fn set_until_resumed(&mut self, until_resumed: bool) {
         self.until_resumed = until_resumed;
     }

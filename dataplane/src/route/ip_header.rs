@@ -59,8 +59,8 @@ const SPECIAL_IPV4_FIRST_BYTES: [bool; 256] = {
     table
 };
 
-/// Checks an IPv4 header that the parser accepted ([`xoff_wire::parse::Payload::Ipv4`]), and reads its
-/// fields.
+/// Checks an IPv4 header that the parser accepted ([`xoff_wire::parse::Payload::Ipv4`]), and
+/// reads its fields.
 #[inline(always)]
 pub(crate) fn parse_ipv4(l3: &[u8]) -> Result<IpHeaderFields, DropReason> {
     let Some(header) = l3.first_chunk::<IPV4_LEN>() else {

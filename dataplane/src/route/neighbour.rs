@@ -300,8 +300,8 @@ impl NeighbourTable {
         self.slots[id.0 as usize].pinned = true;
     }
 
-    /// Removes all pins. The caller pins the current next hops again and calls
-    /// [`NeighbourTable::remove_unused`].
+    /// Removes all pins. The caller pins the current next hops again
+    /// and calls [`NeighbourTable::remove_unused`].
     pub(crate) fn unpin_all(&mut self) {
         self.slots.iter_mut().for_each(|slot| slot.pinned = false);
     }

@@ -1,5 +1,5 @@
-//! Selects the member of a next-hop group for a flow. The table holds the mutable state of the groups of a
-//! [`Fib`].
+//! Selects the member of a next-hop group for a flow. The table holds the mutable state of the groups
+//! of a [`Fib`].
 
 mod apportion;
 

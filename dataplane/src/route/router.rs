@@ -74,8 +74,8 @@ impl RouterInterface {
         self.addresses.iter().any(|own| own.addr() == address)
     }
 
-    /// Returns true if another station owns this address and the address belongs to a network of the
-    /// interface.
+    /// Returns true if another station owns this address and the address belongs to a network
+    /// of the interface.
     pub(crate) fn is_on_link(&self, address: IpAddr) -> bool {
         let near = is_link_local(address) || self.addresses.iter().any(|own| own.contains(&address));
         near && !self.owns_address(address)

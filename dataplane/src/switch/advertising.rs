@@ -23,8 +23,8 @@ impl Switch {
         self.send_advertisements_if_due(now, news, store, outputs);
     }
 
-    /// Advertises paths that were lost or restored, after links, routes or received advertisements have
-    /// changed.
+    /// Advertises paths that were lost or restored, after links, routes or received
+    /// advertisements have changed.
     pub(super) fn advertise_path_changes<S: FrameStore>(
         &mut self,
         now: Picos,
@@ -105,8 +105,8 @@ impl Switch {
         }
     }
 
-    /// Builds a message with `count` entries, starting at entry `first`. Returns `None` if no frame slot is
-    /// free.
+    /// Builds a message with `count` entries, starting at entry `first`. Returns `None` if no frame
+    /// slot is free.
     fn build_link_quality_message<S: FrameStore>(
         &mut self,
         port: PortId,

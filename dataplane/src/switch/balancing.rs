@@ -31,8 +31,8 @@ fn lookup_context<'a>(context: &'a FrameContext, l3: &'a [u8]) -> LookupContext<
 }
 
 impl Switch {
-    /// Selects the next hop of a packet in a load balancing group. Returns `None` if no next hop is
-    /// reachable.
+    /// Selects the next hop of a packet in a load balancing group. Returns `None` if no next
+    /// hop is reachable.
     pub(super) fn next_hop_in(
         &mut self,
         context: &FrameContext,
@@ -83,8 +83,8 @@ impl Switch {
         self.hash_or_detour(group, hash)
     }
 
-    /// Selects the port for a packet that leaves through the port or LAG `to`. Returns `None` if the LAG is
-    /// down.
+    /// Selects the port for a packet that leaves through the port or LAG `to`. Returns `None` if the
+    /// LAG is down.
     #[inline(always)]
     pub(super) fn select_lag_port<S: FrameStore>(
         &mut self,
@@ -121,8 +121,8 @@ impl Switch {
         }
     }
 
-    /// Returns true if an ACL rule excludes the packet from load balancing. The flow hash then selects the
-    /// member.
+    /// Returns true if an ACL rule excludes the packet from load balancing. The flow hash then
+    /// selects the member.
     #[inline]
     fn is_exempt(&self, from: PortId, payload: Payload, l3: &[u8]) -> bool {
         let tables = &self.balance.config().exempt;
@@ -178,8 +178,8 @@ impl Switch {
         self.balance.set_lags(lags, &self.frames);
     }
 
-    /// Returns the member state of a next hop: its ports, its speed, its scheme, and whether the next hop is
-    /// up.
+    /// Returns the member state of a next hop: its ports, its speed, its scheme, and whether the next
+    /// hop is up.
     fn member_state(&self, hop: NextHop) -> MemberState {
         let interface = self.router.interfaces().get(hop.interface.index());
         let ports = match interface.map(|interface| interface.attachment) {
@@ -228,8 +228,8 @@ impl Switch {
     }
 
     /// Returns the number of packets received out of order, for each queue pair and in total. Returns `None`
-    /// if the configuration does not enable these counters
-    /// ([`crate::config::BalancingConfig::reordering_flows`]).
+    /// if the configuration does not enable
+    /// these counters ([`crate::config::BalancingConfig::reordering_flows`]).
     pub fn reordering(&self) -> Option<ReorderingView> {
         self.reordering.as_ref().map(|reordering| reordering.view())
     }
@@ -252,8 +252,8 @@ impl Switch {
         }
     }
 
-    /// Returns the latest flow placements and flow moves, oldest first. See
-    /// [`crate::config::BalancingConfig::moves_kept`].
+    /// Returns the latest flow placements and flow moves, oldest
+    /// first. See [`crate::config::BalancingConfig::moves_kept`].
     pub fn flow_moves(&self) -> impl Iterator<Item = &FlowMove> {
         self.balance.moves()
     }
@@ -276,8 +276,8 @@ pub struct FlowAnnouncement {
     pub destination_qp: u32,
     /// True if the flow will carry data. False for acknowledgements and small requests.
     pub data: bool,
-    /// The egress port to use. If the value is `None` or a port outside the group, the switch selects the
-    /// port.
+    /// The egress port to use. If the value is `None` or a port outside the group, the switch
+    /// selects the port.
     pub via: Option<PortId>,
 }
 

@@ -269,8 +269,8 @@ impl Switch {
         self.discard_frame(drop, context.frame, store)
     }
 
-    /// Determines the egress ports of the frame from its addresses and its VLAN. Also learns the source
-    /// address.
+    /// Determines the egress ports of the frame from its addresses and its VLAN. Also learns
+    /// the source address.
     fn decide_forwarding<S: FrameStore>(
         &mut self,
         context: &mut FrameContext,

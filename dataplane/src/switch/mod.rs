@@ -338,8 +338,8 @@ impl Switch {
         self.cpu_attached = attached;
     }
 
-    /// Sets whether a CPU handles frames to reserved group addresses (LLDP, LACP). Otherwise these frames are
-    /// dropped.
+    /// Sets whether a CPU handles frames to reserved group addresses (LLDP, LACP). Otherwise these
+    /// frames are dropped.
     pub fn set_protocols_attached(&mut self, attached: bool) {
         self.protocols_attached = attached;
     }

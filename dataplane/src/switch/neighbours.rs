@@ -59,8 +59,8 @@ impl Switch {
         self.timers.arm_neighbours(next, outputs);
     }
 
-    /// Sends one solicitation for a neighbour. If no port or frame slot is available, the next timer tries
-    /// again.
+    /// Sends one solicitation for a neighbour. If no port or frame slot is available, the next
+    /// timer tries again.
     fn send_solicitation<S: FrameStore>(
         &mut self,
         now: Picos,

@@ -1,5 +1,5 @@
-//! Frames that the switch itself sends. These are frames from the CPU port, and the router's neighbour
-//! solicitations.
+//! Frames that the switch itself sends. These are frames from the CPU port, and the
+//! router's neighbour solicitations.
 
 use super::Switch;
 use super::admission::edit_tag;

@@ -26,8 +26,8 @@ impl Port {
 }
 
 impl Switch {
-    /// Stops or resumes the queues of a port after its pauses may have changed. Returns true if a queue
-    /// resumed.
+    /// Stops or resumes the queues of a port after its pauses may have changed. Returns true if
+    /// a queue resumed.
     pub(super) fn apply_pause_changes(&mut self, now: Picos, port: PortId, outputs: &mut Outputs) -> bool {
         let state = &mut self.ports[port.index()];
         let changed = state.update_paused_queues_for_watchdog(now);

@@ -70,8 +70,8 @@ pub(crate) struct Port {
     pub(crate) dropping_queues: u8,
     /// Queues with rules on arrival: the watchdog drops, or WRED drops or marks.
     pub(crate) arrival_rule_queues: u8,
-    /// Queues with rules on arrival for frames of lossless groups: WRED marks on arrival, or the watchdog
-    /// drops.
+    /// Queues with rules on arrival for frames of lossless groups: WRED marks on arrival, or
+    /// the watchdog drops.
     pub(crate) arrival_rule_queues_lossless: u8,
     pub(crate) link: LinkRate,
     /// Updated with LAGs and router interfaces. See [`Switch::bind_ports`](super::Switch::bind_ports).

@@ -96,8 +96,8 @@ impl Switch {
         self.forward_to_next_hop(context, packet, hop)
     }
 
-    /// Forwards a packet whose next hop has been selected. The next hop is `None` if no next hop is
-    /// reachable.
+    /// Forwards a packet whose next hop has been selected. The next hop is `None` if no next
+    /// hop is reachable.
     pub(super) fn forward_to_selected_hop<S: FrameStore>(
         &mut self,
         context: &mut FrameContext,

@@ -489,8 +489,8 @@ fn select_queue(
     }
 }
 
-/// Occupies the link with a frame from `now` on. `more` is true if another frame could leave after this
-/// frame.
+/// Occupies the link with a frame from `now` on. `more` is true if another frame could leave
+/// after this frame.
 #[inline(always)]
 fn occupy_link(
     state: &mut Port,

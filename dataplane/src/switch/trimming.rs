@@ -148,8 +148,8 @@ impl Switch {
         }
     }
 
-    /// Returns true if the packet is longer than the trimmed size and its IP header fits into the trimmed
-    /// packet.
+    /// Returns true if the packet is longer than the trimmed size and its IP header fits into
+    /// the trimmed packet.
     fn can_trim(&self, context: &FrameContext, target: &EgressTarget, l3: &[u8]) -> bool {
         let tag = TAG_LEN as u32;
         let edited = |len: u32| match target.edit {

@@ -346,8 +346,8 @@ impl Switch {
     }
 
     /// Clears the watchdog statistics of all queues. A current storm continues and is still counted as
-    /// detected. The difference of detected and restored storms is therefore always the number of current
-    /// storms.
+    /// detected. The difference of detected and restored storms is therefore always the number
+    /// of current storms.
     pub fn clear_watchdog_stats(&mut self) {
         for state in &mut self.ports {
             for n in 0..PRIORITIES {

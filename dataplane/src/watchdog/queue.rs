@@ -16,8 +16,8 @@ pub(crate) struct QueueSample {
     pub(crate) has_waiting_frames: bool,
     /// Total number of frames sent from the queue.
     pub(crate) sent: u64,
-    /// Arrival time of the latest XOFF. The value is [`Picos::NEVER`] during a pause that lasts until its
-    /// resume.
+    /// Arrival time of the latest XOFF. The value is [`Picos::NEVER`] during a pause that lasts
+    /// until its resume.
     pub(crate) last_xoff_at: Picos,
 }
 

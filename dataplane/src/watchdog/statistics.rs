@@ -21,8 +21,8 @@ pub enum WatchdogStatus {
 pub struct StormCounters {
     /// Frames sent from the queue (`TX_PACKETS`).
     pub tx_packets: u64,
-    /// Frames for the queue that were dropped, including those that waited at detection
-    /// (`TX_DROPPED_PACKETS`).
+    /// Frames for the queue that were dropped, including those that waited
+    /// at detection (`TX_DROPPED_PACKETS`).
     pub tx_dropped_packets: u64,
     /// Frames received and accepted in the priority groups of the queue (`RX_PACKETS`).
     pub rx_packets: u64,

@@ -1,5 +1,5 @@
-//! Conservation under random traffic: every frame is sent, dropped and counted, or waits. Runs are
-//! reproducible.
+//! Conservation under random traffic: every frame is sent, dropped and counted, or waits.
+//! Runs are reproducible.
 
 use xoff_dataplane::counters::PortCounters;
 use xoff_dataplane::{DropReason, ForwardingResult, Picos};

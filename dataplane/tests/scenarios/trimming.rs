@@ -20,8 +20,8 @@ const TRIM_QUEUE: usize = 6;
 const FULL_CLASS: u8 = 1;
 const FRAMES_TO_FULL: usize = 16;
 
-/// Creates the trimming configuration of the upstream tests: 256 bytes, DSCP 48, queue 6. Queue 1 has 64
-/// cells.
+/// Creates the trimming configuration of the upstream tests: 256 bytes, DSCP 48, queue 6. Queue 1
+/// has 64 cells.
 fn trimming_config(ports: usize) -> SwitchConfig {
     let mut config = config::bridge_config(ports);
     let profile = |name: &str, cells: u64, trim| BufferProfile {

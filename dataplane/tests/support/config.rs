@@ -90,8 +90,8 @@ pub fn wred_marking_above(bytes: u64) -> WredProfile {
 /// MAC address of all interfaces of [`router_config`].
 pub const ROUTER_MAC: [u8; 6] = [2, 0xaa, 0, 0, 0, 0xff];
 
-/// Creates a router: [`bridge_config`] with every port as a router interface. Port *n* has 10.0.*n*.1/24 and
-/// 2001:db8:*n*::1/64.
+/// Creates a router: [`bridge_config`] with every port as a router interface. Port *n*
+/// has 10.0.*n*.1/24 and 2001:db8:*n*::1/64.
 pub fn router_config(ports: usize) -> SwitchConfig {
     let mut config = bridge_config(ports);
     config.bridging = BridgingConfig::Vlans(Vec::new());

@@ -120,15 +120,15 @@ pub(crate) struct LabRun {
     /// Port backend between switches and hosts: `packet` (veth), `tap`, `pnet`, `xdp` or `auto`
     #[arg(long, value_enum, default_value_t = BackendChoice::Auto)]
     pub backend: BackendChoice,
-    /// Record the frames of a port of a switch, or of all ports, as pcapng. Repeat the option for each file
-    /// (docs/capture.md)
+    /// Record the frames of a port of a switch, or of all ports, as pcapng. Repeat the option for
+    /// each file (docs/capture.md)
     #[arg(long, value_name = "[SWITCH[:PORT]=]FILE")]
     pub pcap: Vec<PcapArgument>,
     /// Record only the first N bytes of each frame [default: all]
     #[arg(long, value_name = "N", requires = "pcap", value_parser = clap::value_parser!(u32).range(14..=262_144))]
     pub pcap_snaplen: Option<u32>,
-    /// Run in virtual time, without namespaces and without a clock. The same seed gives the same report
-    /// (docs/virtual-time.md)
+    /// Run in virtual time, without namespaces and without a clock. The same seed gives the
+    /// same report (docs/virtual-time.md)
     #[arg(long = "virtual", conflicts_with_all = ["dilate", "workers", "pin", "backend", "pcap_snaplen"])]
     pub virtual_time: bool,
     /// Options of virtual time.
@@ -155,15 +155,15 @@ pub(crate) struct LabCompare {
     /// The lab file in YAML: nodes, links and workload
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
-    /// Load-balancing schemes to compare, such as ecmp,flowlet,per-packet. A scheme replaces
-    /// topology.defaults.load_balancing
+    /// Load-balancing schemes to compare, such as ecmp,flowlet,per-packet. A
+    /// scheme replaces topology.defaults.load_balancing
     #[arg(long, value_name = "A,B,...", value_parser = values::parse_schemes)]
     pub lb: Option<FieldSetting>,
     /// Compare values of another field of the lab file
     #[arg(long, value_name = "PATH=V1,V2,...")]
     pub by: Option<FieldSetting>,
-    /// Run in virtual time, without namespaces and without a clock. The same seed gives the same report
-    /// (docs/virtual-time.md)
+    /// Run in virtual time, without namespaces and without a clock. The same seed gives the
+    /// same report (docs/virtual-time.md)
     #[arg(long = "virtual", conflicts_with_all = ["dilate", "workers", "pin", "backend"])]
     pub virtual_time: bool,
     /// Run once for each seed, such as 1..=32 or 1,2,5
@@ -379,8 +379,8 @@ pub(crate) struct LabUp {
     /// Port backend between switches and hosts
     #[arg(long, value_enum, default_value_t = BackendChoice::Auto)]
     pub backend: BackendChoice,
-    /// Record the frames of a port of a switch, or of all ports, as pcapng. Repeat the option for each file
-    /// (docs/capture.md)
+    /// Record the frames of a port of a switch, or of all ports, as pcapng. Repeat the option for
+    /// each file (docs/capture.md)
     #[arg(long, value_name = "[SWITCH[:PORT]=]FILE")]
     pub pcap: Vec<PcapArgument>,
     /// Record only the first N bytes of each frame [default: all]

@@ -68,8 +68,8 @@ pub(super) fn parse_model_time(text: &str) -> Result<Picos, String> {
     try_parse_duration_ns(text).map(Picos::from_nanos)
 }
 
-/// Reads the configuration of a switch. `switch` selects the switch of a lab file. It is refused with other
-/// files.
+/// Reads the configuration of a switch. `switch` selects the switch of a lab file. It is refused
+/// with other files.
 pub(super) fn read_dut_config(file: &Path, switch: Option<&str>) -> Result<SwitchConfig, Failure> {
     if let Some(name) = switch.filter(|_| !is_lab_file(file)) {
         return Err(Failure::usage("--switch needs a lab file")
@@ -83,8 +83,8 @@ pub(super) fn read_dut_config(file: &Path, switch: Option<&str>) -> Result<Switc
 /// Frame sizes and durations of benches that search for rates.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct TrialArguments {
-    /// Frame lengths with FCS; `imix` is 28 x 64, 16 x 570, 4 x 1518 [default: 64,imix,1518,9000; network devices:
-    /// 64,1518,9000]
+    /// Frame lengths with FCS; `imix` is 28 x 64, 16 x 570, 4 x 1518 [default: 64,imix,1518,9000;
+    /// network devices: 64,1518,9000]
     #[arg(long, value_name = "BYTES,...", value_delimiter = ',')]
     pub sizes: Vec<FrameSize>,
     /// Traffic pattern
@@ -292,8 +292,8 @@ impl TrialArguments {
         }
     }
 
-    /// Checks the arguments and returns the sizes that the ports accept, in order. Other sizes are noted in the
-    /// result.
+    /// Checks the arguments and returns the sizes that the ports accept, in order. Other sizes are noted
+    /// in the result.
     ///
     /// # Errors
     /// No size fits, a size is repeated or cannot be offered, the pattern needs more ports, or a duration is
@@ -367,8 +367,8 @@ pub(super) fn check_port_count(dut: &impl Dut, pattern: TrafficPattern) -> Resul
     }
 }
 
-/// Returns the frame sizes that the ports accept. The result and standard error get a note about each other
-/// size.
+/// Returns the frame sizes that the ports accept. The result and standard error get a note about
+/// each other size.
 ///
 /// # Errors
 /// No size fits, or a size is repeated.

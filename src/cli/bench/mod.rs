@@ -63,12 +63,12 @@ Examples:
     /// Measure the utilisation of the uplinks of a leaf with ECMP, and compare it with random placement
     #[command(after_help = placement::HELP)]
     Placement(BenchPlacement),
-    /// Find the XOFF, XON, drop and headroom thresholds of a switch by probing, and compare them with the
-    /// configuration
+    /// Find the XOFF, XON, drop and headroom thresholds of a switch by probing, and compare them
+    /// with the configuration
     #[command(after_help = probe::HELP)]
     Probe(BenchProbe),
-    /// Run collectives over a fabric in virtual time, and print the key figures of the AI-fabric benchmarking
-    /// draft
+    /// Run collectives over a fabric in virtual time, and print the key figures of the
+    /// AI-fabric benchmarking draft
     #[command(after_help = ai::HELP)]
     Ai(BenchAi),
     /// Find the smallest lossless buffers for a traffic pattern in virtual time

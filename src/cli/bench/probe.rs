@@ -15,8 +15,8 @@ use xoff_measure::probe::{
 };
 use xoff_telemetry::failure::{Exit, Failure};
 
-/// Number of frames of the first attempt if the pool has no size. With one cell per frame, they occupy 1024
-/// cells.
+/// Number of frames of the first attempt if the pool has no size. With one cell per frame, they
+/// occupy 1024 cells.
 const FIRST_ATTEMPT_FRAMES: u32 = 1_024;
 /// Largest input file in bytes. The limit also ends the reading of devices, which have no end.
 const FILE_BYTES_MAX: u64 = 64 << 20;

@@ -186,8 +186,8 @@ pub(super) fn run_8239(options: &BenchRfc8239) -> Result<Exit, Failure> {
     )
 }
 
-/// Runs the named benchmarks, or all. Benchmarks that need more ports than the device has are noted in the
-/// result.
+/// Runs the named benchmarks, or all. Benchmarks that need more ports than the device has are noted
+/// in the result.
 fn run_suite<T: NamedChoice>(
     rfc: &RfcSuite<T>,
     named: &[T],

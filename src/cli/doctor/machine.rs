@@ -12,8 +12,8 @@ const CAP_NET_ADMIN: u32 = 12;
 const CAP_NET_RAW: u32 = 13;
 /// The default reaction budget. A longer stall taints a run.
 const REACTION_BUDGET: Duration = Duration::from_millis(20);
-/// Size in bytes of a socket buffer that holds a burst of jumbo frames. Backends without a ring need such a
-/// buffer.
+/// Size in bytes of a socket buffer that holds a burst of jumbo frames. Backends without a ring need
+/// such a buffer.
 const RMEM_MIN: u64 = 4 << 20;
 
 /// Runs all checks of the machine.

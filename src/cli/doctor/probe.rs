@@ -13,8 +13,8 @@ use xoff_ports::net;
 use xoff_ports::{Backend, Port, PortError, PortSpec};
 use xoff_telemetry::failure::Exit;
 
-/// Results of the attempts. Each field contains the error text of an attempt, or `None` if the attempt
-/// succeeded.
+/// Results of the attempts. Each field contains the error text of an attempt, or `None` if
+/// the attempt succeeded.
 #[derive(Debug, Default, Serialize, Deserialize, PartialEq, Eq)]
 struct Findings {
     namespaces: Option<String>,

@@ -139,8 +139,8 @@ fn interface_table(ports: &[PortReport]) -> String {
     simple_table(&header, 3, ports.iter().map(row).collect())
 }
 
-/// Returns a table with one row per port. The eight columns are the priorities, the priority groups or the
-/// queues.
+/// Returns a table with one row per port. The eight columns are the priorities, the priority groups
+/// or the queues.
 fn eight_column_table(
     ports: &[PortReport],
     first_title: &str,

@@ -45,8 +45,8 @@ pub(super) fn show_addresses(family: AddressFamily, options: &ShowTable) -> Resu
     })
 }
 
-/// Runs `show interfaces counters`: reads the counters, waits for the given period, and reads the counters
-/// again.
+/// Runs `show interfaces counters`: reads the counters, waits for the given period, and reads
+/// the counters again.
 pub(super) fn show_counters(options: &ShowInterfaceCounters) -> Result<Exit, Failure> {
     let mut client = connect(&options.table.target)?;
     let interfaces = client.interfaces()?;

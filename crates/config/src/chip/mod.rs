@@ -2,8 +2,8 @@
 //!
 //! SONiC's configuration does not contain the cell size and the latencies of the chip. This module finds
 //! the chip by `DEVICE_METADATA|localhost platform`, or by `hwsku` if a platform name is used for several
-//! chips. `docs/chips.md` lists the source of every constant. The fields of `XOFF_SWITCH` override these
-//! constants.
+//! chips. `docs/chips.md` lists the source of every constant. The fields of `XOFF_SWITCH`
+//! override these constants.
 
 mod platforms;
 

@@ -152,8 +152,8 @@ fn headroom_in_floats(asic: &Asic, link: &LinkParameters) -> HeadroomSizes {
     }
 }
 
-/// Half of all packets are small, and the small packets contain only 5.9 % of the bytes. The result includes
-/// `COMPENSATION_BYTES`.
+/// Half of all packets are small, and the small packets contain only 5.9 % of the bytes. The
+/// result includes `COMPENSATION_BYTES`.
 #[test]
 fn fewer_small_packets_need_less_headroom() {
     let half = LinkParameters {

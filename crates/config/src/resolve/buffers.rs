@@ -179,8 +179,8 @@ impl ResolvedBuffers {
     }
 
     /// Returns the number of cells in all egress pools, without reserved space and limited to
-    /// [`FRAMES_RANGE`]. A frame occupies at least one cell, so the switch can hold at most this number of
-    /// frames.
+    /// [`FRAMES_RANGE`]. A frame occupies at least one cell, so the switch can hold at most this
+    /// number of frames.
     pub(super) fn count_egress_cells(&self) -> u64 {
         let egress = self.pools.iter().filter(|pool| pool.side == PoolSide::Egress);
         let cells = egress.fold(0_u64, |cells, pool| {

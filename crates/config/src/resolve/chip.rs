@@ -32,8 +32,8 @@ pub(super) fn chip_constants(context: &ResolveContext<'_>) -> Asic {
     }
 }
 
-/// Returns the default of `cell_size`. It is the cell size of the chip if the chip is known or if headroom is
-/// computed.
+/// Returns the default of `cell_size`. It is the cell size of the chip if the chip is known or if
+/// headroom is computed.
 pub(super) fn default_cell_bytes(context: &ResolveContext<'_>) -> u64 {
     match buffer_model::is_dynamic_model_selected(context.db) || find_configured_chip(context).is_some() {
         true => u64::from(chip_constants(context).cell_bytes),

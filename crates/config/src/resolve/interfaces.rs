@@ -311,8 +311,8 @@ fn add_addresses<'a>(context: &mut ResolveContext<'a>, draft: &mut InterfaceDraf
     }
 }
 
-/// Checks that the networks of two interfaces do not overlap. Otherwise, a destination could belong to both
-/// interfaces.
+/// Checks that the networks of two interfaces do not overlap. Otherwise, a destination could belong
+/// to both interfaces.
 fn check_networks_are_disjoint(context: &mut ResolveContext<'_>, drafts: &[InterfaceDraft<'_>]) {
     let mut all: Vec<(IpNet, &str, &InterfaceDraft<'_>)> = Vec::new();
     for draft in drafts {

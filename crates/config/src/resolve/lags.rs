@@ -74,8 +74,8 @@ fn resolve_members<'a>(
     members
 }
 
-/// Applies the MTU of a LAG to its members. As in SONiC's model, a member has the same MTU as its LAG or no
-/// MTU.
+/// Applies the MTU of a LAG to its members. As in SONiC's model, a member has the same MTU as its LAG
+/// or no MTU.
 fn apply_lag_mtu(context: &mut ResolveContext<'_>, lag: &str, members: &[u16], ports: &mut [PortConfig]) {
     let Some(mtu) = context.number(LAG_TABLE, lag, "mtu") else {
         return;

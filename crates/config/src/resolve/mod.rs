@@ -96,15 +96,15 @@ pub struct ResolveOptions {
     /// Seed of all random decisions if `XOFF_SWITCH|localhost seed` is missing.
     pub seed: u64,
     /// Longest expected stall of the host in model time. In virtual time, it is zero. It determines the
-    /// interval at which XOFF is repeated. If the headroom is too small for such a stall, a warning reports
-    /// this.
+    /// interval at which XOFF is repeated. If the headroom is too small for such a stall, a
+    /// warning reports this.
     pub reaction_budget: Picos,
     /// MTU of the links in bytes, by the name of the port. If `PORT.mtu` is larger, the port uses this MTU
     /// instead. Longer packets are dropped in both directions with the reason `EXCEEDS_L2_MTU`. Routed
     /// packets have the reason `EXCEEDS_L3_MTU`.
     pub link_mtus: std::collections::BTreeMap<String, u32>,
-    /// Names of the router interfaces of a running switch by number. Interfaces that remain keep their
-    /// numbers.
+    /// Names of the router interfaces of a running switch by number. Interfaces that remain
+    /// keep their numbers.
     pub interfaces: Vec<String>,
     /// The lookup file of the SKU with the lossless profiles of the traditional buffer model.
     pub pg_profiles: Option<Arc<PgProfileLookup>>,
@@ -123,8 +123,8 @@ pub struct ResolvedConfig {
     /// The static routes by prefix and distance.
     pub static_routes: Vec<StaticRoute>,
     /// Buffer entries and fields that the file does not contain. In the dynamic buffer model, xoff computes
-    /// these entries and fields. In the traditional model, xoff takes them from
-    /// [`ResolveOptions::pg_profiles`].
+    /// these entries and fields. In the traditional model, xoff takes
+    /// them from [`ResolveOptions::pg_profiles`].
     pub generated: ConfigDb,
     /// Notes about settings without an effect, and warnings, one line each.
     pub warnings: Vec<String>,
@@ -160,8 +160,8 @@ pub fn load(layers: &[(&str, &str)], options: &ResolveOptions) -> Result<LoadedC
     }
 }
 
-/// Checks references and rules that concern several fields, applies defaults, and builds the data plane
-/// configuration.
+/// Checks references and rules that concern several fields, applies defaults, and builds the
+/// data plane configuration.
 ///
 /// # Errors
 /// Invalid references, missing fields, contradictions and invalid port names. All errors are returned.

@@ -14,8 +14,8 @@ const SPEED_MBPS_DEFAULT: u64 = 1_000;
 const MTU_DEFAULT: u64 = 1_500;
 const TPID_DEFAULT: u16 = 0x8100;
 
-/// Returns `DEVICE_METADATA|localhost mac`, or a locally administered address that is derived from the host
-/// name.
+/// Returns `DEVICE_METADATA|localhost mac`, or a locally administered address that is derived from
+/// the host name.
 pub(super) fn base_mac(context: &ResolveContext<'_>) -> [u8; 6] {
     let written = context
         .text("DEVICE_METADATA", LOCALHOST, "mac")

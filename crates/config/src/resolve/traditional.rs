@@ -55,8 +55,8 @@ impl MissingPriorityGroups {
     }
 }
 
-/// Formats a bit mask like the keys of `BUFFER_PG`: `3-4` for consecutive numbers, and `6` for a single
-/// number.
+/// Formats a bit mask like the keys of `BUFFER_PG`: `3-4` for consecutive numbers, and `6` for
+/// a single number.
 fn format_group_ranges(groups: u8) -> Vec<String> {
     let mut runs: Vec<(u8, u8)> = Vec::new();
     for number in (0..8).filter(|number| groups & (1 << number) != 0) {
@@ -318,8 +318,8 @@ fn note_replaced_profile(
     context.warn_port(&groups.port, text);
 }
 
-/// Adds a note about existing profiles that are kept because their `BUFFER_PG` key differs from the generated
-/// key.
+/// Adds a note about existing profiles that are kept because their `BUFFER_PG` key differs from
+/// the generated key.
 fn note_kept_profiles(
     context: &mut ResolveContext<'_>,
     groups: &MissingPriorityGroups,

@@ -11,8 +11,8 @@ const TABLE: &str = "SWITCH_TRIMMING";
 const GLOBAL: &str = "GLOBAL";
 const PROFILE: &str = "BUFFER_PROFILE";
 const ACTION: &str = "packet_discard_action";
-/// Difference between the length of a frame and the length of its IP packet: the Ethernet header and one VLAN
-/// tag.
+/// Difference between the length of a frame and the length of its IP packet: the Ethernet header and
+/// one VLAN tag.
 const HEADERS_BYTES: u32 = 18;
 
 /// Returns whether a profile selects trimming.

@@ -363,8 +363,8 @@ pub(crate) fn all_tables() -> impl Iterator<Item = &'static TableSchema> {
     .flatten()
 }
 
-/// Returns the schema of a table that the switch reads. For a table with two key forms, this is the first
-/// form.
+/// Returns the schema of a table that the switch reads. For a table with two key forms, this is
+/// the first form.
 pub(crate) fn find_table(name: &str) -> Option<&'static TableSchema> {
     all_tables().find(|table| table.name == name)
 }

@@ -2,8 +2,8 @@
 //!
 //! The fields are those of SONiC's YANG models `sonic-interface`, `sonic-vlan`, `sonic-portchannel`,
 //! `sonic-loopback-interface`, `sonic-static-route`, `sonic-neigh` and `sonic-hash`. The YANG model has no
-//! field `mac_addr` in `INTERFACE`, but SONiC's interface manager accepts the field for ports, VLANs and
-//! LAGs.
+//! field `mac_addr` in `INTERFACE`, but SONiC's interface manager accepts the field for ports,
+//! VLANs and LAGs.
 
 use super::{FieldSchema, KeyPart, TableSchema, ValueKind};
 

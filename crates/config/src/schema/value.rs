@@ -129,8 +129,8 @@ pub(super) fn is_loopback_name(text: &str) -> bool {
     is_numbered_name(text, "Loopback", 1..=3)
 }
 
-/// Returns whether the name is reserved for LAGs, loopback interfaces or VLANs and cannot be the name of a
-/// port.
+/// Returns whether the name is reserved for LAGs, loopback interfaces or VLANs and cannot be the name
+/// of a port.
 pub(crate) fn is_reserved_interface_name(port: &str) -> bool {
     is_lag_name(port) || is_loopback_name(port) || parse_vlan_id(port).is_some()
 }
@@ -151,8 +151,8 @@ pub(crate) fn parse_number(text: &str) -> Option<i128> {
     text.parse().ok()
 }
 
-/// Parses a unicast MAC address: six bytes in hexadecimal, separated by colons or dashes. Zero is not
-/// accepted.
+/// Parses a unicast MAC address: six bytes in hexadecimal, separated by colons or dashes. Zero
+/// is not accepted.
 pub(crate) fn parse_mac(text: &str) -> Option<[u8; 6]> {
     let mut mac = [0; 6];
     let mut octets = text.split([':', '-']);

@@ -16,8 +16,8 @@ use xoff_measure::frame_cost::{FrameLoad, run_bursts};
 use xoff_ports::PortFrame;
 use xoff_runtime::workers::{RING_ENTRIES, ReceivedEntry};
 
-/// Writes bursts of 32 frames into the ring and reads them, as the driver does. The bursts use 64 frames in
-/// turn.
+/// Writes bursts of 32 frames into the ring and reads them, as the driver does. The bursts use 64
+/// frames in turn.
 #[derive(Debug)]
 pub(super) struct WorkerRingLoad {
     producer: Producer<ReceivedEntry>,

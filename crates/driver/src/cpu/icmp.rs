@@ -222,8 +222,8 @@ fn check_ipv6(error: IcmpError, punt: &PuntedBytes<'_>, l3: &[u8]) -> Result<Ipv
     }
 }
 
-/// Returns whether an IPv4 address can belong to a single host. Broadcast addresses of networks are not
-/// detected.
+/// Returns whether an IPv4 address can belong to a single host. Broadcast addresses of networks
+/// are not detected.
 pub(super) fn is_ipv4_host(address: Ipv4Addr) -> bool {
     // 0.0.0.0/8 is "this network". 240.0.0.0/4 is class E with the limited broadcast address.
     let first = address.octets()[0];

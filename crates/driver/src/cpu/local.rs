@@ -45,8 +45,8 @@ pub(super) enum LocalResult {
     Ignored,
 }
 
-/// The smoltcp stacks of a switch. A smoltcp interface has a fixed MTU, so the switch has one stack for each
-/// MTU.
+/// The smoltcp stacks of a switch. A smoltcp interface has a fixed MTU, so the switch has one stack
+/// for each MTU.
 #[derive(Debug)]
 pub(super) struct Endpoint {
     stacks: BTreeMap<u32, SmoltcpStack>,

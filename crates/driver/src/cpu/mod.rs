@@ -83,8 +83,8 @@ pub enum Reply {
     /// A packet that the data plane must route. The packet follows an Ethernet header with its ethertype. The
     /// MAC addresses of this header are zero.
     Packet {
-        /// The interface that received the request. A link-local destination is on the link of this
-        /// interface.
+        /// The interface that received the request. A link-local destination is on the link
+        /// of this interface.
         interface: Option<InterfaceId>,
         /// The Ethernet header and the packet.
         bytes: Vec<u8>,

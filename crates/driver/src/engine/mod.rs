@@ -268,8 +268,8 @@ impl Engine {
         self.cpu_port.cpu()
     }
 
-    /// Applies the configuration of the switch to the CPU port. A switch with router interfaces has a CPU
-    /// stack.
+    /// Applies the configuration of the switch to the CPU port. A switch with router interfaces has
+    /// a CPU stack.
     pub fn reconfigure_cpu(&mut self, config: &RoutingConfig) {
         self.cpu_port.reconfigure(&mut self.switch, config);
     }

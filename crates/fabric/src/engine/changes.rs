@@ -63,12 +63,12 @@ impl Fabric {
         result
     }
 
-    /// Applies a new configuration to a running switch. Each link direction gets the speed of its sending
-    /// port.
+    /// Applies a new configuration to a running switch. Each link direction gets the speed of
+    /// its sending port.
     ///
     /// # Errors
-    /// Returns an error if a running switch cannot accept the configuration. In this case, nothing has
-    /// changed.
+    /// Returns an error if a running switch cannot accept the configuration. In this case,
+    /// nothing has changed.
     pub fn configure_switch(
         &mut self,
         switch: usize,
@@ -89,8 +89,8 @@ impl Fabric {
         Ok(())
     }
 
-    /// Calls a function that changes a host at the current time. The host then sends the packets that it may
-    /// send.
+    /// Calls a function that changes a host at the current time. The host then sends the packets that
+    /// it may send.
     pub fn change_host<R>(
         &mut self,
         host: usize,

@@ -35,8 +35,8 @@ impl Fabric {
         self.serve_host(host, false, observer)
     }
 
-    /// Processes a departure event of a host. Does nothing if an earlier departure event has replaced this
-    /// event.
+    /// Processes a departure event of a host. Does nothing if an earlier departure event has
+    /// replaced this event.
     pub(super) fn process_host_departure(&mut self, host: usize, observer: &mut impl Observer) -> bool {
         let node = &mut self.hosts[host];
         if node.armed > self.now {

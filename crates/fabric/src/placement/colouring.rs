@@ -37,8 +37,8 @@ pub struct Edge {
 }
 
 impl Edge {
-    /// Returns the keys of the sets that contain the edge at one side of the graph. The outermost set comes
-    /// first.
+    /// Returns the keys of the sets that contain the edge at one side of the graph. The outermost
+    /// set comes first.
     fn set_keys(&self, side: Side) -> [u32; 3] {
         match side {
             Side::Left => [self.left, self.class, self.right],

@@ -1,5 +1,5 @@
-//! Placement of the flows of a collective. The paths of all flows are selected before the first packet is
-//! sent.
+//! Placement of the flows of a collective. The paths of all flows are selected before the first
+//! packet is sent.
 //!
 //! The flows between all pairs of hosts are known. The algorithm follows them from switch to switch. All
 //! flows that are at a switch with several next hops form a *stage*, and the next hops of a stage are
@@ -20,8 +20,8 @@
 //! If links are missing or have different speeds, flows are assigned one by one. A flow through a next switch
 //! uses one link to this switch and one link from this switch. The load of a link is the number of flows of
 //! the same turn, including the new flow, divided by the speed of the link. Each flow gets the next switch
-//! whose busier link has the lowest load. This method guarantees no upper bound for the differences between
-//! links.
+//! whose busier link has the lowest load. This method guarantees no upper bound for the
+//! differences between links.
 
 mod colouring;
 mod walk;

@@ -146,8 +146,8 @@ impl RouteWalk<'_> {
         front.first().copied().unwrap_or(switch)
     }
 
-    /// Returns the next hops of a switch. The list is empty if the destination is in a connected network or
-    /// unknown.
+    /// Returns the next hops of a switch. The list is empty if the destination is in a connected
+    /// network or unknown.
     fn next_hops_to(&self, switch: usize, destination: IpAddr) -> Vec<NextHop> {
         let fib = &self.plan.switches[switch].routing.fib;
         let hop = |id: xoff_dataplane::NextHopId| fib.next_hops()[id.index()];

@@ -52,8 +52,8 @@ struct SwitchForwarding {
 pub(super) struct DestinationHost {
     pub(super) address: IpAddr,
     pub(super) node: usize,
-    /// Number of links from every node to the switch of the host. The value is [`u32::MAX`] if no path
-    /// exists.
+    /// Number of links from every node to the switch of the host. The value is [`u32::MAX`] if
+    /// no path exists.
     pub(super) distances: Arc<Vec<u32>>,
 }
 

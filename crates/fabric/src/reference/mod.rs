@@ -1,5 +1,5 @@
-//! Computes the shortest possible time of a message, from its posting to the arrival of its last byte at the
-//! receiver.
+//! Computes the shortest possible time of a message, from its posting to the arrival of its last byte
+//! at the receiver.
 //!
 //! This reference time applies if no other traffic exists and neither a window nor congestion control limits
 //! the sender. The message uses all paths and queue pairs that it may use. The slowdown of a message is its
@@ -16,8 +16,8 @@
 //! - **Time.** The model is store and forward, exact to the picosecond. The computing time does not grow with
 //!   the message length ([`pipeline`]). The time of a READ includes the transfer of its request.
 //!
-//! Each route is searched once for each source switch and destination. Equal routes share their computed
-//! times.
+//! Each route is searched once for each source switch and destination. Equal routes share
+//! their computed times.
 
 mod forwarding;
 mod pipeline;
@@ -108,8 +108,8 @@ struct TimeKey {
 struct PathKey {
     /// Link of the source host.
     first: LinkHop,
-    /// Index of the route after the first link. The value is `None` if the first link leads directly to the
-    /// destination.
+    /// Index of the route after the first link. The value is `None` if the first link leads directly
+    /// to the destination.
     route: Option<usize>,
 }
 

@@ -83,8 +83,8 @@ pub(super) fn path_arrival(path: &[LinkHop], train: &[PacketRun], released: Pico
 pub(super) enum QueueOrder {
     /// Each switch receives all packets from one link, so packets stay in sending order.
     AsSent,
-    /// Each switch sends all packets into one link. Packets from several links queue in the order of their
-    /// arrival.
+    /// Each switch sends all packets into one link. Packets from several links queue in the order
+    /// of their arrival.
     AsArrived,
     /// The order is unknown, because several incoming links share the links of a switch or because hashes
     /// select links. The computation assumes that a packet that overtakes other packets does not wait for

@@ -214,8 +214,8 @@ fn spraying_over_spines_equals_separate_queues() {
     }
 }
 
-/// A fat tree with two aggregation switches in each pod and `cores` core switches for each aggregation
-/// switch.
+/// A fat tree with two aggregation switches in each pod and `cores` core switches for
+/// each aggregation switch.
 #[test]
 fn spraying_over_a_fat_tree_equals_separate_queues() {
     let mut below = random_generator(6);

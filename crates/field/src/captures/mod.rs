@@ -29,8 +29,8 @@ pub(crate) struct Arguments {
     /// `NAME=DIR` sets the name in the table.
     #[arg(value_name = "DIR", required = true)]
     folders: Vec<String>,
-    /// Python interpreter that has scapy. Without this option, scapy is installed into a temporary virtual
-    /// environment.
+    /// Python interpreter that has scapy. Without this option, scapy is installed into a
+    /// temporary virtual environment.
     #[arg(long, value_name = "PYTHON")]
     python: Option<PathBuf>,
 }

@@ -207,8 +207,8 @@ fn flows_from_results(results: &str) -> Option<String> {
     Some(text)
 }
 
-/// Returns the `CC_MODE` of a configuration. The last setting counts, and 1 is the default of the
-/// model.
+/// Returns the `CC_MODE` of a configuration. The last setting counts, and 1 is the default
+/// of the model.
 fn congestion_mode(text: &str) -> String {
     let words: Vec<&str> = text.split_whitespace().collect();
     let last = words.windows(2).rfind(|pair| pair[0] == "CC_MODE");

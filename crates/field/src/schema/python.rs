@@ -4,8 +4,8 @@
 /// Returns the tables that a program writes with `set_entry` and `mod_entry`, and the fields of each table.
 /// The fields are in the call, or in a variable that the program passes to the call.
 ///
-/// The name of a table can be a constant of the program. If the name is known only at run time, the table is
-/// skipped.
+/// The name of a table can be a constant of the program. If the name is known only at run time, the
+/// table is skipped.
 pub(super) fn written_entries(program: &str) -> Vec<(&str, Vec<&str>)> {
     let mut entries = Vec::new();
     for call in ["set_entry(", "mod_entry("] {

@@ -74,8 +74,8 @@ pub(super) fn code_blocks(document: &str) -> impl Iterator<Item = &str> {
 }
 
 /// Returns the tables of an example with their field names. The outer braces of the example may be missing.
-/// The example may also be inside an object `SAMPLE_CONFIG_DB_JSON`. If the text is not JSON, the result is
-/// empty.
+/// The example may also be inside an object `SAMPLE_CONFIG_DB_JSON`. If the text is not JSON, the
+/// result is empty.
 pub(super) fn example_tables(example: &str) -> Vec<(String, Vec<String>)> {
     let parsed = serde_json::from_str(example).or_else(|_| serde_json::from_str(&format!("{{{example}}}")));
     let Ok(Value::Object(mut tables)) = parsed else {

@@ -145,8 +145,8 @@ impl<'a> Groupings<'a> {
         }
     }
 
-    /// Returns the children of a statement. The statements `uses`, `choice` and `case` are replaced by their
-    /// contents.
+    /// Returns the children of a statement. The statements `uses`, `choice` and `case` are replaced
+    /// by their contents.
     fn expanded_children<'s>(
         &self,
         module: &'s YangStatement,
@@ -258,8 +258,8 @@ fn tokenize(text: &str) -> Result<Vec<YangToken>, String> {
     }
 }
 
-/// Returns the length of a quoted string including both quotes, or `None` if the string does not
-/// end.
+/// Returns the length of a quoted string including both quotes, or `None` if the string
+/// does not end.
 fn quoted_len(text: &str, quote: char) -> Option<usize> {
     let mut escaped = false;
     for (at, c) in text.char_indices().skip(1) {

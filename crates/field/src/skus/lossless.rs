@@ -1,5 +1,5 @@
-//! Finds the lossless ports of a configuration with their speed, cable, traffic class and source of
-//! headroom.
+//! Finds the lossless ports of a configuration with their speed, cable, traffic class and
+//! source of headroom.
 
 use std::collections::BTreeMap;
 

@@ -75,8 +75,8 @@ enum LoadResult {
     Loaded(Option<String>),
     /// The input has an error of its own. `why` explains the error.
     TrueError { error: String, why: String },
-    /// The configuration does not load, and no known error explains it. Contains the lines of the
-    /// error.
+    /// The configuration does not load, and no known error explains it. Contains the lines
+    /// of the error.
     Refused(Vec<String>),
 }
 

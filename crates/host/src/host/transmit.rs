@@ -82,8 +82,8 @@ impl Host {
     }
 
     /// Returns the departure time of a packet, which the rate limiter of its queue pair uses. If a call is
-    /// late by at most the catch-up time, the departure time does not change. In virtual time, no call is
-    /// late.
+    /// late by at most the catch-up time, the departure time does not change. In virtual time, no
+    /// call is late.
     #[inline]
     fn departure_time(&self, slot: SendSlot, now: Picos) -> Picos {
         if slot.start == now {

@@ -1,5 +1,5 @@
-//! Tests of hosts in virtual time. Two hosts are connected directly, and every frame is recorded with its
-//! time.
+//! Tests of hosts in virtual time. Two hosts are connected directly, and every frame is recorded
+//! with its time.
 
 mod flows;
 mod neighbours;

@@ -1,5 +1,5 @@
-//! ICRC computed from the text of the standard (IBTA annex A17.3.3), bit by bit and independent of the
-//! codecs.
+//! ICRC computed from the text of the standard (IBTA annex A17.3.3), bit by bit and independent
+//! of the codecs.
 
 /// Returns whether an untagged or single-tagged RoCEv2 frame has the correct ICRC.
 pub(super) fn has_valid_icrc(frame: &[u8]) -> bool {

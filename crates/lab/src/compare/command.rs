@@ -147,8 +147,8 @@ fn run_variant(
     Ok((run, timeline))
 }
 
-/// Computes the percentages of each run. The reference (100 %) is the run with a single switch and the same
-/// seed.
+/// Computes the percentages of each run. The reference (100 %) is the run with a single switch and
+/// the same seed.
 fn set_percentages(variants: &[LabVariant], runs: &mut [ComparisonRun], seed_count: usize) {
     for (index, variant) in variants.iter().enumerate() {
         let Some(one_switch) = variant.one_switch else {

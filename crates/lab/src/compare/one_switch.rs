@@ -86,8 +86,8 @@ pub(super) fn one_switch_lab(plan: &LabPlan) -> Result<LabPlan, Failure> {
     Ok(one)
 }
 
-/// The new port name for each old port name of a switch. The value is `None` if the link of the port was
-/// removed.
+/// The new port name for each old port name of a switch. The value is `None` if the link of the
+/// port was removed.
 type PortRenames = HashMap<String, Option<String>>;
 
 /// Merges layer number `layer_index` of all switches into one layer. `written_layers` contains the

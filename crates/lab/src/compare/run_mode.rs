@@ -16,12 +16,12 @@ pub enum RunMode {
         /// Arguments of each run. The comparison ignores the seed, the field values and the output files in
         /// these arguments.
         run: Box<VirtualRunArgs>,
-        /// Number of runs that execute at the same time. `None` means the number of CPUs that the process may
-        /// use.
+        /// Number of runs that execute at the same time. `None` means the number of CPUs that the
+        /// process may use.
         jobs: Option<usize>,
     },
-    /// Runs in real time, one after the other. The comparison ignores the seed and the report file in these
-    /// options.
+    /// Runs in real time, one after the other. The comparison ignores the seed and the report file
+    /// in these options.
     RealTime(Box<LabOptions>),
 }
 

@@ -1,5 +1,5 @@
-//! The names that a condition can contain: the counters of switches, ports, hosts, flows, jobs and links of a
-//! lab.
+//! The names that a condition can contain: the counters of switches, ports, hosts, flows, jobs and links
+//! of a lab.
 //!
 //! A name consists of parts that are separated by dots, for example `sw1.Ethernet0.tx_bytes`. The first part
 //! is the name of a switch or host, or the word `flow`, `job` or `link`. The last part is a counter. A `*`
@@ -64,8 +64,8 @@ pub enum CounterOwner {
     Queue(usize, usize, u8),
     /// PFC of one priority at a port.
     PortPfc(usize, usize, u8),
-    /// The drops of a port. The counter is a reason,
-    /// [`DropReason::name`](xoff_dataplane::drops::DropReason::name).
+    /// The drops of a port. The counter is
+    /// a reason, [`DropReason::name`](xoff_dataplane::drops::DropReason::name).
     Drops(usize, usize),
     /// A host.
     Host(usize),
@@ -73,8 +73,8 @@ pub enum CounterOwner {
     HostPfc(usize, u8),
     /// The packets with one DSCP that arrived at a host.
     Arrivals(usize, u8),
-    /// A flow group or a named `send` step. The second index selects one sender, and `None` means all
-    /// senders.
+    /// A flow group or a named `send` step. The second index selects one sender, and `None`
+    /// means all senders.
     Flow(usize, Option<usize>),
     /// A job, and one sender or all senders.
     Job(usize, Option<usize>),
@@ -158,8 +158,8 @@ impl NameDirectory {
     /// Finds the counter of a name.
     ///
     /// # Errors
-    /// The name is unknown. The error contains the unknown part of the name and the valid names at this
-    /// position.
+    /// The name is unknown. The error contains the unknown part of the name and the valid names
+    /// at this position.
     pub fn find_counter(&self, path: &str) -> Result<CounterReference, UnknownName> {
         let parts: Vec<&str> = path.split('.').collect();
         let (last, parents) = parts.split_last().unwrap_or((&"", &[]));

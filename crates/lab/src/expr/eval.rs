@@ -10,8 +10,8 @@ use super::{Occurrence, UnknownName, ValueSource};
 /// The relative difference up to which two numbers with fractions are equal.
 const RELATIVE_TOLERANCE: f64 = 1e-9;
 
-/// The value of a part of an expression. `None` means that the number is missing or that the condition is
-/// undecided.
+/// The value of a part of an expression. `None` means that the number is missing or that the
+/// condition is undecided.
 #[derive(Clone, Debug, PartialEq)]
 enum ExpressionValue {
     Number(Option<f64>),

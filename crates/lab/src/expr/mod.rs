@@ -1,5 +1,5 @@
-//! Expressions of scripts: conditions over counters, watermarks, latencies and times, and formulas in
-//! `$(...)`.
+//! Expressions of scripts: conditions over counters, watermarks, latencies and times, and
+//! formulas in `$(...)`.
 //!
 //! ```text
 //! sw1.Ethernet0.pg3.headroom_watermark_cells <= 24
@@ -9,8 +9,8 @@
 //!
 //! `docs/script.md` contains the grammar. The parser checks the types of a condition. For example, a time
 //! cannot be compared with a number of bytes, and a condition cannot be added to a number. After this check,
-//! evaluation fails only if the [`ValueSource`] does not know a name. The result is the same on every
-//! machine.
+//! evaluation fails only if the [`ValueSource`] does not know a name. The result is the same
+//! on every machine.
 //!
 //! A name ends in its unit, for example `_ns`, `_us`, `_bytes` or `_bps`. The evaluation converts all times
 //! to picoseconds and all amounts of data to bytes.

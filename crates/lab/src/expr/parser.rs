@@ -103,8 +103,8 @@ impl Parser {
         is_next
     }
 
-    /// Returns the error for an unexpected next token. `expected` describes the tokens that are valid at this
-    /// position.
+    /// Returns the error for an unexpected next token. `expected` describes the tokens that are valid
+    /// at this position.
     fn unexpected_token(&self, expected: &str) -> ExpressionError {
         let what = match self.token() {
             Token::End => format!("something is missing at the end: {expected}"),

@@ -60,8 +60,8 @@ pub(crate) enum Function {
 }
 
 impl Function {
-    /// Returns whether the function has exactly one argument. Such a function is applied to each value of a
-    /// pattern.
+    /// Returns whether the function has exactly one argument. Such a function is applied to each value
+    /// of a pattern.
     pub(super) fn is_unary(self) -> bool {
         matches!(self, Function::Abs | Function::Floor | Function::Ceil)
     }
@@ -88,8 +88,8 @@ impl Function {
 pub(crate) enum SyntaxNode {
     /// A number in base units: picoseconds, bytes, or a product of their powers.
     Number(f64),
-    /// A name or a pattern. `scale` is the factor that converts a value from the unit of the name to base
-    /// units.
+    /// A name or a pattern. `scale` is the factor that converts a value from the unit of the name
+    /// to base units.
     Name {
         path: String,
         is_pattern: bool,

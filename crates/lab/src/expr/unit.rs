@@ -50,8 +50,8 @@ impl fmt::Display for Dimension {
     }
 }
 
-/// Returns the dimension of a unit and the factor that converts the unit to base units, for a number such as
-/// `10us`.
+/// Returns the dimension of a unit and the factor that converts the unit to base units, for a number
+/// such as `10us`.
 pub(super) fn number_unit(unit: &str) -> Option<(f64, Dimension)> {
     Some(match unit {
         "%" => (0.01, PLAIN),

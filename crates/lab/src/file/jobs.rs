@@ -97,8 +97,8 @@ pub(crate) struct TransportFields {
     pub(crate) spread: Option<Spanned<String>>,
 }
 
-/// A congestion control in a lab file. The value is the name of an algorithm, or a mapping with `name` and
-/// parameters.
+/// A congestion control in a lab file. The value is the name of an algorithm, or a mapping with
+/// `name` and parameters.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct CongestionFields {
     pub(crate) name: Option<String>,

@@ -9,8 +9,8 @@ use crate::ns3::{CongestionMode, PairTimings, Scenario};
 /// Largest number of queue pairs of a connection.
 const QPS_MAX: usize = 4_096;
 /// Largest number of queue pairs per flow in one job. All connections of a job have the same number of queue
-/// pairs, so some queue pairs can be unused. A flow group that exceeds this number is divided into several
-/// jobs.
+/// pairs, so some queue pairs can be unused. A flow group that exceeds this number is divided
+/// into several jobs.
 const UNUSED_QPS_MAX: usize = 2;
 
 /// Default end of the run of the model in seconds (`simulator_stop_time`).
@@ -34,8 +34,8 @@ pub(super) struct FlowGroup {
 impl FlowGroup {
     /// Returns the flow groups of a scenario.
     ///
-    /// All flows of a group have the same priority. With `GLOBAL_T` 0, they also have the same round-trip
-    /// time.
+    /// All flows of a group have the same priority. With `GLOBAL_T` 0, they also have the
+    /// same round-trip time.
     pub(super) fn groups_of(scenario: &Scenario) -> Vec<FlowGroup> {
         let parameters = &scenario.parameters;
         let uses_timing = parameters.window.is_used || parameters.mode != CongestionMode::Dcqcn;

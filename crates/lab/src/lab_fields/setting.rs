@@ -5,8 +5,8 @@ use std::str::FromStr;
 /// A field of the lab file with the values of a sweep.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FieldSetting {
-    /// Path of the field in the lab file. The path consists of keys and list indices that are separated by
-    /// dots.
+    /// Path of the field in the lab file. The path consists of keys and list indices that are
+    /// separated by dots.
     pub path: String,
     /// The values. The list has at least one value and no duplicates.
     pub values: Vec<String>,

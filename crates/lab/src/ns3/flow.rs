@@ -15,8 +15,8 @@ pub struct Flow {
     pub bytes: u64,
     /// Start time in nanoseconds.
     pub start_ns: u64,
-    /// Time from the start of the flow to its last acknowledgement in the model. `None` if the time is
-    /// unknown.
+    /// Time from the start of the flow to its last acknowledgement in the model. `None` if the
+    /// time is unknown.
     pub reference_ns: Option<u64>,
     /// The same time without other flows in the model.
     pub ideal_ns: Option<u64>,

@@ -1,5 +1,5 @@
-//! Reads the input files of the HPCC model of ns-3. Simulators that are derived from this model use the same
-//! files.
+//! Reads the input files of the HPCC model of ns-3. Simulators that are derived from this model use
+//! the same files.
 //!
 //! The HPCC model is published as alibaba-edu/High-Precision-Congestion-Control.
 //!

@@ -51,8 +51,8 @@ pub enum CongestionMode {
 }
 
 impl CongestionMode {
-    /// Returns the algorithm for a value of `CC_MODE`. Returns `None` if the model does not have this
-    /// algorithm.
+    /// Returns the algorithm for a value of `CC_MODE`. Returns `None` if the model does not
+    /// have this algorithm.
     pub(super) fn from_number(text: &str) -> Option<CongestionMode> {
         Some(match text {
             "1" => CongestionMode::Dcqcn,

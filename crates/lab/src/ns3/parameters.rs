@@ -67,8 +67,8 @@ pub(super) fn read_parameters(text: &InputText) -> Result<ModelParameters, ReadE
     Ok(parameters)
 }
 
-/// Returns whether a word looks like the name of a setting, with only capital letters, digits and
-/// underscores.
+/// Returns whether a word looks like the name of a setting, with only capital letters,
+/// digits and underscores.
 fn is_setting_name(word: &str) -> bool {
     let is_name_character = |c: char| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_';
     word.starts_with(|c: char| c.is_ascii_uppercase())

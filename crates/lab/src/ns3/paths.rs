@@ -110,8 +110,8 @@ pub fn has_equal_paths(topology: &Topology, host: u32) -> bool {
         .any(|links| links.len() > 1)
 }
 
-/// Returns the links that the model uses for the routes of a node, in the order of its neighbour map
-/// (`nbr2if`).
+/// Returns the links that the model uses for the routes of a node, in the order of its
+/// neighbour map (`nbr2if`).
 ///
 /// The map keeps only the last of several links between two nodes.
 fn usable_links(topology: &Topology, node: u32) -> Vec<usize> {

@@ -78,8 +78,8 @@ fn read_native_completions(text: &InputText, flows: &mut [(Flow, usize)]) -> Res
 
 /// Reads completions from a CSV table with [`COMPLETION_COLUMNS`] and one row for each flow.
 ///
-/// Several flows can have the same hosts, size and start. Such flows get the completion times in increasing
-/// order.
+/// Several flows can have the same hosts, size and start. Such flows get the completion times
+/// in increasing order.
 fn read_completion_table(text: &InputText, flows: &mut [(Flow, usize)]) -> Result<(), ReadError> {
     let mut open_flows: BTreeMap<[u64; 3], Vec<usize>> = BTreeMap::new();
     for (index, (flow, _)) in flows.iter().enumerate().rev() {

@@ -49,8 +49,8 @@ impl Scenario {
     /// Reads a scenario and checks that its files are consistent. `path` is a folder or a configuration file.
     ///
     /// # Errors
-    /// Fails if a file is missing or invalid. The error contains the position in the file and the expected
-    /// text.
+    /// Fails if a file is missing or invalid. The error contains the position in the file and
+    /// the expected text.
     pub fn read(path: &Path) -> Result<Scenario, ReadError> {
         let files = InputFiles::find(path)?;
         let topology = topology::read_topology(&InputText::read(files.topology)?)?;

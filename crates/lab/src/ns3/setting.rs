@@ -6,8 +6,8 @@ use super::model_parameters::{CongestionMode, ModelParameters, ThresholdMaps};
 use super::text::{InputText, InputWord, ReadError, quote};
 use super::units;
 
-/// Settings for files, traces and pauses that have no effect in xoff. The values of these settings are not
-/// checked.
+/// Settings for files, traces and pauses that have no effect in xoff. The values of these settings
+/// are not checked.
 const WITHOUT_EFFECT: [&str; 16] = [
     "DATA_RATE",
     "ENABLE_TRACE",
@@ -169,8 +169,8 @@ impl<'a, W: Iterator<Item = InputWord<'a>>> SettingReader<'a, '_, W> {
         self.integer_value(1, u64::from(u32::MAX))
     }
 
-    /// Reads a map in the form `count rate value rate value ...`. If a rate occurs twice, the last value
-    /// applies.
+    /// Reads a map in the form `count rate value rate value ...`. If a rate occurs twice, the
+    /// last value applies.
     fn rate_pairs<T>(&mut self, min: T, max: T) -> Result<Vec<(u64, T)>, ReadError>
     where
         T: FromStr + PartialOrd + std::fmt::Display + Copy,

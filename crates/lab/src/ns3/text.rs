@@ -28,8 +28,8 @@ pub enum ReadError {
         file: PathBuf,
         /// Line, from 1.
         line: usize,
-        /// Column in characters, from 1. In a table, this is the position of the first character of the
-        /// field.
+        /// Column in characters, from 1. In a table, this is the position of the first character
+        /// of the field.
         column: usize,
         /// Reason, with the invalid value.
         what: String,
@@ -111,8 +111,8 @@ impl InputText {
         self.lines().flat_map(|line| line.words)
     }
 
-    /// Returns the next word. Returns an error at the end of the file, and `form` describes the expected
-    /// text.
+    /// Returns the next word. Returns an error at the end of the file, and `form` describes
+    /// the expected text.
     pub(super) fn next_word<'a>(
         &self,
         words: &mut impl Iterator<Item = InputWord<'a>>,

@@ -14,16 +14,16 @@ pub struct ScriptPlan {
 }
 
 impl ScriptPlan {
-    /// Returns whether a script step starts this job or flow. If so, the job or flow does not start
-    /// automatically.
+    /// Returns whether a script step starts this job or flow. If so, the job or flow does
+    /// not start automatically.
     pub fn has_start_step(&self, target: WorkloadTarget) -> bool {
         self.steps
             .iter()
             .any(|step| matches!(&step.action, ActionPlan::Start(targets) if targets.contains(&target)))
     }
 
-    /// Returns the `send` steps in order. Their flow numbers start after the last flow number of the
-    /// workload.
+    /// Returns the `send` steps in order. Their flow numbers start after the last flow number
+    /// of the workload.
     pub fn send_steps(&self) -> impl Iterator<Item = &SendPlan> {
         self.steps.iter().filter_map(|step| match &step.action {
             ActionPlan::Send(send) => Some(send),
@@ -110,8 +110,8 @@ pub struct SendPlan {
     pub flow: FlowPlan,
     /// The number of frames.
     pub frames: u64,
-    /// The ECN field of the frames: 0 is Not-ECT, 1 is ECT(1), 2 is ECT(0) and 3 is CE. This value overrides
-    /// [`FlowPlan::ecn_capable`].
+    /// The ECN field of the frames: 0 is Not-ECT, 1 is ECT(1), 2 is ECT(0) and 3 is CE. This
+    /// value overrides [`FlowPlan::ecn_capable`].
     pub ecn: u8,
     /// The PCP and the VLAN ID of the 802.1Q tag. `None` means untagged frames.
     pub tag: Option<(u8, u16)>,

@@ -41,8 +41,8 @@ impl TransportPlan {
     /// Creates a transport with the default options.
     ///
     /// By default, a transport has RC queue pairs with the values of [`QpConfig::new`], one for each
-    /// connection. Packets are ECN-capable and have DSCP 26, and CNPs have DSCP 48. There is no congestion
-    /// control.
+    /// connection. Packets are ECN-capable and have DSCP 26, and CNPs have DSCP 48. There is
+    /// no congestion control.
     pub fn new(name: impl Into<String>) -> TransportPlan {
         TransportPlan {
             name: name.into(),

@@ -9,8 +9,8 @@ use xoff_telemetry::failure::Failure;
 
 /// The drawing area of a plot or of a part of it.
 pub(super) type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
-/// The result of a drawing function. The plots are drawn into a text in memory, which does not fail in
-/// practice.
+/// The result of a drawing function. The plots are drawn into a text in memory, which does not
+/// fail in practice.
 pub(super) type DrawResult = Result<(), Box<dyn std::error::Error>>;
 
 /// Colours of lines and bars. The palette of Okabe and Ito is suitable for colour-blind readers. The darker

@@ -72,8 +72,8 @@ fn find_program(name: &str) -> Option<PathBuf> {
     files.find(|file| file.is_file())
 }
 
-/// Starts all virtual machines of the lab. Their tap devices already exist and get a carrier when QEMU opens
-/// them.
+/// Starts all virtual machines of the lab. Their tap devices already exist and get a carrier when
+/// QEMU opens them.
 pub(super) fn start_guests(lab: &Lab) -> Result<Vec<Guest>, Failure> {
     let mut guests = Vec::new();
     for (index, host) in lab.plan.hosts.iter().enumerate() {
@@ -149,8 +149,8 @@ fn smp_option(cpus: u32, extra_arguments: &[String]) -> String {
 }
 
 /// Returns whether KVM can run unmodified guests. In a virtual machine with PVM, `/dev/kvm` can be opened
-/// although the CPU has no virtualisation extensions. Such a KVM runs only guest kernels that are built for
-/// PVM.
+/// although the CPU has no virtualisation extensions. Such a KVM runs only guest kernels that are
+/// built for PVM.
 fn has_kvm() -> bool {
     let is_accessible = || OpenOptions::new().read(true).write(true).open("/dev/kvm").is_ok();
     let text = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();

@@ -186,8 +186,8 @@ impl RealTimeRun {
         self.lab.stop.load(Ordering::Relaxed)
     }
 
-    /// Waits until the links of all hosts are up and all hosts have resolved the addresses of their
-    /// receivers.
+    /// Waits until the links of all hosts are up and all hosts have resolved the addresses
+    /// of their receivers.
     ///
     /// # Errors
     /// Fails after [`READY_TIMEOUT`], or if a virtual machine ends.

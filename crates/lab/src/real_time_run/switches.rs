@@ -124,8 +124,8 @@ fn switch_port(
 }
 
 /// Returns the port backend of a link. The option `--backend` applies to links between a switch and the
-/// namespace of a host. For external devices and the taps of virtual machines, the backend is selected
-/// automatically.
+/// namespace of a host. For external devices and the taps of virtual machines, the backend
+/// is selected automatically.
 fn backend_of_link(lab: &Lab, link: &LinkPlan) -> Backend {
     match link.far {
         FarEnd::Host(host) if lab.plan.hosts[host].as_vm().is_none() => lab.options.backend,

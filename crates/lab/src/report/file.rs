@@ -9,8 +9,8 @@ use super::Report;
 
 impl Report {
     /// Writes the report to a file. A regular file is replaced atomically, so that no reader sees an
-    /// incomplete report. If the path is a pipe or a device such as `/dev/null`, the report is written to it
-    /// directly.
+    /// incomplete report. If the path is a pipe or a device such as `/dev/null`, the report is written
+    /// to it directly.
     ///
     /// # Errors
     /// Fails if the folder of the file is missing or cannot be written.

@@ -58,8 +58,8 @@ impl LinkBalanceReport {
 }
 
 impl LinkReport {
-    /// Returns the bytes on the link divided by the speed. This is proportional to the time that the link was
-    /// busy.
+    /// Returns the bytes on the link divided by the speed. This is proportional to the time that the
+    /// link was busy.
     fn load(&self) -> f64 {
         let bytes = self.tx_bytes + self.tx_packets * u64::from(overhead_bytes_per_frame(self.speed_mbps));
         bytes as f64 / f64::from(self.speed_mbps.max(1))

@@ -26,8 +26,8 @@ pub use receivers::{ForeignFlowReport, ReceiverReport};
 pub use table::render_report;
 pub use virtual_report::{DeadlockReport, HostReport, ReorderedConnectionReport, VirtualReport};
 
-/// Name and version of the format of a report. The number changes if a field is removed or changes its
-/// meaning.
+/// Name and version of the format of a report. The number changes if a field is removed or
+/// changes its meaning.
 pub const REPORT_SCHEMA: &str = "xoff.report/1";
 
 /// The report of one run.
@@ -109,8 +109,8 @@ pub struct Totals {
     pub out_of_order_packets: u64,
 }
 
-/// Builds a report from the snapshots of all switches and the results of all flows. `taints` need not be
-/// sorted.
+/// Builds a report from the snapshots of all switches and the results of all flows. `taints` need
+/// not be sorted.
 pub fn build_report(
     environment: Environment,
     seed: u64,

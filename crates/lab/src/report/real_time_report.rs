@@ -15,8 +15,8 @@ pub struct RealTimeReport {
     pub dilate: u32,
     /// Queue pair counters of each model host. The counters have the names of the Linux `hw_counters`.
     pub hosts: Vec<HostReport>,
-    /// Traffic of each link. A link has two entries, first the direction from its first end to its second
-    /// end.
+    /// Traffic of each link. A link has two entries, first the direction from its first end to
+    /// its second end.
     pub links: Vec<LinkReport>,
     /// Load balance of the links between switches that the workload could use. `None` if these links carried
     /// no traffic or do not exist.

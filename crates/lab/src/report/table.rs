@@ -61,8 +61,8 @@ pub fn render_report(report: &Report) -> String {
     text
 }
 
-/// Formats a table of ports for each switch. In a large fabric, ports without drops, pauses and ECN marks are
-/// omitted.
+/// Formats a table of ports for each switch. In a large fabric, ports without drops, pauses and ECN
+/// marks are omitted.
 fn switches_tables(report: &Report) -> String {
     let mut text = String::new();
     let in_virtual_time = report.virtual_time.is_some();

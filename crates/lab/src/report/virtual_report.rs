@@ -27,8 +27,8 @@ pub struct VirtualReport {
     pub deadlocks: Vec<DeadlockReport>,
     /// Queue pair counters of each host. The counters have the names of the Linux `hw_counters`.
     pub hosts: Vec<HostReport>,
-    /// Traffic of each link. A link has two entries, first the direction from its first end to its second
-    /// end.
+    /// Traffic of each link. A link has two entries, first the direction from its first end to
+    /// its second end.
     #[serde(default)]
     pub links: Vec<LinkReport>,
     /// Load balance of the links between switches that the workload could use. `None` if these links carried
@@ -56,8 +56,8 @@ pub struct ReorderedConnectionReport {
     pub out_of_order_packets: u64,
 }
 
-/// A PFC deadlock, which is a cycle of ports that pause each other. Times are in model time, as in the event
-/// log.
+/// A PFC deadlock, which is a cycle of ports that pause each other. Times are in model time, as in
+/// the event log.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct DeadlockReport {
     /// Time at which the deadlock was detected, in nanoseconds. Detection runs every millisecond.

@@ -240,8 +240,8 @@ impl LabResolver<'_> {
 
     /// Reads the `pg_profile_lookup.ini` file of a switch.
     ///
-    /// This function does not check the rows of the file. The rows are checked later with the switch
-    /// configuration.
+    /// This function does not check the rows of the file. The rows are checked later with
+    /// the switch configuration.
     fn read_pg_profiles(&mut self, path: Option<&Spanned<String>>) -> Option<PgProfilesPlan> {
         let path = path?;
         let file = self.resolve_path(&path.value);

@@ -12,8 +12,8 @@ use super::node_kinds::entry_location;
 use super::{LabResolver, NodeIndex, join_names};
 
 impl LabResolver<'_> {
-    /// Computes the addresses, neighbours and routes of all switches of a lab. Adds them to the switch
-    /// configurations.
+    /// Computes the addresses, neighbours and routes of all switches of a lab. Adds them to
+    /// the switch configurations.
     pub(super) fn resolve_routes(
         &mut self,
         overrides: &[Spanned<RouteOverride>],

@@ -68,8 +68,8 @@ impl LabResolver<'_> {
         Some(at_ns)
     }
 
-    /// Resolves the actions of a step. A `clear` step can have two actions, and every other step has one
-    /// action.
+    /// Resolves the actions of a step. A `clear` step can have two actions, and every other step
+    /// has one action.
     fn resolve_actions(
         &mut self,
         step: &Spanned<StepFields>,

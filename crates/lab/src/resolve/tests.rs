@@ -104,8 +104,8 @@ fn missing_fields_of_a_lab_file_get_defaults() {
     );
 }
 
-/// Each case changes one value in a valid file. The error message must contain the line, the value and the
-/// fix.
+/// Each case changes one value in a valid file. The error message must contain the line, the value
+/// and the fix.
 #[test]
 fn errors_name_the_line_the_value_and_the_fix() {
     let cases: [(&str, &str, &[&str]); 27] = [

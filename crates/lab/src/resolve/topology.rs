@@ -21,8 +21,8 @@ pub(super) struct MergedTopology {
 impl LabResolver<'_> {
     /// Expands the template and merges the nodes of the lab file into it.
     ///
-    /// Returns `None` if the template is invalid. In this case, checks of the nodes would only repeat the
-    /// error.
+    /// Returns `None` if the template is invalid. In this case, checks of the nodes would only
+    /// repeat the error.
     pub(super) fn merge_template(&mut self, section: &TopologySection) -> Option<MergedTopology> {
         let expansion = match &section.fabric {
             Some(fabric) => template::expand_template(fabric, self.file, &mut self.problems)?,
@@ -56,8 +56,8 @@ impl LabResolver<'_> {
         Some(MergedTopology { nodes, links, routes })
     }
 
-    /// Reports an error if a node is a switch in the template and a host in the lab file, or the other way
-    /// round.
+    /// Reports an error if a node is a switch in the template and a host in the lab file, or the
+    /// other way round.
     fn check_same_kind(&mut self, name: &Spanned<String>, node: &NodeFields, template_node: &NodeFields) {
         let is_switch = |node: &NodeFields| node.kind.as_ref().map(|kind| kind.value == "switch");
         if let (Some(kind), true) = (&node.kind, is_switch(node) != is_switch(template_node)) {

@@ -24,15 +24,15 @@ const REORDER_TIMEOUT: Picos = Picos::from_micros(100);
 const CNP_INTERVAL_NS: u64 = 4_000;
 /// Largest number of queue pairs of a connection.
 const QPS_MAX: u16 = 4096;
-/// Largest number of receive entries in the receive queue of a queue pair. Common NICs report this value as
-/// `max_qp_wr`.
+/// Largest number of receive entries in the receive queue of a queue pair. Common NICs report this
+/// value as `max_qp_wr`.
 const RECEIVES_MAX: u32 = 32_768;
 /// Default number of receive entries that an application posts per second of model time.
 const RECEIVE_RATE_DEFAULT: u64 = 1_000;
 /// Largest number of receive entries that an application posts per second of model time.
 const RECEIVE_RATE_MAX: u64 = 1_000_000_000;
-/// Largest window in packets, which is half of the 24-bit PSN space. In a larger window, a PSN would be
-/// ambiguous.
+/// Largest window in packets, which is half of the 24-bit PSN space. In a larger window, a PSN
+/// would be ambiguous.
 const WINDOW_MAX: u32 = 1 << 23;
 
 impl LabResolver<'_> {

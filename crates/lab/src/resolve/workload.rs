@@ -213,8 +213,8 @@ impl LabResolver<'_> {
         host.filter(|_| is_model)
     }
 
-    /// Reports an error if no path of links exists between two hosts. Only labs with computed routes are
-    /// checked.
+    /// Reports an error if no path of links exists between two hosts. Only labs with computed
+    /// routes are checked.
     pub(super) fn check_reachable(&mut self, from: usize, to: Option<usize>, location: Location) {
         let (Some(component_of_host), Some(to)) = (&self.component_of_host, to) else {
             return;
@@ -228,8 +228,8 @@ impl LabResolver<'_> {
         }
     }
 
-    /// Returns the frame length in bytes, without FCS. Reports an error if the payload is not a multiple of 4
-    /// bytes.
+    /// Returns the frame length in bytes, without FCS. Reports an error if the payload is not a multiple
+    /// of 4 bytes.
     pub(super) fn parse_frame_len(&mut self, frame: Option<&Spanned<u32>>, ip: IpVersion) -> u32 {
         let header_bytes = header_bytes(ip);
         let frame_len = self.number_in_range(

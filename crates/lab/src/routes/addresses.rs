@@ -19,8 +19,8 @@ const HOST_NETWORK_END: u64 = 0x0b00_0000;
 /// Smallest number of addresses in the block of a switch. Such a /24 block has room for 128 hosts.
 const BLOCK_SIZE_MIN: u32 = 256;
 
-/// An error in the addresses of hosts. Examples are overlapping networks and a network without free
-/// addresses.
+/// An error in the addresses of hosts. Examples are overlapping networks and a network
+/// without free addresses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct AddressConflict {
     /// Index of the host with the invalid address, if one host causes the error.

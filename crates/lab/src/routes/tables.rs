@@ -73,8 +73,8 @@ pub(super) fn add_layers(
 
 /// Computes the routes of all switches.
 ///
-/// For each switch with hosts, a breadth-first search finds the next hops of all other switches towards this
-/// switch.
+/// For each switch with hosts, a breadth-first search finds the next hops of all other switches
+/// towards this switch.
 fn compute_routes(
     graph: &SwitchGraph,
     networks: &[HostNetworks],
@@ -220,8 +220,8 @@ impl ConfiguredMacs {
 
     /// Returns the MAC address of a switch.
     ///
-    /// The default is a locally administered address. It contains the letters "XOS" and the index of the
-    /// switch.
+    /// The default is a locally administered address. It contains the letters "XOS" and the index
+    /// of the switch.
     fn base_mac(&self, index: usize) -> [u8; 6] {
         let [high, low] = (index as u16).to_be_bytes();
         let default = [0x02, 0x58, 0x4f, 0x53, high, low];

@@ -362,8 +362,8 @@ fn sender_value(lab: &VirtualLab, ids: FlowIdentity, counter: &str) -> Option<f6
     } as f64)
 }
 
-/// Returns a value of a running job without computing all job results. `wait: {until: ...}` reads such values
-/// often.
+/// Returns a value of a running job without computing all job results. `wait: {until: ...}` reads
+/// such values often.
 fn running_job_value(lab: &VirtualLab, job: usize, sender: Option<usize>, counter: &str) -> Option<f64> {
     let jobs = &lab.simulation.jobs;
     match (sender, counter) {

@@ -73,8 +73,8 @@ impl RepeatedFrames {
     }
 
     /// Adds the repeated frames of an `inject` step. The caller has already sent the first frame. If the step
-    /// has no interval, the frames are sent back to back. `frame_time` is the time that a frame occupies the
-    /// link.
+    /// has no interval, the frames are sent back to back. `frame_time` is the time that a frame
+    /// occupies the link.
     pub(super) fn add_injected_frames(&mut self, now: Picos, inject: &InjectPlan, frame_time: Picos) {
         let interval = inject.every_ns.map_or(frame_time, Picos::from_nanos);
         self.0.push(RepeatedFrame {

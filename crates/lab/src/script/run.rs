@@ -161,8 +161,8 @@ impl ScriptRun {
         Ok(Ok(()))
     }
 
-    /// Advances model time to the time of a step. If this time is in the past, a failed check is added to the
-    /// results.
+    /// Advances model time to the time of a step. If this time is in the past, a failed check is added
+    /// to the results.
     fn advance_to_step(&mut self, step: &StepPlan, at: Picos) -> Result<(), AbortReason> {
         if at >= self.lab.elapsed() {
             return self.advance_to(at);

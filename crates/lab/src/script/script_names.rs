@@ -118,8 +118,8 @@ fn flows_by_name(plan: &LabPlan) -> Vec<Vec<FlowIdentity>> {
     groups.into_iter().map(|(_, group)| group).collect()
 }
 
-/// Returns whether `clear: counters` sets a counter to zero. It does not clear states, watermarks, rates and
-/// results.
+/// Returns whether `clear: counters` sets a counter to zero. It does not clear states, watermarks,
+/// rates and results.
 fn is_clearable(reference: &CounterReference) -> bool {
     let counter = reference.counter;
     match reference.owner {

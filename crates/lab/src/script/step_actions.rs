@@ -12,8 +12,8 @@ use xoff_host::{Host, SendFrameError};
 use xoff_telemetry::failure::Failure;
 
 impl ScriptRun {
-    /// Performs the action of a step on the lab. For steps that wait or check conditions, this function does
-    /// nothing.
+    /// Performs the action of a step on the lab. For steps that wait or check conditions, this
+    /// function does nothing.
     ///
     /// # Errors
     /// The step has an invalid configuration or frame.

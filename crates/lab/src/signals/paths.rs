@@ -42,8 +42,8 @@ impl MarkingPorts {
 /// The shortest paths from each switch to one destination.
 #[derive(Clone, Debug)]
 pub(super) struct ShortestPaths {
-    /// The number of switches on the path from each switch. 0 means that the switch has no path to the
-    /// destination.
+    /// The number of switches on the path from each switch. 0 means that the switch has no path
+    /// to the destination.
     hops: Vec<u32>,
     /// Whether a queue on one of the shortest paths may mark packets.
     may_mark: Vec<bool>,

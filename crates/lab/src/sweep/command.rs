@@ -21,15 +21,15 @@ pub const RUNS_MAX: usize = 1_000_000;
 /// Arguments of a sweep.
 #[derive(Clone, Debug)]
 pub struct SweepArgs {
-    /// Arguments of each run. The sweep ignores the seed, the field values and the output files in these
-    /// arguments.
+    /// Arguments of each run. The sweep ignores the seed, the field values and the output files
+    /// in these arguments.
     pub run: VirtualRunArgs,
     /// The seeds. The list has at least one seed.
     pub seeds: Vec<u64>,
     /// Fields of the lab file with the values of the sweep.
     pub settings: Vec<FieldSetting>,
-    /// Number of runs that execute at the same time. `None` means the number of CPUs that the process may
-    /// use.
+    /// Number of runs that execute at the same time. `None` means the number of CPUs that the
+    /// process may use.
     pub jobs: Option<usize>,
     /// The part of the sweep to run. `None`: the whole sweep.
     pub shard: Option<Shard>,
@@ -126,8 +126,8 @@ pub(super) fn print_and_write(
     Ok(if succeeded { Exit::Ok } else { Exit::CheckFailed }.into())
 }
 
-/// Runs the lab with one combination of values and one seed. `text` is the content of the lab file with these
-/// values.
+/// Runs the lab with one combination of values and one seed. `text` is the content of the lab file
+/// with these values.
 fn run_combination(
     run: u64,
     template: &VirtualRunArgs,
@@ -168,8 +168,8 @@ pub(crate) fn with_run_options(failure: Failure, file: &Path, values: &[FieldVal
 /// Returns all combinations of values. The last field changes fastest.
 ///
 /// # Errors
-/// Fails if a field is set twice, or if the number of combinations times the number of seeds exceeds
-/// [`RUNS_MAX`].
+/// Fails if a field is set twice, or if the number of combinations times the number of
+/// seeds exceeds [`RUNS_MAX`].
 pub(crate) fn setting_combinations(
     settings: &[FieldSetting],
     seed_count: usize,

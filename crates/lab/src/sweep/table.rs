@@ -169,8 +169,8 @@ fn format_failures(sweep: &SweepReport) -> String {
     text
 }
 
-/// Formats the rows as CSV. Each figure has three columns: the median, the smallest value and the largest
-/// value.
+/// Formats the rows as CSV. Each figure has three columns: the median, the smallest value and
+/// the largest value.
 pub(super) fn format_csv(sweep: &SweepReport) -> String {
     let mut header: Vec<String> = sweep
         .parameters

@@ -37,8 +37,8 @@ struct TemplateSize {
 }
 
 impl TemplateNumbers {
-    /// Returns the size of the topology. The computation does not overflow if all fields are at most
-    /// [`FIELD_VALUE_MAX`].
+    /// Returns the size of the topology. The computation does not overflow if all fields are
+    /// at most [`FIELD_VALUE_MAX`].
     fn size(self) -> TemplateSize {
         let two_stages = |leaves: u32, hosts: u32, spines: u32, uplinks: u32| {
             let [leaves, hosts, spines, uplinks] = [leaves, hosts, spines, uplinks].map(u64::from);

@@ -55,8 +55,8 @@ pub struct VirtualRunArgs {
     pub field_values: Vec<FieldValue>,
     /// Format of the printed result.
     pub format: OutputFormat,
-    /// File for the results of collectives in the JSON format of nccl-tests. `None` means that no file is
-    /// written.
+    /// File for the results of collectives in the JSON format of nccl-tests. `None` means that no
+    /// file is written.
     pub nccl_json: Option<PathBuf>,
     /// Number of events after which the run stops with a failure.
     pub events_max: u64,

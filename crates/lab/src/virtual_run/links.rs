@@ -56,8 +56,8 @@ impl VirtualLab {
         names
     }
 
-    /// Returns the name of an end of a link. The name is a switch port, such as `leaf1:Ethernet16`, or a
-    /// host.
+    /// Returns the name of an end of a link. The name is a switch port, such as `leaf1:Ethernet16`,
+    /// or a host.
     pub(super) fn end_name(&self, end: LinkEnd) -> String {
         end_name(&self.plan, &self.fabric_plan, end)
     }

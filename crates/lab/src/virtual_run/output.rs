@@ -93,8 +93,8 @@ fn format_collectives<T>(
     formatted
 }
 
-/// Writes the text of a result to the output of a command. If the output is a closed pipe, the call still
-/// succeeds.
+/// Writes the text of a result to the output of a command. If the output is a closed pipe, the
+/// call still succeeds.
 ///
 /// # Errors
 /// Fails if the text cannot be written.

@@ -49,8 +49,8 @@ pub struct VirtualLab {
     pub(super) traffic_before_workload: Vec<[LinkTraffic; 2]>,
 }
 
-/// Returns the configuration of each switch of a lab file for a run in virtual time, in the order of the
-/// file.
+/// Returns the configuration of each switch of a lab file for a run in virtual time, in the order
+/// of the file.
 ///
 /// # Errors
 /// Fails if the lab file or the configuration of a switch is invalid.
@@ -123,8 +123,8 @@ impl VirtualLab {
         Ok(())
     }
 
-    /// Runs the fabric until the hosts have resolved the addresses of their peers. The workload does not
-    /// start.
+    /// Runs the fabric until the hosts have resolved the addresses of their peers. The workload
+    /// does not start.
     ///
     /// # Errors
     /// Fails if a host cannot resolve an address.

@@ -138,8 +138,8 @@ fn switch_kpis(report: &Report) -> Vec<Kpi> {
     all
 }
 
-/// Finds the longest queue of all switch ports at each time, in bytes. Returns the 95th percentile of these
-/// values.
+/// Finds the longest queue of all switch ports at each time, in bytes. Returns the 95th percentile
+/// of these values.
 fn queue_depth_p95(watched: &RunTimeline) -> Option<Kpi> {
     let ports = watched.timeline.ports();
     let bins = ports.iter().map(|port| port.queued_bytes.len()).max()?;

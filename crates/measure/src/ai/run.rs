@@ -13,8 +13,8 @@ use xoff_telemetry::failure::{Exit, Failure};
 /// A lab that runs once with each seed.
 #[derive(Clone, Debug)]
 pub struct BenchLab {
-    /// Prefix of the names of all figures of the lab, such as the load-balancing scheme. The prefix can be
-    /// empty.
+    /// Prefix of the names of all figures of the lab, such as the load-balancing scheme. The prefix
+    /// can be empty.
     pub prefix: String,
     /// Name in figures of the whole run.
     pub name: String,

@@ -44,8 +44,8 @@ pub struct SideCommands {
     /// Arguments for a side that is a program. `None` refuses programs.
     pub program_arguments: Option<Vec<String>>,
     /// Arguments after `xoff bench` for a side that is a configuration or a lab. The comparison inserts the
-    /// path of the file where the benchmark expects the path. With `None`, configurations and labs are
-    /// refused.
+    /// path of the file where the benchmark expects the path. With `None`, configurations and
+    /// labs are refused.
     pub bench_arguments: Option<Vec<String>>,
 }
 
@@ -142,8 +142,8 @@ fn open_json_file(
     }
 }
 
-/// Returns the defect that makes a result unusable: a figure has no samples, or two figures have the same
-/// name.
+/// Returns the defect that makes a result unusable: a figure has no samples, or two figures have
+/// the same name.
 fn find_defect(result: &BenchResult) -> Option<String> {
     let mut names = HashSet::new();
     result.figures.iter().find_map(|figure| {

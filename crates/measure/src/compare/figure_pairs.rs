@@ -1,15 +1,15 @@
 //! Figures that two results have in common, their ratios, and exact figures.
 //!
-//! A figure is exact if every run gives the same value. Instruction counts and results in virtual time are
-//! exact.
+//! A figure is exact if every run gives the same value. Instruction counts and results in virtual
+//! time are exact.
 
 use crate::result::{BenchFigure, BenchResult, BetterWhen};
 
 /// Largest ratio of two values. It replaces larger ratios and the infinite ratio of a positive value to 0.
 const RATIO_MAX: f64 = 1e6;
 
-/// Returns the logarithm of the ratio by which `b` is worse than `a`. The logarithm is positive if `b` is
-/// worse.
+/// Returns the logarithm of the ratio by which `b` is worse than `a`. The logarithm is positive if
+/// `b` is worse.
 ///
 /// The function returns `None` if a value is negative or not finite.
 pub(super) fn log_ratio(a: f64, b: f64, better: BetterWhen) -> Option<f64> {

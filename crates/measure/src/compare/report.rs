@@ -161,8 +161,8 @@ impl ComparedFigure {
     }
 }
 
-/// Formats a value with four significant digits. All digits before the decimal point are kept: `0.001234`,
-/// `148810`.
+/// Formats a value with four significant digits. All digits before the decimal point are
+/// kept: `0.001234`, `148810`.
 fn format_four_digits(value: f64) -> String {
     let digits = 3 - value.abs().max(1e-300).log10().floor() as i32;
     let text = format!("{value:.*}", digits.clamp(0, 12) as usize);

@@ -32,8 +32,8 @@ pub(super) fn compare_with_saved(
     compare_samples(&results, sides, settings, &meter)
 }
 
-/// Runs a side again and adds its samples to `result`. Saved results and exact figures need no further
-/// samples.
+/// Runs a side again and adds its samples to `result`. Saved results and exact figures need
+/// no further samples.
 fn add_further_samples(
     result: &mut BenchResult,
     side: &ComparedSide,

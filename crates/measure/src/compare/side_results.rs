@@ -47,8 +47,8 @@ pub(super) fn check_comparable(
 /// Returns the shift of an exact figure. Its interval has no width.
 ///
 /// If two instruction counts differ by less than 0.05 %, the difference is regarded as 0. Such a difference
-/// is caused by the start address of the stack, which depends on the program names and the environment
-/// variables.
+/// is caused by the start address of the stack, which depends on the program names and
+/// the environment variables.
 pub(super) fn exact_shift(difference: f64, figure: &BenchFigure) -> ShiftEstimate {
     const STACK_EFFECT_LOG: f64 = 5e-4;
     let difference = match figure.unit == "instructions" && difference.abs() < STACK_EFFECT_LOG {

@@ -1,5 +1,5 @@
-//! Simulates comparisons on noisy machines. A program is compared with itself and with a program that is 5 %
-//! slower.
+//! Simulates comparisons on noisy machines. A program is compared with itself and with a program that
+//! is 5 % slower.
 
 use rand_core::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -19,8 +19,8 @@ enum NoiseModel {
     LogNormal(f64),
     /// One of ten samples takes up to twice as long, as if other programs had filled the cache.
     Outliers,
-    /// The machine slows down by 20 % over 200 samples. Another program runs during every second block of 30
-    /// samples.
+    /// The machine slows down by 20 % over 200 samples. Another program runs during every second block
+    /// of 30 samples.
     Drift,
     /// Each process has one of two speeds, 6 % apart.
     TwoSpeeds,
@@ -78,8 +78,8 @@ impl SimulatedMachine {
     }
 }
 
-/// Simulates a comparison of up to 64 pairs. `log_slowdown` is the logarithm of the ratio of B's cost to A's
-/// cost.
+/// Simulates a comparison of up to 64 pairs. `log_slowdown` is the logarithm of the ratio of B's cost
+/// to A's cost.
 fn simulate_comparison(noise: NoiseModel, log_slowdown: f64, seed: u64) -> Verdict {
     let mut machine = SimulatedMachine::new(noise, seed);
     let plan = TestPlan::new(64, true, 1);

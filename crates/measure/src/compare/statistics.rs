@@ -12,11 +12,11 @@ use super::ranks::{PairwiseDifferences, RankSumDistribution, cut_per_tail};
 pub struct ShiftEstimate {
     /// The Hodges-Lehmann estimate. It is positive if the second sample is larger.
     pub estimate: f64,
-    /// Lower bound of the confidence interval. It is infinite if there are too few samples for the confidence
-    /// level.
+    /// Lower bound of the confidence interval. It is infinite if there are too few samples for
+    /// the confidence level.
     pub low: f64,
-    /// Upper bound of the confidence interval. It is infinite if there are too few samples for the confidence
-    /// level.
+    /// Upper bound of the confidence interval. It is infinite if there are too few samples for
+    /// the confidence level.
     pub high: f64,
     /// Two-sided p-value of the hypothesis that there is no shift.
     pub p: f64,

@@ -194,8 +194,8 @@ fn evaluate_pairs(
 
 /// Returns the machine, and the taints of a comparison in turns.
 ///
-/// A taint is a disturbance of the machine during the selected pairs, or a taint that every run of a side
-/// reports.
+/// A taint is a disturbance of the machine during the selected pairs, or a taint that every run of
+/// a side reports.
 fn environment_and_taints(
     meter: &MachineMeter,
     steal_percent: Option<f64>,

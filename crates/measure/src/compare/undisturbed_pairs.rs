@@ -1,5 +1,5 @@
-//! Selects the pairs that were measured while the machine was undisturbed, for benchmarks with a constant
-//! cost.
+//! Selects the pairs that were measured while the machine was undisturbed, for benchmarks with
+//! a constant cost.
 //!
 //! On a shared machine, other programs on the same core can make a process about 50 % slower, for tenths of a
 //! second to minutes. A pair with such a disturbance contains no information about the two sides, and would

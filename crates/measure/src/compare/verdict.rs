@@ -16,8 +16,8 @@ use super::statistics::ShiftEstimate;
 
 /// Probability that any interval of all figures and evaluations misses the true shift.
 const ALPHA: f64 = 0.001;
-/// Smallest number of pairs at the first evaluation. From each evaluation to the next, the number of pairs
-/// doubles.
+/// Smallest number of pairs at the first evaluation. From each evaluation to the next, the number
+/// of pairs doubles.
 pub const FIRST_EVALUATION_PAIRS_MIN: usize = 16;
 
 /// The numbers of pairs at which a comparison is evaluated, and the number of compared figures.
@@ -30,8 +30,8 @@ pub struct TestPlan {
 }
 
 impl TestPlan {
-    /// Creates a plan for at most `pairs_max` pairs. A comparison without a gate is evaluated once, after all
-    /// pairs.
+    /// Creates a plan for at most `pairs_max` pairs. A comparison without a gate is evaluated once,
+    /// after all pairs.
     pub fn new(pairs_max: usize, has_gate: bool, figures: usize) -> TestPlan {
         let mut evaluation_pairs = vec![pairs_max.max(1)];
         while has_gate && evaluation_pairs[0] / 2 >= FIRST_EVALUATION_PAIRS_MIN {

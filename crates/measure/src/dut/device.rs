@@ -43,7 +43,7 @@ pub trait Dut {
     /// Sends the streams of a trial, waits until the device is empty, and returns the measured results.
     ///
     /// # Errors
-    /// See [`Dut::check`]. Also fails if a trial does not end, if it is interrupted, or if the tester cannot
-    /// send.
+    /// See [`Dut::check`]. Also fails if a trial does not end, if it is interrupted, or if the
+    /// tester cannot send.
     fn run(&mut self, trial: &Trial) -> Result<TrialResult, Failure>;
 }

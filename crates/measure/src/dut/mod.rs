@@ -2,8 +2,8 @@
 //! the frames that the device forwards.
 //!
 //! The benches use a device through the trait [`Dut`]. [`VirtualDut`] runs xoff's data plane in virtual time,
-//! so its results are exact and repeatable. [`RealDut`] measures a device between network interfaces of this
-//! machine.
+//! so its results are exact and repeatable. [`RealDut`] measures a device between network interfaces
+//! of this machine.
 
 mod config_queries;
 mod device;

@@ -25,8 +25,8 @@ struct PortFlow {
     frame: Vec<u8>,
 }
 
-/// A configured switch that receives bursts of frames. All frames of a burst leave before the next burst
-/// arrives.
+/// A configured switch that receives bursts of frames. All frames of a burst leave before the
+/// next burst arrives.
 #[derive(Debug)]
 pub struct ConfiguredSwitchLoad {
     switch: VirtualSwitch<VecStore>,
@@ -247,8 +247,8 @@ fn routed_subnet(config: &SwitchConfig, port: u16) -> Option<RoutedSubnet> {
     })
 }
 
-/// Returns the flows from each port to the next port: one with DSCP 0, and one in the first lossless traffic
-/// class.
+/// Returns the flows from each port to the next port: one with DSCP 0, and one in the first
+/// lossless traffic class.
 fn candidate_flows(config: &SwitchConfig, subnets: &[Option<RoutedSubnet>]) -> Vec<PortFlow> {
     let ports = subnets.len();
     let mut flows = Vec::with_capacity(2 * ports);

@@ -1,5 +1,5 @@
-//! Counts the instructions per frame with valgrind. The counts are equal in every run, even on a busy
-//! machine.
+//! Counts the instructions per frame with valgrind. The counts are equal in every run, even on
+//! a busy machine.
 //!
 //! A workload is run twice with different numbers of frames. The difference between the two counts excludes
 //! the instructions of the start-up. Valgrind emulates a processor with AVX2 only if the real processor has

@@ -42,8 +42,8 @@ impl Workload {
         }
     }
 
-    /// Creates the workload of `xoff bench core --config`: a switch with the configuration `path`
-    /// (`config_db.json`).
+    /// Creates the workload of `xoff bench core --config`: a switch with the
+    /// configuration `path` (`config_db.json`).
     pub fn of_configuration(path: &Path) -> Workload {
         let file = path.to_owned();
         Workload::new(

@@ -23,8 +23,8 @@ const MIN_FRAMES_PER_TRIAL: u64 = 10_000;
 const MIN_FRAMES_PER_STREAM_AND_PORT: u64 = 2_000;
 /// Number of trials at a load in virtual time. The streams start at different random times in each trial.
 const TRIALS_PER_LOAD: u64 = 3;
-/// Smallest number of frames of each stream at the largest load. A stream with fewer than two frames has no
-/// rate.
+/// Smallest number of frames of each stream at the largest load. A stream with fewer than two frames
+/// has no rate.
 const MIN_FRAMES_PER_STREAM: f64 = 2.0;
 
 /// TrialDurations of the trials of a search.
@@ -146,8 +146,8 @@ pub struct MeasuredRates {
     pub tainted: Vec<String>,
 }
 
-/// Checks that the tester can send the trials of a search. Each stream must send enough frames to have a
-/// rate.
+/// Checks that the tester can send the trials of a search. Each stream must send enough frames to
+/// have a rate.
 ///
 /// # Errors
 /// See [`Dut::check`]. Also fails if a duration or the largest load is too small.

@@ -51,8 +51,8 @@ pub struct LoadBounds {
 pub const LOAD_MAX: f64 = 1.0;
 /// Smallest load that the search tries.
 pub const LOAD_MIN: f64 = 0.0005;
-/// Factor by which the search reduces the goal's width. With a slightly smaller width, rounding errors do not
-/// matter.
+/// Factor by which the search reduces the goal's width. With a slightly smaller width, rounding errors
+/// do not matter.
 const WIDTH_MARGIN: f64 = 0.99;
 
 #[derive(Clone, Copy, Debug)]

@@ -4,8 +4,8 @@
 //! Links, hosts and buffers of xoff have options that reproduce the properties of the model. Frames have the
 //! lengths of the model, without the overhead of Ethernet, and times are rounded down to nanoseconds
 //! ([`FrameLengths`]). The buffer uses the threshold rule [`Threshold::Hpcc`]. A pause lasts until a resume
-//! frame arrives ([`PauseModel::UntilResumed`]). Acknowledgements echo ECN marks. docs/oracle.md lists all
-//! properties.
+//! frame arrives ([`PauseModel::UntilResumed`]). Acknowledgements echo ECN marks. docs/oracle.md
+//! lists all properties.
 //!
 //! [`Threshold::Hpcc`]: xoff_dataplane::config::BufferThreshold::Hpcc
 //! [`PauseModel::UntilResumed`]: xoff_dataplane::config::PauseModel::UntilResumed

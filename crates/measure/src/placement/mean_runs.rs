@@ -73,8 +73,8 @@ pub fn mean_utilisation_by_hash(
     )?))
 }
 
-/// Returns the mean figures of random placements. Each queue pair uses an independent random
-/// uplink.
+/// Returns the mean figures of random placements. Each queue pair uses an
+/// independent random uplink.
 pub fn mean_utilisation_at_random(
     setting: &PlacementParameters,
     trials: usize,

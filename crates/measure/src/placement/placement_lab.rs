@@ -22,8 +22,8 @@ use xoff_telemetry::failure::Failure;
 const LEAF_PORTS_MAX: u16 = 128;
 /// Speed of the fastest port, in Mb/s.
 const SPEED_MAX_MBPS: u64 = 1_600_000;
-/// First source address with `--vary addresses`, 10.128.0.0. Labs do not assign addresses in this
-/// range.
+/// First source address with `--vary addresses`, 10.128.0.0. Labs do not assign addresses
+/// in this range.
 const VARIED_ADDRESS_BASE: u32 = 0x0a80_0000;
 
 /// The number of hosts and uplinks of a leaf switch. The total speed of the uplinks equals the total speed of

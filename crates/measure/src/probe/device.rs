@@ -8,8 +8,8 @@ pub enum HoldMethod {
     /// The tester pauses all priorities of the egress port with PFC frames. The switch needs no
     /// extra function for this method.
     Pause,
-    /// The switch blocks its egress port. The tests of SONiC use the same method, with a scheduler of 1
-    /// byte/s.
+    /// The switch blocks its egress port. The tests of SONiC use the same method, with a scheduler
+    /// of 1 byte/s.
     Block,
 }
 

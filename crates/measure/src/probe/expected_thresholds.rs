@@ -1,5 +1,5 @@
-//! Computes the thresholds that a configuration should give. The frames of one traffic class are the only
-//! traffic.
+//! Computes the thresholds that a configuration should give. The frames of one traffic class are
+//! the only traffic.
 //!
 //! This module does not use the code of the memory management unit that the probe checks. The cells of a
 //! frame are charged one by one. A cell uses reserved space first, then shared space up to the shared limit,
@@ -161,8 +161,8 @@ impl PoolUser {
 }
 
 /// Computes the thresholds for frames from port `ingress` to port `egress`. `frame_bytes` includes the FCS,
-/// and `frames_max` limits the number of frames. Returns `None` for threshold rules that exist only in
-/// simulators.
+/// and `frames_max` limits the number of frames. Returns `None` for threshold rules that exist
+/// only in simulators.
 pub fn expected_thresholds(
     config: &SwitchConfig,
     ingress: usize,

@@ -26,8 +26,8 @@ pub struct MeasuredThresholds {
     /// Number of the first dropped frame, counted from 1.
     pub drop: Option<u32>,
     /// The number of leaked frames. A leaked frame leaves a port while the port is held. If the buffer was
-    /// filled several times, this is the largest number of one filling. The thresholds do not include leaked
-    /// frames.
+    /// filled several times, this is the largest number of one filling. The thresholds do not
+    /// include leaked frames.
     pub leaked: u32,
     /// The method that held the frames.
     pub hold: Option<HoldMethod>,
@@ -36,8 +36,8 @@ pub struct MeasuredThresholds {
 }
 
 impl MeasuredThresholds {
-    /// Returns the usable headroom: the number of frames that fit in the buffer between XOFF and the first
-    /// drop.
+    /// Returns the usable headroom: the number of frames that fit in the buffer between XOFF and
+    /// the first drop.
     pub fn headroom(&self) -> Option<u32> {
         Some(self.drop? - self.xoff? - 1)
     }

@@ -65,8 +65,8 @@ pub struct ThresholdResult {
     pub cells: Option<u64>,
     /// Threshold in bytes of frames including the FCS.
     pub bytes: Option<u64>,
-    /// Expected threshold in cells, computed from the configuration. Null means that the event does not
-    /// occur.
+    /// Expected threshold in cells, computed from the configuration. Null means that the event
+    /// does not occur.
     pub expected_cells: Option<u64>,
     /// Whether the threshold was compared with a configuration.
     pub compared: bool,

@@ -253,8 +253,8 @@ impl VirtualProbeDevice {
         self.switch.advance_to(until);
     }
 
-    /// Sends a PFC frame for all priorities from the tester to a receiving port. 0 quanta end the
-    /// pause.
+    /// Sends a PFC frame for all priorities from the tester to a receiving port. 0 quanta
+    /// end the pause.
     fn send_pause(&mut self, egress: usize, quanta: u16) {
         let of = &mut self.egresses[egress];
         of.refresh = match quanta {

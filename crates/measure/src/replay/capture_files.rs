@@ -43,8 +43,8 @@ impl CaptureDestination {
 
 type CaptureWriter = Writer<Box<dyn Write>>;
 
-/// Writes the frames that leave the switch to a capture file. An optional second file receives the dropped
-/// frames.
+/// Writes the frames that leave the switch to a capture file. An optional second file receives
+/// the dropped frames.
 pub struct ReplayCaptureFiles {
     sent: CaptureWriter,
     lost: Option<CaptureWriter>,

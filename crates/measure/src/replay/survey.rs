@@ -14,8 +14,8 @@ use xoff_capture::{CapturedFrame, Direction, Interface, ReadError, Reader, Unusa
 pub struct StationObservation {
     /// The observed station.
     pub station: Mac,
-    /// The sender of the frame: the observed station, or another station that sent a frame to the observed
-    /// station.
+    /// The sender of the frame: the observed station, or another station that sent a frame to
+    /// the observed station.
     pub sender: Mac,
     /// Index of the interface that captured the frame.
     pub interface: usize,
@@ -44,8 +44,8 @@ pub struct CaptureSurvey {
     pub silent_stations: Vec<Mac>,
     /// The first frame of every station in every VLAN.
     pub observations: Vec<StationObservation>,
-    /// Number of frames between two stations in both directions. The key holds the lower address
-    /// first.
+    /// Number of frames between two stations in both directions. The key holds the
+    /// lower address first.
     pub conversations: HashMap<(Mac, Mac), u64>,
     /// Number of frames that were captured in part.
     pub partial: u64,

@@ -63,8 +63,8 @@ impl BenchResult {
     }
 }
 
-/// Converts the samples to nanoseconds. Returns `None` if the figure is neither a time nor a frame
-/// rate.
+/// Converts the samples to nanoseconds. Returns `None` if the figure is neither a time nor
+/// a frame rate.
 fn samples_in_ns(figure: &BenchFigure) -> Option<Vec<f64>> {
     let size = match figure.unit.as_str() {
         "ns" => 1.0,
@@ -123,8 +123,8 @@ fn median(samples: &[f64]) -> f64 {
     quantile(samples, 0.5)
 }
 
-/// Returns the median absolute deviation, scaled to the standard deviation of a normal
-/// distribution.
+/// Returns the median absolute deviation, scaled to the standard deviation of
+/// a normal distribution.
 fn median_absolute_deviation(samples: &[f64]) -> f64 {
     let middle = median(samples);
     let distances: Vec<f64> = samples.iter().map(|sample| (sample - middle).abs()).collect();

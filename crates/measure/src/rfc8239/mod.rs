@@ -1,7 +1,7 @@
 //! `xoff bench rfc8239`: the data-centre benchmarks of RFC 8239. RFC 8238 defines their terms.
 //!
-//! The buffer of a lossless class counts as full when the device sends the first pause, if the senders honour
-//! pauses.
+//! The buffer of a lossless class counts as full when the device sends the first pause, if the
+//! senders honour pauses.
 
 use crate::choice::named_choices;
 use xoff_units::Picos;
@@ -246,8 +246,8 @@ fn first_loss_or_pause(outcome: &TrialResult, is_lossless: bool) -> Option<Picos
 }
 
 /// Measures the longest simultaneous bursts by the procedure of clause 4.2. The first trial has one receiver.
-/// Each further trial has one more receiver. The last trial is the last one with fewer receivers than
-/// senders.
+/// Each further trial has one more receiver. The last trial is the last one with fewer
+/// receivers than senders.
 fn measure_microburst<D: Dut>(suite: &mut BenchmarkSuite<'_, D>) -> Result<(), Failure> {
     let ports = suite.dut.ports().len();
     for size in suite.sizes.clone() {

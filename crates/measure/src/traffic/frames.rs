@@ -106,8 +106,8 @@ impl TrafficProfile {
         Ok(FlowFrame { bytes })
     }
 
-    /// Returns a frame for the sink to send. Bridges learn from this frame behind which port the destination
-    /// is.
+    /// Returns a frame for the sink to send. Bridges learn from this frame behind which port
+    /// the destination is.
     pub fn learning_frame(&self) -> Vec<u8> {
         let mut bytes = vec![0; 60];
         bytes[0..6].copy_from_slice(&self.src_mac);

@@ -1,5 +1,5 @@
-//! Test traffic through a real device. A generator sends at one interface, and a sink receives at another
-//! interface.
+//! Test traffic through a real device. A generator sends at one interface, and a sink receives
+//! at another interface.
 //!
 //! The generator sends prebuilt RoCEv2 frames from a packet socket, or the kernel builds the frames itself.
 //! The sink reads the frame counter of its interface. The kernel drops the counted frames, so the sink uses

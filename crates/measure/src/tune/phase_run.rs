@@ -138,8 +138,8 @@ struct PhaseRun<'a> {
     watch: RunObserver,
     began: Picos,
     xon_offset_bytes: u64,
-    /// Time of the first XOFF. Also contains the bytes and packets that were sent to the receiver before this
-    /// time.
+    /// Time of the first XOFF. Also contains the bytes and packets that were sent to the receiver
+    /// before this time.
     before: (Picos, u64, u64),
 }
 

@@ -1,5 +1,5 @@
-//! Variants of the profile that the search has found. They have other values of the shared limit and of
-//! `xon_offset`.
+//! Variants of the profile that the search has found. They have other values of the shared limit
+//! and of `xon_offset`.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;

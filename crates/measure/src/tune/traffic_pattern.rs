@@ -79,8 +79,8 @@ pub struct TrafficParameters {
 }
 
 impl TrafficParameters {
-    /// Returns the one-way delay of a cable of this length at 198 000 km/s, as in SONiC's headroom
-    /// formula.
+    /// Returns the one-way delay of a cable of this length at 198 000 km/s, as in
+    /// SONiC's headroom formula.
     pub fn cable_delay(metres: u32) -> Picos {
         Picos((u64::from(metres) * 1_000_000).div_ceil(198))
     }

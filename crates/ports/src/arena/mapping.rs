@@ -8,8 +8,8 @@ use std::ptr::NonNull;
 /// of this size.
 pub(super) const PAGE_BYTES: usize = 4096;
 
-/// Zeroed, page-aligned shared memory with a file descriptor (memfd). Another process can map the same
-/// memory.
+/// Zeroed, page-aligned shared memory with a file descriptor (memfd). Another process can map
+/// the same memory.
 pub(super) struct Mapping {
     base: NonNull<u8>,
     len: usize,

@@ -57,8 +57,8 @@ const HEADERS_BYTES: usize = 64;
 const NO_SLOT: u32 = u32::MAX;
 
 /// Position of a frame in the arena. The frame has `len` bytes at offset `start` of its own slot. Then follow
-/// `rest_len` shared bytes at offset `rest_start` of slot `rest_slot`, which may also be the frame's own
-/// slot.
+/// `rest_len` shared bytes at offset `rest_start` of slot `rest_slot`, which may also be the
+/// frame's own slot.
 #[derive(Clone, Copy)]
 struct FrameLayout {
     start: u16,
@@ -130,8 +130,8 @@ unsafe impl Send for Arena {}
 unsafe impl Sync for Arena {}
 
 impl Arena {
-    /// Maps an arena of `small_slots` slots of 2 KiB and `large_slots` slots of 16 KiB, at most 2^31 slots
-    /// together.
+    /// Maps an arena of `small_slots` slots of 2 KiB and `large_slots` slots of 16 KiB, at
+    /// most 2^31 slots together.
     ///
     /// The kernel allocates the memory of a slot when the slot is used for the first time. A new frame gets
     /// the slot that was freed last, so an idle arena uses little memory.
@@ -201,8 +201,8 @@ impl Arena {
         (self.slot_bytes(own.0, own.1, own.2), rest)
     }
 
-    /// Returns the length of a frame in bytes, including shared bytes. Only the holder of the handle may call
-    /// this.
+    /// Returns the length of a frame in bytes, including shared bytes. Only the holder of the handle
+    /// may call this.
     pub fn frame_len(&self, frame: FrameHandle) -> usize {
         let layout = self.layout(frame);
         layout.len as usize + layout.rest_len as usize

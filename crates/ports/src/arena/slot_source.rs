@@ -38,8 +38,8 @@ pub trait SlotSource: Sealed {
     fn return_slot(&mut self, slot: FrameHandle);
 
     /// Returns the writable memory of a taken slot, which starts after the headroom of the slot. After the
-    /// caller has written a frame to this memory, [`set_frame`](SlotSource::set_frame) sets the length of the
-    /// frame.
+    /// caller has written a frame to this memory, [`set_frame`](SlotSource::set_frame) sets the length
+    /// of the frame.
     fn frame_space(&mut self, slot: FrameHandle) -> &mut [u8] {
         // SAFETY: the caller has taken the slot and holds its handle. The source gives out unshared slots
         // only, and `&mut self` prevents a second reference from this source.
@@ -63,8 +63,8 @@ pub trait SlotSource: Sealed {
             .set_layout(slot, FrameLayout::unshared(frame_len as u16));
     }
 
-    /// Copies a frame to a new slot. Returns `None` if no slot is left or the frame is longer than a large
-    /// slot.
+    /// Copies a frame to a new slot. Returns `None` if no slot is left or the frame is longer than
+    /// a large slot.
     fn store_frame(&mut self, frame: &[u8]) -> Option<FrameHandle> {
         let slot = self.take_slot(frame.len())?;
         self.frame_space(slot)[..frame.len()].copy_from_slice(frame);

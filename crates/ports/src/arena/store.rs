@@ -18,8 +18,8 @@ const RELEASED: u32 = 1 << 31;
 #[derive(Debug)]
 pub struct ArenaStore {
     arena: Arc<Arena>,
-    /// A new frame gets the slot that was freed last, because the bytes of this slot are still in the CPU
-    /// caches.
+    /// A new frame gets the slot that was freed last, because the bytes of this slot are still in
+    /// the CPU caches.
     small: Vec<FrameHandle>,
     large: Vec<FrameHandle>,
     slots: usize,
@@ -216,8 +216,8 @@ impl FrameStore for ArenaStore {
         self.arena.set_layout(frame, layout);
     }
 
-    /// If other frames share bytes in the slot of this frame, the slot stays in use until the last copy is
-    /// released.
+    /// If other frames share bytes in the slot of this frame, the slot stays in use until the last
+    /// copy is released.
     fn truncate(&mut self, frame: FrameHandle, len: usize) {
         let mut layout = self.arena.layout(frame);
         let own = len.min(layout.len as usize);

@@ -1,5 +1,5 @@
-//! Offloads, queues, pause parameters and drivers of devices, through `SIOCETHTOOL` ioctls
-//! (`linux/ethtool.h`).
+//! Offloads, queues, pause parameters and drivers of devices, through
+//! `SIOCETHTOOL` ioctls (`linux/ethtool.h`).
 //!
 //! The module uses ioctls, which exist in every kernel. Minimal kernels do not contain the generic netlink
 //! family of ethtool.
@@ -150,8 +150,8 @@ pub fn offloads(name: &str) -> Result<Offloads> {
 /// cannot turn off receive checksums. This case is not an error.
 ///
 /// # Errors
-/// Returns [`Error::NoSuchLink`], [`Error::NotPermitted`], or [`Error::Refused`] if an offload cannot be
-/// changed.
+/// Returns [`Error::NoSuchLink`], [`Error::NotPermitted`], or [`Error::Refused`] if an offload
+/// cannot be changed.
 pub fn set_offloads(name: &str, wanted: &Offloads) -> Result<()> {
     for (commands, on) in OFFLOAD_COMMANDS.iter().zip(wanted.flags()) {
         // Read each time, because turning one offload off may have turned others off.
@@ -239,8 +239,8 @@ const TAG_INSERTION_FEATURES: [&str; 2] = ["tx-vlan-hw-insert", "tx-vlan-stag-hw
 /// whether the function has changed a feature.
 ///
 /// # Errors
-/// Returns [`Error::NoSuchLink`], [`Error::NotPermitted`], or [`Error::Refused`] if a feature cannot be
-/// changed.
+/// Returns [`Error::NoSuchLink`], [`Error::NotPermitted`], or [`Error::Refused`] if a feature
+/// cannot be changed.
 pub fn enable_inline_vlan_tags(name: &str) -> Result<bool> {
     let names = feature_names(name)?;
     let previous = features(name)?;
@@ -351,8 +351,8 @@ pub fn channels(name: &str) -> Result<Option<Channels>> {
     }
 }
 
-/// Largest number of feature words that the module supports. Kernels of 2026 have 2 or 3 words of 32 features
-/// each.
+/// Largest number of feature words that the module supports. Kernels of 2026 have 2 or 3 words
+/// of 32 features each.
 const FEATURE_WORDS_MAX: usize = 8;
 
 /// Reads the pause parameters of a link. Returns `None` if the driver has no pause parameters, such as the
@@ -382,8 +382,8 @@ pub fn pause_parameters(name: &str) -> Result<Option<PauseParameters>> {
 /// Sets the pause parameters of a link (`ethtool -A`).
 ///
 /// # Errors
-/// Returns [`Error::NoSuchLink`], [`Error::NotPermitted`], or [`Error::Refused`] if the driver has no pause
-/// parameters.
+/// Returns [`Error::NoSuchLink`], [`Error::NotPermitted`], or [`Error::Refused`] if the driver has
+/// no pause parameters.
 pub fn set_pause_parameters(name: &str, pause: &PauseParameters) -> Result<()> {
     let mut value = RawPauseParameters {
         command: ETHTOOL_SPAUSEPARAM,

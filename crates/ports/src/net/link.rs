@@ -48,11 +48,11 @@ pub struct LinkState {
     pub master: Option<String>,
     /// Index of the other end of a veth, in the namespace of that end.
     pub peer_index: Option<u32>,
-    /// Number of the other end's namespace, as seen from this namespace. `None` if both ends are in the same
-    /// namespace.
+    /// Number of the other end's namespace, as seen from this namespace. `None` if both ends are in
+    /// the same namespace.
     pub peer_netns: Option<i32>,
-    /// Whether the owner of a tap may send unfinished checksums and superframes (IFF_VNET_HDR). `None` if
-    /// unknown.
+    /// Whether the owner of a tap may send unfinished checksums and superframes (IFF_VNET_HDR).
+    /// `None` if unknown.
     pub vnet_hdr: Option<bool>,
 }
 
@@ -161,8 +161,8 @@ pub fn set_link(name: &str, change: &LinkChange) -> Result<()> {
 /// Moves a link to another namespace and renames it to `new_name`. The link is down after the move.
 ///
 /// # Errors
-/// Returns [`Error::NoSuchLink`], or [`Error::Exists`] if the other namespace already has a link of the new
-/// name.
+/// Returns [`Error::NoSuchLink`], or [`Error::Exists`] if the other namespace already has a link of
+/// the new name.
 pub fn move_link(name: &str, netns: &Netns, new_name: &str) -> Result<()> {
     check_name(new_name)?;
     let index = link_index(name)?;
@@ -189,8 +189,8 @@ pub fn delete_link(name: &str) -> Result<()> {
 }
 
 /// Turns off IPv6 of the kernel on a link of the calling thread's namespace. The kernel then sends no router
-/// solicitations and no MLD reports to the switch. On a kernel without IPv6, the call succeeds and does
-/// nothing.
+/// solicitations and no MLD reports to the switch. On a kernel without IPv6, the call succeeds
+/// and does nothing.
 ///
 /// # Errors
 /// Returns an error if `/proc/sys` is read-only or belongs to another user namespace.

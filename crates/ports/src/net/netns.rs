@@ -126,8 +126,8 @@ impl Netns {
     }
 }
 
-/// Runs `function` on a new thread that ends afterwards, because entering a namespace is permanent for a
-/// thread.
+/// Runs `function` on a new thread that ends afterwards, because entering a namespace is permanent
+/// for a thread.
 fn run_on_new_thread<R: Send>(function: impl FnOnce() -> Result<R> + Send) -> Result<R> {
     thread::scope(|scope| {
         let worker = thread::Builder::new()

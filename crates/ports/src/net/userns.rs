@@ -8,8 +8,8 @@ use nix::unistd::{getegid, geteuid};
 use super::{Error, Result};
 
 /// Moves this process to a new user namespace in which it is root. `extra_namespaces` selects namespaces of
-/// other kinds, which are created at the same time. The process gets no new privileges outside the user
-/// namespace.
+/// other kinds, which are created at the same time. The process gets no new privileges outside
+/// the user namespace.
 ///
 /// The process must have a single thread (`unshare(2)`).
 ///

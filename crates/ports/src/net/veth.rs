@@ -100,8 +100,8 @@ pub fn disable_peer_offloads(name: &str, peer_namespaces: &[&Netns]) -> Result<P
 }
 
 /// Makes the other end of the veth `name` write VLAN tags into its frames. Receivers that cannot read the
-/// metadata of the kernel then see the tags. The other end must be in this namespace or in one of
-/// `peer_namespaces`.
+/// metadata of the kernel then see the tags. The other end must be in this namespace or in
+/// one of `peer_namespaces`.
 ///
 /// # Errors
 /// Returns the same errors as [`disable_peer_offloads`].

@@ -39,8 +39,8 @@ use transmitter::Transmitter;
 /// check is not made after each reading, because it needs a system call.
 const EMPTY_READS_PER_CHECK: u32 = 64;
 
-/// If a reading returns at least this number of frames, the backend expects more frames and prefetches the
-/// ring.
+/// If a reading returns at least this number of frames, the backend expects more frames and
+/// prefetches the ring.
 const PREFETCH_FRAMES_MIN: usize = 2;
 /// Prefetch distance in frames: the prefetched frame is this number of frames after the next frame. The
 /// processing of a frame takes about a third of the time that the CPU needs to load a cache line. A frame of

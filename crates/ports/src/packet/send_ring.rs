@@ -12,8 +12,8 @@ use nix::sys::mman::{MapFlags, ProtFlags, mmap, munmap};
 use super::send_slots::SendSlots;
 use crate::{BURST_FRAMES, socket};
 
-/// Length of the longest frame of a small slot in bytes. This is a frame of MTU 1900 with all possible
-/// headers.
+/// Length of the longest frame of a small slot in bytes. This is a frame of MTU 1900 with
+/// all possible headers.
 const SMALL_FRAME_BYTES: usize = 1_922;
 const SMALL_SLOT_BYTES: usize = 2 * 1024;
 /// Number of slots: two bursts. The backend can write the second burst while a device with a queue still
@@ -76,8 +76,8 @@ impl SendRing {
         Ok(ring)
     }
 
-    /// Appends a frame that consists of two segments. Returns false if the frame is too long or no slot is
-    /// free.
+    /// Appends a frame that consists of two segments. Returns false if the frame is too long or no
+    /// slot is free.
     #[inline]
     pub(crate) fn push_frame(&mut self, segments: (&[u8], &[u8])) -> bool {
         self.slots.push_frame(segments)

@@ -1,8 +1,8 @@
 //! Slots of a transmit ring: memory from which the kernel sends.
 //!
 //! The kernel reads the slots in order and stops at the first slot without a frame. Frames are therefore
-//! stored in consecutive slots. The only information about the progress of the kernel is the status of each
-//! slot.
+//! stored in consecutive slots. The only information about the progress of the kernel is the status
+//! of each slot.
 
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, Ordering};

@@ -44,15 +44,15 @@ impl Transmitter {
     }
 
     /// Sets the current MTU of the device, in bytes. The kernel does not compare frames in the ring with the
-    /// MTU. Frames above the MTU are therefore sent with `sendmmsg`, which checks the exact limit of the
-    /// device.
+    /// MTU. Frames above the MTU are therefore sent with `sendmmsg`, which checks the exact limit
+    /// of the device.
     pub(crate) fn set_mtu(&mut self, mtu: u32) {
         self.ring_frame_len_max = (mtu + ETHERNET_HEADER_BYTES) as usize;
     }
 
     /// Sends up to [`BURST_FRAMES`] frames from the front of `frames`. If no error is returned, at least one
-    /// frame was sent. An error belongs to the first frame that was not sent. `socket` is bound to the
-    /// device.
+    /// frame was sent. An error belongs to the first frame that was not sent. `socket` is bound
+    /// to the device.
     pub(crate) fn send<'a>(
         &mut self,
         socket: BorrowedFd<'_>,

@@ -30,8 +30,8 @@ pub struct FrameSender {
 }
 
 impl FrameSender {
-    /// Opens a sender on a device of the calling thread's namespace. The call needs CAP_NET_RAW in that
-    /// namespace.
+    /// Opens a sender on a device of the calling thread's namespace. The call needs CAP_NET_RAW
+    /// in that namespace.
     ///
     /// # Errors
     /// Returns an error if the device does not exist, the capability is missing, or memory is short.
@@ -48,8 +48,8 @@ impl FrameSender {
         })
     }
 
-    /// Sends up to [`SEND_BURST_FRAMES`] frames from the front of `frames`. The caller sends the other frames
-    /// later.
+    /// Sends up to [`SEND_BURST_FRAMES`] frames from the front of `frames`. The caller sends the
+    /// other frames later.
     ///
     /// # Errors
     /// Returns an error if the device cannot send the first frame and a retry cannot help. Examples: the

@@ -199,8 +199,8 @@ pub(crate) fn load_program(instructions: &[Instruction], name: &[u8]) -> io::Res
     unsafe { call_bpf_for_fd(BPF_PROG_LOAD, &mut load) }
 }
 
-/// Attaches a program to the driver of a device. The program is detached when the returned descriptor is
-/// closed.
+/// Attaches a program to the driver of a device. The program is detached when the returned
+/// descriptor is closed.
 pub(crate) fn attach_program(program: &OwnedFd, device_index: u32) -> io::Result<OwnedFd> {
     #[repr(C)]
     struct LinkArguments {

@@ -110,8 +110,8 @@ struct ActiveSocket {
 struct LossCounters {
     tx_dropped: KernelCounter,
     rx_dropped: KernelCounter,
-    /// Counter of the frames for which the socket had no space. `None` if the device also counts these
-    /// frames.
+    /// Counter of the frames for which the socket had no space. `None` if the device also
+    /// counts these frames.
     socket: Option<KernelCounter>,
     missed: KernelCounter,
     invalid: KernelCounter,
@@ -406,8 +406,8 @@ impl ActiveSocket {
         ReceiveResult::Dropped(reason)
     }
 
-    /// Returns a slot with the complete frame. The caller then owns the slot. Returns `None` if no slot is
-    /// free.
+    /// Returns a slot with the complete frame. The caller then owns the slot. Returns `None` if no
+    /// slot is free.
     fn take_frame(&mut self, waiting: WaitingFrame, slots: &mut impl SlotSource) -> Option<FrameHandle> {
         let replacement = match waiting.descriptors {
             1 => slots.take_slot_of(SlotClass::Small),

@@ -9,8 +9,8 @@ use crate::prefetch::{prefetch, prefetch_for_copy};
 /// usual length occupies 17 cache lines.
 const PAYLOAD_DISTANCE: u32 = 8;
 /// Prefetch distance of headers, in frames. It is larger than the distance of payloads for two reasons.
-/// Headers are read before the payload, and the CPU loads them only after all cache lines that were requested
-/// earlier.
+/// Headers are read before the payload, and the CPU loads them only after all cache lines that
+/// were requested earlier.
 const HEADERS_DISTANCE: u32 = 16;
 /// Prefetch distance of descriptors, in frames. A descriptor contains the address of its frame, so the
 /// descriptor must be loaded first. A cache line holds four descriptors.

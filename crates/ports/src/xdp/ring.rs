@@ -125,8 +125,8 @@ impl<T: Copy> Producer<T> {
         self.ring.size - self.next.wrapping_sub(self.consumed)
     }
 
-    /// Writes the next entry. Returns false if the ring is full. The consumer sees the entry after
-    /// [`publish`](Producer::publish).
+    /// Writes the next entry. Returns false if the ring is full. The consumer sees the
+    /// entry after [`publish`](Producer::publish).
     pub(super) fn write(&mut self, entry: T) -> bool {
         if self.next.wrapping_sub(self.consumed) >= self.ring.size && self.free_entries() == 0 {
             return false;
@@ -148,8 +148,8 @@ impl<T: Copy> Producer<T> {
         self.next
     }
 
-    /// Reads the position of the consumer, which is the index of the first entry that the consumer has not
-    /// consumed.
+    /// Reads the position of the consumer, which is the index of the first entry that the consumer
+    /// has not consumed.
     pub(super) fn read_consumed(&mut self) -> u32 {
         // Acquire: the consumer has read the entries before this side writes them again.
         self.consumed = self.ring.consumer().load(Ordering::Acquire);

@@ -13,12 +13,12 @@ use crate::socket::{check_result, enlarge_send_buffer, get_option, set_option};
 /// of frames arrives in 4 ms. At the lower rates of a lab, it takes much longer.
 ///
 /// The kernel fills the slots in turn, so it reuses a slot after this number of frames. With twice as many
-/// slots, the memory of the slots would not fit in the last-level cache of a virtual machine
-/// (`benches/README.md`).
+/// slots, the memory of the slots would not fit in the last-level cache of a
+/// virtual machine (`benches/README.md`).
 pub(super) const RECEIVE_ENTRIES: u32 = 2_048;
 /// Number of empty slots in the fill ring. The kernel publishes a received frame shortly before it releases
-/// the fill ring entry of the frame's slot. The ring therefore needs more entries than there are posted
-/// slots.
+/// the fill ring entry of the frame's slot. The ring therefore needs more entries than there
+/// are posted slots.
 const FILL_ENTRIES: u32 = 2 * RECEIVE_ENTRIES;
 /// Number of descriptors in the transmit ring, more than any burst needs.
 pub(super) const TRANSMIT_ENTRIES: u32 = 1_024;

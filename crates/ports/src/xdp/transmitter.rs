@@ -6,8 +6,8 @@
 //! which the kernel does not copy. For these drivers, the backend copies every frame to a slot of its own.
 //!
 //! Before [`Transmitter::send`] returns, it withdraws all descriptors that the kernel has not consumed. A
-//! withdrawn descriptor is invalid, and the kernel skips invalid descriptors. The caller may then reuse the
-//! slots.
+//! withdrawn descriptor is invalid, and the kernel skips invalid descriptors. The caller may then
+//! reuse the slots.
 
 use std::fmt;
 use std::io;
@@ -55,8 +55,8 @@ pub(super) struct Transmitter {
     /// number is small.
     window: usize,
     is_withdrawing: bool,
-    /// Slots of withdrawn descriptors. The list may also contain slots of the caller, which the transmitter
-    /// ignores.
+    /// Slots of withdrawn descriptors. The list may also contain slots of the caller, which
+    /// the transmitter ignores.
     withdrawn_slots: Vec<FrameHandle>,
     /// Number of descriptors withdrawn since the creation of the transmitter.
     pub(super) withdrawn_descriptors: u64,

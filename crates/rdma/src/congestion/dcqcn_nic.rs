@@ -161,11 +161,11 @@ impl ParameterSet for DcqcnNicParameters {
     ];
 }
 
-/// DCQCN as network cards implement it. The comment at the top of the source file lists the differences from
-/// [`Dcqcn`](super::Dcqcn).
+/// DCQCN as network cards implement it. The comment at the top of the source file lists the
+/// differences from [`Dcqcn`](super::Dcqcn).
 ///
-/// A marked acknowledgement counts as a notification, so the controller works with CNPs and with echoed
-/// marks.
+/// A marked acknowledgement counts as a notification, so the controller works with CNPs and
+/// with echoed marks.
 #[derive(Clone, Debug)]
 pub struct DcqcnNic {
     parameters: DcqcnNicParameters,

@@ -12,8 +12,8 @@ use super::{Ack, CongestionControl, CongestionSignal, ControllerContext};
 pub struct DcqcnParameters {
     /// Weight of an alpha update, 0.0001 to 1 (g).
     pub g: f64,
-    /// Period of alpha updates, 100 ns to 100 ms (K). Alpha decreases once for each period without a
-    /// notification.
+    /// Period of alpha updates, 100 ns to 100 ms (K). Alpha decreases once for each period
+    /// without a notification.
     pub alpha_interval_ns: u64,
     /// Period of the increase timer, 1 us to 1 s (T).
     pub increase_interval_ns: u64,

@@ -22,8 +22,8 @@ pub struct HpccParameters {
     /// Lowest rate in bits per second, 1 kb/s to 1 Tb/s.
     pub min_rate_bps: u64,
     /// Number of hop records for which a packet has space, 1 to [`HOPS_MAX`]. Each record adds 8 bytes to a
-    /// data packet and to its acknowledgement. If a path has more hops, HPCC ignores the queues of the later
-    /// hops.
+    /// data packet and to its acknowledgement. If a path has more hops, HPCC ignores the queues of
+    /// the later hops.
     pub telemetry_hops: u64,
 }
 

@@ -128,8 +128,8 @@ pub struct Ack<'a> {
 ///
 /// The requester reads [`rate_bps`](CongestionControl::rate_bps) before each packet and spaces its packets by
 /// this rate. It stops when [`window_bytes`](CongestionControl::window_bytes) bytes are in flight. It calls
-/// the other methods at the events that they describe. Every call passes the model time, which never
-/// decreases.
+/// the other methods at the events that they describe. Every call passes the model time,
+/// which never decreases.
 ///
 /// A run with the same seed must give the same result. A controller therefore reads no clock and shares no
 /// state. For floating-point numbers it uses only `+`, `-`, `*`, `/`, square roots and comparisons. The

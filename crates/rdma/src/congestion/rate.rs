@@ -35,8 +35,8 @@ pub(super) fn bytes_at_rate(rate_bps: u64, time: Picos) -> f64 {
     rate_bps as f64 * time.0 as f64 / 8e12
 }
 
-/// Returns the rate in bits per second at which `bytes` bytes take the given time. A time of 0 counts as 1
-/// ps.
+/// Returns the rate in bits per second at which `bytes` bytes take the given time. A time of 0 counts
+/// as 1 ps.
 pub(super) fn rate_for_bytes(bytes: f64, time: Picos) -> f64 {
     bytes * 8e12 / time.0.max(1) as f64
 }

@@ -1,5 +1,5 @@
-//! Livelock of "RDMA over Commodity Ethernet at Scale" (SIGCOMM 2016), section 4.1: every 256th packet is
-//! lost.
+//! Livelock of "RDMA over Commodity Ethernet at Scale" (SIGCOMM 2016), section 4.1: every 256th
+//! packet is lost.
 
 use super::*;
 

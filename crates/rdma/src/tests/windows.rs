@@ -24,8 +24,8 @@ struct WindowUse {
     timeouts: u32,
 }
 
-/// A controller that measures the use of its window. `window_bytes` is the smallest window of the
-/// configuration.
+/// A controller that measures the use of its window. `window_bytes` is the smallest window
+/// of the configuration.
 #[derive(Debug)]
 struct WindowObserver {
     control: Box<dyn CongestionControl>,
@@ -227,8 +227,8 @@ proptest! {
     }
 }
 
-/// A gap between packets is not a silent responder. It owes no acknowledgement until `ack_every` packets have
-/// arrived.
+/// A gap between packets is not a silent responder. It owes no acknowledgement until `ack_every`
+/// packets have arrived.
 #[test]
 fn slow_packets_do_not_time_out() {
     let mut link = TestLink::new(|_, _, _| LinkAction::Pass);

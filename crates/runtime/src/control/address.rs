@@ -42,8 +42,8 @@ impl ControlAddress {
         }
     }
 
-    /// Connects and checks that the server belongs to the same user or to root. Any user can bind an abstract
-    /// name.
+    /// Connects and checks that the server belongs to the same user or to root. Any user can bind
+    /// an abstract name.
     ///
     /// # Errors
     /// No process listens there, or the process belongs to another user.

@@ -1,10 +1,10 @@
-//! The control socket of a running switch. Requests and responses are JSON objects, one per line, over a Unix
-//! socket.
+//! The control socket of a running switch. Requests and responses are JSON objects, one per line, over
+//! a Unix socket.
 //!
 //! `docs/control-socket.md` describes the protocol. The server is one thread that never waits for a client.
 //! The number of clients and the size of a request are limited. An invalid request gets an error response. A
-//! client that does not read its responses does not delay other clients. Only the same user and root are
-//! served.
+//! client that does not read its responses does not delay other clients. Only the same user and
+//! root are served.
 
 mod address;
 mod client;
@@ -81,8 +81,8 @@ pub trait ControlTarget: Send + Sync {
     /// Sends a MAC control frame from a port. The frame is sent before all queued frames. `frame` has no FCS.
     ///
     /// # Errors
-    /// The port is unknown, the frame is not a MAC control frame, or the switch does not support this
-    /// request.
+    /// The port is unknown, the frame is not a MAC control frame, or the switch does not
+    /// support this request.
     fn send_mac_control(&self, port: &str, frame: &[u8]) -> Result<(), Failure> {
         let _ = frame;
         Err(unsupported("send raw MAC control frames").at(port))

@@ -67,8 +67,8 @@ pub enum Operation {
         /// The frame without FCS, in hexadecimal digits.
         frame: String,
     },
-    /// Returns the MAC control frames that a port received last, oldest first. Result: an array of
-    /// [`MacControlFrame`].
+    /// Returns the MAC control frames that a port received last, oldest first. Result: an
+    /// array of [`MacControlFrame`].
     MacControl {
         /// Name of the port.
         port: String,
@@ -94,8 +94,8 @@ pub enum Operation {
     ClearWatchdog {},
     /// Returns the events of the switch, oldest first. Result: an array of [`xoff_telemetry::EventReport`].
     Events {},
-    /// Returns the PFC state of each port and its PFC counters since the last clear. Result: an array of
-    /// [`super::PfcPort`].
+    /// Returns the PFC state of each port and its PFC counters since the last clear. Result: an
+    /// array of [`super::PfcPort`].
     Pfc {},
     /// Clears the counters of `pfc`. Other counters continue. Result: null.
     ClearPfc {},

@@ -1,5 +1,5 @@
-//! Model hosts in real time. One thread moves the frames of several hosts between the hosts and their
-//! devices.
+//! Model hosts in real time. One thread moves the frames of several hosts between the hosts
+//! and their devices.
 //!
 //! The thread runs in any network namespace, because each [`Port`] was opened in the namespace of its device.
 //! All hosts and switches of a run use the same [`ModelClock`]. The NIC of a host decides only by model time
@@ -90,8 +90,8 @@ pub struct HostProgress {
     pub is_sending: bool,
     /// Whether the application has work, now or later.
     pub is_working: bool,
-    /// Time of the next timed start of the application in nanoseconds of `CLOCK_MONOTONIC`. `u64::MAX` means
-    /// none.
+    /// Time of the next timed start of the application in nanoseconds of `CLOCK_MONOTONIC`.
+    /// `u64::MAX` means none.
     pub next_start_ns: u64,
     /// Destinations whose MAC address is not yet known.
     pub unresolved: u64,

@@ -71,8 +71,8 @@ pub struct HostRunSpec {
 }
 
 impl HostRunSpec {
-    /// Returns the specification of a host with a speed of 1 Gb/s. The host only receives, until a stop
-    /// request.
+    /// Returns the specification of a host with a speed of 1 Gb/s. The host only receives, until
+    /// a stop request.
     pub fn new(device: impl Into<String>) -> HostRunSpec {
         HostRunSpec {
             device: device.into(),

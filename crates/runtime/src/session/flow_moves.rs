@@ -68,8 +68,8 @@ fn route_schemes(config: &SwitchConfig) -> impl Iterator<Item = (IpNet, SchemeCo
 }
 
 /// Returns the load-balancing scheme of a route. The first scheme that is set applies, in this order: the
-/// scheme of the route, the scheme of a member, the default. `dataplane/src/balance/table.rs` has the same
-/// rule.
+/// scheme of the route, the scheme of a member, the default. `dataplane/src/balance/table.rs` has
+/// the same rule.
 fn route_scheme(config: &SwitchConfig, route: &Route) -> SchemeConfig {
     let RouteTarget::Via(paths) = &route.target else {
         return default_scheme();

@@ -104,8 +104,8 @@ impl SwitchSession {
         Ok(sessions.pop().expect("one switch was started"))
     }
 
-    /// Starts several switches. Links in memory can connect the switches. The options set the number of
-    /// threads.
+    /// Starts several switches. Links in memory can connect the switches. The options set the
+    /// number of threads.
     ///
     /// # Errors
     /// As [`SwitchSession::start`].

@@ -2,8 +2,8 @@
 //!
 //! The data plane keeps one peak value of each gauge since the last read-and-clear. The session keeps three
 //! maxima for each gauge. To clear a watermark, the session first updates all three maxima with the peak of
-//! the data plane, then resets the selected maximum. The packet path needs no extra work, and no peak is
-//! lost.
+//! the data plane, then resets the selected maximum. The packet path needs no extra work, and no
+//! peak is lost.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -160,8 +160,8 @@ mod tests {
     use super::*;
     use xoff_telemetry::samples::sample_snapshot;
 
-    /// Returns the snapshot of a switch. Priority group 3 of port 0 and the first pool have the given use and
-    /// peak.
+    /// Returns the snapshot of a switch. Priority group 3 of port 0 and the first pool have the given
+    /// use and peak.
     fn snapshot_with_use(current_cells: u32, peak_cells: u32) -> SwitchSnapshot {
         let mut snapshot = sample_snapshot();
         let gauge = Occupancy {

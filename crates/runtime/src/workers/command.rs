@@ -19,8 +19,8 @@ impl fmt::Debug for Inspection {
     }
 }
 
-/// A command to a running switch. If the command has a `Sender`, the switch sends the reply over this
-/// channel.
+/// A command to a running switch. If the command has a `Sender`, the switch sends the reply
+/// over this channel.
 #[derive(Debug)]
 pub(crate) enum Command {
     Snapshot(Sender<SwitchSnapshot>),

@@ -61,8 +61,8 @@ pub(crate) struct IoWorker {
     slots: SlotCache,
     received: Producer<ReceivedEntry>,
     done: Producer<FrameHandle>,
-    /// Frames that the devices have sent, before they are written to the ring. The list is empty between
-    /// bursts.
+    /// Frames that the devices have sent, before they are written to the ring. The list is
+    /// empty between bursts.
     sent_frames: Vec<FrameHandle>,
     events: Sender<PortEvent>,
     commands: Consumer<IoCommand>,
@@ -73,8 +73,8 @@ pub(crate) struct IoWorker {
 }
 
 /// Creates an I/O worker for `ports` and its handle for the switch worker. The ports hold up to `held` small
-/// slots in the kernel. The I/O worker gets this number of slots at once, in addition to its stock of empty
-/// slots.
+/// slots in the kernel. The I/O worker gets this number of slots at once, in addition to its stock
+/// of empty slots.
 pub(crate) fn create_io_worker(
     mut ports: PortSet,
     store: &mut ArenaStore,
@@ -332,8 +332,8 @@ impl IoWorker {
         flushed
     }
 
-    /// Sends the events of the ports to the switch worker. If the switch worker has ended, the events are
-    /// lost.
+    /// Sends the events of the ports to the switch worker. If the switch worker has ended, the
+    /// events are lost.
     fn report_events(&mut self) {
         for event in self.ports.poll_events() {
             let _ = self.events.send(event);
@@ -362,8 +362,8 @@ impl IoWorker {
     }
 }
 
-/// The sink of received frames at an I/O worker. The caller must check before each frame that the ring has
-/// room.
+/// The sink of received frames at an I/O worker. The caller must check before each frame that the
+/// ring has room.
 struct ReceivedRing<'a>(&'a mut Producer<ReceivedEntry>);
 
 impl FrameSink for ReceivedRing<'_> {

@@ -14,8 +14,8 @@ use xoff_ports::{Arena, Port, PortFrame, SlotSource, ThreadWaker, is_device_remo
 
 /// Largest number of frames that a port receives or sends at once.
 pub(crate) const BURST_FRAMES: usize = 64;
-/// Largest number of frames that wait for a device. Further frames are dropped, and the run is marked as
-/// tainted.
+/// Largest number of frames that wait for a device. Further frames are dropped, and the run is
+/// marked as tainted.
 const DEVICE_QUEUE_MAX: usize = 4_096;
 
 /// An event at a port.
@@ -196,8 +196,8 @@ impl PortSet {
         due.map(|due| self.clock.wall_ns(due))
     }
 
-    /// Receives up to a burst of frames from each port, while the sink has room. Returns the number of
-    /// frames.
+    /// Receives up to a burst of frames from each port, while the sink has room. Returns the
+    /// number of frames.
     pub(crate) fn receive(&mut self, slots: &mut impl SlotSource, sink: &mut impl FrameSink) -> usize {
         self.closing.retain_mut(|port| !port.close(slots));
         let mut total = 0;
@@ -227,8 +227,8 @@ impl PortSet {
         self.ports[index].transmit_queue.push(frame, due);
     }
 
-    /// Passes waiting frames to the devices. Calls `done` for each sent frame. Returns the number of sent
-    /// frames.
+    /// Passes waiting frames to the devices. Calls `done` for each sent frame. Returns the number
+    /// of sent frames.
     pub(crate) fn flush(&mut self, arena: &Arena, mut done: impl FnMut(FrameHandle)) -> usize {
         let mut total = 0;
         for index in 0..self.ports.len() {

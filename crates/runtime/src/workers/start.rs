@@ -51,8 +51,8 @@ pub struct WorkerOptions {
     pub dilate: u32,
     /// Longest stall in wall time that does not taint the run.
     pub reaction_budget: Duration,
-    /// Number of other threads that need a core, such as the hosts of a lab. `CorePinning::Auto` counts them
-    /// too.
+    /// Number of other threads that need a core, such as the hosts of a lab. `CorePinning::Auto`
+    /// counts them too.
     pub other_threads: usize,
     /// The frames to record.
     pub pcap: PcapOptions,
@@ -387,8 +387,8 @@ fn open_ports(
     }
 }
 
-/// Allocates the frame slots of a switch. `held_slots` is the number of small slots that the ports occupy
-/// permanently.
+/// Allocates the frame slots of a switch. `held_slots` is the number of small slots that the
+/// ports occupy permanently.
 fn allocate_arena(config: &SwitchConfig, held_slots: usize) -> io::Result<Arc<Arena>> {
     let spare = config.ports.len() * SPARE_SLOTS_PER_PORT;
     let buffer_bytes: u64 = config.pools.iter().map(|p| p.size_bytes + p.xoff_bytes).sum();
@@ -460,8 +460,8 @@ impl PortDistribution {
     }
 }
 
-/// Starts a thread that runs `body` with exact timers. If `core` is not `None`, the thread is pinned to this
-/// core.
+/// Starts a thread that runs `body` with exact timers. If `core` is not `None`, the thread is pinned
+/// to this core.
 fn spawn_thread<T: Send + 'static>(
     name: &str,
     core: Option<usize>,

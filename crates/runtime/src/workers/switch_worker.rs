@@ -24,8 +24,8 @@ use xoff_ports::{Arena, ArenaStore, Port, PortFrame, SlotSource};
 use xoff_telemetry::SwitchSnapshot;
 
 /// Limit for the detection of a step of the real-time clock, in nanoseconds. The worker compares the two wall
-/// clocks from check to check. If their difference changes by more than this limit, the real-time clock was
-/// set.
+/// clocks from check to check. If their difference changes by more than this limit, the real-time
+/// clock was set.
 const CLOCK_STEP_NS: u64 = 50_000_000;
 
 /// The link of a port and the worker that owns the port.
@@ -344,8 +344,8 @@ impl SwitchWorker {
         self.printed_events = entries.len();
     }
 
-    /// Passes frames that leave the switch to the devices or the I/O workers. Returns the number of these
-    /// frames.
+    /// Passes frames that leave the switch to the devices or the I/O workers. Returns the number
+    /// of these frames.
     fn send_departures(&mut self) -> usize {
         let mut work = 0;
         match &mut self.io {

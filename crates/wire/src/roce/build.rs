@@ -61,14 +61,14 @@ pub struct FlowHeaders {
     pub hop_limit: u8,
     /// Flow label of IPv6. Only the low 20 bits are used. IPv4 ignores the field.
     pub flow_label: u32,
-    /// UDP source port. Switches hash it to spread flows over paths, see
-    /// [`FlowHeaders::source_port_of_flow_label`].
+    /// UDP source port. Switches hash it to spread flows over
+    /// paths, see [`FlowHeaders::source_port_of_flow_label`].
     pub udp_src_port: u16,
 }
 
 impl FlowHeaders {
-    /// Makes headers with the usual values: no tag, DSCP 26 (RoCE data), ECT(0), 64 hops, UDP source port
-    /// 0xC000.
+    /// Makes headers with the usual values: no tag, DSCP 26 (RoCE data), ECT(0), 64 hops, UDP
+    /// source port 0xC000.
     pub const fn new(src_mac: [u8; 6], dst_mac: [u8; 6], addresses: Addresses) -> FlowHeaders {
         FlowHeaders {
             dst_mac,
@@ -83,8 +83,8 @@ impl FlowHeaders {
         }
     }
 
-    /// Returns the UDP source port that Linux derives from a 20-bit flow label
-    /// (`rdma_flow_label_to_udp_sport`).
+    /// Returns the UDP source port that Linux derives from a 20-bit
+    /// flow label (`rdma_flow_label_to_udp_sport`).
     pub const fn source_port_of_flow_label(flow_label: u32) -> u16 {
         let (low, high) = (flow_label & 0x3fff, flow_label >> 14 & 0x3f);
         (low ^ high) as u16 | 0xc000
@@ -281,8 +281,8 @@ impl RocePacket<'_> {
 
     /// Writes only the headers, for a frame whose payload is not stored. Returns the number of bytes written.
     /// The IP length fields have the values for a frame of `frame_len` bytes. `frame_len` is usually
-    /// [`RocePacket::frame_len`], but a simulator may use shorter frames. The UDP length always follows from
-    /// `payload_len`.
+    /// [`RocePacket::frame_len`], but a simulator may use shorter frames. The UDP length always
+    /// follows from `payload_len`.
     ///
     /// # Errors
     ///

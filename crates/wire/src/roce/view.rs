@@ -7,8 +7,8 @@ use crate::ext::Extension;
 use crate::roce_layout::RoceLayout;
 use crate::{Error, IPV6_LEN, Ipv4Packet, Ipv6Packet, UdpPacket, icrc, require_len};
 
-/// A whole RoCEv2 frame: Ethernet, VLAN tags, IPv4 or IPv6, UDP, BTH, extension headers, payload, pad and
-/// ICRC.
+/// A whole RoCEv2 frame: Ethernet, VLAN tags, IPv4 or IPv6, UDP, BTH, extension headers, payload,
+/// pad and ICRC.
 ///
 /// Lengths and layers are checked. The ICRC is not checked, see [`RoceView::icrc_is_valid`].
 #[derive(Clone, Copy, Debug)]

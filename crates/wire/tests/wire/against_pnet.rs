@@ -1,5 +1,5 @@
-//! Comparison with pnet, which shares no code with this crate. Each side reads frames that the other side has
-//! written.
+//! Comparison with pnet, which shares no code with this crate. Each side reads frames that the other
+//! side has written.
 
 use core::net::{Ipv4Addr, Ipv6Addr};
 

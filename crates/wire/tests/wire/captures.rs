@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use xoff_wire::parse::{Payload, parse};
 use xoff_wire::{Error, RoceView, icrc, mark_ce};
 
-/// Reads the frames of a classic pcap file: either byte order, microseconds or nanoseconds, link type
-/// Ethernet.
+/// Reads the frames of a classic pcap file: either byte order, microseconds or nanoseconds,
+/// link type Ethernet.
 fn frames(file: &Path) -> Vec<Vec<u8>> {
     let bytes = std::fs::read(file).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
     let word = |at: usize| <[u8; 4]>::try_from(&bytes[at..at + 4]).expect("four bytes");

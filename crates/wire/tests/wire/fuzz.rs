@@ -1,5 +1,5 @@
-//! Fuzz targets. Under `cargo test` they run on random bytes for a short time. Start libFuzzer with these
-//! commands:
+//! Fuzz targets. Under `cargo test` they run on random bytes for a short time. Start libFuzzer
+//! with these commands:
 //!
 //! ```text
 //! cargo install cargo-bolero

@@ -1,5 +1,5 @@
-//! Tests of the public interface: published vectors, captures, an independent encoder and an independent
-//! ICRC.
+//! Tests of the public interface: published vectors, captures, an independent encoder and
+//! an independent ICRC.
 
 mod against_pnet;
 mod captures;

@@ -10,8 +10,8 @@ use xoff_wire::{
 use crate::common::{VECTOR_A, VECTOR_B, VECTOR_S1, VECTOR_S2, VECTOR_S3, VECTOR_V6, hex, icrc_bitwise};
 use crate::packets::{Packet, bth, extension, packet};
 
-/// Whether the ICRC ignores bit `bit` of byte `at`. Bit 7 is the first on the wire. `at` counts from the IP
-/// header.
+/// Whether the ICRC ignores bit `bit` of byte `at`. Bit 7 is the first on the wire. `at` counts from
+/// the IP header.
 fn is_masked(v6: bool, at: usize, bit: u8) -> bool {
     let udp = if v6 { 40 } else { 20 };
     let in_ip = match (v6, at) {

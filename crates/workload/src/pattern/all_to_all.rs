@@ -62,8 +62,8 @@ impl DirectAllToAll {
 ///
 /// Each rank `r` has two kinds of edges. The first `gpus - 1` edges lead to the other GPUs of the same node,
 /// sorted by distance. Each of these edges carries one transfer for every node. The last transfer is for the
-/// own node. The other `nodes - 1` edges lead to the GPUs of the same rail in other nodes, sorted by
-/// distance.
+/// own node. The other `nodes - 1` edges lead to the GPUs of the same rail in other nodes,
+/// sorted by distance.
 #[derive(Clone, Debug)]
 pub(in super::super) struct RailAlignedAllToAll {
     shape: RankLayout,

@@ -4,8 +4,8 @@ use super::*;
 use crate::pattern::Pattern;
 use crate::random::RandomStream;
 
-/// Runs one iteration and delivers transfers in random order. Returns the transfers in the order of their
-/// release.
+/// Runs one iteration and delivers transfers in random order. Returns the transfers in the order
+/// of their release.
 fn run(mut pattern: Pattern, bytes: u64, seed: u64) -> Vec<Transfer> {
     let mut draws = RandomStream::new(seed, 0);
     let (mut released, mut all, mut under_way) = (Vec::new(), Vec::new(), Vec::new());

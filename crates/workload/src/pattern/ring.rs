@@ -78,8 +78,8 @@ impl RingPattern {
         }
     }
 
-    /// When a slice of step `k` has arrived, the same slice of step `k + 1` can be sent. Slices are sent in
-    /// order.
+    /// When a slice of step `k` has arrived, the same slice of step `k + 1` can be sent. Slices are
+    /// sent in order.
     pub(super) fn handle_arrival(&mut self, edge: u32, sequence: u64, sends: &mut Vec<Transfer>) {
         let Some(arrived) = self.arrived.get_mut(edge as usize) else {
             return;

@@ -1,5 +1,5 @@
-//! Tests over an ideal network: every NIC sends at its line rate, and the latency between any two hosts is
-//! constant.
+//! Tests over an ideal network: every NIC sends at its line rate, and the latency between any two
+//! hosts is constant.
 
 mod collectives;
 mod flows;

@@ -71,8 +71,8 @@ impl DrillScheme {
         }
     }
 
-    /// Returns true if the configuration is the one of the DRILL paper: two samples and one remembered
-    /// member.
+    /// Returns true if the configuration is the one of the DRILL paper: two samples and
+    /// one remembered member.
     #[inline]
     pub(crate) fn is_drill_2_1(&self) -> bool {
         self.samples == 2 && self.memory == 1

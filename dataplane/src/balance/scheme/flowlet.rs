@@ -58,8 +58,8 @@ impl FlowletScheme {
         member
     }
 
-    /// Returns a better member for a flow that is sending. The configuration sets the probability of such a
-    /// move.
+    /// Returns a better member for a flow that is sending. The configuration sets the probability of
+    /// such a move.
     #[inline]
     fn rebalance_flow(&self, packet: &Packet<'_>, member: u16, paths: &mut Paths<'_>) -> Option<u16> {
         let rebalance = self.rebalance?;

@@ -22,20 +22,20 @@ struct MemberShare {
 pub(super) struct BucketClaim {
     /// Home of the bucket. This claim has priority.
     pub(super) home: Option<NextHopId>,
-    /// Present member of the bucket. If the home is not among the members, the present member keeps the
-    /// bucket.
+    /// Present member of the bucket. If the home is not among the members, the present member
+    /// keeps the bucket.
     pub(super) holder: Option<NextHopId>,
 }
 
 /// Assigns `claims.len()` buckets to `members` in proportion to their weights. Shares are exact to one
-/// bucket, and each member has at least one bucket. `members` is sorted, not empty and not longer than
-/// `claims`.
+/// bucket, and each member has at least one bucket. `members` is sorted, not empty and not
+/// longer than `claims`.
 ///
 /// A bucket can have a *home* (the member that it prefers) and a *holder* (its present member). A member
 /// receives the buckets that it claims as home or holder until it has its share. If `home_first` is true,
 /// every bucket goes to its home, even if the home then exceeds its share by one bucket. The remaining
-/// buckets are assigned to the members in turn. The number of moved buckets is the smallest that the shares
-/// permit.
+/// buckets are assigned to the members in turn. The number of moved buckets is the smallest that
+/// the shares permit.
 pub(super) fn assign_buckets(
     members: &[(NextHopId, u16)],
     claims: &[BucketClaim],

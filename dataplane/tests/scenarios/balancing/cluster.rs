@@ -1,5 +1,5 @@
-//! Cluster load balancing: learnt queue pairs are spread evenly, per site and in total. Tests which flows
-//! move.
+//! Cluster load balancing: learnt queue pairs are spread evenly, per site and in total. Tests
+//! which flows move.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -51,8 +51,8 @@ fn network_with_busy_downlink(rule: SelectionRule) -> TestNetwork {
     TestNetwork::new(&configs, shape.cables())
 }
 
-/// Sends from the host of a leaf to another host at `sixteenths`/16 of 100 Gb/s. Returns the number of
-/// frames.
+/// Sends from the host of a leaf to another host at `sixteenths`/16 of 100 Gb/s. Returns the
+/// number of frames.
 pub(super) fn send_between_hosts(
     net: &mut TestNetwork,
     (from, to): (usize, usize),

@@ -1,5 +1,5 @@
-//! Invariant of all schemes: a packet leaves by a member that is up, and is not dropped while such a member
-//! exists.
+//! Invariant of all schemes: a packet leaves by a member that is up, and is not dropped while such
+//! a member exists.
 
 use proptest::prelude::*;
 use xoff_dataplane::config::{HashFields, MemberSelection, RebalanceRule, SchemeConfig, SchemeKind};

@@ -25,8 +25,8 @@ impl RandomSource {
     }
 }
 
-/// Creates a watchdog with times of a few milliseconds, so that one run has many storms. Some queues are
-/// watched.
+/// Creates a watchdog with times of a few milliseconds, so that one run has many storms. Some
+/// queues are watched.
 fn random_config(random: &mut RandomSource) -> SwitchConfig {
     let mut config = watched_config(usize::from(PORTS), WatchdogAction::Drop);
     config.pools[0].size_bytes = 700 * 256;

@@ -120,8 +120,8 @@ struct ArsObjects<'a, 's> {
 }
 
 impl ArsObjects<'_, '_> {
-    /// Returns the scheme of an entry. If the entry names no object, the default object of the profile is
-    /// used.
+    /// Returns the scheme of an entry. If the entry names no object, the default object of the
+    /// profile is used.
     fn scheme_of(
         &mut self,
         context: &mut ResolveContext<'_>,

@@ -52,8 +52,8 @@ impl SchemeList {
         Some(self.index_of_scheme(scheme))
     }
 
-    /// Returns the index of a scheme. A scheme that is not yet in the list of used schemes is added to the
-    /// list.
+    /// Returns the index of a scheme. A scheme that is not yet in the list of used schemes is added
+    /// to the list.
     pub(super) fn index_of_scheme(&mut self, scheme: SchemeConfig) -> u16 {
         let index = self.used.iter().position(|used| *used == scheme);
         index.unwrap_or_else(|| {

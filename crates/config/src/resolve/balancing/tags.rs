@@ -1,5 +1,5 @@
-//! Tags of routes by prefix: `XOFF_LB_GROUP` and `XOFF_LB_SITE`. The longest prefix that contains a route
-//! applies.
+//! Tags of routes by prefix: `XOFF_LB_GROUP` and `XOFF_LB_SITE`. The longest prefix that contains
+//! a route applies.
 
 use std::collections::BTreeMap;
 

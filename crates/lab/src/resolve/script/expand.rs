@@ -1,5 +1,5 @@
-//! Expands a script. The expansion evaluates `let`, `repeat` and `$(...)` and returns the list of steps to
-//! run.
+//! Expands a script. The expansion evaluates `let`, `repeat` and `$(...)` and returns the list of
+//! steps to run.
 
 use std::collections::BTreeMap;
 
@@ -285,8 +285,8 @@ impl LabResolver<'_> {
         Some(Spanned::new(value, tree.referenced, tree.defined))
     }
 
-    /// Replaces every `$(...)` in a text by its value. If a formula is invalid, reports an error and returns
-    /// `None`.
+    /// Replaces every `$(...)` in a text by its value. If a formula is invalid, reports an error
+    /// and returns `None`.
     fn substitute_text(&mut self, text: &str, at: Location, scope: &ConstantScope) -> Option<Constant> {
         match substitute(text, scope) {
             Ok(value) => Some(value),

@@ -5,8 +5,8 @@ use std::fmt;
 
 use super::super::super::expr::{SyntaxNode, parse_formula};
 
-/// The largest absolute value of a formula, 2^53. A double can represent every integer up to this value
-/// exactly.
+/// The largest absolute value of a formula, 2^53. A double can represent every integer up to
+/// this value exactly.
 const MAGNITUDE_MAX: f64 = 9_007_199_254_740_992.0;
 
 /// The value of a name that `let` or `for` defines.

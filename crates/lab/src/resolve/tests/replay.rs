@@ -3,8 +3,8 @@
 use super::*;
 use xoff_workload::JobKind;
 
-/// Parses a lab with one switch, the first entry of `nodes`, and hosts, the other entries. The job replays
-/// `list`.
+/// Parses a lab with one switch, the first entry of `nodes`, and hosts, the other entries. The
+/// job replays `list`.
 fn parse_replay_lab(nodes: &[&str], list: &str, job_fields: &str) -> Result<LabPlan, Problems> {
     let folder = tempfile::tempdir().expect("a folder");
     std::fs::write(folder.path().join("flows.txt"), list).expect("a file");

@@ -73,8 +73,8 @@ struct TrialState {
 /// A switch in virtual time with a tester at some of its ports.
 ///
 /// The switch has the buffers, traffic classes and PFC settings of its configuration. Its ports form one
-/// bridge, and its watchdog is off. All trials use the same switch, which is empty at the start of each
-/// trial.
+/// bridge, and its watchdog is off. All trials use the same switch, which is empty at the start
+/// of each trial.
 #[derive(Debug)]
 pub struct VirtualDut {
     config: SwitchConfig,
@@ -153,8 +153,8 @@ impl VirtualDut {
         Ok(this)
     }
 
-    /// Brings the links up and sends a frame from each station, so that the switch learns the ports of the
-    /// stations.
+    /// Brings the links up and sends a frame from each station, so that the switch learns the ports
+    /// of the stations.
     fn connect(&mut self) -> Result<(), Failure> {
         let ports = self.options.ports.clone();
         for &port in &ports {

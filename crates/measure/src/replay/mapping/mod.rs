@@ -51,8 +51,8 @@ pub struct MappingOptions {
 /// The ports of a configuration, and the address of its router.
 #[derive(Clone, Debug, Default)]
 pub struct ConfiguredPorts {
-    /// Names of all ports. If the list is empty, the switch gets as many ports as the capture
-    /// needs.
+    /// Names of all ports. If the list is empty, the switch gets as many ports as
+    /// the capture needs.
     pub names: Vec<String>,
     /// Names of the ports with `admin_status` down. The mapping uses such a port only if an option names it.
     pub down: BTreeSet<String>,
@@ -118,12 +118,12 @@ pub struct PortMapping {
 }
 
 impl PortMapping {
-    /// Assigns the stations of a capture to the ports of a configuration, by interface or by
-    /// sender.
+    /// Assigns the stations of a capture to the ports of a configuration, by interface
+    /// or by sender.
     ///
     /// # Errors
-    /// The configuration has too few ports, or an option names an interface that is not in the
-    /// capture.
+    /// The configuration has too few ports, or an option names an interface that is not
+    /// in the capture.
     fn assign_ports(
         survey: &CaptureSurvey,
         options: &MappingOptions,

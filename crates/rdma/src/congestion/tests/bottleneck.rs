@@ -276,8 +276,8 @@ impl Network {
         self.schedule_send(flow);
     }
 
-    /// Sends the next packet of the queue. The marking depends on the queue length at the start of the
-    /// transmission.
+    /// Sends the next packet of the queue. The marking depends on the queue length at the start
+    /// of the transmission.
     fn transmit(&mut self) {
         self.count_queue();
         let Some((flow, sent_at)) = self.queue.pop_front() else {
