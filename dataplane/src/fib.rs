@@ -2,8 +2,8 @@
 
 mod build;
 mod error;
+mod group_history;
 mod groups;
-mod lineage;
 mod lpm;
 mod path_sets;
 #[cfg(test)]
@@ -14,8 +14,8 @@ use std::net::IpAddr;
 use ipnet::IpNet;
 
 pub use error::FibError;
-use lineage::Lineage;
-pub(super) use lineage::LineageIndex;
+use group_history::Lineage;
+pub(super) use group_history::LineageIndex;
 pub(crate) use path_sets::gcd;
 
 use crate::ids::{GroupId, InterfaceId, NextHopId};

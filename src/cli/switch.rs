@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::{SwitchRun, args, output, values};
-use xoff_capture::live::{PcapOptions, PcapRequest};
+use xoff_capture::recorder::{PcapOptions, PcapRequest};
 use xoff_config::{LoadedConfig, ResolveOptions, load};
 use xoff_lab::report::{Report, build_report, render_report};
 use xoff_runtime::control::{ControlAddress, ControlListener, ControlTarget, ServerHandle, serve_control};

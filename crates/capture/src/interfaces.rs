@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::block::{Interface, InterfaceDescription};
+use super::pcapng_block::{Interface, InterfaceDescription};
 
 /// An interface of the current section.
 #[derive(Clone, Debug)]

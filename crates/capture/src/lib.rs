@@ -10,7 +10,7 @@
 //! Write a pcapng file to memory, and read the frame back:
 //!
 //! ```
-//! use xoff_capture::write::InterfaceBlock;
+//! use xoff_capture::pcapng_writer::InterfaceBlock;
 //! use xoff_capture::{Direction, PacketBlock, Reader, Writer};
 //!
 //! let interface = InterfaceBlock { name: "Ethernet0", speed_mbps: 100_000, mac: None, snaplen: 0 };
@@ -36,18 +36,18 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-mod block;
 mod error;
 mod interfaces;
-pub mod live;
-mod pcap;
-mod read;
-pub mod write;
+mod pcap_header;
+mod pcapng_block;
+pub mod pcapng_writer;
+mod reader;
+pub mod recorder;
 
-pub use block::Interface;
 pub use error::{ReadError, ReadErrorKind};
-pub use read::{CapturedFrame, FRAME_BYTES_MAX, Reader, UnusableReason};
-pub use write::{PacketBlock, Writer};
+pub use pcapng_block::Interface;
+pub use pcapng_writer::{PacketBlock, Writer};
+pub use reader::{CapturedFrame, FRAME_BYTES_MAX, Reader, UnusableReason};
 
 /// Link type number of Ethernet (`LINKTYPE_ETHERNET`). Ports of a switch use only this link type.
 pub const LINK_TYPE_ETHERNET: u32 = 1;

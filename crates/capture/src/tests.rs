@@ -5,8 +5,8 @@ use std::io::Cursor;
 use proptest::prelude::*;
 use xoff_dataplane::PortId;
 
-use super::live::{PcapOptions, PcapRequest, open_recording};
-use super::write::{InterfaceBlock, max_packet_block_bytes};
+use super::pcapng_writer::{InterfaceBlock, max_packet_block_bytes};
+use super::recorder::{PcapOptions, PcapRequest, open_recording};
 use super::*;
 
 /// A pcap file of two frames. The second frame is stored in part.
@@ -39,9 +39,9 @@ fn pcap_file(big_endian: bool, magic: u32, fraction: u32) -> Vec<u8> {
 /// unusual resolutions.
 fn pcapng_file() -> Vec<u8> {
     let mut file = Vec::new();
-    write::append_section_header(&mut file, "");
-    write::append_interface(&mut file, &interface_named("eth0"));
-    write::append_packet(&mut file, &packet_block(0, 1_700_000_000_123_456_789, &[1; 60]));
+    pcapng_writer::append_section_header(&mut file, "");
+    pcapng_writer::append_interface(&mut file, &interface_named("eth0"));
+    pcapng_writer::append_packet(&mut file, &packet_block(0, 1_700_000_000_123_456_789, &[1; 60]));
     // The second section is big-endian.
     let block = |kind: u32, body: &[u8]| {
         let len = (12 + body.len()) as u32;
@@ -264,7 +264,7 @@ fn packet_blocks_fit_the_announced_length() {
     for len in 0..70 {
         let mut out = Vec::new();
         let data = vec![1; len];
-        write::append_packet(&mut out, &packet_block(0, u64::MAX, &data));
+        pcapng_writer::append_packet(&mut out, &packet_block(0, u64::MAX, &data));
         assert!(
             out.len() <= max_packet_block_bytes(len, "a comment".len()),
             "{len}: {}",

@@ -32,7 +32,7 @@
 //!
 //! Names, types, units and ranges are those of SONiC's YANG models. Tables that begin with `XOFF_` contain
 //! settings that SONiC does not have. Their fields are described in
-//! `schema/xoff.rs` and `schema/balancing.rs`.
+//! `schema/xoff_tables.rs` and `schema/balancing.rs`.
 //!
 //! # Errors and warnings
 //!
@@ -74,7 +74,7 @@ mod json;
 mod merge;
 mod multi_asic;
 mod natural;
-mod pg_profiles;
+mod pg_profile_lookup;
 mod preset;
 mod problem;
 mod queue_filter;
@@ -91,7 +91,7 @@ pub use diff::{FieldChange, diff_configs};
 pub use invariants::PORTS_MAX;
 pub use merge::merge_layers;
 pub use natural::compare_naturally as natural_order;
-pub use pg_profiles::PgProfileLookup;
+pub use pg_profile_lookup::PgProfileLookup;
 pub use preset::{PRESETS, UnknownPreset, build_preset};
 pub use problem::{Problem, Problems};
 pub use read::parse_valid_entries;

@@ -10,7 +10,7 @@ use xoff_units::Picos;
 use super::observer::{FrameView, Observer};
 use super::plan::{FabricPlan, LinkEnd};
 use xoff_capture::Direction;
-use xoff_capture::write::{
+use xoff_capture::pcapng_writer::{
     InterfaceBlock, PacketBlock, append_interface, append_packet, append_section_header,
 };
 

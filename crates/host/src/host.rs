@@ -9,9 +9,9 @@ use xoff_wire::parse::ParsedHeaders;
 use xoff_wire::vlan::TAG_LEN;
 use xoff_wire::{ETHERNET_LEN, MacControl};
 
+use super::arp_nd::{ControlFrame, Neighbours, REPLY_LEN_MAX};
 use super::config::{HostConfig, HostConfigError};
 use super::flow_sender::FlowSender;
-use super::neighbour::{ControlFrame, Neighbours, REPLY_LEN_MAX};
 use super::nic::Nic;
 use super::queue_pairs::{QueuePairSetup, QueuePairs};
 use super::receive_buffer::SlowReceiveBuffer;

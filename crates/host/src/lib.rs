@@ -41,11 +41,11 @@
 //! # Ok::<(), xoff_host::HostConfigError>(())
 //! ```
 
+mod arp_nd;
 mod config;
 mod entropy;
 mod flow_sender;
 mod host;
-mod neighbour;
 mod nic;
 mod pacer;
 mod queue_pairs;

@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicBool;
 
 use super::options::{LabOptions, LabRunMode};
 use super::plan::LabPlan;
-use super::status::StatusPipe;
+use super::status_pipe::StatusPipe;
 use xoff_ports::net::Netns;
 
 /// A lab whose namespaces and network devices exist, before its switches and hosts start.

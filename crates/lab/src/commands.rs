@@ -24,11 +24,11 @@ use super::inner_process::{
 use super::lab_fields::{FieldValue, load_with_values};
 use super::launcher::exit_code_of_process;
 use super::options::{LabOptions, LabRunArgs, LabRunMode, LabUpArgs};
-use super::pcap::{self, LabRecordings};
 use super::plan::{LabPlan, ScriptPlan, TimeMode};
 use super::real_time_run::guests;
+use super::recording_option::{self, LabRecordings};
 use super::registry::{self, RunningLab, running_labs};
-use super::status::{StatusMessage, StatusReader};
+use super::status_pipe::{StatusMessage, StatusReader};
 use crate::report::Report;
 use xoff_telemetry::failure::{Exit, Failure};
 
@@ -179,7 +179,7 @@ fn start_lab(
     let mut options = options.clone();
     options.report = options.report.as_deref().map(writable_report_path).transpose()?;
     guests::check_emulators(&plan)?;
-    options.pcap = pcap::resolve_recordings(&plan, pcap)?;
+    options.pcap = recording_option::resolve_recordings(&plan, pcap)?;
     // The switch process resolves the configurations itself. This check finds errors before the lab creates
     // anything.
     resolve_switch_setups(

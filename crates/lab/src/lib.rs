@@ -35,11 +35,11 @@ mod model_hosts;
 mod notes;
 pub mod ns3;
 mod options;
-mod pcap;
 pub mod plan;
 pub mod plot;
 mod problem;
 mod real_time_run;
+mod recording_option;
 mod registry;
 mod reordering;
 pub mod report;
@@ -47,7 +47,7 @@ mod resolve;
 mod routes;
 mod script;
 mod signals;
-mod status;
+mod status_pipe;
 mod sweep;
 mod switch_process;
 mod template;
@@ -69,8 +69,8 @@ pub use exec::exec_in_host;
 pub use import::{ImportedLab, import_ns3};
 pub use lab_fields::{FieldSetting, FieldValue, load_with_values};
 pub use options::{LabOptions, LabRunArgs, LabRunMode, LabUpArgs};
-pub use pcap::LabRecordings;
 pub use problem::{Problem, Problems};
+pub use recording_option::LabRecordings;
 pub use registry::{RunningLab, lab_socket_address, running_labs};
 pub use report::{
     DeadlockReport, HostReport, LinkBalanceReport, LinkReport, RealTimeReport, ReorderedConnectionReport,
@@ -78,7 +78,7 @@ pub use report::{
 };
 pub use resolve::{load_lab, parse_lab};
 pub use script::{CheckArgs, CheckFormat, CheckResult, LabCheckResult, check_labs};
-pub use status::StatusPipe;
+pub use status_pipe::StatusPipe;
 pub use sweep::{
     JobFigures, MergeArgs, Parameter, RUNS_MAX, RunFigures, SWEEP_SCHEMA, Seeds, Shard, SweepArgs,
     SweepReport, merge_sweep, run_sweep,

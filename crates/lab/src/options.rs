@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use super::lab_fields::FieldValue;
-use super::pcap::LabRecordings;
-use xoff_capture::live::PcapOptions;
+use super::recording_option::LabRecordings;
+use xoff_capture::recorder::PcapOptions;
 use xoff_ports::Backend;
 use xoff_runtime::workers::{CorePinning, IdleMode, WorkerOptions};
 use xoff_telemetry::allowed_cpus;

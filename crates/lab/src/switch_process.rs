@@ -11,7 +11,7 @@ use super::attached_lab::{HostAttachment, Lab, PortAttachment, PortNamespace};
 use super::cabling;
 use super::inner_process::InheritedFds;
 use super::plan::FarEnd;
-use super::status::StatusPipe;
+use super::status_pipe::StatusPipe;
 use xoff_ports::net::Netns;
 use xoff_telemetry::failure::Failure;
 

@@ -9,7 +9,7 @@ use std::fs;
 
 use crate::net::{self, LinkChange, LinkState, Netns, PeerChange, ethtool};
 
-use super::device::Device;
+use super::device_state::Device;
 use super::{PortError, PortSpec};
 
 /// Queue length that the setup gives to a tap of another program, in frames. The kernel's default is 500 or

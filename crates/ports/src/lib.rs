@@ -7,25 +7,25 @@
 //! forward a frame unchanged, the backend drops and counts the frame. The switch does all other work
 //! on a frame.
 
+mod af_packet;
+mod af_xdp;
 pub mod arena;
 mod clock;
-mod custom;
-mod device;
+mod custom_backend;
 mod device_setup;
+mod device_state;
 mod drop_counts;
 mod error;
 mod frame_check;
-mod link;
+mod memory_link;
 pub mod net;
-mod packet;
-mod pnet;
+mod packet_socket;
+mod pnet_backend;
 mod prefetch;
 mod sched_policy;
-mod socket;
 mod tap;
 pub mod tester;
 mod waker;
-mod xdp;
 
 use std::fmt;
 use std::io;
@@ -37,18 +37,18 @@ use serde::{Deserialize, Serialize};
 use xoff_dataplane::{FrameHandle, Picos};
 use xoff_wire::parse::ParsedHeaders;
 
+pub use af_packet::PacketPort;
+pub use af_xdp::XdpPort;
 use arena::LARGE_FRAME_BYTES;
 pub use arena::{Arena, ArenaStore, SlotCache, SlotClass, SlotSource};
-pub use custom::PortBackend;
+pub use custom_backend::PortBackend;
 pub use drop_counts::PortDrops;
 pub use error::PortError;
-pub use link::LinkPort;
-pub use packet::PacketPort;
-pub use pnet::PnetPort;
+pub use memory_link::LinkPort;
+pub use pnet_backend::PnetPort;
 pub use sched_policy::SchedPolicy;
 pub use tap::{TapPort, create_persistent_tap};
 pub use waker::ThreadWaker;
-pub use xdp::XdpPort;
 
 /// Largest number of frames in a burst. One system call moves at most this many frames.
 pub const BURST_FRAMES: usize = 64;
@@ -72,7 +72,7 @@ pub enum Backend {
     Packet,
     /// A tap that xoff owns. It is created if it does not exist.
     Tap,
-    /// `pnet::datalink`, a simple reference for tests. Loses VLAN tags.
+    /// `pnet_backend::datalink`, a simple reference for tests. Loses VLAN tags.
     Pnet,
     /// AF_XDP in native mode. Works with veth devices, hardware, and taps that another process
     /// owns. Needs root.
@@ -129,7 +129,7 @@ impl PortSpec {
     /// are not included.
     pub fn reserved_slots(&self) -> usize {
         match self.backend {
-            Backend::Xdp => xdp::reserved_slots(self.mtu),
+            Backend::Xdp => af_xdp::reserved_slots(self.mtu),
             Backend::Auto | Backend::Packet | Backend::Tap | Backend::Pnet => 0,
         }
     }
@@ -171,7 +171,7 @@ pub enum Port {
     Tap(Box<TapPort>),
     /// One end of an in-memory link.
     Link(Box<LinkPort>),
-    /// A device that `pnet::datalink` drives.
+    /// A device that `pnet_backend::datalink` drives.
     Pnet(Box<PnetPort>),
     /// A device with an AF_XDP socket.
     Xdp(Box<XdpPort>),

@@ -20,7 +20,7 @@ use crate::net::{self, LinkChange, Netns};
 
 use super::arena::{LARGE_SLOT_BYTES, SMALL_FRAME_BYTES};
 use super::clock::monotonic_ns;
-use super::device::Device;
+use super::device_state::Device;
 use super::drop_counts::{DropCounts, KernelCounter};
 use super::{Arena, OpenedPort, Port, PortDrops, PortError, PortFrame, PortSpec, SlotSource, frame_len_max};
 

@@ -34,9 +34,9 @@
 
 use super::config::{AdvertiseConfig, BalancerSetup};
 use super::load::PortLoads;
-use super::lookup::MemberState;
 use super::member::Member;
 use super::remote::{RemotePaths, SiteIndex, max_path_load};
+use super::selection_input::MemberState;
 use crate::egress::FrameTable;
 use crate::fib::{Fib, NextHop, RouteTarget};
 use crate::ids::PortId;

@@ -7,12 +7,12 @@ use super::group::{AnnounceResult, BalancingGroup, FlowMove, GroupKey, GroupView
 use super::hash::flow_hash;
 use super::hash::seeded_hash;
 use super::load::PortLoads;
-use super::lookup::{LookupContext, MemberState};
 use super::member::Member;
 use super::random::RandomStream;
 use super::remote::RemotePaths;
 use super::scheme::Scheme;
 use super::scheme::cluster::QueuePairAnnouncement;
+use super::selection_input::{LookupContext, MemberState};
 use crate::egress::FrameTable;
 use crate::fib::{Fib, NextHop, RouteTag, RouteTarget};
 use crate::ids::{GroupId, NextHopId};

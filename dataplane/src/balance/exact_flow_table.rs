@@ -1,7 +1,7 @@
 //! A flow table in which flows never share an entry. If no entry is free, a new flow gets no entry.
 
 use super::FlowTableUse;
-use super::flowset::{
+use super::flow_table::{
     EMPTY, ENTRIES_MAX, ENTRIES_MIN, FlowState, LOST, REMOVED, decode_flow_state, renumber_member_bits,
 };
 use xoff_units::Picos;

@@ -35,11 +35,10 @@ mod cluster;
 pub(crate) mod config;
 mod exact_flow_table;
 mod flow_map;
-mod flowset;
+mod flow_table;
 mod group;
 mod hash;
 mod load;
-mod lookup;
 mod member;
 mod member_order;
 mod member_scores;
@@ -50,12 +49,12 @@ mod random;
 mod remote;
 mod reorder;
 mod scheme;
+mod selection_input;
 
 pub(crate) use balancer::{LoadBalancer, PathDecision};
 pub use group::{AnnounceResult, FlowMove, GroupKey, GroupView, MemberView};
 pub use hash::seeded_hash;
 pub use load::{BANDS, PortLoads, Quality};
-pub(crate) use lookup::{LookupContext, MemberState};
 pub use member::Member;
 pub use move_reason::MoveReason;
 pub(crate) use packet::queue_pair_key;
@@ -66,6 +65,7 @@ pub use remote::RemoteAdvertisement;
 pub(crate) use reorder::ReorderTracker;
 pub use reorder::{ReorderCounts, ReorderingView, StreamView};
 pub(crate) use scheme::cluster::QueuePairAnnouncement;
+pub(crate) use selection_input::{LookupContext, MemberState};
 
 /// Selects the member for each packet of a group. Each group has its own instance of the scheme.
 ///

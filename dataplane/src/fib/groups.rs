@@ -12,7 +12,7 @@
 
 use hashbrown::HashTable;
 
-use super::lineage::{Lineage, LineageIndex, path_set_hash};
+use super::group_history::{Lineage, LineageIndex, path_set_hash};
 use super::path_sets::{PathSets, next_hop_id};
 use super::{Fib, FibEntry, GROUPS_MAX, NextHop, NextHopGroup, Route, RoutePath};
 

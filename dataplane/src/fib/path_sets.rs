@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use hashbrown::HashTable;
 use ipnet::IpNet;
 
-use super::lineage::path_set_hash;
+use super::group_history::path_set_hash;
 use super::{FibError, MEMBERS_MAX, NextHop, Route, RoutePath, RouteTag, RouteTarget, WEIGHT_SUM_MAX};
 use crate::ids::NextHopId;
 

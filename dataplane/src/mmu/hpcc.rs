@@ -18,10 +18,10 @@
 //! in use, the limit wraps around to a huge number and no group enters XOFF. This module
 //! reproduces that behaviour.
 
-use super::plan::{BufferLimit, BufferRefusal, IngressPlan};
-use super::resolve::CellSize;
+use super::admission_result::{BufferLimit, BufferRefusal, IngressPlan};
+use super::limits::CellSize;
+use super::priority_group::PriorityGroup;
 use super::threshold::shared_limit;
-use super::user::PriorityGroup;
 use crate::config::{BufferThreshold, SwitchConfig};
 
 /// Plans the charge of an arriving frame of `cells` cells.

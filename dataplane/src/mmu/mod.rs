@@ -38,27 +38,30 @@
 //! Groups with [`BufferThreshold::Hpcc`](crate::config::BufferThreshold::Hpcc) follow the rules of that
 //! simulator instead. See the module `hpcc`.
 
-mod check;
+mod admission_result;
+mod consistency_check;
+mod egress_queue;
 mod hpcc;
-mod plan;
+mod limits;
 mod pool;
 mod port;
-mod resolve;
+mod priority_group;
 mod threshold;
-mod user;
-mod view;
+mod watermarks;
+mod xoff;
 
-pub use plan::{BufferLimit, BufferRefusal, EgressPlan, IngressPlan};
+pub use admission_result::{BufferLimit, BufferRefusal, EgressPlan, IngressPlan};
 
 use crate::config::SwitchConfig;
 use crate::ids::{PRIORITIES, PgId, QueueId};
+use admission_result::describe_refusal;
+use egress_queue::EgressQueue;
+use limits::{CellSize, PoolLimits, PortLimits, ProfileLimits};
 use pool::{BufferPool, XonWaiter};
 use port::{NO_PORT_LIMIT, PortLimit};
-use resolve::{CellSize, PoolLimits, PortLimits, UserLimits};
+use priority_group::PriorityGroup;
 use threshold::LimitRule;
-use user::{
-    EgressQueue, NOT_WAITING, PriorityGroup, WAITS_AT_PORT_LIMIT, WAITS_FOR_OWN_RELEASE, describe_refusal,
-};
+use xoff::{NOT_WAITING, WAITS_AT_PORT_LIMIT, WAITS_FOR_OWN_RELEASE};
 
 /// The buffer accounting of a switch. The [module](self) describes the rules.
 #[derive(Clone, Debug)]
@@ -122,7 +125,7 @@ impl Mmu {
     }
 
     fn resolve_limits(&mut self, config: &SwitchConfig) {
-        let none = UserLimits::none(config.pools.len() as u16);
+        let none = ProfileLimits::none(config.pools.len() as u16);
         let users = (config.ports.len() * PRIORITIES).max(self.groups.len());
         self.groups.resize(users, PriorityGroup::new(none));
         self.queues.resize(users, EgressQueue::new(none));
@@ -131,8 +134,8 @@ impl Mmu {
             let number = (index % PRIORITIES) as u8;
             match config.ports.get(index / PRIORITIES) {
                 Some(port) => {
-                    let group_limits = UserLimits::group_limits(port, number, config, self.cell);
-                    let queue_limits = UserLimits::queue_limits(port, number, config, self.cell);
+                    let group_limits = ProfileLimits::group_limits(port, number, config, self.cell);
+                    let queue_limits = ProfileLimits::queue_limits(port, number, config, self.cell);
                     group.limits = group_limits
                         .with_port_limit(port_limits.index_for(index / PRIORITIES, &group_limits));
                     queue.limits = queue_limits
@@ -263,7 +266,7 @@ impl Mmu {
     /// Returns how many of `wanted` cells a group or queue that holds `used` shared cells may charge to
     /// shared space.
     #[inline]
-    fn available_cells(&self, limits: &UserLimits, used: u32, pool: &BufferPool, wanted: u32) -> u32 {
+    fn available_cells(&self, limits: &ProfileLimits, used: u32, pool: &BufferPool, wanted: u32) -> u32 {
         match port_limit_of(&self.port_limits, limits) {
             None => limits.rule.available_cells(used, pool.free, wanted),
             Some(port_limit) => port_limit.available_cells(limits.rule, used, pool.free, wanted),
@@ -517,7 +520,7 @@ impl Mmu {
 
 /// Returns the port limit of a user, if its port has one.
 #[inline]
-fn port_limit_of(port_limits: &[PortLimit], limits: &UserLimits) -> Option<PortLimit> {
+fn port_limit_of(port_limits: &[PortLimit], limits: &ProfileLimits) -> Option<PortLimit> {
     if limits.port_limit == NO_PORT_LIMIT {
         return None;
     }
@@ -525,14 +528,14 @@ fn port_limit_of(port_limits: &[PortLimit], limits: &UserLimits) -> Option<PortL
 }
 
 #[inline]
-fn charge_port_limit(port_limits: &mut [PortLimit], limits: &UserLimits, cells: u32) {
+fn charge_port_limit(port_limits: &mut [PortLimit], limits: &ProfileLimits, cells: u32) {
     if limits.port_limit != NO_PORT_LIMIT {
         port_limits[usize::from(limits.port_limit)].used += i64::from(cells);
     }
 }
 
 #[inline]
-fn release_port_limit(port_limits: &mut [PortLimit], limits: &UserLimits, cells: u32) {
+fn release_port_limit(port_limits: &mut [PortLimit], limits: &ProfileLimits, cells: u32) {
     if limits.port_limit != NO_PORT_LIMIT {
         port_limits[usize::from(limits.port_limit)].used -= i64::from(cells);
     }

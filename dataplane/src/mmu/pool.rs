@@ -1,6 +1,6 @@
 //! The sums of a pool, and its groups that wait for XON.
 
-use super::resolve::PoolLimits;
+use super::limits::PoolLimits;
 use crate::counters::{Occupancy, PoolBuffers};
 
 /// A priority group in XOFF that waits for free cells of its pool.

@@ -29,7 +29,7 @@ impl PortLimit {
     }
 
     /// Returns the limit of a group or queue with threshold `rule` at this port.
-    pub(super) fn user_limit(self, rule: LimitRule, free: i64) -> u64 {
+    pub(super) fn profile_limit(self, rule: LimitRule, free: i64) -> u64 {
         match (rule, self.rule) {
             (LimitRule::Dynamic { .. }, LimitRule::Dynamic { .. }) => {
                 rule.limit(self.limit(free) - self.used)
@@ -41,7 +41,7 @@ impl PortLimit {
     /// Returns true if a group or queue with `used` shared cells is at its own limit or at the port limit.
     pub(super) fn at_limit(self, rule: LimitRule, used: i64, free: i64) -> bool {
         self.used >= self.limit(free)
-            || used >= i64::try_from(self.user_limit(rule, free)).unwrap_or(i64::MAX)
+            || used >= i64::try_from(self.profile_limit(rule, free)).unwrap_or(i64::MAX)
     }
 
     /// Returns the state after charging `cells` more cells.

@@ -143,7 +143,7 @@ impl Switch {
             None => self.vlans.routed_port_egress(context.logical, context.parsed.tag),
         };
         // Tags do not count against the MTU, so the tag edit does not matter.
-        if context.frame_len > egress.mtu + u32::from(context.parsed.l3_offset) {
+        if egress.exceeds_mtu(context.frame_len, context.parsed.l3_offset) {
             return Err(DropReason::ExceedsL2Mtu);
         }
         let mac_len = match edit {

@@ -324,7 +324,7 @@ impl Switch {
         };
         if ingress.dropping_groups & 1 << group != 0
             || !egress.up
-            || frame_len > egress.mtu + ETHERNET_LEN as u32
+            || egress.exceeds_mtu(frame_len, ETHERNET_LEN as u8)
             || apply_arrival_rules & 1 << queue != 0
             || self.frames.free_entries() == 0
             || !egress.link.has_same_frame_lengths(&ingress.link)

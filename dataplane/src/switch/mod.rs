@@ -1,18 +1,19 @@
 //! The switch: ports, buffer, bridge and router, driven by received frames and expired deadlines.
 
 mod acl;
+mod address_learning;
 mod admission;
 mod advertising;
 mod balancing;
-mod control;
-mod control_log;
 mod egress_target;
 mod fast_path;
 mod flood;
 mod ingress;
-mod learn;
 mod links;
-mod neighbours;
+mod mac_control;
+mod mac_control_log;
+mod mtu;
+mod neighbour_resolution;
 mod own_frames;
 mod pauses;
 mod port;
@@ -26,8 +27,8 @@ use std::fmt;
 use std::sync::Arc;
 
 pub use balancing::FlowAnnouncement;
-pub use control_log::{CONTROL_RECORD_BYTES, CONTROL_RECORDS_MAX, ControlRecord};
 pub use ingress::FLOOD_PREFIX_BYTES;
+pub use mac_control_log::{CONTROL_RECORD_BYTES, CONTROL_RECORDS_MAX, ControlRecord};
 
 use crate::balance::{LoadBalancer, ReorderTracker};
 use crate::bits::set_bits;
@@ -43,8 +44,8 @@ use crate::mmu::{BufferRefusal, Mmu};
 use crate::outputs::Outputs;
 use crate::route::{Fib, NeighbourEntry, NeighbourId, Router};
 use balancing::new_reordering;
-use control_log::ControlLog;
 use egress_target::EgressTarget;
+use mac_control_log::ControlLog;
 use port::{CONTROL_FRAMES_MAX, IngressBinding, Port};
 use timers::Timers;
 use trimming::TrimmingRules;

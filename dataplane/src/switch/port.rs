@@ -205,14 +205,14 @@ impl Port {
         self.arrival_rule_queues_lossless = self.mark_on_arrival_queues | self.dropping_queues;
     }
 
-    /// Returns the reason for which a frame is dropped on arrival, independent of its content. The MTU does
-    /// not include the first `l3_offset` bytes of the frame.
+    /// Returns the reason for which a frame is dropped on arrival, independent of its content.
     #[inline(always)]
     pub(crate) fn ingress_drop_reason(&self, frame_len: u32, l3_offset: u8) -> Option<DropReason> {
         if !self.up || self.lag_down {
             return Some(DropReason::PortDown);
         }
-        (frame_len > self.mtu + u32::from(l3_offset)).then_some(DropReason::ExceedsL2Mtu)
+        self.exceeds_mtu(frame_len, l3_offset)
+            .then_some(DropReason::ExceedsL2Mtu)
     }
 
     /// Returns the traffic class of a frame that arrives at this port.

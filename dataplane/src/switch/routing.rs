@@ -2,6 +2,7 @@
 
 use super::Switch;
 use super::ingress::{FLOOD_PREFIX_BYTES, ForwardingDecision, FrameContext};
+use super::mtu::check_routed_mtu;
 use crate::bridge::MacAddress;
 use crate::config::InterfaceAttachment;
 use crate::drops::DropReason;
@@ -166,12 +167,7 @@ impl Switch {
         if !out.up {
             return Err(DropReason::L3EgressLinkDown);
         }
-        if packet.len > out.mtu {
-            context.icmp_error = packet
-                .dont_fragment
-                .then_some(PuntReason::TooBig { mtu: out.mtu });
-            return Err(DropReason::ExceedsL3Mtu);
-        }
+        check_routed_mtu(context, &packet, out.mtu)?;
         let Some(neighbour) = neighbour else {
             return Err(DropReason::UnresolvedNextHop);
         };

@@ -35,11 +35,11 @@
 //!   storms are detected, until the big red switch is turned off.
 
 mod poll_schedule;
-mod port;
-mod queue;
+mod port_watchdog;
 mod statistics;
+mod storm_detection;
 
 pub(crate) use poll_schedule::PollSchedule;
-pub(crate) use port::{PortMonitor, WatchedQueueState};
-pub(crate) use queue::QueueSample;
+pub(crate) use port_watchdog::{PortMonitor, WatchedQueueState};
 pub use statistics::{StormCounters, WatchdogStats, WatchdogStatus};
+pub(crate) use storm_detection::QueueSample;

@@ -4,10 +4,10 @@ use xoff_dataplane::config::{BufferProfile, PortConfig, SwitchConfig};
 use xoff_dataplane::ids::PRIORITIES;
 use xoff_units::Picos;
 
+use super::buffer_profiles::xoff_threshold_bytes;
 use super::context::ResolveContext;
 use super::flow_control::format_micros;
-use super::profiles::xoff_threshold_bytes;
-use super::traditional::bound_groups;
+use super::traditional_buffer_model::bound_groups;
 
 /// Adds the warnings about PFC, headroom, marking and queue limits.
 pub(super) fn add_warnings(context: &mut ResolveContext<'_>, config: &SwitchConfig) {

@@ -7,7 +7,7 @@ use xoff_dataplane::ids::PRIORITIES;
 
 use super::buffer_sides::{SIDES, SideIndices, check_entry_count};
 use super::context::ResolveContext;
-use super::{FRAMES_RANGE, profiles, trimming};
+use super::{FRAMES_RANGE, buffer_profiles, trimming};
 use crate::merge::parse_range_key;
 use crate::problem::Problem;
 use crate::schema::BYTES_MAX;
@@ -32,7 +32,7 @@ impl ResolvedBuffers {
     /// Resolves pools, profiles and their users.
     pub(super) fn resolve(context: &mut ResolveContext<'_>) -> ResolvedBuffers {
         let (pools, pool_index) = resolve_pools(context);
-        let (profiles, profile_index) = profiles::resolve_profiles(context, &pools, &pool_index);
+        let (profiles, profile_index) = buffer_profiles::resolve_profiles(context, &pools, &pool_index);
         let mut buffers = ResolvedBuffers {
             pools,
             profiles,

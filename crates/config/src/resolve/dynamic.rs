@@ -19,7 +19,7 @@ mod pools;
 use std::collections::BTreeMap;
 
 use super::context::ResolveContext;
-use super::{LOCALHOST, SWITCH, chip, ports, traditional};
+use super::{LOCALHOST, SWITCH, chip, ports, traditional_buffer_model};
 use crate::db::ConfigDb;
 use crate::headroom::{Asic, HeadroomSizes, LinkParameters, compute_headroom};
 use crate::merge::parse_range_key;
@@ -157,7 +157,7 @@ fn collect_computed_profiles(
         }
         let threshold =
             read_threshold(context, PROFILES, profile, "dynamic_th").unwrap_or(parameters.threshold);
-        let Some(cable) = traditional::cable_length(context, port) else {
+        let Some(cable) = traditional_buffer_model::cable_length(context, port) else {
             let cables = context.db.keys(CABLES).next().unwrap_or("AZURE");
             let why = format!("the length is missing, and headroom of {GROUPS}|{key} depends on it");
             let fix = "add a length such as 5m, or bind the group to a BUFFER_PROFILE with headroom";

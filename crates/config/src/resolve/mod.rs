@@ -9,6 +9,7 @@ mod buffer_model;
 mod buffer_sides;
 mod buffers;
 
+mod buffer_profiles;
 mod chip;
 mod classes;
 mod context;
@@ -18,14 +19,13 @@ mod hash_fields;
 mod interfaces;
 mod lags;
 mod neighbours;
-mod port_profiles;
+mod port_buffer_limits;
 mod ports;
-mod profiles;
 mod queues;
 mod references;
 mod routes;
 mod routing;
-mod traditional;
+mod traditional_buffer_model;
 mod trimming;
 mod vlans;
 mod watchdog;
@@ -41,7 +41,7 @@ use self::context::ResolveContext;
 use self::interfaces::InterfaceParents;
 use super::db::ConfigDb;
 use super::merge::merge_layers;
-use super::pg_profiles::PgProfileLookup;
+use super::pg_profile_lookup::PgProfileLookup;
 use super::problem::{Problem, Problems};
 use super::root_cause::{FoundErrors, RefusedObjects, remove_consequences};
 use super::{invariants, read};
@@ -176,7 +176,7 @@ fn resolve_with_consequences(db: &ConfigDb, options: &ResolveOptions) -> Result<
     let mut completion_context = ResolveContext::new(db, options);
     let completed = match buffer_model::is_dynamic_model_selected(db) {
         true => Some(dynamic::complete_buffers(&mut completion_context)),
-        false => traditional::complete_buffers(&mut completion_context),
+        false => traditional_buffer_model::complete_buffers(&mut completion_context),
     };
     let mut context = ResolveContext::new(completed.as_ref().map_or(db, |(completed, _)| completed), options);
     context.take_results_of(completion_context);
@@ -189,7 +189,7 @@ fn resolve_with_consequences(db: &ConfigDb, options: &ResolveOptions) -> Result<
     let watchdog = watchdog::resolve_watchdog(&mut context, &mut ports);
     let lags = lags::resolve_lags(&mut context, &mut ports);
     let bridging = vlans::resolve_bridging(&mut context, &ports, &lags);
-    let port_profiles = port_profiles::resolve_port_profiles(&mut context, &buffers);
+    let port_profiles = port_buffer_limits::resolve_port_profiles(&mut context, &buffers);
     let seed = context.number(SWITCH, LOCALHOST, "seed").unwrap_or(options.seed);
     let parents = InterfaceParents {
         mac: ports::base_mac(&context),

@@ -57,7 +57,7 @@ const POOL_FIELDS: &[FieldSchema] = &[
 
 const PROFILE_FIELDS: &[FieldSchema] = &[
     FieldSchema::required("pool", ValueKind::Reference("BUFFER_POOL")),
-    // The size can be missing if the headroom is computed: see `resolve/profiles.rs`.
+    // The size can be missing if the headroom is computed: see `resolve/buffer_profiles.rs`.
     FieldSchema::new("size", ValueKind::BYTES),
     FieldSchema::new("dynamic_th", ValueKind::number(-8, 7, "")),
     // Files use the whole buffer of the chip or the largest number for "no limit".

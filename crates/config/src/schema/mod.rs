@@ -22,8 +22,8 @@ mod trimming;
 mod value;
 mod vlan;
 mod watchdog;
-mod xoff;
-mod xoff_document;
+mod xoff_tables;
+mod xoff_tables_document;
 
 pub(crate) use balancing::LB_GLOBAL;
 pub(crate) use ignored_tables::ignored_table_reason;
@@ -34,7 +34,7 @@ pub(crate) use value::{
     split_list,
 };
 pub(crate) use watchdog::GLOBAL;
-pub use xoff_document::xoff_tables_markdown;
+pub use xoff_tables_document::xoff_tables_markdown;
 
 /// The schema of a table. A table with two forms of keys has two of these schemas.
 #[derive(Debug)]
@@ -357,7 +357,7 @@ pub(crate) fn all_tables() -> impl Iterator<Item = &'static TableSchema> {
         trimming::TABLES,
         ars::TABLES,
         balancing::TABLES,
-        xoff::TABLES,
+        xoff_tables::TABLES,
     ]
     .into_iter()
     .flatten()

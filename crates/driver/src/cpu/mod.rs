@@ -19,10 +19,10 @@
 //!   that the rule suppresses.
 
 mod addresses;
+mod arp_nd;
 mod counters;
 mod icmp;
-mod local;
-mod neighbour;
+mod local_delivery;
 
 use std::net::IpAddr;
 
@@ -34,7 +34,7 @@ use xoff_wire::{ETHERNET_LEN, NeighbourMessage};
 use addresses::InterfaceAddresses;
 pub use counters::CpuCounters;
 pub use icmp::{IcmpError, Suppression};
-use local::{Endpoint, LocalResult};
+use local_delivery::{Endpoint, LocalResult};
 
 /// TTL of packets from the switch, as in RFC 1700, smoltcp and Linux.
 const TTL: u8 = 64;
@@ -157,7 +157,7 @@ impl CpuStack {
         let message = NeighbourMessage::parse(punt.bytes, usize::from(punt.l3_offset));
         let reply = punt.interface.zip(message).and_then(|(interface, request)| {
             let own = self.addresses.interface(interface)?;
-            let bytes = neighbour::answer_request(own, &request, punt.source_mac())?;
+            let bytes = arp_nd::answer_request(own, &request, punt.source_mac())?;
             Some((interface, request.target.is_ipv4(), bytes))
         });
         let Some((interface, is_arp, bytes)) = reply else {

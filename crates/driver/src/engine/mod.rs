@@ -1,13 +1,13 @@
 //! A switch with its event queue in model time, for the real-time driver. The engine reads no clock.
 
-mod event_heap;
+mod deadline_heap;
 
 use xoff_dataplane::config::{RoutingConfig, SwitchConfig};
 use xoff_dataplane::{
     Deadline, FrameStore, LinkTiming, Outputs, Picos, PortId, ReceivedFrame, Switch, TimerId, Transmit,
 };
 
-use event_heap::EventHeap;
+use deadline_heap::EventHeap;
 
 use crate::cpu::CpuStack;
 use crate::cpu_port::CpuPort;

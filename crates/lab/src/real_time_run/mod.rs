@@ -7,7 +7,7 @@ pub(crate) mod guests;
 mod hosts;
 mod job_run;
 mod plain_hosts;
-mod report;
+mod report_builder;
 mod switches;
 
 use std::process::ExitCode;
@@ -364,7 +364,7 @@ impl RealTimeRun {
         let mut report = crate::report::build_report(environment, seed, &snapshots, flows, taints);
         if let Some(mut job_run) = job_run {
             job_run.extend_to_flows_end(Picos::from_nanos(self.lab.plan.workload.duration_ns));
-            let end_state = report::EndState {
+            let end_state = report_builder::EndState {
                 plan: &self.lab.plan,
                 fabric: &self.fabric,
                 dilate: self.lab.options.dilate.max(1),

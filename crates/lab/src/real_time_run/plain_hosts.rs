@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use crate::attached_lab::Lab;
 use crate::inner_process::{InnerProcess, spawn_process};
-use crate::status::StatusPipe;
+use crate::status_pipe::StatusPipe;
 use xoff_ports::net::Netns;
 use xoff_telemetry::failure::Failure;
 

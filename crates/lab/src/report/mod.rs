@@ -5,10 +5,10 @@
 mod file;
 mod job_tables;
 mod link_report;
-mod real_time_report;
+mod real_time_section;
 mod receivers;
 mod table;
-mod virtual_report;
+mod virtual_section;
 
 use std::collections::BTreeMap;
 
@@ -21,10 +21,10 @@ use xoff_telemetry::{
 use xoff_workload::WorkloadResults;
 
 pub use link_report::{LinkBalanceReport, LinkReport};
-pub use real_time_report::RealTimeReport;
+pub use real_time_section::RealTimeReport;
 pub use receivers::{ForeignFlowReport, ReceiverReport};
 pub use table::render_report;
-pub use virtual_report::{DeadlockReport, HostReport, ReorderedConnectionReport, VirtualReport};
+pub use virtual_section::{DeadlockReport, HostReport, ReorderedConnectionReport, VirtualReport};
 
 /// Name and version of the format of a report. The number changes if a field is removed or
 /// changes its meaning.

@@ -7,7 +7,7 @@ mod command;
 mod link_traffic;
 mod links;
 mod output;
-mod report;
+mod report_builder;
 #[cfg(test)]
 mod telemetry_tests;
 mod virtual_lab;

@@ -10,7 +10,7 @@ use xoff_wire::MacControl;
 
 use super::replay_run::{DroppedFrame, FrameSink, SentFrame};
 use super::store::FrameOrigin;
-use xoff_capture::write::InterfaceBlock;
+use xoff_capture::pcapng_writer::InterfaceBlock;
 use xoff_capture::{Direction, PacketBlock, Writer};
 
 /// The destination of a capture file.

@@ -5,7 +5,7 @@ use std::io::{self, Cursor};
 use proptest::prelude::*;
 
 use super::*;
-use xoff_capture::write::{self, InterfaceBlock};
+use xoff_capture::pcapng_writer::{self, InterfaceBlock};
 use xoff_capture::{Direction, PacketBlock, Reader};
 use xoff_config::{ResolveOptions, load};
 use xoff_telemetry::failure::Failure;
@@ -26,7 +26,7 @@ fn frame_between(destination: Mac, source: Mac) -> Vec<u8> {
 /// Builds a capture with these interfaces and frames. The frames are 1 us apart.
 fn build_capture(interfaces: &[&str], frames: &[(u32, Direction, Vec<u8>)]) -> Vec<u8> {
     let mut file = Vec::new();
-    write::append_section_header(&mut file, "");
+    pcapng_writer::append_section_header(&mut file, "");
     for name in interfaces {
         let interface = InterfaceBlock {
             name,
@@ -34,7 +34,7 @@ fn build_capture(interfaces: &[&str], frames: &[(u32, Direction, Vec<u8>)]) -> V
             mac: None,
             snaplen: 0,
         };
-        write::append_interface(&mut file, &interface);
+        pcapng_writer::append_interface(&mut file, &interface);
     }
     for (n, (interface, direction, data)) in frames.iter().enumerate() {
         let packet = PacketBlock {
@@ -47,7 +47,7 @@ fn build_capture(interfaces: &[&str], frames: &[(u32, Direction, Vec<u8>)]) -> V
             id: None,
             comment: "",
         };
-        write::append_packet(&mut file, &packet);
+        pcapng_writer::append_packet(&mut file, &packet);
     }
     file
 }

@@ -3,9 +3,9 @@
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
+use crate::af_packet::receive_ring::ReceiveRing;
 use crate::clock::StampClock;
-use crate::packet::receive_ring::ReceiveRing;
-use crate::socket;
+use crate::packet_socket;
 
 /// A captured frame.
 #[derive(Clone, Copy, Debug)]
@@ -37,14 +37,14 @@ impl FrameListener {
     /// filter, or the kernel has too little memory for the ring.
     pub fn open(device: &str, filter: &[libc::sock_filter]) -> io::Result<FrameListener> {
         let index = nix::net::if_::if_nametoindex(device)?;
-        let socket = socket::open_packet_socket()?;
-        socket::configure_receiver(&socket)?;
+        let socket = packet_socket::open_packet_socket()?;
+        packet_socket::configure_receiver(&socket)?;
         if !filter.is_empty() {
-            socket::set_filter(&socket, filter)?;
+            packet_socket::set_filter(&socket, filter)?;
         }
         // The filter truncates the frames. A frame without truncation is cut at the end of its ring entry.
         let ring = ReceiveRing::new(&socket, 1_500)?;
-        socket::bind_promiscuous(&socket, index)?;
+        packet_socket::bind_promiscuous(&socket, index)?;
         Ok(FrameListener {
             ring,
             clock: StampClock::default(),
@@ -74,7 +74,7 @@ impl FrameListener {
     /// Returns the number of frames that the full ring lost since the last call.
     pub fn take_lost_frames(&self) -> u64 {
         // The statistics option cannot fail on a packet socket.
-        socket::take_ring_drops(&self.socket).map_or(0, u64::from)
+        packet_socket::take_ring_drops(&self.socket).map_or(0, u64::from)
     }
 
     /// Returns the descriptor to poll for frames.

@@ -3,10 +3,10 @@
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
-use crate::device::Device;
-use crate::packet::send_ring::SendRing;
-use crate::packet::transmitter::Transmitter;
-use crate::{BURST_FRAMES, frame_len_max, socket};
+use crate::af_packet::send_ring::SendRing;
+use crate::af_packet::transmitter::Transmitter;
+use crate::device_state::Device;
+use crate::{BURST_FRAMES, frame_len_max, packet_socket};
 
 /// Largest number of frames that one system call sends.
 pub const SEND_BURST_FRAMES: usize = BURST_FRAMES;
@@ -36,10 +36,10 @@ impl FrameSender {
     /// # Errors
     /// Returns an error if the device does not exist, the capability is missing, or memory is short.
     pub fn open(device: &str) -> io::Result<FrameSender> {
-        let socket = socket::open_send_socket(true)?;
+        let socket = packet_socket::open_send_socket(true)?;
         let device = Device::open(device)?;
         let mtu = device.mtu()?;
-        socket::bind_protocol(&socket, device.index(), 0)?;
+        packet_socket::bind_protocol(&socket, device.index(), 0)?;
         // Without a ring, the sender is slower but works.
         let ring = SendRing::open(device.index(), frame_len_max(mtu) as usize, true).ok();
         Ok(FrameSender {

@@ -6,7 +6,7 @@
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 
-use crate::xdp::bpf::{self, Instruction, instruction, load_map_address};
+use crate::af_xdp::bpf::{self, Instruction, instruction, load_map_address};
 
 /// Offsets of the start and the end of the frame in `struct xdp_md`.
 const DATA: i16 = 0;

@@ -21,7 +21,7 @@ use crate::workers::{
     AttachedPort, RunningSwitch, StartError, StoppedSwitch, SwitchSetup, TaintLedger, WorkerOptions,
     start_switches,
 };
-use xoff_capture::live::PcapOptions;
+use xoff_capture::recorder::PcapOptions;
 use xoff_config::{LoadedConfig, ResolveOptions, diff_configs, parse_asic_part, resolve};
 use xoff_ports::net::Netns;
 use xoff_ports::{Backend, OpenedPort, PortSpec};

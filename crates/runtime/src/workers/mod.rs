@@ -12,7 +12,6 @@ mod command_execution;
 mod device_watcher;
 mod event_printer;
 mod idle;
-mod ledger;
 pub mod pin;
 mod port_io;
 mod port_set;
@@ -21,16 +20,17 @@ mod running_switch;
 mod start;
 mod switch_thread;
 mod switch_worker;
+mod taint_ledger;
 
 pub use device_watcher::AttachedPort;
 pub use event_printer::EVENT_LOG_TARGET;
 pub use idle::IdleMode;
 pub(crate) use idle::sleep_on;
-pub use ledger::TaintLedger;
 pub use pin::CorePinning;
 pub use received_entry::{RING_ENTRIES, ReceivedEntry};
 pub use running_switch::{RunningSwitch, StoppedSwitch};
 pub use start::{StartError, SwitchSetup, WorkerOptions, start_switch, start_switches};
+pub use taint_ledger::TaintLedger;
 
 use std::time::Duration;
 

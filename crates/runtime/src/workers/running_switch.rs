@@ -11,8 +11,8 @@ use xoff_dataplane::{ApplyError, ControlRecord, Picos, PortId, Switch};
 
 use super::clock::ModelClock;
 use super::command::{Command, Inspection};
-use super::ledger::TaintLedger;
 use super::switch_worker::{RetainedPorts, WorkerResult};
+use super::taint_ledger::TaintLedger;
 use xoff_ports::ThreadWaker;
 use xoff_telemetry::{SwitchSnapshot, Taint};
 

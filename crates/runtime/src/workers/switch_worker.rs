@@ -13,11 +13,11 @@ use xoff_dataplane::{
 
 use super::clock::{ModelClock, monotonic_ns, realtime_ns};
 use super::command::Command;
-use super::ledger::TaintLedger;
 use super::port_io::PortIo;
 use super::port_set::{FrameSink, PortEvent};
+use super::taint_ledger::TaintLedger;
 use xoff_capture::Direction;
-use xoff_capture::live::Recorder;
+use xoff_capture::recorder::Recorder;
 use xoff_driver::engine::Engine;
 use xoff_driver::snapshot::PortFacts;
 use xoff_ports::{Arena, ArenaStore, Port, PortFrame, SlotSource};

@@ -2,7 +2,7 @@
 
 use crate::balance::config::{MemberSelection, SchemeConfig};
 use crate::balance::exact_flow_table::ExactFlowTable;
-use crate::balance::flowset::FlowState;
+use crate::balance::flow_table::FlowState;
 use crate::balance::member_order::{Granularity, MemberOrder};
 use crate::balance::{FlowPlacement, FlowTableUse, MemberChoice, MoveReason, Packet, PathChoice, Paths};
 use xoff_units::Picos;

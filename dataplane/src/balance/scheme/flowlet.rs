@@ -2,7 +2,7 @@
 //! of the flow have arrived, on any path.
 
 use crate::balance::config::{MemberSelection, RebalanceRule, SchemeConfig};
-use crate::balance::flowset::{FlowSet, FlowState};
+use crate::balance::flow_table::{FlowSet, FlowState};
 use crate::balance::member_order::{Granularity, MemberOrder};
 use crate::balance::{FlowPlacement, FlowTableUse, MemberChoice, MoveReason, Packet, PathChoice, Paths};
 use xoff_units::Picos;

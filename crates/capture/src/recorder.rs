@@ -15,7 +15,7 @@ use xoff_dataplane::PortId;
 use xoff_dataplane::config::SwitchConfig;
 
 use super::Direction;
-use super::write::{self, InterfaceBlock, PacketBlock, max_packet_block_bytes};
+use super::pcapng_writer::{self, InterfaceBlock, PacketBlock, max_packet_block_bytes};
 
 /// Number of chunks that all files share, in addition to the current chunk of each file. These chunks have a
 /// total size of 16 MiB.
@@ -170,7 +170,7 @@ fn first_blocks(
         comment.push_str(&format!(", model time ran {dilate} times slower"));
     }
     let mut header = Vec::new();
-    write::append_section_header(&mut header, &comment);
+    pcapng_writer::append_section_header(&mut header, &comment);
     let wanted = |name: &str| request.port.as_deref().is_none_or(|port| port == name);
     let ports = config
         .ports
@@ -185,7 +185,7 @@ fn first_blocks(
             mac: Some(port.mac),
             snaplen,
         };
-        write::append_interface(&mut header, &block);
+        pcapng_writer::append_interface(&mut header, &block);
     }
     header
 }
@@ -217,7 +217,7 @@ impl Recorder {
                 comment: "",
             };
             match self.chunk_with_room(file, room) {
-                Some(blocks) => write::append_packet(blocks, &packet),
+                Some(blocks) => pcapng_writer::append_packet(blocks, &packet),
                 None => missed = true,
             }
         }
@@ -239,7 +239,7 @@ impl Recorder {
             for tap in 0..self.taps[port].len() {
                 let (file, interface) = self.taps[port][tap];
                 // The statistics use their own buffer, because they must be written even if no chunk is free.
-                write::append_statistics(&mut statistics[file], interface, at_ns, passed, missed);
+                pcapng_writer::append_statistics(&mut statistics[file], interface, at_ns, passed, missed);
             }
         }
         self.flush();

@@ -1,8 +1,9 @@
 //! Consistency checks of the buffer accounting, for tests and debug builds.
 
 use super::Mmu;
-use super::resolve::UserLimits;
-use super::user::{PriorityGroup, WAITS_AT_PORT_LIMIT};
+use super::limits::ProfileLimits;
+use super::priority_group::PriorityGroup;
+use super::xoff::WAITS_AT_PORT_LIMIT;
 
 impl Mmu {
     /// Checks that the sums of each pool equal the use of its groups and queues. Also checks that every group
@@ -15,7 +16,7 @@ impl Mmu {
     /// Panics with the values that differ.
     pub fn assert_consistent(&self) {
         for (index, pool) in self.pools.iter().enumerate() {
-            let of_pool = |limits: &UserLimits| usize::from(limits.pool) == index;
+            let of_pool = |limits: &ProfileLimits| usize::from(limits.pool) == index;
             let groups = || self.groups.iter().filter(|group| of_pool(&group.limits));
             let queues = self.queues.iter().filter(|queue| of_pool(&queue.limits));
             let headroom: i64 = groups().map(|group| i64::from(group.headroom)).sum();
@@ -64,7 +65,7 @@ impl Mmu {
 
     fn assert_port_limits(&self) {
         for (index, port_limit) in self.port_limits.iter().enumerate() {
-            let has_port_limit = |limits: &UserLimits| usize::from(limits.port_limit) == index;
+            let has_port_limit = |limits: &ProfileLimits| usize::from(limits.port_limit) == index;
             let groups = self.groups.iter().filter(|group| has_port_limit(&group.limits));
             let queues = self.queues.iter().filter(|queue| has_port_limit(&queue.limits));
             let held: i64 = groups.map(|group| i64::from(group.shared)).sum::<i64>()

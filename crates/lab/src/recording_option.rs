@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use super::plan::LabPlan;
-use xoff_capture::live::{PcapOptions, PcapRequest};
+use xoff_capture::recorder::{PcapOptions, PcapRequest};
 use xoff_telemetry::failure::Failure;
 
 /// The recordings of a command line, before they are checked with the lab file.

@@ -2,6 +2,10 @@
 
 use std::fmt;
 
+use super::limits::ProfileLimits;
+use super::pool::BufferPool;
+use super::port::PortLimit;
+
 /// Where the cells of an arriving frame are charged.
 /// Returned by [`Mmu::plan_ingress`](super::Mmu::plan_ingress).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,5 +83,49 @@ impl fmt::Display for BufferRefusal {
             "{}: {used_cells} of {limit_cells} cells in use, {wanted_cells} wanted",
             limit.name()
         )
+    }
+}
+
+/// Returns the reason why `wanted` cells did not fit: the pool, the port limit or the limit of the
+/// group or queue.
+#[cold]
+pub(super) fn describe_refusal(
+    limits: &ProfileLimits,
+    used: u32,
+    pool: &BufferPool,
+    port_limit: Option<PortLimit>,
+    wanted: u32,
+) -> BufferRefusal {
+    let cells = |n: i64| n.clamp(0, i64::from(u32::MAX)) as u32;
+    if i64::from(wanted) > pool.free {
+        return BufferRefusal {
+            limit: BufferLimit::Pool,
+            limit_cells: cells(pool.limits.size),
+            used_cells: cells(pool.shared()),
+            wanted_cells: wanted,
+        };
+    }
+    let before = i64::from(wanted) - 1;
+    if let Some((port_limit, limit)) =
+        port_limit.and_then(|port_limit| Some((port_limit, port_limit.limit_if_refusing(pool.free, wanted)?)))
+    {
+        return BufferRefusal {
+            limit: BufferLimit::Port,
+            limit_cells: cells(limit),
+            used_cells: cells(port_limit.used),
+            wanted_cells: wanted,
+        };
+    }
+    let limit = match port_limit {
+        Some(port_limit) => port_limit
+            .after_charging(before)
+            .profile_limit(limits.rule, pool.free - before),
+        None => limits.rule.limit(pool.free - before),
+    };
+    BufferRefusal {
+        limit: BufferLimit::Shared,
+        limit_cells: limit.min(u64::from(u32::MAX)) as u32,
+        used_cells: used,
+        wanted_cells: wanted,
     }
 }

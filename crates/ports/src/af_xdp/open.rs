@@ -6,11 +6,11 @@ use std::sync::Arc;
 use super::slot_set::SlotSet;
 use super::transmitter::Transmitter;
 use super::{ActiveSocket, LossCounters, XdpPort, bpf, reserved_slots, socket};
-use crate::device::Device;
 use crate::device_setup::{enable_inline_vlan_tags, set_up_device};
+use crate::device_state::Device;
 use crate::drop_counts::{DropCounts, KernelCounter};
 use crate::net::ethtool;
-use crate::socket::{enable_promiscuous_mode, open_packet_socket};
+use crate::packet_socket::{enable_promiscuous_mode, open_packet_socket};
 use crate::{Arena, OpenedPort, Port, PortError, PortSpec, frame_len_max};
 
 /// Drivers for which the kernel copies each sent frame. The slot of a frame is then free as soon as the frame

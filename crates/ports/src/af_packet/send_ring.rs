@@ -10,7 +10,7 @@ use std::ptr::NonNull;
 use nix::sys::mman::{MapFlags, ProtFlags, mmap, munmap};
 
 use super::send_slots::SendSlots;
-use crate::{BURST_FRAMES, socket};
+use crate::{BURST_FRAMES, packet_socket};
 
 /// Length of the longest frame of a small slot in bytes. This is a frame of MTU 1900 with
 /// all possible headers.
@@ -55,8 +55,8 @@ impl SendRing {
             (LARGE_SLOT_BYTES, LARGE_SLOTS)
         };
         let bytes = slot_bytes * count;
-        let socket = socket::open_send_socket(bypass_qdisc)?;
-        socket::set_send_ring(&socket, BLOCK_BYTES, slot_bytes, bytes)?;
+        let socket = packet_socket::open_send_socket(bypass_qdisc)?;
+        packet_socket::set_send_ring(&socket, BLOCK_BYTES, slot_bytes, bytes)?;
         let length = std::num::NonZero::new(bytes).ok_or(io::ErrorKind::InvalidInput)?;
         let rw = ProtFlags::PROT_READ | ProtFlags::PROT_WRITE;
         let flags = MapFlags::MAP_SHARED | MapFlags::MAP_POPULATE;
@@ -72,7 +72,7 @@ impl SendRing {
             bytes,
             socket,
         };
-        socket::bind_protocol(&ring.socket, device_index, 0)?;
+        packet_socket::bind_protocol(&ring.socket, device_index, 0)?;
         Ok(ring)
     }
 

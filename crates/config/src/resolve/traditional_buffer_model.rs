@@ -21,7 +21,7 @@ use super::context::ResolveContext;
 use super::{chip, ports};
 use crate::db::ConfigDb;
 use crate::merge::parse_range_key;
-use crate::pg_profiles::{PgProfileLookup, PgProfileRow};
+use crate::pg_profile_lookup::{PgProfileLookup, PgProfileRow};
 use crate::schema;
 
 const CABLES: &str = "CABLE_LENGTH";

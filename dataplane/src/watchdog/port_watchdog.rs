@@ -1,7 +1,7 @@
 //! Watchdog state of the queues of one port.
 
-use super::queue::QueueMonitor;
 use super::statistics::StormAccount;
+use super::storm_detection::QueueMonitor;
 use crate::bits::set_bits;
 use crate::config::{PortWatchdog, WatchdogAction};
 use crate::ids::PRIORITIES;

@@ -1,7 +1,7 @@
 //! Headers of pcap files and of their records, as in draft-ietf-opsawg-pcap. For old versions of the format,
 //! the lengths are as in `sf-pcap.c` of libpcap.
 
-use super::block::ByteOrder;
+use super::pcapng_block::ByteOrder;
 
 /// Length of the file header in bytes.
 pub(super) const FILE_HEADER_LEN: usize = 24;

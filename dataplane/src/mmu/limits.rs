@@ -73,7 +73,7 @@ impl PoolLimits {
 
 /// The limits of a priority group or a queue. The fields for headroom and XON are not used for queues.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct UserLimits {
+pub(super) struct ProfileLimits {
     /// Threshold of the shared use.
     pub(super) rule: LimitRule,
     /// Reserved cells.
@@ -96,11 +96,11 @@ pub(super) struct UserLimits {
     pub(super) uses_common_rules: bool,
 }
 
-impl UserLimits {
+impl ProfileLimits {
     /// Returns the limits of a group or queue without a profile. These limits admit no frame. `pool` is the
     /// index of the empty pool.
-    pub(super) const fn none(pool: u16) -> UserLimits {
-        UserLimits {
+    pub(super) const fn none(pool: u16) -> ProfileLimits {
+        ProfileLimits {
             rule: LimitRule::Static { cells: 0 },
             reserved: 0,
             headroom: 0,
@@ -115,17 +115,17 @@ impl UserLimits {
     }
 
     /// Returns the same limits with a port limit of index `port_limit`, or `NO_PORT_LIMIT`.
-    pub(super) fn with_port_limit(self, port_limit: u16) -> UserLimits {
-        UserLimits {
+    pub(super) fn with_port_limit(self, port_limit: u16) -> ProfileLimits {
+        ProfileLimits {
             port_limit,
             uses_common_rules: port_limit == NO_PORT_LIMIT && !self.rule.is_hpcc(),
             ..self
         }
     }
 
-    fn new(profile: &BufferProfile, config: &SwitchConfig, cell: CellSize) -> UserLimits {
+    fn new(profile: &BufferProfile, config: &SwitchConfig, cell: CellSize) -> ProfileLimits {
         let Some(pool) = config.pools.get(usize::from(profile.pool)) else {
-            return UserLimits::none(config.pools.len() as u16);
+            return ProfileLimits::none(config.pools.len() as u16);
         };
         let rule = LimitRule::new(profile.threshold, |bytes| cell.bytes_to_cells(bytes));
         // Private headroom form: `size` contains the headroom.
@@ -136,7 +136,7 @@ impl UserLimits {
         } else {
             profile.size_bytes
         };
-        UserLimits {
+        ProfileLimits {
             rule,
             reserved: cell.bytes_to_cells(reserved_bytes),
             headroom: cell.bytes_to_cells(profile.xoff_bytes),
@@ -157,8 +157,8 @@ impl UserLimits {
         number: u8,
         config: &SwitchConfig,
         cell: CellSize,
-    ) -> UserLimits {
-        let mut limits = UserLimits::for_profile(port.pgs[usize::from(number)], config, cell);
+    ) -> ProfileLimits {
+        let mut limits = ProfileLimits::for_profile(port.pgs[usize::from(number)], config, cell);
         limits.tracks_xoff |= port.pfc.signals_priority_group(number);
         limits
     }
@@ -169,18 +169,18 @@ impl UserLimits {
         number: u8,
         config: &SwitchConfig,
         cell: CellSize,
-    ) -> UserLimits {
-        let mut limits = UserLimits::for_profile(port.queues[usize::from(number)].profile, config, cell);
+    ) -> ProfileLimits {
+        let mut limits = ProfileLimits::for_profile(port.queues[usize::from(number)].profile, config, cell);
         if limits.rule.is_hpcc() {
             limits.rule = LimitRule::Static { cells: u32::MAX };
         }
         limits
     }
 
-    fn for_profile(profile: u16, config: &SwitchConfig, cell: CellSize) -> UserLimits {
+    fn for_profile(profile: u16, config: &SwitchConfig, cell: CellSize) -> ProfileLimits {
         match config.profiles.get(usize::from(profile)) {
-            Some(profile) => UserLimits::new(profile, config, cell),
-            None => UserLimits::none(config.pools.len() as u16),
+            Some(profile) => ProfileLimits::new(profile, config, cell),
+            None => ProfileLimits::none(config.pools.len() as u16),
         }
     }
 }
@@ -220,7 +220,7 @@ impl PortLimits {
     }
 
     /// Returns the index of the port limit for a user of this port.
-    pub(super) fn index_for(&self, port: usize, limits: &UserLimits) -> u16 {
+    pub(super) fn index_for(&self, port: usize, limits: &ProfileLimits) -> u16 {
         let key = (port as u16, limits.pool);
         match self.index.get(&key) {
             Some(port_limit) if !limits.rule.is_hpcc() => *port_limit,

@@ -7,7 +7,7 @@ use std::ptr;
 use super::ring::{Consumer, Producer};
 use crate::Arena;
 use crate::arena::SMALL_SLOT_BYTES;
-use crate::socket::{check_result, enlarge_send_buffer, get_option, set_option};
+use crate::packet_socket::{check_result, enlarge_send_buffer, get_option, set_option};
 
 /// Number of received frames that can wait in the socket. At the highest rate of a veth sender, this number
 /// of frames arrives in 4 ms. At the lower rates of a lab, it takes much longer.

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use nix::sys::mman::{MapFlags, ProtFlags, mmap, munmap};
 
-use crate::{prefetch, socket};
+use crate::{packet_socket, prefetch};
 
 /// Largest MTU for which a frame with its headers and the ring header fits in 2 KiB.
 const SMALL_MTU: u32 = 1900;
@@ -60,7 +60,7 @@ impl ReceiveRing {
         };
         let mut bytes = wanted_bytes;
         loop {
-            match socket::set_receive_ring(socket, BLOCK_BYTES, frame_bytes, bytes) {
+            match packet_socket::set_receive_ring(socket, BLOCK_BYTES, frame_bytes, bytes) {
                 Err(error) if error.raw_os_error() == Some(libc::ENOMEM) && bytes > RING_BYTES_MIN => {
                     bytes /= 2;
                 }

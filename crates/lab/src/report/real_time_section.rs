@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::link_report::{LinkBalanceReport, LinkReport};
-use super::virtual_report::{HostReport, ReorderedConnectionReport};
+use super::virtual_section::{HostReport, ReorderedConnectionReport};
 
 /// The part of a report that exists only for labs in real time. [`VirtualReport`](crate::VirtualReport) has
 /// similar fields for virtual time.

@@ -9,9 +9,9 @@
 use std::collections::BTreeMap;
 use std::io::{self, Read};
 
-use super::block::{ByteOrder, Interface, InterfaceDescription, ParsedPacketBlock};
 use super::interfaces::{InterfaceTable, SectionInterface};
-use super::pcap::{FILE_HEADER_LEN, PcapFormat};
+use super::pcap_header::{FILE_HEADER_LEN, PcapFormat};
+use super::pcapng_block::{ByteOrder, Interface, InterfaceDescription, ParsedPacketBlock};
 use super::{Direction, LINK_TYPE_ETHERNET, ReadError, ReadErrorKind};
 
 /// Size of the largest usable frame in bytes. The limit applies to the stored length and to the original

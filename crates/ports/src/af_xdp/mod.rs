@@ -31,11 +31,11 @@ use xoff_wire::parse::parse;
 
 use super::arena::{SMALL_FRAME_BYTES, SMALL_SLOT_BYTES};
 use super::clock::monotonic_ns;
-use super::device::Device;
 use super::device_setup::DeviceSetup;
+use super::device_state::Device;
 use super::drop_counts::{DropCounts, KernelCounter};
 use super::frame_check::{CapturedLengths, drop_message, find_drop_reason, has_unfinished_checksum};
-use super::socket::take_error;
+use super::packet_socket::take_error;
 use super::{
     Arena, BURST_FRAMES, PortDrops, PortFrame, PortSpec, SlotClass, SlotSource, frame_len_max,
     is_device_removed,

@@ -22,13 +22,13 @@ use xoff_dataplane::{DropReason, FrameHandle};
 use xoff_wire::parse::parse;
 
 use super::clock::StampClock;
-use super::device::Device;
 use super::device_setup::{DeviceSetup, set_up_device};
+use super::device_state::Device;
 use super::drop_counts::{DropCounts, KernelCounter};
 use super::frame_check::drop_message;
 use super::{
     Arena, OpenedPort, Port, PortDrops, PortError, PortFrame, PortSpec, SlotSource, frame_len_max,
-    is_device_removed, socket,
+    is_device_removed, packet_socket,
 };
 use receive_ring::ReceiveRing;
 use ring_frame::{FrameAction, choose_action, copy_with_tag};
@@ -76,16 +76,18 @@ impl PacketPort {
     pub(super) fn open(spec: &PortSpec) -> Result<OpenedPort, PortError> {
         let io = |action, error| PortError::io(spec, action, "cap_net_raw", error);
         // The privilege is checked first. Without it, each device setting would fail with its own message.
-        let socket = socket::open_packet_socket().map_err(|error| io("open a packet socket", error))?;
+        let socket =
+            packet_socket::open_packet_socket().map_err(|error| io("open a packet socket", error))?;
         let mut notes = Vec::new();
         let setup = set_up_device(spec, &mut notes)?;
         let mut device = Device::open(&spec.device).map_err(|error| io("find the device", error))?;
-        socket::configure_receiver(&socket).map_err(|error| io("configure the packet socket", error))?;
+        packet_socket::configure_receiver(&socket)
+            .map_err(|error| io("configure the packet socket", error))?;
         let ring = ReceiveRing::new(&socket, spec.mtu).map_err(|error| io("make a receive ring", error))?;
         if let Some(note) = ring.size_warning(&spec.name) {
             notes.push(note);
         }
-        socket::bind_promiscuous(&socket, device.index())
+        packet_socket::bind_promiscuous(&socket, device.index())
             .map_err(|error| io("bind the packet socket", error))?;
         let send_ring = SendRing::open(device.index(), frame_len_max(spec.mtu) as usize, false)
             .map_err(|error| notes.push(send_ring_warning(&spec.name, &error)))
@@ -209,7 +211,7 @@ impl PacketPort {
         }
         self.empty_reads = 0;
         // Reading the error clears it. poll(2) then waits again on a device that is only down.
-        match socket::take_error(&self.socket)? {
+        match packet_socket::take_error(&self.socket)? {
             None => Ok(()),
             Some(error) if is_device_removed(&error) && self.device.exists() => Ok(()),
             Some(error) if is_device_removed(&error) => Err(device_removed_error()),
@@ -231,7 +233,7 @@ impl PacketPort {
 
     pub(super) fn take_drops(&mut self) -> PortDrops {
         // Reading the statistics resets them. An error means that no drops are known.
-        let ring_drops = socket::take_ring_drops(&self.socket).unwrap_or(0);
+        let ring_drops = packet_socket::take_ring_drops(&self.socket).unwrap_or(0);
         PortDrops {
             by_reason: self.drops.take_counts(),
             lost: u64::from(ring_drops) + self.tx_dropped.update(self.device.tx_dropped()),

@@ -15,12 +15,12 @@ use xoff_wire::parse::parse;
 
 use super::arena::LARGE_SLOT_BYTES;
 use super::clock::monotonic_ns;
-use super::device::Device;
 use super::device_setup::{DeviceSetup, set_up_device};
+use super::device_state::Device;
 use super::drop_counts::{DropCounts, KernelCounter};
 use super::{
     Arena, OpenedPort, Port, PortDrops, PortError, PortFrame, PortSpec, SlotSource, frame_len_max,
-    is_device_removed, socket,
+    is_device_removed, packet_socket,
 };
 
 /// A network device that `pnet::datalink` drives.
@@ -45,13 +45,15 @@ impl PnetPort {
         let io = |action, error| PortError::io(spec, action, "cap_net_raw", error);
         // A socket without a protocol. The socket of pnet would receive from all interfaces until it is
         // bound.
-        let socket = socket::open_packet_socket().map_err(|error| io("open a packet socket", error))?;
+        let socket =
+            packet_socket::open_packet_socket().map_err(|error| io("open a packet socket", error))?;
         let mut notes = vec![format!(
             "{}: backend pnet loses VLAN tags; it is a reference for tests only",
             spec.name
         )];
         let setup = set_up_device(spec, &mut notes)?;
-        socket::configure_without_ring(&socket).map_err(|error| io("configure the packet socket", error))?;
+        packet_socket::configure_without_ring(&socket)
+            .map_err(|error| io("configure the packet socket", error))?;
         let mut device = Device::open(&spec.device).map_err(|error| io("find the device", error))?;
         let interface = datalink::interfaces()
             .into_iter()
@@ -159,7 +161,7 @@ impl PnetPort {
     /// Reads the pending error of the socket. The error message of pnet, "unexpected poll event", does not
     /// contain the cause.
     fn check_socket_error(&mut self, error: io::Error) -> io::Result<()> {
-        let cause = socket::take_error(&self.socket)?;
+        let cause = packet_socket::take_error(&self.socket)?;
         if !self.device.exists() {
             return Err(io::Error::from_raw_os_error(libc::ENODEV));
         }
@@ -181,7 +183,7 @@ impl PnetPort {
     }
 
     pub(super) fn take_drops(&mut self) -> PortDrops {
-        let socket_drops = socket::take_ring_drops(&self.socket).unwrap_or(0);
+        let socket_drops = packet_socket::take_ring_drops(&self.socket).unwrap_or(0);
         PortDrops {
             by_reason: self.drops.take_counts(),
             lost: u64::from(socket_drops) + self.tx_dropped.update(self.device.tx_dropped()),

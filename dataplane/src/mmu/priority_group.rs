@@ -1,0 +1,71 @@
+//! The buffer accounting of one priority group. The module `xoff` decides when the group pauses its peer.
+
+use super::limits::ProfileLimits;
+use super::xoff::NOT_WAITING;
+
+/// A priority group. Its limits, use and watermarks fill one cache line. Admission reads only this cache line
+/// and the pool.
+#[derive(Clone, Debug)]
+#[repr(align(64))]
+pub(super) struct PriorityGroup {
+    pub(super) limits: ProfileLimits,
+    pub(super) reserved: u32,
+    pub(super) shared: u32,
+    pub(super) headroom: u32,
+    pub(super) total_peak: u32,
+    pub(super) shared_peak: u32,
+    pub(super) headroom_peak: u32,
+    /// Position of the group in the waiter list of the pool, or a special value. The value is [`NOT_WAITING`]
+    /// if the group is not in XOFF.
+    pub(super) waiter_index: u32,
+}
+
+impl PriorityGroup {
+    pub(super) fn new(limits: ProfileLimits) -> PriorityGroup {
+        PriorityGroup {
+            limits,
+            reserved: 0,
+            shared: 0,
+            headroom: 0,
+            total_peak: 0,
+            shared_peak: 0,
+            headroom_peak: 0,
+            waiter_index: NOT_WAITING,
+        }
+    }
+
+    #[inline(always)]
+    pub(super) fn total(&self) -> u32 {
+        self.reserved + self.shared + self.headroom
+    }
+
+    /// Releases cells in the order headroom, shared, reserved. Returns the numbers of released headroom cells
+    /// and shared cells.
+    #[inline(never)]
+    pub(super) fn release(&mut self, cells: u32) -> (u32, u32) {
+        let headroom = cells.min(self.headroom);
+        let shared = (cells - headroom).min(self.shared);
+        let reserved = cells - headroom - shared;
+        debug_assert!(
+            reserved <= self.reserved,
+            "released more than was charged: {self:?}"
+        );
+        self.headroom -= headroom;
+        self.shared -= shared;
+        self.reserved = self.reserved.saturating_sub(reserved);
+        (headroom, shared)
+    }
+
+    #[inline(always)]
+    pub(super) fn record_watermarks(&mut self) {
+        self.record_use_watermarks();
+        self.headroom_peak = self.headroom_peak.max(self.headroom);
+    }
+
+    /// Like [`PriorityGroup::record_watermarks`], but for the case that headroom has not grown.
+    #[inline(always)]
+    pub(super) fn record_use_watermarks(&mut self) {
+        self.total_peak = self.total_peak.max(self.total());
+        self.shared_peak = self.shared_peak.max(self.shared);
+    }
+}
