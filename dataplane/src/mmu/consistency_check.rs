@@ -2,8 +2,7 @@
 
 use super::Mmu;
 use super::limits::ProfileLimits;
-use super::priority_group::PriorityGroup;
-use super::xoff::WAITS_AT_PORT_LIMIT;
+use super::priority_group::{PriorityGroup, WAITS_AT_PORT_LIMIT};
 
 impl Mmu {
     /// Checks that the sums of each pool equal the use of its groups and queues. Also checks that every group

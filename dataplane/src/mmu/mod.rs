@@ -59,9 +59,8 @@ use egress_queue::EgressQueue;
 use limits::{CellSize, PoolLimits, PortLimits, ProfileLimits};
 use pool::{BufferPool, XonWaiter};
 use port::{NO_PORT_LIMIT, PortLimit};
-use priority_group::PriorityGroup;
+use priority_group::{NOT_WAITING, PriorityGroup, WAITS_AT_PORT_LIMIT, WAITS_FOR_OWN_RELEASE};
 use threshold::LimitRule;
-use xoff::{NOT_WAITING, WAITS_AT_PORT_LIMIT, WAITS_FOR_OWN_RELEASE};
 
 /// The buffer accounting of a switch. The [module](self) describes the rules.
 #[derive(Clone, Debug)]

@@ -1,7 +1,16 @@
 //! The buffer accounting of one priority group. The module `xoff` decides when the group pauses its peer.
 
 use super::limits::ProfileLimits;
-use super::xoff::NOT_WAITING;
+
+/// `waiter_index` of a group that is not in XOFF.
+pub(super) const NOT_WAITING: u32 = u32::MAX;
+/// Value of `waiter_index` for a group in XOFF that resumes only after its own releases (rule of
+/// the HPCC simulator).
+pub(super) const WAITS_FOR_OWN_RELEASE: u32 = u32::MAX - 1;
+
+/// Value of `waiter_index` for a group in XOFF with a port limit. Such a group is in the list
+/// `waiting_at_port_limit` of its pool.
+pub(super) const WAITS_AT_PORT_LIMIT: u32 = u32::MAX - 2;
 
 /// A priority group. Its limits, use and watermarks fill one cache line. Admission reads only this cache line
 /// and the pool.

@@ -2,7 +2,7 @@
 
 use super::Mmu;
 use super::pool::BufferPool;
-use super::xoff::NOT_WAITING;
+use super::priority_group::NOT_WAITING;
 use crate::counters::{Occupancy, PgBuffers, PoolBuffers, QueueBuffers};
 use crate::ids::{PgId, QueueId};
 

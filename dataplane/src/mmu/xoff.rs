@@ -4,17 +4,7 @@
 
 use super::pool::BufferPool;
 use super::port::PortLimit;
-use super::priority_group::PriorityGroup;
-
-/// `waiter_index` of a group that is not in XOFF.
-pub(super) const NOT_WAITING: u32 = u32::MAX;
-/// Value of `waiter_index` for a group in XOFF that resumes only after its own releases (rule of
-/// the HPCC simulator).
-pub(super) const WAITS_FOR_OWN_RELEASE: u32 = u32::MAX - 1;
-
-/// Value of `waiter_index` for a group in XOFF with a port limit. Such a group is in the list
-/// `waiting_at_port_limit` of its pool.
-pub(super) const WAITS_AT_PORT_LIMIT: u32 = u32::MAX - 2;
+use super::priority_group::{NOT_WAITING, PriorityGroup, WAITS_AT_PORT_LIMIT, WAITS_FOR_OWN_RELEASE};
 
 impl PriorityGroup {
     /// Returns true if the XOFF rule holds.
