@@ -1,6 +1,8 @@
-//! Runs labs in real time and in virtual time. A lab file describes the switches, hosts and links of a lab.
+//! Runs labs in real time and in virtual time. A lab is a set of switches, hosts and links that a lab
+//! file describes.
 //!
-//! A lab in real time is a tree of processes of this program:
+//! In virtual time, a lab is a simulation in the calling process ([`run_virtual`]). In real time, a lab is a
+//! tree of processes of this program:
 //!
 //! ```text
 //! command line    reads the lab file, claims the name of the lab, shows progress (ends after `lab up`)
@@ -93,8 +95,9 @@ use inner_process::{InheritedFds, InnerProcess};
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-/// Runs an inner process of a lab if the first argument is the name of such a process. Returns `None` for all
-/// other commands. `arguments` does not contain the program name.
+/// Runs an inner process of a lab (launcher, init, switch or plain host) if the first argument names such a
+/// process. Returns its exit code after its end. Returns `None` for all other commands. `arguments` does not
+/// contain the program name.
 ///
 /// `main` calls this function before it starts any threads, because only a process with a single thread can
 /// enter a user namespace.

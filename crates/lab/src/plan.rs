@@ -1,4 +1,4 @@
-//! The plan of a lab. A plan is a checked lab file in which all names are resolved and all defaults are set.
+//! The plan of a lab: a checked lab file in which all names are resolved to indices and all defaults are set.
 //!
 //! The command line passes the plan to the processes of the lab as JSON.
 
@@ -19,7 +19,7 @@ pub use transport::TransportPlan;
 
 use xoff_workload::WorkloadSpec;
 
-/// Largest number of hosts in one lab. The default address of a host contains a 16-bit host number.
+/// Largest number of hosts in one lab.
 pub(crate) const HOSTS_MAX: usize = 4096;
 
 /// The default port speed in Mb/s. It applies if neither the lab file nor the switch configuration
@@ -28,39 +28,41 @@ pub const SPEED_MBPS_DEFAULT: u32 = 1000;
 /// The default MTU of a link in bytes. It is large enough for RoCE packets with an RDMA MTU of 4096 bytes.
 pub const MTU_DEFAULT: u32 = 9216;
 
-/// The mode of time in a run.
+/// The clock of a run: real time or virtual time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum TimeMode {
-    /// Model time follows the wall clock. The lab uses namespaces and devices of the machine.
+    /// Model time follows the wall clock, divided by the dilation. The lab uses namespaces and devices of
+    /// the machine.
     RealTime,
     /// Events advance model time. All parts of the lab are models, see [`xoff_fabric`].
     Virtual,
 }
 
-/// All parts of a lab.
+/// All parts of a lab, as [`load_lab`](crate::load_lab) returns them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LabPlan {
     /// The name of the lab. A user cannot run two labs with the same name.
     pub name: String,
-    /// The switches in the order of the lab file.
+    /// The switches: first those of the template, then those of the lab file in its order. At least one.
     pub switches: Vec<SwitchPlan>,
-    /// The hosts in the order of the lab file.
+    /// The hosts: first those of the template, then those of the lab file in its order.
     pub hosts: Vec<HostPlan>,
-    /// The links. A switch port has at most one link, and a host has exactly one link.
+    /// The links: first those of the template, then those of the lab file. A switch port has at most one
+    /// link, and a host has exactly one link.
     pub links: Vec<LinkPlan>,
-    /// The transports of jobs. [`JobSpec::transport`](xoff_workload::JobSpec::transport) is an index
-    /// of this list.
+    /// The transports of jobs: named sets of options for queue pairs.
+    /// [`JobSpec::transport`](xoff_workload::JobSpec::transport) is an index of this list.
     pub transports: Vec<TransportPlan>,
-    /// Whether the lab announces each queue pair of a job to the switches before its first packet, together
-    /// with a path for the queue pair.
+    /// Whether the lab announces each queue pair of a job to the switches, together with a path, before the
+    /// first packet of the queue pair. Only in virtual time.
     #[serde(default)]
     pub announce: bool,
-    /// The traffic of the hosts.
+    /// The traffic of the hosts. Without a workload in the lab file, all its lists are empty.
     pub workload: WorkloadPlan,
     /// The steps of the script. Empty without a script.
     pub script: ScriptPlan,
-    /// Notes that are printed before a run. Each note names an input that has no effect, such as an unused
-    /// column of a flow list.
+    /// Notes that are printed before a run. Each note names an input without effect, such as an unused column
+    /// of a flow list.
     #[serde(default)]
     pub notes: Vec<String>,
 }
@@ -70,26 +72,28 @@ pub struct LabPlan {
 pub struct SwitchPlan {
     /// The name of the switch.
     pub name: String,
-    /// The configuration layers. A later layer overrides fields of an earlier layer.
+    /// The configuration layers, possibly none. A later layer overrides fields of an earlier layer.
     pub config: Vec<ConfigLayer>,
-    /// The ASIC to read from files with several ASICs, such as `asic0`.
+    /// The ASIC to read from configuration files for several ASICs, such as `asic0`. With `None`, such a file
+    /// is an error. Files for a single ASIC ignore this field.
     #[serde(default)]
     pub asic: Option<String>,
-    /// The lookup file of lossless profiles for the traditional buffer model.
+    /// The lookup file of lossless profiles for SONiC's traditional buffer model. `None` if the lab file
+    /// names none.
     #[serde(default)]
     pub pg_profiles: Option<PgProfilesPlan>,
 }
 
-/// A lookup file of lossless profiles, `pg_profile_lookup.ini`.
+/// A lookup file of lossless profiles (SONiC's `pg_profile_lookup.ini`).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PgProfilesPlan {
     /// The path of the file for messages.
     pub source: String,
-    /// The text of the file.
+    /// The text of the file. Its rows are checked later, with the configuration of the switch.
     pub text: String,
 }
 
-/// One configuration layer of a switch.
+/// One configuration layer of a switch. The layers are merged table by table.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum ConfigLayer {
     /// The text of a `config_db.json`.
@@ -99,7 +103,7 @@ pub enum ConfigLayer {
         /// The JSON text.
         text: String,
     },
-    /// A built-in preset for the ports of the switch.
+    /// A built-in preset, which is built for the linked ports of the switch.
     Preset {
         /// The name of the preset, such as `roce-lossless`.
         name: String,
@@ -113,84 +117,84 @@ pub enum ConfigLayer {
 pub struct HostPlan {
     /// The name of the host.
     pub name: String,
-    /// The interface name in links, such as `eth0`.
+    /// The name of its only interface, such as `eth0`.
     pub interface: String,
-    /// The MAC address.
+    /// The unicast MAC address.
     pub mac: [u8; 6],
-    /// The IPv4 address.
+    /// The unicast IPv4 address, unique in the lab.
     pub ipv4: Ipv4Addr,
-    /// The IPv6 address.
+    /// The unicast IPv6 address, unique in the lab.
     pub ipv6: Ipv6Addr,
-    /// The length of the IPv4 prefix of the link. A model host without a gateway treats all
+    /// The length of the IPv4 prefix of the link, 1 to 32. A model host without a gateway treats all
     /// addresses as on-link.
     pub ipv4_prefix: u8,
-    /// The length of the on-link IPv6 prefix.
+    /// The length of the on-link IPv6 prefix, 1 to 128.
     pub ipv6_prefix: u8,
-    /// The gateways of a model host, at most one for IPv4 and one for IPv6. A plain host has routes instead
-    /// of gateways.
+    /// The gateways of a model host, at most one for IPv4 and one for IPv6. Empty for a plain host, which has
+    /// routes instead ([`PlainPlan::routes`]), and for a guest.
     pub gateways: Vec<IpAddr>,
-    /// The MAC address of the IPv4 gateway, if the lab knows the address. The host then needs no ARP
-    /// for the gateway.
+    /// The MAC address of the IPv4 gateway, if the lab has computed routes. The host then needs no ARP for
+    /// the gateway. `None` means that the host resolves the address by ARP.
     pub gateway_mac: Option<[u8; 6]>,
     /// The implementation of the host.
     pub kind: HostKind,
-    /// The options of the NIC of a model host.
+    /// The options of the NIC of a model host. Plain hosts and guests ignore them.
     pub nic: NicPlan,
 }
 
 /// The implementation of a host.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum HostKind {
-    /// A model host: an RDMA host of xoff in its own namespace.
+    /// A model host: an RDMA host that xoff simulates. In real time, the host has its own network namespace.
     Model,
-    /// A plain host: the kernel of the machine in its own namespace.
+    /// A plain host: the network stack of the machine's kernel in its own namespace.
     Plain(PlainPlan),
-    /// A QEMU guest that is connected to a tap device in the namespace of the lab.
+    /// A QEMU guest, which is connected to a tap device.
     Vm(VmPlan),
 }
 
 /// The routes and commands of a plain host.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PlainPlan {
-    /// The routes in addition to the routes of its link.
+    /// The routes in addition to the routes of the host's link.
     pub routes: Vec<RoutePlan>,
-    /// The commands of the host, which `sh -c` runs one after the other as soon as the lab is up.
+    /// The commands of the host. `sh -c` runs them one after the other as soon as the lab is up.
     pub exec: Vec<String>,
 }
 
 /// A route of a plain host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RoutePlan {
-    /// An address of the destination prefix.
+    /// The network address of the destination prefix.
     pub destination: IpAddr,
-    /// The length of the prefix. 0 is the default route.
+    /// The length of the prefix, up to 32 for IPv4 and 128 for IPv6. A default route has length 0.
     pub prefix: u8,
-    /// The next hop in the same address family.
+    /// The next hop, which has the same address family as `destination` and is in the network of the host.
     pub gateway: IpAddr,
 }
 
 /// The options of a QEMU guest.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct VmPlan {
-    /// The path of the emulator, or its name in `PATH`.
+    /// The absolute path of the emulator, or a program name that is looked up in `PATH`.
     pub qemu: String,
-    /// The path of the kernel image.
+    /// The absolute path of the kernel image.
     pub kernel: PathBuf,
-    /// The path of the initial RAM file system, if set.
+    /// The absolute path of the initial RAM file system. `None` starts the guest without one.
     pub initrd: Option<PathBuf>,
-    /// Arguments that are added to the kernel command line of the lab.
+    /// Arguments that are added to the kernel command line of the lab. May be empty.
     pub append: String,
-    /// The memory size in MiB.
+    /// The memory size in MiB, 16 to 1 048 576.
     pub memory_mib: u32,
-    /// The number of virtual CPUs.
+    /// The number of virtual CPUs, 1 to 255.
     pub cpus: u32,
-    /// The accelerator, `kvm` or `tcg`. `None` means `kvm` if available, otherwise `tcg`.
+    /// The QEMU accelerator, `kvm` or `tcg`. `None` means `kvm` if available, otherwise `tcg`.
     pub accel: Option<String>,
     /// Additional arguments of QEMU.
     pub args: Vec<String>,
-    /// The path of the file for the console output, if set.
+    /// The absolute path of the file for the console output. `None` writes no file.
     pub console: Option<PathBuf>,
-    /// The position in the lab file for messages, `FILE:LINE`.
+    /// Where the lab file defines this object, as `FILE:LINE`, for use in messages.
     pub source: String,
 }
 
@@ -199,34 +203,38 @@ pub struct VmPlan {
 pub struct NicPlan {
     /// The time from the arrival of a pause frame until the NIC stops sending, in nanoseconds of model time.
     pub response_ns: Option<u64>,
-    /// The size of the receive buffer in bytes. A host with this option receives more slowly than its link.
+    /// The size of the receive buffer in bytes, at least 1. A host with this option reads frames at
+    /// `drain_bps` instead of the link speed. Both fields are set, or neither.
     pub buffer_bytes: Option<u32>,
-    /// The rate at which the host reads its receive buffer, in bits per second of model time.
+    /// The rate at which the host reads its receive buffer, in bits per second of model time, 10 Mb/s to
+    /// 1.6 Tb/s.
     pub drain_bps: Option<u64>,
-    /// The priorities for which the NIC honours PFC, one bit for each priority.
+    /// The priorities for which the NIC honours PFC: bit *n* is priority *n*. With 0, the NIC honours 802.3x
+    /// PAUSE frames instead. With `None`, the NIC honours PFC of all priorities, or 802.3x PAUSE if its
+    /// switch port has no PFC.
     pub pfc_honoured: Option<u8>,
 }
 
 /// One link of a lab.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LinkPlan {
-    /// The name of the link, unique in the lab. The default contains both ends,
-    /// for example `h1:eth0--sw1:Ethernet0`.
+    /// The name of the link, unique in the lab. The default name contains both ends, for
+    /// example `h1:eth0--sw1:Ethernet0`.
     pub name: String,
-    /// The index of the switch in [`LabPlan::switches`].
+    /// The index in [`LabPlan::switches`] of the switch at the first end.
     pub switch: usize,
-    /// The name of the switch port, such as `Ethernet0`.
+    /// The name of the port of this switch, such as `Ethernet0`.
     pub port: String,
     /// The other end of the link.
     pub far: FarEnd,
-    /// The speed in Mb/s, if the lab file sets the speed. `None` means the speed in the port configuration,
-    /// or [`SPEED_MBPS_DEFAULT`].
+    /// The speed in Mb/s, 10 to 1 600 000, if the lab file sets the speed. `None` means the speed in the port
+    /// configuration, or [`SPEED_MBPS_DEFAULT`] if that is not set either.
     pub speed_mbps: Option<u32>,
-    /// The propagation delay in nanoseconds of model time.
+    /// The propagation delay of each direction in nanoseconds of model time.
     pub delay_ns: u64,
-    /// The MTU of the interfaces in bytes.
+    /// The MTU of both interfaces in bytes, 68 to 65 535.
     pub mtu: u32,
-    /// The position in the lab file for messages, `FILE:LINE`.
+    /// Where the lab file defines this object, as `FILE:LINE`, for use in messages.
     pub source: String,
 }
 
@@ -242,13 +250,14 @@ pub enum FarEnd {
         /// The name of the port of that switch.
         port: String,
     },
-    /// An existing network device of the machine, which becomes the switch port.
+    /// An existing network device of the machine, by its name. The device becomes the switch port. Only in
+    /// real time.
     External(String),
 }
 
 impl LinkPlan {
-    /// Returns the name of the port that connects the link to a switch. Returns `None` if the switch is not
-    /// at an end of the link.
+    /// Returns the name of the port that connects the link to a switch. `switch_index` is an index of
+    /// [`LabPlan::switches`]. Returns `None` if the switch is at neither end of the link.
     pub fn port_at_switch(&self, switch_index: usize) -> Option<&str> {
         match &self.far {
             _ if self.switch == switch_index => Some(&self.port),
@@ -261,12 +270,13 @@ impl LinkPlan {
 /// The traffic of a lab and its duration.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct WorkloadPlan {
-    /// The time during which open-loop flows send, in nanoseconds of model time. With 0, the workload
-    /// consists of jobs only, which run until they are finished.
+    /// The time during which open-loop flows send, in nanoseconds of model time. The value is 0 if the
+    /// workload consists of jobs only. Jobs run until they are finished.
     pub duration_ns: u64,
-    /// The time after the duration for frames in flight, in nanoseconds of model time.
+    /// The time after `duration_ns` for frames in flight to arrive, in nanoseconds of model time.
     pub drain_ns: u64,
-    /// The open-loop flows, one for each sender. They send at a constant rate without acknowledgements.
+    /// The open-loop flows, one for each sender. An open-loop flow sends at a constant rate and gets
+    /// no acknowledgements.
     pub flows: Vec<FlowPlan>,
     /// The jobs, which send RDMA messages through queue pairs.
     pub jobs: WorkloadSpec,
@@ -275,41 +285,44 @@ pub struct WorkloadPlan {
 /// One open-loop flow from one host to another.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct FlowPlan {
-    /// The name of the flow group. All senders of the group share the name.
+    /// The name of the flow in the lab file. All senders of this flow share the name.
     pub name: String,
-    /// The index of the sender in [`LabPlan::hosts`].
+    /// The index of the sender in [`LabPlan::hosts`], a model host.
     pub from: usize,
-    /// The index of the receiver in [`LabPlan::hosts`].
+    /// The index of the receiver in [`LabPlan::hosts`], another model host.
     pub to: usize,
     /// The offered rate.
     pub rate: RatePlan,
     /// The DSCP of the frames, 0 to 63.
     pub dscp: u8,
-    /// Whether the frames are ECN-capable, so switches may mark them.
+    /// Whether the frames are ECN-capable (ECT(0)), so that switches can mark them CE.
     pub ecn_capable: bool,
-    /// The class of the frames, 0 to 7. The class is the transmit queue of the sender and also the PFC
-    /// priority that pauses this queue.
+    /// The class of the frames, 0 to 7: the transmit queue of the sender and the PFC priority that pauses
+    /// this queue.
     pub class: u8,
     /// Whether a lost frame makes the run fail.
     pub lossless: bool,
-    /// The length of a full frame without FCS, in bytes.
+    /// The length of a full frame in bytes, without FCS. The payload is 40 to 8192 bytes and a multiple of 4.
+    /// The headers and the ICRC have 58 bytes for IPv4 and 78 bytes for IPv6.
     pub frame_len: u32,
-    /// The length of an RDMA message in bytes.
+    /// The length of an RDMA message in bytes, 40 to 2^31. The last frame of a message has at least 40 bytes
+    /// of payload.
     pub message_bytes: u32,
     /// The IP version of the frames.
     pub ip: IpVersion,
     /// The TTL or hop limit of the frames, at least 1.
     pub ttl: u8,
-    /// The start time after the start of the workload, in nanoseconds of model time.
+    /// The time between the start of the workload and the start of this flow, in nanoseconds of model time.
     pub start_ns: u64,
 }
 
 /// The offered rate of a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum RatePlan {
-    /// A share of the sender's link speed. The value 1 000 000 is the full link speed.
+    /// A share of the sender's link speed, in millionths, 1 to 1 000 000. The value 1 000 000 is the full
+    /// link speed.
     LinkShare(u32),
-    /// Bits per second of model time, with preamble and interframe gap.
+    /// Bits per second of model time, with preamble and interframe gap, 1 to 1.6 * 10^12.
     WireBitsPerSecond(u64),
 }
 
@@ -328,7 +341,7 @@ impl HostPlan {
         self.kind == HostKind::Model
     }
 
-    /// Returns the options of a plain host.
+    /// Returns the options of a plain host. Returns `None` for other kinds of hosts.
     pub fn as_plain(&self) -> Option<&PlainPlan> {
         match &self.kind {
             HostKind::Plain(plain) => Some(plain),
@@ -336,7 +349,7 @@ impl HostPlan {
         }
     }
 
-    /// Returns the options of a QEMU guest.
+    /// Returns the options of a QEMU guest. Returns `None` for other kinds of hosts.
     pub fn as_vm(&self) -> Option<&VmPlan> {
         match &self.kind {
             HostKind::Vm(vm) => Some(vm),
@@ -354,12 +367,14 @@ impl HostPlan {
 }
 
 impl LabPlan {
-    /// Returns the link of a host.
+    /// Returns the link of a host. `host` is an index of [`LabPlan::hosts`]. Returns `None` if no link has
+    /// this host, which does not occur in a resolved plan.
     pub fn link_of_host(&self, host: usize) -> Option<&LinkPlan> {
         self.links.iter().find(|link| link.far == FarEnd::Host(host))
     }
 
-    /// Returns whether a host receives a lossless flow of the workload.
+    /// Returns whether a host receives at least one lossless flow of the workload. `host` is an index of
+    /// [`LabPlan::hosts`]. Jobs and `send` steps do not count.
     pub fn expects_lossless(&self, host: usize) -> bool {
         let mut flows = self.workload.flows.iter();
         flows.any(|flow| flow.lossless && flow.to == host)
@@ -370,7 +385,8 @@ impl LabPlan {
         self.hosts.iter().filter(|host| host.is_model()).count()
     }
 
-    /// Returns the existing devices of the machine that the lab uses.
+    /// Returns the names of the machine's network devices that the lab uses as switch ports, in the order of
+    /// the links.
     pub fn external_devices(&self) -> impl Iterator<Item = &str> {
         self.links.iter().filter_map(|link| match &link.far {
             FarEnd::External(device) => Some(device.as_str()),

@@ -1,7 +1,7 @@
 //! The registry of running labs.
 //!
-//! Each lab listens on an abstract Unix socket that contains the name of the lab. The kernel removes the
-//! socket when the last process of the lab closes it.
+//! Each lab listens on an abstract Unix socket whose address contains the name of the lab. The kernel removes
+//! this socket when the last process of the lab closes it.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -19,7 +19,7 @@ const LAB_PREFIX: &str = "xoff.lab.";
 /// Prefix of the socket name of a claimed device.
 const DEVICE_PREFIX: &str = "xoff.device.";
 
-/// A lab that runs in this network namespace.
+/// A running lab, which was started in the network namespace of the caller.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct RunningLab {
     /// Name of the lab.
@@ -28,15 +28,16 @@ pub struct RunningLab {
     pub uid: u32,
 }
 
-/// Returns the address of the listening socket of a lab of user `uid`.
+/// Returns the address of the control socket of the lab `lab` of user `uid`: an abstract Unix socket.
 ///
 /// # Errors
-/// Returns an error if the name is too long for a socket address.
+/// Returns an error if the lab name is too long for a socket address (107 bytes with the prefix).
 pub fn lab_socket_address(uid: u32, lab: &str) -> io::Result<SocketAddr> {
     SocketAddr::from_abstract_name(format!("{LAB_PREFIX}{uid}.{lab}"))
 }
 
-/// Claims the name of a lab. The name stays in use until the returned listener is closed.
+/// Claims the name of a lab for the user. The name stays in use until all copies of the returned listener
+/// are closed.
 pub(super) fn claim_lab_name(lab: &str) -> Result<UnixListener, Failure> {
     let uid = geteuid().as_raw();
     match lab_socket_address(uid, lab).and_then(|address| UnixListener::bind_addr(&address)) {
@@ -53,10 +54,10 @@ pub(super) fn claim_lab_name(lab: &str) -> Result<UnixListener, Failure> {
     }
 }
 
-/// Claims a network device of this machine, so that only one lab uses the device.
+/// Claims a network device of this machine, so that no other lab uses the device.
 ///
-/// Without this claim, a second lab would record the settings that the first lab has changed, and restore the
-/// wrong settings at its end.
+/// Without this claim, a second lab would record settings that the first lab has already changed. At its end,
+/// the second lab would then restore the wrong settings.
 pub(super) fn claim_device(device: &str) -> Result<UnixListener, Failure> {
     let name = format!("{DEVICE_PREFIX}{device}");
     match SocketAddr::from_abstract_name(name).and_then(|address| UnixListener::bind_addr(&address)) {
@@ -69,17 +70,18 @@ pub(super) fn claim_device(device: &str) -> Result<UnixListener, Failure> {
     }
 }
 
-/// Returns the running labs of all users in this network namespace, sorted by name.
+/// Returns the running labs of all users in this network namespace, sorted by name and user ID. Empty if no
+/// lab runs.
 ///
 /// # Errors
-/// Returns an error if `/proc` is not mounted.
+/// Returns an error if `/proc/net/unix` cannot be read.
 pub fn running_labs() -> io::Result<Vec<RunningLab>> {
     let table = fs::read_to_string("/proc/net/unix")?;
     let labs: BTreeSet<RunningLab> = table.lines().filter_map(parse_socket_line).collect();
     Ok(labs.into_iter().collect())
 }
 
-/// Returns the running lab with the given name. A user finds only their own labs, and root finds the labs of
+/// Returns the running lab with the given name. A normal user finds only own labs, and root finds the labs of
 /// all users.
 pub(super) fn find_lab(name: &str) -> Result<RunningLab, Failure> {
     let own = geteuid().as_raw();
@@ -129,8 +131,8 @@ fn parse_socket_line(line: &str) -> Option<RunningLab> {
 /// Returns the process ID of the launcher of a lab.
 ///
 /// # Errors
-/// Fails if the lab does not answer. Fails if a process of another user listens on the socket of the lab,
-/// because such a process must not be trusted or killed.
+/// Fails if the lab does not answer. Also fails if a process of another user listens on the socket of the
+/// lab. Such a process must not be trusted or killed.
 pub(super) fn find_launcher_pid(lab: &RunningLab) -> Result<i32, Failure> {
     let failure = |why: &dyn std::fmt::Display| {
         Failure::environment(format!("cannot reach the lab \"{}\"", lab.name)).because(why)

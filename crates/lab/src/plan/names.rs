@@ -5,8 +5,8 @@ use crate::expr::NameDirectory;
 use xoff_workload::{Endpoints, JobKind};
 
 impl LabPlan {
-    /// Returns the names that expressions can contain. These are the names of switches, connected ports,
-    /// hosts, flows, `send` steps, jobs and links.
+    /// Returns the directory of all names that expressions of scripts can contain. These are the names of
+    /// switches, ports with a link, hosts, flows, `send` steps, jobs and links.
     pub fn name_directory(&self) -> NameDirectory {
         let ports = |switch: usize| {
             self.links
@@ -35,7 +35,8 @@ impl LabPlan {
     }
 }
 
-/// Returns the indices of the hosts whose flows a job reports separately.
+/// Returns the indices of the sending hosts of a job, sorted and without repetitions. A job has separate
+/// counters for each of these hosts. Returns an empty list for a collective.
 fn job_senders(kind: &JobKind) -> Vec<usize> {
     let mut senders: Vec<u32> = match kind {
         JobKind::Flows(flows) | JobKind::Replay(flows) => flows.iter().map(|flow| flow.src).collect(),

@@ -1,4 +1,4 @@
-//! The plan of a script: names are resolved to indices, and quantities to numbers.
+//! The plan of a script. In the plan, names are resolved to indices, and quantities are numbers.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,7 +6,7 @@ use super::{ConfigLayer, FlowPlan};
 use crate::expr::Expression;
 use xoff_fabric::{Fault, FaultAction, FrameSelector};
 
-/// The steps of a script.
+/// The steps of a script, after the expansion of `repeat` and `$(...)`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ScriptPlan {
     /// The steps in the order of execution.
@@ -14,16 +14,16 @@ pub struct ScriptPlan {
 }
 
 impl ScriptPlan {
-    /// Returns whether a script step starts this job or flow. If so, the job or flow does
-    /// not start automatically.
+    /// Returns whether a `start` step starts this job or flow. Such a job or flow does not
+    /// start automatically.
     pub fn has_start_step(&self, target: WorkloadTarget) -> bool {
         self.steps
             .iter()
             .any(|step| matches!(&step.action, ActionPlan::Start(targets) if targets.contains(&target)))
     }
 
-    /// Returns the `send` steps in order. Their flow numbers start after the last flow number
-    /// of the workload.
+    /// Returns the `send` steps in the order of execution. Their flow numbers follow the flow numbers of the
+    /// workload: the first `send` step has the number `workload.flows.len()`.
     pub fn send_steps(&self) -> impl Iterator<Item = &SendPlan> {
         self.steps.iter().filter_map(|step| match &step.action {
             ActionPlan::Send(send) => Some(send),
@@ -35,16 +35,17 @@ impl ScriptPlan {
 /// One step of a script.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct StepPlan {
-    /// The model time of the step in nanoseconds. `None` means the end of the previous step. No step is
-    /// earlier than the step before it.
+    /// The start time of the step in nanoseconds of model time. `None` means the end of the previous step.
+    /// The times of a script never decrease.
     pub at_ns: Option<u64>,
-    /// The name of the step in results.
+    /// The name of the step in results. `None` if the lab file names none.
     pub name: Option<String>,
-    /// The condition of the step. If the condition is false, the step is skipped.
+    /// The condition of the step. If the condition is false, the step is skipped. With `None`, the step
+    /// always runs.
     pub when: Option<Expression>,
     /// The action of the step.
     pub action: ActionPlan,
-    /// The position in the lab file for messages, `FILE:LINE`.
+    /// Where the lab file defines this step, as `FILE:LINE`, for use in messages.
     pub source: String,
 }
 
@@ -53,11 +54,11 @@ pub struct StepPlan {
 pub enum ActionPlan {
     /// A host sends frames.
     Send(SendPlan),
-    /// A host sends frames with the given bytes.
+    /// A host sends frames whose bytes the lab file contains.
     Inject(InjectPlan),
     /// Jobs and flows start.
     Start(Vec<WorkloadTarget>),
-    /// Jobs post no more messages, and flows send no more frames.
+    /// The jobs post no more messages, and the flows send no more frames.
     Stop(Vec<WorkloadTarget>),
     /// The egress of a port or of one of its queues is blocked.
     Block(EgressBlockPlan),
@@ -74,72 +75,75 @@ pub enum ActionPlan {
     },
     /// A link loses or damages frames from this step on. Faults of earlier steps continue.
     Fault(FaultPlan),
-    /// All faults of a link end.
+    /// All faults of the given link directions end.
     Heal(LinkDirectionPlan),
-    /// A switch gets more configuration layers.
+    /// A switch gets more configuration layers and applies the new configuration.
     Configure {
         /// The index of the switch in [`super::LabPlan::switches`].
         switch: usize,
         /// The new layers. They override all earlier layers of the switch.
         layers: Vec<ConfigLayer>,
     },
-    /// The watermarks of buffers are reset to the current use.
+    /// The buffer watermarks (largest uses since the last reset) are reset to the current use.
     ClearWatermarks,
-    /// The counters of the lab are set to zero.
+    /// The counters that conditions read are set to zero.
     ClearCounters,
     /// The script waits for a duration.
     Wait {
         /// The duration in nanoseconds of model time.
         ns: u64,
     },
-    /// The script waits until a condition holds.
+    /// The script waits until a condition is true.
     WaitUntil {
         /// The condition.
         condition: Expression,
-        /// The maximum waiting time in nanoseconds. After this time, the check fails.
+        /// The maximum waiting time in nanoseconds of model time. If the condition is still false then, the
+        /// check fails.
         at_most_ns: u64,
     },
-    /// The script checks each of these conditions.
+    /// The script checks each of these conditions once. At least one.
     Expect(Vec<Expression>),
 }
 
-/// Frames of a host at a constant rate.
+/// Frames that a host sends at a constant rate.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SendPlan {
     /// The sender, the receiver and the header fields of the frames. Expressions use the name of this flow.
     pub flow: FlowPlan,
-    /// The number of frames.
+    /// The number of frames that the host sends, 1 to 2^40.
     pub frames: u64,
-    /// The ECN field of the frames: 0 is Not-ECT, 1 is ECT(1), 2 is ECT(0) and 3 is CE. This
-    /// value overrides [`FlowPlan::ecn_capable`].
+    /// The ECN field of the frames (RFC 3168): 0 is Not-ECT, 1 is ECT(1), 2 is ECT(0) and 3 is CE. This value
+    /// overrides [`FlowPlan::ecn_capable`].
     pub ecn: u8,
-    /// The PCP and the VLAN ID of the 802.1Q tag. `None` means untagged frames.
+    /// The PCP (0 to 7) and the VLAN ID (0 to 4094) of the 802.1Q tag. `None` means untagged frames.
     pub tag: Option<(u8, u16)>,
-    /// The PSN of the first frame, if set.
+    /// The PSN of the first frame, 24 bits. `None` means the PSN that the host chooses.
     pub first_psn: Option<u32>,
-    /// The destination queue pair, if set.
+    /// The number of the destination queue pair, 24 bits. `None` means the queue pair of the flow.
     pub dst_qp: Option<u32>,
 }
 
-/// Frames of a host with the given bytes.
+/// Frames that a host sends with given bytes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct InjectPlan {
-    /// The index of the host in [`super::LabPlan::hosts`].
+    /// The index in [`super::LabPlan::hosts`] of the sending host.
     pub host: usize,
-    /// The bytes of the frame from the destination address on, without FCS.
+    /// The bytes of the frame from the destination address on, without FCS, 60 to 9234 bytes. Zeros pad a
+    /// shorter frame.
     pub frame: Vec<u8>,
-    /// The number of frames.
+    /// The number of copies of the frame that the host sends, 1 to 2^40.
     pub frames: u64,
-    /// The interval between the starts of two frames in nanoseconds. `None` means back-to-back frames.
+    /// The interval between the starts of two frames in nanoseconds of model time. `None` means
+    /// back-to-back frames.
     pub every_ns: Option<u64>,
 }
 
 /// A job or a flow that a step starts or stops.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum WorkloadTarget {
-    /// The index in the jobs of the workload.
+    /// A job, by its index in the jobs of the workload.
     Job(usize),
-    /// The index in [`super::WorkloadPlan::flows`].
+    /// An open-loop flow, by its index in [`super::WorkloadPlan::flows`].
     Flow(usize),
 }
 
@@ -148,26 +152,26 @@ pub enum WorkloadTarget {
 pub struct EgressBlockPlan {
     /// The index of the switch in [`super::LabPlan::switches`].
     pub switch: usize,
-    /// The name of the port.
+    /// The name of a port with a link.
     pub port: String,
-    /// The egress queue. `None` means all queues of the port.
+    /// The egress queue, 0 to 7. `None` means all queues of the port.
     pub queue: Option<u8>,
 }
 
-/// PFC or 802.3x PAUSE frames of a host.
+/// PFC or 802.3x PAUSE frames that a host sends.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PausePlan {
     /// The index of the host in [`super::LabPlan::hosts`].
     pub host: usize,
-    /// The paused classes of a PFC frame, one bit for each class. `None` means that the host sends 802.3x
+    /// The paused classes of a PFC frame: bit *n* is class *n*. `None` means that the host sends 802.3x
     /// PAUSE frames.
     pub classes: Option<u8>,
-    /// The pause time in quanta of 512 bit times. 0 ends a pause.
+    /// The pause time in quanta of 512 bit times. The value 0 ends a pause.
     pub quanta: u16,
-    /// The interval of the frames in nanoseconds. `None` means a single frame.
+    /// The interval between two frames in nanoseconds of model time, above 0. `None` means a single frame.
     pub every_ns: Option<u64>,
-    /// The time from the first to the last pause frame in nanoseconds. `None` means that the host sends
-    /// frames until the end of the run.
+    /// The time during which the host sends pause frames, in nanoseconds of model time. `None` means that the
+    /// host repeats the frames until the end of the run. Not used without `every_ns`.
     pub for_ns: Option<u64>,
 }
 
@@ -176,24 +180,25 @@ pub struct PausePlan {
 pub struct LinkDirectionPlan {
     /// The index of the link in [`super::LabPlan::links`].
     pub link: usize,
-    /// Whether the frames of the switch [`super::LinkPlan::switch`] are included.
+    /// Whether the direction is selected in which the switch [`super::LinkPlan::switch`] sends.
     pub from_switch: bool,
-    /// Whether the frames of the far end are included.
+    /// Whether the direction is selected in which the far end ([`super::LinkPlan::far`]) sends.
     pub from_far: bool,
 }
 
-/// Frames that a link loses or damages.
+/// A fault of a link, which loses or damages some frames.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct FaultPlan {
     /// The affected directions. Each direction selects its frames separately.
     pub direction: LinkDirectionPlan,
-    /// Whether the frames arrive with a wrong ICRC. Otherwise they are lost.
+    /// Whether the selected frames arrive with a wrong ICRC. With false, they are lost.
     pub corrupts: bool,
-    /// The selection of frames.
+    /// The rule that selects the frames.
     pub selector: FaultSelectorPlan,
-    /// The maximum number of affected frames.
+    /// The maximum number of affected frames in each direction, at least 1. `u64::MAX` means no limit.
     pub frames_max: u64,
-    /// Frames up to this length are not affected, in bytes without FCS.
+    /// Frames up to this length are not affected, in bytes without FCS. With 0, frames of all lengths
+    /// are affected.
     pub spares_up_to_len: u32,
 }
 
@@ -202,16 +207,17 @@ pub struct FaultPlan {
 pub enum FaultSelectorPlan {
     /// All frames.
     All,
-    /// Every *n*-th frame.
+    /// Every *n*-th frame, with n at least 1.
     EveryNth(u64),
-    /// Each frame with this probability, in units of 2^-32.
+    /// Each frame with this probability, in units of 2^-32. The value 2^32 selects all frames.
     Probability(u64),
-    /// RoCE packets with this PSN, and with this destination queue pair if set.
+    /// RoCE packets with this PSN (24 bits). The second value selects one destination queue pair, and `None`
+    /// selects all.
     Psn(u32, Option<u32>),
 }
 
 impl FaultPlan {
-    /// Converts the fault for a fabric.
+    /// Converts the fault for a fabric ([`xoff_fabric`]). The directions of the link are not included.
     pub fn to_fabric_fault(&self) -> Fault {
         Fault {
             action: if self.corrupts {

@@ -12,7 +12,7 @@ use xoff_workload::{Framing, MessageSpread};
 /// The length of the preamble, the start frame delimiter and the interframe gap of Ethernet, in bytes.
 const FRAME_OVERHEAD_BYTES: u32 = 20;
 
-/// A named set of options for the queue pairs of jobs.
+/// A transport: a named set of options for the queue pairs of jobs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TransportPlan {
     /// The name of the transport in the lab file.
@@ -21,17 +21,17 @@ pub struct TransportPlan {
     pub qp: QpConfig,
     /// The congestion control of each queue pair.
     pub congestion: CongestionConfig,
-    /// The DSCP of data packets, of acknowledgements and of CNPs.
+    /// The DSCPs of data packets, acknowledgements and CNPs, in this order, 0 to 63.
     pub dscp: [u8; 3],
     /// The UDP source port of all queue pairs. `None` means that the port of each queue pair is computed from
     /// its queue pair numbers.
     pub source_port: Option<u16>,
-    /// The rule by which the UDP source port changes from packet to packet. `None` means that the port does
+    /// The rule that changes the UDP source port from packet to packet. `None` means that the port does
     /// not change.
     pub entropy: Option<Entropy>,
-    /// Whether switches may mark the packets.
+    /// Whether data packets are ECN-capable (ECT(0)), so that switches can mark them CE.
     pub ecn_capable: bool,
-    /// The number of queue pairs of each connection, for jobs that do not set this number.
+    /// The number of queue pairs of each connection, 1 to 4096, for jobs that do not set this number.
     pub qps: u16,
     /// The distribution of messages over the queue pairs, for jobs that do not set the distribution.
     pub spread: MessageSpread,
@@ -40,9 +40,9 @@ pub struct TransportPlan {
 impl TransportPlan {
     /// Creates a transport with the default options.
     ///
-    /// By default, a transport has RC queue pairs with the values of [`QpConfig::new`], one for each
-    /// connection. Packets are ECN-capable and have DSCP 26, and CNPs have DSCP 48. There is
-    /// no congestion control.
+    /// By default, each connection has one RC queue pair with the values of [`QpConfig::new`]. Data packets
+    /// and acknowledgements have DSCP 26, and CNPs have DSCP 48. Data packets are ECN-capable. There is no
+    /// congestion control.
     pub fn new(name: impl Into<String>) -> TransportPlan {
         TransportPlan {
             name: name.into(),
@@ -57,8 +57,8 @@ impl TransportPlan {
         }
     }
 
-    /// Returns the payload length of a full packet and the number of bytes that the packet occupies on a
-    /// link, with preamble and interframe gap.
+    /// Returns the payload length of a full packet and the bytes that this packet occupies on a link. The
+    /// bytes on the link include headers, telemetry, preamble and interframe gap.
     pub fn packet_framing(&self) -> Framing {
         Framing {
             payload_bytes: self.qp.mtu,
@@ -66,18 +66,19 @@ impl TransportPlan {
         }
     }
 
-    /// Returns the number of telemetry bytes that a data packet contains. The acknowledgement of the packet
-    /// contains the same number.
+    /// Returns the number of in-band telemetry bytes in a data packet. The acknowledgement of the packet has
+    /// the same number. Returns 0 for a congestion control without telemetry, and for invalid parameters.
     pub fn telemetry_bytes(&self) -> u32 {
         let factory = self.congestion.factory();
         let format = factory.ok().and_then(|factory| factory.telemetry_format());
         format.map_or(0, |format| u32::from(format.bytes))
     }
 
-    /// Converts the options for a fabric.
+    /// Converts the options for a fabric ([`xoff_fabric`]).
     ///
     /// # Errors
-    /// A parameter of the congestion control is invalid. This error does not occur for a resolved plan.
+    /// Returns an error if a parameter of the congestion control is invalid. A resolved plan never has
+    /// this error.
     pub fn to_job_transport(&self) -> Result<JobTransport, ParameterError> {
         Ok(JobTransport {
             qp: self.qp.clone(),

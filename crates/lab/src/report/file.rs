@@ -8,12 +8,12 @@ use xoff_telemetry::write_report_file;
 use super::Report;
 
 impl Report {
-    /// Writes the report to a file. A regular file is replaced atomically, so that no reader sees an
-    /// incomplete report. If the path is a pipe or a device such as `/dev/null`, the report is written
-    /// to it directly.
+    /// Writes the report to a file. A regular file is replaced atomically, so a reader never sees
+    /// an incomplete report. If `path` is a pipe or a device such as `/dev/null`, the report is
+    /// written directly.
     ///
     /// # Errors
-    /// Fails if the folder of the file is missing or cannot be written.
+    /// Returns an error if the folder of the file is missing or cannot be written.
     pub fn write(&self, path: &Path) -> Result<(), Failure> {
         write_report_file(path, &self.to_json())
     }

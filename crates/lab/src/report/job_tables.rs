@@ -23,8 +23,9 @@ const NORMAL_TRAFFIC_COUNTERS: [&str; 7] = [
     "rx_read_requests",
 ];
 
-/// Formats the tables of all jobs. The first table has the completion times and rooflines. The other tables
-/// have the results of collectives and flows for each size.
+/// Formats the tables of all jobs. The first table has the job completion times and rooflines. A roofline
+/// is the completion time on ideal links. The other tables have the results of collectives and flows for
+/// each size.
 pub(super) fn format_job_tables(results: &WorkloadResults) -> String {
     let header = [
         "Job",
@@ -69,8 +70,8 @@ pub(super) fn format_job_tables(results: &WorkloadResults) -> String {
     text
 }
 
-/// Formats the table of collectives, with one row for each collective and message size and the units of
-/// nccl-tests. Returns `None` if no job is a collective.
+/// Formats the table of collectives in the units of nccl-tests. Each collective has one row for each message
+/// size. Returns `None` if no job is a collective.
 fn collectives_table(jobs: &[JobResults]) -> Option<String> {
     let header = [
         "Collective",
@@ -108,8 +109,8 @@ fn collectives_table(jobs: &[JobResults]) -> Option<String> {
     (!rows.is_empty()).then(|| simple_table(&header, 2, rows))
 }
 
-/// Formats the table of flows. Each job has one row for all its flows. If the flows are in several size
-/// ranges, each range has a row, too. Returns `None` if no job has flows.
+/// Formats the table of flows. Each job has one row for all its flows. If the flows of a job have sizes in
+/// several ranges, each range has another row. Returns `None` if no job has flows.
 fn flows_table(jobs: &[JobResults]) -> Option<String> {
     let header = [
         "Flows of",
@@ -182,7 +183,7 @@ fn format_bin_range(bin: &SizeBin) -> String {
     }
 }
 
-/// Formats one end of a range of flow sizes, such as `10 kB`. Both ends are powers of ten, so the number has
+/// Formats one end of a range of flow sizes, such as `10 kB`. The ends are powers of ten, so the number has
 /// no fraction.
 fn format_bin_bound(bytes: u64) -> String {
     match bytes {
@@ -200,9 +201,9 @@ fn format_ratio(ratio: Option<f64>) -> String {
     ratio.map_or_else(|| "-".to_owned(), |ratio| format!("{ratio:.3}"))
 }
 
-/// Formats the host counters that are not 0. Counters of normal traffic, such as `tx_packets`, are omitted.
-/// Each host has one line. With more than [`HOSTS_SHOWN_MAX`] hosts, a single line has the sums over all
-/// hosts. Returns an empty text if there is nothing to print.
+/// Formats the host counters that are not 0, one line for each host. Counters of normal traffic, such as
+/// `tx_packets`, are omitted. If more than [`HOSTS_SHOWN_MAX`] hosts have such counters, a single line has
+/// their sums. Returns an empty text if no host has such counters.
 pub(super) fn format_host_counters(hosts: &[HostReport]) -> String {
     let special = |name: &str| !NORMAL_TRAFFIC_COUNTERS.contains(&name);
     let mut text = String::new();
@@ -244,8 +245,8 @@ pub(super) fn format_host_counters(hosts: &[HostReport]) -> String {
     text
 }
 
-/// Formats the load balance of the links between switches in one line. Returns an empty text if the report
-/// has no load balance.
+/// Formats the load balance of the links between switches in one line. Returns an empty text if
+/// [`VirtualReport::balance`] is `None`.
 pub(super) fn format_link_balance(report: &VirtualReport) -> String {
     report.balance.map_or_else(String::new, |balance| {
         format!(

@@ -9,37 +9,39 @@ use xoff_units::{jain_index, max_mean_ratio};
 pub struct LinkReport {
     /// Name of the link.
     pub name: String,
-    /// The sending end of this direction. The name is a switch port, such as `leaf1:Ethernet16`, or a host.
+    /// The sending end of this direction: a switch port such as `leaf1:Ethernet16`, or the name of a host.
     pub from: String,
-    /// The receiving end.
+    /// The receiving end, in the same format as `from`.
     pub to: String,
     /// Speed of the sending end, in Mb/s.
     pub speed_mbps: u32,
     /// Frames sent since the start of the workload, without MAC control frames.
     pub tx_packets: u64,
-    /// Bytes of these frames, from the destination address to the FCS.
+    /// Bytes of the frames in `tx_packets`. The bytes of a frame are counted from the destination address to
+    /// the FCS.
     pub tx_bytes: u64,
-    /// Utilisation of this direction since the start of the workload. The value 0.5 means that frames, with
-    /// preambles and gaps, occupied the link for half of the time. `None` if no time has passed.
+    /// Share of the time since the start of the workload for which frames occupied the link, 0 to 1.
+    /// Preambles and gaps are included. `None` if no time has passed.
     pub utilisation: Option<f64>,
     /// Whether both ends are switches.
     pub between_switches: bool,
-    /// Whether the workload could use this direction. This is the case if the direction is on a shortest path
-    /// from a sender to a receiver.
+    /// Whether the workload could use this direction: the direction is on a shortest path from a sender to
+    /// a receiver.
     pub usable: bool,
 }
 
-/// The load balance of the links between switches. Each direction of a link counts separately, and only
-/// directions that the workload could use are included. The load of a direction is the number of sent bytes
-/// divided by the speed.
+/// The load balance of the links between switches. Each direction of a link counts separately, and directions
+/// that the workload could not use are left out. The load of a direction is the number of sent bytes, with
+/// preambles and gaps, divided by the speed.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LinkBalanceReport {
-    /// Number of usable link directions between switches.
+    /// Number *n* of usable link directions between switches.
     pub links: u32,
-    /// Largest load divided by the mean load. The value is 1 if all loads are equal.
+    /// Largest load divided by the mean load. The value is 1 if all loads are equal, and *n* if a single
+    /// direction carries all traffic.
     pub max_mean_ratio: f64,
-    /// Jain's index `(sum x)^2 / (n * sum x^2)` of the n loads. The value is 1 if all loads are equal. The
-    /// value is `1/n` if a single direction carries all traffic.
+    /// Jain's fairness index `(sum x)^2 / (n * sum x^2)` of the *n* loads. The value is 1 if all loads are
+    /// equal, and `1/n` if a single direction carries all traffic.
     pub jain_index: f64,
 }
 
@@ -58,8 +60,8 @@ impl LinkBalanceReport {
 }
 
 impl LinkReport {
-    /// Returns the bytes on the link divided by the speed. This is proportional to the time that the
-    /// link was busy.
+    /// Returns the bytes on the link divided by the speed. The value is proportional to the time for which
+    /// the link was busy.
     fn load(&self) -> f64 {
         let bytes = self.tx_bytes + self.tx_packets * u64::from(overhead_bytes_per_frame(self.speed_mbps));
         bytes as f64 / f64::from(self.speed_mbps.max(1))

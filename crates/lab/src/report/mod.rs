@@ -1,4 +1,4 @@
-//! The report of a run: traffic, losses, counters of the switches, and the verdict.
+//! The report of a run: traffic, losses, switch counters and the verdict.
 //!
 //! `docs/report.md` describes each field.
 
@@ -26,36 +26,37 @@ pub use receivers::{ForeignFlowReport, ReceiverReport};
 pub use table::render_report;
 pub use virtual_section::{DeadlockReport, HostReport, ReorderedConnectionReport, VirtualReport};
 
-/// Name and version of the format of a report. The number changes if a field is removed or
-/// changes its meaning.
+/// Name and version of the report format. The version changes if a field is removed or changes its meaning.
 pub const REPORT_SCHEMA: &str = "xoff.report/1";
 
-/// The report of one run.
+/// The report of one run. `--report` writes it as JSON, and `docs/report.md` describes the fields.
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
 pub struct Report {
     /// The value of [`REPORT_SCHEMA`].
     pub schema: String,
-    /// The machine of the run.
+    /// The machine and the program version of the run.
     pub environment: Environment,
     /// Seed of all random decisions.
     pub seed: u64,
-    /// Whether the run is clean or tainted.
+    /// Whether the run is clean or tainted. A tainted run proves nothing, because something outside the model
+    /// could change its results.
     pub verdict: Verdict,
-    /// The taints in order of time. Empty if the run is clean.
+    /// The taints (causes that make a run prove nothing) in the order of time. Empty if the run is clean.
     pub taints: Vec<Taint>,
-    /// The failures of the run, one text each. Examples are lost, reordered or damaged frames of lossless
-    /// flows. If a switch dropped the frames, the text contains the port and the drop reason. In a tainted
-    /// run, the machine can be the cause of a failure.
+    /// The failures of the run, one text each, such as lost, reordered or damaged frames of a lossless flow.
+    /// If a switch dropped frames, the text names the port and the drop reason. In a tainted run, the machine
+    /// can be the cause of a failure.
     pub failures: Vec<String>,
-    /// Warnings about settings that have no effect, such as a congestion control that gets no signal. The
-    /// warnings are created before the run.
+    /// Warnings from before the run about settings without effect, such as a congestion control that gets
+    /// no signal.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
-    /// The flows between hosts.
+    /// The open-loop flows between hosts and the `send` steps of a script. Jobs have their own field.
     pub flows: Vec<FlowReport>,
-    /// The switches.
+    /// The switches, in the order of the lab.
     pub switches: Vec<SwitchReport>,
-    /// Receive counters of model hosts. They include RoCE traffic that belongs to no flow of the lab.
+    /// Receive counters of the model hosts that have a counter above 0. They include RoCE traffic that
+    /// belongs to no flow of the lab.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub receivers: Vec<ReceiverReport>,
     /// Sums over all flows, switches and queue pairs.
@@ -74,15 +75,15 @@ pub struct Report {
 /// Sums over the whole run: all flows, all ports of all switches, and all queue pairs of all hosts.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize, PartialEq, Eq)]
 pub struct Totals {
-    /// Frames sent by hosts.
+    /// Frames that the flows sent.
     pub sent_frames: u64,
-    /// Frames received by hosts.
+    /// Frames of flows that hosts received with a valid ICRC, without duplicates.
     pub received_frames: u64,
-    /// Frames that hosts sent and no host received.
+    /// Frames of flows that hosts sent and no host received.
     pub lost_frames: u64,
-    /// Frames that arrived after a frame that was sent later.
+    /// Frames of flows that arrived after a frame that was sent later.
     pub reordered_frames: u64,
-    /// Frames with a wrong invariant CRC.
+    /// Frames of flows that arrived with a wrong invariant CRC (ICRC).
     pub icrc_errors: u64,
     /// PFC frames that the switches sent.
     pub pfc_tx_frames: u64,
@@ -90,27 +91,26 @@ pub struct Totals {
     pub ecn_marked_frames: u64,
     /// Frames that the switches dropped, for any reason.
     pub dropped_frames: u64,
-    /// Time for which switches paused their peers, in nanoseconds, as the sum over all ports and priorities.
-    /// An 802.3x PAUSE frame pauses all priorities, but its time counts only once.
+    /// Time for which switches paused their peers, in nanoseconds of model time, summed over all ports and
+    /// priorities. An 802.3x PAUSE frame pauses all priorities, but its time counts only once.
     #[serde(default)]
     pub pausing_ns: u64,
-    /// Data packets that arrived at hosts, including retransmissions and duplicates. In virtual time, this
-    /// number includes the packets of queue pairs.
+    /// Data packets of flows and queue pairs that arrived at hosts, including retransmissions and duplicates.
     #[serde(default)]
     pub data_packets: u64,
-    /// Data packets that arrived marked CE.
+    /// Data packets of flows and queue pairs that arrived with the ECN mark CE.
     #[serde(default)]
     pub ce_marked_packets: u64,
     /// Data packets that arrived out of order. For example, a host sends packets 1, 2 and 3, and they arrive
-    /// in the order 1, 3, 2. For an open-loop flow, packet 2 is counted, because it arrives after a later
-    /// packet. For a queue pair, packet 3 is counted, because it follows a gap. Requests are counted as in
+    /// in the order 1, 3, 2. For an open-loop flow, packet 2 is counted, because packet 3 arrived before. For
+    /// a queue pair, packet 3 is counted, because packet 2 is missing at its arrival. For requests, this is
     /// the Linux `hw_counter` `out_of_sequence`. READ responses after a missing response are counted as well.
     #[serde(default)]
     pub out_of_order_packets: u64,
 }
 
-/// Builds a report from the snapshots of all switches and the results of all flows. `taints` need
-/// not be sorted.
+/// Builds a report from the last snapshots of all switches and the results of all flows. `taints` need not be
+/// sorted. The sections for receivers, jobs, virtual time and real time are empty, and the caller adds them.
 pub fn build_report(
     environment: Environment,
     seed: u64,
@@ -146,8 +146,8 @@ pub fn build_report(
 }
 
 impl Report {
-    /// Returns the exit code of the command. For a tainted run, the exit code means "inconclusive", even if
-    /// the run has failures.
+    /// Returns the exit code of the command. A tainted run is [`Exit::Inconclusive`], even if it has
+    /// failures. A clean run with failures is [`Exit::CheckFailed`].
     pub fn exit(&self) -> Exit {
         match self.verdict {
             Verdict::Tainted => Exit::Inconclusive,
@@ -156,14 +156,14 @@ impl Report {
         }
     }
 
-    /// Adds the counters of the queue pairs of one host to the totals.
+    /// Adds the queue pair counters of one host to the totals. Call this function once for each host.
     pub fn add_queue_pair_counters(&mut self, counters: &Counters) {
         self.totals.data_packets += counters.rx_data_packets;
         self.totals.ce_marked_packets += counters.np_ecn_marked_roce_packets;
         self.totals.out_of_order_packets += counters.out_of_order_packets();
     }
 
-    /// Formats the report as JSON.
+    /// Formats the report as indented JSON with a newline at the end.
     pub fn to_json(&self) -> String {
         let mut text =
             serde_json::to_string_pretty(self).expect("a report has string keys and finite numbers");
@@ -196,7 +196,7 @@ impl Totals {
 }
 
 /// Describes the lost, reordered and damaged frames of a lossless flow. Returns `None` if the flow has no
-/// such frames, or if it is not a lossless flow.
+/// such frames or is not lossless.
 fn lossless_failure(flow: &FlowReport, switches: &[SwitchReport]) -> Option<String> {
     let broken: Vec<String> = [
         (flow.lost_frames, "lost"),

@@ -1,5 +1,4 @@
-//! Reports the receive counters of model hosts. In a run with lossless flows, some of these counters are
-//! failures of the run.
+//! Reports the receive counters of model hosts. Some of these counters make a run with lossless flows fail.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +9,7 @@ use xoff_telemetry::{group_thousands, simple_table};
 use super::Report;
 use xoff_host::HostResults;
 
-/// Counters of normal traffic. The table omits a receiver that has no other counters.
+/// Counters of normal traffic. The table omits receivers that have only these counters.
 const NORMAL_TRAFFIC_COUNTERS: [&str; 3] = ["roce_frames", "flooded_frames", "other_frames"];
 
 /// Counters of a model host as a receiver.
@@ -18,37 +17,37 @@ const NORMAL_TRAFFIC_COUNTERS: [&str; 3] = ["roce_frames", "flooded_frames", "ot
 pub struct ReceiverReport {
     /// Name of the host.
     pub host: String,
-    /// Number of received frames of each kind. `docs/report.md` defines the names of the kinds. Counters with
-    /// the value 0 are omitted.
+    /// The receive counters by name, as `docs/report.md` defines them. Most of them count frames. Counters
+    /// with the value 0 are omitted.
     pub counters: BTreeMap<String, u64>,
-    /// RoCE traffic that no model host of the lab sent. Each entry has one source address and one destination
-    /// queue pair.
+    /// RoCE traffic that no model host of the lab sent, one entry for each pair of source address and
+    /// destination queue pair.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub foreign: Vec<ForeignFlowReport>,
 }
 
-/// RoCE packets that no model host sent, from one source address to one queue pair. They lack the flow header
+/// RoCE packets from one source address to one queue pair that no model host sent. They lack the flow header
 /// that model hosts add.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ForeignFlowReport {
     /// Source IP address.
     pub src: String,
-    /// Destination queue pair.
+    /// Number of the destination queue pair.
     pub dst_qp: u32,
     /// Packets with a valid ICRC.
     pub frames: u64,
-    /// The SEND and WRITE requests of RC and UC among these packets.
+    /// The SEND and WRITE requests of the services RC and UC among these packets.
     pub requests: u64,
     /// Number of PSNs that were skipped.
     pub missing_psns: u64,
-    /// Requests with a PSN lower than the newest PSN.
+    /// Requests with a PSN before the newest PSN that arrived.
     pub out_of_order: u64,
     /// Packets with a wrong ICRC.
     pub icrc_errors: u64,
 }
 
 impl ReceiverReport {
-    /// Creates the report of a host. Returns `None` if all its counters are 0.
+    /// Creates the report of a host. Returns `None` if all counters of the host are 0.
     pub fn new(results: &HostResults) -> Option<ReceiverReport> {
         let foreign: Vec<ForeignFlowReport> = results.foreign.iter().map(foreign_flow_report).collect();
         let of_flows = |count: fn(&xoff_host::ReceivedFlow) -> u64| results.received.iter().map(count).sum();
@@ -92,8 +91,8 @@ impl ReceiverReport {
     }
 
     /// Describes the unexpected RoCE frames of a receiver of lossless flows: frames that belong to no flow,
-    /// damaged frames, and frames with a wrong PSN. Returns `None` if the receiver has no such frames.
-    /// Damaged frames of a known flow are not included, because they are a failure of that flow.
+    /// damaged frames, and frames with a wrong PSN. Damaged frames of a known flow are not included, because
+    /// they are a failure of that flow. Returns `None` if the receiver has no unexpected frames.
     fn lossless_failure(&self) -> Option<String> {
         let damaged = self.count("unattributed_icrc_errors") + self.count("foreign_icrc_errors");
         let broken: Vec<String> = [
@@ -132,8 +131,8 @@ fn foreign_flow_report(flow: &xoff_host::ForeignFlow) -> ForeignFlowReport {
 }
 
 impl Report {
-    /// Adds the receive counters of a host to the report. If `expects_lossless` is set, unexpected or damaged
-    /// RoCE frames are a failure of the run.
+    /// Adds the receive counters of a host to the report, unless all counters are 0. If `expects_lossless` is
+    /// true, unexpected or damaged RoCE frames are a failure of the run.
     pub fn add_receiver(&mut self, results: &HostResults, expects_lossless: bool) {
         let Some(receiver) = ReceiverReport::new(results) else {
             return;
@@ -145,8 +144,8 @@ impl Report {
     }
 }
 
-/// Formats the receive counters of hosts. Hosts with only counters of normal traffic are omitted. Returns an
-/// empty text if no host has other counters.
+/// Formats the receive counters of hosts. Hosts that have only counters of normal traffic are omitted.
+/// Returns an empty text if no hosts remain.
 pub(super) fn receivers_table(receivers: &[ReceiverReport]) -> String {
     let shown = receivers
         .iter()

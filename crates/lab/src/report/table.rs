@@ -12,12 +12,12 @@ use super::job_tables;
 use super::receivers::receivers_table;
 use super::{Report, Verdict};
 
-/// Up to this number of ports, the tables contain all ports. With more ports, the tables omit ports without
+/// Largest number of ports that the tables list completely. With more ports, the tables omit ports without
 /// drops, pauses and ECN marks.
 const PORTS_SHOWN_MAX: usize = 48;
 
-/// Formats the tables of a report for a terminal. The tables show jobs, flows, switch ports, host counters,
-/// PFC storms and drops. The verdict follows after the tables.
+/// Formats a report for a terminal: tables of jobs, flows, switch ports, host counters, PFC storms and drops,
+/// followed by the verdict. Tables without rows are left out.
 pub fn render_report(report: &Report) -> String {
     let mut text = String::new();
     if let Some(results) = &report.jobs {
@@ -61,8 +61,8 @@ pub fn render_report(report: &Report) -> String {
     text
 }
 
-/// Formats a table of ports for each switch. In a large fabric, ports without drops, pauses and ECN
-/// marks are omitted.
+/// Formats a table of ports for each switch. With more than [`PORTS_SHOWN_MAX`] ports in total, ports without
+/// drops, pauses and ECN marks are omitted.
 fn switches_tables(report: &Report) -> String {
     let mut text = String::new();
     let in_virtual_time = report.virtual_time.is_some();
@@ -94,7 +94,7 @@ fn switches_tables(report: &Report) -> String {
     text
 }
 
-/// Whether a port dropped or marked frames, sent or received pauses, or entered XOFF.
+/// Returns whether a port dropped or marked frames, sent or received pauses, or entered XOFF.
 fn has_drops_pauses_or_marks(port: &PortReport) -> bool {
     let any = |counts: &[u64]| counts.iter().any(|count| *count > 0);
     port.dropped() > 0
@@ -164,8 +164,8 @@ fn ports_table(ports: &[&PortReport], in_virtual_time: bool) -> String {
     simple_table(&header, 2, ports.iter().map(row).collect())
 }
 
-/// Formats the table of ports of a run in virtual time. Columns for devices and for late departures exist
-/// only in real time.
+/// Formats the table of ports for virtual time. The columns for devices and late departures exist only in
+/// real time.
 fn virtual_ports_table(ports: &[&PortReport]) -> String {
     let header = [
         "Port", "Rx", "Tx", "Tx util", "PFC rx", "PFC tx", "XOFFs", "Paused", "Marked", "Dropped",
@@ -300,7 +300,7 @@ fn format_verdict(report: &Report) -> String {
     text
 }
 
-/// Formats the summary of lossless flows for a clean run without failures. Returns an empty text if the run
+/// Formats the summary of lossless flows of a clean run without failures. Returns an empty text if the run
 /// has no lossless flows.
 fn format_lossless_success(flows: &[FlowReport]) -> String {
     let lossless = || flows.iter().filter(|flow| flow.lossless);

@@ -12,27 +12,27 @@ use super::link_report::{LinkBalanceReport, LinkReport};
 /// these runs, so their verdict is never "tainted".
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct VirtualReport {
-    /// Model time since the start of the workload, in nanoseconds.
+    /// Model time from the start of the workload to the end of the run, in nanoseconds.
     pub model_time_ns: u64,
-    /// Number of events, including those before the start of the workload.
+    /// Number of events of the simulation, including those before the start of the workload.
     pub events: u64,
     /// Number of frame arrivals at the ends of links. A frame that crosses three links counts three times.
     pub frame_hops: u64,
     /// Largest number of frames in flight at the same time.
     pub frames_under_way_max: u64,
-    /// Frames that were lost on links, because a link went down or a script configured a fault.
+    /// Frames that links lost because a link went down or a script configured a fault.
     pub link_lost_frames: u64,
-    /// PFC deadlocks that lasted 10 ms or more.
+    /// PFC deadlocks that lasted 10 ms of model time or more.
     #[serde(default)]
     pub deadlocks: Vec<DeadlockReport>,
-    /// Queue pair counters of each host. The counters have the names of the Linux `hw_counters`.
+    /// Queue pair counters of each host, with the names of the Linux `hw_counters`.
     pub hosts: Vec<HostReport>,
-    /// Traffic of each link. A link has two entries, first the direction from its first end to
-    /// its second end.
+    /// Traffic of the links, in the order of the lab. A link has two entries: first the direction from its
+    /// first end to its second end, then the other direction.
     #[serde(default)]
     pub links: Vec<LinkReport>,
-    /// Load balance of the links between switches that the workload could use. `None` if these links carried
-    /// no traffic or do not exist.
+    /// Load balance of those links between switches that the workload could use. `None` if these links
+    /// carried no traffic or do not exist.
     #[serde(default)]
     pub balance: Option<LinkBalanceReport>,
     /// Connections on which packets arrived out of order, in the order of the jobs.
@@ -50,25 +50,25 @@ pub struct ReorderedConnectionReport {
     pub src: String,
     /// Name of the host that receives the data.
     pub dst: String,
-    /// Data packets that arrived, including retransmissions.
+    /// Data packets of the connection that arrived, including retransmissions.
     pub data_packets: u64,
-    /// Data packets that arrived after a gap.
+    /// Data packets that arrived while an earlier packet was missing. At least 1.
     pub out_of_order_packets: u64,
 }
 
-/// A PFC deadlock, which is a cycle of ports that pause each other. Times are in model time, as in
-/// the event log.
+/// A PFC deadlock: a cycle of ports, each of which is paused by the next. Times are in model time, as in the
+/// event log.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct DeadlockReport {
     /// Time at which the deadlock was detected, in nanoseconds. Detection runs every millisecond.
     pub since_ns: u64,
-    /// Time at which the deadlock was no longer present, in nanoseconds. Null if the deadlock lasted until
-    /// the end of the run.
+    /// Time of the first check without the deadlock, in nanoseconds. `None` (null) if the deadlock lasted
+    /// until the end of the run.
     pub until_ns: Option<u64>,
     /// The ports of the cycle as `switch:port`. Each port is paused by the next port of the list, and the
     /// last port is paused by the first port.
     pub ports: Vec<String>,
-    /// The blocked egress queue of the first port.
+    /// The blocked egress queue of the first port, 0 to 7.
     pub queue: u8,
 }
 
@@ -79,9 +79,10 @@ pub struct HostReport {
     pub name: String,
     /// Counters of the queue pairs by name. Counters with the value 0 are omitted.
     pub counters: BTreeMap<String, u64>,
-    /// Received PFC frames by priority.
+    /// Number of received PFC frames for each priority. A frame for several priorities counts for each
+    /// of them.
     pub pfc_rx: [u64; 8],
-    /// Time for which each priority was paused, in nanoseconds.
+    /// Time for which PFC paused each priority, in nanoseconds of model time.
     pub paused_ns: [u64; 8],
 }
 
