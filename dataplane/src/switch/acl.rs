@@ -1,4 +1,4 @@
-//! ACL rules: matches packets and finds exempt packets.
+//! ACL rules: match the header of a packet, and find packets that are exempt from trimming or load balancing.
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -12,7 +12,7 @@ struct AclFields {
     destination: IpAddr,
     protocol: u8,
     dscp: u8,
-    /// Source and destination port of UDP and TCP packets. `None` for fragments.
+    /// Source and destination port of a UDP or TCP packet. `None` for other protocols and for IPv4 fragments.
     ports: Option<(u16, u16)>,
 }
 

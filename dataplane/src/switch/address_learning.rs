@@ -1,4 +1,4 @@
-//! Address learning from an external source.
+//! Address learning without a received frame: a caller passes the address of a station to the switch.
 
 use super::Switch;
 use crate::bridge::MacAddress;
@@ -7,8 +7,9 @@ use xoff_units::Picos;
 use xoff_wire::parse::VlanTag;
 
 impl Switch {
-    /// Learns that `station` is at `port`, as if a frame from this station had arrived at the port. The VLAN
-    /// is the VLAN of a frame with tag `tag` at port `seen_on`. Returns false if no such VLAN exists.
+    /// Learns that `station` is behind `port`, as if a frame from this station had arrived at the port. The
+    /// VLAN is the VLAN that a frame with the tag `tag` gets at port `seen_on`. Returns false, and learns
+    /// nothing, if port `seen_on` accepts no such frame.
     pub fn learn_address(
         &mut self,
         now: Picos,

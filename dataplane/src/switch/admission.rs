@@ -44,7 +44,7 @@ impl Switch {
         Ok(())
     }
 
-    /// Charges a frame at ingress and egress. Returns whether the priority group entered XOFF, and the number
+    /// Charges a frame at ingress and egress. Returns true if the priority group entered XOFF, and the number
     /// of charged ingress cells. A trimmed frame is charged for fewer cells than the original frame.
     fn charge_frame<S: FrameStore>(
         &mut self,
@@ -64,8 +64,8 @@ impl Switch {
         Ok((self.mmu.commit_ingress(context.pg, plan), cells))
     }
 
-    /// Plans the egress cells of a frame. If the whole frame does not fit but a trimmed frame does, the frame
-    /// is trimmed.
+    /// Plans the egress cells of a frame. If the queue has no space for the whole frame but for a trimmed
+    /// frame, `target` is changed to the trimmed frame. Otherwise, the drop is returned.
     pub(super) fn plan_egress<S: FrameStore>(
         &mut self,
         context: &FrameContext,
@@ -79,7 +79,8 @@ impl Switch {
         }
     }
 
-    /// Plans the ingress cells of a frame.
+    /// Plans the ingress cells of a frame, and checks that the frame table has free entries for
+    /// `copies` copies.
     pub(super) fn plan_ingress(
         &self,
         context: &FrameContext,
@@ -123,7 +124,8 @@ impl Switch {
         self.try_transmit_control(context.now, context.from, store, outputs);
     }
 
-    /// Checks whether the frame may leave by port `to`, and how.
+    /// Checks whether the frame may leave through port `to`, and selects the queue, the edit of the VLAN tag
+    /// and the ECN mark.
     pub(super) fn egress_target(
         &mut self,
         context: &FrameContext,
@@ -142,7 +144,7 @@ impl Switch {
             }
             None => self.vlans.routed_port_egress(context.logical, context.parsed.tag),
         };
-        // Tags do not count against the MTU, so the tag edit does not matter.
+        // Tags do not count against the MTU, so the length before the edit of the tag can be checked.
         if egress.exceeds_mtu(context.frame_len, context.parsed.l3_offset) {
             return Err(DropReason::ExceedsL2Mtu);
         }
@@ -169,8 +171,8 @@ impl Switch {
         })
     }
 
-    /// Applies the watchdog and WRED to an arriving frame. The result states whether the frame must be marked
-    /// or dropped.
+    /// Applies the watchdog and WRED to an arriving frame. Returns true if the frame must be marked CE, and
+    /// an error if the frame must be dropped.
     #[inline(never)]
     fn apply_arrival_rules(
         &mut self,
@@ -214,7 +216,8 @@ impl Switch {
         egress.enqueue(&mut self.frames, target.to, target.queue, queued);
     }
 
-    /// Edits a frame for its egress port. ECN marks at departure are set later.
+    /// Edits a frame for its egress port and creates its queue entry. With [`MarkPoint::Dequeue`], the ECN
+    /// mark is set later.
     fn build_queued_frame<S: FrameStore>(
         &mut self,
         context: &FrameContext,

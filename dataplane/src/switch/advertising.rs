@@ -1,4 +1,5 @@
-//! Sends and receives link quality messages. [`crate::balance`] decides about their content and time.
+//! Sends and receives link quality messages. The module [`crate::balance`] decides when a message is sent,
+//! and which path qualities the message contains.
 
 use super::Switch;
 use super::port::CONTROL_FRAMES_MAX;
@@ -11,7 +12,7 @@ use xoff_units::Picos;
 use xoff_wire::link_quality::{self, LinkQuality};
 
 impl Switch {
-    /// Handles the link quality deadline.
+    /// Handles an expired deadline for link quality messages.
     #[cold]
     pub(super) fn advertise_loads<S: FrameStore>(
         &mut self,
@@ -23,8 +24,8 @@ impl Switch {
         self.send_advertisements_if_due(now, news, store, outputs);
     }
 
-    /// Advertises paths that were lost or restored, after links, routes or received
-    /// advertisements have changed.
+    /// Advertises the loss or the return of paths, after a change of links, routes or
+    /// received advertisements.
     pub(super) fn advertise_path_changes<S: FrameStore>(
         &mut self,
         now: Picos,
@@ -36,7 +37,7 @@ impl Switch {
         }
     }
 
-    /// Advertises all paths after a port came up, because the peer has no information yet.
+    /// Advertises all unreachable sites after a port came up, because the new peer has no information yet.
     pub(super) fn advertise_to_new_peer<S: FrameStore>(
         &mut self,
         now: Picos,
@@ -51,8 +52,8 @@ impl Switch {
         }
     }
 
-    /// Advertises again that a path is missing, after a packet without a path arrived. The rate is limited to
-    /// the rate of load advertisements.
+    /// Advertises again that a path is missing, after a packet arrived for which no path exists. The rate of
+    /// these messages is limited to the rate of load advertisements.
     #[cold]
     pub(super) fn readvertise_missing_path(&mut self, now: Picos, outputs: &mut Outputs) {
         let at = self.balance.advertiser_mut().handle_packet_without_path(now);
@@ -84,8 +85,8 @@ impl Switch {
         }
     }
 
-    /// Queues link quality messages at a port, ahead of data frames. The MTU limits the number of entries in
-    /// a message.
+    /// Adds link quality messages to the send queue of a port, ahead of data frames. The MTU of the port
+    /// limits the number of entries in one message.
     fn queue_link_quality_messages<S: FrameStore>(&mut self, port: PortId, store: &mut S) {
         let most = link_quality::max_entries_for_mtu(self.ports[port.index()].mtu as usize);
         let entries = self.balance.advertiser().entries(port).count();
@@ -159,7 +160,8 @@ impl Switch {
         }
     }
 
-    /// Returns the path qualities that the switch at `port` advertised, in the order of sites.
+    /// Returns the path qualities that the switch at the other end of `port` has advertised, in the order of
+    /// their sites. The result is empty if no advertisement is valid at `now`.
     pub fn remote_advertisements(
         &self,
         now: Picos,

@@ -1,5 +1,5 @@
-//! Load balancing of packets. The switch passes the state of ports and links to the groups, and the groups
-//! select members.
+//! Load balancing of packets. The switch passes the states of ports and links to the groups of next hops and
+//! LAG ports, and the groups select a member for each packet.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -31,8 +31,8 @@ fn lookup_context<'a>(context: &'a FrameContext, l3: &'a [u8]) -> LookupContext<
 }
 
 impl Switch {
-    /// Selects the next hop of a packet in a load balancing group. Returns `None` if no next
-    /// hop is reachable.
+    /// Selects the next hop of a packet from a load balancing group. Returns `None` if no next hop
+    /// is reachable.
     pub(super) fn next_hop_in(
         &mut self,
         context: &FrameContext,
@@ -44,8 +44,8 @@ impl Switch {
         })
     }
 
-    /// Like [`Switch::next_hop_in`], but for a packet that arrived at port `from`. The context of the packet
-    /// is built only if a scheme needs the context.
+    /// Like [`Switch::next_hop_in`], but for a packet that arrived at port `from`. `build_context` is called
+    /// only if the scheme of the group needs more than the flow hash.
     #[inline(always)]
     pub(super) fn select_group_member<'a>(
         &mut self,
@@ -83,8 +83,8 @@ impl Switch {
         self.hash_or_detour(group, hash)
     }
 
-    /// Selects the port for a packet that leaves through the port or LAG `to`. Returns `None` if the
-    /// LAG is down.
+    /// Selects the port for a packet that leaves through the port or LAG `to`. Returns `None` if the LAG
+    /// is down.
     #[inline(always)]
     pub(super) fn select_lag_port<S: FrameStore>(
         &mut self,
@@ -121,7 +121,7 @@ impl Switch {
         }
     }
 
-    /// Returns true if an ACL rule excludes the packet from load balancing. The flow hash then
+    /// Returns true if an ACL rule excludes the packet from load balancing. A static hash of the flow then
     /// selects the member.
     #[inline]
     fn is_exempt(&self, from: PortId, payload: Payload, l3: &[u8]) -> bool {
@@ -148,7 +148,7 @@ impl Switch {
         old
     }
 
-    /// Updates which next hops are up, after links have changed.
+    /// Updates which next hops can be used, after links or received advertisements have changed.
     pub(super) fn update_group_members(&mut self) {
         let router = &self.router;
         self.balance
@@ -178,8 +178,8 @@ impl Switch {
         self.balance.set_lags(lags, &self.frames);
     }
 
-    /// Returns the member state of a next hop: its ports, its speed, its scheme, and whether the next
-    /// hop is up.
+    /// Returns the state of a next hop as a group member: its ports, its speed, its scheme, and whether the
+    /// next hop is up.
     fn member_state(&self, hop: NextHop) -> MemberState {
         let interface = self.router.interfaces().get(hop.interface.index());
         let ports = match interface.map(|interface| interface.attachment) {
@@ -221,20 +221,20 @@ impl Switch {
         }
     }
 
-    /// Returns all groups that have a scheme. Next-hop groups come first, then LAGs. The quality of members
-    /// is computed for the time `now`.
+    /// Returns all groups that have a load-balancing scheme. Groups of next hops come first, then LAGs. The
+    /// quality of members is computed for the time `now`.
     pub fn balanced_groups(&self, now: Picos) -> Vec<GroupView<'_>> {
         self.balance.group_views(now, &self.frames)
     }
 
-    /// Returns the number of packets received out of order, for each queue pair and in total. Returns `None`
-    /// if the configuration does not enable
-    /// these counters ([`crate::config::BalancingConfig::reordering_flows`]).
+    /// Returns the number of packets that arrived out of order, for each queue pair and in total. Returns
+    /// `None` if the configuration does not enable these counters
+    /// ([`BalancingConfig::reordering_flows`](crate::config::BalancingConfig::reordering_flows) is 0).
     pub fn reordering(&self) -> Option<ReorderingView> {
         self.reordering.as_ref().map(|reordering| reordering.view())
     }
 
-    /// Counts reordering of a received frame, if reordering is counted.
+    /// Counts a received frame for the reordering counters, if they are enabled.
     #[inline(always)]
     pub(super) fn count_reordering<S: FrameStore>(&mut self, context: &FrameContext, store: &S) {
         if let Some(reordering) = &mut self.reordering {
@@ -244,7 +244,8 @@ impl Switch {
         }
     }
 
-    /// Applies a new configuration. The counts are kept if the number of counted queue pairs does not change.
+    /// Applies a new configuration. The counts are kept if the maximum number of counted queue pairs does
+    /// not change.
     pub(super) fn configure_reordering(&mut self, config: &SwitchConfig) {
         let streams_max = self.reordering.as_ref().map_or(0, |known| known.streams_max());
         if streams_max != config.balancing.reordering_flows {
@@ -252,8 +253,8 @@ impl Switch {
         }
     }
 
-    /// Returns the latest flow placements and flow moves, oldest
-    /// first. See [`crate::config::BalancingConfig::moves_kept`].
+    /// Returns the latest placements and moves of flows, oldest first. The configuration limits their
+    /// number ([`BalancingConfig::moves_kept`](crate::config::BalancingConfig::moves_kept)).
     pub fn flow_moves(&self) -> impl Iterator<Item = &FlowMove> {
         self.balance.moves()
     }
@@ -265,27 +266,29 @@ pub(super) fn new_reordering(config: &SwitchConfig) -> Option<Box<ReorderTracker
     (flows > 0).then(|| Box::new(ReorderTracker::new(flows)))
 }
 
-/// Announces a flow to a queue pair before its first packet.
+/// Announcement of a flow to an RDMA queue pair, made before the first packet of the
+/// flow ([`Switch::announce_flow`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FlowAnnouncement {
     /// IP address of the sender.
     pub source: IpAddr,
-    /// IP address of the host with the destination queue pair.
+    /// IP address of the receiver, which has the destination queue pair.
     pub destination: IpAddr,
-    /// Number of the destination queue pair, 24 bits.
+    /// Number of the destination queue pair (QP), 24 bits.
     pub destination_qp: u32,
-    /// True if the flow will carry data. False for acknowledgements and small requests.
+    /// True if the flow will carry data. False for acknowledgements and small requests, which cause
+    /// little load.
     pub data: bool,
-    /// The egress port to use. If the value is `None` or a port outside the group, the switch
-    /// selects the port.
+    /// The egress port of the flow. If the value is `None` or a port outside the group, the switch selects
+    /// the port.
     pub via: Option<PortId>,
 }
 
 impl Switch {
-    /// Places a flow before its first packet, if its destination uses cluster load balancing
-    /// ([`crate::config::SchemeKind::Cluster`]). The placement remains until it is withdrawn, even if the
-    /// flow is idle for a long time. The flow stays on port `via` while the port is up. A flow that already
-    /// sends keeps its present placement.
+    /// Places a flow on a path before its first packet, if the route to its destination uses cluster load
+    /// balancing ([`crate::config::SchemeKind::Cluster`]). The placement remains until
+    /// [`Switch::withdraw_flow`], even if the flow is idle for a long time. The flow stays on port `via`
+    /// while the port is up. A flow that already sends keeps its present placement.
     pub fn announce_flow(&mut self, now: Picos, flow: &FlowAnnouncement) -> AnnounceResult {
         let key = queue_pair_key(flow.source, flow.destination, flow.destination_qp);
         match (key, self.router.fib.lookup(flow.destination)) {
@@ -301,7 +304,7 @@ impl Switch {
         }
     }
 
-    /// Removes the placement of a flow that has ended. Returns false if the switch did not know the flow.
+    /// Removes the placement of a flow that has ended. Returns false if the switch does not know the flow.
     pub fn withdraw_flow(&mut self, source: IpAddr, destination: IpAddr, destination_qp: u32) -> bool {
         queue_pair_key(source, destination, destination_qp).is_some_and(|key| self.balance.withdraw_flow(key))
     }

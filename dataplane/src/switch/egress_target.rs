@@ -8,7 +8,7 @@ use crate::ids::PortId;
 use crate::mmu::BufferRefusal;
 use crate::outputs::DroppedFrame;
 
-/// An egress port and queue of a frame, and how the frame leaves there.
+/// An egress port and queue of a frame, and the edits of the frame for this port.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct EgressTarget {
     pub(super) to: PortId,
@@ -17,7 +17,7 @@ pub(super) struct EgressTarget {
     pub(super) mac_len: u32,
     pub(super) cells: u32,
     pub(super) mark: bool,
-    /// How the frame is trimmed, if its queue was full.
+    /// How the frame is trimmed. `None` if the frame is not trimmed.
     pub(super) trim: Option<TrimPlan>,
     pub(super) frame: FrameHandle,
 }
@@ -35,14 +35,14 @@ pub(super) fn queue_full_drop(
     }
 }
 
-/// How a packet is trimmed.
+/// How a packet is trimmed when its queue is full.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct TrimPlan {
-    /// Bytes that remain, without FCS.
+    /// Length of the trimmed frame in bytes, without FCS.
     pub(super) len: u32,
     pub(super) dscp: u8,
     /// The queue that was full.
     pub(super) refused_by: u8,
-    /// Original length of the packet at the egress port (`mac_len`).
+    /// Length of the original packet at the egress port in bytes (`mac_len`).
     pub(super) original_len: u32,
 }

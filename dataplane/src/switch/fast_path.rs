@@ -3,9 +3,10 @@
 //! Nearly all frames are untagged IP frames with known addresses, one egress port and space under every
 //! limit. The fast path handles only such frames. All other frames go to [`Switch::receive_on_full_path`].
 //! The fast path changes nothing until it has accepted a frame, with two exceptions. It learns the source
-//! address, and it selects a next hop. The selection must not happen twice, so the full path continues with
-//! the same next hop, see [`PartialDecision`]. Both paths call the same functions for the rules, and
-//! `tests/fast_path.rs` compares their results.
+//! address, and it selects a next hop. The next hop must not be selected twice, because some schemes change
+//! their state with each selection. The full path therefore continues with the same next hop
+//! ([`PartialDecision`]). Both paths call the same functions for the rules, and `tests/fast_path.rs` compares
+//! their results.
 
 use super::Switch;
 use super::port::IngressBinding;
@@ -33,7 +34,7 @@ struct FrameClass {
 #[derive(Clone, Copy)]
 struct RoutedTo {
     to: PortId,
-    /// Its new link addresses.
+    /// The new MAC addresses of the frame.
     addresses: LinkAddresses,
 }
 
@@ -44,28 +45,29 @@ struct BridgedTo {
     vlan: u16,
 }
 
-/// The decisions that the fast path had already made when it passed a frame to the full path.
+/// The decisions that the fast path has already made for a frame when it passes the frame to the full path.
 pub(super) enum PartialDecision {
     /// No decision.
     Nothing,
-    /// The next hop. `None`: no next hop is reachable.
+    /// The next hop is selected. `None`: no next hop is reachable.
     NextHop(Option<NextHopId>),
 }
 
 /// The result of admission on the fast path.
 enum Admitted {
-    /// The frame is queued, and a deadline is requested.
+    /// The frame is queued. The link is busy, and a deadline is requested for its end.
     Queued,
     /// The frame is queued, and the link is free.
     QueuedLinkFree,
     /// The frame is not queued, because the port is idle and can send the frame immediately.
     PortIdle(QueueId, QueuedFrame),
-    /// The frame was not admitted and needs the full path.
+    /// The frame was not admitted. The full path must handle the frame.
     NeedsFullPath,
 }
 
 impl Switch {
-    /// Receives a frame whose last bit arrived on `port` at `now`. Returns what the switch did with it.
+    /// Receives a frame whose last bit arrived on `port` at `now`. The switch owns the frame from this call
+    /// on. Returns how the switch handled the frame.
     #[inline(always)]
     pub fn receive<S: FrameStore>(
         &mut self,
@@ -78,15 +80,18 @@ impl Switch {
         self.receive_with_route_hint(now, port, arrival, RouteHint::NONE, store, outputs)
     }
 
-    /// Looks up the route of an IPv4 destination for a later call of [`Switch::receive_with_route_hint`]. The
-    /// result is valid until [`Switch::set_fib`]. If the caller looks up several packets in advance, the
-    /// memory accesses of the look-ups overlap.
+    /// Looks up the route of an IPv4 destination for a later call of [`Switch::receive_with_route_hint`].
+    /// `destination` is the address as a number, such as `0x0a000001` for 10.0.0.1. The result is valid until
+    /// [`Switch::set_fib`] or [`Switch::apply_config`]. If the caller looks up several packets in advance,
+    /// the memory accesses of the look-ups overlap.
     #[inline(always)]
     pub fn lookup_route_hint(&self, destination: u32) -> RouteHint {
         RouteHint::new(self.router.fib.find_leaf_v4(destination))
     }
 
-    /// Like [`Switch::receive`], but for a frame whose route has been looked up.
+    /// Like [`Switch::receive`], but for a packet whose route has been looked up. With [`RouteHint::NONE`],
+    /// the switch looks up the route itself. A hint for another destination, or from an earlier generation of
+    /// routes, is an error of the caller.
     #[inline(always)]
     pub fn receive_with_route_hint<S: FrameStore>(
         &mut self,
@@ -103,7 +108,7 @@ impl Switch {
         result
     }
 
-    /// As [`Switch::receive_with_route_hint`]. Writes `result` only if it differs from the common result.
+    /// Like [`Switch::receive_with_route_hint`]. Writes `result` only if it differs from the common result.
     #[inline(never)] // one body for every driver
     fn receive_and_set_result<S: FrameStore>(
         &mut self,
@@ -122,8 +127,8 @@ impl Switch {
             *result = self.receive_on_full_path(now, port, arrival, store, outputs);
             return;
         };
-        // This code exists twice, for bridged and for routed ports, so that neither carries the variables of
-        // the other.
+        // This code exists twice, for bridged and for routed ports, so that neither copy needs the variables
+        // of the other copy.
         if ingress_binding.interface.is_none() {
             let Some(decision) = self.bridge_on_fast_path(now, ingress_binding, destination, source) else {
                 *result = self.receive_on_full_path(now, port, arrival, store, outputs);
@@ -203,7 +208,8 @@ impl Switch {
         Some((ingress.ingress_binding, class, destination, source))
     }
 
-    /// Bridges a frame between two untagged ports of one VLAN.
+    /// Bridges a frame between two untagged ports of one VLAN. Returns `None` if the frame needs the
+    /// full path.
     #[inline(always)]
     fn bridge_on_fast_path(
         &mut self,
@@ -230,7 +236,8 @@ impl Switch {
         })
     }
 
-    /// Routes an IPv4 packet from one port to another, by a resolved next hop.
+    /// Routes an IPv4 packet to another port with a resolved next hop. Returns an error if the packet needs
+    /// the full path.
     #[inline(always)]
     fn route_on_fast_path(
         &mut self,
@@ -363,7 +370,8 @@ impl Switch {
         }
     }
 
-    /// Like [`Switch::receive_on_full_path`], but for a frame that the fast path has bridged.
+    /// Like [`Switch::receive_on_full_path`], but for a frame whose egress port the fast path has found
+    /// by bridging.
     #[inline(never)]
     fn receive_bridged<S: FrameStore>(
         &mut self,
@@ -380,7 +388,8 @@ impl Switch {
         self.execute_decision(&mut context, Ok(leaves), store, outputs)
     }
 
-    /// Like [`Switch::receive_on_full_path`], but for a frame that the fast path has routed.
+    /// Like [`Switch::receive_on_full_path`], but for a frame whose egress port the fast path has found
+    /// by routing.
     #[inline(never)]
     fn receive_routed<S: FrameStore>(
         &mut self,

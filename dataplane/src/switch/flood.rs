@@ -62,8 +62,9 @@ impl Switch {
         ForwardingResult::Forwarded { copies }
     }
 
-    /// Plans and charges the egress targets of a flooded frame and makes its copies. The last target uses the
-    /// frame itself. Drops are counted here, except for the last drop, which is returned to the caller.
+    /// Plans and charges the egress targets of a flooded frame, and makes the copies of the frame. The last
+    /// target uses the frame itself. Drops at egress ports are counted here, except for the last drop, which
+    /// is returned.
     fn plan_flood_targets<S: FrameStore>(
         &mut self,
         context: &FrameContext,
@@ -105,8 +106,8 @@ impl Switch {
         refused
     }
 
-    /// Makes a copy for every target except the last target. If no slot is free for a copy, the copy is
-    /// dropped and counted.
+    /// Makes a copy of the frame for each target except the last target. If no frame slot is free for a copy,
+    /// its target is removed and the drop is counted.
     fn copy_to_targets<S: FrameStore>(
         &mut self,
         context: &FrameContext,

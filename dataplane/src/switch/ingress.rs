@@ -1,4 +1,5 @@
-//! The full packet path from the arrival of a frame to its forwarding decision.
+//! The full packet path from the arrival of a frame to its forwarding decision. Rare frames take this path,
+//! and [`fast_path`](super::fast_path) handles common frames.
 
 use super::Switch;
 use super::port::Port;
@@ -15,19 +16,19 @@ use xoff_wire::parse::{ParsedHeaders, Payload};
 use xoff_wire::rewrite::LinkAddresses;
 
 /// Number of bytes that each copy of a flooded frame stores for itself. These bytes contain all headers that
-/// the switch may edit, including tags.
+/// the switch may edit, including VLAN tags. The copies share the remaining bytes.
 pub const FLOOD_PREFIX_BYTES: usize = 128;
 
-/// A received frame and what the switch has decided about it.
+/// A received frame and the decisions of the switch about this frame.
 #[derive(Clone, Copy)]
 pub(super) struct FrameContext<'a> {
     pub(super) now: Picos,
     pub(super) from: PortId,
-    /// The ingress port, or its LAG.
+    /// The ingress port, or the LAG of which it is a member.
     pub(super) logical: LogicalPort,
     pub(super) pg: PgId,
-    /// The VLAN in which the frame is forwarded. The value is `None` if the frame is routed to a port without
-    /// a VLAN.
+    /// The VLAN in which the frame is forwarded. The value is `None` if the frame is routed to a port or LAG
+    /// without a VLAN.
     pub(super) vlan: Option<u16>,
     /// The ingress router interface, if the frame was addressed to the router.
     pub(super) interface: Option<InterfaceId>,
@@ -35,11 +36,11 @@ pub(super) struct FrameContext<'a> {
     pub(super) rewrite: Option<LinkAddresses>,
     /// The egress port or LAG of [`ForwardingDecision::Unicast`].
     pub(super) to: LogicalPort,
-    /// The ICMP error for the sender if the frame is dropped.
+    /// The ICMP error that the sender receives if the frame is dropped. `None`: no ICMP error.
     pub(super) icmp_error: Option<PuntReason>,
     pub(super) tc: u8,
     pub(super) lossless: bool,
-    /// True if the watchdog drops the frames of the priority group.
+    /// True if the watchdog drops the frames of the priority group `pg`.
     pub(super) is_group_dropped: bool,
     pub(super) parsed: &'a ParsedHeaders,
     pub(super) frame: FrameHandle,
@@ -49,7 +50,7 @@ pub(super) struct FrameContext<'a> {
 }
 
 impl FrameContext<'_> {
-    /// Describes the drop of this frame at its ingress port.
+    /// Returns the drop of this frame at its ingress port.
     #[cold]
     pub(super) fn drop_at_ingress(&self, reason: DropReason) -> DroppedFrame {
         DroppedFrame {
@@ -61,7 +62,7 @@ impl FrameContext<'_> {
         }
     }
 
-    /// Returns the frame as an entry of [`Outputs::punts`].
+    /// Returns an entry of [`Outputs::punts`] for the frame.
     pub(super) fn punted_frame(&self, reason: PuntReason) -> PuntedFrame {
         PuntedFrame {
             port: self.from,
@@ -72,7 +73,7 @@ impl FrameContext<'_> {
         }
     }
 
-    /// Returns the frame as an entry of the frames that wait for a neighbour.
+    /// Returns the entry of this frame in the list of frames that wait for a neighbour.
     pub(super) fn held_frame(&self) -> HeldFrame {
         HeldFrame {
             from: Some(self.from),
@@ -83,7 +84,7 @@ impl FrameContext<'_> {
         }
     }
 
-    /// Drops the frame if the watchdog drops the frames of its priority group.
+    /// Returns a drop if the watchdog drops the frames of the priority group.
     #[inline(always)]
     pub(super) fn check_watchdog_drop(&self) -> Result<(), DroppedFrame> {
         match self.is_group_dropped {
@@ -99,7 +100,7 @@ impl FrameContext<'_> {
         ForwardingDecision::Unicast
     }
 
-    /// Describes the drop of this frame at an egress port.
+    /// Returns the drop of this frame at the egress port `port`.
     #[cold]
     pub(super) fn drop_at_port(&self, port: PortId, reason: DropReason) -> DroppedFrame {
         DroppedFrame {
@@ -119,22 +120,22 @@ pub(super) enum ForwardingDecision {
     Flood,
     /// To the CPU port.
     Cpu(PuntReason),
-    /// To no port: the switch itself has processed the frame.
+    /// To no port, because the switch itself has processed the frame.
     Consumed,
-    /// The frame waits for a neighbour.
+    /// To the list of frames that wait for this neighbour.
     Hold(NeighbourId),
 }
 
 /// The result of bridging a frame.
 enum BridgeResult {
-    /// The frame is addressed to the router on the VLAN's interface.
+    /// The destination is the MAC address of the VLAN's router interface.
     ToRouter(InterfaceId),
     /// The frame is forwarded within its VLAN.
     Forward(ForwardingDecision),
 }
 
 impl Switch {
-    /// Like [`Switch::receive`], but for frames of all kinds.
+    /// Like [`Switch::receive`], but handles all kinds of frames.
     #[inline(never)]
     pub(super) fn receive_on_full_path<S: FrameStore>(
         &mut self,
@@ -201,7 +202,7 @@ impl Switch {
         )
     }
 
-    /// Executes the forwarding decision or the drop.
+    /// Executes a forwarding decision, or drops the frame if `decision` is an error.
     pub(super) fn execute_decision<S: FrameStore>(
         &mut self,
         context: &mut FrameContext,
@@ -269,8 +270,8 @@ impl Switch {
         self.discard_frame(drop, context.frame, store)
     }
 
-    /// Determines the egress ports of the frame from its addresses and its VLAN. Also learns
-    /// the source address.
+    /// Decides how a frame is forwarded, from its addresses and its VLAN. Also learns the source address of a
+    /// bridged frame.
     fn decide_forwarding<S: FrameStore>(
         &mut self,
         context: &mut FrameContext,
@@ -309,7 +310,7 @@ impl Switch {
         self.route_packet(context, interface, store)
     }
 
-    /// Bridges a frame of a bridged port or LAG.
+    /// Bridges a frame that arrived on a port or LAG without a router interface.
     fn bridge_frame<S: FrameStore>(
         &mut self,
         context: &mut FrameContext,

@@ -10,6 +10,8 @@ use xoff_units::Picos;
 
 impl Switch {
     /// Sets the link state of a port. If the link goes down, the frames that wait at the port are dropped.
+    /// The state of LAGs, router interfaces and next hops is updated. If the state does not change,
+    /// nothing happens.
     pub fn set_link<S: FrameStore>(
         &mut self,
         now: Picos,
@@ -73,7 +75,8 @@ impl Switch {
         self.resume_groups(now, store, outputs);
     }
 
-    /// Updates LAGs, interfaces, routes and load balancing after a link, LAG or interface may have changed.
+    /// Updates LAGs, router interfaces, routes and load balancing after the state of a port, LAG or interface
+    /// may have changed.
     pub(super) fn update_links<S: FrameStore>(&mut self, now: Picos, store: &mut S, outputs: &mut Outputs) {
         self.lags
             .update_active_members(|port| self.ports[port.index()].up);
@@ -111,7 +114,8 @@ impl Switch {
         self.resolve_next_hops(now, store, outputs);
     }
 
-    /// Resolves the next hops of routes before the first packet needs them.
+    /// Resolves the link addresses of all next hops on interfaces that are up, before the first packet
+    /// needs them.
     pub(super) fn resolve_next_hops<S: FrameStore>(
         &mut self,
         now: Picos,

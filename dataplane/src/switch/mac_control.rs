@@ -1,5 +1,5 @@
-//! Handles received MAC control frames. A port honours PFC frames, or PAUSE frames if no priority has PFC.
-//! Other MAC control frames are dropped.
+//! Handles received MAC control frames. A port honours either PFC frames, or 802.3x PAUSE frames if no
+//! priority has PFC. Other MAC control frames are dropped.
 
 use super::Switch;
 use super::timers::TimerKind;
@@ -66,8 +66,9 @@ impl Switch {
         }
     }
 
-    /// Drops a MAC control frame or a link quality message. The frame is also counted as a received frame of
-    /// class 0, so that the number of received frames equals the number of sent and dropped frames.
+    /// Drops a MAC control frame or a link quality message. The frame is also counted as a received frame
+    /// of traffic class 0, so that the number of received frames equals the number of sent, dropped and
+    /// queued frames.
     pub(super) fn drop_control_frame(
         &mut self,
         port: PortId,

@@ -5,25 +5,28 @@ use std::collections::VecDeque;
 use crate::ids::PortId;
 use xoff_units::Picos;
 
-/// Largest number of records. A new record replaces the oldest one.
+/// Largest number of recorded MAC control frames. A new record then replaces the oldest one.
 pub const CONTROL_RECORDS_MAX: usize = 256;
-/// Number of recorded bytes of a frame. A PFC frame fits completely.
+/// Number of recorded bytes of a MAC control frame, without FCS. A PFC frame fits completely.
 pub const CONTROL_RECORD_BYTES: usize = 60;
 
-/// A received MAC control frame.
+/// The record of a received MAC control frame
+/// ([`Switch::mac_control_records`](super::Switch::mac_control_records)).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ControlRecord {
     /// Model time of the arrival.
     pub at: Picos,
     /// Ingress port.
     pub port: PortId,
-    /// Length in bytes without FCS. Longer than `bytes` if the frame was truncated.
+    /// Length of the frame in bytes, without FCS. If it is above [`CONTROL_RECORD_BYTES`], `bytes` contains
+    /// only the first part of the frame.
     pub frame_len: usize,
-    /// The first bytes of the frame.
+    /// The first bytes of the frame, beginning with the destination address. Bytes after the end of the frame
+    /// are zero.
     pub bytes: [u8; CONTROL_RECORD_BYTES],
 }
 
-/// The latest MAC control frames of the ports whose recording is on.
+/// The latest MAC control frames, from the ports whose recording is on.
 #[derive(Debug)]
 pub(super) struct ControlLog {
     is_recorded: Vec<bool>,

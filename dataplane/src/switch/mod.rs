@@ -53,7 +53,8 @@ use watchdog::Watchdog;
 use xoff_units::Picos;
 
 /// A switch. The caller calls one method with the current model time, drains the [`Outputs`], and then calls
-/// the next method. The time must not be earlier than the time of the previous call.
+/// the next method. The time must not be earlier than the time of the previous call. Methods panic if the
+/// switch has no port, queue, priority group or pool with the given index.
 #[derive(Debug)]
 pub struct Switch {
     name: String,
@@ -69,43 +70,46 @@ pub struct Switch {
     trimming: TrimmingRules,
     pipeline_latency: Picos,
     lags: LagTable,
-    /// Which ports and LAGs were up at the last link update.
+    /// For each port and then each LAG: whether it was up at the last update of links.
     was_up_at_last_update: Vec<bool>,
     router: Router,
     balance: LoadBalancer,
-    /// Counters of received reordering, if enabled.
+    /// Counters of packets that arrived out of order. `None` if the configuration does not enable
+    /// these counters.
     reordering: Option<Box<ReorderTracker>>,
-    /// True if a CPU handles frames of the CPU port.
+    /// True if a CPU handles frames to the switch's own addresses. Otherwise these frames are dropped.
     cpu_attached: bool,
     /// True if the CPU receives frames to reserved group addresses. Otherwise these frames are dropped.
     protocols_attached: bool,
     control_log: ControlLog,
     watchdog: Watchdog,
-    /// The ports at which the latest received frame was marked.
+    /// The egress ports at which the latest received frame was marked CE.
     marked_on_arrival: Vec<PortId>,
-    /// Reused buffer: groups to resume after a release.
+    /// Reused buffer: priority groups that may resume after cells were released.
     resumed: Vec<PgId>,
     /// Reused buffer: egress targets of a flooded frame.
     targets: Vec<EgressTarget>,
-    /// Reused buffer: neighbours that were just resolved.
+    /// Reused buffer: neighbours that were just resolved, and whose held frames can be forwarded.
     found: Vec<NeighbourId>,
 }
 
-/// Traffic counters of a port for load measurements.
+/// Traffic of one port, as input of a load measurement ([`Switch::port_load`]).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PortLoad {
-    /// Bytes (`mac_len`) of all transmissions started since the start of the switch.
+    /// Bytes (`mac_len`) of all data frames that the port has sent since the creation of the switch,
+    /// including the frame in transmission.
     pub tx_bytes: u64,
-    /// Bytes that wait in the queues of the port.
+    /// Bytes (`mac_len`) of the frames that wait in the queues of the port.
     pub queued_bytes: u64,
 }
 
-/// Why a configuration cannot be applied to a running switch.
+/// Reason for which [`Switch::apply_config`] refuses a configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ApplyError {
-    /// Ports cannot be added, removed or renamed while the switch runs.
+    /// The names of the ports or their order differ. A running switch cannot add, remove or rename ports.
     PortsDiffer,
-    /// The cell size cannot change while the switch runs.
+    /// The cell size ([`SwitchConfig::cell_bytes`]) differs. A running switch cannot change the size of
+    /// its cells.
     CellSizeDiffers,
 }
 
@@ -123,7 +127,7 @@ impl fmt::Display for ApplyError {
 impl std::error::Error for ApplyError {}
 
 impl Switch {
-    /// Creates a switch whose links are all down.
+    /// Creates a switch. All links are down until [`Switch::set_link`] is called.
     pub fn new(config: &SwitchConfig) -> Switch {
         let ports = config.ports.len();
         let mut switch = Switch {
@@ -160,12 +164,13 @@ impl Switch {
         switch
     }
 
-    /// Makes `config` the current generation. Queued frames stay in their queues, and their buffer use is
-    /// compared with the new limits. Learnt addresses are kept unless the VLANs change. Table sizes and the
-    /// seed do not change.
+    /// Makes `config` the current configuration. Queued frames stay in their queues, and their buffer use is
+    /// compared with the new limits. Learnt addresses are kept unless the VLANs or the members of LAGs
+    /// change. Table sizes and the seed do not change.
     ///
     /// # Errors
-    /// Returns an error, and changes nothing, if the ports or the cell size differ.
+    /// Returns an error, and changes nothing, if `config` has other ports or another cell size than the
+    /// running switch.
     pub fn apply_config<S: FrameStore>(
         &mut self,
         now: Picos,
@@ -238,7 +243,8 @@ impl Switch {
         }
     }
 
-    /// Blocks or unblocks the queues of a port. A blocked port still sends MAC control frames.
+    /// Blocks (`enabled` false) or unblocks all queues of a port. A blocked port still sends MAC
+    /// control frames.
     pub fn set_tx_enabled<S: FrameStore>(
         &mut self,
         now: Picos,
@@ -251,9 +257,9 @@ impl Switch {
         self.try_transmit(now, port, store, outputs);
     }
 
-    /// Blocks or unblocks one queue of a port. The other queues share the link as if the blocked queue were
-    /// empty. [`Switch::set_tx_enabled`] blocks all queues of a port. A queue sends only if both methods
-    /// permit it.
+    /// Blocks (`enabled` false) or unblocks one queue of a port. The other queues share the link as if the
+    /// blocked queue were empty. [`Switch::set_tx_enabled`] blocks all queues of a port. A queue sends only
+    /// if both methods permit it.
     pub fn set_queue_enabled<S: FrameStore>(
         &mut self,
         now: Picos,
@@ -270,10 +276,10 @@ impl Switch {
         self.try_transmit(now, queue.port(), store, outputs);
     }
 
-    /// Sends a MAC control frame unchanged, ahead of all queues.
+    /// Sends a MAC control frame unchanged, ahead of all queues. If the link is busy, the frame waits.
     ///
     /// # Errors
-    /// Returns the frame if the port is down or too many control frames wait.
+    /// Returns the frame if the port is down or 64 control frames already wait at the port.
     pub fn send_mac_control<S: FrameStore>(
         &mut self,
         now: Picos,
@@ -300,8 +306,9 @@ impl Switch {
         }
     }
 
-    /// Keeps the link of a port idle from `from` to `until`. The driver calls this method when it is too late
-    /// to catch up. If frames waited, the time is added to the transmit deficit.
+    /// Keeps the link of a port idle from `from` to `until`. A late driver calls this method if the
+    /// port has missed too many transmissions to send them later. If frames wait, the time is added
+    /// to [`Switch::transmit_deficit`].
     pub fn keep_link_idle(&mut self, port: PortId, from: Picos, until: Picos) {
         let state = &mut self.ports[port.index()];
         if state.has_frames_to_send() {
@@ -311,9 +318,9 @@ impl Switch {
     }
 
     /// Selects when a link becomes free. If `by_deadline` is true, the link is free when the driver passes
-    /// its transmit deadline to [`Switch::expire`]. If false, the link is free when the time of this deadline
-    /// is reached. The results differ for a frame that arrives at exactly this time. A driver that reproduces
-    /// the event order of a simulator uses true.
+    /// its transmit deadline to [`Switch::expire`]. If false (the default), the link is free when the time of
+    /// this deadline is reached. The results differ for a frame that arrives at exactly this time. A driver
+    /// that reproduces the event order of a simulator uses true.
     pub fn set_links_free_by_deadline(&mut self, by_deadline: bool) {
         for port in &mut self.ports {
             port.frees_by_deadline = by_deadline;
@@ -323,7 +330,7 @@ impl Switch {
         }
     }
 
-    /// Starts or stops the recording of received MAC control frames at a port.
+    /// Starts or stops the recording of received MAC control frames at a port. By default, no port records.
     pub fn set_mac_control_recording(&mut self, port: PortId, enabled: bool) {
         self.control_log.set_recording(port, enabled);
     }
@@ -333,20 +340,20 @@ impl Switch {
         self.control_log.records()
     }
 
-    /// Sets whether a CPU handles frames to the switch's own addresses and sends ICMP errors. Without a CPU,
-    /// these frames are dropped.
+    /// Sets whether a CPU handles frames to the switch's own addresses and sends ICMP errors. Without a CPU
+    /// (the default), the switch drops these frames.
     pub fn set_cpu_attached(&mut self, attached: bool) {
         self.cpu_attached = attached;
     }
 
-    /// Sets whether a CPU handles frames to reserved group addresses (LLDP, LACP). Otherwise these
-    /// frames are dropped.
+    /// Sets whether a CPU handles frames to reserved group addresses, such as LLDP and LACP. Without a CPU
+    /// (the default), the switch drops these frames.
     pub fn set_protocols_attached(&mut self, attached: bool) {
         self.protocols_attached = attached;
     }
 
     /// Makes `fib` the current generation of routes. Returns the previous generation, so that the caller can
-    /// free its memory later.
+    /// free its memory outside the worker thread.
     pub fn set_fib<S: FrameStore>(
         &mut self,
         now: Picos,
@@ -363,7 +370,7 @@ impl Switch {
 
 /// State of the switch, for use between two calls.
 impl Switch {
-    /// Returns the host name.
+    /// Returns the host name of the switch ([`SwitchConfig::name`]).
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -390,7 +397,7 @@ impl Switch {
         counters
     }
 
-    /// Returns the traffic counters of a port for load measurements.
+    /// Returns the sent and the queued bytes of a port.
     pub fn port_load(&self, port: PortId) -> PortLoad {
         PortLoad {
             tx_bytes: self.ports[port.index()].counters.tx_bytes,
@@ -398,8 +405,8 @@ impl Switch {
         }
     }
 
-    /// Returns the priority groups whose frames wait in a queue. The group of the first frame comes first.
-    /// This method visits every frame of the queue.
+    /// Returns the priority groups to which the frames in a queue are charged. The group of the first frame
+    /// comes first. The list is empty if no frame waits. This method visits every frame of the queue.
     pub fn priority_groups_in(&self, queue: QueueId) -> Vec<PgId> {
         let mut groups = Vec::new();
         let fifo = &self.ports[queue.port().index()].fifos[usize::from(queue.number())];
@@ -411,12 +418,14 @@ impl Switch {
         groups
     }
 
-    /// Returns the time by which transmissions of a port started late because the driver was late.
+    /// Returns the total time by which the driver has delayed transmissions of a port, since the creation of
+    /// the switch or the last [`Switch::restart_utilisation`].
     pub fn transmit_deficit(&self, port: PortId) -> Picos {
         Picos(self.ports[port.index()].tx_deficit_ps)
     }
 
-    /// Returns the buffer limit that caused the latest drop of a port for `reason`.
+    /// Returns the buffer limit that caused the latest drop of a port for `reason`. Returns `None` if no
+    /// limit of the buffer has caused such a drop.
     pub fn last_refusal(&self, port: PortId, reason: DropReason) -> Option<BufferRefusal> {
         self.ports[port.index()].refusals[reason as usize]
     }
@@ -429,7 +438,7 @@ impl Switch {
             .sum()
     }
 
-    /// Counters of trimmed frames, summed over all ports.
+    /// Returns the counters of trimmed frames, summed over all ports.
     pub fn trim_counters(&self) -> TrimCounters {
         let ports = self.ports.iter().map(|port| port.counters.trim_counters());
         ports.fold(TrimCounters::default(), |sum, port| TrimCounters {
@@ -439,7 +448,8 @@ impl Switch {
         })
     }
 
-    /// Adds frames that a port backend dropped before they reached the switch.
+    /// Adds `frames` to the drops of a port for `reason`, in traffic class 0. These are frames that the port
+    /// backend dropped before they reached the switch.
     pub fn add_backend_drops(&mut self, port: PortId, reason: DropReason, frames: u64) {
         self.ports[port.index()].counters.drops[reason as usize][0] += frames;
     }
@@ -461,18 +471,19 @@ impl Switch {
         self.mmu.queue_buffers(queue)
     }
 
-    /// Returns the buffer use of a pool, by its index in the configuration.
+    /// Returns the buffer use of a pool. `pool` is the index in [`SwitchConfig::pools`].
     pub fn pool_buffers(&self, pool: usize) -> PoolBuffers {
         self.mmu.pool_buffers(pool)
     }
 
-    /// Resets all watermarks to the current use.
+    /// Resets all buffer watermarks to the current use.
     pub fn clear_watermarks(&mut self) {
         self.mmu.clear_watermarks();
     }
 
-    /// Returns the learnt addresses in sorted order. Each entry is a tuple of VLAN, address, port or LAG, and
-    /// age. VLAN 0 is the transparent bridge.
+    /// Returns the learnt addresses, sorted by VLAN and address. Each entry is a tuple of VLAN, address,
+    /// port or LAG, and age. The age is the time since the latest frame of the station. VLAN 0 is the
+    /// transparent bridge.
     pub fn fdb_entries(&self, now: Picos) -> Vec<(u16, [u8; 6], LogicalPort, Picos)> {
         self.fdb.entries(now)
     }
@@ -482,49 +493,52 @@ impl Switch {
         self.router.neighbours.entries(now)
     }
 
-    /// Returns the current generation of routes.
+    /// Returns the current generation of routes, which the last call of [`Switch::set_fib`] or
+    /// [`Switch::apply_config`] has set.
     pub fn fib(&self) -> &Arc<Fib> {
         &self.router.fib
     }
 
-    /// Returns true if a router interface is up. The interface is up if its port or LAG is up, or if a member
-    /// of its VLAN is up.
+    /// Returns true if a router interface is up. An interface is up if its port or LAG is up, or if at least
+    /// one port or LAG of its VLAN is up. A loopback interface is always up.
     pub fn is_interface_up(&self, interface: InterfaceId) -> bool {
         self.router.interface(interface).up
     }
 
-    /// Returns true if enough members of a LAG are up. `lag` is the index of the LAG in the configuration.
+    /// Returns true if enough members of a LAG are up ([`min_links`](crate::config::LagConfig::min_links)).
+    /// `lag` is the index in [`SwitchConfig::lags`].
     pub fn is_lag_up(&self, lag: usize) -> bool {
         self.lags.is_lag_up(lag)
     }
 
-    /// Returns the number of frames that wait for a neighbour.
+    /// Returns the number of frames that wait for the link address of a neighbour.
     pub fn held_frames(&self) -> usize {
         self.router.neighbours.held_frames()
     }
 
-    /// Returns the port of a transmit timer. Returns `None` for other timers. A driver that is late uses this
-    /// port to limit how many frames the port sends at once to catch up.
+    /// Returns the port of a transmit timer. Returns `None` for other timers. A late driver uses this port to
+    /// limit the number of frames that the port sends at once to catch up.
     pub fn port_of_transmit_timer(&self, timer: TimerId) -> Option<PortId> {
         let port = timers::port_of_transmit_timer(timer).filter(|port| *port < self.ports.len());
         port.map(|port| PortId(port as u16))
     }
 
-    /// Returns the ports at whose queues the latest received frame was marked. Arriving frames are marked
-    /// only with [`MarkPoint::Enqueue`]. For frames marked at departure, see [`Transmit`](crate::Transmit).
+    /// Returns the egress ports at which the latest received frame was marked CE on arrival. The
+    /// list is empty unless the switch uses [`MarkPoint::Enqueue`]. For frames marked at departure,
+    /// see [`Transmit::marked`](crate::Transmit::marked).
     pub fn marked_on_arrival(&self) -> &[PortId] {
         &self.marked_on_arrival
     }
 
-    /// Returns the number of frames in queues. Each copy of a flooded frame is counted.
+    /// Returns the number of frames in egress queues. Each copy of a flooded frame is counted.
     pub fn queued_frames(&self) -> usize {
         self.frames.in_use()
     }
 
-    /// Checks the buffer accounting, for tests.
+    /// Checks the buffer accounting, for tests ([`Mmu::assert_consistent`]).
     ///
     /// # Panics
-    /// Panics if the sums of the accounting differ.
+    /// Panics if the cells of the queues, priority groups and pools do not add up.
     pub fn assert_consistent(&self) {
         self.mmu.assert_consistent();
     }

@@ -21,8 +21,8 @@ impl Port {
     }
 }
 
-/// Checks a routed packet against the MTU of its egress interface. Sets the ICMP error of a packet that is too
-/// long and must not be fragmented.
+/// Checks a routed packet against the MTU of its egress interface. If the packet is too long and must not be
+/// fragmented, the sender will receive an ICMP error.
 #[inline(always)]
 pub(super) fn check_routed_mtu(
     context: &mut FrameContext,

@@ -1,4 +1,5 @@
-//! Frames that wait for a neighbour, and neighbour solicitations.
+//! Frames that wait for the link address of a neighbour, and the solicitations (ARP requests and IPv6
+//! neighbour solicitations) that resolve this address.
 
 use super::Switch;
 use super::ingress::FrameContext;
@@ -10,7 +11,8 @@ use crate::route::{HeldFrame, NeighbourAction, NeighbourId};
 use xoff_units::Picos;
 
 impl Switch {
-    /// Holds a frame until its neighbour is resolved, and starts the resolution.
+    /// Holds a frame until the link address of its next hop is resolved, and starts the resolution. If too
+    /// many frames wait, the frame is dropped.
     #[cold]
     pub(super) fn hold_for_neighbour<S: FrameStore>(
         &mut self,
@@ -27,7 +29,7 @@ impl Switch {
         verdict
     }
 
-    /// Starts the resolution of a neighbour.
+    /// Starts the resolution of a neighbour, unless the resolution is already in progress.
     pub(super) fn resolve_neighbour<S: FrameStore>(
         &mut self,
         now: Picos,
@@ -39,7 +41,7 @@ impl Switch {
         self.process_due_neighbours(now, store, outputs);
     }
 
-    /// Handles due neighbour timers and requests the next deadline.
+    /// Handles the timers of neighbours that are due at `now`, and requests the next deadline.
     pub(super) fn process_due_neighbours<S: FrameStore>(
         &mut self,
         now: Picos,
@@ -59,8 +61,8 @@ impl Switch {
         self.timers.arm_neighbours(next, outputs);
     }
 
-    /// Sends one solicitation for a neighbour. If no port or frame slot is available, the next
-    /// timer tries again.
+    /// Sends one solicitation for a neighbour. If no port or frame slot is available, nothing is sent, and
+    /// the next timer of the neighbour tries again.
     fn send_solicitation<S: FrameStore>(
         &mut self,
         now: Picos,
@@ -87,7 +89,7 @@ impl Switch {
         }
     }
 
-    /// Forwards the frames of neighbours that were just resolved.
+    /// Forwards the held frames of the neighbours that were just resolved (`self.found`).
     #[cold]
     pub(super) fn forward_held_frames<S: FrameStore>(
         &mut self,
@@ -107,7 +109,7 @@ impl Switch {
         self.timers.arm_neighbours(next, outputs);
     }
 
-    /// Routes a held frame again, because routes may have changed.
+    /// Routes a held frame again, because routes may have changed since its arrival.
     #[cold]
     fn resume_held_frame<S: FrameStore>(
         &mut self,
@@ -151,8 +153,8 @@ impl Switch {
         }
     }
 
-    /// Removes the neighbours of an interface that was removed or is down. Also drops the frames that wait
-    /// for these neighbours.
+    /// Removes the learnt neighbours of an interface that was removed or is down. Also drops the frames that
+    /// wait for these neighbours.
     pub(super) fn remove_neighbours<S: FrameStore>(
         &mut self,
         now: Picos,

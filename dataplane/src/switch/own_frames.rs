@@ -1,5 +1,4 @@
-//! Frames that the switch itself sends. These are frames from the CPU port, and the
-//! router's neighbour solicitations.
+//! Frames that the switch itself sends: frames from the CPU port, and neighbour solicitations of the router.
 
 use super::Switch;
 use super::admission::edit_tag;
@@ -16,14 +15,16 @@ use xoff_units::Picos;
 use xoff_wire::ETHERNET_LEN;
 use xoff_wire::parse::{self, Payload};
 
-/// Queue of the switch's own frames: SONiC's network control.
+/// Egress queue of the switch's own frames. SONiC uses queue 7 for network control.
 const OWN_FRAMES_QUEUE: u8 = 7;
 
 impl Switch {
-    /// Sends a frame by `queue` of `port` without charging a priority group.
+    /// Sends a frame through egress queue `queue` of a port, without charging a priority group. Valid queues
+    /// are 0 to 7.
     ///
     /// # Errors
-    /// Returns the frame if the port is down, the frame table is full, or the watchdog drops the queue.
+    /// Returns the frame if the port is down, the frame table is full, or the watchdog drops the frames of
+    /// the queue.
     pub fn inject_frame<S: FrameStore>(
         &mut self,
         now: Picos,
@@ -57,10 +58,12 @@ impl Switch {
     }
 
     /// Sends an untagged Ethernet frame through a router interface. The frame leaves through the port of the
-    /// interface, through a member of its LAG, or through the ports of its VLAN that lead to the destination.
+    /// interface, or through one member of its LAG. In a VLAN, the frame leaves through the port behind which
+    /// the destination is known. If this port is unknown, all ports of the VLAN send a copy.
     ///
     /// # Errors
-    /// Returns the frame if no such port is up.
+    /// Returns the frame if the interface does not exist or is a loopback interface, or if
+    /// [`Switch::inject_frame`] refuses the frame at its port. A flooded frame is never returned.
     pub fn send_by_interface<S: FrameStore>(
         &mut self,
         now: Picos,
@@ -138,13 +141,17 @@ impl Switch {
         self.inject_frame(now, port, OWN_FRAMES_QUEUE, frame, store, outputs)
     }
 
-    /// Routes a packet from the switch itself. `frame` begins with an untagged Ethernet header whose
-    /// ethertype is set. This method sets the MAC addresses. If the destination is a link-local address, the
-    /// packet leaves through `interface`.
+    /// Routes an IP packet from the switch itself. `frame` begins with an untagged Ethernet header whose
+    /// ethertype is set. This method sets the MAC addresses. A packet to a link-local address leaves through
+    /// `interface`, if given. If the MAC address of the next hop is unknown, the switch holds the frame until
+    /// it is resolved.
     ///
     /// # Errors
-    /// Returns the frame in three cases: no route exists, the packet is too long, or the destination is the
-    /// switch itself.
+    /// Returns the frame in these cases:
+    /// - The frame is not a valid IP packet, or the packet is longer than the MTU.
+    /// - No usable route exists, or the destination is the switch itself.
+    /// - The egress interface or its port is down.
+    /// - No space is left to hold or queue the frame.
     pub fn originate_packet<S: FrameStore>(
         &mut self,
         now: Picos,

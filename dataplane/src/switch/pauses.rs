@@ -1,5 +1,5 @@
-//! Updates the sent and the received pauses of a port. Updates are needed when XOFF states, received pauses
-//! or the configuration change.
+//! Updates the sent and the received pauses of a port, after a change of XOFF states, of received pauses, or
+//! of the configuration.
 
 use super::Switch;
 use super::port::Port;
@@ -26,8 +26,8 @@ impl Port {
 }
 
 impl Switch {
-    /// Stops or resumes the queues of a port after its pauses may have changed. Returns true if
-    /// a queue resumed.
+    /// Stops or resumes the queues of a port after its received pauses may have changed. Returns true if at
+    /// least one queue resumed.
     pub(super) fn apply_pause_changes(&mut self, now: Picos, port: PortId, outputs: &mut Outputs) -> bool {
         let state = &mut self.ports[port.index()];
         let changed = state.update_paused_queues_for_watchdog(now);
@@ -42,7 +42,7 @@ impl Switch {
         resumed
     }
 
-    /// Updates pauses in both directions for a new configuration of a port.
+    /// Updates the pauses of a port in both directions for a new configuration.
     pub(super) fn update_pauses(&mut self, now: Picos, port: PortId, outputs: &mut Outputs) {
         let xoff_subjects = self.xoff_subjects(port);
         let state = &mut self.ports[port.index()];
@@ -53,8 +53,8 @@ impl Switch {
         self.apply_pause_changes(now, port, outputs);
     }
 
-    /// Returns the priorities that the peer must pause, based on the XOFF states of the port's priority
-    /// groups. If the watchdog drops the frames of a group, this group does not pause the peer.
+    /// Returns the mask of priorities that the peer must pause, based on the XOFF states of the port's
+    /// priority groups. A group does not pause the peer while the watchdog drops its frames.
     pub(super) fn xoff_subjects(&self, port: PortId) -> u16 {
         let state = &self.ports[port.index()];
         set_bits(!state.dropping_groups)
@@ -67,7 +67,7 @@ impl Switch {
 /// Pause states, for use between two calls.
 impl Switch {
     /// Returns a bit mask. Bit *n* is set if the peer pauses priority *n* of this port, with PFC or with
-    /// 802.3x PAUSE.
+    /// 802.3x PAUSE. A PAUSE frame sets all bits.
     pub fn paused_priorities(&self, port: PortId) -> u8 {
         let state = &self.ports[port.index()];
         match state.whole_port.paused_priorities() {
@@ -76,8 +76,9 @@ impl Switch {
         }
     }
 
-    /// Returns two bit masks: the priorities that signal XOFF of priority group `pg`, and the priorities that
-    /// pause queue `queue`. For PAUSE of the whole port, the mask contains all priorities.
+    /// Returns two bit masks: first the priorities that signal XOFF of priority group `pg`, then the
+    /// priorities that pause queue `queue`. A mask contains all priorities if the port uses 802.3x PAUSE in
+    /// this direction.
     pub fn pause_maps(&self, port: PortId, pg: u8, queue: u8) -> (u8, u8) {
         let state = &self.ports[port.index()];
         let stops = match state.pfc.honours_global_pause() {
@@ -91,7 +92,8 @@ impl Switch {
         (signals, stops)
     }
 
-    /// Returns the received pauses of each priority up to `now` (`show pfc counters --history`).
+    /// Returns the received pauses of each priority from the start of the switch to `now` (`show pfc
+    /// counters --history`).
     pub fn pause_history(&self, now: Picos, port: PortId) -> [PauseHistory; PRIORITIES] {
         self.ports[port.index()].receiver.pause_history(now)
     }

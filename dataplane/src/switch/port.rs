@@ -22,14 +22,14 @@ use xoff_wire::parse::ParsedHeaders;
 /// Largest number of MAC control frames that wait for a port's link.
 pub(crate) const CONTROL_FRAMES_MAX: usize = 64;
 
-/// How the bridge and the router treat frames of an ingress port.
+/// Properties of an ingress port that decide whether its frames are bridged or routed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct IngressBinding {
     /// The port, or the LAG of which it is a member.
     pub(crate) logical: LogicalPort,
     /// The router interface of the port or LAG. The value is `None` if the port or LAG is bridged.
     pub(crate) interface: Option<InterfaceId>,
-    /// MAC address of that interface.
+    /// MAC address of that interface. Zero if `interface` is `None`.
     pub(crate) mac: MacAddress,
 }
 
@@ -38,14 +38,14 @@ pub(crate) struct IngressBinding {
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub(crate) struct Port {
-    /// Time of the earliest requested transmit deadline. [`Picos::NEVER`]: none is requested.
+    /// Time of the earliest requested transmit deadline. [`Picos::NEVER`] if none is requested.
     pub(crate) transmit_due: Picos,
     /// Time at which the link is free. If `frees_by_deadline` is true, the value is [`Picos::NEVER`] until
     /// the deadline expires.
     pub(crate) free_at: Picos,
-    /// With `frees_by_deadline`: end of the current transmission.
+    /// End of the current transmission. Used only if `frees_by_deadline` is true.
     pub(crate) occupied_until: Picos,
-    /// Sum of the delays of transmissions that the driver caused, in picoseconds.
+    /// Total time by which the driver has delayed transmissions, in picoseconds.
     pub(crate) tx_deficit_ps: u64,
     /// Time spent on MAC control frames since the last data frame, in picoseconds.
     pub(crate) control_busy_ps: u64,
@@ -54,9 +54,10 @@ pub(crate) struct Port {
     pub(crate) up: bool,
     /// True if the port's LAG is down, although the port may be up.
     pub(crate) lag_down: bool,
-    /// False blocks data frames but not control frames. SAI tests block egress this way.
+    /// If false, the port sends control frames but no data frames. SAI tests block egress this way.
     pub(crate) tx_enabled: bool,
-    /// Bit *n*: queue *n* is not blocked.
+    /// Bit *n* is set if queue *n* is not blocked
+    /// ([`Switch::set_queue_enabled`](super::Switch::set_queue_enabled)).
     pub(crate) enabled_queues: u8,
     /// Queues that the peer pauses and that honour the pause.
     pub(crate) paused_queues: u8,
@@ -64,17 +65,18 @@ pub(crate) struct Port {
     pub(crate) backlog: u8,
     /// See [`Switch::set_links_free_by_deadline`](super::Switch::set_links_free_by_deadline).
     pub(crate) frees_by_deadline: bool,
-    /// Priority groups whose received frames are dropped, because the watchdog drops their queues.
+    /// Priority groups whose received frames are dropped, because the watchdog drops the frames of
+    /// their queues.
     pub(crate) dropping_groups: u8,
     /// Queues whose frames the watchdog drops.
     pub(crate) dropping_queues: u8,
-    /// Queues with rules on arrival: the watchdog drops, or WRED drops or marks.
+    /// Queues with rules for arriving frames: the watchdog drops frames, or WRED drops or marks them.
     pub(crate) arrival_rule_queues: u8,
-    /// Queues with rules on arrival for frames of lossless groups: WRED marks on arrival, or
-    /// the watchdog drops.
+    /// Queues with rules for arriving frames of lossless groups: WRED marks these frames on arrival, or the
+    /// watchdog drops them.
     pub(crate) arrival_rule_queues_lossless: u8,
     pub(crate) link: LinkRate,
-    /// Updated with LAGs and router interfaces. See [`Switch::bind_ports`](super::Switch::bind_ports).
+    /// Updated when LAGs or router interfaces change, by [`Switch::bind_ports`](super::Switch::bind_ports).
     pub(crate) ingress_binding: IngressBinding,
     pub(crate) mac: [u8; 6],
     /// The waiting frames of each queue.
@@ -93,7 +95,7 @@ pub(crate) struct Port {
     /// Configuration of PFC and PAUSE.
     pub(crate) pfc: crate::config::PfcConfig,
     pub(crate) receiver: PauseReceiver,
-    /// Timer of 802.3x PAUSE. Priority 0 stands for the whole port.
+    /// Receiver of 802.3x PAUSE. Its priority 0 represents the whole port.
     pub(crate) whole_port: PauseReceiver,
     pub(crate) watchdog: Box<PortMonitor>,
     /// Queues that ignore pauses because of the watchdog.
@@ -102,7 +104,8 @@ pub(crate) struct Port {
     wred_arrival_queues: u8,
     /// Queues whose WRED profile marks on arrival.
     mark_on_arrival_queues: u8,
-    /// The limit that caused the latest drop of each reason.
+    /// For each drop reason: the buffer limit that caused the latest drop. `None` if no limit has caused
+    /// a drop.
     pub(crate) refusals: [Option<BufferRefusal>; DropReason::COUNT],
 }
 
@@ -158,7 +161,7 @@ impl Port {
         new
     }
 
-    /// Applies a new configuration. Queues, timers, counters and random streams are kept.
+    /// Applies a new configuration. Queues, timers, counters and the random generator are kept.
     pub(crate) fn configure(&mut self, port: &PortConfig, mark_point: MarkPoint) {
         self.mac = port.mac;
         self.mtu = port.mtu;
@@ -196,7 +199,8 @@ impl Port {
         self.apply_watchdog_state();
     }
 
-    /// Derives the states of queues and groups from storms and the big red switch.
+    /// Derives the masks of dropped and pause-ignoring queues from the storms of the watchdog and its big
+    /// red switch.
     pub(crate) fn apply_watchdog_state(&mut self) {
         self.dropping_queues = self.watchdog.dropping_queues();
         self.dropping_groups = self.priority_groups_of_queues(self.dropping_queues);
@@ -205,7 +209,8 @@ impl Port {
         self.arrival_rule_queues_lossless = self.mark_on_arrival_queues | self.dropping_queues;
     }
 
-    /// Returns the reason for which a frame is dropped on arrival, independent of its content.
+    /// Returns the reason for which this port drops an arriving frame: its link, its LAG or its MTU. Returns
+    /// `None` if the port accepts the frame.
     #[inline(always)]
     pub(crate) fn ingress_drop_reason(&self, frame_len: u32, l3_offset: u8) -> Option<DropReason> {
         if !self.up || self.lag_down {
@@ -233,14 +238,15 @@ impl Port {
         self.classify.queue(tc)
     }
 
-    /// Returns the enabled priorities that signal XOFF of a priority group.
+    /// Returns the priorities that signal XOFF of a priority group. Priorities without PFC are not included.
     pub(crate) fn priorities_signalling(&self, pg: u8) -> u8 {
         set_bits(self.pfc.enabled)
             .filter(|&p| self.pfc.priority_to_pg[p] == pg)
             .fold(0, |mask, p| mask | 1 << p)
     }
 
-    /// Returns the priorities to pause when a priority group is in XOFF, or [`WHOLE_PORT`].
+    /// Returns the bit mask of priorities to pause while a priority group is in XOFF. With 802.3x PAUSE, the
+    /// result is [`WHOLE_PORT`].
     pub(crate) fn pause_subjects_for(&self, pg: u8) -> u16 {
         match self.pfc.generates_global_pause() {
             true => WHOLE_PORT,
@@ -258,12 +264,13 @@ impl Port {
         before & !self.paused_queues != 0
     }
 
-    /// Returns the time at which a received pause takes effect or ends.
+    /// Returns the next time at which a received pause takes effect or ends.
     pub(crate) fn next_pause_change(&self) -> Picos {
         self.receiver.next_change().min(self.whole_port.next_change())
     }
 
-    /// Ends received pauses that the port no longer honours. If the link to the peer is down, all pauses end.
+    /// Ends received pauses that the port no longer honours. If the link to the peer is down (`gone`), all
+    /// pauses end.
     pub(crate) fn release_pauses(&mut self, now: Picos, gone: bool) {
         let (honoured, global) = match gone {
             true => (0, 0),
@@ -284,7 +291,7 @@ impl Port {
         self.backlog |= 1 << queue;
     }
 
-    /// Queues that have frames and are neither paused nor blocked.
+    /// Returns the mask of queues that have frames and are neither paused nor blocked.
     #[inline(always)]
     pub(crate) fn sendable_queues(&self) -> u8 {
         if self.tx_enabled {
@@ -295,7 +302,7 @@ impl Port {
     }
 
     /// Returns true if a new frame for `queue` would leave immediately. This is the case if the link is free,
-    /// no frame waits, and the queue is not blocked.
+    /// no frame waits, no shaper limits the port or the queue, and the queue is neither blocked nor paused.
     #[inline(always)]
     pub(crate) fn is_idle(&self, now: Picos, queue: usize) -> bool {
         self.free_at <= now
@@ -348,7 +355,8 @@ impl Port {
         true
     }
 
-    /// Decides whether an ECN-capable frame is marked CE, with `queued_bytes` bytes waiting behind it.
+    /// Decides whether an ECN-capable frame is marked CE. `behind` is the length of the queue behind the
+    /// frame, in bytes.
     #[inline(always)]
     pub(crate) fn decide_mark(&mut self, queue: usize, behind: u64) -> bool {
         match &self.wred[queue] {
@@ -376,8 +384,8 @@ impl Port {
     }
 
     /// Returns the time for which a MAC control frame occupies the link. The utilisation is measured from the
-    /// first to the last data frame. The returned time is therefore added to the busy time only when a data
-    /// frame follows.
+    /// first to the last data frame. The returned time is therefore added to the busy time of the link only
+    /// when a data frame follows.
     pub(crate) fn control_duration(&mut self, frame_len: u32) -> Picos {
         self.add_control_busy_time(self.link.mac_len(frame_len))
     }
@@ -409,7 +417,8 @@ impl Port {
         duration
     }
 
-    /// Counts a trimmed frame that is dropped from its queue. Other frames are not counted.
+    /// Counts the drop of a trimmed frame that waited in a queue. A frame that was not trimmed is
+    /// not counted.
     pub(crate) fn count_trimmed_drop(&mut self, frame: &QueuedFrame) {
         if let Some(refused_by) = frame.trimmed_for_queue() {
             self.counters.queues[refused_by].dropped_trim_packets += 1;

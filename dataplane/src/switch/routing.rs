@@ -16,7 +16,8 @@ use xoff_wire::rewrite::LinkAddresses;
 use xoff_wire::{ETHERNET_LEN, ETHERTYPE_IPV4, ETHERTYPE_IPV6, NeighbourMessage, vlan::TAG_LEN};
 
 impl Switch {
-    /// Returns true if a frame on a routed port or LAG is addressed to the router's MAC address `own`.
+    /// Returns true if the destination of a frame on a routed port or LAG is the router's MAC address `own`.
+    /// Returns an error if the port does not accept the VLAN tag.
     pub(super) fn is_addressed_to_router(
         &self,
         context: &FrameContext,
@@ -32,7 +33,8 @@ impl Switch {
         Ok(destination == own)
     }
 
-    /// Handles a frame on a routed port that is not addressed to the router's MAC address.
+    /// Handles a frame on a routed port with another destination than the router's MAC address. Only ARP and
+    /// neighbour discovery messages to group addresses are accepted.
     #[cold]
     pub(super) fn handle_frame_not_to_router<S: FrameStore>(
         &mut self,
@@ -71,7 +73,7 @@ impl Switch {
         context.interface = Some(interface);
         let l3 = l3_bytes(context, store);
         let l3_offset = context.parsed.l3_offset;
-        // The router would forward a second tag, or a tag with another TPID, as part of the packet.
+        // A second tag, or a tag with another TPID, would be forwarded as part of the packet.
         let tagged = self.vlans.recognises_tag(context.logical, context.parsed.tag);
         if usize::from(l3_offset) != ETHERNET_LEN + if tagged { TAG_LEN } else { 0 } {
             return Err(DropReason::NoL3Header);
@@ -97,8 +99,8 @@ impl Switch {
         self.forward_to_next_hop(context, packet, hop)
     }
 
-    /// Forwards a packet whose next hop has been selected. The next hop is `None` if no next
-    /// hop is reachable.
+    /// Forwards a packet whose next hop has been selected. If `hop` is `None`, no next hop is reachable and
+    /// the packet is dropped.
     pub(super) fn forward_to_selected_hop<S: FrameStore>(
         &mut self,
         context: &mut FrameContext,
@@ -121,8 +123,8 @@ impl Switch {
         self.forward_by_neighbour(context, packet, egress, neighbour)
     }
 
-    /// Handles a packet without a next hop. The destination is in a connected network, is the switch itself,
-    /// or has no route.
+    /// Handles a packet whose route has no next hop. The destination is in a connected network, is the switch
+    /// itself, has a blackhole route, or has no route.
     fn route_without_next_hop<S: FrameStore>(
         &mut self,
         context: &mut FrameContext,
@@ -184,7 +186,8 @@ impl Switch {
         }
     }
 
-    /// Selects the port, LAG or VLAN for a neighbour.
+    /// Selects the egress port or LAG for a neighbour. In a VLAN, the frame is flooded if the location of
+    /// `mac` is unknown.
     fn set_egress_port(
         &self,
         context: &mut FrameContext,
@@ -227,7 +230,8 @@ impl Switch {
         })
     }
 
-    /// Handles a packet with a link-local address. Such a packet is for the router or is dropped.
+    /// Handles a packet with a link-local address. The packet is delivered to the switch if it is addressed
+    /// to the switch. Otherwise it is dropped.
     #[cold]
     fn handle_link_local<S: FrameStore>(
         &mut self,
@@ -267,8 +271,8 @@ impl Switch {
         }
     }
 
-    /// Handles ARP and neighbour discovery messages for the router. The router learns addresses from the
-    /// message, and requests are passed to the CPU.
+    /// Handles an ARP or neighbour discovery message for the router. The router learns the address of the
+    /// sender. If a CPU is attached, requests for an address of the router are passed to the CPU.
     fn handle_neighbour_message(
         &mut self,
         context: &mut FrameContext,
@@ -292,8 +296,9 @@ impl Switch {
         }
     }
 
-    /// Handles a frame with a group address in a VLAN that has a router interface. The frame is also flooded.
-    /// If the frame is a request for an address of the router, the CPU receives a copy.
+    /// Learns from an ARP or neighbour discovery message to a group address, in a VLAN with a router
+    /// interface. The caller also floods the frame. If the message is a request for an address of the router,
+    /// the CPU receives a copy.
     #[cold]
     pub(super) fn learn_from_group_frame<S: FrameStore>(
         &mut self,
@@ -320,8 +325,8 @@ impl Switch {
         }
     }
 
-    /// Learns addresses from ARP and neighbour discovery messages. Returns true if the message is a request
-    /// for an address of the router.
+    /// Learns the link address of the sender of an ARP or neighbour discovery message. Returns true if the
+    /// message is a request for an address of the router.
     fn learn_neighbour(
         &mut self,
         context: &FrameContext,
@@ -375,7 +380,7 @@ fn ethertype<S: FrameStore>(context: &FrameContext, store: &S) -> Option<u16> {
     Some(u16::from_be_bytes(*octets))
 }
 
-/// Parses ARP or neighbour discovery. `None` for other frames and for invalid messages.
+/// Parses an ARP or neighbour discovery message. Returns `None` for other frames and for invalid messages.
 fn parse_neighbour_message<S: FrameStore>(context: &FrameContext, store: &S) -> Option<NeighbourMessage> {
     NeighbourMessage::parse(store.prefix(context.frame), usize::from(context.parsed.l3_offset))
         .filter(|message| message.is_valid)

@@ -1,15 +1,16 @@
-//! Timers of the switch. Each deadline is requested once.
+//! Timers of the switch. A deadline is requested only if no earlier deadline of the same timer is
+//! already requested.
 
 use crate::ids::{PortId, TimerId};
 use crate::outputs::{Deadline, Outputs};
 use xoff_units::Picos;
 
-/// The timers of a port, except its transmit timer ([`transmit_timer`]).
+/// The timers of a port, except its transmit timer (see [`transmit_timer`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TimerKind {
-    /// A received pause takes effect or ends.
+    /// The time at which a received pause takes effect or ends.
     PauseExpiry = 1,
-    /// XOFF must be repeated.
+    /// The time at which the port repeats XOFF.
     PauseRefresh = 2,
 }
 
@@ -31,14 +32,15 @@ pub(crate) enum TimerOwner {
 const IDS_PER_PORT: u32 = 4;
 
 /// Returns the transmit timer of a port. This timer expires when the link becomes free or when a shaper
-/// permits a frame. Its time is stored in [`Port::transmit_due`](super::port::Port::transmit_due), in a cache
-/// line that every transmission reads.
+/// permits a frame. The requested time is stored in [`Port::transmit_due`](super::port::Port::transmit_due),
+/// in a cache line that every transmission reads.
 #[inline(always)]
 pub(crate) fn transmit_timer(port: PortId) -> TimerId {
     TimerId(u32::from(port.0) * IDS_PER_PORT)
 }
 
-/// Returns the port index of a transmit timer. Returns `None` for other timers.
+/// Returns the port index if `timer` is a transmit timer. Returns `None` for other timers. The index can be
+/// too large for this switch.
 #[inline(always)]
 pub(crate) fn port_of_transmit_timer(timer: TimerId) -> Option<usize> {
     timer
@@ -47,14 +49,15 @@ pub(crate) fn port_of_transmit_timer(timer: TimerId) -> Option<usize> {
         .then_some((timer.0 / IDS_PER_PORT) as usize)
 }
 
-/// Number of timers of the switch itself. Their ids follow those of the ports.
+/// Number of timers of the switch itself. Their ids follow the ids of the port timers.
 const SWITCH_TIMERS: usize = 3;
 
 /// The earliest requested deadline of each timer. A deadline cannot be cancelled. If a deadline is no longer
 /// needed, its expiry does nothing or requests a later deadline.
 #[derive(Debug)]
 pub(crate) struct Timers {
-    /// Requested times: those of the ports, then neighbours, watchdog and link quality.
+    /// The earliest requested time of each timer, or [`Picos::NEVER`]. The timers of the ports come first,
+    /// then neighbours, watchdog and link quality.
     requested_at: Vec<Picos>,
 }
 
@@ -102,8 +105,8 @@ impl Timers {
         }
     }
 
-    /// Handles an expired deadline and returns the owner of its timer. Returns `None` if a later deadline has
-    /// replaced this deadline.
+    /// Handles an expired deadline and returns the owner of its timer. Returns `None` if the timer has no
+    /// request that is due at `now`. This is the case if an earlier call has already handled the deadline.
     pub(crate) fn take_expired(&mut self, now: Picos, timer: TimerId) -> Option<TimerOwner> {
         let requested_at = self.requested_at.get_mut(timer.0 as usize)?;
         if *requested_at > now {

@@ -20,8 +20,9 @@ use xoff_wire::rewrite;
 const NO_SLOT_RETRY: Picos = Picos::from_micros(10);
 
 impl Switch {
-    /// Handles an expired deadline. `now` may be later than the requested time. If a frame could have left
-    /// during this delay, the delay is added to the transmit deficit.
+    /// Handles an expired deadline. `timer` is the timer of the [`Deadline`](crate::Deadline). `now` may be
+    /// later than the requested time. If a frame could have left during this delay, the delay is added to
+    /// [`Switch::transmit_deficit`]. A timer that is not due is ignored.
     #[inline(never)] // one body for every driver, with the whole of a departure in it
     pub fn expire<S: FrameStore>(
         &mut self,
@@ -61,7 +62,7 @@ impl Switch {
         }
     }
 
-    /// Handles an expired deadline that does not belong to transmissions.
+    /// Handles an expired deadline of a timer that is not a transmit timer.
     #[inline(never)]
     fn expire_other<S: FrameStore>(
         &mut self,
@@ -136,7 +137,7 @@ impl Switch {
         }
     }
 
-    /// Like [`Switch::transmit_next`], but with the due time of the port.
+    /// Like [`Switch::transmit_next`], but with the requested transmit time of the port as `due`.
     #[inline(always)]
     pub(super) fn transmit_next_now<S: FrameStore>(
         &mut self,
@@ -149,8 +150,8 @@ impl Switch {
         self.transmit_next(now, port, due, store, outputs);
     }
 
-    /// Sends a frame that was just charged, if its port is [idle](Port::is_idle). The result is the same as
-    /// if the frame were queued and dequeued.
+    /// Sends a frame that was just charged, without a queue. Its port must be [idle](Port::is_idle). The
+    /// result is the same as if the frame were queued and dequeued.
     #[inline(never)]
     pub(super) fn transmit_unqueued<S: FrameStore>(
         &mut self,
@@ -205,8 +206,8 @@ impl Switch {
         })
     }
 
-    /// Like [`Switch::try_transmit`], but for MAC control frames only. Callers use this method where data
-    /// frames can wait only for the link, so that transmissions do not nest.
+    /// Like [`Switch::try_transmit`], but for MAC control frames only. This method is used where waiting data
+    /// frames need no new attempt, so that calls of transmissions do not nest.
     pub(super) fn try_transmit_control<S: FrameStore>(
         &mut self,
         now: Picos,
@@ -224,7 +225,7 @@ impl Switch {
         self.transmit_control(now, port, store, outputs);
     }
 
-    /// Releases the cells of a discarded frame. Groups that may resume are added to `self.resumed`.
+    /// Releases the cells of a discarded frame. Priority groups that may resume are added to `self.resumed`.
     pub(super) fn release_frame_cells(&mut self, frame: &QueuedFrame, queue: QueueId) {
         self.mmu.release_egress(queue, frame.cells());
         if let Some((pg, cells)) = self.frames.release_charge(frame.charge()) {
@@ -232,13 +233,14 @@ impl Switch {
         }
     }
 
-    /// Removes the first frame of a queue, to drop it.
+    /// Removes the first frame of a queue, so that the caller can drop it. Returns `None` if the queue
+    /// is empty.
     pub(super) fn remove_queue_head(&mut self, queue: QueueId) -> Option<QueuedFrame> {
         let fifo = &mut self.ports[queue.port().index()].fifos[usize::from(queue.number())];
         self.frames.dequeue_copy(queue.port(), fifo)
     }
 
-    /// Sends XON for the groups in `self.resumed`.
+    /// Sends XON for the priority groups in `self.resumed`.
     #[cold]
     pub(super) fn resume_groups<S: FrameStore>(&mut self, now: Picos, store: &mut S, outputs: &mut Outputs) {
         for index in 0..self.resumed.len() {
@@ -252,7 +254,8 @@ impl Switch {
         self.resumed.clear();
     }
 
-    /// Sends a pause frame, or otherwise a MAC control frame.
+    /// Sends a PFC or PAUSE frame if one is needed, else a waiting MAC control frame. Returns false if no
+    /// frame was sent.
     #[cold]
     fn transmit_control<S: FrameStore>(
         &mut self,
@@ -305,7 +308,7 @@ impl Switch {
     }
 }
 
-/// The state that a transmission needs, borrowed once.
+/// The parts of a switch that a transmission needs, borrowed once.
 struct PortTransmitter<'a> {
     state: &'a mut Port,
     frames: &'a mut FrameTable,
@@ -318,8 +321,8 @@ struct PortTransmitter<'a> {
 }
 
 impl PortTransmitter<'_> {
-    /// Sends the next frame of a port with a free link, if a queue may send. Groups that may resume are added
-    /// to `resumed`.
+    /// Sends the next frame of a port with a free link, if a queue may send. Priority groups that may resume
+    /// are added to `resumed`.
     #[inline(always)]
     fn transmit_queued<S: FrameStore>(
         &mut self,
@@ -371,20 +374,20 @@ impl PortTransmitter<'_> {
     }
 }
 
-/// A frame that starts to leave, and the bytes that remain behind it.
+/// A frame whose transmission starts, and the bytes that remain behind it.
 struct DepartingFrame<'a> {
     now: Picos,
     id: QueueId,
     frame: &'a QueuedFrame,
     /// Bytes that wait behind the frame in its queue.
     behind: u64,
-    /// Bytes that wait in all queues of the port.
+    /// Bytes that remain in all queues of the port.
     remaining_at_port: u64,
     /// True if another frame could leave after this one.
     more: bool,
 }
 
-/// The state for the last steps of a transmission.
+/// The parts of a switch for the last steps of a transmission.
 struct LinkTransmitter<'a> {
     state: &'a mut Port,
     balance: &'a mut LoadBalancer,
@@ -453,8 +456,8 @@ impl LinkFrame {
     }
 }
 
-/// Selects a queue among `candidates`. The first frame of the queue has passed the pipeline, and the shaper
-/// of the queue permits a transmission.
+/// Selects a queue among `candidates`. Only queues whose first frame has passed the pipeline and whose shaper
+/// permits a transmission can be selected. If there is no such queue, returns the time to wait for.
 #[inline(always)]
 fn select_queue(
     state: &mut Port,
@@ -489,8 +492,8 @@ fn select_queue(
     }
 }
 
-/// Occupies the link with a frame from `now` on. `more` is true if another frame could leave
-/// after this frame.
+/// Occupies the link with a frame from `now` on. `more` is true if another frame is ready to leave after
+/// this frame.
 #[inline(always)]
 fn occupy_link(
     state: &mut Port,
@@ -532,8 +535,8 @@ fn release_cells(
     }
 }
 
-/// Marks a frame CE and counts it. Returns false if the frame has no ECN field. `header` is the offset and
-/// kind of the layer 3 header.
+/// Marks a frame CE and counts it. Returns false if the frame has no IP header. The arguments `l3_offset` and
+/// `payload` are the offset and the kind of this header.
 #[inline(never)]
 pub(super) fn mark_ce<S: FrameStore>(
     state: &mut Port,

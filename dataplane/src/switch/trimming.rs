@@ -1,17 +1,18 @@
 //! Packet trimming: if the queue of a packet is full, the packet is truncated and sent through another queue.
+//! The receiver can then request a retransmission at once.
 //!
 //! The rules follow SAI (`SAI_SWITCH_ATTR_PACKET_TRIM_*` and
 //! `SAI_BUFFER_PROFILE_PACKET_ADMISSION_FAIL_ACTION_DROP_AND_TRIM`):
 //! - A packet is trimmed only if its queue has no space and the profile of the queue enables trimming.
 //!   Packets that WRED or the priority group drops are not trimmed.
-//! - Only IP packets longer than `size` are trimmed. Other packets have no DSCP that could inform the
-//!   receiver.
-//! - The trimmed packet is charged by its trimmed length at ingress and egress. Counters show the packet in
-//!   its old traffic class. The limits of the new queue apply. If the new queue is full, the packet is
-//!   dropped with the reason `DROPPED_TRIM`.
-//! - The switch updates the IPv4 total length and checksum, or the IPv6 payload length. Lengths and checksums
-//!   of upper layers are not changed, so that the receiver can see the original length. The ICRC of RoCE is
-//!   removed.
+//! - Only IP packets longer than `size` are trimmed. Other packets have no DSCP that could inform
+//!   the receiver.
+//! - At ingress and egress, the packet is charged for its trimmed length. Counters show the packet in its old
+//!   traffic class. The limits of the new queue apply. If the new queue is full, the packet is dropped with
+//!   the reason [`TrimDropped`](DropReason::TrimDropped).
+//! - The switch updates the IPv4 total length and checksum, or the IPv6 payload length. Lengths and
+//!   checksums of upper layers are not changed, so that the receiver can see the original length. The ICRC
+//!   of RoCE is removed.
 
 use super::Switch;
 use super::acl;
@@ -29,7 +30,7 @@ use xoff_wire::parse::Payload;
 use xoff_wire::vlan::TAG_LEN;
 use xoff_wire::{IPV6_LEN, rewrite};
 
-/// The trimming rules of a switch.
+/// The trimming rules of a switch, prepared for the packet path. Without trimming, `ports` is empty.
 #[derive(Debug, Default)]
 pub(super) struct TrimmingRules {
     size: u32,
@@ -39,11 +40,11 @@ pub(super) struct TrimmingRules {
 
 #[derive(Clone, Copy, Debug)]
 struct PortTrimming {
-    /// Bit *n*: queue *n* trims.
+    /// Bit *n* is set if queue *n* trims packets that it refuses.
     queues: u8,
-    /// DSCP of trimmed packets.
+    /// New DSCP of trimmed packets, 0 to 63.
     dscp: u8,
-    /// Queue of trimmed packets.
+    /// Queue through which trimmed packets leave, 0 to 7.
     queue: u8,
 }
 
@@ -90,11 +91,11 @@ impl TrimmingRules {
 }
 
 impl Switch {
-    /// Trims a packet whose queue is full. The packet must be eligible for trimming, and the trimmed packet
-    /// must fit into its new queue.
+    /// Trims a packet whose queue is full, and plans its cells in the new queue. `refusal` is the limit that
+    /// refused the original packet.
     ///
     /// # Errors
-    /// Returns the drop otherwise.
+    /// Returns the drop if the packet cannot be trimmed, or if the new queue has no space.
     #[cold]
     pub(super) fn try_trim<S: FrameStore>(
         &mut self,
@@ -123,7 +124,7 @@ impl Switch {
         let mac_len = egress.link.mac_len(trim.len);
         let cells = self.mmu.frame_cells(mac_len);
         let queue = QueueId::new(target.to, rule.queue);
-        // A queue that the watchdog drops has no room either.
+        // A queue whose frames the watchdog drops accepts no trimmed packets either.
         let storms = egress.dropping_queues & 1 << rule.queue != 0;
         let plan = match storms {
             true => Err(None),
@@ -194,7 +195,8 @@ fn truncate_packet<S: FrameStore>(
     }
 }
 
-/// At the queue that refused the packet, SAI counts the packet both as trimmed and as dropped.
+/// Counts a trimmed packet at the queue that refused it. As in SAI, this queue counts the packet both as
+/// trimmed and as dropped.
 fn count_trimmed(egress: &mut Port, trim: TrimPlan) {
     let counters = &mut egress.counters.queues[usize::from(trim.refused_by)];
     counters.trim_packets += 1;

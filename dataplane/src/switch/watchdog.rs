@@ -1,4 +1,4 @@
-//! Applies the PFC watchdog to the switch. [`crate::watchdog`] has its rules.
+//! Applies the PFC watchdog to the switch. The documentation of [`crate::watchdog`] explains the rules.
 
 use super::Switch;
 use super::port::Port;
@@ -30,14 +30,15 @@ impl Watchdog {
 }
 
 impl Port {
-    /// Returns the priorities whose pauses stop a queue.
+    /// Returns the mask of priorities whose pauses stop a queue.
     pub(super) fn priorities_pausing_queue(&self, queue: usize) -> u8 {
         set_bits(0xff)
             .filter(|&p| usize::from(self.pfc.priority_to_queue[p]) % PRIORITIES == queue)
             .fold(0, |mask, p| mask | 1 << p)
     }
 
-    /// Returns the priority groups of the honoured priorities that stop these queues.
+    /// Returns the mask of priority groups that belong to these queues: the groups of the honoured priorities
+    /// that stop the queues.
     pub(super) fn priority_groups_of_queues(&self, queues: u8) -> u8 {
         set_bits(queues)
             .flat_map(|n| set_bits(self.priorities_pausing_queue(n) & self.pfc.honoured_priorities()))
@@ -46,7 +47,7 @@ impl Port {
             })
     }
 
-    /// Returns the total counts of frames of a queue and its priority groups.
+    /// Returns the counters of a queue and of its priority groups, which the storm statistics use.
     fn storm_counters(&self, queue: usize) -> StormCounters {
         let out = &self.counters.queues[queue];
         let mut counters = StormCounters {
@@ -62,7 +63,7 @@ impl Port {
         counters
     }
 
-    /// Returns the arrival time of the latest XOFF for a queue.
+    /// Returns the arrival time of the latest XOFF that stops a queue.
     fn last_xoff_at(&self, queue: usize) -> Picos {
         set_bits(self.priorities_pausing_queue(queue))
             .map(|p| self.receiver.last_xoff_at(p))
@@ -72,7 +73,7 @@ impl Port {
 }
 
 impl Switch {
-    /// Polls every watched queue.
+    /// Checks every watched queue for the beginning or the end of a storm.
     #[cold]
     pub(super) fn poll_watchdog<S: FrameStore>(&mut self, now: Picos, store: &mut S, outputs: &mut Outputs) {
         if self.watchdog.config.big_red_switch {
@@ -94,7 +95,7 @@ impl Switch {
         }
     }
 
-    /// Polls a queue. Returns true if the next poll is needed.
+    /// Checks a watched queue. Returns true if the next poll is needed for this queue.
     fn poll_queue<S: FrameStore>(
         &mut self,
         now: Picos,
@@ -137,7 +138,8 @@ impl Switch {
                 }
             }
         }
-        // A pause that lasts until its resume changes nothing by itself. Its end requests a poll.
+        // A pause that lasts until an explicit resume needs no poll meanwhile. The end of the pause requests
+        // a poll.
         let ends = config.action == WatchdogAction::Alert || config.restoration.is_some();
         ends && sample.last_xoff_at != Picos::NEVER
     }
@@ -169,7 +171,7 @@ impl Switch {
         self.apply_watchdog_to_port(now, queue.port(), store, outputs);
     }
 
-    /// Ends the storms of a port whose link went down.
+    /// Ends the storms of a port whose link goes down.
     pub(super) fn end_storms_of_port<S: FrameStore>(
         &mut self,
         now: Picos,
@@ -208,7 +210,7 @@ impl Switch {
         watch.set_state(n, new_state);
     }
 
-    /// Applies the watchdog states of a port: drops queues, ignores pauses, and starts transmissions.
+    /// Applies the watchdog states of a port: drops waiting frames, updates pauses, and starts transmissions.
     fn apply_watchdog_to_port<S: FrameStore>(
         &mut self,
         now: Picos,
@@ -244,7 +246,8 @@ impl Switch {
         state.scheduler.clear_deficit(n);
     }
 
-    /// Updates storm statistics before the ports get a new configuration with other priority groups.
+    /// Adds the frames up to now to the storm statistics. Called before a new configuration can assign other
+    /// priority groups to the queues.
     pub(super) fn update_storm_counts(&mut self) {
         for state in &mut self.ports {
             for n in 0..PRIORITIES {
@@ -254,8 +257,8 @@ impl Switch {
         }
     }
 
-    /// Applies a new configuration after the ports have applied it. A storm of a queue that is still watched
-    /// continues with the new action and times. Other storms end.
+    /// Applies a new configuration, after the ports have applied their part. A storm of a queue that is still
+    /// watched continues with the new action and times. Other storms end.
     pub(super) fn configure_watchdog<S: FrameStore>(
         &mut self,
         now: Picos,
@@ -303,8 +306,8 @@ impl Switch {
                 WatchedQueueState::Stormed => WatchedQueueState::Stormed,
                 _ => WatchedQueueState::Watched,
             };
-            // The queue may have other priority groups now. The counts of the old groups are already
-            // included.
+            // The queue may have other priority groups now. The statistics already include the frames of the
+            // old groups.
             let state = &mut self.ports[port.index()];
             let counters = state.storm_counters(n);
             state.watchdog.storm_accounts[n].restart_counts_from(counters);
@@ -316,7 +319,7 @@ impl Switch {
         self.ports[port.index()].watchdog.configure(config);
     }
 
-    /// Applies the first configuration.
+    /// Applies the watchdog configuration of a new switch.
     pub(super) fn start_watchdog(&mut self, config: &SwitchConfig) {
         let mut none = Outputs::default();
         for (index, port) in config.ports.iter().enumerate() {
@@ -325,8 +328,8 @@ impl Switch {
         }
     }
 
-    /// Returns the watchdog statistics of a queue, or `None` if the queue is not watched and has no counts.
-    /// Counts remain when a queue is no longer watched.
+    /// Returns the watchdog statistics of a queue. Returns `None` if the queue is not watched and has no
+    /// counts. Counts remain when a queue is no longer watched.
     pub fn watchdog_stats(&self, queue: QueueId) -> Option<WatchdogStats> {
         let n = usize::from(queue.number());
         let state = &self.ports[queue.port().index()];
@@ -335,19 +338,19 @@ impl Switch {
         (watched || account.has_counts()).then(|| account.stats_at(state.storm_counters(n)))
     }
 
-    /// Returns a bit mask. Bit *n* is set if queue *n* of this port is watched.
+    /// Returns a bit mask. Bit *n* is set if the watchdog watches queue *n* of this port.
     pub fn watched_queues(&self, port: PortId) -> u8 {
         self.ports[port.index()].watchdog.watched_queues()
     }
 
-    /// Returns a bit mask. Bit *n* is set if queue *n* of this port is in a storm.
+    /// Returns a bit mask. Bit *n* is set if the watchdog has detected a storm at queue *n* of this port.
     pub fn stormed_queues(&self, port: PortId) -> u8 {
         self.ports[port.index()].watchdog.stormed_queues()
     }
 
     /// Clears the watchdog statistics of all queues. A current storm continues and is still counted as
-    /// detected. The difference of detected and restored storms is therefore always the number
-    /// of current storms.
+    /// detected. The number of detected storms minus the number of restored storms is therefore always the
+    /// number of current storms.
     pub fn clear_watchdog_stats(&mut self) {
         for state in &mut self.ports {
             for n in 0..PRIORITIES {
