@@ -1,4 +1,4 @@
-//! Addresses and routes of links, for hosts that use the kernel of this machine.
+//! Adds IP addresses and routes to links, for hosts that use the network stack of this machine.
 
 use std::fs;
 use std::io;
@@ -10,11 +10,12 @@ use super::link::{check_name, link_index};
 use super::netlink::run_request;
 use super::{Error, Result};
 
-/// Adds an address to a link of the calling thread's namespace. `prefix` is the prefix length of the subnet.
+/// Adds an IP address to the link `name` of the calling thread's namespace. `prefix` is the prefix length of
+/// the subnet: 0 to 32 for IPv4, 0 to 128 for IPv6.
 ///
 /// # Errors
 /// Returns [`Error::NoSuchLink`] if the link does not exist, [`Error::Exists`] if the link already has the
-/// address, or another error of the kernel.
+/// address, or another [`Error`] if the kernel refuses the address.
 pub fn add_address(name: &str, address: IpAddr, prefix: u8) -> Result<()> {
     let index = link_index(name)?;
     let action = format!("give interface '{name}' the address {address}/{prefix}");
@@ -23,10 +24,12 @@ pub fn add_address(name: &str, address: IpAddr, prefix: u8) -> Result<()> {
     })
 }
 
-/// Adds a route in the calling thread's namespace: to a prefix through a gateway.
+/// Adds a route to the network `destination/prefix` through `gateway`, in the calling thread's namespace.
+/// `prefix` is 0 to 32 for IPv4, and 0 to 128 for IPv6.
 ///
 /// # Errors
-/// Returns an error if the gateway is unreachable or the two addresses are of different families.
+/// Returns an error if the gateway is unreachable, the two addresses are of different families, or a route to
+/// this network exists.
 pub fn add_route(destination: IpAddr, prefix: u8, gateway: IpAddr) -> Result<()> {
     let action = format!("make the route to {destination}/{prefix} via {gateway}");
     let message = match (destination, gateway) {
@@ -45,11 +48,12 @@ pub fn add_route(destination: IpAddr, prefix: u8, gateway: IpAddr) -> Result<()>
     })
 }
 
-/// Turns on IPv6 of the kernel on a link of the calling thread's namespace. Duplicate address detection is
-/// off, so addresses are usable at once. Router solicitations are off too.
+/// Turns on IPv6 of the kernel on the link `name` of the calling thread's namespace. Duplicate address
+/// detection is turned off, so addresses are usable at once. Router solicitations are also turned off.
 ///
 /// # Errors
-/// Returns an error if `/proc/sys` is read-only or the kernel has no IPv6.
+/// Returns an error if the name is not valid, the link does not exist, `/proc/sys` is read-only, or the
+/// kernel has no IPv6.
 pub fn enable_ipv6(name: &str) -> Result<()> {
     check_name(name)?;
     for (file, value) in [

@@ -7,7 +7,8 @@ use nix::errno::Errno;
 /// Result of a request to the network configuration of the kernel.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// Error of a request: the action, the interface, the cause and the remedy.
+/// Error of a request to the network configuration of the kernel. The message contains the action, the
+/// interface, the cause and the remedy.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     /// The namespace of the calling thread has no interface of this name.
@@ -16,14 +17,14 @@ pub enum Error {
         /// Name of the interface.
         name: String,
     },
-    /// An interface of this name already exists.
+    /// The interface, address or route to create already exists.
     #[error(
         "cannot {action}: '{name}' already exists: choose another name, or remove it with `ip link del {name}`"
     )]
     Exists {
-        /// The failed action.
+        /// The failed action, such as `remove interface 'veth0'`.
         action: String,
-        /// Name of the existing interface.
+        /// Name of the interface. Empty for a route.
         name: String,
     },
     /// The process lacks a capability.
@@ -31,7 +32,7 @@ pub enum Error {
         "cannot {action}: not permitted: run as root, with CAP_NET_ADMIN, or inside a user namespace (`unshare -Urn`)"
     )]
     NotPermitted {
-        /// The failed action.
+        /// The failed action, such as `remove interface 'veth0'`.
         action: String,
     },
     /// The name is not valid: it is empty, longer than 15 bytes, or contains `/`, `:` or white space.
@@ -45,25 +46,26 @@ pub enum Error {
     /// The kernel refused the request for another reason.
     #[error("cannot {action}: {source_text} (errno {errno})")]
     Refused {
-        /// The failed action.
+        /// The failed action, such as `remove interface 'veth0'`.
         action: String,
-        /// Error number of the kernel.
+        /// Error number of the kernel (`errno`).
         errno: i32,
         /// Description of the error number.
         source_text: String,
     },
-    /// The answer of the kernel is not valid.
+    /// The answer of the kernel is not valid, or netlink failed for another reason.
     #[error("cannot {action}: {detail}")]
     Protocol {
-        /// The failed action.
+        /// The failed action, such as `remove interface 'veth0'`.
         action: String,
-        /// Description of the answer.
+        /// Description of the problem, for the message.
         detail: String,
     },
 }
 
 impl Error {
-    /// Converts an error number. `action` is the failed action, and `name` the interface.
+    /// Converts an error number of the kernel. `action` is the failed action, and `name` is the name of
+    /// the interface.
     pub(crate) fn from_errno(action: &str, name: &str, errno: i32) -> Error {
         let action = action.to_owned();
         match Errno::from_raw(errno) {
@@ -95,7 +97,7 @@ impl Error {
     }
 
     /// Returns true if the cause of the error is the machine, such as a missing privilege or a missing kernel
-    /// feature. Returns false if the request is wrong.
+    /// feature. Returns false if the request is wrong, for example if the name is not valid.
     pub fn is_environment(&self) -> bool {
         match self {
             Error::NotPermitted { .. } => true,

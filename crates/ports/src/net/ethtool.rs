@@ -1,5 +1,5 @@
-//! Offloads, queues, pause parameters and drivers of devices, through
-//! `SIOCETHTOOL` ioctls (`linux/ethtool.h`).
+//! Reads and sets offloads, queues, pause parameters and drivers of devices, through `SIOCETHTOOL`
+//! ioctls (`linux/ethtool.h`).
 //!
 //! The module uses ioctls, which exist in every kernel. Minimal kernels do not contain the generic netlink
 //! family of ethtool.
@@ -35,7 +35,7 @@ struct OffloadCommands {
     set: u32,
 }
 
-/// Commands of the offloads, in the order of their dependencies.
+/// Commands of the offloads. An offload stands behind the offloads on which it depends.
 const OFFLOAD_COMMANDS: [OffloadCommands; 6] = [
     OffloadCommands {
         name: "rx-checksumming",
@@ -69,7 +69,8 @@ const OFFLOAD_COMMANDS: [OffloadCommands; 6] = [
     },
 ];
 
-/// Offloads that change the frames that a switch sees: unfinished checksums and coalesced frames.
+/// Offloads of a device, each true if it is on. Offloads change the frames that a switch sees: a checksum can
+/// be unfinished, and several frames can be coalesced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Offloads {
     /// The device verifies the checksums of received frames.
@@ -89,7 +90,7 @@ pub struct Offloads {
 }
 
 impl Offloads {
-    /// All offloads off. Each frame is then seen as it is on the link.
+    /// All offloads off. A switch then sees each frame as it is on the link.
     pub const OFF: Offloads = Offloads {
         rx_csum: false,
         tx_csum: false,
@@ -108,26 +109,28 @@ impl Offloads {
 /// 802.3x PAUSE parameters of a device (`ethtool -a`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PauseParameters {
-    /// The device negotiates PAUSE with the far end.
+    /// Whether the device negotiates the use of PAUSE with the far end.
     pub autoneg: bool,
-    /// The device honours PAUSE.
+    /// Whether the device stops sending when it receives a PAUSE frame.
     pub rx: bool,
-    /// The device sends PAUSE.
+    /// Whether the device sends PAUSE frames.
     pub tx: bool,
 }
 
 /// Requested state of every changeable feature of a device, for [`restore_features`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Features {
-    /// One entry for each word of 32 features: (changeable, requested).
+    /// One entry for each word of 32 features: the bits of the changeable features, and the requested state
+    /// of each feature.
     words: Vec<(u32, u32)>,
 }
 
-/// Reads the offloads of a link in the calling thread's namespace. If the device does not know an offload,
-/// the offload is reported as off.
+/// Reads the offloads of the link `name` in the calling thread's namespace. An offload that the device does
+/// not know is reported as off.
 ///
 /// # Errors
-/// Returns [`Error::NoSuchLink`].
+/// Returns [`Error::NoSuchLink`] if the namespace has no link of this name, [`Error::BadName`] if the name is
+/// not valid, or another [`Error`] if the kernel refuses the request.
 pub fn offloads(name: &str) -> Result<Offloads> {
     let mut on = [false; OFFLOAD_COMMANDS.len()];
     for (on, commands) in on.iter_mut().zip(&OFFLOAD_COMMANDS) {
@@ -146,12 +149,13 @@ pub fn offloads(name: &str) -> Result<Offloads> {
     })
 }
 
-/// Sets the offloads of a link. Offloads that already have the wanted state are not written. Some devices
-/// cannot turn off receive checksums. This case is not an error.
+/// Sets the offloads of the link `name` in the calling thread's namespace. Only offloads with another state
+/// are written. Offloads that the device does not know are ignored. If the device cannot turn off receive
+/// checksums, the function still succeeds.
 ///
 /// # Errors
-/// Returns [`Error::NoSuchLink`], [`Error::NotPermitted`], or [`Error::Refused`] if an offload
-/// cannot be changed.
+/// Returns [`Error::NoSuchLink`], [`Error::BadName`], [`Error::NotPermitted`], or [`Error::Refused`] if an
+/// offload cannot be changed.
 pub fn set_offloads(name: &str, wanted: &Offloads) -> Result<()> {
     for (commands, on) in OFFLOAD_COMMANDS.iter().zip(wanted.flags()) {
         // Read each time, because turning one offload off may have turned others off.
@@ -179,10 +183,12 @@ pub fn set_offloads(name: &str, wanted: &Offloads) -> Result<()> {
     Ok(())
 }
 
-/// Reads every changeable feature of a link. [`restore_features`] sets these features again.
+/// Reads the requested state of every changeable feature of the link `name`. [`restore_features`] sets the
+/// features to this state again.
 ///
 /// # Errors
-/// Returns [`Error::NoSuchLink`].
+/// Returns [`Error::NoSuchLink`] if the namespace has no link of this name, [`Error::BadName`] if the name is
+/// not valid, or another [`Error`] if the kernel refuses the request.
 pub fn features(name: &str) -> Result<Features> {
     /// `struct ethtool_gfeatures` with space for more words than any kernel has.
     #[repr(C)]
@@ -207,10 +213,11 @@ pub fn features(name: &str) -> Result<Features> {
     })
 }
 
-/// Sets every changeable feature of a link to the state that [`features`] has read.
+/// Sets every changeable feature of the link `name` to the state that [`features`] has returned.
 ///
 /// # Errors
-/// Returns [`Error::NoSuchLink`] or [`Error::NotPermitted`].
+/// Returns [`Error::NoSuchLink`], [`Error::BadName`], [`Error::NotPermitted`], or another [`Error`] if the
+/// kernel refuses the request.
 pub fn restore_features(name: &str, features: &Features) -> Result<()> {
     /// `struct ethtool_sfeatures`.
     #[repr(C)]
@@ -231,16 +238,16 @@ pub fn restore_features(name: &str, features: &Features) -> Result<()> {
     ioctl(name, &mut set, "restore the features")
 }
 
-/// Features for VLAN offload. With these features, the kernel passes a VLAN tag to the device as metadata
-/// instead of bytes of the frame.
+/// Names of the features for VLAN offload. If such a feature is on, the kernel passes a VLAN tag to the
+/// device as metadata and not as bytes of the frame.
 const TAG_INSERTION_FEATURES: [&str; 2] = ["tx-vlan-hw-insert", "tx-vlan-stag-hw-insert"];
 
-/// Makes the kernel write the VLAN tags of outgoing frames into the frames instead of their metadata. Returns
-/// whether the function has changed a feature.
+/// Makes the kernel write the VLAN tags of outgoing frames into the frames, instead of passing the tags to
+/// the device as metadata. Returns whether the function has changed a feature.
 ///
 /// # Errors
-/// Returns [`Error::NoSuchLink`], [`Error::NotPermitted`], or [`Error::Refused`] if a feature
-/// cannot be changed.
+/// Returns [`Error::NoSuchLink`], [`Error::BadName`], [`Error::NotPermitted`], or [`Error::Refused`] if a
+/// feature cannot be changed.
 pub fn enable_inline_vlan_tags(name: &str) -> Result<bool> {
     let names = feature_names(name)?;
     let previous = features(name)?;
@@ -305,22 +312,23 @@ fn feature_names(name: &str) -> Result<Vec<String>> {
     Ok(get.texts[..count].iter().map(text).collect())
 }
 
-/// Number of queues of a link, by direction.
+/// Numbers of queues of a link (`ethtool -l`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Channels {
-    /// Receive queues, with combined ones.
+    /// Number of receive queues, including the combined queues.
     pub rx: u32,
-    /// Transmit queues, with combined ones.
+    /// Number of transmit queues, including the combined queues.
     pub tx: u32,
-    /// Queues that receive and transmit (`combined`).
+    /// Number of queues that both receive and transmit (`combined`).
     pub combined: u32,
 }
 
-/// Reads the number of queues of a link. Returns `None` if the driver does not report the number, such as the
-/// driver of a tap.
+/// Reads the numbers of queues of the link `name`. Returns `None` if the driver does not report them. For
+/// example, the driver of a tap does not report them.
 ///
 /// # Errors
-/// Returns [`Error::NoSuchLink`].
+/// Returns [`Error::NoSuchLink`] if the namespace has no link of this name, [`Error::BadName`] if the name is
+/// not valid, or another [`Error`] if the kernel refuses the request.
 pub fn channels(name: &str) -> Result<Option<Channels>> {
     /// `struct ethtool_channels`.
     #[repr(C)]
@@ -351,15 +359,16 @@ pub fn channels(name: &str) -> Result<Option<Channels>> {
     }
 }
 
-/// Largest number of feature words that the module supports. Kernels of 2026 have 2 or 3 words
-/// of 32 features each.
+/// Largest number of feature words that this module supports. A feature word has 32 features. Kernels of 2026
+/// have 2 or 3 feature words.
 const FEATURE_WORDS_MAX: usize = 8;
 
-/// Reads the pause parameters of a link. Returns `None` if the driver has no pause parameters, such as the
-/// driver of a veth or a tap.
+/// Reads the 802.3x PAUSE parameters of the link `name`. Returns `None` if the driver has no pause
+/// parameters. For example, the drivers of veth devices and taps have none.
 ///
 /// # Errors
-/// Returns [`Error::NoSuchLink`].
+/// Returns [`Error::NoSuchLink`] if the namespace has no link of this name, [`Error::BadName`] if the name is
+/// not valid, or another [`Error`] if the kernel refuses the request.
 pub fn pause_parameters(name: &str) -> Result<Option<PauseParameters>> {
     let mut value = RawPauseParameters {
         command: ETHTOOL_GPAUSEPARAM,
@@ -379,11 +388,11 @@ pub fn pause_parameters(name: &str) -> Result<Option<PauseParameters>> {
     }
 }
 
-/// Sets the pause parameters of a link (`ethtool -A`).
+/// Sets the 802.3x PAUSE parameters of the link `name` (`ethtool -A`).
 ///
 /// # Errors
-/// Returns [`Error::NoSuchLink`], [`Error::NotPermitted`], or [`Error::Refused`] if the driver has
-/// no pause parameters.
+/// Returns [`Error::NoSuchLink`], [`Error::BadName`], [`Error::NotPermitted`], or [`Error::Refused`] if the
+/// driver has no pause parameters.
 pub fn set_pause_parameters(name: &str, pause: &PauseParameters) -> Result<()> {
     let mut value = RawPauseParameters {
         command: ETHTOOL_SPAUSEPARAM,
@@ -404,11 +413,12 @@ struct RawPauseParameters {
     tx: u32,
 }
 
-/// Reads the name of a link's driver, such as `veth`, `tun` or `mlx5_core`. The name is empty if the driver
-/// does not report a name.
+/// Reads the name of the driver of the link `name`, such as `veth`, `tun` or `mlx5_core`. The result is empty
+/// if the driver does not report a name.
 ///
 /// # Errors
-/// Returns [`Error::NoSuchLink`].
+/// Returns [`Error::NoSuchLink`] if the namespace has no link of this name, [`Error::BadName`] if the name is
+/// not valid, or another [`Error`] if the kernel refuses the request.
 pub fn driver_name(name: &str) -> Result<String> {
     /// `struct ethtool_drvinfo`, which has 196 bytes. The first text is the name of the driver.
     #[repr(C)]
@@ -463,7 +473,7 @@ fn set_value(name: &str, command: u32, data: u32, setting: &str) -> Result<()> {
 }
 
 /// Sends one ethtool command to the kernel. `T` has the layout of the kernel's structure for this command and
-/// starts with the command word. `T` must be as large as the memory that the kernel reads and writes.
+/// starts with the command word. `T` must cover all memory that the kernel reads and writes.
 fn ioctl<T>(name: &str, data: &mut T, action: &str) -> Result<()> {
     check_name(name)?;
     let action = format!("{action} of '{name}'");

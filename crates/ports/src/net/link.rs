@@ -1,4 +1,4 @@
-//! Network links: reading, changing, moving and deleting them.
+//! Reads, changes, moves and deletes network links.
 
 use std::fs;
 use std::io;
@@ -15,66 +15,68 @@ use rtnetlink::packet_route::link::{
 use super::netlink::run_request;
 use super::{Error, Netns, Result};
 
-/// Attribute of a tap: whether its owner uses a vnet header (`linux/if_link.h`).
+/// Netlink attribute of a tap: whether the owner of the tap uses a vnet header (`linux/if_link.h`).
 const IFLA_TUN_VNET_HDR: u16 = 5;
 
-/// State of a link, as the kernel reports it.
+/// State of a network link, as the kernel reports it (`ip -details link`).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LinkState {
     /// Name of the link, as in `ip link`.
     pub name: String,
-    /// Interface index, which is unique within its namespace.
+    /// Index of the interface. The index is unique within the namespace.
     pub index: u32,
-    /// Hardware address. All zeros if the link has no address of six bytes.
+    /// Hardware address (MAC address). All bytes are zero if the link has no address of six bytes.
     pub mac: [u8; 6],
-    /// Longest layer-3 packet, in bytes.
+    /// MTU: length of the longest layer-3 packet, in bytes.
     pub mtu: u32,
-    /// Transmit queue length of the queueing discipline, in packets.
+    /// Length of the transmit queue, in packets. Some queueing disciplines use this length as their limit.
     pub tx_queue_len: u32,
-    /// Root queueing discipline, such as `noqueue`, `pfifo_fast` or `mq`.
+    /// Root queueing discipline, such as `noqueue`, `pfifo_fast` or `mq`. `None` if the kernel reports none.
     pub qdisc: Option<String>,
     /// Whether the link is administratively up.
     pub up: bool,
-    /// Whether the far end exists and is up.
+    /// Whether the link has a carrier: its far end exists and is up.
     pub carrier: bool,
-    /// Whether address resolution is off on this link (`arp off`).
+    /// Whether ARP and neighbour discovery of the kernel are off on this link (`arp off`).
     pub no_arp: bool,
-    /// Whether the link receives all frames, because a process has set IFF_PROMISC or has a packet socket
-    /// with a promiscuous membership.
+    /// Whether the link receives frames to any destination address. This is so if a process has set
+    /// IFF_PROMISC, or has a packet socket with a promiscuous membership.
     pub promiscuous: bool,
-    /// Driver kind, such as `veth`, `tun` or `bridge`. `None` for hardware.
+    /// Kind of the link, such as `veth`, `tun` or `bridge`. `None` for hardware.
     pub kind: Option<String>,
-    /// Name of the bridge, bond or VRF that the link belongs to.
+    /// Name of the bridge, bond or VRF that contains the link, or `if` and its index if the name is unknown.
+    /// `None` if the link belongs to no such device.
     pub master: Option<String>,
-    /// Index of the other end of a veth, in the namespace of that end.
+    /// Index of the other end of a veth pair. The index is valid in the namespace of that end. `None` if the
+    /// link is not a veth.
     pub peer_index: Option<u32>,
-    /// Number of the other end's namespace, as seen from this namespace. `None` if both ends are in
-    /// the same namespace.
+    /// Number of the namespace of the other end of a veth pair. The link's own namespace assigns this number
+    /// (`ip netns list-id`). `None` if both ends are in the same namespace, or if the link is not a veth.
     pub peer_netns: Option<i32>,
-    /// Whether the owner of a tap may send unfinished checksums and superframes (IFF_VNET_HDR).
-    /// `None` if unknown.
+    /// Whether the owner of a tap may send unfinished checksums and superframes (IFF_VNET_HDR). `None` if the
+    /// link is not a tap or the kernel does not report the value.
     pub vnet_hdr: Option<bool>,
 }
 
-/// Changes for [`set_link`]. `None` keeps a setting.
+/// Changes of a link for [`set_link`]. `None` keeps the present value of a setting.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct LinkChange {
-    /// Whether the link is administratively up.
+    /// Whether the link becomes administratively up (true) or down (false).
     pub up: Option<bool>,
-    /// Longest layer-3 packet, in bytes.
+    /// New MTU: length of the longest layer-3 packet, in bytes.
     pub mtu: Option<u32>,
-    /// Transmit queue length, in packets.
+    /// New length of the transmit queue, in packets.
     pub tx_queue_len: Option<u32>,
-    /// New hardware address.
+    /// New hardware address (MAC address).
     pub mac: Option<[u8; 6]>,
     /// Whether the kernel resolves addresses with ARP and ND.
     pub arp: Option<bool>,
-    /// Whether the link receives all frames (IFF_PROMISC). This flag stays set after the process ends. In
-    /// contrast, a promiscuous membership of a packet socket ends with the process.
+    /// Whether the link receives frames to any destination address (IFF_PROMISC). This flag stays set after
+    /// the process ends. In contrast, a promiscuous membership of a packet socket ends with the process.
     pub promiscuous: Option<bool>,
 }
 
-/// Lists all links of the calling thread's namespace, ordered by index.
+/// Returns all links of the calling thread's namespace, sorted by index.
 ///
 /// # Errors
 /// Returns an error if netlink is not available.
@@ -102,10 +104,11 @@ pub fn list_links() -> Result<Vec<LinkState>> {
     Ok(links.into_iter().map(|(link, _)| link).collect())
 }
 
-/// Reads the state of one link of the calling thread's namespace.
+/// Returns the state of the link `name` of the calling thread's namespace.
 ///
 /// # Errors
-/// Returns [`Error::NoSuchLink`].
+/// Returns [`Error::NoSuchLink`] if the namespace has no link of this name, [`Error::BadName`] if the name is
+/// not valid, or another [`Error`] if the request to the kernel fails.
 pub fn read_link(name: &str) -> Result<LinkState> {
     check_name(name)?;
     let message = request_link(name)?;
@@ -122,11 +125,11 @@ pub fn read_link(name: &str) -> Result<LinkState> {
     Ok(link)
 }
 
-/// Changes settings of a link in the calling thread's namespace.
+/// Changes settings of the link `name` in the calling thread's namespace.
 ///
 /// # Errors
-/// Returns [`Error::NoSuchLink`], [`Error::NotPermitted`], or another error of the kernel, for example if the
-/// MTU is out of range.
+/// Returns [`Error::NoSuchLink`], [`Error::BadName`], [`Error::NotPermitted`], or another [`Error`] if the
+/// kernel refuses a value. For example, the MTU may be out of range.
 pub fn set_link(name: &str, change: &LinkChange) -> Result<()> {
     let index = link_index(name)?;
     let mut message = LinkUnspec::new_with_index(index);
@@ -158,11 +161,12 @@ pub fn set_link(name: &str, change: &LinkChange) -> Result<()> {
     )
 }
 
-/// Moves a link to another namespace and renames it to `new_name`. The link is down after the move.
+/// Moves the link `name` of the calling thread's namespace to the namespace `netns`, and renames the link to
+/// `new_name`. The link is down after the move.
 ///
 /// # Errors
-/// Returns [`Error::NoSuchLink`], or [`Error::Exists`] if the other namespace already has a link of
-/// the new name.
+/// Returns [`Error::NoSuchLink`] if the link does not exist, [`Error::Exists`] if the namespace `netns`
+/// already has a link `new_name`, or [`Error::BadName`] if a name is not valid.
 pub fn move_link(name: &str, netns: &Netns, new_name: &str) -> Result<()> {
     check_name(new_name)?;
     let index = link_index(name)?;
@@ -177,10 +181,12 @@ pub fn move_link(name: &str, netns: &Netns, new_name: &str) -> Result<()> {
     )
 }
 
-/// Deletes a link. Deleting one end of a veth pair deletes both ends.
+/// Deletes the link `name` of the calling thread's namespace. If the link is one end of a veth pair, both
+/// ends are deleted.
 ///
 /// # Errors
-/// Returns [`Error::NoSuchLink`] or [`Error::NotPermitted`].
+/// Returns [`Error::NoSuchLink`], [`Error::BadName`], [`Error::NotPermitted`], or another [`Error`] if the
+/// kernel refuses the request.
 pub fn delete_link(name: &str) -> Result<()> {
     let index = link_index(name)?;
     run_request(&format!("remove interface '{name}'"), name, async |handle| {
@@ -188,12 +194,13 @@ pub fn delete_link(name: &str) -> Result<()> {
     })
 }
 
-/// Turns off IPv6 of the kernel on a link of the calling thread's namespace. The kernel then sends no router
-/// solicitations and no MLD reports to the switch. On a kernel without IPv6, the call succeeds
-/// and does nothing.
+/// Turns off IPv6 of the kernel on the link `name` of the calling thread's namespace. The kernel then sends
+/// no router solicitations and no MLD reports to the switch. If the kernel has no IPv6 or the link does not
+/// exist, the function succeeds and does nothing.
 ///
 /// # Errors
-/// Returns an error if `/proc/sys` is read-only or belongs to another user namespace.
+/// Returns [`Error::BadName`] if the name is not valid, or another [`Error`] if `/proc/sys` is read-only or
+/// belongs to another user namespace.
 pub fn disable_ipv6(name: &str) -> Result<()> {
     check_name(name)?;
     // `/proc/sys/net` shows the namespace of the calling thread.
@@ -209,11 +216,12 @@ pub fn disable_ipv6(name: &str) -> Result<()> {
     }
 }
 
-/// Returns an error for a name that the kernel refuses (`dev_valid_name`). This check gives a better error
-/// message than the kernel. It also rejects a '/' in the name, which would change the directory of a path.
+/// Checks that the kernel accepts a name for an interface (`dev_valid_name`): 1 to 15 bytes without `/`, `:`,
+/// white space and zero bytes, and neither `.` nor `..`. This check gives a better error message than the
+/// kernel. A `/` in the name would also change the directory of a path in `/proc/sys`.
 ///
 /// # Errors
-/// Returns [`Error::BadName`].
+/// Returns [`Error::BadName`] if the name is not valid.
 pub fn check_name(name: &str) -> Result<()> {
     let is_bad = |byte: u8| byte == b'/' || byte == b':' || byte == 0 || byte.is_ascii_whitespace();
     if name.is_empty() || name.len() > 15 || name == "." || name == ".." || name.bytes().any(is_bad) {
@@ -245,8 +253,8 @@ fn request_link(name: &str) -> Result<LinkMessage> {
     })
 }
 
-/// Converts a netlink message to the state of a link and the index of the link's master. The caller looks up
-/// the name of the master.
+/// Converts a netlink message to the state of a link. Also returns the index of the bridge, bond or VRF that
+/// contains the link. The caller looks up the name of this master device.
 fn parse_link_state(message: &LinkMessage) -> (LinkState, Option<u32>) {
     let flags = message.header.flags;
     let mut master = None;

@@ -1,8 +1,8 @@
-//! Network configuration of the kernel: namespaces, links and their offloads.
+//! Reads and changes the network configuration of the kernel: namespaces, links and their offloads.
 //!
-//! All functions are synchronous and act on the network namespace of the calling thread. Each call opens a
-//! new netlink socket, because a socket stays in the namespace in which it was opened. Use [`Netns::run`] to
-//! act on another namespace.
+//! All functions are synchronous and act on the network namespace of the calling thread. To act on another
+//! namespace, call the function through [`Netns::run`]. Each call opens a new netlink socket, because a
+//! socket stays in the namespace in which it was opened.
 
 mod address;
 mod error;

@@ -1,13 +1,15 @@
-//! Routing netlink requests that run to completion on the calling thread.
+//! Sends requests over routing netlink and waits for their results.
 
 use rtnetlink::Handle;
 
 use super::{Error, Result};
 
-/// Opens a routing netlink socket in the calling thread's namespace, runs `request` on it and closes it.
+/// Opens a routing netlink socket in the calling thread's namespace, runs `request` on this socket, and
+/// closes the socket. `action` and `name` are for the error message: the requested action, and the name of
+/// the interface.
 ///
 /// # Errors
-/// Returns the error of `request` as a failure of `action` on the interface `name`.
+/// Returns an error if `request` fails or the socket cannot be opened.
 pub(super) fn run_request<T>(
     action: &str,
     name: &str,

@@ -1,7 +1,7 @@
-//! Network namespaces that file descriptors keep alive.
+//! Network namespaces without a name in the file system.
 //!
-//! The namespace has no name in the file system, so it exists only while a descriptor or a process refers to
-//! it. When this process ends, the namespace disappears, even after a crash.
+//! A file descriptor keeps such a namespace alive. When the process with the descriptor ends, the namespace
+//! disappears. This also happens after a crash.
 
 use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -12,13 +12,14 @@ use nix::sys::stat::fstat;
 
 use super::{Error, Result};
 
-/// A network namespace, held by a file descriptor.
+/// A network namespace. The value holds a file descriptor, which keeps the namespace alive.
 #[derive(Debug)]
 pub struct Netns {
     fd: OwnedFd,
 }
 
-/// Identity of a namespace: device and inode number of the kernel's namespace file.
+/// Identity of a namespace: the device number and the inode number of the namespace file in `/proc`. Two
+/// values are equal if they belong to the same namespace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NetnsId {
     device: u64,
@@ -26,11 +27,12 @@ pub struct NetnsId {
 }
 
 impl Netns {
-    /// Creates a new network namespace, whose loopback interface is down. The calling thread stays in its
+    /// Creates a new network namespace. Its loopback interface is down. The calling thread stays in its
     /// present namespace.
     ///
     /// # Errors
-    /// Returns [`Error::NotPermitted`] without `CAP_SYS_ADMIN` in the user namespace.
+    /// Returns [`Error::NotPermitted`] if the process has no `CAP_SYS_ADMIN` in its user namespace, or
+    /// another [`Error`] if the kernel refuses the namespace or a thread.
     pub fn create() -> Result<Netns> {
         run_on_new_thread(|| {
             unshare(CloneFlags::CLONE_NEWNET)
@@ -39,7 +41,7 @@ impl Netns {
         })
     }
 
-    /// Returns the namespace of the calling thread.
+    /// Returns the network namespace of the calling thread.
     ///
     /// # Errors
     /// Returns an error if `/proc` is not mounted.
@@ -47,7 +49,7 @@ impl Netns {
         Netns::open("/proc/thread-self/ns/net")
     }
 
-    /// Returns the namespace of a process.
+    /// Returns the network namespace of the process with the id `pid`.
     ///
     /// # Errors
     /// Returns an error if the process does not exist or belongs to another user.
@@ -55,7 +57,8 @@ impl Netns {
         Netns::open(&format!("/proc/{pid}/ns/net"))
     }
 
-    /// Takes ownership of the descriptor of a namespace.
+    /// Takes ownership of the descriptor of a network namespace. The function does not check the descriptor.
+    /// A wrong descriptor causes errors in later calls.
     pub fn from_fd(fd: OwnedFd) -> Netns {
         Netns { fd }
     }
@@ -71,15 +74,15 @@ impl Netns {
         }
     }
 
-    /// Returns the descriptor, for example to pass it to a child process.
+    /// Returns the descriptor of the namespace, for example to pass it to a child process.
     pub fn as_fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
     }
 
-    /// Returns the identity of the namespace.
+    /// Returns the identity of the namespace, to compare it with other namespaces.
     ///
     /// # Errors
-    /// Returns an error if the descriptor does not belong to a file.
+    /// Returns an error if the kernel cannot read the status of the descriptor (`fstat(2)`).
     pub fn id(&self) -> Result<NetnsId> {
         let status = fstat(&self.fd)
             .map_err(|errno| Error::from_errno("identify a network namespace", "", errno as i32))?;
@@ -89,7 +92,7 @@ impl Netns {
         })
     }
 
-    /// Returns a second descriptor of the same namespace.
+    /// Returns a second value with its own descriptor for the same namespace.
     ///
     /// # Errors
     /// Returns an error if the process has no free descriptor.
@@ -103,18 +106,18 @@ impl Netns {
     /// Moves the calling thread permanently to this namespace.
     ///
     /// # Errors
-    /// Returns [`Error::NotPermitted`] without `CAP_SYS_ADMIN` over the namespace.
+    /// Returns [`Error::NotPermitted`] if the process has no `CAP_SYS_ADMIN` over the namespace.
     pub fn enter(&self) -> Result<()> {
         setns(&self.fd, CloneFlags::CLONE_NEWNET)
             .map_err(|errno| Error::from_errno("enter a network namespace", "", errno as i32))
     }
 
-    /// Runs `function` on a new thread in the namespace, and returns the result of `function`.
+    /// Runs `function` on a new thread in this namespace and waits for the result of `function`.
     ///
-    /// Sockets that `function` opens stay in this namespace, wherever they are used later.
+    /// The sockets that `function` opens stay in this namespace. Other threads may use these sockets later.
     ///
     /// # Errors
-    /// Returns the same errors as [`Netns::enter`].
+    /// Returns the same errors as [`Netns::enter`], or an error if the kernel refuses a new thread.
     ///
     /// # Panics
     /// Panics if `function` panics.
@@ -126,8 +129,8 @@ impl Netns {
     }
 }
 
-/// Runs `function` on a new thread that ends afterwards, because entering a namespace is permanent
-/// for a thread.
+/// Runs `function` on a new thread and waits for the end of this thread. A separate thread is necessary,
+/// because a thread cannot leave a namespace that it has entered.
 fn run_on_new_thread<R: Send>(function: impl FnOnce() -> Result<R> + Send) -> Result<R> {
     thread::scope(|scope| {
         let worker = thread::Builder::new()

@@ -1,5 +1,5 @@
-//! Finds the namespace that contains the other end of a veth. The search is limited to namespaces that this
-//! process can see.
+//! Finds the namespace that contains the other end of a veth pair. The search covers only namespaces that
+//! this process can see.
 
 use std::fs;
 use std::os::fd::AsRawFd;
@@ -13,10 +13,11 @@ use rtnetlink::packet_route::nsid::{NsidAttribute, NsidMessage};
 use super::netlink::run_request;
 use super::{LinkState, Netns, Result};
 
-/// Returns the namespace of the other end of a veth in the calling thread's namespace.
+/// Returns the namespace of the other end of the veth `link`. `link` is in the calling thread's namespace.
 ///
-/// The search covers the names of `ip netns` and the processes that this process may inspect. Returns `None`
-/// if the other end is in the same namespace, or if the search does not find its namespace.
+/// The search covers the named namespaces (`ip netns`), and the namespaces of all processes that this process
+/// may inspect. Returns `None` if the other end is in the same namespace, if the link is not a veth, or if
+/// the search does not find the namespace.
 pub fn peer_namespace(link: &LinkState) -> Option<Netns> {
     let number = link.peer_netns?;
     let named = list_directory("/run/netns").into_iter();
@@ -45,8 +46,8 @@ fn list_directory(directory: &str) -> Vec<PathBuf> {
     entries.map(|entry| entry.path()).collect()
 }
 
-/// Returns the number by which the calling thread's namespace refers to another namespace (`ip netns
-/// list-id`). Returns `None` if no number is assigned.
+/// Returns the number of another namespace (`ip netns list-id`). The calling thread's namespace assigns this
+/// number. Returns `None` if the other namespace has no number.
 fn netns_number(netns: &Netns) -> Result<Option<i32>> {
     let mut request = NsidMessage::default();
     request

@@ -1,4 +1,4 @@
-//! User namespaces, which let a process without root privileges create network namespaces.
+//! User namespaces. They let a process without root privileges create network namespaces.
 
 use std::fs;
 
@@ -7,16 +7,16 @@ use nix::unistd::{getegid, geteuid};
 
 use super::{Error, Result};
 
-/// Moves this process to a new user namespace in which it is root. `extra_namespaces` selects namespaces of
-/// other kinds, which are created at the same time. The process gets no new privileges outside
-/// the user namespace.
+/// Moves this process to a new user namespace, in which the process is root. `extra_namespaces` selects other
+/// kinds of namespaces to create at the same time, such as a mount namespace. Outside the user namespace, the
+/// process gets no new privileges.
 ///
-/// The process must have a single thread (`unshare(2)`).
+/// The process must have only one thread (`unshare(2)`).
 ///
 /// # Errors
-/// Returns [`Error::NotPermitted`] or another error if the machine forbids user namespaces. Three settings
-/// can forbid them: a limit of zero in `/proc/sys/user/max_user_namespaces`, AppArmor's
-/// `kernel.apparmor_restrict_unprivileged_userns`, and the seccomp filter of a container.
+/// Returns [`Error::NotPermitted`] or another [`Error`] if the machine forbids user namespaces. Three
+/// settings can forbid them: a limit of zero in `/proc/sys/user/max_user_namespaces`, AppArmor's
+/// `kernel.apparmor_restrict_unprivileged_userns`, or the seccomp filter of a container.
 pub fn enter_user_namespace(extra_namespaces: CloneFlags) -> Result<()> {
     let (uid, gid) = (geteuid(), getegid());
     unshare(CloneFlags::CLONE_NEWUSER | extra_namespaces)

@@ -1,4 +1,4 @@
-//! Pairs of veth devices, which connect a switch port to a namespace.
+//! Creates and changes pairs of veth devices. A veth pair connects a switch port to a namespace.
 
 use std::os::fd::AsRawFd;
 
@@ -9,15 +9,16 @@ use super::link::check_name;
 use super::netlink::run_request;
 use super::{LinkChange, Netns, Result, disable_ipv6, ethtool, list_links, read_link, set_link};
 
-/// Creates a veth pair. `name` is the switch's end in the calling thread's namespace. `peer` is the host's
-/// end in `peer_netns`. Without `peer_netns`, both ends are in the calling thread's namespace.
+/// Creates a veth pair. `name` is the end for the switch, in the calling thread's namespace. `peer` is the
+/// end for the host, in the namespace `peer_netns`. If `peer_netns` is `None`, both ends are in the calling
+/// thread's namespace. `mtu` is the MTU of both ends in bytes, 68 to 65535.
 ///
-/// Both ends are up and have no addresses. IPv6 and all offloads are off, because a veth with offloads
-/// delivers incomplete checksums and frames of 64 KiB. The switch's end does not answer ARP.
+/// Both ends are up and have no IP addresses. IPv6 and all offloads are off. With offloads, a veth would
+/// deliver unfinished checksums and frames of 64 KiB. ARP is off at the end for the switch.
 ///
 /// # Errors
-/// Returns an error if a name exists or is not valid, the MTU is out of range (68 to 65535 bytes), or a
-/// privilege is missing. No device remains after an error.
+/// Returns an error if a name exists or is not valid, the MTU is out of range, or a privilege is missing. No
+/// device remains after an error.
 pub fn add_veth(name: &str, peer: &str, peer_netns: Option<&Netns>, mtu: u32) -> Result<()> {
     check_name(name)?;
     check_name(peer)?;
@@ -72,23 +73,24 @@ pub enum PeerChange {
     Applied {
         /// Name of the other end in its namespace.
         peer: String,
-        /// Whether a setting had to be changed.
+        /// Whether the call has changed a setting. False if the other end already had all wanted settings.
         changed: bool,
     },
-    /// The other end is in a namespace that the caller did not pass.
+    /// The other end is in a namespace that the caller did not pass, so nothing was changed.
     Unreachable {
         /// Index of the other end in its namespace.
         peer_index: u32,
     },
 }
 
-/// Turns off the offloads of the other end of the veth `name`. The other end must be in this namespace or in
-/// one of `peer_namespaces`.
+/// Turns off the offloads of the other end of the veth `name`. The other end must be in the calling thread's
+/// namespace or in one of `peer_namespaces`.
 ///
-/// The offloads of the sending end decide whether this end receives complete checksums.
+/// The offloads of the sending end decide whether the receiving end gets complete checksums.
 ///
 /// # Errors
-/// Returns [`super::Error::NoSuchLink`] or another refusal of the kernel.
+/// Returns [`super::Error::NoSuchLink`] if the link does not exist, or another [`super::Error`] if the kernel
+/// refuses a change.
 pub fn disable_peer_offloads(name: &str, peer_namespaces: &[&Netns]) -> Result<PeerChange> {
     change_peer(name, peer_namespaces, |peer| {
         let changed = ethtool::offloads(peer)? != ethtool::Offloads::OFF;
@@ -100,7 +102,7 @@ pub fn disable_peer_offloads(name: &str, peer_namespaces: &[&Netns]) -> Result<P
 }
 
 /// Makes the other end of the veth `name` write VLAN tags into its frames. Receivers that cannot read the
-/// metadata of the kernel then see the tags. The other end must be in this namespace or in
+/// metadata of the kernel then see the tags. The other end must be in the calling thread's namespace or in
 /// one of `peer_namespaces`.
 ///
 /// # Errors
@@ -109,8 +111,8 @@ pub fn enable_inline_peer_tags(name: &str, peer_namespaces: &[&Netns]) -> Result
     change_peer(name, peer_namespaces, ethtool::enable_inline_vlan_tags)
 }
 
-/// Calls `change` in the namespace of the other end of a veth, with the name of the other end. `change`
-/// returns whether it has changed a setting.
+/// Calls `change` with the name of the other end of the veth `name`, in the namespace of the other end.
+/// `change` returns whether it has changed a setting.
 fn change_peer(
     name: &str,
     peer_namespaces: &[&Netns],
