@@ -17,7 +17,9 @@ struct PausedQueue {
     queue: u8,
 }
 
-/// Searches for a deadlock. Returns the first deadlock in the order of switches and ports.
+/// Searches for a PFC deadlock: a cycle of paused queues in which each queue waits for the next queue.
+/// Returns the first deadlock in the order of switches and ports. Returns `None` if no deadlock exists at
+/// this moment.
 pub fn find_deadlock(fabric: &Fabric) -> Option<Deadlock> {
     let mut waits: Vec<(PausedQueue, Vec<PausedQueue>)> = Vec::new();
     for switch in 0..fabric.switch_count() as u32 {
@@ -54,8 +56,8 @@ fn is_blocked(fabric: &Fabric, at: PausedQueue) -> bool {
         && !switch.priority_groups_in(QueueId::new(port, at.queue)).is_empty()
 }
 
-/// Returns the paused queues of the peer for which a paused queue waits. These queues hold frames of the
-/// priority groups that have sent XOFF.
+/// Returns the queues of the peer for which the paused queue `at` waits. These queues are also paused. They
+/// hold frames of the priority groups for which the peer has sent XOFF.
 fn queues_waited_for(fabric: &Fabric, at: PausedQueue) -> Vec<PausedQueue> {
     let from = LinkEnd::Switch {
         switch: at.switch,
@@ -94,7 +96,8 @@ fn queues_waited_for(fabric: &Fabric, at: PausedQueue) -> Vec<PausedQueue> {
     found
 }
 
-/// Searches for a cycle in a wait-for graph.
+/// Searches for a cycle in a wait-for graph. `waits` contains each paused queue and the queues for which
+/// it waits.
 fn find_cycle(waits: &[(PausedQueue, Vec<PausedQueue>)]) -> Option<Vec<PausedQueue>> {
     let index: HashMap<PausedQueue, usize> = waits.iter().enumerate().map(|(n, (at, _))| (*at, n)).collect();
     // 0: not visited, 1: on the current path, 2: leads to no cycle.

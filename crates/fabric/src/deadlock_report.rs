@@ -1,16 +1,17 @@
-//! A PFC deadlock that was found.
+//! PFC deadlocks that a check has found.
 
 use std::fmt;
 
 use xoff_units::Picos;
 
-/// A PFC deadlock: a cycle of ports. Each port in the cycle has frames that wait for the next port.
+/// A PFC deadlock: a cycle of paused ports. Each port has frames that cannot leave before the frames at the
+/// next port leave.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Deadlock {
-    /// The ports of the cycle as `switch:port`. Each port is paused by its peer, and the peer waits for the
+    /// The ports of the cycle as `SWITCH:PORT`. Each port is paused by its peer, and the peer waits for the
     /// next port in the list. The peer of the last port waits for the first port.
     pub ports: Vec<String>,
-    /// Blocked queue of the first port.
+    /// Number of the blocked egress queue at the first port, 0 to 7.
     pub queue: u8,
 }
 
@@ -25,14 +26,14 @@ impl fmt::Display for Deadlock {
     }
 }
 
-/// A deadlock that lasted at least 10 ms.
+/// A deadlock that lasted for at least 10 ms.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LastingDeadlock {
-    /// Time of the first check that found the deadlock.
+    /// Model time of the first check that found the deadlock. Checks run every millisecond.
     pub since: Picos,
-    /// Time of the first check that did not find the deadlock again. The value is `None` if the last check
-    /// still found the deadlock.
+    /// Model time of the first check that did not find the deadlock again. `None` if the last check still
+    /// found it.
     pub until: Option<Picos>,
-    /// Ports and priorities of the deadlock.
+    /// The ports and the queue of the deadlock.
     pub deadlock: Deadlock,
 }

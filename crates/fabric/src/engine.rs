@@ -1,4 +1,4 @@
-//! The fabric, and the processing of its events.
+//! The fabric: state of the event loop and processing of each event.
 
 use xoff_dataplane::config::SwitchConfig;
 use xoff_dataplane::route::RouteHint;
@@ -27,39 +27,39 @@ mod hosts;
 mod reading;
 mod running;
 
-/// Limit of events at one model time. More events indicate an endless loop.
+/// Largest number of events at one model time. More events indicate an endless loop, and the run stops.
 pub const SIMULTANEOUS_EVENTS_MAX: u64 = 10_000_000;
 
-/// Flags in the number of an event source. Numbers without a flag are link directions. One flag marks timers
-/// of switches, and another flag marks timers of hosts. These flags also distinguish timer events from
-/// arriving frames.
+/// Flags in the number of an event source. A number without a flag is a link direction, the source of an
+/// arriving frame. `SWITCH_FLAG` marks timers of switches, and `HOST_FLAG` marks timers of hosts.
 const SWITCH_FLAG: u32 = 1 << 31;
 const HOST_FLAG: u32 = 1 << 30;
-/// Set together with [`HOST_FLAG`] if the link of the host is free again. This flag is used only if events
-/// are ordered by insertion.
+/// Set together with [`HOST_FLAG`] if the link of the host becomes free. Used only if events are ordered
+/// by insertion.
 const LINK_FREE_FLAG: u32 = 1 << 29;
-/// Set together with [`HOST_FLAG`] for a timer of the host that does not itself send a frame. This flag is
-/// used only if events are ordered by insertion.
+/// Set together with [`HOST_FLAG`] for a timer of the host that sends no frame itself. Used only if events
+/// are ordered by insertion.
 const HOST_TIMER_FLAG: u32 = 1 << 28;
 /// Mask of the host index in a source with [`HOST_FLAG`].
 const HOST_INDEX_MASK: u32 = !(SWITCH_FLAG | HOST_FLAG | LINK_FREE_FLAG | HOST_TIMER_FLAG);
-/// Number of bits for the timer in a source with [`SWITCH_FLAG`]. The bits above contain the switch index.
+/// Number of bits for the timer number in a source with [`SWITCH_FLAG`]. The higher bits contain the
+/// switch index.
 const TIMER_BITS: u32 = 16;
 const SWITCHES_MAX: usize = 1 << 15;
 const HOSTS_MAX: usize = 1 << 24;
-/// Value for a port or NIC without a link.
+/// Direction number of a port or NIC without a link.
 const NO_LINK: u32 = u32::MAX;
 
 /// Reason why [`Fabric::run`] returned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RunStopReason {
-    /// The requested time has been reached. Later events have not been processed.
+    /// The requested time has been reached. Later events are pending.
     TimeReached,
-    /// A host has a completion. See [`Fabric::take_completions`].
+    /// A host has a completion (see [`Fabric::take_completions`]).
     Completion,
     /// No event is left.
     Idle,
-    /// [`SIMULTANEOUS_EVENTS_MAX`] events have occurred at one model time.
+    /// More than [`SIMULTANEOUS_EVENTS_MAX`] events have occurred at one model time.
     Stuck,
     /// The limit of [`Fabric::set_events_max`] has been reached.
     EventLimit,
@@ -71,7 +71,7 @@ struct SwitchNode {
     cpu: CpuPort,
     journal: Journal,
     config: SwitchConfig,
-    /// Link direction out of each port.
+    /// Index of the link direction out of each port, or [`NO_LINK`].
     directions: Vec<u32>,
 }
 
@@ -81,27 +81,29 @@ struct HostNode {
     direction: u32,
     /// Time of the earliest event of this host.
     armed: Picos,
-    /// The link is busy until its release event. Only with ordering by insertion.
+    /// True while a frame occupies the link. Used only if events are ordered by insertion.
     busy: bool,
-    /// Time of the earliest timer event. This field is used only if events are ordered by insertion, because
-    /// timers and departures are then separate events.
+    /// Time of the earliest timer event. Used only if events are ordered by insertion, because timers and
+    /// departures are then separate events.
     timer_armed: Picos,
 }
 
-/// Switches, hosts and links in virtual time.
+/// Switches, hosts and links in virtual time. All indices are positions in the lists of the
+/// [`FabricPlan`](crate::FabricPlan). Methods panic if an index of a switch or host does not exist.
 #[derive(Debug)]
 pub struct Fabric {
     now: Picos,
     pending: PendingEvents,
     partitions: Partitions,
-    /// Lookahead: the shortest time that a frame needs from one partition to another, where all hosts form
-    /// one partition. The times of two partitions may differ by the lookahead.
+    /// Lookahead: the shortest time that a frame needs from one partition to another. All hosts form one
+    /// partition for this purpose. The times of two partitions may differ by the lookahead.
     lookahead: Picos,
-    /// A link connects two hosts, so host groups cannot run separately.
+    /// True if a link connects two hosts. Groups of hosts cannot run separately then.
     hosts_linked: bool,
     switches: Vec<SwitchNode>,
     hosts: Vec<HostNode>,
-    /// Directions of all links. Link *n* has the directions 2n (from its first end) and 2n + 1.
+    /// Directions of all links. Link *n* has two directions: `2n`, which starts at its first end, and `2n
+    /// + 1`.
     directions: Vec<LinkDirection>,
     store: FabricStore,
     outputs: Outputs,
@@ -111,17 +113,18 @@ pub struct Fabric {
     frame_hops: u64,
     moves: u64,
     seed: u64,
-    /// Number of the last insertion, with ordering by insertion.
+    /// Number of the latest inserted event if events are ordered by insertion, and `None` otherwise.
     insertions: Option<u32>,
 }
 
 impl Fabric {
-    /// Orders events of equal time by their insertion, as ns-3 does. The default is the order of the plan.
+    /// Orders events of equal time by their insertion, as ns-3 does. By default, the order of the
+    /// plan decides.
     ///
-    /// With this order, a link is busy until its release event. The release event is inserted at the start of
-    /// the transmission. The order is used for comparisons with ns-3, where frames often leave and arrive in
-    /// the same nanosecond. Insertion numbers have 32 bits, so fewer than 2^32 events may be inserted between
-    /// two events of equal time.
+    /// This order is used for comparisons with ns-3, where frames often leave and arrive in the same
+    /// nanosecond. At the start of a transmission, an event is inserted that ends the transmission and frees
+    /// the link. Insertion numbers have 32 bits, so fewer than 2^32 events may be inserted between two events
+    /// of equal time.
     pub fn order_by_insertion(&mut self) {
         self.insertions = Some(0);
         // Frames that were sent when a link came up are already in flight.
@@ -134,7 +137,7 @@ impl Fabric {
         }
     }
 
-    /// Returns the rank of an event that is inserted now.
+    /// Returns the rank of an event that is inserted now. The rank orders events of equal time.
     #[inline]
     fn next_rank(&mut self, source: u32) -> u32 {
         match &mut self.insertions {
@@ -152,13 +155,14 @@ impl Fabric {
         self.pending.push(partition, Event::new(at, rank, source));
     }
 
-    /// Limits the number of events that the fabric processes in total. The default is no limit.
+    /// Sets the largest number of events that the fabric processes in total. After this number,
+    /// [`Fabric::run`] returns [`RunStopReason::EventLimit`]. By default, no limit applies.
     pub fn set_events_max(&mut self, events_max: u64) {
         self.events_max = events_max;
     }
 
-    /// Advances model time to `at`, or to the next event if the event is earlier. Callers use this method
-    /// after [`RunStopReason::Idle`].
+    /// Advances model time to `at` without processing events, but at most to the time of the next event.
+    /// Callers use this method after [`RunStopReason::Idle`].
     pub fn advance_idle(&mut self, at: Picos) {
         let free = self.next_event().map_or(at, |next| next.min(at));
         self.advance_to(self.now.max(free));
@@ -193,7 +197,7 @@ impl Fabric {
         }
     }
 
-    /// Processes the arrival of a frame at the end of a link.
+    /// Processes the arrival of a frame at the end of a link. Returns whether a host has a completion.
     #[inline(always)]
     fn process_arrival<O: Observer>(
         &mut self,
@@ -230,8 +234,8 @@ impl Fabric {
         }
     }
 
-    /// Parses a frame and passes it to the switch. This is a separate function because the compiler would
-    /// otherwise copy the headers through memory.
+    /// Parses the headers of a frame and passes the frame to the switch. This is a separate function because
+    /// the compiler would otherwise copy the headers through memory.
     #[inline(never)]
     fn parse_and_admit_to_switch(
         &mut self,
@@ -279,7 +283,7 @@ impl Fabric {
         self.process_outputs(switch, observer);
     }
 
-    /// Processes the outputs of a switch.
+    /// Processes the outputs of a switch: timers, departing frames, events and frames for its CPU.
     #[inline(always)]
     fn process_outputs(&mut self, switch: usize, observer: &mut impl Observer) {
         self.forward_outputs(switch, observer);
@@ -340,8 +344,8 @@ impl Fabric {
         let mut store = std::mem::take(&mut self.store);
         cpu.take_punts(&mut outputs);
         let mut behind = Outputs::default();
-        // The CPU port sends through the switch, so the switch state is taken out of the fabric for this
-        // time.
+        // The CPU port sends frames through the switch. The CPU port, the outputs and the frame store are
+        // therefore moved out of the fabric for this time.
         let Fabric { switches, now, .. } = self;
         cpu.answer_punts(
             *now,
@@ -360,7 +364,8 @@ impl Fabric {
         self.forward_outputs(switch, observer);
     }
 
-    /// Starts the transmission of a frame. The frame is lost if the link is down or a fault drops it.
+    /// Starts the transmission of a frame. The frame is lost if no link exists, if the link is down or if a
+    /// fault drops it.
     #[inline(always)]
     fn start_transmission<O: Observer>(
         &mut self,
@@ -412,7 +417,7 @@ fn is_arrival(event: Event) -> bool {
     event.payload() & (SWITCH_FLAG | HOST_FLAG) == 0
 }
 
-/// Returns the link direction of an arrival. `by_insertion` tells that ranks are insertion numbers.
+/// Returns the link direction of an arrival. `by_insertion` is true if ranks are insertion numbers.
 #[inline]
 fn direction_of(event: Event, by_insertion: bool, store: &FabricStore) -> u32 {
     match by_insertion {
@@ -421,7 +426,7 @@ fn direction_of(event: Event, by_insertion: bool, store: &FabricStore) -> u32 {
     }
 }
 
-/// Creates the telemetry record of a port for a departing frame.
+/// Creates the telemetry record that an egress port adds to a departing frame.
 #[cold]
 fn hop_telemetry(switch: &Switch, config: &SwitchConfig, departure: Transmit) -> HopTelemetry {
     let load = switch.port_load(departure.port);

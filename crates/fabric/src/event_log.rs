@@ -1,4 +1,5 @@
-//! Event log with one JSON object per line. The same plan and seed give the same bytes on every machine.
+//! Event log of a run in virtual time, with one JSON object per line. The same plan and seed give the same
+//! bytes on every machine.
 //!
 //! `docs/events.md` documents the format.
 
@@ -13,25 +14,29 @@ use super::plan::{FabricPlan, LinkEnd};
 use xoff_rdma::{Completion, CompletionKind};
 use xoff_telemetry::{action_name, event_name};
 
-/// Name and version of the log format. The version changes when the meaning of a field changes or a
-/// field is removed.
+/// Name and version of the log format, in the first line of each log. The version changes when a field is
+/// removed or when the meaning of a field changes.
 pub const EVENTS_SCHEMA: &str = "xoff.events/1";
 
-/// Observer that writes events to `out`. Names are stored JSON-escaped, without quotes.
+/// Observer that writes events to `out`, as one JSON object per line. `docs/events.md` lists the events.
 #[derive(Debug)]
 pub struct EventLog<W> {
     out: W,
+    /// Name of each switch and the names of its ports. All names are JSON-escaped, without quotes.
     switches: Vec<(String, Vec<String>)>,
     hosts: Vec<String>,
     links: Vec<String>,
-    /// The log also contains ordinary frames on links.
+    /// True if the log contains each departure and arrival of a frame. Pauses, drops and faults are
+    /// always logged.
     frames: bool,
+    /// The first write error. Nothing is written after an error.
     error: Option<io::Error>,
 }
 
 impl<W: Write> EventLog<W> {
-    /// Creates an event log for a plan. The first line contains the schema, the lab and the seed. If `frames`
-    /// is true, the log contains each departure and each arrival of a frame.
+    /// Creates an event log for a plan and writes the first line. The first line contains the schema, the
+    /// name `lab`, the seed and `frames`. If `frames` is true, the log contains each departure and each
+    /// arrival of a frame.
     pub fn new(plan: &FabricPlan, lab: &str, seed: u64, frames: bool, out: W) -> EventLog<W> {
         let switch = |config: &xoff_dataplane::config::SwitchConfig| {
             let ports = config.ports.iter().map(|port| json_escaped(&port.name)).collect();
@@ -52,10 +57,10 @@ impl<W: Write> EventLog<W> {
         log
     }
 
-    /// Flushes the log.
+    /// Flushes the log and returns the writer.
     ///
     /// # Errors
-    /// Returns the first write error. Nothing was written after it.
+    /// Returns the first write error. The log ends before this error.
     pub fn finish(mut self) -> io::Result<W> {
         match self.error.take() {
             Some(error) => Err(error),
@@ -141,7 +146,7 @@ fn format_sites(message: &LinkQuality<'_>) -> String {
     text
 }
 
-/// Returns a name in JSON notation, without quotes.
+/// Returns a name as a JSON string without the quotes.
 fn json_escaped(name: &str) -> String {
     let quoted = serde_json::Value::from(name).to_string();
     quoted[1..quoted.len() - 1].to_owned()

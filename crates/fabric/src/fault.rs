@@ -1,16 +1,16 @@
-//! Faults of links: selected frames are lost or corrupted.
+//! Faults of links. A fault loses or corrupts selected frames.
 
 use rand_core::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
 use super::observer::FrameView;
 
-/// Action of a fault.
+/// Effect of a fault on a selected frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FaultAction {
-    /// The frame is lost.
+    /// The link loses the frame.
     Drop,
-    /// The frame arrives with a wrong ICRC, and the receiving host discards it.
+    /// The frame arrives with a wrong ICRC. A receiving host discards the frame.
     Corrupt,
 }
 
@@ -19,31 +19,33 @@ pub enum FaultAction {
 pub enum FrameSelector {
     /// All frames.
     All,
-    /// Every *n*-th frame, with n at least 1.
+    /// Every *n*-th frame. The value 0 has the same effect as 1: all frames. Frames that
+    /// [`Fault::spares_up_to_len`] protects are not counted.
     EveryNth(u64),
-    /// Each frame is affected with this probability, in units of 2^-32. Each fault has its
-    /// own random numbers.
+    /// Each frame with this probability, in units of 2^-32. The value 2^32 selects every frame. Each fault
+    /// has its own random numbers.
     Probability(u64),
-    /// RoCE packets with this packet sequence number, of one queue pair or of all.
+    /// RoCE packets with this packet sequence number (PSN).
     Psn {
         /// Packet sequence number, 24 bits.
         psn: u32,
-        /// Number of the destination queue pair, or `None` for all.
+        /// Number of the destination queue pair. `None` selects packets to all queue pairs.
         dst_qp: Option<u32>,
     },
 }
 
-/// A fault of one link direction.
+/// A fault of one link direction. If a direction has several faults, the first fault that selects a
+/// frame decides.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Fault {
-    /// Action on the selected frames.
+    /// Effect on the selected frames.
     pub action: FaultAction,
     /// Selection of the frames.
     pub selector: FrameSelector,
-    /// Maximum number of affected frames.
+    /// Number of affected frames after which the fault has no more effect.
     pub frames_max: u64,
-    /// Frames up to this length are not affected. With 0, all frames are affected. With 127, acknowledgements
-    /// are not affected.
+    /// Frames up to this length are not affected. The length is in bytes, without FCS. With 0, all frames can
+    /// be affected. With 127, acknowledgements are not affected.
     pub spares_up_to_len: u32,
 }
 
@@ -78,7 +80,7 @@ impl FaultList {
         self.0.clear();
     }
 
-    /// Returns the action on a frame. The first fault that selects the frame decides.
+    /// Returns the action of the first fault that selects the frame. Returns `None` if no fault selects it.
     pub(super) fn apply_to(&mut self, frame: &FrameView<'_>) -> Option<FaultAction> {
         self.0.iter_mut().find_map(|active| active.apply_to(frame))
     }

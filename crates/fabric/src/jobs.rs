@@ -1,5 +1,5 @@
-//! Runs workloads on hosts, in virtual and in real time. Messages of a workload are posted as work requests,
-//! and completions are collected as results.
+//! Runs workloads on hosts, in virtual and in real time. [`Jobs`] posts the messages of a workload as work
+//! requests of queue pairs. It passes the completions of the requests back to the workload.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -23,61 +23,65 @@ use xoff_rdma::{
 };
 use xoff_workload::{Connection, MessageId, MessagePost, MessageSpread, Verb, Workload};
 
-/// Number of the first queue pair of the jobs. InfiniBand reserves the numbers 0 and 1.
+/// Number of the first queue pair of the jobs. Smaller numbers remain free, because InfiniBand reserves the
+/// numbers 0 and 1.
 pub const FIRST_QUEUE_PAIR: u32 = 0x100;
 
-/// Transport options of the connections of a job.
+/// Transport options of the connections of a job. Each connection has one or more queue pairs.
 #[derive(Clone, Debug)]
 pub struct JobTransport {
-    /// Configuration of the queue pairs. The numbers are set for each queue pair.
+    /// Configuration of the queue pairs. [`Jobs::new`] replaces `number` and `peer` for each queue pair.
     pub qp: QpConfig,
-    /// Factory of their congestion controllers.
+    /// Factory that creates one congestion controller for each queue pair.
     pub congestion: ControllerFactory,
-    /// DSCP of data packets, acknowledgements and CNPs.
+    /// DSCP of data packets, acknowledgements and CNPs, in this order. Each value is 0 to 63.
     pub dscp: [u8; 3],
-    /// UDP source port of all queue pairs. With `None`, the port is derived from the numbers of
-    /// the queue pair.
+    /// UDP source port of all queue pairs. `None`: the port of a queue pair is computed from the numbers of
+    /// both queue pairs.
     pub source_port: Option<u16>,
-    /// Entropy values: source ports that change with each packet.
+    /// Entropy: the UDP source port changes with each packet. `None`: all packets of a queue pair have one
+    /// source port.
     pub entropy: Option<Entropy>,
-    /// ECN field of data packets, which allows or prevents marks by switches.
+    /// ECN field of data packets. Switches mark packets only if the field is not [`Ecn::NotEct`].
     pub ecn: Ecn,
 }
 
 impl JobTransport {
-    /// Returns the lengths of the packets on links.
+    /// Returns the lengths of the packets on links. Data packets and acknowledgements include the telemetry
+    /// that the congestion control needs.
     pub fn packet_lengths(&self) -> PacketLengths {
         PacketLengths::new(self.congestion.telemetry_format())
     }
 }
 
-/// Addresses of hosts.
+/// Addresses of hosts. Hosts have the same indices as in [`JobHosts::host`].
 pub trait HostDirectory {
-    /// Returns the IP address of a host.
+    /// Returns the IP address of the host with this index.
     fn address(&self, host: usize) -> std::net::IpAddr;
-    /// Returns the MAC address of the next hop from one host to another. `None` means that the host resolves
-    /// the address.
+    /// Returns the MAC address to which the host `from` sends frames for the host `to`. This is the
+    /// address of the destination or of a router. `None`: the host resolves the address by ARP or
+    /// neighbour discovery.
     fn next_hop_mac(&self, from: usize, to: usize) -> Option<[u8; 6]>;
 }
 
-/// Access to hosts with queue pairs and to model time. Jobs use this trait to run in virtual time and
-/// in real time.
+/// Access to hosts with queue pairs and to model time. With this trait, the same [`Jobs`] run in virtual time
+/// and in real time. Each `host` is an index below [`JobHosts::host_count`].
 pub trait JobHosts {
     /// Returns the model time.
     fn now(&self) -> Picos;
     /// Returns the number of hosts.
     fn host_count(&self) -> usize;
-    /// Returns a host by its index.
+    /// Returns the host with this index.
     fn host(&self, host: usize) -> &Host;
-    /// Calls a function that changes a host at the current time. The host then sends the packets that
-    /// it may send.
+    /// Changes a host at the current model time: calls `change` with the host and the time. Afterwards the
+    /// host sends the packets that it may send now. Returns the result of `change`.
     fn change_host<R>(&mut self, host: usize, change: impl FnOnce(&mut Host, Picos) -> R) -> R;
-    /// Passes the completions since the last call to the function `take`. The completions are in the order of
-    /// host indices, and in order of time for each host.
+    /// Calls `take` with the host index and the completion, for each completion since the previous call of
+    /// this method. Completions are ordered by host index. The completions of one host are ordered by time.
     fn take_completions(&mut self, take: impl FnMut(usize, Completion));
 }
 
-/// A fabric and its observer.
+/// A fabric and the observer that receives its events. Implements [`JobHosts`] in virtual time.
 #[derive(Debug)]
 pub struct ObservedFabric<'a, O>(pub &'a mut Fabric, pub &'a mut O);
 
@@ -110,10 +114,12 @@ impl<O: Observer> JobHosts for ObservedFabric<'_, O> {
 /// Role of a queue pair in a connection.
 #[derive(Clone, Copy, Debug)]
 struct QueuePairRole {
+    /// Index in [`Workload::connections`].
     connection: u32,
     /// Index among the queue pairs of the connection.
     pair: u16,
-    /// The queue pair posts the messages.
+    /// True if this queue pair posts the messages. The queue pair of the peer receives them or returns
+    /// the data.
     posts: bool,
 }
 
@@ -122,13 +128,15 @@ struct QueuePairRole {
 struct ConnectionQueuePairs {
     /// Host that posts the messages: the source, or the destination for READs.
     poster: u32,
+    /// Queue pairs of the poster.
     qps: Vec<QpIndex>,
-    /// Messages in flight of each queue pair, in order.
+    /// For each queue pair: the messages whose arrival is expected, in the order of posting.
     expected: Vec<std::collections::VecDeque<MessageId>>,
+    /// Queue pair of the next message that is not split, with round-robin.
     next: u16,
 }
 
-/// Number of parts of a message that are not complete.
+/// Number of parts of a message that are not complete. Each used queue pair carries one part.
 #[derive(Clone, Copy, Debug, Default)]
 struct OpenParts {
     received: u16,
@@ -138,33 +146,33 @@ struct OpenParts {
 /// Data packets that have arrived at all queue pairs of a connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReceivedPackets {
-    /// Data packets, including retransmissions.
+    /// Number of data packets, including retransmissions and duplicates.
     pub data_packets: u64,
-    /// Data packets that arrived after a gap.
+    /// Number of data packets that arrived after a gap in the packet sequence numbers.
     pub out_of_order_packets: u64,
 }
 
-/// A work request that failed.
+/// A work request that failed. A request fails if it cannot be posted or if the queue pair gives up.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FailedMessage {
-    /// Time of the failure.
+    /// Model time of the failure.
     pub at: Picos,
-    /// Index of the job.
+    /// Index of the job in the workload.
     pub job: usize,
-    /// Source and destination host.
+    /// Indices of the source and the destination host of the data.
     pub hosts: (u32, u32),
-    /// Reason of the failure as text.
+    /// Reason of the failure, as text for messages.
     pub why: String,
 }
 
-/// A running workload.
+/// A running workload: its jobs, their queue pairs and their messages in flight.
 #[derive(Debug)]
 pub struct Jobs {
     workload: Workload,
     pairs: Vec<ConnectionQueuePairs>,
-    /// Roles by host and queue pair.
+    /// Role of each queue pair, by host index and [`QpIndex`].
     roles: Vec<Vec<QueuePairRole>>,
-    /// Open parts by slot of the message.
+    /// Open parts of each message, indexed by [`MessageId::slot`].
     parts: Vec<OpenParts>,
     posts: Vec<MessagePost>,
     completions: Vec<(usize, Completion)>,
@@ -174,28 +182,33 @@ pub struct Jobs {
     transports: Vec<ReferenceTransport>,
     /// Data flows of all queue pairs.
     data_flows: Vec<DataFlow>,
-    /// Announced flows and their switches, by job.
+    /// Announced flows by job: the index of the switch and the flow.
     announced: BTreeMap<usize, Vec<(usize, DataFlow)>>,
 }
 
-/// Data flow of one queue pair of a connection.
+/// The data packets of one queue pair of a connection, as switches see them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DataFlow {
     /// Index of the sending host.
     pub from: usize,
-    /// Addresses of the sending and the receiving host.
+    /// IP addresses of the sending and the receiving host.
     pub addresses: (IpAddr, IpAddr),
-    /// Number of the receiving queue pair.
+    /// Number of the queue pair that receives the data, 24 bits. For a READ, this is the queue pair of
+    /// the requester.
     pub destination_qp: u32,
-    /// Index among the queue pairs of the connection.
+    /// Index of the queue pair within its connection, from 0.
     pub pair: u16,
-    /// Index of the job.
+    /// Index of the job in the workload.
     pub job: usize,
 }
 
 impl Jobs {
-    /// Creates the queue pairs of all connections of a workload. [`Connection::transport`] is an
-    /// index into `transports`.
+    /// Creates the queue pairs of all connections of a workload on the hosts. The jobs do not start yet.
+    /// [`Connection::transport`] is an index in `transports`. `paths` and `reference` must describe the same
+    /// hosts. `seed` is the seed of the congestion controllers.
+    ///
+    /// # Panics
+    /// Panics if a connection names a transport or a host that does not exist.
     pub fn new(
         hosts: &mut impl JobHosts,
         workload: Workload,
@@ -273,24 +286,27 @@ impl Jobs {
         jobs
     }
 
-    /// Returns the workload.
+    /// Returns the workload, for example for its results.
     pub fn workload(&self) -> &Workload {
         &self.workload
     }
 
-    /// Returns the failed messages in order.
+    /// Returns the failed work requests in the order of their failure.
     pub fn failed(&self) -> &[FailedMessage] {
         &self.failed
     }
 
-    /// Returns the data flows of all queue pairs.
+    /// Returns the data flows of all queue pairs, in the order of [`Workload::connections`].
     pub fn data_flows(&self) -> &[DataFlow] {
         &self.data_flows
     }
 
-    /// Announces the paths of flows to switches. Each hop contains the index of its flow in
-    /// [`Jobs::data_flows`]. Returns the number of accepted announcements. Announcements are withdrawn when
-    /// their job ends.
+    /// Announces the path of flows to switches. Each hop names one switch, the egress port there, and the
+    /// flow by its index in [`Jobs::data_flows`].
+    ///
+    /// Returns the number of announcements in force. An announcement is not in force if the switch
+    /// refuses it. When a job ends, [`Simulation::run`](crate::Simulation::run) withdraws the
+    /// announcements of the job.
     pub fn announce_flows(
         &mut self,
         fabric: &mut Fabric,
@@ -333,12 +349,14 @@ impl Jobs {
         }
     }
 
-    /// Returns the time of the next [`Jobs::post_due`] call.
+    /// Returns the time at which [`Jobs::post_due`] must be called next. Returns [`Picos::NEVER`] if all jobs
+    /// wait for completions.
     pub fn next_start(&self) -> Picos {
         self.workload.next_start()
     }
 
-    /// Returns the packets that have arrived on each of [`Workload::connections`].
+    /// Returns the received packets of each connection, in the order of [`Workload::connections`].
+    /// `host_by_index` returns the host with a given index.
     pub fn received_packets<'a>(&self, host_by_index: impl Fn(usize) -> &'a Host) -> Vec<ReceivedPackets> {
         let mut all = vec![ReceivedPackets::default(); self.pairs.len()];
         let busy = self.roles.iter().enumerate();
@@ -355,40 +373,42 @@ impl Jobs {
         all
     }
 
-    /// Returns whether all messages have been sent and received.
+    /// Returns whether all jobs are over or stopped and no message is in flight. Returns `false` before
+    /// the start.
     pub fn is_finished(&self) -> bool {
         self.workload.is_finished()
     }
 
-    /// Starts all jobs.
+    /// Starts all jobs that are not held. The start time of each job counts from now.
     pub fn start(&mut self, hosts: &mut impl JobHosts) {
         self.workload.start(hosts.now(), &mut self.posts);
         self.submit_posts(hosts);
     }
 
-    /// Prevents a job from starting with the others ([`Workload::hold_job`]).
+    /// Holds a job: the job starts only with [`Jobs::start_job`]. This call has no effect
+    /// after [`Jobs::start`].
     pub fn hold_job(&mut self, job: usize) {
         self.workload.hold_job(job);
     }
 
-    /// Starts a held job.
+    /// Starts a held job. The start time of the job counts from now.
     pub fn start_job(&mut self, job: usize, hosts: &mut impl JobHosts) {
         self.workload.start_job(hosts.now(), job, &mut self.posts);
         self.submit_posts(hosts);
     }
 
-    /// Stops a job. It posts no more messages.
+    /// Stops a job: the job posts no more messages. Messages in flight continue.
     pub fn stop_job(&mut self, job: usize) {
         self.workload.stop_job(job);
     }
 
-    /// Posts the messages that are due.
+    /// Posts the messages that are due now.
     pub fn post_due(&mut self, hosts: &mut impl JobHosts) {
         self.workload.advance(hosts.now(), &mut self.posts);
         self.submit_posts(hosts);
     }
 
-    /// Processes the completions of the hosts and posts the messages that follow.
+    /// Takes the completions of all hosts and posts the messages that depend on them.
     pub fn process_completions(&mut self, hosts: &mut impl JobHosts) {
         let mut completions = std::mem::take(&mut self.completions);
         hosts.take_completions(|host, completion| completions.push((host, completion)));
@@ -500,8 +520,8 @@ impl Jobs {
         }
     }
 
-    /// Returns the shortest possible time of a message of a connection, or `None` if no path
-    /// exists. See [`ReferenceTimes`].
+    /// Returns the shortest possible time for a message of `bytes` bytes on a connection (see
+    /// [`ReferenceTimes`]). Returns `None` if no path connects the hosts.
     pub fn least_time(&self, connection: &Connection, bytes: u64) -> Option<Picos> {
         let transport = self.transports.get(connection.transport)?;
         let verb = match self.workload.job_verb(connection.job) {
@@ -543,7 +563,7 @@ impl ReferenceTransport {
     }
 }
 
-/// Returns the number of queue pairs that carry a message of `bytes`.
+/// Returns the number of queue pairs that carry parts of a message of `bytes` bytes.
 fn used_queue_pairs(connection: &Connection, bytes: u64) -> u64 {
     match connection.spread {
         MessageSpread::Split if bytes >= u64::from(connection.qps) => u64::from(connection.qps),

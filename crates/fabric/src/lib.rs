@@ -1,21 +1,23 @@
 //! Virtual time: switches, hosts and links whose model time advances only with events.
 //!
-//! The fabric uses the switches of `xoff_dataplane` and the hosts of [`xoff_host`]. The same code forwards
-//! frames in real time. A [`FabricPlan`] describes switches, hosts and links. A [`Fabric`] is built from the
-//! plan, and [`Fabric::run`] processes its events. A [`Simulation`] adds jobs. An [`Observer`]
-//! receives every event.
+//! The fabric uses the switches of `xoff_dataplane` and the hosts of [`xoff_host`]. The same switch and host
+//! code runs in real time. A [`FabricPlan`] describes switches, hosts and links. [`Fabric::new`] builds a
+//! [`Fabric`] from the plan, and [`Fabric::run`] processes the events of the fabric. A [`Simulation`] adds
+//! jobs. An [`Observer`] receives every event.
 //!
-//! The fabric reads no clock and takes random numbers only from seeds. The same plan and the same calls
-//! therefore give the same events, with any observer.
+//! The fabric reads no clock, and all random numbers come from seeds. The same plan and the same calls
+//! therefore give the same events. An observer does not change them.
 //!
-//! Events are ordered by time. At the same time, arrivals of frames come first, then hosts, then timers of
-//! switches, each in the order of the plan. If no observer needs the total order, partitions of the fabric
-//! process their events separately in short time windows. A window is so short that no frame can pass from
-//! one partition to another within the window. The results are the same.
+//! Events are ordered by time. Events with equal times are handled in this order: first arrivals of frames,
+//! then hosts, then timers of switches. Within each kind, the order of the plan decides. If no observer needs
+//! this total order, the fabric is divided into partitions. Each partition processes its events alone within
+//! a short time window. The window is so short that no frame can pass from one partition to another within
+//! it. The results are the same.
 //!
 //! A frame occupies its link for preamble, frame, FCS and gap. The frame arrives when its last bit reaches
-//! the receiver. The arrival time includes the delay of the link, but not the gap. A switch processes the
-//! frame at this time (store and forward). The frame can leave after the pipeline latency of the switch.
+//! the receiver. The arrival time includes the delay of the link, but not the gap. A switch processes a frame
+//! only after the last bit has arrived (store and forward). The frame can leave after the pipeline latency of
+//! the switch.
 //!
 //! # Example
 //!

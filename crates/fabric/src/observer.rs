@@ -9,31 +9,31 @@ use super::plan::LinkEnd;
 use xoff_host::Host;
 use xoff_rdma::Completion;
 
-/// A frame as observers see it.
+/// A frame in the form in which observers receive it.
 #[derive(Clone, Copy, Debug)]
 pub struct FrameView<'a> {
-    /// First bytes of the frame, with at least all headers.
+    /// First bytes of the frame, at least all headers. The payload of a queue pair has no stored bytes.
     pub prefix: &'a [u8],
-    /// Length without FCS, as a socket sees it.
+    /// Length of the whole frame in bytes, without FCS.
     pub frame_len: u32,
-    /// A link has corrupted the frame, so its ICRC is wrong.
+    /// True if a link has corrupted the frame. The receiving host then finds a wrong ICRC.
     pub damaged: bool,
 }
 
 impl<'a> FrameView<'a> {
-    /// Returns the ECN field of an IP packet. The value is 3 if the packet is marked. Returns 0 for frames
-    /// that are not IP.
+    /// Returns the ECN field of an IP packet, 0 to 3. The value 3 (CE) means that a switch has marked the
+    /// packet. Returns 0 for frames without an IP header.
     pub fn ecn(&self) -> u8 {
         parse_prefix(self.prefix, self.frame_len as usize).tos & 3
     }
 
-    /// Returns the base transport header of a RoCEv2 packet.
+    /// Returns the base transport header (BTH) of a RoCEv2 packet. Returns `None` for other frames.
     pub fn bth(&self) -> Option<Bth<&'a [u8]>> {
         Bth::new_checked(self.transport()?).ok()
     }
 
-    /// Returns the ACK extended transport header of a RoCEv2 packet if this header follows the
-    /// base transport header.
+    /// Returns the ACK extended transport header (AETH) of a RoCEv2 packet. Returns `None` if no AETH follows
+    /// the base transport header directly.
     pub fn aeth(&self) -> Option<Aeth> {
         let kinds = self.bth()?.opcode().extensions();
         let bytes = self.transport()?.get(bth::LEN..)?;
@@ -43,7 +43,8 @@ impl<'a> FrameView<'a> {
         }
     }
 
-    /// Returns the RoCEv2 packet from its base transport header on.
+    /// Returns the bytes of a RoCEv2 packet from the base transport header on. Returns `None` for
+    /// other frames.
     fn transport(&self) -> Option<&'a [u8]> {
         let parsed = parse_prefix(self.prefix, self.frame_len as usize);
         let l3 = usize::from(parsed.l3_offset);
@@ -58,79 +59,87 @@ impl<'a> FrameView<'a> {
     }
 }
 
-/// Receives the events of a fabric. All methods are optional. A method without an
-/// implementation costs nothing.
+/// Receives the events of a fabric. All methods have an empty default implementation that costs nothing.
 pub trait Observer {
-    /// True if any method of the observer is implemented. If false, the fabric does not read the headers of
-    /// departing frames and thereby avoids cache misses.
+    /// If `false`, the fabric calls neither [`Observer::frame_departed`] nor [`Observer::frame_arrived`]. The
+    /// fabric then does not read the headers of these frames and avoids cache misses. The observer `()` has
+    /// the value `false`.
     const IS_ACTIVE: bool = true;
 
-    /// Returns whether the observer needs all events in the total order. The fabric calls this method at the
-    /// start of each run.
+    /// Returns whether the observer needs the events of all nodes in the order of their times. The fabric
+    /// calls this method at the start of each run.
     ///
-    /// If the result is `false`, the events of each node arrive in order, but one node can be ahead of
-    /// another node by up to one link delay. Departures on a link are events of the sending node, and
-    /// arrivals are events of the receiving node.
+    /// If the result is `false`, only the events of each single node arrive in the order of their times. One
+    /// node can be ahead of another node by at most one link delay. A departure is an event of the sending
+    /// node. An arrival is an event of the receiving node.
     fn needs_total_order(&self) -> bool {
         true
     }
 
-    /// A frame starts to leave `from` at `at`. The link is occupied until `until`.
+    /// A frame starts to leave the link end `from` at the time `at`. The frame and its gap occupy the link
+    /// until `until`.
     #[inline]
     fn frame_departed(&mut self, at: Picos, until: Picos, from: LinkEnd, frame: FrameView<'_>) {
         let _ = (at, until, from, frame);
     }
 
-    /// The last bit of a frame has arrived at `to`. The receiver has not processed the frame yet.
+    /// The last bit of a frame has arrived at the link end `to`. The receiver has not processed the
+    /// frame yet.
     #[inline]
     fn frame_arrived(&mut self, at: Picos, to: LinkEnd, frame: FrameView<'_>) {
         let _ = (at, to, frame);
     }
 
-    /// A switch has admitted or dropped an arriving frame.
+    /// A switch has processed a frame that arrived at `port`. `verdict` tells whether the
+    /// switch queued or dropped the frame, or processed it as a control frame. `switch` is an
+    /// index in [`FabricPlan::switches`](crate::FabricPlan::switches).
     #[inline]
     fn admission_decided(&mut self, at: Picos, switch: u32, port: PortId, verdict: &ForwardingResult) {
         let _ = (at, switch, port, verdict);
     }
 
-    /// A link has lost or corrupted a frame from `from`.
+    /// A [`Fault`](crate::Fault) has affected a frame that left `from`. The frame is lost if `lost` is true,
+    /// and corrupted otherwise.
     #[inline]
     fn fault_applied(&mut self, at: Picos, from: LinkEnd, frame: FrameView<'_>, lost: bool) {
         let _ = (at, from, frame, lost);
     }
 
-    /// A switch has set the ECN mark of a frame in a queue of a port, at enqueue or at dequeue.
+    /// A switch has set the ECN mark of a frame in a queue of the egress port `port`. Switches mark frames at
+    /// enqueue or at dequeue.
     #[inline]
     fn frame_marked(&mut self, at: Picos, port: LinkEnd) {
         let _ = (at, port);
     }
 
-    /// A host has completed all its work for the time `at`. All changes of its state since the previous call
-    /// occurred at `at`.
+    /// A host has done all its work for the time `at`. All changes of its state since the previous call for
+    /// this host occurred at `at`. `host` is an index in [`FabricPlan::hosts`](crate::FabricPlan::hosts).
     #[inline]
     fn host_updated(&mut self, at: Picos, host: u32, state: &Host) {
         let _ = (at, host, state);
     }
 
-    /// A queue pair of a host has a completion.
+    /// [`Jobs`](crate::Jobs) have taken a completion of a queue pair from a host. [`Completion::at`] is the
+    /// time of the completion.
     #[inline]
     fn request_completed(&mut self, host: usize, completion: &Completion) {
         let _ = (host, completion);
     }
 
-    /// A link has gone up or down.
+    /// A link has gone up or down. `link` is an index in [`FabricPlan::links`](crate::FabricPlan::links).
     #[inline]
     fn link_changed(&mut self, at: Picos, link: usize, up: bool) {
         let _ = (at, link, up);
     }
 
-    /// A PFC deadlock has lasted for some time.
+    /// A PFC deadlock has lasted for at least 10 ms. Only [`Simulation::run`](crate::Simulation::run)
+    /// reports deadlocks.
     #[inline]
     fn deadlocked(&mut self, at: Picos, deadlock: &LastingDeadlock) {
         let _ = (at, deadlock);
     }
 
-    /// A switch has reported an event, such as a PFC watchdog storm.
+    /// A switch has reported an event, such as a storm that its PFC watchdog has detected.
     #[inline]
     fn switch_event(&mut self, switch: u32, event: &SwitchEvent) {
         let _ = (switch, event);
@@ -146,7 +155,7 @@ impl Observer for () {
     }
 }
 
-/// Two observers. The first one receives each event first.
+/// Two observers. The first observer receives each event before the second observer.
 impl<A: Observer, B: Observer> Observer for (A, B) {
     const IS_ACTIVE: bool = A::IS_ACTIVE || B::IS_ACTIVE;
 
@@ -206,7 +215,7 @@ impl<A: Observer, B: Observer> Observer for (A, B) {
     }
 }
 
-/// An optional observer.
+/// An optional observer. `None` ignores all events.
 impl<O: Observer> Observer for Option<O> {
     const IS_ACTIVE: bool = O::IS_ACTIVE;
 

@@ -1,4 +1,4 @@
-//! Lengths of the packets of a transport.
+//! Lengths of RoCEv2 packets on links.
 
 use std::net::Ipv4Addr;
 
@@ -6,27 +6,28 @@ use xoff_wire::{Addresses, BthFields, FlowHeaders, Opcode, RocePacket};
 
 use xoff_rdma::TelemetryFormat;
 
-/// Lengths of the packets of a transport over IPv4 without a VLAN tag.
+/// Lengths of RoCEv2 packets over IPv4 without a VLAN tag. The default has no telemetry.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct PacketLengths {
-    /// Bytes of telemetry in a data packet and in an acknowledgement.
+    /// Bytes of in-band telemetry in each data packet and in each acknowledgement.
     telemetry_bytes: u32,
 }
 
 impl PacketLengths {
-    /// Creates the packet lengths for a telemetry format. With `None`, packets have no telemetry.
+    /// Creates the packet lengths for a telemetry format. `None`: packets have no telemetry.
     pub fn new(telemetry: Option<TelemetryFormat>) -> PacketLengths {
         PacketLengths {
             telemetry_bytes: telemetry.map_or(0, |format| u32::from(format.bytes)),
         }
     }
 
-    /// Returns the length of a packet as an Ethernet frame without FCS.
+    /// Returns the length of a packet in bytes, as an Ethernet frame without FCS.
     ///
-    /// The length includes the Ethernet, IPv4 and UDP headers, the BTH, the extension headers of `opcode`,
-    /// the payload with padding, and the ICRC. For data packets and acknowledgements, the length also
-    /// includes the telemetry. On a link the packet occupies [`wire_len`](xoff_units::LinkTiming::wire_len)
-    /// of its [`mac_len`](xoff_units::LinkTiming::mac_len).
+    /// The length includes the Ethernet, IPv4 and UDP headers, the BTH, the extension headers of
+    /// `opcode`, the payload with padding, and the ICRC. Acknowledgements, and packets with payload,
+    /// also include the telemetry. Use [`mac_len`](xoff_units::LinkTiming::mac_len) and
+    /// [`wire_len`](xoff_units::LinkTiming::wire_len) to compute the bytes that the packet occupies on
+    /// a link.
     pub fn frame_len(self, opcode: Opcode, payload_len: u32) -> u32 {
         let addresses = Addresses::V4 {
             src: Ipv4Addr::UNSPECIFIED,

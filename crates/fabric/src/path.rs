@@ -1,4 +1,4 @@
-//! Properties of paths in an idle fabric.
+//! Shortest paths between hosts, and their round-trip times in an idle fabric.
 
 use std::collections::VecDeque;
 
@@ -8,21 +8,22 @@ use xoff_wire::Opcode;
 use super::packet_lengths::PacketLengths;
 use super::plan::{FabricPlan, LinkEnd};
 
-/// Properties of a shortest path between two hosts.
+/// Properties of one shortest path between two hosts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FabricPath {
-    /// Number of links.
+    /// Number of links of the path, including the links of both hosts.
     pub hops: u32,
-    /// Timing of the slowest link.
+    /// Speed and framing of the slowest link.
     pub bottleneck: LinkTiming,
-    /// Sum of the times of one byte on all links except the slowest link, in picoseconds.
+    /// Time that one byte needs on all other links together, in picoseconds.
     byte_ps: u64,
     /// Sum of all link delays and switch latencies.
     fixed: Picos,
 }
 
 impl FabricPath {
-    /// Returns the time from the first bit of a frame at the sender to its last bit at the receiver.
+    /// Returns the time from the first bit of a frame at the sender to the last bit of the frame at
+    /// the receiver.
     fn frame_time(&self, frame_len: u32) -> Picos {
         let mac_len = self.bottleneck.mac_len(frame_len);
         let preamble = self
@@ -37,27 +38,30 @@ impl FabricPath {
             .saturating_add(self.fixed)
     }
 
-    /// Returns the time of a full packet and its acknowledgement.
+    /// Returns the sum of two times on this path: the time of a full data packet and the time of an
+    /// acknowledgement. `mtu` is the payload of the data packet in bytes. The path of the acknowledgement is
+    /// assumed to be equal.
     pub fn round_trip(&self, mtu: u32, lengths: PacketLengths) -> Picos {
         self.frame_time(lengths.frame_len(Opcode::RcWriteMiddle, mtu))
             .saturating_add(self.frame_time(lengths.frame_len(Opcode::RcAcknowledge, 0)))
     }
 }
 
-/// Shortest paths of a fabric, by number of links.
+/// Shortest paths of a fabric. The length of a path is the number of its links.
 #[derive(Clone, Debug)]
 pub struct Paths {
     switches: usize,
-    /// Links by node, first switches and then hosts: neighbour, timing and delay.
+    /// Links of each node: neighbour, timing and delay. Nodes are the switches followed by the hosts.
     links: Vec<Vec<(u32, LinkTiming, Picos)>>,
+    /// Pipeline latency of each switch.
     latency: Vec<Picos>,
-    /// Returns the number of the connected component of each node. Hosts do not forward packets, so two
-    /// switches that are connected only through a host are in different components.
+    /// Number of the connected component of each node. Hosts do not forward packets, so two switches that are
+    /// connected only through a host are in different components.
     components: Vec<u32>,
 }
 
 impl Paths {
-    /// Creates the paths of a plan.
+    /// Collects the links of a plan, in which paths are searched.
     pub fn new(plan: &FabricPlan) -> Paths {
         let switches = plan.switches.len();
         let mut links = vec![Vec::new(); switches + plan.hosts.len()];
@@ -92,13 +96,15 @@ impl Paths {
         }
     }
 
-    /// Returns whether a path connects two hosts.
+    /// Returns whether a path of links connects two hosts, given by their index in the plan. Routes and VLANs
+    /// are not considered.
     pub fn are_connected(&self, from: usize, to: usize) -> bool {
         let component = |host: usize| self.components.get(self.switches + host);
         component(from).is_some() && component(from) == component(to)
     }
 
-    /// Returns a shortest path between two hosts, or `None` without one.
+    /// Returns a shortest path between two hosts, given by their index in the plan. Returns `None` if no path
+    /// exists or if both indices are equal.
     pub fn path_between(&self, from: usize, to: usize) -> Option<FabricPath> {
         let (start, goal) = (self.switches + from, self.switches + to);
         let mut reached: Vec<Option<(u32, LinkTiming, Picos)>> = vec![None; self.links.len()];

@@ -1,4 +1,4 @@
-//! Recording of a link as pcapng, with both directions and departure times in nanoseconds.
+//! Records the frames of a link as pcapng, in both directions.
 
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -20,19 +20,20 @@ const CHUNK_BYTES: usize = 1 << 16;
 /// Reason why a recording failed.
 #[derive(Debug, Error)]
 pub enum RecordingError {
-    /// The file cannot be written.
+    /// The file cannot be created or written.
     #[error("cannot write {}: {error}", path.display())]
     Write {
         /// Path of the file.
         path: PathBuf,
-        /// Error of the operating system.
+        /// Error from the operating system.
         error: std::io::Error,
     },
 }
 
-/// Observer that records the frames of one link. In the recording, interface 0 is the first end of the link
-/// and interface 1 is the second end. A frame is recorded when it leaves an end. Frames without payload bytes
-/// are recorded with their headers only.
+/// Observer that records the frames of one link. A frame is recorded with the time at which it starts to
+/// leave an end of the link, in nanoseconds. In the recording, interface 0 is the first end of the link in
+/// the plan and interface 1 is the second end. Frames of queue pairs are recorded without payload, because
+/// virtual time stores only their headers.
 #[derive(Debug)]
 pub struct LinkRecording {
     path: PathBuf,
@@ -43,10 +44,14 @@ pub struct LinkRecording {
 }
 
 impl LinkRecording {
-    /// Starts the recording of a link, by its index in the plan.
+    /// Creates the file `path` for the recording of a link. An existing file is overwritten. `link` is an
+    /// index in [`FabricPlan::links`].
     ///
     /// # Errors
     /// Returns an error if the file cannot be created.
+    ///
+    /// # Panics
+    /// Panics if the plan has no such link or if an end of the link does not exist.
     pub fn new(plan: &FabricPlan, link: usize, path: &Path) -> Result<LinkRecording, RecordingError> {
         let file = File::create(path).map_err(|error| RecordingError::Write {
             path: path.to_owned(),
@@ -100,10 +105,10 @@ impl LinkRecording {
         self.chunk.clear();
     }
 
-    /// Flushes the recording.
+    /// Writes the remaining frames and closes the recording.
     ///
     /// # Errors
-    /// Returns the first write error.
+    /// Returns the first write error. Frames after this error are missing in the file.
     pub fn finish(mut self) -> Result<(), RecordingError> {
         self.flush();
         let error = self.error.take().or_else(|| self.file.flush().err());

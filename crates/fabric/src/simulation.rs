@@ -1,4 +1,4 @@
-//! A simulation of a fabric and its jobs. The simulation runs until all jobs have ended or cannot continue.
+//! Simulates a fabric and its jobs until all jobs have ended or cannot continue.
 
 use xoff_units::Picos;
 
@@ -10,10 +10,10 @@ use super::observer::Observer;
 
 /// Interval of the checks for progress.
 const CHECK_INTERVAL: Picos = Picos::from_millis(1);
-/// Time without progress after which a simulation ends if frames wait. At 10 Gb/s, three pauses of maximum
+/// If frames wait and no frame moves for this time, the simulation ends. At 10 Gb/s, three pauses of maximum
 /// length fit into this time. At higher speeds, more pauses fit.
 const STANDSTILL_TIME: Picos = Picos::from_millis(10);
-/// Limit of recorded deadlocks of a simulation.
+/// Largest number of deadlocks that a simulation records. Later deadlocks are not recorded.
 pub const DEADLOCKS_MAX: usize = 64;
 
 /// Reason why [`Simulation::run`] returned.
@@ -21,28 +21,31 @@ pub const DEADLOCKS_MAX: usize = 64;
 pub enum SimulationEnd {
     /// The requested time has been reached.
     TimeReached,
-    /// All jobs are finished. Frames can still be in flight.
+    /// All jobs are over or stopped. Frames such as acknowledgements can still be in flight.
     Finished,
-    /// No event is left, but some jobs are not finished.
+    /// No event is left, but some jobs are not finished or have not been started.
     Idle,
-    /// Frames wait and none moves. Contains the deadlock, if one is the cause.
+    /// Frames wait in the queues of switches and no frame has moved for at least 10 ms. If a PFC watchdog
+    /// needs a longer time to act, this time applies. The value is the deadlock that the last check found.
+    /// `None` means that no deadlock is the cause.
     Standstill(Option<Deadlock>),
-    /// Model time does not advance.
+    /// Model time does not advance (see [`RunStopReason::Stuck`]).
     Stuck,
-    /// The limit of events has been reached.
+    /// The limit of [`Fabric::set_events_max`] has been reached.
     EventLimit,
 }
 
-/// A fabric and its jobs.
+/// A fabric and the jobs on its hosts.
 #[derive(Debug)]
 pub struct Simulation {
-    /// Switches, hosts and links.
+    /// Switches, hosts and links in virtual time.
     pub fabric: Fabric,
     /// Jobs on the hosts of the fabric.
     pub jobs: Jobs,
     started: bool,
+    /// Time of the last check for progress.
     checked_at: Picos,
-    /// Number of moved frames at the last progress, and the time of that progress.
+    /// Number of moved frames when the last check found progress, and the time of this check.
     moved: (u64, Picos),
     deadlock_tracker: DeadlockTracker,
 }
@@ -51,12 +54,13 @@ pub struct Simulation {
 #[derive(Debug, Default)]
 struct DeadlockTracker {
     found: Vec<LastingDeadlock>,
+    /// Deadlock that the last check found. It may be too short to be recorded.
     now: Option<LastingDeadlock>,
 }
 
 impl DeadlockTracker {
-    /// Records the result of a check. Returns a deadlock when the deadlock has lasted for the standstill
-    /// time. Shorter cycles of pauses are not recorded, because pauses can form a cycle for a moment.
+    /// Records the result of a check. Returns the deadlock at the first check at which it has lasted for 10
+    /// ms. Shorter deadlocks are not recorded, because pauses can form a cycle for a moment.
     fn record_check(&mut self, now: Picos, deadlock: Option<Deadlock>) -> Option<&LastingDeadlock> {
         let same = match (&self.now, &deadlock) {
             (Some(known), Some(deadlock)) => known.deadlock == *deadlock,
@@ -85,7 +89,7 @@ impl DeadlockTracker {
 }
 
 impl Simulation {
-    /// Creates a simulation whose jobs have not started.
+    /// Creates a simulation. The jobs start with [`Simulation::start`].
     pub fn new(fabric: Fabric, jobs: Jobs) -> Simulation {
         Simulation {
             fabric,
@@ -97,20 +101,20 @@ impl Simulation {
         }
     }
 
-    /// Returns the deadlocks that lasted for at least 10 ms, in the order of their start. The list has at
-    /// most [`DEADLOCKS_MAX`] entries.
+    /// Returns the deadlocks that lasted for at least 10 ms, at most [`DEADLOCKS_MAX`], in the order of
+    /// their start.
     pub fn deadlocks(&self) -> &[LastingDeadlock] {
         &self.deadlock_tracker.found
     }
 
-    /// Starts the jobs. Their start times count from the current time.
+    /// Starts the jobs. The start time of each job counts from the current model time.
     pub fn start(&mut self, observer: &mut impl Observer) {
         self.started = true;
         self.jobs.start(&mut ObservedFabric(&mut self.fabric, observer));
     }
 
-    /// Runs until a given time. If `stop_when_finished` is true, the run ends earlier when all jobs have
-    /// finished. Checks for deadlocks every millisecond.
+    /// Runs until the model time `until`. If `stop_when_finished` is true, the run ends earlier when all jobs
+    /// have finished. Every millisecond of model time, the method checks for progress and for deadlocks.
     pub fn run(
         &mut self,
         until: Picos,
@@ -157,14 +161,15 @@ impl Simulation {
         }
     }
 
-    /// Returns the time of the next event or job start, or [`Picos::NEVER`].
+    /// Returns the time of the next event or of the next job start. Returns [`Picos::NEVER`] if
+    /// neither exists.
     pub fn next_activity(&self) -> Picos {
         let event = self.fabric.next_event().unwrap_or(Picos::NEVER);
         event.min(self.jobs.next_start())
     }
 
-    /// Handles a point in time that the run has reached. Starts due jobs and checks for progress. Returns a
-    /// result if the run has ended.
+    /// Starts the jobs that are due and checks for progress. Called when the fabric has reached the time of
+    /// its run. Returns a result if the simulation ends here.
     fn handle_time_reached(&mut self, until: Picos, observer: &mut impl Observer) -> Option<SimulationEnd> {
         let now = self.fabric.now();
         if self.jobs.next_start() <= now {

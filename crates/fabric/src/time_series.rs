@@ -1,4 +1,4 @@
-//! Time series of queues, pauses and rates in CSV files.
+//! Writes time series of queues, pauses and rates to CSV files.
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
@@ -9,31 +9,34 @@ use xoff_dataplane::{PgId, Picos, PortId, QueueId};
 
 use super::engine::Fabric;
 
-/// Samples all ports of all switches at a constant interval of model time. A port, queue or priority group is
-/// written only if it is active now or was active at the previous sample. The files are therefore small but
-/// contain every change.
+/// Samples all ports of all switches at a constant interval of model time. `docs/virtual-time.md` describes
+/// the files. The files have a line for a port, queue or priority group only if it is active now or was
+/// active at the previous sample. The files are therefore small but contain every change.
 #[derive(Debug)]
 pub struct TimeSeries {
     queues: BufWriter<File>,
     pauses: BufWriter<File>,
     rates: BufWriter<File>,
+    /// Model time between two samples.
     interval: Picos,
+    /// Time of the next sample.
     next: Picos,
-    /// Bytes sent until the previous sample, by switch and port.
+    /// Bytes that each port had sent at the previous sample, by switch and port.
     sent: Vec<Vec<u64>>,
-    /// For each switch, port and priority: the time for which the peer has paused the port, and the time for
-    /// which the port has paused its peer.
+    /// Two pause times at the previous sample, by switch, port and priority: the time for which the peer
+    /// paused the port, and the time for which the port paused the peer.
     paused: Vec<Vec<[[u64; PRIORITIES]; 2]>>,
-    /// Cells of queue and priority group at the previous sample, by switch and queue.
+    /// Buffer cells of each queue and priority group at the previous sample. The first index is the switch.
+    /// The second index is the port number times 8 plus the priority.
     cells: Vec<Vec<(u32, u32)>>,
 }
 
 impl TimeSeries {
-    /// Creates the files `queues.csv`, `pauses.csv` and `rates.csv` in `folder`. Creates the
-    /// folder if necessary.
+    /// Creates the files `queues.csv`, `pauses.csv` and `rates.csv` in `folder`, and the folder if necessary.
+    /// Existing files are overwritten. The first sample is due at time 0.
     ///
     /// # Errors
-    /// Returns an error if a file cannot be created.
+    /// Returns an error if the folder or a file cannot be created.
     pub fn new(fabric: &Fabric, interval: Picos, folder: &Path) -> io::Result<TimeSeries> {
         fs::create_dir_all(folder)?;
         let file = |name: &str, header: &str| -> io::Result<BufWriter<File>> {
@@ -61,12 +64,12 @@ impl TimeSeries {
         })
     }
 
-    /// Returns the time of the next sample.
+    /// Returns the model time of the next sample.
     pub fn next_sample(&self) -> Picos {
         self.next
     }
 
-    /// Takes a sample if one is due at the time of the fabric.
+    /// Writes a sample if one is due at the model time of the fabric. Does nothing before this time.
     ///
     /// # Errors
     /// Returns an error if a line cannot be written.
@@ -126,7 +129,7 @@ impl TimeSeries {
         Ok(())
     }
 
-    /// Flushes all files.
+    /// Writes the remaining buffered lines to all files.
     ///
     /// # Errors
     /// Returns an error if the remaining data cannot be written.

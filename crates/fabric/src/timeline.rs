@@ -1,47 +1,48 @@
-//! Records load, queues and pauses over time for a plot. The number of bins is limited.
+//! Records load, queues and pauses of all switch ports over time, for a plot.
 
 use xoff_dataplane::ids::PRIORITIES;
 use xoff_dataplane::{Picos, PortId, QueueId};
 
 use super::engine::Fabric;
 
-/// Maximum number of bins. When more bins would be needed, pairs of bins are merged, and new bins are twice
-/// as long.
+/// Number of time bins at which pairs of bins are merged. From then on, new bins are twice as long.
 const BINS_MAX: usize = 256;
 /// Initial length of a bin.
 const FIRST_BIN: Picos = Picos::from_micros(1);
 
-/// Load, queues and pauses of every switch port over time. A run of any length has at most 256 bins. All bins
-/// except the last bin have the same length. The memory use does not grow with time.
+/// Load, queues and pauses of every switch port over time. Time is divided into bins of equal length, at
+/// first 1 us. A run of any length has at most 256 bins, so the memory use does not grow with time. The last
+/// bin can be shorter.
 #[derive(Clone, Debug)]
 pub struct Timeline {
     began: Picos,
     bin: Picos,
-    /// End of the open bin.
+    /// End of the open bin (the current bin).
     next: Picos,
     /// Ends of the closed bins.
     ends: Vec<Picos>,
-    /// Ports in the order of switches and ports.
+    /// Values of the ports, ordered by switch and port.
     ports: Vec<PortTimeline>,
 }
 
-/// Values of one switch port, one for each bin.
+/// Values of one switch port. Each list has one entry for each bin of [`Timeline::bins_ns`].
 #[derive(Clone, Debug)]
 pub struct PortTimeline {
-    /// Index of the switch.
+    /// Index of the switch in [`FabricPlan::switches`](crate::FabricPlan::switches).
     pub switch: usize,
-    /// Index of the port.
+    /// Index of the port in the configuration of the switch.
     pub port: usize,
-    /// Time that the link was busy with frames of this port, in picoseconds.
+    /// Time in each bin for which frames of this port occupied the link, in picoseconds. Preambles and gaps
+    /// are included.
     pub busy_ps: Vec<u64>,
-    /// Number of bytes in all egress queues at the end of a bin. A merged bin has the larger of
-    /// the two values.
+    /// Bytes in all egress queues of the port at the end of each bin. If two bins are merged, the larger
+    /// value remains. A queue holds whole buffer cells, so the value is a multiple of the cell size.
     pub queued_bytes: Vec<u64>,
-    /// Time for which the peer paused this port, in picoseconds. The value is for the priority with the
-    /// longest pauses.
+    /// Time in each bin for which the peer paused this port, in picoseconds. Each bin has the value of the
+    /// priority that was paused longest in this bin.
     pub paused_ps: Vec<u64>,
-    /// Time for which this port paused its peer, in picoseconds. The value is for the priority with the
-    /// longest pauses.
+    /// Time in each bin for which this port paused its peer, in picoseconds. Each bin has the value of the
+    /// priority that was paused longest in this bin.
     pub pausing_ps: Vec<u64>,
     previous: PreviousCounters,
 }
@@ -56,7 +57,7 @@ struct PreviousCounters {
 }
 
 impl Timeline {
-    /// Creates a timeline that starts at the current time.
+    /// Creates a timeline that starts at the current time of the fabric.
     pub fn new(fabric: &Fabric) -> Timeline {
         let mut timeline = Timeline {
             began: fabric.now(),
@@ -89,19 +90,21 @@ impl Timeline {
         timeline
     }
 
-    /// Returns the end of the open bin.
+    /// Returns the end of the current bin. The caller runs the fabric to this time and
+    /// calls [`Timeline::sample`].
     pub fn next_sample(&self) -> Picos {
         self.next
     }
 
-    /// Closes the open bin if its end has been reached.
+    /// Closes the current bin if the fabric has reached the end of the bin. Does nothing before this time.
     pub fn sample(&mut self, fabric: &Fabric) {
         if fabric.now() >= self.next {
             self.close_bin(fabric);
         }
     }
 
-    /// Closes the last bin, which can be shorter.
+    /// Closes the last bin at the current time of the fabric. The last bin can be shorter than the
+    /// other bins.
     pub fn finish(&mut self, fabric: &Fabric) {
         let last = self.ends.last().copied().unwrap_or(self.began);
         if fabric.now() > last {
@@ -127,7 +130,7 @@ impl Timeline {
         self.next = now.saturating_add(self.bin);
     }
 
-    /// Returns the start and end of each bin in nanoseconds since the start of the timeline.
+    /// Returns the start and the end of each closed bin, in nanoseconds since the start of the timeline.
     pub fn bins_ns(&self) -> Vec<(f64, f64)> {
         let ends = self.ends.iter().map(|end| end.since(self.began).0 as f64 / 1e3);
         let ends: Vec<f64> = ends.collect();
@@ -135,7 +138,7 @@ impl Timeline {
         begins.zip(ends.iter().copied()).collect()
     }
 
-    /// Returns the values of each port.
+    /// Returns the values of all ports, ordered by switch and port.
     pub fn ports(&self) -> &[PortTimeline] {
         &self.ports
     }

@@ -1,4 +1,4 @@
-//! Construction of a fabric from its plan.
+//! Builds a fabric from its plan.
 
 use xoff_dataplane::config::SwitchConfig;
 use xoff_dataplane::{LinkRate, Outputs, Picos, Switch};
@@ -15,11 +15,14 @@ use xoff_host::Host;
 
 impl Fabric {
     /// Builds a fabric at time 0 with all links up. `seed` is the seed of random faults. Switches have their
-    /// own seeds.
+    /// own seeds in their configurations.
     ///
     /// # Errors
-    /// Returns an error if a link end does not exist or is used twice, if the plan has too many nodes, or if
-    /// a host is invalid.
+    /// Returns an error in these cases:
+    ///
+    /// - A link end does not exist or is used twice.
+    /// - The plan has too many switches, hosts, links or ports.
+    /// - The configuration of a host is invalid.
     pub fn new(plan: FabricPlan, seed: u64) -> Result<Fabric, PlanError> {
         check_counts(&plan)?;
         let links = plan.links.len();
@@ -120,7 +123,8 @@ fn is_between_hosts(link: &LinkPlan) -> bool {
     link.ends.iter().all(|end| matches!(end, LinkEnd::Host(_)))
 }
 
-/// Returns the shortest delay of a link between two partitions, where all hosts form one partition.
+/// Returns the shortest delay of a link between two partitions, where all hosts form one partition. Returns
+/// [`Picos::NEVER`] if no link connects two partitions.
 fn lookahead(plan: &FabricPlan) -> Picos {
     let partitions = Partitions::new(plan.hosts.len());
     let between = plan.links.iter().filter(|link| {
@@ -130,7 +134,7 @@ fn lookahead(plan: &FabricPlan) -> Picos {
     between.map(|link| link.delay).min().unwrap_or(Picos::NEVER)
 }
 
-/// Returns the time of the shortest frame on the fastest link.
+/// Returns the time that a frame of minimum length occupies the fastest link.
 fn shortest_frame_time(plan: &FabricPlan) -> Picos {
     let ports = plan.switches.iter().flat_map(|switch| &switch.ports);
     let of_ports = ports.map(|port| port.link);

@@ -1,4 +1,4 @@
-//! Changes of a fabric between two runs, by a script or a driver.
+//! Changes of a fabric between two runs, made by a script or a driver.
 
 use xoff_dataplane::config::SwitchConfig;
 use xoff_dataplane::{ApplyError, FrameHandle, FrameStore, Outputs, Picos, PortId, Switch};
@@ -13,8 +13,8 @@ use xoff_rdma::Completion;
 
 /// Changes between two runs.
 impl Fabric {
-    /// Sets a link up or down. `link` is the index of the link in the plan. If a link goes down, the frames
-    /// on the link are lost.
+    /// Sets a link up or down. `link` is an index in [`FabricPlan::links`](crate::FabricPlan::links), and
+    /// other values have no effect. If a link goes down, the frames on the link are lost.
     pub fn set_link(&mut self, link: usize, up: bool, observer: &mut impl Observer) {
         for index in [2 * link, 2 * link + 1] {
             let Some(direction) = self.directions.get_mut(index) else {
@@ -50,7 +50,9 @@ impl Fabric {
         }
     }
 
-    /// Changes a switch at the current time, through a function.
+    /// Changes a switch at the current time: calls `change` with the switch, the time, the frame store and
+    /// the outputs. Afterwards the fabric processes the outputs, such as departing frames. Returns the result
+    /// of `change`.
     pub fn change_switch<R>(
         &mut self,
         switch: usize,
@@ -63,12 +65,12 @@ impl Fabric {
         result
     }
 
-    /// Applies a new configuration to a running switch. Each link direction gets the speed of
-    /// its sending port.
+    /// Applies a new configuration to a running switch. Each link direction gets the speed of its sending
+    /// port. Queued frames stay in their queues.
     ///
     /// # Errors
-    /// Returns an error if a running switch cannot accept the configuration. In this case,
-    /// nothing has changed.
+    /// Returns an error if a running switch cannot accept the configuration, for example with other ports. In
+    /// this case, nothing has changed.
     pub fn configure_switch(
         &mut self,
         switch: usize,
@@ -89,8 +91,8 @@ impl Fabric {
         Ok(())
     }
 
-    /// Calls a function that changes a host at the current time. The host then sends the packets that
-    /// it may send.
+    /// Changes a host at the current time: calls `change` with the host and the time. Afterwards the host
+    /// sends the packets that it may send now. Returns the result of `change`.
     pub fn change_host<R>(
         &mut self,
         host: usize,
@@ -102,8 +104,8 @@ impl Fabric {
         result
     }
 
-    /// Passes the completions since the last call to the function `take`. The completions are in the order of
-    /// host indices, and in order of time for each host.
+    /// Calls `take` with the host index and the completion, for each completion since the previous call of
+    /// this method. Completions are ordered by host index. The completions of one host are ordered by time.
     pub fn take_completions(&mut self, mut take: impl FnMut(usize, Completion)) {
         for (index, node) in self.hosts.iter_mut().enumerate() {
             if node.host.has_completions() {
@@ -114,9 +116,9 @@ impl Fabric {
         }
     }
 
-    /// Sends a frame from a link end immediately, in addition to the traffic of the device at this end. The
-    /// method is used for pauses of a faulty peer and for malformed frames. Returns `false` if the link does
-    /// not exist or is down.
+    /// Sends a frame from a link end immediately, in addition to the traffic of the device at this end.
+    /// `frame` has no FCS. Scripts use this method to send pauses of a faulty peer and malformed frames.
+    /// Returns `false` if the link does not exist or is down.
     #[must_use = "false: the frame was not sent"]
     pub fn inject(&mut self, from: LinkEnd, frame: &[u8], observer: &mut impl Observer) -> bool {
         let Some(index) = self
@@ -132,7 +134,7 @@ impl Fabric {
         true
     }
 
-    /// Adds a fault to the link direction that starts at `from`. Returns `false` if the link does not exist.
+    /// Adds a fault to the link direction that starts at `from`. Returns `false` if `from` has no link.
     #[must_use = "false: there is no such direction"]
     pub fn add_fault(&mut self, from: LinkEnd, fault: Fault) -> bool {
         let Some(index) = self.direction_from(from) else {
@@ -143,7 +145,7 @@ impl Fabric {
         true
     }
 
-    /// Removes all faults of the link direction out of `from`.
+    /// Removes all faults of the link direction that starts at `from`.
     pub fn clear_faults(&mut self, from: LinkEnd) {
         if let Some(index) = self.direction_from(from) {
             self.directions[index].faults.clear();

@@ -1,4 +1,4 @@
-//! Events of a host: arrival of a frame, timers and transmission.
+//! Processes the events of hosts: arrivals of frames, timers and departures.
 
 use xoff_dataplane::{FrameHandle, FrameStore, Picos};
 use xoff_wire::parse::Payload;
@@ -35,8 +35,8 @@ impl Fabric {
         self.serve_host(host, false, observer)
     }
 
-    /// Processes a departure event of a host. Does nothing if an earlier departure event has
-    /// replaced this event.
+    /// Processes a departure event of a host. Does nothing if the event is outdated. Returns whether the host
+    /// has a completion.
     pub(super) fn process_host_departure(&mut self, host: usize, observer: &mut impl Observer) -> bool {
         let node = &mut self.hosts[host];
         if node.armed > self.now {
@@ -47,8 +47,8 @@ impl Fabric {
         self.serve_host(host, self.insertions.is_none(), observer)
     }
 
-    /// Processes a timer event of a host. If a departure event is due at the same time, it is processed
-    /// separately, at its own place in the order.
+    /// Processes a timer event of a host. A departure of the host at the same time has its own event, which
+    /// keeps its place in the order. Returns whether the host has a completion.
     #[cold]
     pub(super) fn process_host_timer(&mut self, host: usize, observer: &mut impl Observer) -> bool {
         let node = &mut self.hosts[host];
@@ -78,8 +78,9 @@ impl Fabric {
         }
     }
 
-    /// Lets a host send the frames that it may send, and schedules its next event. `is_scheduled` is true if
-    /// the host requested this call. In this case, the host nearly always has a frame to send.
+    /// Lets a host send the frames that it may send now, and schedules its next event. `is_scheduled` is true
+    /// if the host requested this call. In this case, the host nearly always has a frame to send. Returns
+    /// whether the host has a completion.
     pub(super) fn serve_host(
         &mut self,
         host: usize,
@@ -106,7 +107,7 @@ impl Fabric {
                 if node.host.next_deadline() > self.now {
                     continue;
                 }
-                // The host has due work that sends no frame. The next event of the host continues.
+                // The host has due work that sends no frame. The next event of the host does this work.
                 break;
             };
             let frame_len = emitted.frame_len as u32;
@@ -137,8 +138,9 @@ impl Fabric {
         self.hosts[host].host.has_completions()
     }
 
-    /// Returns true if the host waits until its link is free and no timer of the host expires before. Such a
-    /// host cannot send now.
+    /// Returns whether the link of a host is busy and the next event of the host is already scheduled. This
+    /// event is due before the link is free and before a timer expires. Such a host cannot send now and needs
+    /// no new event.
     #[inline]
     fn awaits_link(&self, host: usize) -> bool {
         let node = &self.hosts[host];
@@ -147,7 +149,7 @@ impl Fabric {
             && node.armed <= node.host.next_timer().min(node.host.link_free())
     }
 
-    /// Returns whether a host may send or has a due timer. Otherwise schedules the next event of the host.
+    /// Returns whether a host may send now or has a due timer. If not, schedules the next event of the host.
     #[inline]
     fn can_send_now(&mut self, host: usize) -> bool {
         let node = &mut self.hosts[host];
@@ -166,7 +168,7 @@ impl Fabric {
     }
 }
 
-/// Returns a buffer for the longest frame that a host builds.
+/// Returns a buffer that has space for the longest frame of a host.
 #[cold]
 fn transmit_buffer<'a>(host: &Host, buffer: &'a mut Vec<u8>) -> &'a mut [u8] {
     let longest = host.frame_len_max();

@@ -1,4 +1,4 @@
-//! State of a fabric that can be read between two runs.
+//! Methods that read the state of a fabric between two runs.
 
 use xoff_dataplane::config::{PortWatchdog, SwitchConfig, WatchdogAction};
 use xoff_dataplane::{Picos, Switch};
@@ -16,7 +16,7 @@ impl Fabric {
         self.now
     }
 
-    /// Returns the time of the next event, or `None` without one.
+    /// Returns the time of the next event. Returns `None` if no event is pending.
     pub fn next_event(&self) -> Option<Picos> {
         self.pending.earliest()
     }
@@ -26,20 +26,20 @@ impl Fabric {
         &self.switches[switch].switch
     }
 
-    /// Returns the configuration of a switch.
+    /// Returns the current configuration of a switch.
     pub fn switch_config(&self, switch: usize) -> &SwitchConfig {
         &self.switches[switch].config
     }
 
-    /// Returns a snapshot of a switch.
+    /// Returns the counters and the state of a switch at the current time.
     pub fn snapshot(&self, switch: usize) -> SwitchSnapshot {
         let node = &self.switches[switch];
         let facts = vec![PortFacts::default(); node.config.ports.len()];
         take_snapshot(&node.switch, &node.journal, |_| 0, &node.config, &facts, self.now)
     }
 
-    /// Returns the longest time until a PFC watchdog acts on a blocked queue. Returns 0 if no switch has a
-    /// PFC watchdog.
+    /// Returns the longest time until a PFC watchdog drops or forwards the frames of a blocked queue. Returns
+    /// 0 if no watchdog does this, for example if all watchdogs only alert.
     pub fn watchdog_reaction_time(&self) -> Picos {
         let acts = |port: &PortWatchdog| port.queues != 0 && port.action != WatchdogAction::Alert;
         let longest = |config: &SwitchConfig| {
@@ -67,26 +67,26 @@ impl Fabric {
         self.hosts.len()
     }
 
-    /// Returns the other end of the link of `end`.
+    /// Returns the other end of the link at `end`. Returns `None` if `end` has no link.
     pub fn peer(&self, end: LinkEnd) -> Option<LinkEnd> {
         self.direction_from(end).map(|index| self.directions[index].to)
     }
 
-    /// Returns the number of frames that a link has lost in both directions. Frames are lost when the link
-    /// goes down and by faults.
+    /// Returns the number of frames that a link has lost in both directions. Frames are lost by faults and
+    /// when the link goes down. Returns 0 if the plan has no such link.
     pub fn lost_frames(&self, link: usize) -> u64 {
         let directions = self.directions.get(2 * link..2 * link + 2).unwrap_or_default();
         directions.iter().map(|direction| direction.lost_frames).sum()
     }
 
-    /// Returns whether a link is up.
+    /// Returns whether a link is up. Returns `false` if the plan has no such link.
     pub fn is_link_up(&self, link: usize) -> bool {
         self.directions
             .get(2 * link)
             .is_some_and(|direction| direction.up)
     }
 
-    /// Returns the number of frames that have left their sender and have not arrived.
+    /// Returns the number of frames that have left their sender and have not arrived yet.
     pub fn frames_on_links(&self) -> usize {
         self.pending.iter().filter(|event| is_arrival(*event)).count()
     }
@@ -96,18 +96,19 @@ impl Fabric {
         self.store.in_use()
     }
 
-    /// Returns the peak of [`Fabric::frames_in_flight`].
+    /// Returns the peak of [`Fabric::frames_in_flight`] since the start. The value can be slightly too high,
+    /// at most by the number of frames that leave the fabric within a few nanoseconds.
     pub fn frames_in_flight_max(&self) -> usize {
         self.store.in_use_max()
     }
 
-    /// Returns the number of frames that have arrived at switches, without MAC control frames. This number
-    /// shows whether the run makes progress.
+    /// Returns the number of frame arrivals at switches and hosts, without MAC control frames. A frame counts
+    /// once for each link. If the number grows, the run makes progress.
     pub fn frames_moved(&self) -> u64 {
         self.moves
     }
 
-    /// Returns the number of frames in the queues of switches.
+    /// Returns the number of frames in the queues of all switches. Each copy of a flooded frame counts.
     pub fn frames_queued(&self) -> usize {
         self.switches.iter().map(|node| node.switch.queued_frames()).sum()
     }
@@ -122,7 +123,8 @@ impl Fabric {
         self.pending.len()
     }
 
-    /// Returns the number of arrived frames, counted at each link on their path.
+    /// Returns the number of frame arrivals at switches and hosts, including MAC control frames. A frame
+    /// counts once for each link.
     pub fn frame_hops(&self) -> u64 {
         self.frame_hops
     }

@@ -1,4 +1,4 @@
-//! Event loop. The loop processes all events in one order, or it processes a time window for one partition
+//! The event loop. It processes all events in one order, or it processes a time window for one partition
 //! after the other (see [`pending`](crate::pending)).
 
 use std::ops::Range;
@@ -15,23 +15,23 @@ use crate::link_direction::LinkDirection;
 use crate::observer::Observer;
 use crate::partitions::Partitions;
 
-/// Shortest lookahead with which partitions run separately. With a shorter lookahead, a window would often
-/// contain no event of a partition.
+/// Shortest lookahead with which partitions run separately. With a shorter lookahead (the length of a
+/// window), many windows would contain no event.
 const LOOKAHEAD_MIN: Picos = Picos::from_nanos(100);
 
 /// Reason why a partition has not processed its whole window.
 enum PartitionStop {
-    /// A host has completed a request by this event.
+    /// This event has completed a request of a host.
     Completed(Event),
     /// See [`RunStopReason::Stuck`].
     Stuck,
 }
 
 impl Fabric {
-    /// Processes all events up to and including `until`.
+    /// Processes all events up to and including the time `until`.
     ///
-    /// Returns earlier when a host has a completion or when no event is left. When the method returns at a
-    /// completion, it has processed all earlier events and no later events.
+    /// Returns earlier if a host has a completion, if no event is left, or if a limit is reached. After a
+    /// completion, all earlier events have been processed, and all later events are pending.
     pub fn run(&mut self, until: Picos, observer: &mut impl Observer) -> RunStopReason {
         let partitioned = self.lookahead >= LOOKAHEAD_MIN
             && self.insertions.is_none()
@@ -77,8 +77,8 @@ impl Fabric {
         }
     }
 
-    /// Does the work of [`Fabric::run`] window by window. Each partition processes its events separately (see
-    /// [`super::pending`]).
+    /// Does the work of [`Fabric::run`] window by window. In each window, one partition after the other
+    /// processes its events (see [`super::pending`]).
     fn run_partitioned(&mut self, until: Picos, observer: &mut impl Observer) -> RunStopReason {
         loop {
             let Some(first) = self.pending.earliest() else {
@@ -144,8 +144,8 @@ impl Fabric {
             })
     }
 
-    /// Processes the events of some partitions, from time `begin` up to the key `limit`. Returns the time of
-    /// the last event.
+    /// Processes the events of some partitions, from the time `begin` up to the key `limit`. Returns the time
+    /// of the last event, or the reason why the partitions did not process the whole window.
     fn run_partitions(
         &mut self,
         partitions: Range<usize>,
@@ -203,7 +203,7 @@ impl Fabric {
         result.map(|()| at)
     }
 
-    /// Advances model time to `at`. No later event may be earlier.
+    /// Advances model time to `at`. All later calls must have the same or a later time.
     #[inline]
     pub(super) fn advance_to(&mut self, at: Picos) {
         self.now = at;
@@ -212,17 +212,17 @@ impl Fabric {
     }
 }
 
-/// Number of routes that are cached while a window is opened.
+/// Number of destinations whose routes are cached while a window is opened.
 const CACHED_ROUTES: usize = 64;
 
-/// Returns the cache slot of a destination. Because of the multiplication by the golden ratio, neighbouring
-/// addresses have different slots.
+/// Returns the cache slot of a destination address. The address is multiplied by the golden ratio, so
+/// neighbouring addresses have different slots.
 #[inline]
 fn route_cache_slot(destination: u32) -> usize {
     (destination.wrapping_mul(0x9e37_79b9) >> (u32::BITS - CACHED_ROUTES.ilog2())) as usize % CACHED_ROUTES
 }
 
-/// Returns the partition that owns the events of a source.
+/// Returns the partition that processes the events of a source.
 fn partition_of_source(partitions: Partitions, directions: &[LinkDirection], source: u32) -> usize {
     if source & SWITCH_FLAG != 0 {
         partitions.switch_partition(((source & !SWITCH_FLAG) >> TIMER_BITS) as usize)
