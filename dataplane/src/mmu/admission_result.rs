@@ -1,4 +1,4 @@
-//! Results of admission: where cells are charged, or the limit that refused a frame.
+//! Results of admission: the regions to which cells are charged, or the limit that refused a frame.
 
 use std::fmt;
 
@@ -6,24 +6,25 @@ use super::limits::ProfileLimits;
 use super::pool::BufferPool;
 use super::port::PortLimit;
 
-/// Where the cells of an arriving frame are charged.
-/// Returned by [`Mmu::plan_ingress`](super::Mmu::plan_ingress).
+/// The regions to which the cells of an arriving frame are charged. Returned
+/// by [`Mmu::plan_ingress`](super::Mmu::plan_ingress).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "planned cells are charged by commit_ingress"]
 pub struct IngressPlan {
-    /// Cells charged to the reserve of the group.
+    /// Cells charged to the reserved space of the priority group.
     pub reserved: u32,
     /// Cells charged to the shared space of the pool.
     pub shared: u32,
-    /// Cells charged to headroom.
+    /// Cells charged to the headroom of the priority group.
     pub headroom: u32,
 }
 
-/// Where the cells of a queued frame are charged. Returned by [`Mmu::plan_egress`](super::Mmu::plan_egress).
+/// The regions to which the cells of a queued frame are charged. Returned by
+/// [`Mmu::plan_egress`](super::Mmu::plan_egress).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "planned cells are charged by commit_egress"]
 pub struct EgressPlan {
-    /// Cells charged to the reserve of the queue.
+    /// Cells charged to the reserved space of the queue.
     pub reserved: u32,
     /// Cells charged to the shared space of the pool.
     pub shared: u32,
@@ -32,20 +33,21 @@ pub struct EgressPlan {
 /// A buffer limit that can refuse a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BufferLimit {
-    /// The shared limit of one priority group or queue.
+    /// The shared limit of one priority group or one queue, from its buffer profile.
     Shared,
-    /// The limit of the port's shared use of the pool.
+    /// The limit of the whole port for its shared cells in the pool
+    /// (`BUFFER_PORT_INGRESS_PROFILE_LIST`, `BUFFER_PORT_EGRESS_PROFILE_LIST`).
     Port,
-    /// The size of the pool.
+    /// The size of the shared space of the pool.
     Pool,
-    /// The headroom of the priority group.
+    /// The headroom of the priority group (`xoff`).
     Headroom,
-    /// The size of the shared headroom pool.
+    /// The size of the shared headroom pool (the `xoff` of the pool).
     HeadroomPool,
 }
 
 impl BufferLimit {
-    /// Returns the name in reports.
+    /// Returns the name of the limit in reports, such as `pool size`.
     pub const fn name(self) -> &'static str {
         match self {
             BufferLimit::Shared => "shared threshold",
@@ -57,16 +59,17 @@ impl BufferLimit {
     }
 }
 
-/// The limit that refused a frame. Always `used_cells + wanted_cells > limit_cells`.
+/// The limit that refused a frame, with its use. Always `used_cells + wanted_cells > limit_cells`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BufferRefusal {
-    /// The limit.
+    /// The limit that refused the frame.
     pub limit: BufferLimit,
-    /// The limit when the last cell of the frame is charged. A dynamic limit falls with each cell.
+    /// Size of the limit in cells. A dynamic limit falls with each charged cell. The value is the limit when
+    /// the last cell of the frame would be charged.
     pub limit_cells: u32,
-    /// Cells in use under the limit before the frame.
+    /// Cells in use under the limit before the frame arrived.
     pub used_cells: u32,
-    /// Cells of the frame that had to fit under the limit.
+    /// Cells of the frame that did not fit under the limit together. Cells in other regions are not included.
     pub wanted_cells: u32,
 }
 
@@ -86,8 +89,8 @@ impl fmt::Display for BufferRefusal {
     }
 }
 
-/// Returns the reason why `wanted` cells did not fit: the pool, the port limit or the limit of the
-/// group or queue.
+/// Returns the reason for which `wanted` shared cells did not fit: the pool, the port limit, or the limit of
+/// the group or queue.
 #[cold]
 pub(super) fn describe_refusal(
     limits: &ProfileLimits,

@@ -5,14 +5,16 @@ use super::limits::ProfileLimits;
 use super::priority_group::{PriorityGroup, WAITS_AT_PORT_LIMIT};
 
 impl Mmu {
-    /// Checks that the sums of each pool equal the use of its groups and queues. Also checks that every group
-    /// in XOFF is in the waiter list of its pool, that the list states the correct number of free cells for
-    /// each group, and that this number is not below the lower bound of the pool.
+    /// Checks that the sums of the buffer accounting agree:
+    /// - The shared and headroom cells of each pool equal the use of its groups and queues.
+    /// - The shared cells of each port limit equal the use of its port.
+    /// - The list of waiting groups in each pool contains exactly the groups in XOFF, with the correct
+    ///   numbers of free cells that they need to resume.
     ///
     /// This method visits every group and queue. It is meant for tests and debug builds.
     ///
     /// # Panics
-    /// Panics with the values that differ.
+    /// Panics with a message that states the differing values.
     pub fn assert_consistent(&self) {
         for (index, pool) in self.pools.iter().enumerate() {
             let of_pool = |limits: &ProfileLimits| usize::from(limits.pool) == index;

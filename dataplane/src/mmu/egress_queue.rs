@@ -2,7 +2,7 @@
 
 use super::limits::ProfileLimits;
 
-/// An egress queue: limits, use and watermarks.
+/// An egress queue: its limits, its use and its watermarks, in cells.
 #[derive(Clone, Debug)]
 #[repr(align(64))]
 pub(super) struct EgressQueue {
@@ -24,7 +24,7 @@ impl EgressQueue {
         }
     }
 
-    /// Releases cells, shared cells first. Returns the released shared cells.
+    /// Releases cells, shared cells first. Returns the number of released shared cells.
     #[inline(never)]
     pub(super) fn release(&mut self, cells: u32) -> u32 {
         let shared = cells.min(self.shared);

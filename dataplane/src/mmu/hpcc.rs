@@ -1,18 +1,17 @@
 //! The buffer rules of the HPCC simulator (alibaba-edu/High-Precision-Congestion-Control, `switch-mmu` of its
-//! ns-3 tree). They are used for runs that are compared with this simulator.
+//! ns-3 tree). Runs that are compared with this simulator use these rules.
 //!
 //! The rules differ from those of chips as follows:
 //!
-//! - A frame is charged either to headroom, or to reserved and shared space. A frame is never divided between
-//!   these regions. The headroom and reserve of one group per port are subtracted from the buffer size in
-//!   advance.
-//! - A frame is refused only if it does not fit into the headroom and would exceed the limit. The two tests
-//!   differ: the test for refusal adds the whole frame to the shared use, and the test that selects the
-//!   region adds only the part beyond the reserve.
-//! - A group enters XOFF if headroom is in use or the shared use has reached the limit. The use of the
+//! - A frame is charged either completely to headroom, or completely to reserved and shared space. The
+//!   headroom and the reserve of one group per port are subtracted from the buffer size in advance.
+//! - A frame is refused only if it does not fit into the headroom and would also exceed the limit. The test
+//!   for refusal adds the whole frame to the shared use. The test that selects the region adds only the part
+//!   of the frame beyond the reserve.
+//! - A group enters XOFF if headroom is in use or if its shared use has reached the limit. The use of its
 //!   reserve has no influence.
-//! - A group may leave XOFF only when one of its own frames leaves. Its headroom must be empty, and its
-//!   shared use must be zero or at least the resume offset below the limit.
+//! - A group can leave XOFF only when one of its own frames leaves. Its headroom must then be empty. In
+//!   addition, its shared use must be zero, or below the limit by at least the resume offset.
 //!
 //! All arithmetic uses unsigned 32-bit numbers, as in the simulator. If the buffer is smaller than the space
 //! in use, the limit wraps around to a huge number and no group enters XOFF. This module
@@ -24,7 +23,8 @@ use super::priority_group::PriorityGroup;
 use super::threshold::shared_limit;
 use crate::config::{BufferThreshold, SwitchConfig};
 
-/// Plans the charge of an arriving frame of `cells` cells.
+/// Plans the charge of an arriving frame of `cells` cells. `free` is the number of free shared cells of the
+/// pool, and `shift` is the shift of [`LimitRule::Hpcc`](super::threshold::LimitRule::Hpcc).
 pub(super) fn plan_charge(
     group: &PriorityGroup,
     free: i64,
@@ -66,8 +66,8 @@ pub(super) fn can_resume(group: &PriorityGroup, free: i64, shift: u8) -> bool {
     group.headroom == 0 && (group.shared == 0 || below)
 }
 
-/// Returns the number of cells of a pool that are set aside for headroom and reserve. For each port, the
-/// headroom and reserve of one group with this rule are counted.
+/// Returns the number of cells of a pool that are reserved in advance. For each port, these are the headroom
+/// and the reserve of one group with the HPCC rule.
 pub(super) fn set_aside_cells(config: &SwitchConfig, pool: usize, cell: CellSize) -> i64 {
     let port_cells = |pgs: &[u16]| {
         let mut profiles = pgs

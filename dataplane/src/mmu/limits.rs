@@ -1,4 +1,4 @@
-//! Converts the configuration to cells: the limits of groups, queues and pools.
+//! Converts the configuration to cells: the limits of priority groups, queues and pools.
 
 use super::port::{NO_PORT_LIMIT, PortLimit};
 use super::threshold::LimitRule;
@@ -6,20 +6,21 @@ use std::collections::BTreeMap;
 
 use crate::config::{BufferProfile, BufferThreshold, PoolConfig, PortConfig, SwitchConfig};
 
-/// Sizes are limited to this number of cells, which is much more than any chip has. With this limit, sums of
-/// sizes that are multiplied by the largest factor fit into 64 bits for every configuration.
+/// Largest number of cells of a configured size, which is much more than any chip has. Products of a sum of
+/// sizes and the largest factor therefore fit into 64 bits for every configuration.
 const CELLS_MAX: u64 = 1 << 30;
 
 /// Fraction bits of [`CellSize::reciprocal`].
 const RECIPROCAL_BITS: u32 = 63;
 
-/// The size of a buffer cell and its reciprocal. The reciprocal converts lengths to cells without a division.
+/// The size of a buffer cell in bytes, and its reciprocal. The reciprocal converts lengths to cells without
+/// a division.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct CellSize {
     bytes: u32,
     /// The reciprocal `ceil(2^63 / bytes)`. The quotient is exact for dividends below 2^33 and divisors below
-    /// 2^30. The reason is that the error of the reciprocal is below one, and the product of this error and
-    /// the dividend is below `2^63 / bytes`.
+    /// 2^30. The error of the reciprocal is below 1, so the product of this error and the dividend is below
+    /// `2^63 / bytes`.
     reciprocal: u64,
 }
 
@@ -32,15 +33,15 @@ impl CellSize {
         }
     }
 
-    /// Returns the number of cells of a frame: `ceil(mac_len / cell)`.
+    /// Returns the number of cells of a frame of `mac_len` bytes: `ceil(mac_len / bytes)`.
     #[inline]
     pub(super) fn frame_cells(self, mac_len: u32) -> u32 {
         let dividend = u64::from(mac_len) + u64::from(self.bytes - 1);
         ((u128::from(dividend) * u128::from(self.reciprocal)) >> RECIPROCAL_BITS) as u32
     }
 
-    /// Returns the number of whole cells in a configured size of `bytes`. The result is
-    /// at most [`CELLS_MAX`].
+    /// Returns the number of complete cells in a configured size of `bytes` bytes. The result is at
+    /// most [`CELLS_MAX`].
     pub(super) fn bytes_to_cells(self, bytes: u64) -> u32 {
         (bytes / u64::from(self.bytes)).min(CELLS_MAX) as u32
     }
@@ -49,14 +50,14 @@ impl CellSize {
 /// The sizes of a pool in cells.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PoolLimits {
-    /// Shared cells.
+    /// Size of the shared space.
     pub(super) size: i64,
-    /// Cells of the shared headroom pool. `i64::MAX` if headroom is private.
+    /// Size of the shared headroom pool. `i64::MAX` if each priority group has its own headroom.
     pub(super) headroom: i64,
 }
 
 impl PoolLimits {
-    /// A pool that is missing in the configuration. Nothing fits into it.
+    /// The limits of a pool that is missing in the configuration. No cell fits into this pool.
     pub(super) const NONE: PoolLimits = PoolLimits { size: 0, headroom: 0 };
 
     pub(super) fn new(pool: &PoolConfig, cell: CellSize) -> PoolLimits {
@@ -71,28 +72,30 @@ impl PoolLimits {
     }
 }
 
-/// The limits of a priority group or a queue. The fields for headroom and XON are not used for queues.
+/// The limits of a priority group or a queue, in cells. Queues do not use the fields for headroom and XON.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ProfileLimits {
-    /// Threshold of the shared use.
+    /// Rule of the shared limit.
     pub(super) rule: LimitRule,
-    /// Reserved cells.
+    /// Size of the reserved space.
     pub(super) reserved: u32,
-    /// Headroom cells.
+    /// Size of the headroom.
     pub(super) headroom: u32,
-    /// Total use at which the group leaves XOFF.
+    /// Total use at or below which the group leaves XOFF.
     pub(super) xon: u32,
-    /// The group leaves XOFF this many cells below the XOFF point. 0: not used.
+    /// Distance between the XOFF point and the use at which the group leaves XOFF. 0: not used.
     pub(super) xon_offset: u32,
-    /// Index of the pool.
+    /// Index of the pool in [`Mmu::pools`](super::Mmu).
     pub(super) pool: u16,
-    /// Index of the port limit in that pool, or `NO_PORT_LIMIT`.
+    /// Index in [`PortLimits::port_limits`], or [`NO_PORT_LIMIT`].
     pub(super) port_limit: u16,
-    /// True if the profile has headroom.
+    /// True if the profile has headroom or uses the HPCC rule. Lossless frames are never dropped at egress.
     pub(super) lossless: bool,
-    /// True if XOFF is signalled, or the group has headroom and XOFF is reported.
+    /// True if the group can enter XOFF: it has headroom, uses the HPCC rule, or signals XOFF with
+    /// pause frames.
     pub(super) tracks_xoff: bool,
-    /// True if no port limit and no simulator rule applies, so that only the own limit and the pool matter.
+    /// True if only the group's or queue's own limit and the pool limit its use. False with a port limit or
+    /// the HPCC rule.
     pub(super) uses_common_rules: bool,
 }
 
@@ -128,7 +131,7 @@ impl ProfileLimits {
             return ProfileLimits::none(config.pools.len() as u16);
         };
         let rule = LimitRule::new(profile.threshold, |bytes| cell.bytes_to_cells(bytes));
-        // Private headroom form: `size` contains the headroom.
+        // If headroom is private, `size` contains the headroom.
         let contains_headroom =
             !rule.is_hpcc() && pool.xoff_bytes == 0 && profile.size_bytes >= profile.xoff_bytes;
         let reserved_bytes = if contains_headroom {
@@ -144,7 +147,7 @@ impl ProfileLimits {
             xon_offset: cell.bytes_to_cells(profile.xon_offset_bytes),
             pool: profile.pool,
             port_limit: NO_PORT_LIMIT,
-            // A group of the simulator never loses a frame at egress, with or without headroom.
+            // With the HPCC rule, a group never loses a frame at egress, with or without headroom.
             lossless: profile.xoff_bytes > 0 || rule.is_hpcc(),
             tracks_xoff: profile.xoff_bytes > 0 || rule.is_hpcc(),
             uses_common_rules: !rule.is_hpcc(),
@@ -185,14 +188,14 @@ impl ProfileLimits {
     }
 }
 
-/// Smallest `dynamic_th` of a port that never limits: alpha 64.
+/// Smallest exponent (`dynamic_th`) of a port profile that never limits the port. The factor is 2^6 = 64.
 const PORT_UNLIMITED_MIN: i8 = 6;
 
-/// The port limits, and an index of them by port and pool.
+/// The limits of whole ports for their use of pools.
 #[derive(Debug, Default)]
 pub(super) struct PortLimits {
     pub(super) port_limits: Vec<PortLimit>,
-    /// Index into `port_limits` by port and pool.
+    /// Index in `port_limits` for each pair of port and pool.
     index: BTreeMap<(u16, u16), u16>,
 }
 
@@ -219,7 +222,7 @@ impl PortLimits {
         port_limits
     }
 
-    /// Returns the index of the port limit for a user of this port.
+    /// Returns the index of the port limit for a group or queue of this port, or [`NO_PORT_LIMIT`].
     pub(super) fn index_for(&self, port: usize, limits: &ProfileLimits) -> u16 {
         let key = (port as u16, limits.pool);
         match self.index.get(&key) {

@@ -1,9 +1,9 @@
-//! Memory management unit: decides which frames may occupy buffer cells.
+//! Memory management unit (MMU): decides which frames may occupy buffer cells.
 //!
 //! A frame occupies `ceil(mac_len / cell)` cells. These cells are charged twice: to the priority group at the
 //! ingress port, and to the queue at the egress port. Each copy of a flooded frame is charged to its own
-//! queue. An arriving frame is first planned on both sides and then committed. Planning changes nothing. If
-//! one side refuses the frame, the other side is therefore unchanged.
+//! queue. The switch first plans the charges on both sides, and then commits both plans. Planning changes
+//! nothing. If one side refuses the frame, the other side is therefore unchanged.
 //!
 //! # Rules
 //!
@@ -12,30 +12,32 @@
 //!
 //! - **Regions of a group**: cells are charged to *reserved*, then to *shared*, then to *headroom*. Shared
 //!   space is available while the shared use of the group is below its limit and the pool has a free cell.
-//!   One more shared cell is available if other users have lowered the limit to the group's use, because this
-//!   cell puts the group into XOFF. Headroom is available while the group's `xoff` and the shared headroom
-//!   pool have room. If one cell does not fit, the whole frame is refused and nothing is charged. Reserved
-//!   space and headroom are not part of the pool's size.
+//!   Headroom is available while the headroom of the group (`xoff`) and the shared headroom pool have space.
+//!   If one cell does not fit, the whole frame is refused and nothing is charged. Reserved space and headroom
+//!   are not part of the size of the pool.
+//! - **One more shared cell** is available to a group that is at its limit but not in XOFF. This happens if
+//!   the use of other groups has lowered a dynamic limit. The additional cell puts the group into XOFF.
 //! - **Reserved** space is `size - xoff` if the pool has no shared headroom and `size` is at least `xoff`.
 //!   Otherwise, reserved space is `size`.
-//! - **Limit** (`SAI_BUFFER_PROFILE_ATTR_SHARED_DYNAMIC_TH`, `_STATIC_TH`): see the module `threshold`.
+//! - **Limit** of the shared use (`SAI_BUFFER_PROFILE_ATTR_SHARED_DYNAMIC_TH`, `_STATIC_TH`): see the
+//!   module `threshold`.
 //! - **Port limit**: a port may have a threshold for its own use of a pool. See the module `port`. A group or
 //!   queue is at its limit if its own limit or the port limit is reached.
 //! - **XOFF** is decided on arrival, after charging. A group enters XOFF if headroom is in use. A group also
 //!   enters XOFF if its reserved space is full and its shared use has reached the current limit. Only groups
-//!   that have headroom or signal congestion enter XOFF.
+//!   that have headroom or send pause frames enter XOFF.
 //! - **Release** frees headroom first, then shared, then reserved. Real chips use the same order, so headroom
 //!   is empty before XON is sent.
 //! - **XON** (`SAI_BUFFER_PROFILE_ATTR_XON_TH`, `_XON_OFFSET_TH`): a group leaves XOFF when its headroom is
 //!   empty and its total use is at most `max(xon, reserved + X - xon_offset)`. *X* is the XOFF point: the
-//!   smallest shared use that would put the group into XOFF at this moment. The second term is not used if
-//!   `xon_offset` is smaller than one cell. A group that is alone in its pool resumes after exactly
-//!   `xon_offset` cells have drained, as measured on chips. *X* rises while other users drain. After each
-//!   release, all waiting groups of the pool are checked.
+//!   smallest shared use that would put the group into XOFF at this moment. If `xon_offset` is smaller than
+//!   one cell, the condition is only that the total use is at most `xon`. A group that is alone in its pool
+//!   resumes after exactly `xon_offset` cells have drained, as measured on chips. *X* rises while other users
+//!   drain. After each release, all waiting groups of the pool are checked.
 //! - **Queues** use reserved space, then shared space up to their limit. A queue never refuses a lossless
 //!   frame, even if the frame exceeds the limit. Lossless frames are dropped only at ingress.
 //!
-//! Groups with [`BufferThreshold::Hpcc`](crate::config::BufferThreshold::Hpcc) follow the rules of that
+//! Groups with [`BufferThreshold::Hpcc`](crate::config::BufferThreshold::Hpcc) follow the rules of the HPCC
 //! simulator instead. See the module `hpcc`.
 
 mod admission_result;
@@ -62,21 +64,22 @@ use port::{NO_PORT_LIMIT, PortLimit};
 use priority_group::{NOT_WAITING, PriorityGroup, WAITS_AT_PORT_LIMIT, WAITS_FOR_OWN_RELEASE};
 use threshold::LimitRule;
 
-/// The buffer accounting of a switch. The [module](self) describes the rules.
+/// The buffer accounting of a switch. The [module](self) describes the rules. Methods panic if the
+/// configuration has no such port or pool.
 #[derive(Clone, Debug)]
 pub struct Mmu {
     cell: CellSize,
     groups: Vec<PriorityGroup>,
     queues: Vec<EgressQueue>,
-    /// The configured pools, and an empty pool for users without a profile.
+    /// The configured pools, followed by an empty pool for groups and queues without a profile.
     pools: Vec<BufferPool>,
-    /// Use and limits of whole ports in pools, for ports that have such limits.
+    /// Use and limits of whole ports in pools. Only ports with such limits have entries.
     port_limits: Vec<PortLimit>,
     pool_names: Vec<String>,
 }
 
 impl Mmu {
-    /// Creates an empty buffer.
+    /// Creates the accounting of an empty buffer.
     pub fn new(config: &SwitchConfig) -> Mmu {
         let mut mmu = Mmu {
             cell: CellSize::new(config.cell_bytes),
@@ -90,13 +93,13 @@ impl Mmu {
         mmu
     }
 
-    /// Applies new thresholds, pools and profiles while frames are in the buffer. Groups and queues keep the
-    /// cells they hold, and the sums of the pools are computed again. Watermarks are kept. The watermark of a
-    /// pool is kept if the pool has the same name.
+    /// Applies new thresholds, pools and profiles while frames are in the buffer. Groups and queues keep
+    /// their cells, and the sums of the pools are computed again. Watermarks are kept. The watermark of a
+    /// pool is kept if the new configuration has a pool of the same name.
     ///
     /// Groups that leave XOFF are appended to `resumed` in ascending order. No group enters XOFF here,
     /// because XOFF is decided on arrival. Ports that are missing in the new configuration keep their cells
-    /// and admit nothing.
+    /// and admit no frame.
     pub fn reconfigure(&mut self, config: &SwitchConfig, resumed: &mut Vec<PgId>) {
         self.cell = CellSize::new(config.cell_bytes);
         self.resolve_limits(config);
@@ -180,18 +183,19 @@ impl Mmu {
         }
     }
 
-    /// Returns the number of cells that a frame of `mac_len` bytes occupies.
+    /// Returns the number of cells that a frame of `mac_len` bytes occupies, rounded up.
     #[inline(always)]
     pub fn frame_cells(&self, mac_len: u32) -> u32 {
         self.cell.frame_cells(mac_len)
     }
 
-    /// Plans and commits a frame on both sides at once, if only the common rules apply. The group must not be
-    /// in XOFF and must not enter XOFF. No port limit and no simulator rule may apply, and no cell may be
-    /// charged to headroom.
+    /// Plans and commits a frame at ingress and egress in one step. This step handles only the common case:
+    /// - The group is not in XOFF and does not enter XOFF.
+    /// - No port limit and no rule of the HPCC simulator applies.
+    /// - No cell is charged to headroom.
     ///
-    /// Returns false if the frame needs the full rules. In this case, nothing was charged, and the caller
-    /// must use [`plan_ingress`](Self::plan_ingress) and [`plan_egress`](Self::plan_egress).
+    /// Returns false in all other cases. Nothing is then charged, and the caller must use
+    /// [`plan_ingress`](Self::plan_ingress) and [`plan_egress`](Self::plan_egress).
     #[inline(always)]
     pub fn try_admit(&mut self, pg: PgId, queue: QueueId, cells: u32) -> bool {
         let group = &mut self.groups[pg.index()];
@@ -218,8 +222,8 @@ impl Mmu {
         let shared = cells - reserved;
         let used = group.shared + shared;
         // Use rises and the limit falls with each cell. If the use is below the limit after all cells, it was
-        // below the limit after each cell. The queue may use the same pool, so its cells are subtracted as
-        // well.
+        // also below the limit after each cell. The queue may use the same pool, so its cells are subtracted
+        // as well.
         let free = pool.free - i64::from(shared) - i64::from(cells);
         if free < 0 || u64::from(used) >= group.limits.rule.limit(free) {
             return false;
@@ -235,10 +239,10 @@ impl Mmu {
         true
     }
 
-    /// Plans where the cells of an arriving frame are charged, without charging them.
+    /// Plans the regions to which the cells of an arriving frame are charged. Nothing is charged yet.
     ///
     /// # Errors
-    /// Returns the limit that refused the frame. The frame must be dropped.
+    /// Returns the limit that refuses the frame. The caller must then drop the frame.
     #[inline]
     pub fn plan_ingress(&self, pg: PgId, cells: u32) -> Result<IngressPlan, BufferRefusal> {
         let group = &self.groups[pg.index()];
@@ -262,8 +266,8 @@ impl Mmu {
         })
     }
 
-    /// Returns how many of `wanted` cells a group or queue that holds `used` shared cells may charge to
-    /// shared space.
+    /// Returns how many of `wanted` cells a group or queue may charge to shared space. The group or queue
+    /// already has `used` shared cells.
     #[inline]
     fn available_cells(&self, limits: &ProfileLimits, used: u32, pool: &BufferPool, wanted: u32) -> u32 {
         match port_limit_of(&self.port_limits, limits) {
@@ -272,8 +276,8 @@ impl Mmu {
         }
     }
 
-    /// Checks that `headroom` cells fit into the headroom. The frame also uses `shared` cells
-    /// of shared space.
+    /// Checks that `headroom` cells of a frame fit into the headroom. `shared` is the number of cells that
+    /// the same frame charges to shared space.
     #[inline(never)]
     fn check_headroom(
         &self,
@@ -313,8 +317,7 @@ impl Mmu {
 
     /// Charges a planned frame. Returns true if the group entered XOFF.
     ///
-    /// Between planning and committing, the caller must not charge cells to the group's pool or release cells
-    /// from it.
+    /// Between planning and committing, the caller must not charge or release cells of the group's pool.
     #[inline]
     pub fn commit_ingress(&mut self, pg: PgId, plan: IngressPlan) -> bool {
         let group = &mut self.groups[pg.index()];
@@ -350,11 +353,11 @@ impl Mmu {
         true
     }
 
-    /// Plans where the cells of a frame are charged at its egress queue. Nothing is charged yet. A lossless
-    /// frame is never refused and may exceed the limit.
+    /// Plans the regions to which the cells of a frame are charged at its egress queue. Nothing is charged
+    /// yet. A lossless frame is never refused and may exceed the limit.
     ///
     /// # Errors
-    /// Returns the limit that refused the frame. The frame must be dropped.
+    /// Returns the limit that refuses the frame. The caller must then drop the frame.
     #[inline]
     pub fn plan_egress(
         &self,
@@ -381,8 +384,8 @@ impl Mmu {
         Ok(EgressPlan { reserved, shared })
     }
 
-    /// Charges a planned frame. For a flooded frame, the caller must plan and commit one copy before the next
-    /// copy is planned.
+    /// Charges a planned frame to its queue. If a frame is flooded, the caller must plan and commit one copy
+    /// before the next copy is planned.
     #[inline]
     pub fn commit_egress(&mut self, queue: QueueId, plan: EgressPlan) {
         let queue = &mut self.queues[queue.index()];
@@ -392,11 +395,11 @@ impl Mmu {
         charge_port_limit(&mut self.port_limits, &queue.limits, plan.shared);
     }
 
-    /// Releases `cells` cells of a group. Groups that leave XOFF are appended to `resumed`
-    /// in ascending order.
+    /// Releases `cells` cells of a group: headroom first, then shared, then reserved. Groups that leave XOFF
+    /// are appended to `resumed` in ascending order.
     ///
-    /// Releasing more cells than were charged is an error of the caller. Debug builds panic. Release builds
-    /// free the cells that exist.
+    /// The caller must not release more cells than were charged. Debug builds panic in this case. Release
+    /// builds free the cells that exist.
     #[inline(always)]
     pub fn release_ingress(&mut self, pg: PgId, cells: u32, resumed: &mut Vec<PgId>) {
         let group = &mut self.groups[pg.index()];
@@ -414,7 +417,7 @@ impl Mmu {
     }
 
     /// The general form of [`Mmu::release_ingress`]. This method also handles groups in XOFF, groups with a
-    /// port limit, and groups with fewer shared cells than are released.
+    /// port limit, and releases that free more than shared cells.
     #[inline(never)]
     fn release_ingress_in_full(&mut self, pg: PgId, cells: u32, resumed: &mut Vec<PgId>) {
         let first = resumed.len();
@@ -441,7 +444,8 @@ impl Mmu {
         }
     }
 
-    /// Resumes the groups of a pool that may leave XOFF after a release.
+    /// Resumes the groups of a pool that may leave XOFF after a release. `first` is the length of
+    /// `resumed` before.
     #[cold]
     fn resume_waiting_groups(&mut self, pool: usize, first: usize, resumed: &mut Vec<PgId>) {
         if self.pools[pool].lower_bound_reached() {
@@ -452,8 +456,8 @@ impl Mmu {
         }
     }
 
-    /// Like [`resume_waiters`](Self::resume_waiters), but for groups with a port limit. Whether such a group
-    /// may resume also depends on the use of its port, so each group is checked.
+    /// Like [`resume_waiters`](Self::resume_waiters), but for groups with a port limit. The use of the port
+    /// also decides whether such a group may resume, so each group is checked.
     fn resume_at_port_limits(&mut self, pool: usize, first: usize, resumed: &mut Vec<PgId>) {
         let (groups, port_limits, pool) = (&mut self.groups, &self.port_limits, &mut self.pools[pool]);
         let free = pool.free;
@@ -470,8 +474,8 @@ impl Mmu {
         resumed[first..].sort_unstable();
     }
 
-    /// Resumes all waiting groups of a pool that may leave XOFF. Sorts the entries of `resumed` that start at
-    /// index `first`.
+    /// Resumes all waiting groups of a pool that may leave XOFF. Sorts the entries of `resumed` from index
+    /// `first` on.
     fn resume_waiters(&mut self, pool: usize, first: usize, resumed: &mut Vec<PgId>) {
         let pool = &mut self.pools[pool];
         let mut from = 0;
@@ -488,8 +492,8 @@ impl Mmu {
         resumed[first..].sort_unstable();
     }
 
-    /// Releases `cells` cells of a queue, shared cells first. If more cells are released than were charged,
-    /// the effect is the same as in [`release_ingress`](Self::release_ingress).
+    /// Releases `cells` cells of a queue: shared cells first, then reserved cells. As with
+    /// [`release_ingress`](Self::release_ingress), the caller must not release more cells than were charged.
     #[inline(always)]
     pub fn release_egress(&mut self, queue: QueueId, cells: u32) {
         let queue = &mut self.queues[queue.index()];
@@ -504,7 +508,8 @@ impl Mmu {
         release_port_limit(&mut self.port_limits, &queue.limits, shared);
     }
 
-    /// Returns true if the group has headroom. Its frames are never dropped at egress.
+    /// Returns true if the group has headroom or uses the HPCC rule. Frames of such a group are never dropped
+    /// at egress.
     #[inline(always)]
     pub fn is_lossless(&self, pg: PgId) -> bool {
         self.groups[pg.index()].limits.lossless
@@ -517,7 +522,7 @@ impl Mmu {
     }
 }
 
-/// Returns the port limit of a user, if its port has one.
+/// Returns the port limit of a group or queue. Returns `None` if its port has no limit in this pool.
 #[inline]
 fn port_limit_of(port_limits: &[PortLimit], limits: &ProfileLimits) -> Option<PortLimit> {
     if limits.port_limit == NO_PORT_LIMIT {
@@ -540,7 +545,7 @@ fn release_port_limit(port_limits: &mut [PortLimit], limits: &ProfileLimits, cel
     }
 }
 
-/// Registers a group that is in XOFF for the event that lets it resume.
+/// Adds a group that has entered XOFF to the list that lets it resume later.
 #[cold]
 fn register_waiter(group: &mut PriorityGroup, pool: &mut BufferPool, pg: PgId) {
     group.waiter_index = match group.limits.rule {

@@ -1,4 +1,4 @@
-//! The sums of a pool, and its groups that wait for XON.
+//! The sums of a pool, and the groups of the pool that wait for XON.
 
 use super::limits::PoolLimits;
 use crate::counters::{Occupancy, PoolBuffers};
@@ -7,34 +7,34 @@ use crate::counters::{Occupancy, PoolBuffers};
 #[derive(Clone, Copy, Debug)]
 pub(super) struct XonWaiter {
     /// Number of free shared cells in the pool at which the group may resume. [`i64::MIN`] means that any
-    /// number is sufficient. [`i64::MAX`] means that the group must drain first.
+    /// number is sufficient. [`i64::MAX`] means that the use of the group itself must fall first.
     pub(super) needed: i64,
-    /// Index of the group.
+    /// Index of the priority group in the MMU.
     pub(super) group: u16,
 }
 
 /// The state of a pool: its use by all groups and queues, and the groups that wait for XON.
 ///
-/// A *waiter* is a group that waits for XON until the pool has enough free cells. A release only compares the
-/// free cells with `lower_bound`, because no waiter needs fewer free cells than this bound. When the bound is
-/// reached, all waiters are checked and the bound is computed again. The bound may be too low but never too
-/// high. A new waiter that needs fewer cells lowers the bound at once. A waiter whose need grows leaves the
-/// bound unchanged, which costs at most one unnecessary check.
+/// A *waiter* is a group that waits for XON until the pool has enough free cells. No waiter needs fewer free
+/// cells than `lower_bound`. A release therefore only compares the free cells with this bound. When the bound
+/// is reached, all waiters are checked and the bound is computed again. The bound may be too low but never
+/// too high. A new waiter that needs fewer cells lowers the bound at once. If the need of a waiter grows, the
+/// bound does not change, which costs at most one unnecessary check.
 #[derive(Clone, Debug)]
 pub(super) struct BufferPool {
     pub(super) limits: PoolLimits,
-    /// Number of free shared cells. The number is negative if lossless queues exceeded the pool or the pool
-    /// was made smaller.
+    /// Number of free shared cells. The number is negative if lossless queues have exceeded the pool, or if a
+    /// new configuration has made the pool smaller than its use.
     pub(super) free: i64,
     /// Headroom cells in use, including private headroom.
     pub(super) headroom: i64,
-    /// Smallest number of free cells since the last clear. The watermark of the shared space is the size
-    /// minus this number.
+    /// Smallest number of free cells since the last clear. The watermark of the shared space is the size of
+    /// the pool minus this number.
     least_free: i64,
     headroom_peak: i64,
     lower_bound: i64,
     waiters: Vec<XonWaiter>,
-    /// Groups in XOFF whose port has a port limit. Every release checks all groups of this list.
+    /// Groups in XOFF whose port has a port limit. Every release of the pool checks all groups of this list.
     pub(super) waiting_at_port_limit: Vec<u16>,
 }
 
@@ -52,7 +52,7 @@ impl BufferPool {
         }
     }
 
-    /// Reserves memory for `groups` waiters, so that entering XOFF does not allocate.
+    /// Reserves memory for `groups` waiters, so that no allocation is needed when a group enters XOFF.
     pub(super) fn reserve_waiters(&mut self, groups: usize) {
         self.waiters.reserve(groups);
         self.waiting_at_port_limit.reserve(groups);
@@ -79,7 +79,7 @@ impl BufferPool {
         self.headroom_peak = self.headroom_peak.max(self.headroom);
     }
 
-    /// Keeps the watermarks of the previous generation, because a reconfiguration does not clear them.
+    /// Keeps the watermarks of the previous configuration, because a reconfiguration does not clear them.
     pub(super) fn keep_watermarks(&mut self, before: &BufferPool) {
         self.least_free = self.least_free.min(self.limits.size - before.shared_peak());
         self.headroom_peak = self.headroom_peak.max(before.headroom_peak);
@@ -108,32 +108,34 @@ impl BufferPool {
         (self.waiters.len() - 1) as u32
     }
 
-    /// Sets the free cells that the waiter at `position` needs.
+    /// Sets the number of free cells that the waiter at `waiter_index` needs.
     #[inline]
     pub(super) fn update_waiter(&mut self, waiter_index: u32, needed: i64) {
         self.lower_bound = self.lower_bound.min(needed);
         self.waiters[waiter_index as usize].needed = needed;
     }
 
-    /// Removes the waiter at `position`. Returns the waiter that moved to this position, if any.
+    /// Removes the waiter at `waiter_index`. Returns the waiter that moved to this position. Returns `None`
+    /// if the removed waiter was the last waiter.
     pub(super) fn remove_waiter(&mut self, waiter_index: u32) -> Option<XonWaiter> {
         self.waiters.swap_remove(waiter_index as usize);
         self.waiters.get(waiter_index as usize).copied()
     }
 
-    /// Returns true if a release may have let a group resume.
+    /// Returns true if a group may be able to resume after a release.
     #[inline(always)]
     pub(super) fn can_resume_any(&self) -> bool {
         self.lower_bound_reached() || !self.waiting_at_port_limit.is_empty()
     }
 
-    /// Returns true if a waiter in the list may resume.
+    /// Returns true if at least one waiter may be able to resume.
     #[inline]
     pub(super) fn lower_bound_reached(&self) -> bool {
         self.free >= self.lower_bound
     }
 
-    /// Returns the position of a waiter that may resume, at or after `from`.
+    /// Returns the first position, at or after `from`, of a waiter that may resume. Returns `None` if there
+    /// is none.
     pub(super) fn next_resumable(&self, from: u32) -> Option<u32> {
         let rest = &self.waiters[from as usize..];
         rest.iter()
@@ -141,7 +143,7 @@ impl BufferPool {
             .map(|i| from + i as u32)
     }
 
-    /// Sets the bound to the smallest need of the remaining waiters.
+    /// Sets the bound to the smallest need of all waiters.
     pub(super) fn recompute_lower_bound(&mut self) {
         self.lower_bound = self
             .waiters
@@ -155,8 +157,7 @@ impl BufferPool {
         &self.waiters
     }
 
-    /// Returns true if the bound does not exceed any waiter's need.
-    /// Used by [`super::Mmu::assert_consistent`].
+    /// Returns true if no waiter needs fewer cells than the bound. Used by [`super::Mmu::assert_consistent`].
     pub(super) fn lower_bound_holds(&self) -> bool {
         self.waiters
             .iter()

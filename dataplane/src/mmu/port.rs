@@ -1,34 +1,35 @@
-//! A port limit limits the shared use of a pool by a whole port (`BUFFER_PORT_INGRESS_PROFILE_LIST`,
-//! `BUFFER_PORT_EGRESS_PROFILE_LIST`, SAI `PORT_ATTR_QOS_INGRESS_BUFFER_PROFILE_LIST`).
+//! A port limit is a limit for the shared cells of a whole port in one pool
+//! (`BUFFER_PORT_INGRESS_PROFILE_LIST`, `BUFFER_PORT_EGRESS_PROFILE_LIST`, SAI
+//! `PORT_ATTR_QOS_INGRESS_BUFFER_PROFILE_LIST`).
 //!
-//! The limit of a port follows from its threshold and the free cells of the pool, as the limit of a group or
-//! queue does. A group or queue is also at its limit when its port is at the port limit. If both thresholds
-//! are dynamic, a group or queue may use `2^n` times the space that is left under the port limit. Let `p` be
-//! the factor of the port and `g` the factor of the group. A group that uses the pool alone settles at
-//! `p * g / (p * g + g + 1)` of the pool, as on chips with two levels.
+//! The limit of a port is computed from its threshold and the free cells of the pool, like the limit of a
+//! group or queue. A group or queue is also at its limit when its port is at the port limit. If both
+//! thresholds are dynamic, a group or queue may use `2^n` times the space that is left under the port limit.
+//! Let `p` be the factor of the port and `g` the factor of the group. The use of a group that is alone in the
+//! pool then settles at `p * g / (p * g + g + 1)` of the pool, as on chips with two levels.
 //!
 //! Ports without a threshold, or with a threshold that never limits, have no port limit and cost nothing.
 
 use super::threshold::LimitRule;
 
-/// Index of a user whose port has no limit in its pool.
+/// Index for a group or queue whose port has no limit in its pool.
 pub(super) const NO_PORT_LIMIT: u16 = u16::MAX;
 
-/// The threshold of a port in a pool, and its use of the pool.
+/// The threshold of a port in a pool, and the use of the pool by the port.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PortLimit {
     pub(super) rule: LimitRule,
-    /// Shared cells that all groups, or all queues, of the port hold.
+    /// Shared cells of all groups, or of all queues, of the port.
     pub(super) used: i64,
 }
 
 impl PortLimit {
-    /// Returns the number of cells that the port may hold while `free` cells of the pool are free.
+    /// Returns the number of shared cells that the port may use while the pool has `free` free cells.
     fn limit(self, free: i64) -> i64 {
         i64::try_from(self.rule.limit(free)).unwrap_or(i64::MAX)
     }
 
-    /// Returns the limit of a group or queue with threshold `rule` at this port.
+    /// Returns the shared limit of a group or queue with threshold `rule` at this port, in cells.
     pub(super) fn profile_limit(self, rule: LimitRule, free: i64) -> u64 {
         match (rule, self.rule) {
             (LimitRule::Dynamic { .. }, LimitRule::Dynamic { .. }) => {
@@ -52,7 +53,7 @@ impl PortLimit {
         }
     }
 
-    /// Returns how many of `wanted` cells a group or queue that holds `used` cells may charge. Cells are
+    /// Returns how many of `wanted` cells a group or queue with `used` shared cells may charge. Cells are
     /// charged one by one until one of the two limits is reached or the pool has no free cell.
     pub(super) fn available_cells(self, rule: LimitRule, used: u32, free: i64, wanted: u32) -> u32 {
         let admits = |cell: u32| {
@@ -74,7 +75,8 @@ impl PortLimit {
         admitted
     }
 
-    /// Returns the port limit at the last of `wanted` cells if the port limit refuses this cell.
+    /// Returns the value of the port limit at the last of `wanted` cells. Returns `None` if the port limit
+    /// admits this cell.
     pub(super) fn limit_if_refusing(self, free: i64, wanted: u32) -> Option<i64> {
         let before = i64::from(wanted) - 1;
         let limit = self.limit(free - before);

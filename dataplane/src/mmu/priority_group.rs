@@ -12,8 +12,8 @@ pub(super) const WAITS_FOR_OWN_RELEASE: u32 = u32::MAX - 1;
 /// `waiting_at_port_limit` of its pool.
 pub(super) const WAITS_AT_PORT_LIMIT: u32 = u32::MAX - 2;
 
-/// A priority group. Its limits, use and watermarks fill one cache line. Admission reads only this cache line
-/// and the pool.
+/// A priority group. Its limits, use and watermarks are in one cache line. On admission, the MMU reads only
+/// this cache line and the pool.
 #[derive(Clone, Debug)]
 #[repr(align(64))]
 pub(super) struct PriorityGroup {
@@ -24,8 +24,8 @@ pub(super) struct PriorityGroup {
     pub(super) total_peak: u32,
     pub(super) shared_peak: u32,
     pub(super) headroom_peak: u32,
-    /// Position of the group in the waiter list of the pool, or a special value. The value is [`NOT_WAITING`]
-    /// if the group is not in XOFF.
+    /// Position of the group in the waiter list of its pool, if it waits there. Otherwise a special value,
+    /// such as [`NOT_WAITING`] if the group is not in XOFF.
     pub(super) waiter_index: u32,
 }
 
@@ -48,8 +48,8 @@ impl PriorityGroup {
         self.reserved + self.shared + self.headroom
     }
 
-    /// Releases cells in the order headroom, shared, reserved. Returns the numbers of released headroom cells
-    /// and shared cells.
+    /// Releases cells in the order headroom, shared, reserved. Returns the number of released headroom cells
+    /// and the number of released shared cells.
     #[inline(never)]
     pub(super) fn release(&mut self, cells: u32) -> (u32, u32) {
         let headroom = cells.min(self.headroom);
@@ -71,7 +71,7 @@ impl PriorityGroup {
         self.headroom_peak = self.headroom_peak.max(self.headroom);
     }
 
-    /// Like [`PriorityGroup::record_watermarks`], but for the case that headroom has not grown.
+    /// Like [`PriorityGroup::record_watermarks`], but for the case that the use of headroom has not grown.
     #[inline(always)]
     pub(super) fn record_use_watermarks(&mut self) {
         self.total_peak = self.total_peak.max(self.total());

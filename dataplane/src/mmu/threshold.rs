@@ -1,9 +1,9 @@
-//! The shared limit of one group or queue. The limit is static, dynamic, or follows the rule of
+//! The limit of the shared use of one group or queue. The limit is static, dynamic, or follows the rule of
 //! the HPCC simulator.
 //!
 //! A [`LimitRule`] computes three values for the MMU: the limit, the number of cells up to the limit, and the
-//! number of free cells that are needed for XON. The rule of the HPCC simulator also uses other regions. See
-//! the module `hpcc`.
+//! number of free cells that are needed for XON. The rule of the HPCC simulator also divides the buffer
+//! differently. See the module `hpcc`.
 //!
 //! The arithmetic is exact in whole cells. The factor `2^n` is implemented as a shift, so results are rounded
 //! down as on chips. The measurements of Tomahawk and Tomahawk 2 in `tests/data/chip-mmu.json` confirm this
@@ -18,19 +18,20 @@ const FRACTION_BITS: u32 = 8;
 /// The rule for the shared limit of one group or queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum LimitRule {
-    /// `2^n` times the free shared cells of the pool at that moment (SAI `SHARED_DYNAMIC_TH`).
+    /// `2^n` times the number of free shared cells of the pool at that moment (SAI `SHARED_DYNAMIC_TH`).
     Dynamic {
         /// `n + 8`, 0 to 15.
         shift: u8,
     },
-    /// A fixed number of cells (SAI `SHARED_STATIC_TH`). SAI's 0, no limit, is `u32::MAX` here.
+    /// A fixed number of cells (SAI `SHARED_STATIC_TH`). The SAI value 0, which means no limit, is
+    /// `u32::MAX` here.
     Static {
         /// The limit in cells.
         cells: u32,
     },
-    /// The HPCC simulator's rule: free shared cells, shifted right.
+    /// The rule of the HPCC simulator: the number of free shared cells, shifted right.
     Hpcc {
-        /// 0 to 31.
+        /// Number of bits of the shift, 0 to 31.
         shift: u8,
     },
 }
@@ -56,8 +57,9 @@ impl LimitRule {
         matches!(self, LimitRule::Hpcc { .. })
     }
 
-    /// Returns the limit while `free` shared cells of the pool are free. `free` is negative if lossless
-    /// queues exceeded the pool or the pool was made smaller. A negative value is treated as 0.
+    /// Returns the limit in cells while the pool has `free` free shared cells. `free` is negative if lossless
+    /// queues have exceeded the pool, or if a new configuration has made the pool smaller. Static and dynamic
+    /// rules treat a negative value as 0.
     #[inline(always)]
     pub(super) fn limit(self, free: i64) -> u64 {
         match self {
@@ -67,8 +69,8 @@ impl LimitRule {
         }
     }
 
-    /// Returns true if all of `wanted` cells may be charged to shared
-    /// space. See [`LimitRule::available_cells`].
+    /// Returns true if all of `wanted` cells may be charged to shared space, as
+    /// in [`LimitRule::available_cells`].
     #[inline(always)]
     pub(super) fn fits(self, used: u32, free: i64, wanted: u32) -> bool {
         let Some(last) = wanted.checked_sub(1) else {
@@ -93,7 +95,7 @@ impl LimitRule {
     }
 
     /// Returns the smallest number of cells after which no further cell may be charged. The caller must
-    /// ensure `free > 0` and `used < limit(free)`.
+    /// ensure that `free > 0` and `used < limit(free)`.
     #[cold]
     fn cells_until_limit(self, used: i64, free: i64) -> i64 {
         match self {
@@ -108,7 +110,7 @@ impl LimitRule {
                 div_ceil(free + 1 - ((used + 1) << k), 1 + (1 << k))
             }
             LimitRule::Static { cells } => (i64::from(cells) - used).min(free),
-            // This rule never divides a frame, so the result is not used.
+            // This rule charges only complete frames, so the result is not used.
             LimitRule::Hpcc { .. } => 0,
         }
     }
@@ -127,7 +129,7 @@ impl LimitRule {
             // target < floor(free_then / 2^k)
             LimitRule::Dynamic { shift } => (target_use + 1) << (FRACTION_BITS - u32::from(shift)),
             LimitRule::Static { cells } if target_use < i64::from(cells) => return i64::MIN,
-            // Under HPCC's rule, only its own releases let a group resume.
+            // With the HPCC rule, a group resumes only after its own releases.
             LimitRule::Static { .. } | LimitRule::Hpcc { .. } => return i64::MAX,
         };
         free_at_target + target_use - i64::from(used)
@@ -139,7 +141,8 @@ fn div_ceil(dividend: i64, divisor: i64) -> i64 {
     dividend.div_euclid(divisor) + i64::from(dividend.rem_euclid(divisor) != 0)
 }
 
-/// Returns the limit of a group's shared use while `free` cells of the buffer are free.
+/// Returns the HPCC rule's limit of the shared use of a group, in cells. `free` is the number of free cells
+/// of the buffer.
 #[inline]
 pub(super) fn shared_limit(free: i64, shift: u8) -> u32 {
     // Modulo 2^32, because the simulator subtracts without a check.

@@ -7,7 +7,7 @@ use crate::counters::{Occupancy, PgBuffers, PoolBuffers, QueueBuffers};
 use crate::ids::{PgId, QueueId};
 
 impl Mmu {
-    /// Returns the use and watermarks of a priority group.
+    /// Returns the use and the watermarks of a priority group, in cells.
     pub fn pg_buffers(&self, pg: PgId) -> PgBuffers {
         let group = &self.groups[pg.index()];
         PgBuffers {
@@ -27,7 +27,7 @@ impl Mmu {
         }
     }
 
-    /// Returns the use and watermarks of a queue.
+    /// Returns the use and the watermarks of a queue, in cells.
     pub fn queue_buffers(&self, queue: QueueId) -> QueueBuffers {
         let queue = &self.queues[queue.index()];
         QueueBuffers {
@@ -42,8 +42,8 @@ impl Mmu {
         }
     }
 
-    /// Returns the use and watermarks of a pool. `pool` is an
-    /// index into [`SwitchConfig::pools`](crate::config::SwitchConfig::pools).
+    /// Returns the use and the watermarks of a pool, in cells. `pool` is the index
+    /// in [`SwitchConfig::pools`](crate::config::SwitchConfig::pools).
     pub fn pool_buffers(&self, pool: usize) -> PoolBuffers {
         self.pools[pool].buffers()
     }

@@ -7,7 +7,8 @@ use super::port::PortLimit;
 use super::priority_group::{NOT_WAITING, PriorityGroup, WAITS_AT_PORT_LIMIT, WAITS_FOR_OWN_RELEASE};
 
 impl PriorityGroup {
-    /// Returns true if the XOFF rule holds.
+    /// Returns true if the group must be in XOFF: headroom is in use, or the group is at its limit. `free` is
+    /// the number of free shared cells of the pool.
     #[inline(always)]
     pub(super) fn meets_xoff_condition(&self, free: i64, port_limit: Option<PortLimit>) -> bool {
         if let Some(port_limit) = port_limit {
@@ -28,7 +29,7 @@ impl PriorityGroup {
         )
     }
 
-    /// Returns true if the next cell takes the group into XOFF. The caller has checked that the group is at
+    /// Returns true if the next cell puts the group into XOFF. The caller has checked that the group is at
     /// its shared limit. The next cell still uses shared space, and all later cells need headroom.
     #[inline]
     pub(super) fn next_cell_enters_xoff(&self, pool: &BufferPool) -> bool {
@@ -36,7 +37,7 @@ impl PriorityGroup {
     }
 
     /// Returns the smallest number of free shared cells in the pool at which this group may resume (XON
-    /// rule).
+    /// rule). See [`XonWaiter::needed`](super::pool::XonWaiter::needed) for the special values.
     #[inline]
     pub(super) fn needed_free_cells(&self) -> i64 {
         if self.headroom > 0 {
@@ -65,7 +66,8 @@ impl PriorityGroup {
         i64::from(total) - i64::from(self.limits.reserved) + i64::from(self.limits.xon_offset) - 1
     }
 
-    /// Returns true if the XON rule of a group with a port limit holds.
+    /// Returns true if a group with a port limit may leave XOFF. `free` is the number of free shared cells of
+    /// the pool.
     pub(super) fn can_resume(&self, free: i64, port_limit: PortLimit) -> bool {
         if self.headroom > 0 {
             return false;

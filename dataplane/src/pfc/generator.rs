@@ -1,5 +1,5 @@
-//! The sender of pauses decides when a port sends XOFF, repeats XOFF, and sends XON. A PFC pause applies to a
-//! set of priorities. If no priority has PFC, an 802.3x pause applies to the [`WHOLE_PORT`].
+//! The sender of pauses: decides when a port sends XOFF, repeats XOFF, and sends XON. A PFC pause applies to
+//! a set of priorities. If no priority has PFC, an 802.3x pause applies to the [`WHOLE_PORT`].
 
 use std::collections::VecDeque;
 
@@ -9,9 +9,9 @@ use crate::ids::PRIORITIES;
 use xoff_units::Picos;
 use xoff_wire::mac_control::{MacControl, Pfc};
 
-/// Bit for an 802.3x PAUSE of the whole port. The lower eight bits of the mask stand for the priorities.
+/// Bit of the 802.3x PAUSE in a mask of pauses. The lower eight bits of the mask are the priorities.
 pub(crate) const WHOLE_PORT: u16 = 1 << PRIORITIES;
-/// Number of pausable subjects: eight priorities and the whole port.
+/// Number of bits in a mask of pauses: eight priorities and the whole port.
 const SUBJECT_COUNT: usize = PRIORITIES + 1;
 
 /// Decides which pause frames a port sends to its peer. A frame is built when the link is free, from the
@@ -28,11 +28,11 @@ pub(crate) struct PauseGenerator {
     pending_xon: u16,
     /// Priorities whose last frame to the peer was XOFF.
     last_sent_xoff: u16,
-    /// True if the port sends a separate frame for each change. In this mode, `pending_xoff` is nonzero while
-    /// `changes` has entries.
+    /// True if the port sends a separate frame for each change ([`PauseModel::UntilResumed`]). In this mode,
+    /// `pending_xoff` is nonzero while `changes` has entries.
     in_order: bool,
-    /// The changes to send. Each entry consists of the priority and a flag that is true for XOFF. XOFF and
-    /// XON alternate for each priority, so the list stays short.
+    /// The changes to send. Each entry consists of the priority and a flag, which is true for XOFF and false
+    /// for XON. For each priority, XOFF and XON alternate, so the list stays short.
     changes: VecDeque<(u8, bool)>,
     refresh: Picos,
     refresh_at: Picos,
@@ -94,7 +94,7 @@ impl PauseGenerator {
         }
     }
 
-    /// Priorities in XOFF.
+    /// Returns the mask of priorities in XOFF.
     pub(crate) fn xoff_mask(&self) -> u16 {
         self.xoff
     }
@@ -122,8 +122,8 @@ impl PauseGenerator {
         }
     }
 
-    /// Discards pending frames after the link went down. [`PauseGenerator::announce_xoff`] sends the XOFF
-    /// state again.
+    /// Discards pending frames after the link went down. When the link comes up again,
+    /// [`PauseGenerator::announce_xoff`] sends the XOFF state.
     pub(crate) fn discard_pending(&mut self) {
         (self.pending_xoff, self.pending_xon, self.last_sent_xoff) = (0, 0, 0);
         self.changes.clear();
@@ -135,7 +135,7 @@ impl PauseGenerator {
         self.schedule_frames(self.xoff, true);
     }
 
-    /// Schedules the refresh, if its time has come.
+    /// Schedules XOFF frames if the time of the refresh has come.
     pub(crate) fn schedule_refresh(&mut self, now: Picos) {
         if self.refresh_at <= now {
             self.pending_xoff |= self.xoff;
@@ -143,7 +143,7 @@ impl PauseGenerator {
         }
     }
 
-    /// Returns the time at which XOFF must be repeated.
+    /// Returns the time at which XOFF must be repeated, or [`Picos::NEVER`].
     pub(crate) fn refresh_at(&self) -> Picos {
         self.refresh_at
     }
@@ -152,9 +152,10 @@ impl PauseGenerator {
         self.pending_xoff | self.pending_xon != 0
     }
 
-    /// Returns the frame to send now. An XOFF frame carries all priorities in XOFF and refreshes all of them.
-    /// An XON frame carries the priorities that resume. If PFC and PAUSE frames are both pending, the PFC
-    /// frame is sent first. This happens only after a change of the configuration.
+    /// Returns the frame to send now, or `None` if no frame is needed. An XOFF frame carries all
+    /// priorities in XOFF and refreshes all of them. An XON frame carries the priorities that resume. If
+    /// PFC and PAUSE frames are both pending, the PFC frame is sent first. This happens only after a
+    /// change of the configuration.
     pub(crate) fn next_frame(&mut self, now: Picos) -> Option<MacControl> {
         if self.in_order {
             return self.next_frame_in_order();
@@ -177,7 +178,7 @@ impl PauseGenerator {
         (resumed != 0).then(|| build_pause_frame(resumed, 0))
     }
 
-    /// Returns a frame for the oldest change.
+    /// Returns a frame for the oldest change, or `None` if there is no change to send.
     fn next_frame_in_order(&mut self) -> Option<MacControl> {
         let change = self.changes.pop_front();
         if self.changes.is_empty() {
@@ -192,12 +193,12 @@ impl PauseGenerator {
         Some(build_pause_frame(bit, if stop { self.quanta } else { 0 }))
     }
 
-    /// Returns the time for which PFC paused each priority of the peer until `now`, in picoseconds.
+    /// Returns the time for which PFC has paused each priority of the peer until `now`, in picoseconds.
     pub(crate) fn peer_paused_ps(&self, now: Picos) -> [u64; PRIORITIES] {
         core::array::from_fn(|n| self.subject_paused_ps(now, n))
     }
 
-    /// Returns the time for which PAUSE paused the peer until `now`, in picoseconds.
+    /// Returns the time for which 802.3x PAUSE has paused the peer until `now`, in picoseconds.
     pub(crate) fn peer_port_paused_ps(&self, now: Picos) -> u64 {
         self.subject_paused_ps(now, PRIORITIES)
     }
@@ -211,7 +212,8 @@ impl PauseGenerator {
     }
 }
 
-/// Builds a frame with the same pause time for all `subjects`.
+/// Builds a pause frame with the same pause time for all `subjects`: a PAUSE frame for [`WHOLE_PORT`], else a
+/// PFC frame.
 fn build_pause_frame(subjects: u16, quanta: u16) -> MacControl {
     if subjects == WHOLE_PORT {
         return MacControl::Pause { quanta };

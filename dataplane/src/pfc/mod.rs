@@ -1,5 +1,5 @@
-//! Priority flow control (IEEE 802.1Q clause 36) and 802.3x PAUSE. This module contains the receiver and the
-//! sender of pauses.
+//! Priority flow control (PFC, IEEE 802.1Q clause 36) and 802.3x PAUSE (IEEE 802.3 Annex 31B). This module
+//! contains the receiver and the sender of pauses.
 
 mod generator;
 mod receiver;

@@ -1,5 +1,5 @@
-//! The receiver of PFC and 802.3x pauses. It stores which priorities the peer has paused and when
-//! each pause ends.
+//! The receiver of PFC and 802.3x pauses. It stores which priorities the peer has paused, and when each
+//! pause ends.
 
 use std::collections::VecDeque;
 
@@ -11,8 +11,8 @@ use xoff_units::{LinkTiming, Picos};
 /// takes effect before its response time has passed.
 const PENDING_PAUSES_MAX: usize = 256;
 
-/// Returns the longest permitted response time to a pause, in pause quanta, for a link speed in Mb/s (IEEE
-/// 802.3 31B.3.7).
+/// Returns the longest permitted response time to a pause for a link speed in Mb/s (IEEE 802.3 31B.3.7). The
+/// result is in pause quanta of 512 bit times.
 pub const fn response_quanta_max(speed_mbps: u32) -> u16 {
     match speed_mbps {
         0..=9_999 => 2,
@@ -33,65 +33,69 @@ struct PendingPause {
     quanta: [u16; PRIORITIES],
     /// Link speed that defines the length of a pause quantum.
     speed_mbps: u32,
-    /// Bit *n*: the frame pauses or resumes priority *n*.
+    /// Bit *n* is set if the frame pauses or resumes priority *n*.
     enable: u8,
     until_resumed: bool,
 }
 
-/// Pause timers of one port. Switch ports and hosts use it.
+/// Pause timers of one port (IEEE 802.1Q clause 36, IEEE 802.3 Annex 31B). Switch ports and hosts use this
+/// type, for PFC and for 802.3x PAUSE.
 ///
-/// IEEE 802.1Q: a new pause time replaces the running timer, and zero resumes the priority at once. When the
-/// timer expires, the priority resumes. A priority whose enable bit is clear is not changed. If a frame is
-/// already in transmission, the transmitter completes the frame.
+/// A new pause time replaces the running timer, and zero resumes the priority at once. When the timer
+/// expires, the priority resumes. With [`PauseReceiver::set_until_resumed`], pauses do not expire. A priority
+/// whose enable bit is clear is not changed. If a frame is already in transmission, the transmitter completes
+/// the frame.
 ///
-/// With a response time ([`PauseReceiver::set_response_time`]), a pause frame takes effect when this time has
-/// passed since its arrival. A resume is delayed by the same time, so the length of the pause
-/// does not change.
+/// With a response time ([`PauseReceiver::set_response_time`]), a pause frame takes effect when this time
+/// has passed since its arrival. A resume is delayed by the same time, so the length of the pause does
+/// not change.
 #[derive(Clone, Debug, Default)]
 pub struct PauseReceiver {
     paused_until: [Picos; PRIORITIES],
     paused: u8,
     paused_since: [Picos; PRIORITIES],
-    /// End of the latest completed pause.
+    /// End of the latest completed pause of each priority.
     ended_at: [Picos; PRIORITIES],
-    /// Arrival of the latest XOFF.
+    /// Arrival of the latest XOFF of each priority.
     last_xoff: [Picos; PRIORITIES],
     paused_ps: [u64; PRIORITIES],
     on_to_off: [u64; PRIORITIES],
     until_resumed: bool,
     response: Picos,
-    /// In the order of their effect. Empty without a response time.
+    /// Pause frames that have not taken effect yet, in the order of their effect. Empty without a
+    /// response time.
     pending: VecDeque<PendingPause>,
 }
 
-/// Pause statistics of one priority (`pfc_stat_history`). The statistics are always collected. The option
-/// only controls whether they are shown.
+/// Pause statistics of one priority (SONiC `pfc_stat_history`). The statistics are always collected. The
+/// SONiC option only controls whether they are shown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PauseHistory {
-    /// How often the running priority was paused.
+    /// Number of pauses that stopped the running priority.
     pub transitions: u64,
-    /// Total time paused, in picoseconds, including the current pause.
+    /// Total time for which the priority was paused, in picoseconds, including the current pause.
     pub total_pause_ps: u64,
-    /// Model time at which the latest pause began. `None`: no pause yet.
+    /// Model time at which the latest pause began. `None` if the priority was never paused.
     pub recent_pause_at: Option<Picos>,
-    /// Length of the latest pause in picoseconds, up to now for the current pause.
+    /// Length of the latest pause in picoseconds. A current pause is counted up to now.
     pub recent_pause_ps: u64,
 }
 
 impl PauseReceiver {
-    /// Creates a receiver without pauses.
+    /// Creates a receiver without pauses and without a response time.
     pub fn new() -> PauseReceiver {
         PauseReceiver::default()
     }
 
-    /// Selects the pause model of simulators. Later pauses last until they are resumed, and their
-    /// quanta are ignored.
+    /// If `until_resumed` is true, later pauses last until they are resumed, and their pause times are
+    /// ignored. This is the pause model of ns-3 simulators
+    /// ([`PauseModel::UntilResumed`](crate::config::PauseModel::UntilResumed)). The default is false.
     pub fn set_until_resumed(&mut self, until_resumed: bool) {
         self.until_resumed = until_resumed;
     }
 
     /// Sets the response time: the time from the arrival of a pause frame to its effect. The new value
-    /// applies to frames that arrive later. Zero means no delay.
+    /// applies to frames that arrive later. Zero, the default, means no delay.
     pub fn set_response_time(&mut self, response: Picos) {
         self.response = response;
         if response != Picos::ZERO {
@@ -99,8 +103,9 @@ impl PauseReceiver {
         }
     }
 
-    /// Processes a PFC frame. Bit *n* of `enable` makes `quanta[n]` valid. Priorities outside `honoured` are
-    /// not changed.
+    /// Processes a pause frame that arrived at `now`. If bit *n* of `enable` is set, `quanta[n]` is the pause
+    /// time of priority *n* in pause quanta of the link, and 0 means resume. Priorities outside the mask
+    /// `honoured` are not changed.
     pub fn receive(
         &mut self,
         now: Picos,
@@ -127,7 +132,7 @@ impl PauseReceiver {
             }
             return;
         };
-        // After the response time was shortened, no pause may overtake an earlier one.
+        // If the response time was shortened, a later pause must not take effect before an earlier pause.
         pause.effective_at = pause.effective_at.max(last);
         if self.pending.len() >= PENDING_PAUSES_MAX
             && let Some(first) = self.pending.pop_front()
@@ -153,8 +158,8 @@ impl PauseReceiver {
         }
     }
 
-    /// Returns the bit mask of the paused priorities at the last call of `receive` or `expire`. Bit *n*
-    /// stands for priority *n*.
+    /// Returns the bit mask of the priorities that were paused at the last call of `receive` or `expire`. Bit
+    /// *n* belongs to priority *n*.
     pub fn paused_priorities(&self) -> u8 {
         self.paused
     }
@@ -204,7 +209,7 @@ impl PauseReceiver {
             .unwrap_or(Picos::NEVER)
     }
 
-    /// Resumes every priority outside `honoured` and discards its pending pauses. The caller uses this method
+    /// Resumes every priority outside the mask `honoured` and discards its pending pauses. Call this method
     /// when PFC is disabled or the link goes down.
     pub fn release_priorities(&mut self, now: Picos, honoured: u8) {
         self.pending.iter_mut().for_each(|pause| pause.enable &= honoured);
@@ -226,18 +231,20 @@ impl PauseReceiver {
         total
     }
 
-    /// Returns how often each running priority was paused.
+    /// Returns for each priority the number of pauses that stopped the running priority.
     pub fn on_to_off_counts(&self) -> &[u64; PRIORITIES] {
         &self.on_to_off
     }
 
-    /// Returns the start of the latest pause of a priority. Returns zero if the priority was never paused.
+    /// Returns the start of the latest pause of a priority (0 to 7). Returns zero if the priority was
+    /// never paused.
     pub fn paused_since(&self, priority: usize) -> Picos {
         self.paused_since[priority]
     }
 
-    /// Returns the arrival time of the latest XOFF of a priority. Returns [`Picos::NEVER`] during a pause
-    /// that lasts until its resume, because such a pause is not repeated.
+    /// Returns the arrival time of the latest XOFF of a priority (0 to 7). During a pause that lasts until
+    /// its resume, returns [`Picos::NEVER`], because such a pause is not repeated. Returns zero if no XOFF
+    /// has arrived.
     pub fn last_xoff_at(&self, priority: usize) -> Picos {
         let lasts_until_resumed =
             self.paused & (1 << priority) != 0 && self.paused_until[priority] == Picos::NEVER;
