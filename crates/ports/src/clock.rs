@@ -1,10 +1,10 @@
-//! Conversion of kernel time stamps (`CLOCK_REALTIME`) to `CLOCK_MONOTONIC`.
+//! Converts time stamps of the kernel (`CLOCK_REALTIME`) to `CLOCK_MONOTONIC`.
 
 use nix::time::{ClockId, clock_gettime};
 
-/// Interval between two measurements of the difference of the two clocks. NTP slews a clock by at most 500 µs
-/// per second, so a time stamp is wrong by at most 50 µs. If a clock is stepped, the next measurement
-/// corrects the difference.
+/// Time in nanoseconds between two measurements of the difference between the clocks. NTP slews a clock by at
+/// most 500 us per second. A converted time stamp is therefore wrong by at most 50 us. If a clock is stepped,
+/// the next measurement corrects the difference.
 const REFRESH_NS: u64 = 100_000_000;
 
 /// Returns the current time of `CLOCK_MONOTONIC` in nanoseconds.
@@ -27,8 +27,8 @@ pub(super) struct StampClock {
 }
 
 impl StampClock {
-    /// Reads the time. If the last measurement is too old, also measures the clock difference again. Called
-    /// once for each burst.
+    /// Reads the present time. If the last measurement of the clock difference is too old, the function also
+    /// measures the difference again. Called once for each burst.
     pub(super) fn update(&mut self) {
         self.now_ns = monotonic_ns();
         if self.measured_ns == 0 || self.now_ns - self.measured_ns > REFRESH_NS {
@@ -41,7 +41,8 @@ impl StampClock {
         }
     }
 
-    /// Returns a kernel time stamp in nanoseconds of `CLOCK_MONOTONIC`. Times before the boot become 0.
+    /// Converts a time stamp of the kernel to nanoseconds of `CLOCK_MONOTONIC`. Time stamps before the boot
+    /// become 0.
     pub(super) fn to_monotonic_ns(&self, seconds: u32, nanos: u32) -> u64 {
         let real = i64::from(seconds) * 1_000_000_000 + i64::from(nanos);
         (real - self.difference_ns).max(0) as u64

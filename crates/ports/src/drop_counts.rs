@@ -2,16 +2,17 @@
 
 use xoff_dataplane::DropReason;
 
-/// Frames that a port dropped or lost since the previous
-/// call of [`Port::take_drops`](crate::Port::take_drops).
+/// Numbers of frames that a port dropped or lost since the previous call
+/// of [`Port::take_drops`](crate::Port::take_drops).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PortDrops {
-    /// Frames that the backend dropped, by reason. Only reasons with at least one frame are listed.
+    /// Number of frames that the backend dropped, by reason. Reasons without frames are not listed.
     pub by_reason: Vec<(DropReason, u64)>,
-    /// Frames that the kernel lost in either direction. They taint the run.
+    /// Number of frames that the kernel lost, in both directions together. Such a loss taints the run, which
+    /// means that the run proves nothing.
     pub lost: u64,
-    /// Messages for the user. Each message contains a problem, the cause, and a command that
-    /// solves the problem.
+    /// Messages for the user. Each message contains a problem, its cause, and a command that solves
+    /// the problem.
     pub notes: Vec<String>,
 }
 
@@ -36,19 +37,22 @@ impl DropCounts {
     }
 }
 
-/// A counter of the kernel that never decreases. The field is the last value that was read.
+/// A counter of the kernel that never decreases. The field is the last value that was read, or `None` before
+/// the first reading.
 #[derive(Debug)]
 pub(super) struct KernelCounter(Option<u64>);
 
 impl KernelCounter {
-    /// Creates a counter with its current value. `value` is `None` if the counter cannot be read.
+    /// Creates a counter with the current value of the kernel. `value` is `None` if the counter cannot
+    /// be read.
     pub(super) fn new(value: Option<u64>) -> KernelCounter {
         KernelCounter(value)
     }
-    /// Stores the current value and returns its increase since the last reading.
+    /// Stores the current value and returns its increase since the last reading. Returns 0 if `value` is
+    /// `None` or if this is the first reading.
     ///
-    /// If the value has decreased, the device was replaced and its counter started at 0. The increase is then
-    /// the whole new value.
+    /// If the value has decreased, the device was replaced, and the counter of the new device started at 0.
+    /// The function then returns the whole new value.
     pub(super) fn update(&mut self, value: Option<u64>) -> u64 {
         let Some(value) = value else { return 0 };
         let previous = self.0.replace(value).unwrap_or(value);

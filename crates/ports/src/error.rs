@@ -1,10 +1,10 @@
-//! Errors of opening a port.
+//! The error type of opening a port.
 
 use std::io;
 
 use super::{MTU_MAX, PortSpec};
 
-/// Error of opening a port. The message contains the port, the device, the cause and the remedy.
+/// Error of opening a port. The message names the port, the device, the cause and the remedy.
 #[derive(Debug, thiserror::Error)]
 pub enum PortError {
     /// The network namespace contains no device of this name.
@@ -41,9 +41,9 @@ pub enum PortError {
         port: String,
         /// The name of the device.
         device: String,
-        /// The refused action.
+        /// The refused action, such as `open a packet socket`.
         action: &'static str,
-        /// The missing capability.
+        /// Names of the missing capabilities, such as `cap_net_raw`.
         capability: &'static str,
     },
     /// The MTU of the device is smaller than the MTU of the port. The device would refuse long frames.
@@ -61,7 +61,7 @@ pub enum PortError {
         /// MTU of the port, in bytes.
         port_mtu: u32,
     },
-    /// The MTU of the port is out of range.
+    /// The MTU of the port is out of range. The range is 68 to [`MTU_MAX`] bytes.
     #[error("port {port}: mtu {mtu} is out of range: 68 to {MTU_MAX} bytes")]
     MtuOutOfRange {
         /// The name of the port.
@@ -80,7 +80,7 @@ pub enum PortError {
         /// The name of the device.
         device: String,
     },
-    /// The device exists, but is not a tap.
+    /// The device exists, but the device is not a tap.
     #[error(
         "port {port}: device '{device}' is not a tap; open it with backend=packet, or choose another name"
     )]
@@ -97,9 +97,9 @@ pub enum PortError {
         port: String,
         /// The name of the device.
         device: String,
-        /// The cause.
+        /// The cause, as a part of the message.
         why: String,
-        /// The remedy.
+        /// The remedy, as a part of the message.
         fix: String,
     },
     /// A request to the network configuration of the kernel failed.
@@ -107,7 +107,7 @@ pub enum PortError {
     Net {
         /// The name of the port.
         port: String,
-        /// The refused request.
+        /// The error of the request.
         source: crate::net::Error,
     },
     /// A system call failed.
@@ -117,7 +117,7 @@ pub enum PortError {
         port: String,
         /// The name of the device.
         device: String,
-        /// The failed action.
+        /// The failed action, such as `bind the packet socket`.
         action: &'static str,
         /// The error of the system call.
         source: io::Error,
@@ -125,7 +125,8 @@ pub enum PortError {
 }
 
 impl PortError {
-    /// Returns whether the device does not exist now. It may appear later.
+    /// Returns true if the cause is a missing device. The device may appear later, and then the port can
+    /// be opened.
     pub fn is_absent(&self) -> bool {
         matches!(self, PortError::NoSuchDevice { .. })
     }
@@ -146,7 +147,8 @@ impl PortError {
         }
     }
 
-    /// Converts the error of a system call. `capability` is the capability that the system call needs.
+    /// Converts the error of a system call to a [`PortError`]. `action` is the failed action. `capability` is
+    /// the name of the capability that the system call needs.
     pub(super) fn io(
         spec: &PortSpec,
         action: &'static str,

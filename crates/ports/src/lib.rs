@@ -1,11 +1,12 @@
-//! Ports on network devices: backends that receive and send Ethernet frames.
+//! Port backends: they receive Ethernet frames from network devices and send frames to them.
 //!
-//! A [`Port`] receives and transmits bursts of frames. The frames are stored in the slots of an [`Arena`].
-//! [`Port`] is an enum of all backends, so calls of a backend are static.
+//! A [`Port`] receives and sends bursts of frames. The frames are stored in the slots of an [`Arena`],
+//! which is one memory mapping. [`Port`] is an enum of all backends, so calls of a backend need no
+//! virtual dispatch.
 //!
-//! A backend inserts the VLAN tags that the kernel removed, and parses the headers. If the switch cannot
-//! forward a frame unchanged, the backend drops and counts the frame. The switch does all other work
-//! on a frame.
+//! A backend inserts the VLAN tags that the kernel has removed, and parses the headers of each frame. If the
+//! switch cannot forward a frame unchanged, the backend drops and counts the frame. All other work on a frame
+//! is done by the switch.
 
 mod af_packet;
 mod af_xdp;
@@ -50,32 +51,35 @@ pub use sched_policy::SchedPolicy;
 pub use tap::{TapPort, create_persistent_tap};
 pub use waker::ThreadWaker;
 
-/// Largest number of frames in a burst. One system call moves at most this many frames.
+/// Largest number of frames in a burst. A backend passes at most this number of frames to the kernel in one
+/// system call.
 pub const BURST_FRAMES: usize = 64;
 
 /// Length of an Ethernet header without tags, in bytes.
 const ETHERNET_HEADER_BYTES: u32 = 14;
 
-/// Length of an Ethernet header with two VLAN tags, in bytes. An MTU does not include this length.
+/// Length of an Ethernet header with two VLAN tags, in bytes. The MTU does not count these bytes.
 const L2_HEADER_BYTES: u32 = ETHERNET_HEADER_BYTES + 2 * 4;
 
-/// The largest MTU of a port, in bytes. A frame of this MTU with two VLAN tags fills a large slot.
+/// The largest MTU of a port, in bytes. The longest frame at this MTU has two VLAN tags and fills a
+/// large slot.
 pub const MTU_MAX: u32 = LARGE_FRAME_BYTES as u32 - L2_HEADER_BYTES;
 
-/// The port backend: the kernel interface that a port uses for its device.
+/// The backend of a port: the kernel interface through which the port uses its device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Backend {
-    /// The fastest backend for the device: `packet` for each existing network device.
+    /// The default. Uses `packet` for every device.
     #[default]
     Auto,
-    /// AF_PACKET with TPACKET_V2 rings. Suits veth devices, hardware, and taps that another process owns.
+    /// AF_PACKET with TPACKET_V2 rings. Works with veth devices, hardware, and taps that another
+    /// process owns.
     Packet,
-    /// A tap that xoff owns. It is created if it does not exist.
+    /// A tap that xoff owns. If the tap does not exist, xoff creates it.
     Tap,
-    /// `pnet_backend::datalink`, a simple reference for tests. Loses VLAN tags.
+    /// The crate `pnet` (`pnet::datalink`), as a simple reference for tests. This backend loses VLAN tags.
     Pnet,
-    /// AF_XDP in native mode. Works with veth devices, hardware, and taps that another process
-    /// owns. Needs root.
+    /// AF_XDP in native mode, which needs root and Linux 6.6. Works with veth devices, hardware with one
+    /// receive queue, and taps that another process owns.
     Xdp,
 }
 
@@ -91,7 +95,7 @@ impl fmt::Display for Backend {
     }
 }
 
-/// The name is not the name of a port backend.
+/// Error of parsing a [`Backend`]: no port backend has this name. The field is the unknown name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("'{0}' is not a port backend: use auto, packet, tap, pnet or xdp")]
 pub struct UnknownBackend(pub String);
@@ -120,13 +124,14 @@ pub struct PortSpec {
     pub device: String,
     /// Port backend for the device.
     pub backend: Backend,
-    /// Longest layer-3 packet in bytes (SONiC `PORT` `mtu`), 68 to [`MTU_MAX`].
+    /// MTU of the port: length of the longest layer-3 packet in bytes, 68 to [`MTU_MAX`] (field `mtu` of the
+    /// SONiC table `PORT`).
     pub mtu: u32,
 }
 
 impl PortSpec {
-    /// Returns the number of small slots that the open port occupies permanently. Slots of received frames
-    /// are not included.
+    /// Returns the number of small slots that the port occupies as long as it is open: 0 for all backends
+    /// except `xdp`. Slots of delivered frames are not included.
     pub fn reserved_slots(&self) -> usize {
         match self.backend {
             Backend::Xdp => af_xdp::reserved_slots(self.mtu),
@@ -135,30 +140,31 @@ impl PortSpec {
     }
 }
 
-/// An open port with messages about its device.
+/// An open port, and messages about its device.
 #[derive(Debug)]
 pub struct OpenedPort {
     /// The open port.
     pub port: Port,
-    /// Messages about changed settings and properties of the device. A message about a setting contains the
-    /// command with the same effect.
+    /// Messages for the user about the device and its changed settings. A message about a setting contains
+    /// the command with the same effect.
     pub notes: Vec<String>,
 }
 
 /// A frame that a port received.
 #[derive(Clone, Copy, Debug)]
 pub struct PortFrame {
-    /// Handle of the frame, which is stored without FCS.
+    /// Handle of the frame. The arena stores the frame without FCS.
     pub frame: FrameHandle,
     /// Length of the frame in bytes, without FCS.
     pub frame_len: u32,
-    /// The parsed headers.
+    /// The parsed headers of the frame.
     pub parsed: ParsedHeaders,
-    /// Time of reception in nanoseconds of `CLOCK_MONOTONIC`. If the kernel gives the backend a time stamp,
-    /// this is the time stamp. Otherwise it is the time at which the backend read the frame.
+    /// Time of reception in nanoseconds of `CLOCK_MONOTONIC`. This is the time stamp of the kernel for the
+    /// backend `packet`. For an in-memory link, it is the time of sending. For other backends, it is the time
+    /// at which the backend read the frame.
     pub received_ns: u64,
-    /// Arrival in model time, which may be in the future. Only the sender of an in-memory link
-    /// sets this time.
+    /// Time of arrival in model time, which may be in the future. Only in-memory links with a sender that
+    /// knows this time set a value. Otherwise `None`.
     pub arrival: Option<Picos>,
 }
 
@@ -171,7 +177,7 @@ pub enum Port {
     Tap(Box<TapPort>),
     /// One end of an in-memory link.
     Link(Box<LinkPort>),
-    /// A device that `pnet_backend::datalink` drives.
+    /// A device that the crate `pnet` drives.
     Pnet(Box<PnetPort>),
     /// A device with an AF_XDP socket.
     Xdp(Box<XdpPort>),
@@ -194,12 +200,13 @@ macro_rules! with_backend {
 }
 
 impl Port {
-    /// Opens a device in the network namespace of the calling thread. Checks that the device does not change
-    /// frames, and changes the settings of the device if necessary. Dropping the port restores
-    /// the previous settings.
+    /// Opens the device of `spec` in the network namespace of the calling thread. Checks that the device does
+    /// not change frames, and changes the settings of the device if necessary. Dropping the port restores the
+    /// previous settings.
     ///
     /// # Errors
-    /// Returns a [`PortError`] with the cause and the remedy.
+    /// Returns a [`PortError`] if the MTU is out of range, the device is missing or not suitable, or the
+    /// kernel refuses a request. The message contains the cause and the remedy.
     pub fn open(spec: &PortSpec) -> Result<OpenedPort, PortError> {
         if !(68..=MTU_MAX).contains(&spec.mtu) {
             return Err(PortError::mtu_out_of_range(spec));
@@ -212,13 +219,15 @@ impl Port {
         }
     }
 
-    /// Sets the arena for the frames of the port. Must be called once before the port is used.
+    /// Sets the arena that stores the frames of the port. The caller must call this function once before it
+    /// uses the port.
     ///
-    /// An AF_XDP port is down until the first [`receive`](Port::receive) after this call, because the kernel
-    /// writes its frames directly into slots.
+    /// An AF_XDP port is down until the first call of [`receive`](Port::receive) after this call. Only then
+    /// the port has slots, into which the kernel writes received frames.
     ///
     /// # Errors
-    /// Returns an error if the kernel cannot use the memory of the arena.
+    /// Returns an error if the kernel cannot use the memory of the arena. Only the backend `xdp`
+    /// returns errors.
     pub fn attach(&mut self, arena: &Arc<Arena>) -> Result<(), PortError> {
         match self {
             Port::Xdp(xdp) => xdp.attach(arena),
@@ -230,32 +239,37 @@ impl Port {
         }
     }
 
-    /// Creates both ends of an in-memory link that holds up to `frames` frames in each direction.
+    /// Creates both ends of an in-memory link. The link holds up to `frames` frames in each direction.
+    /// `names` are the names of the two ends in reports. `mtu` is the MTU of the link in bytes, at
+    /// most [`MTU_MAX`].
     ///
-    /// Each end is [attached](Port::attach) to its own arena. Both ends may use the same arena.
+    /// Each end must be [attached](Port::attach) to the arena of its switch. The two ends may use the
+    /// same arena.
     pub fn link_pair(names: [&str; 2], mtu: u32, frames: usize) -> [Port; 2] {
         LinkPort::create_pair(names, mtu, frames).map(|end| Port::Link(Box::new(end)))
     }
 
-    /// Sets the thread that is woken for frames of a port without [`fd`](Port::fd).
+    /// Sets the waker of the thread that receives from this port. Only in-memory links use the waker, because
+    /// they have no [`fd`](Port::fd). For other ports the call does nothing.
     pub fn set_waker(&mut self, waker: &ThreadWaker) {
         if let Port::Link(link) = self {
             link.set_waker(waker);
         }
     }
 
-    /// Returns whether frames wait at the receiving end of an in-memory link. Returns false for all other
-    /// ports, which have a descriptor to poll.
+    /// Returns whether frames wait at this end of an in-memory link. Returns false for all other ports.
     pub fn has_waiting_frames(&self) -> bool {
         matches!(self, Port::Link(link) if link.has_waiting_frames())
     }
 
-    /// Receives up to `max` frames. Appends the frames to `out` and returns their number, which is 0 if no
-    /// frame waits. If no slots are left, frames stay in the device.
+    /// Receives up to `max` frames and appends them to `out`. Returns the number of received frames, which is
+    /// 0 if no frame waits. If `slots` has no free slot, frames wait in the device. Exceptions: `pnet` drops
+    /// and counts the frame. `tap` also does so if a frame needs a large slot.
     ///
     /// # Errors
-    /// If [`is_device_removed`] is true for the error, the device does not exist any more and the port must
-    /// be opened again. If the device exists but is down, the call returns no frames and no error.
+    /// Returns the error of the device. If [`is_device_removed`] is true for this error, the device does not
+    /// exist any more and the port must be opened again. If the device exists but is down, the call returns
+    /// no frames and no error.
     pub fn receive(
         &mut self,
         slots: &mut impl SlotSource,
@@ -265,23 +279,24 @@ impl Port {
         with_backend!(self, backend => backend.receive(slots, max, out))
     }
 
-    /// Sends frames from the front of `frames`. Returns the number of finished frames, which were either
-    /// sent, or refused by the device and counted. The caller keeps the slots of all frames.
+    /// Sends frames from the front of `frames`. Returns the number of finished frames. A finished frame was
+    /// either sent, or was refused by the device and counted. The caller keeps the slots of all frames.
     ///
     /// If the returned number is smaller than the length of `frames`, the device is full or down. The caller
-    /// passes the remaining frames again later.
+    /// then passes the remaining frames again later.
     ///
     /// # Errors
-    /// As for [`Port::receive`].
+    /// Returns the same errors as [`Port::receive`].
     pub fn transmit(&mut self, arena: &Arena, frames: &[FrameHandle]) -> io::Result<usize> {
         with_backend!(self, backend => backend.transmit(arena, frames))
     }
 
-    /// Same as [`Port::transmit`], with the arrival time of each frame in model time. Only in-memory links
-    /// pass the times to the receiver.
+    /// Same as [`Port::transmit`], with the arrival time of each frame in model time. `arrivals` has the
+    /// same order as `frames`. Only in-memory links pass the times to the receiver, and all other ports
+    /// ignore them.
     ///
     /// # Errors
-    /// As for [`Port::receive`].
+    /// Returns the same errors as [`Port::receive`].
     pub fn transmit_with_arrivals(
         &mut self,
         arena: &Arena,
@@ -296,8 +311,9 @@ impl Port {
         }
     }
 
-    /// Returns the descriptor to poll for frames. Returns `None` for an in-memory link, because the other end
-    /// of the link wakes the thread with a [`ThreadWaker`].
+    /// Returns the descriptor that becomes readable when frames arrive. Returns `None` for an in-memory
+    /// link, because its other end wakes the thread with a [`ThreadWaker`]. A custom backend may also
+    /// return `None`.
     pub fn fd(&self) -> Option<BorrowedFd<'_>> {
         match self {
             Port::Packet(packet) => Some(packet.fd()),
@@ -309,8 +325,8 @@ impl Port {
         }
     }
 
-    /// Returns the number of small slots that the port occupies permanently. Slots of received frames
-    /// are not included.
+    /// Returns the number of small slots that the port occupies as long as it is open: 0 for all backends
+    /// except `xdp`. Slots of delivered frames are not included.
     pub fn reserved_slots(&self) -> usize {
         match self {
             Port::Xdp(xdp) => xdp.reserved_slots(),
@@ -318,20 +334,23 @@ impl Port {
         }
     }
 
-    /// Returns whether the device is up and has a carrier. An in-memory link is up while its
-    /// other end exists.
+    /// Returns whether the device is up and has a carrier. An in-memory link is up while its other end
+    /// exists. An AF_XDP port is also down before its first [`receive`](Port::receive).
     pub fn is_link_up(&mut self) -> bool {
         with_backend!(self, backend => backend.is_link_up())
     }
 
-    /// Returns the frames that were dropped and lost since the last call. Uses a few system calls.
+    /// Returns the numbers of frames that were dropped or lost since the last call. The call makes a few
+    /// system calls.
     pub fn take_drops(&mut self) -> PortDrops {
         with_backend!(self, backend => backend.take_drops())
     }
 
-    /// Stops the port and gives its slots back to `slots`. Returns true when the port holds no slot any more.
+    /// Stops the port and returns its slots to `slots`. Returns true when the port holds no slot any more. If
+    /// the result is false, the caller calls the function again later.
     ///
-    /// The other end of an in-memory link gives its slots back when the other end is closed or dropped.
+    /// This happens for in-memory links: the other end holds slots of this end until it is also closed
+    /// or dropped.
     pub fn close(&mut self, slots: &mut impl SlotSource) -> bool {
         match self {
             Port::Link(link) => link.close(slots),
@@ -340,7 +359,7 @@ impl Port {
         }
     }
 
-    /// Returns the name of the port backend, as in reports.
+    /// Returns the name of the port backend as it appears in reports, such as `packet` or `link`.
     pub fn backend_name(&self) -> &'static str {
         match self {
             Port::Packet(_) => "packet",
@@ -352,7 +371,8 @@ impl Port {
         }
     }
 
-    /// Returns the name that the device had when the port was opened.
+    /// Returns the name of the device at the time when the port was opened. For an in-memory link, returns
+    /// the name of this end.
     pub fn device_name(&self) -> &str {
         match self {
             Port::Packet(packet) => packet.device_name(),
@@ -365,8 +385,8 @@ impl Port {
     }
 }
 
-/// Returns whether an error of a port means that the device is gone, because it was removed or moved to
-/// another namespace. [`Port::open`] succeeds again when a device of this name exists.
+/// Returns whether an error of a port means that the device is gone. A device is gone if it was removed or
+/// moved to another namespace. [`Port::open`] succeeds again as soon as a device of this name exists.
 pub fn is_device_removed(error: &io::Error) -> bool {
     matches!(
         error.raw_os_error(),
@@ -374,8 +394,8 @@ pub fn is_device_removed(error: &io::Error) -> bool {
     )
 }
 
-/// Returns the length of the longest frame for an MTU, in bytes. A longer frame is either a superframe or a
-/// frame of a sender with a larger MTU.
+/// Returns the length of the longest frame for an MTU, in bytes without FCS. A longer frame is a superframe,
+/// or comes from a sender with a larger MTU.
 fn frame_len_max(mtu: u32) -> u32 {
     mtu + L2_HEADER_BYTES
 }

@@ -1,4 +1,4 @@
-//! The slot cache of an I/O worker.
+//! The store of empty slots in an I/O worker.
 
 use std::sync::Arc;
 
@@ -7,8 +7,9 @@ use xoff_dataplane::FrameHandle;
 use super::slot_source::{Sealed, SlotSource};
 use super::{Arena, FrameLayout, NO_SLOT, SlotClass};
 
-/// The empty slots of an I/O worker. The driver moves slots between the switch worker and the cache over a
-/// ring. The driver adds slots to the cache with [`return_slot`](SlotSource::return_slot) and removes slots
+/// The empty slots of an I/O worker, which is a thread that owns some ports of a switch. The
+/// slots belong to the switch worker, which sends them to the I/O worker over a ring. The
+/// I/O worker adds a slot with [`return_slot`](SlotSource::return_slot) and removes a slot
 /// with [`take_slot_of`](SlotSource::take_slot_of).
 #[derive(Debug)]
 pub struct SlotCache {
@@ -18,7 +19,8 @@ pub struct SlotCache {
 }
 
 impl SlotCache {
-    /// Creates an empty cache. It holds `small` and `large` slots without an allocation.
+    /// Creates an empty cache for slots of `arena`. The cache has space for `small` small slots and `large`
+    /// large slots. More slots need an allocation of memory.
     pub fn new(arena: Arc<Arena>, small: usize, large: usize) -> SlotCache {
         SlotCache {
             arena,
@@ -27,7 +29,7 @@ impl SlotCache {
         }
     }
 
-    /// Returns the number of cached slots of a class.
+    /// Returns the number of slots of a class in the cache.
     pub fn slot_count(&self, class: SlotClass) -> usize {
         match class {
             SlotClass::Small => self.small.len(),

@@ -1,15 +1,15 @@
-//! Memory mapping of an arena.
+//! The memory mapping of an arena.
 
 use std::io;
 use std::os::fd::BorrowedFd;
 use std::ptr::NonNull;
 
-/// The smallest page size in bytes. The mapping is aligned to this size. All larger page sizes are multiples
-/// of this size.
+/// The smallest page size in bytes. The mapping is aligned to this size. All other page sizes are multiples
+/// of it.
 pub(super) const PAGE_BYTES: usize = 4096;
 
-/// Zeroed, page-aligned shared memory with a file descriptor (memfd). Another process can map
-/// the same memory.
+/// Page-aligned shared memory of zeros. The memory has a file descriptor (memfd), so that another process can
+/// map it too.
 pub(super) struct Mapping {
     base: NonNull<u8>,
     len: usize,
@@ -18,7 +18,7 @@ pub(super) struct Mapping {
 }
 
 impl Mapping {
-    /// Maps `len` bytes, but at least one page.
+    /// Maps `len` bytes. The mapping has at least one page.
     #[cfg(not(miri))]
     pub(super) fn new(len: usize) -> io::Result<Mapping> {
         use nix::sys::memfd::{MFdFlags, memfd_create};
@@ -62,8 +62,8 @@ impl Mapping {
         None
     }
 
-    /// Returns the `len` bytes at `offset`. The pointer is valid as long as the mapping. The caller prevents
-    /// conflicting references.
+    /// Returns the `len` bytes at `offset`. The pointer is valid as long as the mapping exists. The caller
+    /// must not create conflicting references.
     ///
     /// # Panics
     /// Panics if the bytes are outside the mapping.

@@ -1,21 +1,22 @@
-//! The arena: one page-aligned memory mapping that stores all frames of a process in slots.
+//! The arena: one page-aligned memory mapping with slots for the frames of a switch.
 //!
-//! Small slots (2 KiB) come first and large slots (16 KiB) follow, so the slot number determines the size
-//! class. Each frame starts [`HEADROOM_BYTES`] after the start of its slot, so headers can be added in front
-//! of the frame.
+//! Small slots (2 KiB) come first in the memory and large slots (16 KiB) follow. The number of a slot
+//! therefore determines its class. Each frame starts [`HEADROOM_BYTES`] after the start of its slot, so that
+//! headers can be added in front of the frame.
 //!
 //! # Ownership
 //!
 //! Only one part of the program holds a [`FrameHandle`] at a time, and only this holder reads and writes the
-//! frame. Handles move between threads only over rings, which order memory accesses. The compiler cannot
-//! check this rule, because `FrameHandle` must be `Copy` for the queues of the data plane. Debug builds keep
-//! a state for each slot (`state.rs`) and panic on a double free or a use after free.
+//! frame. A handle moves from one thread to another only over a ring, and rings order the memory accesses.
+//! The compiler cannot check this rule, because `FrameHandle` must be `Copy` for the queues of the data
+//! plane. Debug builds keep a state for each slot (`state.rs`). They panic on a double free and on a use
+//! after free.
 //!
 //! # Shared bytes
 //!
-//! Frames share bytes only after [`ArenaStore::copy`](store::ArenaStore). This call splits the original frame
-//! into two parts: a prefix that belongs to the frame alone, and a shared rest. The shared rest is read-only.
-//! The store counts how many frames share the rest.
+//! Frames share bytes only after [`ArenaStore::copy`](store::ArenaStore). This function splits the original
+//! frame into two parts: a prefix that belongs to the frame alone, and a shared rest. The shared rest is
+//! read-only. The store counts the frames that share the rest.
 
 mod cache;
 mod mapping;
@@ -41,24 +42,26 @@ pub use slot_source::SlotSource;
 use state::SlotStates;
 pub use store::ArenaStore;
 
-/// Size of a small slot in bytes, with headroom.
+/// Size of a small slot in bytes, including the [`HEADROOM_BYTES`] of free space in front of the frame.
 pub const SMALL_SLOT_BYTES: usize = 2 * 1024;
-/// Size of a large slot in bytes, with headroom.
+/// Size of a large slot in bytes, including the [`HEADROOM_BYTES`] of free space in front of the frame.
 pub const LARGE_SLOT_BYTES: usize = 16 * 1024;
-/// Longest frame of a small slot in bytes: the slot without its headroom.
+/// Length of the longest frame in a small slot, in bytes: the slot without the free space in front of
+/// the frame.
 pub const SMALL_FRAME_BYTES: usize = SMALL_SLOT_BYTES - HEADROOM_BYTES;
-/// Longest frame of a large slot in bytes. No port handles longer frames.
+/// Length of the longest frame in a large slot, in bytes. No port sends or receives longer frames.
 pub const LARGE_FRAME_BYTES: usize = LARGE_SLOT_BYTES - HEADROOM_BYTES;
 
-/// Number of bytes at the start of a frame that a switch reads: the link, network and transport headers.
+/// Number of bytes at the start of a frame that a switch reads. They contain the link, network and
+/// transport headers.
 const HEADERS_BYTES: usize = 64;
 
-/// Slot number of a frame without shared bytes.
+/// Value of `rest_slot` for a frame without shared bytes.
 const NO_SLOT: u32 = u32::MAX;
 
-/// Position of a frame in the arena. The frame has `len` bytes at offset `start` of its own slot. Then follow
-/// `rest_len` shared bytes at offset `rest_start` of slot `rest_slot`, which may also be the
-/// frame's own slot.
+/// Position of a frame in the arena. The first `len` bytes of the frame are at offset `start` of its own
+/// slot. The remaining `rest_len` bytes are shared. They are at offset `rest_start` of slot `rest_slot`,
+/// which may also be the frame's own slot.
 #[derive(Clone, Copy)]
 struct FrameLayout {
     start: u16,
@@ -69,7 +72,8 @@ struct FrameLayout {
 }
 
 impl FrameLayout {
-    /// Returns the layout of a frame of `len` bytes after the headroom, without shared bytes.
+    /// Returns the layout of a frame with `len` bytes and without shared bytes. The frame starts
+    /// [`HEADROOM_BYTES`] after the start of its slot.
     const fn unshared(len: u16) -> FrameLayout {
         FrameLayout {
             start: HEADROOM_BYTES as u16,
@@ -84,15 +88,15 @@ impl FrameLayout {
 /// The size class of a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SlotClass {
-    /// A slot of 2 KiB.
+    /// A slot of 2 KiB, for frames of up to [`SMALL_FRAME_BYTES`].
     Small,
-    /// A slot of 16 KiB.
+    /// A slot of 16 KiB, for frames of up to [`LARGE_FRAME_BYTES`].
     Large,
 }
 
 impl SlotClass {
-    /// Returns the smallest slot class for a frame of `frame_len` bytes. Returns `None` if the frame is
-    /// longer than [`LARGE_FRAME_BYTES`].
+    /// Returns the smallest slot class for a frame of `frame_len` bytes. Returns `None` if `frame_len` is
+    /// greater than [`LARGE_FRAME_BYTES`].
     pub const fn for_frame(frame_len: usize) -> Option<SlotClass> {
         if frame_len <= SMALL_FRAME_BYTES {
             Some(SlotClass::Small)
@@ -111,8 +115,8 @@ impl SlotClass {
     }
 }
 
-/// A memory mapping with all frame slots of a process and the layout of each frame. Threads share an arena.
-/// The holder of a handle may access the slot (see the [module](self)).
+/// A memory mapping with frame slots, and the layout of each frame. Threads share an arena. Only the holder
+/// of a handle may access the slot (see [Ownership](self#ownership)).
 pub struct Arena {
     mapping: Mapping,
     small_slots: u32,
@@ -130,15 +134,16 @@ unsafe impl Send for Arena {}
 unsafe impl Sync for Arena {}
 
 impl Arena {
-    /// Maps an arena of `small_slots` slots of 2 KiB and `large_slots` slots of 16 KiB, at
-    /// most 2^31 slots together.
+    /// Maps an arena of `small_slots` slots of 2 KiB and `large_slots` slots of 16 KiB. The sum of both
+    /// numbers is at most 2^31.
     ///
     /// The kernel allocates the memory of a slot when the slot is used for the first time. A new frame gets
     /// the slot that was freed last, so an idle arena uses little memory.
     ///
     /// # Errors
-    /// Returns the error of `memfd_create`, `ftruncate` or `mmap`. Usual causes are too little memory, too
-    /// little address space, or too many open files.
+    /// Returns an error if the arena has too many slots, or the error of `memfd_create`, `ftruncate` or
+    /// `mmap`. Usual causes of these errors are too little memory, too little address space, or too many
+    /// open files.
     pub fn new(small_slots: usize, large_slots: usize) -> io::Result<Arc<Arena>> {
         let too_many = || io::Error::new(io::ErrorKind::InvalidInput, "an arena holds at most 2^31 slots");
         let slots = small_slots
@@ -160,17 +165,18 @@ impl Arena {
         }))
     }
 
-    /// Returns the number of small slots and of large slots.
+    /// Returns two numbers: the number of small slots and the number of large slots.
     pub fn slot_counts(&self) -> (usize, usize) {
         (self.small_slots as usize, self.large_slots as usize)
     }
 
-    /// Returns the file of the mapping. It can be passed to another process.
+    /// Returns the descriptor of the memory, which can be passed to another process. Returns `None` only
+    /// under Miri.
     pub fn as_fd(&self) -> Option<BorrowedFd<'_>> {
         self.mapping.as_fd()
     }
 
-    /// Returns the class of a slot.
+    /// Returns the class of a slot. The function does not check that the slot exists.
     #[inline]
     pub fn slot_class(&self, frame: FrameHandle) -> SlotClass {
         if frame.0 < self.small_slots {
@@ -180,12 +186,13 @@ impl Arena {
         }
     }
 
-    /// Returns the bytes of a frame in two parts: first the bytes of the frame's own slot, then the bytes
+    /// Returns the bytes of a frame in two parts: first the bytes in the frame's own slot, then the bytes
     /// that the frame shares with other frames. The second part is often empty. Only the holder of the handle
-    /// may call this.
+    /// may call this function (see [Ownership](self#ownership)).
     ///
     /// # Panics
-    /// Panics if the handle belongs to another arena. Debug builds also panic if the slot is free.
+    /// Panics if the arena has no slot with this number. Debug builds also panic if the slot is free. A
+    /// handle of another arena is not always detected.
     #[inline]
     pub fn segments(&self, frame: FrameHandle) -> (&[u8], &[u8]) {
         let layout = self.layout(frame);
@@ -201,14 +208,21 @@ impl Arena {
         (self.slot_bytes(own.0, own.1, own.2), rest)
     }
 
-    /// Returns the length of a frame in bytes, including shared bytes. Only the holder of the handle
-    /// may call this.
+    /// Returns the length of a frame in bytes without FCS, including shared bytes. Only the holder of the
+    /// handle may call this function.
+    ///
+    /// # Panics
+    /// Panics if the arena has no slot with this number. Debug builds also panic if the slot is free.
     pub fn frame_len(&self, frame: FrameHandle) -> usize {
         let layout = self.layout(frame);
         layout.len as usize + layout.rest_len as usize
     }
 
-    /// Prefetches the layout and the headers of a frame into the CPU cache. The call has no other effect.
+    /// Loads the layout and the headers of a frame into the CPU cache, without waiting. The call has no
+    /// other effect.
+    ///
+    /// # Panics
+    /// Panics if the arena has no slot with this number.
     #[inline]
     pub fn prefetch_headers(&self, frame: FrameHandle) {
         let layout = &raw const self.layouts[frame.0 as usize];
@@ -219,6 +233,9 @@ impl Arena {
 
     /// Copies a frame to the front of `buffer` and returns the copied bytes. Returns `None` if the buffer is
     /// too short.
+    ///
+    /// # Panics
+    /// See [`Arena::segments`].
     pub fn gather_into<'a>(&self, frame: FrameHandle, buffer: &'a mut [u8]) -> Option<&'a mut [u8]> {
         let (own, rest) = self.segments(frame);
         let output = buffer.get_mut(..own.len() + rest.len())?;
@@ -227,7 +244,7 @@ impl Arena {
         Some(output)
     }
 
-    /// Returns the memory of all small slots. Slot n starts at byte n times [`SMALL_SLOT_BYTES`].
+    /// Returns the memory of all small slots. Slot n starts at byte n * [`SMALL_SLOT_BYTES`].
     #[inline]
     pub(super) fn small_region(&self) -> *mut [u8] {
         self.mapping
@@ -243,8 +260,8 @@ impl Arena {
         (offset < region.len()).then_some(offset as u64)
     }
 
-    /// Copies a frame to an empty slot of arena `target`. `target` may be this arena. Panics if the slot is
-    /// too small.
+    /// Copies a frame to the empty slot `slot` of the arena `target`, which may be this arena. Panics if the
+    /// slot is too small.
     ///
     /// # Safety
     /// The caller holds both handles, and the slot shares no bytes.
@@ -289,7 +306,8 @@ impl Arena {
         unsafe { &mut *bytes }
     }
 
-    /// Returns the memory after the headroom of a slot that holds no frame yet.
+    /// Returns the memory for a frame in an empty slot. The memory starts [`HEADROOM_BYTES`] after the start
+    /// of the slot.
     ///
     /// # Safety
     /// Same as [`Arena::prefix_mut`]. In addition, the slot shares no bytes.

@@ -1,4 +1,4 @@
-//! Sources of empty slots for backends.
+//! The trait for sources of empty slots.
 
 use xoff_dataplane::FrameHandle;
 
@@ -7,20 +7,21 @@ use super::{Arena, FrameLayout, LARGE_FRAME_BYTES, SMALL_FRAME_BYTES, SlotClass}
 /// Limits implementations of [`SlotSource`] to this crate.
 pub trait Sealed {}
 
-/// A source of empty slots. A switch worker uses an [`ArenaStore`](super::ArenaStore), and an I/O worker uses
-/// a [`SlotCache`](super::SlotCache).
+/// A source of empty slots for backends. A switch worker uses an [`ArenaStore`](super::ArenaStore) as source,
+/// and an I/O worker uses a [`SlotCache`](super::SlotCache).
 ///
-/// The trait is sealed, because backends write to the returned slots without further checks. Every
-/// implementation returns only slots that no other part of the program holds.
+/// The trait is sealed (only this crate can implement it), because backends write to the slots without
+/// further checks. Every implementation returns only slots that no other part of the program holds.
 pub trait SlotSource: Sealed {
-    /// Returns the arena of the slots.
+    /// Returns the arena that contains the slots.
     fn arena(&self) -> &Arena;
 
-    /// Takes an empty slot of exactly this class, or `None` if none is left.
+    /// Takes an empty slot of exactly this class from the source. Returns `None` if no slot of the class
+    /// is left.
     fn take_slot_of(&mut self, class: SlotClass) -> Option<FrameHandle>;
 
-    /// Takes an empty slot for a frame of `frame_len` bytes. Returns `None` if no slot is left or the frame
-    /// is longer than a large slot.
+    /// Takes an empty slot for a frame of `frame_len` bytes. A short frame gets a large slot if no small slot
+    /// is left. Returns `None` if no slot is left, or if `frame_len` is greater than [`LARGE_FRAME_BYTES`].
     fn take_slot(&mut self, frame_len: usize) -> Option<FrameHandle> {
         match SlotClass::for_frame(frame_len)? {
             SlotClass::Small => self
@@ -30,16 +31,16 @@ pub trait SlotSource: Sealed {
         }
     }
 
-    /// Returns a slot to the source. The slot comes from [`take_slot`](SlotSource::take_slot) and is empty or
-    /// has a frame. The frame must not share bytes with another frame.
+    /// Returns a slot to the source. The slot is empty, or has a frame that shares no bytes with
+    /// another frame.
     ///
     /// # Panics
-    /// Panics in debug builds if the slot is already free or may be shared.
+    /// Debug builds panic if the slot is already free or may share bytes.
     fn return_slot(&mut self, slot: FrameHandle);
 
-    /// Returns the writable memory of a taken slot, which starts after the headroom of the slot. After the
-    /// caller has written a frame to this memory, [`set_frame`](SlotSource::set_frame) sets the length
-    /// of the frame.
+    /// Returns the writable memory for a frame in a taken slot: [`SMALL_FRAME_BYTES`] or
+    /// [`LARGE_FRAME_BYTES`]. The caller writes a frame to the start of this memory, and then sets the length
+    /// of the frame with [`set_frame`](SlotSource::set_frame).
     fn frame_space(&mut self, slot: FrameHandle) -> &mut [u8] {
         // SAFETY: the caller has taken the slot and holds its handle. The source gives out unshared slots
         // only, and `&mut self` prevents a second reference from this source.
@@ -49,7 +50,7 @@ pub trait SlotSource: Sealed {
     /// Makes the first `frame_len` bytes of [`frame_space`](SlotSource::frame_space) the frame of the slot.
     ///
     /// # Panics
-    /// Panics if the frame is longer than the slot allows.
+    /// Panics if `frame_len` is greater than the length of this memory.
     fn set_frame(&mut self, slot: FrameHandle, frame_len: usize) {
         let space = match self.arena().slot_class(slot) {
             SlotClass::Small => SMALL_FRAME_BYTES,
@@ -63,8 +64,8 @@ pub trait SlotSource: Sealed {
             .set_layout(slot, FrameLayout::unshared(frame_len as u16));
     }
 
-    /// Copies a frame to a new slot. Returns `None` if no slot is left or the frame is longer than
-    /// a large slot.
+    /// Copies a frame to a new slot. Returns `None` if no slot is left, or if the frame is longer
+    /// than [`LARGE_FRAME_BYTES`].
     fn store_frame(&mut self, frame: &[u8]) -> Option<FrameHandle> {
         let slot = self.take_slot(frame.len())?;
         self.frame_space(slot)[..frame.len()].copy_from_slice(frame);

@@ -1,4 +1,4 @@
-//! Stores the state of each slot in debug builds. The state reveals a double free or a use after free.
+//! The state of each slot in debug builds. The state reveals a double free and a use after free.
 
 use xoff_dataplane::FrameHandle;
 

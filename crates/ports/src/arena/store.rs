@@ -1,4 +1,4 @@
-//! The frame store of a switch worker on an arena: allocates, copies and frees slots.
+//! The frame store of a switch worker. It allocates, copies and frees the slots of an arena.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -8,23 +8,21 @@ use xoff_dataplane::{FrameHandle, FrameStore};
 use super::slot_source::{Sealed, SlotSource};
 use super::{Arena, FrameLayout, NO_SLOT, SlotClass};
 
-/// Bit of a share count that marks a released slot: no handle of the slot exists any more.
+/// Bit of a share count. The bit marks a slot without a handle, whose bytes are still shared.
 const RELEASED: u32 = 1 << 31;
 
-/// The free lists and share counts of an arena. Only the switch worker uses them.
-///
-/// Only the switch worker copies frames and frees slots with shared bytes. I/O workers return sent frames to
-/// the switch worker.
+/// The free lists and share counts of an arena. Only the switch worker uses them: it copies frames, and frees
+/// slots with shared bytes. I/O workers return sent frames to the switch worker.
 #[derive(Debug)]
 pub struct ArenaStore {
     arena: Arc<Arena>,
-    /// A new frame gets the slot that was freed last, because the bytes of this slot are still in
-    /// the CPU caches.
+    /// The small free slots. A new frame gets the slot that was freed last, because the bytes of this slot
+    /// are still in the CPU caches.
     small: Vec<FrameHandle>,
     large: Vec<FrameHandle>,
     slots: usize,
-    /// Share count of each slot: the number of copies that share the bytes of the slot. The bit [`RELEASED`]
-    /// is set when the slot has no handle.
+    /// Share count of each slot, by slot number. This is the number of other frames that share bytes of the
+    /// slot. The bit [`RELEASED`] is set when the slot has no handle.
     shares: Box<[u32]>,
 }
 
@@ -32,7 +30,7 @@ impl ArenaStore {
     /// Creates a store that owns all slots of an arena.
     ///
     /// # Panics
-    /// Panics if another store already owns the slots of the arena.
+    /// Panics if another store was created for this arena.
     pub fn new(arena: Arc<Arena>) -> ArenaStore {
         let is_owned = arena.is_owned_by_store.swap(true, Ordering::Relaxed);
         assert!(!is_owned, "the slots of an arena are taken once");
@@ -48,19 +46,19 @@ impl ArenaStore {
         }
     }
 
-    /// Returns the arena for use by other threads.
+    /// Returns the arena, for use in other threads.
     pub fn shared_arena(&self) -> Arc<Arena> {
         Arc::clone(&self.arena)
     }
 
-    /// Returns the number of free small slots and of free large slots.
+    /// Returns two numbers: the number of free small slots and the number of free large slots.
     pub fn free_slots(&self) -> (usize, usize) {
         (self.small.len(), self.large.len())
     }
 
-    /// Returns the number of slots that are not free. These are the slots of frames, the slots of released
-    /// frames whose bytes are still shared, and the empty slots of I/O workers. At the end of a run the
-    /// number is 0, and any other number is a leak.
+    /// Returns the number of slots that are not free. Such a slot holds a frame, is an empty slot of an I/O
+    /// worker or a port, or belonged to a released frame whose bytes are still shared. At the end of a run,
+    /// the number is 0. Any other number is a leak.
     pub fn used_slots(&self) -> usize {
         self.slots - self.small.len() - self.large.len()
     }
@@ -85,7 +83,8 @@ impl ArenaStore {
         self.arena.set_layout(frame, split);
     }
 
-    /// Decrements the share count of a slot. Frees the slot if its handle is released and no share is left.
+    /// Decrements the share count of a slot. If the slot has no handle and no share is left, the slot
+    /// is freed.
     fn release_share(&mut self, slot: u32) {
         let shares = &mut self.shares[slot as usize];
         debug_assert!(*shares & !RELEASED != 0, "slot {slot} has no share");
@@ -154,8 +153,8 @@ impl FrameStore for ArenaStore {
         Some(frame)
     }
 
-    /// A frame never has more than two parts: own bytes and shared bytes. If the original already shares
-    /// bytes, the copy stores at least as many own bytes as the original.
+    /// A frame never has more than two parts: own bytes and shared bytes. If the original frame already
+    /// shares bytes, the copy gets at least as many own bytes as the original.
     fn copy(&mut self, frame: FrameHandle, prefix_len: usize) -> Option<FrameHandle> {
         let mut layout = self.arena.layout(frame);
         let total = layout.len as usize + layout.rest_len as usize;
@@ -216,8 +215,8 @@ impl FrameStore for ArenaStore {
         self.arena.set_layout(frame, layout);
     }
 
-    /// If other frames share bytes in the slot of this frame, the slot stays in use until the last
-    /// copy is released.
+    /// If other frames share bytes of this frame's slot, the slot stays in use until the last of these frames
+    /// is released.
     fn truncate(&mut self, frame: FrameHandle, len: usize) {
         let mut layout = self.arena.layout(frame);
         let own = len.min(layout.len as usize);

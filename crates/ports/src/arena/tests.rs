@@ -140,9 +140,9 @@ fn a_second_store_for_the_same_arena_panics() {
     ArenaStore::new(arena);
 }
 
-/// Tests the path of frames between threads. An I/O worker fills a slot of its cache. The switch worker edits
-/// and copies the frame. Another I/O worker reads both frames and returns their slots. Miri checks that the
-/// rings order all memory accesses.
+/// Tests the path of frames between threads. One I/O worker fills a slot of its cache. The switch worker
+/// edits and copies the frame. A second I/O worker reads both frames and returns their slots. Miri checks
+/// that the rings order all memory accesses.
 #[test]
 fn rings_order_all_accesses_of_frames_in_three_threads() {
     const FRAMES: u8 = if cfg!(miri) { 20 } else { 200 };
@@ -318,8 +318,8 @@ proptest! {
         ..ProptestConfig::default()
     })]
 
-    /// Applies random operations to an arena and to a model that stores each frame in a vector of its own.
-    /// Both have the same bytes after each operation. In the end no slot is in use.
+    /// Applies random operations to an arena and to a model. The model stores each frame in its own vector.
+    /// Both must have the same bytes after each operation. In the end, no slot is in use.
     #[test]
     fn the_store_equals_a_vector_for_each_frame(operations in operation_lists()) {
         let mut store = new_store(12, 4);
