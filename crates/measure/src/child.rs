@@ -8,8 +8,9 @@ use std::time::Duration;
 
 use xoff_telemetry::failure::{Exit, Failure};
 
-/// Polling interval while a program runs. Each poll checks whether the program has ended and whether the run
-/// was interrupted. No figure depends on this interval, because the programs measure their own time.
+/// Interval between two polls of a running program. Each poll checks whether the program has ended and
+/// whether the run was interrupted. Measured values do not depend on this interval, because the programs
+/// measure their own time.
 const POLL_INTERVAL: Duration = Duration::from_millis(2);
 
 /// Output and exit status of a program.
@@ -35,7 +36,8 @@ impl Drop for RunningProgram {
     }
 }
 
-/// Runs a program to its end. The program is killed when `stop` becomes true.
+/// Runs a program to its end, without standard input. If `stop` becomes true, the program is killed and the
+/// function returns an error.
 ///
 /// # Errors
 /// The program cannot be started, or the run was interrupted (exit code 130).

@@ -2,10 +2,10 @@
 
 /// A value that users select by name, such as a traffic pattern.
 pub trait NamedChoice: Copy + PartialEq + Send + Sync + 'static {
-    /// All values, each with its name and a summary of one line.
+    /// All values. Each entry has the value, its name and a summary of one line.
     const CHOICES: &'static [(Self, &'static str, &'static str)];
 
-    /// Returns the name of the value.
+    /// Returns the name of the value, as users write it on the command line.
     fn choice_name(self) -> &'static str {
         let choice = Self::CHOICES.iter().find(|(value, ..)| *value == self);
         choice.map_or("", |(_, name, _)| name)
@@ -18,7 +18,8 @@ pub trait NamedChoice: Copy + PartialEq + Send + Sync + 'static {
     }
 }
 
-/// Defines an enum whose variants are selected by name: `Variant = "name": "summary"`.
+/// Defines an enum with variants that users select by name. Each variant has the form `Variant =
+/// "name": "summary"`.
 macro_rules! named_choices {
     ($(#[$meta:meta])* pub enum $name:ident {
         $($(#[$variant_meta:meta])* $variant:ident = $text:literal: $summary:literal,)+

@@ -1,5 +1,12 @@
-//! Benchmarks and comparisons: standard benchmarks of switches, oracle runs, PFC threshold probes, replays of
-//! captures, placement of queue pairs, and the processor cost of a frame.
+//! Benchmarks of switches and labs. This crate contains:
+//!
+//! - the benchmarks of RFC 2544, RFC 2889 and RFC 8239 ([`rfc2544`], [`rfc2889`], [`rfc8239`]), and searches
+//!   for the loss-free rate ([`ndr`]) and the latency ([`latency`]),
+//! - PFC threshold probes ([`probe`]) and the tuning of buffers ([`tune`]),
+//! - benchmarks of AI workloads ([`ai`]), placement of queue pairs ([`placement`]) and comparison with other
+//!   simulators ([`oracle`]),
+//! - replays of captures ([`replay`]) and the processor cost of a frame ([`frame_cost`]),
+//! - comparison of two results ([`compare`]).
 
 pub mod ai;
 mod child;

@@ -10,30 +10,31 @@ use super::ndr::{
 use super::result::{BenchFigure, BenchResult, BetterWhen};
 use xoff_telemetry::failure::{Exit, Failure};
 
-/// A device under test with the settings of its benchmarks. The benchmarks add their figures to the result.
+/// A device under test (DUT) with the settings of its benchmarks. The benchmarks add their figures (measured
+/// quantities) to `result`.
 #[derive(Debug)]
 pub struct BenchmarkSuite<'a, D> {
     /// The device under test.
     pub dut: &'a mut D,
-    /// Frame lengths of the benchmarks.
+    /// Frame sizes. A benchmark measures each of them, unless its documentation says otherwise.
     pub sizes: Vec<FrameSize>,
     /// Traffic pattern of benchmarks that do not prescribe one.
     pub pattern: TrafficPattern,
-    /// Largest burst that a search tries, in frames per sender.
+    /// Largest burst that a search tries, in frames per sender, at least 1 (`--burst-max`).
     pub burst_max: u64,
     /// The result that collects figures, notes and taints.
     pub result: &'a mut BenchResult,
     trials: u64,
 }
 
-/// A throughput in three units.
+/// The highest load without loss, in three units.
 #[derive(Clone, Copy, Debug)]
 pub struct Throughput {
-    /// Frames per second of all senders.
+    /// Frames per second, as the sum over all senders.
     pub fps: f64,
-    /// Bits per second of all senders, with FCS and without preamble and gap.
+    /// Bits per second, as the sum over all senders. The frames count with FCS, and without preamble and gap.
     pub bps: f64,
-    /// Share of each sender's line rate, 0 to 1.
+    /// Load of each sender as a share of its line rate, 0 to 1.
     pub share: f64,
 }
 
@@ -56,19 +57,22 @@ impl<'a, D: Dut> BenchmarkSuite<'a, D> {
         }
     }
 
-    /// Adds a figure with one sample.
+    /// Adds a figure with one sample to the result.
     pub fn add_figure(&mut self, name: String, unit: &str, better: BetterWhen, value: f64) {
         self.add_samples(name, unit, better, vec![value]);
     }
 
-    /// Adds a figure with several samples.
+    /// Adds a figure with several samples to the result.
+    ///
+    /// # Panics
+    /// `samples` is empty.
     pub fn add_samples(&mut self, name: String, unit: &str, better: BetterWhen, samples: Vec<f64>) {
         self.result
             .figures
             .push(BenchFigure::new(name, unit, better, samples));
     }
 
-    /// Adds the figures rate, bandwidth and share of a throughput.
+    /// Adds the figures `PREFIX/rate`, `PREFIX/bandwidth` and `PREFIX/share` of a throughput.
     pub fn add_throughput(&mut self, prefix: &str, throughput: Throughput) {
         self.add_figure(
             format!("{prefix}/rate"),
@@ -90,7 +94,8 @@ impl<'a, D: Dut> BenchmarkSuite<'a, D> {
         );
     }
 
-    /// Adds the share of lost frames and, for a lossless device, the share of paused time of a trial.
+    /// Adds the figure `PREFIX/lost`, the share of lost frames in a trial. For a lossless device, also adds
+    /// `PREFIX/paused`, the share of the paused time ([`TrialResult::paused_ratio`]).
     pub fn add_loss_figures(&mut self, prefix: &str, outcome: &TrialResult) {
         self.add_figure(
             format!("{prefix}/lost"),
@@ -108,7 +113,8 @@ impl<'a, D: Dut> BenchmarkSuite<'a, D> {
         }
     }
 
-    /// Runs a trial of streams with new random phases.
+    /// Runs a trial with new random start times of the streams, and adds the taints of the trial to the
+    /// result. A taint is a fact that can have changed a measured value.
     ///
     /// # Errors
     /// See [`Dut::run`].
@@ -126,7 +132,8 @@ impl<'a, D: Dut> BenchmarkSuite<'a, D> {
         })
     }
 
-    /// Runs a trial of streams that all start at the same time.
+    /// Runs a trial in which each stream starts exactly at its [`TrafficStream::start`]. Adds the taints of
+    /// the trial to the result.
     ///
     /// # Errors
     /// See [`Dut::run`].
@@ -152,12 +159,13 @@ impl<'a, D: Dut> BenchmarkSuite<'a, D> {
         Ok(outcome)
     }
 
-    /// Returns the duration of a trial.
+    /// Returns the duration of a trial with this pattern and frame size ([`virtual_trial_duration`]).
     pub fn trial_duration(&self, pattern: TrafficPattern, size: FrameSize) -> Picos {
         virtual_trial_duration(self.dut, pattern, size)
     }
 
-    /// Measures the highest rate of a pattern without loss.
+    /// Measures the highest load of a pattern without loss. For a lossless device, a pause of a sender also
+    /// counts as loss.
     ///
     /// # Errors
     /// See [`Dut::run`]. Also fails if frames are lost at every load.
@@ -181,12 +189,13 @@ impl<'a, D: Dut> BenchmarkSuite<'a, D> {
         Ok(Throughput { fps, bps, share })
     }
 
-    /// Returns the search goal without loss.
+    /// Returns the goal of a search for the highest load without loss (NDR).
     pub fn loss_free_goal(&self, pattern: TrafficPattern, size: FrameSize) -> SearchGoal {
         TrialDurations::for_virtual_time(self.dut, pattern, size).ndr_and_pdr_goals()[0]
     }
 
-    /// Finds the bounds of the highest load that meets a goal.
+    /// Finds the bounds of the highest load that meets a goal. `make_trial` receives a load (share of the
+    /// line rate), a duration and the seed of the random start times.
     ///
     /// # Errors
     /// See [`Dut::run`]. Also fails if no load meets the goal or no frame is received.
@@ -212,14 +221,15 @@ impl<'a, D: Dut> BenchmarkSuite<'a, D> {
         }
     }
 
-    /// Returns whether a trial lost nothing and, for a lossless device, paused no sender.
+    /// Returns whether a trial lost no frame. For a lossless device, the trial must also contain no pause.
     pub fn is_loss_free(&self, outcome: &TrialResult) -> bool {
         let paused = self.dut.is_lossless() && outcome.ports.iter().any(|port| port.xoff_frames > 0);
         outcome.sum_over_streams(StreamResult::lost_frames) == 0 && !paused
     }
 
-    /// Finds the longest burst without loss, in frames per sender. The second value is true if the largest
-    /// permitted burst had no loss.
+    /// Finds the longest burst without loss. `streams` receives the length of a burst in frames per sender,
+    /// and returns the streams of a trial. The result is the length of the longest burst without loss, 0 if
+    /// there is none. The second value is true if a burst of `burst_max` frames had no loss.
     ///
     /// # Errors
     /// See [`Dut::run`].
@@ -251,7 +261,7 @@ impl<'a, D: Dut> BenchmarkSuite<'a, D> {
         Ok((longest, false))
     }
 
-    /// Adds a note that longer bursts than the largest permitted one may also pass.
+    /// Adds a note that bursts longer than `burst_max` were not tried. `name` is the start of the note.
     pub fn note_burst_limit(&mut self, name: &str) {
         let most = self.burst_max;
         self.result.notes.push(format!(
@@ -260,7 +270,7 @@ impl<'a, D: Dut> BenchmarkSuite<'a, D> {
     }
 }
 
-/// Returns the duration of the longest burst.
+/// Returns the time that the slowest burst needs: the largest value of frames divided by send rate.
 fn longest_burst_duration(dut: &impl Dut, streams: &[TrafficStream]) -> Picos {
     let longest = streams.iter().map(|stream| {
         let rate = stream.size.line_rate_fps(&dut.ports()[stream.from].link) * stream.share;
@@ -269,7 +279,7 @@ fn longest_burst_duration(dut: &impl Dut, streams: &[TrafficStream]) -> Picos {
     Picos(longest.max().unwrap_or(0).max(1))
 }
 
-/// Returns the failure for a benchmark that is not measured, with the reason.
+/// Returns the usage error for a benchmark that xoff does not measure. `why` is the reason.
 pub fn test_not_measured(test: &str, why: &str) -> Failure {
     Failure::usage(format!("{test} is not measured here"))
         .because(why)

@@ -2,10 +2,10 @@
 
 use xoff_telemetry::failure::Failure;
 
-/// Parses the percentage of `--gate`.
+/// Parses the percentage of the option `--gate`.
 ///
 /// # Errors
-/// The text is not a number above 0 and up to 1000.
+/// The text is not a number above 0 and at most 1000.
 pub fn parse_gate_percent(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(percent) if percent > 0.0 && percent <= 1_000.0 => Ok(percent),

@@ -1,4 +1,5 @@
-//! The sides of a comparison: programs, configurations and labs that are run, and saved results.
+//! The two sides of a comparison. A side is a program, a configuration or a lab that is run, or a
+//! saved result.
 
 use std::collections::HashSet;
 use std::os::unix::fs::PermissionsExt;
@@ -15,18 +16,18 @@ use xoff_telemetry::failure::{Exit, Failure};
 /// Path of the running program. The path stays valid if a build replaces the program file.
 const OWN_PROGRAM: &str = "/proc/self/exe";
 
-/// Description of a program that can be compared, for error messages.
+/// Description of the programs that can be compared, for error messages.
 const COMPARABLE_PROGRAM: &str =
     "a program that prints a result with schema \"xoff-bench/1\", such as xoff or core-bench";
 
 /// One side of a comparison.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ComparedSide {
-    /// A command that prints a result as JSON.
+    /// A command that prints a [`BenchResult`] as JSON.
     Run {
         /// Name of the side, as the user gave it.
         name: String,
-        /// Program and arguments.
+        /// The program and its arguments, including `--json`.
         command: Vec<String>,
     },
     /// A saved result.
@@ -38,19 +39,20 @@ pub enum ComparedSide {
     },
 }
 
-/// Arguments of both sides of a comparison. `--json` is added when a side is run.
+/// Arguments that both sides of a comparison use. They must not contain `--json`, because
+/// [`ComparedSide::open`] adds this option.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SideCommands {
-    /// Arguments for a side that is a program. `None` refuses programs.
+    /// Arguments for a side that is a program. `None` means that programs are refused.
     pub program_arguments: Option<Vec<String>>,
-    /// Arguments after `xoff bench` for a side that is a configuration or a lab. The comparison inserts the
-    /// path of the file where the benchmark expects the path. With `None`, configurations and
-    /// labs are refused.
+    /// Arguments after `xoff bench` for a side that is a configuration or a lab, such as `["ndr", "--sizes",
+    /// "64"]`. The path of the side is inserted where the benchmark expects it. `None` means that
+    /// configurations and labs are refused.
     pub bench_arguments: Option<Vec<String>>,
 }
 
 impl SideCommands {
-    /// Names the kinds of sides that are accepted, for error messages.
+    /// Returns a text that names the accepted kinds of sides, for error messages.
     fn accepted_sides(&self) -> &'static str {
         match (&self.program_arguments, &self.bench_arguments) {
             (Some(_), _) => {
@@ -64,10 +66,11 @@ impl SideCommands {
 }
 
 impl ComparedSide {
-    /// Opens the file `path` that the command line gives as `side` (`A` or `B`).
+    /// Opens one side of a comparison. `side` is `A` or `B` and appears in error messages. `path` is a
+    /// program, a configuration (`.json`), a lab (`.yml`, `.yaml`) or a saved result (`.json`).
     ///
     /// # Errors
-    /// The file does not exist, or `commands` does not accept its kind.
+    /// The file cannot be read or has an unknown form, or `commands` does not accept its kind.
     pub fn open(side: &str, path: &Path, commands: &SideCommands) -> Result<ComparedSide, Failure> {
         let name = path.display().to_string();
         let location = format!("{side}: {name}");
@@ -102,7 +105,7 @@ impl ComparedSide {
         }
     }
 
-    /// Returns the name of the side, as the user gave it.
+    /// Returns the name of the side: its path, as the user gave it.
     pub fn name(&self) -> &str {
         match self {
             ComparedSide::Run { name, .. } | ComparedSide::Saved { name, .. } => name,
@@ -142,8 +145,8 @@ fn open_json_file(
     }
 }
 
-/// Returns the defect that makes a result unusable: a figure has no samples, or two figures have
-/// the same name.
+/// Returns a description of the defect that makes a result unusable: a figure (a measured quantity) has no
+/// samples, or two figures have the same name. Returns `None` for a usable result.
 fn find_defect(result: &BenchResult) -> Option<String> {
     let mut names = HashSet::new();
     result.figures.iter().find_map(|figure| {
@@ -162,10 +165,11 @@ enum FileKind {
     Lab,
 }
 
-/// Benchmarks whose first argument is a configuration or a lab, and whose results can be compared.
+/// Benchmarks that take a configuration or a lab as their first argument and print a result that can
+/// be compared.
 const FILE_BENCHES: [&str; 6] = ["ndr", "latency", "rfc2544", "rfc2889", "rfc8239", "tune-buffers"];
 
-/// Returns the side on which this program measures a configuration or a lab.
+/// Returns a side that measures a configuration or a lab with the running program.
 fn bench_file_side(
     name: String,
     path: &Path,
@@ -234,7 +238,8 @@ pub(super) fn run_side(name: &str, command: &[String], stop: &AtomicBool) -> Res
         Err(failure) if failure.exit == Exit::Interrupted => return Err(failure),
         Err(failure) => return Err(failure.at(location).fix(format!("give {COMPARABLE_PROGRAM}"))),
     };
-    // A program that exits with 5 prints a tainted result. Disturbances are judged over the whole comparison.
+    // A program that exits with 5 prints a tainted result, which is accepted here. Disturbances are judged
+    // later, over the whole comparison.
     if !matches!(printed.status.code(), Some(0 | 5)) {
         return Err(side_failure(&printed, stop).at(location));
     }
@@ -268,10 +273,10 @@ pub(super) fn run_side(name: &str, command: &[String], stop: &AtomicBool) -> Res
     }
 }
 
-/// Returns the failure for a side that exited with an error.
+/// Returns the failure for a side that ended with an error.
 ///
-/// The exit codes for usage errors and invalid files are kept. All other exit codes become an environment
-/// failure. For example, exit code 1 of a side does not mean that this side is worse.
+/// The exit codes for usage errors (2) and invalid files (4) are kept. All other exit codes become an
+/// environment failure. For example, exit code 1 of a side does not mean that B is worse than A.
 fn side_failure(printed: &ProgramOutput, stop: &AtomicBool) -> Failure {
     let exit = match printed.status.code() {
         // Ctrl-C interrupts both processes.

@@ -1,15 +1,15 @@
-//! Figures that two results have in common, their ratios, and exact figures.
+//! Figures (measured quantities) that two results have in common, and the ratios of their values.
 //!
 //! A figure is exact if every run gives the same value. Instruction counts and results in virtual
 //! time are exact.
 
 use crate::result::{BenchFigure, BenchResult, BetterWhen};
 
-/// Largest ratio of two values. It replaces larger ratios and the infinite ratio of a positive value to 0.
+/// Largest ratio of two values. It replaces larger ratios, and the infinite ratio of a positive value to 0.
 const RATIO_MAX: f64 = 1e6;
 
-/// Returns the logarithm of the ratio by which `b` is worse than `a`. The logarithm is positive if
-/// `b` is worse.
+/// Returns the logarithm of the ratio by which `b` is worse than `a`, such as 0.03 for 3 %. The logarithm is
+/// positive if `b` is worse.
 ///
 /// The function returns `None` if a value is negative or not finite.
 pub(super) fn log_ratio(a: f64, b: f64, better: BetterWhen) -> Option<f64> {
@@ -28,11 +28,11 @@ pub(super) fn log_ratio(a: f64, b: f64, better: BetterWhen) -> Option<f64> {
     })
 }
 
-/// Returns the logarithms of both samples. If a larger value of the figure is better, the logarithms are
-/// negated. A larger result is therefore always worse.
+/// Returns the logarithms of both samples as costs. If a larger value of the figure is better, the logarithms
+/// are negated. A larger cost is therefore always worse.
 ///
-/// A value of 0 counts as a millionth of the smallest positive value. The function returns `None` if a value
-/// is negative or not finite.
+/// A value of 0 counts as a millionth of the smallest positive value of both samples. The function returns
+/// `None` if a value is negative or not finite.
 pub(super) fn log_costs(a: &[f64], b: &[f64], better: BetterWhen) -> Option<[Vec<f64>; 2]> {
     let mut both = a.iter().chain(b);
     if !both.clone().all(|value| value.is_finite() && *value >= 0.0) {
@@ -53,15 +53,15 @@ pub(super) fn log_costs(a: &[f64], b: &[f64], better: BetterWhen) -> Option<[Vec
     Some([a, b].map(|values| values.iter().map(log).collect()))
 }
 
-/// Returns whether the samples contain zeros and other values. The shift may then depend on [`RATIO_MAX`],
-/// and cannot be expressed as a percentage.
+/// Returns whether the samples contain zeros and also other values. The shift between the samples may then
+/// depend on [`RATIO_MAX`], so it cannot be expressed as a percentage.
 pub(super) fn has_zeros_and_positive_values(a: &[f64], b: &[f64]) -> bool {
     let any = |is_zero: bool| a.iter().chain(b).any(|value| (*value == 0.0) == is_zero);
     any(true) && any(false)
 }
 
 /// Returns whether every run gives the same value of the figure. This is the case for instruction counts, and
-/// for results that do not depend on a machine.
+/// for results in virtual time, which do not depend on a machine.
 pub(super) fn is_exact(result: &BenchResult, figure: &BenchFigure) -> bool {
     figure.unit == "instructions" || result.environment.is_none()
 }
@@ -73,12 +73,12 @@ pub(super) fn is_exact_in_both(a: &BenchResult, b: &BenchResult, name: &str) -> 
         .all(|result| result.figure(name).is_some_and(|figure| is_exact(result, figure)))
 }
 
-/// Names of the figures of two results, in the order of the results.
+/// Names of the figures in two results A and B. Each list has the order of the figures in its result.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct FigureNames {
     /// Figures that both results have.
     pub(super) in_both: Vec<String>,
-    /// Figures that B does not have, or has in another unit or direction.
+    /// Figures of A that are missing in B, or that have another unit or direction in B.
     pub(super) missing_in_b: Vec<String>,
     /// Figures that only B has.
     pub(super) only_in_b: Vec<String>,

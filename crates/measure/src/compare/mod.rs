@@ -1,10 +1,13 @@
-//! `xoff bench compare`: tests whether one side of a comparison is slower than the other.
+//! `xoff bench compare`: tests whether side B of a comparison is worse than side A.
 //!
-//! If both sides can be run, they are measured in turns. Each sample is a separate process, because the
-//! memory layout of a process changes its speed. A pair consists of one sample of each side, in random order.
-//! Each pair gives one difference of logarithms for each figure. If a benchmark has a constant cost, the
-//! pairs that were measured on a disturbed machine are left out. [`statistics`] estimates the shift between
-//! the sides. [`verdict`] decides whether the shift is significant, and whether more pairs are necessary.
+//! If both sides can be run, they are measured in turns:
+//!
+//! - Each sample is a separate process, because the memory layout of a process changes its speed.
+//! - A pair has one sample of each side, in random order. For each figure (measured quantity), a pair gives
+//!   one value: the logarithm of the ratio of B to A.
+//! - If a benchmark has a constant cost, pairs from times when the machine was disturbed are left out.
+//! - [`statistics`] estimates the shift between the two sides from these values.
+//! - [`verdict`] decides whether the shift is significant, and whether more pairs are necessary.
 
 mod arguments;
 mod compared_side;
@@ -28,11 +31,12 @@ pub use compared_side::{ComparedSide, SideCommands};
 pub use report::{COMPARISON_SCHEMA, ComparedFigure, Comparison};
 pub use settings::ComparisonSettings;
 
-/// Compares side B with side A. Sides that can be run are measured in turns.
+/// Compares side B with side A. If both sides can be run, they are measured in turns. `report_progress`
+/// receives lines of text about the progress.
 ///
 /// # Errors
-/// A side cannot be run, the sides are results of different benchmarks, the sides have no common figure, or
-/// `stop` is set.
+/// A side fails, the sides are results of different benchmarks, the sides have no common figure, a value is
+/// negative or not finite, or `stop` becomes true.
 pub fn compare_sides(
     [a, b]: [&ComparedSide; 2],
     settings: &ComparisonSettings,

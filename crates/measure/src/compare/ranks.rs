@@ -1,8 +1,10 @@
-//! Pairwise differences and rank sum distributions of two samples.
+//! Pairwise differences of two samples, and the distribution of their rank sums.
 //!
-//! The functions build no list of all pairs, because two samples of 20 000 values have 400 million pairs.
+//! The functions do not build a list of all pairs, because two samples of 20 000 values have 400
+//! million pairs.
 
-/// All differences between a value of the second sample and a value of the first sample, in sorted order.
+/// All differences `b - a` between a value `b` of the second sample and a value `a` of the first sample, in
+/// sorted order.
 pub(super) struct PairwiseDifferences {
     a: Vec<f64>,
     b: Vec<f64>,
@@ -27,7 +29,7 @@ impl PairwiseDifferences {
 
     /// Returns the number of differences that are at most `limit`.
     fn count_at_most(&self, limit: f64) -> usize {
-        // Both samples are sorted, so `from` only grows from one value of b to the next.
+        // Both samples are sorted, so `from` never decreases from one value of `b` to the next.
         let mut from = 0;
         let mut count = 0;
         for b in &self.b {
@@ -39,13 +41,13 @@ impl PairwiseDifferences {
         count
     }
 
-    /// Returns twice the number of differences above 0. A difference of 0 counts half.
+    /// Returns twice the number of differences above 0, where a difference of 0 counts half.
     pub(super) fn twice_count_above_zero(&self) -> usize {
         let (smaller, not_larger) = (self.count_at_most(-f64::from_bits(1)), self.count_at_most(0.0));
         2 * (self.count() - not_larger) + (not_larger - smaller)
     }
 
-    /// Returns the difference with index `n` in sorted order.
+    /// Returns the difference with the index `n`, from 0, in sorted order. Returns 0 if a sample is empty.
     ///
     /// The function finds the value by bisection between the smallest and the largest difference.
     pub(super) fn nth_smallest(&self, n: usize) -> f64 {
@@ -73,8 +75,9 @@ impl PairwiseDifferences {
     }
 }
 
-/// Returns the number of values to leave out at each end of an interval. The interval then misses the true
-/// value with a probability of at most `alpha`.
+/// Returns how many values are left out at each end of the sorted values to get a confidence interval.
+/// `distribution` has the probability of each rank sum. The interval misses the true value with a probability
+/// of at most `alpha`. 0 means that there are too few values.
 pub(super) fn cut_per_tail(distribution: &[f64], alpha: f64) -> usize {
     let mut tail = 0.0;
     let within = distribution.iter().take_while(|p| {
@@ -105,16 +108,17 @@ fn number_of_order_key(key: u64) -> f64 {
     })
 }
 
-/// Largest number of pairs for which the exact distribution is computed, such as 128 times 128 values. For
-/// larger samples, the computation would take seconds or more.
+/// Largest number of pairs for which the exact distribution is computed, such as two samples of 128 values.
+/// For larger samples, the computation would take seconds or more.
 const EXACT_PAIRS_MAX: usize = 1 << 14;
 
-/// The distribution of a count under the assumption that there is no shift. The count is the number of pairs
-/// in which the value of the second sample is larger.
+/// The distribution of the Mann-Whitney count if there is no shift between two samples. The count is the
+/// number of pairs in which the value of the second sample is larger.
 pub(super) enum RankSumDistribution {
-    /// The probability of each number of pairs.
+    /// Element *n* is the probability that the count is *n*.
     Exact(Vec<f64>),
-    /// The normal approximation. The true distribution has thinner tails, so intervals are never too short.
+    /// The normal approximation. The true distribution has thinner tails, so confidence intervals are never
+    /// too short.
     Normal { mean: f64, deviation: f64 },
 }
 
@@ -131,7 +135,7 @@ impl RankSumDistribution {
         }
     }
 
-    /// Returns the probability that the number of pairs is at most `count`.
+    /// Returns the probability that the count is at most `count`.
     pub(super) fn probability_at_most(&self, count: usize) -> f64 {
         match self {
             RankSumDistribution::Exact(probabilities) => probabilities.iter().take(count + 1).sum(),
@@ -141,8 +145,9 @@ impl RankSumDistribution {
         }
     }
 
-    /// Returns the number of differences to leave out at each end of an interval. The interval then misses
-    /// the true shift with a probability of at most `alpha`.
+    /// Returns how many of the sorted differences are left out at each end to get a confidence interval.
+    /// The interval misses the true shift with a probability of at most `alpha`. 0 means that there are too
+    /// few values.
     pub(super) fn cut_per_tail(&self, alpha: f64) -> usize {
         match self {
             RankSumDistribution::Exact(probabilities) => cut_per_tail(probabilities, alpha),
@@ -161,13 +166,15 @@ impl RankSumDistribution {
     }
 }
 
-/// Returns the exact probability of each number of pairs in which the value of the second sample is larger.
+/// Returns the exact distribution of the Mann-Whitney count. Element *n* is the probability that the value of
+/// the second sample is larger in *n* pairs.
 fn exact_distribution(first_len: usize, second_len: usize) -> Vec<f64> {
     // The distribution is symmetric in the two lengths. The smaller length in the inner loop needs less
     // memory.
     let (outer_len, inner_len) = (first_len.max(second_len), first_len.min(second_len));
-    // Row j holds the distribution for samples of i and j values. The largest value of all is in the second
-    // sample with probability j / (i + j), and is then larger than all i values of the first sample.
+    // Row `j` has the distribution for samples of `i` and `j` values. The largest of all values is in the
+    // second sample with the probability `j / (i + j)`. It is then larger than all `i` values of the
+    // first sample.
     let mut rows: Vec<Vec<f64>> = vec![vec![1.0]; inner_len + 1];
     for i in 1..=outer_len {
         let mut next: Vec<Vec<f64>> = vec![vec![1.0]];

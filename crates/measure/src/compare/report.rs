@@ -12,10 +12,10 @@ use crate::result::{BenchFigure, BetterWhen};
 use xoff_telemetry::Environment;
 use xoff_telemetry::failure::Exit;
 
-/// Schema name and version of the JSON.
+/// Name and version of the JSON format of a comparison.
 pub const COMPARISON_SCHEMA: &str = "xoff-compare/1";
 
-/// One figure of both sides, and the verdict about it.
+/// The comparison of one figure (measured quantity): values of both sides and verdict.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ComparedFigure {
     /// Name of the figure, such as `ecmp/time`.
@@ -24,26 +24,29 @@ pub struct ComparedFigure {
     pub unit: String,
     /// Direction in which the figure improves.
     pub better: BetterWhen,
-    /// Medians of A and B.
+    /// Medians of A and B, in this order.
     pub medians: [f64; 2],
-    /// Percentage by which B is worse. It is negative if B is better.
+    /// Percentage by which B is worse than A. It is negative if B is better.
     ///
-    /// For a time, the value is the increase relative to A. For a rate, the value is the decrease relative to
-    /// B. The value is `None` if only one side is 0.
+    /// If smaller values are better (a time), the percentage is relative to A. If larger values are better (a
+    /// rate), the percentage is relative to B: 100 % worse means half of the rate. The value is `None` if a
+    /// sample of 0 makes the ratio meaningless.
     pub worse_percent: Option<f64>,
     /// Lower bound of the confidence interval of `worse_percent`.
     ///
-    /// The value is `None` if there are too few samples for an interval, or if the bound depends on a sample
-    /// of 0.
+    /// `None` if there are too few samples for an interval, or if the bound depends on a sample of 0.
     pub low_percent: Option<f64>,
-    /// Upper bound of the confidence interval of `worse_percent`, `None` as for `low_percent`.
+    /// Upper bound of the confidence interval of `worse_percent`. `None` in the same cases as
+    /// for `low_percent`.
     pub high_percent: Option<f64>,
     /// There are too few samples for a confidence interval.
     #[serde(skip)]
     has_too_few_samples: bool,
-    /// p-value of the hypothesis that there is no difference, corrected for all figures and evaluations.
+    /// p-value of the hypothesis that A and B do not differ, 0 to 1. It is corrected for the number of
+    /// figures and evaluations.
     pub p: f64,
-    /// Every run gives the same value, so the figure needs no statistical test.
+    /// True if the confidence interval has no width. Every run then gives the same value, such as an
+    /// instruction count, and no statistical test is necessary.
     pub exact: bool,
     /// Verdict about the figure.
     pub verdict: Verdict,
@@ -83,7 +86,7 @@ impl ComparedFigure {
         }
     }
 
-    /// Returns the words for worse and better in the unit of the figure, such as `slower` and `faster`.
+    /// Returns the words for "worse" and "better" in the unit of the figure, such as `slower` and `faster`.
     fn comparative_words(&self) -> (&'static str, &'static str) {
         match (self.better, self.unit.as_str()) {
             (BetterWhen::Smaller, "ns" | "us" | "ms" | "s") => ("slower", "faster"),
@@ -93,7 +96,8 @@ impl ComparedFigure {
         }
     }
 
-    /// Returns the line of the text report: `ecmp/time: B is 3.1 % slower (2.4 to 3.9), p < 0.001`.
+    /// Returns the line about the figure in the text report, such as `ecmp/time: B is 3.1 % slower (2.4 to
+    /// 3.9), p < 0.001`.
     fn format_line(&self, gate_percent: Option<f64>) -> String {
         if self.has_too_few_samples {
             return format!("{}: too few samples for a result", self.name);
@@ -145,7 +149,8 @@ impl ComparedFigure {
         format!("{}: {text}", self.name)
     }
 
-    /// Returns the line for a change from or to 0: `ndr/loss: B is worse: from 0 to 72.07 percent`.
+    /// Returns the line about a figure without a percentage, because a value is 0. Example: `ndr/loss: B is
+    /// worse: from 0 to 72.07 percent`.
     fn format_line_without_percentage(&self) -> String {
         let (more, less) = self.comparative_words();
         let verdict = match self.verdict {
@@ -161,8 +166,7 @@ impl ComparedFigure {
     }
 }
 
-/// Formats a value with four significant digits. All digits before the decimal point are
-/// kept: `0.001234`, `148810`.
+/// Formats a value with four significant digits, or more if the integer part is longer: `0.001234`, `148810`.
 fn format_four_digits(value: f64) -> String {
     let digits = 3 - value.abs().max(1e-300).log10().floor() as i32;
     let text = format!("{value:.*}", digits.clamp(0, 12) as usize);
@@ -175,7 +179,7 @@ fn format_four_digits(value: f64) -> String {
 /// The result of a comparison of B with A.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Comparison {
-    /// Schema of the JSON, always [`COMPARISON_SCHEMA`].
+    /// Name and version of the JSON format: [`COMPARISON_SCHEMA`].
     pub schema: &'static str,
     /// Name of the benchmark, such as `core`.
     pub bench: String,
@@ -183,24 +187,28 @@ pub struct Comparison {
     pub a: String,
     /// Name of side B, as the user gave it.
     pub b: String,
-    /// Percentage by which B may be worse, or `None` without a gate.
+    /// The gate: percentage by which B must be worse than A for the comparison to fail. `None` means no gate.
     pub gate_percent: Option<f64>,
     /// Seed of the order of the two sides within the pairs.
     pub seed: u64,
-    /// Number of pairs that were measured in turns, or `None` if a side is a saved result.
+    /// Number of pairs that were measured in turns, including pairs that were left out later. `None` if a
+    /// side is a saved result.
     pub pairs: Option<usize>,
-    /// The machine of the measurement. If a side is a saved result, this is the machine of B.
+    /// The machine of the measurement. If a side is a saved result, this is the machine of B, or `None` if B
+    /// was measured in virtual time.
     pub environment: Option<Environment>,
-    /// Reasons why the comparison cannot be relied on. Any reason makes the comparison inconclusive.
+    /// Reasons why the comparison proves nothing, such as a disturbed machine. The comparison is inconclusive
+    /// unless this list is empty.
     pub tainted: Vec<String>,
     /// Remarks about figures or pairs that were left out.
     pub notes: Vec<String>,
-    /// The figures that both sides have.
+    /// The figures that both sides have, in the order of A.
     pub figures: Vec<ComparedFigure>,
-    /// Figures of A that are missing in B, or that have another unit or direction in B. If there are such
-    /// figures, a comparison with a gate is inconclusive.
+    /// Names of the figures of A that are missing in B, or that have another unit or direction in B. If
+    /// the list is not empty, a comparison with a gate is inconclusive unless another figure is worse by
+    /// the gate.
     pub uncompared: Vec<String>,
-    /// `ok`, `worse` or `inconclusive`.
+    /// `ok`, `worse` or `inconclusive`. Empty before [`Comparison::with_verdict`].
     pub verdict: &'static str,
 }
 
@@ -248,10 +256,12 @@ impl Comparison {
         self
     }
 
-    /// Returns the exit code.
+    /// Returns the exit code. The first matching case applies:
     ///
-    /// The code is 5 if the machine was disturbed. With a gate, the code is 1 if a figure is worse by the
-    /// gate, and 5 if a figure is undecided or missing in B. In all other cases the code is 0.
+    /// - 5 if the comparison is tainted, for example because the machine was disturbed,
+    /// - 1 if there is a gate and a figure is worse by the gate,
+    /// - 5 if a figure is undecided, or if there is a gate and a figure of A cannot be compared,
+    /// - 0 in all other cases.
     pub fn exit(&self) -> Exit {
         let any = |verdict| self.figures.iter().any(|figure| figure.verdict == verdict);
         if !self.tainted.is_empty() {
@@ -265,7 +275,7 @@ impl Comparison {
         }
     }
 
-    /// Returns whether the gate cannot be applied to some figures of A.
+    /// Returns whether there is a gate that cannot be applied to some figures of A.
     fn has_figures_without_gate(&self) -> bool {
         self.gate_percent.is_some() && !self.uncompared.is_empty()
     }

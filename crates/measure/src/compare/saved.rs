@@ -15,7 +15,7 @@ use crate::result::{BenchResult, GOVERNOR_TAINT_PREFIX, MachineMeter, TaintLimit
 use xoff_telemetry::Environment;
 use xoff_telemetry::failure::Failure;
 
-/// Compares two sides of which at least one is a saved result.
+/// Compares two sides. At least one of them is a saved result.
 pub(super) fn compare_with_saved(
     sides: [&ComparedSide; 2],
     settings: &ComparisonSettings,
@@ -24,7 +24,7 @@ pub(super) fn compare_with_saved(
 ) -> Result<Comparison, Failure> {
     let meter = MachineMeter::start();
     let mut results = [measure_side(sides[0], stop)?, measure_side(sides[1], stop)?];
-    // An error is reported now and not after all samples, which can take minutes.
+    // Errors are reported now, and not after all samples, which can take minutes.
     check_comparable(&results[0], &results[1], sides)?;
     for (result, side) in results.iter_mut().zip(sides) {
         add_further_samples(result, side, settings, stop, report_progress)?;
@@ -32,8 +32,8 @@ pub(super) fn compare_with_saved(
     compare_samples(&results, sides, settings, &meter)
 }
 
-/// Runs a side again and adds its samples to `result`. Saved results and exact figures need
-/// no further samples.
+/// Runs a side again, up to `pairs_max` runs in total, and adds the samples to `result`. Saved results and
+/// exact figures (each run gives the same value) need no further samples.
 fn add_further_samples(
     result: &mut BenchResult,
     side: &ComparedSide,
@@ -128,8 +128,8 @@ fn find_taints(a: &BenchResult, b: &BenchResult) -> Vec<String> {
     tainted
 }
 
-/// Compares two machines. If they differ in a property that changes figures, returns a taint. The version of
-/// xoff may differ.
+/// Returns a taint if two machines differ in a property that changes measured values. The version of xoff
+/// may differ.
 fn different_machines_taint(a: &Environment, b: &Environment) -> Option<String> {
     let properties = |environment: &Environment| {
         let known = |value: &Option<String>| value.clone().unwrap_or_else(|| "unknown".to_owned());

@@ -8,8 +8,7 @@ use super::statistics::ShiftEstimate;
 use crate::result::{BenchFigure, BenchResult};
 use xoff_telemetry::failure::Failure;
 
-/// Returns one result of a side. If the side has a saved result, returns the saved result. Otherwise runs the
-/// side once.
+/// Returns one result of a side: the saved result, or the result of a new run.
 pub(super) fn measure_side(side: &ComparedSide, stop: &AtomicBool) -> Result<BenchResult, Failure> {
     match side {
         ComparedSide::Run { name, command } => run_side(name, command, stop),
@@ -44,11 +43,12 @@ pub(super) fn check_comparable(
     Ok(names)
 }
 
-/// Returns the shift of an exact figure. Its interval has no width.
+/// Returns the shift of an exact figure, for which every run gives the same value. The confidence interval
+/// has no width.
 ///
-/// If two instruction counts differ by less than 0.05 %, the difference is regarded as 0. Such a difference
-/// is caused by the start address of the stack, which depends on the program names and
-/// the environment variables.
+/// If two instruction counts differ by less than 0.05 %, the difference is regarded as 0. Such a
+/// difference comes from the start address of the stack, which depends on the program names and the
+/// environment variables.
 pub(super) fn exact_shift(difference: f64, figure: &BenchFigure) -> ShiftEstimate {
     const STACK_EFFECT_LOG: f64 = 5e-4;
     let difference = match figure.unit == "instructions" && difference.abs() < STACK_EFFECT_LOG {
@@ -63,13 +63,13 @@ pub(super) fn exact_shift(difference: f64, figure: &BenchFigure) -> ShiftEstimat
     }
 }
 
-/// Returns the failure for a figure that has no ratio.
+/// Returns the failure for a figure with values that have no ratio.
 pub(super) fn no_ratio_failure(figure_name: &str) -> Failure {
     Failure::configuration(format!("the values of the figure {figure_name} have no ratio"))
         .because("a value is negative or not finite")
 }
 
-/// Returns a taint if only one of the results names a machine.
+/// Returns a taint if one result names the machine of its measurement and the other does not.
 pub(super) fn missing_machine_taint(a: &BenchResult, b: &BenchResult) -> Option<String> {
     let (with, without) = match (&a.environment, &b.environment) {
         (Some(_), None) => ("A", "B"),

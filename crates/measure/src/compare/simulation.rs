@@ -24,7 +24,7 @@ enum NoiseModel {
     Drift,
     /// Each process has one of two speeds, 6 % apart.
     TwoSpeeds,
-    /// Another program uses the same core for five samples on average. Samples then take 1.6 times as long.
+    /// Another program uses the same core, for five samples on average. These samples take 1.6 times as long.
     SharedCore,
 }
 
@@ -53,7 +53,8 @@ impl SimulatedMachine {
         (0..12).map(|_| self.draw_uniform()).sum::<f64>() - 6.0
     }
 
-    /// Returns the logarithm of a sample of a program whose undisturbed cost has the logarithm `log_cost`.
+    /// Returns the logarithm of a measured sample. `log_cost` is the logarithm of the cost of the program
+    /// without disturbances.
     fn measure_log_cost(&mut self, log_cost: f64) -> f64 {
         self.samples += 1;
         let (normal, drawn) = (self.draw_normal(), self.draw_uniform());
@@ -78,8 +79,8 @@ impl SimulatedMachine {
     }
 }
 
-/// Simulates a comparison of up to 64 pairs. `log_slowdown` is the logarithm of the ratio of B's cost
-/// to A's cost.
+/// Simulates a comparison of up to 64 pairs. `log_slowdown` is the logarithm of the ratio of B's cost to
+/// A's cost.
 fn simulate_comparison(noise: NoiseModel, log_slowdown: f64, seed: u64) -> Verdict {
     let mut machine = SimulatedMachine::new(noise, seed);
     let plan = TestPlan::new(64, true, 1);
@@ -129,7 +130,7 @@ const NOISE_MODELS: [NoiseModel; 6] = [
 #[test]
 fn a_program_compared_with_itself_is_never_worse() {
     for noise in NOISE_MODELS.into_iter().chain([NoiseModel::LogNormal(0.2)]) {
-        // The confidence level permits 1 in 2000 on this side.
+        // The confidence level permits 1 wrong result in 2000 comparisons on this side.
         assert!(verdict_share(noise, 0.0, Verdict::Worse) <= 0.002, "{noise:?}");
     }
 }

@@ -1,5 +1,5 @@
-//! Rank tests. The only assumption about the noise is that it affects both sides alike. The noise can have
-//! any distribution.
+//! Rank tests for noisy samples. The noise can have any distribution. The only assumption is that it affects
+//! both sides alike.
 //!
 //! Source: Hollander, Wolfe, Chicken, *Nonparametric Statistical Methods*, chapters 3.1 to 3.3 (pairs) and
 //! 4.1 to 4.3 (two samples). The distribution of signed ranks is exact, even with ties. The distribution for
@@ -10,20 +10,21 @@ use super::ranks::{PairwiseDifferences, RankSumDistribution, cut_per_tail};
 /// An estimated shift with its confidence interval.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ShiftEstimate {
-    /// The Hodges-Lehmann estimate. It is positive if the second sample is larger.
+    /// The Hodges-Lehmann estimate of the shift. It is positive if the second sample is larger, and 0 if a
+    /// sample is empty.
     pub estimate: f64,
-    /// Lower bound of the confidence interval. It is infinite if there are too few samples for
-    /// the confidence level.
+    /// Lower bound of the confidence interval of the shift. Negative infinity if there are too few samples
+    /// for the confidence level.
     pub low: f64,
-    /// Upper bound of the confidence interval. It is infinite if there are too few samples for
-    /// the confidence level.
+    /// Upper bound of the confidence interval of the shift. Positive infinity if there are too few samples
+    /// for the confidence level.
     pub high: f64,
-    /// Two-sided p-value of the hypothesis that there is no shift.
+    /// Two-sided p-value of the hypothesis that there is no shift, 0 to 1.
     pub p: f64,
 }
 
-/// Performs Wilcoxon's signed-rank test on the differences of pairs. The interval misses the true shift with
-/// a probability of at most `alpha`.
+/// Performs Wilcoxon's signed-rank test on the differences of pairs. The confidence interval misses the true
+/// shift with a probability of at most `alpha`, which is above 0 and below 1.
 pub fn signed_rank_test(differences: &[f64], alpha: f64) -> ShiftEstimate {
     let mut walsh = Vec::with_capacity(differences.len() * (differences.len() + 1) / 2);
     for (n, a) in differences.iter().enumerate() {
@@ -39,9 +40,11 @@ pub fn signed_rank_test(differences: &[f64], alpha: f64) -> ShiftEstimate {
     }
 }
 
-/// Performs the Mann-Whitney test on two samples and estimates the shift from `a` to `b`.
+/// Performs the Mann-Whitney test on two samples and estimates the shift from `a` to `b`. The confidence
+/// interval misses the true shift with a probability of at most `alpha`, which is above 0 and below 1.
 ///
-/// The function builds no list of all differences. It needs as much time and memory as sorting the samples.
+/// The function does not build a list of all differences. For large samples, it needs about as much time and
+/// memory as sorting them.
 pub fn rank_sum_test(a: &[f64], b: &[f64], alpha: f64) -> ShiftEstimate {
     let differences = PairwiseDifferences::new(a, b);
     let distribution = RankSumDistribution::new(a.len(), b.len());
@@ -68,7 +71,7 @@ pub fn rank_sum_test(a: &[f64], b: &[f64], alpha: f64) -> ShiftEstimate {
 fn signed_rank_p_value(differences: &[f64]) -> f64 {
     let mut sorted: Vec<f64> = differences.iter().copied().filter(|d| *d != 0.0).collect();
     sorted.sort_by(|a, b| a.abs().total_cmp(&b.abs()));
-    // Doubled ranks are whole numbers, also the mean rank of a tie.
+    // Tied differences have their mean rank, which can be a half. Doubled ranks are always whole numbers.
     let mut doubled_ranks = vec![0; sorted.len()];
     let mut from = 0;
     while from < sorted.len() {
@@ -89,14 +92,15 @@ fn signed_rank_p_value(differences: &[f64]) -> f64 {
     two_sided_p_value(&doubled_ranks, positive.min(total - positive))
 }
 
-/// Returns the two-sided probability that a sum of signed ranks is at least as extreme as `smaller_sum`.
+/// Returns the probability that a sum of randomly signed ranks is at least as extreme as `smaller_sum`, on
+/// either side.
 fn two_sided_p_value(doubled_ranks: &[u64], smaller_sum: u64) -> f64 {
     let distribution = subset_sum_distribution(doubled_ranks);
     let tail: f64 = distribution[..=smaller_sum as usize].iter().sum();
     (2.0 * tail).min(1.0)
 }
 
-/// Returns the probability of each sum of a random subset of numbers. The subset contains each number with
+/// Returns the probability of each sum of a random subset of `numbers`. The subset contains each number with
 /// probability 1/2.
 fn subset_sum_distribution(numbers: &[u64]) -> Vec<f64> {
     let total: u64 = numbers.iter().sum();
@@ -119,14 +123,15 @@ fn subset_sum_distribution(numbers: &[u64]) -> Vec<f64> {
     probability
 }
 
-/// Returns the probability of each sum of positive ranks. The ranks are 1 to `rank_max`, without ties.
+/// Returns the probability of each sum of positive ranks if each sign is random. The ranks are 1 to
+/// `rank_max`, without ties.
 fn rank_sum_distribution(rank_max: u64) -> Vec<f64> {
     let ranks: Vec<u64> = (1..=rank_max).collect();
     subset_sum_distribution(&ranks)
 }
 
-/// Sorts the values. Returns the two ends of the interval, which are the smallest and largest values that are
-/// not left out for `alpha`.
+/// Sorts the values and returns the two bounds of the confidence interval for `alpha`. The bounds are
+/// infinite if there are too few values.
 fn interval_bounds(values: &mut [f64], distribution: &[f64], alpha: f64) -> (f64, f64) {
     values.sort_by(f64::total_cmp);
     match cut_per_tail(distribution, alpha) {

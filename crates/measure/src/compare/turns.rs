@@ -31,15 +31,16 @@ struct PairedResults {
 /// The benchmark whose workloads have a constant cost, in nanoseconds per frame.
 const CONSTANT_COST_BENCH: &str = "core";
 
-/// The evaluation of the pairs that are measured so far.
+/// The evaluation of the pairs that were measured so far.
 struct PairEvaluation {
     figures: Vec<ComparedFigure>,
-    /// For each pair, whether it is selected for at least one figure.
+    /// Element *n* is true if pair *n* is selected for at least one figure.
     is_selected: Vec<bool>,
     notes: Vec<String>,
 }
 
-/// Compares two sides that can be run, in turns.
+/// Compares two sides that can be run. They are measured in turns, until each figure has a verdict or the
+/// largest number of pairs is reached.
 pub(super) fn compare_in_turns(
     sides: [&ComparedSide; 2],
     settings: &ComparisonSettings,
@@ -66,7 +67,7 @@ pub(super) fn compare_in_turns(
     let mut evaluation = None;
     for (n, &pairs) in plan.evaluation_pairs.iter().enumerate() {
         while results.a.len() < pairs {
-            // Of two successive pairs, one starts with A and the other with B, in random order.
+            // Of two successive pairs, one starts with A and the other one with B, in random order.
             a_first = if results.a.len() % 2 == 1 {
                 !a_first
             } else {
@@ -128,7 +129,7 @@ fn measure_pair(
     Ok(())
 }
 
-/// Tests the differences of each figure and returns the verdicts.
+/// Tests the differences of each figure with all pairs so far, and returns the verdicts.
 fn evaluate_pairs(
     figure_names: &[String],
     results: &PairedResults,
@@ -194,8 +195,9 @@ fn evaluate_pairs(
 
 /// Returns the machine, and the taints of a comparison in turns.
 ///
-/// A taint is a disturbance of the machine during the selected pairs, or a taint that every run of
-/// a side reports.
+/// A taint is a reason for which the comparison proves nothing. There are two kinds: a disturbance of the
+/// machine during the selected pairs, and a taint that is reported by every run of a side. Exact figures have
+/// no taints.
 fn environment_and_taints(
     meter: &MachineMeter,
     steal_percent: Option<f64>,

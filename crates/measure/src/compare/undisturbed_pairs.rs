@@ -1,26 +1,28 @@
-//! Selects the pairs that were measured while the machine was undisturbed, for benchmarks with
-//! a constant cost.
+//! Selects the pairs that were measured while the machine was undisturbed. Only benchmarks with a constant
+//! cost use this selection.
 //!
-//! On a shared machine, other programs on the same core can make a process about 50 % slower, for tenths of a
-//! second to minutes. A pair with such a disturbance contains no information about the two sides, and would
-//! widen the confidence interval. A pair is therefore selected only if each side was about as fast as in its
-//! own fastest samples. Each side has its own limit, so pairs are also selected if B is always slower than A.
+//! On a shared machine, other programs on the same core can make a process about 50 % slower. Such a
+//! disturbance lasts from tenths of a second to minutes. A pair with a disturbance tells nothing about the
+//! two sides and would widen the confidence interval. Therefore, a pair is selected only if each side was
+//! about as fast as in its own fastest samples. Each side has its own limit, so a pair is also selected if B
+//! is always slower than A.
 //!
 //! A program that is sometimes slow by itself must not be mistaken for a disturbed machine. Other programs
-//! disturb both sides equally often. If one side alone was slow significantly more often than the other, all
+//! disturb both sides equally often. If one side was slow significantly more often than the other side, all
 //! pairs are selected.
 
-/// A sample is slow if it exceeds the fastest tenth of its side by more than 15 %, which is this logarithm.
-/// Memory layout changes the speed by a few percent. Another program on the same core changes the speed by
-/// about 50 %.
+/// Limit of a slow sample, as a logarithm. A sample is slow if it exceeds the fastest tenth of its side by
+/// more than 15 %. Memory layout changes the speed by a few percent. Another program on the same core changes
+/// the speed by about 50 %.
 const SLOW_LOG: f64 = 0.14;
 
-/// Limit of a probability. The two sides can have different numbers of slow samples by chance. If the
-/// probability of the difference is below this limit, it is not regarded as chance.
+/// Significance level of the test whether one side was slow more often. By chance, the two sides can have
+/// different numbers of slow samples. If the probability of such a difference is below this level, the
+/// difference counts as real, and not as chance.
 const UNEQUAL_ALPHA: f64 = 0.05;
 
-/// Selects the pairs of samples that no disturbance made slow. Element `i` of the result is true if pair `i`
-/// is selected. `log_a` and `log_b` are the logarithms of the costs of both sides.
+/// Selects the undisturbed pairs. Element *i* of the result is true if pair *i* is selected. `log_a` and
+/// `log_b` are the logarithms of the costs of both sides, in the order of the pairs.
 pub(super) fn select_undisturbed_pairs(log_a: &[f64], log_b: &[f64]) -> Vec<bool> {
     let (slow_a, slow_b) = (find_slow_samples(log_a), find_slow_samples(log_b));
     let count_alone = |one: &[bool], other: &[bool]| {
@@ -36,12 +38,12 @@ pub(super) fn select_undisturbed_pairs(log_a: &[f64], log_b: &[f64]) -> Vec<bool
     let selected: Vec<bool> = slow_a.iter().zip(slow_b).map(|(a, b)| !*a && !b).collect();
     match selected.contains(&true) {
         true => selected,
-        // If every one of a few pairs was disturbed, all of them are used.
+        // If all of a few pairs were disturbed, all of them are used.
         false => vec![true; log_a.len()],
     }
 }
 
-/// Returns for each sample of one side whether it is slow.
+/// Returns which samples of one side are slow: element *i* is true if sample *i* is slow.
 fn find_slow_samples(log_costs: &[f64]) -> Vec<bool> {
     let mut sorted = log_costs.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -49,8 +51,8 @@ fn find_slow_samples(log_costs: &[f64]) -> Vec<bool> {
     log_costs.iter().map(|cost| *cost > fast + SLOW_LOG).collect()
 }
 
-/// Returns the two-sided p-value of a sign test: the probability that tosses of a fair coin are at least as
-/// uneven as `heads` to `tails`.
+/// Returns the two-sided p-value of a sign test. This is the probability that tosses of a fair coin are at
+/// least as uneven as `heads` to `tails`.
 fn sign_test_p_value(heads: usize, tails: usize) -> f64 {
     let tosses = heads + tails;
     let mut probability = 0.5_f64.powi(tosses as i32);

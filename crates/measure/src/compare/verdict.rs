@@ -1,37 +1,41 @@
-//! The verdict about a figure, and the plan of the evaluations that decide it.
+//! The verdict about a figure (measured quantity), and the plan of the evaluations that lead to this verdict.
 //!
-//! The shift of a figure is a difference of logarithms. It is positive if B is worse: 0.03 means 3 % slower.
-//! The confidence level of 99.9 % holds for all figures and all evaluations together
-//! ([`TestPlan::alpha_per_test`]). The risk of a false difference therefore does not grow with the number of
-//! figures and evaluations.
+//! The shift of a figure is the logarithm of the ratio by which B is worse than A: 0.03 means 3 % slower.
+//! Each shift has a confidence interval. The confidence level of 99.9 % holds for all figures and all
+//! evaluations together ([`TestPlan::alpha_per_test`]). Therefore, more figures or evaluations do not
+//! increase the risk of a false difference.
 //!
-//! - *worse*: the interval is above 0, and the estimate reaches the gate.
+//! The gate is the permitted shift. With a gate, there are three groups of verdicts:
+//!
+//! - *worse*: the interval is above 0, and the estimate of the shift reaches the gate.
 //! - *within the gate*: the whole interval is below the gate. If the interval is also above the negative
 //!   gate, the figure is *equal*.
-//! - *undecided*: all other cases. More pairs are measured until the largest number of pairs is reached.
+//! - *undecided*: all other cases. More pairs are measured, up to the largest number of pairs.
 
 use serde::Serialize;
 
 use super::statistics::ShiftEstimate;
 
-/// Probability that any interval of all figures and evaluations misses the true shift.
+/// Probability that at least one confidence interval, of all figures and evaluations, misses the true shift.
 const ALPHA: f64 = 0.001;
-/// Smallest number of pairs at the first evaluation. From each evaluation to the next, the number
-/// of pairs doubles.
+/// Smallest number of pairs at the first evaluation, if there is more than one evaluation. From each
+/// evaluation to the next, the number of pairs doubles.
 pub const FIRST_EVALUATION_PAIRS_MIN: usize = 16;
 
 /// The numbers of pairs at which a comparison is evaluated, and the number of compared figures.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TestPlan {
-    /// Number of measured pairs at each evaluation.
+    /// Number of measured pairs at each evaluation, in ascending order. The last element is the largest
+    /// number of pairs.
     pub evaluation_pairs: Vec<usize>,
-    /// Number of compared figures.
+    /// Number of compared figures, at least 1.
     pub figures: usize,
 }
 
 impl TestPlan {
-    /// Creates a plan for at most `pairs_max` pairs. A comparison without a gate is evaluated once,
-    /// after all pairs.
+    /// Creates a plan for at most `pairs_max` pairs, where 0 counts as 1. With a gate, earlier evaluations
+    /// can end the comparison before all pairs are measured. Without a gate, there is one evaluation after
+    /// all pairs.
     pub fn new(pairs_max: usize, has_gate: bool, figures: usize) -> TestPlan {
         let mut evaluation_pairs = vec![pairs_max.max(1)];
         while has_gate && evaluation_pairs[0] / 2 >= FIRST_EVALUATION_PAIRS_MIN {
@@ -43,12 +47,13 @@ impl TestPlan {
         }
     }
 
-    /// Returns the probability that one interval misses the true shift (Bonferroni correction).
+    /// Returns the permitted probability that the confidence interval of one test misses the true shift
+    /// (Bonferroni correction). A test is one evaluation of one figure.
     pub fn alpha_per_test(&self) -> f64 {
         ALPHA / self.test_count()
     }
 
-    /// Returns the p-value of one test, corrected for all figures and evaluations.
+    /// Returns the p-value of one test, corrected for all figures and evaluations, at most 1.
     pub fn adjust_p_value(&self, p: f64) -> f64 {
         (p * self.test_count()).min(1.0)
     }
@@ -58,15 +63,16 @@ impl TestPlan {
     }
 }
 
-/// The result of the comparison for one figure of B relative to A.
+/// The result of a comparison for one figure, of B relative to A.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
-    /// B is significantly worse. With a gate, the estimate also reaches the gate.
+    /// B is significantly worse. If there is a gate, the estimated shift also reaches the gate.
     Worse,
     /// B is significantly worse, but by less than the gate.
     WorseWithinGate,
-    /// The whole interval is between minus the gate and the gate.
+    /// B may be better or worse, but by less than the gate: the whole confidence interval is between minus
+    /// the gate and the gate.
     Equal,
     /// B is not worse by the gate. B may be better.
     NotWorse,
@@ -74,12 +80,13 @@ pub enum Verdict {
     Better,
     /// The comparison has no gate and shows no significant difference.
     NoDifference,
-    /// The interval contains the gate, or there are too few samples for an interval.
+    /// The confidence interval contains the gate, or there are too few samples for an interval.
     Undecided,
 }
 
 impl Verdict {
-    /// Returns the verdict about a shift. The shift and `log_gate` are logarithms of the ratio of B to A.
+    /// Returns the verdict about a shift. The shift and the gate are logarithms of the ratio by which B is
+    /// worse than A. `log_gate` is above 0, or `None` for a comparison without a gate.
     pub fn of_shift(shift: &ShiftEstimate, log_gate: Option<f64>) -> Verdict {
         let (worse, better) = (shift.low > 0.0, shift.high < 0.0);
         let Some(log_gate) = log_gate else {

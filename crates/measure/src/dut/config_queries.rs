@@ -6,13 +6,14 @@ use xoff_dataplane::ids::PRIORITIES;
 
 use super::frames::reachable_classes;
 
-/// Additional frames for cables and PFC frames, which occupy no cells.
+/// Additional frame slots for frames that occupy no cells: frames on cables, and PFC frames.
 const FRAMES_OUTSIDE_CELLS: u64 = 4_096;
 /// Largest number of frame slots that a switch is given.
 const FRAME_SLOTS_MAX: u64 = 1 << 22;
 
-/// Returns the largest number of frames that the configured buffer can hold. If the switch has this many
-/// frame slots, every drop has its cause in the buffer configuration.
+/// Returns the largest number of frames that the configured buffer can hold, at most 2^22. If the switch has
+/// this many frame slots, it never drops a frame for lack of a slot. The cause of each drop is then in the
+/// buffer configuration.
 pub(super) fn frame_capacity(config: &SwitchConfig) -> u64 {
     let pools: u64 = config
         .pools
@@ -30,8 +31,9 @@ pub(super) fn frame_capacity(config: &SwitchConfig) -> u64 {
         .clamp(config.frames_max as u64, FRAME_SLOTS_MAX)
 }
 
-/// Returns a bit mask of priorities. If the port pauses one of these priorities, its sender stops sending
-/// frames of the traffic class.
+/// Returns the priorities for which a port sends pauses when `class` is congested: bit *n* stands for
+/// priority *n*. If the port pauses one of them, its sender stops sending frames of the traffic class. `port`
+/// is an index in [`SwitchConfig::ports`]. The mask is 0 if the port sends no PFC frames for the class.
 pub(super) fn pausing_priorities(config: &SwitchConfig, port: usize, class: u8) -> u8 {
     let port = &config.ports[port];
     if port.pfc.generates_global_pause() {
@@ -44,7 +46,7 @@ pub(super) fn pausing_priorities(config: &SwitchConfig, port: usize, class: u8) 
 }
 
 /// Returns whether a traffic class is lossless at a port. A lossless class has headroom, and the port sends
-/// PFC frames for it.
+/// PFC or PAUSE frames for it.
 pub(super) fn is_lossless(config: &SwitchConfig, port: usize, class: u8) -> bool {
     let port_config = &config.ports[port];
     let profile = port_config.pgs[usize::from(port_config.classify.tc_to_pg[usize::from(class)])];
@@ -58,7 +60,8 @@ pub(super) fn is_lossless(config: &SwitchConfig, port: usize, class: u8) -> bool
     headroom > 0 && pausing_priorities(config, port, class) != 0
 }
 
-/// Returns the lossless traffic classes of a port.
+/// Returns the lossless traffic classes of a port, in ascending order. A lossless class has headroom, and the
+/// port sends PFC or PAUSE frames for it. `port` is an index in [`SwitchConfig::ports`].
 pub fn lossless_classes(config: &SwitchConfig, port: usize) -> Vec<u8> {
     reachable_classes(&config.ports[port])
         .into_iter()

@@ -12,22 +12,23 @@ pub struct TesterPort {
     /// Name of the port of the device under test. In real time, the tester does not know this name and uses
     /// the name of its own network interface.
     pub name: String,
-    /// Speed and framing of the link.
+    /// Speed and framing overhead of the link.
     pub link: LinkTiming,
-    /// Longest frame that the device accepts at this port, with FCS.
+    /// Longest frame that the device accepts at this port, in bytes, with FCS.
     pub frame_bytes_max: u32,
 }
 
-/// A device under test.
+/// A device under test (DUT) between the ports of a tester.
 pub trait Dut {
-    /// The tester's ports.
+    /// Returns the ports of the tester. Port indices of streams and results refer to this list.
     fn ports(&self) -> &[TesterPort];
 
-    /// Returns whether the offered traffic class is lossless and its senders honour pauses. For such a class,
-    /// the benches evaluate paused time instead of lost frames.
+    /// Returns whether the tester sends a lossless traffic class and honours pauses. If so, the benches
+    /// evaluate paused time in addition to lost frames.
     fn is_lossless(&self) -> bool;
 
-    /// Restarts the device with empty address tables. Returns false if the device cannot be restarted.
+    /// Restarts the device with empty address tables. Returns false, without any effect, if the tester cannot
+    /// restart the device.
     ///
     /// # Errors
     /// The device does not start again.
@@ -36,14 +37,16 @@ pub trait Dut {
     /// Checks that the tester can send the streams of a trial.
     ///
     /// # Errors
-    /// A rate is above the line rate of a port, a frame is longer than a port accepts, or this tester cannot
-    /// send the streams.
+    /// A stream uses an invalid port, a rate is above the line rate of its port, or this tester does not
+    /// support the streams. [`VirtualDut`](super::VirtualDut) also refuses frames that a port does not
+    /// accept, and trials of more than 2 * 10^9 frames.
     fn check(&self, trial: &Trial) -> Result<(), Failure>;
 
-    /// Sends the streams of a trial, waits until the device is empty, and returns the measured results.
+    /// Sends the streams of a trial, waits until the frames in flight have arrived, and returns the
+    /// measured results.
     ///
     /// # Errors
-    /// See [`Dut::check`]. Also fails if a trial does not end, if it is interrupted, or if the
-    /// tester cannot send.
+    /// The errors of [`Dut::check`]. Also fails if the device does not become empty, if the user interrupts
+    /// the trial, or if the tester cannot send.
     fn run(&mut self, trial: &Trial) -> Result<TrialResult, Failure>;
 }

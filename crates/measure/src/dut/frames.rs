@@ -5,7 +5,7 @@ use xoff_dataplane::ids::TRAFFIC_CLASSES;
 use xoff_dataplane::{LinkTiming, Picos};
 use xoff_wire::{ETHERTYPE_IPV4, Ecn, PROTOCOL_UDP, rewrite};
 
-/// Bytes of a frame that are stored in virtual time: its headers.
+/// Bytes that are stored for each frame in virtual time: its headers. The payload is not stored.
 const STORED_HEADER_BYTES: usize = 64;
 /// First UDP source port of a stream, the start of the dynamic range.
 const FIRST_SOURCE_PORT: u16 = 49_152;
@@ -14,21 +14,21 @@ const DISCARD_PORT: u16 = 9;
 /// Ethertype for local experiments (IEEE 802).
 const ETHERTYPE_EXPERIMENT: u16 = 0x88b5;
 
-/// Returns the MAC address of the tester at a port.
+/// Returns the MAC address of the station at a switch port.
 pub(crate) fn station_mac(port: u16) -> [u8; 6] {
     numbered_station_mac(port, 0)
 }
 
-/// Returns the MAC address of a station at a port. A port can have 2^24 stations. Station 0 has the address
-/// of [`station_mac`].
+/// Returns the MAC address of a station at a switch port. `number` is 0 to 2^24 - 1. Station 0 has the
+/// address of [`station_mac`].
 pub(crate) fn numbered_station_mac(port: u16, number: u32) -> [u8; 6] {
     let [_, a, b, c] = number.to_be_bytes();
     let [high, low] = port.to_be_bytes();
     [2, a, b, c, high, low]
 }
 
-/// Returns the traffic classes that frame headers can select at a port. Each entry has a class and a DSCP or
-/// PCP that the port maps to this class.
+/// Returns the traffic classes that frames can have at a port, in ascending order. Each entry has a class,
+/// and the lowest DSCP (or PCP, as the port trusts) that the port maps to this class.
 pub fn reachable_classes(port: &PortConfig) -> Vec<(u8, u8)> {
     let map: &[u8] = match port.classify.trust {
         TrustMode::Dscp => &port.classify.dscp_to_tc,
@@ -42,8 +42,9 @@ pub fn reachable_classes(port: &PortConfig) -> Vec<(u8, u8)> {
     (0..TRAFFIC_CLASSES as u8).filter_map(code).collect()
 }
 
-/// Returns a copy of a configuration for tests. Only the listed ports are up, and they form one bridge. The
-/// copy has no LAGs, VLANs, routes or watchdogs, because these can redirect or stop the frames of the tester.
+/// Returns a copy of a configuration for tests. Only the ports with the indices `ports` are up, and they form
+/// one bridge. The copy has no LAGs, VLANs, routes or watchdogs, because they can redirect or stop the frames
+/// of the tester.
 pub(crate) fn isolated_switch_config(config: &SwitchConfig, ports: &[usize]) -> SwitchConfig {
     let mut isolated = SwitchConfig {
         fdb_ageing: Picos::NEVER,
@@ -62,9 +63,9 @@ pub(crate) fn isolated_switch_config(config: &SwitchConfig, ports: &[usize]) -> 
 /// Header fields of a test frame.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FrameHeader {
-    /// StreamDestination address.
+    /// Destination MAC address.
     pub(crate) to: [u8; 6],
-    /// Source address.
+    /// Source MAC address.
     pub(crate) from: [u8; 6],
     /// DSCP, or PCP if the frame is tagged.
     pub(crate) class_code: u8,
@@ -72,7 +73,7 @@ pub(crate) struct FrameHeader {
     pub(crate) is_tagged: bool,
     /// Number of the flow, which selects the UDP source port.
     pub(crate) flow: u16,
-    /// Length without FCS.
+    /// Frame length in bytes, without FCS.
     pub(crate) frame_len: u32,
 }
 

@@ -1,9 +1,9 @@
-//! A device under test (DUT) between the ports of a tester. The tester sends streams of frames and measures
-//! the frames that the device forwards.
+//! A device under test (DUT), such as a switch, between the ports of a tester. The tester sends streams of
+//! frames and measures the frames that the device forwards.
 //!
 //! The benches use a device through the trait [`Dut`]. [`VirtualDut`] runs xoff's data plane in virtual time,
-//! so its results are exact and repeatable. [`RealDut`] measures a device between network interfaces
-//! of this machine.
+//! so its results are exact and repeatable. [`RealDut`] measures, in real time, a device that is connected to
+//! network interfaces of this machine.
 
 mod config_queries;
 mod device;
@@ -31,7 +31,7 @@ use xoff_telemetry::failure::Failure;
 pub enum AnyDut {
     /// A switch in virtual time.
     Virtual(Box<VirtualDut>),
-    /// A device between network interfaces, in real time.
+    /// A device that is connected to network interfaces of this machine, in real time.
     Real(RealDut),
 }
 

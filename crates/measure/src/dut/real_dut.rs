@@ -1,4 +1,4 @@
-//! A device under test between network interfaces of this machine, in real time.
+//! A device under test (DUT) that is connected to network interfaces of this machine, in real time.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,21 +18,21 @@ use xoff_telemetry::failure::{Exit, Failure};
 const SAMPLE_EVERY_NS: u64 = 100_000;
 /// Duration of the calibration of the generator.
 const CALIBRATION_TIME: Picos = Picos::from_millis(500);
-/// Largest load that is offered, as a share of the calibrated rate.
+/// Largest load that the tester offers, as a share of the calibrated rate.
 const USABLE_RATE_SHARE: f64 = 0.9;
-/// Largest share of frames that the generator may send too late. If the share of a trial is larger, the
-/// result is marked as tainted, which means that it proves nothing.
+/// Largest share of the frames that the generator may fail to send in time. If the share of a trial is
+/// larger, the trial is marked as tainted: its result proves nothing.
 const LATE_FRAMES_SHARE_MAX: f64 = 0.01;
 /// Bytes of the Ethernet header and FCS, which the MTU does not include.
 const HEADER_AND_FCS_BYTES: u32 = 18;
 /// Speeds of network interfaces in Mb/s.
 const SPEED_RANGE_MBPS: std::ops::RangeInclusive<u32> = 10..=800_000;
 
-/// A device under test that is connected to network interfaces of this machine and forwards between them like
-/// a bridge.
+/// A device under test (DUT) that is connected to network interfaces of this machine and forwards between
+/// them like a bridge.
 ///
-/// A thread sends RoCEv2 frames from a packet socket at a constant rate. The receiving interface counts them.
-/// Senders do not honour pauses, and the order of frames is not checked.
+/// For each stream, a thread sends RoCEv2 frames from a packet socket at a constant rate. The receiving
+/// interface counts them. Senders do not honour pauses, and the order of frames is not checked.
 #[derive(Debug)]
 pub struct RealDut {
     netns: Netns,
@@ -42,10 +42,13 @@ pub struct RealDut {
 }
 
 impl RealDut {
-    /// Opens interfaces of the calling thread's network namespace. `speed_mbps` is the speed of their links.
+    /// Opens the interfaces `devices` in the network namespace of the calling thread. `speed_mbps` is the
+    /// speed of their links in Mb/s, 10 to 800000. `dscp` is the DSCP of all frames. When `stop` becomes
+    /// true, the next trial fails with [`Exit::Interrupted`].
     ///
     /// # Errors
-    /// An interface is missing or down, or a network namespace cannot be opened.
+    /// The speed is out of range, an interface is missing or has no link, or the network namespace cannot
+    /// be opened.
     pub fn open(
         devices: &[String],
         speed_mbps: u32,
@@ -82,11 +85,12 @@ impl RealDut {
         })
     }
 
-    /// Measures how fast the generator can send these streams. Returns two values: the share of the line rate
-    /// that the generator can reach, at most 1, and the rate of the slowest stream in frames per second.
+    /// Measures for 500 ms how fast the generator can send these streams at the same time. The slowest stream
+    /// is the stream with the lowest share of its line rate. Returns two values of the slowest stream: 90 %
+    /// of its rate as a share of the line rate, at most 1, and its rate in frames per second.
     ///
     /// # Errors
-    /// See [`Dut::run`].
+    /// The tester does not support these streams ([`Dut::check`]), or it cannot send.
     pub fn calibrate(&mut self, streams: &[TrafficStream]) -> Result<(f64, f64), Failure> {
         self.check_supported_streams(streams)?;
         let outcomes = self.send_streams(streams, CALIBRATION_TIME, |_| SendRate::Saturate)?;

@@ -1,4 +1,5 @@
-//! The receiving side of a tester. It measures the number, order, loss and latency of the frames of a stream.
+//! The receiving side of a tester. It measures the number, the order, the loss and the latency of
+//! received frames.
 
 use xoff_units::Picos;
 
@@ -25,7 +26,7 @@ pub(super) struct FrameArrival {
     pub(super) number: u64,
     /// Time from the first bit sent to the last bit received.
     pub(super) latency: Picos,
-    /// The frame arrived within the sending time, shifted by the delay of the cables.
+    /// True if the frame arrived within the receive window ([`StreamResult::received_in_time`]).
     pub(super) is_in_time: bool,
 }
 
@@ -61,8 +62,8 @@ impl StreamReceiver {
         *next = arrival.number + 1;
     }
 
-    /// Returns the result of the stream. `from_port` is the sending port, and `sent_at` returns the send time
-    /// of a frame.
+    /// Returns the result of the stream. `sent` and `wanted` are numbers of frames. `from_port` is the
+    /// sending port, and `sent_at` returns the send time of a frame.
     pub(super) fn into_result(
         mut self,
         (sent, wanted): (u64, u64),

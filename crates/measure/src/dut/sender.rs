@@ -1,5 +1,5 @@
 //! The sending side of a tester port. The port sends one frame at a time. Each stream has its own rate, and
-//! received pauses stop streams.
+//! received pauses stop the streams of the port.
 
 use std::collections::VecDeque;
 use std::rc::Rc;
@@ -23,7 +23,7 @@ pub(super) struct FrameTemplate {
     pub(super) frame_len: u32,
 }
 
-/// Settings that the headers of all frames of a trial have in common.
+/// Settings of the frame headers. All frames of a trial use them.
 pub(super) struct HeaderSettings<'a> {
     /// Returns the switch port of a tester port.
     pub(super) switch_port: &'a dyn Fn(usize) -> u16,
@@ -62,8 +62,8 @@ impl HeaderSettings<'_> {
 pub(super) struct StreamSender {
     pub(super) stream: TrafficStream,
     pub(super) templates: Vec<FrameTemplate>,
-    /// Two times of each frame length: the transmission time on the link in picoseconds, and the interval to
-    /// the next frame in femtoseconds.
+    /// For each frame length: the transmission time on the link in picoseconds, and the interval to the next
+    /// frame in femtoseconds.
     spans: Vec<(Picos, u128)>,
     lengths: usize,
     /// Number of different headers, which the frames use in turn.
@@ -77,8 +77,8 @@ pub(super) struct StreamSender {
 }
 
 impl StreamSender {
-    /// Creates a sender that starts at `begin`. `phase` delays the first frame by a fraction of a frame
-    /// interval, 0 to 1.
+    /// Creates a sender for a trial that starts at `begin`. The first frame is delayed by `phase` frame
+    /// intervals, where `phase` is at least 0 and below 1.
     pub(super) fn new(
         stream: TrafficStream,
         (begin, phase): (Picos, f64),
@@ -125,7 +125,7 @@ impl StreamSender {
         Picos((self.due_fs / FEMTOS_PER_PICO) as u64)
     }
 
-    /// Sets the due time to that of the next frame.
+    /// Advances the due time by one frame interval.
     fn advance_due_time(&mut self) {
         let number = self.sent + self.withheld;
         self.due_fs += self.spans[(number % self.lengths as u64) as usize].1;
@@ -147,8 +147,8 @@ impl StreamSender {
         self.is_over |= self.stream.frames == Some(self.sent);
     }
 
-    /// Ends the stream if its duration is over at `now`. Frames that should have been sent before the end,
-    /// and were not, are counted as withheld.
+    /// Ends the stream if its duration is over at `now`. Frames that were due before the end, but were not
+    /// sent, are counted as withheld.
     fn close_if_over(&mut self, now: Picos) {
         if self.is_over || now < self.until {
             return;
@@ -169,8 +169,8 @@ impl StreamSender {
         self.is_over
     }
 
-    /// Returns the number of frames that the rate and the duration require: the sent frames plus the withheld
-    /// frames. The number is final when the stream is over.
+    /// Returns the number of frames that the rate and the duration of the stream require. This number is the
+    /// sum of sent and withheld frames. It is final when the stream is over.
     pub(super) fn wanted_frames(&self) -> u64 {
         self.sent + self.withheld
     }
@@ -195,12 +195,12 @@ pub(super) struct PortSender {
     pub(super) scheduled_at: Picos,
     pauses: PauseReceiver,
     pending: VecDeque<PendingPause>,
-    /// Mask of the priorities whose pauses stop the port's frames.
+    /// The priorities that stop the port's frames when they are paused, as a bit mask.
     priorities: u8,
     honours_pauses: bool,
 }
 
-/// What a port sender does at the current time.
+/// What a port does at the current time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum SendAction {
     /// Sends a frame of this stream.
@@ -242,7 +242,7 @@ impl PortSender {
         self.pauses.expire(now);
     }
 
-    /// Returns the total time for which the port's traffic class was paused until `now`.
+    /// Returns the total time, up to `now`, for which the traffic class of the port was paused.
     pub(super) fn paused_time(&mut self, now: Picos) -> Picos {
         self.apply_due_pauses(now);
         Picos(self.pauses.paused_ps(now).into_iter().max().unwrap_or(0))

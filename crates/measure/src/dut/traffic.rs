@@ -9,26 +9,28 @@ use xoff_telemetry::failure::Failure;
 
 /// Permitted frame lengths in bytes, with FCS.
 const FRAME_BYTES_RANGE: std::ops::RangeInclusive<u32> = 64..=9_234;
-/// The IMIX of CSIT as pairs of frame length and number of frames: 28 frames of 64 bytes, 16 of 570 bytes and
-/// 4 of 1518 bytes. The lengths are spread evenly over the sequence.
+/// The IMIX (mix of frame lengths) of the FD.io project CSIT. Each entry has a frame length and a number of
+/// frames: 28 frames of 64 bytes, 16 of 570 bytes and 4 of 1518 bytes. The three lengths are spread evenly
+/// over the sequence.
 const IMIX: [(u32, usize); 3] = [(64, 28), (570, 16), (1_518, 4)];
 const IMIX_FRAMES: usize = 48;
 
-/// The length of a stream's frames, with FCS.
+/// The frame length of a stream in bytes, with FCS: one length or a mix of lengths.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FrameSize {
-    /// All frames have this length in bytes.
+    /// All frames have this length in bytes, with FCS. Parsing accepts 64 to 9234.
     Fixed(u32),
-    /// A mix of 28 x 64, 16 x 570 and 4 x 1518 bytes (the IMIX of CSIT).
+    /// A repeated sequence of 48 frames: 28 frames of 64 bytes, 16 of 570 bytes and 4 of 1518 bytes. This is
+    /// the IMIX (mix of frame lengths) of the FD.io project CSIT.
     Imix,
 }
 
 impl FrameSize {
-    /// Returns the lengths of successive frames in bytes. A stream repeats this list.
+    /// Returns the lengths of successive frames in bytes, with FCS. A stream repeats this list.
     pub fn lengths(self) -> Vec<u32> {
         match self {
             FrameSize::Fixed(bytes) => vec![bytes],
-            // The next length is the one whose share is furthest behind.
+            // The next frame has the length that is furthest behind its share.
             FrameSize::Imix => (0..IMIX_FRAMES)
                 .scan([0usize; IMIX.len()], |sent, frame| {
                     let owed = |kind: &usize| {
@@ -53,15 +55,16 @@ impl FrameSize {
         self.lengths().into_iter().max().unwrap_or(0)
     }
 
-    /// Returns the number of shortest frames that have the transmission time of one longest frame, rounded
-    /// up. While one longest frame leaves, the backlog can grow by this number of frames without overload.
+    /// Returns the transmission time of the longest frame divided by the transmission time of the shortest
+    /// frame, rounded up. While one longest frame leaves a port, the backlog can grow by this number of
+    /// frames without overload.
     pub fn backlog_variation_frames(self) -> u64 {
         let link = LinkTiming::ethernet(1_000);
         let shortest = self.lengths().into_iter().min().unwrap_or(1);
         u64::from(link.wire_len(self.max_bytes()).div_ceil(link.wire_len(shortest)))
     }
 
-    /// Returns the line rate of a link in frames per second.
+    /// Returns the highest frame rate of a link in frames per second, with preambles and gaps.
     pub fn line_rate_fps(self, link: &LinkTiming) -> f64 {
         let lengths = self.lengths();
         let all: u64 = lengths
@@ -71,7 +74,8 @@ impl FrameSize {
         lengths.len() as f64 * 1e12 / all as f64
     }
 
-    /// Returns the name of the size in figures.
+    /// Returns the size as it appears in the names of benchmark figures: the length in bytes such as `64`,
+    /// or `imix`.
     pub fn name(self) -> String {
         match self {
             FrameSize::Fixed(bytes) => bytes.to_string(),
@@ -98,44 +102,46 @@ impl FromStr for FrameSize {
     }
 }
 
-/// StreamDestination of a stream.
+/// The destination of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StreamDestination {
-    /// A station at this port of the tester.
+    /// A station at the tester port with this index in [`Dut::ports`](super::Dut::ports).
     Port(usize),
-    /// All other ports.
+    /// All ports of the tester except the sending port.
     Broadcast,
 }
 
-/// Frames with the same settings that one port of the tester sends.
+/// A sequence of frames that one port of the tester sends, with their common settings.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct TrafficStream {
-    /// Index of the sending port of the tester.
+    /// Index of the sending port in [`Dut::ports`](super::Dut::ports).
     pub from: usize,
-    /// StreamDestination of the frames.
+    /// Destination of the frames.
     pub to: StreamDestination,
     /// Length of the frames.
     pub size: FrameSize,
-    /// Rate of the stream as a share of the port's line rate, above 0 and at most 1.
+    /// Rate of the stream as a share of the line rate of the sending port, above 0 and at most 1.
     pub share: f64,
-    /// Largest number of frames, or `None` for no limit except `until`.
+    /// Number of frames after which the stream ends, or `None` if only `until` ends the stream.
     pub frames: Option<u64>,
     /// Time from the start of the trial to the first frame.
     pub start: Picos,
     /// Time from the start of the trial to the end of the stream.
     pub until: Picos,
-    /// Number of UDP source ports that the frames use in turn, at least 1.
+    /// Number of flows (UDP source ports), at least 1. The frames use them in turn.
     pub flows: u16,
-    /// Number of source addresses that the frames use in turn, at least 1.
+    /// Number of source MAC addresses, at least 1. The frames use them in turn.
     pub sources: u32,
-    /// Number of destination stations that the frames use in turn, at least 1.
+    /// Number of destination MAC addresses, at least 1. The frames use them in turn.
     pub targets: u32,
-    /// Index of the histogram that records the latencies of the stream.
+    /// Index in [`TrialResult::latencies`](super::TrialResult::latencies) of the histogram that records the
+    /// latencies of the stream. Streams with the same index share a histogram.
     pub latency_group: usize,
 }
 
 impl TrafficStream {
-    /// Creates a stream of one flow at a share of the line rate.
+    /// Creates a stream of one flow. It sends from time 0 to `duration` at `load` times the line rate, where
+    /// `load` is above 0 and at most 1. `from_port` and `to_port` are indices of tester ports.
     pub fn at_constant_rate(
         from_port: usize,
         to_port: usize,
@@ -158,7 +164,8 @@ impl TrafficStream {
         }
     }
 
-    /// Creates a stream that sends a number of frames back to back.
+    /// Creates a stream that sends `frames` frames at line rate, without an end time. `from_port` and
+    /// `to_port` are indices of tester ports.
     pub fn burst(from_port: usize, to_port: usize, size: FrameSize, frames: u64) -> TrafficStream {
         TrafficStream {
             frames: Some(frames),
@@ -167,20 +174,22 @@ impl TrafficStream {
     }
 }
 
-/// Streams that the tester sends at the same time.
+/// One measurement: the streams that the tester sends, and the sending time.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Trial {
     /// The streams.
     pub streams: Vec<TrafficStream>,
-    /// Sending time. A longer stream is cut off.
+    /// Sending time, from the start of the trial. [`VirtualDut`](super::VirtualDut) ends streams at this
+    /// time, except streams with a number of frames.
     pub duration: Picos,
-    /// Seed of the random start times of streams below the line rate. With `None`, all streams start at the
-    /// same time.
+    /// Seed of the random start times in virtual time. The first frame of a stream without a number of frames
+    /// is delayed by up to one frame interval. With `None`, each stream starts exactly at its `start`.
+    /// [`RealDut`](super::RealDut) ignores this field.
     pub phases: Option<u64>,
 }
 
 named_choices! {
-    /// Who sends to whom (RFC 2285 3.3, RFC 2889 3).
+    /// The pairs of sending and receiving ports (RFC 2285 section 3.3, RFC 2889 section 3).
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
     pub enum TrafficPattern {
         #[default]
@@ -193,7 +202,7 @@ named_choices! {
 }
 
 impl TrafficPattern {
-    /// Returns the smallest number of ports of the pattern.
+    /// Returns the smallest number of tester ports that the pattern needs, 2 or 3.
     pub fn min_port_count(self) -> usize {
         match self {
             TrafficPattern::ManyToOne | TrafficPattern::OneToMany => 3,
@@ -201,7 +210,9 @@ impl TrafficPattern {
         }
     }
 
-    /// Returns sender, receiver and share of the sender's load for each stream.
+    /// Returns the streams of the pattern between the ports 0 to `port_count - 1`. Each entry has the index
+    /// of the sender, the index of the receiver, and the stream's share of the sender's load, above 0 and at
+    /// most 1. `port_count` must be at least [`TrafficPattern::min_port_count`].
     pub fn sender_receiver_loads(self, port_count: usize) -> Vec<(usize, usize, f64)> {
         let full_load = |(from, to)| (from, to, 1.0);
         let part = 1.0 / (port_count - 1) as f64;
@@ -224,7 +235,9 @@ impl TrafficPattern {
         }
     }
 
-    /// Returns the streams of the pattern. Every sender sends at `load` times its line rate.
+    /// Returns the streams of the pattern between the ports 0 to `port_count - 1`. Each sender divides `load`
+    /// times its line rate equally among its streams. `load` is above 0 and at most 1, and all streams last
+    /// for `duration`. `port_count` must be at least [`TrafficPattern::min_port_count`].
     pub fn streams(
         self,
         port_count: usize,
@@ -244,10 +257,12 @@ impl TrafficPattern {
 /// Rounding error that is permitted in a sum of shares.
 const SHARE_ROUNDING_ERROR: f64 = 1e-9;
 
-/// Checks that a tester with this number of ports can send the streams of a trial.
+/// Checks that a tester with `port_count` ports can send the streams of a trial. `port_name` returns the name
+/// of a port for error messages.
 ///
 /// # Errors
-/// A stream has an unknown port, goes from a port to the same port, or has a rate above the line rate.
+/// A stream uses a port that does not exist, has the same port as source and destination, has no flow, or has
+/// a rate of 0 or less. Or the streams of a port together exceed its line rate.
 pub(super) fn check_streams(
     trial: &Trial,
     port_count: usize,

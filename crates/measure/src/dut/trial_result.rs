@@ -10,7 +10,7 @@ use xoff_units::Picos;
 const SIGNIFICANT_DIGITS: u8 = 3;
 
 /// Histogram of frame latencies. A latency is the time from the first bit sent to the last bit received,
-/// without preamble (FILO, RFC 8238 clause 2.1).
+/// without preamble (first in, last out: FILO, RFC 8238 section 2.1).
 #[derive(Clone)]
 pub struct LatencyHistogram {
     histogram: Histogram<u64>,
@@ -78,8 +78,8 @@ impl LatencyHistogram {
         self.sum as f64 / self.count().max(1) as f64 / 1e3
     }
 
-    /// Returns a quantile in nanoseconds, or 0 without latencies. The value has three significant digits. It
-    /// is never below the smallest or above the largest latency.
+    /// Returns a quantile in nanoseconds, or 0 without latencies. `quantile` is 0 to 1, such as 0.99. The
+    /// value has three significant digits, and is never below the smallest or above the largest latency.
     pub fn quantile_ns(&self, quantile: f64) -> f64 {
         match self.count() {
             0 => 0.0,
@@ -109,73 +109,86 @@ fn picos_to_nanos(picos: u64) -> f64 {
 pub struct LostFrame {
     /// Number of the frame in its stream, from 0.
     pub number: u64,
-    /// Time between the start of the trial and the sending of the frame.
+    /// Time from the start of the trial to the sending of the frame. In virtual time, this is the time at
+    /// which the frame was due.
     pub sent_at: Picos,
 }
 
 /// The results of one stream.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct StreamResult {
-    /// Frames to send according to the rate and the duration of the stream.
+    /// Number of frames that the rate and the duration of the stream require.
     pub wanted: u64,
-    /// Frames that were sent. The number is smaller than `wanted` if the sender was paused or too slow.
+    /// Number of frames that were sent. It is smaller than `wanted` if the sender was paused or too slow.
     pub sent: u64,
-    /// Frames that the device should forward. A broadcast counts once for each other port.
+    /// Number of frames that the tester should receive. A broadcast frame counts once for each
+    /// receiving port.
     pub expected: u64,
-    /// Frames that arrived at the intended port.
+    /// Number of frames that arrived at the intended port.
     pub received: u64,
-    /// Number of received frames that arrived within the receive window. The window is as long as the sending
-    /// time. It starts at the earliest time at which the first frame can arrive over both cables.
+    /// Number of frames that arrived at the intended port within the receive window. The window is as long as
+    /// the sending time. It starts when the first frame can arrive at the earliest, after the delay of both
+    /// cables. In real time, this number is an estimate.
     pub received_in_time: u64,
-    /// Frames that arrived after a later frame of the same stream (RFC 4737, Type-P-Reordered).
+    /// Frames that arrived after a frame of the same stream with a higher number (RFC 4737,
+    /// Type-P-Reordered). Always 0 for [`RealDut`](super::RealDut).
     pub reordered: u64,
-    /// Frames that arrived at other ports because the device flooded them.
+    /// Frames that arrived at other ports of the tester, because the device flooded them. Always 0
+    /// for [`RealDut`](super::RealDut).
     pub stray: u64,
-    /// The first lost frame, if the stream was not reordered.
+    /// The lost frame with the lowest number. `None` if no frame was lost, and always for
+    /// [`RealDut`](super::RealDut). If frames of the stream were reordered, the value can be wrong.
     pub first_lost: Option<LostFrame>,
-    /// The last lost frame, if the stream was not reordered.
+    /// The lost frame with the highest number. `None` if no frame was lost, and always for
+    /// [`RealDut`](super::RealDut). If frames of the stream were reordered, the value can be wrong.
     pub last_lost: Option<LostFrame>,
 }
 
 impl StreamResult {
-    /// Returns the number of lost frames.
+    /// Returns the number of lost frames: `expected` minus `received`.
     pub fn lost_frames(&self) -> u64 {
         self.expected.saturating_sub(self.received)
     }
 }
 
-/// The pauses that a port of the tester received from the device.
+/// The pauses that a port of the tester received from the device. All values are 0 or `None`
+/// for [`RealDut`](super::RealDut).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PortResult {
-    /// Part of the sending time in which the port's traffic class was paused.
+    /// Time within the sending time for which the traffic class of the port was paused.
     pub paused: Picos,
-    /// PFC frames that pause a priority, and 802.3x PAUSE frames.
+    /// Number of PFC frames that pause at least one priority, and of 802.3x PAUSE frames with a pause time
+    /// above 0.
     pub xoff_frames: u64,
-    /// PFC frames that end the pause of a priority.
+    /// Number of PFC frames that resume at least one priority, and of 802.3x PAUSE frames with pause time 0.
     pub xon_frames: u64,
-    /// Time from the start of the trial to the first pause.
+    /// Time from the start of the trial to the arrival of the first pause frame, or `None` if there was
+    /// no pause.
     pub first_xoff: Option<Picos>,
-    /// Time from the start of the trial to the last pause.
+    /// Time from the start of the trial to the arrival of the last pause frame, or `None` if there was
+    /// no pause.
     pub last_xoff: Option<Picos>,
 }
 
-/// Number of frames in the device in the middle and at the end of a trial.
+/// Number of frames in the device in the middle and at the end of a trial. If this number grows, the load is
+/// too high, even if no frame was lost so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Backlog {
-    /// Frames in the device when the frames of the first half of the trial have arrived.
+    /// Number of frames in the device after half of the sending time. The cable delay is added to this time.
     pub frames_at_half: u64,
-    /// Frames in the device when all frames of the trial have arrived.
+    /// Number of frames in the device at the end of the sending time. The cable delay is added to this time.
     pub frames_at_end: u64,
-    /// Frames that arrived at the device in the second half of the trial.
+    /// Number of frames that arrived at the device between these two times.
     pub entered_in_second_half: u64,
-    /// Difference of the two counts that is possible without overload, in frames. The order in which the
-    /// streams send causes this difference.
+    /// Growth between the two counts that is possible without overload, in frames. The order in which the
+    /// streams send causes this growth.
     pub noise_frames: u64,
 }
 
 impl Backlog {
-    /// Returns the growth of the backlog in the second half of the trial, as a share of the frames that
-    /// entered in this half, 0 to 1. A longer trial would lose frames or pause senders.
+    /// Returns the growth of the backlog in the second half of the trial, without the noise. The growth is a
+    /// share of the frames that entered in this half, 0 to 1. If the share is above 0, a longer trial would
+    /// lose frames or pause senders.
     pub fn growth_share(&self) -> f64 {
         let grown = self
             .frames_at_end
@@ -188,17 +201,18 @@ impl Backlog {
 /// The results of a trial.
 #[derive(Clone, Debug, Default)]
 pub struct TrialResult {
-    /// Results of the streams, in the order of the trial.
+    /// Results of the streams, in the order of [`Trial::streams`](super::Trial::streams).
     pub streams: Vec<StreamResult>,
-    /// Results of the tester's ports.
+    /// Results of the tester's ports, in the order of [`Dut::ports`](super::Dut::ports).
     pub ports: Vec<PortResult>,
-    /// LatencyHistogram of each latency group of the streams.
+    /// One histogram for each latency group.
+    /// [`TrafficStream::latency_group`](super::TrafficStream::latency_group) is an index of this list.
     pub latencies: Vec<LatencyHistogram>,
-    /// Duration of the sending.
+    /// Duration of the sending, as in the trial.
     pub duration: Picos,
-    /// Frames in the device, or `None` if the tester cannot observe them.
+    /// Number of frames in the device, or `None` if the tester cannot observe this number (real time).
     pub backlog: Option<Backlog>,
-    /// Facts that can have changed the result.
+    /// Facts that can have changed the result. Empty for a valid trial.
     pub tainted: Vec<String>,
 }
 
@@ -208,26 +222,26 @@ impl TrialResult {
         self.streams.iter().map(value).sum()
     }
 
-    /// Returns the share of the expected frames that were lost, 0 to 1.
+    /// Returns the share of the expected frames that were lost, 0 to 1, over all streams.
     pub fn loss_ratio(&self) -> f64 {
         self.sum_over_streams(StreamResult::lost_frames) as f64
             / self.sum_over_streams(|s| s.expected).max(1) as f64
     }
 
-    /// Returns the largest share of the trial for which a port was paused, 0 to 1.
+    /// Returns the paused time of the port that was paused longest, as a share of the sending time, 0 to 1.
     pub fn paused_ratio(&self) -> f64 {
         let longest = self.ports.iter().map(|port| port.paused.0).max().unwrap_or(0);
         longest as f64 / self.duration.0.max(1) as f64
     }
 
-    /// Returns the share of the wanted frames that were not sent, 0 to 1.
+    /// Returns the share of the required frames ([`StreamResult::wanted`]) that were not sent, 0 to 1.
     pub fn withheld_ratio(&self) -> f64 {
         let wanted = self.sum_over_streams(|s| s.wanted);
         wanted.saturating_sub(self.sum_over_streams(|s| s.sent)) as f64 / wanted.max(1) as f64
     }
 
-    /// Returns the shortfall of the trial, 0 to 1: the largest of the share of lost frames, the growth of the
-    /// backlog and, for a lossless class, the share of paused time.
+    /// Returns the shortfall of the trial, 0 to 1. This is the largest of three shares: lost frames, growth
+    /// of the backlog and, if `is_lossless` is true, paused time.
     pub fn shortfall(&self, is_lossless: bool) -> f64 {
         let growth = self.backlog.map_or(0.0, |backlog| backlog.growth_share());
         let paused = if is_lossless { self.paused_ratio() } else { 0.0 };
@@ -239,7 +253,7 @@ impl TrialResult {
         self.sum_over_streams(|s| s.received_in_time) as f64 * 1e12 / self.duration.0.max(1) as f64
     }
 
-    /// Returns the latencies of all groups together.
+    /// Returns the latencies of all groups in one histogram.
     pub fn all_latencies(&self) -> LatencyHistogram {
         let mut all = LatencyHistogram::default();
         for group in &self.latencies {

@@ -1,4 +1,5 @@
-//! `xoff bench latency`: measures frame latencies at shares of the loss-free rate.
+//! `xoff bench latency`: measures frame latencies at several loads, which are percentages of the
+//! loss-free rate.
 
 use xoff_units::Picos;
 
@@ -7,7 +8,7 @@ use super::ndr::OfferedTraffic;
 use super::result::{BenchFigure, BetterWhen};
 use xoff_telemetry::failure::{Exit, Failure};
 
-/// Reported quantiles with the names of their figures.
+/// Reported quantiles. Each entry has the last part of the figure's name and the quantile.
 const QUANTILES: [(&str, f64); 5] = [
     ("p50", 0.5),
     ("p90", 0.9),
@@ -21,17 +22,18 @@ const QUANTILES: [(&str, f64); 5] = [
 pub struct LoadLatency {
     /// Load in percent of the loss-free rate.
     pub percent: f64,
-    /// LatencyHistogram from the first bit sent to the last bit received.
+    /// Latencies of the received frames, from the first bit sent to the last bit received.
     pub latencies: LatencyHistogram,
-    /// Facts that can have changed the latencies.
+    /// Facts that can have changed the latencies, such as lost frames. Empty for a valid measurement.
     pub tainted: Vec<String>,
 }
 
-/// Measures latencies at several loads. `loss_free_share` is the highest share of the line rate without loss.
-/// `percents` are the loads in percent of this share.
+/// Measures latencies at several loads. `loss_free_share` is the highest load without loss, as a share of the
+/// line rate. `percents` are the loads to measure, in percent of `loss_free_share`. The result has one entry
+/// for each of them, in the same order. `duration` is the sending time at each load.
 ///
 /// # Errors
-/// The errors of [`Dut::run`], or no frame was received.
+/// The errors of [`Dut::run`], or no frame was received at one of the loads.
 pub fn measure_latencies(
     dut: &mut impl Dut,
     offer: &OfferedTraffic,
@@ -67,7 +69,7 @@ pub fn measure_latencies(
     Ok(all)
 }
 
-/// Returns the figures of a load. Their names start with `prefix`.
+/// Returns the figures `PREFIX/min`, `p50`, `p90`, `p99`, `p99.9`, `p99.99`, `max` and `mean` in nanoseconds.
 pub fn latency_figures(prefix: &str, latencies: &LatencyHistogram) -> Vec<BenchFigure> {
     let figure = |name: &str, value: f64| {
         BenchFigure::new(format!("{prefix}/{name}"), "ns", BetterWhen::Smaller, vec![value])

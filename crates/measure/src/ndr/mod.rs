@@ -1,5 +1,5 @@
-//! `xoff bench ndr`: finds the highest rate without loss (NDR) and the highest rate with at most 0.5 % loss
-//! (PDR).
+//! `xoff bench ndr`: finds the highest rate without loss (non-drop rate, NDR) and the highest rate with at
+//! most 0.5 % loss (partial drop rate, PDR).
 
 mod search;
 
@@ -11,43 +11,46 @@ use super::dut::{Dut, FrameSize, TrafficPattern, Trial, TrialResult};
 use super::result::{BenchFigure, BetterWhen};
 use xoff_telemetry::failure::{Exit, Failure};
 
-/// Permitted share of lost frames for PDR, as in CSIT.
+/// Permitted share of lost frames for PDR, as in the tests of the FD.io project CSIT.
 const PDR_LOSS_RATIO: f64 = 0.005;
-/// Exceed ratio and width of both goals, as in CSIT.
+/// Permitted share of bad trials, and relative width of the bounds, for NDR and PDR. The values are those of
+/// the FD.io project CSIT.
 const EXCEED_RATIO: f64 = 0.5;
 const RELATIVE_WIDTH: f64 = 0.005;
-/// Smallest duration of a trial in virtual time, as the number of frames that one port sends at line rate.
+/// Smallest duration of a trial in virtual time, as the number of frames that the slowest port sends at
+/// line rate.
 const MIN_FRAMES_PER_TRIAL: u64 = 10_000;
-/// Smallest number of frames for each stream and port. With this number, a trial detects a rate that is too
-/// high by a fifth of the goal's width, because the backlog grows.
+/// Smallest number of frames for each stream and port. If the rate is too high by a fifth of the goal's
+/// width, a trial with this number of frames detects the growing backlog.
 const MIN_FRAMES_PER_STREAM_AND_PORT: u64 = 2_000;
-/// Number of trials at a load in virtual time. The streams start at different random times in each trial.
+/// Number of trials at each load in virtual time. In each trial, the streams start at different random times.
 const TRIALS_PER_LOAD: u64 = 3;
 /// Smallest number of frames of each stream at the largest load. A stream with fewer than two frames
 /// has no rate.
 const MIN_FRAMES_PER_STREAM: f64 = 2.0;
 
-/// TrialDurations of the trials of a search.
+/// Durations of the trials of a search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TrialDurations {
     /// Duration of the first trials.
     pub initial: Picos,
     /// Duration of the trials that decide the result.
     pub full: Picos,
-    /// Total duration of the trials that decide about a load.
+    /// Total duration of full trials after which the search decides about a load.
     pub sum: Picos,
 }
 
 impl TrialDurations {
-    /// The durations of CSIT for devices in real time: 1 s, 1 s and 21 s.
+    /// Durations for devices in real time, as in the FD.io project CSIT: all trials last 1 s, and trials of
+    /// 21 s in total decide about a load.
     pub const REAL_TIME: TrialDurations = TrialDurations {
         initial: Picos::from_millis(1_000),
         full: Picos::from_millis(1_000),
         sum: Picos::from_millis(21_000),
     };
 
-    /// Returns durations for a device in virtual time. Each load has three trials of equal duration, which
-    /// are long enough to show a growing backlog.
+    /// Returns durations for a device in virtual time. At each load, there are three trials of the duration
+    /// [`virtual_trial_duration`], which is long enough to show a growing backlog.
     pub fn for_virtual_time(dut: &impl Dut, pattern: TrafficPattern, size: FrameSize) -> TrialDurations {
         let trial = virtual_trial_duration(dut, pattern, size);
         TrialDurations {
@@ -57,7 +60,7 @@ impl TrialDurations {
         }
     }
 
-    /// Returns the goals NDR and PDR with these durations.
+    /// Returns the goals NDR (no loss) and PDR (at most 0.5 % loss) with these durations, in this order.
     pub fn ndr_and_pdr_goals(self) -> [SearchGoal; 2] {
         let goal = |name, loss_ratio| SearchGoal {
             name,
@@ -72,7 +75,8 @@ impl TrialDurations {
     }
 }
 
-/// Returns the duration of a trial in virtual time.
+/// Returns the duration of a trial in virtual time. It is long enough to show a backlog that grows because
+/// the load is slightly too high. The slowest port can send at least 10 000 frames at line rate.
 pub fn virtual_trial_duration(dut: &impl Dut, pattern: TrafficPattern, size: FrameSize) -> Picos {
     let ports = dut.ports();
     let pairs = pattern.sender_receiver_loads(ports.len());
@@ -88,20 +92,20 @@ pub fn virtual_trial_duration(dut: &impl Dut, pattern: TrafficPattern, size: Fra
     Picos((MIN_FRAMES_PER_TRIAL.max(turns) as f64 * 1e12 / slowest) as u64)
 }
 
-/// Traffic that a search offers.
+/// The traffic that the tester sends during a search.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct OfferedTraffic {
     /// Traffic pattern.
     pub pattern: TrafficPattern,
     /// Frame length.
     pub size: FrameSize,
-    /// Number of UDP source ports of each stream.
+    /// Number of flows (UDP source ports) of each stream, at least 1.
     pub flows: u16,
 }
 
 impl OfferedTraffic {
-    /// Creates a trial in which every sender has this share of its line rate. `phase_number` is the seed of
-    /// the random start times of the streams.
+    /// Creates a trial in which every sender sends at `load` times its line rate. `load` is above 0 and at
+    /// most 1. `phase_number` is the seed of the random start times of the streams.
     pub fn trial_at_load(&self, port_count: usize, load: f64, duration: Picos, phase_number: u64) -> Trial {
         let mut streams = self.pattern.streams(port_count, self.size, load, duration);
         for stream in &mut streams {
@@ -114,8 +118,8 @@ impl OfferedTraffic {
         }
     }
 
-    /// Returns the offered rate of all senders at a share of their line rates, in frames per second and in
-    /// bits per second.
+    /// Returns the sum of all send rates in frames per second and in bits per second (with FCS). Each sender
+    /// sends at `share` times its line rate.
     pub fn offered_rate(&self, dut: &impl Dut, share: f64) -> (f64, f64) {
         let ports = dut.ports();
         let line = |from: usize| self.size.line_rate_fps(&ports[from].link);
@@ -131,26 +135,28 @@ impl OfferedTraffic {
 /// The measured rates of one frame size.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MeasuredRates {
-    /// Bounds of the load for each goal.
+    /// Bounds of the highest load that meets a goal. The list has the order of the goals.
     pub bounds: Vec<LoadBounds>,
-    /// Forwarding rate at the largest load in frames per second (the MRR of CSIT).
+    /// Forwarding rate in frames per second at the largest load. CSIT calls this value the maximum receive
+    /// rate (MRR).
     pub at_max_fps: f64,
-    /// Paused time of the sender that was paused longest at the largest load, as a share of the sending time,
-    /// 0 to 1.
+    /// Share of the sending time, 0 to 1, for which a sender was paused at the largest load. If several
+    /// senders were paused, this is the largest of their shares.
     pub paused_at_max: f64,
-    /// Number of trials.
+    /// Number of trials, including the warm-up trial.
     pub trials: u64,
     /// Frames received in all trials.
     pub received: u64,
-    /// Facts that can have changed a rate.
+    /// Facts that can have changed a rate. Empty for a valid measurement.
     pub tainted: Vec<String>,
 }
 
-/// Checks that the tester can send the trials of a search. Each stream must send enough frames to
-/// have a rate.
+/// Checks that the tester can send the trials of a search with the loads up to `load_max`, a share of the
+/// line rate. Each stream must send at least two frames in a trial, because a stream with fewer frames has
+/// no rate.
 ///
 /// # Errors
-/// See [`Dut::check`]. Also fails if a duration or the largest load is too small.
+/// The errors of [`Dut::check`]. Also fails if a stream would send fewer than two frames at the largest load.
 pub fn check_trials(
     dut: &impl Dut,
     offer: &OfferedTraffic,
@@ -221,7 +227,8 @@ pub fn no_frame_forwarded() -> Failure {
         )
 }
 
-/// Finds the highest load for each goal.
+/// Finds the highest load that meets each goal. `load_max` is the largest load to try, as a share of the
+/// line rate.
 ///
 /// # Errors
 /// See [`check_trials`] and [`Dut::run`].
@@ -237,8 +244,8 @@ pub fn find_rates(
     })
 }
 
-/// Finds the highest load for each goal, like [`find_rates`], with trials that the caller creates.
-/// `make_trial` receives a load, a duration and the seed of the random start times.
+/// Works like [`find_rates`], but the caller creates the trials. `make_trial` receives a load (share of the
+/// line rate), a duration and the seed of the random start times.
 ///
 /// # Errors
 /// See [`check_trials`] and [`Dut::run`].
@@ -289,7 +296,9 @@ fn add_new_taints(tainted: &mut Vec<String>, outcome: &TrialResult) {
     }
 }
 
-/// Returns the figures of one frame size.
+/// Returns the figures of one frame size. A figure is one measured quantity. There are three figures for each
+/// goal (`SIZE/GOAL/rate`, `bandwidth` and `share`), the figure `SIZE/full-load/rate`, and for a lossless
+/// device also `SIZE/full-load/paused`.
 pub fn rate_figures(
     dut: &impl Dut,
     offer: &OfferedTraffic,

@@ -1,6 +1,6 @@
-//! Searches for the highest load that meets a goal, by the rules of MLRsearch (draft-ietf-bmwg-mlrsearch).
-//! One search can have several goals. All goals use the results of the same trials, which have several
-//! durations. To decide whether a load meets a goal, the search evaluates all trials at this load together.
+//! Searches for the highest load that meets a goal, by the rules of MLRsearch (draft-ietf-bmwg-mlrsearch). A
+//! search can have several goals, such as "no loss" and "at most 0.5 % loss", and trials of different
+//! durations. All goals use the same trials. A load meets a goal or not depending on all trials at this load.
 
 use std::collections::BTreeMap;
 
@@ -11,26 +11,28 @@ use xoff_telemetry::failure::Failure;
 /// The conditions that a load must meet.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SearchGoal {
-    /// Name of the goal in figures.
+    /// Name of the goal in the names of benchmark figures, such as `ndr`.
     pub name: &'static str,
-    /// Largest shortfall of a good trial, 0 to 1.
+    /// Largest shortfall of a good trial, 0 to 1
+    /// ([`TrialResult::shortfall`](crate::dut::TrialResult::shortfall)). A trial with a larger shortfall
+    /// is bad.
     pub loss_ratio: f64,
     /// Duration of the first trials.
     pub initial: Picos,
     /// Duration of the trials that decide the result.
     pub full: Picos,
-    /// Total duration of full trials that decides about a load.
+    /// Total duration of full trials after which the search decides about a load.
     pub sum: Picos,
-    /// Permitted share of bad trials in this total duration, 0 to below 1.
+    /// Permitted share of bad trials in this total duration, at least 0 and below 1.
     pub exceed_ratio: f64,
-    /// Largest distance between the two bounds, relative to the upper bound.
+    /// Largest permitted distance between the two bounds, as a share of the upper bound.
     pub width: f64,
 }
 
 /// The measured result of one trial.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct TrialScore {
-    /// Shortfall of the trial, 0 to 1.
+    /// Shortfall of the trial, 0 to 1 ([`TrialResult::shortfall`](crate::dut::TrialResult::shortfall)).
     pub ratio: f64,
     /// Forwarding rate in frames per second.
     pub forwarded_fps: f64,
@@ -41,18 +43,18 @@ pub struct TrialScore {
 pub struct LoadBounds {
     /// The highest load that meets the goal (relevant lower bound), or `None` if no load meets it.
     pub lower: Option<f64>,
-    /// The lowest load above `lower` that does not meet the goal, or `None` if the largest load meets it.
+    /// The lowest load above `lower` that does not meet the goal (relevant upper bound), or `None` if the
+    /// largest load meets the goal.
     pub upper: Option<f64>,
-    /// Median forwarding rate of the trials at `lower`, in frames per second.
+    /// Median forwarding rate of the full trials at `lower`, in frames per second. 0 if `lower` is `None`.
     pub forwarded_fps: f64,
 }
 
-/// The line rate.
+/// The largest load: the line rate. Loads are shares of the line rate.
 pub const LOAD_MAX: f64 = 1.0;
-/// Smallest load that the search tries.
+/// Smallest load that the search tries, as a share of the line rate.
 pub const LOAD_MIN: f64 = 0.0005;
-/// Factor by which the search reduces the goal's width. With a slightly smaller width, rounding errors
-/// do not matter.
+/// Factor by which the search reduces the width of the goal, so that rounding errors do not matter.
 const WIDTH_MARGIN: f64 = 0.99;
 
 #[derive(Clone, Copy, Debug)]
@@ -78,8 +80,8 @@ impl TrialRecords {
         self.0.get(&load.to_bits()).map_or(&[], Vec::as_slice)
     }
 
-    /// Returns the highest load that meets the goal and the lowest load that fails it. Loads above the lowest
-    /// failed load are ignored.
+    /// Returns the highest load that meets the goal, and the lowest load that does not meet the goal. Loads
+    /// above this lowest failed load are ignored.
     fn load_bounds(&self, goal: &SearchGoal) -> (Option<f64>, Option<f64>) {
         let mut lower = None;
         for (bits, records) in &self.0 {
@@ -94,9 +96,9 @@ impl TrialRecords {
     }
 }
 
-/// Classifies a load by the rules of the draft. A number of bad short trials is tolerated in proportion to
-/// the good short trials, and only further bad trials count against the load. The class is undecided as long
-/// as the missing trials can change it.
+/// Classifies a load by the rules of the draft, from the durations of good and bad trials. Bad trials that
+/// are shorter than the goal requires are tolerated in proportion to the good short trials. Only further bad
+/// trials count against the load. The class is undecided while trials that are still missing can change it.
 fn classify_load(goal: &SearchGoal, records: &[TrialRecord]) -> LoadClass {
     let seconds = |is_full: bool, is_good: bool| -> f64 {
         let matches = |record: &&TrialRecord| {
@@ -122,8 +124,9 @@ fn classify_load(goal: &SearchGoal, records: &[TrialRecord]) -> LoadClass {
     }
 }
 
-/// Finds the highest load up to `load_max` for each goal. `measure` runs a trial at a load. The first trial
-/// is a warm-up at the largest load, and its result is discarded.
+/// Finds, for each goal, the highest load up to `load_max`. Loads are shares of the line rate. `measure` runs
+/// a trial with a load and a duration. The first trial is a warm-up at `load_max`, and its result is
+/// discarded. The result has the order of `goals`.
 ///
 /// # Errors
 /// The errors of `measure`.
@@ -158,8 +161,8 @@ pub fn search_loads(
     Ok(found)
 }
 
-/// Returns a list of goals that ends with the given goal. From each goal to the next, the trial duration
-/// doubles and the width is halved.
+/// Returns a list of goals that ends with the given goal. The earlier goals have shorter trials and wider
+/// bounds. From each goal to the next, the trial duration doubles and the width is halved.
 fn intermediate_goals(goal: &SearchGoal) -> Vec<SearchGoal> {
     let mut goals = vec![*goal];
     while let Some(last) = goals.last().copied().filter(|last| last.full > goal.initial) {
@@ -207,8 +210,8 @@ fn narrow_bounds(
         let Some(upper) = upper else { return Ok(()) };
         let load = match lower {
             Some(lower) if upper - lower <= target.width * upper => return Ok(()),
-            // The next load is just above a good load, because the good load usually comes from the hint and
-            // is near the result.
+            // The next load is slightly above a load that meets the goal. This load usually comes from the
+            // hint, so it is already near the result.
             Some(lower) => (lower * (1.0 + step)).min((lower + upper) / 2.0),
             None if upper <= LOAD_MIN => return Ok(()),
             None if upper == load_max => load_hint(trials, load_max, width).unwrap_or(upper / 2.0),
@@ -219,7 +222,8 @@ fn narrow_bounds(
     }
 }
 
-/// Estimates the highest load without loss from the loss at the largest load.
+/// Estimates the highest load without loss from the loss at the largest load. Returns `None` if the estimate
+/// is too close to 0 or to the largest load.
 fn load_hint(trials: &TrialRecords, load_max: f64, width: f64) -> Option<f64> {
     let worst = trials
         .records_at(load_max)

@@ -1,8 +1,9 @@
-//! Exports a result in the format of criterion, for `critcmp` and `cargo bench -- --baseline`.
+//! Exports a result in the format of criterion, for `critcmp` and `cargo bench -- --baseline`. The files
+//! `benchmark.json`, `estimates.json`, `sample.json` and `tukey.json` have the format of criterion 0.3
+//! to 0.8.
 //!
-//! Criterion stores only times in nanoseconds per iteration. A rate in frames per second becomes
-//! the time of one frame. The files are those of criterion 0.3 to 0.8: `benchmark.json`,
-//! `estimates.json`, `sample.json` and `tukey.json`.
+//! Criterion stores only times in nanoseconds for each iteration. Therefore, a rate in frames per second is
+//! converted to the time of one frame.
 
 use std::fs;
 use std::path::Path;
@@ -19,8 +20,8 @@ use xoff_telemetry::write_result_file;
 const RESAMPLES: usize = 1_000;
 
 impl BenchResult {
-    /// Writes each figure that is a time or a frame rate to `folder/BENCH/FIGURE/baseline/`.
-    /// Returns the names of the other figures.
+    /// Writes each time and each frame rate to the folder `folder/BENCH/FIGURE/baseline/`. Criterion stores
+    /// times only, so other figures are not written. The result is the list of their names.
     ///
     /// # Errors
     /// A folder or file cannot be written.
@@ -63,8 +64,8 @@ impl BenchResult {
     }
 }
 
-/// Converts the samples to nanoseconds. Returns `None` if the figure is neither a time nor
-/// a frame rate.
+/// Converts the samples to nanoseconds. Returns `None` if the figure is neither a time nor a frame rate, or
+/// if a frame rate is 0.
 fn samples_in_ns(figure: &BenchFigure) -> Option<Vec<f64>> {
     let size = match figure.unit.as_str() {
         "ns" => 1.0,
@@ -80,7 +81,7 @@ fn samples_in_ns(figure: &BenchFigure) -> Option<Vec<f64>> {
     Some(figure.samples.iter().map(|sample| sample * size).collect())
 }
 
-/// Replaces the characters that criterion does not allow in a file name.
+/// Replaces characters that criterion does not allow in a file name by `_`.
 fn escape_file_name(name: &str) -> String {
     name.replace(['?', '"', '/', '\\', '*', '<', '>', ':', '|', '^'], "_")
 }
@@ -138,7 +139,8 @@ fn standard_deviation(samples: &[f64]) -> f64 {
     (squares / (samples.len() - 1).max(1) as f64).sqrt()
 }
 
-/// Returns Tukey's fences: 3 and 1.5 interquartile ranges outside the quartiles.
+/// Returns Tukey's fences in ascending order. They are 3 and 1.5 interquartile ranges below the first
+/// quartile, and 1.5 and 3 interquartile ranges above the third quartile.
 fn tukey_fences(samples: &[f64]) -> [f64; 4] {
     let (low, high) = (quantile(samples, 0.25), quantile(samples, 0.75));
     let range = high - low;

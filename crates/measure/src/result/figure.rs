@@ -1,4 +1,4 @@
-//! One figure of a bench with all its samples.
+//! A figure of a bench: one measured quantity with all its samples.
 
 use serde::{Deserialize, Serialize};
 
@@ -22,17 +22,17 @@ impl BetterWhen {
     }
 }
 
-/// A measured quantity with all its samples.
+/// A figure: one measured quantity with all its samples, such as a rate or a latency.
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
 pub struct BenchFigure {
-    /// Name of the figure, such as `ndr/1082/rate`. The most general part comes first. A bench uses the same
+    /// Name of the figure, such as `1082/ndr/rate`. The most general part comes first. A bench uses the same
     /// names in every run.
     pub name: String,
     /// Unit, such as `frames/s`, `ns`, `percent` or `bytes`.
     pub unit: String,
     /// Direction in which the figure improves.
     pub better: BetterWhen,
-    /// One value per repetition in the order of measurement. Never empty.
+    /// One value for each repetition, in the order of measurement. Never empty.
     pub samples: Vec<f64>,
 }
 
@@ -42,10 +42,11 @@ pub struct MedianInterval {
     /// Median: the middle sample, or the mean of the two middle samples.
     pub median: f64,
     /// Lower bound of the 95 % confidence interval of the median. The interval is computed from order
-    /// statistics (binomial distribution), so the samples may have any distribution. With fewer than six
-    /// samples, the bounds are the smallest and the largest sample.
+    /// statistics (binomial distribution), so the samples may have any distribution. With fewer than nine
+    /// samples, the bounds are the smallest and the largest sample. With fewer than six samples, the
+    /// confidence is below 95 %.
     pub low: f64,
-    /// Upper bound of the confidence interval.
+    /// Upper bound of the 95 % confidence interval of the median.
     pub high: f64,
 }
 
@@ -64,7 +65,7 @@ impl BenchFigure {
         }
     }
 
-    /// Returns the median and its confidence interval.
+    /// Returns the median of the samples and its 95 % confidence interval.
     pub fn spread(&self) -> MedianInterval {
         let mut sorted = self.samples.clone();
         sorted.sort_by(f64::total_cmp);
@@ -79,8 +80,9 @@ impl BenchFigure {
     }
 }
 
-/// Returns the number of samples to leave out at each end of the sorted samples. It is the largest number for
-/// which the remaining range contains the median with a probability of at least 95 %.
+/// Returns how many samples are left out at each end of the sorted samples. This is the largest number for
+/// which the remaining range contains the true median with a probability of at least 95 %. Returns 0 if even
+/// the full range has a lower probability.
 fn interval_rank(sample_count: usize) -> usize {
     // P(fewer than k of n samples lie below the median) = sum of C(n, i) / 2^n for i < k; at most 2.5 % at either end.
     let mut term = 0.5f64.powi(sample_count as i32);

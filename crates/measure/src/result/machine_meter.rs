@@ -7,12 +7,12 @@ use nix::sys::resource::{UsageWho, getrusage};
 
 use xoff_telemetry::{Environment, StealMeter};
 
-/// First words of the taint message about a frequency governor. A governor can change figures, but not a
-/// comparison whose two sides run alternately.
+/// First words of the taint message about a frequency governor other than `performance`. Such a governor can
+/// change a single result. It does not affect a comparison of two programs that run in turns.
 pub const GOVERNOR_TAINT_PREFIX: &str = "the frequency governor is";
 
-/// Limits of the CPU time that other programs and virtual machines may take. A run beyond these limits is
-/// marked as tainted.
+/// Limits of the CPU time that other programs and other virtual machines may take. If a run exceeds a limit,
+/// it is marked as tainted: its results can be wrong.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct TaintLimits {
     /// Steal in percent: the share of CPU time that the hypervisor gave to other virtual machines.
@@ -30,7 +30,7 @@ impl Default for TaintLimits {
     }
 }
 
-/// Measures the load of the machine since its creation.
+/// Measures the CPU time that other programs and other virtual machines take, since [`MachineMeter::start`].
 #[derive(Debug)]
 pub struct MachineMeter {
     steal: StealMeter,
@@ -50,13 +50,15 @@ impl MachineMeter {
         }
     }
 
-    /// Returns the machine and the taints since the start. A taint is a fact that can have changed a figure.
-    /// The CPU time of a child process counts as CPU time of the bench after the process was waited for.
+    /// Returns a description of the machine, and one taint for each exceeded limit. A CPU frequency governor
+    /// other than `performance` also adds a taint. CPU time of a child process counts as CPU time of the
+    /// bench, after the bench has waited for the process.
     pub fn finish(&self, limits: &TaintLimits) -> (Environment, Vec<String>) {
         self.finish_with(limits, self.steal.percent())
     }
 
-    /// Same as [`MachineMeter::finish`], but the caller passes the steal share in percent.
+    /// Works like [`MachineMeter::finish`], but the caller passes the steal: the share of CPU time, in
+    /// percent, that the hypervisor gave to other virtual machines. `None` means that the steal is unknown.
     pub fn finish_with(
         &self,
         limits: &TaintLimits,
@@ -95,7 +97,8 @@ impl MachineMeter {
         (environment, tainted)
     }
 
-    /// Returns the CPU time of programs outside the bench, in percent of one CPU.
+    /// Returns the CPU time of programs outside the bench, in percent of one CPU. Returns `None` if
+    /// `/proc/stat` cannot be read.
     fn others_percent(&self) -> Option<f64> {
         let busy = busy_cpu_seconds()? - self.busy_seconds?;
         let others = busy - (own_cpu_seconds() - self.own_seconds);
@@ -115,7 +118,8 @@ fn own_cpu_seconds() -> f64 {
 }
 
 /// Returns the CPU time of all programs of the machine in seconds: user, nice and system of proc_stat(5).
-/// Interrupt time is not included, because the kernel forwards frames of the bench in interrupts.
+/// Interrupt time is not included, because the kernel forwards frames of the bench in interrupts. Returns
+/// `None` if `/proc/stat` cannot be read.
 fn busy_cpu_seconds() -> Option<f64> {
     let stat = fs::read_to_string("/proc/stat").ok()?;
     let columns = stat.lines().find_map(|line| line.strip_prefix("cpu "))?;

@@ -1,9 +1,10 @@
-//! The result of a bench: the figures with their samples, the machine on which the bench ran, and taints. A
-//! taint is a fact that can have changed a figure.
+//! The result of a bench: figures, the machine on which the bench ran, and taints. A figure is one
+//! measured quantity with all its samples, such as the median latency. A taint is a fact that can have
+//! changed a figure.
 //!
-//! All benches share this format. The code that writes, plots and compares results works with any figure
-//! names. A new measurement only calls [`BenchFigure::new`]. All output formats and `xoff bench compare` then
-//! work without further code.
+//! All benches use this format. The code that writes, plots and compares results does not depend on the names
+//! of figures. A new measurement only calls [`BenchFigure::new`], and all output formats and `xoff bench
+//! compare` support the new figure.
 
 mod criterion;
 mod figure;
@@ -20,34 +21,35 @@ use serde::{Deserialize, Serialize};
 use xoff_telemetry::Environment;
 use xoff_telemetry::failure::Exit;
 
-/// Version of the JSON format. It increases when a field is removed or changes its meaning.
+/// Name and version of the JSON format. The version increases when a field is removed or changes its meaning.
 pub const RESULT_SCHEMA: &str = "xoff-bench/1";
 
 /// The result of a bench.
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
 pub struct BenchResult {
-    /// Schema of the result, [`RESULT_SCHEMA`].
+    /// Name and version of the JSON format: [`RESULT_SCHEMA`].
     pub schema: String,
     /// Name of the bench, such as `ndr`, `latency` or `ai`.
     pub bench: String,
-    /// The measured configuration, device or program.
+    /// The measured configuration, device or program, such as the path of a file.
     pub subject: String,
-    /// Seed of random decisions.
+    /// Seed of the random decisions in the bench.
     pub seed: u64,
-    /// The machine on which the bench ran. Null for a bench in virtual time, because its results do not
+    /// The machine on which the bench ran. `None` for a bench in virtual time, because its results do not
     /// depend on the machine.
     pub environment: Option<Environment>,
-    /// Facts that can have changed a figure. A tainted figure must not decide a comparison.
+    /// Facts that can have changed a figure, such as other busy programs. Empty for a valid result. `xoff
+    /// bench compare` does not decide by a tainted result.
     pub tainted: Vec<String>,
-    /// Notes about the run that change no figure. Examples are a program for comparison that is not
-    /// installed, and a frame size that was left out.
+    /// Notes about the run. They do not change a figure. Examples: a program for comparison is not installed,
+    /// or a frame size was left out.
     pub notes: Vec<String>,
     /// Figures in the order of measurement.
     pub figures: Vec<BenchFigure>,
 }
 
 impl BenchResult {
-    /// Creates a result without figures.
+    /// Creates a result without environment, taints, notes and figures.
     pub fn new(bench: &str, subject: &str, seed: u64) -> BenchResult {
         BenchResult {
             schema: RESULT_SCHEMA.to_owned(),
@@ -61,12 +63,12 @@ impl BenchResult {
         }
     }
 
-    /// Returns the figure with this name.
+    /// Returns the figure with this name, or `None` if the result has no such figure.
     pub fn figure(&self, name: &str) -> Option<&BenchFigure> {
         self.figures.iter().find(|figure| figure.name == name)
     }
 
-    /// Returns the exit code: 0, or 5 for a tainted result.
+    /// Returns [`Exit::Ok`] (0), or [`Exit::Inconclusive`] (5) if the result is tainted.
     pub fn exit(&self) -> Exit {
         if self.tainted.is_empty() {
             Exit::Ok

@@ -1,5 +1,5 @@
-//! A bar chart of a result. It shows medians with their confidence intervals and has one panel for
-//! each unit.
+//! Writes a result as a bar chart. The bars show medians and their confidence intervals. Each unit has its
+//! own panel.
 
 use std::path::Path;
 
@@ -8,7 +8,7 @@ use xoff_lab::plot::{Bar, BarPanel, write_unit_bars};
 use xoff_telemetry::failure::Failure;
 
 impl BenchResult {
-    /// Writes the bar chart to `BENCH.svg`.
+    /// Writes the bar chart to `folder/BENCH.svg`, where `BENCH` is the name of the bench.
     ///
     /// # Errors
     /// The file cannot be written.

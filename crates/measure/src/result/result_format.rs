@@ -22,7 +22,7 @@ named_choices! {
 }
 
 impl BenchResult {
-    /// Returns the result in this format, with a final line break.
+    /// Returns the result as text in the format `form`, with a final line break.
     pub fn to_text(&self, form: ResultFormat) -> String {
         match form {
             ResultFormat::Table => self.to_table(),
@@ -80,9 +80,9 @@ impl BenchResult {
         text
     }
 
-    /// Returns JSON for the "custom" tools of
-    /// <https://github.com/benchmark-action/github-action-benchmark>: an array of objects with
-    /// name, unit, value, range and extra.
+    /// Returns JSON for the "custom" tools of <https://github.com/benchmark-action/github-action-benchmark>:
+    /// an array of objects with `name`, `unit`, `value`, `range` and `extra`. The array contains only figures
+    /// that improve in the direction `better`.
     fn to_github_action_json(&self, better: BetterWhen) -> String {
         let entry = |figure: &BenchFigure| {
             let spread = figure.spread();
@@ -99,7 +99,7 @@ impl BenchResult {
     }
 }
 
-/// Formats a number with four significant digits and groups its thousands.
+/// Formats a number with at least four significant digits, and groups its thousands.
 fn format_number(value: f64) -> String {
     if value == 0.0 || value.abs() >= 1_000.0 {
         let sign = if value < 0.0 { "-" } else { "" };

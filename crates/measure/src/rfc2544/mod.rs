@@ -1,7 +1,7 @@
-//! `xoff bench rfc2544`: the benchmarks of RFC 2544 clause 26. The back-to-back benchmark follows RFC 9004.
+//! `xoff bench rfc2544`: the benchmarks of RFC 2544 section 26. The back-to-back benchmark follows RFC 9004.
 //!
-//! A lossless class loses no frames if its senders honour pauses. For such a class, each benchmark counts
-//! paused time as loss.
+//! A lossless traffic class loses no frames if its senders honour pauses. For such a class, each benchmark
+//! counts paused time as loss.
 
 use crate::choice::named_choices;
 use xoff_units::Picos;
@@ -12,7 +12,7 @@ use super::result::BetterWhen;
 use super::suite::{BenchmarkSuite, test_not_measured};
 use xoff_telemetry::failure::Failure;
 
-/// Repetitions of a latency measurement (RFC 2544 clause 26.2).
+/// Repetitions of a latency measurement (RFC 2544 section 26.2).
 const LATENCY_REPETITIONS: u64 = 20;
 /// Step of the loss curve in percent of the line rate.
 const LOSS_STEP_PERCENT: u32 = 10;
@@ -35,7 +35,7 @@ named_choices! {
 }
 
 impl Rfc2544Test {
-    /// The benchmarks that xoff measures.
+    /// The benchmarks that xoff measures: all except [`Rfc2544Test::Reset`].
     pub const ALL: [Rfc2544Test; 5] = [
         Rfc2544Test::Throughput,
         Rfc2544Test::Latency,
@@ -45,10 +45,10 @@ impl Rfc2544Test {
     ];
 }
 
-/// Checks that a benchmark is measured.
+/// Checks that xoff measures a benchmark. The number of ports is ignored.
 ///
 /// # Errors
-/// The benchmark is not measured.
+/// xoff does not measure the benchmark.
 pub fn check_test(test: Rfc2544Test, _ports: usize) -> Result<(), Failure> {
     match test {
         Rfc2544Test::Reset => Err(test_not_measured(
@@ -59,10 +59,11 @@ pub fn check_test(test: Rfc2544Test, _ports: usize) -> Result<(), Failure> {
     }
 }
 
-/// Measures one benchmark for all frame sizes.
+/// Measures one benchmark for all frame sizes and adds its figures to the result of `suite`.
 ///
 /// # Errors
-/// See [`Dut::run`] and [`check_test`].
+/// xoff does not measure the benchmark ([`check_test`]), a trial fails ([`Dut::run`]), or frames are lost at
+/// every load.
 pub fn run_test<D: Dut>(suite: &mut BenchmarkSuite<'_, D>, test: Rfc2544Test) -> Result<(), Failure> {
     check_test(test, suite.dut.ports().len())?;
     for size in suite.sizes.clone() {
@@ -84,8 +85,8 @@ fn measure_throughput<D: Dut>(suite: &mut BenchmarkSuite<'_, D>, size: FrameSize
     Ok(())
 }
 
-/// Measures the latency of store-and-forward devices from the last bit in to the first bit out (RFC 1242
-/// clause 3.8). Also measures the time from the first bit sent to the last bit received.
+/// Measures two latencies: from the last bit in to the first bit out, as for store-and-forward devices (RFC
+/// 1242 section 3.8), and from the first bit sent to the last bit received.
 fn measure_latency<D: Dut>(suite: &mut BenchmarkSuite<'_, D>, size: FrameSize) -> Result<(), Failure> {
     let share = suite.measure_throughput(suite.pattern, size)?.share;
     let duration = suite.trial_duration(suite.pattern, size);
@@ -155,7 +156,7 @@ fn measure_loss_curve<D: Dut>(suite: &mut BenchmarkSuite<'_, D>, size: FrameSize
 }
 
 /// Measures the longest burst without loss. The buffer time is corrected for the frames that leave the device
-/// during the burst (RFC 9004 clause 6).
+/// during the burst (RFC 9004 section 6).
 fn measure_back_to_back<D: Dut>(suite: &mut BenchmarkSuite<'_, D>, size: FrameSize) -> Result<(), Failure> {
     let ports = suite.dut.ports().len();
     let pairs = suite.pattern.sender_receiver_loads(ports);

@@ -33,7 +33,7 @@ named_choices! {
 }
 
 impl Rfc2889Test {
-    /// The benchmarks that xoff measures.
+    /// The benchmarks that xoff measures. [`check_test`] refuses the other benchmarks.
     pub const ALL: [Rfc2889Test; 7] = [
         Rfc2889Test::Mesh,
         Rfc2889Test::One2many,
@@ -53,10 +53,10 @@ impl Rfc2889Test {
     }
 }
 
-/// Checks that a benchmark is measured and has enough ports.
+/// Checks that xoff measures a benchmark, and that the tester has enough ports.
 ///
 /// # Errors
-/// The benchmark is not measured or needs more ports.
+/// xoff does not measure the benchmark, or the benchmark needs more than `port_count` ports.
 pub fn check_test(test: Rfc2889Test, port_count: usize) -> Result<(), Failure> {
     let name = test.name();
     match test {
@@ -90,10 +90,12 @@ pub fn check_test(test: Rfc2889Test, port_count: usize) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Measures one benchmark for all frame sizes. The benchmark of the address cache uses only one frame size.
+/// Measures one benchmark for all frame sizes and adds its figures to the result of `suite`. The benchmark
+/// `addr-cache` uses only frames of 64 bytes.
 ///
 /// # Errors
-/// See [`Dut::run`] and [`check_test`].
+/// The errors of [`check_test`] and [`Dut::run`]. Also fails if frames are lost at every load, or if the
+/// address table of the device cannot be cleared for `addr-cache`.
 pub fn run_test<D: Dut>(suite: &mut BenchmarkSuite<'_, D>, test: Rfc2889Test) -> Result<(), Failure> {
     check_test(test, suite.dut.ports().len())?;
     let name = test.name();
@@ -117,8 +119,8 @@ pub fn run_test<D: Dut>(suite: &mut BenchmarkSuite<'_, D>, test: Rfc2889Test) ->
     Ok(())
 }
 
-/// Measures three values of a pattern: its throughput, and the loss and the forwarding rate at the largest
-/// load (RFC 2285 clause 3.6.2).
+/// Measures three values of a pattern: its throughput, and at the largest load the loss and the forwarding
+/// rate (RFC 2285 section 3.6.2).
 fn measure_forwarding<D: Dut>(
     suite: &mut BenchmarkSuite<'_, D>,
     size: FrameSize,
@@ -142,8 +144,8 @@ fn measure_forwarding<D: Dut>(
     Ok(())
 }
 
-/// Measures the largest forwarding rate at loads from the throughput to the line rate (RFC 2285 clause
-/// 3.6.3).
+/// Measures the largest forwarding rate over several loads, from the throughput to the line rate (RFC 2285
+/// section 3.6.3).
 fn measure_max_forwarding<D: Dut>(suite: &mut BenchmarkSuite<'_, D>, size: FrameSize) -> Result<(), Failure> {
     let pattern = suite.pattern;
     let throughput = suite.measure_throughput(pattern, size)?.share;

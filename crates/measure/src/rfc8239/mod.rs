@@ -1,7 +1,7 @@
 //! `xoff bench rfc8239`: the data-centre benchmarks of RFC 8239. RFC 8238 defines their terms.
 //!
-//! The buffer of a lossless class counts as full when the device sends the first pause, if the
-//! senders honour pauses.
+//! For a lossless traffic class with senders that honour pauses, the buffer counts as full when the device
+//! sends the first pause. For other classes, the buffer is full when the first frame is lost.
 
 use crate::choice::named_choices;
 use xoff_units::Picos;
@@ -12,14 +12,15 @@ use super::result::BetterWhen;
 use super::suite::{BenchmarkSuite, test_not_measured};
 use xoff_telemetry::failure::Failure;
 
-/// Load of the line-rate benchmark, which allows for clock differences (RFC 8239 clause 2.2).
+/// Load of the line-rate benchmark as a share of the line rate. It is below 1 to allow for clock differences
+/// (RFC 8239 section 2.2).
 const LINE_RATE_LOAD: f64 = 0.9998;
-/// Excess load of an over-subscribed port as a share of the line rate (RFC 8239 clause 3.2).
+/// Excess load of an over-subscribed port, as a share of the line rate (RFC 8239 section 3.2).
 const EXCESS_SHARE: f64 = 0.01;
 /// Duration of the first over-subscription trial, as the number of frames at line rate. Each further trial is
 /// twice as long.
 const EXCESS_FRAMES: u64 = 1 << 14;
-/// Duration of the longest over-subscription in frames at line rate.
+/// Duration of the longest over-subscription trial, as the number of frames at line rate.
 const EXCESS_FRAMES_MAX: u64 = 1 << 25;
 
 named_choices! {
@@ -35,7 +36,7 @@ named_choices! {
 }
 
 impl Rfc8239Test {
-    /// The benchmarks that xoff measures.
+    /// The benchmarks that xoff measures: all except [`Rfc8239Test::Incast`].
     pub const ALL: [Rfc8239Test; 4] = [
         Rfc8239Test::Linerate,
         Rfc8239Test::Buffer,
@@ -52,10 +53,10 @@ impl Rfc8239Test {
     }
 }
 
-/// Checks that a benchmark is measured and has enough ports.
+/// Checks that xoff measures a benchmark, and that the tester has enough ports.
 ///
 /// # Errors
-/// The benchmark is not measured or needs more ports.
+/// xoff does not measure the benchmark, or the benchmark needs more than `port_count` ports.
 pub fn check_test(test: Rfc8239Test, port_count: usize) -> Result<(), Failure> {
     if test == Rfc8239Test::Incast {
         return Err(test_not_measured(
@@ -75,10 +76,10 @@ pub fn check_test(test: Rfc8239Test, port_count: usize) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Measures one benchmark for all frame sizes.
+/// Measures one benchmark for all frame sizes and adds its figures to the result of `suite`.
 ///
 /// # Errors
-/// See [`Dut::run`] and [`check_test`].
+/// The errors of [`check_test`] and [`Dut::run`].
 pub fn run_test<D: Dut>(suite: &mut BenchmarkSuite<'_, D>, test: Rfc8239Test) -> Result<(), Failure> {
     check_test(test, suite.dut.ports().len())?;
     match test {
@@ -117,10 +118,13 @@ fn measure_line_rate<D: Dut>(suite: &mut BenchmarkSuite<'_, D>) -> Result<(), Fa
     Ok(())
 }
 
-/// Measures the buffer by the procedures of clause 3.2. Procedure A is measured for each frame size.
-/// Procedures B, C and D use the frame size with the largest result of A. Procedure B over-subscribes one
-/// port after the other. Procedure C over-subscribes two ports at the same time. Procedure D over-subscribes
-/// one port from all other ports.
+/// Measures the buffer by the procedures of RFC 8239 section 3.2:
+///
+/// - Procedure A over-subscribes one port. It is measured for each frame size. The other procedures use the
+///   frame size with the largest result of A.
+/// - Procedure B over-subscribes one port after the other.
+/// - Procedure C over-subscribes two ports at the same time.
+/// - Procedure D over-subscribes one port from all other ports.
 fn measure_buffer<D: Dut>(suite: &mut BenchmarkSuite<'_, D>) -> Result<(), Failure> {
     let ports = suite.dut.ports().len();
     let mut best: Option<(f64, FrameSize)> = None;
@@ -178,8 +182,8 @@ fn measure_buffer<D: Dut>(suite: &mut BenchmarkSuite<'_, D>) -> Result<(), Failu
     Ok(())
 }
 
-/// Measures the buffer of one or more over-subscribed ports. In each group, the first port sends to the
-/// second port at line rate, and the third port adds 1 %.
+/// Measures the buffer of one or more over-subscribed ports. Each group has three ports: the first port sends
+/// to the second port at line rate, and the third port sends another 1 % to the second port.
 fn measure_over_subscribed_ports<D: Dut>(
     suite: &mut BenchmarkSuite<'_, D>,
     size: FrameSize,
@@ -200,8 +204,8 @@ fn measure_over_subscribed_ports<D: Dut>(
 }
 
 /// Returns the excess bytes that the buffer absorbs before the first loss or pause. The excess frames arrive
-/// at `excess_fps`. If no frame is lost and no pause is sent, the function returns all excess bytes and adds
-/// a note to the result.
+/// at `excess_fps` frames per second. If no frame is lost and no pause is sent, the function returns all
+/// excess bytes of the longest trial and adds a note to the result.
 fn measure_absorbed_bytes<D: Dut>(
     suite: &mut BenchmarkSuite<'_, D>,
     size: FrameSize,
@@ -231,7 +235,7 @@ fn measure_absorbed_bytes<D: Dut>(
 }
 
 /// Returns the time of the first lost frame. For a lossless device, returns the time of the first pause if
-/// the pause is earlier.
+/// the pause is earlier. Returns `None` if nothing was lost or paused.
 fn first_loss_or_pause(outcome: &TrialResult, is_lossless: bool) -> Option<Picos> {
     let lost = outcome
         .streams
@@ -245,9 +249,9 @@ fn first_loss_or_pause(outcome: &TrialResult, is_lossless: bool) -> Option<Picos
     lost.chain(paused).min()
 }
 
-/// Measures the longest simultaneous bursts by the procedure of clause 4.2. The first trial has one receiver.
-/// Each further trial has one more receiver. The last trial is the last one with fewer
-/// receivers than senders.
+/// Measures the longest simultaneous bursts by the procedure of RFC 8239 section 4.2. The first trial has one
+/// receiver, and each further trial has one more. The measurement ends before the number of receivers reaches
+/// the number of senders.
 fn measure_microburst<D: Dut>(suite: &mut BenchmarkSuite<'_, D>) -> Result<(), Failure> {
     let ports = suite.dut.ports().len();
     for size in suite.sizes.clone() {
@@ -276,8 +280,9 @@ fn measure_microburst<D: Dut>(suite: &mut BenchmarkSuite<'_, D>) -> Result<(), F
     Ok(())
 }
 
-/// Measures head-of-line blocking by the procedure of clause 5.2. Each group has two senders and two
-/// receivers, as described at [`VictimFlow::measure`]. The groups move by one port for each trial.
+/// Measures head-of-line blocking by the procedure of RFC 8239 section 5.2. Each trial uses a group of two
+/// senders and two receivers, as described at [`VictimFlow::measure`]. From trial to trial, all four ports of
+/// the group move to the next port.
 fn measure_head_of_line_blocking<D: Dut>(suite: &mut BenchmarkSuite<'_, D>) -> Result<(), Failure> {
     let ports = suite.dut.ports().len();
     for size in suite.sizes.clone() {
@@ -291,8 +296,8 @@ fn measure_head_of_line_blocking<D: Dut>(suite: &mut BenchmarkSuite<'_, D>) -> R
     Ok(())
 }
 
-/// Results of the victim flow, which goes to a port that is not over-subscribed. Each group of ports gives
-/// one sample.
+/// Results of the victim flow: a flow to a port without over-subscription that suffers from another,
+/// over-subscribed port. Each measured group of ports gives one sample.
 #[derive(Debug, Default)]
 pub(crate) struct VictimFlow {
     lost: Vec<f64>,
@@ -301,9 +306,9 @@ pub(crate) struct VictimFlow {
 }
 
 impl VictimFlow {
-    /// Measures one group of ports. The first port sends half of its load to `free_receiver` and half to
-    /// `full_receiver`. The
-    /// second port sends its whole load to `full_receiver`, which is over-subscribed by half.
+    /// Measures one group of ports. The first sender sends half of its load to `free_receiver` and half to
+    /// `full_receiver`. The second sender sends its whole load to `full_receiver`, which is over-subscribed
+    /// by half.
     pub(crate) fn measure<D: Dut>(
         &mut self,
         suite: &mut BenchmarkSuite<'_, D>,
@@ -329,7 +334,7 @@ impl VictimFlow {
         Ok(())
     }
 
-    /// Adds the results as figures.
+    /// Adds the figures `PREFIX/innocent-lost`, `PREFIX/innocent-withheld` and `PREFIX/pauses`.
     pub(crate) fn add_figures<D: Dut>(self, suite: &mut BenchmarkSuite<'_, D>, prefix: &str) {
         suite.add_samples(
             format!("{prefix}/innocent-lost"),

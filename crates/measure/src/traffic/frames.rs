@@ -1,4 +1,5 @@
-//! The frames of a trial, and the filter that separates samples from other frames.
+//! The frames of a trial, and the kernel filter of the sink that passes only samples (frames with a measured
+//! latency) and frames of other senders.
 
 use std::net::Ipv4Addr;
 
@@ -9,7 +10,7 @@ use xoff_telemetry::failure::Failure;
 
 /// Destination queue pair of frames that are only counted.
 const DATA_QP: u32 = 0x00_50_00;
-/// Destination queue pair of samples, the frames whose latency is measured.
+/// Destination queue pair of samples (frames with a measured latency).
 const SAMPLE_QP: u32 = 0x00_50_01;
 /// Offsets of two BTH fields in an untagged IPv4 frame: the queue pair and the packet sequence number.
 const QP_OFFSET: usize = 47;
@@ -20,19 +21,19 @@ const HEADERS_BYTES: usize = 14 + 20 + 8 + 12 + 4;
 const FIRST_SOURCE_PORT: u16 = 0xc000;
 
 /// Settings of the generator's frames. The frames are RoCEv2 SEND ONLY packets over IPv4. All frames of a
-/// flow carry the ICRC of the first frame of the flow, because switches do not check the ICRC.
+/// flow carry the ICRC of its first frame, because switches do not check the ICRC.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TrafficProfile {
     /// Frame length in bytes without FCS, 60 to 9216.
     pub frame_bytes: u32,
     /// Number of flows, each with its own UDP source port, 1 to 8192.
     pub flows: u16,
-    /// DSCP of all frames.
+    /// DSCP of all frames, 0 to 63.
     pub dscp: u8,
     /// MAC address of the generator.
     pub src_mac: [u8; 6],
-    /// Destination MAC address. It must differ from the address of the sink's interface. Otherwise the kernel
-    /// of the sink would answer the frames.
+    /// Destination MAC address. It must differ from the MAC address of the sink's interface. Otherwise, the
+    /// kernel of the sink's host would answer the frames.
     pub dst_mac: [u8; 6],
     /// IPv4 source address.
     pub src: Ipv4Addr,
@@ -41,8 +42,9 @@ pub struct TrafficProfile {
 }
 
 impl TrafficProfile {
-    /// Creates a profile of 64 flows with DSCP 26. MAC addresses are locally administered, and IPv4 addresses
-    /// are in 198.18.0.0/15, which RFC 2544 reserves for tests.
+    /// Creates a profile of 64 flows with DSCP 26. `frame_bytes` is the frame length without FCS. The MAC
+    /// addresses are locally administered. The IPv4 addresses are in 198.18.0.0/15, which RFC 2544 reserves
+    /// for tests.
     pub fn new(frame_bytes: u32) -> TrafficProfile {
         TrafficProfile {
             frame_bytes,
@@ -55,7 +57,7 @@ impl TrafficProfile {
         }
     }
 
-    /// Builds one frame for each flow.
+    /// Builds the first frame of each flow.
     ///
     /// # Errors
     /// The frame length or the number of flows is out of range.
@@ -70,7 +72,7 @@ impl TrafficProfile {
         (0..self.flows).map(|flow| self.build_flow_frame(flow)).collect()
     }
 
-    /// Returns the bytes of one frame for each flow.
+    /// Returns the bytes of the first frame of each flow, without FCS, in the order of the flows.
     ///
     /// # Errors
     /// The frame length or the number of flows is out of range.
@@ -96,7 +98,7 @@ impl TrafficProfile {
             extensions: &[],
         };
         let len = self.frame_bytes as usize;
-        // Payloads are padded to four bytes. The remaining bytes follow the ICRC as an Ethernet trailer.
+        // Payloads are padded to four bytes. Bytes that remain follow the ICRC as an Ethernet trailer.
         let mut bytes = vec![0; len];
         packet
             .emit(&mut bytes, (len - HEADERS_BYTES) & !3, |payload| {
@@ -106,8 +108,8 @@ impl TrafficProfile {
         Ok(FlowFrame { bytes })
     }
 
-    /// Returns a frame for the sink to send. Bridges learn from this frame behind which port
-    /// the destination is.
+    /// Returns a broadcast frame for the sink to send. From this frame, bridges learn the port of
+    /// the destination.
     pub fn learning_frame(&self) -> Vec<u8> {
         let mut bytes = vec![0; 60];
         bytes[0..6].copy_from_slice(&self.src_mac);
@@ -146,7 +148,7 @@ impl FlowFrame {
 /// Largest number of samples. Sample numbers have 24 bits.
 pub(super) const SAMPLES_MAX: usize = 1 << 24;
 
-/// Returns the number of a sample, or `None` for a frame of another sender.
+/// Returns the number of a sample, or `None` if the frame is not a sample.
 pub(super) fn sample_number(bytes: &[u8]) -> Option<usize> {
     let number = |at: usize| {
         let bytes = bytes.get(at..at + 3)?;
@@ -159,8 +161,9 @@ pub(super) fn sample_number(bytes: &[u8]) -> Option<usize> {
     }
 }
 
-/// Returns a classic BPF program that drops the counted frames of the generator: RoCEv2 packets over IPv4 to
-/// the data queue pair. Sample frames and frames of other senders pass the filter.
+/// Returns a classic BPF program for the socket of the sink. It drops the counted frames of the generator,
+/// which are RoCEv2 packets over IPv4 to the data queue pair. Sample frames and frames of other senders pass
+/// the filter.
 pub(super) fn sample_filter() -> [libc::sock_filter; 11] {
     const LOAD_B: u16 = 0x30;
     const LOAD_H: u16 = 0x28;

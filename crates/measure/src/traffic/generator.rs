@@ -23,23 +23,24 @@ const CATCH_UP_BURST_FRAMES: usize = 32;
 /// Frames that the kernel builds in one call, which takes about 10 ms.
 const LIVE_FRAMES_PER_CALL: u32 = 8_192;
 
-/// What a generator sent.
+/// The frames that a generator sent in a trial.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SendResult {
     /// Frames that the interface accepted.
     pub frames: u64,
-    /// Frames that the interface refused. These frames are lost.
+    /// Frames that the interface refused, for example because its queue was full. These frames are lost.
     pub refused: u64,
     /// Duration of the sending in nanoseconds.
     pub elapsed_ns: u64,
-    /// Frames that a paced generator did not send before the end.
+    /// Frames that a paced generator should have sent before the end, but did not send. 0
+    /// for [`SendRate::Saturate`].
     pub behind: u64,
-    /// Time of each sample in nanoseconds of `CLOCK_MONOTONIC`.
+    /// Send time of each sample in nanoseconds of `CLOCK_MONOTONIC`.
     pub(super) sampled_ns: Vec<u64>,
 }
 
 impl SendResult {
-    /// Returns the send rate in frames per second.
+    /// Returns the rate of the accepted frames, in frames per second.
     pub fn rate_fps(&self) -> f64 {
         self.frames as f64 * 1e9 / self.elapsed_ns.max(1) as f64
     }
@@ -64,8 +65,9 @@ impl Generator {
         }
     }
 
-    /// Sends until the time is over or `stop` is set. The first frame of a burst is a sample if the previous
-    /// sample is at least `sample_every_ns` old. With `None`, the generator sends no samples.
+    /// Sends frames until the time is over or `stop` is set. Some frames are samples: their latency is
+    /// measured. The first frame of a burst is a sample if the previous sample is at least `sample_every_ns`
+    /// old. With `None`, the generator sends no samples.
     pub(super) fn send_frames(
         &mut self,
         rate: SendRate,

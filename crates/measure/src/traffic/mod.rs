@@ -1,10 +1,11 @@
-//! Test traffic through a real device. A generator sends at one interface, and a sink receives
-//! at another interface.
+//! Test traffic through a real device. A generator sends at one interface, and a sink receives at
+//! another interface.
 //!
 //! The generator sends prebuilt RoCEv2 frames from a packet socket, or the kernel builds the frames itself.
-//! The sink reads the frame counter of its interface. The kernel drops the counted frames, so the sink uses
-//! almost no processor time. A packet socket of the sink receives two kinds of frames: samples, whose latency
-//! is measured, and frames of other senders. The frames of other senders are subtracted from the count.
+//! The sink takes the number of received frames from the frame counter of its interface. A kernel filter
+//! drops these frames before they reach the socket of the sink, so the sink uses almost no processor time.
+//! The socket receives only two kinds of frames: samples (frames with a measured latency), and frames of
+//! other senders. The frames of other senders are subtracted from the count.
 
 mod frames;
 mod generator;

@@ -7,14 +7,14 @@ use std::os::unix::fs::FileExt;
 use super::frames::{sample_filter, sample_number};
 use xoff_ports::tester::{FrameListener, FrameSender};
 
-/// Frames that arrived at the sink in an interval.
+/// Frames that arrived at the sink since the start of a trial.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Arrivals {
     /// Frames of the generator.
     pub frames: u64,
-    /// Frames of other senders, such as ARP, pauses and bridge protocols.
+    /// Frames of other senders, such as ARP frames, pause frames and frames of bridge protocols.
     pub other_frames: u64,
-    /// Frames that the full socket of the sink lost, mostly samples.
+    /// Frames that were lost because the socket of the sink was full. Most of them are samples.
     pub lost_frames: u64,
 }
 
@@ -33,7 +33,7 @@ pub(super) struct Sink {
 }
 
 impl Sink {
-    /// Opens an interface of the calling thread's network namespace.
+    /// Opens the interface `device` in the network namespace of the calling thread.
     pub(super) fn open(device: &str) -> io::Result<Sink> {
         let mut sink = Sink {
             device: device.to_owned(),

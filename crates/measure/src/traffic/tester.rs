@@ -16,7 +16,7 @@ use xoff_telemetry::failure::Failure;
 
 /// Largest recorded latency, 10 s.
 const LATENCY_NS_MAX: u64 = 10_000_000_000;
-/// A trial ends when no frame has arrived for this time.
+/// A trial ends if no frame arrives for this time after the generator has finished.
 const QUIET_TIME: Duration = Duration::from_millis(20);
 /// Longest wait for frames in flight at the end of a trial.
 const DRAIN_TIME_MAX: Duration = Duration::from_secs(2);
@@ -38,23 +38,25 @@ pub enum SendMethod {
     /// From a packet socket that bypasses the queueing discipline.
     #[default]
     PacketSocket,
-    /// The kernel builds XDP frames ([`KernelFrameSender`]). This method sends as fast as possible and sends
-    /// no samples. The receiving interface must poll.
+    /// The kernel builds XDP frames ([`KernelFrameSender`]) and sends them as fast as possible, without
+    /// samples. This method needs Linux 5.18 and frames below 3.4 KB. The receiving interface must poll,
+    /// which means that it has an XDP program or GRO.
     KernelFrames,
 }
 
 /// Settings of a trial.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct TrialConfig {
-    /// SendRate of the generator.
+    /// Rate of the generator. With [`SendMethod::KernelFrames`], this field is ignored.
     pub rate: SendRate,
-    /// SendResult time.
+    /// Sending time.
     pub duration: Duration,
-    /// Shortest interval between two latency samples in nanoseconds, or `None` for no samples.
+    /// Shortest interval between two latency samples in nanoseconds, or `None` for no samples. With
+    /// [`SendMethod::KernelFrames`], there are no samples.
     pub sample_every_ns: Option<u64>,
     /// How the generator builds and sends frames.
     pub method: SendMethod,
-    /// Core of the sending thread, or `None` if the kernel may choose.
+    /// CPU core of the sending thread, or `None` if the kernel may choose the core.
     pub core: Option<usize>,
 }
 
@@ -75,14 +77,15 @@ impl TrialConfig {
 /// The result of a trial.
 #[derive(Clone, Debug)]
 pub struct TesterResult {
-    /// What the generator sent.
+    /// The frames that the generator sent.
     pub sending: SendResult,
-    /// Number of frames that arrived, including frames that were in flight at the end of the sending time.
+    /// The frames that arrived at the sink. Frames that were in flight at the end of the sending time
+    /// are included.
     pub arrivals: Arrivals,
-    /// Frames that arrived in the last four fifths of the sending time.
+    /// Frames that arrived in the last four fifths of the sending time, when the rates are steady.
     pub window: SteadyWindow,
-    /// Latency of the samples in nanoseconds. A latency starts just before the system call that sends the
-    /// frame, and ends with the time stamp of the kernel at the sink.
+    /// Latencies of the samples in nanoseconds. A latency starts just before the system call that sends the
+    /// frame. It ends with the time stamp of the kernel at the sink.
     pub latency_ns: Histogram<u64>,
 }
 
@@ -91,14 +94,15 @@ pub struct TesterResult {
 pub struct SteadyWindow {
     /// Frames that arrived in the window.
     pub frames: u64,
-    /// Length of the window in seconds.
+    /// Length of the window in seconds. 0 if the trial was too short for a window.
     pub seconds: f64,
-    /// Increase of the number that the caller observes.
+    /// Increase, within the window, of the counter that the caller observes
+    /// ([`Tester::run_trial_observing`]). 0 for [`Tester::run_trial`].
     pub observed: u64,
 }
 
 impl SteadyWindow {
-    /// Returns the receive rate in frames per second.
+    /// Returns the receive rate in frames per second, or 0 if the window is empty.
     pub fn rate_fps(&self) -> f64 {
         if self.seconds > 0.0 {
             self.frames as f64 / self.seconds
@@ -109,13 +113,13 @@ impl SteadyWindow {
 }
 
 impl TesterResult {
-    /// Returns the number of frames that were sent and did not arrive.
+    /// Returns the number of frames that were sent but did not arrive.
     pub fn lost_frames(&self) -> u64 {
         self.sending.frames.saturating_sub(self.arrivals.frames)
     }
 }
 
-/// A generator at one interface and a sink at another.
+/// A generator at one interface, and a sink at another interface.
 #[derive(Debug)]
 pub struct Tester {
     from: TesterInterface,
@@ -125,7 +129,8 @@ pub struct Tester {
 }
 
 impl Tester {
-    /// Opens a generator at `from` and a sink at `to`. Requires CAP_NET_RAW in both namespaces.
+    /// Opens a generator at `from` and a sink at `to`. The process needs CAP_NET_RAW in both
+    /// network namespaces.
     ///
     /// # Errors
     /// The traffic profile is out of range, or an interface is missing or not accessible.
@@ -145,7 +150,7 @@ impl Tester {
         })
     }
 
-    /// Sends a frame from the sink, so that bridges learn behind which port the destination is.
+    /// Sends a broadcast frame from the sink. From this frame, bridges learn the port of the destination.
     ///
     /// # Errors
     /// The interface is down or was removed.
@@ -156,17 +161,17 @@ impl Tester {
             .map_err(|error| Failure::environment("the sink cannot send").because(error))
     }
 
-    /// Sends the frames of a trial and waits for frames in flight. Counts the frames that arrive.
+    /// Sends the frames of a trial, waits for the frames in flight, and counts the frames that arrive.
     ///
     /// # Errors
-    /// The kernel refuses to send or to build frames.
+    /// The kernel refuses to send or to build frames, or the frame counter of the sink cannot be read.
     pub fn run_trial(&mut self, trial: &TrialConfig) -> Result<TesterResult, Failure> {
         self.run_trial_observing(trial, || 0)
     }
 
-    /// Runs a trial like [`run_trial`](Tester::run_trial) and also observes a counter, such as the processor
-    /// time of a forwarding program. `observe` returns the value of the counter. The result contains the
-    /// increase of the counter during the trial.
+    /// Works like [`run_trial`](Tester::run_trial), and also observes a counter, such as the processor time
+    /// of a forwarding program. `observe` returns the value of the counter. [`SteadyWindow::observed`]
+    /// contains its increase.
     ///
     /// # Errors
     /// See [`run_trial`](Tester::run_trial).

@@ -24,28 +24,30 @@ use super::trial_result::{LatencyHistogram, PortResult};
 use crate::replay::{CaptureStore, FrameOrigin};
 use xoff_telemetry::failure::{Exit, Failure};
 
-/// Width in bits of the frame counter in a frame number. The counter is in the low bits, and the index of the
-/// stream is in the high bits.
+/// Width in bits of the frame counter in a frame number. A frame number has the counter in its low bits and
+/// the index of the stream in its high bits.
 const FRAME_NUMBER_BITS: u32 = 40;
 /// Number of a frame that belongs to no stream.
 const NO_STREAM: u64 = u64::MAX;
 /// Number of events between two checks for an interrupt.
 const EVENTS_PER_STOP_CHECK: u32 = 4_096;
 
-/// Settings of the tester around a switch in virtual time.
+/// Settings of a tester that is connected to a switch in virtual time.
 #[derive(Clone, Debug)]
 pub struct VirtualDutOptions {
-    /// Indices of the switch ports that the tester is connected to.
+    /// Switch ports of the tester, as indices in [`SwitchConfig::ports`]. Element *n* is the switch port of
+    /// tester port *n*.
     pub ports: Vec<usize>,
-    /// Traffic class of all frames.
+    /// Traffic class of all frames, 0 to 7.
     pub class: u8,
-    /// The senders honour pauses.
+    /// True if the senders stop when the switch pauses them.
     pub honours_pauses: bool,
-    /// Propagation delay of each cable.
+    /// Propagation delay of each cable between tester and switch.
     pub delay: Picos,
-    /// Seed of the random phases of streams.
+    /// Seed of the random start times of streams. [`Trial::phases`](super::Trial::phases) is added to
+    /// this seed.
     pub seed: u64,
-    /// Ends the run when set to true.
+    /// When this value becomes true, the current trial fails with [`Exit::Interrupted`].
     pub stop: Arc<AtomicBool>,
 }
 
@@ -70,10 +72,10 @@ struct TrialState {
     entered: u64,
 }
 
-/// A switch in virtual time with a tester at some of its ports.
+/// A switch in virtual time, with a tester at some of its ports.
 ///
-/// The switch has the buffers, traffic classes and PFC settings of its configuration. Its ports form one
-/// bridge, and its watchdog is off. All trials use the same switch, which is empty at the start
+/// The switch has the buffers, traffic classes and PFC settings of its configuration. The ports of the tester
+/// form one bridge, and the PFC watchdog is off. All trials use the same switch, which is empty at the start
 /// of each trial.
 #[derive(Debug)]
 pub struct VirtualDut {
@@ -96,10 +98,11 @@ pub struct VirtualDut {
 }
 
 impl VirtualDut {
-    /// Creates a switch with this configuration and a tester at its ports.
+    /// Creates a switch with the configuration `config` and connects the tester. The switch learns the
+    /// station addresses of the tester.
     ///
     /// # Errors
-    /// No frame header maps to the traffic class at a port.
+    /// A port maps no DSCP (or PCP) to the traffic class, or the run is interrupted.
     pub fn new(config: &SwitchConfig, options: VirtualDutOptions) -> Result<VirtualDut, Failure> {
         let mut isolated = isolated_switch_config(config, &options.ports);
         isolated.frames_max = frame_capacity(config) as usize;
@@ -153,8 +156,8 @@ impl VirtualDut {
         Ok(this)
     }
 
-    /// Brings the links up and sends a frame from each station, so that the switch learns the ports
-    /// of the stations.
+    /// Brings the links up and sends a frame from each station. From these frames, the switch learns the
+    /// ports of the stations.
     fn connect(&mut self) -> Result<(), Failure> {
         let ports = self.options.ports.clone();
         for &port in &ports {
@@ -198,7 +201,7 @@ impl VirtualDut {
         self.switch.store_mut().insert(origin)
     }
 
-    /// Adds the delay of a number of cables to a time.
+    /// Returns `at` plus the propagation delay of `cable_count` cables.
     fn add_cable_delay(&self, at: Picos, cable_count: u64) -> Picos {
         at.saturating_add(Picos(self.options.delay.0.saturating_mul(cable_count)))
     }
@@ -244,8 +247,8 @@ impl VirtualDut {
                     .at
                     .saturating_add(preamble_duration(&self.tester_ports[from].link)),
             ),
-            // The window is as long as the sending time. It starts when the first frame can have passed both
-            // cables.
+            // The receive window is as long as the sending time. It starts when the first frame can have
+            // passed both cables.
             is_in_time: at <= self.add_cable_delay(self.trial.end, 2),
         };
         self.trial.receivers[stream].record_frame(&arrival, &mut self.trial.latencies);
@@ -313,7 +316,8 @@ impl VirtualDut {
         self.switch.schedule(at, TesterEvent::Send(port as u16));
     }
 
-    /// Handles events until `until`, until none is left or until `is_done` returns true.
+    /// Handles events up to the time `until`. Returns earlier if no event is left or if `is_done`
+    /// returns true.
     fn run_until(&mut self, until: Picos, is_done: impl Fn(&Self) -> bool) -> Result<(), Failure> {
         while !is_done(self) {
             match self.switch.step(until) {

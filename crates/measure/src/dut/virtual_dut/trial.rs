@@ -1,4 +1,4 @@
-//! Trials of a switch in virtual time: check, run and result.
+//! Trials of a switch in virtual time: checking, running and collecting the result.
 
 use rand_core::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -12,8 +12,8 @@ use super::super::trial_result::{Backlog, LatencyHistogram, PortResult, TrialRes
 use super::{TesterEvent, TrialState, VirtualDut};
 use xoff_telemetry::failure::{Exit, Failure};
 
-/// Longest time that the switch may need to become empty after the last frame. If the switch needs more time,
-/// the trial assumes that it never becomes empty.
+/// Longest time that the switch may need to become empty after the last frame. After this time, the
+/// trial fails.
 const DRAIN_TIME_MAX: Picos = Picos::from_millis(10_000);
 /// Largest number of frames of a trial. More frames would take hours.
 const FRAMES_PER_TRIAL_MAX: f64 = 2e9;
