@@ -1,4 +1,4 @@
-//! Random arrivals: a Poisson process at each source.
+//! Random arrivals. The flows of each source start at the times of a Poisson process.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -9,7 +9,7 @@ use xoff_units::Picos;
 use super::random::RandomStream;
 use super::spec::{Endpoints, FLOWS_MAX, FlowSpec, Poisson, SpecProblem};
 
-/// A source of random flows: its destinations and its rate.
+/// A host that starts flows at random times.
 #[derive(Debug)]
 struct PoissonSource {
     host: u32,
@@ -19,7 +19,8 @@ struct PoissonSource {
     random: RandomStream,
 }
 
-/// Draws all flows of a valid job, sorted by start time.
+/// Draws all flows of a valid job, sorted by start time. Returns [`SpecProblem::TooManyFlows`] if there are
+/// more than [`FLOWS_MAX`] flows.
 pub(super) fn draw_flows(
     spec: &Poisson,
     mut random: RandomStream,

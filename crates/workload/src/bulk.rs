@@ -1,5 +1,5 @@
-//! Bulk-synchronous jobs. A job repeats a pattern for a number of iterations. An iteration begins when the
-//! previous iteration has ended at all ranks.
+//! Bulk-synchronous jobs: permutations, incasts and collectives. Such a job repeats a pattern of messages for
+//! a number of iterations. An iteration begins after the previous iteration has ended at all ranks.
 
 use xoff_units::Picos;
 
@@ -15,13 +15,13 @@ const BEGIN_ITERATION: TransferTag = TransferTag {
     edge: u32::MAX,
     sequence: 0,
 };
-/// Value of [`BulkJob::connections`] for an edge inside a node, which does not use the network.
+/// Value in [`BulkJob::connections`] for an edge inside a node. Such an edge does not use the network.
 const LOCAL_EDGE: u32 = u32::MAX;
 
 /// A completed or running iteration.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Iteration {
-    /// Index of the message size.
+    /// Index of the size in [`IterationSchedule::sizes`].
     pub(super) size: usize,
     pub(super) warmup: bool,
     /// Time at which the first message was posted, after the compute gap.
@@ -41,8 +41,9 @@ struct IterationSchedule {
     /// Number of iterations of each size, including the warm-up.
     iterations_per_size: u32,
     warmup: u32,
-    /// Whether the gap also precedes the first iteration.
+    /// Time between two iterations.
     gap: Picos,
+    /// Whether the gap also precedes the first iteration.
     gap_before_first: bool,
 }
 
@@ -50,7 +51,7 @@ struct IterationSchedule {
 #[derive(Debug)]
 pub(super) struct BulkJob {
     pub(super) pattern: Pattern,
-    /// Connection of each edge, or [`LOCAL_EDGE`].
+    /// Index of the connection of each edge, or [`LOCAL_EDGE`].
     pub(super) connections: Vec<u32>,
     schedule: IterationSchedule,
     nvlink_bps: Option<u64>,
@@ -104,8 +105,8 @@ impl BulkJob {
         bulk
     }
 
-    /// Creates a job. All edges from one rank to another share a connection. Only double binary trees have
-    /// several edges between the same two ranks.
+    /// Creates a job. All edges from one rank to another rank share a connection. Several such edges exist
+    /// only in a double binary tree.
     fn new(
         pattern: Pattern,
         hosts: &[u32],
@@ -156,7 +157,7 @@ impl BulkJob {
         }
     }
 
-    /// Handles a transfer that has arrived at its rank.
+    /// Handles a transfer that has arrived at the receiving rank.
     pub(super) fn handle_arrival(&mut self, tag: TransferTag, context: &mut JobContext<'_>) {
         let mut sends = std::mem::take(&mut self.sends);
         self.pattern.handle_arrival(tag.edge, tag.sequence, &mut sends);
@@ -285,7 +286,8 @@ impl BulkJob {
 }
 
 impl IterationSchedule {
-    /// Returns a schedule of one size. The gap is only between two iterations.
+    /// Returns a schedule with one size. The gap is between two iterations, but not before the
+    /// first iteration.
     fn of_one_size(bytes: u64, iterations: u32, gap: Picos) -> IterationSchedule {
         IterationSchedule {
             sizes: vec![bytes],

@@ -23,7 +23,7 @@ impl JobSpec {
     ///
     /// # Errors
     ///
-    /// The first problem.
+    /// Returns the first problem of the job ([`SpecProblem`]).
     pub fn check(&self, line_rate_bps: LineRates<'_>) -> Result<(), SpecError> {
         self.find_problem(line_rate_bps)
             .map_err(|problem| self.spec_error(problem))
@@ -106,7 +106,8 @@ fn check_record_count(messages: usize, iterations: u32) -> Result<(), SpecProble
     }
 }
 
-/// Checks a list of flows. Background flows may be endless, because they are stopped.
+/// Checks a list of flows. The number of messages is not limited for background flows, because they stop when
+/// all other jobs have ended.
 fn check_flows(list: &[FlowSpec], background: bool, line_rate_bps: LineRates<'_>) -> Result<(), SpecProblem> {
     if list.is_empty() {
         return Err(SpecProblem::Empty("flows"));
@@ -115,7 +116,7 @@ fn check_flows(list: &[FlowSpec], background: bool, line_rate_bps: LineRates<'_>
     for flow in list {
         check_pair(flow.src, flow.dst, line_rate_bps)?;
         check_positive("count", u64::from(message_count(flow)))?;
-        // Without an interval, up to four thousand million messages would be due at the same time.
+        // With an interval of 0, up to four thousand million messages would be due at the same time.
         if let Repeat::Every { interval, .. } = flow.repeat {
             check_positive("interval", interval.0)?;
         }

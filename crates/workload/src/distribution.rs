@@ -6,8 +6,8 @@ use thiserror::Error;
 /// A cumulative distribution of flow sizes, linear between its points.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SizeDistribution {
-    /// Points of the distribution: a size in bytes, and the percentage of flows with at most this size. Both
-    /// values never decrease from point to point. The last percentage is 100.
+    /// Points of the distribution. A point is a size in bytes and the percentage of flows with at most this
+    /// size. Both values never decrease from point to point. The last percentage is 100.
     points: Vec<(f64, f64)>,
 }
 
@@ -15,7 +15,8 @@ pub struct SizeDistribution {
 #[derive(Clone, Debug, PartialEq, Error)]
 #[error("line {line}: {problem}")]
 pub struct DistributionError {
-    /// Line number, starting at 1. If the text ends too early, this is the last line.
+    /// Line number, starting at 1. If the text as a whole is wrong, this is the last line with a point, or 1
+    /// if there are no points.
     pub line: usize,
     /// Description of the problem.
     pub problem: String,
@@ -23,13 +24,13 @@ pub struct DistributionError {
 
 impl SizeDistribution {
     /// Parses lines of the form `bytes percent`, such as HPCC's `WebSearch_distribution.txt`. `percent` is
-    /// the share of flows with at most `bytes` bytes. The values in both columns must not decrease, and the
-    /// last percentage must be 100. Empty lines and text after a `#` are ignored. If the first percentage is
-    /// above 0, this share of the flows has the first size.
+    /// the percentage of flows with at most `bytes` bytes. If the first percentage is above 0, this share of
+    /// the flows has exactly the first size. Empty lines and text after a `#` are ignored.
     ///
     /// # Errors
     ///
-    /// The first line that is wrong.
+    /// Returns the first wrong line. Both columns must be numbers of at least 0 that do not decrease. The
+    /// last percentage must be 100, and at least one size must be above 0.
     pub fn parse(text: &str) -> Result<SizeDistribution, DistributionError> {
         let mut points: Vec<(f64, f64)> = Vec::new();
         let mut last_line = 1;
@@ -65,7 +66,7 @@ impl SizeDistribution {
         }
     }
 
-    /// Mean size in bytes.
+    /// Returns the mean size in bytes.
     pub fn mean_bytes(&self) -> f64 {
         let first = self
             .points
@@ -76,7 +77,8 @@ impl SizeDistribution {
         (first + rest.sum::<f64>()) / 100.0
     }
 
-    /// Returns the size in bytes at a cumulative probability from 0 to 1. The size is at least 1 byte.
+    /// Returns the size in bytes at a cumulative probability from 0 to 1. The size is rounded down to whole
+    /// bytes, but is at least 1.
     pub fn sample(&self, probability: f64) -> u64 {
         let percent = probability * 100.0;
         let above = self.points.partition_point(|point| point.1 < percent);

@@ -1,4 +1,4 @@
-//! The engine of a workload. It handles events and returns the messages to post.
+//! The engine of a workload. It handles events and returns the messages that the driver must post.
 
 use std::cmp::Reverse;
 use std::fmt::Write;
@@ -14,7 +14,7 @@ use super::messages::{InFlightMessage, MessageId, TransferTag};
 use super::random::RandomStream;
 use super::spec::{JobKind, JobSpec, SpecError, Verb, WorkloadSpec};
 
-/// Largest number of outstanding messages in [`Workload::pending_description`].
+/// Largest number of outstanding messages of a job in [`Workload::pending_description`].
 const PENDING_MESSAGES_SHOWN: usize = 5;
 #[derive(Debug)]
 pub(super) enum JobRunner {
@@ -27,8 +27,8 @@ pub(super) struct Job {
     pub(super) spec: JobSpec,
     pub(super) runner: JobRunner,
     pub(super) counts: JobCounts,
-    /// Whether the job is stopped and posts no more messages. A background job stops when all other jobs have
-    /// ended. `stop_job` stops any job.
+    /// Whether the job is stopped and posts no more messages. A background job is stopped when all other jobs
+    /// have ended, and [`Workload::stop_job`] stops any job.
     pub(super) stopped: bool,
     /// Whether the job waits for [`Workload::start_job`].
     held: bool,
@@ -43,12 +43,15 @@ impl Job {
     }
 }
 
-/// The jobs of a run and their progress.
+/// The jobs of a run, their connections and their progress.
 ///
-/// The driver calls [`Workload::start`] once. It then calls [`Workload::advance`] at the time
-/// [`Workload::next_start`], and [`Workload::received`] and [`Workload::acknowledged`] for each message. Each
-/// call appends to `out` the messages that the driver must post now. The time must not decrease from
-/// call to call.
+/// The driver calls [`Workload::start`] once. Later it calls:
+///
+/// - [`Workload::advance`] at the time [`Workload::next_start`],
+/// - [`Workload::received`] and [`Workload::acknowledged`] for each message.
+///
+/// Each of these calls appends the messages that the driver must post now to `out`. `now` is the time of the
+/// driver and must not decrease from call to call.
 #[derive(Debug)]
 pub struct Workload {
     pub(super) jobs: Vec<Job>,
@@ -62,12 +65,13 @@ pub struct Workload {
 }
 
 impl Workload {
-    /// Checks a specification and makes its connections. `line_rate_bps` returns the line rate of a host in
-    /// bits per second, or 0 if the host does not exist. Offered loads and rooflines depend on it.
+    /// Checks a specification and makes its connections. `line_rate_bps` returns the line rate of a host
+    /// in bits per second, or 0 if the host does not exist. Offered loads and rooflines depend on the
+    /// line rates.
     ///
     /// # Errors
     ///
-    /// The first invalid job.
+    /// Returns the first problem of the first invalid job.
     pub fn new(
         spec: &WorkloadSpec,
         seed: u64,
@@ -153,12 +157,13 @@ impl Workload {
         Ok(())
     }
 
-    /// Returns all connections of the workload. They are known before the start.
+    /// Returns the connections of all jobs. They do not change after [`Workload::new`].
     pub fn connections(&self) -> &[Connection] {
         &self.connections
     }
 
-    /// Returns the host of each rank of a collective job, or `None` for other jobs.
+    /// Returns the host of each rank of a collective. `job` is an index in [`WorkloadSpec::jobs`]. Returns
+    /// `None` for other jobs and if no job has this index.
     pub fn ranks(&self, job: usize) -> Option<&[u32]> {
         match &self.jobs.get(job)?.spec.kind {
             JobKind::Collective(collective) => Some(&collective.ranks),
@@ -166,13 +171,14 @@ impl Workload {
         }
     }
 
-    /// Returns the RDMA operation of the messages of a job.
+    /// Returns the RDMA operation of the messages of the job with this index. Returns the default,
+    /// [`Verb::Write`], if no job has this index.
     pub fn job_verb(&self, job: usize) -> Verb {
         self.jobs.get(job).map_or(Verb::default(), |job| job.spec.verb)
     }
 
-    /// Starts all jobs that are not held. The start time of each job counts from `now`. A second call
-    /// has no effect.
+    /// Starts all jobs that are not held ([`Workload::hold_job`]). The start times of the jobs count from
+    /// `now`. A second call has no effect.
     pub fn start(&mut self, now: Picos, out: &mut Vec<MessagePost>) {
         if std::mem::replace(&mut self.started, true) {
             return;
@@ -199,15 +205,16 @@ impl Workload {
         });
     }
 
-    /// Holds a job. The job then starts only when [`Workload::start_job`] is called, and not with the other
-    /// jobs. Must be called before [`Workload::start`].
+    /// Holds the job with this index: [`Workload::start`] does not start the job, but [`Workload::start_job`]
+    /// does. The call has no effect after [`Workload::start`] or if no job has this index.
     pub fn hold_job(&mut self, job: usize) {
         if let Some(job) = self.jobs.get_mut(job).filter(|_| !self.started) {
             job.held = true;
         }
     }
 
-    /// Starts a held job. Its start time counts from `now`. Other jobs are not affected.
+    /// Starts a held job. The start time of the job counts from `now`. Before [`Workload::start`], the call
+    /// only ends the hold. The call has no effect if the job is not held.
     pub fn start_job(&mut self, now: Picos, job: usize, out: &mut Vec<MessagePost>) {
         let Some(held) = self.jobs.get_mut(job).filter(|job| job.held) else {
             return;
@@ -219,7 +226,8 @@ impl Workload {
         }
     }
 
-    /// Stops a job: the job posts no more messages. Messages in flight continue.
+    /// Stops the job with this index: the job posts no more messages. Messages in flight continue. The call
+    /// has no effect if the job is over or already stopped.
     pub fn stop_job(&mut self, job: usize) {
         let Some(stopped) = self
             .jobs
@@ -238,13 +246,14 @@ impl Workload {
         self.remove_events_of_stopped_jobs();
     }
 
-    /// Returns whether a job is over.
+    /// Returns whether the job with this index is over: all its messages or iterations are complete. Returns
+    /// false if no job has this index.
     pub fn is_over(&self, job: usize) -> bool {
         self.jobs.get(job).is_some_and(Job::is_over)
     }
 
-    /// Returns the next time at which [`Workload::advance`] must be called, or [`Picos::NEVER`] if all jobs
-    /// wait for messages.
+    /// Returns the next time at which the driver must call [`Workload::advance`]. Returns [`Picos::NEVER`] if
+    /// no job waits for a time.
     pub fn next_start(&self) -> Picos {
         self.queues
             .timers
@@ -266,7 +275,7 @@ impl Workload {
     }
 
     /// Reports that the receiver has received all bytes of a message. A second report of the same message has
-    /// no effect.
+    /// no effect, and neither has a report of an unknown message.
     pub fn received(&mut self, now: Picos, message: MessageId, out: &mut Vec<MessagePost>) {
         let Some(under_way) = self.queues.messages.get_mut(message) else {
             return;
@@ -293,7 +302,7 @@ impl Workload {
     }
 
     /// Reports that the sender has received the last acknowledgement of a message. A second report of the
-    /// same message has no effect.
+    /// same message has no effect, and neither has a report of an unknown message.
     pub fn acknowledged(&mut self, now: Picos, message: MessageId, out: &mut Vec<MessagePost>) {
         let Some(under_way) = self.queues.messages.get_mut(message) else {
             return;
@@ -309,15 +318,15 @@ impl Workload {
         self.remove_if_complete(now, message, copy, out);
     }
 
-    /// Returns whether all jobs are over or stopped and no message is in flight.
+    /// Returns whether the workload has started, all jobs are over or stopped, and no message is in flight.
     pub fn is_finished(&self) -> bool {
         self.started
             && self.queues.messages.len() == 0
             && self.jobs.iter().all(|job| job.stopped || job.is_over())
     }
 
-    /// Describes why a run has not ended. The text names the unfinished jobs and the first messages for which
-    /// they wait.
+    /// Describes why a run has not ended. The text has a line for each unfinished job, followed by up to five
+    /// messages for which the job waits. The text is empty if no job is unfinished.
     pub fn pending_description(&self) -> String {
         let mut text = String::new();
         for (index, job) in self.jobs.iter().enumerate() {
@@ -358,7 +367,8 @@ impl Workload {
         text
     }
 
-    /// Removes a message that is received and acknowledged.
+    /// If a message is both received and acknowledged, removes the message and tells its job. Then handles
+    /// all events that are due.
     fn remove_if_complete(
         &mut self,
         now: Picos,
@@ -438,7 +448,7 @@ impl Workload {
 }
 
 impl JobSpec {
-    /// Returns the source and the destination of each connection of a job, in the order of
+    /// Returns the source host and the destination host of each connection of a job, in the order of
     /// [`Workload::connections`]. Returns `None` for permutations and random arrivals, because their
     /// connections depend on the seed.
     ///
@@ -446,7 +456,7 @@ impl JobSpec {
     ///
     /// # Errors
     ///
-    /// The errors of [`JobSpec::check`].
+    /// Returns the error of [`JobSpec::check`] if the job is not valid.
     pub fn fixed_pairs(
         &self,
         line_rate_bps: &dyn Fn(u32) -> u64,

@@ -1,4 +1,4 @@
-//! Parsers of flow lists for replay.
+//! Parsers of flow lists, which are files with flows for a replay.
 
 use thiserror::Error;
 use xoff_units::Picos;
@@ -8,13 +8,13 @@ use super::spec::{FLOWS_MAX, FlowSpec, Repeat};
 /// The format of a flow list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FlowListFormat {
-    /// Lines of the form `src,dst,bytes,start_ns`. A header line is optional. Hosts are names, or indices if
-    /// no host has the name.
+    /// Lines of the form `src,dst,bytes,start_ns`. A header line that begins with `src` is optional. The
+    /// caller of [`parse_flow_list`] resolves the hosts. `start_ns` may have decimals.
     Csv,
-    /// The number of flows, followed by `src dst priority dst_port bytes start_s` of each flow. `src` and
-    /// `dst` are node numbers. HPCC's `traffic_gen.py` writes this format. xoff reads it like the ns-3 model
-    /// of HPCC (`third.cc`, `ReadFlowInput`): words are separated by white space, and the first word is the
-    /// number of flows. Text after the last flow is ignored.
+    /// The number of flows, followed by six words for each flow: `src dst priority dst_port bytes start_s`.
+    /// `src` and `dst` are node numbers. HPCC's `traffic_gen.py` writes this format. As in the ns-3 model
+    /// of HPCC (`third.cc`, `ReadFlowInput`), any white space separates words, and text after the last flow
+    /// is ignored.
     Ns3,
 }
 
@@ -29,10 +29,11 @@ pub struct ListedFlow {
     pub bytes: u64,
     /// Start time, counted from the start of the job.
     pub start: Picos,
-    /// Priority 0 to 7, if the format contains a priority. The job ignores it, because the transport of the
-    /// job sets the traffic class.
+    /// Priority 0 to 7, or `None` for the CSV format. A job ignores the priority, because the transport of
+    /// the job sets the traffic class.
     pub priority: Option<u8>,
-    /// Destination port, if the format contains a port. The job ignores it, because RoCEv2 uses a fixed port.
+    /// Destination port, or `None` for the CSV format. A job ignores the port, because RoCEv2 uses a
+    /// fixed port.
     pub dst_port: Option<u16>,
 }
 
@@ -52,7 +53,7 @@ impl From<ListedFlow> for FlowSpec {
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("line {line}, column {column}: {problem}")]
 pub struct FlowListError {
-    /// Line number, starting at 1.
+    /// Line number, starting at 1. If the list ends too early, this is the line after the last line.
     pub line: usize,
     /// Column number in characters, starting at 1.
     pub column: usize,
@@ -85,7 +86,7 @@ impl Field<'_> {
         }
     }
 
-    /// Parses a decimal number in units of `10^digits` picoseconds. A number without an exponent is parsed
+    /// Parses a decimal time whose unit is `10^digits` picoseconds. A number without an exponent is parsed
     /// with integer arithmetic, because a float is too imprecise for large start times. A number with an
     /// exponent is parsed as a float.
     fn parse_time(&self, digits: usize) -> Result<Picos, FlowListError> {
@@ -112,12 +113,13 @@ impl Field<'_> {
     }
 }
 
-/// Parses a flow list. `host` returns the index of the host with a name or number, or the reason why no such
-/// host exists. Empty lines and lines that begin with `#` are ignored.
+/// Parses a flow list. `host` returns the index of the host for a name or number in the list, or an error
+/// text if no such host exists. Empty lines and lines that begin with `#` are ignored.
 ///
 /// # Errors
 ///
-/// The first field that is wrong.
+/// Returns the first field that is wrong: an unknown host, a flow from a host to itself, an invalid number,
+/// or a wrong number of fields. A list with more than [`FLOWS_MAX`] flows is also an error.
 pub fn parse_flow_list(
     text: &str,
     format: FlowListFormat,
@@ -207,7 +209,7 @@ fn parse_ns3(text: &str, host: FindHost<'_>) -> Result<Vec<ListedFlow>, FlowList
     Ok(flows)
 }
 
-/// Parses sender and receiver of a flow.
+/// Finds the sender and the receiver of a flow. They must be different.
 fn parse_endpoints(fields: [Field<'_>; 2], host: FindHost<'_>) -> Result<[u32; 2], FlowListError> {
     let find = |field: &Field<'_>| host(field.text).map_err(|problem| field.error_at_field(problem));
     let [src, dst] = [find(&fields[0])?, find(&fields[1])?];
@@ -217,7 +219,7 @@ fn parse_endpoints(fields: [Field<'_>; 2], host: FindHost<'_>) -> Result<[u32; 2
     }
 }
 
-/// Splits a line at separators. The separator blank stands for any white space.
+/// Splits a line at a separator character. If `separator` is a space, any white space separates fields.
 fn split_fields(line: &str, number: usize, separator: char) -> Vec<Field<'_>> {
     let separates = |letter: char| letter == separator || separator == ' ' && letter.is_whitespace();
     let mut fields = Vec::new();

@@ -1,4 +1,4 @@
-//! The work that a job creates: connections, messages and timers.
+//! The connections, messages and timers that a job creates.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -9,11 +9,10 @@ use super::latency::LatencyHistogram;
 use super::messages::{InFlightMessage, InFlightMessages, MessageId, TransferTag};
 use super::spec::{JobSpec, MessageSpread, Verb};
 
-/// Index of a message without a flow record.
+/// Value of [`InFlightMessage::record`] for a message without a flow record.
 pub(super) const NO_RECORD: u32 = u32::MAX;
 
-/// A connection: one direction between two hosts of a job. All messages from `src` to `dst` of the
-/// job use it.
+/// One direction between two hosts of a job. All messages of the job from `src` to `dst` use this connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Connection {
     /// Index of the sending host.
@@ -22,9 +21,9 @@ pub struct Connection {
     pub dst: u32,
     /// Number of queue pairs, at least 1.
     pub qps: u16,
-    /// How the queue pairs share the messages.
+    /// How the queue pairs share the messages of the connection.
     pub spread: MessageSpread,
-    /// Index of the transport, see [`JobSpec::transport`].
+    /// Index of the transport options in a list of the driver ([`JobSpec::transport`]).
     pub transport: usize,
     /// Index of the job in [`WorkloadSpec::jobs`](super::WorkloadSpec::jobs).
     pub job: usize,
@@ -33,11 +32,12 @@ pub struct Connection {
 /// A message that the driver must post now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MessagePost {
-    /// Identifier of the message in later reports.
+    /// Identifier of the message. The driver passes it to [`Workload::received`](super::Workload::received)
+    /// and [`Workload::acknowledged`](super::Workload::acknowledged).
     pub message: MessageId,
     /// Index of the connection in [`Workload::connections`](super::Workload::connections).
     pub connection: u32,
-    /// Payload in bytes. The value may be 0.
+    /// Payload in bytes. A message of 0 bytes is one packet without payload.
     pub bytes: u64,
     /// The RDMA operation of the message.
     pub verb: Verb,
@@ -50,9 +50,9 @@ pub(super) struct FlowRecord {
     pub(super) bytes: u64,
     /// Time at which the message was due. The driver may post it later.
     pub(super) start: Picos,
-    /// Time of the reception. [`Picos::NEVER`] before it.
+    /// Time at which the receiver had all bytes. [`Picos::NEVER`] before this time.
     pub(super) received: Picos,
-    /// Time of the acknowledgement. [`Picos::NEVER`] before it.
+    /// Time at which the sender had the last acknowledgement. [`Picos::NEVER`] before this time.
     pub(super) acknowledged: Picos,
 }
 
@@ -63,7 +63,7 @@ pub(super) type Timer = Reverse<(Picos, u64, u32, TransferTag)>;
 pub(super) struct PendingWork {
     pub(super) messages: InFlightMessages,
     pub(super) timers: BinaryHeap<Timer>,
-    /// Number of timers set so far. It orders timers of the same time.
+    /// Number of timers set so far. Timers with equal times expire in the order of this number.
     pub(super) timers_set: u64,
     pub(super) ready: VecDeque<(u32, TransferTag)>,
 }
@@ -79,7 +79,8 @@ pub(super) struct JobContext<'a> {
 }
 
 impl JobContext<'_> {
-    /// Posts a message. `start` is the time at which the message was due.
+    /// Posts a message. `start` is the time at which the message was due. If `record` is true, the message
+    /// gets a flow record.
     pub(super) fn post(&mut self, connection: u32, bytes: u64, tag: TransferTag, start: Picos, record: bool) {
         let records = &mut self.counts.records;
         let index = if record { records.len() as u32 } else { NO_RECORD };
@@ -112,8 +113,8 @@ impl JobContext<'_> {
         });
     }
 
-    /// Calls the job with `tag` at the time `at`. If `at` is not later than the current time, the job is
-    /// called immediately.
+    /// Schedules a call of the job with `tag` at the time `at`. If `at` is not later than the current time,
+    /// the call follows after the current event.
     pub(super) fn call_at(&mut self, at: Picos, tag: TransferTag) {
         if at <= self.now {
             self.queues.ready.push_back((self.job, tag));

@@ -1,4 +1,4 @@
-//! LatencyHistogram of messages without a flow record.
+//! Histogram of the latencies of messages without a flow record.
 
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
@@ -7,7 +7,7 @@ use xoff_units::Picos;
 /// Number of significant digits of a latency.
 const DIGITS: u8 = 3;
 
-/// Quantiles of a latency in nanoseconds, with three significant digits.
+/// Quantiles of latencies in nanoseconds. They have three significant digits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LatencyQuantiles {
     /// Number of latencies.

@@ -1,13 +1,14 @@
-//! Workloads of a lab: flows, permutations, incasts, collectives, random arrivals and replays,
-//! and their results.
+//! Workloads of a lab: flows, permutations, incasts, collectives, random arrivals and replays. The crate also
+//! computes their results.
 //!
-//! A [`Workload`] does no I/O and reads no clock. It returns the messages that the driver must post
-//! ([`MessagePost`]). The driver moves the bytes. It reports when the receiver has received a whole message
-//! ([`Workload::received`]) and when the sender has received the last acknowledgement of a message
-//! ([`Workload::acknowledged`]). The same [`WorkloadSpec`] and seed give the same messages.
+//! A [`Workload`] does no I/O and reads no clock. It returns the messages that the caller, the driver, must
+//! post ([`MessagePost`]). The driver moves the bytes and makes two reports for each message:
+//! [`Workload::received`] when the receiver has all bytes, and [`Workload::acknowledged`] when the sender has
+//! the last acknowledgement. The same [`WorkloadSpec`] and seed give the same messages.
 //!
-//! A collective creates a step when the data of the step is available. It deletes the step when the data is
-//! delivered. The workload keeps one record per flow and one record per iteration.
+//! A collective creates the messages of a step only when the data for the step is available, so a long
+//! collective needs little memory. The workload keeps one record per message of a flow and one record
+//! per iteration.
 //!
 //! # Examples
 //!

@@ -1,4 +1,4 @@
-//! Jobs of single flows: lists, replays and random arrivals.
+//! Jobs that consist of flows: lists, replays and random arrivals.
 
 use std::collections::BTreeMap;
 
@@ -8,8 +8,8 @@ use super::job_context::{ConnectionBuilder, JobContext};
 use super::messages::TransferTag;
 use super::spec::{FlowSpec, Repeat};
 
-/// Value of `edge` in the timer tag for the start of the next flow. In the timer tag for a repetition, `edge`
-/// is the index of the flow.
+/// Value of [`TransferTag::edge`] in the timer that starts the next flow. In the timer for a later message of
+/// a flow, `edge` is the index of the flow.
 const NEXT_FLOW: u32 = u32::MAX;
 
 /// A job of flows.
@@ -17,7 +17,7 @@ const NEXT_FLOW: u32 = u32::MAX;
 pub(super) struct FlowListJob {
     /// The flows, sorted by start time.
     pub(super) flows: Vec<FlowSpec>,
-    /// Connection of each flow.
+    /// Index of the connection of each flow.
     pub(super) connections: Vec<u32>,
     /// Number of flows that have begun.
     begun_flows: usize,
@@ -112,7 +112,8 @@ impl FlowListJob {
         }
     }
 
-    /// Posts a message of a flow. In an open loop it also sets the timer for the next message.
+    /// Posts message `number` of the flow `index`. If the flow is an open loop, also sets the timer for the
+    /// next message.
     fn post(&mut self, index: u32, number: u32, context: &mut JobContext<'_>) {
         let flow = self.flows[index as usize];
         let first = self.start.saturating_add(flow.start);

@@ -2,14 +2,14 @@
 
 use xoff_units::Picos;
 
-/// Identifier of a message, unique in a run. The lower 32 bits are the slot of the message. When the message
-/// is received and acknowledged, another message can use the slot.
+/// Identifier of a message, unique in a run. The lower 32 bits are the slot of the message, and the upper 32
+/// bits count the earlier messages in this slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct MessageId(pub u64);
 
 impl MessageId {
-    /// Slot of the message. No other message in flight has the same slot, so a driver can use it
-    /// as an index.
+    /// Returns the slot of the message. No other message in flight has the same slot, so a driver can use the
+    /// slot as an index. When the message is received and acknowledged, another message can get the slot.
     pub fn slot(self) -> usize {
         (self.0 & 0xffff_ffff) as usize
     }
@@ -18,9 +18,9 @@ impl MessageId {
 /// The key by which a job identifies a message or a timer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct TransferTag {
-    /// Edge of a pattern, or index of a flow.
+    /// Index of an edge of a pattern, or index of a flow.
     pub(super) edge: u32,
-    /// Number of the transfer on the edge, or of the repetition of the flow.
+    /// Number of the transfer on its edge, or number of the message in its flow. Both start at 0.
     pub(super) sequence: u64,
 }
 
@@ -32,7 +32,7 @@ pub(super) struct InFlightMessage {
     pub(super) bytes: u64,
     pub(super) posted: Picos,
     pub(super) tag: TransferTag,
-    /// Index of its flow record in the job, or [`NO_RECORD`](super::job_context::NO_RECORD).
+    /// Index of the flow record of the message in the job, or [`NO_RECORD`](super::job_context::NO_RECORD).
     pub(super) record: u32,
     pub(super) received: bool,
     pub(super) acknowledged: bool,
@@ -65,7 +65,7 @@ impl InFlightMessages {
         MessageId(u64::from(slot.generation) << 32 | u64::from(at))
     }
 
-    /// Returns the message, or `None` if it is unknown or complete.
+    /// Returns the message in flight. Returns `None` if the message is unknown or already removed.
     pub(super) fn get_mut(&mut self, id: MessageId) -> Option<&mut InFlightMessage> {
         let slot = self.slots.get_mut(id.slot())?;
         if u64::from(slot.generation) != id.0 >> 32 {

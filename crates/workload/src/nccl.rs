@@ -1,9 +1,9 @@
-//! Output in the formats of nccl-tests: the table and the JSON format of version 2 (`src/util.cu` of
-//! nccl-tests).
+//! Output in the formats of nccl-tests: the table, and version 2 of the JSON format (`src/util.cu`
+//! of nccl-tests).
 //!
-//! xoff measures each size once. The out-of-place and the in-place columns show the same measurement, because
-//! the network does not distinguish the two cases. xoff does not compute data, so `#wrong` is `N/A`, as with
-//! `-c 0`.
+//! xoff measures each size once. The out-of-place and in-place columns show the same measurement, because
+//! both cases look the same to the network. xoff does not compute data, so the column `#wrong` contains
+//! `N/A`, as with the option `-c 0` of nccl-tests.
 
 use std::fmt::Write;
 
@@ -13,26 +13,27 @@ use super::results::{CollectiveResults, JobResults, SizeResults};
 
 /// Version of the JSON format (`JSON_FILE_VERSION`).
 const JSON_VERSION: u32 = 2;
-/// Bytes of an element. All counts are in elements of type `float`.
+/// Length of an element in bytes. All counts are in elements of type `float`.
 const ELEMENT_BYTES: u64 = 4;
-/// The line above the column titles of single iterations.
+/// The line above the column titles if the table has columns of single iterations.
 const OVER_ITERATIONS: &str = concat!(
     "              out-of-place (+ per-iteration)                    ",
     "            in-place (+ per-iteration)"
 );
 
-/// A collective job, and the texts that the output has around its results.
+/// A collective job and the additional texts of the output, such as the command line and the host names.
 #[derive(Clone, Debug)]
 pub struct NcclRun<'a> {
-    /// Results of a collective job. Other jobs have no output.
+    /// Results of the job. The methods return `None` if the job is not a collective.
     pub job: &'a JobResults,
     /// The command line of the run.
     pub args: &'a [String],
-    /// Names of the hosts by rank.
+    /// Names of the hosts, in the order of the ranks.
     pub hosts: &'a [String],
     /// Whether the table has the columns `i_min`, `i_max`, `i_p99` and `i_cv%` of single iterations.
     pub per_iteration: bool,
-    /// Additional results of xoff, such as drops, PFC and ECN. The JSON output has them under the key `xoff`.
+    /// Additional results, such as drops, PFC and ECN. The JSON output has the fields of this object under
+    /// the key `xoff`. `Null` adds nothing, and a value that is not an object gets the key `more`.
     pub xoff: Value,
 }
 
@@ -254,8 +255,8 @@ fn size_result_json(collective: &CollectiveResults, size: &SizeResults) -> Value
     })
 }
 
-/// Returns the number of elements of one rank, as nccl-tests counts them. For AllReduce, this is the number
-/// of elements of the whole array.
+/// Returns the number of elements for the column `count` of nccl-tests. For AllReduce this is the number of
+/// elements of the whole array. For the other operations it is the number of elements of one rank.
 fn element_count(collective: &CollectiveResults, size: &SizeResults) -> u64 {
     let all = size.bytes / ELEMENT_BYTES;
     if collective.operation == "all_reduce" {
@@ -272,7 +273,7 @@ fn reduction_name(collective: &CollectiveResults) -> &'static str {
     }
 }
 
-/// Coefficient of variation of single iterations in percent.
+/// Returns the coefficient of variation of the single iterations in percent.
 fn variation_percent(size: &SizeResults) -> f64 {
     if size.time_ns.avg > 0.0 {
         size.time_ns.stdev / size.time_ns.avg * 100.0
@@ -299,7 +300,8 @@ fn size_range(collective: &CollectiveResults) -> (u64, u64) {
     (bytes().min().unwrap_or(0), bytes().max().unwrap_or(0))
 }
 
-/// Second size divided by the first size, for the header. The value is 1 if there is only one size.
+/// Returns the second size divided by the first size, for the header. The result is 1 if there is only
+/// one size.
 fn step_factor(collective: &CollectiveResults) -> u64 {
     match collective.sizes.as_slice() {
         [first, second, ..] if first.bytes > 0 => (second.bytes / first.bytes).max(1),
@@ -307,8 +309,8 @@ fn step_factor(collective: &CollectiveResults) -> u64 {
     }
 }
 
-/// Formats a number as `getFloatStr` of nccl-tests does. The number has two decimals. If it does not fit, it
-/// has fewer decimals or a power of ten.
+/// Formats a number like `getFloatStr` of nccl-tests, with two decimals. A number that is too long for
+/// `width` characters gets fewer decimals or a power of ten.
 fn format_float(value: f64, width: usize) -> String {
     let mut power = 0;
     let mut bound = 1.0;
@@ -328,7 +330,7 @@ fn format_float(value: f64, width: usize) -> String {
     }
 }
 
-/// Formats a bandwidth as `%g` of C: six significant digits without trailing zeros.
+/// Formats a bandwidth like `%g` in C: six significant digits without trailing zeros.
 fn format_general(value: f64) -> String {
     let mut decimals = 5;
     let mut bound = 10.0;

@@ -1,5 +1,5 @@
-//! Random numbers that are equal on every machine. The methods use integers and comparisons, and no logarithm
-//! of a platform library.
+//! Random numbers that are the same on every machine. The methods use integers and comparisons. They do not
+//! use the logarithm function of the platform, whose result can differ.
 
 use rand_core::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -11,7 +11,7 @@ pub(super) struct RandomStream {
 }
 
 impl RandomStream {
-    /// Creates the random stream with the number `stream` of a seed. Each job and each source uses a
+    /// Creates random stream number `stream` of a seed. Each job and each source of random arrivals uses a
     /// different stream.
     pub(super) fn new(seed: u64, stream: u64) -> RandomStream {
         // The golden ratio spreads neighbouring streams over the seed space. `seed_from_u64` mixes the result
@@ -32,9 +32,9 @@ impl RandomStream {
         (self.random.next_u64() >> 11) as f64 / (1_u64 << 53) as f64
     }
 
-    /// Returns a random number with an exponential distribution of the given mean. The method of von Neumann
-    /// draws uniform numbers until a number is larger than the previous number. If the first number is `u`,
-    /// the length of this falling run is odd with probability `exp(-u)`. The method needs only comparisons.
+    /// Returns a random number with an exponential distribution. `mean` is the mean of the distribution. The
+    /// method of von Neumann needs only comparisons: it draws uniform numbers as long as they decrease. If
+    /// the first number is `u`, the length of this decreasing run is odd with probability `exp(-u)`.
     pub(super) fn exponential(&mut self, mean: u64) -> u64 {
         for whole in 0_u64.. {
             let first = self.random.next_u64();
@@ -58,7 +58,7 @@ impl RandomStream {
     /// permutations are equally likely. If `count` is 1, the number stays at its position.
     pub(super) fn derangement(&mut self, count: usize) -> Vec<u32> {
         let mut order: Vec<u32> = (0..count as u32).collect();
-        // A shuffle is a derangement with probability 1/e for any count.
+        // A random shuffle moves every number with a probability of about 1/e, so few attempts are necessary.
         loop {
             for last in (1..count).rev() {
                 order.swap(last, self.integer_below(last as u64 + 1) as usize);

@@ -1,4 +1,4 @@
-//! The results of a workload.
+//! The results of a workload: job completion times, flow completion times and bandwidths of collectives.
 
 use std::collections::BTreeMap;
 
@@ -14,17 +14,17 @@ use xoff_units::{jain_index, max_mean_ratio};
 
 use super::summary::DistributionSummary;
 
-/// Upper limits of the size bins in bytes. An additional bin contains all larger flows.
+/// Upper limits of the size bins of [`FlowSummary::bins`] in bytes. The last bin contains all larger flows.
 const SIZE_BIN_LIMITS: [u64; 5] = [1_000, 10_000, 100_000, 1_000_000, 10_000_000];
 
-/// The results of all jobs. Times are driver times in nanoseconds, rounded down. Durations are computed
-/// before rounding.
+/// The results of all jobs. Points in time are read from the clock of the driver. Times and durations are in
+/// nanoseconds and rounded down. A duration is computed from picoseconds and then rounded.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct WorkloadResults {
-    /// One entry for each job of the specification.
+    /// One entry for each job, in the order of [`WorkloadSpec::jobs`](super::WorkloadSpec::jobs).
     pub jobs: Vec<JobResults>,
-    /// All messages of all jobs except collectives. The messages of a job are in the order in which
-    /// they were posted.
+    /// The messages of all jobs except collectives, sorted by job. The messages of a job are in the order in
+    /// which they were posted.
     pub flows: Vec<FlowResult>,
 }
 
@@ -36,17 +36,19 @@ pub struct JobResults {
     /// Kind of the job: `flows`, `permutation`, `incast`, `poisson`, `replay`, or the operation of a
     /// collective (`all_reduce`, `all_gather`, `reduce_scatter`, `alltoall`).
     pub kind: String,
-    /// Whether the job reached its end. A stopped job did not.
+    /// Whether the job reached its end. This is false for a job that was stopped before its end.
     pub finished: bool,
-    /// Start time of the job.
+    /// Start time of the job in the clock of the driver. For a held job that was never started, the value is
+    /// the largest time (`u64::MAX / 1000`).
     pub start_ns: u64,
-    /// Job completion time: from the start of the job to the reception of its last message. For a job with
-    /// iterations, to the end of the last iteration. `None` if the job is not finished.
+    /// Job completion time: from the start of the job to the reception of its last message, or to the end of
+    /// its last iteration. `None` if the job is not finished.
     pub jct_ns: Option<u64>,
-    /// Lower bound of `jct_ns`: the time that the links of the hosts need for the data, plus
-    /// the compute gaps.
+    /// Lower bound of `jct_ns`: the time that the links of the hosts need for the data. The bound includes
+    /// the gaps between iterations or the start times of flows.
     pub roofline_ns: u64,
-    /// `jct_ns` divided by `roofline_ns`.
+    /// Job completion time divided by its lower bound `roofline_ns`. `None` if the job is not finished or the
+    /// bound is 0.
     pub jct_ratio: Option<f64>,
     /// Number of messages posted.
     pub posted_messages: u64,
@@ -54,17 +56,20 @@ pub struct JobResults {
     pub posted_bytes: u64,
     /// Number of messages received completely.
     pub received_messages: u64,
-    /// Payload bytes of these messages.
+    /// Payload bytes of the messages received completely.
     pub received_bytes: u64,
-    /// Durations in nanoseconds of all iterations except the warm-up.
+    /// Statistics of the durations of all complete iterations except the warm-up, in nanoseconds. `None` if
+    /// there is no such iteration.
     pub iteration_ns: Option<DistributionSummary>,
-    /// All iterations of a bulk-synchronous job, including the warm-up.
+    /// All complete iterations of a permutation, an incast or a collective, including the warm-up. Empty for
+    /// other jobs.
     pub iterations: Vec<IterationResult>,
     /// Results of a collective by size. `None` for other jobs.
     pub collective: Option<CollectiveResults>,
     /// Summary of the flows. `None` for a collective.
     pub flows: Option<FlowSummary>,
-    /// LatencyHistogram of the messages of a collective in nanoseconds: from posting to complete reception.
+    /// Latencies of the messages of a collective in nanoseconds, from posting to complete reception. `None`
+    /// for other jobs, and if no message was received.
     #[serde(default)]
     pub message_latency_ns: Option<LatencyQuantiles>,
 }
@@ -76,31 +81,33 @@ pub struct IterationResult {
     pub bytes: u64,
     /// Whether the iteration belongs to the warm-up and is not measured.
     pub warmup: bool,
-    /// Time at which the first messages were posted.
+    /// Time at which the first messages were posted, in the clock of the driver.
     pub start_ns: u64,
-    /// Time from there until all ranks had all their data.
+    /// Time from the first posted message until all ranks had all their data.
     pub time_ns: u64,
-    /// Time from there until the first receiving rank had all its data.
+    /// Time from the first posted message until the first receiving rank had all its data.
     pub first_rank_ns: u64,
-    /// The rank that was the last to receive all its data. Ranks are positions in the list of hosts.
+    /// The rank that was the last to receive all its data: an index in [`Collective::ranks`] or
+    /// [`Permutation::hosts`](super::Permutation::hosts). In an incast, this is the number of senders,
+    /// because only the receiver gets data.
     pub slowest_rank: u32,
 }
 
-/// The results of a collective, sorted by size.
+/// The results of a collective, one entry for each size.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct CollectiveResults {
     /// Operation and algorithm: `RingAllReduce`, `TreeAllReduce`, `RingAllGather`, `RingReduceScatter`,
     /// `AllToAll` or `AllToAllRailAligned`.
     pub algorithm: String,
-    /// Name of the operation in nccl-tests.
+    /// Name of the operation in nccl-tests ([`Algorithm::operation`]).
     pub operation: String,
     /// Number of ranks.
     pub ranks: u32,
-    /// Number of ranks per node.
+    /// Number of ranks (GPUs) per node.
     pub gpus_per_node: u32,
-    /// Measured iterations of each size.
+    /// Number of measured iterations of each size in the specification.
     pub iterations: u32,
-    /// Warm-up iterations of each size.
+    /// Number of warm-up iterations of each size in the specification.
     pub warmup: u32,
     /// Sizes in the order of the specification. A size without a completed measured iteration is omitted.
     pub sizes: Vec<SizeResults>,
@@ -109,88 +116,94 @@ pub struct CollectiveResults {
 /// The results of a collective for one size.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct SizeResults {
-    /// Size in bytes, as defined by nccl-tests.
+    /// Size in bytes, with the meaning of nccl-tests ([`Collective::bytes`]).
     pub bytes: u64,
-    /// Durations of the measured iterations in nanoseconds.
+    /// Statistics of the durations of the measured iterations, in nanoseconds.
     pub time_ns: DistributionSummary,
-    /// Duration of each measured iteration in nanoseconds.
+    /// Duration of each measured iteration in nanoseconds, in the order of the iterations.
     pub times_ns: Vec<f64>,
-    /// Roofline of an iteration: the time that the links need for its bytes.
+    /// Roofline of one iteration: the time that the link of the busiest host needs for its bytes.
     pub roofline_ns: u64,
-    /// Mean duration divided by `roofline_ns`.
+    /// Mean duration divided by `roofline_ns`. `None` if `roofline_ns` is 0.
     pub roofline_ratio: Option<f64>,
-    /// Algorithm bandwidth: size divided by mean duration, in 10^9 bytes per second.
+    /// Algorithm bandwidth: size divided by mean duration, in 10^9 bytes per second. The value is 0 if the
+    /// mean duration is 0.
     pub algorithm_bandwidth_gbytes_per_s: f64,
-    /// Bus bandwidth in 10^9 bytes per second. It is comparable with the link speed for any number of ranks.
+    /// Bus bandwidth in 10^9 bytes per second: algorithm bandwidth times [`Algorithm::bus_factor`]. The bus
+    /// bandwidth can be compared with the link speed for any number of ranks.
     pub bus_bandwidth_gbytes_per_s: f64,
 }
 
 /// The result of one message of a flow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct FlowResult {
-    /// Index of the job.
+    /// Index of the job in [`WorkloadResults::jobs`].
     pub job: u32,
     /// Index of the sending host.
     pub src: u32,
     /// Index of the receiving host.
     pub dst: u32,
-    /// Payload in bytes.
+    /// Payload of the message in bytes.
     pub bytes: u64,
-    /// Time at which the message was due.
+    /// Time at which the message was due, in the clock of the driver.
     pub start_ns: u64,
-    /// Flow completion time: from the start of the message until all its bytes are received. `None` if the
+    /// Flow completion time: from `start_ns` until all bytes of the message are received. `None` if the
     /// message was not received.
     pub completion_ns: Option<u64>,
-    /// Time from the start to the last acknowledgement at the sender.
+    /// Time from `start_ns` to the last acknowledgement at the sender. `None` if the message was
+    /// not acknowledged.
     pub sender_completion_ns: Option<u64>,
-    /// The least possible flow completion time, without other traffic, window and congestion control. If the
-    /// message can use several paths or queue pairs, this is the smallest time over all of them. `None` if
-    /// the driver does not know the time.
+    /// The least possible flow completion time: no other traffic, no window and no congestion control. If the
+    /// message can use several paths or queue pairs, this is the time on the fastest path. `None` if the
+    /// driver does not know the time.
     pub ideal_ns: Option<u64>,
-    /// Flow completion time divided by the least possible flow completion time. `None` if either
-    /// time is unknown.
+    /// Flow completion time divided by the least possible flow completion time. `None` if one of the two
+    /// times is unknown, or if the least possible time is 0.
     pub slowdown: Option<f64>,
 }
 
-/// Summary of all flows of a job.
+/// Summary of all flows of a job. Each message counts as one flow.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct FlowSummary {
     /// Number of flows posted.
     pub count: u64,
     /// Number of flows received completely.
     pub completed: u64,
-    /// Flow completion times in nanoseconds.
+    /// Statistics of the flow completion times in nanoseconds. `None` if no flow was completed.
     pub completion_ns: Option<DistributionSummary>,
-    /// Slowdowns of the flows.
+    /// Statistics of the slowdowns ([`FlowResult::slowdown`]). `None` if no slowdown is known.
     pub slowdown: Option<DistributionSummary>,
     /// The flows by size. Bins without a completed flow are omitted.
     pub bins: Vec<SizeBin>,
-    /// Jain's fairness index of the throughputs of all connections. A throughput is the number of bytes
-    /// received divided by the sum of the flow completion times.
+    /// Jain's fairness index of the throughputs, 1 if all are equal. The throughput of a pair of hosts is
+    /// the number of bytes received divided by the sum of the flow completion times. `None` if no bytes
+    /// were received.
     pub jain_index: Option<f64>,
-    /// The largest of these throughputs divided by their mean.
+    /// The largest throughput of a pair of hosts divided by the mean throughput of all pairs. `None` if no
+    /// bytes were received.
     pub max_mean_throughput_ratio: Option<f64>,
 }
 
-/// The flows of a range of sizes.
+/// The completed flows with a size in one range.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct SizeBin {
     /// Lower limit of the size in bytes, exclusive. `None` means no limit.
     pub above_bytes: Option<u64>,
     /// Upper limit of the size in bytes, inclusive. `None` means no limit.
     pub up_to_bytes: Option<u64>,
-    /// Flow completion times of the completed flows in nanoseconds.
+    /// Statistics of the flow completion times of the bin, in nanoseconds.
     pub completion_ns: DistributionSummary,
-    /// Slowdowns of these flows.
+    /// Statistics of the slowdowns of the bin. `None` if no slowdown is known.
     pub slowdown: Option<DistributionSummary>,
 }
 
-/// Returns the least possible completion time of a message with the given number of bytes on a connection.
+/// Function that returns the least possible completion time of a message: its arguments are the connection
+/// and the bytes of the message.
 type LeastTimeOf<'a> = &'a dyn Fn(&Connection, u64) -> Option<Picos>;
 
 impl Workload {
-    /// Returns the results so far. `least_time(connection, bytes)` returns the least possible completion time
-    /// of a message, or `None` if it is unknown.
+    /// Returns the results up to now. `least_time(connection, bytes)` must return the least possible
+    /// completion time of a message ([`FlowResult::ideal_ns`]), or `None` if the time is unknown.
     pub fn results(&self, least_time: LeastTimeOf<'_>) -> WorkloadResults {
         let mut results = WorkloadResults::default();
         for (index, job) in self.jobs.iter().enumerate() {
@@ -271,7 +284,8 @@ impl Workload {
         results
     }
 
-    /// Roofline of a whole job: all its iterations and gaps, or its list of flows.
+    /// Returns the roofline of a whole job, which is the lower bound of its completion time. The roofline
+    /// covers all iterations and gaps, or the list of flows.
     fn job_roofline(&self, job: &Job) -> Picos {
         let framing = job.spec.framing;
         let bulk = match &job.runner {

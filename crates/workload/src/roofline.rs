@@ -1,5 +1,5 @@
-//! Rooflines: lower bounds of completion times. A roofline assumes that only the links of the hosts
-//! limit the network.
+//! Rooflines: lower bounds of completion times. The bound assumes that the links of the hosts are the only
+//! limit of the network.
 
 use xoff_units::Picos;
 
@@ -10,7 +10,7 @@ use super::list::{FlowListJob, message_count};
 use super::spec::{Framing, Repeat};
 use super::split::transmission_time;
 
-/// Payload bytes that each host sends and receives.
+/// Payload bytes that each host sends and receives. The index is the number of the host.
 struct HostLoads<'a> {
     workload: &'a Workload,
     sent: Vec<u64>,
@@ -35,7 +35,7 @@ impl HostLoads<'_> {
         }
     }
 
-    /// Returns the time that the busiest link direction needs for its bytes.
+    /// Returns the longest time that a host link needs in one direction for its bytes.
     fn busiest_link_time(&self, framing: Framing) -> Picos {
         let rates = self.workload.line_rates_bps.iter();
         let loads = self
@@ -58,7 +58,7 @@ fn bytes_on_link(bytes: u64, framing: Framing) -> u64 {
 }
 
 impl Workload {
-    /// Roofline of one iteration: the bytes of the busiest NIC divided by its line rate.
+    /// Returns the roofline of one iteration: the bytes of the busiest NIC divided by its line rate.
     pub(super) fn iteration_roofline(&self, bulk: &BulkJob, bytes: u64, framing: Framing) -> Picos {
         let mut loads = HostLoads::new(self);
         for (edge, &connection) in bulk.connections.iter().enumerate() {
@@ -67,9 +67,11 @@ impl Workload {
         loads.busiest_link_time(framing)
     }
 
-    /// Roofline of a list of flows, counted from the start of the job. It is the larger of two bounds. The
-    /// first bound is the earliest start plus the time that the busiest NIC needs for its data. The second
-    /// bound is the maximum of `start + transmission time` over all messages.
+    /// Returns the roofline of a list of flows, counted from the start of the job. The result is the larger
+    /// of two bounds:
+    ///
+    /// - the earliest start, plus the time that the busiest NIC needs for its data,
+    /// - the maximum of `start + transmission time` over all messages.
     pub(super) fn list_roofline(&self, list: &FlowListJob, framing: Framing) -> Picos {
         let mut loads = HostLoads::new(self);
         let mut latest = Picos::ZERO;

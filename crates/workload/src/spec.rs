@@ -1,4 +1,5 @@
-//! The specification of a workload. Hosts are indices.
+//! The specification of a workload. A host is a number that the driver chooses, and a time is relative to the
+//! start of the workload or of the job.
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
@@ -6,46 +7,49 @@ use xoff_units::Picos;
 
 use super::distribution::SizeDistribution;
 
-/// Largest number of flows of a job, including the arrivals of a [`Poisson`] job. The workload keeps a record
-/// of each flow.
+/// Largest number of messages with a flow record in a job: messages of flows, of permutations, of incasts and
+/// of random arrivals ([`Poisson`]). Each record stays in memory until the end of the run.
 pub const FLOWS_MAX: usize = 1 << 24;
-/// Largest number of ranks or hosts of a job.
+/// Largest number of ranks of a collective, and of hosts in a list of another job.
 pub const RANKS_MAX: usize = 1 << 16;
-/// Largest number of connections of a job, including edges inside nodes.
+/// Largest number of connections of a collective. Pairs of GPUs in the same node count as well.
 pub(super) const EDGES_MAX: u64 = 1 << 24;
-/// Largest number of slices of the largest size of a collective.
+/// Largest number of slices into which a collective may divide its largest size.
 pub(super) const SLICES_MAX: u64 = 1 << 20;
 
 /// The specification of all jobs of a run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct WorkloadSpec {
-    /// The jobs. They run at the same time.
+    /// The jobs. They run at the same time, and each job has its own start time.
     pub jobs: Vec<JobSpec>,
 }
 
 /// The specification of one job.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct JobSpec {
-    /// Name of the job in reports.
+    /// Name of the job in reports and error messages.
     pub name: String,
-    /// Start time, counted from [`super::Workload::start`].
+    /// Start time of the job, counted from [`Workload::start`](super::Workload::start). The start time of a
+    /// held job counts from [`Workload::start_job`](super::Workload::start_job).
     #[serde(with = "xoff_units::serde_picos")]
     pub start: Picos,
     /// The kind and the traffic of the job.
     pub kind: JobKind,
-    /// Index of the transport options in the driver (traffic class, DSCP, congestion control). The workload
-    /// does not use the index itself.
+    /// Index in a list of the driver that holds the transport options: traffic
+    /// class, DSCP and congestion control. The workload only copies the index
+    /// to [`Connection::transport`](super::Connection::transport).
     pub transport: usize,
-    /// Queue pairs of each connection, at least 1 (`NCCL_IB_QPS_PER_CONNECTION`).
+    /// Number of queue pairs of each connection, at least 1 (`NCCL_IB_QPS_PER_CONNECTION` of NCCL).
     pub qps_per_connection: u16,
-    /// How the queue pairs of a connection share its messages.
+    /// How the queue pairs of a connection share the messages.
     pub spread: MessageSpread,
     /// The RDMA operation of the messages.
     pub verb: Verb,
-    /// Whether the job is background traffic. A background job posts no more messages when all other jobs
+    /// Whether the job is background traffic. A background job posts no more messages after all other jobs
     /// have ended. If a run has only background jobs, all of them run to their end.
     pub background: bool,
-    /// Payload and length of a full frame. Rooflines depend on it.
+    /// Payload and length of a full frame. The workload uses the ratio to compute rooflines, which are lower
+    /// bounds of completion times.
     pub framing: Framing,
 }
 
@@ -67,17 +71,18 @@ impl JobSpec {
     }
 }
 
-/// Payload and length of a full frame. Their ratio is the efficiency of the link.
+/// Payload and length of a full frame. The payload divided by the length is the efficiency of the link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Framing {
     /// Payload of a full frame in bytes (the path MTU), at least 1.
     pub payload_bytes: u32,
-    /// Length of a full frame on the link in bytes, including headers, FCS, preamble and gap.
+    /// Length of a full frame on the link in bytes, at least 1. The length includes headers, FCS, preamble
+    /// and interframe gap.
     pub wire_bytes: u32,
 }
 
 impl Framing {
-    /// Frames without overhead. Rooflines then use the line rate.
+    /// Framing without overhead: the ratio is 1, so rooflines use the whole line rate.
     pub const NONE: Framing = Framing {
         payload_bytes: 1,
         wire_bytes: 1,
@@ -89,18 +94,18 @@ impl Framing {
 pub enum Verb {
     /// RDMA SEND. The receiver needs a posted receive.
     Send,
-    /// RDMA WRITE. It carries immediate data if the receiver must get a completion.
+    /// RDMA WRITE. The driver adds immediate data if the receiver must get a completion.
     #[default]
     Write,
-    /// RDMA READ. The data also moves from [`super::Connection::src`] to `dst`, but `dst` requests it. The
-    /// driver reports the message as received and acknowledged at the same time.
+    /// RDMA READ. The data also moves from [`Connection::src`](super::Connection::src) to `dst`, but `dst`
+    /// requests the data. The driver reports such a message as received and as acknowledged at the same time.
     Read,
 }
 
-/// How the queue pairs of a connection share its messages.
+/// How the queue pairs of a connection share the messages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum MessageSpread {
-    /// Each message uses one queue pair. The queue pairs take turns.
+    /// Each message uses one queue pair. The queue pairs are used in turn.
     #[default]
     RoundRobin,
     /// Each message is divided evenly over all queue pairs (`NCCL_IB_SPLIT_DATA_ON_QPS=1`).
@@ -120,7 +125,7 @@ pub enum JobKind {
     Collective(Collective),
     /// Flows with random start times.
     Poisson(Poisson),
-    /// Flows of a file. They are sent like [`JobKind::Flows`], and reports show another kind.
+    /// Flows from a file. The workload sends them like [`JobKind::Flows`]. Reports show the kind `replay`.
     Replay(Vec<FlowSpec>),
 }
 
@@ -131,12 +136,12 @@ pub struct FlowSpec {
     pub src: u32,
     /// Index of the receiving host, different from `src`.
     pub dst: u32,
-    /// Payload of a message in bytes. A message of 0 bytes is one packet without payload.
+    /// Payload of each message in bytes. A message of 0 bytes is one packet without payload.
     pub bytes: u64,
     /// Time at which the first message is posted, counted from the start of the job.
     #[serde(with = "xoff_units::serde_picos")]
     pub start: Picos,
-    /// Whether more messages follow.
+    /// Whether more messages follow the first message, and when.
     pub repeat: Repeat,
 }
 
@@ -153,7 +158,7 @@ impl FlowSpec {
     }
 }
 
-/// Whether further messages follow the first message. Each message counts as a flow in the results.
+/// Number and times of the messages of a flow. The results list each message as a flow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Repeat {
     /// The flow has one message.
@@ -167,9 +172,9 @@ pub enum Repeat {
         /// Number of messages, at least 1.
         count: u32,
     },
-    /// Closed loop: a message is posted after the previous one is received and acknowledged.
+    /// Closed loop: each message is posted after the previous message is received and acknowledged.
     AfterCompletion {
-        /// Time from the acknowledgement to the next message.
+        /// Time from the completion of a message (received and acknowledged) to the next message.
         #[serde(with = "xoff_units::serde_picos")]
         gap: Picos,
         /// Number of messages, at least 1.
@@ -177,13 +182,13 @@ pub enum Repeat {
     },
 }
 
-/// Every host sends a message to one other host, which the seed selects. An iteration ends when all hosts
-/// have received their message.
+/// In each iteration, every host sends one message to another host and receives one message. The seed selects
+/// the receivers once for all iterations. An iteration ends when all hosts have received their message.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Permutation {
-    /// At least two hosts, all different.
+    /// The hosts: 2 to [`RANKS_MAX`], all different.
     pub hosts: Vec<u32>,
-    /// Payload that each host sends, in bytes.
+    /// Payload that each host sends in an iteration, in bytes.
     pub bytes: u64,
     /// Number of iterations, at least 1.
     pub iterations: u32,
@@ -192,15 +197,15 @@ pub struct Permutation {
     pub gap: Picos,
 }
 
-/// All senders send to one receiver at the same time. An iteration ends when the receiver has
-/// received all messages.
+/// In each iteration, all senders send one message to the receiver at the same time. An iteration ends when
+/// the receiver has received all messages.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Incast {
-    /// At least one sender, all different, none of them the receiver.
+    /// The senders: 1 to [`RANKS_MAX`] hosts, all different. The receiver must not be in the list.
     pub senders: Vec<u32>,
     /// Index of the receiving host.
     pub receiver: u32,
-    /// Payload that each sender sends, in bytes.
+    /// Payload that each sender sends in an iteration, in bytes.
     pub bytes: u64,
     /// Number of iterations, at least 1.
     pub iterations: u32,
@@ -209,38 +214,41 @@ pub struct Incast {
     pub gap: Picos,
 }
 
-/// A collective operation, run with several sizes as in nccl-tests.
+/// A collective operation that runs with one size after another, as in nccl-tests.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Collective {
     /// The operation and its algorithm.
     pub algorithm: Algorithm,
-    /// Host of each rank. Each GPU has one NIC. At least two hosts, all different. Rank `r` is GPU `r %
-    /// gpus_per_node` of node `r / gpus_per_node`.
+    /// Host of each rank: 2 to [`RANKS_MAX`] hosts, all different. A rank is one GPU with its own NIC. Rank
+    /// `r` is GPU `r % gpus_per_node` of node `r / gpus_per_node`.
     pub ranks: Vec<u32>,
-    /// Number of GPUs per node. It must be at least 1 and divide the number of ranks. A job needs at least
-    /// two nodes. Data between the GPUs of a node moves over NVLink and not over the network.
+    /// Number of GPUs per node, at least 1. The number of ranks must be a multiple of this number, and the
+    /// ranks must fill at least two nodes. GPUs of the same node exchange data over NVLink and not over
+    /// the network.
     pub gpus_per_node: u32,
-    /// Sizes in bytes, as defined by nccl-tests. The size is the whole array, also for AllGather and
-    /// ReduceScatter. For AllToAll it is the data that one rank sends, including the part for itself. A size
-    /// of 0 sends nothing. At least one size is needed.
+    /// Sizes in bytes with the meaning of nccl-tests; at least one size. A size is the length of the whole
+    /// array, also for AllGather and ReduceScatter. For AllToAll, the size is the data that one rank sends,
+    /// including the part for itself. An iteration with size 0 sends nothing.
     pub bytes: Vec<u64>,
     /// Iterations of each size, at least 1.
     pub iterations: u32,
-    /// Warm-up iterations of each size. They run first and are not measured.
+    /// Warm-up iterations of each size. They run before the measured iterations.
     pub warmup: u32,
-    /// Time of computation before each iteration. No data is sent in this time.
+    /// Time of computation before each iteration. The job sends no data in this time.
     #[serde(with = "xoff_units::serde_picos")]
     pub compute_gap: Picos,
     /// Largest slice of a ring or tree step in bytes, at least 1. A rank forwards a slice as soon as the
-    /// slice has arrived (pipelining). With `None`, a rank forwards whole chunks. NCCL uses 512 KiB (buffers
-    /// of 4 MiB, 8 steps).
+    /// slice has arrived (pipelining). If the value is `None`, a rank forwards whole chunks. NCCL divides a
+    /// buffer of 4 MiB into 8 steps, which are slices of 512 KiB. AllToAll ignores the value.
     pub slice_bytes: Option<u64>,
-    /// NVLink rate of a GPU in bits per second. `None` means that transfers inside a node take no time.
+    /// NVLink rate of a GPU in bits per second, at least 1. If the value is `None`, transfers inside a node
+    /// take no time.
     pub nvlink_bps: Option<u64>,
 }
 
 impl Collective {
-    /// Makes a collective with one size, one iteration, one GPU per node and whole chunks.
+    /// Makes a collective with one size in bytes, one iteration, one GPU per node and whole chunks. It has no
+    /// warm-up and no compute gap.
     pub fn new(algorithm: Algorithm, ranks: Vec<u32>, bytes: u64) -> Collective {
         Collective {
             algorithm,
@@ -261,25 +269,26 @@ impl Collective {
 pub enum Algorithm {
     /// AllReduce over a ring: ReduceScatter followed by AllGather, `2(n-1)` steps.
     RingAllReduce,
-    /// AllReduce over a double binary tree. Each tree carries half of the data (Sanders, Speck, Träff 2009;
-    /// NCCL 2.4).
+    /// AllReduce over two binary trees (the double binary tree of NCCL 2.4; Sanders, Speck, Träff 2009). Each
+    /// tree carries half of the data.
     TreeAllReduce,
     /// AllGather over a ring, `n-1` steps.
     RingAllGather,
     /// ReduceScatter over a ring, `n-1` steps.
     RingReduceScatter,
-    /// Every rank sends a different part to every other rank. All parts are posted at the same time, in the
-    /// order of ranks, beginning with the next rank.
+    /// Every rank sends a different part to every other rank. A rank posts all parts at the same time. Rank
+    /// `r` begins with the part for rank `r + 1`, so the ranks begin with different receivers.
     AllToAll {
-        /// Whether data first moves inside the node to the GPU of the destination's rail (PXN of NCCL). This
-        /// GPU combines all messages to one GPU of another node into one message. The network then carries
-        /// traffic only within rails.
+        /// Whether data first moves inside the node to the GPU with the same position as the destination GPU
+        /// (PXN of NCCL). This GPU combines the parts of all GPUs of its node into one message. Network
+        /// traffic then stays within a rail, which is the set of all GPUs with the same position.
         rail_aligned: bool,
     },
 }
 
 impl Algorithm {
-    /// Name of the operation in nccl-tests: `all_reduce`, `all_gather`, `reduce_scatter`, `alltoall`.
+    /// Returns the name of the operation in nccl-tests: `all_reduce`, `all_gather`,
+    /// `reduce_scatter`, `alltoall`.
     pub fn operation(self) -> &'static str {
         match self {
             Algorithm::RingAllReduce | Algorithm::TreeAllReduce => "all_reduce",
@@ -289,8 +298,9 @@ impl Algorithm {
         }
     }
 
-    /// Bus bandwidth divided by algorithm bandwidth for `n` ranks (nccl-tests, `doc/PERFORMANCE.md`):
-    /// `2(n-1)/n` for AllReduce, `(n-1)/n` for the other operations.
+    /// Returns the bus bandwidth divided by the algorithm bandwidth for `n` ranks (nccl-tests,
+    /// `doc/PERFORMANCE.md`). The result is `2(n-1)/n` for AllReduce and `(n-1)/n` for the other operations.
+    /// It is 0 if `n` is 0.
     pub fn bus_factor(self, n: u32) -> f64 {
         let share = f64::from(n.saturating_sub(1)) / f64::from(n.max(1));
         match self {
@@ -300,36 +310,39 @@ impl Algorithm {
     }
 }
 
-/// Flows that start at random: a Poisson process at each source.
+/// Flows with random start times. The start times at each source are a Poisson process.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Poisson {
     /// Sources and destinations.
     pub endpoints: Endpoints,
     /// Distribution of the flow sizes.
     pub sizes: SizeDistribution,
-    /// Offered load, above 0: the payload rate of a source divided by its line rate. The value 1 is 100 %.
-    /// Headers do not count, as in the generator of HPCC.
+    /// Offered load: the mean payload rate of a source divided by its line rate, above 0. The value 1 is
+    /// 100 %, and larger values are allowed. Headers are not included, as in the traffic generator of HPCC.
     pub load: f64,
-    /// Latest start of a flow, counted from the start of the job. One of `until` and `flows_max` must be set.
+    /// Latest start of a flow, counted from the start of the job. `None` means no limit. At least one of
+    /// `until` and `flows_max` must be set.
     #[serde(with = "xoff_units::serde_picos::option")]
     pub until: Option<Picos>,
-    /// Largest number of flows. One of `until` and `flows_max` must be set.
+    /// Largest number of flows. `None` means no limit other than [`FLOWS_MAX`]. At least one of `until` and
+    /// `flows_max` must be set.
     pub flows_max: Option<u32>,
-    /// Number that is combined with the seed of the run.
+    /// Number that the random generator of the job combines with the seed of the run.
     pub seed: u64,
 }
 
 /// Sources and destinations of random flows.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Endpoints {
-    /// Pairs of source and destination. If a source has several pairs, it selects a random pair
-    /// for each flow.
+    /// Pairs of source and destination, at least one. If a source has several pairs, each of its flows uses a
+    /// random pair.
     Pairs(Vec<(u32, u32)>),
-    /// Each source selects one of the other destinations at random for each flow.
+    /// For each flow, a source selects a random destination other than itself.
     Sets {
-        /// Sources, all different.
+        /// Sources: 1 to [`RANKS_MAX`] hosts, all different.
         sources: Vec<u32>,
-        /// Destinations, all different. Each source needs at least one destination other than itself.
+        /// Destinations: 1 to [`RANKS_MAX`] hosts, all different. Each source needs at least one destination
+        /// other than itself.
         destinations: Vec<u32>,
     },
 }
@@ -348,16 +361,16 @@ pub struct SpecError {
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum SpecProblem {
-    /// The host does not exist or has no link.
+    /// The host with this index does not exist or has no link.
     #[error("there is no host {0}, or it has no link")]
     UnknownHost(u32),
-    /// A host is listed twice.
+    /// The host with this index is twice in a list.
     #[error("host {0} is listed twice")]
     DuplicateHost(u32),
-    /// A flow leads from a host to itself.
+    /// The host with this index would send to itself.
     #[error("host {0} sends to itself")]
     SelfFlow(u32),
-    /// The number of hosts or ranks is outside its range.
+    /// The number of hosts or ranks is below `min` or above [`RANKS_MAX`].
     #[error("{got} ranks or hosts; expected {min} to {RANKS_MAX}")]
     RankCount {
         /// Number of hosts or ranks given.
@@ -365,7 +378,7 @@ pub enum SpecProblem {
         /// Smallest valid number.
         min: usize,
     },
-    /// The ranks do not fill all nodes, or they fill only one node.
+    /// The number of ranks is not a multiple of the number of GPUs per node, or all ranks are in one node.
     #[error("{ranks} ranks at {gpus_per_node} per node are not two or more full nodes")]
     Nodes {
         /// Number of ranks given.
@@ -373,25 +386,25 @@ pub enum SpecProblem {
         /// GPUs per node given.
         gpus_per_node: u32,
     },
-    /// The named number must be positive.
+    /// The number with this name is 0. It must be positive.
     #[error("`{0}` must be positive")]
     Zero(&'static str),
     /// The named list is empty.
     #[error("the list `{0}` is empty")]
     Empty(&'static str),
-    /// The offered load is not a positive number.
+    /// The offered load is not a positive finite number.
     #[error("the load is not a positive number")]
     Load,
-    /// Random arrivals need an end.
+    /// A job of random arrivals has neither `until` nor `flows_max`, so it has no end.
     #[error("neither `until` nor `flows_max` ends the arrivals")]
     Endless,
-    /// The ranks need too many connections.
+    /// The ranks need this number of connections, which is too large.
     #[error("{0} connections between its ranks are more than {EDGES_MAX}")]
     TooManyConnections(u64),
-    /// The slice size gives too many slices.
+    /// Slices of this size in bytes divide the largest size into too many slices.
     #[error("slices of {0} bytes divide the largest size into more than {SLICES_MAX}")]
     TooManySlices(u64),
-    /// The job has too many flows.
+    /// The job has more than [`FLOWS_MAX`] flows or messages.
     #[error("more than {FLOWS_MAX} flows")]
     TooManyFlows,
 }

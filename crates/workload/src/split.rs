@@ -3,20 +3,20 @@
 use xoff_units::Picos;
 
 #[cfg(test)]
-/// Returns the start of part `index` if `total` bytes are divided into `parts` parts. With `index = parts`,
-/// the result is `total`. `parts` must be at least 1.
+/// Returns the offset of part `index` if `total` bytes are divided into `parts` parts. If `index` equals
+/// `parts`, the result is `total`. `parts` must be at least 1.
 pub(super) fn part_start(total: u64, parts: u64, index: u64) -> u64 {
     index * (total / parts) + index.min(total % parts)
 }
 
 /// Returns the length of part `index` if `total` bytes are divided into `parts` parts. If `total` is not
-/// divisible, the first parts are one byte longer than the others.
+/// divisible by `parts`, the first parts are one byte longer than the others.
 pub(super) fn part_len(total: u64, parts: u64, index: u64) -> u64 {
     total / parts + u64::from(index < total % parts)
 }
 
-/// Returns the time of `bytes` bytes at `bps` bits per second, rounded up to a picosecond. If the rate is 0,
-/// the time is infinite.
+/// Returns the time that `bytes` bytes need at `bps` bits per second, rounded up to a picosecond. If the rate
+/// is 0, the result is [`Picos::NEVER`].
 pub(super) fn transmission_time(bytes: u64, bps: u64) -> Picos {
     let bits_ps = u128::from(bytes) * 8 * 1_000_000_000_000;
     match bits_ps.checked_div(u128::from(bps)) {

@@ -1,9 +1,9 @@
-//! Quantiles of a list of numbers.
+//! Statistics of a list of numbers.
 
 use serde::{Deserialize, Serialize};
 
-/// Statistics of a list of times in nanoseconds or of ratios. Quantiles are values of the list (nearest
-/// rank).
+/// Statistics of a list of values: durations in nanoseconds, or ratios. A quantile is always a value of the
+/// list (nearest rank method).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct DistributionSummary {
     /// Number of values.

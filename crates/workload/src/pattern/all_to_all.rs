@@ -3,8 +3,8 @@
 use super::{Edge, RankLayout, Transfer};
 use crate::split::part_len;
 
-/// Every rank sends to all other ranks at once. Rank `r` first sends to rank `r + 1`, so different ranks
-/// begin with different receivers.
+/// AllToAll in which every rank sends to all other ranks at once. Rank `r` begins with rank `r + 1`, so the
+/// ranks begin with different receivers.
 #[derive(Clone, Debug)]
 pub(in super::super) struct DirectAllToAll {
     shape: RankLayout,
@@ -57,19 +57,21 @@ impl DirectAllToAll {
     }
 }
 
-/// Rail-aligned AllToAll (PXN of NCCL 2.12). Data first moves inside the node to the GPU on the rail of the
-/// destination. This GPU sends one message to the GPU of the same rail in every other node.
+/// Rail-aligned AllToAll (PXN of NCCL 2.12). A rail is the set of GPUs with the same position in their nodes.
+/// Data first moves inside the node to the GPU on the rail of the destination. This GPU sends one message to
+/// the GPU of the same rail in every other node.
 ///
-/// Each rank `r` has two kinds of edges. The first `gpus - 1` edges lead to the other GPUs of the same node,
-/// sorted by distance. Each of these edges carries one transfer for every node. The last transfer is for the
-/// own node. The other `nodes - 1` edges lead to the GPUs of the same rail in other nodes,
-/// sorted by distance.
+/// Each rank has two kinds of edges, both sorted by distance:
+///
+/// - `gpus - 1` edges to the other GPUs of the same node. Each edge carries one transfer for every node. The
+///   last transfer is for the own node.
+/// - `nodes - 1` edges to the GPUs of the same rail in other nodes.
 #[derive(Clone, Debug)]
 pub(in super::super) struct RailAlignedAllToAll {
     shape: RankLayout,
     edges: Vec<Edge>,
-    /// Number of GPUs whose part of a message has not arrived. The entry of rank `r` for the message to the
-    /// node at distance `d` has the index `r * nodes + d`.
+    /// Number of GPUs that have not yet delivered their part of a message. The index `r * nodes + d` is the
+    /// message of rank `r` to the node at distance `d`.
     missing: Vec<u32>,
     bytes: u64,
 }
@@ -130,7 +132,8 @@ impl RailAlignedAllToAll {
         }
     }
 
-    /// Sends the message to another node when all GPUs of the sending node have delivered their parts.
+    /// Handles a part that has arrived at a GPU. If all GPUs of the node have delivered their parts of a
+    /// message, the message to the other node can be sent.
     pub(super) fn handle_arrival(&mut self, edge: u32, sequence: u64, sends: &mut Vec<Transfer>) {
         let Some(&Edge { to, network, .. }) = self.edges.get(edge as usize) else {
             return;
@@ -165,7 +168,7 @@ impl RailAlignedAllToAll {
         self.shape.gpus - 1 + self.nodes() - 1
     }
 
-    /// Returns the transfer from one GPU to another GPU of the same node. It carries the part for the node at
+    /// Returns a transfer between two GPUs of the same node. The transfer carries the part for the node at
     /// distance `sequence + 1`.
     fn local_transfer(&self, edge: u32, sequence: u32) -> Transfer {
         let RankLayout { ranks, gpus } = self.shape;
@@ -178,8 +181,8 @@ impl RailAlignedAllToAll {
         }
     }
 
-    /// Returns the transfer from a NIC to the node at a distance. It carries the data of all GPUs of the
-    /// sending node.
+    /// Returns the transfer from a NIC to the node at a distance. The transfer carries the data of all GPUs
+    /// of the sending node.
     fn remote_transfer(&self, rank: u32, distance: u32) -> Transfer {
         let edge = rank * self.edges_per_rank() + self.shape.gpus - 1 + distance - 1;
         Transfer {

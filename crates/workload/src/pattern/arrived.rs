@@ -1,7 +1,7 @@
 //! Sequence numbers that have arrived on an edge.
 
-/// The sequence numbers that have arrived. Several queue pairs of a connection may deliver messages out of
-/// order, usually by a small distance.
+/// The sequence numbers that have arrived. If a connection has several queue pairs, messages can arrive out
+/// of order, usually by a few numbers.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ArrivedSequences {
     /// All numbers below this one have arrived.
@@ -11,7 +11,7 @@ pub(super) struct ArrivedSequences {
 }
 
 impl ArrivedSequences {
-    /// Adds a number. Returns the count of numbers that have arrived without a gap.
+    /// Adds a number. Returns how many numbers from 0 on have arrived without a gap.
     pub(super) fn insert(&mut self, sequence: u64) -> u64 {
         if sequence != self.contiguous {
             if sequence > self.contiguous
@@ -33,7 +33,7 @@ impl ArrivedSequences {
         self.contiguous
     }
 
-    /// Count of numbers that have arrived without a gap.
+    /// Returns how many numbers from 0 on have arrived without a gap.
     pub(super) fn contiguous_count(&self) -> u64 {
         self.contiguous
     }

@@ -1,8 +1,8 @@
 //! Communication patterns of one iteration: the transfers between ranks and their dependencies.
 //!
-//! A pattern is a set of directed edges between ranks. Each edge carries transfers that are numbered from 0.
-//! When a transfer has arrived, the pattern returns the transfers that may be sent now. A pattern stores
-//! counters per edge and no list of transfers.
+//! A pattern is a set of directed edges between ranks. Each edge carries transfers with the numbers 0, 1, 2
+//! and so on. After the arrival of a transfer, the pattern returns the transfers that can be sent now. A
+//! pattern stores counters for each edge and no list of transfers.
 
 mod all_to_all;
 mod arrived;
@@ -32,7 +32,7 @@ impl RankLayout {
     }
 }
 
-/// One direction between two ranks.
+/// A direction between two ranks, over which one rank sends to the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Edge {
     /// Rank whose NIC or GPU sends.
@@ -102,7 +102,8 @@ impl Pattern {
         call_inner!(self, inner => inner.edges())
     }
 
-    /// Begins an iteration of the given size, and appends all transfers without a dependency to `sends`.
+    /// Begins an iteration with a size of `bytes`. Appends all transfers that can be sent immediately
+    /// to `sends`.
     pub(super) fn begin(&mut self, bytes: u64, sends: &mut Vec<Transfer>) {
         call_inner!(self, inner => inner.begin(bytes, sends));
     }
@@ -112,8 +113,8 @@ impl Pattern {
         call_inner!(self, inner => inner.transfer_count(edge))
     }
 
-    /// Handles a transfer that has arrived. Transfers of an edge may arrive in any order. The function
-    /// appends the transfers that may be sent now to `sends`.
+    /// Handles a transfer that has arrived, and appends the transfers that can be sent now to `sends`.
+    /// Transfers of an edge may arrive in any order.
     pub(super) fn handle_arrival(&mut self, edge: u32, sequence: u64, sends: &mut Vec<Transfer>) {
         call_inner!(self, inner => inner.handle_arrival(edge, sequence, sends));
     }

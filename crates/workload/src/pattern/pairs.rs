@@ -1,4 +1,4 @@
-//! Patterns with one message on each edge: permutation and incast.
+//! Patterns with one message on each edge: permutations and incasts.
 
 use super::{Edge, Transfer};
 

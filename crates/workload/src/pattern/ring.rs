@@ -1,9 +1,9 @@
 //! Ring algorithms for AllReduce, AllGather and ReduceScatter.
 //!
-//! With several GPUs per node, each rail has its own ring, and each ring carries an equal part of every
-//! chunk. Ring `c` enters a node at GPU `c`, visits all GPUs of the node, and leaves through the NIC of GPU
-//! `c`. A ring therefore stays on one rail (`NCCL_CROSS_NIC=0`). Each NIC sends to one peer and receives from
-//! one peer.
+//! If a node has several GPUs, the number of rings is the number of GPUs per node. Each ring carries an equal
+//! part of every chunk. Ring `c` enters a node at GPU `c`, visits all GPUs of the node, and leaves through
+//! the NIC of GPU `c`. A ring therefore stays on one rail, which is the set of NICs with the same position in
+//! their nodes (`NCCL_CROSS_NIC=0`). Each NIC sends to one peer and receives from one peer.
 
 use super::arrived::ArrivedSequences;
 use super::{Edge, RankLayout, Transfer};
@@ -78,8 +78,8 @@ impl RingPattern {
         }
     }
 
-    /// When a slice of step `k` has arrived, the same slice of step `k + 1` can be sent. Slices are
-    /// sent in order.
+    /// Handles a slice that has arrived. When a slice of step `k` has arrived, the same slice of step `k + 1`
+    /// can be sent. Slices are sent in order.
     pub(super) fn handle_arrival(&mut self, edge: u32, sequence: u64, sends: &mut Vec<Transfer>) {
         let Some(arrived) = self.arrived.get_mut(edge as usize) else {
             return;
@@ -106,8 +106,8 @@ impl RingPattern {
         }
     }
 
-    /// Returns the number of slices: the largest chunk divided by the slice size, rounded up. All chunks have
-    /// the same number of slices, so slices have consecutive numbers.
+    /// Returns the number of slices of each chunk: the largest chunk divided by the slice size, rounded up.
+    /// All chunks have the same number of slices, so the slices of an edge have consecutive numbers.
     fn slice_count(&self, bytes: u64) -> u64 {
         let chunk = bytes
             .div_ceil(u64::from(self.shape.ranks))
@@ -116,8 +116,8 @@ impl RingPattern {
             .map_or(1, |slice| chunk.div_ceil(slice.max(1)).max(1))
     }
 
-    /// Returns the rank at a position of a ring. Positions are numbered node by node. In each node, the first
-    /// position is the GPU of the rail.
+    /// Returns the rank at a position of a ring. The positions are numbered node by node. In each node, the
+    /// first position is the GPU of the rail.
     fn rank_at_position(&self, rail: u32, position: u32) -> u32 {
         let gpus = self.shape.gpus;
         position - position % gpus + (rail + position % gpus) % gpus
@@ -136,8 +136,8 @@ impl RingPattern {
         Edge { from, to, network }
     }
 
-    /// Returns the rank whose chunk an edge carries in a step. ReduceScatter begins one chunk earlier than
-    /// AllReduce, so that each rank receives its own chunk last.
+    /// Returns the owner (rank) of the chunk that an edge carries in a step. ReduceScatter begins one chunk
+    /// earlier than AllReduce, so that each rank receives its own chunk last.
     pub(super) fn chunk_owner(&self, edge: u32, step: u64) -> u32 {
         let ranks = u64::from(self.shape.ranks);
         let (rail, position) = (edge / self.shape.ranks, u64::from(edge % self.shape.ranks));
@@ -145,7 +145,8 @@ impl RingPattern {
         self.rank_at_position(rail, ((position + 2 * ranks - behind) % ranks) as u32)
     }
 
-    /// Returns the bytes of that chunk on the ring of this edge.
+    /// Returns the number of bytes that an edge carries in a step. This is the part of the chunk that belongs
+    /// to the ring of the edge.
     fn chunk_bytes(&self, edge: u32, step: u64, bytes: u64) -> u64 {
         let chunk = part_len(
             bytes,

@@ -1,13 +1,16 @@
 //! AllReduce over a double binary tree. The data is summed on the way up to the root and sent down again.
 //!
-//! Each of the two trees carries half of the data. A leaf of one tree is an inner node of the other, so every
-//! NIC sends about as much as in a ring. The number of steps grows with the logarithm of the number of nodes
-//! (Sanders, Speck, Träff, "Two-tree algorithms for full bandwidth broadcast, reduction and scan", 2009). The
-//! trees are those of NCCL: a binary tree over the bits of the node number, and its mirror image. For an odd
-//! number of nodes the second tree is the first one shifted by one node.
+//! Each of the two trees carries half of the data. A leaf of one tree is an inner node of the other tree,
+//! so every NIC sends about as much as in a ring. The number of steps grows with the logarithm of the
+//! number of nodes (Sanders, Speck, Träff, "Two-tree algorithms for full bandwidth broadcast, reduction and
+//! scan", 2009).
 //!
-//! With several GPUs per node, each rail has its own pair of trees. The GPUs of a node form a chain that
-//! begins at the GPU of the rail.
+//! The trees are those of NCCL. The first tree is a binary tree over the bits of the node number. The second
+//! tree is its mirror image. If the number of nodes is odd, the second tree is instead the first tree,
+//! shifted by one node.
+//!
+//! If a node has several GPUs, each rail (GPUs with the same position in their nodes) has its own pair of
+//! trees. The GPUs of a node form a chain that begins at the GPU of the rail.
 
 use super::arrived::ArrivedSequences;
 use super::{Edge, RankLayout, Transfer};
@@ -23,8 +26,8 @@ struct TreeNode {
     parent_edge: u32,
     /// Indices of the edges from the children. The edge to a child has the next index.
     children: Vec<u32>,
-    /// Number of slices that were sent to the parent. The root has no parent, so at the root this is the
-    /// number of complete slices.
+    /// Number of slices that the node has sent to its parent. The root has no parent, so its value is the
+    /// number of completely summed slices.
     summed: u64,
 }
 
@@ -135,12 +138,13 @@ impl TreePattern {
         )
     }
 
-    /// Returns the tree of an edge. In every tree, each rank except the root has a pair of edges.
+    /// Returns the tree of an edge. In every tree, each rank except the root has two edges: to its parent and
+    /// from its parent.
     fn tree_of(&self, edge: u32) -> u32 {
         edge / (2 * (self.shape.ranks - 1))
     }
 
-    /// If all children have delivered a slice, sends the slice to the parent. The root sends the slice to its
+    /// Sends the slices that all children have delivered to the parent. The root sends these slices to its
     /// children instead.
     fn send_to_parent(&mut self, node: usize, sends: &mut Vec<Transfer>) {
         let here = &self.nodes[node];
@@ -188,7 +192,8 @@ fn rank_parent(shape: RankLayout, number: u32, rank: u32) -> Option<(u32, bool)>
     Some((above * shape.gpus + rail, true))
 }
 
-/// Returns the parent of a node in the first (0) or second (1) tree.
+/// Returns the parent of a node in the first tree (`which` is 0) or in the second tree (`which` is 1).
+/// Returns `None` for the root.
 fn node_parent(nodes: u32, which: u32, node: u32) -> Option<u32> {
     match (which, nodes % 2) {
         (0, _) => bit_parent(nodes, node),
@@ -197,9 +202,9 @@ fn node_parent(nodes: u32, which: u32, node: u32) -> Option<u32> {
     }
 }
 
-/// Returns the parent of a node in the binary tree with root 0. Example with 6 nodes: the parent of nodes 1
-/// and 3 is node 2, and the parent of node 2 is node 4. The parent of node 5 would be node 6. Node 6 does not
-/// exist, so the parent of node 5 is node 4.
+/// Returns the parent of a node in the binary tree with root 0, or `None` for the root. Example with 6 nodes:
+/// the parent of nodes 1 and 3 is node 2, and the parent of node 2 is node 4. The parent of node 5 would be
+/// node 6. Node 6 does not exist, so the parent of node 5 is node 4.
 ///
 /// The rule: let `b` be the lowest set bit of the node number. To get the parent, clear `b` and set the next
 /// higher bit. If no node has the resulting number, only clear `b`.
