@@ -8,7 +8,8 @@ use super::{Error, read_be16, read_be24, require_len, write_be24};
 
 /// Length of the header in bytes.
 pub const LEN: usize = 12;
-/// The default partition key, with full membership. RoCE hosts use it unless configured otherwise.
+/// The default partition key 0xFFFF: partition 0x7FFF with full membership. RoCE hosts use this key if no
+/// other key is configured.
 pub const DEFAULT_P_KEY: u16 = 0xffff;
 mod field {
     use core::ops::Range;
@@ -40,19 +41,20 @@ pub enum Transport {
     Cnp,
     /// Extended reliable connection.
     Xrc,
-    /// Reserved, or defined by a manufacturer.
+    /// The three high bits are 6 or 7: reserved, or defined by a manufacturer.
     Other,
 }
 
 macro_rules! opcodes {
     ($($code:literal $variant:ident $name:literal [$($extension:ident),*];)*) => {
-        /// The opcode of a packet. There is a constant for every RC, UC and UD operation and for CNP.
+        /// The opcode byte of a BTH (IBTA 9.2.1). Every operation of RC, UC and UD has a constant, and so has
+        /// CNP. Other values are possible but have no name.
         #[derive(Clone, Copy, PartialEq, Eq, Hash)]
         pub struct Opcode(u8);
 
-        // The constants have the names that variants of an enumeration would have. A plain number is used
-        // because the tables below are indexed by it. A `match` over an enumeration would compile to an
-        // unpredictable branch per packet.
+        // The type is a plain number and not an enumeration, because the number is the index in the table
+        // below. A `match` over an enumeration would compile to an unpredictable branch for each packet. The
+        // constants are named like variants.
         #[allow(non_upper_case_globals)]
         impl Opcode {
             $(
@@ -154,7 +156,7 @@ impl Opcode {
         }
     }
 
-    /// Makes an opcode from the opcode byte of a BTH.
+    /// Makes an opcode from the opcode byte of a BTH. Every byte is accepted.
     pub const fn from_u8(code: u8) -> Opcode {
         Opcode(code)
     }
@@ -169,12 +171,13 @@ impl Opcode {
         self.info().name
     }
 
-    /// Returns the extension headers that follow the BTH, in order. Empty for an unknown opcode.
+    /// Returns the extension headers that follow the BTH, in the order of the packet. The result is empty for
+    /// an unknown opcode.
     pub const fn extensions(self) -> &'static [ExtensionKind] {
         self.info().extensions
     }
 
-    /// Total length of the extension headers in bytes.
+    /// Returns the total length of the extension headers in bytes, 0 for an unknown opcode.
     pub const fn extensions_len(self) -> usize {
         self.info().extensions_len
     }
@@ -183,7 +186,7 @@ impl Opcode {
         &OPCODE_INFO[self.0 as usize]
     }
 
-    /// Returns whether a constant exists for this opcode.
+    /// Returns whether this opcode has a constant.
     pub fn is_known(self) -> bool {
         Opcode::ALL.contains(&self)
     }
@@ -216,24 +219,26 @@ impl fmt::Debug for Opcode {
     }
 }
 
-/// A view of a base transport header. The buffer may continue after the header.
+/// A view of the base transport header at the start of a buffer. The buffer may contain more bytes after
+/// the header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bth<T: AsRef<[u8]>> {
     buffer: T,
 }
 
 impl<T: AsRef<[u8]>> Bth<T> {
-    /// Makes a view of a buffer.
+    /// Makes a view of the header at the start of a buffer. Only the length is checked.
     ///
     /// # Errors
     ///
-    /// [`Error::Truncated`] if the buffer is shorter than [`LEN`] bytes.
+    /// Returns [`Error::Truncated`] if the buffer is shorter than [`LEN`] bytes.
     pub fn new_checked(buffer: T) -> Result<Bth<T>, Error> {
         require_len("BTH", buffer.as_ref(), LEN)?;
         Ok(Bth { buffer })
     }
 
-    /// Makes a view without a length check. The caller has checked the length.
+    /// Makes a view without a length check. The caller must have checked that the buffer has at least
+    /// [`LEN`] bytes.
     pub(super) const fn new_unchecked(buffer: T) -> Bth<T> {
         Bth { buffer }
     }
@@ -242,12 +247,13 @@ impl<T: AsRef<[u8]>> Bth<T> {
     pub fn opcode(&self) -> Opcode {
         Opcode::from_u8(self.buffer.as_ref()[field::OPCODE])
     }
-    /// Solicited event bit: the responder notifies its consumer.
+    /// Returns the solicited event bit. It asks the receiving NIC to notify the application about
+    /// this message.
     pub fn solicited(&self) -> bool {
         self.is_flag_set(field::FLAGS, 0x80)
     }
-    /// Migration request bit (MigReq). It is set while the path is in the migrated state, which is
-    /// the normal state.
+    /// Returns the migration request bit (MigReq). The bit is set while the path is in the state "migrated",
+    /// which is the normal state.
     pub fn mig_req(&self) -> bool {
         self.is_flag_set(field::FLAGS, 0x40)
     }
@@ -255,23 +261,25 @@ impl<T: AsRef<[u8]>> Bth<T> {
     pub fn pad(&self) -> u8 {
         self.buffer.as_ref()[field::FLAGS] >> 4 & 3
     }
-    /// Transport header version. Only version 0 exists.
+    /// Returns the transport header version (4 bits). Only version 0 is defined.
     pub fn version(&self) -> u8 {
         self.buffer.as_ref()[field::FLAGS] & 0x0f
     }
-    /// Partition key of the packet.
+    /// Returns the partition key of the packet.
     pub fn p_key(&self) -> u16 {
         read_be16(self.buffer.as_ref(), field::P_KEY)
     }
-    /// Forward explicit congestion notification. The ICRC does not cover this bit.
+    /// Returns the forward explicit congestion notification (FECN, IBTA 9.2): true if the packet met
+    /// congestion on its path. The ICRC does not cover this bit.
     pub fn fecn(&self) -> bool {
         self.is_flag_set(field::CONGESTION, 0x80)
     }
-    /// Backward explicit congestion notification. The ICRC does not cover this bit.
+    /// Returns the backward explicit congestion notification (BECN, IBTA 9.2): true if the packet tells a
+    /// sender to reduce its rate, as a CNP does. The ICRC does not cover this bit.
     pub fn becn(&self) -> bool {
         self.is_flag_set(field::CONGESTION, 0x40)
     }
-    /// Destination queue pair number, 24 bits.
+    /// Returns the destination queue pair number, 24 bits.
     pub fn dest_qp(&self) -> u32 {
         read_be24(self.buffer.as_ref(), field::DEST_QP)
     }
@@ -279,12 +287,12 @@ impl<T: AsRef<[u8]>> Bth<T> {
     pub fn ack_req(&self) -> bool {
         self.is_flag_set(field::ACK_REQ, 0x80)
     }
-    /// Packet sequence number, 24 bits.
+    /// Returns the packet sequence number, 24 bits.
     pub fn psn(&self) -> u32 {
         read_be24(self.buffer.as_ref(), field::PSN)
     }
 
-    /// Copies all fields of the header.
+    /// Returns a copy of all fields of the header except pad count and version.
     pub fn fields(&self) -> BthFields {
         BthFields {
             opcode: self.opcode(),
@@ -305,15 +313,16 @@ impl<T: AsRef<[u8]>> Bth<T> {
 }
 
 impl<T: AsRef<[u8]> + AsMut<[u8]>> Bth<T> {
-    /// Sets or clears FECN. The ICRC stays valid.
+    /// Sets or clears FECN. The ICRC stays valid, because it does not cover this bit.
     pub fn set_fecn(&mut self, on: bool) {
         self.set_flag(field::CONGESTION, 0x80, on);
     }
-    /// Sets or clears BECN. The ICRC stays valid.
+    /// Sets or clears BECN. The ICRC stays valid, because it does not cover this bit.
     pub fn set_becn(&mut self, on: bool) {
         self.set_flag(field::CONGESTION, 0x40, on);
     }
-    /// Sets the packet sequence number (24 bits). The caller must write the ICRC again.
+    /// Sets the packet sequence number. Only the low 24 bits of `psn` are used. The ICRC is then wrong until
+    /// the caller writes it again.
     pub fn set_psn(&mut self, psn: u32) {
         write_be24(self.buffer.as_mut(), field::PSN, psn);
     }
@@ -330,21 +339,23 @@ impl<T: AsRef<[u8]>> fmt::Display for Bth<T> {
     }
 }
 
-/// The fields of a base transport header that a sender sets freely. The pad count is computed from the
-/// payload length, and the version is always 0.
+/// The fields of a base transport header that a sender can choose. The other fields are the pad count, which
+/// follows from the payload length, and the version, which is always 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BthFields {
     /// The operation of the packet.
     pub opcode: Opcode,
-    /// Solicited event bit.
+    /// Solicited event bit: the receiving NIC notifies the application about this message.
     pub solicited: bool,
-    /// Migration request bit (MigReq).
+    /// Migration request bit (MigReq). The bit is set in the normal state.
     pub mig_req: bool,
-    /// Partition key of the packet.
+    /// Partition key of the packet. Bit 15 is set for full membership.
     pub p_key: u16,
-    /// Forward explicit congestion notification.
+    /// Forward explicit congestion notification (FECN, IBTA 9.2): true if the packet met congestion on its
+    /// path. The ICRC does not cover this bit.
     pub fecn: bool,
-    /// Backward explicit congestion notification.
+    /// Backward explicit congestion notification (BECN, IBTA 9.2): true in a CNP, which tells a sender to
+    /// reduce its rate. The ICRC does not cover this bit.
     pub becn: bool,
     /// Destination queue pair number. Only the low 24 bits are used.
     pub dest_qp: u32,
@@ -355,7 +366,8 @@ pub struct BthFields {
 }
 
 impl BthFields {
-    /// Makes a header with the usual values: default partition key, MigReq set, all other flags clear.
+    /// Makes a header with the usual values: the default partition key, MigReq set and all other flags clear.
+    /// Only the low 24 bits of `dest_qp` and `psn` are used.
     pub const fn new(opcode: Opcode, dest_qp: u32, psn: u32) -> BthFields {
         BthFields {
             opcode,
@@ -370,7 +382,7 @@ impl BthFields {
         }
     }
 
-    /// Writes the header with a pad count (the low 2 bits of `pad`).
+    /// Writes the header. The low 2 bits of `pad` are the pad count, and the version is 0.
     #[inline]
     pub fn emit(&self, pad: u8, header: &mut [u8; LEN]) {
         let bit = |on: bool, at: u8| u32::from(on) << at;

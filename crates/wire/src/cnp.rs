@@ -9,15 +9,16 @@ use super::{Error, require_len};
 
 /// Number of reserved bytes after the BTH. They are sent as 0 and ignored on receipt.
 pub const RESERVED_LEN: usize = 16;
-/// The usual DSCP of a CNP: CS6.
+/// The usual DSCP of a CNP: 48 (CS6).
 pub const DSCP: u8 = 48;
 
-/// A congestion notification packet. It asks a queue pair to reduce its rate.
+/// A congestion notification packet. The packet asks a sending queue pair to reduce its rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cnp {
-    /// The queue pair that must reduce its rate, 24 bits. It belongs to the host that receives the CNP.
+    /// Number of the queue pair that must reduce its rate, 24 bits. The queue pair belongs to the host that
+    /// receives the CNP.
     pub dest_qp: u32,
-    /// BECN bit. Every valid CNP has it set.
+    /// BECN bit. The bit is set in every valid CNP, but [`Cnp::parse`] also accepts a CNP without it.
     pub becn: bool,
 }
 
@@ -42,12 +43,13 @@ impl Cnp {
         })
     }
 
-    /// Writes the whole frame and returns its length. The destination in `headers` is the sender of the
-    /// marked packets. The function uses the DSCP of `headers` unchanged. The usual DSCP is [`DSCP`].
+    /// Writes the whole frame without FCS to the start of `frame` and returns its length in bytes. The
+    /// destination in `headers` is the sender of the marked packets. The frame has the DSCP of `headers`,
+    /// which is usually [`DSCP`].
     ///
     /// # Errors
     ///
-    /// [`BuildError::NoRoom`] if the buffer is shorter than the frame.
+    /// Returns [`BuildError::NoRoom`] if `frame` is too short.
     pub fn emit(&self, headers: &FlowHeaders, frame: &mut [u8]) -> Result<usize, BuildError> {
         let bth = BthFields {
             becn: self.becn,

@@ -6,7 +6,7 @@ use smoltcp::wire::{Icmpv4Message, Icmpv4Packet, Icmpv6Message, Icmpv6Packet};
 
 use crate::{Addresses, IpProtocol, Ipv4Packet, Ipv6Packet};
 
-/// An unfragmented echo request.
+/// An echo request of ICMP or ICMPv6 that is not a fragment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EchoRequest {
     l3_offset: usize,
@@ -14,8 +14,12 @@ pub struct EchoRequest {
 }
 
 impl EchoRequest {
-    /// Parses a frame whose IP header is at `l3_offset`. Returns `None` if the frame is truncated, a fragment
-    /// or no echo request, or if its ICMPv6 checksum is wrong. IPv4 and ICMP checksums are not verified.
+    /// Parses a frame whose IP header begins at byte `l3_offset`. Returns `None` in these cases:
+    ///
+    /// - the frame is truncated, a fragment or not an echo request,
+    /// - the ICMPv6 checksum is wrong.
+    ///
+    /// The checksums of IPv4 and ICMP are not verified.
     pub fn parse(frame: &[u8], l3_offset: usize) -> Option<EchoRequest> {
         let l3 = frame.get(l3_offset..)?;
         let (is_request, addresses) = match l3.first()? >> 4 {
@@ -51,9 +55,13 @@ impl EchoRequest {
         }
     }
 
-    /// Turns the frame of this request into the reply of the station `mac`. The function exchanges the
-    /// addresses and writes the type and the ICMP checksum. All other bytes stay. `frame` is the parsed frame
-    /// or a copy.
+    /// Turns the frame of this request into the reply of the station with the MAC address `mac`. The function
+    /// exchanges the addresses and writes the ICMP type and checksum. All other bytes stay unchanged. `frame`
+    /// must be the parsed frame or a copy.
+    ///
+    /// # Panics
+    ///
+    /// May panic if `frame` is another frame.
     pub fn turn_into_reply(&self, mac: [u8; 6], frame: &mut [u8]) {
         frame.copy_within(6..12, 0);
         frame[6..12].copy_from_slice(&mac);

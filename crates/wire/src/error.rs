@@ -6,13 +6,13 @@ use core::fmt;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Error {
-    /// The bytes end inside a header.
+    /// The frame ends inside a header.
     Truncated {
-        /// Name of the header.
+        /// Name of the header, such as `BTH`.
         header: &'static str,
         /// Length of the header in bytes.
         needed: usize,
-        /// Number of bytes present.
+        /// Number of bytes from the start of the header to the end of the frame or packet.
         available: usize,
     },
     /// The ethertype after the Ethernet header and its VLAN tags is neither IPv4 nor IPv6.
@@ -27,10 +27,10 @@ pub enum Error {
         /// The version field of the IP header.
         found: u8,
     },
-    /// The value of a length field is less than the length of its header, or greater than the number
-    /// of bytes present.
+    /// The value of a length field is too small or too large. It must cover at least the header and must not
+    /// exceed the bytes present. The UDP length must be the length of the IP payload.
     Length {
-        /// The header that contains the length field.
+        /// Name of the header that contains the length field.
         header: &'static str,
         /// The value of the field in bytes.
         value: usize,
@@ -41,14 +41,14 @@ pub enum Error {
     },
     /// The IPv4 header has options. The ICRC of RoCEv2 is not defined for such a packet.
     Ipv4Options {
-        /// Header length in bytes.
+        /// Header length in bytes, 24 to 60.
         header_len: usize,
     },
     /// The packet is an IPv4 fragment. A fragment has no complete transport headers and no ICRC of its own.
     Fragment,
     /// The IP payload is not UDP. An IPv6 extension header also gives this error.
     NotUdp {
-        /// Protocol (IPv4) or next header (IPv6).
+        /// Protocol field of IPv4 or next header field of IPv6.
         protocol: u8,
     },
     /// The UDP destination port is not 4791.
@@ -64,7 +64,7 @@ pub enum Error {
         /// Length of payload and pad in bytes.
         available: usize,
     },
-    /// The opcode of the BTH is not the expected one.
+    /// The opcode of the BTH is not the expected opcode, for example in [`Cnp::parse`](crate::Cnp::parse).
     Opcode {
         /// The opcode found.
         found: u8,

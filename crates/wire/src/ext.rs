@@ -26,15 +26,15 @@ mod field {
     pub(super) const ORIGINAL_VALUE: Range<usize> = 0..8;
 }
 
-/// The kind of an extension header. The opcode of a packet decides which headers
-/// it has ([`Opcode::extensions`](super::Opcode::extensions)).
+/// The kind of an extension header. The opcode of a packet determines its extension
+/// headers ([`Opcode::extensions`](super::Opcode::extensions)).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ExtensionKind {
     /// RDMA extended transport header (RETH): memory address, key and length.
     Reth,
-    /// Acknowledge extended transport header (AETH).
+    /// Acknowledge extended transport header (AETH): syndrome and message sequence number.
     Aeth,
-    /// Immediate data (ImmDt).
+    /// Immediate data (ImmDt): 32 bits for the application of the receiver.
     ImmDt,
     /// Invalidate extended transport header (IETH): the remote key to invalidate.
     Ieth,
@@ -42,16 +42,16 @@ pub enum ExtensionKind {
     AtomicEth,
     /// Atomic acknowledge extended transport header (AtomicAckETH): the value before the operation.
     AtomicAckEth,
-    /// Datagram extended transport header (DETH).
+    /// Datagram extended transport header (DETH): queue key and source queue pair.
     Deth,
-    /// Reliable datagram extended transport header (RDETH).
+    /// Reliable datagram extended transport header (RDETH): end-to-end context.
     Rdeth,
-    /// Flush extended transport header (FETH).
+    /// Flush extended transport header (FETH): placement type and selectivity level.
     Feth,
 }
 
 impl ExtensionKind {
-    /// All kinds of extension headers.
+    /// All kinds of extension headers, in the order of the variants.
     pub const ALL: [ExtensionKind; 9] = [
         ExtensionKind::Reth,
         ExtensionKind::Aeth,
@@ -99,21 +99,21 @@ impl ExtensionKind {
 pub enum Extension {
     /// RDMA extended transport header: memory address, key and length.
     Reth(Reth),
-    /// Acknowledge extended transport header.
+    /// Acknowledge extended transport header: syndrome and message sequence number.
     Aeth(Aeth),
-    /// Immediate data.
+    /// Immediate data: 32 bits for the application of the receiver.
     ImmDt(u32),
-    /// The remote key to invalidate.
+    /// Invalidate extended transport header: the remote key to invalidate.
     Ieth(u32),
-    /// The operands of an atomic operation.
+    /// Atomic extended transport header: the operands of an atomic operation.
     AtomicEth(AtomicEth),
-    /// The value in memory before an atomic operation.
+    /// Atomic acknowledge extended transport header: the value in memory before the operation.
     AtomicAckEth(u64),
-    /// Datagram extended transport header.
+    /// Datagram extended transport header: queue key and source queue pair.
     Deth(Deth),
-    /// End-to-end context of a reliable datagram, 24 bits.
+    /// Reliable datagram extended transport header: the end-to-end context. Only the low 24 bits are used.
     Rdeth(u32),
-    /// The 32-bit word of a flush: placement type (low 4 bits) and selectivity level (next 2 bits).
+    /// Flush extended transport header: placement type (low 4 bits) and selectivity level (next 2 bits).
     Feth(u32),
 }
 
@@ -137,7 +137,7 @@ impl Extension {
     ///
     /// # Errors
     ///
-    /// [`Error::Truncated`] if `bytes` is shorter than the header.
+    /// Returns Returns [`Error::Truncated`] if `bytes` is shorter than the header.
     pub fn parse(kind: ExtensionKind, bytes: &[u8]) -> Result<Extension, Error> {
         require_len(kind.name(), bytes, kind.header_len())?;
         Ok(match kind {
@@ -157,7 +157,8 @@ impl Extension {
     ///
     /// # Errors
     ///
-    /// [`Error::Truncated`] if `bytes` is shorter than the header. `bytes` is unchanged in this case.
+    /// Returns Returns [`Error::Truncated`] if `bytes` is shorter than the header. `bytes` is unchanged in
+    /// this case.
     #[inline]
     pub fn emit(&self, bytes: &mut [u8]) -> Result<usize, Error> {
         let kind = self.kind();

@@ -3,7 +3,7 @@
 //!
 //! The ICRC is the CRC-32 of Ethernet over these bytes:
 //!
-//! 1. Eight bytes of ones in place of the InfiniBand link header.
+//! 1. Eight bytes 0xFF in place of the InfiniBand link header.
 //! 2. The IP, UDP and transport headers. Every bit of a field that a switch may change is replaced by 1.
 //! 3. All bytes after the headers up to the ICRC.
 //!
@@ -16,11 +16,11 @@ use super::bth;
 use super::roce_layout::RoceLayout;
 use super::{Error, ICRC_LEN, IPV4_LEN, IPV6_LEN, UDP_LEN};
 
-/// CRC-32 of eight bytes in which all bits are 1. The constant is the complement of the CRC register, which
-/// is then 0xDEBB20E3.
+/// CRC-32 of eight bytes 0xFF. After these bytes, the CRC register contains 0xDEBB20E3. The CRC-32 is the
+/// complement of the register.
 const SEED: u32 = 0x2144_df1c;
 
-/// Positions of the fields that a switch may change. Each position counts from the start of its header.
+/// Offsets of the fields that a switch may change, counted from the start of the IP, UDP or BTH header.
 mod masked {
     use core::ops::Range;
 
@@ -36,13 +36,13 @@ mod masked {
     pub(super) const BTH_CONGESTION: usize = 4;
 }
 
-/// Computes the ICRC of a frame. The stored ICRC is not read.
+/// Computes the ICRC of a frame without FCS. The stored ICRC is not read.
 ///
 /// # Errors
 ///
-/// Returns the error of the first layer that is not valid RoCEv2. IPv4 options and fragments are errors too
-/// ([`Error::Ipv4Options`], [`Error::Fragment`]), because no ICRC is defined for such packets. The opcode and
-/// the extension headers are not checked.
+/// Returns the error of the first layer that is not valid RoCEv2. IPv4 options and IPv4 fragments are errors
+/// too ([`Error::Ipv4Options`], [`Error::Fragment`]), because no ICRC is defined for such packets. The opcode
+/// and the extension headers are not checked.
 pub fn compute_icrc(frame: &[u8]) -> Result<u32, Error> {
     Ok(compute_at_layout(frame, &RoceLayout::of_frame(frame)?))
 }

@@ -1,23 +1,23 @@
 //! Frame formats of lossless Ethernet: RoCEv2, PFC and 802.3x PAUSE, VLAN tags, link quality messages, ARP
 //! and neighbour discovery.
 //!
-//! The crate reads and edits frames in place. A view such as [`Bth`] wraps the bytes of a frame and checks
-//! their length once, in `new_checked`. Its accessors do not panic after that check. Nothing in
-//! this crate allocates.
+//! The crate reads and edits frames in place and allocates no memory. A view such as [`Bth`] wraps the bytes
+//! of a frame. `new_checked` checks the length of the bytes once, so the accessors of the view do not panic.
 //!
-//! A switch must edit RoCE packets in place. The invariant CRC (ICRC) covers fields that a header would lose
-//! if it were parsed and written again, such as the IPv4 identification. For the same reason this crate does
-//! not export the `Repr` types of smoltcp, whose `emit` clears DSCP, ECN and identification.
+//! A switch must edit RoCE packets in place, because the invariant CRC (ICRC) covers fields such as the IPv4
+//! identification. Parsing a header into a struct and writing it again can lose such fields. For example,
+//! `emit` of the `Repr` types of smoltcp clears DSCP, ECN and identification. This crate does not export
+//! these types.
 //!
 //! Two kinds of readers exist:
 //!
-//! - Header views check only the length of their header. These are [`Bth`], the extension headers and the
+//! - Header views check only the length of one header. Examples are [`Bth`], the extension headers and the
 //!   views of smoltcp ([`EthernetFrame`], [`Ipv4Packet`], [`Ipv6Packet`] and [`UdpPacket`]).
-//! - Frame readers also check that the layers agree with each other. These are [`RoceView`],
-//!   [`MacControl::parse`], [`LinkQuality::parse`] and the functions of [`icrc`]. Their errors name the layer
-//!   at fault.
+//! - Frame readers also check that the fields of all layers agree, such as ethertype and IP version. These
+//!   are [`RoceView`], [`MacControl::parse`], [`LinkQuality::parse`] and the functions of [`icrc`]. Their
+//!   errors name the wrong layer.
 //!
-//! Frames have neither preamble nor FCS, as on a packet socket.
+//! A frame in this crate has neither preamble nor FCS, like a frame of a packet socket.
 //!
 //! # Examples
 //!
@@ -98,7 +98,7 @@ pub const PROTOCOL_UDP: u8 = 17;
 /// UDP destination port of RoCEv2 (IANA service name `roce`).
 pub const ROCE_UDP_PORT: u16 = 4791;
 
-/// Writes an Ethernet header with an optional VLAN tag. Returns its length in bytes.
+/// Writes an Ethernet header with an optional VLAN tag. Returns the length of the header in bytes.
 #[inline]
 fn emit_ethernet_header(
     frame: &mut [u8],
@@ -119,7 +119,7 @@ fn emit_ethernet_header(
     at + 2
 }
 
-/// Reads a big-endian number. Panics if the range ends beyond `bytes`. Callers check the length first.
+/// Reads a big-endian number. Panics if the range ends beyond `bytes`, so callers check the length first.
 #[inline]
 fn read_be16(bytes: &[u8], range: Range<usize>) -> u16 {
     u16::from_be_bytes(read_array(bytes, range))

@@ -1,4 +1,5 @@
 //! Link quality messages. A switch sends them to its neighbours to report the load of its paths to each site.
+//! A site is a number for all destinations behind one leaf switch.
 //!
 //! The format is private to xoff. It uses the first ethertype that IEEE 802 reserves for local experiments,
 //! followed by a subtype and a version. All numbers are big-endian.
@@ -31,18 +32,19 @@ use super::{read_be16, read_be32};
 
 /// Ethertype 1 for local experiments (IEEE 802, 9.2.4).
 pub const ETHERTYPE: u16 = 0x88b5;
-/// Group address of the nearest bridge.
+/// Destination address of the messages: the group address of the nearest bridge.
 pub const DESTINATION: [u8; 6] = [0x01, 0x80, 0xc2, 0x00, 0x00, 0x0e];
-/// Subtype of link quality messages. It separates them from other local experiments.
+/// Subtype of link quality messages: "XQ" in ASCII. Other local experiments with the same ethertype have
+/// other subtypes.
 pub const SUBTYPE: u16 = 0x5851;
-/// Version of the format.
+/// Version of the message format.
 pub const VERSION: u8 = 1;
-/// Largest number of entries in a message. A message of this length fits an MTU of 1 500 bytes.
+/// Largest number of entries in a message. A message with this number of entries fits an MTU of 1 500 bytes.
 pub const ENTRIES_MAX: usize = 120;
 /// Largest value of load and utilisation.
 pub const LOAD_MAX: u16 = 1_000;
 
-/// Value of load and utilisation on the wire when nothing is measured.
+/// Value of load and utilisation in a message if nothing is measured.
 const UNMEASURED: u16 = u16::MAX;
 /// Number of bytes from the subtype to the first entry.
 const HEADER_LEN: usize = 16;
@@ -53,31 +55,33 @@ const ENTRIES: usize = MESSAGE + HEADER_LEN;
 /// The entry of one site in a link quality message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SiteEntry {
-    /// Number of the site, 1 to 65 535.
+    /// Number of the site, 1 to 65 535. A site consists of all destinations behind one leaf switch.
     pub site: u16,
-    /// Load of the path to the site. `None` if it is not measured.
+    /// Load of the path to the site. `None` if the load is not measured.
     pub load: Option<PathLoad>,
-    /// Capacity towards the site in Mb/s. The value 0 means that the sender has no path.
+    /// Capacity towards the site in Mb/s. The value 0 means that the sender has no path to the site.
     pub capacity_mbps: u32,
 }
 
-/// Load of a path, which is the load of its busiest link.
+/// Load of a path. This is the load of the busiest link on the path.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PathLoad {
-    /// Load of the path, 0 (idle) to 1 000. The quality bands derive from it.
+    /// Load of the path, 0 (idle) to 1 000. The receiver derives the quality band of the path from this
+    /// value. A quality band is a class from 0 to 7.
     pub load: u16,
-    /// Sent and queued traffic in permille of the link speed, 0 to 1 000.
+    /// Sent and queued traffic of the busiest link, in permille of the link speed, 0 to 1 000.
     pub utilisation: u16,
 }
 
 /// A link quality message that has been parsed and checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LinkQuality<'a> {
-    /// Sequence number of the message on its link.
+    /// Sequence number of the message on its link. Each message has a greater number than the previous
+    /// message, modulo 2^32.
     pub sequence: u32,
     /// Lifetime of the reported loads in microseconds.
     pub hold_us: u32,
-    /// The entries in the format of the frame.
+    /// The bytes of the entries, as in the frame.
     entries: &'a [u8],
 }
 
@@ -92,16 +96,17 @@ pub enum LinkQualityError {
         /// Number of bytes present.
         available: usize,
     },
-    /// Destination, ethertype or subtype belong to another protocol.
+    /// The destination address, the ethertype or the subtype belongs to another protocol.
     NotLinkQuality,
-    /// The version is not supported.
+    /// The message has this version. Only [`VERSION`] is supported.
     Version(u8),
-    /// The length is not 16 + 12 n bytes, or n is greater than [`ENTRIES_MAX`].
+    /// The length field has this value. A valid value is 16 + 12 n, where the number of entries n is at
+    /// most [`ENTRIES_MAX`].
     Length(u16),
     /// An entry has site number 0.
     SiteZero,
-    /// The load or the utilisation is above 1 000 and is not 65 535 (not measured). Or only one of the two
-    /// values is measured.
+    /// Load and utilisation of an entry are not valid. Either both values are at most 1 000, or both values
+    /// are 65 535 (not measured).
     Load {
         /// Number of the site.
         site: u16,
@@ -113,7 +118,8 @@ pub enum LinkQualityError {
 }
 
 impl<'a> LinkQuality<'a> {
-    /// Returns whether a frame is a link quality message. The contents are not checked.
+    /// Returns whether a frame has the destination address, ethertype and subtype of a link quality message.
+    /// The rest of the message is not checked.
     #[inline]
     pub fn is_link_quality(frame: &[u8]) -> bool {
         let Some(front) = frame.first_chunk::<16>() else {
@@ -128,7 +134,7 @@ impl<'a> LinkQuality<'a> {
     ///
     /// # Errors
     ///
-    /// The first mistake in the message.
+    /// Returns the first problem of the message ([`LinkQualityError`]).
     pub fn parse(frame: &'a [u8]) -> Result<LinkQuality<'a>, LinkQualityError> {
         require_len(frame, ENTRIES)?;
         if !LinkQuality::is_link_quality(frame) {
@@ -169,19 +175,21 @@ impl<'a> LinkQuality<'a> {
     }
 }
 
-/// Returns the length in bytes of a frame with the given number of entries.
+/// Returns the length in bytes of a frame with this number of entries, without FCS.
 pub const fn frame_len(entries: usize) -> usize {
     ENTRIES + entries * ENTRY_LEN
 }
 
-/// Returns the number of entries that fit into a frame whose Ethernet payload is `mtu` bytes long.
+/// Returns the number of entries that fit into a frame with `mtu` bytes of Ethernet payload, at
+/// most [`ENTRIES_MAX`].
 pub const fn max_entries_for_mtu(mtu: usize) -> usize {
     let fit = mtu.saturating_sub(HEADER_LEN) / ENTRY_LEN;
     if fit < ENTRIES_MAX { fit } else { ENTRIES_MAX }
 }
 
-/// Writes a message that fills `frame`. `frame` must have [`frame_len`] bytes for the number of entries.
-/// `source` is the MAC address of the sending port.
+/// Writes a message into `frame`, whose length must be [`frame_len`] of the number of entries. `source` is
+/// the MAC address of the sending port, and `hold_us` is the lifetime of the loads in microseconds. A load or
+/// utilisation above [`LOAD_MAX`] is written as [`LOAD_MAX`].
 pub fn emit(
     frame: &mut [u8],
     source: [u8; 6],

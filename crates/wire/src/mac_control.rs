@@ -8,7 +8,7 @@ use crate::PRIORITIES;
 
 /// Length of a MAC control frame without FCS, in bytes.
 pub const FRAME_LEN: usize = MIN_FRAME_LEN;
-/// Destination address of PAUSE and PFC frames. Bridges do not forward it.
+/// Destination address of PAUSE and PFC frames. Bridges do not forward frames with this address.
 pub const DESTINATION: [u8; 6] = [0x01, 0x80, 0xc2, 0x00, 0x00, 0x01];
 /// Opcode of an 802.3x PAUSE frame.
 pub const OPCODE_PAUSE: u16 = 0x0001;
@@ -23,7 +23,7 @@ mod field {
     pub(super) const ETHERTYPE: Range<usize> = 12..14;
     pub(super) const OPCODE: Range<usize> = 14..16;
     pub(super) const PAUSE_QUANTA: Range<usize> = 16..18;
-    /// The high byte is reserved. Bit *n* of the low byte makes `quanta(n)` valid.
+    /// The high byte is reserved. Bit *n* of the low byte enables `quanta(n)`.
     pub(super) const ENABLE_VECTOR: Range<usize> = 16..18;
 
     pub(super) const fn quanta(priority: usize) -> Range<usize> {
@@ -35,15 +35,16 @@ mod field {
 /// The parameters of a PFC frame.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Pfc {
-    /// Class-enable vector. Bit *n* makes `quanta[n]` valid. If the bit of a priority is clear, the frame has
-    /// no effect on the priority. It does not resume the priority either.
+    /// Class-enable vector. Bit *n* enables `quanta[n]`. If the bit of a priority is clear, the frame neither
+    /// pauses nor resumes the priority.
     pub enable: u8,
     /// Pause time of each priority in quanta of 512 bit times of the port. The value 0 resumes the priority.
+    /// The index is the priority.
     pub quanta: [u16; PRIORITIES],
 }
 
 impl Pfc {
-    /// Returns whether the frame pauses at least one priority.
+    /// Returns whether the frame pauses at least one priority: its bit is set and its pause time is above 0.
     pub fn is_xoff(&self) -> bool {
         (0..PRIORITIES).any(|n| self.enable & 1 << n != 0 && self.quanta[n] != 0)
     }
@@ -67,40 +68,43 @@ pub enum MacControl {
 pub enum MacControlError {
     /// The frame ends before its last parameter.
     Truncated {
-        /// Number of bytes that the opcode needs.
+        /// Length of the frame in bytes that the opcode needs.
         needed: usize,
-        /// Number of bytes present.
+        /// Length of the frame in bytes.
         available: usize,
     },
-    /// The ethertype is not 0x8808, or a VLAN tag precedes it.
+    /// The frame has this ethertype instead of 0x8808. It can also be the TPID of a VLAN tag, because MAC
+    /// control frames have no tags.
     EtherType(u16),
-    /// The destination is not 01:80:C2:00:00:01. For PAUSE, the address of the receiving port is valid, too.
+    /// The frame has this destination address instead of 01:80:C2:00:00:01. For PAUSE,
+    /// [`MacControl::parse_for_station`] also accepts the address of the receiving port.
     Destination([u8; 6]),
-    /// The opcode is neither PAUSE nor PFC.
+    /// The frame has this opcode, which is neither PAUSE nor PFC.
     Opcode(u16),
 }
 
 impl MacControl {
-    /// Reads a MAC control frame with the destination 01:80:C2:00:00:01.
+    /// Reads a MAC control frame with the destination address 01:80:C2:00:00:01.
+    /// [`MacControl::parse_for_station`] also accepts the address of the port.
     ///
     /// The frame must contain all parameters. Padding up to [`FRAME_LEN`] may be missing, because veth and
-    /// tap devices do not pad. Reserved bytes, quanta of priorities that are not enabled, and bytes after the
-    /// parameters are ignored. Every source address is accepted.
+    /// tap devices do not pad frames. The function ignores reserved bytes and bytes after the parameters. It
+    /// accepts every source address.
     ///
     /// # Errors
     ///
-    /// The first field that is wrong. [`MacControl::parse_for_station`] accepts one more destination address.
+    /// Returns the first problem of the frame ([`MacControlError`]).
     pub fn parse(frame: &[u8]) -> Result<MacControl, MacControlError> {
         MacControl::parse_for_station(frame, DESTINATION)
     }
 
-    /// Reads a MAC control frame that a station with the MAC address `own_mac` has received. PAUSE may be
-    /// addressed to the station itself (IEEE 802.3 Annex 31B.3.3). PFC must have the group address (Annex
-    /// 31D, 802.1Q clause 36).
+    /// Reads a MAC control frame that a station with the MAC address `own_mac` has received. A PAUSE frame
+    /// may have the address of the station as its destination (IEEE 802.3 Annex 31B.3.3). A PFC frame must
+    /// have the group address (IEEE 802.3 Annex 31D, IEEE 802.1Q clause 36).
     ///
     /// # Errors
     ///
-    /// The first field that is wrong.
+    /// Returns the first problem of the frame ([`MacControlError`]).
     pub fn parse_for_station(frame: &[u8], own_mac: [u8; 6]) -> Result<MacControl, MacControlError> {
         require_len(frame, field::OPCODE.end)?;
         match read_be16(frame, field::ETHERTYPE) {
@@ -130,7 +134,7 @@ impl MacControl {
         }
     }
 
-    /// Writes the whole frame with padding. `source` is the MAC address of the sending port.
+    /// Writes the whole frame with padding but without FCS. `source` is the MAC address of the sending port.
     pub fn emit(&self, source: [u8; 6], frame: &mut [u8; FRAME_LEN]) {
         frame.fill(0);
         frame[field::DESTINATION].copy_from_slice(&DESTINATION);
@@ -151,7 +155,7 @@ impl MacControl {
         }
     }
 
-    /// Returns the whole frame with padding. `source` is the MAC address of the sending port.
+    /// Returns the whole frame with padding but without FCS. `source` is the MAC address of the sending port.
     pub fn to_frame(&self, source: [u8; 6]) -> [u8; FRAME_LEN] {
         let mut frame = [0; FRAME_LEN];
         self.emit(source, &mut frame);

@@ -1,4 +1,5 @@
-//! Reading the headers of a frame on the packet path. The result does not depend on the configuration.
+//! The parser of frame headers on the packet path. The result depends only on the frame and not on
+//! the configuration.
 
 mod flow_hash;
 
@@ -10,20 +11,20 @@ use crate::{
     PROTOCOL_UDP,
 };
 
-/// Largest number of VLAN tags that the parser reads. The payload of a frame with more
-/// tags is [`Payload::Other`].
+/// Largest number of VLAN tags that the parser reads. A frame with more tags has the
+/// payload [`Payload::Other`].
 pub const TAGS_MAX: usize = 2;
 
 /// The protocol that a frame carries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Payload {
-    /// IPv4 with a complete and valid header.
+    /// IPv4 with a complete fixed header and valid length fields. The checksum is not verified.
     Ipv4,
-    /// IPv6 with a complete fixed header.
+    /// IPv6 with a complete fixed header. The payload length is not checked.
     Ipv6,
     /// MAC control without a VLAN tag (ethertype 0x8808).
     MacControl,
-    /// Any other protocol, or malformed IP.
+    /// Any other protocol, malformed IP, or a frame with more than [`TAGS_MAX`] VLAN tags.
     Other,
     /// The frame is shorter than an Ethernet header. Its addresses are not readable.
     Truncated,
@@ -34,15 +35,16 @@ pub enum Payload {
 pub struct ParsedHeaders {
     /// The protocol that the frame carries.
     pub payload: Payload,
-    /// The outermost VLAN tag, if any.
+    /// The outermost VLAN tag. `None` for a frame without a tag.
     pub tag: Option<VlanTag>,
-    /// Offset of the header after the Ethernet header and at most two VLAN tags.
+    /// Offset in bytes of the header after the Ethernet header and at most [`TAGS_MAX`] VLAN tags. The value
+    /// is 0 for [`Payload::Truncated`].
     pub l3_offset: u8,
     /// Traffic class byte of IP: DSCP (6 bits) and ECN (2 bits). The value is 0 for other protocols.
     pub tos: u8,
-    /// Hash of the flow. For IP it covers addresses and protocol, and the ports of unfragmented UDP and TCP.
-    /// For other protocols it covers the MAC addresses. The hash is the same on every machine and
-    /// in every release.
+    /// Hash of the flow. For IP, the hash covers the addresses, the protocol and the ports of unfragmented
+    /// UDP and TCP. For other protocols, the hash covers the MAC addresses. The hash is the same on every
+    /// machine and in every release. The value is 0 for [`Payload::Truncated`].
     pub flow_hash: u32,
 }
 
@@ -60,7 +62,8 @@ impl ParsedHeaders {
         matches!(self.payload, Payload::Ipv4) && self.l3_offset as usize == ETHERNET_LEN
     }
 
-    /// Returns whether the ECN field is ECT(0), ECT(1) or CE. A switch may mark such a packet CE.
+    /// Returns whether the frame is an IP packet whose ECN field is ECT(0), ECT(1) or CE. A switch may mark
+    /// such a packet CE.
     pub const fn is_ecn_capable(&self) -> bool {
         matches!(self.payload, Payload::Ipv4 | Payload::Ipv6) && self.tos & 3 != 0
     }
@@ -73,8 +76,9 @@ pub fn parse(frame: &[u8]) -> ParsedHeaders {
     parse_prefix(frame, frame.len())
 }
 
-/// Reads the headers of a frame like [`parse`], but only the first bytes of the frame need to be stored.
-/// `frame_len` is the length of the whole frame. Length fields are compared with `frame_len`.
+/// Reads the headers of a frame like [`parse`], for a frame of which only the first bytes are stored.
+/// `prefix` contains these bytes. `frame_len` is the length of the whole frame without FCS in bytes. The
+/// parser compares length fields with `frame_len`.
 #[inline(always)] // into what takes the result: a copy of it would wait for its fields
 pub fn parse_prefix(prefix: &[u8], frame_len: usize) -> ParsedHeaders {
     // The struct is built in one place from values in registers.
@@ -88,13 +92,14 @@ pub fn parse_prefix(prefix: &[u8], frame_len: usize) -> ParsedHeaders {
     }
 }
 
-/// The fields of [`ParsedHeaders`] in order. The tag is one word, see [`pack_tag`].
+/// The fields of [`ParsedHeaders`] in the order of the struct. The tag is packed into one
+/// word ([`pack_tag`]).
 type PackedHeaders = (Payload, u32, u8, u8, u32);
 
 /// Packs a tag into one word. The value 0 means no tag, because no TPID is 0.
 ///
-/// An `Option<VlanTag>` would be written to memory in two halves and then read as a whole. The processor
-/// delays such a read until both halves are stored.
+/// The compiler would write an `Option<VlanTag>` to memory in two halves and then read the whole value. The
+/// processor delays such a read until both halves are stored.
 const fn pack_tag(tag: Option<VlanTag>) -> u32 {
     match tag {
         Some(VlanTag { tpid, tci }) => (tpid as u32) << 16 | tci as u32,
@@ -125,8 +130,8 @@ fn read_fields(prefix: &[u8], frame_len: usize) -> PackedHeaders {
     fields_with_hash(ETHERNET_LEN, None, found, ethernet)
 }
 
-/// Builds the fields of a frame whose network header is at `l3_offset`. Non-IP frames use the hash of their
-/// MAC addresses.
+/// Builds the fields of a frame whose network header is at offset `at`. If there is no IP hash, the flow hash
+/// covers the MAC addresses.
 #[inline(always)]
 fn fields_with_hash(
     at: usize,
@@ -179,8 +184,8 @@ fn read_fields_of_other_frames(
 
 const OTHER_PROTOCOL: (Payload, u8, Option<u32>) = (Payload::Other, 0, None);
 
-/// Reads an IPv4 header. `len` is the number of bytes from the IP header to the end of the frame,
-/// stored or not.
+/// Reads an IPv4 header. `len` is the number of bytes from the IP header to the end of the frame. Bytes that
+/// are not stored count as well.
 #[inline(always)]
 fn read_ipv4(l3: &[u8], len: usize) -> (Payload, u8, Option<u32>) {
     let Some(header) = l3.first_chunk::<IPV4_LEN>() else {
@@ -193,8 +198,8 @@ fn read_ipv4(l3: &[u8], len: usize) -> (Payload, u8, Option<u32>) {
     }
     // Options that are not stored do not make the packet malformed. The ports after them are not read.
     let ports = match header[9] {
-        // Later fragments have no ports. All fragments of a packet must have the same hash, so the first one
-        // ignores its ports.
+        // Later fragments have no ports. All fragments of a packet must have the same hash, so the parser
+        // ignores the ports of the first fragment.
         PROTOCOL_UDP | PROTOCOL_TCP if u16::from_be_bytes([header[6], header[7]]) & 0x3fff == 0 => {
             read_ports(l3, header_len, total_len)
         }
@@ -223,8 +228,8 @@ fn read_ipv6(l3: &[u8], len: usize) -> (Payload, u8, Option<u32>) {
     (Payload::Ipv6, tos, Some(flow_hash::hash_ipv6(header, ports)))
 }
 
-/// Both ports of UDP or TCP in one word. The value is 0 if the ports are outside the packet or
-/// are not stored.
+/// Returns both ports of UDP or TCP in one word. The result is 0 if the ports are outside the packet or are
+/// not stored.
 fn read_ports(l3: &[u8], at: usize, packet_len: usize) -> u32 {
     match l3.get(at..).and_then(|l4| l4.first_chunk::<4>()) {
         Some(ports) if at + 4 <= packet_len => u32::from_be_bytes(*ports),

@@ -1,5 +1,7 @@
-//! Changes of header fields in place. The IPv4 header checksum is updated incrementally (RFC 1624). If the
-//! checksum was wrong before, it stays wrong. The ICRC does not cover the fields that these functions change.
+//! Functions that change header fields in place. They update the IPv4 header checksum incrementally (RFC
+//! 1624), so a wrong checksum stays wrong. Most of the changed fields, such as DSCP, ECN, TTL and the
+//! MAC addresses, are not covered by the ICRC. An exception is [`shorten_ip_packet`], which changes a
+//! length field.
 
 use super::read_be16;
 use crate::parse::Payload;
@@ -20,7 +22,7 @@ pub enum Ecn {
 }
 
 impl Ecn {
-    /// Decodes the two low bits of the traffic class byte.
+    /// Decodes the two low bits of the traffic class byte of IP.
     pub const fn from_tos(tos: u8) -> Ecn {
         match tos & 3 {
             0 => Ecn::NotEct,
@@ -41,10 +43,11 @@ mod v4 {
 }
 
 /// Sets CE in an IP packet whose transport is ECN-capable. `l3` starts at the IP header
-/// ([`ParsedHeaders::l3_offset`](crate::parse::ParsedHeaders::l3_offset)), and `payload` is its protocol.
+/// ([`ParsedHeaders::l3_offset`](crate::parse::ParsedHeaders::l3_offset)), and `payload` is the protocol that
+/// the parser returned.
 ///
-/// Returns true if the packet carries CE afterwards. Returns false and changes nothing if the packet is
-/// Not-ECT, not IP, or shorter than its fixed header.
+/// Returns true if the packet carries CE after the call. Returns false and changes nothing if the packet is
+/// Not-ECT, not IP, or shorter than the fixed IP header.
 pub fn mark_ce(l3: &mut [u8], payload: Payload) -> bool {
     match read_tos(l3, payload) {
         Some(old) if old & 3 != 0 => {
@@ -57,7 +60,7 @@ pub fn mark_ce(l3: &mut [u8], payload: Payload) -> bool {
 
 /// Sets the DSCP of an IP packet to the low 6 bits of `dscp` and keeps ECN. `l3` and `payload` have the same
 /// meaning as in [`mark_ce`]. Returns false and changes nothing if the packet is not IP or is shorter than
-/// its fixed header.
+/// the fixed IP header.
 pub fn set_dscp(l3: &mut [u8], payload: Payload, dscp: u8) -> bool {
     let Some(old) = read_tos(l3, payload) else {
         return false;
@@ -66,8 +69,8 @@ pub fn set_dscp(l3: &mut [u8], payload: Payload, dscp: u8) -> bool {
     true
 }
 
-/// Reads the traffic class byte of an IP packet. Returns `None` if the packet is not IP or is shorter than
-/// its fixed header.
+/// Reads the traffic class byte of an IP packet: DSCP (6 bits) and ECN (2 bits). Returns `None` if the packet
+/// is not IP or is shorter than the fixed IP header.
 pub fn read_tos(l3: &[u8], payload: Payload) -> Option<u8> {
     match payload {
         Payload::Ipv4 if l3.len() >= super::IPV4_LEN => Some(l3[v4::TOS]),
@@ -92,9 +95,9 @@ fn replace_tos(l3: &mut [u8], payload: Payload, old: u8, new: u8) {
     l3[v4::CHECKSUM].copy_from_slice(&checksum.to_be_bytes());
 }
 
-/// Destination and source MAC address in the byte order of a frame. They are stored as two words, so that a
-/// rewrite needs only two stores. If the bytes were stored one by one, a later read of a whole word
-/// would be delayed.
+/// Destination and source MAC address in the byte order of a frame. The addresses are stored as two words, so
+/// writing them into a frame needs only two store instructions. If the bytes were stored one by one, the
+/// processor would delay a later read of a whole word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LinkAddresses {
     first: u64,
@@ -126,7 +129,7 @@ const fn mac_to_u64([a, b, c, d, e, f]: [u8; 6]) -> u64 {
 
 /// Rewrites a frame for routing: sets both MAC addresses and decrements the TTL or hop limit. `l3_offset` and
 /// `payload` are the fields of [`ParsedHeaders`](crate::parse::ParsedHeaders). The packet must have a
-/// complete fixed header and a TTL of at least 1.
+/// complete fixed IP header and a TTL or hop limit of at least 1. The function does not check this limit.
 #[inline(always)]
 pub fn rewrite_routed(frame: &mut [u8], l3_offset: u8, payload: Payload, addresses: LinkAddresses) {
     let Some((ethernet, l3)) = frame.split_at_mut_checked(usize::from(l3_offset)) else {
@@ -146,8 +149,8 @@ pub fn rewrite_routed(frame: &mut [u8], l3_offset: u8, payload: Payload, address
     }
 }
 
-/// Rewrites an untagged IPv4 frame for routing, as [`rewrite_routed`] does. Returns false if the frame
-/// is too short.
+/// Rewrites an untagged IPv4 frame for routing, as [`rewrite_routed`] does. Returns false and changes nothing
+/// if the frame is too short for both headers.
 #[inline(always)]
 pub fn rewrite_routed_ipv4(frame: &mut [u8], addresses: LinkAddresses) -> bool {
     let Some((ethernet, l3)) = frame.split_first_chunk_mut::<{ super::ETHERNET_LEN }>() else {
@@ -161,8 +164,8 @@ pub fn rewrite_routed_ipv4(frame: &mut [u8], addresses: LinkAddresses) -> bool {
     true
 }
 
-/// Decrements the TTL, which must not be 0, and corrects the checksum. In terms of [`update_checksum`], `~m +
-/// m'` is always 0xfeff.
+/// Decrements the TTL, which must not be 0, and corrects the checksum. In the equation of
+/// [`update_checksum`], `~m + m'` is always 0xfeff in this case.
 #[inline(always)]
 fn decrement_ttl(header: &mut [u8; super::IPV4_LEN]) {
     const LESS: u32 = u16::from_ne_bytes([0xfe, 0xff]) as u32;
@@ -173,9 +176,10 @@ fn decrement_ttl(header: &mut [u8; super::IPV4_LEN]) {
     [header[10], header[11]] = checksum.to_ne_bytes();
 }
 
-/// Sets the length fields of a packet that was cut to `len` bytes: IPv4 total length and checksum, or IPv6
-/// payload length. `l3` and `payload` have the same meaning as in [`mark_ce`]. A packet that is not longer
-/// than `len` stays unchanged.
+/// Corrects the length field of an IP packet that was cut to `len` bytes, counted from the IP header. The
+/// field is the total length of IPv4, with the checksum, or the payload length of IPv6. `l3` and
+/// `payload` have the same meaning as in [`mark_ce`]. If the packet is not longer than `len`, the
+/// function changes nothing.
 pub fn shorten_ip_packet(l3: &mut [u8], payload: Payload, len: usize) {
     let field = match payload {
         Payload::Ipv4 if l3.len() >= super::IPV4_LEN => v4::TOTAL_LEN,

@@ -5,7 +5,7 @@ use crate::{
     PROTOCOL_UDP, ROCE_UDP_PORT, UDP_LEN, UdpPacket, bth, read_be16, require_len, vlan,
 };
 
-/// Offsets of the parts of a RoCEv2 frame. IPv4 headers have no options, so `udp - ip` is 20 or 40.
+/// Offsets of the parts of a RoCEv2 frame in bytes. IPv4 headers have no options, so `udp - ip` is 20 or 40.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct RoceLayout {
     pub(crate) ip: usize,
@@ -15,8 +15,8 @@ pub(crate) struct RoceLayout {
 }
 
 impl RoceLayout {
-    /// Finds the parts of a frame. UDP must fill the IP payload, and BTH and ICRC must fit into it. Bytes
-    /// after the IP packet are Ethernet padding and are ignored.
+    /// Finds the parts of a frame. The UDP datagram must fill the IP payload and have room for BTH and ICRC.
+    /// Bytes after the IP packet are Ethernet padding and are ignored.
     pub(crate) fn of_frame(frame: &[u8]) -> Result<RoceLayout, Error> {
         let mut tags = vlan::tags(frame);
         tags.by_ref().for_each(drop);

@@ -5,7 +5,8 @@ use core::fmt;
 use super::{Ipv4Packet, Ipv6Packet, LinkQuality, MacControl, RoceView, vlan};
 use crate::parse::{Payload, parse};
 
-/// Prints a frame in the style of tcpdump: `format!("{}", FrameSummary(frame))`. Every frame can be printed.
+/// Prints a frame in the style of tcpdump, for example with `format!("{}", FrameSummary(frame))`. Malformed
+/// and truncated frames can be printed as well.
 #[derive(Clone, Copy, Debug)]
 pub struct FrameSummary<'a>(pub &'a [u8]);
 

@@ -36,15 +36,15 @@ impl VlanTag {
             tci: (pcp as u16 & 7) << 13 | vid & 0x0fff,
         }
     }
-    /// VLAN identifier. The value is 0 in a priority tag.
+    /// Returns the VLAN identifier, 0 to 4095. The value 0 marks a priority tag.
     pub const fn vid(self) -> u16 {
         self.tci & 0x0fff
     }
-    /// Priority code point (PCP), 0 to 7.
+    /// Returns the priority code point (PCP), 0 to 7.
     pub const fn pcp(self) -> u8 {
         (self.tci >> 13) as u8
     }
-    /// Drop eligible indicator (DEI).
+    /// Returns the drop eligible indicator (DEI).
     pub const fn dei(self) -> bool {
         self.tci & 0x1000 != 0
     }
@@ -68,14 +68,14 @@ pub const fn is_tpid(ethertype: u16) -> bool {
     matches!(ethertype, TPID_CTAG | TPID_STAG | 0x9100 | 0x9200)
 }
 
-/// Iterator over all VLAN tags of a frame, outermost first.
+/// Iterator over the VLAN tags of a frame, outermost first. The number of tags is not limited.
 #[derive(Clone, Debug)]
 pub struct VlanTags<'a> {
     frame: &'a [u8],
     at: usize,
 }
 
-/// Reads the VLAN tags of a frame. A tag counts only if the ethertype after it is present.
+/// Returns an iterator over the VLAN tags of a frame. A tag without the following ethertype is ignored.
 pub fn tags(frame: &[u8]) -> VlanTags<'_> {
     VlanTags {
         frame,
@@ -84,7 +84,8 @@ pub fn tags(frame: &[u8]) -> VlanTags<'_> {
 }
 
 impl VlanTags<'_> {
-    /// Offset of the header after the Ethernet header and the tags read so far.
+    /// Returns the length in bytes of the Ethernet header with the tags that the iterator has returned so
+    /// far. This is the offset of the next header.
     pub fn header_len(&self) -> usize {
         self.at + 2
     }
@@ -108,9 +109,9 @@ impl Iterator for VlanTags<'_> {
 }
 
 /// Writes `tag` as the outermost tag of a frame. Before the call, the caller must add [`TAG_LEN`] bytes at
-/// the front of the frame, for example with `Store::push_front` of the switch. This function moves the MAC
+/// the front of the frame, for example with `Store::push_front` of the switch. The function moves the MAC
 /// addresses to the front and writes the tag after them. Returns false and changes nothing if the frame is
-/// shorter than an Ethernet header plus the new bytes.
+/// shorter than an Ethernet header and [`TAG_LEN`] bytes.
 pub fn write_outer_tag(frame: &mut [u8], tag: VlanTag) -> bool {
     if frame.len() < TAG_LEN + ETHERNET_LEN {
         return false;
@@ -121,9 +122,9 @@ pub fn write_outer_tag(frame: &mut [u8], tag: VlanTag) -> bool {
     true
 }
 
-/// Prepares the removal of the outermost tag: moves the MAC addresses over the tag. The caller then removes
-/// the first [`TAG_LEN`] bytes of the frame, for example with `Store::pull_front` of the switch. Returns
-/// false and changes nothing if the frame has no tag.
+/// Prepares the removal of the outermost tag by moving the MAC addresses over the tag. The caller must then
+/// remove the first [`TAG_LEN`] bytes of the frame, for example with `Store::pull_front` of the switch.
+/// Returns false and changes nothing if the frame has no tag.
 pub fn prepare_tag_removal(frame: &mut [u8]) -> bool {
     if tags(frame).next().is_none() {
         return false;
@@ -132,8 +133,8 @@ pub fn prepare_tag_removal(frame: &mut [u8]) -> bool {
     true
 }
 
-/// Replaces PCP, DEI and VLAN identifier of the outermost tag. Returns false and changes nothing if the frame
-/// has no tag.
+/// Replaces the tag control information (PCP, DEI and VLAN identifier) of the outermost tag. Returns false
+/// and changes nothing if the frame has no tag.
 pub fn set_tci(frame: &mut [u8], tci: u16) -> bool {
     if tags(frame).next().is_none() {
         return false;

@@ -14,12 +14,12 @@ mod field {
     pub(super) const MSN: Range<usize> = 1..4;
 }
 
-/// Acknowledge extended transport header.
+/// Acknowledge extended transport header (AETH). Acknowledgements and read responses have this header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Aeth {
     /// The kind of acknowledgement and its parameter.
     pub syndrome: Syndrome,
-    /// Message sequence number: the number of completed messages, 24 bits.
+    /// Message sequence number: the number of completed messages modulo 2^24. Only the low 24 bits are used.
     pub msn: u32,
 }
 
@@ -28,7 +28,7 @@ impl Aeth {
     ///
     /// # Errors
     ///
-    /// [`Error::Truncated`] if `bytes` is shorter than the header.
+    /// Returns [`Error::Truncated`] if `bytes` is shorter than the header.
     #[inline]
     pub fn parse(bytes: &[u8]) -> Result<Aeth, Error> {
         require_len("AETH", bytes, LEN)?;
@@ -49,12 +49,14 @@ impl Aeth {
     }
 }
 
-/// The syndrome of an AETH. Bits 6 and 5 are the type, and bits 4 to 0 are its parameter (IBTA 9.7.5.2).
+/// The syndrome of an AETH (IBTA 9.7.5.2). Bits 6 and 5 of the byte are the type, and bits 4 to 0 are
+/// a parameter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Syndrome {
     /// Positive acknowledgement.
     Ack {
-        /// Credit code of the end-to-end flow control, 0 to 31. The value 31 means that credits are not used.
+        /// Credit code of the end-to-end flow control, 0 to 31. The value 31 means that the responder does
+        /// not use credits.
         credits: u8,
     },
     /// Receiver not ready. The requester waits and repeats the request.
@@ -83,7 +85,7 @@ impl Syndrome {
         }
     }
 
-    /// Encodes the syndrome byte. Parameters are cut to 5 bits.
+    /// Encodes the syndrome byte. Only the low 5 bits of a parameter are used.
     pub const fn code(self) -> u8 {
         match self {
             Syndrome::Ack { credits } => credits & 0x1f,
@@ -114,13 +116,13 @@ impl fmt::Display for Syndrome {
 /// The reason of a negative acknowledgement (NAK).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NakCode {
-    /// A packet is missing. The requester sends again from the missing packet.
+    /// A packet is missing. The requester sends all packets again, beginning with the missing packet.
     PsnSequenceError,
     /// The request is malformed or not supported.
     InvalidRequest,
     /// The memory key or the memory range is wrong.
     RemoteAccessError,
-    /// The responder failed.
+    /// The responder could not complete the request because of an error on its side.
     RemoteOperationalError,
     /// The key of a reliable datagram is wrong.
     InvalidRdRequest,
@@ -129,7 +131,7 @@ pub enum NakCode {
 }
 
 impl NakCode {
-    /// Decodes the low 5 bits of a syndrome.
+    /// Decodes a NAK code from the low 5 bits of a syndrome byte.
     pub const fn from_u8(code: u8) -> NakCode {
         match code & 0x1f {
             0 => NakCode::PsnSequenceError,
@@ -141,7 +143,7 @@ impl NakCode {
         }
     }
 
-    /// Encodes the low 5 bits of a syndrome.
+    /// Returns the NAK code as a number, 0 to 4 for the known codes.
     pub const fn code(self) -> u8 {
         match self {
             NakCode::PsnSequenceError => 0,

@@ -13,7 +13,7 @@ mod field {
     pub(super) const COMPARE: Range<usize> = 20..28;
 }
 
-/// Atomic extended transport header.
+/// Atomic extended transport header (AtomicETH) of a compare-and-swap or fetch-and-add request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AtomicEth {
     /// Address in the memory of the responder.
@@ -22,7 +22,7 @@ pub struct AtomicEth {
     pub rkey: u32,
     /// The new value of a compare-and-swap, or the addend of a fetch-and-add.
     pub swap_or_add: u64,
-    /// The value that a compare-and-swap expects in memory.
+    /// The value that a compare-and-swap expects in memory. A fetch-and-add does not use this field.
     pub compare: u64,
 }
 

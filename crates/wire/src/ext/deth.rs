@@ -12,12 +12,12 @@ mod field {
     pub(super) const SOURCE_QP: Range<usize> = 5..8;
 }
 
-/// Datagram extended transport header.
+/// Datagram extended transport header (DETH) of the unreliable datagram service.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Deth {
-    /// Queue key of the destination.
+    /// Queue key, which the destination queue pair checks.
     pub q_key: u32,
-    /// Queue pair number of the sender, 24 bits.
+    /// Queue pair number of the sender. Only the low 24 bits are used.
     pub source_qp: u32,
 }
 
@@ -26,7 +26,7 @@ impl Deth {
     ///
     /// # Errors
     ///
-    /// [`Error::Truncated`] if `bytes` is shorter than the header.
+    /// Returns [`Error::Truncated`] if `bytes` is shorter than the header.
     #[inline]
     pub fn parse(bytes: &[u8]) -> Result<Deth, Error> {
         require_len("DETH", bytes, LEN)?;

@@ -12,7 +12,8 @@ mod field {
     pub(super) const DMA_LEN: Range<usize> = 12..16;
 }
 
-/// RDMA extended transport header. It describes the memory of an RDMA WRITE or READ.
+/// RDMA extended transport header (RETH). The header describes the memory region that an RDMA WRITE or
+/// READ accesses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Reth {
     /// Address in the memory of the responder.
@@ -28,7 +29,7 @@ impl Reth {
     ///
     /// # Errors
     ///
-    /// [`Error::Truncated`] if `bytes` is shorter than the header.
+    /// Returns [`Error::Truncated`] if `bytes` is shorter than the header.
     #[inline]
     pub fn parse(bytes: &[u8]) -> Result<Reth, Error> {
         require_len("RETH", bytes, LEN)?;

@@ -26,19 +26,19 @@ const NDISC_LEN: usize = 32;
 pub struct NeighbourFrame {
     /// True for an ARP request or a solicitation, false for an ARP reply or an advertisement.
     pub is_request: bool,
-    /// The source is the address of the sender. The destination is the requested address in a request, and
-    /// the address of the requester in a reply.
+    /// The source is the IP address of the sender. In a request, the destination is the requested address. In
+    /// a reply, the destination is the address of the requester.
     pub addresses: Addresses,
-    /// Link address of the receiver. `None` gives a broadcast of ARP, a solicitation to the solicited-node
-    /// group, or an unsolicited advertisement to all nodes.
+    /// MAC address of the receiver. If the value is `None`, an ARP packet is a broadcast, a solicitation goes
+    /// to the solicited-node group, and an advertisement is unsolicited and goes to all nodes.
     pub receiver: Option<[u8; 6]>,
-    /// The router flag of an advertisement (RFC 4861 4.4).
+    /// The router flag of a neighbour advertisement (RFC 4861 4.4). Other frames do not use this field.
     pub is_router: bool,
 }
 
 impl NeighbourFrame {
-    /// Builds the request for the link address of `target`. A request with a `receiver` is sent to this link
-    /// address only. Returns `None` if the addresses have different IP versions.
+    /// Builds the request for the MAC address of `target`. If `receiver` is given, the request goes only to
+    /// this MAC address. Returns `None` if the addresses have different IP versions.
     pub fn request(source: IpAddr, target: IpAddr, receiver: Option<[u8; 6]>) -> Option<NeighbourFrame> {
         Some(NeighbourFrame {
             is_request: true,
@@ -48,15 +48,15 @@ impl NeighbourFrame {
         })
     }
 
-    /// Builds the announcement of an address of a host: an ARP request for the own address (RFC 5227) or an
-    /// unsolicited advertisement.
+    /// Builds the announcement of an address: an ARP request for the own address (RFC 5227) or an unsolicited
+    /// neighbour advertisement. The result is never `None`.
     pub fn announcement(address: IpAddr) -> Option<NeighbourFrame> {
         let mut frame = NeighbourFrame::request(address, address, None)?;
         frame.is_request = address.is_ipv4();
         Some(frame)
     }
 
-    /// Returns the length of the frame with `tag` and padding, in bytes.
+    /// Returns the length of the frame with `tag` and padding but without FCS, in bytes.
     pub fn frame_len(&self, tag: Option<VlanTag>) -> usize {
         match self.addresses {
             Addresses::V4 { .. } => MIN_FRAME_LEN,
@@ -64,8 +64,12 @@ impl NeighbourFrame {
         }
     }
 
-    /// Writes the frame of the station `mac` with `tag` into `frame`, which must be zero and have the length
-    /// [`NeighbourFrame::frame_len`]. Panics if `frame` is shorter.
+    /// Writes the frame of the station with the MAC address `mac` into `frame`. All bytes of `frame` must be
+    /// 0, and its length must be [`NeighbourFrame::frame_len`].
+    ///
+    /// # Panics
+    ///
+    /// Panics if `frame` is shorter than that.
     pub fn emit(&self, mac: [u8; 6], tag: Option<VlanTag>, frame: &mut [u8]) {
         let own = EthernetAddress(mac);
         match self.addresses {

@@ -15,25 +15,27 @@ pub struct NeighbourMessage {
     /// True if the sender announces its address without a request (gratuitous ARP, RFC 5227; unsolicited
     /// advertisement, RFC 9131).
     pub is_announcement: bool,
-    /// False if neighbour discovery has a hop limit below 255, a code, malformed options or a multicast
-    /// address as advertised address (RFC 4861 7.1). ARP is always valid.
+    /// Whether a neighbour discovery message follows the rules of RFC 4861 7.1. The value is false if the hop
+    /// limit is not 255, the code is not 0, an option is malformed or the advertised address is a multicast
+    /// address. ARP packets are always valid.
     pub is_valid: bool,
-    /// The address to which `link_address` belongs: the sender address of ARP, the source address of a
-    /// solicitation, or the target address of an advertisement. An ARP probe (RFC 5227) and duplicate address
-    /// detection (RFC 4862) have the unspecified address.
+    /// The IP address that belongs to `link_address`: the sender address of ARP, the source address of a
+    /// solicitation, or the target address of an advertisement. An ARP probe (RFC 5227) and a solicitation
+    /// for duplicate address detection (RFC 4862) have the unspecified address.
     pub sender: IpAddr,
-    /// The sender hardware address of ARP, or the link-layer address option of neighbour discovery.
+    /// The MAC address of `sender`: the sender hardware address of ARP, or the link-layer address option of
+    /// neighbour discovery. `None` if this option is missing.
     pub link_address: Option<[u8; 6]>,
     /// The requested address. In an advertisement this is the advertised address.
     pub target: IpAddr,
-    /// Destination address of the IPv6 packet. ARP has no such field, and the value is `target`.
+    /// Destination address of the IPv6 packet. For ARP, this field equals `target`.
     pub destination: IpAddr,
 }
 
 impl NeighbourMessage {
-    /// Parses a frame whose header after the Ethernet header and VLAN tags is at `l3_offset`. Returns `None`
-    /// if the frame has another protocol, is truncated or has a wrong ICMPv6 checksum. The other rules of
-    /// RFC 4861 only affect `is_valid`.
+    /// Parses a frame. `l3_offset` is the offset of the ARP or IPv6 header, after the Ethernet header and all
+    /// VLAN tags. Returns `None` if the frame has another protocol, is truncated or has a wrong ICMPv6
+    /// checksum. The other rules of RFC 4861 only affect `is_valid`.
     pub fn parse(frame: &[u8], l3_offset: usize) -> Option<NeighbourMessage> {
         let l3 = frame.get(l3_offset..)?;
         match read_be16(frame, l3_offset.checked_sub(2)?..l3_offset) {
@@ -43,8 +45,9 @@ impl NeighbourMessage {
         }
     }
 
-    /// Builds the reply to this request. The owner of `target` sends the reply to the link address
-    /// `requester_mac`. Duplicate address detection gets an advertisement to all nodes.
+    /// Builds the reply of the owner of `target` to this request. The reply goes to the MAC address
+    /// `requester_mac`. If the request is for duplicate address detection, the reply is an advertisement to
+    /// all nodes.
     pub fn reply(&self, requester_mac: [u8; 6], is_router: bool) -> Option<NeighbourFrame> {
         let has_address = self.sender != IpAddr::V6(Ipv6Addr::UNSPECIFIED);
         Some(NeighbourFrame {

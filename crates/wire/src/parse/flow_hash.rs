@@ -1,8 +1,8 @@
 //! The flow hash. It multiplies and folds 64-bit words in the manner of wyhash.
 //!
-//! The hash must not change between machines or releases, because the path of a flow and the meaning of a
-//! seed depend on the hash. A test compares the hash with recorded values. The constants are the first digits
-//! of pi.
+//! The hash must be the same on all machines and in all releases, because the path of a flow depends on it.
+//! With another hash, a run with the same seed would have other results. A test compares the hash with
+//! recorded values. The constants are the first digits of pi.
 
 use crate::{ETHERNET_LEN, IPV4_LEN, IPV6_LEN};
 
@@ -28,7 +28,7 @@ fn read_word(bytes: &[u8], at: usize) -> u64 {
         .map_or(0, |bytes| u64::from_be_bytes(*bytes))
 }
 
-/// Hashes source and destination MAC address.
+/// Hashes the source and the destination MAC address.
 pub(super) fn hash_ethernet(header: &[u8; ETHERNET_LEN]) -> u32 {
     finish_hash(multiply_fold(
         read_word(header, 0) ^ K0,

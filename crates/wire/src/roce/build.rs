@@ -12,7 +12,7 @@ use crate::{
     Ipv6Packet, ROCE_UDP_PORT, UDP_LEN, UdpPacket, emit_ethernet_header, icrc,
 };
 
-/// Source and destination address of an IP packet.
+/// Source and destination address of an IP packet. Both have the same IP version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Addresses {
     /// A pair of IPv4 addresses.
@@ -49,7 +49,7 @@ pub struct FlowHeaders {
     pub dst_mac: [u8; 6],
     /// Source MAC address.
     pub src_mac: [u8; 6],
-    /// VLAN tag, if any.
+    /// VLAN tag of the frame. `None`: the frame has no tag.
     pub tag: Option<VlanTag>,
     /// IP addresses of sender and receiver.
     pub addresses: Addresses,
@@ -61,14 +61,14 @@ pub struct FlowHeaders {
     pub hop_limit: u8,
     /// Flow label of IPv6. Only the low 20 bits are used. IPv4 ignores the field.
     pub flow_label: u32,
-    /// UDP source port. Switches hash it to spread flows over
-    /// paths, see [`FlowHeaders::source_port_of_flow_label`].
+    /// UDP source port. Switches hash the port to spread flows over paths.
+    /// [`FlowHeaders::source_port_of_flow_label`] computes the port as Linux does.
     pub udp_src_port: u16,
 }
 
 impl FlowHeaders {
-    /// Makes headers with the usual values: no tag, DSCP 26 (RoCE data), ECT(0), 64 hops, UDP
-    /// source port 0xC000.
+    /// Makes headers with the usual values: no VLAN tag, DSCP 26 (RoCE data), ECT(0), hop limit 64, flow
+    /// label 0 and UDP source port 0xC000.
     pub const fn new(src_mac: [u8; 6], dst_mac: [u8; 6], addresses: Addresses) -> FlowHeaders {
         FlowHeaders {
             dst_mac,
@@ -83,15 +83,15 @@ impl FlowHeaders {
         }
     }
 
-    /// Returns the UDP source port that Linux derives from a 20-bit
-    /// flow label (`rdma_flow_label_to_udp_sport`).
+    /// Returns the UDP source port that Linux derives from a 20-bit flow label
+    /// (`rdma_flow_label_to_udp_sport`). The result is 0xC000 or larger.
     pub const fn source_port_of_flow_label(flow_label: u32) -> u16 {
         let (low, high) = (flow_label & 0x3fff, flow_label >> 14 & 0x3f);
         (low ^ high) as u16 | 0xc000
     }
 
-    /// Returns the flow label that Linux derives from two queue pair numbers (`rdma_calc_flow_label`). Both
-    /// directions have the same label.
+    /// Returns the 20-bit flow label that Linux derives from two queue pair numbers (`rdma_calc_flow_label`).
+    /// Both directions have the same label.
     pub const fn flow_label_of_queue_pairs(local_qp: u32, remote_qp: u32) -> u32 {
         let mut v = local_qp as u64 * remote_qp as u64;
         v ^= v >> 20;
@@ -118,8 +118,8 @@ impl FlowHeaders {
         emit_ethernet_header(frame, self.dst_mac, self.src_mac, self.tag, ethertype);
     }
 
-    /// Writes the IP header of a packet with `udp_len` bytes of UDP. As RoCE senders do, it sets DF and
-    /// identification 0. An atomic datagram needs no identification (RFC 6864).
+    /// Writes the IP header of a packet with `udp_len` bytes of UDP. As RoCE senders do, the function sets DF
+    /// and the identification 0. A packet with DF needs no identification (RFC 6864).
     fn emit_ip(&self, bytes: &mut [u8], udp_len: u16) {
         match self.addresses {
             Addresses::V4 { src, dst } => {
@@ -180,7 +180,7 @@ pub enum BuildError {
         /// Length of the requested payload in bytes.
         payload_len: usize,
     },
-    /// The extension headers are not those of the opcode.
+    /// The extension headers of the packet are not those of its opcode ([`Opcode::extensions`]).
     Extensions {
         /// The opcode of the packet.
         opcode: Opcode,
@@ -218,8 +218,8 @@ impl fmt::Display for BuildError {
 
 impl core::error::Error for BuildError {}
 
-/// Rounds up to a multiple of four. If the length would overflow, the result saturates. A later check refuses
-/// such a length.
+/// Rounds up to a multiple of four. The result saturates instead of an overflow. A later check refuses such
+/// a length.
 const fn round_up_to_four(payload_len: usize) -> usize {
     payload_len.saturating_add(3) & !3
 }
@@ -236,7 +236,7 @@ pub struct RocePacket<'a> {
 }
 
 impl RocePacket<'_> {
-    /// Returns the length of the frame without FCS in bytes, for a payload of `payload_len` bytes.
+    /// Returns the length of the frame without FCS in bytes. The payload has `payload_len` bytes without pad.
     pub const fn frame_len(&self, payload_len: usize) -> usize {
         self.udp_len(payload_len)
             .saturating_add(self.headers.ip_offset() + self.headers.ip_len())
@@ -247,12 +247,14 @@ impl RocePacket<'_> {
         round_up_to_four(payload_len).saturating_add(headers + crate::ICRC_LEN)
     }
 
-    /// Writes the frame to the start of `frame` and returns its length. The function calls `payload` once
-    /// with the `payload_len` bytes to fill. These bytes have the previous contents of the buffer.
+    /// Writes the packet to the start of `frame` and returns its length in bytes without FCS. The function
+    /// calls `payload` once with the `payload_len` bytes to fill. Before the call, these bytes have the
+    /// previous contents of the buffer.
     ///
     /// # Errors
     ///
-    /// See [`BuildError`]. The buffer is unchanged in this case.
+    /// Returns a [`BuildError`] if the extension headers do not match the opcode, the payload is too long, or
+    /// `frame` is too short. `frame` is unchanged in this case.
     pub fn emit(
         &self,
         frame: &mut [u8],
@@ -279,14 +281,15 @@ impl RocePacket<'_> {
         Ok(frame.len())
     }
 
-    /// Writes only the headers, for a frame whose payload is not stored. Returns the number of bytes written.
-    /// The IP length fields have the values for a frame of `frame_len` bytes. `frame_len` is usually
-    /// [`RocePacket::frame_len`], but a simulator may use shorter frames. The UDP length always
-    /// follows from `payload_len`.
+    /// Writes only the headers, for a frame whose payload is not stored. Returns the number of bytes
+    /// written. The IP length field is that of a frame with `frame_len` bytes, which is usually
+    /// [`RocePacket::frame_len`]. A simulator may use shorter frames. The UDP length always follows
+    /// from `payload_len`.
     ///
     /// # Errors
     ///
-    /// See [`BuildError`]. A buffer or a `frame_len` shorter than the headers gives [`BuildError::NoRoom`].
+    /// Returns a [`BuildError`] if the extension headers do not match the opcode or the payload is too long.
+    /// If `buffer` or `frame_len` is shorter than the headers, the error is [`BuildError::NoRoom`].
     pub fn emit_headers(
         &self,
         buffer: &mut [u8],
@@ -312,13 +315,13 @@ impl RocePacket<'_> {
         Ok(transport + self.emit_transport(&mut buffer[transport..], payload_len)?)
     }
 
-    /// Writes only the base transport header and the extension headers. The lower headers must be present
-    /// already. Returns the number of bytes written.
+    /// Writes only the base transport header and the extension headers to the start of `buffer`. Returns the
+    /// number of bytes written. `payload_len` determines the pad count.
     ///
     /// # Errors
     ///
-    /// [`BuildError::Extensions`] for wrong extension headers. [`BuildError::NoRoom`] if `buffer` is shorter
-    /// than the headers.
+    /// Returns [`BuildError::Extensions`] if the extension headers do not match the opcode, and
+    /// [`BuildError::NoRoom`] if `buffer` is shorter than the headers.
     #[inline(always)] // what it writes is known where it is called
     pub fn emit_transport(&self, buffer: &mut [u8], payload_len: usize) -> Result<usize, BuildError> {
         self.check_extensions()?;
@@ -337,7 +340,7 @@ impl RocePacket<'_> {
         Ok(at)
     }
 
-    /// Offset of the base transport header in the frame.
+    /// Returns the offset of the base transport header in the frame, in bytes.
     pub const fn transport_offset(&self) -> usize {
         self.headers.ip_offset() + self.headers.ip_len() + UDP_LEN
     }

@@ -10,7 +10,8 @@ use crate::{Error, IPV6_LEN, Ipv4Packet, Ipv6Packet, UdpPacket, icrc, require_le
 /// A whole RoCEv2 frame: Ethernet, VLAN tags, IPv4 or IPv6, UDP, BTH, extension headers, payload,
 /// pad and ICRC.
 ///
-/// Lengths and layers are checked. The ICRC is not checked, see [`RoceView::icrc_is_valid`].
+/// The view has checked all lengths and layers, but not the ICRC. [`RoceView::icrc_is_valid`] checks
+/// the ICRC.
 #[derive(Clone, Copy, Debug)]
 pub struct RoceView<'a> {
     frame: &'a [u8],
@@ -23,7 +24,7 @@ impl<'a> RoceView<'a> {
     ///
     /// # Errors
     ///
-    /// The first layer that is not valid RoCEv2.
+    /// Returns the error of the first layer that is not valid RoCEv2.
     pub fn new_checked(frame: &'a [u8]) -> Result<RoceView<'a>, Error> {
         let layout = RoceLayout::of_frame(frame)?;
         let behind_bth = &frame[layout.bth + bth::LEN..layout.icrc];
@@ -58,22 +59,22 @@ impl<'a> RoceView<'a> {
         })
     }
 
-    /// Returns the payload without pad bytes.
+    /// Returns the payload of the packet, without pad bytes and ICRC.
     pub fn payload(&self) -> &'a [u8] {
         &self.frame[self.payload.0..self.payload.1]
     }
 
-    /// Returns the UDP datagram: header and payload.
+    /// Returns the UDP datagram: the UDP header and all bytes up to and including the ICRC.
     pub fn udp(&self) -> UdpPacket<&'a [u8]> {
         UdpPacket::new_unchecked(&self.frame[self.layout.udp..self.layout.icrc + crate::ICRC_LEN])
     }
 
-    /// Offset of the IP header in the frame.
+    /// Returns the offset of the IP header in the frame, in bytes.
     pub fn ip_offset(&self) -> usize {
         self.layout.ip
     }
 
-    /// Traffic class byte of IP: DSCP (6 bits) and ECN (2 bits).
+    /// Returns the traffic class byte of IP: DSCP (6 bits) and ECN (2 bits).
     pub fn tos(&self) -> u8 {
         let ip = &self.frame[self.layout.ip..];
         if self.is_ipv6() {
