@@ -1,9 +1,9 @@
-//! Checks and settings of a network device before it becomes a port. The settings are reverted when
-//! the port closes.
+//! Checks a network device and changes its settings before the device becomes a port. The settings are
+//! restored when the port closes.
 //!
-//! The settings protect frames against silent changes and losses. Without them, a bridge can consume PFC
-//! frames, checksums can stay incomplete, segments can be coalesced, and the kernel can answer frames
-//! for the switch.
+//! The changed settings protect frames against silent changes and losses. With other settings, a bridge can
+//! consume PFC frames, checksums can stay incomplete, several frames can be coalesced, and the kernel can
+//! answer frames that are for the switch.
 
 use std::fs;
 
@@ -12,26 +12,26 @@ use crate::net::{self, LinkChange, LinkState, Netns, PeerChange, ethtool};
 use super::device_state::Device;
 use super::{PortError, PortSpec};
 
-/// Queue length that the setup gives to a tap of another program, in frames. The kernel's default is 500 or
-/// 1000.
+/// Queue length that the setup gives to a tap of another program, in frames. The default of the kernel is 500
+/// or 1000 frames.
 const TAP_QUEUE_FRAMES: u32 = 10_000;
 
-/// Smallest port MTU in bytes at which a frame with its headers can fill a whole page.
+/// Smallest MTU of a port at which a frame can fill a whole page of memory, in bytes.
 const SCATTERED_MTU_MIN: u32 = 3_500;
 
-/// Properties of a device and its previous settings. Dropping the value restores these settings.
+/// Properties of a device, and its previous settings. Dropping the value restores the previous settings.
 #[derive(Debug)]
 pub(super) struct DeviceSetup {
     device: Device,
     netns: Option<Netns>,
-    /// Whether the device has no queueing discipline. The flag decides the meaning of the error ENOBUFS.
-    /// Without a queueing discipline, the device has dropped and counted the frame. With a queueing
-    /// discipline, the frame can be sent again later.
+    /// Whether the device has no queueing discipline. This decides the meaning of the error ENOBUFS. Without
+    /// a queueing discipline, the device has dropped and counted the frame. With a queueing discipline, the
+    /// frame can be sent again later.
     pub(super) has_no_queue: bool,
-    /// Whether received frames have finished checksums. The value is true if the device is hardware, or if
-    /// the far end is known to complete checksums.
+    /// Whether received frames have finished checksums. True if the device is hardware, or if the far end is
+    /// known to complete checksums.
     pub(super) has_finished_checksums: bool,
-    /// Whether the device is a tap. Its far end is a program, usually a virtual machine.
+    /// Whether the device is a tap. The far end of a tap is a program, usually a virtual machine.
     pub(super) is_tap: bool,
     previous_tx_queue_len: Option<u32>,
     previous_features: Option<ethtool::Features>,
@@ -39,7 +39,7 @@ pub(super) struct DeviceSetup {
     ipv6_was_on: bool,
 }
 
-/// Checks the device of `spec` and changes its settings. Appends a message to `notes` for each change.
+/// Checks the device of `spec` and changes its settings. Adds a message to `notes` for each change.
 pub(super) fn set_up_device(spec: &PortSpec, notes: &mut Vec<String>) -> Result<DeviceSetup, PortError> {
     let link = check_device(spec)?;
     let mut setup = DeviceSetup {
@@ -75,7 +75,8 @@ pub(super) fn set_up_device(spec: &PortSpec, notes: &mut Vec<String>) -> Result<
     Ok(setup)
 }
 
-/// Returns an error for each problem that a setting cannot solve: a bridge, or an MTU that is too small.
+/// Checks for problems that a changed setting cannot solve. Returns an error if the device belongs to a
+/// bridge or its MTU is too small. Otherwise returns the state of the device.
 fn check_device(spec: &PortSpec) -> Result<LinkState, PortError> {
     let link = net::read_link(&spec.device).map_err(|error| PortError::net(spec, error))?;
     let (port, device) = (spec.name.clone(), spec.device.clone());
@@ -88,8 +89,8 @@ fn check_device(spec: &PortSpec) -> Result<LinkState, PortError> {
     Ok(link)
 }
 
-/// Turns off IPv6 and ARP of the kernel on the switch's end. IP addresses are not removed, and `notes` gets a
-/// message about them.
+/// Turns off IPv6 and ARP of the kernel on the device of the port. IP addresses are not removed, but `notes`
+/// gets a message about them.
 fn disable_kernel_protocols(
     spec: &PortSpec,
     link: &LinkState,
@@ -138,8 +139,8 @@ fn is_ipv6_enabled(device: &str) -> bool {
     fs::read_to_string(path).is_ok_and(|text| text.trim() == "0")
 }
 
-/// Returns whether the device has an IPv4 address, or an IPv6 address that is not link-local. A link-local
-/// address disappears when IPv6 is turned off.
+/// Returns whether the device has an IPv4 address, or an IPv6 address that is not link-local. Link-local
+/// addresses are not counted, because they disappear when IPv6 is turned off.
 fn has_address(device: &str) -> bool {
     let Ok(addresses) = nix::ifaddrs::getifaddrs() else {
         return false;
@@ -155,11 +156,11 @@ fn has_address(device: &str) -> bool {
         })
 }
 
-/// Turns off the offloads of this end, which coalesce received frames.
+/// Turns off the offloads of the device of the port. These offloads coalesce received frames.
 ///
-/// Turns off the offloads of the switch's end. Scatter-gather stays on if the port has a large MTU. A packet
-/// socket stores a frame of a page or more in several pieces. If scatter-gather is off, the kernel copies the
-/// pieces of each frame to new memory.
+/// Scatter-gather stays on if the port has a large MTU. In this case, a packet socket stores a frame of a
+/// page or more in several pieces. Without scatter-gather, the kernel would copy the pieces of each frame to
+/// new memory.
 fn disable_own_offloads(spec: &PortSpec, setup: &mut DeviceSetup, notes: &mut Vec<String>) {
     let (port, device) = (&spec.name, &spec.device);
     let has_long_frames = spec.mtu >= SCATTERED_MTU_MIN;
@@ -191,8 +192,9 @@ fn disable_own_offloads(spec: &PortSpec, setup: &mut DeviceSetup, notes: &mut Ve
     }
 }
 
-/// Turns off the offloads of the other end of a veth. With these offloads, the kernel at the other end would
-/// send superframes and incomplete checksums. Returns whether received frames have finished checksums now.
+/// Turns off the offloads of the other end of a veth pair. With these offloads, the kernel at the other end
+/// would send superframes and incomplete checksums. Returns whether received frames have finished checksums
+/// from now on.
 fn disable_peer_offloads(spec: &PortSpec, link: &LinkState, notes: &mut Vec<String>) -> bool {
     let (port, device) = (&spec.name, &spec.device);
     let peer_netns = net::peer_namespace(link);
@@ -223,8 +225,8 @@ fn disable_peer_offloads(spec: &PortSpec, link: &LinkState, notes: &mut Vec<Stri
     }
 }
 
-/// Makes the far end of a veth write VLAN tags into its frames. Otherwise a tag is only in the metadata of
-/// the frame, which some backends cannot read.
+/// Makes the far end of a veth pair write VLAN tags into its frames. Otherwise a tag is only in the metadata
+/// of the frame, and some backends cannot read this metadata.
 pub(super) fn enable_inline_vlan_tags(spec: &PortSpec, notes: &mut Vec<String>) {
     let (port, device) = (&spec.name, &spec.device);
     let enable = || -> net::Result<PeerChange> {
@@ -248,11 +250,11 @@ pub(super) fn enable_inline_vlan_tags(spec: &PortSpec, notes: &mut Vec<String>) 
     }
 }
 
-/// Sets the queue length of a tap that another program owns. If the queue of a tap is full, the tap silently
+/// Increases the queue length of a tap that another program owns. A tap with a full queue silently
 /// drops frames.
 ///
-/// The owner of the tap, such as QEMU, decides about checksum and segmentation offloads. The function
-/// therefore only adds a note about these offloads.
+/// The owner of the tap, such as QEMU, decides about checksum and segmentation offloads. For these offloads,
+/// the function only adds a note.
 fn configure_foreign_tap(
     spec: &PortSpec,
     link: &LinkState,
@@ -292,8 +294,8 @@ fn configure_foreign_tap(
 }
 
 impl Drop for DeviceSetup {
-    /// Restores the previous settings and ignores errors. The thread that drops a port also forwards frames,
-    /// so only one system call is made if the device was removed.
+    /// Restores the previous settings and ignores errors. The thread that drops a port also forwards frames.
+    /// If the device was removed, the function therefore makes only one system call.
     fn drop(&mut self) {
         let Some(netns) = self.netns.take() else { return };
         let is_unchanged = self.previous_features.is_none()

@@ -1,5 +1,4 @@
-//! The state of a network device whose port is open. The state includes existence, link state, MTU
-//! and drop counters.
+//! The state of a network device with an open port: its existence, link state, MTU and drop counters.
 
 use std::fs::File;
 use std::io;
@@ -8,7 +7,7 @@ use std::os::unix::fs::FileExt;
 
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, socket};
 
-/// Frames that a device has dropped since its creation, by direction.
+/// Numbers of frames that a device has dropped since its creation, by direction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct DeviceDrops {
     pub(super) rx: u64,
@@ -16,7 +15,7 @@ pub(super) struct DeviceDrops {
 }
 
 /// A network device of one namespace. The socket and the file belong to the namespace in which they were
-/// opened, so any thread may use them.
+/// opened. Threads of other namespaces may therefore use the value.
 #[derive(Debug)]
 pub(super) struct Device {
     name: String,
@@ -24,8 +23,8 @@ pub(super) struct Device {
     socket: OwnedFd,
     /// The file `/proc/net/dev` of the namespace. `None` if `/proc` is not mounted.
     statistics: Option<File>,
-    /// Buffer for the content of the file `statistics`. The buffer is reused because a worker thread reads
-    /// the file several times per second.
+    /// Buffer for the content of `statistics`. The buffer is reused, because a worker thread reads the file
+    /// several times per second.
     statistics_text: Vec<u8>,
 }
 
@@ -55,7 +54,8 @@ impl Device {
         self.index
     }
 
-    /// Returns whether the device is still in its namespace. If the device was renamed, stores the new name.
+    /// Returns whether the device is still in its namespace. If the device was renamed, the function stores
+    /// the new name.
     pub(super) fn exists(&mut self) -> bool {
         let mut request = empty_request();
         request.ifr_ifru.ifru_ifindex = self.index as i32;
@@ -84,13 +84,14 @@ impl Device {
                 .is_ok_and(|flags| flags & libc::IFF_UP != 0 && flags & libc::IFF_RUNNING != 0)
     }
 
-    /// Returns the number of frames that the device should have sent but dropped, since the
-    /// device was created.
+    /// Returns the number of frames that the device has dropped instead of sending them, since its creation.
+    /// Returns `None` if the kernel does not report the number.
     pub(super) fn tx_dropped(&mut self) -> Option<u64> {
         self.dropped_frames().map(|dropped| dropped.tx)
     }
 
-    /// Returns the number of frames that the device dropped since its creation.
+    /// Returns the numbers of frames that the device has dropped since its creation. Returns `None` if the
+    /// kernel does not report the numbers.
     pub(super) fn dropped_frames(&mut self) -> Option<DeviceDrops> {
         let file = self.statistics.as_ref()?;
         let mut len = 0;
@@ -107,7 +108,7 @@ impl Device {
         parse_device_drops(text, &self.name)
     }
 
-    /// Returns the longest packet that the device sends, in bytes without the Ethernet header.
+    /// Returns the MTU of the device: the length of the longest packet in bytes, without the Ethernet header.
     pub(super) fn mtu(&self) -> io::Result<u32> {
         let mut request = self.named_request();
         self.ioctl(libc::SIOCGIFMTU, &mut request)?;
@@ -150,7 +151,8 @@ fn empty_request() -> libc::ifreq {
     }
 }
 
-/// Parses the columns `drop` of `Receive` and `Transmit` in the text of `/proc/net/dev`.
+/// Parses the line of the device `name` in the text of `/proc/net/dev`. Reads the columns `drop` of `Receive`
+/// and `Transmit`.
 fn parse_device_drops(text: &str, name: &str) -> Option<DeviceDrops> {
     let line = text
         .lines()

@@ -1,30 +1,30 @@
-//! Detection of received frames that the switch cannot forward unchanged.
+//! Detects received frames that the switch cannot forward unchanged.
 //!
-//! All backends on network devices use the same rules. The choice of the backend therefore does not change
-//! the result of a run.
+//! All backends on network devices use these rules. The result of a run therefore does not depend on
+//! the backend.
 
 use xoff_dataplane::DropReason;
 use xoff_wire::parse::{ParsedHeaders, Payload};
 
-/// Length of the two MAC addresses, in bytes. A VLAN tag follows them.
+/// Length of the two MAC addresses, in bytes. This is also the offset of a VLAN tag in a frame.
 pub(super) const ADDRESSES_BYTES: usize = 12;
 
-/// Lengths of a received frame, as the backend knows them.
+/// The lengths of a received frame that the backend knows.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct CapturedLengths {
-    /// Length of the frame in bytes, without a VLAN tag that the kernel removed.
+    /// Length of the frame in bytes. A VLAN tag that the kernel has removed is not included.
     pub(super) frame_len: u64,
-    /// Length of the removed VLAN tag in bytes, or 0.
+    /// Length in bytes of the VLAN tag that the kernel has removed. 0 if the kernel has removed none.
     pub(super) tag_len: u64,
-    /// Number of bytes that the backend has stored.
+    /// Number of bytes of the frame that the backend has stored.
     pub(super) stored_len: usize,
 }
 
-/// Checks whether the switch can forward a frame unchanged. Returns `None` for a good frame, and the drop
-/// reason for any other frame.
+/// Checks whether the switch can forward a frame unchanged. Returns `None` if it can, and otherwise the
+/// reason for dropping the frame.
 ///
-/// `frame_len_max` is the longest frame of the link in bytes. `is_unfinished` returns whether the checksum is
-/// unfinished because the sender relies on checksum offload.
+/// `frame_len_max` is the length of the longest frame of the link, in bytes. `is_unfinished` returns whether
+/// the checksum is unfinished. A checksum is unfinished if the sender relies on checksum offload.
 pub(super) fn find_drop_reason(
     lengths: CapturedLengths,
     frame_len_max: u32,
@@ -45,7 +45,8 @@ pub(super) fn find_drop_reason(
 }
 
 /// Returns the message about dropped frames of `device`, with the remedy. `reason` is a result of
-/// [`find_drop_reason`]. `is_tap` is true if the far end is a program, usually a virtual machine.
+/// [`find_drop_reason`]. `is_tap` is true if the far end of the device is a program, usually a
+/// virtual machine.
 pub(super) fn drop_message(device: &str, is_tap: bool, frame_len_max: u32, reason: DropReason) -> String {
     let defect = match reason {
         DropReason::ChecksumUnfinished => "with a checksum that the sender left to hardware".to_owned(),
@@ -74,13 +75,13 @@ const DESTINATION_OPTIONS: u8 = 60;
 /// Largest number of IPv6 option headers that are skipped to find the transport header.
 const OPTION_HEADERS_MAX: usize = 4;
 
-/// Returns whether the TCP or UDP checksum of a frame is incomplete. With checksum offload, a kernel stores
-/// only the sum of the pseudo header in the checksum field. This function is for backends that get no
-/// checksum flag from the kernel.
+/// Returns whether the TCP or UDP checksum of a frame is unfinished. A kernel with checksum offload stores
+/// only the sum of the pseudo header in the checksum field. Backends without a checksum flag of the kernel
+/// use this function.
 ///
-/// The check does not find incomplete checksums inside a tunnel. A correct checksum can equal the
-/// pseudo-header sum by chance. The function therefore also verifies the checksum over the packet before it
-/// reports a frame.
+/// The function does not find unfinished checksums inside a tunnel. A correct checksum can equal the sum of
+/// the pseudo header by chance. The function therefore also verifies the checksum over the whole packet, and
+/// reports only frames whose checksum is wrong.
 pub(super) fn has_unfinished_checksum(frame: &[u8], parsed: &ParsedHeaders) -> bool {
     let l3 = frame.get(usize::from(parsed.l3_offset)..).unwrap_or_default();
     let transport = match parsed.payload {
@@ -109,8 +110,8 @@ pub(super) fn has_unfinished_checksum(frame: &[u8], parsed: &ParsedHeaders) -> b
         && fold_to_16_bits(pseudo_sum + sum_words(transport)) != 0xffff
 }
 
-/// Returns the protocol, both addresses and the transport segment of an IPv4 packet. Returns `None` for a
-/// fragment, because fragments always have a complete checksum.
+/// Returns the protocol, both addresses and the transport segment of an IPv4 packet. Returns `None` for
+/// fragments, because they always have a complete checksum.
 fn parse_ipv4_transport(l3: &[u8]) -> Option<(u8, &[u8], &[u8])> {
     let header: &[u8; 20] = l3.first_chunk()?;
     let header_len = usize::from(header[0] & 0x0f) * 4;
@@ -121,7 +122,7 @@ fn parse_ipv4_transport(l3: &[u8]) -> Option<(u8, &[u8], &[u8])> {
     Some((header[9], &l3[12..20], l3.get(header_len..total_len)?))
 }
 
-/// Returns the same parts of an IPv6 packet as [`parse_ipv4_transport`]. Skips option headers.
+/// Same as [`parse_ipv4_transport`], for an IPv6 packet. Skips option headers.
 fn parse_ipv6_transport(l3: &[u8]) -> Option<(u8, &[u8], &[u8])> {
     let header: &[u8; 40] = l3.first_chunk()?;
     let payload_len = usize::from(u16::from_be_bytes([header[4], header[5]]));
@@ -138,8 +139,8 @@ fn parse_ipv6_transport(l3: &[u8]) -> Option<(u8, &[u8], &[u8])> {
     Some((next, &l3[8..40], rest))
 }
 
-/// Returns the sum of the 16-bit words. If the number of bytes is odd, the last byte counts as the high byte
-/// of a word.
+/// Returns the sum of all 16-bit words. If the number of bytes is odd, the last byte is the high byte of the
+/// last word.
 fn sum_words(bytes: &[u8]) -> u64 {
     let (words, odd) = bytes.as_chunks::<2>();
     let words: u64 = words
@@ -149,7 +150,7 @@ fn sum_words(bytes: &[u8]) -> u64 {
     words + odd.first().map_or(0, |byte| u64::from(*byte) << 8)
 }
 
-/// Folds a sum of words to the 16-bit ones' complement sum.
+/// Folds a sum of 16-bit words to their ones' complement sum.
 fn fold_to_16_bits(mut sum: u64) -> u16 {
     while sum > 0xffff {
         sum = (sum & 0xffff) + (sum >> 16);
@@ -162,8 +163,8 @@ mod tests {
     use super::*;
     use xoff_wire::parse::parse;
 
-    /// Builds a frame with a UDP or TCP packet. `checksum` computes the checksum field from two folded sums:
-    /// the sum of the pseudo header, and the sum of the whole packet.
+    /// Builds a frame with a UDP or TCP packet. `checksum` returns the checksum field. Its arguments are two
+    /// folded sums: the sum of the pseudo header, and the sum of the whole packet.
     fn transport_frame(
         is_ipv6: bool,
         protocol: u8,

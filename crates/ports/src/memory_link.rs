@@ -1,12 +1,13 @@
-//! In-memory links: two ports that exchange frames through rings of slot handles.
+//! In-memory links. An in-memory link consists of two ports, which exchange frames through rings of
+//! slot handles.
 //!
-//! The receiver posts empty slots of its own arena to the sender, like the receive buffers of a network card.
-//! The sender copies each frame to a posted slot and sends the handle of this slot to the receiver.
+//! The receiver posts empty slots of its own arena to the sender, similar to the receive buffers of a network
+//! card. The sender copies each frame into a posted slot, and sends the handle of this slot to the receiver.
 //!
-//! Slots therefore never move between the arenas of two switches. A frame with shared bytes arrives as one
-//! complete frame. If the receiver does not take its frames, the sender stops, so no frame is lost.
+//! Slots therefore stay in the arena of their switch. A frame with shared bytes arrives as one complete
+//! frame. If the receiver does not take its frames, the sender must wait, so no frame is lost.
 //!
-//! A link has no descriptor to poll. The sender wakes the receiving thread with a [`ThreadWaker`].
+//! An in-memory link has no descriptor to poll. The sender wakes the receiving thread with a [`ThreadWaker`].
 
 use std::io;
 use std::sync::{Arc, OnceLock};
@@ -19,15 +20,15 @@ use super::clock::monotonic_ns;
 use super::drop_counts::DropCounts;
 use super::{Arena, PortDrops, PortFrame, SlotClass, SlotSource, ThreadWaker, frame_len_max};
 
-/// Number of small slots that an end posts for each large slot. Large slots are posted only if the
-/// MTU is large.
+/// Number of small slots for each large slot that one end of the link posts. Large slots are posted only if
+/// the MTU is large.
 const SMALL_PER_LARGE: usize = 4;
 
-/// A slot that goes back to its owner, with a frame or empty.
+/// A slot on its way back to the end that posted the slot. The slot has a frame or is empty.
 #[derive(Clone, Copy, Debug)]
 struct ReturnedSlot {
     slot: FrameHandle,
-    /// Times of the frame. `None` for an empty slot.
+    /// Times of the frame in the slot. `None` for an empty slot.
     times: Option<FrameTimes>,
 }
 
@@ -36,11 +37,11 @@ struct ReturnedSlot {
 struct FrameTimes {
     /// Time of sending in nanoseconds of `CLOCK_MONOTONIC`.
     sent_ns: u64,
-    /// Arrival in model time, if the sender stated it.
+    /// Time of arrival in model time. `None` if the sender does not know this time.
     arrival: Option<Picos>,
 }
 
-/// Properties of one end. The other end must know them before the first slot is posted.
+/// Properties of one end of the link. They must be known to the other end before the first slot is posted.
 #[derive(Debug, Default)]
 struct EndProperties {
     /// Arena of the slots of this end.
@@ -49,7 +50,7 @@ struct EndProperties {
     waker: OnceLock<ThreadWaker>,
 }
 
-/// One side of the ring for empty slots of one class.
+/// One side of a ring with empty slots of one class.
 #[derive(Debug)]
 struct SlotRing<Side> {
     ring: Side,
@@ -58,9 +59,11 @@ struct SlotRing<Side> {
     slots_max: usize,
 }
 
-/// Rings to post empty slots to the peer: small slots, large slots.
+/// Rings for own empty slots that are posted to the other end. The first ring has small slots, the second
+/// ring large slots.
 type PostRings = [SlotRing<Producer<FrameHandle>>; 2];
-/// Rings to take the empty slots of the peer: small slots, large slots.
+/// Rings with empty slots that the other end has posted. The first ring has small slots, the second ring
+/// large slots.
 type BufferRings = [SlotRing<Consumer<FrameHandle>>; 2];
 
 /// One end of an in-memory link.
@@ -75,7 +78,7 @@ pub struct LinkPort {
     posts: PostRings,
     /// Slots of the peer for frames of this end.
     buffers: BufferRings,
-    /// Number of own slots that the peer or a ring holds, by slot class.
+    /// Number of own slots that the other end or a ring holds, by slot class.
     posted_slots: [usize; 2],
     frame_len_max: u32,
     is_closed: bool,
@@ -83,7 +86,7 @@ pub struct LinkPort {
 }
 
 impl LinkPort {
-    /// Creates both ends of a link that holds up to `frames` frames in each direction.
+    /// Creates both ends of a link. The link holds up to `frames` frames in each direction.
     pub(super) fn create_pair(names: [&str; 2], mtu: u32, frames: usize) -> [LinkPort; 2] {
         let frame_len_max = frame_len_max(mtu);
         let large = match SlotClass::for_frame(frame_len_max as usize) {
@@ -124,7 +127,7 @@ impl LinkPort {
         let _ = self.own.waker.set(waker.clone());
     }
 
-    /// Returns whether slots wait to be received.
+    /// Returns whether frames or returned slots wait at this end.
     pub(super) fn has_waiting_frames(&self) -> bool {
         !self.from_peer.is_empty()
     }
@@ -166,14 +169,14 @@ impl LinkPort {
         Ok(received)
     }
 
-    /// Takes the next own slot that returned from the peer.
+    /// Takes the next own slot that the other end has returned, with or without a frame.
     fn pop_returned(&mut self, arena: &Arena) -> Option<ReturnedSlot> {
         let returned = self.from_peer.pop().ok()?;
         self.posted_slots[arena.slot_class(returned.slot) as usize] -= 1;
         Some(returned)
     }
 
-    /// Posts empty slots to the peer up to the limit of each class.
+    /// Posts empty slots to the other end, up to the limit of each slot class.
     fn post_slots(&mut self, slots: &mut impl SlotSource) {
         for (posts, posted) in self.posts.iter_mut().zip(&mut self.posted_slots) {
             while *posted < posts.slots_max {
@@ -193,8 +196,8 @@ impl LinkPort {
         Ok(self.transmit_with_arrivals(arena, frames, |_| None))
     }
 
-    /// Sends frames from the front of `frames` and returns their number. `arrival` returns the arrival time
-    /// of the frame with an index.
+    /// Sends frames from the front of `frames` and returns the number of finished frames. `arrival` returns
+    /// the arrival time of the frame at an index of `frames`.
     pub(super) fn transmit_with_arrivals(
         &mut self,
         arena: &Arena,
@@ -217,8 +220,8 @@ impl LinkPort {
         taken
     }
 
-    /// Copies frames to slots that the peer has posted, until no posted slot is left. Returns the number of
-    /// copied frames.
+    /// Copies frames into the slots that the other end has posted, until no posted slot is left. Returns the
+    /// number of finished frames. Frames above the limit of the MTU are dropped and counted.
     fn copy_to_peer_slots(
         &mut self,
         arena: &Arena,
@@ -249,13 +252,13 @@ impl LinkPort {
         frames.len()
     }
 
-    /// Returns a slot of the peer to the peer.
+    /// Sends a slot back to the other end, which has posted this slot.
     fn push_to_peer(&mut self, returned: ReturnedSlot) {
         let result = self.to_peer.push(returned);
         debug_assert!(result.is_ok(), "the ring has a place for every slot of the peer");
     }
 
-    /// Returns all empty slots of the peer.
+    /// Sends all empty slots back to the other end, which has posted these slots.
     fn return_peer_slots(&mut self) {
         for class in 0..self.buffers.len() {
             while let Ok(slot) = self.buffers[class].ring.pop() {
@@ -299,7 +302,7 @@ impl Drop for LinkPort {
 }
 
 /// Creates the slot rings of one direction: one ring for small slots and one ring for large slots. Returns
-/// both sides of the rings.
+/// the posting sides and the taking sides of both rings.
 fn slot_rings(small_slots: usize, large_slots: usize) -> (PostRings, BufferRings) {
     let create_ring = |class, slots_max| {
         let (post, buffer) = RingBuffer::new(slots_max);

@@ -1,17 +1,17 @@
-//! Packet sockets and their options, and helpers for the options of any socket.
+//! Opens packet sockets and sets their options. Also contains helpers for the options of any socket.
 
 use std::io;
 use std::mem::size_of;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
-/// Size of the send buffer of a socket in bytes. A device with a queue can hold this amount of data before
-/// the next send must wait.
+/// Size of the send buffer of a socket in bytes. A device with a queue can hold this amount of data. After
+/// that, the next send must wait.
 const SEND_BUFFER_BYTES: libc::c_int = 8 * 1024 * 1024;
-/// Size of the receive buffer of a socket in bytes. The kernel's default size holds only 256 small frames, or
-/// 24 frames of 4 KiB.
+/// Size of the receive buffer of a socket in bytes. The default size of the kernel holds only 256 small
+/// frames, or 24 frames of 4 KiB.
 const RECEIVE_BUFFER_BYTES: libc::c_int = 32 * 1024 * 1024;
 
-/// Opens a packet socket without a protocol. With a protocol, the socket would receive the frames of all
+/// Opens a packet socket without a protocol. A socket with a protocol would receive the frames of all
 /// interfaces until it is bound to one interface.
 pub(super) fn open_packet_socket() -> io::Result<OwnedFd> {
     let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
@@ -26,7 +26,8 @@ pub(super) fn open_packet_socket() -> io::Result<OwnedFd> {
 /// `TPACKET_V2` of `linux/if_packet.h`.
 const TPACKET_V2: libc::c_int = 1;
 
-/// Sets all options of a receive socket except the receive ring. Must be called before the socket is bound.
+/// Sets all options of a receive socket, except the receive ring. The caller calls this function before it
+/// binds the socket.
 pub(super) fn configure_receiver(socket: &OwnedFd) -> io::Result<()> {
     set_option(socket, libc::SOL_PACKET, libc::PACKET_VERSION, &TPACKET_V2)?;
     // Frames that this machine sends must not return as received frames.
@@ -34,8 +35,8 @@ pub(super) fn configure_receiver(socket: &OwnedFd) -> io::Result<()> {
     enlarge_send_buffer(socket)
 }
 
-/// Opens a packet socket that only sends. The caller binds the socket to a device, without a protocol.
-/// `bypass_qdisc` skips the queueing discipline of the device.
+/// Opens a packet socket that only sends frames. The caller binds the socket to a device, without a protocol.
+/// If `bypass_qdisc` is true, sent frames skip the queueing discipline of the device.
 pub(super) fn open_send_socket(bypass_qdisc: bool) -> io::Result<OwnedFd> {
     let socket = open_packet_socket()?;
     enlarge_send_buffer(&socket)?;
@@ -53,7 +54,8 @@ pub(super) fn enlarge_send_buffer(socket: &OwnedFd) -> io::Result<()> {
         .or_else(|_| set_option(socket, libc::SOL_SOCKET, libc::SO_SNDBUF, &SEND_BUFFER_BYTES))
 }
 
-/// Sets the options of a receive socket that has a large receive buffer instead of a ring.
+/// Sets the options of a receive socket without a receive ring. The socket gets a large receive
+/// buffer instead.
 pub(super) fn configure_without_ring(socket: &OwnedFd) -> io::Result<()> {
     set_option(socket, libc::SOL_PACKET, libc::PACKET_IGNORE_OUTGOING, &1)?;
     set_option(
@@ -65,7 +67,8 @@ pub(super) fn configure_without_ring(socket: &OwnedFd) -> io::Result<()> {
     .or_else(|_| set_option(socket, libc::SOL_SOCKET, libc::SO_RCVBUF, &RECEIVE_BUFFER_BYTES))
 }
 
-/// Adds a receive ring to the socket. `block_bytes` is the size of one allocation of the kernel.
+/// Adds a receive ring of `bytes` bytes to the socket. An entry of the ring has `frame_bytes` bytes. The
+/// kernel allocates the ring in blocks of `block_bytes` bytes.
 pub(super) fn set_receive_ring(
     socket: &OwnedFd,
     block_bytes: usize,
@@ -75,7 +78,8 @@ pub(super) fn set_receive_ring(
     set_ring(socket, libc::PACKET_RX_RING, block_bytes, frame_bytes, bytes)
 }
 
-/// Adds a transmit ring to the socket. In the ring, a `virtio_net_hdr` precedes each frame.
+/// Adds a transmit ring of `bytes` bytes to the socket. In the ring, a `virtio_net_hdr` precedes each frame.
+/// The other arguments are as for [`set_receive_ring`].
 pub(super) fn set_send_ring(
     socket: &OwnedFd,
     block_bytes: usize,
@@ -103,13 +107,15 @@ fn set_ring(
     set_option(socket, libc::SOL_PACKET, option, &request)
 }
 
-/// Binds the socket to a device and receives all frames, whatever their destination address.
+/// Binds the socket to a device. The socket then receives all frames of the device, with any
+/// destination address.
 pub(super) fn bind_promiscuous(socket: &OwnedFd, device_index: u32) -> io::Result<()> {
     enable_promiscuous_mode(socket, device_index)?;
     bind_protocol(socket, device_index, libc::ETH_P_ALL as u16)
 }
 
-/// Binds the socket to a device for frames of a protocol. Protocol 0 receives no frames.
+/// Binds the socket to a device. The socket then receives the frames of one protocol. With protocol 0, it
+/// receives no frames.
 pub(super) fn bind_protocol(socket: &OwnedFd, device_index: u32, protocol: u16) -> io::Result<()> {
     let address = libc::sockaddr_ll {
         sll_family: libc::AF_PACKET as u16,
@@ -125,7 +131,7 @@ pub(super) fn bind_protocol(socket: &OwnedFd, device_index: u32, protocol: u16) 
     check_result(unsafe { libc::bind(socket.as_raw_fd(), (&raw const address).cast(), len) })
 }
 
-/// Makes a device accept frames to any destination address while the socket is open.
+/// Makes a device accept frames to any destination address, as long as the socket is open.
 pub(super) fn enable_promiscuous_mode(socket: &OwnedFd, device_index: u32) -> io::Result<()> {
     // A membership of the socket ends with the process, even after a crash. A flag of the device would stay.
     let promiscuous = libc::packet_mreq {
@@ -142,7 +148,8 @@ pub(super) fn enable_promiscuous_mode(socket: &OwnedFd, device_index: u32) -> io
     )
 }
 
-/// Attaches a classic BPF program that selects the frames to receive (`Documentation/networking/filter.rst`).
+/// Attaches a classic BPF program to the socket (`Documentation/networking/filter.rst`). The program selects
+/// the frames that the socket receives.
 pub(super) fn set_filter(socket: &OwnedFd, program: &[libc::sock_filter]) -> io::Result<()> {
     let program = libc::sock_fprog {
         len: u16::try_from(program.len()).map_err(|_| io::ErrorKind::InvalidInput)?,
@@ -152,7 +159,8 @@ pub(super) fn set_filter(socket: &OwnedFd, program: &[libc::sock_filter]) -> io:
     set_option(socket, libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &program)
 }
 
-/// Returns the number of frames that the full ring lost since the last call.
+/// Returns the number of frames that were lost since the last call, because the ring or the receive buffer
+/// was full.
 pub(super) fn take_ring_drops(socket: &OwnedFd) -> io::Result<u32> {
     let none = libc::tpacket_stats {
         tp_packets: 0,
@@ -161,13 +169,13 @@ pub(super) fn take_ring_drops(socket: &OwnedFd) -> io::Result<u32> {
     get_option(socket, libc::SOL_PACKET, libc::PACKET_STATISTICS, none).map(|stats| stats.tp_drops)
 }
 
-/// Returns and clears the pending error of the socket.
+/// Returns the pending error of the socket and clears it. Returns `None` if no error is pending.
 pub(super) fn take_error(socket: &OwnedFd) -> io::Result<Option<io::Error>> {
     let errno = get_option(socket, libc::SOL_SOCKET, libc::SO_ERROR, 0)?;
     Ok((errno != 0).then(|| io::Error::from_raw_os_error(errno)))
 }
 
-/// Sets a socket option to a value. `T` is the type that the kernel expects for the option.
+/// Sets a socket option. `T` is the type that the kernel expects for the value of this option.
 pub(super) fn set_option<T>(
     socket: &OwnedFd,
     level: libc::c_int,
@@ -187,7 +195,8 @@ pub(super) fn set_option<T>(
     })
 }
 
-/// Reads a socket option. `T` is a C structure of integers, as the kernel defines it for the option.
+/// Reads a socket option. `T` is the C structure of the kernel for this option, and it has only integer
+/// members. `value` is the initial content of the structure.
 pub(super) fn get_option<T>(
     socket: &OwnedFd,
     level: libc::c_int,
@@ -202,8 +211,8 @@ pub(super) fn get_option<T>(
     Ok(value)
 }
 
-/// Converts the return value of a system call to a result. 0 means success. For any other value, the error is
-/// in `errno`.
+/// Converts the return value of a system call to a result. 0 means success. For any other value, the function
+/// returns the error in `errno`.
 pub(super) fn check_result(return_value: libc::c_int) -> io::Result<()> {
     match return_value {
         0 => Ok(()),

@@ -1,7 +1,7 @@
-//! Backend on `pnet::datalink`, a simple reference for tests of the fast backends.
+//! Backend on the crate `pnet` (`pnet::datalink`). It is a simple reference for tests of the fast backends.
 //!
-//! The backend uses one system call and one additional copy for each frame. It cannot read the metadata of
-//! the kernel. It therefore loses the VLAN tags that the kernel removes, and accepts frames
+//! The backend makes one system call and one additional copy for each frame. It cannot read the metadata that
+//! the kernel has about a frame. It therefore loses the VLAN tags that the kernel removes, and accepts frames
 //! with unfinished checksums.
 
 use std::fmt;
@@ -23,7 +23,7 @@ use super::{
     is_device_removed, packet_socket,
 };
 
-/// A network device that `pnet::datalink` drives.
+/// A network device that the crate `pnet` drives.
 pub struct PnetPort {
     device: Device,
     /// Name of the device when the port was opened, for reports.
@@ -33,7 +33,7 @@ pub struct PnetPort {
     /// The socket that `sender` and `receiver` use.
     socket: OwnedFd,
     frame_len_max: u32,
-    /// Buffer to join the segments of a frame with shared bytes.
+    /// Buffer in which the two segments of a frame with shared bytes are joined.
     gather_buffer: Box<[u8]>,
     drops: DropCounts,
     tx_dropped: KernelCounter,
@@ -158,8 +158,8 @@ impl PnetPort {
         Ok(frames.len())
     }
 
-    /// Reads the pending error of the socket. The error message of pnet, "unexpected poll event", does not
-    /// contain the cause.
+    /// Reads the pending error of the socket. The reason for this call: the error message of `pnet`,
+    /// "unexpected poll event", does not contain the cause.
     fn check_socket_error(&mut self, error: io::Error) -> io::Result<()> {
         let cause = packet_socket::take_error(&self.socket)?;
         if !self.device.exists() {
@@ -196,7 +196,8 @@ impl PnetPort {
     }
 }
 
-/// Returns whether an error only means "try again": no frame waits, or no space to write is free.
+/// Returns whether the operation can be repeated after an error. Such an error means that no frame waits, or
+/// that no space for sending is free.
 fn is_retryable(error: &io::Error) -> bool {
     use io::ErrorKind::{Interrupted, TimedOut, WouldBlock};
     matches!(error.kind(), TimedOut | WouldBlock | Interrupted)

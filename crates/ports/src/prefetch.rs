@@ -1,21 +1,21 @@
-//! CPU prefetch of frames that the thread reads soon.
+//! Loads frames into the CPU cache before the thread reads them (prefetch).
 //!
-//! The frames were written by another core, so their cache lines are in the cache of the other core. Without
-//! prefetch, the first read of each frame waits for such a cache line. The wait takes as long as all other
-//! work of the switch on the frame.
+//! Another core has written the frames, so their cache lines are in the cache of this core. Without prefetch,
+//! the first read of each frame would wait for such a cache line. This wait takes as long as all other work
+//! of the switch on the frame.
 
 /// Length of a cache line, in bytes.
 const LINE_BYTES: usize = 64;
 
-/// Starts to load `len` bytes at `address` into the CPU cache and returns without waiting. The call has no
-/// other effect.
+/// Starts to load `len` bytes at `address` into the first-level CPU cache, and returns without waiting. The
+/// call has no other effect.
 #[inline(always)]
 pub(super) fn prefetch(address: *const u8, len: usize) {
     prefetch_lines::<FIRST_LEVEL_HINT>(address, len);
 }
 
-/// Same as [`prefetch`], but loads the bytes into the second-level cache. Used for bytes that are copied
-/// later, because the first-level cache is too small for a burst of frames.
+/// Same as [`prefetch`], but for the second-level cache. This function is for bytes that are copied later,
+/// because the first-level cache is too small for a burst of frames.
 #[inline(always)]
 pub(super) fn prefetch_for_copy(address: *const u8, len: usize) {
     prefetch_lines::<SECOND_LEVEL_HINT>(address, len);

@@ -1,33 +1,35 @@
-//! Selects the scheduling policy of a thread. On wake-up, the thread either preempts the running thread, or
-//! waits for the end of the running thread's time slice.
+//! The scheduling policy of a thread. The policy decides what the thread does after a wake-up: it either
+//! preempts the running thread, or waits for the end of the running thread's time slice.
 
 /// Time slice of a thread under `SCHED_BATCH`, in nanoseconds. 0.1 ms is the shortest slice that the kernel
-/// accepts. When the running thread's slice is over, the kernel prefers a thread with a short slice. Linux
-/// 6.12 and later use this value.
+/// accepts. When the slice of the running thread is over, the kernel prefers threads with a short slice. Only
+/// Linux 6.12 and later use this value.
 const SLICE_NS: u64 = 100_000;
 
-/// Scheduling policy of the calling thread: `SCHED_OTHER` (the default) or `SCHED_BATCH` (`sched(7)`).
+/// The scheduling policy of one thread: `SCHED_OTHER` (the default) or `SCHED_BATCH` (`sched(7)`).
 ///
-/// Under `SCHED_OTHER`, a thread that wakes up on a busy core preempts the running thread. If all cores are
-/// busy, this behaviour splits the bursts of a sender. The first frame of a burst wakes the receiving thread.
-/// The receiving thread preempts the sender, forwards one frame and sleeps again. The next frame wakes the
-/// receiving thread again.
+/// Under `SCHED_OTHER`, a thread that wakes up on a busy core preempts the running thread. If all cores
+/// are busy, this splits the bursts of a sender: the first frame of a burst wakes the receiving thread,
+/// which preempts the sender, forwards this frame and sleeps again. The next frame wakes the receiving
+/// thread again.
 ///
-/// Under `SCHED_BATCH`, the woken thread waits until the running thread sleeps or its time slice is over. The
-/// burst then stays together. If the core is free, the woken thread runs at once under both policies.
+/// Under `SCHED_BATCH`, the woken thread waits until the running thread sleeps or its time slice is over.
+/// The burst of the sender then stays complete. If a core is free, the woken thread runs at once under
+/// both policies.
 ///
-/// If the user has selected a policy for a thread, the thread keeps this policy. The nice
-/// value never changes.
+/// If a user has already selected another policy for the thread, the thread keeps this policy. The nice value
+/// never changes.
 #[derive(Default)]
 pub struct SchedPolicy {
     is_batch: bool,
-    /// Attributes of the thread before the change to `SCHED_BATCH`.
+    /// Attributes of the thread before the change to `SCHED_BATCH`. `None` while the policy is not changed.
     previous: Option<libc::sched_attr>,
 }
 
 impl SchedPolicy {
-    /// Selects `SCHED_BATCH` if the argument is true, and the previous policy otherwise. Every call must come
-    /// from the same thread.
+    /// Selects `SCHED_BATCH` for the calling thread if `is_batch` is true. Otherwise selects the previous
+    /// policy. All calls for one value must come from the same thread. If the kernel refuses the policy, the
+    /// thread keeps its present policy.
     pub fn set_batch(&mut self, is_batch: bool) {
         if std::mem::replace(&mut self.is_batch, is_batch) == is_batch {
             return;
@@ -54,7 +56,7 @@ impl std::fmt::Debug for SchedPolicy {
 }
 
 /// Sets the scheduling attributes of the calling thread. Returns whether the kernel accepted them. If the
-/// kernel refuses, the thread keeps its previous attributes and is only slower.
+/// kernel refuses, the thread keeps its previous attributes. It then works correctly, but slower.
 fn set_thread_attributes(attributes: &libc::sched_attr) -> bool {
     // SAFETY: `attributes` is a `sched_attr` with the `size` that the kernel has set, and it outlives the
     // call. The kernel only reads it.
@@ -62,7 +64,7 @@ fn set_thread_attributes(attributes: &libc::sched_attr) -> bool {
     done == 0
 }
 
-/// Returns the scheduling attributes of the calling thread.
+/// Returns the scheduling attributes of the calling thread, or `None` if the kernel does not report them.
 fn thread_attributes() -> Option<libc::sched_attr> {
     let mut attributes = libc::sched_attr {
         size: 0,

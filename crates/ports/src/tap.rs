@@ -1,11 +1,11 @@
-//! Backend on a tap that xoff owns, opened through `/dev/net/tun`.
+//! Backend on a tap that xoff owns. The tap is opened through `/dev/net/tun`.
 //!
 //! The tap has no packet information and no vnet header. The kernel therefore completes the checksum and the
 //! segmentation of a frame before the backend reads the frame. VLAN tags stay in the frame.
 //!
 //! The network device of the tap is the far end of the port. The kernel or another namespace uses this
-//! device, so the backend does not turn off its features. The tap is removed with the port, unless the
-//! tap is persistent.
+//! device, so the backend does not turn off the offloads of the device. The tap is removed with the port,
+//! unless the tap is persistent.
 
 use std::ffi::c_ulong;
 use std::fs::{File, OpenOptions};
@@ -24,8 +24,8 @@ use super::device_state::Device;
 use super::drop_counts::{DropCounts, KernelCounter};
 use super::{Arena, OpenedPort, Port, PortDrops, PortError, PortFrame, PortSpec, SlotSource, frame_len_max};
 
-/// Queue length of the tap in frames. The kernel's default is 1000 frames, and a tap silently drops frames if
-/// its queue is full.
+/// Queue length of the tap in frames. The default of the kernel is 1000 frames. A tap with a full queue
+/// silently drops frames.
 const QUEUE_LEN_FRAMES: u32 = 10_000;
 
 /// A tap that xoff owns.
@@ -38,8 +38,8 @@ pub struct TapPort {
     frame_len_max: u32,
     drops: DropCounts,
     tx_dropped: KernelCounter,
-    /// Buffer for the end of a frame that does not fit in a small slot. The front of the buffer has space for
-    /// the first part of the frame, which is read into the slot.
+    /// Buffer for the end of a frame that does not fit in a small slot. The first part of the frame is read
+    /// into the slot. The front of the buffer has space for a copy of this part.
     overflow: Box<[u8]>,
 }
 
@@ -136,7 +136,8 @@ impl TapPort {
         Ok(received)
     }
 
-    /// Reads one frame to `slot_space`. The part that does not fit goes to `overflow`.
+    /// Reads one frame into `slot_space`, and the part that does not fit into `overflow`. Returns the length
+    /// of the frame in bytes.
     fn read_frame(&mut self, slot_space: &mut [u8]) -> io::Result<usize> {
         let mut buffers = [
             IoSliceMut::new(&mut slot_space[..SMALL_FRAME_BYTES]),
@@ -145,8 +146,8 @@ impl TapPort {
         self.file.read_vectored(&mut buffers)
     }
 
-    /// Returns one slot with the complete frame, whose bytes are in `slot` and `overflow`. Returns `None` if
-    /// no large slot is free.
+    /// Returns one slot with the complete frame. Before the call, the bytes of the frame are in `slot` and
+    /// `overflow`. Returns `None` if no large slot is free.
     fn join_overflow(
         &mut self,
         slots: &mut impl SlotSource,
@@ -184,9 +185,9 @@ impl TapPort {
         Ok(frames.len())
     }
 
-    /// Finds the network device again after it was moved to another namespace. The search needs CAP_SYS_ADMIN
-    /// over this namespace. Without this capability, the device counts as down and its losses
-    /// are not visible.
+    /// Finds the network device again after it was moved to another namespace. This needs CAP_SYS_ADMIN over
+    /// the other namespace. Without this capability, the function returns `None`. The device then counts as
+    /// down, and its losses are not visible.
     fn follow_device(&mut self) -> Option<()> {
         if self.device.exists() {
             return Some(());
@@ -238,13 +239,13 @@ impl TapPort {
     }
 }
 
-/// Creates a tap that exists without an owner. A program such as QEMU can then open the tap. The tap is up
-/// and has the MTU of `spec`, while a tap that QEMU creates has the default MTU. The tap is removed
-/// with its namespace.
+/// Creates a persistent tap, which exists without an owner. A program such as QEMU can then open the tap. The
+/// tap is up and has the MTU of `spec`. In contrast, a tap that QEMU creates has the default MTU. The tap is
+/// removed with its namespace.
 ///
 /// # Errors
-/// Returns an error if `/dev/net/tun` or the privilege is missing. Also returns an error if another kind of
-/// link has this name.
+/// Returns an error if `/dev/net/tun` or a privilege is missing, another process has opened the tap, or a
+/// link of another kind has this name.
 pub fn create_persistent_tap(spec: &PortSpec) -> Result<(), PortError> {
     let io = |error| PortError::io(spec, "make a persistent tap", "cap_net_admin", error);
     let file = open_tun_device(spec)?;
@@ -274,7 +275,7 @@ fn open_tun_device(spec: &PortSpec) -> Result<File, PortError> {
         .map_err(|error| tun_open_error(spec, error))
 }
 
-/// Makes `file` the only queue of the tap. Creates the tap if it does not exist.
+/// Makes `file` the only queue of the tap in `spec`. If the tap does not exist, the function creates it.
 fn attach_queue(file: &File, spec: &PortSpec) -> Result<(), PortError> {
     let (port, device) = (spec.name.clone(), spec.device.clone());
     let mut request = tap_request(&spec.device);
@@ -319,7 +320,8 @@ fn tun_open_error(spec: &PortSpec, error: io::Error) -> PortError {
     }
 }
 
-/// Builds a request for the tap `name`. A name that is too long for the kernel is cut off.
+/// Builds a request for the tap `name`. If the name is too long for the kernel, the end of the name is
+/// cut off.
 fn tap_request(name: &str) -> libc::ifreq {
     let flags = (libc::IFF_TAP | libc::IFF_NO_PI) as libc::c_short;
     let mut request = libc::ifreq {
@@ -335,7 +337,7 @@ fn tap_request(name: &str) -> libc::ifreq {
     request
 }
 
-/// Sends `TUNSETIFF` or `TUNGETIFF` to the tun device.
+/// Calls `ioctl(2)` with the command `TUNSETIFF` or `TUNGETIFF`.
 fn tun_ioctl(file: &File, command: c_ulong, request: &mut libc::ifreq) -> io::Result<()> {
     // SAFETY: both commands read and write one `ifreq`, which is borrowed exclusively.
     match unsafe { libc::ioctl(file.as_raw_fd(), command as _, request) } {

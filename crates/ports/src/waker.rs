@@ -1,4 +1,4 @@
-//! Wake-up of a thread that sleeps in `ppoll(2)`.
+//! Wakes a thread that sleeps in `ppoll(2)`.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -7,10 +7,9 @@ use std::sync::atomic::{AtomicBool, Ordering, fence};
 
 use nix::sys::eventfd::{EfdFlags, EventFd};
 
-/// Wakes one thread that sleeps in `ppoll(2)`. Clones wake the same thread.
+/// A handle to wake one thread that sleeps in `ppoll(2)`. Clones of the handle wake the same thread.
 ///
-/// [`ThreadWaker::wake`] makes a system call only if the thread sleeps. If the thread is awake, the call only
-/// reads one word.
+/// If the thread is awake, [`ThreadWaker::wake`] makes no system call.
 #[derive(Clone, Debug)]
 pub struct ThreadWaker(Arc<WakerState>);
 
@@ -33,7 +32,7 @@ impl ThreadWaker {
         })))
     }
 
-    /// Wakes the thread if it sleeps. The caller must queue the work for the thread before this call.
+    /// Wakes the thread if it sleeps. Before this call, the caller must queue the work for the thread.
     pub fn wake(&self) {
         // Pairs with the fence in `prepare_sleep`. Either the thread sees the queued work before it sleeps,
         // or this call sees that the thread sleeps.
@@ -44,17 +43,17 @@ impl ThreadWaker {
         }
     }
 
-    /// Announces that the thread is about to sleep. After this call, the thread must check once more for
-    /// work. If there is none, the thread polls [`ThreadWaker::fd`].
+    /// Announces that the thread is about to sleep. After this call, the thread must check for work once
+    /// more. If it has no work, the thread sleeps until [`ThreadWaker::fd`] is readable.
     pub fn prepare_sleep(&self) {
         self.0.is_asleep.store(true, Ordering::Relaxed);
         fence(Ordering::SeqCst);
     }
 
-    /// Announces that the thread is awake. `is_readable` says whether [`ThreadWaker::fd`] was readable
-    /// in the poll.
+    /// Announces that the thread is awake. `is_readable` is true if [`ThreadWaker::fd`] was readable in the
+    /// last poll.
     ///
-    /// A wake-up that arrives after the poll stays in the eventfd and ends the next sleep at once.
+    /// A wake-up that arrives after the poll is not lost: it ends the next sleep at once.
     pub fn finish_sleep(&self, is_readable: bool) {
         self.0.is_asleep.store(false, Ordering::Relaxed);
         if is_readable {
@@ -62,7 +61,7 @@ impl ThreadWaker {
         }
     }
 
-    /// Returns the descriptor that the thread polls.
+    /// Returns the eventfd that the thread polls while it sleeps.
     pub fn fd(&self) -> BorrowedFd<'_> {
         self.0.fd.as_fd()
     }

@@ -1,13 +1,13 @@
-//! Backend on AF_PACKET with two TPACKET_V2 rings, one to receive and one to transmit.
+//! Backend on AF_PACKET with two TPACKET_V2 rings: a receive ring and a transmit ring.
 //!
-//! The backend makes no system call while frames wait in the receive ring. It copies each frame once, from
+//! While frames wait in the receive ring, the backend makes no system call. It copies each frame once, from
 //! the ring to a slot of the arena. The kernel removes VLAN tags before a packet socket sees the frame, and
-//! the copy inserts the tags again. The backend does not use TPACKET_V3, because V3 holds back a single frame
-//! until the timeout of its block.
+//! this copy inserts the tags again. The backend does not use TPACKET_V3, because TPACKET_V3 delays a single
+//! frame until the timeout of its block.
 //!
-//! The transmit ring belongs to a second socket, whose frames have a vnet header. The vnet header makes the
+//! The transmit ring belongs to a second socket. Each frame of this socket has a vnet header, which makes the
 //! kernel copy the whole frame. Without this header, the kernel would share the pages of the ring with the
-//! device, and a veth would have to copy these pages.
+//! device, and a veth would then copy these pages.
 
 pub(super) mod receive_ring;
 mod ring_frame;
@@ -35,16 +35,16 @@ use ring_frame::{FrameAction, choose_action, copy_with_tag};
 use send_ring::SendRing;
 use transmitter::Transmitter;
 
-/// The backend checks that the device exists after this number of readings that found an empty ring. The
-/// check is not made after each reading, because it needs a system call.
+/// Number of reads from an empty ring between two checks that the device exists. Not every read makes this
+/// check, because it needs a system call.
 const EMPTY_READS_PER_CHECK: u32 = 64;
 
-/// If a reading returns at least this number of frames, the backend expects more frames and
-/// prefetches the ring.
+/// After this number of frames in one call, the backend expects that more frames wait. It then prefetches
+/// the ring.
 const PREFETCH_FRAMES_MIN: usize = 2;
-/// Prefetch distance in frames: the prefetched frame is this number of frames after the next frame. The
-/// processing of a frame takes about a third of the time that the CPU needs to load a cache line. A frame of
-/// usual length occupies 17 cache lines.
+/// Prefetch distance in frames. The backend loads the frame that is this number of positions behind the next
+/// frame. A frame is processed in about a third of the time that the CPU needs to load a cache line, and a
+/// frame of usual length occupies 17 cache lines.
 const PREFETCH_DISTANCE: usize = 6;
 
 /// A network device with an AF_PACKET socket.
@@ -58,11 +58,11 @@ pub struct PacketPort {
     clock: StampClock,
     /// MTU of the port in bytes.
     mtu: u32,
-    /// Longest frame of the link in bytes.
+    /// Length of the longest frame of the link in bytes.
     frame_len_max: u32,
     drops: DropCounts,
     tx_dropped: KernelCounter,
-    /// Whether the message about unfinished checksums or superframes was given.
+    /// Whether the message about dropped frames (unfinished checksums or superframes) was given.
     has_warned: bool,
     notes: Vec<String>,
     empty_reads: u32,
@@ -202,8 +202,8 @@ impl PacketPort {
         Ok(taken)
     }
 
-    /// Checks from time to time that the device exists. Without this check, a removed device would look like
-    /// a device without traffic.
+    /// Checks in some of the calls that the device exists. Without this check, a removed device would look
+    /// like a device without traffic.
     fn check_device_exists(&mut self) -> io::Result<()> {
         self.empty_reads += 1;
         if self.empty_reads < EMPTY_READS_PER_CHECK {

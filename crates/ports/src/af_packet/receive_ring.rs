@@ -9,23 +9,24 @@ use nix::sys::mman::{MapFlags, ProtFlags, mmap, munmap};
 
 use crate::{packet_socket, prefetch};
 
-/// Largest MTU for which a frame with its headers and the ring header fits in 2 KiB.
+/// Largest MTU for small ring entries. The ring header and the longest frame of this MTU fit in 2 KiB.
 const SMALL_MTU: u32 = 1900;
 const SMALL_FRAME_BYTES: usize = 2 * 1024;
 const LARGE_FRAME_BYTES: usize = 16 * 1024;
-/// Size of a ring of 4096 small frames, in bytes. At the highest rate of a veth sender, the ring is full
-/// after 4 ms. At the lower rates of a lab, filling the ring takes much longer.
+/// Size of a ring with 4096 small entries, in bytes. At the highest rate of a veth sender, such a ring is
+/// full after 4 ms. At the lower rates of a lab, it takes much longer.
 const SMALL_RING_BYTES: usize = 8 * 1024 * 1024;
-/// Size of a ring of 1024 large frames, in bytes.
+/// Size of a ring with 1024 large entries, in bytes.
 const LARGE_RING_BYTES: usize = 16 * 1024 * 1024;
-/// The smallest ring in bytes. A smaller ring would overflow when the machine stalls for a usual time.
+/// Size of the smallest ring, in bytes. A smaller ring would overflow during a usual stall of the machine.
 const RING_BYTES_MIN: usize = 1024 * 1024;
-/// Number of bytes at the start of a ring entry that are prefetched first. They contain the ring header and
-/// the headers of the frame.
+/// Number of bytes at the start of a ring entry that are prefetched first. These bytes contain the ring
+/// header and the headers of the frame.
 const PREFETCH_BYTES: usize = 192;
-/// Smallest offset of a frame in its ring entry in bytes. The actual offset may be slightly larger.
+/// Smallest offset of a frame in its ring entry, in bytes. The offset may be slightly larger.
 const FRAME_OFFSET: usize = 96;
-/// Size of one allocation of the kernel, in bytes: a multiple of the page size and of both frame sizes.
+/// Size of one memory allocation of the kernel, in bytes. The size is a multiple of the page size and of both
+/// entry sizes.
 const BLOCK_BYTES: usize = 64 * 1024;
 
 /// A TPACKET_V2 receive ring and the position of the next frame.
@@ -45,14 +46,14 @@ unsafe impl Send for ReceiveRing {}
 /// A frame in the receive ring.
 pub(crate) struct RingFrame<'a> {
     pub(crate) header: &'a libc::tpacket2_hdr,
-    /// The bytes of the frame, starting with the destination address. If the kernel has removed a VLAN tag,
-    /// the tag is missing.
+    /// The bytes of the frame from the destination address on. If the kernel has removed a VLAN tag, the tag
+    /// is missing.
     pub(crate) bytes: &'a [u8],
 }
 
 impl ReceiveRing {
-    /// Adds a receive ring to the socket, for the frames of an MTU. If the kernel has too little memory, the
-    /// ring is smaller.
+    /// Adds a receive ring to the socket, for frames up to the MTU `mtu` in bytes. If the kernel has too
+    /// little memory, the ring is smaller, but not below 1 MiB.
     pub(crate) fn new(socket: &OwnedFd, mtu: u32) -> io::Result<ReceiveRing> {
         let (frame_bytes, wanted_bytes) = match mtu {
             ..=SMALL_MTU => (SMALL_FRAME_BYTES, SMALL_RING_BYTES),
@@ -81,7 +82,7 @@ impl ReceiveRing {
         })
     }
 
-    /// Returns a message for the user if the ring is smaller than wanted.
+    /// Returns a message for the user if the ring is smaller than intended. `port` is the name of the port.
     pub(super) fn size_warning(&self, port: &str) -> Option<String> {
         (self.bytes < self.wanted_bytes).then(|| {
             format!(
@@ -92,7 +93,7 @@ impl ReceiveRing {
         })
     }
 
-    /// Returns the next frame if the kernel has completed it.
+    /// Returns the next frame, or `None` if the kernel has not completed it.
     #[inline]
     pub(crate) fn peek(&self) -> Option<RingFrame<'_>> {
         let header_address = self.header();
@@ -126,9 +127,9 @@ impl ReceiveRing {
         }
     }
 
-    /// Prefetches the status, the headers and `frame_len` bytes of the entry that is `distance` entries after
-    /// the next one. The caller must prefetch only entries that the kernel has already filled. If the kernel
-    /// still writes an entry, a prefetch would take the cache line away from the kernel.
+    /// Prefetches the start of a ring entry and `frame_len` bytes of its frame. The entry is `distance`
+    /// positions behind the next entry. The kernel must have filled this entry already. Otherwise the
+    /// prefetch would take a cache line away from the kernel.
     #[inline]
     pub(crate) fn prefetch(&self, distance: usize, frame_len: usize) {
         let index = (self.next + distance) % self.frames;

@@ -1,27 +1,28 @@
-//! Decides what to do with a frame in the receive ring, and inserts the VLAN tag that the kernel has removed.
+//! Decides for each frame in the receive ring whether it is delivered or dropped. Also inserts the VLAN tag
+//! that the kernel has removed.
 
 use xoff_dataplane::DropReason;
 
 use crate::frame_check::{ADDRESSES_BYTES, CapturedLengths, find_drop_reason};
 
 const TAG_BYTES: usize = 4;
-/// TPID of a removed tag if the kernel does not report one.
+/// TPID of a removed tag. This value is used if the kernel does not report the TPID.
 const DOT1Q: u16 = 0x8100;
 
-/// The treatment of a received frame.
+/// The decision about a received frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum FrameAction {
-    /// Copy the frame with its VLAN tag inserted. The result has `frame_len` bytes.
+    /// Copy the frame and insert its VLAN tag, if any. The result has `frame_len` bytes.
     Deliver {
         tag: Option<[u8; TAG_BYTES]>,
         frame_len: usize,
     },
-    /// Drop and count the frame, because it cannot leave unchanged.
+    /// Drop and count the frame, because the switch cannot forward it unchanged.
     Drop(DropReason),
 }
 
-/// Returns what to do with a frame, by its ring header. The ring contains `stored_len` bytes of the frame.
-/// `frame_len_max` is the length of the longest frame of the link in bytes.
+/// Decides about a frame by its ring header. The ring contains `stored_len` bytes of the frame.
+/// `frame_len_max` is the length of the longest frame of the link, in bytes.
 pub(super) fn choose_action(
     header: &libc::tpacket2_hdr,
     stored_len: usize,
@@ -43,8 +44,8 @@ pub(super) fn choose_action(
     }
 }
 
-/// Returns the VLAN tag that the kernel removed. The function looks at the status flag instead of the tag
-/// value, because a priority tag with VID 0 and PCP 0 has the value 0.
+/// Returns the VLAN tag that the kernel has removed, or `None`. The function reads the status flag and not
+/// the tag value. A tag value of 0 is possible: a priority tag with VID 0 and PCP 0.
 fn removed_tag(header: &libc::tpacket2_hdr) -> Option<[u8; TAG_BYTES]> {
     if header.tp_status & libc::TP_STATUS_VLAN_VALID == 0 {
         return None;
@@ -57,8 +58,8 @@ fn removed_tag(header: &libc::tpacket2_hdr) -> Option<[u8; TAG_BYTES]> {
     Some([a, b, c, d])
 }
 
-/// Copies a frame from the ring to `output` and inserts the VLAN tag after the MAC addresses. `output` has
-/// the length `frame_len` that [`choose_action`] has returned.
+/// Copies a frame from the ring to `output`, and inserts the VLAN tag after the MAC addresses. `output` must
+/// have the length `frame_len` that [`choose_action`] has returned.
 pub(super) fn copy_with_tag(stored: &[u8], tag: Option<[u8; TAG_BYTES]>, output: &mut [u8]) {
     match tag {
         None => output.copy_from_slice(&stored[..output.len()]),

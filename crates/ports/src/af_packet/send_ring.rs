@@ -1,7 +1,7 @@
 //! A socket with a transmit ring (`Documentation/networking/packet_mmap.rst`).
 //!
-//! Each frame is copied to memory that the kernel also maps. One system call then sends all frames. This
-//! avoids the cost per message of `sendmmsg(2)`.
+//! Each frame is copied to memory that the kernel also maps. One system call then sends all these frames.
+//! `sendmmsg(2)`, in contrast, has a cost for each message.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -12,16 +12,16 @@ use nix::sys::mman::{MapFlags, ProtFlags, mmap, munmap};
 use super::send_slots::SendSlots;
 use crate::{BURST_FRAMES, packet_socket};
 
-/// Length of the longest frame of a small slot in bytes. This is a frame of MTU 1900 with
-/// all possible headers.
+/// Length of the longest frame in a small slot, in bytes. This is a frame of MTU 1900 with all
+/// possible headers.
 const SMALL_FRAME_BYTES: usize = 1_922;
 const SMALL_SLOT_BYTES: usize = 2 * 1024;
-/// Number of slots: two bursts. The backend can write the second burst while a device with a queue still
-/// holds the first burst.
+/// Number of small slots: two bursts. While a device with a queue still holds the first burst, the backend
+/// can write the second burst.
 const SMALL_SLOTS: usize = 2 * BURST_FRAMES;
 const LARGE_SLOT_BYTES: usize = 16 * 1024;
 const LARGE_SLOTS: usize = BURST_FRAMES;
-/// Size of one allocation of the kernel, in bytes.
+/// Size of one memory allocation of the kernel, in bytes.
 const BLOCK_BYTES: usize = 64 * 1024;
 
 /// A packet socket that only sends, with its transmit ring.
@@ -41,13 +41,13 @@ unsafe impl Send for SendRing {}
 pub(crate) struct SendResult {
     /// Number of frames that the device accepted.
     pub(crate) sent_frames: usize,
-    /// Error of the first frame that the device did not accept.
+    /// Error of the first frame that the device did not accept. `None` if the device accepted all frames.
     pub(crate) error: Option<io::Error>,
 }
 
 impl SendRing {
-    /// Opens a ring for frames of up to `frame_len_max` bytes on a device of the calling thread's namespace.
-    /// `bypass_qdisc` skips the queueing discipline of the device.
+    /// Opens a transmit ring for frames of up to `frame_len_max` bytes. The device is in the calling thread's
+    /// namespace. If `bypass_qdisc` is true, the frames skip the queueing discipline of the device.
     pub(crate) fn open(device_index: u32, frame_len_max: usize, bypass_qdisc: bool) -> io::Result<SendRing> {
         let (slot_bytes, count) = if frame_len_max <= SMALL_FRAME_BYTES {
             (SMALL_SLOT_BYTES, SMALL_SLOTS)
@@ -76,8 +76,8 @@ impl SendRing {
         Ok(ring)
     }
 
-    /// Appends a frame that consists of two segments. Returns false if the frame is too long or no
-    /// slot is free.
+    /// Appends a frame to the ring. `segments` are the two parts of the frame. Returns false if the frame is
+    /// too long or no slot is free.
     #[inline]
     pub(crate) fn push_frame(&mut self, segments: (&[u8], &[u8])) -> bool {
         self.slots.push_frame(segments)
@@ -88,7 +88,8 @@ impl SendRing {
         self.slots.pending_frames()
     }
 
-    /// Sends the appended frames. If the device does not accept a frame, the frame is removed from the ring.
+    /// Sends the appended frames. A frame that the device does not accept is removed from the ring, and so
+    /// are all frames after it.
     pub(crate) fn send(&mut self) -> SendResult {
         // SAFETY: the call passes no memory. The kernel reads the ring, and no thread writes it during the
         // call.

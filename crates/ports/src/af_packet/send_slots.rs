@@ -1,37 +1,39 @@
-//! Slots of a transmit ring: memory from which the kernel sends.
+//! The slots of a transmit ring. The kernel sends frames from these slots.
 //!
 //! The kernel reads the slots in order and stops at the first slot without a frame. Frames are therefore
-//! stored in consecutive slots. The only information about the progress of the kernel is the status
-//! of each slot.
+//! stored in consecutive slots. Only the status of each slot shows how far the kernel has come.
 
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Offset of a packet in its slot, in bytes. The packet follows the ring header (`TPACKET2_HDRLEN -
-/// sizeof(struct sockaddr_ll)`).
+/// Offset of the vnet header in its slot, in bytes. The vnet header follows the ring header (`TPACKET2_HDRLEN
+/// - sizeof(struct sockaddr_ll)`).
 const PACKET_OFFSET: usize = size_of::<libc::tpacket2_hdr>().next_multiple_of(libc::TPACKET_ALIGNMENT);
-/// Length of the header before each frame of a socket with `PACKET_VNET_HDR` (`struct virtio_net_hdr`).
+/// Length of the vnet header (`struct virtio_net_hdr`) in bytes. On a socket with `PACKET_VNET_HDR`, this
+/// header precedes each frame.
 const VNET_HEADER_BYTES: usize = 10;
-/// Offset of the member `hdr_len` of the vnet header. `hdr_len` is the number of bytes that the kernel
-/// copies. The kernel would share all further bytes, and a veth copies shared bytes again.
+/// Offset of the member `hdr_len` in the vnet header, in bytes. `hdr_len` is the number of bytes that the
+/// kernel copies. The kernel would share all further bytes with the device, and a veth copies shared
+/// bytes again.
 const VNET_HDR_LEN_OFFSET: usize = 2;
 const FRAME_OFFSET: usize = PACKET_OFFSET + VNET_HEADER_BYTES;
 
-/// Status bits of a slot that is not free. The frame of such a slot waits for a system call, is in flight, or
-/// has a format that the kernel cannot read.
+/// Status bits of a slot that is not free. Its frame waits for a system call, is in flight, or has a format
+/// that the kernel cannot read.
 const OCCUPIED: u32 = libc::TP_STATUS_SEND_REQUEST | libc::TP_STATUS_SENDING | libc::TP_STATUS_WRONG_FORMAT;
-/// Status bits of a slot whose frame the kernel has not sent, or not completely.
+/// Status bits of a slot with a frame that the kernel has not sent completely.
 const UNSENT: u32 = libc::TP_STATUS_SEND_REQUEST | libc::TP_STATUS_WRONG_FORMAT;
 
-/// The slots of a transmit ring and the range of pending frames.
+/// The slots of a transmit ring, and the range of pending frames. A frame is pending from its storage in a
+/// slot until the completion of the next system call.
 #[derive(Debug)]
 pub(super) struct SendSlots {
     base: NonNull<u8>,
     slot_bytes: usize,
     count: usize,
-    /// Slot that the kernel reads next.
+    /// Index of the slot that the kernel reads next.
     first: usize,
-    /// Number of pending frames from `first` on.
+    /// Number of pending frames. They are in the slots from `first` on.
     pending_frames: usize,
     /// Total length of the pending frames, in bytes.
     pending_bytes: usize,
@@ -58,14 +60,14 @@ impl SendSlots {
         }
     }
 
-    /// Returns the longest frame of a slot, in bytes.
+    /// Returns the length of the longest frame in a slot, in bytes.
     pub(super) fn frame_bytes_max(&self) -> usize {
         // The member `hdr_len` has 16 bits.
         (self.slot_bytes - FRAME_OFFSET).min(u16::MAX as usize)
     }
 
-    /// Appends a frame that consists of two segments. Returns false if the frame is too long or the next slot
-    /// is not free.
+    /// Appends a frame to the ring. `segments` are the two parts of the frame. Returns false if the frame is
+    /// too long or the next slot is not free.
     #[inline]
     pub(super) fn push_frame(&mut self, segments: (&[u8], &[u8])) -> bool {
         let (own, rest) = segments;
@@ -105,8 +107,8 @@ impl SendSlots {
         self.pending_frames
     }
 
-    /// Returns the total length of the pending frames. The system call returns the same value if it has sent
-    /// all frames.
+    /// Returns the total length of the pending frames in bytes. The system call returns the same value if it
+    /// has sent all these frames.
     pub(super) fn pending_bytes(&self) -> usize {
         self.pending_bytes
     }
@@ -118,8 +120,8 @@ impl SendSlots {
         sent_frames
     }
 
-    /// Frees the slots of all pending frames after a system call. Returns the number of frames that the call
-    /// has sent. The remaining frames are removed without being sent.
+    /// Removes all pending frames after a system call, and returns how many of them the call has sent. The
+    /// other frames are not sent.
     #[cold]
     pub(super) fn complete_sent(&mut self) -> usize {
         let is_unsent = |n: &usize| self.status(self.slot_index(*n)).load(Ordering::Acquire) & UNSENT != 0;
@@ -169,7 +171,7 @@ mod tests {
     const SLOT_BYTES: usize = 256;
     const COUNT: usize = 4;
 
-    /// The kernel's side of the ring, which behaves like `tpacket_snd`.
+    /// The side of the kernel in a test. It behaves like `tpacket_snd`.
     struct FakeKernel {
         memory: NonNull<u8>,
         head: usize,
@@ -182,7 +184,7 @@ mod tests {
             unsafe { AtomicU32::from_ptr(self.memory.add(index * SLOT_BYTES).cast::<u32>().as_ptr()) }
         }
 
-        /// Sends up to `max` frames. If another frame waits after these frames, sets the status of this frame
+        /// Sends up to `max` frames. If a further frame waits, the function sets the status of this frame
         /// to `final_status`.
         fn send(&mut self, max: usize, final_status: u32) -> Vec<Vec<u8>> {
             let mut frames = Vec::new();
@@ -215,7 +217,7 @@ mod tests {
         }
     }
 
-    /// Creates slots in ordinary memory, with the kernel's side.
+    /// Creates slots in ordinary memory, and the side of the kernel.
     fn slots_with_kernel(memory: &mut Vec<u64>) -> (SendSlots, FakeKernel) {
         memory.resize(COUNT * SLOT_BYTES / 8, 0);
         let base = NonNull::new(memory.as_mut_ptr().cast()).expect("a vector's memory");

@@ -1,4 +1,4 @@
-//! Sending of bursts through a transmit ring, or with `sendmmsg(2)` without a ring.
+//! Sends bursts of frames through a transmit ring. Without a ring, the frames are sent with `sendmmsg(2)`.
 
 use std::fmt;
 use std::io;
@@ -7,17 +7,17 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 use super::send_ring::{SendResult, SendRing};
 use crate::{BURST_FRAMES, ETHERNET_HEADER_BYTES};
 
-/// The two segments of a frame: its own bytes and the bytes that it shares.
+/// The two parts of a frame: its own bytes, and the bytes that it shares with other frames.
 pub(crate) type FrameSegments<'a> = (&'a [u8], &'a [u8]);
 
 /// Sends the frames of one device.
 pub(crate) struct Transmitter {
     ring: Option<SendRing>,
-    /// Longest frame that the ring sends, in bytes.
+    /// Length of the longest frame that the ring sends, in bytes.
     ring_frame_len_max: usize,
-    /// Arguments of `sendmmsg`. They are reused, so each burst writes only the members that change.
+    /// Arguments of `sendmmsg`, which are reused. Each burst writes only the members that change.
     messages: Box<[libc::mmsghdr]>,
-    /// Two segments for each message.
+    /// The two parts of the frame for each message.
     segments: Box<[[libc::iovec; 2]]>,
 }
 
@@ -25,7 +25,8 @@ pub(crate) struct Transmitter {
 unsafe impl Send for Transmitter {}
 
 impl Transmitter {
-    /// Creates a transmitter for a device with this MTU. Without a ring, all frames are sent with `sendmmsg`.
+    /// Creates a transmitter for a device with the MTU `mtu` in bytes. If `ring` is `None`, all frames are
+    /// sent with `sendmmsg`.
     pub(crate) fn new(ring: Option<SendRing>, mtu: u32) -> Transmitter {
         let segment = libc::iovec {
             iov_base: std::ptr::null_mut(),
@@ -43,16 +44,15 @@ impl Transmitter {
         transmitter
     }
 
-    /// Sets the current MTU of the device, in bytes. The kernel does not compare frames in the ring with the
-    /// MTU. Frames above the MTU are therefore sent with `sendmmsg`, which checks the exact limit
-    /// of the device.
+    /// Sets the current MTU of the device in bytes. The kernel does not compare frames in the ring with the
+    /// MTU. Longer frames are therefore sent with `sendmmsg`, which checks the exact limit of the device.
     pub(crate) fn set_mtu(&mut self, mtu: u32) {
         self.ring_frame_len_max = (mtu + ETHERNET_HEADER_BYTES) as usize;
     }
 
-    /// Sends up to [`BURST_FRAMES`] frames from the front of `frames`. If no error is returned, at least one
-    /// frame was sent. An error belongs to the first frame that was not sent. `socket` is bound
-    /// to the device.
+    /// Sends up to [`BURST_FRAMES`] frames from the front of `frames`. `socket` must be bound to the device.
+    /// If the result has no error, at least one frame was sent. An error belongs to the first frame that was
+    /// not sent.
     pub(crate) fn send<'a>(
         &mut self,
         socket: BorrowedFd<'_>,

@@ -1,8 +1,9 @@
-//! The XDP program of a port and its maps, through `bpf(2)` without libbpf and without a compiler.
+//! The XDP program of a port and its maps. They are loaded through `bpf(2)`, without libbpf and without
+//! a compiler.
 //!
-//! The program passes each frame of queue 0 to the socket of the port. It drops and counts the frames of
-//! other queues, and all frames that arrive before the socket is set. No frame is lost without being counted,
-//! and the network stack of the kernel receives no frames.
+//! The program passes the frames of queue 0 to the socket of the port. It drops and counts all other frames:
+//! the frames of other queues, and the frames that arrive before the socket is set. Every lost frame is
+//! therefore counted. The network stack of the kernel receives no frames.
 
 use std::io;
 use std::mem::size_of;
@@ -23,12 +24,12 @@ const BPF_MAP_TYPE_XSKMAP: u32 = 17;
 const BPF_PROG_TYPE_XDP: u32 = 6;
 /// The attach type of XDP programs.
 const BPF_XDP: u32 = 37;
-/// The program accepts frames in several buffers.
+/// Flag: the program accepts frames that occupy several buffers.
 const BPF_F_XDP_HAS_FRAGS: u32 = 1 << 5;
-/// The program runs in the driver and not in the generic network stack.
+/// Flag: the program runs in the driver, and not in the generic network stack.
 const XDP_FLAGS_DRV_MODE: u32 = 1 << 2;
 
-/// A test run sends real frames to the destinations that the program selects.
+/// Flag: a test run sends real frames to the destinations that the program selects.
 const BPF_F_TEST_XDP_LIVE_FRAMES: u32 = 1 << 1;
 
 const XDP_DROP: i32 = 1;
@@ -42,7 +43,8 @@ const RX_QUEUE_INDEX: i16 = 16;
 #[repr(C)]
 pub(crate) struct Instruction {
     code: u8,
-    /// Destination register in the low four bits, source register in the high four bits.
+    /// Destination register in the low four bits, and source register in the high four bits (on
+    /// little-endian machines).
     registers: u8,
     offset: i16,
     immediate: i32,
@@ -69,7 +71,7 @@ pub(crate) const fn instruction(
 }
 
 /// Builds the instructions that load the address of a map into a register. If `is_value` is true, they load
-/// the address of the first value of an array map instead.
+/// the address of the first value of an array map instead. `map` is the descriptor of the map.
 pub(crate) const fn load_map_address(register: u8, map: RawFd, is_value: bool) -> [Instruction; 2] {
     const LD_IMM64: u8 = 0x18;
     const PSEUDO_MAP_FD: u8 = 1;
@@ -118,7 +120,7 @@ pub(super) struct PortProgram {
 }
 
 impl PortProgram {
-    /// Loads the program. The call needs CAP_BPF and CAP_NET_ADMIN outside user namespaces.
+    /// Loads the program. The call needs CAP_BPF and CAP_NET_ADMIN in the initial user namespace.
     pub(super) fn load() -> io::Result<PortProgram> {
         let sockets = create_map(BPF_MAP_TYPE_XSKMAP, size_of::<u32>() as u32)?;
         let missed = create_map(BPF_MAP_TYPE_ARRAY, size_of::<u64>() as u32)?;
@@ -133,8 +135,8 @@ impl PortProgram {
         })
     }
 
-    /// Attaches the program to the driver of a device. The program is detached when the returned descriptor
-    /// is closed, even after a crash.
+    /// Attaches the program to the driver of a device. The program stays attached until the returned
+    /// descriptor is closed. A crash also closes the descriptor.
     pub(super) fn attach(&self, device_index: u32) -> io::Result<OwnedFd> {
         attach_program(&self.program, device_index)
     }
@@ -148,7 +150,8 @@ impl PortProgram {
         unsafe { call_bpf(BPF_MAP_UPDATE_ELEM, &mut arguments).map(drop) }
     }
 
-    /// Returns the number of frames without a socket since the program was loaded.
+    /// Returns the number of frames that the program could not pass to a socket, since the program
+    /// was loaded.
     pub(super) fn missed_frames(&self) -> io::Result<u64> {
         let (key, mut value) = (0u32, 0u64);
         let mut arguments = MapElementArguments::new(&self.missed, &raw const key, (&raw mut value) as u64);
@@ -159,8 +162,8 @@ impl PortProgram {
     }
 }
 
-/// Loads an XDP program under a name of at most 15 bytes. The call needs CAP_BPF and CAP_NET_ADMIN outside
-/// user namespaces.
+/// Loads an XDP program. `name` has at most 15 bytes, and further bytes are cut off. The call needs CAP_BPF
+/// and CAP_NET_ADMIN in the initial user namespace.
 pub(crate) fn load_program(instructions: &[Instruction], name: &[u8]) -> io::Result<OwnedFd> {
     #[repr(C)]
     struct LoadArguments {
@@ -199,8 +202,8 @@ pub(crate) fn load_program(instructions: &[Instruction], name: &[u8]) -> io::Res
     unsafe { call_bpf_for_fd(BPF_PROG_LOAD, &mut load) }
 }
 
-/// Attaches a program to the driver of a device. The program is detached when the returned
-/// descriptor is closed.
+/// Attaches a program to the driver of a device. The program stays attached until the returned descriptor
+/// is closed.
 pub(crate) fn attach_program(program: &OwnedFd, device_index: u32) -> io::Result<OwnedFd> {
     #[repr(C)]
     struct LinkArguments {
@@ -219,8 +222,9 @@ pub(crate) fn attach_program(program: &OwnedFd, device_index: u32) -> io::Result
     unsafe { call_bpf_for_fd(BPF_LINK_CREATE, &mut create) }
 }
 
-/// Makes the kernel build `count` copies of a frame and run the program on each. The program selects the
-/// destination of each frame. A frame has at most about 3.4 KB: one page without the metadata of the kernel.
+/// Makes the kernel build `count` copies of a frame and run the program on each copy. The program selects
+/// the destination of each copy. `frame` has at most about 3.4 KB, which is one page without the metadata of
+/// the kernel.
 pub(crate) fn send_live_frames(program: &OwnedFd, frame: &[u8], count: u32) -> io::Result<()> {
     #[repr(C)]
     struct TestRunArguments {
@@ -264,7 +268,7 @@ pub(crate) fn send_live_frames(program: &OwnedFd, frame: &[u8], count: u32) -> i
     unsafe { call_bpf(BPF_PROG_TEST_RUN, &mut run).map(drop) }
 }
 
-/// Creates an array map of one integer that a program increments.
+/// Creates an array map with one integer. A program can increment this integer.
 pub(crate) fn create_counter() -> io::Result<OwnedFd> {
     create_map(BPF_MAP_TYPE_ARRAY, size_of::<u64>() as u32)
 }

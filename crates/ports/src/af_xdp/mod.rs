@@ -1,15 +1,16 @@
-//! Backend on AF_XDP in native copy mode. The small slots of the arena are the memory of the socket.
+//! Backend on AF_XDP in native copy mode. The memory of the socket are the small slots of the arena.
 //!
-//! The kernel copies a received frame to an empty slot, [`HEADROOM_BYTES`] after its start. All frames of the
-//! arena start at this offset, so the backend does not copy the frame again. If a frame occupies several
-//! slots, the backend copies it to one large slot.
+//! The kernel copies a received frame into an empty slot, [`HEADROOM_BYTES`] after the start of the slot. All
+//! frames of the arena start at this offset, so the backend does not copy the frame again. If a frame
+//! occupies several slots, the backend copies it into one large slot.
 //!
 //! The port holds as many slots as its receive ring has entries. To deliver a slot with a received frame, the
 //! port needs an empty slot as replacement. If no slot is empty, received frames wait in the kernel.
 //!
-//! The kernel gives the backend no metadata of a frame. VLAN tags must be in the frame itself. The backend
-//! decides by the state of the far end, or with [`has_unfinished_checksum`], whether a checksum is finished.
-//! The time stamp of a frame is the time at which the backend reads the frame.
+//! The kernel gives the backend no metadata of a frame. VLAN tags must therefore be in the frame itself. The
+//! backend knows that checksums are finished if the far end was set up in this way. Otherwise the backend
+//! checks each frame with [`has_unfinished_checksum`]. The time stamp of a frame is the time at which the
+//! backend reads the frame.
 //!
 //! [`HEADROOM_BYTES`]: xoff_dataplane::frame::HEADROOM_BYTES
 
@@ -44,15 +45,16 @@ use ring::{Consumer, Producer};
 use slot_set::SlotSet;
 use transmitter::{Transmitter, slot_of_address};
 
-/// Number of empty readings of the ring between two checks that the device exists.
+/// Number of reads from an empty ring between two checks that the device exists.
 const EMPTY_READS_PER_CHECK: u32 = 64;
 /// Length of an Ethernet header in bytes.
 const ETHERNET_BYTES: usize = 14;
-/// Shortest tagged frame in bytes that a packet socket receives. The kernel discards shorter tagged frames.
+/// Length of the shortest tagged frame that a packet socket receives, in bytes. The kernel discards shorter
+/// tagged frames.
 const TAGGED_BYTES_MIN: usize = 20;
 
-/// Returns the number of slots that a port with this MTU occupies permanently. These are the slots for
-/// received frames, and the slots for copies of frames that cannot be sent from their own slot.
+/// Returns the number of slots that a port with this MTU occupies as long as it is open. These are the slots
+/// for received frames, and the slots for copies of those frames that cannot be sent from their own slot.
 pub(super) fn reserved_slots(mtu: u32) -> usize {
     let slots_per_frame = (frame_len_max(mtu) as usize).div_ceil(SMALL_FRAME_BYTES);
     socket::RECEIVE_ENTRIES as usize + 2 * BURST_FRAMES * slots_per_frame
@@ -63,17 +65,18 @@ pub(super) fn reserved_slots(mtu: u32) -> usize {
 pub struct XdpPort {
     spec: PortSpec,
     device: Device,
-    /// Rings of the socket. `None` until the arena is known. The field is declared before the socket, so that
-    /// the rings are unmapped before the socket is closed.
+    /// Rings of the socket. `None` until the arena is known. This field is declared before the socket,
+    /// because the rings must be unmapped before the socket is closed.
     active: Option<ActiveSocket>,
     program: bpf::PortProgram,
-    /// Descriptor of the attached program. The program is detached when the descriptor is closed. `None`
-    /// after the port was closed.
+    /// Descriptor of the attached program. Closing the descriptor detaches the program. `None` after the port
+    /// was closed.
     link: Option<OwnedFd>,
     socket: Option<OwnedFd>,
-    /// Packet socket that makes the device accept frames to any destination address.
+    /// A packet socket that makes the device accept frames to any destination address.
     promiscuous: OwnedFd,
-    /// Whether the kernel copies a frame during the send call. If so, a frame can be sent from its own slot.
+    /// Whether the kernel copies each frame during the send call. If it does, the backend can send a frame
+    /// from the frame's own slot.
     can_send_without_copy: bool,
     device_mtu: u32,
     frame_len_max: u32,
@@ -83,7 +86,7 @@ pub struct XdpPort {
     has_warned_of_truncated_tags: bool,
     notes: Vec<String>,
     empty_reads: u32,
-    /// The field is declared last, so that the device settings are restored after the program and the socket
+    /// This field is declared last, so that the device settings are restored after the program and the socket
     /// are closed.
     setup: DeviceSetup,
 }
@@ -94,8 +97,8 @@ struct ActiveSocket {
     fill: Producer<u64>,
     receive: Consumer<libc::xdp_desc>,
     transmitter: Transmitter,
-    /// Slots for received frames. Each of these slots is in one of the two rings, or the kernel is moving the
-    /// slot from one ring to the other.
+    /// Slots for received frames. Each of these slots is in one of the two rings, or the kernel is just
+    /// moving the slot from one ring to the other.
     posted: SlotSet,
     /// Number of slots that the transmitter needs for copies.
     copy_slots: usize,
@@ -110,14 +113,14 @@ struct ActiveSocket {
 struct LossCounters {
     tx_dropped: KernelCounter,
     rx_dropped: KernelCounter,
-    /// Counter of the frames for which the socket had no space. `None` if the device also
-    /// counts these frames.
+    /// Counter of the frames that were lost because the socket had no space. `None` if the device also counts
+    /// these frames.
     socket: Option<KernelCounter>,
     missed: KernelCounter,
     invalid: KernelCounter,
 }
 
-/// A frame in the receive ring.
+/// A frame in the receive ring. It occupies one or more descriptors.
 #[derive(Clone, Copy)]
 struct WaitingFrame {
     first: libc::xdp_desc,
@@ -215,8 +218,8 @@ impl XdpPort {
         }
     }
 
-    /// Checks from time to time that the device exists. Without this check, a removed device would look like
-    /// a device without traffic.
+    /// Checks in some of the calls that the device exists. Without this check, a removed device would look
+    /// like a device without traffic.
     fn check_device_exists(&mut self) -> io::Result<()> {
         self.empty_reads += 1;
         if self.empty_reads < EMPTY_READS_PER_CHECK {
@@ -309,7 +312,7 @@ impl XdpPort {
 }
 
 impl ActiveSocket {
-    /// Takes slots up to the limits of the port.
+    /// Takes empty slots for received frames and for copies, up to the limits of the port.
     fn refill_slots(&mut self, slots: &mut impl SlotSource) {
         debug_assert!(
             std::ptr::eq(slots.arena(), &*self.arena),
@@ -342,7 +345,8 @@ impl ActiveSocket {
         debug_assert!(written, "the ring has two entries for each posted slot");
     }
 
-    /// Returns the frame that waits longest, if its descriptors are complete.
+    /// Returns the frame that waits longest. Returns `None` if no frame waits or if a descriptor of the frame
+    /// is still missing.
     fn next_frame(&mut self) -> Option<WaitingFrame> {
         let first = self.receive.peek(0)?;
         let mut waiting = WaitingFrame {
@@ -359,7 +363,7 @@ impl ActiveSocket {
         Some(waiting)
     }
 
-    /// Receives a frame: appends it to `out`, or drops or ignores it.
+    /// Receives one frame. The frame is appended to `out`, dropped or ignored.
     fn receive_frame(
         &mut self,
         waiting: WaitingFrame,
@@ -406,7 +410,7 @@ impl ActiveSocket {
         ReceiveResult::Dropped(reason)
     }
 
-    /// Returns a slot with the complete frame. The caller then owns the slot. Returns `None` if no
+    /// Returns a slot with the complete frame. From then on, the caller owns the slot. Returns `None` if no
     /// slot is free.
     fn take_frame(&mut self, waiting: WaitingFrame, slots: &mut impl SlotSource) -> Option<FrameHandle> {
         let replacement = match waiting.descriptors {
@@ -429,8 +433,8 @@ impl ActiveSocket {
         Some(frame)
     }
 
-    /// Copies a frame to one slot. Used if the frame occupies several slots, or if no empty slot can replace
-    /// the frame's slot.
+    /// Copies a frame into one slot. This is necessary if the frame occupies several slots, or if no empty
+    /// slot can replace the slot of the frame. Returns `None` if no slot is free.
     fn copy_to_one_slot(
         &mut self,
         waiting: WaitingFrame,
@@ -453,7 +457,7 @@ impl ActiveSocket {
         Some(frame)
     }
 
-    /// Returns the slots of a frame to the kernel.
+    /// Gives the slots of a received frame back to the kernel, as empty slots.
     fn repost_slots(&mut self, waiting: WaitingFrame) {
         for index in 0..waiting.descriptors {
             if let Some(descriptor) = self.receive.peek(index)
@@ -466,14 +470,14 @@ impl ActiveSocket {
     }
 }
 
-/// Returns whether the data of a descriptor has the layout of a frame in a slot: it starts after the headroom
-/// and fits in the slot.
+/// Returns whether a descriptor describes a frame at the right place in its slot: the frame starts
+/// [`HEADROOM_BYTES`] after the start of the slot, and ends in the slot.
 fn is_at_frame_offset(descriptor: &libc::xdp_desc) -> bool {
     descriptor.addr % SMALL_SLOT_BYTES as u64 == HEADROOM_BYTES as u64
         && descriptor.len as usize <= SMALL_FRAME_BYTES
 }
 
-/// Returns whether the VLAN tag of a frame is truncated. The receive path of the kernel discards such a frame
+/// Returns whether the VLAN tag at the end of a short frame is truncated. The kernel discards such a frame
 /// before a packet socket can receive it.
 fn has_truncated_tag(frame: &[u8]) -> bool {
     frame.len() < TAGGED_BYTES_MIN && matches!(frame.get(12..14), Some([0x81, 0x00] | [0x88, 0xa8]))
@@ -485,8 +489,8 @@ fn truncated_tag_message(device: &str) -> String {
     )
 }
 
-/// Returns whether a packet socket on a device of this MTU would refuse to send a frame. `frame_start`
-/// contains at least the Ethernet header.
+/// Returns whether a packet socket would refuse to send a frame. `frame_start` contains at least the Ethernet
+/// header. `mtu` is the MTU of the device in bytes.
 fn is_refused_by_packet_socket(frame_start: &[u8], frame_len: usize, mtu: usize) -> bool {
     // The kernel permits the length of a tag for 802.1Q only.
     let tag_len = match frame_start.get(12..14) {

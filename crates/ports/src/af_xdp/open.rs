@@ -1,4 +1,4 @@
-//! Opens a device with AF_XDP. Checks the requirements and explains which one is not met.
+//! Opens a device with AF_XDP. If a requirement is not met, the error explains this requirement.
 
 use std::io;
 use std::sync::Arc;
@@ -13,10 +13,10 @@ use crate::net::ethtool;
 use crate::packet_socket::{enable_promiscuous_mode, open_packet_socket};
 use crate::{Arena, OpenedPort, Port, PortError, PortSpec, frame_len_max};
 
-/// Drivers for which the kernel copies each sent frame. The slot of a frame is then free as soon as the frame
-/// is sent.
+/// Names of drivers for which the kernel copies each sent frame. With these drivers, the slot of a frame is
+/// free as soon as the frame is sent.
 const COPYING_DRIVERS: [&str; 2] = ["veth", "tun"];
-/// Capabilities that loading a program needs, in the initial user namespace.
+/// Capabilities for loading a program. The process needs them in the initial user namespace.
 const CAPABILITIES: &str = "cap_bpf, cap_net_admin and cap_net_raw";
 
 impl XdpPort {
@@ -98,8 +98,8 @@ impl XdpPort {
     }
 }
 
-/// Returns an error if the device has several receive queues. A socket receives from only one queue and would
-/// miss the frames of the other queues.
+/// Returns an error if the device has several receive queues. A socket receives from only one queue, and
+/// would miss the frames of the other queues.
 fn check_single_queue(spec: &PortSpec) -> Result<(), PortError> {
     let channels = ethtool::channels(&spec.device).map_err(|error| PortError::net(spec, error))?;
     let Some(channels) = channels.filter(|channels| channels.rx > 1) else {
@@ -163,8 +163,8 @@ fn program_error(spec: &PortSpec, error: io::Error) -> PortError {
     }
 }
 
-/// Explains why a program cannot be attached. The meaning of an error number depends on the driver. The
-/// explanations are those of the veth driver (`drivers/net/veth.c`).
+/// Explains why a program cannot be attached. Different drivers use the same error number for different
+/// reasons. The explanations here are for the veth driver (`drivers/net/veth.c`).
 fn attach_error(spec: &PortSpec, driver: &str, error: io::Error) -> PortError {
     let device = &spec.device;
     let mtu_error = |why: &str| {

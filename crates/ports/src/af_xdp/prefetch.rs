@@ -4,22 +4,23 @@ use super::ActiveSocket;
 use crate::arena::SMALL_SLOT_BYTES;
 use crate::prefetch::{prefetch, prefetch_for_copy};
 
-/// Prefetch distance of payloads: the prefetched frame is this number of frames after the next frame. The
-/// processing of a frame takes about a fifth of the time that the CPU needs to load a cache line. A frame of
-/// usual length occupies 17 cache lines.
+/// Prefetch distance of payloads in frames. The backend loads the payload of the frame that is this number of
+/// positions behind the next frame. A frame is processed in about a fifth of the time that the CPU needs to
+/// load a cache line, and a frame of usual length occupies 17 cache lines.
 const PAYLOAD_DISTANCE: u32 = 8;
-/// Prefetch distance of headers, in frames. It is larger than the distance of payloads for two reasons.
-/// Headers are read before the payload, and the CPU loads them only after all cache lines that
-/// were requested earlier.
+/// Prefetch distance of headers in frames. This distance is larger than the distance of payloads, for two
+/// reasons. Headers are read before the payload. In addition, the CPU first loads all cache lines that were
+/// requested earlier.
 const HEADERS_DISTANCE: u32 = 16;
-/// Prefetch distance of descriptors, in frames. A descriptor contains the address of its frame, so the
-/// descriptor must be loaded first. A cache line holds four descriptors.
+/// Prefetch distance of descriptors in frames. This distance is the largest, because a descriptor contains
+/// the address of its frame and must be loaded first. A cache line holds four descriptors.
 const DESCRIPTORS_DISTANCE: u32 = 24;
-/// Number of bytes that a switch reads of most frames.
+/// Number of bytes at the start of a frame. A switch reads only these bytes of most frames.
 const HEADERS_BYTES: usize = 64;
 
 impl ActiveSocket {
-    /// Prefetches parts of later frames. Only frames that the kernel has certainly written are prefetched.
+    /// Prefetches parts of later frames. The function ignores frames that the kernel may not have
+    /// written yet.
     #[inline]
     pub(super) fn prefetch_later_frames(&self) {
         prefetch(self.receive.entry_address(DESCRIPTORS_DISTANCE).cast(), 1);
@@ -34,7 +35,7 @@ impl ActiveSocket {
         (0..PAYLOAD_DISTANCE).for_each(|distance| self.prefetch_payload(distance));
     }
 
-    /// Prefetches the headers of the frame that is `distance` frames after the next one.
+    /// Prefetches the headers of the frame that is `distance` positions behind the next frame.
     #[inline]
     fn prefetch_headers(&self, distance: u32) {
         if let Some(descriptor) = self.receive.peek_known(distance) {
@@ -42,8 +43,8 @@ impl ActiveSocket {
         }
     }
 
-    /// Prefetches the payload of the frame that is `distance` frames after the next frame. The kernel later
-    /// copies the payload on this core. Without prefetch, the copy would wait for each cache line.
+    /// Prefetches the payload of the frame that is `distance` positions behind the next frame. The kernel
+    /// later copies the payload on this core. Without prefetch, this copy would wait for each cache line.
     #[inline]
     fn prefetch_payload(&self, distance: u32) {
         if let Some(descriptor) = self.receive.peek_known(distance) {
@@ -55,8 +56,8 @@ impl ActiveSocket {
         }
     }
 
-    /// Returns the address of a frame from its descriptor. The function does not check that the address is in
-    /// the arena.
+    /// Returns the address of the frame that a descriptor describes. The function does not check whether the
+    /// address is in the arena.
     #[inline]
     fn frame_address(&self, descriptor: &libc::xdp_desc) -> *const u8 {
         let region = self.arena.small_region().cast::<u8>();

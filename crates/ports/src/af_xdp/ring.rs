@@ -1,5 +1,5 @@
-//! Rings that an AF_XDP socket shares with the kernel (`Documentation/networking/af_xdp.rst`). One side
-//! produces entries, the other side consumes them, and each side publishes its position.
+//! Rings that an AF_XDP socket shares with the kernel (`Documentation/networking/af_xdp.rst`). One side of a
+//! ring produces entries and the other side consumes them. Each side publishes its position.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -90,13 +90,13 @@ impl<T: Copy> SharedRing<T> {
     }
 }
 
-/// This process's side of a ring whose entries the kernel consumes.
+/// The producing side of a ring. The kernel consumes the entries.
 #[derive(Debug)]
 pub(super) struct Producer<T> {
     ring: SharedRing<T>,
-    /// Index of the next entry to write. Earlier entries may be unpublished.
+    /// Index of the next entry to write. Some of the entries before it may not be published yet.
     next: u32,
-    /// Position of the consumer at the last reading.
+    /// Position of the consumer at the last time when this side read it.
     consumed: u32,
 }
 
@@ -125,8 +125,8 @@ impl<T: Copy> Producer<T> {
         self.ring.size - self.next.wrapping_sub(self.consumed)
     }
 
-    /// Writes the next entry. Returns false if the ring is full. The consumer sees the
-    /// entry after [`publish`](Producer::publish).
+    /// Writes the next entry. Returns false if the ring is full. The consumer sees the entry only
+    /// after [`publish`](Producer::publish).
     pub(super) fn write(&mut self, entry: T) -> bool {
         if self.next.wrapping_sub(self.consumed) >= self.ring.size && self.free_entries() == 0 {
             return false;
@@ -148,15 +148,14 @@ impl<T: Copy> Producer<T> {
         self.next
     }
 
-    /// Reads the position of the consumer, which is the index of the first entry that the consumer
-    /// has not consumed.
+    /// Reads the position of the consumer. This is the index of the first entry that is not consumed.
     pub(super) fn read_consumed(&mut self) -> u32 {
         // Acquire: the consumer has read the entries before this side writes them again.
         self.consumed = self.ring.consumer().load(Ordering::Acquire);
         self.consumed
     }
 
-    /// Returns an entry that was written and is not overwritten yet.
+    /// Returns the entry at `index`. The entry was written and is not overwritten yet.
     pub(super) fn written_entry(&self, index: u32) -> T {
         // SAFETY: the entry is in the ring. Only this side writes entries, and it does not write now.
         unsafe { self.ring.entry_address(index).read() }
@@ -165,7 +164,7 @@ impl<T: Copy> Producer<T> {
     /// Replaces a published entry.
     ///
     /// # Safety
-    /// The consumer does not read the ring during this call. For example, the kernel reads the transmit ring
+    /// The consumer must not read the ring during this call. For example, the kernel reads the transmit ring
     /// only in system calls on its socket.
     pub(super) unsafe fn replace_entry(&mut self, index: u32, entry: T) {
         // SAFETY: the entry is in the ring, and the caller guarantees that the consumer does not read it.
@@ -173,13 +172,13 @@ impl<T: Copy> Producer<T> {
     }
 }
 
-/// This process's side of a ring whose entries the kernel produces.
+/// The consuming side of a ring. The kernel produces the entries.
 #[derive(Debug)]
 pub(super) struct Consumer<T> {
     ring: SharedRing<T>,
-    /// Index of the next entry to read. Earlier entries may be unreleased.
+    /// Index of the next entry to read. Some of the entries before it may not be released yet.
     next: u32,
-    /// Position of the producer at the last reading.
+    /// Position of the producer at the last time when this side read it.
     produced: u32,
 }
 
@@ -202,8 +201,8 @@ impl<T: Copy> Consumer<T> {
         }
     }
 
-    /// Returns the entry that is `distance` entries after the next entry. Returns `None` if the producer has
-    /// not published this entry.
+    /// Returns the entry that is `distance` positions behind the next entry. Returns `None` if the producer
+    /// has not published this entry.
     pub(super) fn peek(&mut self, distance: u32) -> Option<T> {
         if self.produced.wrapping_sub(self.next) <= distance {
             // Acquire: the entries and the frames that they describe are written before this index is read.
@@ -216,7 +215,7 @@ impl<T: Copy> Consumer<T> {
         Some(unsafe { self.ring.entry_address(self.next.wrapping_add(distance)).read() })
     }
 
-    /// Same as [`Consumer::peek`], but does not read the position of the producer again.
+    /// Same as [`Consumer::peek`], but uses the last known position of the producer.
     #[inline]
     pub(super) fn peek_known(&self, distance: u32) -> Option<T> {
         if self.produced.wrapping_sub(self.next) <= distance {
@@ -226,20 +225,20 @@ impl<T: Copy> Consumer<T> {
         Some(unsafe { self.ring.entry_address(self.next.wrapping_add(distance)).read() })
     }
 
-    /// Returns the address of the entry that is `distance` entries after the next entry. The producer may not
-    /// have written this entry yet.
+    /// Returns the address of the entry that is `distance` positions behind the next entry. The producer may
+    /// not have written this entry yet.
     #[inline]
     pub(super) fn entry_address(&self, distance: u32) -> *const T {
         self.ring.entry_address(self.next.wrapping_add(distance)).as_ptr()
     }
 
-    /// Skips `count` entries that [`Consumer::peek`] has returned.
+    /// Skips the next `count` entries. [`Consumer::peek`] must have returned these entries before.
     pub(super) fn advance(&mut self, count: u32) {
         debug_assert!(count <= self.produced.wrapping_sub(self.next));
         self.next = self.next.wrapping_add(count);
     }
 
-    /// Returns the skipped entries to the producer.
+    /// Releases the skipped entries, so that the producer can write them again.
     pub(super) fn release(&mut self) {
         // Release: the entries are read before the producer writes them again.
         self.ring.consumer().store(self.next, Ordering::Release);
@@ -250,7 +249,7 @@ impl<T: Copy> Consumer<T> {
 mod tests {
     use super::*;
 
-    /// Memory of a ring whose two sides both belong to the test.
+    /// Memory of a ring in a test. Both sides belong to the test.
     struct TestRing {
         words: Box<[AtomicU32; 2]>,
         entries: Box<[std::cell::UnsafeCell<u64>]>,

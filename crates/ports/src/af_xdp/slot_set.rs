@@ -1,4 +1,4 @@
-//! Set of the slots that an AF_XDP socket holds.
+//! A set of slots. An AF_XDP socket stores in it which slots it holds.
 
 use xoff_dataplane::FrameHandle;
 
@@ -10,7 +10,7 @@ pub(super) struct SlotSet {
 }
 
 impl SlotSet {
-    /// Creates an empty set for the slots 0 to `slots` - 1.
+    /// Creates an empty set. The set can contain the slots 0 to `slots` - 1.
     pub(super) fn new(slots: usize) -> SlotSet {
         SlotSet {
             words: vec![0; slots.div_ceil(64)].into(),
@@ -29,8 +29,8 @@ impl SlotSet {
         self.count += 1;
     }
 
-    /// Removes a slot from the set. Returns whether the slot was in the set. Accepts any number, because the
-    /// number comes from the kernel.
+    /// Removes a slot from the set. Returns whether the slot was in the set. Any slot number is allowed,
+    /// because the number comes from the kernel.
     pub(super) fn remove(&mut self, slot: FrameHandle) -> bool {
         let (word, bit) = word_and_bit(slot);
         match self.words.get_mut(word) {

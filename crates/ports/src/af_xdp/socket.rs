@@ -12,17 +12,17 @@ use crate::packet_socket::{check_result, enlarge_send_buffer, get_option, set_op
 /// Number of received frames that can wait in the socket. At the highest rate of a veth sender, this number
 /// of frames arrives in 4 ms. At the lower rates of a lab, it takes much longer.
 ///
-/// The kernel fills the slots in turn, so it reuses a slot after this number of frames. With twice as many
-/// slots, the memory of the slots would not fit in the last-level cache of a
-/// virtual machine (`benches/README.md`).
+/// The kernel fills the slots in turn, so a slot is used again after this number of frames. With twice as
+/// many slots, the slots would not fit in the last-level cache of a virtual machine (`benches/README.md`).
 pub(super) const RECEIVE_ENTRIES: u32 = 2_048;
-/// Number of empty slots in the fill ring. The kernel publishes a received frame shortly before it releases
-/// the fill ring entry of the frame's slot. The ring therefore needs more entries than there
-/// are posted slots.
+/// Number of entries in the fill ring, which contains empty slots for received frames. The kernel publishes a
+/// received frame shortly before it releases the entry of the frame's slot. The ring therefore needs more
+/// entries than there are posted slots.
 const FILL_ENTRIES: u32 = 2 * RECEIVE_ENTRIES;
-/// Number of descriptors in the transmit ring, more than any burst needs.
+/// Number of descriptors in the transmit ring. No burst needs more.
 pub(super) const TRANSMIT_ENTRIES: u32 = 1_024;
-/// Largest number of frames in flight to the stack of the far end.
+/// Number of entries in the completion ring. This is the largest number of frames in flight to the network
+/// stack of the far end.
 const COMPLETION_ENTRIES: u32 = 4_096;
 
 /// The four rings of a socket.
@@ -36,7 +36,7 @@ pub(super) struct Rings {
     pub(super) completion: Consumer<u64>,
 }
 
-/// Opens a socket that receives no frames yet. The call needs CAP_NET_RAW.
+/// Opens an AF_XDP socket that receives no frames yet. The call needs CAP_NET_RAW.
 pub(super) fn open_xdp_socket() -> io::Result<OwnedFd> {
     let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
     // SAFETY: the call passes no memory.
@@ -47,8 +47,8 @@ pub(super) fn open_xdp_socket() -> io::Result<OwnedFd> {
     }
 }
 
-/// Registers the small slots of an arena as the memory of the socket, with one chunk for each slot. The
-/// kernel pins the whole memory.
+/// Registers the small slots of an arena as the memory of the socket. Each slot is one chunk. The kernel pins
+/// the whole memory.
 pub(super) fn register_arena(socket: &OwnedFd, arena: &Arena) -> io::Result<()> {
     let region = arena.small_region();
     let registration = libc::xdp_umem_reg {
@@ -114,7 +114,7 @@ pub(super) fn bind_to_first_queue(socket: &OwnedFd, device_index: u32) -> io::Re
     check_result(unsafe { libc::bind(socket.as_raw_fd(), (&raw const address).cast(), len) })
 }
 
-/// Makes the kernel send the frames of the transmit ring. One call sends at most 32 descriptors.
+/// Makes the kernel send the frames of the transmit ring. One call handles at most 32 descriptors.
 pub(super) fn start_transmission(socket: &OwnedFd) -> io::Result<()> {
     // SAFETY: the call passes no memory.
     let sent = unsafe {

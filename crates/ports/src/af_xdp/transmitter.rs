@@ -1,13 +1,13 @@
-//! Sending of bursts from the arena with descriptors.
+//! Sends bursts of frames from the arena. A descriptor in the transmit ring tells the kernel where a
+//! frame is.
 //!
 //! The kernel reads the transmit ring only in system calls on the socket. In copy mode, the kernel copies a
-//! frame before it reports the frame's descriptors as consumed. Descriptors therefore point directly to the
-//! slots of the frames, and the caller keeps these slots. Some drivers take frames without a linear part,
-//! which the kernel does not copy. For these drivers, the backend copies every frame to a slot of its own.
+//! frame before it marks the frame's descriptors as consumed. Descriptors can therefore point directly to the
+//! slots of the frames, and the caller keeps these slots. For some drivers, the kernel does not copy the
+//! frame. With these drivers, the backend first copies every frame to one of its own slots.
 //!
-//! Before [`Transmitter::send`] returns, it withdraws all descriptors that the kernel has not consumed. A
-//! withdrawn descriptor is invalid, and the kernel skips invalid descriptors. The caller may then
-//! reuse the slots.
+//! Before [`Transmitter::send`] returns, it withdraws all descriptors that the kernel has not consumed: it
+//! replaces them by invalid descriptors, which the kernel skips. The caller may then reuse the slots.
 
 use std::fmt;
 use std::io;
@@ -21,19 +21,19 @@ use super::socket;
 use crate::arena::{SMALL_FRAME_BYTES, SMALL_SLOT_BYTES};
 use crate::{Arena, BURST_FRAMES};
 
-/// An invalid descriptor. The kernel skips it, because its address is beyond the memory of the socket.
+/// An invalid descriptor. Its address is beyond the memory of the socket, so the kernel skips it.
 const INVALID_DESCRIPTOR: libc::xdp_desc = libc::xdp_desc {
     addr: u64::MAX,
     len: SMALL_SLOT_BYTES as u32,
     options: 0,
 };
 
-/// A frame with descriptors in the ring.
+/// A frame of the current submission.
 #[derive(Clone, Copy)]
 struct SubmittedFrame {
-    /// Index of the entry after its last descriptor.
+    /// Index of the ring entry after the last descriptor of the frame.
     end: u32,
-    /// Whether the frame has no descriptor, because the device would refuse it.
+    /// Whether the frame is refused. A refused frame has no descriptor, because the device would not send it.
     is_refused: bool,
 }
 
@@ -41,33 +41,33 @@ struct SubmittedFrame {
 pub(super) struct Transmitter {
     ring: Producer<libc::xdp_desc>,
     completion: Consumer<u64>,
-    /// Whether the kernel copies a frame during the send call. If so, descriptors may point to the slots of
-    /// the caller.
+    /// Whether the kernel copies each frame during the send call. If it does, descriptors may point to the
+    /// slots of the caller.
     can_send_without_copy: bool,
-    /// Slots of the transmitter for copies of frames.
+    /// Slots that the transmitter owns, for copies of frames.
     copy_slots: Vec<FrameHandle>,
     free_slots: Vec<FrameHandle>,
     in_flight: SlotSet,
-    /// Index of the first entry of the last submission.
+    /// Index of the ring entry at which the last submission starts.
     submission_start: u32,
     submitted: Vec<SubmittedFrame>,
-    /// Largest number of frames in one system call. If the device has accepted no frame in the last call, the
-    /// number is small.
+    /// Largest number of frames in one submission. The number becomes 1 if the device did not accept all
+    /// frames of the last submission. After each success, the number doubles.
     window: usize,
     is_withdrawing: bool,
-    /// Slots of withdrawn descriptors. The list may also contain slots of the caller, which
-    /// the transmitter ignores.
+    /// Slots of the withdrawn descriptors. The list may also contain slots of the caller. The transmitter
+    /// ignores them.
     withdrawn_slots: Vec<FrameHandle>,
-    /// Number of descriptors withdrawn since the creation of the transmitter.
+    /// Number of descriptors that were withdrawn since the creation of the transmitter.
     pub(super) withdrawn_descriptors: u64,
 }
 
-/// Number of frames from the front of a burst, by result.
+/// Numbers of frames at the front of a burst, by result.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct BurstCounts {
-    /// Frames that are sent or refused.
+    /// Number of frames that were sent or refused.
     pub(super) done: usize,
-    /// Refused frames, which `done` includes.
+    /// Number of refused frames. `done` includes them.
     pub(super) refused: usize,
 }
 
@@ -100,20 +100,20 @@ impl Transmitter {
         self.copy_slots.len()
     }
 
-    /// Adds a slot for copies. The transmitter keeps it.
+    /// Adds an empty slot for copies. From then on, the transmitter owns the slot.
     pub(super) fn add_copy_slot(&mut self, slot: FrameHandle) {
         self.copy_slots.push(slot);
         self.free_slots.push(slot);
     }
 
-    /// Returns the slots for copies. The caller closes the socket before it reuses them.
+    /// Returns the slots for copies. The caller must close the socket before it reuses them.
     pub(super) fn into_copy_slots(self) -> Vec<FrameHandle> {
         self.copy_slots
     }
 
     /// Sends frames from the front of `frames`. `refuses` takes the first bytes and the length of a frame,
-    /// and returns whether the device would refuse the frame. After an error, the result contains the error
-    /// and the counts of the frames that were sent before.
+    /// and returns whether the device would refuse the frame. The result contains the numbers of finished
+    /// frames, and the error of the next frame.
     pub(super) fn send(
         &mut self,
         socket: &OwnedFd,
@@ -151,7 +151,7 @@ impl Transmitter {
         (counts, Ok(()))
     }
 
-    /// Writes descriptors for as many frames as the ring has entries for.
+    /// Writes descriptors for the front of `frames`, as long as the ring and the copy slots have space.
     fn submit_frames(
         &mut self,
         arena: &Arena,
@@ -174,7 +174,7 @@ impl Transmitter {
         self.ring.publish();
     }
 
-    /// Writes the descriptors of a frame. Returns false if the ring is full or no slot is free.
+    /// Writes the descriptors of a frame. Returns false if the ring is full or no copy slot is free.
     fn write_descriptors(&mut self, arena: &Arena, mut frame: UnsentSegments<'_>) -> bool {
         if self.can_send_without_copy
             && frame.rest.is_empty()
@@ -211,7 +211,8 @@ impl Transmitter {
         true
     }
 
-    /// Calls the kernel until it has consumed the ring or makes no progress.
+    /// Calls the kernel until all submitted descriptors are consumed. Returns an error if the kernel makes
+    /// no progress.
     fn send_submitted(&mut self, socket: &OwnedFd) -> io::Result<()> {
         let mut consumed = self.ring.read_consumed();
         // The kernel returns an error for each frame that the device drops, and it consumes the frame.
@@ -236,8 +237,8 @@ impl Transmitter {
         Ok(())
     }
 
-    /// Makes the descriptors of the submitted frames invalid, starting with the frame `first`. The kernel has
-    /// not consumed these descriptors.
+    /// Withdraws the descriptors of the submitted frames from index `first` on: replaces them by invalid
+    /// descriptors. The kernel has not consumed these descriptors.
     fn withdraw_frames(&mut self, first: usize) {
         let mut index = match first {
             0 => self.submission_start,
@@ -257,7 +258,7 @@ impl Transmitter {
         self.is_withdrawing = true;
     }
 
-    /// Calls the kernel until it has skipped the withdrawn descriptors. Each call skips one descriptor.
+    /// Calls the kernel until all withdrawn descriptors are skipped. Each call skips one descriptor.
     fn finish_withdrawal(&mut self, socket: &OwnedFd) -> io::Result<()> {
         if !self.is_withdrawing {
             return Ok(());
@@ -288,7 +289,7 @@ impl Transmitter {
         Ok(())
     }
 
-    /// Takes back the slots that the kernel has released.
+    /// Takes back the copy slots that the kernel has released.
     fn reclaim_slots(&mut self) {
         let mut has_entries = false;
         while let Some(addr) = self.completion.peek(0) {
@@ -311,25 +312,25 @@ impl fmt::Debug for Transmitter {
     }
 }
 
-/// Returns the slot that contains an address of the socket's memory.
+/// Returns the slot at an address in the memory of the socket.
 pub(super) fn slot_of_address(addr: u64) -> FrameHandle {
     FrameHandle((addr / SMALL_SLOT_BYTES as u64).min(u64::from(u32::MAX)) as u32)
 }
 
-/// Returns whether an index is before another index of a ring. Indices wrap around.
+/// Returns whether `index` is before `other` in a ring. Indices wrap around.
 fn is_before(index: u32, other: u32) -> bool {
     (index.wrapping_sub(other) as i32) < 0
 }
 
-/// The segments of a frame that are not copied yet.
+/// The parts of a frame that are not copied yet.
 struct UnsentSegments<'a> {
     own: &'a [u8],
     rest: &'a [u8],
 }
 
 impl UnsentSegments<'_> {
-    /// Copies the next bytes of the segments to `output`. Returns the number of copied bytes, which are
-    /// removed from the segments.
+    /// Copies the next bytes of the frame to `output` and returns their number. These bytes are removed from
+    /// the segments.
     fn copy_next(&mut self, output: &mut [u8]) -> usize {
         let mut filled = 0;
         for segment in [&mut self.own, &mut self.rest] {

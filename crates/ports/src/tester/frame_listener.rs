@@ -1,4 +1,4 @@
-//! Reception of selected frames of a device with the time stamps of the kernel.
+//! Receives selected frames of a device, with the time stamps of the kernel.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -7,19 +7,19 @@ use crate::af_packet::receive_ring::ReceiveRing;
 use crate::clock::StampClock;
 use crate::packet_socket;
 
-/// A captured frame.
+/// A received frame of a [`FrameListener`].
 #[derive(Clone, Copy, Debug)]
 pub struct CapturedFrame<'a> {
-    /// The first bytes of the frame. The filter decides how many bytes. If the kernel has removed a VLAN tag,
-    /// the tag is missing.
+    /// The first bytes of the frame. The filter of the listener decides how many bytes are stored. If the
+    /// kernel has removed a VLAN tag, the tag is missing.
     pub bytes: &'a [u8],
-    /// Length of the frame in bytes, without FCS.
+    /// Length of the whole frame in bytes, without FCS and without a VLAN tag that the kernel has removed.
     pub frame_len: u32,
-    /// Time stamp of the kernel in nanoseconds of `CLOCK_MONOTONIC`.
+    /// Time at which the kernel received the frame, in nanoseconds of `CLOCK_MONOTONIC`.
     pub captured_ns: u64,
 }
 
-/// Receives frames of a device with a filter. The kernel discards all frames that the filter does not accept.
+/// Receives those frames of a device that a filter accepts. The kernel discards all other frames.
 #[derive(Debug)]
 pub struct FrameListener {
     ring: ReceiveRing,
@@ -29,8 +29,8 @@ pub struct FrameListener {
 }
 
 impl FrameListener {
-    /// Opens a listener on a device of the calling thread's namespace. `filter` is a classic BPF program. An
-    /// empty filter accepts all frames. The call needs CAP_NET_RAW.
+    /// Opens a listener on the device `device` of the calling thread's namespace. `filter` is a classic BPF
+    /// program. If `filter` is empty, all frames are accepted. The call needs CAP_NET_RAW.
     ///
     /// # Errors
     /// Returns an error if the device does not exist, the capability is missing, the kernel refuses the
@@ -52,7 +52,7 @@ impl FrameListener {
         })
     }
 
-    /// Calls `handle` for each waiting frame and returns the number of frames.
+    /// Calls `handle` for each waiting frame, oldest first. Returns the number of frames.
     pub fn receive(&mut self, mut handle: impl FnMut(CapturedFrame<'_>)) -> usize {
         let mut count = 0;
         if self.ring.peek().is_some() {
@@ -71,13 +71,14 @@ impl FrameListener {
         count
     }
 
-    /// Returns the number of frames that the full ring lost since the last call.
+    /// Returns the number of accepted frames that were lost since the last call, because the receive ring
+    /// was full.
     pub fn take_lost_frames(&self) -> u64 {
         // The statistics option cannot fail on a packet socket.
         packet_socket::take_ring_drops(&self.socket).map_or(0, u64::from)
     }
 
-    /// Returns the descriptor to poll for frames.
+    /// Returns the descriptor that becomes readable when frames arrive.
     pub fn fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }

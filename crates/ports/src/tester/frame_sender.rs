@@ -1,4 +1,4 @@
-//! Sender of frames from ordinary memory that bypasses the queueing discipline of the device.
+//! Sends frames from ordinary memory. The frames bypass the queueing discipline of the device.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -11,17 +11,17 @@ use crate::{BURST_FRAMES, frame_len_max, packet_socket};
 /// Largest number of frames that one system call sends.
 pub const SEND_BURST_FRAMES: usize = BURST_FRAMES;
 
-/// Number of frames of a burst, by result.
+/// Numbers of frames of one [`FrameSender::send`], by result.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SendCounts {
-    /// Frames that the device accepted.
+    /// Number of frames that the device accepted.
     pub sent: usize,
-    /// Number of lost frames. A frame is lost if the device, or the device at the other end of the link, has
+    /// Number of lost frames. A frame is lost if the device or the device at the other end of the link has
     /// no space.
     pub lost: usize,
 }
 
-/// Sends frames through a device.
+/// Sends frames through one device.
 #[derive(Debug)]
 pub struct FrameSender {
     transmitter: Transmitter,
@@ -30,8 +30,8 @@ pub struct FrameSender {
 }
 
 impl FrameSender {
-    /// Opens a sender on a device of the calling thread's namespace. The call needs CAP_NET_RAW
-    /// in that namespace.
+    /// Opens a sender on the device `device` of the calling thread's namespace. The call needs CAP_NET_RAW in
+    /// this namespace.
     ///
     /// # Errors
     /// Returns an error if the device does not exist, the capability is missing, or memory is short.
@@ -48,11 +48,12 @@ impl FrameSender {
         })
     }
 
-    /// Sends up to [`SEND_BURST_FRAMES`] frames from the front of `frames`. The caller sends the
-    /// other frames later.
+    /// Sends up to [`SEND_BURST_FRAMES`] frames from the front of `frames`. A frame is given as its
+    /// bytes without FCS. The result counts the sent and the lost frames. The caller sends the remaining
+    /// frames later.
     ///
     /// # Errors
-    /// Returns an error if the device cannot send the first frame and a retry cannot help. Examples: the
+    /// Returns an error if the device cannot send the first frame and a retry cannot help. For example, the
     /// frame is longer than the MTU of the device, or the device is down or removed.
     pub fn send(&mut self, frames: &[&[u8]]) -> io::Result<SendCounts> {
         let frames = &frames[..frames.len().min(SEND_BURST_FRAMES)];

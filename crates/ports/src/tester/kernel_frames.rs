@@ -1,7 +1,7 @@
-//! Frames that the kernel builds itself, and a forwarder that consists only of XDP programs.
+//! A sender of frames that the kernel builds itself, and a forwarder that consists only of XDP programs.
 //!
-//! Both need CAP_BPF and CAP_NET_ADMIN outside user namespaces. A veth delivers redirected frames only if its
-//! far end polls. The far end polls if it has an XDP program or GRO.
+//! Both need CAP_BPF and CAP_NET_ADMIN in the initial user namespace. A veth delivers the frames of an XDP
+//! program only if the far end of the veth polls. The far end polls if it has an XDP program or GRO.
 
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -11,7 +11,7 @@ use crate::af_xdp::bpf::{self, Instruction, instruction, load_map_address};
 /// Offsets of the start and the end of the frame in `struct xdp_md`.
 const DATA: i16 = 0;
 const DATA_END: i16 = 4;
-/// Two values in bytes: the offset of the UDP source port in an untagged IPv4 frame, and the length of the
+/// Two values for an untagged IPv4 frame, in bytes: the offset of the UDP source port, and the length of the
 /// shortest frame that contains this port.
 const UDP_SOURCE_PORT: i16 = 34;
 const HEADERS_BYTES: i32 = 42;
@@ -31,7 +31,7 @@ const CALL: u8 = 0x85;
 const EXIT: u8 = 0x95;
 const BPF_FUNC_REDIRECT: i32 = 23;
 
-/// Returns a program for `return redirect(device)`.
+/// Returns an XDP program that redirects each frame to a device.
 fn redirect_program(device_index: u32) -> [Instruction; 4] {
     [
         instruction(MOV_K, 1, 0, 0, device_index.cast_signed()),
@@ -41,8 +41,8 @@ fn redirect_program(device_index: u32) -> [Instruction; 4] {
     ]
 }
 
-/// Returns a program that counts frames, writes the UDP source port and redirects the frame. The port number
-/// starts again after `flows` values. `flows` is a power of two.
+/// Returns an XDP program that counts frames, writes the UDP source port, and redirects the frame to a
+/// device. The source port takes `flows` values in turn, which is a power of two.
 fn generator_program(counter: &OwnedFd, flows: u32, device_index: u32) -> Vec<Instruction> {
     let [low, high] = load_map_address(4, counter.as_raw_fd(), true);
     let mut program = vec![
@@ -66,8 +66,8 @@ fn generator_program(counter: &OwnedFd, flows: u32, device_index: u32) -> Vec<In
     program
 }
 
-/// Sends frames that the kernel builds (`BPF_PROG_TEST_RUN` with live frames, Linux 5.18). It needs no socket
-/// and no copy from user space.
+/// Sends frames that the kernel builds (`BPF_PROG_TEST_RUN` with live frames, Linux 5.18). The sender needs
+/// no socket and no copy from user space.
 #[derive(Debug)]
 pub struct KernelFrameSender {
     program: OwnedFd,
@@ -76,9 +76,10 @@ pub struct KernelFrameSender {
 }
 
 impl KernelFrameSender {
-    /// Prepares copies of a frame for a device of the calling thread's namespace. The UDP source port takes
-    /// `flows` values from 0xc000 on, rounded up to a power of two. [`send`](KernelFrameSender::send) must be
-    /// called in the same namespace.
+    /// Prepares the sending of copies of `frame` through the device `device` of the calling thread's
+    /// namespace. `frame` is an untagged IPv4 frame with UDP, without FCS. Its UDP source port takes `flows`
+    /// values from 0xc000 on. `flows` is rounded up to a power of two, at most 8192. The calls of
+    /// [`send`](KernelFrameSender::send) must come from the same namespace.
     ///
     /// # Errors
     /// Returns an error if the device does not exist, a capability is missing, or the kernel has no BPF.
@@ -93,24 +94,25 @@ impl KernelFrameSender {
         })
     }
 
-    /// Sends `count` frames. If the far end of the device has no space, frames are lost.
+    /// Sends `count` copies of the frame. If the far end of the device has no space, frames are lost.
     ///
     /// # Errors
-    /// Returns an error if the frame is longer than a page or the kernel cannot send live frames.
+    /// Returns an error if the frame is longer than about 3.4 KB, or if the kernel cannot send live frames.
     pub fn send(&mut self, count: u32) -> io::Result<()> {
         bpf::send_live_frames(&self.program, &self.frame, count)
     }
 }
 
-/// A forwarder between two devices. Each device redirects all received frames to the other device. The
-/// redirection happens in the receive path of the driver.
+/// A forwarder between two devices. Each device redirects all received frames to the other device, in the
+/// receive path of its driver.
 #[derive(Debug)]
 pub struct XdpForwarder {
     _links: [OwnedFd; 2],
 }
 
 impl XdpForwarder {
-    /// Connects two devices of the calling thread's namespace until the value is dropped.
+    /// Connects two devices of the calling thread's namespace. The devices stay connected until the value
+    /// is dropped.
     ///
     /// # Errors
     /// Returns an error if a device does not exist, a capability is missing, the kernel has no BPF, or a

@@ -1,8 +1,8 @@
 //! Senders and receivers of test traffic. A sender sends frames to a device as fast as possible. A listener
-//! receives the frames that leave the device under test.
+//! receives the frames that leave the tested device.
 //!
-//! Unlike a port, a tester changes no settings of its device and uses no arena. A tester only reports the
-//! number of frames that could not be sent.
+//! Unlike a port, a tester changes no settings of its device and uses no arena. A sender reports how many
+//! frames could not be sent.
 
 mod frame_listener;
 mod frame_sender;
