@@ -102,8 +102,8 @@ pub struct Fabric {
     hosts_linked: bool,
     switches: Vec<SwitchNode>,
     hosts: Vec<HostNode>,
-    /// Directions of all links. Link *n* has two directions: `2n`, which starts at its first end, and `2n
-    /// + 1`.
+    /// Directions of all links. For link *n*, number 2n is the direction from its first end to its second
+    /// end. The next number is the opposite direction.
     directions: Vec<LinkDirection>,
     store: FabricStore,
     outputs: Outputs,

@@ -1,25 +1,25 @@
-//! Event queue of the whole fabric.
+//! Event queue of the whole fabric, used if all events are processed in one order.
 //!
-//! Events are ordered by time and then by the number of their source, which the plan determines. The order
-//! does not depend on the time of insertion, so a run does not depend on the way in which events were
-//! scheduled. Two events of the same timer may have the same time. The second event then has no effect. Two
-//! frames never arrive over the same link at the same time. A fabric that reproduces another simulator uses
-//! insertion numbers instead of source numbers.
+//! Events are ordered by time and then by the number of their source. The plan gives each source (a link
+//! direction, a host or a timer of a switch) its number. The order therefore does not depend on the order of
+//! insertion. A timer may have two events of equal time. The second event then has no effect. Two frames
+//! never arrive over the same link direction at the same time. In comparisons with ns-3, insertion numbers
+//! replace the source numbers.
 //!
-//! Nearly all events are inserted one frame time or one link delay before they are due. They are stored in a
-//! wheel: a ring of very short time slots with one or two events each. The wheel is large, but at any time
-//! only a few neighbouring slots are accessed, so few cache lines are in use. Later events, such as timeouts,
-//! are stored in a heap.
+//! Nearly all events are inserted one frame time or one link delay before they are due. These events are
+//! stored in a wheel: a ring of very short time slots with one or two events each. The wheel is large, but at
+//! any time only a few neighbouring slots are accessed, so few cache lines are in use. Later events, such as
+//! timeouts, are stored in a heap.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
 
 use xoff_dataplane::{Picos, prefetch};
 
-/// The length of a slot is 2^9 ps, half a nanosecond. With 200 busy links of 100 Gb/s, each slot
-/// has two events.
+/// The length of a slot is 2^9 ps, half a nanosecond. With 200 busy links of 100 Gb/s, a slot has two events
+/// on average.
 const SLOT_BITS: u32 = 9;
-/// Number of slots of the wheel, 33.5 us in total.
+/// Number of slots of the wheel. All slots together last 33.5 us.
 const SLOTS: usize = 1 << 16;
 /// Number of slots in a cache line.
 const SLOTS_PER_LINE: usize = 16;
@@ -27,29 +27,30 @@ const WORDS: usize = SLOTS / 64;
 const GROUPS: usize = WORDS / 64;
 /// End of a list of events.
 const NONE: u32 = u32::MAX;
-/// A slot number after all slots.
+/// Slot number after all slots, for "no slot".
 const NO_SLOT: u64 = u64::MAX;
 
-/// An event: its time, its rank among events of the same time, and its source or frame.
+/// An event: its time, its rank among events of equal time, and its payload. The payload is an arriving frame
+/// or a timer.
 ///
-/// An event consists of two 64-bit words, so that it is passed in two registers. With three fields, the
-/// processor would write them separately and stall when it reads them together.
+/// An event has two 64-bit words, so a call passes it in two registers. With three fields, the processor
+/// would write them separately and stall when it reads them together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Event {
     pub(super) at: Picos,
-    /// Rank and payload.
+    /// The rank in the upper 32 bits, the payload in the lower 32 bits.
     rank_and_payload: u64,
 }
 
 impl Event {
-    /// No event. It is after all others.
+    /// No event. It is later than all other events.
     pub(super) const NONE: Event = Event {
         at: Picos::NEVER,
         rank_and_payload: u64::MAX,
     };
 
-    /// Creates an event. `rank` is the number of the source or of the insertion. `payload` is an arriving
-    /// frame or a timer.
+    /// Creates an event. `rank` is the number of the source or of the insertion. `payload` is the handle of
+    /// an arriving frame or the number of a timer source.
     #[inline]
     pub(super) fn new(at: Picos, rank: u32, payload: u32) -> Event {
         Event {
@@ -68,7 +69,7 @@ impl Event {
         self.rank_and_payload as u32
     }
 
-    /// Returns all fields as one number, so that one comparison orders two events.
+    /// Returns all fields as one number, so one comparison orders two events.
     #[inline]
     pub(super) fn key(self) -> u128 {
         u128::from(self.at.0) << 64 | u128::from(self.rank_and_payload)
@@ -123,25 +124,25 @@ pub(super) fn time_of_key(key: u128) -> Picos {
 /// Pending events, sorted by time.
 #[derive(Clone, Debug)]
 pub(super) struct EventQueue {
-    /// Events of the current slot, the earliest one last.
+    /// Events of the current slot. The earliest event is the last entry.
     now: Vec<Event>,
-    /// Number of the current slot. No event is in an earlier one.
+    /// Number of the current slot. No pending event is in an earlier slot.
     slot: u64,
-    /// First event of each slot after the current slot. The events of a slot are not sorted. The index of a
-    /// slot is its number modulo [`SLOTS`].
+    /// Index in `events` of the first event of each slot, or [`NONE`]. The events of a slot are a linked list
+    /// and not sorted. A slot is stored at its number modulo [`SLOTS`].
     wheel: Box<[u32; SLOTS]>,
-    /// Events of all slots. Each entry contains an event and the index of the next event of the same slot.
-    /// Entries are reused, so that they stay in the cache.
+    /// Events of all slots of the wheel. Each entry contains an event and the index of the next event of the
+    /// same slot. Free entries are reused, so they stay in the cache.
     events: Vec<(Event, u32)>,
-    /// First free entry of `events`.
+    /// Index of the first free entry of `events`, or [`NONE`].
     free: u32,
-    /// Bit map of the slots of the wheel that have events.
+    /// Bit map of the slots of the wheel. A bit is set if the slot has events.
     occupied: Box<[u64; WORDS]>,
-    /// Bit map of the words of `occupied` that are not 0.
+    /// Bit map of the words of `occupied`. A bit is set if the word is not 0.
     groups: [u64; GROUPS],
     /// Events after the last slot of the wheel.
     far: BinaryHeap<Reverse<Event>>,
-    /// Slot number of the first far event, or [`NO_SLOT`].
+    /// Slot number of the earliest event in `far`, or [`NO_SLOT`].
     far_slot: u64,
     len: usize,
 }
@@ -219,8 +220,8 @@ impl EventQueue {
         std::iter::successors(first, |(_, next)| self.events.get(*next as usize)).map(|(event, _)| *event)
     }
 
-    /// Inserts an event into the current slot in order. A slot has few events, so a linear
-    /// search is sufficient.
+    /// Inserts an event at its place among the sorted events of the current slot. A slot has few events, so a
+    /// linear search is sufficient.
     #[inline]
     fn insert_in_current_slot(&mut self, event: Event) {
         let key = event.key();
@@ -233,7 +234,7 @@ impl EventQueue {
         self.now.insert(self.now.len() - behind, event);
     }
 
-    /// Returns the earliest event if the event is not later than `until`. If no event is returned, the caller
+    /// Returns the earliest event if the event is not later than `until`. If the result is `None`, the caller
     /// must not add an event before `until` afterwards.
     #[inline]
     pub(super) fn peek(&mut self, until: Picos) -> Option<Event> {
@@ -243,7 +244,7 @@ impl EventQueue {
         self.now.last().copied().filter(|event| event.at <= until)
     }
 
-    /// Returns the time of the earliest event without a change of the queue.
+    /// Returns the time of the earliest event. Does not change the queue.
     pub(super) fn earliest(&self) -> Option<Picos> {
         if let Some(event) = self.now.last() {
             return Some(event.at);
@@ -279,9 +280,9 @@ impl EventQueue {
         first
     }
 
-    /// Finds the next slot with events and makes it the current slot if it starts by `until`. A slot after
-    /// `until` must not become current, because all events that are added before this slot would be sorted
-    /// into one slot.
+    /// Finds the next slot with events. If this slot starts by `until`, it becomes the current slot. A slot
+    /// after `until` must not become current, because all events that are added before this slot would then
+    /// be sorted into it.
     #[inline]
     fn advance_wheel(&mut self, until: Picos) {
         let near = self.next_occupied_slot();
@@ -296,7 +297,8 @@ impl EventQueue {
         if self.far_slot == slot {
             self.take_far_events();
         }
-        // Links of one speed are synchronous, so a slot can contain an event of each of them.
+        // Links of equal speed often have events at equal times, so a slot can contain one event of
+        // each link.
         if self.now.len() > 1 {
             self.now.sort_unstable_by_key(|event| Reverse(event.key()));
         }
@@ -318,7 +320,7 @@ impl EventQueue {
         }
     }
 
-    /// Moves the far events of the current slot.
+    /// Moves the events of the current slot from `far` to `now`.
     #[cold]
     fn take_far_events(&mut self) {
         while let Some(Reverse(event)) = self.far.peek().copied() {
@@ -346,8 +348,8 @@ impl EventQueue {
         }
     }
 
-    /// Returns the first slot with events in the words of the bit map after `word`. The search wraps around
-    /// and ends with `word` itself.
+    /// Returns the index of the first slot with events after the word `word` of the bit map. The search
+    /// continues at the start of the bit map and ends with `word` itself.
     fn next_occupied_after_word(&self, word: usize) -> Option<usize> {
         let start = (word + 1) % WORDS;
         let group = |n: usize| {

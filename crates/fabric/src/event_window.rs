@@ -1,8 +1,8 @@
-//! Calendar queue for the events of a short time window.
+//! Calendar queue for the events of one short time window.
 //!
-//! The window is divided into very short slots, so few slots contain more than one event. The whole queue has
-//! a few kilobytes and stays in the first-level cache. If an event is alone in its slot, it is added and
-//! taken without a comparison with other events.
+//! The window is divided into very short time slots, so few slots contain more than one event. The whole
+//! queue has a few kilobytes and stays in the first-level cache. If an event is alone in its slot, it is
+//! added and taken without a comparison with other events.
 
 use xoff_dataplane::route::RouteHint;
 use xoff_units::Picos;
@@ -16,10 +16,10 @@ const _: () = assert!(WORDS == u32::BITS as usize);
 const SLOTS_PER_FRAME: u64 = 8;
 /// End of a list of events.
 const NONE: u32 = u32::MAX;
-/// Number of entries that are used before entries of taken events are reused.
+/// Number of entries at which the entries of taken events are reused for the first time.
 const ENTRIES_MAX: usize = 1 << 14;
 
-/// An event and the index of the next event of its slot.
+/// An event, the index of the next event of its slot, and the prefetched route of the event.
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     event: Event,
@@ -30,29 +30,29 @@ struct Entry {
 /// Pending events of a window, sorted by time. After an event has been taken, no earlier event may be added.
 #[derive(Clone, Debug)]
 pub(super) struct EventWindow {
-    /// The earliest event. The queue finds this event while the caller processes the previous event. The
-    /// search takes five dependent loads and a branch that cannot be predicted, and would otherwise delay the
-    /// next event.
+    /// The earliest event, or [`Event::NONE`]. The queue finds this event while the caller processes the
+    /// previous event. The search takes five dependent loads and a branch that cannot be predicted. Without
+    /// this overlap, it would delay the next event.
     next: Event,
     /// Route hint of the earliest event.
     route_hint: RouteHint,
     begin: Picos,
     /// The length of a slot is 2^`slot_bits` picoseconds.
     slot_bits: u32,
-    /// Bit map of the slots that have events.
+    /// Bit map of the slots. A bit is set if the slot has events.
     occupied: [u64; WORDS],
-    /// Bit map of the words of `occupied` that are not 0.
+    /// Bit map of the words of `occupied`. A bit is set if the word is not 0.
     words: u32,
-    /// First event of each slot that has events.
+    /// Index in `entries` of the first event of each slot that has events.
     first: Box<[u32; SLOTS]>,
-    /// Events in the order of insertion. The entry of a taken event remains unused.
+    /// Events in the order of insertion. The entry of a taken event stays in the list, but is not used again.
     entries: Vec<Entry>,
-    /// Number of entries at which unused entries are removed.
+    /// Length of `entries` at which the entries of taken events are removed.
     entries_max: usize,
 }
 
 impl EventWindow {
-    /// Creates an empty window for links whose shortest frame takes `frame`.
+    /// Creates an empty window. `frame` is the time of the shortest frame on the fastest link.
     pub(super) fn new(frame: Picos) -> EventWindow {
         EventWindow {
             next: Event::NONE,
@@ -72,21 +72,22 @@ impl EventWindow {
         Picos((SLOTS as u64) << self.slot_bits)
     }
 
-    /// Starts a new window at a time. The window must be empty.
+    /// Starts a new window at the time `at`. The window must be empty.
     pub(super) fn begin_at(&mut self, at: Picos) {
         debug_assert!(self.words == 0 && self.next == Event::NONE);
         self.begin = at;
         self.entries.clear();
     }
 
-    /// Adds an event before the first one is taken. [`EventWindow::open`] must follow.
+    /// Adds an event to a window that is not open yet. [`EventWindow::open`] must follow.
     #[inline(always)]
     pub(super) fn fill(&mut self, event: Event) {
         debug_assert!(self.contains_time_of(event) && self.next == Event::NONE);
         self.insert(event, RouteHint::NONE);
     }
 
-    /// Opens the filled window. `route_hint` returns the hint that is stored with each event.
+    /// Opens the filled window. `route_hint` returns the hint (a route that was looked up early) that is
+    /// stored with each event.
     #[inline(always)]
     pub(super) fn open(&mut self, mut route_hint: impl FnMut(Event) -> RouteHint) {
         for entry in &mut self.entries {
@@ -99,7 +100,7 @@ impl EventWindow {
         event.at >= self.begin && event.at.since(self.begin) < self.span()
     }
 
-    /// Adds an event.
+    /// Adds an event to the open window.
     #[inline(never)]
     pub(super) fn push(&mut self, event: Event) {
         debug_assert!(self.contains_time_of(event));

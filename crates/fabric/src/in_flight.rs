@@ -1,14 +1,15 @@
-//! Counts the frames in flight and their peak number. The result does not depend on the order in which
+//! Counts the frames in flight and their peak number. The results do not depend on the order in which
 //! partitions are processed.
 //!
 //! Time is divided into short slices. For each slice, only the numbers of added and removed frames are
-//! stored. The peak is computed as if all frames of a slice were added before any frame is removed. The
-//! computed peak can therefore be too high, at most by the number of frames that are removed within one slice
+//! stored. The computed peak assumes that all frames of a slice are added before the first frame is
+//! removed. It can therefore be too high, at most by the number of frames that are removed within one slice
 //! of a few nanoseconds.
 
 use xoff_units::Picos;
 
-/// Number of unsettled slices, more than a window contains.
+/// Number of slices that are stored, more than a window contains. Earlier slices are settled: their frames
+/// are summed up.
 const SLICES: usize = 512;
 
 /// Number of frames in flight, and its peak.
@@ -16,16 +17,17 @@ const SLICES: usize = 512;
 pub(super) struct FramesInFlight {
     /// The length of a slice is 2^`slice_bits` picoseconds.
     slice_bits: u32,
-    /// Number of frames at the start of the first unsettled slice.
+    /// Number of frames at the start of the first stored slice.
     settled: usize,
-    /// Peak until the start of the first unsettled slice.
+    /// Peak until the start of the first stored slice.
     peak: usize,
-    /// Number of the first unsettled slice.
+    /// Number of the first stored slice.
     first: u64,
-    /// Time of the current changes.
+    /// Time at which frames are currently added and removed.
     now: Picos,
-    /// Frames added and removed in each slice, at the slice number modulo [`SLICES`].
+    /// Frames added in each slice. A slice is stored at its number modulo [`SLICES`].
     added: Box<[u32; SLICES]>,
+    /// Frames removed in each slice, stored in the same way.
     removed: Box<[u32; SLICES]>,
 }
 
@@ -36,7 +38,7 @@ impl Default for FramesInFlight {
 }
 
 impl FramesInFlight {
-    /// Creates a count of zero. Changes occur at most `window` after the settled time.
+    /// Creates a count of zero. Frames may be added and removed up to `window` after the settled time.
     pub(super) fn new(window: Picos) -> FramesInFlight {
         FramesInFlight {
             // A window can begin and end within a slice.
@@ -63,8 +65,8 @@ impl FramesInFlight {
         ahead.peak
     }
 
-    /// Sets the time of the next changes. The time must be between the settled time and one window after the
-    /// settled time.
+    /// Sets the time at which the next frames are added and removed. The time must be between the settled
+    /// time and one window after the settled time.
     #[inline]
     pub(super) fn set_time(&mut self, at: Picos) {
         debug_assert!((at.0 >> self.slice_bits).wrapping_sub(self.first) < SLICES as u64);
@@ -89,7 +91,8 @@ impl FramesInFlight {
         self.removed[self.current_slice()] += 1;
     }
 
-    /// Settles all slices before `until`. No later change may be earlier than `until`.
+    /// Settles all slices before the time `until`: their frames are summed up. Later changes must not be
+    /// earlier than `until`.
     #[inline]
     pub(super) fn settle(&mut self, until: Picos) {
         let slice = until.0 >> self.slice_bits;

@@ -1,11 +1,11 @@
-//! Directions of links. The frames on a link are pending events.
+//! Directions of links. A frame on a link is a pending event of the receiver.
 
 use xoff_dataplane::{LinkRate, LinkTiming, Picos};
 
 use super::fault::FaultList;
 use super::plan::LinkEnd;
 
-/// One direction of a link. All fields that are needed for each frame are in one cache line.
+/// One direction of a link. The fields that are needed for each frame are in the first cache line.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub(super) struct LinkDirection {
@@ -15,16 +15,16 @@ pub(super) struct LinkDirection {
     pub(super) to_partition: u32,
     pub(super) up: bool,
     delay: Picos,
-    /// Duration of the gap after a frame.
+    /// Duration of the interframe gap after a frame.
     gap: Picos,
-    /// Arrival time of the last frame.
+    /// Arrival time of the latest frame that was sent.
     latest: Picos,
     pub(super) faults: FaultList,
     /// Speed and framing of the sender.
     timing: LinkTiming,
     /// Sending end.
     pub(super) from: LinkEnd,
-    /// Frames that were lost because the link went down or by faults.
+    /// Number of frames lost by faults or because the link went down.
     pub(super) lost_frames: u64,
 }
 
@@ -51,12 +51,13 @@ impl LinkDirection {
         }
     }
 
-    /// Adds a frame whose transmission, including the gap, ends at `end`. Returns the arrival time.
+    /// Adds a frame to the link. The transmission of the frame, including the gap, ends at `end`. Returns the
+    /// arrival time of its last bit.
     #[inline]
     pub(super) fn add_frame(&mut self, end: Picos) -> Picos {
         let last_bit = end.since(self.gap).saturating_add(self.delay);
-        // After an increase of the speed no frame overtakes another one, and no two frames arrive at the same
-        // time.
+        // A frame must not overtake the previous frame after an increase of the speed, and must not arrive at
+        // the same time.
         self.latest = last_bit.max(self.latest.saturating_add(Picos(1)));
         self.latest
     }

@@ -1,14 +1,14 @@
-//! Partitions of a fabric. A partition is a small group of hosts or a single switch. Each partition processes
+//! Partitions of a fabric. A partition is a single switch or a small group of hosts. Each partition processes
 //! short time windows separately.
 
 use super::plan::LinkEnd;
 
-/// Number of hosts per group. The state of these hosts and the frames of a window fit together into the
+/// Number of hosts in a group. The state of these hosts and the frames of a window together fit into the
 /// first-level cache.
 const HOSTS_PER_GROUP: usize = 2;
 
-/// Division of a fabric into partitions. The groups of hosts have the lowest partition numbers, and the
-/// switches have the numbers after them.
+/// Division of a fabric into partitions. The groups of hosts have the partition numbers from 0. The switches
+/// have the numbers after them.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Partitions {
     groups: usize,
@@ -22,7 +22,7 @@ impl Partitions {
         }
     }
 
-    /// Returns the partition of a link end.
+    /// Returns the number of the partition that contains a link end.
     #[inline]
     pub(super) fn partition_of(self, end: LinkEnd) -> usize {
         match end {
@@ -49,7 +49,7 @@ impl Partitions {
         self.groups
     }
 
-    /// Returns the hosts of a group. `hosts` is the number of hosts in the fabric.
+    /// Returns the indices of the hosts in a group. `hosts` is the number of hosts in the fabric.
     #[inline]
     pub(super) fn hosts_in_group(self, group: usize, hosts: usize) -> std::ops::Range<usize> {
         group * HOSTS_PER_GROUP..((group + 1) * HOSTS_PER_GROUP).min(hosts)

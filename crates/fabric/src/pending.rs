@@ -1,13 +1,13 @@
-//! Pending events of a fabric, in one order or separately for each partition.
+//! Pending events of a fabric, in one order or separately for each partition (a switch or a group of hosts).
 //!
 //! A frame needs at least one link delay from one node to the next. The shortest link delay is the
 //! *lookahead*, a term of conservative parallel simulation. The events of a node within the lookahead do not
 //! depend on other nodes. Each partition can therefore process the events of a time window alone. The state,
 //! tables and code of the partition stay in the caches, and few events are pending. The results do not
-//! change. Only an observer of the whole fabric sees the events of different nodes in another order.
+//! change. However, an observer of the whole fabric sees the events of different nodes in another order.
 //!
-//! If a host may complete a request within a window, all hosts form one partition for this window, because
-//! the driver of the fabric can give new work to any host after a completion.
+//! If a host may complete a request within a window, all hosts form one partition for this window. After a
+//! completion, the driver of the fabric can give new work to any host.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -20,15 +20,15 @@ use xoff_units::Picos;
 use super::event_queue::{Event, EventQueue, first_key_at};
 use super::event_window::EventWindow;
 
-/// Pending events of a partition that are outside its window and not [far](PendingEvents::far) in the future.
-/// The struct has half a cache line, because every frame to another partition accesses such a struct.
+/// Pending events of a partition after its window, except the far events. The struct has half a cache line,
+/// because every frame to another partition accesses such a struct.
 #[derive(Clone, Debug)]
 #[repr(align(32))]
 struct LaterEvents {
-    /// Time of the earliest event, including far events, or [`Picos::NEVER`].
+    /// Time of the earliest event, including far events. [`Picos::NEVER`] if no event exists.
     first: Picos,
     /// Events of the next windows, unsorted. Nearly all of these events are arrivals of frames. Each event is
-    /// read once or twice. A heap would compare each event once per level.
+    /// read once or twice. A heap would need several comparisons for each event.
     near: Vec<Event>,
 }
 
@@ -41,34 +41,35 @@ impl LaterEvents {
     };
 }
 
-/// Far events of a partition.
+/// Events of a partition that are later than the next windows.
 type FarEvents = BinaryHeap<Reverse<Event>>;
 
-/// Number of windows within which an event is near.
+/// Number of windows for which events are near. Later events are far.
 const NEAR_WINDOWS: u64 = 4;
 
 /// Pending events of a fabric.
 #[derive(Clone, Debug)]
 pub(super) struct PendingEvents {
-    /// Events of all partitions, if they are processed in one order.
+    /// Events of all partitions if they are processed in one order. Empty otherwise.
     in_order: EventQueue,
-    /// Events of the current window, if partitions are processed separately.
+    /// Events of the current window if partitions are processed separately.
     window: EventWindow,
-    /// Events of each partition after the window.
+    /// Near events of each partition, after the current window.
     later: Vec<LaterEvents>,
-    /// Events of each partition after the next windows.
+    /// Far events of each partition.
     far: Vec<FarEvents>,
-    /// Events before this time are near.
+    /// Events before this time are near, and all other events are far.
     near_until: Picos,
     is_partitioned: bool,
-    /// Partitions that are being processed, usually one.
+    /// Partitions whose window is being processed, usually one.
     open: Range<usize>,
-    /// Event key at the end of the window.
+    /// Event key at the end of the current window. Events below this key belong to the window.
     limit: u128,
 }
 
 impl PendingEvents {
-    /// Creates an empty set for `partitions`. `frame` is the time of the shortest frame on the fastest link.
+    /// Creates an empty set for `partitions` partitions. `frame` is the time of the shortest frame on the
+    /// fastest link.
     pub(super) fn new(partitions: usize, frame: Picos) -> PendingEvents {
         PendingEvents {
             in_order: EventQueue::default(),
@@ -87,7 +88,8 @@ impl PendingEvents {
         self.window.span()
     }
 
-    /// Selects separate partitions or one order. `partition_of` returns the partition of an event.
+    /// Selects separate partitions (`partitioned` is true) or one order for all events. `partition_of`
+    /// returns the partition of an event.
     pub(super) fn set_partitioned(&mut self, partitioned: bool, partition_of: impl Fn(Event) -> usize) {
         if self.is_partitioned == partitioned {
             return;
@@ -107,8 +109,8 @@ impl PendingEvents {
         }
     }
 
-    /// Adds an event of a partition. At some call sites nearly all events are within the window, and at the
-    /// other call sites nearly no event is.
+    /// Adds an event of a partition. This function is inlined because each caller nearly always takes the
+    /// same branch.
     #[inline(always)]
     pub(super) fn push(&mut self, partition: usize, event: Event) {
         if event.key() < self.limit && self.open.contains(&partition) {
@@ -189,7 +191,7 @@ impl PendingEvents {
         self.later.len()
     }
 
-    /// Returns whether all events of a partition before the key `limit` satisfy a condition. Used only if
+    /// Returns whether all events of a partition with a key below `limit` satisfy a condition. Used only if
     /// partitions run separately.
     pub(super) fn all_before(
         &self,
@@ -204,23 +206,23 @@ impl PendingEvents {
             && (!first_is_far || far.iter().all(|Reverse(event)| fits(*event)))
     }
 
-    /// Returns whether a partition can have an event before the key `limit`. Used only if
-    /// partitions run separately.
+    /// Returns whether a partition can have an event with a key below `limit`. Used only if partitions
+    /// run separately.
     #[inline]
     pub(super) fn has_before(&self, partition: usize, limit: u128) -> bool {
         first_key_at(self.later[partition].first) < limit
     }
 
-    /// Sets the time at which the next windows start.
+    /// Sets the time at which the next windows start. This time decides which new events are near.
     pub(super) fn begin_windows(&mut self, begin: Picos) {
         let near_span = Picos(NEAR_WINDOWS * self.window_max().0);
         self.near_until = begin.saturating_add(near_span);
     }
 
-    /// Opens a window of some partitions. The window contains their events from `begin` up to the key
-    /// `limit`, and is at most [`PendingEvents::window_max`] long. Used only if partitions run separately.
-    /// The method first passes each event to `prefetch`. It then passes each event to `route_hint` and
-    /// returns the results together with the events.
+    /// Opens a window of some partitions. The window contains their events from the time `begin` up to the
+    /// key `limit`. It lasts at most [`PendingEvents::window_max`]. The method first calls `prefetch` with
+    /// each event. It then calls `route_hint` with each event and stores the results with the events. Used
+    /// only if partitions run separately.
     pub(super) fn open_window(
         &mut self,
         partitions: Range<usize>,
@@ -239,7 +241,7 @@ impl PendingEvents {
         self.window.open(route_hint);
     }
 
-    /// Moves the events of a partition that are in the window there.
+    /// Moves those events of a partition into the window that are in the time of the window.
     fn fill_window(&mut self, partition: usize, prefetch: &mut impl FnMut(Event)) {
         let (near, far) = (&mut self.later[partition].near, &mut self.far[partition]);
         let (mut remaining, mut first_remaining) = (0, Picos::NEVER);
@@ -267,7 +269,7 @@ impl PendingEvents {
         self.later[partition].first = first_remaining;
     }
 
-    /// Takes the next event of the window, with its route hint.
+    /// Takes the next event of the window, with its route hint. Returns `None` if the window is empty.
     #[inline]
     pub(super) fn take_event(&mut self) -> Option<(Event, RouteHint)> {
         self.window.take_earliest()

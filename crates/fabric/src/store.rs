@@ -1,8 +1,8 @@
-//! Frames of a run in virtual time: headers and lengths.
+//! Stores the frames of a run in virtual time: headers and lengths.
 //!
-//! For a frame of a queue pair, only the headers and the payload length are stored, in a slot of fixed size.
-//! Other frames, such as frames of open-loop flows, ARP and pings, are stored completely. If such a frame
-//! does not fit into a slot, it is stored in separate memory.
+//! For a frame of a queue pair, the store contains only the headers and the payload length, in a slot of
+//! fixed size. Other frames, such as frames of open-loop flows, ARP and pings, are stored completely. If such
+//! a frame does not fit into a slot, its bytes are in separate memory.
 
 use xoff_dataplane::{FrameHandle, FrameStore, Picos, prefetch};
 use xoff_wire::parse::{ParsedHeaders, Payload, parse_prefix};
@@ -12,13 +12,13 @@ use super::in_flight::FramesInFlight;
 use xoff_host::{EmittedFrame, HEADERS_LEN_MAX};
 use xoff_rdma::Telemetry;
 
-/// Number of bytes in a slot. A slot has space for the longest RoCEv2 headers (94 bytes: Ethernet, tag, IPv6,
-/// UDP, BTH, RETH) and for one more tag.
+/// Number of frame bytes in a slot. The slot has space for the longest RoCEv2 headers and for one more tag.
+/// These headers have 94 bytes: Ethernet, tag, IPv6, UDP, BTH and RETH.
 const SLOT_BYTES: usize = 108;
-/// Start of a frame in a new slot. The space before the frame is for a tag. The Ethernet header, the IPv4
-/// header and the UDP ports are in the first cache line.
+/// Start of a frame in a new slot. The space before the frame is for a VLAN tag. With this start, the first
+/// cache line contains the Ethernet header, the IPv4 header and the UDP ports.
 const START: u8 = 5;
-/// Longest prefix that a slot can store.
+/// Longest prefix (stored first bytes of a frame) that fits into a slot.
 const PREFIX_MAX: usize = SLOT_BYTES - START as usize;
 const _: () = assert!(HEADERS_LEN_MAX <= PREFIX_MAX);
 /// Offset of the IPv4 type of service field in an untagged frame.
@@ -29,18 +29,18 @@ const DESTINATION: usize = ETHERNET_LEN + 16;
 const SECOND_LINE: usize = 64 - std::mem::offset_of!(FrameSlot, bytes);
 const NONE: u32 = u32::MAX;
 
-/// A stored frame. The frame fills two cache lines. The first cache line contains all fields of an untagged
-/// IPv4 packet that a switch reads or writes.
+/// A stored frame, in two cache lines. The first cache line contains all fields that a switch reads or writes
+/// of an untagged IPv4 packet.
 #[derive(Clone, Copy, Debug)]
 #[repr(C, align(64))]
 struct FrameSlot {
-    /// Bytes of the frame after the stored bytes.
+    /// Number of frame bytes that follow the stored bytes.
     unstored_bytes: u32,
-    /// Index of the prefix in `long_prefixes`, if it is too long for a slot.
+    /// Index of the stored bytes in `long_prefixes` if they do not fit into the slot. [`NONE`] otherwise.
     long: u32,
-    /// Index of the telemetry that the frame has collected.
+    /// Index of the telemetry that the frame has collected, or [`NONE`].
     telemetry: u32,
-    /// Hash of the flow, if the frame is [`PARSED`].
+    /// Hash of the flow. Valid only if the flag [`PARSED`] is set.
     flow_hash: u32,
     start: u8,
     end: u8,
@@ -53,12 +53,12 @@ struct FrameSlot {
 const IN_USE: u8 = 1;
 /// A link has corrupted the frame.
 const DAMAGED: u8 = 1 << 1;
-/// The headers have been parsed, and the frame is a valid untagged IPv4 packet with its Ethernet header at
+/// The headers have been parsed. The frame is a valid untagged IPv4 packet, and its Ethernet header starts at
 /// [`START`]. Switches change the MAC addresses, the TTL, the DSCP and the ECN field. These changes affect
-/// neither this property nor the flow hash.
+/// neither this flag nor the flow hash.
 const PARSED: u8 = 1 << 2;
-/// The arrival at a host causes
-/// no completion ([`Packet::completes_nothing`](xoff_rdma::Packet::completes_nothing)).
+/// The arrival of the frame at a host causes no completion
+/// ([`Packet::completes_nothing`](xoff_rdma::Packet::completes_nothing)).
 const COMPLETES_NOTHING: u8 = 1 << 3;
 
 const FRESH_SLOT: FrameSlot = FrameSlot {
@@ -72,7 +72,7 @@ const FRESH_SLOT: FrameSlot = FrameSlot {
     flags: 0,
 };
 
-/// Numbered items whose numbers are reused.
+/// Items with numbers. The number of a removed item is used again.
 #[derive(Clone, Debug)]
 struct Slab<T> {
     items: Vec<T>,
@@ -103,19 +103,19 @@ impl<T> Default for Slab<T> {
     }
 }
 
-/// All frames of a fabric. The memory grows with the largest number of frames in flight.
+/// All frames of a fabric. The memory grows with the peak number of frames in flight and does not shrink.
 #[derive(Clone, Debug, Default)]
 pub struct FabricStore {
     slots: Slab<FrameSlot>,
     long_prefixes: Slab<Vec<u8>>,
     telemetry: Slab<Telemetry>,
-    /// Link direction of each frame, if it was set.
+    /// Link direction of each frame, by handle. Used only if events are ordered by insertion.
     directions: Vec<u32>,
     pub(super) in_flight: FramesInFlight,
 }
 
 impl FabricStore {
-    /// Creates an empty store. Partitions are at most one `window` apart in time.
+    /// Creates an empty store. The times of two partitions differ by at most `window`.
     pub(super) fn new(window: Picos) -> FabricStore {
         FabricStore {
             in_flight: FramesInFlight::new(window),
@@ -124,8 +124,8 @@ impl FabricStore {
     }
 
     /// Returns space for the headers of the next frame. The caller writes the headers and then calls
-    /// [`FabricStore::insert_written`]. The headers are written in place. A copy would read large words
-    /// directly after small writes, which stalls the processor.
+    /// [`FabricStore::insert_written`]. The headers are written in place, because a copy would read large
+    /// words directly after small writes and stall the processor.
     #[inline]
     pub(super) fn header_space(&mut self) -> &mut [u8] {
         let Slab { items, free } = &mut self.slots;
@@ -140,7 +140,7 @@ impl FabricStore {
         &mut items[index].bytes[usize::from(START)..]
     }
 
-    /// Stores a frame whose first bytes are in [`FabricStore::header_space`].
+    /// Stores a frame. Its first bytes have been written to [`FabricStore::header_space`].
     #[inline]
     pub(super) fn insert_written(&mut self, emitted: &EmittedFrame) -> FrameHandle {
         let index = self.allocate_slot();
@@ -153,15 +153,15 @@ impl FabricStore {
         FrameHandle(index)
     }
 
-    /// Returns whether it is certain that the arrival of a frame at a host causes no completion. This is
-    /// certain for MAC control frames and for frames that the sender has marked accordingly.
+    /// Returns true if the arrival of the frame at a host certainly causes no completion. This is the case
+    /// for MAC control frames and for frames that the sender has marked accordingly.
     #[inline]
     pub(super) fn completes_nothing(&self, frame: FrameHandle) -> bool {
         let slot = &self.slots.items[frame.0 as usize];
         slot.flags & COMPLETES_NOTHING != 0 || is_mac_control(self.prefix(frame))
     }
 
-    /// Stores a frame of `frame_len` bytes, of which `prefix` contains the first ones.
+    /// Stores a frame of `frame_len` bytes. `prefix` contains the first bytes, which are stored.
     #[inline]
     pub(super) fn insert(&mut self, prefix: &[u8], frame_len: u32) -> FrameHandle {
         let index = self.allocate_slot();
@@ -176,7 +176,7 @@ impl FabricStore {
         FrameHandle(index)
     }
 
-    /// Returns whether a link has corrupted a frame. All other frames have a correct ICRC and FCS.
+    /// Returns whether a link has corrupted a frame. All other frames count as having a correct ICRC and FCS.
     pub(super) fn is_damaged(&self, frame: FrameHandle) -> bool {
         self.slots.items[frame.0 as usize].flags & DAMAGED != 0
     }
@@ -185,7 +185,7 @@ impl FabricStore {
         self.slots.items[frame.0 as usize].flags |= DAMAGED;
     }
 
-    /// Returns the link direction of a frame, from [`FabricStore::set_direction`].
+    /// Returns the link direction that [`FabricStore::set_direction`] has set for the frame.
     pub(super) fn direction(&self, frame: FrameHandle) -> u32 {
         self.directions[frame.0 as usize]
     }
@@ -198,7 +198,7 @@ impl FabricStore {
         self.directions[frame.0 as usize] = direction;
     }
 
-    /// Returns the parsed headers of a frame. The headers are parsed only once on the path of the frame.
+    /// Returns the parsed headers of a frame. An untagged IPv4 packet is parsed only once on its path.
     #[inline]
     pub(super) fn parsed(&mut self, frame: FrameHandle) -> ParsedHeaders {
         match self.known_headers(frame) {
@@ -207,7 +207,7 @@ impl FabricStore {
         }
     }
 
-    /// Returns the headers of a frame if they have been parsed.
+    /// Returns the headers of a frame if they are already known. Returns `None` if the frame must be parsed.
     #[inline]
     pub(super) fn known_headers(&self, frame: FrameHandle) -> Option<ParsedHeaders> {
         let slot = &self.slots.items[frame.0 as usize];
@@ -228,7 +228,7 @@ impl FabricStore {
         Some(parsed)
     }
 
-    /// Returns the destination address of a parsed IPv4 packet.
+    /// Returns the IPv4 destination address of a parsed packet. Returns `None` for other frames.
     #[inline]
     pub(super) fn destination(&self, frame: FrameHandle) -> Option<u32> {
         let slot = self.slots.items.get(frame.0 as usize)?;
@@ -253,8 +253,8 @@ impl FabricStore {
         !self.telemetry.items.is_empty()
     }
 
-    /// Prefetches the part of a frame that a switch reads. If `all_headers` is true, prefetches the part that
-    /// a host reads.
+    /// Prefetches the part of a frame that a switch reads. If `all_headers` is true, also prefetches the
+    /// rest, which a host reads.
     #[inline]
     pub(super) fn prefetch(&self, frame: FrameHandle, all_headers: bool) {
         if let Some(slot) = self.slots.items.get(frame.0 as usize) {
@@ -277,13 +277,13 @@ impl FabricStore {
         self.telemetry.items.get_mut(index as usize)
     }
 
-    /// Sets the telemetry of a frame. Further links add to it.
+    /// Sets the telemetry of a frame. Switches on the path then add records to it.
     pub(super) fn set_telemetry(&mut self, frame: FrameHandle, telemetry: Telemetry) {
         let index = self.telemetry.insert(telemetry);
         self.slots.items[frame.0 as usize].telemetry = index;
     }
 
-    /// Frees the memory of a frame outside its slot.
+    /// Frees the memory that a frame uses outside its slot.
     #[inline(never)]
     fn release_extra_memory(&mut self, frame: FrameHandle) {
         let slot = &mut self.slots.items[frame.0 as usize];
@@ -298,12 +298,13 @@ impl FabricStore {
         }
     }
 
-    /// Returns the number of frames in the store.
+    /// Returns the number of stored frames.
     pub fn in_use(&self) -> usize {
         self.in_flight.count()
     }
 
-    /// Returns the peak number of frames. The result can be slightly too high (see the module `in_flight`).
+    /// Returns the peak number of stored frames. The result can be slightly too high, at most by the number
+    /// of frames that are removed within a few nanoseconds.
     pub fn in_use_max(&self) -> usize {
         self.in_flight.peak()
     }
@@ -364,7 +365,7 @@ impl FrameStore for FabricStore {
         Some(FrameHandle(index))
     }
 
-    /// Copies the whole stored frame, because no memory is shared.
+    /// Copies all stored bytes of the frame, because frames share no memory.
     fn copy(&mut self, frame: FrameHandle, _prefix_len: usize) -> Option<FrameHandle> {
         let index = self.allocate_slot();
         let source = self.slots.items[frame.0 as usize];

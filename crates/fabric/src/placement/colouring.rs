@@ -1,8 +1,9 @@
 //! Equitable edge colourings of bipartite multigraphs.
 //!
-//! The placement of flows is an edge colouring. Each flow is an edge from the sending leaf to the receiving
-//! leaf, and each spine is a colour. The *class* of an edge is the turn in which its flow sends. In each of
-//! the following *sets* of edges, the numbers of edges of any two colours may differ by at most one:
+//! The placement of flows on the spines of a fabric is an edge colouring. Each flow is an edge from the
+//! sending leaf to the receiving leaf, and each spine is a colour. Each edge also has a *class*: flows of the
+//! same class send at the same time. In each of the following *sets* of edges, the numbers of edges of any
+//! two colours may differ by at most one:
 //!
 //! - all edges at a vertex
 //! - the edges of one class at a vertex
@@ -14,31 +15,33 @@
 //!
 //! 1. Each left vertex sorts its edges by class and right end, and assigns the colours in turn. After this
 //!    step, the sets of the left side are equitable.
-//! 2. While two colours differ by two or more edges in a set, their edges are distributed again. Each edge
-//!    gets a partner at its left end and one at its right end, which must have the other colour. The partner
-//!    comes from the innermost set with an unpaired edge, so each set has at most one edge with a partner
-//!    outside. A walk along left and right partners is a path, or a cycle of even length, and its edges
-//!    alternate between the two colours. The colours then differ by at most one in every set.
+//! 2. While two colours differ by two or more edges in a set, the edges of these two colours are distributed
+//!    again. Each edge gets a partner at its left end and a partner at its right end. A partner must have the
+//!    other colour. The partner comes from the innermost set with an unpaired edge, so each set has at most
+//!    one edge with a partner outside. A walk along left and right partners is a path, or a cycle of even
+//!    length, and its edges alternate between the two colours. The colours then differ by at most one in
+//!    every set.
 //!
-//! Each step reduces the sum of the squared edge counts of all colours and sets, so the algorithm terminates.
-//! The algorithm uses no random numbers, so the same edges always get the same colours.
+//! Each redistribution reduces the sum of the squared edge counts of all colours and sets, so the algorithm
+//! terminates. The algorithm uses no random numbers, so the same edges always get the same colours.
 
 use std::collections::BTreeMap;
 
-/// An edge of a bipartite multigraph. Vertex numbers must be consecutive.
+/// An edge of a bipartite multigraph. Left and right vertices are numbered separately, from 0 without gaps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Edge {
-    /// Left vertex.
+    /// Number of the left vertex.
     pub left: u32,
-    /// Class of the edge. The colours are also balanced within each class.
+    /// Class of the edge. The colours are also balanced within each class, such as the flows that send at the
+    /// same time.
     pub class: u32,
-    /// Right vertex.
+    /// Number of the right vertex.
     pub right: u32,
 }
 
 impl Edge {
-    /// Returns the keys of the sets that contain the edge at one side of the graph. The outermost
-    /// set comes first.
+    /// Returns three keys. The first, the first two, and all three keys identify the sets that contain the
+    /// edge at one side of the graph, from the outermost set to the innermost set.
     fn set_keys(&self, side: Side) -> [u32; 3] {
         match side {
             Side::Left => [self.left, self.class, self.right],
@@ -55,8 +58,12 @@ enum Side {
 
 const SIDES: [Side; 2] = [Side::Left, Side::Right];
 
-/// Returns a colour below `colour_count` for each edge. The numbers of edges of any two colours differ by at
-/// most one at every vertex, in each class of a vertex, and in each class between two vertices.
+/// Returns a colour for each edge, in the order of `edges`. Colours are 0 to `colour_count - 1`. The numbers
+/// of edges of any two colours differ by at most one at every vertex, in each class of a vertex, and in each
+/// class between two vertices.
+///
+/// # Panics
+/// Panics if edges exist and `colour_count` is 0.
 pub fn equitable_colouring(edges: &[Edge], colour_count: usize) -> Vec<u32> {
     let mut classes = distribute_edges(edges, colour_count);
     let mut balancer = ColourBalancer::new(edges);
@@ -83,8 +90,8 @@ pub fn equitable_colouring(edges: &[Edge], colour_count: usize) -> Vec<u32> {
     found
 }
 
-/// Distributes the edges of each left vertex over the colours in turn. Left vertex `v` starts with colour `v`
-/// modulo the number of colours.
+/// Distributes the edges of each left vertex over the colours in turn. Left vertex `v` starts with the colour
+/// `v` modulo `colour_count`. Returns the edges of each colour.
 fn distribute_edges(edges: &[Edge], colour_count: usize) -> Vec<Vec<u32>> {
     let mut distributed = vec![Vec::new(); colour_count];
     let mut order: Vec<u32> = (0..edges.len() as u32).collect();
@@ -107,11 +114,11 @@ const NONE: u32 = u32::MAX;
 /// Balances two colours at a time.
 struct ColourBalancer<'a> {
     edges: &'a [Edge],
-    /// Set numbers of each edge. The innermost set is the same for both ends.
+    /// Numbers of the five sets that contain each edge. The innermost set is the same at both ends.
     sets: Vec<[u32; 5]>,
-    /// Difference of the edge counts of the two colours in each set.
+    /// For each set: the number of edges of one colour minus the number of edges of the other colour.
     more: Vec<i32>,
-    /// Partners of each edge at its left and at its right end.
+    /// Partner of each edge at its left end and at its right end, or [`NONE`].
     partners: Vec<[u32; 2]>,
 }
 
@@ -154,7 +161,7 @@ impl<'a> ColourBalancer<'a> {
         self.more.iter().all(|more| more.abs() <= 1)
     }
 
-    /// Distributes the edges of two colours again.
+    /// Distributes the edges of two colours again, so that the two colours are balanced.
     fn redistribute(&mut self, one: &mut Vec<u32>, two: &mut Vec<u32>) {
         let mut all = core::mem::take(one);
         all.append(two);
@@ -171,8 +178,8 @@ impl<'a> ColourBalancer<'a> {
         let (ends, others): (Vec<u32>, Vec<u32>) =
             all.iter().partition(|edge| is_end(&self.partners, **edge));
         for from in ends.into_iter().chain(others) {
-            // The start of a path has no partner behind it. The smaller colour gets the first edge, and
-            // therefore the odd one.
+            // The start of a path has no partner on one side. The smaller colour gets the first edge, so it
+            // also gets the additional edge of a path with an odd length.
             let mut side = usize::from(self.partners[from as usize][0] == NONE);
             let mut to_one = one.len() <= two.len();
             let mut edge = from;
@@ -189,7 +196,7 @@ impl<'a> ColourBalancer<'a> {
         }
     }
 
-    /// Assigns the partners of edges at one end.
+    /// Assigns the partners of edges at one end. Edges of the innermost set are paired first.
     fn assign_partners(&mut self, all: &[u32], side: Side) {
         let name = |edge: &u32| self.edges[*edge as usize].set_keys(side);
         let mut rest = all.to_vec();

@@ -1,27 +1,28 @@
-//! Placement of the flows of a collective. The paths of all flows are selected before the first
-//! packet is sent.
+//! Places the flows of a collective: selects the paths of all flows before the first packet is sent.
 //!
-//! The flows between all pairs of hosts are known. The algorithm follows them from switch to switch. All
-//! flows that are at a switch with several next hops form a *stage*, and the next hops of a stage are
-//! selected together. A flow is an edge from this switch to the switch where all its paths meet again. In a
-//! fabric with two tiers, edges lead from leaf to leaf and the colours are the spines. In a fabric with three
-//! tiers, the first stage leads from leaf to leaf with the aggregation switches as colours. The second stage
-//! leads from aggregation switch to aggregation switch with the cores.
+//! The flows between all pairs of hosts are known. The algorithm follows the flows from switch to switch. All
+//! flows at a switch with several next hops form a *stage*. The next hops of a stage are selected together,
+//! by an edge colouring of a graph. In this graph, a flow is an edge from its switch to the switch where all
+//! its paths meet again. Each next switch is a colour. In a fabric with two tiers, edges lead from leaf to
+//! leaf, and the colours are the spines. A fabric with three tiers has two stages. The first stage leads from
+//! leaf to leaf with the aggregation switches as colours. The second stage leads from aggregation switch to
+//! aggregation switch with the core switches as colours.
 //!
 //! # Guarantees
 //!
 //! The colouring of a stage is equitable ([`colouring`]) if its switches have the same set of next switches
 //! and each next switch has one speed. In a fabric with three tiers, the number of next switches in each pod
-//! must be the same. The numbers of flows through two next switches then differ by at most one. This holds on
-//! every uplink, on every downlink, and between every two switches. It holds for all flows, and on links and
-//! between two switches also for the flows of each turn ([`PlannedFlow::turn`]). A next switch with `n` times
-//! the speed counts as `n` colours and gets `n` times the flows, with a difference of at most `n`.
+//! must be the same. The numbers of flows through two next switches then differ by at most one. This bound
+//! holds on every uplink, on every downlink, and between every two switches. It holds for all flows together.
+//! On links and between two switches, it also holds for the flows of each turn ([`PlannedFlow::turn`], flows
+//! that send at the same time). A next switch with `n` times the speed counts as `n` colours and gets `n`
+//! times the flows, with a difference of at most `n`.
 //!
 //! If links are missing or have different speeds, flows are assigned one by one. A flow through a next switch
-//! uses one link to this switch and one link from this switch. The load of a link is the number of flows of
-//! the same turn, including the new flow, divided by the speed of the link. Each flow gets the next switch
-//! whose busier link has the lowest load. This method guarantees no upper bound for the
-//! differences between links.
+//! uses one link to this switch and one link from this switch. The load of a link is the number of its flows
+//! divided by its speed. Only the flows of the same turn count, including the new flow. A flow gets the next
+//! switch with the lowest load, where the busier of the two links counts. This method guarantees no upper
+//! bound for the differences between links.
 
 mod colouring;
 mod walk;
@@ -36,30 +37,30 @@ use walk::{Candidate, FlowLocation, RouteWalk};
 
 use super::plan::FabricPlan;
 
-/// Limit of colours for speed ratios. Beyond it, flows are assigned one by one.
+/// Largest number of colours. If speed ratios need more colours, flows are assigned one by one.
 const COLOURS_MAX: u64 = 1_024;
 
-/// A flow to be placed.
+/// A flow that [`place_flows`] places.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PlannedFlow {
-    /// Index of the sending host.
+    /// Index of the sending host in [`FabricPlan::hosts`].
     pub from: usize,
-    /// Destination address.
+    /// IP address of the receiving host.
     pub destination: IpAddr,
-    /// Turn of the flow. Flows of the same turn send at the same time. If messages use the queue pairs of a
-    /// connection in turn, turn 0 contains the first queue pair of each connection, turn 1 the second queue
-    /// pair, and so on.
+    /// Turn of the flow. Flows of the same turn send at the same time. For example, messages use the queue
+    /// pairs of a connection in turn. Turn 0 then contains the first queue pair of each connection, and turn
+    /// 1 the second queue pair.
     pub turn: u16,
 }
 
 /// Next hop of a flow at one switch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PlannedHop {
-    /// Index of the flow.
+    /// Index of the flow in the list that was passed to [`place_flows`].
     pub flow: usize,
-    /// Index of the switch.
+    /// Index of the switch in [`FabricPlan::switches`].
     pub switch: usize,
-    /// Egress port of the flow.
+    /// Egress port of the flow at the switch. For a LAG, this is the first member port.
     pub port: PortId,
 }
 
@@ -68,15 +69,16 @@ pub struct PlannedHop {
 struct FlowChoice {
     flow: usize,
     switch: usize,
-    /// Index of the switch where its paths meet again.
+    /// Index of the switch where all paths of the flow meet again.
     meets: usize,
     turn: u16,
     /// Candidate next hops, sorted by port.
     candidates: Vec<Candidate>,
 }
 
-/// Selects the path of each flow. For each flow, the result lists the next hop at every switch that has
-/// several next hops, in path order.
+/// Selects the path of each flow by the routes of the switches. The result contains one hop for each switch
+/// at which a flow has several next hops. The hops of one flow are in path order. A flow has no hops if its
+/// route is unknown or never has a choice.
 pub fn place_flows(plan: &FabricPlan, flows: &[PlannedFlow]) -> Vec<PlannedHop> {
     let mut walk = RouteWalk::new(plan);
     let mut at: Vec<FlowLocation> = flows.iter().map(|flow| walk.first_switch(flow)).collect();
@@ -114,7 +116,7 @@ pub fn place_flows(plan: &FabricPlan, flows: &[PlannedFlow]) -> Vec<PlannedHop> 
     hops
 }
 
-/// Selects a candidate for each flow of a stage.
+/// Selects a candidate next hop for each flow of a stage. Returns indices in [`FlowChoice::candidates`].
 fn choose_candidates(stage: &[FlowChoice]) -> Vec<usize> {
     match relative_speeds(stage) {
         Some(speeds) => choose_by_colouring(stage, &speeds),
@@ -122,8 +124,9 @@ fn choose_candidates(stage: &[FlowChoice]) -> Vec<usize> {
     }
 }
 
-/// Returns the relative speeds of the colours. Returns `None` if the flows of the stage do not all have the
-/// same set of next switches.
+/// Returns the relative speeds of the candidates, as small integers. Returns `None` if an edge colouring is
+/// not possible: two flows have candidates with different speeds or partly different next switches, or more
+/// than [`COLOURS_MAX`] colours would be needed.
 fn relative_speeds(stage: &[FlowChoice]) -> Option<Vec<u64>> {
     let first = stage.first()?;
     let speeds: Vec<u64> = first.candidates.iter().map(Candidate::speed).collect();
@@ -189,7 +192,8 @@ fn number_switches(stage: &[FlowChoice], switch_of: fn(&FlowChoice) -> usize) ->
     numbers
 }
 
-/// Number of assigned flows on links and between two switches.
+/// Numbers of assigned flows: on links to a next switch (`up`), on links from a next switch (`down`), and
+/// between two switches through one port (`pair`).
 #[derive(Default)]
 struct AssignedFlows {
     up: BTreeMap<(usize, PortId), u64>,
@@ -198,9 +202,9 @@ struct AssignedFlows {
 }
 
 impl AssignedFlows {
-    /// Returns three loads of a candidate path. The first two count the new flow: the load of the busier
-    /// link, and the sum of the loads of both links. The third load is the number of flows that already use
-    /// this path between the same two switches.
+    /// Returns three loads of a candidate path. Two loads include the new flow: the load of the busier link,
+    /// and the sum of the loads of both links. The third load is the number of flows that already use this
+    /// path between the same two switches.
     fn load_with(&self, choice: &FlowChoice, candidate: &Candidate) -> (u64, u64, u64) {
         // Flows divided by speed, in units that fit into integers.
         let busy = |flows: Option<&u64>, speed: u64| {
@@ -225,8 +229,8 @@ impl AssignedFlows {
     }
 }
 
-/// Assigns each flow to the candidate with the lowest load. The load of flows of the same turn is compared
-/// first, and the load of all flows second.
+/// Assigns each flow to the candidate with the lowest load. The loads of flows of the same turn are compared
+/// first. The loads of all flows decide between equal candidates.
 fn choose_one_by_one(stage: &[FlowChoice]) -> Vec<usize> {
     let mut all = AssignedFlows::default();
     let mut turns: BTreeMap<u16, AssignedFlows> = BTreeMap::new();

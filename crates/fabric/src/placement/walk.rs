@@ -1,4 +1,4 @@
-//! Next hops of flows according to the routes of a plan.
+//! Follows the next hops of flows by the routes of a plan.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -10,25 +10,26 @@ use xoff_dataplane::{InterfaceId, PortId};
 use super::PlannedFlow;
 use crate::plan::{FabricPlan, LinkEnd};
 
-/// Location of a flow during the search.
+/// Location of a flow during the placement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum FlowLocation {
-    /// At a switch.
+    /// The flow is at the switch with this index.
     Switch(usize),
-    /// The walk has ended, because no further switch has several next hops or because the route is unknown.
+    /// The path has no further choice, or the route is unknown.
     Done,
 }
 
 /// A candidate next hop of a flow at a switch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Candidate {
-    /// Egress port. The first member port for a LAG.
+    /// Egress port. For a LAG, this is the first member port.
     pub(super) port: PortId,
     /// Index of the next switch.
     pub(super) next: usize,
     /// Speed of the link to the next switch in Mb/s.
     pub(super) up_mbps: u64,
-    /// Speed of the links from the next switch towards the destination in Mb/s.
+    /// Speed of the links from the next switch towards the destination in Mb/s. If the destination is
+    /// directly connected to the next switch, the value is [`u64::MAX`].
     pub(super) down_mbps: u64,
 }
 
@@ -39,7 +40,7 @@ impl Candidate {
     }
 }
 
-/// Routes and links of a plan.
+/// Routes and links of a plan, and the meeting switches that are already known.
 pub(super) struct RouteWalk<'a> {
     plan: &'a FabricPlan,
     peers: BTreeMap<LinkEnd, LinkEnd>,
@@ -56,7 +57,7 @@ impl RouteWalk<'_> {
         }
     }
 
-    /// Returns the switch of the sending host.
+    /// Returns the switch of the sending host, or `Done` if the host has no switch.
     pub(super) fn first_switch(&self, flow: &PlannedFlow) -> FlowLocation {
         match self.peers.get(&LinkEnd::Host(flow.from as u32)) {
             Some(LinkEnd::Switch { switch, .. }) => FlowLocation::Switch(*switch as usize),
@@ -64,7 +65,7 @@ impl RouteWalk<'_> {
         }
     }
 
-    /// Follows the route to the next switch with several next hops.
+    /// Follows the route to the next switch with several next hops. Returns `Done` if no such switch follows.
     pub(super) fn next_choice(&self, at: FlowLocation, destination: IpAddr) -> FlowLocation {
         let FlowLocation::Switch(mut switch) = at else {
             return FlowLocation::Done;
@@ -87,7 +88,8 @@ impl RouteWalk<'_> {
         FlowLocation::Done
     }
 
-    /// Returns the candidates of a switch, sorted by port.
+    /// Returns the candidate next hops of a switch, sorted by port. Next hops that are not switches are
+    /// left out.
     pub(super) fn candidates(&self, switch: usize, destination: IpAddr) -> Vec<Candidate> {
         let candidate = |hop: NextHop| {
             let (port, next) = self.next_switch(switch, hop)?;
@@ -113,8 +115,8 @@ impl RouteWalk<'_> {
         candidates
     }
 
-    /// Returns the switch at which all paths to the destination meet again. If the paths do not meet again,
-    /// returns the last switch.
+    /// Returns the switch at which all paths from `switch` to the destination meet again. If the paths do not
+    /// meet again, returns a last switch of the paths.
     pub(super) fn meeting_switch(&mut self, switch: usize, destination: IpAddr) -> usize {
         if let Some(known) = self.meets.get(&(switch, destination)) {
             return *known;
@@ -146,8 +148,8 @@ impl RouteWalk<'_> {
         front.first().copied().unwrap_or(switch)
     }
 
-    /// Returns the next hops of a switch. The list is empty if the destination is in a connected
-    /// network or unknown.
+    /// Returns the next hops of a switch for a destination. The list is empty if the destination is in a
+    /// connected network or has no route.
     fn next_hops_to(&self, switch: usize, destination: IpAddr) -> Vec<NextHop> {
         let fib = &self.plan.switches[switch].routing.fib;
         let hop = |id: xoff_dataplane::NextHopId| fib.next_hops()[id.index()];
@@ -181,7 +183,8 @@ impl RouteWalk<'_> {
         }
     }
 
-    /// Returns the port to a next hop and the switch there.
+    /// Returns the port to a next hop and the switch at the other end. Returns `None` if no switch is
+    /// connected there.
     fn next_switch(&self, switch: usize, hop: NextHop) -> Option<(PortId, usize)> {
         let port = *self.ports_of_interface(switch, hop.interface).first()?;
         let end = LinkEnd::Switch {
@@ -194,7 +197,7 @@ impl RouteWalk<'_> {
         }
     }
 
-    /// Returns the speed towards a next hop in Mb/s.
+    /// Returns the speed towards a next hop in Mb/s. For a LAG, this is the sum of the member ports.
     fn speed_mbps(&self, switch: usize, hop: NextHop) -> u64 {
         let ports = &self.plan.switches[switch].ports;
         let of = |port: &PortId| {

@@ -1,4 +1,4 @@
-//! Determines how the switches of a plan forward packets: by routes, or by bridging towards the destination.
+//! Determines how the switches of a plan forward packets: by routes, or by bridging on a shortest path.
 
 use std::collections::VecDeque;
 use std::net::IpAddr;
@@ -12,28 +12,30 @@ use xoff_dataplane::{InterfaceId, LinkTiming, Picos};
 
 use crate::plan::{FabricPlan, LinkEnd};
 
-/// State of a packet in a switch.
+/// How a switch handles a packet after its arrival.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum IngressState {
-    /// The packet arrived at a router interface.
+    /// The packet arrived at a router interface and is routed.
     Routed,
-    /// The packet is in this VLAN. `None` without VLANs.
+    /// The packet is bridged in the VLAN with this id. `None`: it belongs to no VLAN.
     Bridged(Option<u16>),
 }
 
 /// A link out of a node.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct EgressLink {
-    /// Index of the port, 0 for a host.
+    /// Index of the egress port. 0 for a host.
     pub(super) port: u16,
-    /// Node at the other end, and its port.
+    /// Node at the other end of the link.
     pub(super) to: usize,
+    /// Index of the port at the other end. 0 for a host.
     pub(super) to_port: u16,
+    /// Speed and framing of the sender.
     pub(super) timing: LinkTiming,
     pub(super) delay: Picos,
 }
 
-/// Forwarding state of one switch.
+/// Forwarding configuration of one switch.
 #[derive(Debug)]
 struct SwitchForwarding {
     fib: Arc<Fib>,
@@ -41,9 +43,11 @@ struct SwitchForwarding {
     /// Member ports of each LAG.
     lags: Vec<Vec<u16>>,
     bridging: BridgingConfig,
-    /// Whether each port, or its LAG, is a router interface.
+    /// For each port: true if the port or its LAG is a router interface.
     routed: Vec<bool>,
+    /// Pipeline latency of the switch.
     latency: Picos,
+    /// True if the switch may send the packets of one queue pair over several links.
     spreads: bool,
 }
 
@@ -52,17 +56,16 @@ struct SwitchForwarding {
 pub(super) struct DestinationHost {
     pub(super) address: IpAddr,
     pub(super) node: usize,
-    /// Number of links from every node to the switch of the host. The value is [`u32::MAX`] if
-    /// no path exists.
+    /// Number of links from every node to the switch of the host. [`u32::MAX`] if no path exists.
     pub(super) distances: Arc<Vec<u32>>,
 }
 
-/// Forwarding of all switches, and the links of all nodes. Nodes are numbered from 0: first the switches,
-/// then the hosts.
+/// Forwarding of all switches, and the links of all nodes. The node numbers start at 0. The switches come
+/// first, then the hosts.
 #[derive(Debug)]
 pub(super) struct FabricForwarding {
     switches: Vec<SwitchForwarding>,
-    /// Links by node.
+    /// Links out of each node.
     links: Vec<Vec<EgressLink>>,
 }
 
@@ -106,7 +109,7 @@ impl FabricForwarding {
         self.switches.len() + host
     }
 
-    /// Returns the link of a host.
+    /// Returns the link of a host. Returns `None` if the host has no link.
     pub(super) fn host_link(&self, host: usize) -> Option<EgressLink> {
         self.links.get(self.host_node(host))?.first().copied()
     }
@@ -130,7 +133,7 @@ impl FabricForwarding {
         &self.links[node][link]
     }
 
-    /// Returns the number of links from every node to `destination`. The value is [`u32::MAX`] if no path
+    /// Returns the number of links from every node to `destination`. The number is [`u32::MAX`] if no path
     /// exists. Hosts do not forward packets.
     pub(super) fn distances(&self, destination: usize) -> Vec<u32> {
         let mut distances = vec![u32::MAX; self.links.len()];
@@ -150,7 +153,8 @@ impl FabricForwarding {
         distances
     }
 
-    /// Returns the state of a packet that enters a switch at a port. `tag` is the VLAN id of the packet.
+    /// Returns how a switch handles a packet that enters at `port`. `tag` is the VLAN id in the tag of the
+    /// packet. `None` means that the packet has no tag.
     pub(super) fn ingress(&self, switch: usize, port: u16, tag: Option<u16>) -> IngressState {
         let forwarder = &self.switches[switch];
         if forwarder.routed.get(usize::from(port)) == Some(&true) {
@@ -169,7 +173,8 @@ impl FabricForwarding {
         IngressState::Bridged(tag.or(own.map(|vlan| vlan.id)))
     }
 
-    /// Returns the links on which a switch may forward a packet, with the VLAN id of its tag on the link.
+    /// Returns the links on which a switch may forward a packet. Each entry is the index of a link of this
+    /// switch and the VLAN id in the tag on this link. `None` means that the packet has no tag.
     pub(super) fn next_links(
         &self,
         switch: usize,
@@ -202,7 +207,7 @@ impl FabricForwarding {
         next
     }
 
-    /// Returns the links on shortest paths to the destination, independent of the configuration.
+    /// Returns the links on shortest paths to the destination. The configuration of the switch has no effect.
     pub(super) fn shortest_path_links(
         &self,
         switch: usize,
@@ -224,7 +229,7 @@ impl FabricForwarding {
         own.map(|(at, _)| (at, None)).collect()
     }
 
-    /// Returns the links towards the destination in a VLAN.
+    /// Returns the links on which a switch forwards a packet of a VLAN towards the destination.
     fn bridged_links(
         &self,
         switch: usize,
@@ -294,7 +299,7 @@ impl SwitchForwarding {
         self.lags.get(lag).map_or(&[], Vec::as_slice)
     }
 
-    /// Returns the ports of a VLAN member, which can be a LAG.
+    /// Returns the ports of a VLAN member. A number from the port count on is a LAG.
     fn ports_of(&self, member: u16) -> Vec<u16> {
         match usize::from(member).checked_sub(self.routed.len()) {
             None => vec![member],
@@ -307,7 +312,8 @@ impl SwitchForwarding {
         self.interfaces.iter().any(own)
     }
 
-    /// Returns the router interfaces that lead to a destination.
+    /// Returns the router interfaces on which a packet to `destination` leaves the switch. The list is empty
+    /// if no route exists.
     fn interfaces_to(&self, destination: IpAddr) -> Vec<InterfaceId> {
         let next_hops = self.fib.next_hops();
         match self.fib.lookup(destination) {
@@ -322,7 +328,8 @@ impl SwitchForwarding {
     }
 }
 
-/// Returns whether a switch has a load balancing group that may spread the packets of one queue pair.
+/// Returns whether any load balancing scheme of a switch may spread the packets of one queue pair over
+/// several links.
 fn spreads_packets(config: &SwitchConfig) -> bool {
     let balancing = &config.balancing;
     let ports = balancing.ports.iter().map(|port| port.scheme);

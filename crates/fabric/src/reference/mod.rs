@@ -1,23 +1,23 @@
-//! Computes the shortest possible time of a message, from its posting to the arrival of its last byte
-//! at the receiver.
+//! Computes the shortest possible time of a message: from its posting to the arrival of its last byte at
+//! the receiver.
 //!
-//! This reference time applies if no other traffic exists and neither a window nor congestion control limits
-//! the sender. The message uses all paths and queue pairs that it may use. The slowdown of a message is its
-//! completion time divided by the reference time. The reference time must never exceed the time of a real
-//! message, and should equal the time of a message without other traffic.
+//! This reference time assumes that no other traffic exists and that neither a window nor congestion control
+//! limits the sender. The message uses all paths and queue pairs that it may use. The slowdown of a message
+//! is its completion time divided by the reference time. The reference time must never exceed the time of a
+//! real message. It should equal the time of a message without other traffic.
 //!
 //! - **Path.** The forwarding of the switches determines the paths: routes, LAGs, VLANs, and shortest paths
 //!   for bridging ([`route`]). If switches hash the flows, a queue pair uses one path, and the fastest path
-//!   is taken. Parallel links are used together if switches may spread the packets of a queue pair, if each
-//!   packet has its own source port, or if the message uses several queue pairs.
-//! - **Packets.** Each packet has the same length as a packet of the host. The length includes the headers
-//!   for its verb and its position in the message, padding, FCS and a VLAN tag if required, and is at least
-//!   the minimum frame length ([`train`]).
+//!   is assumed. Parallel links are used together in three cases: switches may spread the packets of a queue
+//!   pair, each packet has its own source port, or the message uses several queue pairs.
+//! - **Packets.** Each packet has the same length as a packet of the host ([`train`]). The length includes
+//!   the headers for the verb and for the position in the message, padding, FCS and a VLAN tag if required.
+//!   It is at least the minimum frame length.
 //! - **Time.** The model is store and forward, exact to the picosecond. The computing time does not grow with
 //!   the message length ([`pipeline`]). The time of a READ includes the transfer of its request.
 //!
-//! Each route is searched once for each source switch and destination. Equal routes share
-//! their computed times.
+//! Each route is searched only once for a source switch and a destination. Equal routes share their
+//! computed times.
 
 mod forwarding;
 mod pipeline;
@@ -40,33 +40,33 @@ use train::FrameFormat;
 use xoff_host::FixedLengths;
 use xoff_rdma::{Transport, Verb};
 
-/// Number of recent routes with which a new route is compared.
+/// Number of recently found routes with which a new route is compared. Equal routes are stored once.
 const ROUTES_COMPARED: usize = 64;
 
-/// A message whose shortest time is computed.
+/// A message for which [`ReferenceTimes::least_time`] computes the shortest time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ReferenceMessage {
-    /// Index of the host that has the data.
+    /// Index in [`FabricPlan::hosts`] of the host that has the data.
     pub from: usize,
-    /// Index of the host that receives the data.
+    /// Index in [`FabricPlan::hosts`] of the host that receives the data.
     pub to: usize,
-    /// Payload in bytes.
+    /// Payload of the message in bytes. 0 is one packet without payload.
     pub bytes: u64,
-    /// Number of queue pairs that share the message evenly, at least 1.
+    /// Number of queue pairs that share the message evenly. The value 0 has the same effect as 1.
     pub queue_pairs: u16,
-    /// Operation of the message. In a READ, the host `to` requests the data.
+    /// Operation of the message. With READ, the host `to` requests the data.
     pub verb: Verb,
     /// Transport service of the queue pairs.
     pub service: Transport,
-    /// Payload of a full packet in bytes.
+    /// Payload of a full packet in bytes (path MTU).
     pub mtu: u32,
-    /// Lengths of the packets.
+    /// Lengths of the packets on links.
     pub lengths: PacketLengths,
-    /// Each packet has its own UDP source port ([`xoff_host::Entropy`]).
+    /// True if each packet has its own UDP source port ([`xoff_host::Entropy`]).
     pub entropy: bool,
 }
 
-/// Properties of a host.
+/// Properties of a host that determine the lengths of its packets.
 #[derive(Clone, Copy, Debug)]
 struct HostProperties {
     address: Option<IpAddr>,
@@ -74,7 +74,7 @@ struct HostProperties {
     fixed_lengths: Option<FixedLengths>,
 }
 
-/// Computes the shortest times of messages on a fabric, and caches them.
+/// Computes the shortest times of messages on a fabric and caches the results.
 #[derive(Debug)]
 pub struct ReferenceTimes {
     forwarding: FabricForwarding,
@@ -85,17 +85,17 @@ pub struct ReferenceTimes {
 /// Cached results.
 #[derive(Debug, Default)]
 struct ReferenceCache {
-    /// Distances by the switch of the destination.
+    /// Number of links from each node to a switch, by the index of this switch.
     distances: HashMap<usize, Arc<Vec<u32>>>,
-    /// Index of the route from a switch to a host, or `None` without one.
+    /// Index in `all` of the route from a switch to a host. `None` if no route exists.
     routes: HashMap<(usize, IngressState, usize), Option<usize>>,
-    /// Different routes.
+    /// All routes that were found and differ from each other.
     all: Vec<Arc<Route>>,
     times: HashMap<TimeKey, Picos>,
 }
 
-/// Key of a computed time. The key consists of the routes and host links of the data. For a READ, the key
-/// also contains the routes and host links of the request.
+/// Key of a computed time: the path of the data, and for a READ also the path of the request. Two messages
+/// with equal paths have the same time, even between other hosts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct TimeKey {
     message: ReferenceMessage,
@@ -103,18 +103,18 @@ struct TimeKey {
     back: Option<PathKey>,
 }
 
-/// Path from one host to another.
+/// Path from one host to another host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct PathKey {
-    /// Link of the source host.
+    /// Link of the sending host.
     first: LinkHop,
-    /// Index of the route after the first link. The value is `None` if the first link leads directly
-    /// to the destination.
+    /// Index of the route after the first link. `None` if the first link leads directly to the
+    /// receiving host.
     route: Option<usize>,
 }
 
 impl ReferenceTimes {
-    /// Creates the computation for the fabric of a plan.
+    /// Prepares the computation for the fabric of a plan.
     pub fn new(plan: &FabricPlan) -> ReferenceTimes {
         let hosts = plan.hosts.iter().map(|host| HostProperties {
             address: host.ipv4.map(IpAddr::V4).or(host.ipv6.map(IpAddr::V6)),
@@ -129,7 +129,7 @@ impl ReferenceTimes {
     }
 
     /// Returns the shortest time from the posting of a message to the arrival of its last byte at the
-    /// receiver. Returns `None` if no path exists.
+    /// receiver. Returns `None` if no path exists. For a READ, the posting is the request of the host `to`.
     pub fn least_time(&self, message: &ReferenceMessage) -> Option<Picos> {
         let mut cache = self.cache.borrow_mut();
         let there = self.path_key(&mut cache, message.from, message.to)?;
@@ -138,7 +138,7 @@ impl ReferenceTimes {
             Verb::Send | Verb::Write => None,
         };
         let key = TimeKey {
-            // Hosts with equal routes need no distinction.
+            // The time depends on the routes, not on the hosts.
             message: ReferenceMessage {
                 from: 0,
                 to: 0,
@@ -192,7 +192,8 @@ impl ReferenceTimes {
             // All requests have the source port of their queue pair.
             last_arrival(back, &[request], requests, Picos::ZERO)
         };
-        // The responses start with the first request. The responses to the last request follow this request.
+        // The first response follows the first request. The responses to the last request follow the
+        // last request.
         let all = last_arrival(
             &key.there,
             &framing.train(message.bytes, parts),
@@ -238,7 +239,8 @@ impl ReferenceTimes {
         })
     }
 
-    /// Searches for a route and returns its index.
+    /// Searches for a route and returns its index in [`ReferenceCache::all`]. Returns `None` if no
+    /// route exists.
     fn find_route(
         &self,
         cache: &mut ReferenceCache,
@@ -262,8 +264,9 @@ impl ReferenceTimes {
     }
 }
 
-/// Returns the arrival time of the last packet of a train that leaves a host on the link `first`. `streams`
-/// is the number of queue pairs. `entropy` is true if each packet has its own source port.
+/// Returns the arrival time of the last packet of a message. The packets leave a host on the link `first`,
+/// from the time `released` on. `streams` is the number of queue pairs. `entropy` is true if each packet has
+/// its own source port.
 fn last_arrival(
     first: LinkHop,
     route: Option<&Route>,

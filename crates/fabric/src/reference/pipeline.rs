@@ -1,15 +1,16 @@
-//! Computes the arrival time of the last packet of a train. The packets pass several links in series by store
-//! and forward.
+//! Computes the arrival time of the last packet of a message. The packets pass several links in series by
+//! store and forward.
 //!
-//! The arithmetic is the same as in the fabric. Times are in picoseconds, and [`LinkRate`] gives the
-//! transmission times. The gap after a frame does not delay the arrival of the frame.
+//! The arithmetic is the same as in the event loop of the fabric. Times are in picoseconds, and [`LinkRate`]
+//! gives the transmission times. The gap after a frame does not delay the arrival of the frame.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use xoff_dataplane::{LinkRate, LinkTiming, Picos};
 
-/// Largest number of packets between two comparisons of the state of parallel links.
+/// Largest number of packets between two comparisons of the state of parallel links. The comparisons find a
+/// period after which the state repeats.
 const PERIOD_MAX: u64 = 4_096;
 /// Largest number of packets at the end of a message that are computed stage by stage.
 const TAIL_MAX: u64 = 65_536;
@@ -19,20 +20,21 @@ const TAIL_MAX: u64 = 65_536;
 pub(super) struct LinkHop {
     /// Speed and framing of the sender.
     pub(super) timing: LinkTiming,
-    /// Bytes of the VLAN tag of frames on this link.
+    /// Bytes of the VLAN tag of frames on this link, 0 without a tag.
     pub(super) tag_bytes: u32,
-    /// Delay of the link plus latency of the switch at its end.
+    /// Delay of the link plus pipeline latency of the switch at its end.
     pub(super) latency: Picos,
 }
 
 impl LinkHop {
-    /// Returns the picoseconds for which a frame occupies the link, including its gap.
+    /// Returns the time in picoseconds for which a frame and its gap occupy the link.
     fn transmission_ps(&self, frame_len: u32) -> u64 {
         let line = LinkRate::new(self.timing);
         line.transmission_time(line.mac_len(frame_len + self.tag_bytes)).0
     }
 
-    /// Returns the arrival time of a frame whose transmission, including the gap, ends at `end`.
+    /// Returns the arrival time of a frame in picoseconds. The transmission of the frame, including the gap,
+    /// ends at `end`.
     fn arrival_ps(&self, end: u64) -> u64 {
         let gap = LinkRate::new(self.timing).timing().gap_duration().0;
         end.saturating_sub(gap).saturating_add(self.latency.0)
@@ -42,20 +44,20 @@ impl LinkHop {
 /// Consecutive packets of equal length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct PacketRun {
-    /// Length of each frame without FCS, as a socket sees it.
+    /// Length of each frame in bytes, without FCS.
     pub(super) frame_len: u32,
     pub(super) count: u64,
 }
 
-/// Returns the arrival time of the last packet of `train` over one path. The first packet may leave at
-/// `released`. The computing time does not depend on the number of packets.
+/// Returns the arrival time of the last packet of `train`, a list of packets, over one path. The first packet
+/// may leave at `released`. The computing time does not depend on the number of packets.
 ///
 /// A packet leaves a link when it has arrived and the previous packet has left. The last departure is
-/// therefore a longest path through the table of links and packets. Each step of this longest path goes to
-/// the next link or to the next packet. In a run of `c` equal packets, the path therefore has `c - 1` more
-/// cells than there are links, and all of these extra cells are on the slowest link.
+/// therefore a longest path through a table of links (columns) and packets (rows). Each step of this path
+/// goes to the next link or to the next packet. In a run of `c` equal packets, the path has `c - 1` more
+/// cells than there are links. All of these extra cells are on the slowest link.
 pub(super) fn path_arrival(path: &[LinkHop], train: &[PacketRun], released: Picos) -> Picos {
-    // Time at which each link is free, without the latencies of the links before it.
+    // Time at which each link is free. The latencies of the earlier links are not included.
     let mut free = vec![0_u64; path.len()];
     for run in train.iter().filter(|run| run.count > 0) {
         let occupied: Vec<u64> = path
@@ -78,24 +80,24 @@ pub(super) fn path_arrival(path: &[LinkHop], train: &[PacketRun], released: Pico
     Picos(released.0.saturating_add(arrival))
 }
 
-/// Order in which packets queue for the links of a stage.
+/// Order in which packets queue for the links of a stage (a group of parallel links).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum QueueOrder {
-    /// Each switch receives all packets from one link, so packets stay in sending order.
+    /// Each switch receives all its packets from one link, so packets stay in sending order.
     AsSent,
-    /// Each switch sends all packets into one link. Packets from several links queue in the order
-    /// of their arrival.
+    /// Each switch sends all its packets into one link. Packets from several links queue in the order of
+    /// their arrival.
     AsArrived,
     /// The order is unknown, because several incoming links share the links of a switch or because hashes
-    /// select links. The computation assumes that a packet that overtakes other packets does not wait for
-    /// them. No real order is faster.
+    /// select links. The computation assumes that a packet never waits for packets that it overtakes. No real
+    /// order is faster.
     Unknown,
 }
 
-/// Parallel links. Each packet uses one of them.
+/// Parallel links. Each packet uses one of these links.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Stage {
-    /// Kinds of links, with the number of links of each kind.
+    /// Each kind of link with the number of links of this kind.
     pub(super) links: Vec<(LinkHop, usize)>,
     pub(super) order: QueueOrder,
 }
@@ -114,8 +116,8 @@ impl Stage {
     }
 }
 
-/// Returns the arrival time of the last packet of `train` over stages of parallel links. Each packet uses the
-/// link that delivers it first.
+/// Returns the arrival time of the last packet of `train`, a list of packets, over stages of parallel links.
+/// In each stage, a packet uses the link that delivers it first.
 ///
 /// Equal packets stay in order and pass all stages one after the other. The last packets of a message can be
 /// shorter and can overtake longer packets. The number of such packets is limited by the number of links in
@@ -139,8 +141,9 @@ pub(super) fn stages_arrival(stages: &[Stage], train: &[PacketRun], released: Pi
     Picos(pipeline.last_arrival)
 }
 
-/// Returns the number of packets at the end of a train that can overtake or be overtaken. These are the
-/// packets after the longest run. If there are `n` parallel links, the last `n` packets of the run are added.
+/// Returns the number of packets at the end of a message that can overtake or be overtaken. These are the
+/// packets after the longest run, and the last `n` packets of this run, where `n` is the largest number of
+/// parallel links.
 fn tail_len(stages: &[Stage], train: &[PacketRun]) -> u64 {
     let width = stages.iter().map(Stage::link_count).max().unwrap_or(1);
     let longest = (0..train.len()).max_by_key(|run| train[*run].count).unwrap_or(0);
@@ -151,16 +154,16 @@ fn tail_len(stages: &[Stage], train: &[PacketRun]) -> u64 {
 /// Links of one kind in a stage.
 struct LinkGroup {
     hop: LinkHop,
-    /// Times at which the links are free.
+    /// Time at which each link is free, in picoseconds.
     free: BinaryHeap<Reverse<u64>>,
-    /// Transmission time of a packet of the current run.
+    /// Transmission time of a packet of the current run, in picoseconds.
     occupied: u64,
 }
 
 struct StageState {
     kinds: Vec<LinkGroup>,
     order: QueueOrder,
-    /// Latest arrival of a packet at this stage.
+    /// Latest arrival of a packet at this stage, in picoseconds.
     latest: u64,
 }
 
@@ -184,7 +187,7 @@ impl StageState {
         }
     }
 
-    /// Sends a packet that arrives at `at`. Returns its arrival time after the stage.
+    /// Sends a packet that arrives at the stage at `at`. Returns the arrival time after the stage.
     fn send_packet(&mut self, at: u64) -> u64 {
         let overtakes = self.order == QueueOrder::Unknown && at < self.latest;
         let arrival = |links: &LinkGroup| {
@@ -206,8 +209,8 @@ impl StageState {
         arrived
     }
 
-    /// Sends packets that arrive at `times` through the stage, and replaces `times` by the arrival times
-    /// after the stage.
+    /// Sends packets through the stage. `times` contains the arrival time of each packet at the stage. The
+    /// method replaces these times by the arrival times after the stage.
     fn send_packets_through(&mut self, frame_lens: &[u32], times: &mut [u64]) {
         if self.order == QueueOrder::AsArrived && self.kinds.len() == 1 {
             self.send_in_arrival_order(frame_lens, times);
@@ -219,9 +222,9 @@ impl StageState {
         }
     }
 
-    /// Sends packets through a stage whose packets queue in the order of arrival. The link of each packet is
-    /// selected as if packets stayed in sending order: the packet uses the link that is free first. Equal
-    /// packets therefore use the links in turn, and each link carries a fixed set of paths.
+    /// Sends packets through a stage in which packets queue in the order of arrival. For the selection of
+    /// links, the method assumes that packets stay in sending order: a packet uses the link that is free
+    /// first. Equal packets therefore use the links in turn, and each link carries a fixed set of paths.
     fn send_in_arrival_order(&mut self, frame_lens: &[u32], times: &mut [u64]) {
         let hop = self.kinds[0].hop;
         let mut free: Vec<u64> = self.kinds[0].free.iter().map(|Reverse(free)| *free).collect();
@@ -245,8 +248,8 @@ impl StageState {
         self.kinds[0].free = free.into_iter().map(Reverse).collect();
     }
 
-    /// Returns the sorted times at which the links are free. This method is only for stages whose links are
-    /// all of the same kind.
+    /// Returns the times at which the links are free, sorted. This method is only for stages with one kind
+    /// of link.
     fn sorted_free_times(&self) -> Vec<u64> {
         let mut all: Vec<u64> = self.kinds[0].free.iter().map(|Reverse(free)| *free).collect();
         all.sort_unstable();
@@ -309,7 +312,7 @@ impl Pipeline {
         }
     }
 
-    /// Sends the last packets, which can overtake each other.
+    /// Sends the last packets of a message, which can overtake each other.
     fn send_tail(&mut self, frame_lens: &[u32]) {
         let mut times = vec![self.released; frame_lens.len()];
         for stage in &mut self.stages {
@@ -319,8 +322,9 @@ impl Pipeline {
         self.last_arrival = self.last_arrival.max(last);
     }
 
-    /// Returns the number of equal packets after which all links of a stage have sent the same number of
-    /// packets, for every stage. Returns `None` if the links differ or the number is too large.
+    /// Returns a period: after this number of equal packets, all links of a stage have sent the same number
+    /// of packets. This holds for every stage. Returns `None` if the links of a stage differ or if the number
+    /// is too large.
     fn packets_per_period(&self) -> Option<u64> {
         let mut period = 1_u64;
         for stage in &self.stages {
@@ -335,9 +339,10 @@ impl Pipeline {
         Some(period)
     }
 
-    /// Returns by how much the times of each stage grow over `period` packets, if every further period adds
-    /// the same amount. This is the case if the times of all links of a stage grow by the larger of two
-    /// values: the growth of the previous stage, and the links' own transmission time.
+    /// Returns the growth of the times of each stage over `period` packets. Returns `None` if further
+    /// periods can add other amounts. Every further period adds the same amount if the times of all links of
+    /// a stage grow by the larger of two values: the growth of the previous stage, and the links' own
+    /// transmission time.
     fn growth_per_period(&self, before: &[Vec<u64>], period: u64) -> Option<Vec<u64>> {
         let mut all = Vec::with_capacity(self.stages.len());
         let mut arrivals = 0;
@@ -359,7 +364,7 @@ impl Pipeline {
         Some(all)
     }
 
-    /// Advances by a number of periods.
+    /// Advances all times by a number of periods without computing single packets.
     fn skip_periods(&mut self, growth: &[u64], periods: u64) {
         let mut arrivals = 0;
         for (stage, growth) in self.stages.iter_mut().zip(growth) {

@@ -163,8 +163,8 @@ fn short_ending(below: &mut impl FnMut(u64) -> u64) -> Vec<PacketRun> {
     vec![run(full + 16, 1), run(full, count), run(short, 1)]
 }
 
-/// Compares stages in which each link has its own queue. `path_of` returns the links of the packet with a
-/// given index in the train.
+/// Compares the result for `stages` with a simulation in which each link has its own queue. `path_of` returns
+/// the links of the packet with a given index.
 #[track_caller]
 fn assert_equals_separate_queues(
     stages: &[Stage],

@@ -1,39 +1,40 @@
-//! All paths from a switch to a host.
+//! Finds all paths from a switch to a host.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::forwarding::{DestinationHost, FabricForwarding, IngressState};
 use super::pipeline::{LinkHop, QueueOrder, Stage};
 
-/// Largest number of stored paths that differ in the speed, delay or order of their links.
+/// Largest number of stored paths. Two paths are different if the speed, the delay or the order of their
+/// links differs.
 const PATHS_MAX: usize = 32;
 /// Bytes of a VLAN tag.
 pub(super) const TAG_BYTES: u32 = 4;
 
-/// Links of one flow at the same distance from its source.
+/// Links that packets of one flow can use at the same distance from the source.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct LinkLayer {
-    /// Kinds of links, with the number of links of each kind.
+    /// Each kind of link with the number of links of this kind.
     links: Vec<(LinkHop, usize)>,
-    /// Number of switches that send into these links.
+    /// Number of switches that send packets into these links.
     switches: usize,
-    /// At least one of these switches may spread the packets of a queue pair.
+    /// True if at least one of these switches may spread the packets of a queue pair over several links.
     spreads: bool,
 }
 
-/// Paths from a switch to a host, without the link of the source.
+/// Paths from a switch to a host, without the link of the sending host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Route {
-    /// Different paths. Paths that differ only in names are stored once.
+    /// Different paths. Paths with equal links are stored once.
     paths: Vec<Vec<LinkHop>>,
-    /// More paths exist than are stored.
+    /// True if more paths exist than are stored.
     incomplete: bool,
-    /// Links by distance, if all paths have the same number of links.
+    /// Links by their distance from the source. `None` if paths have different numbers of links.
     layers: Option<Vec<LinkLayer>>,
 }
 
 impl Route {
-    /// Follows the forwarding of the switches. Returns `None` if no path leads to the destination.
+    /// Finds the paths by the forwarding of the switches. Returns `None` if no path leads to the destination.
     pub(super) fn find(
         forwarding: &FabricForwarding,
         from: (usize, IngressState),
@@ -41,13 +42,13 @@ impl Route {
     ) -> Option<Route> {
         let forwarded = |switch, ingress| forwarding.next_links(switch, ingress, destination);
         let shortest = |switch, _| forwarding.shortest_path_links(switch, destination);
-        // If the configuration is not supported here, or the model does not decide alone, the shortest path
+        // This search does not support every configuration. If it finds no path, the time of a shortest path
         // is still a valid lower bound.
         PathSearch::run(forwarding, from, destination, forwarded)
             .or_else(|| PathSearch::run(forwarding, from, destination, shortest))
     }
 
-    /// Returns the candidate paths of a message that uses one path, each with the link `first`.
+    /// Returns the candidate paths of a message that uses one path. Each path starts with the link `first`.
     pub(super) fn single_paths(&self, first: LinkHop) -> Vec<Vec<LinkHop>> {
         if !self.incomplete {
             return self.paths.iter().map(|path| prepend_hop(first, path)).collect();
@@ -64,12 +65,13 @@ impl Route {
         self.layers.is_none() && (streams > 1 || entropy) || layers.into_iter().any(spread)
     }
 
-    /// Returns the links after `first` that `streams` queue pairs can use at the same time, sorted by
-    /// distance. If `entropy` is true, each packet has its own hash.
+    /// Returns stages of links, sorted by distance, that a message can use at the same time. The first stage
+    /// is the link `first`. `streams` is the number of queue pairs. If `entropy` is true, each packet has its
+    /// own hash.
     pub(super) fn stages(&self, first: LinkHop, streams: usize, entropy: bool) -> Vec<Stage> {
         let mut stages = vec![Stage::single_link(first)];
         let Some(layers) = &self.layers else {
-            // Paths of different lengths only share the link of the destination.
+            // Paths with different numbers of links share only the link of the destination.
             let last = self.paths.iter().filter_map(|path| path.last()).copied().next();
             stages.extend(last.map(Stage::single_link));
             return stages;
@@ -79,7 +81,7 @@ impl Route {
             let links = layer.link_count();
             let before = used;
             let divides = entropy || layer.spreads;
-            // If packets were spread before, each switch that they reach hashes them again.
+            // If an earlier stage has spread the packets, each switch that they reach hashes them again.
             let sources = if divided { layer.switches.min(used) } else { 1 };
             used = if divides {
                 links
@@ -90,7 +92,7 @@ impl Route {
             let equal = layer.links.len() == 1 && used == links;
             let order = match layer.switches {
                 _ if used == 1 => QueueOrder::AsArrived,
-                // Hashed packets, and links of several kinds, are not used in turn.
+                // Packets do not use the links in turn if hashes select the links or if the links differ.
                 _ if !(ordered && equal && (divides || streams <= 1)) => QueueOrder::Unknown,
                 switches if switches == links => QueueOrder::AsArrived,
                 switches if switches == before => QueueOrder::AsSent,
@@ -107,8 +109,8 @@ impl Route {
 }
 
 impl LinkLayer {
-    /// Returns the `count` fastest links. If more links exist, each returned link gets the shortest latency
-    /// of all links.
+    /// Returns the `count` fastest links of the layer. If the layer has more links, each returned link gets
+    /// the shortest latency of all links.
     fn fastest_links(&self, count: usize) -> Stage {
         let mut links = self.links.clone();
         links.sort_by_key(|(hop, _)| {
@@ -140,7 +142,7 @@ fn prepend_hop(first: LinkHop, path: &[LinkHop]) -> Vec<LinkHop> {
 
 type SearchLocation = (usize, IngressState);
 
-/// Paths to a location of the search, as lists of link kinds.
+/// Paths to one location of the search. Each path is a list of indices in `PathSearch::kinds`.
 type PathSet = BTreeSet<Vec<usize>>;
 
 struct PathSearch<'a> {
@@ -150,9 +152,9 @@ struct PathSearch<'a> {
     found: PathSet,
     incomplete: bool,
     layers: Vec<LinkLayer>,
-    /// Distances at which paths end.
+    /// Distances from the source at which paths end.
     ends: BTreeSet<usize>,
-    /// Paths of different lengths exist.
+    /// True if paths have different numbers of links.
     uneven: bool,
 }
 

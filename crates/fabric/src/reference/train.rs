@@ -1,4 +1,4 @@
-//! Packets of a message in the order in which they are sent.
+//! Lists the packets of a message in the order in which they are sent.
 
 use xoff_wire::{ICRC_LEN, IPV4_LEN, IPV6_LEN, Opcode};
 
@@ -14,14 +14,14 @@ pub(super) struct FrameFormat {
     pub(super) ipv6: bool,
     pub(super) transport: Transport,
     pub(super) verb: Verb,
-    /// Packet lengths with IPv4.
+    /// Packet lengths over IPv4.
     pub(super) lengths: PacketLengths,
     /// Packet lengths of another simulator, if the host uses them.
     pub(super) fixed: Option<FixedLengths>,
 }
 
 impl FrameFormat {
-    /// Returns the length of the READ request without FCS.
+    /// Returns the length of a READ request in bytes, without FCS.
     pub(super) fn request_len(&self) -> u32 {
         self.frame_len(Opcode::RcReadRequest, 0)
     }
@@ -31,7 +31,7 @@ impl FrameFormat {
         let own = self.lengths.frame_len(opcode, payload) + ipv6 as u32;
         let Some(fixed) = self.fixed else { return own };
         let padded = payload.next_multiple_of(4) + ICRC_LEN as u32;
-        // The simulator's length replaces the real length, except for telemetry.
+        // The length of the other simulator replaces the real length, except for telemetry.
         let telemetry = own - PacketLengths::default().frame_len(opcode, payload) - ipv6 as u32;
         (fixed.header_bytes + payload).max(own - telemetry - padded) + telemetry
     }
@@ -54,8 +54,8 @@ impl FrameFormat {
         }
     }
 
-    /// Returns the frames of a message of `bytes` bytes. The bytes are divided evenly over `queue_pairs`
-    /// queue pairs, and the queue pairs send in turn.
+    /// Returns the packets of a message of `bytes` bytes in sending order. The bytes are divided evenly among
+    /// `queue_pairs` queue pairs, which send in turn.
     pub(super) fn train(&self, bytes: u64, queue_pairs: u64) -> Vec<PacketRun> {
         let queue_pairs = queue_pairs.max(1);
         let longer = QueuePairShare::new(bytes / queue_pairs + 1, self.mtu);
@@ -65,7 +65,7 @@ impl FrameFormat {
             (shorter, queue_pairs - bytes % queue_pairs),
         ];
         let mut train = Vec::new();
-        // The packets of the shorter shares from the second to the last but one are equal.
+        // The shorter shares have equal packets from the second packet to the last packet but one.
         let equal = shorter.packets.saturating_sub(2);
         let rounds = if !bytes.is_multiple_of(queue_pairs) {
             longer.packets
@@ -95,11 +95,11 @@ impl FrameFormat {
     }
 }
 
-/// Packets of one queue pair.
+/// Packets of one queue pair for its share of a message.
 #[derive(Clone, Copy, Debug)]
 struct QueuePairShare {
     packets: u64,
-    /// Payload of the last packet.
+    /// Payload of the last packet in bytes.
     last: u32,
 }
 
