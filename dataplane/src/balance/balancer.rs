@@ -21,13 +21,13 @@ use xoff_units::Picos;
 /// The way in which a group selects a member.
 #[derive(Debug)]
 pub(crate) enum MemberSelector {
-    /// The router or the LAG selects by the hash of these fields.
+    /// The router or the LAG selects the member by a hash of these fields.
     Hash(HashFields),
-    /// A scheme selects.
+    /// A scheme selects the member.
     Scheme(Box<BalancingGroup>),
 }
 
-/// Number of the random stream that selects the first member of a switch without a site. The random streams
+/// Number of the random stream that gives a switch without a site its first start member. The random streams
 /// of groups have smaller numbers.
 const PLACEMENT_STREAM: u64 = 1 << 33;
 /// This constant is mixed into the flow hash when a flow takes a detour. The detour is then independent of
@@ -39,7 +39,7 @@ const FIVE_TUPLE_HASH: MemberSelector = MemberSelector::Hash(HashFields::FiveTup
 /// The decision of a group about a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PathDecision {
-    /// The member follows from this hash and the hash seed of the switch.
+    /// The member is selected by this hash and the hash seed of the switch.
     Hash(u32),
     /// The packet takes the member with this index.
     Member(u16),
@@ -61,18 +61,18 @@ pub(crate) struct LoadBalancer {
     next_hops: Vec<MemberSelector>,
     /// One selector for each LAG. A LAG without an entry in this list uses five-tuple hashing.
     lags: Vec<MemberSelector>,
-    /// A group has a scheme, or the switch advertises loads to its neighbours.
+    /// True if a group has a scheme, or if the switch advertises loads to its neighbours.
     measures_load: bool,
-    /// State that neighbours have advertised.
+    /// Reachability and loads that neighbours have advertised.
     remote: RemotePaths,
-    /// State that this switch advertises.
+    /// Reachability and loads that this switch advertises.
     advertiser: Advertiser,
-    /// Groups with static hashing that have a next hop without a path to the site, in the order
-    /// of group numbers.
+    /// Groups with static hashing in which some next hops have no path to the site, in the order of
+    /// group numbers.
     detours: Vec<DetourGroup>,
 }
 
-/// The next hops of a group with static hashing that have a path to the site. A next hop of weight 3 is
+/// The next hops of a group with static hashing that still have a path to the site. A next hop of weight 3 is
 /// listed three times.
 #[derive(Debug)]
 struct DetourGroup {
@@ -80,8 +80,8 @@ struct DetourGroup {
     reachable: Vec<NextHopId>,
 }
 
-/// A pair of groups: a new group, and the old group that the new group replaces. A group is replaced when the
-/// configuration or the routes change.
+/// A new group, and the old group that it replaces. Groups are replaced when the configuration or the
+/// routes change.
 struct GroupSuccessor {
     key: GroupKey,
     tag: RouteTag,
@@ -113,8 +113,8 @@ impl LoadBalancer {
         balancer
     }
 
-    /// Applies a new configuration. Groups whose scheme still exists keep their flows. The caller must call
-    /// [`LoadBalancer::set_fib`] and [`LoadBalancer::set_lags`] afterwards.
+    /// Applies a new configuration. Groups whose scheme still exists keep their flows. The caller must then
+    /// call [`LoadBalancer::set_fib`] and [`LoadBalancer::set_lags`].
     pub(crate) fn configure(&mut self, setup: &BalancerSetup<'_>) {
         self.loads.configure(setup);
         if self.config.schemes != setup.balancing.schemes {
@@ -143,7 +143,7 @@ impl LoadBalancer {
         &mut self.loads
     }
 
-    /// Returns true if the five-tuple hash selects the member of a next-hop group.
+    /// Returns true if the five-tuple hash selects the members of a next-hop group.
     #[inline(always)]
     pub(crate) fn uses_five_tuple_hash(&self, group: GroupId) -> bool {
         matches!(
@@ -177,7 +177,7 @@ impl LoadBalancer {
         }
     }
 
-    /// Selects the member of a LAG for a packet. `lag` is the index of the LAG.
+    /// Selects the member of a LAG for a packet. `lag` is the index of the LAG in the configuration.
     #[inline(never)]
     pub(crate) fn choose_lag_member(
         &mut self,
@@ -197,7 +197,7 @@ impl LoadBalancer {
                     placements: &mut self.placements,
                     remote: &self.remote,
                 };
-                // A different seed than for next hops keeps the two selections independent.
+                // Next hops use another seed, so the selections of next hop and LAG member are independent.
                 selector.decide(lookup, !self.hash_seed, context)
             }
         }
@@ -252,7 +252,7 @@ impl LoadBalancer {
         self.update_measures_load();
     }
 
-    /// Sets the members of each LAG.
+    /// Sets the members of each LAG, in the order of the configuration.
     pub(crate) fn set_lags(&mut self, lags: Vec<Vec<MemberState>>, frames: &FrameTable) {
         let mut before = core::mem::take(&mut self.lags);
         for (index, members) in lags.into_iter().enumerate() {
@@ -308,7 +308,7 @@ impl LoadBalancer {
     }
 
     /// Returns the next hop of a flow in a group with static hashing. The result is `chosen` if this next hop
-    /// has a path to the site, and another next hop otherwise.
+    /// has a path to the site. Otherwise, the result is another next hop.
     #[inline]
     pub(crate) fn detour_next_hop(&self, group: GroupId, hash: u32, chosen: NextHopId) -> NextHopId {
         match self.detours.is_empty() {
@@ -326,7 +326,7 @@ impl LoadBalancer {
         if reachable.contains(&chosen) {
             return chosen;
         }
-        // A second seed makes this hash independent of the hash that selected the unreachable member.
+        // Another seed makes this hash independent of the hash that selected the unreachable member.
         let hash = seeded_hash(hash, self.hash_seed.rotate_left(32) ^ DETOUR_HASH_SEED);
         reachable[((u64::from(hash) * reachable.len() as u64) >> 32) as usize]
     }
@@ -357,7 +357,7 @@ impl LoadBalancer {
         }
     }
 
-    /// Updates the load and the reachability of all advertised paths. Returns true if a site became reachable
+    /// Updates the load and the reachability of all advertised sites. Returns true if a site became reachable
     /// or unreachable.
     pub(crate) fn update_advertised_sites(&mut self, now: Picos, frames: &FrameTable) -> bool {
         self.advertiser
@@ -382,7 +382,7 @@ impl LoadBalancer {
         &mut self.advertiser
     }
 
-    /// Snapshots of all groups with a scheme. Next-hop groups precede LAGs.
+    /// Returns snapshots of all groups with a scheme. Next-hop groups precede LAGs.
     pub(crate) fn group_views(&self, now: Picos, frames: &FrameTable) -> Vec<GroupView<'_>> {
         let mut loads = self.loads.clone();
         let all = self.next_hops.iter().chain(&self.lags);
@@ -432,8 +432,8 @@ impl LoadBalancer {
         found.is_some()
     }
 
-    /// Updates the index of the scheme in each group after the list of schemes changed. Groups whose scheme
-    /// was removed are deleted.
+    /// Updates the index of the scheme in each group after the list of schemes has changed. Groups whose
+    /// scheme was removed are deleted.
     fn renumber_schemes(&mut self, next: &[SchemeConfig]) {
         let mut ended = Vec::new();
         for selector in self.next_hops.iter_mut().chain(&mut self.lags) {
@@ -450,7 +450,7 @@ impl LoadBalancer {
         self.retire_groups(ended);
     }
 
-    /// Ends groups without a successor.
+    /// Ends groups that have no successor.
     fn retire_groups(&mut self, ended: Vec<MemberSelector>) {
         for selector in ended {
             if let MemberSelector::Scheme(mut group) = selector {
@@ -465,8 +465,8 @@ impl LoadBalancer {
             || all.any(|selector| matches!(selector, MemberSelector::Scheme(_)));
     }
 
-    /// Builds the selector of a group. The selector keeps the flows of its predecessor if both use
-    /// the same scheme.
+    /// Builds the selector of a group. The new selector keeps the flows of its predecessor if both use the
+    /// same scheme.
     fn build_selector(&mut self, successor: GroupSuccessor, frames: &FrameTable) -> MemberSelector {
         let GroupSuccessor {
             key,
@@ -514,9 +514,9 @@ impl LoadBalancer {
         MemberSelector::Scheme(group)
     }
 
-    /// Returns the scheme of a group. The scheme of the route has precedence over the scheme of the members,
-    /// and both have precedence over the default scheme of the switch. If the scheme comes from the members,
-    /// members without a scheme carry no traffic.
+    /// Returns the index of the scheme for a group, or `None` for static hashing. The scheme of the route has
+    /// precedence over the scheme of the members. The default scheme of the switch comes last. If the scheme
+    /// comes from the members, members without a scheme carry no traffic.
     fn select_scheme(&self, tag: RouteTag, members: &mut [MemberState]) -> Option<u16> {
         if tag.scheme.is_some() {
             return tag.scheme;
@@ -548,7 +548,7 @@ impl MemberSelector {
     }
 }
 
-/// Returns the site of the switch itself: the lowest site number of its own networks.
+/// Returns the lowest site number among the switch's own networks. Returns `None` if they have no site.
 fn own_site(fib: &Fib) -> Option<u16> {
     let own = |target: &RouteTarget| matches!(target, RouteTarget::Local | RouteTarget::Connected(_));
     let sites = fib
@@ -566,8 +566,8 @@ fn take_group(selectors: &mut [MemberSelector], index: usize) -> Option<Box<Bala
     }
 }
 
-/// Returns the new index of each member of group `old`. The new index refers to group `new` of
-/// the next routes.
+/// Returns for each member of the old group `old` its index in the new group `new`. The entry is `None` if
+/// the new group does not contain the member.
 fn member_renumbering(previous: &Fib, old: GroupId, next: &Fib, new: GroupId) -> Vec<Option<u16>> {
     let members = &next.groups()[new.index()].members;
     let place = |hop: NextHop| {

@@ -8,33 +8,36 @@ use super::PathChoice;
 use crate::acl_table::AclTable;
 use xoff_units::{LinkTiming, Picos};
 
-/// Load balancing of a switch. Default: static hashing of the five-tuple everywhere.
+/// Load balancing of a switch. The default is static hashing of the five-tuple for all groups.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct BalancingConfig {
     /// The configured load balancing schemes. Other fields refer to a scheme by its index in this list.
     pub schemes: Vec<SchemeConfig>,
-    /// Default scheme of load balancing groups. The default applies if the route, the entry in
-    /// [`BalancingConfig::lags`] and the members all name no scheme. `None` means static hashing.
+    /// Default scheme of load balancing groups, as an index in `schemes`. The default applies if neither
+    /// the route, nor the entry in [`BalancingConfig::lags`], nor a member names a scheme. `None` means
+    /// static hashing.
     pub default_scheme: Option<u16>,
-    /// Scheme of each LAG of [`crate::config::SwitchConfig::lags`]. A LAG without an entry uses the scheme of
-    /// its members, or the default scheme.
+    /// Scheme of each LAG, as an index in `schemes`, in the order of [`crate::config::SwitchConfig::lags`]. A
+    /// LAG without an entry, or with `None`, uses the scheme of its members, or the default scheme.
     pub lags: Vec<Option<u16>>,
-    /// Settings of ports as group members. A port without an entry uses [`PortBalancing::default`].
+    /// Settings of ports as group members, in the order of [`crate::config::SwitchConfig::ports`]. A port
+    /// without an entry uses [`PortBalancing::default`].
     pub ports: Vec<PortBalancing>,
-    /// Settings of next hops as group members (`ARS_NEXTHOPS`). A next hop without an entry has no scheme and
-    /// is a primary member.
+    /// Settings of next hops as group members (`ARS_NEXTHOPS`), in any order. A next hop without an entry has
+    /// no scheme of its own and is a primary member.
     pub next_hops: Vec<NextHopBalancing>,
-    /// How the load of ports is measured.
+    /// Measurement of the load of ports.
     pub load: LoadConfig,
-    /// Packets that are hashed by the five-tuple under every scheme: ACL rules with `DISABLE_ARS_FORWARDING`.
+    /// ACL tables with exempt packets (rules with `DISABLE_ARS_FORWARDING`). For these packets, a static hash
+    /// of the five-tuple selects the member, under every scheme.
     pub exempt: Vec<AclTable>,
-    /// Link quality messages to neighbouring switches. `None`: the switch sends none.
+    /// Link quality messages to neighbouring switches. `None`: the switch neither sends nor accepts them.
     pub advertise: Option<AdvertiseConfig>,
-    /// Largest number of queue pairs for which the switch counts packets that arrive out of order. 0 disables
-    /// the counters.
+    /// Largest number of queue pairs for which the switch counts packets that arrive out of order
+    /// ([`crate::Switch::reordering`]). 0 disables the counters.
     pub reordering_flows: u32,
-    /// Largest number of flow moves that are stored with their reasons. With 0, the switch counts flow moves
-    /// but stores none. See [`crate::Switch::flow_moves`].
+    /// Largest number of placements and moves of flows that are stored with their reasons
+    /// ([`crate::Switch::flow_moves`]). With 0, they are counted but not stored.
     pub moves_kept: u32,
 }
 
@@ -51,34 +54,35 @@ pub enum HashFields {
     Symmetric,
 }
 
-/// How a load balancing group distributes its packets.
+/// The name, the flow hash and the rule with which a load balancing group distributes its packets.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SchemeConfig {
-    /// Name, used in reports.
+    /// Name of the scheme, for reports.
     pub name: String,
     /// The packet fields that identify a flow.
     pub hash: HashFields,
-    /// How the scheme selects a member.
+    /// The rule that selects a member.
     pub kind: SchemeKind,
     /// Number of entries in the flow table of a group, for schemes with a flow table. The number is a power
     /// of two from 256 to 32 768 (Juniper: flowset size). Flows that share an entry use the same path.
     pub flowset_entries: u32,
-    /// Quality band from which a scheme may select alternate members ([`NextHopBalancing::alternate`]). Bands
-    /// are numbered from 0 (best) to 7 (worst). A scheme uses alternate members under two conditions: all
-    /// primary members are in this band or a worse one, and the best alternate member is better by more than
-    /// [`SchemeConfig::alternate_cost`] bands (SAI `ARS_ATTR_PRIMARY_PATH_QUALITY_THRESHOLD`).
+    /// Quality band from which a scheme may select alternate members ([`NextHopBalancing::alternate`]). In
+    /// this field, bands are numbered from 0 (best) to 7 (worst). An alternate member is used under two
+    /// conditions (SAI `ARS_ATTR_PRIMARY_PATH_QUALITY_THRESHOLD`):
+    /// - All primary members are in this band or in a worse one.
+    /// - The best alternate member is better by more than [`SchemeConfig::alternate_cost`] bands.
     ///
-    /// With the default 16, alternate members are used only if no primary member is up. With 0, alternate
-    /// members are used whenever they are better. Schemes that do not compare qualities ignore this value and
-    /// use alternate members only if no primary member is up.
+    /// With the default 16, alternate members are used only if each primary member is down or paused by its
+    /// peer. With 0, alternate members are used whenever they are better. Schemes that do not compare
+    /// qualities ignore this value and use alternate members only if no primary member is up.
     pub primary_threshold: u8,
-    /// Number of bands by which an alternate member must be better (SAI `ARS_ATTR_ALTERNATE_PATH_COST`).
+    /// Number of bands by which an alternate member must be better than the best primary member (SAI
+    /// `ARS_ATTR_ALTERNATE_PATH_COST`). The default is 0.
     pub alternate_cost: u8,
 }
 
 impl SchemeConfig {
-    /// Creates a scheme with five-tuple hashing and 256 flow table entries. Alternate members are used only
-    /// if no primary member is up.
+    /// Creates a scheme with five-tuple hashing, 256 entries in flow tables, and a `primary_threshold` of 16.
     pub fn new(name: &str, kind: SchemeKind) -> SchemeConfig {
         SchemeConfig {
             name: name.to_owned(),
@@ -92,8 +96,8 @@ impl SchemeConfig {
 }
 
 impl SchemeConfig {
-    /// Returns true if members with less load get more traffic. The switch then advertises the quality of its
-    /// best member instead of the mean.
+    /// Returns true if the scheme gives members with less load more traffic. The switch then advertises the
+    /// quality of its best member instead of the mean.
     pub(crate) fn chooses_by_load(&self) -> bool {
         match &self.kind {
             SchemeKind::Flowlet { pick, .. }
@@ -108,140 +112,146 @@ impl SchemeConfig {
     }
 }
 
-/// How a load balancing group selects a member.
+/// The rule with which a load balancing group selects a member.
 #[derive(Clone, Debug, PartialEq)]
 pub enum SchemeKind {
-    /// The flow hash selects the member, in proportion to the weights. Hashing is resilient if the routing
-    /// configuration enables it.
+    /// The flow hash selects the member, in proportion to the weights. Hashing is resilient if
+    /// [`RoutingConfig::resilient_buckets`](crate::config::RoutingConfig::resilient_buckets) is set.
     Hash,
     /// Flowlet switching: a flow selects a new member when it sends again after an idle time of at least
-    /// `idle`. All other flows keep their members.
+    /// `idle`. The packets between two such gaps are a flowlet and use the same member.
     Flowlet {
-        /// Idle time after which all earlier packets of a flow have arrived, on any path. With 0, every
-        /// packet selects a new member.
+        /// Idle time between two flowlets. The time must be long enough for all earlier packets of the flow
+        /// to arrive, on any path. With 0, every packet selects a new member.
         idle: Picos,
-        /// How a flowlet selects its member.
+        /// Rule with which a flowlet selects its member.
         pick: MemberSelection,
-        /// When an active flow may move. `None`: active flows stay.
+        /// Rule with which a flow may move without an idle time. `None`: active flows stay.
         rebalance: Option<RebalanceRule>,
     },
     /// Every packet selects a member.
     PerPacket {
-        /// How a packet selects its member.
+        /// Rule with which a packet selects its member.
         pick: MemberSelection,
     },
     /// A flow selects a member once and stays until the member fails (Juniper: assigned flow).
     Fixed {
-        /// How a flow selects its member.
+        /// Rule with which a flow selects its member.
         pick: MemberSelection,
     },
     /// Packets use the members in turn, in proportion to the weights.
     RoundRobin,
-    /// DRILL: the switch compares the queues of a few random members and of the best members of earlier
-    /// packets. Each packet uses the member with the shortest queue.
+    /// DRILL: for each packet, the switch compares the queues of a few random members and of a few remembered
+    /// members, which were best for earlier packets. The packet uses the member with the shortest queue.
     Drill {
-        /// Number of random members, `d`.
+        /// Number of random members for each packet (`d` in DRILL), 1 to 32.
         samples: u8,
-        /// Number of remembered members, `m`.
+        /// Number of remembered members (`m` in DRILL), 0 to 32.
         memory: u8,
     },
-    /// The switch learns queue pairs. For each destination site, it distributes the queue pairs evenly over
-    /// the members. See `balance/cluster.rs`.
+    /// The switch learns RDMA queue pairs. For each destination site, it distributes the queue pairs evenly
+    /// over the members. The file `balance/cluster.rs` describes the rules.
     Cluster {
-        /// Largest number of learnt queue pairs. Further flows are hashed.
+        /// Largest number of learnt queue pairs. A hash selects the member of further queue pairs.
         flows_max: u32,
         /// Idle time after which a queue pair is forgotten.
         idle: Picos,
     },
-    /// A scheme that the caller implements. See [`crate::balance::PathChoice`].
+    /// A scheme from outside xoff, which implements [`crate::balance::PathChoice`].
     Custom(CustomScheme),
 }
 
-/// How a scheme selects among the members that are up.
+/// The rule that selects one of the usable members.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MemberSelection {
     /// At random, in proportion to the weights.
     Random,
     /// At random among the members whose own link has the best quality band.
     Quality,
-    /// Like [`MemberSelection::Quality`], but also uses the path quality that other switches advertise for
-    /// the packet's site (GLB).
+    /// Like [`MemberSelection::Quality`], but the path quality that other switches advertise for the packet's
+    /// site is also taken into account (global load balancing, GLB).
     Global {
-        /// Weight of the advertised quality in percent. The quality of the local link has
-        /// the remaining weight.
+        /// Weight of the advertised quality in percent, 0 to 100. The quality of the local link has the
+        /// remaining weight.
         remote_percent: u8,
     },
-    /// Selects the member with the lowest path utilisation (CONGA). The path utilisation is the larger of the
-    /// local and the advertised utilisation.
+    /// The member with the lowest path utilisation (CONGA). The path utilisation is the larger of the local
+    /// and the advertised utilisation.
     PathLoad,
 }
 
-/// When an active flow may move to another member (Juniper: reactive path rebalancing).
+/// Conditions under which an active flow moves to another member (Juniper: reactive path rebalancing).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RebalanceRule {
-    /// Smallest improvement in quality bands, 1 to 7.
+    /// Smallest improvement for which a flow moves, in quality bands, 1 to 7.
     pub quality_delta: u8,
-    /// Probability that a packet moves its flow to the better member, in units of 2^-32.
+    /// Probability that a packet moves its flow to the better member, in units of 2^-32. `u32::MAX` means
+    /// about 100 %.
     pub probability: u32,
 }
 
-/// A port as a member of load balancing groups (`ARS_INTERFACES`).
+/// Settings of a port as a member of load balancing groups (`ARS_INTERFACES`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PortBalancing {
-    /// Scheme of the groups that use this port, if their route names none.
+    /// Scheme of the groups that use this port, as an index in [`BalancingConfig::schemes`]. The scheme of a
+    /// route or LAG takes precedence. `None`: the port names no scheme.
     pub scheme: Option<u16>,
-    /// Link speed in Mb/s to which the load refers. 0 means the speed of the port.
+    /// Link speed in Mb/s that corresponds to a load of 100 %. 0 means the speed of the port.
     pub scale_mbps: u32,
     /// True if the port is an alternate member of its LAG (`ARS_PORTCHANNELS`).
     pub alternate_in_lag: bool,
 }
 
-/// A next hop as a member of load balancing groups (`ARS_NEXTHOPS`).
+/// Settings of a next hop as a member of load balancing groups (`ARS_NEXTHOPS`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NextHopBalancing {
     /// IP address of the next hop.
     pub address: IpAddr,
-    /// Scheme of its groups. It takes precedence over the scheme of the port.
+    /// Scheme of the groups with this next hop, as an index in [`BalancingConfig::schemes`]. It takes
+    /// precedence over the scheme of the port. `None`: the scheme of the port applies.
     pub scheme: Option<u16>,
-    /// True if the next hop is an alternate member.
+    /// True if the next hop is an alternate member, which schemes use only under the conditions
+    /// of [`SchemeConfig::primary_threshold`].
     pub alternate: bool,
 }
 
-/// How the load of a port is measured (`ARS_PROFILE`, SAI `saiarsprofile.h`). Each measure is mapped to a
-/// value from 0 (lower limit) to 1 000 (upper limit). The weighted mean of these values is the load of the
-/// port. The load determines the quality band, from 7 (best) to 0.
+/// Measurement of the load of a port (`ARS_PROFILE`, SAI `saiarsprofile.h`). Each of three measures is mapped
+/// to a value from 0 (at its lower limit) to 1000 (at its upper limit). The weighted mean of these values is
+/// the load of the port. The load determines the quality band, from 7 (best) to 0 (worst).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LoadConfig {
-    /// Time between samples.
+    /// Time between samples. Values below 1 ns mean 1 ns.
     pub interval: Picos,
-    /// Exponent of the moving average: a sample changes the average by 2^-exponent of the difference.
+    /// Exponent of the moving average: a sample changes the average by 2^-exponent of the difference. Values
+    /// above 15 mean 15.
     pub exponent: u8,
-    /// True if a sample below the average replaces the average (SAI `PORT_LOAD_CURRENT`).
+    /// True if a sample below the average replaces the average at once (SAI `PORT_LOAD_CURRENT`).
     pub instant_drop: bool,
-    /// Average of the bytes sent in an interval, in permille of the bytes that the port can send
+    /// Measure 1: average of the bytes sent in an interval, in permille of the bytes that the port can send
     /// in this time.
     pub past: LoadMeasure,
-    /// Average of the queued bytes, in permille of the bytes that the port can send in an interval.
+    /// Measure 2: average of the queued bytes, in permille of the bytes that the port can send in
+    /// an interval.
     pub future: LoadMeasure,
-    /// Bytes queued now, in permille of what the port can send in an interval.
+    /// Measure 3: bytes queued now, in permille of the bytes that the port can send in an interval.
     pub current: LoadMeasure,
 }
 
-/// Weight and limits of one measure of a port's load.
+/// Weight and limits of one measure of the load of a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LoadMeasure {
     /// Weight of this measure relative to the other measures. With weight 0, the measure is ignored. If all
     /// weights are 0, every port is in the best band.
     pub weight: u32,
-    /// Values up to this limit count as 0.
+    /// Lower limit in permille. Values up to this limit are mapped to 0.
     pub min_permille: u32,
-    /// Values from this limit on count as 1 000.
+    /// Upper limit in permille. Values from this limit on are mapped to 1000.
     pub max_permille: u32,
 }
 
 impl Default for LoadConfig {
-    /// Returns SAI's defaults: samples every 16 us, exponent 2, equal weights of past and future load. The
-    /// limits are 20 % and 80 % as in Juniper's example.
+    /// Returns the defaults of SAI: samples every 16 us, exponent 2, equal weights of past and future load.
+    /// The limits are 20 % and 80 %, as in an example of Juniper.
     fn default() -> LoadConfig {
         let measure = |weight| LoadMeasure {
             weight,
@@ -259,23 +269,24 @@ impl Default for LoadConfig {
     }
 }
 
-/// Link quality messages that a switch sends to its neighbours. See `balance/remote.rs`.
+/// Link quality messages that a switch sends to its neighbours. The file `balance/remote.rs` describes them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AdvertiseConfig {
-    /// Time between messages while traffic flows.
+    /// Shortest time between two messages with loads, while traffic flows.
     pub interval: Picos,
-    /// Ports that lead to other switches.
+    /// Indices of the ports that lead to other switches, in [`crate::config::SwitchConfig::ports`].
     pub ports: Vec<u16>,
-    /// True if loads are measured and advertised. Sites without a path are always advertised.
+    /// True if loads are measured and advertised. The loss of all paths to a site is always advertised.
     pub loads: bool,
 }
 
-/// A scheme that the caller implements. Two values of this type are equal if one is a clone of the other.
+/// A scheme from outside xoff. Two values of this type are equal if one is a clone of the other.
 #[derive(Clone)]
 pub struct CustomScheme(Arc<dyn Fn() -> Box<dyn PathChoice> + Send + Sync>);
 
 impl CustomScheme {
-    /// Creates a scheme. `make` is called once for each load balancing group.
+    /// Creates a scheme. `make` is called once for each load balancing group, to create the scheme object of
+    /// the group.
     pub fn new(make: impl Fn() -> Box<dyn PathChoice> + Send + Sync + 'static) -> CustomScheme {
         CustomScheme(Arc::new(make))
     }
@@ -297,7 +308,7 @@ impl fmt::Debug for CustomScheme {
     }
 }
 
-/// The settings of a switch that its load balancer needs.
+/// The parts of a switch configuration that the load balancer needs.
 #[derive(Debug)]
 pub(crate) struct BalancerSetup<'a> {
     pub(crate) balancing: &'a BalancingConfig,

@@ -22,7 +22,7 @@ use crate::egress::FrameTable;
 use crate::ids::{GroupId, PortId};
 use xoff_units::Picos;
 
-/// Identifies a load balancing group.
+/// Identifies a load balancing group of a switch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum GroupKey {
     /// A next-hop group of the current routes.
@@ -31,18 +31,19 @@ pub enum GroupKey {
     Lag(u16),
 }
 
-/// One move or first placement of a flow.
+/// A placement or a move of a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FlowMove {
     /// Model time of the move.
     pub at: Picos,
-    /// The group of the flow, with its number in the routes at the time of the move.
+    /// The group of the flow. Its number belongs to the generation of routes at the time of the move.
     pub group: GroupKey,
-    /// Hash of the flow.
+    /// Hash of the flow ([`Packet::hash`]). For an announced flow, the low 32 bits of the key of its
+    /// queue pair.
     pub flow: u32,
-    /// The previous member.
+    /// Index of the previous member in the group. `None` if the flow had no member.
     pub from: Option<u16>,
-    /// The new member.
+    /// Index of the new member in the group.
     pub to: u16,
     /// Reason of the move.
     pub reason: MoveReason,
@@ -51,34 +52,34 @@ pub struct FlowMove {
 /// Snapshot of a group with a scheme, for `show` commands.
 #[derive(Clone, Debug, PartialEq)]
 pub struct GroupView<'a> {
-    /// The group.
+    /// The group that the snapshot describes.
     pub group: GroupKey,
     /// Index of the scheme in [`crate::config::BalancingConfig::schemes`].
     pub scheme: u16,
     /// Site of the group's routes. 0 means that the routes have no site.
     pub site: u16,
-    /// The members, in order.
+    /// The members of the group. The index in this list is the index of the member in [`FlowMove`].
     pub members: Vec<MemberView<'a>>,
-    /// Placed and moved flows, by [`MoveReason`].
+    /// Number of placed and moved flows for each [`MoveReason`], in the order of [`MoveReason::ALL`].
     pub moves: [u64; MoveReason::ALL.len()],
-    /// Use of the flow table, if the scheme has a table.
+    /// Use of the flow table. `None` if the scheme has no table.
     pub table: Option<FlowTableUse>,
 }
 
 /// Snapshot of a member, for `show` commands.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MemberView<'a> {
-    /// The member.
+    /// Ports, weight and role of the member.
     pub member: &'a Member,
-    /// True if the member carries traffic.
+    /// True if the member can be selected now.
     pub usable: bool,
-    /// Packets on this member since the start of the group.
+    /// Packets that the group has sent to this member since the creation of the group.
     pub packets: u64,
-    /// Bytes of these packets. The length is the `mac_len` at the ingress port.
+    /// Bytes of these packets. The length of a packet is its `mac_len` at the ingress port.
     pub bytes: u64,
-    /// Present quality of the member's link.
+    /// Present quality of the member's local link.
     pub quality: Quality,
-    /// Placed flows with data. `None` if the scheme does not place flows.
+    /// Number of flows on this member that carry data, for the scheme `cluster`. `None` for other schemes.
     pub flows: Option<u32>,
 }
 
@@ -88,16 +89,18 @@ pub(crate) struct BalancingGroup {
     key: GroupKey,
     scheme_index: u16,
     site: u16,
-    /// Index of the site among the sites that neighbours can advertise.
+    /// Index of the site among the sites that neighbours can advertise. `None` if they cannot advertise
+    /// the site.
     site_index: Option<SiteIndex>,
     fields: HashFields,
     members: Vec<Member>,
     live: Vec<bool>,
     usable: Vec<u16>,
-    /// Usable members. Each member is listed as often as its weight in lowest terms.
+    /// Usable primary members, or usable alternate members if there are no primary members. Each member is
+    /// listed as often as its weight in lowest terms.
     buckets: Vec<u16>,
     scores: MemberScores,
-    /// The usable members include both primary and alternate members.
+    /// True if the usable members include both primary and alternate members.
     has_alternates: bool,
     scheme: Scheme,
     random: RandomStream,
@@ -165,8 +168,8 @@ impl BalancingGroup {
         &self.members
     }
 
-    /// Selects the member for a packet. Returns `None` if no member is usable. `seed` is mixed into
-    /// the flow hash.
+    /// Selects the member for a packet. Returns `None` if no member is usable. `seed` is mixed into the
+    /// flow hash.
     #[inline(always)]
     pub(super) fn choose_member(
         &mut self,
@@ -198,8 +201,8 @@ impl BalancingGroup {
         Some(member)
     }
 
-    /// Fast path: selects the member without building [`Paths`]. Returns `None` if the scheme needs [`Paths`]
-    /// for this packet.
+    /// Fast path: selects the member without building a [`Paths`]. Returns `None` if the scheme needs
+    /// [`Paths`] for this packet.
     #[inline(always)]
     fn choose_fast(
         &mut self,
@@ -236,7 +239,7 @@ impl BalancingGroup {
         }
     }
 
-    /// Full path: calls the scheme with all members.
+    /// Full path: calls the scheme with the state of all members.
     #[inline(never)]
     fn choose_by_scheme(&mut self, packet: &Packet<'_>, context: &mut SwitchContext<'_>) -> u16 {
         let mut paths = Paths {
@@ -272,7 +275,8 @@ impl BalancingGroup {
         member
     }
 
-    /// Replaces the members. `renumbered` is the new index of each previous member.
+    /// Replaces the members. `renumbered` contains the new index of each previous member, or `None` if it
+    /// was removed.
     pub(super) fn set_members(
         &mut self,
         member_states: Vec<MemberState>,
@@ -307,7 +311,7 @@ impl BalancingGroup {
         }
     }
 
-    /// Recomputes the usable members and informs the scheme about a change.
+    /// Computes the usable members again and informs the scheme about the change.
     fn apply_member_change(&mut self, renumbered: &[Option<u16>], context: SwitchContext<'_>) {
         self.usable = self.find_usable_members(&self.live, context.remote);
         self.scores.set_members(&self.members);
@@ -333,7 +337,7 @@ impl BalancingGroup {
 
     /// Returns the eligible members whose links are up. Members whose neighbour cannot reach the site are
     /// left out if other members remain. If the scheme does not compare qualities, alternate members are
-    /// returned only if no primary member is usable.
+    /// included only if no primary member is usable.
     fn find_usable_members(&self, live: &[bool], remote: &RemotePaths) -> Vec<u16> {
         let mut usable = self.find_reachable_members(live, remote);
         let alternate = |member: &u16| self.members[usize::from(*member)].alternate;
@@ -400,7 +404,7 @@ impl BalancingGroup {
         }
     }
 
-    /// Ends the group and releases its flows.
+    /// Ends the group. A cluster scheme then releases its flows.
     pub(super) fn retire(&mut self, placements: &mut FlowPlacements) {
         if let Some(cluster) = self.scheme.cluster_mut() {
             cluster.release_flows(placements);
@@ -460,26 +464,25 @@ fn flow_count_key(key: GroupKey, site: u16) -> FlowCountKey {
     }
 }
 
-/// Result of the announcement of a flow.
+/// Result of [`Switch::announce_flow`](crate::Switch::announce_flow).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AnnounceResult {
-    /// The flow has a member.
+    /// The flow is placed on a member.
     Placed {
         /// Index of the member in its group.
         member: u16,
-        /// The egress port of the member. For a LAG, the value is the first port. The value is `None` if the
-        /// port is not known.
+        /// The egress port of the member. For a LAG, the first port. `None` if the member has no known port.
         port: Option<PortId>,
     },
-    /// The flow was not placed because the flow table is full or no member is usable. If the table is full,
+    /// The flow is not placed, because the flow table is full or no member is usable. If the table is full,
     /// the hash selects the member. If no member is usable, the switch drops the packets.
     Rejected,
-    /// The flow was not placed. The route to the destination has no group, or the scheme of the group does
-    /// not place queue pairs.
+    /// The flow is not placed. The route to the destination has no group, or the scheme of the group does not
+    /// place queue pairs.
     NotSupported,
 }
 
-/// Log of the latest flow moves.
+/// Log of the latest placements and moves of flows.
 #[derive(Debug, Default)]
 pub(super) struct MoveLog {
     max: usize,

@@ -10,30 +10,31 @@ pub const BANDS: u8 = 8;
 /// Full load, in permille.
 const FULL_LOAD: u32 = 1_000;
 
-/// Averages have a unit of 2^-16 permille.
+/// Number of fraction bits of averages. Their unit is 2^-16 permille.
 const FRACTION_BITS: u32 = 16;
 
-/// One quality band of load is worth a certain wait: the sampling interval divided by this
-/// number. See [`PortLoads::band_cost_ps`].
+/// Per-packet schemes count one quality band of load as a wait. This wait is the sampling interval divided by
+/// this number ([`PortLoads::band_cost_ps`]).
 const BAND_COST_PART: u64 = 128;
 
-/// Value of one flow that was placed just now.
+/// Value of one flow that has just been placed, in the counter of recent placements.
 pub(super) const PLACEMENT_UNIT: u32 = 1 << 8;
 
-/// After this number of intervals without traffic, an average is nearly zero, even with the largest exponent.
+/// After this number of intervals without traffic, every average is nearly zero, even with the
+/// largest exponent.
 const INTERVALS_MAX: u64 = 1 << 9;
 
-/// Quality of a path.
+/// Quality of a path or of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Quality {
     /// Quality band: 7 (best) to 0 (worst).
     pub band: u8,
-    /// Load from which the band follows: 0 (idle) to 1000.
+    /// Load that determines the band, from 0 (idle) to 1000.
     pub load: u16,
 }
 
 impl Quality {
-    /// Returns the quality that corresponds to a load of 0 to 1000.
+    /// Returns the quality that corresponds to a load of 0 to 1000. A higher load is treated as 1000.
     #[inline]
     pub const fn from_load(load: u32) -> Quality {
         let load = if load > FULL_LOAD { FULL_LOAD } else { load };
@@ -44,7 +45,7 @@ impl Quality {
     }
 }
 
-/// Load of all ports of a switch. Ports are not measured as long as no group needs their load.
+/// Loads of all ports of a switch. They are not measured as long as no group needs them.
 #[derive(Clone, Debug)]
 pub struct PortLoads {
     interval: Picos,
@@ -53,22 +54,22 @@ pub struct PortLoads {
     past: MeasureScale,
     future: MeasureScale,
     current: MeasureScale,
-    /// Wait in picoseconds that corresponds to one quality band; see [`PortLoads::band_cost_ps`].
+    /// Wait in picoseconds that counts as much as one quality band ([`PortLoads::band_cost_ps`]).
     band_cost_ps: u64,
     meters: Vec<PortMeter>,
     /// Timing of each port.
     port_timings: Vec<PortTiming>,
-    /// Traffic classes that the peer of any port pauses.
+    /// Bit *n* is set if the peer of at least one port pauses traffic class *n*.
     paused_tcs: u16,
 }
 
-/// Times of a port that are needed to select the member for a packet. They are stored apart from the
+/// Times of a port that are needed to select the member for a packet. These times are stored apart from the
 /// averages, so that one cache line holds the times of many ports.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PortTiming {
-    /// End of the transmission of the frame on the link.
+    /// End of the current transmission on the link.
     free_at: Picos,
-    /// Transmission time of a byte in units of 2^-8 ps.
+    /// Transmission time of a byte, in units of 2^-8 ps.
     byte_time: u32,
     /// Bit *n* is set while the peer pauses the queue of traffic class *n*.
     paused_tcs: u16,
@@ -81,26 +82,26 @@ impl PortTiming {
         (bytes * u64::from(self.byte_time)) >> BYTE_TIME_BITS
     }
 
-    /// See [`PortLoads::port_wait_ps`].
+    /// Returns the wait of [`PortLoads::port_wait_ps`].
     #[inline]
     fn port_wait_ps(&self, now: Picos, queued_bytes: u64) -> u64 {
         self.free_at.since(now).0 + self.transmission_ps(queued_bytes)
     }
 
-    /// See [`PortLoads::wait_ps`].
+    /// Returns the wait of [`PortLoads::wait_ps`].
     #[inline]
     pub(super) fn wait_ps(&self, now: Picos, queued_bytes: u64) -> u64 {
         self.port_wait_ps(now, queued_bytes).min(WAIT_MAX_PS)
     }
 }
 
-/// Fractional bits of the transmission time of a byte.
+/// Number of fraction bits of the transmission time of a byte.
 const BYTE_TIME_BITS: u32 = 8;
 
-/// Longest wait that is distinguished from longer waits: a quarter of a second.
+/// Longest wait in picoseconds, about a quarter of a second. Longer waits count as this wait.
 pub(super) const WAIT_MAX_PS: u64 = 1 << 38;
 
-/// Limits and weight of a measure, prepared for multiplication.
+/// Limits and weight of a measure, prepared for a calculation without divisions.
 #[derive(Clone, Copy, Debug, Default)]
 struct MeasureScale {
     /// Weight relative to the sum of all weights, in units of 2^-16.
@@ -139,13 +140,13 @@ struct PortMeter {
     sent: u64,
     /// Permille of an interval that a byte occupies, in units of 2^-32.
     per_byte: u64,
-    /// Averages of the sent bytes and of the queued bytes.
+    /// Averages of the sent bytes (`past`) and of the queued bytes (`future`), in units of 2^-16 permille.
     past: u32,
     future: u32,
-    /// Part of the load that these two averages give.
+    /// Part of the load that comes from these two averages, in units of 2^-16 permille.
     averaged: u64,
-    /// Number of flows that were recently placed on the port. The number decays at the same rate as the
-    /// averages adapt.
+    /// Number of flows that were recently placed on the port, in units of 1/[`PLACEMENT_UNIT`]. The number
+    /// decays as fast as the averages adapt.
     placed: u32,
 }
 
@@ -159,7 +160,7 @@ impl PortMeter {
 }
 
 impl PortLoads {
-    /// Creates the loads of a switch with idle ports.
+    /// Creates the loads of a switch. All ports are idle.
     pub(crate) fn new(setup: &BalancerSetup<'_>) -> PortLoads {
         let mut loads = PortLoads {
             interval: Picos(1),
@@ -230,8 +231,8 @@ impl PortLoads {
         }
     }
 
-    /// Records that a port starts to send a frame. `bytes` is the wire length of the frame, and
-    /// `queued_bytes` is the number of bytes in the queues behind it.
+    /// Records that a port starts to send a frame. `bytes` is the length of the frame on the link, with
+    /// preamble and gap. `queued_bytes` is the number of bytes that remain in the queues of the port.
     #[inline]
     pub(crate) fn record_departure(&mut self, now: Picos, port: usize, bytes: u32, queued_bytes: u64) {
         self.close_ended_intervals(now, port, queued_bytes);
@@ -240,7 +241,7 @@ impl PortLoads {
         timing.free_at = now.saturating_add(Picos(timing.transmission_ps(u64::from(bytes))));
     }
 
-    /// Sets the traffic classes that the peer of a port pauses.
+    /// Sets the mask of traffic classes that the peer of a port pauses.
     pub(crate) fn set_paused_tcs(&mut self, port: usize, tcs: u16) {
         self.port_timings[port].paused_tcs = tcs;
         self.paused_tcs = self
@@ -262,7 +263,7 @@ impl PortLoads {
     }
 
     /// Returns the time in picoseconds until a frame that is queued now starts to leave. The time includes
-    /// the rest of the frame on the link and `queued_bytes`, but no pauses. A switch queues less than 2^32
+    /// the rest of the current transmission and `queued_bytes`, but no pauses. A switch queues less than 2^32
     /// bytes, so the result is below 2^56.
     #[inline]
     pub(super) fn port_wait_ps(&self, now: Picos, port: usize, queued_bytes: u64) -> u64 {
@@ -283,7 +284,7 @@ impl PortLoads {
 
     /// Returns the time at which the averages of a port change next. `queued_bytes` is the number of bytes in
     /// the queues of the port. If the load includes the present queue length, the load changes with every
-    /// packet and the result is zero.
+    /// packet, and the result is zero.
     pub(super) fn averages_valid_until(&mut self, now: Picos, port: usize, queued_bytes: u64) -> Picos {
         self.close_ended_intervals(now, port, queued_bytes);
         match self.current.weight {
@@ -292,9 +293,9 @@ impl PortLoads {
         }
     }
 
-    /// Per-packet schemes add the queue wait and the averaged load. This function returns the wait in
-    /// picoseconds that equals one quality band of averaged load: 1/128 of the sampling interval. An interval
-    /// of 16 us gives 125 ns, which is the wait for 1.5 KB at 100 Gb/s.
+    /// Returns the wait in picoseconds that counts as much as one quality band of averaged load. Per-packet
+    /// schemes add this wait and the queue wait. The value is 1/128 of the sampling interval. An interval of
+    /// 16 us gives 125 ns, which is the wait for 1.5 KB at 100 Gb/s.
     ///
     /// The weight of the averages is small because they change only once per sampling interval. If packets
     /// followed only the averages, all packets would use the same member until the next sample. The averages
@@ -304,7 +305,7 @@ impl PortLoads {
         self.band_cost_ps
     }
 
-    /// Returns the quality of a port with `queued_bytes` in its queues.
+    /// Returns the quality of a port that has `queued_bytes` bytes in its queues.
     #[inline]
     pub(crate) fn quality(&mut self, now: Picos, port: usize, queued_bytes: u64) -> Quality {
         self.close_ended_intervals(now, port, queued_bytes);
@@ -316,8 +317,8 @@ impl PortLoads {
         Quality::from_load((load >> 16) as u32)
     }
 
-    /// Records that a flow was placed on a port. `placement_units` is smaller than [`PLACEMENT_UNIT`] if the
-    /// flow uses several ports.
+    /// Records that a flow was placed on a port. `placement_units` is [`PLACEMENT_UNIT`], or a part of it if
+    /// the flow uses several ports.
     pub(super) fn record_placement(
         &mut self,
         now: Picos,
@@ -336,20 +337,20 @@ impl PortLoads {
         self.meters[port].placed
     }
 
-    /// Returns the average transmission rate of a port, in permille of its speed.
+    /// Returns the average transmission rate of a port over sampling intervals, in permille of its speed.
     #[inline]
     pub(crate) fn utilisation_permille(&mut self, now: Picos, port: usize, queued_bytes: u64) -> u32 {
         self.close_ended_intervals(now, port, queued_bytes);
         self.meters[port].past >> FRACTION_BITS
     }
 
-    /// Returns the transmission time of `queued_bytes` at a port, in permille of an interval.
+    /// Returns the transmission time of `queued_bytes` at a port, in permille of a sampling interval.
     #[inline]
     pub(crate) fn backlog_permille(&self, port: usize, queued_bytes: u64) -> u32 {
         self.meters[port].interval_permille(queued_bytes)
     }
 
-    /// Closes the intervals that have ended.
+    /// Closes the sampling intervals of a port that have ended.
     #[inline]
     fn close_ended_intervals(&mut self, now: Picos, port: usize, queued_bytes: u64) {
         if now >= self.meters[port].until {
@@ -357,8 +358,9 @@ impl PortLoads {
         }
     }
 
-    /// Updates the averages for all sampling intervals that have ended. Every departure does this first, so
-    /// all bytes sent since the last update belong to the oldest of these intervals.
+    /// Updates the averages for all sampling intervals that have ended. Every departure calls this function
+    /// before it adds its bytes. All bytes sent since the last update therefore belong to the oldest of
+    /// these intervals.
     #[cold]
     fn sample_and_close(&mut self, now: Picos, port: usize, queued_bytes: u64) {
         let (exponent, instant_drop) = (self.exponent, self.instant_drop);

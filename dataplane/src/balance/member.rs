@@ -1,4 +1,4 @@
-//! A member of a load balancing group.
+//! The members of a load balancing group: next hops or LAG ports.
 
 use super::load::{PortLoads, Quality};
 use crate::egress::FrameTable;
@@ -6,22 +6,24 @@ use crate::ids::PortId;
 use xoff_units::Picos;
 use xoff_wire::link_quality::{LOAD_MAX, PathLoad};
 
-/// Load of a member without known ports: neither good nor bad.
+/// Load of a member without known ports. The value is in the middle of the range 0 to 1000.
 const UNKNOWN_LOAD: u32 = 500;
 
-/// A member of a load balancing group.
+/// A member of a load balancing group: a next hop of a route, or a port of a LAG.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Member {
-    /// The egress port of the member, or all ports of a LAG. The list is empty if the member is in a VLAN. In
-    /// this case, the load of the member is not known.
+    /// The egress port of the member, or all ports if the next hop is behind a LAG. The list is empty if the
+    /// next hop is in a VLAN. The load of such a member is not known.
     pub ports: Vec<PortId>,
-    /// Weight relative to the other members, at least 1.
+    /// Weight relative to the other members. 0 means 1.
     pub weight: u16,
     /// Sum of the port speeds in Mb/s. 0 means that the speeds are not known.
     pub speed_mbps: u32,
-    /// True for an alternate member, which is used when primary members are worse.
+    /// True for an alternate member. Schemes use alternate members when the primary members are
+    /// worse ([`SchemeConfig::primary_threshold`](crate::config::SchemeConfig::primary_threshold)).
     pub alternate: bool,
-    /// True if the member may carry traffic: its port takes part in the scheme.
+    /// True if the member may carry traffic. False if another member's port defines the scheme of the group
+    /// and the port of this member has no scheme.
     pub eligible: bool,
 }
 
@@ -40,7 +42,7 @@ impl Member {
         }
     }
 
-    /// Returns the average transmission rate over the sampling interval, in permille of the link speed. For a
+    /// Returns the average transmission rate over sampling intervals, in permille of the link speed. For a
     /// LAG, the result is the mean of its links.
     #[inline]
     pub(super) fn utilisation_permille(&self, now: Picos, loads: &mut PortLoads, frames: &FrameTable) -> u32 {
@@ -74,7 +76,7 @@ impl Member {
     }
 
     /// Returns the transmission time of the frame on the link and of the queued bytes, in picoseconds. For a
-    /// LAG, the result is the mean of its links.
+    /// LAG, the result is the mean of its links. For a member without known ports, the result is 0.
     #[inline]
     pub(super) fn wait_ps(&self, now: Picos, loads: &PortLoads, frames: &FrameTable) -> u64 {
         let of = |port: &PortId| loads.wait_ps(now, port.index(), frames.port_queued_bytes(port.index()));

@@ -1,31 +1,31 @@
 //! Compares the members of a group for a packet.
 //!
-//! Two rankings exist: one for flows and one for single packets. The lowest rank is the best. In both
-//! rankings, members whose link is paused by the peer (PFC) come last.
+//! Two rankings exist: one for flows and one for single packets. The member with the lowest rank is the best
+//! member. In both rankings, members whose link is paused by the peer (PFC) come last.
 //!
 //! | ranking for | first key | second key |
 //! |---|---|---|
 //! | a flow | sampled quality band plus placement penalty | present wait |
 //! | a packet | present wait, plus 1/128 of the sampling interval for each band below the best band | |
 //!
-//! The *wait* is the time that the link needs for the frame on the link and for all queued frames. Unlike the
-//! averages, the wait changes with every packet. The averages are constant during a sampling interval. A flow
-//! keeps its member for a long time, so the averages select the member of a flow. If several members are in
-//! the same band, the wait decides. An example is a group of idle links when many flows start.
+//! The *wait* of a member is the time that its link needs for the current transmission and for all queued
+//! frames. The wait changes with every packet, and the averages are constant during a sampling interval. A
+//! flow keeps its member for a long time, so the averages select the member of a flow. If several members are
+//! in the same band, the wait decides. An example is a group of idle links when many flows start.
 //!
-//! The *placement penalty* spreads flows that start within a few sampling intervals. Without the penalty, all
-//! these flows would select the member that was best in the last interval. A host that starts a step of a
-//! collective starts all its flows in the same microsecond.
+//! The *placement penalty* spreads flows that start within a few sampling intervals. Such starts are common:
+//! a host that starts a step of a collective starts all its flows in the same microsecond. Without the
+//! penalty, all these flows would select the member that was best in the last interval.
 //!
-//! The penalty of a member is its share of the recent placements on the group's links, in units of 1/8. The
-//! share is computed with at least 8 placements. The penalty is larger for a member that is slower than the
-//! mean. Flows that start together are thus spread in proportion to the free capacity of the members. Recent
-//! placements decay at the same rate as the averages adapt.
+//! The penalty of a member is its share of the recent placements in the group, in units of 1/8. The share is
+//! computed as if at least 8 flows had been placed. The penalty is larger for a member that is slower than
+//! the mean. Flows that start together are thus spread in proportion to the free capacity of the members. The
+//! counts of recent placements decay as fast as the averages adapt.
 //!
-//! Waits are scaled by the weights of the members if the weights differ.
+//! If the weights of the members differ, waits are scaled by the weights.
 //!
-//! Equal members are selected at random. If the weights differ, the probability is proportional to the
-//! weights. Otherwise, it is proportional to the link speeds.
+//! If several members are equal, one of them is selected at random. If the weights differ, the probability is
+//! proportional to the weights. Otherwise, it is proportional to the link speeds.
 
 use super::load::{BANDS, PLACEMENT_UNIT, PortLoads, WAIT_MAX_PS};
 use super::member::Member;
@@ -36,17 +36,18 @@ use crate::balance::config::{MemberSelection, SchemeConfig};
 use crate::egress::FrameTable;
 use xoff_units::Picos;
 
-/// Position of the level in a 64-bit rank.
+/// Position of the level in a 64-bit rank. A *level* is the number of a quality band, counted from the best
+/// band (0).
 const LEVEL_SHIFT: u32 = 57;
 
 /// Largest placement penalty, in quality bands.
 const PLACEMENT_PENALTY_MAX: u32 = 2 * BANDS as u32;
 
-/// This value is added to the level of a member whose link is paused. The value is larger than
-/// all other levels.
+/// This value is added to the level of a member whose link is paused. It is larger than every other level, so
+/// such a member is worse than all others.
 const PAUSED_LEVEL: u8 = 32;
 
-/// Object of a decision: a flow or a single packet.
+/// The unit for which a member is selected: a flow or a single packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Granularity {
     Flow,
@@ -61,7 +62,7 @@ pub(super) struct MemberOrder {
     /// Alternate members may be selected if the best primary member has this level or a worse one. Level 0 is
     /// the best band.
     threshold: u8,
-    /// An alternate member must be better by more than this number of bands.
+    /// An alternate member must be better than the best primary member by more than this number of bands.
     cost: u8,
 }
 
@@ -97,7 +98,7 @@ impl MemberOrder {
     }
 
     /// Returns the level of a member from the last call of [`MemberOrder::best_member`]. The level is 0 (best
-    /// band) to 7, plus 32 if the link is paused.
+    /// band) to 7 (worst band), plus 32 if the link is paused.
     #[inline]
     pub(super) fn level(&self, packet: &Packet<'_>, member: u16, paths: &Paths<'_>) -> u8 {
         let held = if paths.is_paused(packet, member) {
@@ -108,14 +109,14 @@ impl MemberOrder {
         self.sampled_level(member, paths) + held
     }
 
-    /// Returns the level of a member without the term for paused links.
+    /// Returns the level of a member without the addition for paused links.
     #[inline]
     pub(super) fn sampled_level(&self, member: u16, paths: &Paths<'_>) -> u8 {
         paths.scores.entries[usize::from(member)].level
     }
 
-    /// Returns true if a flow on `member` may stay there. A move to a member of the same level
-    /// has no benefit.
+    /// Returns true if a flow on `member` may stay there instead of a move to `best`. A move between members
+    /// of the same level has no benefit.
     #[inline]
     pub(super) fn may_stay(&self, packet: &Packet<'_>, member: u16, best: u16, paths: &Paths<'_>) -> bool {
         let role = |member: u16| paths.scores.entries[usize::from(member)].alternate;
@@ -161,9 +162,9 @@ impl MemberOrder {
         }
     }
 
-    /// Updates the quality of all usable members. Packet scores stay valid until the sampling interval of any
-    /// port ends, so their remote loads are at most one sampling interval old. Flow scores are computed again
-    /// for every flow and include the latest remote loads and placements.
+    /// Updates the quality of all usable members. Scores for packets stay valid until the sampling interval
+    /// of any port ends, so advertised loads in these scores are at most one sampling interval old. Scores
+    /// for flows are computed for every flow, and include the latest advertised loads and placements.
     #[cold]
     fn update_scores(&self, packet: &Packet<'_>, paths: &mut Paths<'_>) {
         for (member, score) in (0..).zip(&mut paths.scores.entries) {
@@ -201,7 +202,8 @@ impl MemberOrder {
         }
     }
 
-    /// Full version of [`MemberOrder::best_member`] for members of every kind.
+    /// The general form of [`MemberOrder::best_member`], which also handles alternate members, paused
+    /// members, and members of different kinds.
     fn best_member_by_role(&self, packet: &Packet<'_>, paths: &mut Paths<'_>) -> u16 {
         let any = self.lowest_ranked_member(packet, paths, |_| true);
         if !paths.has_alternates {
@@ -216,8 +218,8 @@ impl MemberOrder {
         }
     }
 
-    /// Returns the member with the lowest rank among the primary or the alternate members. At least one
-    /// member must have the requested role.
+    /// Returns the member with the lowest rank among the members for which `has_role` is true. Its argument
+    /// is true for alternate members. At least one member must have the requested role.
     fn lowest_ranked_member(
         &self,
         packet: &Packet<'_>,

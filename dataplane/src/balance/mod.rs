@@ -1,7 +1,7 @@
 //! Load balancing: selects the member of a group that a packet takes.
 //!
-//! A *group* is a set of equal-cost next hops or the set of members of a LAG. The *scheme* of the group
-//! selects the member:
+//! A *group* is a set of equal-cost next hops or the set of ports of a LAG. A *member* is one of these next
+//! hops or ports. The *scheme* of the group selects the member for each packet:
 //!
 //! | [`SchemeKind`](crate::config::SchemeKind) | selects for | by | state |
 //! |---|---|---|---|
@@ -14,20 +14,19 @@
 //! | `Cluster` | a queue pair | the number of queue pairs of each member | table of queue pairs |
 //! | `Custom` | defined by its implementation | | |
 //!
-//! Static hashing by the five-tuple has no scheme object. The router
-//! computes it ([`crate::route::PathTable`]).
+//! A group with static hashing by the five-tuple has no scheme object, because the router computes the
+//! hash ([`crate::route::PathTable`]).
 //!
-//! A scheme from outside xoff implements [`PathChoice`], as `examples/load_balancer.rs` does. Built-in
-//! schemes implement the same trait. The switch calls built-in schemes through an enum, so they need no
-//! indirect call.
+//! A scheme from outside xoff implements [`PathChoice`], as in `examples/load_balancer.rs`. Built-in schemes
+//! implement the same trait. The switch calls built-in schemes through an enum, so they need no virtual call.
 //!
 //! [`PortLoads`] samples the quality of ports without timers. Each departing frame adds its bytes to the sum
 //! of its port. The first access after the end of a sampling interval computes the averages. An idle switch
 //! therefore needs no timer, and runs are reproducible on every machine.
 //!
 //! Switches send link quality messages to their neighbours. `advertise.rs` builds these messages, and
-//! `remote.rs` stores the received ones. A member is not usable while its neighbour advertises that no path
-//! to the destination site exists. This rule applies to every scheme.
+//! `remote.rs` stores the received messages. While a neighbour advertises that it has no path to the
+//! destination site, its member is not usable. This rule applies to every scheme.
 
 mod advertise;
 mod balancer;
@@ -67,32 +66,31 @@ pub use reorder::{ReorderCounts, ReorderingView, StreamView};
 pub(crate) use scheme::cluster::QueuePairAnnouncement;
 pub(crate) use selection_input::{LookupContext, MemberState};
 
-/// Selects the member for each packet of a group. Each group has its own instance of the scheme.
-///
-/// To keep runs reproducible, an implementation must use only its arguments, and must take random numbers
-/// only from [`Paths::random`].
+/// Selects the member for each packet of a group. Each group has its own instance of the scheme. To keep
+/// runs reproducible, an implementation must use only its arguments, and must take random numbers only
+/// from [`Paths::random`].
 pub trait PathChoice: core::fmt::Debug + Send {
     /// Returns the member for a packet. The member must be one of [`Paths::usable`], which is never empty
     /// here. If the result is not usable, the switch uses the first usable member.
     fn choose(&mut self, packet: &Packet<'_>, paths: &mut Paths<'_>) -> MemberChoice;
 
-    /// The switch calls this method after the members or the usable members have changed. `renumbered[old]`
-    /// is the new index of a member, or `None` if the member was removed. Flows of the remaining members must
-    /// keep their member.
+    /// Informs the scheme that the members or the usable members have changed. `renumbered[old]` is the new
+    /// index of a member, or `None` if the member was removed. Flows on the remaining members must keep
+    /// their member.
     fn members_changed(&mut self, renumbered: &[Option<u16>], paths: &mut Paths<'_>);
 
-    /// Returns the size and use of the flow table, if the scheme has a table.
+    /// Returns the size and use of the flow table. Returns `None` if the scheme has no table (the default).
     fn flow_table_use(&self) -> Option<FlowTableUse> {
         None
     }
 }
 
-/// The member that a scheme selected for a packet.
+/// The member that a scheme has selected for a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MemberChoice {
-    /// Index of the member.
+    /// Index of the member in [`Paths::members`].
     pub member: u16,
-    /// Set if this packet placed or moved its flow.
+    /// The reason, if this packet placed or moved its flow. `None` if the flow stays on its member.
     pub placed: Option<FlowPlacement>,
 }
 
@@ -105,21 +103,21 @@ impl MemberChoice {
     }
 }
 
-/// Reason and origin of a flow move.
+/// Reason of a placement or move of a flow, and the previous member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FlowPlacement {
-    /// Reason of the move.
+    /// Reason of the placement or move.
     pub reason: MoveReason,
-    /// The previous member of the flow.
+    /// Index of the previous member of the flow. `None` if the flow had no member.
     pub from: Option<u16>,
 }
 
-/// Size and use of a flow table.
+/// Size and use of the flow table of a group.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FlowTableUse {
-    /// Number of flows in the table.
+    /// Number of flows in the table now.
     pub flows: u32,
-    /// Largest number of flows in the table.
+    /// Largest number of flows that fit into the table.
     pub flows_max: u32,
     /// Number of packets whose flow found no free entry in the flow table. The hash selected the member for
     /// these packets.

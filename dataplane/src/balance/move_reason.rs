@@ -1,27 +1,28 @@
-//! The reasons for which flows move to another member.
+//! The reasons for which flows are placed on a member or move to another member.
 
-/// Reason of the latest flow move.
+/// Reason of a placement or move of a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum MoveReason {
-    /// The flow is new, or its entry was removed.
+    /// The flow is new, or its entry in the flow table was removed.
     New,
-    /// The flow was idle and selected a member again.
+    /// The flow was idle and then selected a member again.
     Idle,
-    /// Another member became so much better that the flow moved while it was sending.
+    /// The flow moved while it was sending, because another member was much better.
     Quality,
-    /// The previous member failed.
+    /// The previous member is no longer usable.
     LinkDown,
-    /// A member recovered or joined the group and received its share of flows.
+    /// A member has recovered or joined the group, and receives its share of flows.
     LinkUp,
-    /// The flow was announced before its first packet.
+    /// The flow was announced before its first packet
+    /// ([`Switch::announce_flow`](crate::Switch::announce_flow)).
     Announced,
     /// The flow carried data for the first time and is now counted as a heavy flow.
     Promoted,
 }
 
 impl MoveReason {
-    /// All reasons, in the order of their numbers.
+    /// All reasons, in the order of their numbers, which start at 0.
     pub const ALL: [MoveReason; 7] = [
         MoveReason::New,
         MoveReason::Idle,

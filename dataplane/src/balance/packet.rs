@@ -1,4 +1,4 @@
-//! The packet that a scheme sees.
+//! The packet for which a scheme selects a member.
 
 use std::net::IpAddr;
 
@@ -11,21 +11,22 @@ use xoff_wire::{IPV4_LEN, IPV6_LEN, PROTOCOL_UDP, bth};
 pub struct Packet<'a> {
     /// Present model time.
     pub now: Picos,
-    /// Hash of the flow over the fields of the scheme, mixed with the hash seed of the switch.
+    /// Hash of the flow over the fields of the scheme ([`HashFields`](crate::config::HashFields)), mixed with
+    /// the hash seed of the switch.
     pub hash: u32,
-    /// Length in bytes, as the MMU counts it.
+    /// Length in bytes at the ingress port, as the MMU counts it (`mac_len`).
     pub mac_len: u32,
-    /// Traffic class, 0 to 7.
+    /// Traffic class, 0 to 15.
     pub tc: u8,
-    /// Site of the destination, from its route ([`crate::route::RouteTag::site`]).
+    /// Site of the destination, from its route ([`crate::route::RouteTag::site`]). 0 means no site.
     pub site: u16,
-    /// Protocol of the packet above the Ethernet header.
+    /// Kind of the packet above the Ethernet header.
     pub payload: Payload,
-    /// The stored bytes from the layer-3 header on.
+    /// The stored bytes of the packet from the layer-3 header on.
     pub l3: &'a [u8],
 }
 
-/// Fields of a RoCEv2 packet that identify its queue pair and its position.
+/// Fields of a RoCEv2 packet: the destination queue pair and the position of the packet in its connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QueuePair {
     /// Hash of both IP addresses and the destination queue pair, without a seed. The two directions of a
@@ -35,7 +36,7 @@ pub struct QueuePair {
     pub destination_qp: u32,
     /// Opcode of the base transport header (BTH).
     pub opcode: u8,
-    /// Packet sequence number, 24 bits.
+    /// Packet sequence number (PSN), 24 bits.
     pub psn: u32,
 }
 
@@ -54,8 +55,8 @@ impl Packet<'_> {
     }
 }
 
-/// Parses the queue pair of a RoCEv2 packet. The function is always inlined, so that the result
-/// stays in registers.
+/// Parses the queue pair of a RoCEv2 packet. Returns `None` for other packets. The function is always
+/// inlined, so that the result stays in registers.
 #[inline(always)]
 pub(crate) fn queue_pair(payload: Payload, l3: &[u8]) -> Option<QueuePair> {
     let (addresses, protocol, header_len) = match payload {
@@ -117,8 +118,8 @@ fn fold_ipv6_addresses(source: [u8; 16], destination: [u8; 16]) -> u64 {
     source ^ destination.rotate_left(32)
 }
 
-/// Multiplies two values and folds the halves of the product, as the flow hash does. The constants are digits
-/// of pi.
+/// Multiplies two values and folds the halves of the product, in the same way as the flow hash. The constants
+/// are digits of pi.
 #[inline]
 pub(crate) fn multiply_and_fold(a: u64, b: u64) -> u64 {
     let product = u128::from(a ^ 0x243f_6a88_85a3_08d3) * u128::from(b ^ 0x1319_8a2e_0370_7344);

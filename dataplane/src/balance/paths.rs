@@ -1,4 +1,4 @@
-//! The members of a group, as a scheme sees them.
+//! The members of a group and their present state, as the input of a scheme.
 
 use super::cluster::{FlowCountKey, FlowPlacements};
 use super::load::{PortLoads, Quality};
@@ -10,7 +10,7 @@ use super::remote::{RemotePaths, SiteIndex};
 use crate::egress::FrameTable;
 use xoff_wire::link_quality::PathLoad;
 
-/// The members of a group and their present state.
+/// The members of a group and their present state. A scheme receives this value for each packet.
 #[derive(Debug)]
 pub struct Paths<'a> {
     pub(super) members: &'a [Member],
@@ -26,25 +26,27 @@ pub struct Paths<'a> {
     /// Key of this group's flow counters.
     pub(super) count_key: FlowCountKey,
     pub(super) remote: &'a RemotePaths,
-    /// Site of the group's routes, if a neighbour can advertise it.
+    /// Site of the group's routes. `None` if neighbours cannot advertise the site.
     pub(super) site: Option<SiteIndex>,
 }
 
 impl Paths<'_> {
-    /// Returns all members, including members that are not usable.
+    /// Returns all members, including members that are not usable. Other methods take an index in this list,
+    /// and panic if the index is too large.
     #[inline]
     pub fn members(&self) -> &[Member] {
         self.members
     }
 
-    /// Returns the indices of the members that are up and eligible, in ascending order. The list has at least
-    /// one member when a scheme is called.
+    /// Returns the indices of the members that may be selected, in ascending order. Such a member is up,
+    /// eligible, and has a path to the site. The list has at least one entry when a scheme is called for
+    /// a packet.
     #[inline]
     pub fn usable(&self) -> &[u16] {
         self.usable
     }
 
-    /// Returns true if a member may be selected.
+    /// Returns true if a member may be selected. An index that is too large gives false.
     #[inline]
     pub fn is_usable(&self, member: u16) -> bool {
         match self.usable.len() == self.members.len() {
@@ -53,32 +55,33 @@ impl Paths<'_> {
         }
     }
 
-    /// Returns the usable member that a hash selects, in proportion to the weights.
+    /// Returns the usable member that a hash selects, in proportion to the weights. Alternate members are
+    /// selected only if no primary member is usable. Panics if no member is usable.
     #[inline]
     pub fn member_by_hash(&self, hash: u32) -> u16 {
         self.buckets[((u64::from(hash) * self.buckets.len() as u64) >> 32) as usize]
     }
 
-    /// Selects a usable member at random, in proportion to the weights.
+    /// Selects a usable member at random, like [`Paths::member_by_hash`] with a random hash.
     #[inline]
     pub fn random_member(&mut self) -> u16 {
         let draw = self.random.next_u32();
         self.member_by_hash(draw)
     }
 
-    /// Returns true if random selection gives all usable members the same probability.
+    /// Returns true if all usable members have the same probability in a random selection.
     #[inline]
     pub(super) fn has_equal_weights(&self) -> bool {
         self.buckets.len() == self.usable.len()
     }
 
-    /// Returns the random number stream of the group.
+    /// Returns the random number generator of the group.
     #[inline]
     pub fn random(&mut self) -> &mut RandomStream {
         self.random
     }
 
-    /// Returns true if the peers of all links of a member pause the packet's traffic class (PFC).
+    /// Returns true if the peers of all links of a member pause the packet's traffic class with PFC.
     #[inline]
     pub fn is_paused(&self, packet: &Packet<'_>, member: u16) -> bool {
         self.loads.is_any_port_paused(packet.tc)
@@ -87,7 +90,7 @@ impl Paths<'_> {
 
     /// Returns the time in picoseconds until a packet that arrives now starts to leave through a member. The
     /// time includes the frame on the link and the queued frames, but no pauses. For a LAG, the result is the
-    /// mean of its links. The result is at most a quarter of a second.
+    /// mean of its links. The result is at most about a quarter of a second (2^38 ps).
     #[inline]
     pub fn wait_ps(&self, packet: &Packet<'_>, member: u16) -> u64 {
         self.members[usize::from(member)].wait_ps(packet.now, self.loads, self.frames)
@@ -112,36 +115,37 @@ impl Paths<'_> {
             .sum()
     }
 
-    /// Returns the quality of a member's local link.
+    /// Returns the quality of a member's local link. For a LAG, the result is the mean of its links.
     #[inline]
     pub fn quality(&mut self, packet: &Packet<'_>, member: u16) -> Quality {
         self.members[usize::from(member)].quality(packet.now, self.loads, self.frames)
     }
 
-    /// Returns the average transmission rate of a member over the sampling interval, in permille of its
-    /// speed. For a LAG, the result is the mean of its links.
+    /// Returns the average transmission rate of a member over sampling intervals, in permille of its speed.
+    /// For a LAG, the result is the mean of its links. For a member without known ports, the result is 500.
     #[inline]
     pub fn utilisation_permille(&mut self, packet: &Packet<'_>, member: u16) -> u32 {
         self.members[usize::from(member)].utilisation_permille(packet.now, self.loads, self.frames)
     }
 
     /// Returns the transmission time of a member's queued bytes, in permille of the sampling interval. For a
-    /// LAG, the result is the mean of its links.
+    /// LAG, the result is the mean of its links. For a member without known ports, the result is 500.
     #[inline]
     pub fn backlog_permille(&self, member: u16) -> u32 {
         self.members[usize::from(member)].backlog_permille(self.loads, self.frames)
     }
 
-    /// Returns the load that the neighbour behind a member advertises for the path to the packet's site. The
-    /// range is 0 to 1000, as for [`Quality::load`]. Returns `None` if the neighbour advertised no load or
-    /// the load has expired.
+    /// Returns the load that the neighbour behind a member advertises for its path to the packet's site. The
+    /// range is 0 to 1000, as for [`Quality::load`]. Returns `None` if the neighbour has advertised no load
+    /// or the load has expired.
     #[inline]
     pub fn remote_load(&self, packet: &Packet<'_>, member: u16) -> Option<u32> {
         Some(u32::from(self.remote_path_load(packet, member)?.load))
     }
 
-    /// Returns the utilisation that the neighbour behind a member advertises for its path, in permille
-    /// as for [`Paths::utilisation_permille`].
+    /// Returns the utilisation that the neighbour behind a member advertises for its path to
+    /// the packet's site, in permille as for [`Paths::utilisation_permille`]. Returns `None` as
+    /// for [`Paths::remote_load`].
     #[inline]
     pub fn remote_utilisation(&self, packet: &Packet<'_>, member: u16) -> Option<u32> {
         Some(u32::from(self.remote_path_load(packet, member)?.utilisation))
@@ -174,7 +178,7 @@ impl Paths<'_> {
         own.max(self.remote_utilisation(packet, member).unwrap_or(0))
     }
 
-    /// Returns the load that a member's neighbour advertised for the packet's site.
+    /// Returns the load that the neighbour behind a member has advertised for the packet's site.
     #[inline]
     fn remote_path_load(&self, packet: &Packet<'_>, member: u16) -> Option<PathLoad> {
         let ports = &self.members[usize::from(member)].ports;

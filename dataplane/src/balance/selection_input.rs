@@ -11,15 +11,15 @@ pub(crate) struct LookupContext<'a> {
     pub(crate) mac_len: u32,
     pub(crate) tc: u8,
     pub(crate) parsed: &'a ParsedHeaders,
-    /// The bytes from the layer-3 header on.
+    /// The stored bytes of the packet from the layer-3 header on.
     pub(crate) l3: &'a [u8],
 }
 
-/// A member and its present state.
+/// A member and its state.
 #[derive(Clone, Debug)]
 pub(crate) struct MemberState {
     pub(crate) member: Member,
     pub(crate) live: bool,
-    /// Scheme that the ports of the member give to their groups.
+    /// Scheme that the next hop or the ports of the member name. `None` if they name no scheme.
     pub(crate) scheme: Option<u16>,
 }
