@@ -1,28 +1,28 @@
-//! The report that the AI-fabric draft requires: device, topology, configuration, host, results, anomalies
-//! and repeatability.
+//! The report that the IETF draft on AI fabric benchmarking requires: device, topology, configuration, host,
+//! results, anomalies and repeatability.
 
 use std::fmt::Write as _;
 
 use crate::result::{BenchFigure, BenchResult};
 use xoff_telemetry::Environment;
 
-/// Limit of the coefficient of variation in percent. By the rules of the draft, a figure is repeatable if its
-/// coefficient of variation is below this limit.
+/// Limit of the coefficient of variation, in percent. By the rules of the IETF draft, a measured value is
+/// repeatable if its coefficient of variation is below this limit.
 pub const CV_MAX_PERCENT: f64 = 5.0;
 
-/// The texts of a report that do not come from its figures.
+/// The texts of a report that do not come from measured values.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ReportSetup {
-    /// Description of hosts, switches and links.
+    /// Description of hosts, switches and links, in Markdown.
     pub topology: String,
-    /// Description of the configuration of switches and hosts.
+    /// Description of the configuration of switches and hosts, in Markdown.
     pub configuration: String,
     /// Command that reproduces the results.
     pub command: String,
 }
 
-/// Returns the coefficient of variation of a figure: sample standard deviation (n - 1) divided by the mean,
-/// in percent. Returns `None` for fewer than two samples or a mean of 0.
+/// Returns the coefficient of variation of a figure, in percent. It is the sample standard deviation (n - 1)
+/// divided by the absolute value of the mean. Returns `None` for fewer than two samples or a mean of 0.
 pub fn coefficient_of_variation_percent(figure: &BenchFigure) -> Option<f64> {
     let count = figure.samples.len() as f64;
     let mean = figure.samples.iter().sum::<f64>() / count;
@@ -33,7 +33,8 @@ pub fn coefficient_of_variation_percent(figure: &BenchFigure) -> Option<f64> {
     Some((squares / (count - 1.0)).sqrt() * 100.0 / mean.abs())
 }
 
-/// Renders the report in Markdown. The operator must complete the places marked `TO BE FILLED IN`.
+/// Renders the report in Markdown. `seed_count` is the number of runs, one for each seed. `anomalies` are
+/// failed checks and incomplete runs. The user must complete the passages that are marked `TO BE FILLED IN`.
 pub fn render_report(
     setup: &ReportSetup,
     result: &BenchResult,

@@ -1,28 +1,28 @@
-//! The KPIs of a run. Some of them are also figures of `xoff lab compare`, and the AI-fabric draft defines
-//! the others.
+//! The key performance indicators (KPIs) of a run. `xoff lab compare` also reports some of them. The other
+//! KPIs are defined by the IETF draft on AI fabric benchmarking.
 
 use crate::result::BetterWhen::{self, Bigger, Smaller};
 use xoff_lab::plot::RunTimeline;
 use xoff_lab::report::Report;
 use xoff_lab::{NamedFigure, figures_of_report};
 
-/// A KPI of one run.
+/// A key performance indicator (KPI) of one run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Kpi {
     /// Name of the job, or `None` for a KPI of the whole run.
     pub job: Option<String>,
-    /// Name of the KPI, which is the last part of the figure's name.
+    /// Name of the KPI, such as `jct` or `pfc_paused`. It is the last part of the figure's name.
     pub name: &'static str,
-    /// Unit of the value.
+    /// Unit of the value, such as `ns`, `bit/s` or `ratio`.
     pub unit: &'static str,
-    /// Whether a smaller or a bigger value is better.
+    /// Direction in which the KPI improves.
     pub better: BetterWhen,
     /// Value of the KPI in this run.
     pub value: f64,
 }
 
-/// The KPIs that are also figures of comparisons (docs/compare.md). Each entry has the name of the figure,
-/// the name of the KPI, its unit, and whether a larger or a smaller value is better.
+/// The KPIs that `xoff lab compare` also reports (docs/compare.md). Each entry has the name in comparisons,
+/// the name of the KPI, the unit, and the direction in which the value improves.
 const COMPARISON_KPIS: &[(&str, &str, &str, BetterWhen)] = &[
     ("bus_bandwidth_gbytes_per_s", "bus_bandwidth", "GB/s", Bigger),
     ("goodput_bps", "goodput", "bit/s", Bigger),
@@ -39,7 +39,8 @@ const COMPARISON_KPIS: &[(&str, &str, &str, BetterWhen)] = &[
     ("dropped_frames", "dropped", "frames", Smaller),
 ];
 
-/// Returns all KPIs of a run.
+/// Returns all KPIs of a run. KPIs without a value in this run are left out. The 95th percentile of the queue
+/// depth needs the time series `watched`.
 pub fn kpis_of_run(report: &Report, watched: Option<&RunTimeline>) -> Vec<Kpi> {
     let mut all: Vec<Kpi> = figures_of_report(report)
         .into_iter()
@@ -138,8 +139,8 @@ fn switch_kpis(report: &Report) -> Vec<Kpi> {
     all
 }
 
-/// Finds the longest queue of all switch ports at each time, in bytes. Returns the 95th percentile
-/// of these values.
+/// Returns the 95th percentile of the queue depth in bytes, over the bins of a run. The queue depth of a bin
+/// is the value of the switch port with the most queued bytes. Returns `None` if the time series has no bins.
 fn queue_depth_p95(watched: &RunTimeline) -> Option<Kpi> {
     let ports = watched.timeline.ports();
     let bins = ports.iter().map(|port| port.queued_bytes.len()).max()?;

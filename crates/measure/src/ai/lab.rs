@@ -9,15 +9,16 @@ use xoff_lab::parse_lab;
 use xoff_lab::plan::{LabPlan, TimeMode};
 use xoff_telemetry::failure::Failure;
 
-/// Largest number of leaves, of spines and of hosts per leaf.
+/// Largest number of leaves, of spines, and of hosts at each leaf.
 const SHAPE_NUMBER_MAX: u16 = 128;
 /// Largest number of hosts. With more hosts, an AllToAll would need too many queue pairs.
 const HOSTS_MAX: u32 = 1_024;
 
-/// The shape of a fabric that the bench generates.
+/// The shape of a fabric that the bench generates. Users write `leaf-spine:LEAVESxSPINESxHOSTS` or
+/// `star:HOSTS`. Each number is 1 to 128, and the fabric has 2 to 1024 hosts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FabricShape {
-    /// Number of leaves, number of spines and number of hosts per leaf.
+    /// Number of leaves, number of spines, and number of hosts at each leaf.
     LeafSpine(u16, u16, u16),
     /// Number of hosts at one non-blocking switch.
     Star(u16),
@@ -68,7 +69,7 @@ impl FromStr for FabricShape {
 }
 
 impl FabricShape {
-    /// Returns the number of hosts.
+    /// Returns the number of hosts in the fabric.
     pub fn host_count(self) -> u32 {
         match self {
             FabricShape::LeafSpine(leaves, _, hosts) => u32::from(leaves) * u32::from(hosts),
@@ -76,8 +77,8 @@ impl FabricShape {
         }
     }
 
-    /// Returns the hosts in rank order. Hosts with consecutive ranks are at different leaves, so every step
-    /// of a ring collective crosses a spine.
+    /// Returns the names of the hosts in the order of their ranks. Hosts with consecutive ranks are at
+    /// different leaves, so every step of a ring collective crosses a spine.
     fn hosts_in_rank_order(self) -> Vec<String> {
         let (leaves, hosts) = match self {
             FabricShape::LeafSpine(leaves, _, hosts) => (leaves, hosts),
@@ -115,18 +116,19 @@ impl Collective {
 pub struct LabSettings {
     /// Shape of the fabric.
     pub fabric: FabricShape,
-    /// Speed of all links in Mb/s.
+    /// Speed of all links, in Mb/s.
     pub speed_mbps: u32,
     /// Size of the collective in bytes, as defined by nccl-tests.
     pub bytes: u64,
     /// Number of measured iterations.
     pub iterations: u32,
-    /// Name of the congestion control.
+    /// Name of the congestion control in lab files, such as `dcqcn` or `none`.
     pub congestion: String,
 }
 
 impl LabSettings {
-    /// Returns the lab of a collective. `scheme` is the load-balancing scheme. The default is static ECMP.
+    /// Returns the plan of a lab that runs a collective. `scheme` is the name of a load-balancing scheme.
+    /// `None` means static ECMP.
     ///
     /// # Errors
     /// The scheme or the congestion control is unknown.
@@ -136,7 +138,8 @@ impl LabSettings {
             .map_err(|problems| Failure::configuration(problems.to_string()))
     }
 
-    /// Returns the text of the lab file of a collective.
+    /// Returns the text of a lab file that runs a collective. `scheme` is the name of a load-balancing
+    /// scheme. `None` means static ECMP.
     pub fn lab_file_text(&self, collective: Collective, scheme: Option<&str>) -> String {
         let shape = match self.fabric {
             FabricShape::LeafSpine(leaves, spines, hosts) => {

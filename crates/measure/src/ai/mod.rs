@@ -1,8 +1,9 @@
-//! `xoff bench ai`: measures the KPIs of the AI-fabric benchmarking draft for collectives, in virtual time.
+//! `xoff bench ai`: measures collectives in virtual time. The measured values are the key performance
+//! indicators (KPIs) of the IETF draft on AI fabric benchmarking.
 //!
-//! A [`BenchLab`] is either a lab of the user or a generated lab. [`LabSettings`] select the fabric and the
+//! A [`BenchLab`] is a lab file of the user or a generated lab. [`LabSettings`] select the fabric and the
 //! collective of a generated lab. Each lab runs once for each seed. Each KPI ([`kpis_of_run`]) becomes a
-//! figure with one sample per seed.
+//! figure of the result, with one sample for each seed.
 
 mod draft_report;
 mod kpi;

@@ -1,4 +1,5 @@
-//! Runs labs with several seeds and collects their KPIs as figures with one sample per seed.
+//! Runs labs with several seeds and collects their key performance indicators (KPIs). Each KPI becomes a
+//! figure with one sample for each seed.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -13,21 +14,22 @@ use xoff_telemetry::failure::{Exit, Failure};
 /// A lab that runs once with each seed.
 #[derive(Clone, Debug)]
 pub struct BenchLab {
-    /// Prefix of the names of all figures of the lab, such as the load-balancing scheme. The prefix
-    /// can be empty.
+    /// Prefix of the names of the lab's figures, such as the load-balancing scheme. If the prefix is empty,
+    /// the names have no prefix.
     pub prefix: String,
-    /// Name in figures of the whole run.
+    /// Name of the lab. It is a part of the names of figures that belong to no job.
     pub name: String,
     /// Plan of the lab.
     pub plan: LabPlan,
 }
 
-/// The results of all runs.
+/// The results of all runs of [`run_labs`].
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct LabRunResults {
-    /// One figure for each KPI of any run, in the order of the runs.
+    /// One figure for each KPI of each lab or job, in the order of first occurrence. A figure has one sample
+    /// for each run that has the KPI, in the order of the seeds.
     pub figures: Vec<BenchFigure>,
-    /// Failed checks of a lab, and reasons why a run did not complete.
+    /// Failed checks of a lab, and reasons why a run did not complete. Each text names the lab and the seed.
     pub anomalies: Vec<String>,
 }
 
@@ -37,10 +39,11 @@ struct RunResult {
     anomalies: Vec<String>,
 }
 
-/// Runs every lab with every seed, `jobs` runs at a time. `progress` receives the number of completed runs.
+/// Runs every lab once with every seed, with up to `jobs` runs at the same time. `seeds` must not be empty.
+/// `progress` receives the number of completed runs.
 ///
 /// # Errors
-/// A lab cannot be set up, or the run was interrupted.
+/// A lab cannot be set up or run, or `stop` became true ([`Exit::Interrupted`]).
 pub fn run_labs(
     labs: &[BenchLab],
     seeds: &[u64],
@@ -113,7 +116,8 @@ fn add_sample(figures: &mut Vec<BenchFigure>, lab: &BenchLab, kpi: &Kpi) {
     }
 }
 
-/// Returns the result of the bench. `subject` describes the labs that were run.
+/// Returns the result of `xoff bench ai`. `subject` describes the labs that were run. The result has the
+/// first seed, the figures of `runs`, and one note for each anomaly.
 pub fn bench_result(subject: &str, seeds: &[u64], runs: &LabRunResults) -> BenchResult {
     let mut result = BenchResult::new("ai", subject, seeds.first().copied().unwrap_or(0));
     result.figures.clone_from(&runs.figures);

@@ -1,4 +1,4 @@
-//! Placements that run as frames in virtual time.
+//! Runs placements with frames in virtual time. A placement is a selection of an uplink for each queue pair.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -16,24 +16,26 @@ use xoff_telemetry::failure::Failure;
 /// The parameters of a run with frames.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FrameRunParameters {
-    /// Name of the congestion control.
+    /// Name of the congestion control in lab files, such as `dcqcn` or `none`.
     pub congestion: String,
-    /// Time before the measurement.
+    /// Model time from the start of the run to the start of the measurement.
     pub settle: Picos,
-    /// Duration of the measurement.
+    /// Duration of the measurement in model time.
     pub measure: Picos,
 }
 
-/// A placement with calculated and measured results.
+/// The calculated and measured results of one placement.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FramePlacement {
-    /// Calculated utilisation.
+    /// Calculated utilisation of the uplinks.
     pub expected: PlacementUtilisation,
-    /// Measured utilisation.
+    /// Measured utilisation of the uplinks.
     pub found: PlacementUtilisation,
-    /// Largest relative deviation of the measured rate of a queue pair from the calculated rate.
+    /// Largest relative deviation of a measured rate from the calculated rate, over all queue pairs. 0.01
+    /// means 1 %.
     pub deviation: f64,
-    /// Number of queue pairs that did not use only the uplink that `LeafSwitch` has selected.
+    /// Number of queue pairs that used another uplink than the one that [`LeafSwitch`] has selected, or more
+    /// than one uplink.
     pub astray: usize,
 }
 
@@ -41,15 +43,15 @@ pub struct FramePlacement {
 #[derive(Debug)]
 struct UplinkObserver {
     leaf: u32,
-    /// Uplink number of each port.
+    /// Uplink number of each port of the leaf, or `None` for other ports.
     uplinks: Vec<Option<u16>>,
-    /// Number of the remote end and index of each queue pair, sorted by number.
+    /// For each queue pair: the queue pair number of its remote end, and its index. Sorted by number.
     pairs: Vec<(u32, usize)>,
-    /// Bits on the link of each queue pair.
+    /// Number of bits that each queue pair sent through the uplinks, with FCS, preamble and gap.
     bits: Vec<u64>,
-    /// First uplink of each queue pair.
+    /// First uplink of each queue pair, or `None` if it has sent no frame.
     first_uplinks: Vec<Option<u16>>,
-    /// Whether the queue pair used more than one uplink.
+    /// True for each queue pair that used more than one uplink.
     changed_uplink: Vec<bool>,
 }
 
@@ -77,10 +79,12 @@ impl Observer for UplinkObserver {
     }
 }
 
-/// Runs the placement of each seed with real frames. All hosts send at full speed, and PFC is enabled.
+/// Runs the placement of each seed with frames. All hosts send at full speed, and PFC is enabled. The result
+/// has the order of `seeds`.
 ///
 /// # Errors
-/// The configuration is invalid, the switch forwards packets elsewhere, or the run is interrupted.
+/// The configuration is invalid, a packet leaves the leaf switch through no uplink, or the run
+/// was interrupted.
 pub fn run_frames(
     setting: &PlacementParameters,
     seeds: &[u64],

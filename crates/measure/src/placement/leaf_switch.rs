@@ -1,4 +1,4 @@
-//! The leaf switch that selects the uplinks.
+//! The leaf switch that selects an uplink for each queue pair.
 
 use xoff_dataplane::store::VecStore;
 use xoff_dataplane::{ForwardingResult, FrameStore, Outputs, Picos, PortId, ReceivedFrame, Switch};
@@ -7,10 +7,10 @@ use xoff_wire::parse::parse;
 use super::placement_lab::PlacementLab;
 use xoff_telemetry::failure::Failure;
 
-/// Time between two frames, so that each frame arrives at an idle switch.
+/// Model time between two frames, so that each frame arrives at an idle switch.
 const FRAME_INTERVAL: Picos = Picos::from_micros(100);
 
-/// A leaf switch whose links are up. It reports the uplink of a frame.
+/// A leaf switch with all links up. It reports the uplink through which a frame leaves.
 #[derive(Debug)]
 pub struct LeafSwitch {
     switch: Switch,
@@ -18,12 +18,12 @@ pub struct LeafSwitch {
     outputs: Outputs,
     now: Picos,
     hosts: Vec<PortId>,
-    /// Uplink number of each port.
+    /// Uplink number of each port, or `None` for other ports.
     uplinks: Vec<Option<u16>>,
 }
 
 impl LeafSwitch {
-    /// Creates the leaf switch of a lab in a run with this seed.
+    /// Creates the leaf switch of a lab, in a run with the seed `seed`.
     ///
     /// # Errors
     /// The configuration is invalid.
@@ -59,10 +59,11 @@ impl LeafSwitch {
         Ok(leaf)
     }
 
-    /// Returns the uplink through which a frame of a host leaves.
+    /// Returns the number of the uplink through which a frame leaves, from 0. `host` is the index of the
+    /// sending host at the leaf, and `bytes` is the frame without FCS.
     ///
     /// # Errors
-    /// The frame leaves through no uplink.
+    /// The frame is dropped, leaves through no uplink, or stays in the switch.
     pub fn select_uplink(&mut self, host: usize, bytes: &[u8]) -> Result<u16, Failure> {
         self.now += FRAME_INTERVAL;
         let astray = |what: String| {
@@ -104,7 +105,8 @@ impl LeafSwitch {
         }
     }
 
-    /// Returns the uplink of each queue pair in the placement of a seed. Queue pairs are ordered by host.
+    /// Returns the uplink number of each queue pair in the placement of a seed. The queue pairs of the first
+    /// host come first, then those of the second host, and so on.
     ///
     /// # Errors
     /// A packet leaves through no uplink.

@@ -1,4 +1,4 @@
-//! Runs of many placements.
+//! Mean utilisation of many placements.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -15,10 +15,11 @@ use xoff_telemetry::failure::{Exit, Failure};
 
 /// Number of seeds that a thread processes at a time.
 const SEEDS_PER_BATCH: usize = 64;
-/// Seed of the run if seeds change another input than the hash seed.
+/// Seed of the run if the seeds of placements change another input than the hash seed.
 const FIXED_SEED: u64 = 0;
 
-/// Calls `work` for each seed on all CPUs and returns the results in order.
+/// Calls `work` for each seed, on all CPUs, and returns the results in the order of the seeds. A thread
+/// processes `batch` seeds at a time and calls `begin` before each batch.
 pub(super) fn run_for_each_seed<T: Send + 'static, S>(
     seeds: &[u64],
     batch: usize,
@@ -42,10 +43,11 @@ pub(super) fn run_for_each_seed<T: Send + 'static, S>(
     }
 }
 
-/// Returns the mean figures of the placements that the hash of the switch selects.
+/// Returns the mean utilisation over one placement for each seed. The hash of the switch selects the uplinks.
 ///
 /// # Errors
-/// The configuration is invalid, the switch forwards packets elsewhere, or the run is interrupted.
+/// The configuration is invalid, a packet leaves the leaf switch through no uplink, or the run
+/// was interrupted.
 pub fn mean_utilisation_by_hash(
     setting: &PlacementParameters,
     seeds: &[u64],
@@ -73,8 +75,8 @@ pub fn mean_utilisation_by_hash(
     )?))
 }
 
-/// Returns the mean figures of random placements. Each queue pair uses an
-/// independent random uplink.
+/// Returns the mean utilisation over `trials` random placements. In a random placement, each queue pair uses
+/// an independent random uplink. `seed` is the seed of the random numbers. The result is 0 without trials.
 pub fn mean_utilisation_at_random(
     setting: &PlacementParameters,
     trials: usize,

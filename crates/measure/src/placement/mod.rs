@@ -1,12 +1,13 @@
-//! Computes the utilisation of the uplinks of a leaf switch with ECMP. The hash selects an uplink for each
-//! queue pair, and the queue pairs share the links max-min fairly.
+//! Computes the utilisation of the uplinks of a leaf switch with ECMP. A placement is a selection of an
+//! uplink for each queue pair. The hash of the switch makes this selection, and the queue pairs share the
+//! links max-min fairly.
 //!
-//! Each host of a leaf sends to one host behind another leaf through `k` queue pairs. The total speed of the
-//! uplinks equals the total speed of the hosts. [`LeafSwitch`] is a switch with the configuration of a lab:
-//! it receives the first packet of each queue pair and selects an uplink. [`max_min_rates`] computes the
-//! rates of the queue pairs.
+//! Each host of a leaf sends to one host behind another leaf, through one or more queue pairs. The total
+//! speed of the uplinks equals the total speed of the hosts. [`LeafSwitch`] is a switch with the
+//! configuration of a lab. It receives the first packet of each queue pair and selects an uplink.
+//! [`max_min_rates`] computes the rates of the queue pairs.
 //!
-//! The mean figures of many seeds ([`MeanUtilisation`]) are compared with random placements and with a
+//! The mean utilisation over many seeds ([`MeanUtilisation`]) is compared with random placements and with a
 //! published table. [`run_frames`] runs the same placements with frames in virtual time. docs/ecmp.md has the
 //! definitions and results.
 

@@ -1,5 +1,5 @@
-//! The lab of a placement. The lab has two leaf switches and as many spine switches as a leaf has uplinks.
-//! Each host of the first leaf sends to one host of the second leaf.
+//! The lab of a placement. It has two leaf switches, and one spine switch for each uplink of a leaf. Each
+//! host of the first leaf sends to one host of the second leaf.
 
 use crate::choice::named_choices;
 use std::fmt::{self, Write as _};
@@ -18,7 +18,7 @@ use xoff_lab::plan::{FarEnd, LabPlan, TimeMode};
 use xoff_lab::{parse_lab, switch_configuration, switch_seed};
 use xoff_telemetry::failure::Failure;
 
-/// Largest number of hosts and of uplinks.
+/// Largest number of hosts, and largest number of uplinks, of a leaf.
 const LEAF_PORTS_MAX: u16 = 128;
 /// Speed of the fastest port, in Mb/s.
 const SPEED_MAX_MBPS: u64 = 1_600_000;
@@ -26,19 +26,19 @@ const SPEED_MAX_MBPS: u64 = 1_600_000;
 /// in this range.
 const VARIED_ADDRESS_BASE: u32 = 0x0a80_0000;
 
-/// The number of hosts and uplinks of a leaf switch. The total speed of the uplinks equals the total speed of
-/// the hosts.
+/// The number of hosts and uplinks of a leaf switch, each 1 to 128. Users write `HOSTS/UPLINKS`, such as
+/// `8/4`. The total speed of the uplinks equals the total speed of the hosts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LeafShape {
-    /// Number of hosts.
+    /// Number of hosts at the leaf.
     pub hosts: u16,
-    /// Number of uplinks.
+    /// Number of uplinks of the leaf.
     pub uplinks: u16,
 }
 
 impl LeafShape {
-    /// Returns the speed of a host link in Mb/s: 100 Gb/s, or less if an uplink would exceed the
-    /// fastest port.
+    /// Returns the speed of a host link in Mb/s. It is 100 Gb/s, or 10 Gb/s if an uplink would otherwise
+    /// exceed 1.6 Tb/s.
     pub fn host_mbps(&self) -> u64 {
         match 100_000 * u64::from(self.hosts) / u64::from(self.uplinks) {
             0..=SPEED_MAX_MBPS => 100_000,
@@ -89,7 +89,7 @@ impl FromStr for LeafShape {
 }
 
 named_choices! {
-    /// The input that a seed changes from one placement to the next.
+    /// The input that the seed changes. With another seed, the hash selects other uplinks.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
     #[serde(rename_all = "kebab-case")]
     pub enum SeedInput {
@@ -101,7 +101,7 @@ named_choices! {
 }
 
 named_choices! {
-    /// The numbering of queue pairs.
+    /// The rule that numbers the queue pairs.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
     #[serde(rename_all = "kebab-case")]
     pub enum QueuePairNumbering {
@@ -111,44 +111,46 @@ named_choices! {
     }
 }
 
-/// The parameters of placements.
+/// The parameters of a series of placements.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PlacementParameters {
     /// Hosts and uplinks of the leaf.
     pub shape: LeafShape,
     /// Number of queue pairs of each host, at least 1.
     pub queue_pairs: u16,
-    /// Input that seeds change.
+    /// The input that the seed of a placement changes.
     pub vary: SeedInput,
-    /// Numbering of queue pairs.
+    /// Rule that numbers the queue pairs.
     pub numbering: QueuePairNumbering,
-    /// UDP source port of all queue pairs. With `None`, the UDP source port of each queue pair is computed
-    /// from its queue pair numbers.
+    /// UDP source port of all queue pairs. `None` means that the UDP source port of each queue pair is
+    /// computed from its queue pair numbers, as in a lab.
     pub source_port: Option<u16>,
     /// Load-balancing scheme of all switches, by its name in a lab file. `None` means ECMP.
     pub load_balancing: Option<String>,
-    /// Configuration layer for all switches.
+    /// Path of a configuration layer for all switches, or `None` for the preset `roce-lossless` alone.
     pub config: Option<PathBuf>,
 }
 
-/// The lab of a placement.
+/// The lab in which the placements of a series run.
 #[derive(Clone, Debug)]
 pub struct PlacementLab {
-    /// The parameters of the lab.
+    /// The parameters of the placements.
     pub setting: PlacementParameters,
-    /// The plan of the lab.
+    /// The plan of the lab, without a seed.
     pub plan: LabPlan,
     leaf: usize,
     template: SwitchConfig,
-    /// Runs differ only in seeds that follow from the seed of the run.
+    /// True if the configurations of two runs differ only in values that are derived from the seed of
+    /// the run.
     has_only_derived_seeds: bool,
 }
 
 impl PlacementLab {
-    /// Creates the lab. `congestion` is the congestion control of its queue pairs.
+    /// Creates the lab. `congestion` is the name of the congestion control of its queue pairs, such
+    /// as `none`.
     ///
     /// # Errors
-    /// The configuration is invalid.
+    /// The configuration is invalid, or it fixes the hash seed that the seeds should change.
     pub fn new(setting: &PlacementParameters, congestion: &str) -> Result<PlacementLab, Failure> {
         let text = lab_file_text(setting, congestion);
         let plan = parse_lab(&text, "placement", Path::new(""), TimeMode::Virtual)
@@ -178,12 +180,12 @@ impl PlacementLab {
         })
     }
 
-    /// Returns the index of the leaf among the switches.
+    /// Returns the index of the first leaf in [`LabPlan::switches`].
     pub fn leaf_index(&self) -> usize {
         self.leaf
     }
 
-    /// Returns the configuration of the leaf in a run with this seed.
+    /// Returns the configuration of the first leaf in a run with the seed `seed`.
     ///
     /// # Errors
     /// The configuration is invalid.
@@ -198,7 +200,8 @@ impl PlacementLab {
         Ok(config)
     }
 
-    /// Returns the names of the ports to hosts and of the ports to spine switches, each in order.
+    /// Returns the names of the ports of the first leaf: first the ports to hosts, then the uplinks. Both
+    /// lists have the order of the links in the plan.
     pub fn leaf_port_names(&self) -> (Vec<&str>, Vec<&str>) {
         let (mut hosts, mut uplinks) = (Vec::new(), Vec::new());
         for link in &self.plan.links {
@@ -212,8 +215,9 @@ impl PlacementLab {
         (hosts, uplinks)
     }
 
-    /// Returns the queue pair numbers of both ends of a queue pair in the placement of a seed. `pair` is the
-    /// index of the queue pair when queue pairs are ordered by host.
+    /// Returns the queue pair numbers of both ends of a queue pair, in the placement of a seed. The first
+    /// number belongs to the sender. `pair` is the index of the queue pair: `host * queue_pairs + n` for
+    /// queue pair `n` of a host.
     pub fn queue_pair_numbers(&self, pair: usize, seed: u64) -> (u32, u32) {
         let queue_pairs = u64::from(self.setting.queue_pairs);
         let all = u64::from(self.setting.shape.hosts) * queue_pairs;
@@ -239,7 +243,8 @@ impl PlacementLab {
         }
     }
 
-    /// Returns the first packet of a queue pair, as it leaves its host.
+    /// Returns the first packet of a queue pair as it leaves its host, without FCS: an RDMA WRITE of length
+    /// 0. `pair` is an index as in [`PlacementLab::queue_pair_numbers`].
     pub fn first_packet(&self, pair: usize, seed: u64) -> Vec<u8> {
         let hosts = usize::from(self.setting.shape.hosts);
         let from = pair / usize::from(self.setting.queue_pairs);

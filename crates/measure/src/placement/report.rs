@@ -8,11 +8,12 @@ use super::utilisation::MeanUtilisation;
 use xoff_telemetry::failure::Exit;
 use xoff_telemetry::simple_table;
 
-/// Name and version of the report format.
+/// Name and version of the report's JSON format.
 pub const PLACEMENT_SCHEMA: &str = "xoff.placement/1";
 
-/// Published figures: leaf, queue pairs per host, mean utilisation and slowest host. They are
-/// results of Monte Carlo simulations with 400 to 1500 trials, so the last digit is not exact.
+/// Published results, for comparison. Each entry has the shape of the leaf, the number of queue pairs of each
+/// host, and the utilisation. The values come from Monte Carlo simulations with 400 to 1500 trials, so the
+/// last digit is not exact.
 pub const PUBLISHED_FIGURES: [(LeafShape, u16, MeanUtilisation); 10] = {
     const fn row(
         ports: u16,
@@ -43,49 +44,51 @@ pub const PUBLISHED_FIGURES: [(LeafShape, u16, MeanUtilisation); 10] = {
 /// The report of `xoff bench placement`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct PlacementReport {
-    /// Schema of the report, [`PLACEMENT_SCHEMA`].
+    /// Name and version of the format: [`PLACEMENT_SCHEMA`].
     pub schema: &'static str,
     /// Version of xoff.
     pub xoff_version: &'static str,
-    /// Number of placements.
+    /// Number of placements in each row, one for each seed.
     pub seeds: usize,
-    /// Input that seeds change.
+    /// The input that the seed of a placement changes.
     pub vary: SeedInput,
-    /// Numbering of queue pairs.
+    /// Rule that numbers the queue pairs.
     pub numbering: QueuePairNumbering,
-    /// Largest permitted difference of the figures.
+    /// Largest permitted difference between two utilisations, which are shares: 0.02 means two
+    /// percentage points.
     pub tolerance: f64,
     /// Largest permitted relative difference between a measured and a calculated rate.
     pub rate_tolerance: f64,
-    /// Whether all rows hold.
+    /// True if all rows agree within the tolerances (their field `holds`).
     pub holds: bool,
-    /// Calculated placements.
+    /// Rows of calculated placements.
     pub rows: Vec<PlacementRow>,
-    /// Placements that ran as frames.
+    /// Rows of placements that ran with frames. Empty if no frames were sent.
     pub frames: Vec<FramePlacementRow>,
 }
 
-/// The figures of one leaf and one number of queue pairs.
+/// The mean utilisation for one leaf shape and one number of queue pairs.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct PlacementRow {
     /// Hosts and uplinks.
     pub shape: LeafShape,
     /// Queue pairs per host.
     pub queue_pairs: u16,
-    /// Figures with the hash of the switch.
+    /// Utilisation if the hash of the switch selects the uplinks.
     pub hash: MeanUtilisation,
-    /// Figures with random placement.
+    /// Utilisation if the uplinks are selected at random.
     pub lot: MeanUtilisation,
-    /// Published figures, if there are any.
+    /// Published utilisation, or `None` if [`PUBLISHED_FIGURES`] has no entry.
     pub reference: Option<MeanUtilisation>,
-    /// Largest difference between the hash and the other figures.
+    /// Largest difference between the utilisation with the hash and the other utilisations.
     pub difference: f64,
-    /// Whether the difference is within the tolerance.
+    /// True if the difference is within the tolerance.
     pub holds: bool,
 }
 
 impl PlacementRow {
-    /// Creates a row and compares its figures.
+    /// Creates a row and compares the utilisation `hash` with `lot` (random placement) and with the
+    /// published value.
     pub fn new(
         shape: LeafShape,
         queue_pairs: u16,
@@ -114,35 +117,38 @@ impl PlacementRow {
     }
 }
 
-/// Figures of placements that ran as frames.
+/// The results of placements that ran with frames.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct FramePlacementRow {
     /// Hosts and uplinks.
     pub shape: LeafShape,
     /// Queue pairs per host.
     pub queue_pairs: u16,
-    /// Congestion control. PFC is always enabled.
+    /// Name of the congestion control. PFC is always enabled.
     pub congestion: String,
     /// Number of placements.
     pub placements: usize,
-    /// Calculated figures of these placements.
+    /// Calculated mean utilisation of these placements.
     pub arithmetic: MeanUtilisation,
-    /// Measured figures.
+    /// Measured mean utilisation.
     pub found: MeanUtilisation,
-    /// Largest relative deviation of the measured rate of a queue pair from the calculated rate.
+    /// Largest relative deviation of a measured rate from the calculated rate, over all queue pairs. 0.01
+    /// means 1 %.
     pub deviation: f64,
-    /// Number of queue pairs that used another uplink than the switch alone selected.
+    /// Number of queue pairs, over all placements, that used another uplink than
+    /// [`LeafSwitch`](super::LeafSwitch) has selected.
     pub astray: usize,
-    /// Whether the measured rates must agree with the calculated rates. They must agree if each host has one
-    /// queue pair and no congestion control is used. With more queue pairs, a pause for one queue pair also
+    /// True if the measured rates must agree with the calculated rates. This is the case if each host has one
+    /// queue pair and there is no congestion control. With more queue pairs, a pause for one queue pair also
     /// delays the other queue pairs of the host.
     pub compared: bool,
-    /// Whether no queue pair used another uplink and the compared rates agree.
+    /// True if no queue pair used another uplink, and the rates agree if they must agree.
     pub holds: bool,
 }
 
 impl FramePlacementRow {
-    /// Creates a row from the results of placements.
+    /// Creates a row from the results of placements. `tolerance` is the largest permitted relative deviation
+    /// of a rate.
     pub fn new(
         shape: LeafShape,
         queue_pairs: u16,
@@ -170,7 +176,7 @@ impl FramePlacementRow {
 }
 
 impl PlacementReport {
-    /// Returns the exit code of the command.
+    /// Returns [`Exit::Ok`] (0) if all rows agree within the tolerances, otherwise [`Exit::CheckFailed`] (1).
     pub fn exit(&self) -> Exit {
         match self.holds {
             true => Exit::Ok,

@@ -17,8 +17,8 @@ fn parameters(shape: &str, queue_pairs: u16) -> PlacementParameters {
 
 #[test]
 fn max_min_rates_match_hand_calculated_values() {
-    // One flow uses both links, and one flow uses each of them. The other two links have unlimited
-    // capacity.
+    // One flow uses both links. Each link also has one flow of its own. The other two links have
+    // unlimited capacity.
     let wide = f64::INFINITY;
     let flows = [[0, 1], [0, 2], [1, 3]];
     assert_eq!(max_min_rates(&[1.0, 4.0, wide, wide], &flows), [0.5, 0.5, 3.5]);

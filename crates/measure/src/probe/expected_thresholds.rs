@@ -1,23 +1,23 @@
-//! Computes the thresholds that a configuration should give. The frames of one traffic class are
-//! the only traffic.
+//! Computes the buffer thresholds that a configuration should give. The calculation assumes that only frames
+//! of one traffic class pass the switch.
 //!
-//! This module does not use the code of the memory management unit that the probe checks. The cells of a
-//! frame are charged one by one. A cell uses reserved space first, then shared space up to the shared limit,
-//! then headroom. If one cell does not fit, the frame is dropped. A priority group enters XOFF if it uses
-//! headroom. It also enters XOFF if its reserved space is full and its shared use has reached the limit.
+//! This module does not use the code of the memory management unit (MMU), because the probe checks this code.
+//! The cells of a frame are charged one by one. A cell uses reserved space first, then shared space up to the
+//! shared limit, then headroom. If one cell does not fit, the frame is dropped. A priority group enters XOFF
+//! in two cases: it uses headroom, or its reserved space is full and its shared use has reached the limit.
 
 use xoff_dataplane::config::{BufferThreshold, PortProfile, SwitchConfig};
 
 use super::measured_thresholds::MeasuredThresholds;
 
-/// The expected thresholds in frames, defined like those of [`MeasuredThresholds`].
+/// The expected thresholds in frames, with the definitions of [`MeasuredThresholds`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ExpectedThresholds {
-    /// See [`MeasuredThresholds::xoff`].
+    /// Number of the frame that causes XOFF ([`MeasuredThresholds::xoff`]).
     pub xoff: Option<u32>,
-    /// See [`MeasuredThresholds::xon`].
+    /// Number of frames that must leave before XON ([`MeasuredThresholds::xon`]).
     pub xon: Option<u32>,
-    /// See [`MeasuredThresholds::drop`].
+    /// Number of the first dropped frame ([`MeasuredThresholds::drop`]).
     pub drop: Option<u32>,
 }
 
@@ -26,7 +26,7 @@ pub struct ExpectedThresholds {
 struct PoolUser {
     pool: i64,
     threshold: SharedLimit,
-    /// The shared limit of the port, if the port has one. The port has no other user.
+    /// The shared limit of the port, if the port has one. No other group or queue of the port uses the pool.
     port: Option<SharedLimit>,
     reserved_max: i64,
     headroom_max: i64,
@@ -38,7 +38,7 @@ struct PoolUser {
 
 #[derive(Clone, Copy, Debug)]
 enum SharedLimit {
-    /// 2^n times the free cells of the pool.
+    /// 2^n times the number of free cells in the pool.
     Alpha(i8),
     Cells(i64),
 }
@@ -53,7 +53,7 @@ impl SharedLimit {
         })
     }
 
-    /// Returns the limit in cells while `free` cells of the pool are free.
+    /// Returns the limit in cells while `free_cells` cells of the pool are free.
     fn cells(self, free_cells: i64) -> i64 {
         match self {
             SharedLimit::Alpha(n) if n >= 0 => free_cells.max(0) << n,
@@ -64,8 +64,9 @@ impl SharedLimit {
 }
 
 impl PoolUser {
-    /// Creates the priority group or queue for a profile at a port. The port may have its own limit for the
-    /// pool of the profile.
+    /// Creates a priority group or queue with the profile that has the index `profile`. `port` is the index
+    /// of its port. The port may have its own limit for the pool of the profile. Returns `None` if the
+    /// profile or its pool does not exist, or if its rule exists only in simulators.
     fn new(config: &SwitchConfig, port: usize, profile: u16) -> Option<PoolUser> {
         let profile = config.profiles.get(usize::from(profile))?;
         let of_pool = |listed: &&PortProfile| {
@@ -85,7 +86,7 @@ impl PoolUser {
         Some(PoolUser {
             pool: cells(pool.size_bytes),
             threshold: SharedLimit::of(profile.threshold, config.cell_bytes)?,
-            // The largest factors mean no limit for the port.
+            // A port profile with a factor of 2^6 or more sets no limit.
             port: listed
                 .filter(|listed| !matches!(listed.threshold, BufferThreshold::Dynamic(6..)))
                 .and_then(|listed| SharedLimit::of(listed.threshold, config.cell_bytes)),
@@ -108,7 +109,7 @@ impl PoolUser {
         };
         let of_port = port.cells(free);
         match (self.threshold, port) {
-            // The limit is a fraction of the space that the port has left.
+            // The limit of the group or queue is a fraction of the space that the port has left.
             (SharedLimit::Alpha(_), SharedLimit::Alpha(_)) => {
                 of_port.min(self.threshold.cells(of_port - shared_cells))
             }
@@ -121,8 +122,8 @@ impl PoolUser {
         let mut next = *self;
         for cell in 0..cells {
             let free = next.shared < next.pool;
-            // A cell of the shared pool causes XOFF. If the limit is 0, this is the first cell of
-            // the frame.
+            // A cell of the shared pool causes XOFF. If the shared limit is 0, the first cell of the frame
+            // does this.
             let declares = cell == 0 && next.headroom_max > 0 && !next.xoff;
             if next.reserved < next.reserved_max {
                 next.reserved += 1;
@@ -160,8 +161,9 @@ impl PoolUser {
     }
 }
 
-/// Computes the thresholds for frames from port `ingress` to port `egress`. `frame_bytes` includes the FCS,
-/// and `frames_max` limits the number of frames. Returns `None` for threshold rules that exist
+/// Computes the thresholds for frames of the traffic class `tc` from port `ingress` to port `egress`,
+/// which are indices in [`SwitchConfig::ports`]. `frame_bytes` is the frame length with FCS. `frames_max`
+/// is the largest number of frames. Returns `None` if a port does not exist, or if a threshold rule exists
 /// only in simulators.
 pub fn expected_thresholds(
     config: &SwitchConfig,
@@ -195,7 +197,8 @@ pub fn expected_thresholds(
     Some(found)
 }
 
-/// Returns how many of `frames` frames must leave before the group sends XON.
+/// Returns how many of `frames` frames must leave before the group sends XON. Returns `None` if the group
+/// does not send XON.
 fn frames_until_xon(
     config: &SwitchConfig,
     profile: u16,
@@ -214,7 +217,8 @@ fn frames_until_xon(
 }
 
 impl ExpectedThresholds {
-    /// Returns the headroom in frames. See [`MeasuredThresholds::headroom`].
+    /// Returns the headroom in frames: the number of frames between XOFF and the first drop. Returns `None`
+    /// if one of these events does not occur.
     pub fn headroom(&self) -> Option<u32> {
         Some(self.drop? - self.xoff? - 1)
     }

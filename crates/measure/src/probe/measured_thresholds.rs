@@ -1,4 +1,4 @@
-//! The measurement of the thresholds of one class at one port.
+//! Measures the buffer thresholds of one traffic class at one port.
 
 use super::device::{DeviceOutput, HoldMethod, ProbeDevice};
 use super::threshold_search::{FrameRange, ThresholdSearch, unstable_answer_error};
@@ -7,46 +7,50 @@ use xoff_telemetry::failure::{Exit, Failure};
 /// The parameters of a probe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ProbeOptions {
-    /// The first number of frames to try.
+    /// The first number of frames to try, such as the size of the pool. Values outside 1 to `frames_max` are
+    /// limited to this range.
     pub first: u32,
-    /// The largest number of frames to try.
+    /// The largest number of frames to try, at least 1.
     pub frames_max: u32,
-    /// The number of times that each result is verified, 1 to 5.
+    /// The number of times that each measurement is made, 1 to 5. All results must agree.
     pub verifications: u32,
 }
 
-/// The measured thresholds, counted in frames of one length. `None` means that the event did not occur.
+/// The measured thresholds, as numbers of frames with the same length. `None` means that the event did not
+/// occur with the largest permitted number of frames.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MeasuredThresholds {
     /// Number of the frame that causes XOFF, counted from 1.
     pub xoff: Option<u32>,
-    /// Number of frames that must leave before the switch sends XON. Exactly `xoff` frames were sent before,
-    /// so the switch is in XOFF.
+    /// Number of frames that must leave before the switch sends XON. Before the measurement, exactly `xoff`
+    /// frames were sent, so the switch was in XOFF. Also `None` if there is only one receiving port, because
+    /// the measurement needs two.
     pub xon: Option<u32>,
     /// Number of the first dropped frame, counted from 1.
     pub drop: Option<u32>,
-    /// The number of leaked frames. A leaked frame leaves a port while the port is held. If the buffer was
-    /// filled several times, this is the largest number of one filling. The thresholds do not
-    /// include leaked frames.
+    /// The number of leaked frames. A leaked frame leaves a port although the port is held. If the buffer was
+    /// filled several times, this is the largest number of leaked frames in one filling. The thresholds do
+    /// not count leaked frames.
     pub leaked: u32,
-    /// The method that held the frames.
+    /// The method that held the frames in the switch. Always set by [`measure_thresholds`].
     pub hold: Option<HoldMethod>,
     /// Number of times that the buffer was filled.
     pub fillings: u32,
 }
 
 impl MeasuredThresholds {
-    /// Returns the usable headroom: the number of frames that fit in the buffer between XOFF and
-    /// the first drop.
+    /// Returns the usable headroom: the number of frames that fit in the buffer between XOFF and the first
+    /// drop. Returns `None` if `xoff` or `drop` is `None`.
     pub fn headroom(&self) -> Option<u32> {
         Some(self.drop? - self.xoff? - 1)
     }
 }
 
-/// Measures the thresholds of the class whose frames `device` sends.
+/// Measures the thresholds of one traffic class. `device` sends frames of this class.
 ///
 /// # Errors
-/// The frames cannot be held, or repeated measurements differ.
+/// The frames cannot be held or do not pass the switch, repeated measurements differ, or the device reports
+/// an error.
 pub fn measure_thresholds(
     device: &mut impl ProbeDevice,
     options: &ProbeOptions,
@@ -64,7 +68,7 @@ pub fn measure_thresholds(
         },
     };
     let xoff = probe.find_xoff()?;
-    // XOFF comes before the first drop, if there is XOFF.
+    // If XOFF occurs, it occurs before the first drop.
     probe.search.first = xoff.unwrap_or(options.first);
     let drop = probe.find_first_drop()?;
     let xon = match xoff {
@@ -81,8 +85,8 @@ pub fn measure_thresholds(
     })
 }
 
-/// Finds a method that holds frames of this class. Prefers PFC pauses, because they need no extra function in
-/// the switch.
+/// Finds a method that holds frames of this class in the switch. PFC pauses are tried first, because they
+/// need no extra function of the switch.
 fn find_hold_method(device: &mut impl ProbeDevice) -> Result<HoldMethod, Failure> {
     for how in [HoldMethod::Pause, HoldMethod::Block] {
         device.reset_numbering();
@@ -119,7 +123,7 @@ impl<D: ProbeDevice> ThresholdProbe<'_, D> {
             .try_for_each(|egress| self.device.set_hold(egress, self.hold, is_held))
     }
 
-    /// Begins a filling with an empty switch and all receiving ports held.
+    /// Begins to fill the buffer. The switch is empty, and all receiving ports are held.
     fn begin_filling(&mut self) -> Result<(), Failure> {
         self.device.reset_numbering();
         self.device.take_output();
@@ -134,7 +138,7 @@ impl<D: ProbeDevice> ThresholdProbe<'_, D> {
         Ok(self.device.take_output())
     }
 
-    /// Sends `frames` more frames and returns the output of the switch meanwhile.
+    /// Sends `frames` more frames, waits until the switch is idle, and returns the output of the switch.
     fn send_and_observe(&mut self, frames: u32) -> Result<DeviceOutput, Failure> {
         self.device.send_frames(0, frames)?;
         self.device.wait_until_idle()?;
@@ -143,7 +147,7 @@ impl<D: ProbeDevice> ThresholdProbe<'_, D> {
         Ok(seen)
     }
 
-    /// Returns whether this number of frames causes XOFF.
+    /// Returns whether `frames` frames cause XOFF.
     fn causes_xoff(&mut self, frames: u32) -> Result<bool, Failure> {
         self.begin_filling()?;
         let seen = self.send_and_observe(frames)?;
@@ -191,7 +195,7 @@ impl<D: ProbeDevice> ThresholdProbe<'_, D> {
     }
 
     /// Fills the switch with a burst and then with single frames. Returns the number of the first lost frame,
-    /// counted from 1.
+    /// counted from 1 and without leaked frames. Returns `None` if no frame was lost.
     fn find_first_lost(&mut self, burst: u32, singles: u32) -> Result<Option<u32>, Failure> {
         self.begin_filling()?;
         let mut arrived = self.send_and_observe(burst)?.arrived;
@@ -228,8 +232,8 @@ impl<D: ProbeDevice> ThresholdProbe<'_, D> {
         Ok(point)
     }
 
-    /// Sends `xoff_frames` frames to two held egress ports, and `leaving` of these frames to the second port.
-    /// Returns whether the switch sends XON after only the second port is released.
+    /// Sends `xoff_frames` frames to two held receiving ports. `leaving` of these frames go to the second
+    /// port. Then releases only the second port, and returns whether the switch sends XON.
     fn causes_xon(&mut self, xoff_frames: u32, leaving: u32) -> Result<bool, Failure> {
         self.begin_filling()?;
         if leaving < xoff_frames {

@@ -1,12 +1,13 @@
-//! The threshold probe. It measures the buffer thresholds of a switch from outside, with the ports
-//! of a tester.
+//! The threshold probe. It measures the buffer thresholds of a switch from outside, with the ports of
+//! a tester.
 //!
-//! The probe sends numbered frames of one class, holds them in the switch and releases them. It
-//! observes the PFC frames and the frames that leave the switch. [`ProbeDevice`] is the interface
-//! between the probe and a switch. [`VirtualProbeDevice`] is an xoff switch in virtual time.
+//! The probe sends numbered frames of one traffic class, holds them in the switch and releases them. It
+//! observes two things: the PFC frames of the switch, and the numbers of the frames that leave the switch.
+//! [`ProbeDevice`] is the interface between the probe and a switch. [`VirtualProbeDevice`] is an xoff switch
+//! in virtual time.
 //!
 //! docs/probe.md defines each threshold and its measurement. [`expected_thresholds()`] computes the
-//! thresholds from a configuration. It does not use the code of the switch.
+//! thresholds from a configuration. For an independent check, it does not use the code of the switch.
 
 mod device;
 mod expected_thresholds;

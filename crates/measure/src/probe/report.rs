@@ -8,33 +8,33 @@ use super::measured_thresholds::MeasuredThresholds;
 use xoff_telemetry::failure::Exit;
 use xoff_telemetry::{group_thousands, simple_table};
 
-/// Name and version of the report format.
+/// Name and version of the report's JSON format.
 pub const PROBE_SCHEMA: &str = "xoff.probe/1";
 
 /// The report of a probe.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ProbeReport {
-    /// Schema of the report, [`PROBE_SCHEMA`].
+    /// Name and version of the format: [`PROBE_SCHEMA`].
     pub schema: &'static str,
     /// Version of xoff.
     pub xoff_version: &'static str,
     /// Name of the switch.
     pub switch: String,
-    /// Ingress port of the frames.
+    /// Name of the ingress port of the frames.
     pub ingress: String,
-    /// Egress ports of the frames.
+    /// Names of the egress ports of the frames, one or two.
     pub egresses: Vec<String>,
     /// Size of a buffer cell, in bytes.
     pub cell_bytes: u32,
-    /// Length of a frame including the FCS, in bytes.
+    /// Length of a frame in bytes, with FCS.
     pub frame_bytes: u32,
     /// Size of a frame, in cells.
     pub frame_cells: u32,
     /// Largest permitted difference between a threshold and the configuration, in cells.
     pub tolerance_cells: u32,
-    /// Whether all compared thresholds are within the tolerance.
+    /// True if all compared thresholds are within the tolerance.
     pub holds: bool,
-    /// Results of the classes.
+    /// Results of the probed traffic classes.
     pub classes: Vec<ClassThresholds>,
 }
 
@@ -45,38 +45,39 @@ pub struct ClassThresholds {
     pub class: u8,
     /// Method that held the frames, `pause` or `block`.
     pub hold: &'static str,
-    /// Largest number of leaked frames. Leaked frames leave a port although the port is held. The thresholds
-    /// do not include them.
+    /// Largest number of leaked frames in one filling of the buffer. Leaked frames leave a port although the
+    /// port is held. The thresholds do not count leaked frames.
     pub leaked_frames: u32,
     /// Number of times that the buffer was filled.
     pub fillings: u32,
-    /// Measured thresholds.
+    /// Measured thresholds, in the order `xoff`, `xon`, `headroom`, `drop`.
     pub thresholds: Vec<ThresholdResult>,
 }
 
 /// A measured threshold, and the expected one.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ThresholdResult {
-    /// `xoff`, `xon`, `headroom` or `drop`. A class without pauses has only `drop`.
+    /// `xoff`, `xon`, `headroom` or `drop`. A class without pauses has only `drop`. `xon` needs two
+    /// egress ports.
     pub name: &'static str,
-    /// Threshold in frames. Null means that the event does not occur.
+    /// Threshold in frames. `None` means that the event did not occur.
     pub frames: Option<u32>,
-    /// Threshold in cells.
+    /// Threshold in cells: `frames` times the cells of a frame.
     pub cells: Option<u64>,
-    /// Threshold in bytes of frames including the FCS.
+    /// Threshold in bytes: `frames` times the frame length with FCS.
     pub bytes: Option<u64>,
-    /// Expected threshold in cells, computed from the configuration. Null means that the event
-    /// does not occur.
+    /// Expected threshold in cells, computed from the configuration. `None` means that the event should not
+    /// occur, or that there is no expectation (`compared` is false).
     pub expected_cells: Option<u64>,
-    /// Whether the threshold was compared with a configuration.
+    /// True if the threshold was compared with a configuration.
     pub compared: bool,
-    /// Whether the threshold is within the tolerance. True without a comparison.
+    /// True if the threshold is within the tolerance, or if it was not compared.
     pub holds: bool,
 }
 
 impl ClassThresholds {
-    /// Builds the result of a class from the measured and expected thresholds. `has_two_egresses`
-    /// means that XON was measured.
+    /// Builds the result of a class from the measured thresholds. With `expected`, compares them with the
+    /// expected thresholds. `has_two_egresses` is true if XON was measured.
     pub fn new(
         class: u8,
         measured: &MeasuredThresholds,
@@ -131,7 +132,8 @@ impl ClassThresholds {
 }
 
 impl ProbeReport {
-    /// Returns the exit code: 0 if all compared thresholds are within the tolerance, otherwise 1.
+    /// Returns [`Exit::Ok`] (0) if all compared thresholds are within the tolerance, otherwise
+    /// [`Exit::CheckFailed`] (1).
     pub fn exit(&self) -> Exit {
         match self.holds {
             true => Exit::Ok,

@@ -1,5 +1,5 @@
-//! Tests that the probe measures thresholds exactly, to one cell. The tests use published thresholds of chips
-//! and random configurations.
+//! Tests that the probe measures thresholds exactly. The tests use published thresholds of switch chips, and
+//! random configurations.
 
 use rand_core::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -234,8 +234,8 @@ fn class_that_cannot_be_probed_is_an_error() {
     assert_eq!(lost.exit, Exit::Inconclusive);
 }
 
-/// A simulated switch with given thresholds. It sends its first frames although the port is held, and its
-/// XOFF threshold may vary.
+/// A simulated switch with given thresholds. The first frames leave although the port is held (leaked
+/// frames), and the XOFF threshold may vary.
 struct SimulatedSwitch {
     xoff: u32,
     drop: u32,

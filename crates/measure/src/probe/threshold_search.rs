@@ -1,19 +1,21 @@
-//! Searches for the smallest number of frames that causes an event. The search first doubles or halves the
-//! number, then bisects the range. Each measurement is repeated.
+//! Searches for the smallest number of frames that causes an event, such as XOFF. The search first doubles or
+//! halves the number until the event begins or ceases to occur. Then it bisects the range. Each measurement
+//! is repeated.
 
 use xoff_telemetry::failure::{Exit, Failure};
 
-/// Reciprocal of the relative width at which the bisection ends: one twentieth, 5 %.
+/// The bisection ends when the width of the range is this fraction of its centre: one twentieth (5 %).
 const RANGE_WIDTH_DIVISOR: u32 = 20;
 
-/// The parameters and the cost of a search.
+/// The parameters of a search, and the number of measurements so far.
 #[derive(Clone, Copy, Debug)]
 pub struct ThresholdSearch {
-    /// The first number of frames to try, such as the size of the pool.
+    /// The first number of frames to try, such as the size of the pool. Values outside 1 to `frames_max` are
+    /// limited to this range.
     pub first: u32,
-    /// The largest number of frames to try.
+    /// The largest number of frames to try, at least 1.
     pub frames_max: u32,
-    /// The number of times that each measurement is repeated. All results must agree.
+    /// The number of times that each measurement is made, where 0 counts as 1. All results must agree.
     pub verifications: u32,
     /// Number of measurements so far. Each measurement fills the buffer once.
     pub fillings: u32,
@@ -56,7 +58,7 @@ impl ThresholdSearch {
         Ok(Some(FrameRange { lower, upper }))
     }
 
-    /// Repeats a measurement and returns its result.
+    /// Makes a measurement `verifications` times and returns the common result.
     ///
     /// # Errors
     /// The results differ.
@@ -76,7 +78,8 @@ impl ThresholdSearch {
         Ok(first)
     }
 
-    /// Bisects a range until it contains only the threshold.
+    /// Bisects a range until it contains only the threshold. Returns the threshold: the smallest number of
+    /// frames that causes the event.
     pub(super) fn bisect_to_threshold(
         &mut self,
         mut range: FrameRange,

@@ -1,4 +1,4 @@
-//! An xoff switch in virtual time as the device of a probe.
+//! An xoff switch in virtual time, as the device that a probe measures.
 
 use std::rc::Rc;
 
@@ -15,21 +15,21 @@ use super::device::{DeviceOutput, HoldMethod, ProbeDevice};
 use crate::replay::{CaptureStore, FrameOrigin};
 use xoff_telemetry::failure::{Exit, Failure};
 
-/// Number of frames that the switch can hold. It is larger than every threshold of a buffer.
+/// Number of frames that the switch can store. It is larger than every buffer threshold.
 const SWITCH_FRAMES_MAX: usize = 1 << 22;
 /// The switch counts as idle after this time without an event.
 const IDLE_AFTER: Picos = Picos::from_millis(1);
-/// Longest time until the switch must be idle.
+/// Longest model time until the switch must be idle.
 const IDLE_TIMEOUT: Picos = Picos::from_millis(600_000);
 /// MAC address of the sending station.
 const TESTER_MAC: [u8; 6] = [2, 0, 0, 0x71, 0, 0];
 /// Longest pause time, in quanta.
 const PAUSE_QUANTA_MAX: u16 = u16::MAX;
 
-/// A switch in virtual time between the ports of a tester.
+/// A switch in virtual time, between the ports of a tester.
 ///
-/// The switch has the buffers, classes and flow control of its configuration. Its ports form one
-/// bridge, and its watchdog is off. WRED and trimming work as configured.
+/// The switch has the buffers, traffic classes and flow control of its configuration. The ports of the tester
+/// form one bridge, and the PFC watchdog is off. WRED and trimming work as configured.
 #[derive(Debug)]
 pub struct VirtualProbeDevice {
     switch: VirtualSwitch<CaptureStore>,
@@ -53,19 +53,20 @@ struct ProbeEgress {
     port: PortId,
     headers: Rc<[u8]>,
     parsed: ParsedHeaders,
-    /// Time at which the tester repeats its pause.
+    /// Time at which the tester repeats its pause frame.
     refresh: Picos,
     half_pause: Picos,
     paused: bool,
 }
 
 impl VirtualProbeDevice {
-    /// Creates a switch with this configuration, and a tester that sends frames of a class into
-    /// port `ingress`. The receiving stations are behind the ports `egresses`. `frame_bytes`
-    /// includes the FCS and is at least 64.
+    /// Creates a switch with the configuration `config`, and a tester that sends frames of the traffic class
+    /// `class` into the port `ingress`. The receiving stations are behind the ports `egresses`. Ports are
+    /// indices in [`SwitchConfig::ports`]. `frame_bytes` is the frame length with FCS. Values below 64 count
+    /// as 64.
     ///
     /// # Errors
-    /// No DSCP or PCP maps to the class, or the frame exceeds the MTU of a port.
+    /// The ingress port maps no DSCP (or PCP) to the class, or the frame exceeds the MTU of a port.
     pub fn new(
         config: &SwitchConfig,
         ingress: usize,
@@ -158,7 +159,7 @@ impl VirtualProbeDevice {
         Ok(())
     }
 
-    /// Lets a frame arrive at a port now.
+    /// Makes a frame arrive at a port of the switch now.
     fn receive_bytes(&mut self, port: PortId, data: Rc<[u8]>, len: u32, number: u64) {
         let parsed = parse_prefix(&data, len as usize);
         let origin = FrameOrigin {
@@ -237,7 +238,7 @@ impl VirtualProbeDevice {
         loop {
             let refresh = self.egresses.iter().map(|egress| egress.refresh).min();
             let refresh = refresh.unwrap_or(Picos::NEVER);
-            // At the same time, deadlines of the switch come before a repeated pause.
+            // If both have the same time, a deadline of the switch comes before a repeated pause.
             if self.switch.step(until.min(refresh)) == Step::Deadline {
                 self.handle_departures();
             } else if refresh <= until {
@@ -253,8 +254,8 @@ impl VirtualProbeDevice {
         self.switch.advance_to(until);
     }
 
-    /// Sends a PFC frame for all priorities from the tester to a receiving port. 0 quanta
-    /// end the pause.
+    /// Sends a PFC frame for all priorities to the switch, from the station at a receiving port. 0 quanta end
+    /// the pause.
     fn send_pause(&mut self, egress: usize, quanta: u16) {
         let of = &mut self.egresses[egress];
         of.refresh = match quanta {

@@ -84,7 +84,8 @@ impl BenchFigure {
 /// which the remaining range contains the true median with a probability of at least 95 %. Returns 0 if even
 /// the full range has a lower probability.
 fn interval_rank(sample_count: usize) -> usize {
-    // P(fewer than k of n samples lie below the median) = sum of C(n, i) / 2^n for i < k; at most 2.5 % at either end.
+    // The probability that fewer than k of n samples are below the median is the sum of C(n, i) / 2^n for i <
+    // k. It must be at most 2.5 % at each end.
     let mut term = 0.5f64.powi(sample_count as i32);
     let mut sum = 0.0;
     for left_out in 0..sample_count / 2 {

@@ -1,4 +1,4 @@
-//! The result of a search as figures and notes.
+//! The result of a headroom search, as figures (measured quantities) and notes.
 
 use super::headroom_search::{CandidateTrial, TuningPlan, TuningResult, describe_phase};
 use super::phase_run::TrafficPhase;
@@ -7,7 +7,9 @@ use super::tuning_target::BufferMemory;
 use crate::result::{BenchFigure, BenchResult, BetterWhen};
 use xoff_telemetry::{format_nanos, group_thousands};
 
-/// Builds the result of a bench. `subject` describes the tuned switch.
+/// Builds the result of `xoff bench tune-buffers`: the buffer memory before and after the search, the trials
+/// that prove the result, and the figures of the profile `variants`. `subject` names the tuned switch, such
+/// as the path of its configuration.
 pub fn build_result(
     subject: &str,
     plan: &TuningPlan,
@@ -31,12 +33,12 @@ fn single_figure(name: &str, unit: &str, better: BetterWhen, value: f64) -> Benc
     BenchFigure::new(name, unit, better, vec![value])
 }
 
-/// Returns the reduction in percent.
+/// Returns the reduction from `before` to `after` in percent. It is negative for an increase.
 fn saved_percent(before: u64, after: u64) -> f64 {
     (before as f64 - after as f64) * 100.0 / before.max(1) as f64
 }
 
-/// Returns the reduction as text.
+/// Returns the reduction from `before` to `after` as text, such as `12.5 % less`.
 fn format_saving(before: u64, after: u64) -> String {
     let percent = saved_percent(before, after);
     format!(

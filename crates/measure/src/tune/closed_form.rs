@@ -1,4 +1,4 @@
-//! Calculates the headroom of the worst phase with a formula. The report compares the result of the search
+//! Calculates the headroom of the worst case with a formula. The report compares the result of the search
 //! with this value.
 
 use xoff_dataplane::{LinkTiming, Picos};
@@ -6,19 +6,19 @@ use xoff_dataplane::{LinkTiming, Picos};
 use super::traffic_pattern::TrafficParameters;
 use crate::tune::TuningTarget;
 
-/// Returns the largest number of headroom cells that a priority group can use if no frame of the group leaves
+/// Returns the largest number of headroom cells that a priority group can use if none of its frames leaves
 /// the switch.
 ///
 /// The formula assumes that the sender is never idle. The last bit of a frame causes XOFF. In the worst case,
-/// only one cell of this frame is not headroom. XOFF waits until the port has sent the frame that it has just
-/// started. Then the XOFF frame is transmitted, passes the cable, and takes effect after the response time of
-/// the sender. All frames that the sender starts before this time use headroom.
+/// all cells of this frame except one use headroom. XOFF waits while the port sends a frame that it has just
+/// started (the own frame). Then the XOFF frame is transmitted, passes the cable, and takes effect after the
+/// response time of the sender. All frames that the sender starts before this time use headroom.
 pub fn headroom_cells(subject: &TuningTarget, traffic: &TrafficParameters) -> u32 {
     let frame = traffic.frame_bytes.div_ceil(subject.config.cell_bytes);
     frame - 1 + frames_after_xoff(&subject.link_timing(), traffic) * frame
 }
 
-/// Returns the number of frames that arrive after the frame that caused XOFF.
+/// Returns the largest number of frames that arrive after the frame that caused XOFF.
 pub fn frames_after_xoff(link: &LinkTiming, traffic: &TrafficParameters) -> u32 {
     let wire = |bytes: u32| link.duration(link.wire_len(bytes));
     let own = match traffic.own_frame_bytes {

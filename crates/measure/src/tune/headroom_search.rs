@@ -1,4 +1,4 @@
-//! The search for the smallest headroom without loss.
+//! Searches for the smallest headroom without loss.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -16,34 +16,34 @@ use xoff_telemetry::failure::{Exit, Failure};
 /// The parameters of a search.
 #[derive(Clone, Debug)]
 pub struct TuningPlan {
-    /// The switch and its lossless class.
+    /// The switch and its lossless traffic class.
     pub subject: TuningTarget,
-    /// Frames and links.
+    /// Frame lengths and link delays.
     pub traffic: TrafficParameters,
-    /// The patterns that must lose no frame.
+    /// The traffic patterns that must not lose frames.
     pub patterns: Vec<TrafficPattern>,
-    /// Seeds of the random phases.
+    /// Seeds of the random phases. A phase is one arrangement of start times and buffer use.
     pub seeds: Vec<u64>,
-    /// Number of runs at the same time.
+    /// Largest number of runs at the same time.
     pub jobs: usize,
 }
 
-/// The results of one candidate in all phases.
+/// The results of one candidate (set of buffer sizes) in all phases.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CandidateTrial {
     /// Buffer sizes of the candidate.
     pub candidate: BufferCandidate,
-    /// Result of each phase, in phase order.
+    /// Result of each phase, in the order of [`TuningResult::phases`].
     pub seen: Vec<PhaseResult>,
 }
 
 impl CandidateTrial {
-    /// Returns the number of dropped frames of the class over all phases.
+    /// Returns the number of dropped frames of the lossless class, as the sum over all phases.
     pub fn dropped(&self) -> u64 {
         self.seen.iter().map(|seen| seen.dropped).sum()
     }
 
-    /// Returns the largest headroom that a priority group used, in cells.
+    /// Returns the largest headroom that a priority group used in any phase, in cells.
     pub fn headroom_cells(&self) -> u32 {
         self.seen
             .iter()
@@ -52,7 +52,8 @@ impl CandidateTrial {
             .unwrap_or(0)
     }
 
-    /// Returns the phase that lost the most frames, and its first drop.
+    /// Returns the index of the phase that lost the most frames, and its first drop. Returns `None` if no
+    /// phase lost a frame.
     pub fn worst_phase(&self) -> Option<(usize, PhaseDrop)> {
         let lost = self.seen.iter().enumerate().filter(|(_, seen)| seen.dropped > 0);
         let (number, seen) = lost.max_by_key(|(number, seen)| (seen.dropped, usize::MAX - number))?;
@@ -60,30 +61,31 @@ impl CandidateTrial {
     }
 }
 
-/// The result of a search.
+/// The result of a headroom search.
 #[derive(Clone, Debug)]
 pub struct TuningResult {
-    /// All phases.
+    /// All phases of the search.
     pub phases: Vec<TrafficPhase>,
-    /// Results of the given configuration.
+    /// Results of the configured buffer sizes.
     pub given: CandidateTrial,
     /// Results of the smallest candidate without loss.
     pub smallest: CandidateTrial,
-    /// Results with one cell of headroom less.
+    /// Results with one cell of headroom less than `smallest`. If `smallest` has only one cell, a copy
+    /// of `smallest`.
     pub below: CandidateTrial,
-    /// Results of candidates with slightly more or less headroom: the headroom in cells, and whether frames
-    /// were lost. These results show that more headroom does not lose more frames.
+    /// Results of candidates with slightly more or less headroom. Each entry has the headroom in cells, and
+    /// whether frames were lost. These results show that more headroom does not lose more frames.
     pub neighbours: Vec<(u32, bool)>,
-    /// Headroom of the worst phase by the formula, in cells.
+    /// Headroom of the worst case by the formula of [`headroom_cells`], in cells.
     pub closed_form_cells: u32,
 }
 
-/// Searches the smallest headroom without loss. `stop` ends the search early, and `progress`
-/// receives status messages.
+/// Searches for the smallest headroom without loss, and verifies it. If `stop` becomes true, the search ends
+/// with an error. `progress` receives status messages.
 ///
 /// # Errors
 /// A pattern has too many senders, a buffer does not fill, two results contradict each other, or the search
-/// is interrupted.
+/// was interrupted.
 pub fn search_headroom(
     plan: &TuningPlan,
     stop: &AtomicBool,
@@ -118,7 +120,7 @@ pub fn search_headroom(
         return Err(inconclusive_error("no headroom was found", &first));
     };
     progress(&format!("{headroom} cells of headroom: verifying"));
-    // With reserved space, XOFF comes later. The own frame that delays XOFF must come later too.
+    // With reserved space, XOFF comes later. Then the own frame, which delays XOFF, must also come later.
     let as_given = match given.reserved {
         0 => bench.run_all_phases(given)?,
         _ => PhaseRunner::new(plan, all, given, stop)?.run_all_phases(given)?,
@@ -126,7 +128,8 @@ pub fn search_headroom(
     verify_candidate(&bench, as_given, with(headroom), generous.headroom, closed_form)
 }
 
-/// Runs the found candidate, the next smaller one and nearby candidates through all phases.
+/// Runs three kinds of candidates in all phases: the found one, the one with one cell less, and others with
+/// slightly more or less headroom.
 fn verify_candidate(
     bench: &PhaseRunner<'_>,
     given: CandidateTrial,
@@ -213,7 +216,7 @@ fn order_by_headroom(trial: &CandidateTrial) -> Vec<usize> {
     order
 }
 
-/// Sets the time of the own frame in all phases.
+/// Sets, in all phases, the time of the own frame that delays XOFF.
 fn with_own_frame_times(
     plan: &TuningPlan,
     all: Vec<TrafficPhase>,
@@ -245,9 +248,9 @@ struct PhaseRunner<'a> {
 }
 
 impl<'a> PhaseRunner<'a> {
-    /// Creates a runner, and computes for each phase when the receiver sends its own frame. The switch
-    /// forwards this frame to the sender of the test traffic, and XOFF must wait until the frame has left.
-    /// The time of the own frame does not depend on the headroom.
+    /// Creates a runner. For each phase, computes when the receiver sends its own frame. The switch forwards
+    /// this frame to the sender of the test traffic, and XOFF must wait until the frame has left. The time of
+    /// the own frame does not depend on the headroom.
     fn new(
         plan: &'a TuningPlan,
         all: Vec<TrafficPhase>,
@@ -291,8 +294,8 @@ impl<'a> PhaseRunner<'a> {
         into_complete(run_in_parallel(count, self.plan.jobs, work, self.stop, |_| ())?)
     }
 
-    /// Finds the smallest headroom without loss by bisection between `least` and `most` cells. The search
-    /// starts at a guess. Returns `None` if `most` loses frames.
+    /// Finds the smallest headroom without loss, by bisection between `least` and `most` cells. The search
+    /// starts at `guess`. Returns `None` if `most` cells lose frames.
     fn find_smallest(
         &self,
         least: u32,
@@ -304,8 +307,8 @@ impl<'a> PhaseRunner<'a> {
     }
 }
 
-/// Finds the smallest number between `least` and `most` that does not lose frames, by bisection. Returns
-/// `None` if `most` loses frames.
+/// Finds, by bisection, the smallest number of cells between `least` and `most` that does not lose frames.
+/// Returns `None` if `most` loses frames.
 fn bisect_smallest(
     least: u32,
     most: u32,
@@ -339,7 +342,7 @@ fn bisect_smallest(
     Ok(Some(high))
 }
 
-/// Describes a phase in words.
+/// Describes a phase in words, for notes and messages.
 pub fn describe_phase(phase: &TrafficPhase) -> String {
     let begins = match phase.begins.iter().all(|begin| *begin == phase.begins[0]) {
         true => "all senders at once".to_owned(),

@@ -1,14 +1,18 @@
-//! `xoff bench tune-buffers`: finds and verifies the smallest lossless buffers for a traffic
-//! pattern, in virtual time.
+//! `xoff bench tune-buffers`: finds the smallest buffers that lose no frame of a traffic pattern, and
+//! verifies them. All runs are in virtual time.
 //!
-//! Headroom holds the frames that arrive after XOFF is due. The worst case depends on three conditions:
-//! whether the port has just started to send another frame, how much of the frame that causes XOFF exceeds
-//! the limit, and when the senders start. A phase is one combination of these conditions. [`build_phases`]
-//! creates the phases, and [`run_phase`] runs one phase on a switch between model hosts.
+//! Headroom stores the frames that arrive after XOFF is due. The worst case depends on three conditions:
+//!
+//! - how much of another frame the port must still send before it can send XOFF,
+//! - how much of the frame that causes XOFF exceeds the limit,
+//! - when the senders start.
+//!
+//! A phase is one combination of these conditions. [`build_phases`] creates the phases, and [`run_phase`]
+//! runs one phase on a switch between model hosts.
 //!
 //! [`search_headroom`] finds the smallest headroom in cells by bisection. It verifies that no phase loses a
 //! frame with this headroom, and that frames are lost with one cell less. [`headroom_cells`] calculates the
-//! same value with a formula.
+//! headroom of the worst case with a formula.
 
 mod bench_result;
 mod closed_form;

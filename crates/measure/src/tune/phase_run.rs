@@ -1,4 +1,4 @@
-//! One run of a phase: a switch between the hosts of a pattern, in virtual time.
+//! One run of a phase: a switch in virtual time, between the hosts of a traffic pattern.
 
 use std::net::Ipv4Addr;
 
@@ -24,49 +24,50 @@ const OWN_FRAME_LEAD: Picos = Picos(1_000);
 const SETTLE_TIME: Picos = Picos::from_micros(50);
 /// Longest time until the buffer must be full.
 const FILL_TIMEOUT: Picos = Picos::from_millis(2_000);
-/// Step of a run between two checks.
+/// Model time between two checks of a run.
 const STEP: Picos = Picos::from_micros(10);
 /// Largest number of events of a run.
 const EVENTS_MAX: u64 = 200_000_000;
 
-/// The conditions in which runs of the same configuration differ.
+/// The conditions of one run. Runs with the same buffer sizes differ only in these conditions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TrafficPhase {
-    /// Index in the list of phases.
+    /// Index of the phase in the list that [`build_phases`](super::build_phases) returns.
     pub number: usize,
     /// Traffic pattern.
     pub pattern: TrafficPattern,
-    /// Start time of each sender.
+    /// Start time of each sender, relative to the start of the run.
     pub begins: Vec<Picos>,
-    /// Number of cells of the shared pool that other users hold. This number decides how much of the frame
+    /// Number of cells in the shared pool that other users hold. This number determines how much of the frame
     /// that causes XOFF is stored in headroom.
     pub others_cells: u32,
-    /// Time for which the switch has already transmitted the own frame when XOFF is due. The own frame delays
-    /// XOFF. `None` without an own frame.
+    /// The own frame is a frame to the sender that delays XOFF. This field is the time for which the switch
+    /// has already transmitted the own frame when XOFF is due. `None` means that there is no own frame.
     pub own_frame_elapsed: Option<Picos>,
-    /// Time at which the receiver sends the own frame, relative to the start of the senders.
-    /// [`set_own_frame_time`] sets this time.
+    /// Time at which the receiver sends the own frame, relative to the start of the senders. `None` before
+    /// [`set_own_frame_time`] sets this time, and if there is no own frame.
     pub own_frame_at: Option<Picos>,
 }
 
 /// The result of a run.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PhaseResult {
-    /// Number of dropped frames of the class.
+    /// Number of dropped frames of the lossless class.
     pub dropped: u64,
-    /// The first drop.
+    /// The first drop, or `None` if no frame was dropped.
     pub first_drop: Option<PhaseDrop>,
     /// Largest headroom that a priority group used, in cells.
     pub headroom_cells: u32,
-    /// Largest number of shared cells that a priority group used.
+    /// Largest number of cells that a priority group used in the shared pool.
     pub shared_cells: u32,
     /// Time of the first XOFF to the watched sender, relative to the start of the senders.
     pub first_xoff: Picos,
-    /// Used share of the receiver's link after the first XOFF.
+    /// Used share of the receiver's link after the first XOFF, 0 to 1.
     pub utilisation: f64,
     /// Number of PFC frames that the switch sent per millisecond after the first XOFF.
     pub pauses_per_ms: f64,
-    /// 99.9th percentile of the latency from the senders to the receiver, in nanoseconds.
+    /// 99.9th percentile of the latency from a sender to the receiver, in nanoseconds. With several senders,
+    /// this is the largest of their percentiles.
     pub latency_p999_ns: u64,
 }
 
@@ -77,16 +78,16 @@ pub struct PhaseDrop {
     pub at: Picos,
     /// Ingress port.
     pub port: PortId,
-    /// The buffer limit that caused the drop, if there is one.
+    /// The buffer limit that caused the drop. `None` if the drop had another cause.
     pub refusal: Option<BufferRefusal>,
 }
 
-/// Sets the time at which the receiver sends the own frame. The switch then has just started to transmit the
-/// own frame when XOFF is due. The time does not depend on the headroom, because a group uses headroom only
-/// after XOFF.
+/// Sets the time at which the receiver sends the own frame, a frame that delays XOFF. The time is chosen so
+/// that the switch is transmitting the own frame when XOFF is due. It does not depend on the headroom,
+/// because a group uses headroom only after XOFF. A phase without an own frame is not changed.
 ///
 /// # Errors
-/// The buffer does not fill.
+/// The buffer does not fill, or the run takes too many events.
 pub fn set_own_frame_time(
     subject: &TuningTarget,
     traffic: &TrafficParameters,
@@ -114,7 +115,8 @@ pub fn set_own_frame_time(
     Ok(())
 }
 
-/// Runs a phase.
+/// Runs a phase with the buffer sizes of `candidate`, from the start of the senders to its end. A standstill
+/// ends when all frames in flight have arrived. An incast ends after several cycles of XOFF and XON.
 ///
 /// # Errors
 /// The buffer does not fill, or the run takes too many events.
@@ -138,8 +140,7 @@ struct PhaseRun<'a> {
     watch: RunObserver,
     began: Picos,
     xon_offset_bytes: u64,
-    /// Time of the first XOFF. Also contains the bytes and packets that were sent to the receiver
-    /// before this time.
+    /// Time of the first XOFF, and the bytes and packets that were sent to the receiver before this time.
     before: (Picos, u64, u64),
 }
 
@@ -182,7 +183,8 @@ impl<'a> PhaseRun<'a> {
         })
     }
 
-    /// Runs until the watched sender receives its first XOFF. Returns the time of XOFF.
+    /// Runs until the switch sends the first XOFF to the watched sender. Returns the time of XOFF, relative
+    /// to the start of the senders.
     fn run_to_first_xoff(&mut self, own_frame_at: Option<Picos>) -> Result<Picos, Failure> {
         if let Some(at) = own_frame_at {
             self.run_until(self.began.saturating_add(at))?;
@@ -208,8 +210,8 @@ impl<'a> PhaseRun<'a> {
         Ok(self.watch.first_xoff.unwrap_or_default())
     }
 
-    /// Runs a phase. A standstill ends when all frames in flight have arrived. An incast ends after several
-    /// cycles of XOFF and XON.
+    /// Runs a phase from the first XOFF to its end. A standstill ends when all frames in flight have arrived.
+    /// An incast ends after several cycles of XOFF and XON.
     fn run_to_end(&mut self) -> Result<(), Failure> {
         let senders = self.phase.pattern.senders() as u64;
         let traffic = self.traffic;

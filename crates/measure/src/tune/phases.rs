@@ -1,4 +1,5 @@
-//! The traffic phases that a configuration must pass without loss: worst cases and random phases.
+//! Creates the phases that a configuration must pass without loss: worst cases and random cases. A phase is
+//! one arrangement of start times and buffer use.
 
 use rand_core::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -8,22 +9,22 @@ use super::phase_run::TrafficPhase;
 use super::traffic_pattern::{TrafficParameters, TrafficPattern};
 use super::tuning_target::TuningTarget;
 
-/// Largest number of alignments that are tested for the frame that causes XOFF. If the frame has more cells,
-/// the steps between alignments are larger.
+/// Largest number of alignments of the frame that causes XOFF. An alignment is the part of this frame that is
+/// stored in headroom. If the frame has more cells, the alignments are further apart.
 const ALIGNMENTS_MAX: u32 = 40;
 
-/// Senders start this much later than the transmission time of the own frame.
+/// Time between the transmission of the own frame and the start of the senders.
 const SENDER_LEAD: Picos = Picos::from_micros(1);
 
-/// Creates all phases of these patterns. The time of the own frame that delays XOFF is not set yet.
+/// Creates all phases of these patterns. The own frame is a frame to the sender that delays XOFF. Its time is
+/// not set here ([`set_own_frame_time`](super::set_own_frame_time) sets it). There are two kinds of phases:
 ///
 /// - Alignments: other users hold from 0 cells up to the cells of a frame, so the part of the frame that is
 ///   stored in headroom varies. All senders start at the same time, or at equal intervals within the time of
-///   a frame. When XOFF is due, the switch has just started to send the own frame, which is a frame to the
-///   sender that delays XOFF.
+///   a frame. When XOFF is due, the switch has just started to send the own frame.
 /// - Seeds: senders start at random times within the time of two frames, and other users hold a random number
-///   of cells. When XOFF is due, the switch has just started to send the frame that delays XOFF, or has sent
-///   a random part of this frame.
+///   of cells. When XOFF is due, the switch has just started to send the own frame, or has sent a random part
+///   of this frame.
 pub fn build_phases(
     subject: &TuningTarget,
     traffic: &TrafficParameters,

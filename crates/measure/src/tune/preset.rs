@@ -1,4 +1,4 @@
-//! The switch configuration of a preset, as a lab creates it.
+//! Creates the switch configuration of a preset, as a lab would create it.
 
 use std::path::Path;
 
@@ -9,11 +9,11 @@ use xoff_lab::plan::TimeMode;
 use xoff_lab::{parse_lab, switch_configuration};
 use xoff_telemetry::failure::Failure;
 
-/// Returns the configuration of a switch with this preset. The switch has `ports` ports. All ports have the
-/// same speed in Mb/s and the same cable delay.
+/// Returns the configuration of a switch with the preset `preset` and `ports` ports. All ports have the speed
+/// `speed_mbps` in Mb/s and the one-way cable delay `delay`, rounded up to nanoseconds.
 ///
 /// # Errors
-/// There is no such preset.
+/// The preset does not exist, or the number of ports or the speed is not valid.
 pub fn preset_switch(
     preset: &str,
     ports: u16,

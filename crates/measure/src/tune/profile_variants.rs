@@ -1,5 +1,5 @@
-//! Variants of the profile that the search has found. They have other values of the shared limit
-//! and of `xon_offset`.
+//! Runs variants of the profile that the search has found. The variants have other values of the shared limit
+//! (`dynamic_th`) and of `xon_offset`.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -24,14 +24,15 @@ const VARIANT_PHASES: usize = 8;
 pub struct ProfileVariant {
     /// Name, such as `dynamic_th=-1` or `xon_offset=4352`.
     pub name: String,
-    /// Result of each phase.
+    /// Results of up to 8 incast phases. All variants run in the same phases.
     pub seen: Vec<PhaseResult>,
 }
 
-/// Runs variants of a profile in incast phases. Returns an empty list if no phase is an incast.
+/// Runs variants of the profile `found` in up to 8 of the incast phases in `phases`. Returns an empty list if
+/// no phase is an incast.
 ///
 /// # Errors
-/// The run is interrupted, or a buffer does not fill.
+/// The run was interrupted, or a buffer does not fill.
 pub fn run_variants(
     plan: &TuningPlan,
     found: &BufferCandidate,

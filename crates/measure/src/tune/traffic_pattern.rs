@@ -1,4 +1,4 @@
-//! The traffic of a pattern: its senders, frame lengths and links.
+//! Traffic patterns, and the frame lengths and link delays of their traffic.
 
 use std::fmt;
 use std::str::FromStr;
@@ -13,12 +13,14 @@ pub const SENDERS_MAX: u16 = 511;
 /// Longest cable, in metres.
 pub const CABLE_MAX_M: u32 = 100_000;
 
-/// A traffic pattern. All senders send frames of one length back to back.
+/// A traffic pattern. All senders send frames of one length back to back. Users write `incast:N`
+/// or `standstill:N`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TrafficPattern {
-    /// Several senders send to one receiver that receives at link speed.
+    /// The number of senders, 2 to [`SENDERS_MAX`]. They send to one receiver that receives at link speed.
     Incast(u16),
-    /// Several senders send to one receiver that is paused, as in a PFC storm.
+    /// The number of senders, 1 to [`SENDERS_MAX`]. They send to one receiver that is paused, as in a
+    /// PFC storm.
     Standstill(u16),
 }
 
@@ -68,32 +70,35 @@ impl FromStr for TrafficPattern {
 /// The frames and links of a pattern.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TrafficParameters {
-    /// Length of the lossless frames with FCS, in bytes.
+    /// Length of the lossless frames in bytes, with FCS.
     pub frame_bytes: u32,
-    /// Length with FCS of the frame that delays XOFF, in bytes. 0 means that no frame delays XOFF.
+    /// Length of the own frame (the frame that delays XOFF) in bytes, with FCS. 0 means that no frame
+    /// delays XOFF.
     pub own_frame_bytes: u32,
-    /// One-way delay of the cable of a port.
+    /// One-way delay of the cable at each port.
     pub delay: Picos,
     /// Time from the arrival of XOFF at a sender to its effect, in nanoseconds.
     pub response_ns: u64,
 }
 
 impl TrafficParameters {
-    /// Returns the one-way delay of a cable of this length at 198 000 km/s, as in
-    /// SONiC's headroom formula.
+    /// Returns the one-way delay of a cable with a length in metres, at 198 000 km/s as in SONiC's
+    /// headroom formula.
     pub fn cable_delay(metres: u32) -> Picos {
         Picos((u64::from(metres) * 1_000_000).div_ceil(198))
     }
 
-    /// Returns the longest response time of a sender in nanoseconds (IEEE 802.3 annex 31B.3.7).
+    /// Returns the longest permitted response time of a sender in nanoseconds, rounded up (IEEE 802.3
+    /// annex 31B.3.7).
     pub fn response_ns(link: &LinkTiming) -> u64 {
         link.pause_duration(response_quanta_max(link.speed_mbps))
             .0
             .div_ceil(1_000)
     }
 
-    /// Rounds a frame length up to the length of a RoCEv2 frame over IPv4. Lengths include the FCS. The
-    /// payload is padded to four bytes. Returns `None` if there is no such frame.
+    /// Rounds a frame length up to a possible length of a RoCEv2 frame over IPv4, with a payload that is
+    /// padded to four bytes. Lengths are in bytes, with FCS. Returns `None` if `min_bytes` is below 64 or
+    /// above the longest frame.
     pub fn valid_frame_bytes(min_bytes: u32, is_tagged: bool) -> Option<u32> {
         let (shortest, longest) = FlowConfig::frame_len_range(false, is_tagged);
         let (shortest, longest) = (shortest + 4, longest + 4);
@@ -101,7 +106,7 @@ impl TrafficParameters {
         (min_bytes >= 64 && rounded <= longest).then_some(rounded)
     }
 
-    /// Returns the length of the longest RoCEv2 frame, including FCS.
+    /// Returns the length of the longest RoCEv2 frame over IPv4 in bytes, with FCS.
     pub fn frame_bytes_max(is_tagged: bool) -> u32 {
         FlowConfig::frame_len_range(false, is_tagged).1 + 4
     }

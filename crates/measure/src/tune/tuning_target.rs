@@ -10,52 +10,53 @@ use xoff_dataplane::{LinkTiming, Picos};
 use super::super::probe::reachable_classes;
 use xoff_telemetry::failure::Failure;
 
-/// A switch with a lossless class.
+/// A switch with a lossless traffic class. The search tunes the buffer profile of this class.
 #[derive(Clone, Debug)]
 pub struct TuningTarget {
-    /// Configuration of the switch. Its ports form one bridge and its watchdog is off, so that only
-    /// the buffers cause drops.
+    /// Configuration of the switch. Its ports form one bridge and its PFC watchdog is off, so that only the
+    /// buffers cause drops.
     pub config: SwitchConfig,
-    /// Indices of the ports with the same profile and speed as the first lossless port.
+    /// Ports with the same profile and speed as the first lossless port, as indices in
+    /// [`SwitchConfig::ports`]. There are at least two.
     pub ports: Vec<usize>,
-    /// Traffic class of the frames.
+    /// Traffic class of the frames, 0 to 7.
     pub class: u8,
     /// DSCP or 802.1p priority that selects the class.
     pub code: u8,
     /// DSCP or 802.1p priority that selects another class, or `code` if there is none.
     pub other_code: u8,
-    /// The frames carry their class in an 802.1Q tag.
+    /// True if frames carry their class in an 802.1Q tag.
     pub tagged: bool,
-    /// Priority group of the class.
+    /// Priority group of the class, 0 to 7.
     pub pg: u8,
-    /// Priority that pauses the class.
+    /// Priority of the PFC frames that pause the class, 0 to 7.
     pub priority: u8,
-    /// Index of the buffer profile.
+    /// Index of the class's buffer profile in [`SwitchConfig::profiles`].
     pub profile: usize,
-    /// Index of the pool of the profile.
+    /// Index of the profile's pool in [`SwitchConfig::pools`].
     pub pool: usize,
-    /// Number of priority groups of all ports that use the profile.
+    /// Number of priority groups that use the profile, over all ports of the switch.
     pub groups: u64,
 }
 
-/// The sizes of a lossless profile that the search changes, in cells.
+/// The values of a lossless buffer profile that a search changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BufferCandidate {
-    /// Headroom (`xoff`), at least 1.
+    /// Headroom (`xoff`) in cells, at least 1.
     pub headroom: u32,
-    /// Reserved space (`size`, or the part of it that is not headroom).
+    /// Reserved space in cells: `size`, or the part of `size` that is not headroom.
     pub reserved: u32,
-    /// Limit of shared use.
+    /// Limit of the shared use (`dynamic_th` or `static_th`).
     pub threshold: BufferThreshold,
-    /// `xon_offset`, in bytes.
+    /// The value of `xon_offset`, in bytes.
     pub xon_offset_bytes: u64,
 }
 
 impl TuningTarget {
-    /// Selects the given class of a switch, or its first lossless class.
+    /// Selects the traffic class `class` of a switch, or its first lossless class if `class` is `None`.
     ///
     /// # Errors
-    /// The class is lossless at no port or at only one port.
+    /// No port has the class as a lossless class, or only one port has it with the same profile and speed.
     pub fn new(config: &SwitchConfig, class: Option<u8>) -> Result<TuningTarget, Failure> {
         let found = (0..config.ports.len()).find_map(|port| find_lossless_class(config, port, class));
         let Some(first) = found else {
@@ -106,7 +107,7 @@ impl TuningTarget {
         })
     }
 
-    /// Returns the sizes of the configured profile.
+    /// Returns the values of the configured profile. Sizes are rounded down to cells.
     pub fn configured_candidate(&self) -> BufferCandidate {
         let profile = self.profile();
         let reserved = match self.size_contains_headroom() {
@@ -121,18 +122,19 @@ impl TuningTarget {
         }
     }
 
-    /// Returns the configured profile.
+    /// Returns the configured buffer profile of the class.
     pub fn profile(&self) -> &BufferProfile {
         &self.config.profiles[self.profile]
     }
 
-    /// Returns the timing of the links of the ports.
+    /// Returns the timing of the link at the first of [`TuningTarget::ports`]. All these ports have the
+    /// same speed.
     pub fn link_timing(&self) -> LinkTiming {
         self.config.ports[self.ports[0]].link
     }
 
-    /// Returns the length of the largest frame of the ports in bytes, which is the sum of MTU, Ethernet
-    /// header and FCS.
+    /// Returns the length of the longest frame of the ports in bytes: the sum of MTU, Ethernet header
+    /// and FCS.
     pub fn frame_bytes_max(&self) -> u32 {
         self.config.ports[self.ports[0]].mtu + 18
     }
@@ -186,7 +188,7 @@ impl TuningTarget {
     }
 
     /// Returns the size of the shared headroom pool for a candidate in bytes, or 0 without such a pool. The
-    /// ratio of the groups' headroom to the size of the pool stays the same.
+    /// pool shrinks in the same ratio as the headroom of the priority groups together.
     fn headroom_pool_bytes(&self, candidate: &BufferCandidate) -> u64 {
         let (pool, before) = (
             self.pool().xoff_bytes,
@@ -203,8 +205,8 @@ impl TuningTarget {
         (shared as u64).max(u64::from(candidate.headroom) * u64::from(self.config.cell_bytes))
     }
 
-    /// Returns the configuration of the switch with a candidate. Other users hold `others_cells`
-    /// cells of its shared pool.
+    /// Returns the configuration of the switch with the values of a candidate. The shared pool is reduced by
+    /// `others_cells` cells, which stand for the cells that other users hold.
     pub fn config_with(&self, candidate: &BufferCandidate, others_cells: u32) -> SwitchConfig {
         let mut config = self.config.clone();
         config.profiles[self.profile] = self.profile_of(candidate);
@@ -215,7 +217,7 @@ impl TuningTarget {
         config
     }
 
-    /// Returns the buffer space that a candidate occupies.
+    /// Returns the buffer memory that a candidate occupies.
     pub fn memory_of(&self, candidate: &BufferCandidate) -> BufferMemory {
         let cell = u64::from(self.config.cell_bytes);
         let headroom = match self.headroom_pool_bytes(candidate) {
@@ -229,8 +231,8 @@ impl TuningTarget {
         }
     }
 
-    /// Returns the pool and the profile of a candidate as tables of config_db.json. The tables are a layer
-    /// over the configuration.
+    /// Returns the tables `BUFFER_POOL` and `BUFFER_PROFILE` of config_db.json with the values of a
+    /// candidate. The tables are a layer over the configuration.
     pub fn config_layer(&self, candidate: &BufferCandidate) -> Value {
         let (profile, pool) = (self.profile_of(candidate), self.pool());
         let text = |bytes: u64| Value::String(bytes.to_string());
@@ -272,16 +274,16 @@ impl TuningTarget {
     }
 }
 
-/// The buffer space that a candidate occupies, in bytes.
+/// The buffer memory that a candidate occupies, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BufferMemory {
     /// Headroom of one priority group.
     pub group: u64,
-    /// Headroom of all priority groups of the pool in bytes. With a shared headroom pool, the value is the
-    /// size of the pool. Otherwise the value is the sum of the private headroom.
+    /// Headroom of all priority groups of the pool. With a shared headroom pool, this is the size of that
+    /// pool. Otherwise, it is the sum of the private headroom.
     pub headroom: u64,
-    /// Sum of three sizes: the headroom, the reserved space of the groups with the profile, and the shared
-    /// part of the pool.
+    /// Sum of three sizes: `headroom`, the reserved space of the groups with the profile, and the shared part
+    /// of the pool.
     pub total: u64,
 }
 
