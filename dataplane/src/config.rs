@@ -1,7 +1,8 @@
 //! Configuration of a switch, with all names resolved to indices.
 //!
 //! The `xoff` program reads SONiC's `config_db.json`, checks ranges and references, and builds a
-//! [`SwitchConfig`]. The switch relies on these checks. An invalid value does not make the switch panic.
+//! [`SwitchConfig`]. The switch relies on these checks. A value outside its range, or an index without an
+//! entry, can make the switch panic or give wrong results.
 
 mod defaults;
 mod routing;
@@ -23,45 +24,46 @@ use crate::ids::{PRIORITIES, TRAFFIC_CLASSES};
 use xoff_units::{LinkTiming, Picos};
 use xoff_wire::parse::ParsedHeaders;
 
-/// Configuration of a whole switch. Each value of this type is one generation. The switch applies a
-/// generation completely or not at all.
+/// Configuration of a switch. Each value of this type is one generation of the configuration. The switch
+/// applies a generation completely or not at all.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SwitchConfig {
-    /// Host name, used in reports.
+    /// Host name of the switch, for reports.
     pub name: String,
     /// Base MAC address (`DEVICE_METADATA.localhost.mac`).
     pub mac: [u8; 6],
-    /// Seed of all random decisions of WRED. Each port has its own random stream.
+    /// Seed of all random decisions: WRED, and load-balancing schemes. Each port and each load balancing
+    /// group has its own random generator.
     pub seed: u64,
     /// Size of a buffer cell in bytes (SAI `SHARED_BUFFER_CELL_SIZE`), 1 to 16384.
     pub cell_bytes: u32,
-    /// Pipeline latency: the shortest time from the arrival of a frame's last bit to the start
-    /// of its transmission.
+    /// Pipeline latency: the shortest time from the arrival of a frame's last bit to the start of its
+    /// transmission. Zero means that a frame may leave at once.
     pub pipeline_latency: Picos,
-    /// Where the switch decides about ECN marks and WRED drops.
+    /// The time at which the switch decides about ECN marks. WRED drops are always decided on arrival.
     pub mark_point: MarkPoint,
-    /// Age at which a learnt MAC address is removed.
+    /// Time after the latest frame of a station at which its MAC address is removed.
     pub fdb_ageing: Picos,
-    /// Largest number of learnt MAC addresses. When the table is full, frames to unknown
-    /// addresses are flooded.
+    /// Largest number of learnt MAC addresses, at least 1. When the table is full, no address is learnt, and
+    /// frames to unknown addresses are flooded.
     pub fdb_entries_max: usize,
-    /// Largest number of frames in the switch. Each copy of a flooded frame counts.
+    /// Largest number of frames in the egress queues, at least 1. Each copy of a flooded frame counts.
     pub frames_max: usize,
-    /// The ports. A [`crate::PortId`] is an index into this list.
+    /// The ports, at most 1024. A [`crate::PortId`] is an index in this list.
     pub ports: Vec<PortConfig>,
     /// Ingress and egress buffer pools.
     pub pools: Vec<PoolConfig>,
-    /// Buffer profiles. Each profile belongs to one pool.
+    /// Buffer profiles. Each profile belongs to one pool of `pools`.
     pub profiles: Vec<BufferProfile>,
     /// Limits of whole ports in buffer pools. The list has at most one entry for each port and pool.
     pub port_profiles: Vec<PortProfile>,
-    /// Link aggregation groups.
+    /// Link aggregation groups (LAGs).
     pub lags: Vec<LagConfig>,
     /// Bridging between ports: transparent or by VLAN.
     pub bridging: BridgingConfig,
-    /// Router interfaces, routes and neighbours.
+    /// Router interfaces, routes and static neighbours.
     pub routing: RoutingConfig,
-    /// Load balancing of next hop groups and LAGs.
+    /// Load balancing of next-hop groups and LAGs.
     pub balancing: BalancingConfig,
     /// Settings of the PFC watchdog that apply to all ports.
     pub watchdog: WatchdogConfig,
@@ -84,33 +86,33 @@ impl SwitchConfig {
 /// A link aggregation group with static members (`PORTCHANNEL`, `PORTCHANNEL_MEMBER`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LagConfig {
-    /// Name, such as `PortChannel1`.
+    /// Name of the LAG, such as `PortChannel1`.
     pub name: String,
     /// Administrative state (`PORTCHANNEL.admin_status`).
     pub admin_up: bool,
     /// The LAG is up if at least this number of members is up (`min_links`). The value is at least 1.
     pub min_links: u16,
-    /// Port indices of the members. A port is a member of at most one LAG.
+    /// Port indices of the members, in any order. A port is a member of at most one LAG.
     pub members: Vec<u16>,
 }
 
-/// Where the switch reads the queue length that decides about ECN marks.
+/// The time at which the switch reads the queue length that decides about an ECN mark.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum MarkPoint {
-    /// The mark is decided when a frame leaves, by the number of bytes that remain in the queue. Real chips
+    /// The mark is decided when a frame leaves, from the number of bytes that remain in the queue. Real chips
     /// do this (SONiC's `test_dequeue_ecn`).
     #[default]
     Dequeue,
-    /// When a frame arrives, from the bytes that wait in front of it.
+    /// The mark is decided when a frame arrives, from the number of bytes that wait in front of it.
     Enqueue,
 }
 
-/// How the switch bridges frames between its ports.
+/// Bridging between the ports of a switch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BridgingConfig {
-    /// No VLAN is configured. All ports form one bridge that ignores VLAN tags.
+    /// No VLAN is configured. All ports form one bridge, which ignores VLAN tags.
     Transparent,
-    /// VLANs with their members. A port without a VLAN forwards nothing.
+    /// VLANs with their members, in ascending order of their ids. A port without a VLAN forwards nothing.
     Vlans(Vec<VlanConfig>),
 }
 
@@ -119,25 +121,26 @@ pub enum BridgingConfig {
 pub struct VlanConfig {
     /// VLAN id, 2 to 4094.
     pub id: u16,
-    /// Ports and LAGs of the VLAN.
+    /// Ports and LAGs that belong to the VLAN.
     pub members: Vec<VlanMemberConfig>,
 }
 
 /// Membership of a port or LAG in a VLAN.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct VlanMemberConfig {
-    /// Index of the port. The value `ports.len() + n` is LAG *n* of [`SwitchConfig::lags`].
+    /// Index of the port in [`SwitchConfig::ports`]. The value `ports.len() + n` is LAG *n*
+    /// of [`SwitchConfig::lags`].
     pub port: u16,
-    /// How the member's frames are tagged.
+    /// Tagging of the frames that the member sends and receives.
     pub tagging: TaggingMode,
 }
 
-/// How a VLAN member sends and receives frames (`VLAN_MEMBER.tagging_mode`).
+/// Tagging of the frames that a VLAN member sends and receives (`VLAN_MEMBER.tagging_mode`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TaggingMode {
-    /// Frames leave with the VLAN tag.
+    /// Frames leave with the VLAN tag. Frames with this tag are accepted.
     Tagged,
-    /// Frames leave without a tag. Untagged frames arrive in this VLAN.
+    /// Frames leave without a tag. Untagged frames that arrive belong to this VLAN.
     Untagged,
     /// Frames of this VLAN leave with VLAN id 0 and their priority. Untagged and priority-tagged frames that
     /// arrive belong to this VLAN.
@@ -147,17 +150,17 @@ pub enum TaggingMode {
 /// Configuration of a port.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PortConfig {
-    /// Name, such as `Ethernet0`.
+    /// Name of the port, such as `Ethernet0`.
     pub name: String,
-    /// Source address of the port's PFC frames.
+    /// MAC address of the port: the source address of its pause frames and link quality messages.
     pub mac: [u8; 6],
     /// Administrative state (`PORT.admin_status`).
     pub admin_up: bool,
-    /// Longest frame in bytes, without Ethernet header, tags and FCS (`PORT.mtu`), 68 to 9216.
+    /// Longest frame in bytes, without Ethernet header, VLAN tags and FCS (`PORT.mtu`), 68 to 9216.
     pub mtu: u32,
-    /// Speed of the link, and the bytes that a frame occupies on it.
+    /// Speed of the link, and the number of bytes that a frame occupies on it.
     pub link: LinkTiming,
-    /// TPID of the outer VLAN tag (`PORT.tpid`).
+    /// TPID (ethertype) of the outer VLAN tag that the port recognises and writes (`PORT.tpid`).
     pub tpid: u16,
     /// Maps that classify received frames.
     pub classify: ClassMaps,
@@ -165,24 +168,25 @@ pub struct PortConfig {
     pub pfc: PfcConfig,
     /// PFC watchdog of the port. `None`: the watchdog does not watch the port.
     pub watchdog: Option<PortWatchdog>,
-    /// DSCP of trimmed packets for each traffic class (`tc_to_dscp_map`). The value is `None` if the map has
+    /// DSCP of trimmed packets for each traffic class (`tc_to_dscp_map`). An entry is `None` if the map has
     /// no entry for the class.
     pub tc_to_dscp: [Option<u8>; TRAFFIC_CLASSES],
-    /// Buffer profile of each priority group: an index into [`SwitchConfig::profiles`], or [`NO_PROFILE`].
+    /// Buffer profile of each priority group: an index in [`SwitchConfig::profiles`], or [`NO_PROFILE`]. The
+    /// profile belongs to an ingress pool.
     pub pgs: [u16; PRIORITIES],
-    /// The egress queues.
+    /// The eight egress queues.
     pub queues: [QueueConfig; PRIORITIES],
-    /// Shaper of the whole port, in addition to the model speed.
+    /// Shaper of the whole port, which limits the rate in addition to the link speed. `None`: no shaper.
     pub shaper: Option<ShaperConfig>,
 }
 
-/// The header field that selects the traffic class.
+/// The header field that selects the traffic class of a received frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TrustMode {
     /// IP frames are classified by their DSCP. Other frames are classified by the 802.1p priority of their
-    /// tag, and have class 0 without a tag.
+    /// VLAN tag. Other frames without a tag have class 0.
     Dscp,
-    /// 802.1p priority of the tag. Untagged frames have class 0.
+    /// All frames are classified by the 802.1p priority of their VLAN tag. Frames without a tag have class 0.
     Pcp,
 }
 
@@ -192,13 +196,13 @@ pub enum TrustMode {
 pub struct ClassMaps {
     /// Selects `dscp_to_tc` or `dot1p_to_tc`.
     pub trust: TrustMode,
-    /// Traffic class to egress queue. The switch uses the map of the egress port.
+    /// Traffic class to egress queue, 0 to 7. The switch uses the map of the egress port.
     pub tc_to_queue: [u8; TRAFFIC_CLASSES],
-    /// Traffic class to priority group. The switch uses the map of the ingress port.
+    /// Traffic class to priority group, 0 to 7. The switch uses the map of the ingress port.
     pub tc_to_pg: [u8; TRAFFIC_CLASSES],
-    /// 802.1p priority to traffic class.
+    /// 802.1p priority to traffic class, 0 to 15.
     pub dot1p_to_tc: [u8; PRIORITIES],
-    /// DSCP to traffic class.
+    /// DSCP to traffic class, 0 to 15.
     pub dscp_to_tc: [u8; 64],
 }
 
@@ -218,12 +222,14 @@ impl ClassMaps {
     }
 
     /// Returns the priority group (0 to 7) of a traffic class (0 to 15) at an ingress port with these maps.
+    /// Panics if `tc` is larger.
     #[inline(always)]
     pub fn priority_group(&self, tc: u8) -> u8 {
         self.tc_to_pg[usize::from(tc)] % PRIORITIES as u8
     }
 
-    /// Returns the queue (0 to 7) of a traffic class (0 to 15) at an egress port with these maps.
+    /// Returns the queue (0 to 7) of a traffic class (0 to 15) at an egress port with these maps. Panics if
+    /// `tc` is larger.
     #[inline(always)]
     pub fn queue(&self, tc: u8) -> usize {
         usize::from(self.tc_to_queue[usize::from(tc)]) % PRIORITIES
@@ -233,25 +239,29 @@ impl ClassMaps {
 /// Priority flow control of a port (IEEE 802.1Q clause 36).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PfcConfig {
-    /// Bit *n*: the port sends and honours PFC for priority *n* (`PORT_QOS_MAP.pfc_enable`).
+    /// Bit *n* is set if the port sends and honours PFC for priority *n* (`PORT_QOS_MAP.pfc_enable`).
     pub enabled: u8,
-    /// Asymmetric PFC (`PORT.pfc_asym`): the port honours pauses of all priorities, but sends PFC only for
-    /// the enabled priorities.
+    /// Asymmetric PFC (`PORT.pfc_asym`): if true, the port honours pauses of all priorities, but sends PFC
+    /// only for the enabled priorities.
     pub asymmetric: bool,
-    /// Pause quanta in an XOFF frame, 1 to 65535.
+    /// Pause time in an XOFF frame, in pause quanta of 512 bit times, 1 to 65535.
     pub pause_quanta: u16,
-    /// Interval at which the port repeats XOFF while a priority group stays in XOFF.
+    /// Interval at which the port repeats XOFF while a priority group stays in XOFF, above 0. If the interval
+    /// is longer than the pause, the peer resumes in between. Not used with [`PauseModel::UntilResumed`].
     pub refresh: Picos,
-    /// Priority to the egress queue that a received pause stops (`MAP_PFC_PRIORITY_TO_QUEUE`).
+    /// The egress queue (0 to 7) that a received pause of each priority stops (`MAP_PFC_PRIORITY_TO_QUEUE`).
     pub priority_to_queue: [u8; PRIORITIES],
-    /// Priority to the priority group whose XOFF the priority signals (`PFC_PRIORITY_TO_PRIORITY_GROUP_MAP`).
+    /// The priority group (0 to 7) whose XOFF each priority signals (`PFC_PRIORITY_TO_PRIORITY_GROUP_MAP`).
     pub priority_to_pg: [u8; PRIORITIES],
-    /// How long a pause lasts.
+    /// Model of pauses: how long a pause lasts, and when pause frames are sent. The default follows
+    /// IEEE 802.1Q.
     pub pauses: PauseModel,
-    /// Response time in pause quanta (0 to 65535): the time from the arrival of a PFC or 802.3x pause to its
-    /// effect. IEEE 802.3 31B.3.7 allows at most [`response_quanta_max`](crate::pfc::response_quanta_max).
+    /// Response time in pause quanta: the time from the arrival of a PFC or 802.3x pause to its effect.
+    /// IEEE 802.3 31B.3.7 allows at most [`response_quanta_max`](crate::pfc::response_quanta_max). 0 means
+    /// no delay.
     pub response_quanta: u16,
-    /// 802.3x PAUSE of the whole port. This setting has no effect while any priority has PFC.
+    /// 802.3x PAUSE of the whole port. This setting has no effect while the port honours PFC for
+    /// any priority.
     pub global: GlobalPause,
 }
 
@@ -267,14 +277,14 @@ pub struct GlobalPause {
 /// How long a pause lasts, and when pause frames are sent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PauseModel {
-    /// The model of IEEE 802.1Q. A pause lasts for its quanta, and the port repeats the pause frame while
+    /// The model of IEEE 802.1Q. A pause lasts for its pause time, and the port repeats the pause frame while
     /// XOFF continues. One frame carries all priorities. The port builds the frame when the link is free,
     /// from the state at that moment.
     #[default]
     Timed,
     /// The model of the ns-3 RDMA simulators, for comparisons with them. A pause lasts until the resume and
-    /// is not repeated. The port sends a separate frame for each change of each priority, in order. A frame
-    /// is also sent if a later change has already reversed the change.
+    /// is not repeated. The port sends a separate frame for each change of each priority, in the order of the
+    /// changes. This also applies to a change that a later change has already reversed.
     UntilResumed {
         /// Number of bytes that a pause frame occupies on the link, with FCS. The simulators use 43 bytes.
         frame_bytes: u32,
@@ -287,19 +297,19 @@ impl PfcConfig {
         if self.asymmetric { 0xff } else { self.enabled }
     }
 
-    /// Returns true if the port honours received 802.3x PAUSE frames: PAUSE is enabled and no priority
-    /// honours PFC.
+    /// Returns true if the port honours received 802.3x PAUSE frames: PAUSE is enabled, and the port honours
+    /// PFC for no priority.
     pub const fn honours_global_pause(&self) -> bool {
         self.global.honoured && self.honoured_priorities() == 0
     }
 
-    /// Returns true if the port signals XOFF with 802.3x PAUSE frames: PAUSE is enabled and no
-    /// priority has PFC.
+    /// Returns true if the port signals XOFF with 802.3x PAUSE frames: PAUSE is enabled, and the port honours
+    /// PFC for no priority.
     pub const fn generates_global_pause(&self) -> bool {
         self.global.generated && self.honoured_priorities() == 0
     }
 
-    /// Returns true if an enabled priority signals XOFF of priority group `pg`.
+    /// Returns true if a priority with PFC signals XOFF of priority group `pg`.
     pub fn signals_priority_group(&self, pg: u8) -> bool {
         (0..PRIORITIES).any(|p| self.enabled & (1 << p) != 0 && self.priority_to_pg[p] == pg)
     }
@@ -308,13 +318,14 @@ impl PfcConfig {
 /// A buffer pool (`BUFFER_POOL`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PoolConfig {
-    /// Name, used in reports.
+    /// Name of the pool, for reports.
     pub name: String,
-    /// Whether priority groups or queues use the pool.
+    /// The users of the pool: priority groups or egress queues.
     pub side: PoolSide,
-    /// Shared space in bytes, rounded down to whole cells.
+    /// Size of the shared space in bytes. It does not include reserved space and headroom.
     pub size_bytes: u64,
-    /// Size of the shared headroom pool in bytes. With 0, each priority group has private headroom.
+    /// Size of the shared headroom pool in bytes (`BUFFER_POOL.xoff`). With 0, each priority group has its
+    /// own headroom.
     pub xoff_bytes: u64,
 }
 
@@ -327,28 +338,28 @@ pub enum PoolSide {
     Egress,
 }
 
-/// Profile index of a priority group or queue without a buffer (profile `NULL`). Such a group or queue admits
-/// no frames.
+/// Profile index for a priority group or queue without a buffer profile (profile `NULL`). Such a group or
+/// queue admits no frames.
 pub const NO_PROFILE: u16 = u16::MAX;
 
 /// A buffer profile (`BUFFER_PROFILE`). Sizes in bytes are rounded down to whole cells.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BufferProfile {
-    /// Name, used in reports.
+    /// Name of the profile, for reports.
     pub name: String,
-    /// Index into [`SwitchConfig::pools`].
+    /// Index of the pool in [`SwitchConfig::pools`].
     pub pool: u16,
-    /// Number of reserved bytes. If the pool has no shared headroom and `size >= xoff`, this size includes
-    /// the private headroom. In this case, only `size - xoff` is reserved.
+    /// Reserved space in bytes (`size`). If the pool has no shared headroom and `size_bytes >= xoff_bytes`,
+    /// `size_bytes` also includes the headroom. In this case, only the difference is reserved.
     pub size_bytes: u64,
-    /// Limit of the shared use.
+    /// Limit of the shared space that one group or queue may use.
     pub threshold: BufferThreshold,
-    /// Headroom in bytes. A profile with headroom is lossless.
+    /// Headroom in bytes (`xoff`). A profile with headroom is lossless.
     pub xoff_bytes: u64,
-    /// Total use in bytes at which the priority group leaves XOFF.
+    /// Total use in bytes at or below which the priority group leaves XOFF (`xon`).
     pub xon_bytes: u64,
-    /// The group leaves XOFF when its use is this many bytes below the use at which XOFF begins. With 0, this
-    /// rule is not applied.
+    /// Distance in bytes between the use at which XOFF begins and the use at which the group leaves XOFF
+    /// (`xon_offset`). With less than one cell, only `xon_bytes` decides.
     pub xon_offset_bytes: u64,
     /// True if frames are trimmed when a queue of this profile is full (`packet_discard_action`). Trimming
     /// must also be configured for the switch.
@@ -356,17 +367,17 @@ pub struct BufferProfile {
 }
 
 /// An entry of `BUFFER_PORT_INGRESS_PROFILE_LIST` or `BUFFER_PORT_EGRESS_PROFILE_LIST`. The threshold of the
-/// profile limits the total use of the profile's pool by all priority groups of the port (ingress list) or by
-/// all queues of the port (egress list).
+/// profile is a limit for the whole port: for the shared space that all its priority groups (ingress list),
+/// or all its queues (egress list), use in the pool of the profile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PortProfile {
-    /// Index of the port.
+    /// Index of the port in [`SwitchConfig::ports`].
     pub port: u16,
-    /// Index into [`SwitchConfig::profiles`].
+    /// Index of the profile in [`SwitchConfig::profiles`].
     pub profile: u16,
 }
 
-/// Limit for the use of a pool's shared space by one priority group or queue.
+/// Limit for the shared space of a pool that one priority group or queue may use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BufferThreshold {
     /// The limit is `2^n` times the number of currently free shared cells, rounded down. The exponent `n` is
@@ -374,13 +385,13 @@ pub enum BufferThreshold {
     Dynamic(i8),
     /// A fixed number of bytes. 0 means no limit, as in SAI.
     Static(u64),
-    /// The rule of the HPCC simulator, for comparisons with this simulator. See the module `mmu`. The
-    /// profile's `size_bytes` is the reserve, `xoff_bytes` the headroom and `xon_offset_bytes` the resume
-    /// offset. The size of the pool is the whole buffer. The rule applies to priority groups. A queue with
-    /// this rule has no limit.
+    /// The rule of the HPCC simulator, for comparisons with this simulator (see the module `mmu`). The
+    /// `size_bytes` of the profile is the reserve, `xoff_bytes` is the headroom, and `xon_offset_bytes` is
+    /// the resume offset. The size of the pool is the whole buffer. The rule applies to priority groups. A
+    /// queue with this rule has no limit.
     Hpcc {
-        /// The limit is the number of free shared bytes, shifted right by this number (0 to 31). With 3, the
-        /// limit is one eighth of the free bytes.
+        /// The limit is the number of free shared cells, shifted right by this number (0 to 31). With 3, the
+        /// limit is one eighth of the free cells.
         shift: u8,
     },
 }

@@ -2,10 +2,10 @@
 
 /// Number of priority groups, PFC priorities and egress queues of a port.
 pub use xoff_wire::PRIORITIES;
-/// Number of traffic classes. SONiC's `tc` is 0 to 15.
+/// Number of traffic classes. The `tc` of SONiC is 0 to 15.
 pub const TRAFFIC_CLASSES: usize = 16;
 
-/// A port of a switch: an index into [`crate::config::SwitchConfig::ports`].
+/// A port of a switch: an index in [`crate::config::SwitchConfig::ports`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PortId(pub u16);
 
@@ -17,7 +17,7 @@ impl PortId {
 }
 
 /// A logical port: a port or a LAG, as bridging and routing use it (SAI: bridge port). Port *n* has number
-/// *n*. The numbers of LAGs start after the last port.
+/// *n*. LAG *n* has the number of ports plus *n*.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LogicalPort(pub u16);
 
@@ -61,7 +61,7 @@ macro_rules! per_port_of_eight {
 per_port_of_eight!(PgId, "priority group");
 per_port_of_eight!(QueueId, "queue");
 
-/// A router interface: an index into [`crate::config::RoutingConfig::interfaces`].
+/// A router interface: an index in [`crate::config::RoutingConfig::interfaces`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct InterfaceId(pub u16);
 
@@ -72,7 +72,7 @@ impl InterfaceId {
     }
 }
 
-/// A next hop of a [`crate::route::Fib`]: an index into [`crate::route::Fib::next_hops`].
+/// A next hop of a [`crate::route::Fib`]: an index in [`crate::route::Fib::next_hops`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NextHopId(pub u32);
 
@@ -83,7 +83,7 @@ impl NextHopId {
     }
 }
 
-/// A next hop group of a [`crate::route::Fib`]: an index into [`crate::route::Fib::groups`].
+/// A next-hop group of a [`crate::route::Fib`]: an index in [`crate::route::Fib::groups`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct GroupId(pub u32);
 

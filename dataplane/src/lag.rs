@@ -14,12 +14,12 @@ struct LagState {
     admin_up: bool,
     min_links: usize,
     members: Vec<PortId>,
-    /// Members whose link is up, sorted by number. Empty while the LAG is down.
+    /// Members whose link is up, sorted by port number. Empty while the LAG is down.
     active: Vec<PortId>,
 }
 
-/// Stores all LAGs and the logical port of every port. If a port is a member of a LAG, its logical port is
-/// the LAG.
+/// All LAGs of a switch, and the logical port of every port. If a port is a member of a LAG, its logical port
+/// is the LAG.
 #[derive(Debug)]
 pub(crate) struct LagTable {
     logical: Vec<LogicalPort>,
@@ -66,7 +66,7 @@ impl LagTable {
     }
 
     /// Returns the egress port of a flow that leaves through a logical port. If the logical port is a single
-    /// port, the result is this port, regardless of its state. Returns `None` if the LAG is down.
+    /// port, the result is this port, even if it is down. Returns `None` if the LAG is down.
     #[inline]
     pub(crate) fn select_member(&self, logical: LogicalPort, flow_hash: u32) -> Option<PortId> {
         match logical.index().checked_sub(self.logical.len()) {
@@ -84,7 +84,7 @@ impl LagTable {
         &self.lags[lag].members
     }
 
-    /// Returns true if a LAG can send through a member.
+    /// Returns true if the LAG and this member of the LAG are up.
     pub(crate) fn is_active(&self, lag: usize, member: PortId) -> bool {
         self.lags[lag].active.contains(&member)
     }
@@ -111,7 +111,7 @@ impl LagTable {
         self.lags.len()
     }
 
-    /// Updates the active members. `up` returns the state of a port.
+    /// Updates the active members. `is_up` returns true if a port is up.
     pub(crate) fn update_active_members(&mut self, is_up: impl Fn(PortId) -> bool) {
         for lag in &mut self.lags {
             lag.active.clear();

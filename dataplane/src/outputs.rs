@@ -10,18 +10,18 @@ use xoff_units::Picos;
 /// Collects the results of calls into the switch. Each call only appends results. Before the next call, the
 /// driver must drain `deadlines`, `punts` and `events`. `transmits` may collect the results of several calls.
 ///
-/// The frames in `transmits` and `punts` belong to the driver. The driver releases their slots when the
-/// backend has sent or read them.
+/// The frames in `transmits` and `punts` belong to the driver. The driver releases their slots after the
+/// backend has sent them or the CPU has read them.
 #[derive(Debug, Default)]
 pub struct Outputs {
     /// Frames whose transmission starts. For each port, the frames are in the order of their start times.
     pub transmits: Vec<Transmit>,
-    /// Deadlines for [`crate::Switch::expire`]. If a timer has several deadlines, all of them are due. A
-    /// later deadline does not cancel an earlier deadline.
+    /// Deadlines for [`crate::Switch::expire`]. If a timer has several deadlines, the driver must handle all
+    /// of them. A later deadline does not cancel an earlier deadline.
     pub deadlines: Vec<Deadline>,
     /// Frames for the CPU port.
     pub punts: Vec<PuntedFrame>,
-    /// Events for the operator, in the order of their times.
+    /// Events for the operator, in the order of their times. Only the PFC watchdog creates events.
     pub events: Vec<SwitchEvent>,
 }
 
@@ -29,7 +29,8 @@ pub struct Outputs {
 const EVENTS: usize = 16;
 
 impl Outputs {
-    /// Allocates memory for the results of `burst` frames, so that later calls do not allocate.
+    /// Creates empty lists with memory for the results of `burst` frames, so that later calls do
+    /// not allocate.
     pub fn with_capacity(burst: usize) -> Outputs {
         Outputs {
             transmits: Vec::with_capacity(burst),
@@ -40,29 +41,29 @@ impl Outputs {
     }
 }
 
-/// An event that an operator wants to see, with its time.
+/// An event for the operator, with its time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SwitchEvent {
     /// Model time of the event.
     pub at: Picos,
-    /// The event.
+    /// Kind of the event, with its details.
     pub kind: SwitchEventKind,
 }
 
 /// An event of the PFC watchdog.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SwitchEventKind {
-    /// The watchdog detected a PFC storm.
+    /// The watchdog has detected a PFC storm at a queue.
     StormDetected {
         /// The queue that the peer keeps paused.
         queue: QueueId,
         /// The configured action for this storm.
         action: WatchdogAction,
-        /// Time for which the queue was paused without progress. This time is shorter than the pause if the
-        /// queue still sent frames at first.
+        /// Time for which the queue was paused without progress. If the queue still sent frames at the start
+        /// of the pause, this time is shorter than the pause.
         paused: Picos,
     },
-    /// A storm is over.
+    /// A storm has ended.
     StormRestored {
         /// The queue that was in the storm.
         queue: QueueId,
@@ -74,27 +75,27 @@ pub enum SwitchEventKind {
     },
 }
 
-/// A frame whose transmission starts.
+/// A frame whose transmission starts, and the time for which it occupies the link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Transmit {
     /// The egress port.
     pub port: PortId,
-    /// The frame to send.
+    /// The frame to send. The driver releases it after sending.
     pub frame: FrameHandle,
-    /// Model time at which the first bit is on the link. The buffer cells of the frame are free from this
-    /// time on.
+    /// Model time at which the first bit is on the link. From this time on, the buffer cells of the frame
+    /// are free.
     pub start: Picos,
     /// Model time at which the link is free again, after preamble, frame, FCS and interframe gap.
     pub end: Picos,
-    /// True if the switch marked the frame, which then carries CE.
+    /// True if the switch has marked the frame CE at departure.
     pub marked: bool,
 }
 
-/// A request of the switch to be called at time `at` with `timer`.
+/// A request of the switch: at time `at`, the driver calls [`crate::Switch::expire`] with `timer`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Deadline {
-    /// Model time of the next call for this deadline. The time is not earlier than the time of the call that
-    /// requested the deadline.
+    /// Model time at which the driver must make this call. The time is not earlier than the time of the call
+    /// that requested the deadline.
     pub at: Picos,
     /// The timer to pass to [`crate::Switch::expire`].
     pub timer: TimerId,
@@ -105,18 +106,18 @@ pub struct Deadline {
 pub struct PuntedFrame {
     /// The ingress port.
     pub port: PortId,
-    /// The router interface on which the frame arrived, if the frame was addressed to the router.
+    /// The router interface on which the frame arrived. `None` if the frame was not addressed to the router.
     pub interface: Option<InterfaceId>,
-    /// Why the CPU receives the frame.
+    /// Reason for which the CPU receives the frame.
     pub reason: PuntReason,
-    /// The received frame, unchanged.
+    /// The received frame, unchanged. The driver releases it.
     pub frame: FrameHandle,
-    /// Offset of the layer 3 header in bytes.
+    /// Offset of the layer-3 header in bytes, from the start of the frame.
     pub l3_offset: u8,
 }
 
-/// Reason for which the CPU receives a frame. For the last four reasons, the switch has dropped and counted
-/// the frame. The CPU then sends an ICMP error to the sender of the frame (RFC 1812 and RFC 4443).
+/// Reason for which the CPU receives a frame. For the last four reasons, the switch has already counted the
+/// frame as dropped. The CPU then sends an ICMP error to the sender of the frame (RFC 1812, RFC 4443).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PuntReason {
     /// The destination is a reserved group address, such as those of LLDP and LACP.
@@ -127,9 +128,9 @@ pub enum PuntReason {
     Local,
     /// The TTL or hop limit would reach zero.
     TimeExceeded,
-    /// No route matches, or the route is unreachable.
+    /// No route matches the destination.
     NetUnreachable,
-    /// The neighbour did not answer ARP or neighbour discovery.
+    /// The next hop did not answer ARP or neighbour discovery, or its interface went down.
     HostUnreachable,
     /// The packet is longer than the MTU of its egress interface.
     TooBig {
@@ -138,23 +139,24 @@ pub enum PuntReason {
     },
 }
 
-/// What the switch did with a received frame.
+/// The result of a received frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ForwardingResult {
-    /// The frame is queued at one or more ports.
+    /// The frame is queued or in transmission at one or more ports.
     Forwarded {
-        /// Number of queued copies. It is 1 for a unicast frame.
+        /// Number of copies. The number is 1 for a unicast frame.
         copies: u16,
     },
-    /// The frame was a MAC control frame or a link quality message. The switch has processed, counted and
+    /// The frame is a MAC control frame or a link quality message. The switch has processed, counted and
     /// released the frame.
     Control,
     /// The frame is for the switch itself. The frame is in [`Outputs::punts`], or the switch has processed
     /// and released the frame.
     Punted,
-    /// The frame waits until its next hop is resolved.
+    /// The frame waits until the link address of its next hop is resolved.
     Held,
-    /// The frame was dropped, counted and released.
+    /// The frame is dropped and counted. It is released, unless it is in [`Outputs::punts`] for an
+    /// ICMP error.
     Dropped(DroppedFrame),
 }
 
@@ -167,10 +169,10 @@ pub struct DroppedFrame {
     /// The port that counts the drop. This is the ingress port for ingress reasons and the egress port for
     /// egress reasons.
     pub port: PortId,
-    /// Traffic class of the frame.
+    /// Traffic class of the frame, 0 to 15.
     pub tc: u8,
-    /// Length of the frame at `port`, with FCS (`mac_len`).
+    /// Length of the frame at `port` in bytes, with FCS (`mac_len`).
     pub mac_len: u32,
-    /// The buffer limit that refused the frame. `None` for drops with other causes.
+    /// The buffer limit that refused the frame. `None` for drops with another cause.
     pub refusal: Option<BufferRefusal>,
 }

@@ -1,4 +1,4 @@
-//! Single stages of the packet path, for measuring or testing one stage alone.
+//! Single stages of the packet path, for measurements and tests of one stage alone.
 //!
 //! [`Switch`](crate::Switch) combines these stages. Other stages are public in their own modules.
 //! [`parse`](xoff_wire::parse::parse) reads headers, [`ClassMaps`](crate::config::ClassMaps) selects the

@@ -2,10 +2,10 @@
 
 use crate::frame::{FrameHandle, FrameStore, HEADROOM_BYTES};
 
-/// Bytes of a large slot, without the headroom in front of the frame.
+/// Number of bytes for a frame in a large slot, without the free space in front of the frame.
 const SLOT_BYTES: usize = 10_240;
-/// Number of bytes in a small slot, without the headroom. Two small slots with their headroom fit into one
-/// memory page, so fewer TLB entries are needed.
+/// Number of bytes for a frame in a small slot, without the free space in front of the frame. Two small slots
+/// with their free space fit into one memory page, so fewer TLB entries are needed.
 const SMALL_SLOT_BYTES: usize = 2_048 - HEADROOM_BYTES - LINE_BYTES;
 const NONE: u32 = u32::MAX;
 /// Size of a cache line in bytes. A frame begins at the start of a cache line, so that one cache line holds
@@ -21,8 +21,8 @@ struct FrameSlot {
     first: u32,
     start: u32,
     end: u32,
-    /// Number of bytes at the start of the frame that may still be edited. If the frame is not shared, all
-    /// bytes may be edited.
+    /// Number of bytes at the start of the frame that may still be edited. `u32::MAX` if the frame shares
+    /// no bytes.
     editable: u32,
 }
 
@@ -35,7 +35,7 @@ struct SharedRest {
     rest: u32,
     rest_from: u32,
     rest_to: u32,
-    /// Number of users: the frame itself and the copies that share its rest.
+    /// Number of users of the slot: the frame itself and the copies that share its rest.
     users: u32,
 }
 
@@ -86,8 +86,9 @@ impl FrameSlot {
     }
 }
 
-/// Stores frames in vectors. The memory of a slot is allocated when the slot is first used, and allocated
-/// again if a longer frame needs more space. The most recently released slot is used first.
+/// Stores frames in vectors. The memory of a slot is allocated when the slot is first used. It is allocated
+/// again if a longer frame needs more space. The slot that was released last is used first. Methods panic if
+/// a frame does not exist or is released twice.
 #[derive(Clone, Debug)]
 pub struct VecStore {
     slots: Vec<FrameSlot>,
@@ -123,7 +124,7 @@ impl VecStore {
         Some(handle)
     }
 
-    /// Returns all bytes of the frame, with its shared rest.
+    /// Returns all bytes of a frame, including the rest that it shares with copies.
     pub fn contents(&self, frame: FrameHandle) -> Vec<u8> {
         let slot = &self.slots[frame.0 as usize];
         let share = &self.shares[frame.0 as usize];
@@ -135,13 +136,13 @@ impl VecStore {
         whole
     }
 
-    /// Returns the number of slots in use. Bytes that several copies share occupy a slot until the last copy
-    /// is released.
+    /// Returns the number of slots in use. If copies of a frame share its bytes, its slot is in use until the
+    /// last copy is released.
     pub fn in_use(&self) -> usize {
         self.in_use
     }
 
-    /// Takes a free slot with room for `len` bytes.
+    /// Takes a free slot with space for `len` bytes. Returns `None` if all slots are in use.
     fn take_slot(&mut self, len: usize) -> Option<FrameHandle> {
         let index = match self.free.pop() {
             Some(index) => {

@@ -1,4 +1,4 @@
-//! Constructors with default values. Programs and tests change the fields that they need.
+//! Constructors with default values. Programs and tests then change the fields that they need.
 
 use xoff_units::{LinkTiming, Picos};
 
@@ -10,11 +10,12 @@ use super::{
 use crate::ids::{PRIORITIES, TRAFFIC_CLASSES};
 
 impl SwitchConfig {
-    /// Creates a transparent bridge of these ports, without buffer pools and profiles.
+    /// Creates a transparent bridge with these ports, without buffer pools and profiles. The caller must add
+    /// pools and profiles, because frames are dropped without them.
     ///
-    /// Returns the default configuration: seed 1, cells of 256 bytes, no pipeline latency, and ECN marks at
-    /// dequeue. MAC addresses age out after 600 s. The tables have room for 1024 MAC addresses and 16 384
-    /// frames. Load balancing, routing and the PFC watchdog are off.
+    /// The defaults are seed 1, cells of 256 bytes, no pipeline latency, and ECN marks at dequeue. MAC
+    /// addresses age out after 600 s. The tables have space for 1024 MAC addresses and 16 384 frames. Load
+    /// balancing, routing and the PFC watchdog are off.
     pub fn new(name: impl Into<String>, mac: [u8; 6], ports: Vec<PortConfig>) -> SwitchConfig {
         SwitchConfig {
             name: name.into(),
@@ -41,10 +42,11 @@ impl SwitchConfig {
 }
 
 impl PortConfig {
-    /// Creates a port that is up and has an MTU of 9100 bytes, TPID 0x8100, the default maps and no PFC.
+    /// Creates a port that is administratively up and has an MTU of 9100 bytes, TPID 0x8100, the default maps
+    /// and no PFC.
     ///
-    /// All priority groups have buffer profile 0 of an ingress pool. All queues have buffer profile 1 of an
-    /// egress pool.
+    /// All priority groups use buffer profile 0, which must belong to an ingress pool. All queues use buffer
+    /// profile 1, which must belong to an egress pool.
     pub fn new(name: impl Into<String>, mac: [u8; 6], link: LinkTiming) -> PortConfig {
         PortConfig {
             name: name.into(),
@@ -65,7 +67,7 @@ impl PortConfig {
 }
 
 impl Default for ClassMaps {
-    /// Trusts the DSCP. Every frame has traffic class 0. Traffic classes *n* below 8 use queue *n* and
+    /// Trusts the DSCP and maps every frame to traffic class 0. Traffic classes *n* below 8 use queue *n* and
     /// priority group *n*. Traffic classes from 8 on use queue 0 and priority group 0.
     fn default() -> ClassMaps {
         let same_number = |n: usize| if n < PRIORITIES { n as u8 } else { 0 };
@@ -80,7 +82,7 @@ impl Default for ClassMaps {
 }
 
 impl Default for PfcConfig {
-    /// PFC and 802.3x PAUSE are disabled. If a priority is enabled, its pauses last 65 535 quanta and are
+    /// Disables PFC and 802.3x PAUSE. If a priority is then enabled, its pauses last 65 535 quanta and are
     /// repeated every 100 us. Priority *n* belongs to queue *n* and priority group *n*.
     fn default() -> PfcConfig {
         let same_number = core::array::from_fn(|n| n as u8);
@@ -99,7 +101,8 @@ impl Default for PfcConfig {
 }
 
 impl QueueConfig {
-    /// Creates a queue with this buffer profile and DWRR weight 1, without a shaper and WRED.
+    /// Creates a queue with this buffer profile and DWRR weight 1, without a shaper and without WRED.
+    /// `profile` is an index in [`SwitchConfig::profiles`].
     pub const fn new(profile: u16) -> QueueConfig {
         QueueConfig {
             profile,
@@ -123,7 +126,7 @@ impl PoolConfig {
 }
 
 impl BufferProfile {
-    /// Creates a lossy profile of a pool, without reserved bytes.
+    /// Creates a lossy profile without reserved bytes. `pool` is an index in [`SwitchConfig::pools`].
     pub fn new(name: impl Into<String>, pool: u16, threshold: BufferThreshold) -> BufferProfile {
         BufferProfile {
             name: name.into(),

@@ -11,23 +11,23 @@ use crate::ids::InterfaceId;
 /// Layer 3 configuration of a switch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RoutingConfig {
-    /// Router interfaces. An [`InterfaceId`] is an index into this list.
+    /// Router interfaces. An [`InterfaceId`] is an index in this list.
     pub interfaces: Vec<InterfaceConfig>,
-    /// All routes, prepared for lookup. Local and connected routes of the interfaces are included.
+    /// All routes, prepared for look-ups. The local and connected routes of the interfaces are included.
     pub fib: Arc<Fib>,
-    /// Seed of the hash that selects equal-cost next hops and LAG members. Switches with the same seed select
-    /// the same member for a flow (hash polarisation).
+    /// Seed of the hash that selects equal-cost next hops and LAG members. If two switches have the same
+    /// seed, they select the same member for a flow, which leads to uneven load (hash polarisation).
     pub hash_seed: u64,
-    /// Number of buckets of a resilient group. A change of members moves only the flows of affected buckets.
-    /// With `None`, hashing is not resilient, and a change may move any flow.
+    /// Number of hash buckets of a resilient group, at least 1. A change of members then moves only the flows
+    /// of affected buckets. With `None`, hashing is not resilient, and a change may move any flow.
     pub resilient_buckets: Option<u16>,
-    /// Largest number of neighbours, including static ones.
+    /// Largest number of neighbours, including static neighbours.
     pub neighbours_max: usize,
-    /// Largest number of frames that wait for one neighbour.
+    /// Largest number of frames that wait for the link address of one neighbour.
     pub hold_frames: usize,
-    /// Static neighbours (`NEIGH`).
+    /// Neighbours with a configured MAC address (`NEIGH`).
     pub neighbours: Vec<StaticNeighbour>,
-    /// Largest rate of ICMP errors of all kinds, in errors per second. This is also the largest burst.
+    /// Largest rate of ICMP errors of all kinds, in errors per second. This number is also the largest burst.
     pub icmp_errors_per_second: u32,
 }
 
@@ -46,41 +46,42 @@ impl Default for RoutingConfig {
     }
 }
 
-/// A router interface (`INTERFACE`, `VLAN_INTERFACE`, `PORTCHANNEL_INTERFACE`, `LOOPBACK_INTERFACE`).
+/// A router interface (`INTERFACE`, `VLAN_INTERFACE`, `PORTCHANNEL_INTERFACE`, `LOOPBACK_INTERFACE`). Two
+/// interfaces have different ports, LAGs and VLANs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InterfaceConfig {
-    /// Name, such as `Ethernet0`, `Vlan100` or `Loopback0`.
+    /// Name of the interface, such as `Ethernet0`, `Vlan100` or `Loopback0`.
     pub name: String,
     /// The port, LAG or VLAN of the interface.
     pub attachment: InterfaceAttachment,
-    /// MAC address of the interface.
+    /// MAC address of the interface, for frames to and from the router. It is not a group address.
     pub mac: [u8; 6],
     /// Longest IP packet that the interface sends and receives, in bytes, 68 to 9216.
     pub mtu: u32,
-    /// Addresses with prefix lengths. IPv6 link-local addresses are included.
+    /// IP addresses of the interface with their prefix lengths. IPv6 link-local addresses are included.
     pub addresses: Vec<IpNet>,
 }
 
 /// The port, LAG or VLAN of a router interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InterfaceAttachment {
-    /// A port, by its index. The port does not bridge.
+    /// A port, by its index in [`SwitchConfig::ports`](super::SwitchConfig::ports). The port does not bridge.
     Port(u16),
-    /// A LAG, by its index. The LAG does not bridge.
+    /// A LAG, by its index in [`SwitchConfig::lags`](super::SwitchConfig::lags). The LAG does not bridge.
     Lag(u16),
-    /// A VLAN, by its id.
+    /// A VLAN, by its id. The ports of the VLAN bridge, and reach the router through its MAC address.
     Vlan(u16),
     /// A loopback interface, whose addresses are always reachable.
     Loopback,
 }
 
-/// A static neighbour (`NEIGH`).
+/// A neighbour with a configured MAC address (`NEIGH`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StaticNeighbour {
-    /// The interface of the neighbour.
+    /// The router interface behind which the neighbour is.
     pub interface: InterfaceId,
     /// IP address of the neighbour.
     pub address: IpAddr,
-    /// MAC address of the neighbour.
+    /// MAC address of the neighbour, which is not a group address.
     pub mac: [u8; 6],
 }

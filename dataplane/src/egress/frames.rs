@@ -1,4 +1,4 @@
-//! The frames in the switch are stored in a table of fixed capacity. Each queue is a linked list
+//! A table with a fixed capacity, which contains all frames in the egress queues. Each queue is a linked list
 //! in this table.
 
 use crate::frame::FrameHandle;
@@ -7,35 +7,35 @@ use crate::prefetch::prefetch;
 use xoff_units::Picos;
 use xoff_wire::parse::Payload;
 
-/// End of a list.
+/// Index that marks the end of a list.
 const NO_FRAME: u32 = u32::MAX;
 
 /// The ingress cells of a queued frame.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum IngressCharge {
-    /// The cells of one frame, charged to its priority group.
+    /// The cells of one frame, which are charged to its priority group.
     Own { pg: PgId, cells: u32 },
     /// The frame is a copy of a flooded frame. An entry of [`SharedCharges`] records the cells, which are
     /// released with the last copy.
     Shared(u32),
-    /// No cells: a frame that the switch itself sends.
+    /// No cells, because the switch itself sends the frame.
     None,
 }
 
 /// A frame, or one copy of a flooded frame, that waits in an egress queue. The tables of a large fabric do
-/// not fit into the caches, so the entry is only half a cache line long. A frame has fewer than 2^16 bytes
-/// and fewer than 2^16 cells: the longest frame has 9 KiB, and a cell has at least one byte.
+/// not fit into the caches, so the entry has only the size of half a cache line. Lengths and numbers of cells
+/// are below 2^16, because the longest frame has 9 KiB and a cell has at least one byte.
 #[derive(Clone, Copy, Debug)]
 #[repr(align(32))]
 pub(crate) struct QueuedFrame {
-    /// Earliest time at which its transmission may start.
+    /// Earliest time at which the transmission of the frame may start.
     pub(crate) ready_at: Picos,
     pub(crate) frame: FrameHandle,
     mac_len: u16,
-    /// Copy of `mac_len` of the next frame in the queue. The scheduler needs this length, and the entry of
-    /// the next frame is often not in the caches.
+    /// Copy of the `mac_len` of the next frame in the queue. The scheduler needs this length, and the entry
+    /// of the next frame is often not in the caches.
     next_len: u16,
-    /// The priority group, or the index of the shared charge.
+    /// The priority group of the charge, or the index of the shared charge.
     charge_index: u32,
     cells: u16,
     charged_cells: u16,
@@ -65,8 +65,8 @@ impl ChargeKind {
 }
 
 impl QueuedFrame {
-    /// Creates a frame that occupies `cells` cells of its queue and may leave immediately. The caller sets
-    /// the class and the layer 3 header.
+    /// Creates an entry for a frame that occupies `cells` cells of its queue and may leave immediately. The
+    /// caller sets the traffic class and the fields of the layer-3 header.
     #[inline(always)]
     pub(crate) fn new(frame: FrameHandle, mac_len: u32, cells: u32, charge: IngressCharge) -> QueuedFrame {
         let (charge_kind, charge_index, charged_cells) = match charge {
@@ -115,7 +115,7 @@ impl QueuedFrame {
         (self.flags & FLAG_TRIMMED != 0).then_some(usize::from(self.flags >> TRIMMED_FOR_SHIFT & 7))
     }
 
-    /// Returns the length in bytes, with FCS.
+    /// Returns the length of the frame in bytes, with FCS.
     #[inline(always)]
     pub(crate) fn mac_len(&self) -> u32 {
         u32::from(self.mac_len)
@@ -127,7 +127,7 @@ impl QueuedFrame {
         u32::from(self.cells)
     }
 
-    /// Returns the number of ingress cells of the frame.
+    /// Returns the ingress cells of the frame.
     #[inline(always)]
     pub(crate) fn charge(&self) -> IngressCharge {
         match self.flags & CHARGE_KIND_MASK {
@@ -177,23 +177,23 @@ impl FrameQueue {
 /// A frame that was removed from the head of its queue.
 pub(crate) struct DequeuedFrame<'a> {
     pub(crate) frame: &'a QueuedFrame,
-    /// The shared charges, to release the frame's cells.
+    /// The shared charges, which are needed to release the ingress cells of the frame.
     pub(crate) charges: &'a mut SharedCharges,
     /// Bytes (`mac_len`) that remain in all queues of the port.
     pub(crate) remaining_at_port: u64,
 }
 
-/// Table of all frames in the switch. Each frame is in the list of its queue. No memory is
-/// allocated after [`FrameTable::new`].
+/// Table of all frames in egress queues. Each frame is in the list of its queue. No memory is allocated
+/// after [`FrameTable::new`].
 #[derive(Debug)]
 pub(crate) struct FrameTable {
     frames: Vec<QueuedFrame>,
-    /// Largest number of frames. Address space for this number of frames is reserved at the start.
+    /// Largest number of frames. Memory for this number of frames is reserved at the start.
     frames_max: usize,
     free: u32,
     in_use: usize,
     shared: SharedCharges,
-    /// Number of bytes in all queues of each port. The numbers are in one array, so that load balancing can
+    /// Number of bytes in all queues of each port. These numbers are in one array, so that load balancing can
     /// compare ports quickly.
     port_bytes: Vec<u64>,
 }
@@ -211,18 +211,18 @@ impl FrameTable {
         }
     }
 
-    /// Returns the number of frames in the switch. Each copy of a flooded frame is counted.
+    /// Returns the number of frames in egress queues. Each copy of a flooded frame is counted.
     pub(crate) fn in_use(&self) -> usize {
         self.in_use
     }
 
-    /// Returns the number of frames that still fit.
+    /// Returns the number of further frames for which the table has space.
     #[inline]
     pub(crate) fn free_entries(&self) -> usize {
         self.frames_max - self.in_use
     }
 
-    /// Appends a frame to a queue of a port. The caller has checked [`FrameTable::free_entries`].
+    /// Appends a frame to a queue of a port. The caller must check [`FrameTable::free_entries`] before.
     #[inline(always)]
     pub(crate) fn push(&mut self, port: PortId, fifo: &mut FrameQueue, frame: QueuedFrame) {
         debug_assert!(self.free_entries() > 0, "free_entries() was not checked");
@@ -248,18 +248,20 @@ impl FrameTable {
         }
     }
 
-    /// Returns the first frame of a queue.
+    /// Returns the first frame of a queue. Returns `None` if the queue is empty.
     #[inline(always)]
     pub(crate) fn head(&self, fifo: &FrameQueue) -> Option<&QueuedFrame> {
         self.frames.get(fifo.head as usize)
     }
 
-    /// Removes the first frame of a queue and returns a copy of its entry.
+    /// Removes the first frame of a queue and returns a copy of its entry. Returns `None` if the queue
+    /// is empty.
     pub(crate) fn dequeue_copy(&mut self, port: PortId, fifo: &mut FrameQueue) -> Option<QueuedFrame> {
         self.dequeue(port, fifo).map(|taken| *taken.frame)
     }
 
-    /// Removes the first frame of a queue. The entry stays valid until the next push.
+    /// Removes the first frame of a queue. The returned entry stays valid until the next push. Returns `None`
+    /// if the queue is empty.
     #[inline(always)]
     pub(crate) fn dequeue(&mut self, port: PortId, fifo: &mut FrameQueue) -> Option<DequeuedFrame<'_>> {
         let index = fifo.head;
@@ -271,7 +273,7 @@ impl FrameTable {
         let port_bytes = &mut self.port_bytes[port.index()];
         *port_bytes -= mac_len;
         let remaining_at_port = *port_bytes;
-        // The next frame leaves next, and has probably left the caches while it waited.
+        // The next frame probably leaves soon, and is often no longer in the caches.
         match self.frames.get(fifo.head as usize) {
             Some(behind) => prefetch(behind),
             None => fifo.tail = NO_FRAME,
@@ -303,8 +305,8 @@ impl FrameTable {
         &self.port_bytes
     }
 
-    /// Returns the priority group of each frame in a queue, from its head. Frames that are not charged to a
-    /// group are skipped.
+    /// Returns the priority group of each frame in a queue, starting with the first frame. Frames that are
+    /// charged to no group are skipped.
     pub(crate) fn priority_groups_in(&self, fifo: &FrameQueue) -> impl Iterator<Item = PgId> + '_ {
         let first = Some(fifo.head).filter(|index| *index != NO_FRAME);
         let indices = core::iter::successors(first, |index| {
@@ -322,7 +324,7 @@ impl FrameTable {
         self.shared.add(pg, cells, copies)
     }
 
-    /// As [`SharedCharges::release_charge`].
+    /// Like [`SharedCharges::release_charge`].
     pub(crate) fn release_charge(&mut self, charge: IngressCharge) -> Option<(PgId, u32)> {
         self.shared.release_charge(charge)
     }
@@ -373,8 +375,8 @@ impl SharedCharges {
         IngressCharge::Shared(index)
     }
 
-    /// Removes one copy of a flooded frame from its charge. After the last copy, the result is the number of
-    /// cells to release.
+    /// Releases the ingress charge of one frame. Returns the priority group and the number of cells that are
+    /// now free. For a copy of a flooded frame, returns `None` until the last copy is released.
     #[inline(always)]
     pub(crate) fn release_charge(&mut self, charge: IngressCharge) -> Option<(PgId, u32)> {
         match charge {

@@ -1,19 +1,19 @@
-//! Frame lengths and transmission times of a link, computed without a division.
+//! Frame lengths and transmission times of a link, computed without a division for each frame.
 
 use xoff_units::{LinkTiming, Picos};
 
-/// A [`LinkTiming`] that also stores the transmission time of one byte. At all Ethernet speeds, this time is
-/// a whole number of picoseconds. The time of a frame is therefore computed by a multiplication instead
-/// of a division.
+/// A [`LinkTiming`] that also stores the transmission time of one byte. At Ethernet speeds, this time is a
+/// whole number of picoseconds. The time of a frame is then computed by a multiplication. At other speeds, it
+/// is computed by a division.
 #[derive(Clone, Copy, Debug)]
 pub struct LinkRate {
     timing: LinkTiming,
-    /// 0: the transmission time is computed by division.
+    /// Transmission time of one byte in picoseconds. 0: the transmission time is computed by a division.
     ps_per_byte: u64,
 }
 
 impl LinkRate {
-    /// Creates the rate of a link with this timing.
+    /// Creates the rate of a link with this timing. A speed or rounding of 0 counts as 1.
     pub fn new(timing: LinkTiming) -> LinkRate {
         // A speed or rounding of 0 is a configuration error. Use 1 instead, to avoid a division by zero.
         let timing = LinkTiming {
@@ -43,13 +43,14 @@ impl LinkRate {
         one.fcs_bytes == other.fcs_bytes && one.min_frame_bytes == other.min_frame_bytes
     }
 
-    /// As [`LinkTiming::mac_len`].
+    /// Returns the length of a frame with padding and FCS ([`LinkTiming::mac_len`]). `frame_len` has no FCS.
     #[inline]
     pub fn mac_len(&self, frame_len: u32) -> u32 {
         self.timing.mac_len(frame_len)
     }
 
-    /// Returns the time for which a frame of `mac_len` bytes occupies the link.
+    /// Returns the time for which a frame of `mac_len` bytes occupies the link, including preamble and
+    /// interframe gap.
     #[inline]
     pub fn transmission_time(&self, mac_len: u32) -> Picos {
         let wire_len = self.timing.wire_len(mac_len);

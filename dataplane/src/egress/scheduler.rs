@@ -1,4 +1,4 @@
-//! Egress scheduler: strict priority first, then deficit weighted round robin in bytes.
+//! Egress scheduler: strict priority queues first, then deficit weighted round robin (DWRR) in bytes.
 
 use core::hint::select_unpredictable;
 
@@ -8,21 +8,21 @@ use crate::bits::set_bits;
 use crate::ids::PRIORITIES;
 use xoff_units::Picos;
 
-/// DWRR quantum: the number of bytes that the queue with the smallest weight may send in each turn. Other
-/// queues may send more, in proportion to their weights. The quantum is about one frame long, so that shares
-/// are also correct over short times.
+/// DWRR quantum: the number of bytes that the queue with the smallest weight may send in each turn. The
+/// quantum of another queue is larger in proportion to its weight. The quantum is about one frame long, so
+/// that shares are also correct over short times.
 const QUANTUM_BYTES: u32 = 1_536;
 
-/// The decision of the scheduler.
+/// The decision of the scheduler about the next frame of a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SchedulerDecision {
-    /// This queue may send its first frame now.
+    /// This queue (0 to 7) may send its first frame now.
     Queue(usize),
-    /// No queue may send before this time. [`Picos::NEVER`]: not before a queue changes.
+    /// No queue may send before this time. [`Picos::NEVER`]: no queue may send until a queue changes.
     Wait(Picos),
 }
 
-/// Schedules the eight egress queues of a port.
+/// Scheduler of the eight egress queues of a port.
 #[derive(Clone, Debug)]
 #[repr(C)] // what each departure reads comes first
 pub struct Scheduler {
@@ -35,7 +35,7 @@ pub struct Scheduler {
 }
 
 impl Scheduler {
-    /// Creates a scheduler with empty deficits.
+    /// Creates a scheduler for these queues. All deficits are zero.
     pub fn new(queues: &[QueueConfig; PRIORITIES]) -> Scheduler {
         let mut scheduler = Scheduler {
             strict_queues: 0,
@@ -75,8 +75,8 @@ impl Scheduler {
     }
 
     /// Selects one of the queues in `candidates`. Bit *n* of this mask is set if queue *n* has a frame that
-    /// may leave. `head_len` returns the length of the first frame of a queue. If a DWRR queue is selected,
-    /// its deficit is reduced at once.
+    /// may leave. `head_len` returns the length of the first frame of a queue in bytes. If a DWRR queue is
+    /// selected, its deficit is reduced at once.
     #[inline(always)]
     pub fn select_queue(
         &mut self,
@@ -96,13 +96,14 @@ impl Scheduler {
         if strict_queues != 0 {
             return SchedulerDecision::Queue(7 - strict_queues.leading_zeros() as usize);
         }
-        // No branch here, because the outcome is unpredictable. One quantum usually suffices for a frame.
+        // No branch here, because a branch could not be predicted. One quantum is usually sufficient for
+        // a frame.
         let current_queue = usize::from(self.current_queue) % PRIORITIES;
         let may_stay = open & 1 << current_queue != 0;
         let stays = may_stay & (self.deficits[current_queue] >= head_len(current_queue));
         let mut n = select_unpredictable(stays, current_queue, next_set_bit(open, current_queue));
         self.deficits[n] += select_unpredictable(stays, 0, self.quanta[n]);
-        // The loop ends because the deficit of every candidate grows by at least QUANTUM_BYTES a round.
+        // The loop ends because the deficit of every candidate grows by at least QUANTUM_BYTES in each round.
         loop {
             if let Some(left) = self.deficits[n].checked_sub(head_len(n)) {
                 self.deficits[n] = left;
@@ -114,8 +115,8 @@ impl Scheduler {
         }
     }
 
-    /// Records that the transmission of a frame of `bytes` bytes from queue `queue` has started. `emptied` is
-    /// true if the queue is now empty.
+    /// Records that the transmission of a frame from queue `queue` has started. `bytes` is the length of the
+    /// frame (`mac_len`). `emptied` is true if the queue is now empty.
     #[inline(always)]
     pub fn record_sent(&mut self, now: Picos, queue: usize, bytes: u32, emptied: bool) {
         if self.shaped_queues & 1 << queue != 0 {
@@ -126,7 +127,7 @@ impl Scheduler {
         }
     }
 
-    /// Records a frame that was sent by an otherwise empty port. The result is the same as if queue `queue`
+    /// Records a frame that an idle port sends without queueing. The result is the same as if queue `queue`
     /// had been selected and emptied.
     #[inline(always)]
     pub(crate) fn record_pass_through(&mut self, queue: usize) {
@@ -175,7 +176,7 @@ impl Scheduler {
     }
 }
 
-/// Returns the lowest set bit above bit `after`. The search continues with bit 0 after the highest bit.
+/// Returns the lowest set bit above bit `after`. After the highest bit, the search continues with bit 0.
 /// Returns `after` if no other bit is set.
 fn next_set_bit(mask: u8, after: usize) -> usize {
     let above = mask.rotate_right(after as u32 + 1);

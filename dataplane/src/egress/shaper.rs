@@ -1,4 +1,4 @@
-//! Limits the peak rate of a queue or port. The limiter is a token bucket that is stored as one time value
+//! Limits the peak rate of a queue or port. The limiter is a token bucket, which is stored as one time value
 //! (generic cell rate algorithm).
 
 use crate::egress::config::ShaperConfig;
@@ -6,12 +6,12 @@ use xoff_units::Picos;
 
 const PS_PER_SECOND: u128 = 1_000_000_000_000;
 
-/// Limits frames to `bytes_per_second`, with bursts of `burst_bytes` after idle time.
+/// Limits frames to `bytes_per_second`, with bursts of `burst_bytes` after an idle time.
 #[derive(Clone, Debug)]
 pub(crate) struct TokenBucket {
     bytes_per_second: u64,
     burst: Picos,
-    /// Time at which the bucket is full again: the theoretical arrival time.
+    /// Time at which the bucket is full again (theoretical arrival time).
     full_at: Picos,
 }
 
@@ -25,7 +25,7 @@ impl TokenBucket {
         }
     }
 
-    /// Returns the earliest time at which the next frame may start.
+    /// Returns the earliest time at which the next frame may start. The time may be in the past.
     pub(crate) fn ready_at(&self) -> Picos {
         Picos(self.full_at.0.saturating_sub(self.burst.0))
     }
@@ -38,7 +38,7 @@ impl TokenBucket {
             .saturating_add(time_for_bytes(self.bytes_per_second, bytes));
     }
 
-    /// Changes the rate and the burst. The used tokens are kept.
+    /// Changes the rate and the burst. The tokens that are already used stay used.
     pub(crate) fn reconfigure(&mut self, shaper: ShaperConfig) {
         let fresh = TokenBucket::new(shaper);
         self.bytes_per_second = fresh.bytes_per_second;

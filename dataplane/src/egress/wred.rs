@@ -1,18 +1,18 @@
-//! WRED drops and ECN marks, by the instantaneous queue length.
+//! WRED drops and ECN marks, decided by the present queue length.
 
 use rand_core::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
 use super::config::WredProfile;
 
-/// Makes the random decisions of WRED. Each port has its own random stream (xoshiro256++).
+/// Makes the random decisions of WRED. Each port has its own random generator (xoshiro256++).
 #[derive(Clone, Debug)]
 pub struct WredMarker {
     random: Xoshiro256PlusPlus,
 }
 
 impl WredMarker {
-    /// Creates the random stream of `port` in a switch with this seed.
+    /// Creates the random generator of port `port` in a switch with this seed.
     pub fn new(seed: u64, port: u16) -> WredMarker {
         // The golden ratio spreads neighbouring ports over the seed space. seed_from_u64 mixes further.
         let stream = seed ^ (u64::from(port) + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
@@ -21,9 +21,9 @@ impl WredMarker {
         }
     }
 
-    /// Decides whether to mark or drop a frame when `queued_bytes` bytes wait. The probability is zero up to
-    /// the minimum threshold, then rises linearly, and is one above the maximum threshold. A random number is
-    /// drawn only between the two thresholds.
+    /// Decides whether a frame is marked or dropped when `queued_bytes` bytes wait. The probability is zero
+    /// up to the minimum threshold. It then rises linearly to `max_probability`, and is one above the maximum
+    /// threshold. A random number is drawn only between the two thresholds.
     #[inline(always)]
     pub fn decide_mark_or_drop(&mut self, wred: &WredProfile, queued_bytes: u64) -> bool {
         if queued_bytes <= wred.min_bytes {
@@ -34,8 +34,8 @@ impl WredMarker {
 }
 
 /// Returns true if `draw` is below `max_probability * depth / span`, in units of 2^-32. The function
-/// multiplies both sides by `span`, because a 128-bit division would cost more than all other steps
-/// of a departure.
+/// multiplies both sides by `span`, because a 128-bit division would cost more than all other steps of
+/// a departure.
 #[inline]
 fn is_below_probability(wred: &WredProfile, queued_bytes: u64, draw: u32) -> bool {
     let depth = u128::from(queued_bytes - wred.min_bytes);
