@@ -9,43 +9,45 @@ use xoff_telemetry::failure::Failure;
 /// An error that ends the reading of a capture file.
 #[derive(Debug)]
 pub struct ReadError {
-    /// The kind of error.
+    /// The cause of the error.
     pub kind: ReadErrorKind,
-    /// Number of the frame that would have been read next, starting at 1.
+    /// Number of the frame at which reading ended, counted from 1. All frames before it were read.
     pub frame: u64,
-    /// Offset in bytes of the block or record that is not readable.
+    /// Offset of the unreadable block or record in bytes, from the start of the file.
     pub offset: u64,
 }
 
 /// The kind of an error in a capture file.
 #[derive(Debug)]
 pub enum ReadErrorKind {
-    /// The operating system does not read the file.
+    /// The operating system reported an error while the file was read.
     Io(io::Error),
     /// The file is empty.
     Empty,
-    /// The file is neither pcap nor pcapng. The value is its first four bytes.
+    /// The file is neither pcap nor pcapng. The value contains the first four bytes of the file. Missing
+    /// bytes are 0.
     UnknownFormat([u8; 4]),
-    /// The file ends inside its own header.
+    /// The file ends inside its file header.
     TruncatedHeader,
     /// The file ends inside a frame or a block.
     Truncated {
-        /// Number of missing bytes.
+        /// Number of bytes that the frame or block still needed.
         missing: u64,
     },
-    /// A field of the file is not valid. The text describes the field.
+    /// The contents of the file are not valid. The text describes the defect.
     Malformed(String),
-    /// No interface of the file has the link type Ethernet.
+    /// No interface of the file has the link type Ethernet. The fields describe the first interface.
     NoEthernet {
         /// Link type number (`LINKTYPE_`).
         number: u32,
-        /// Name of the interface, if the file contains it.
+        /// Name of the interface. `None` if the file does not contain a name.
         interface: Option<String>,
     },
 }
 
 impl ReadError {
-    /// Returns whether the capture ends early. All frames before the error are valid.
+    /// Returns whether frames before the error may be used: the file ends inside a frame, or its contents are
+    /// not valid from this point on. Such an error ends the capture early.
     pub fn ends_capture(&self) -> bool {
         matches!(
             self.kind,
@@ -53,12 +55,14 @@ impl ReadError {
         )
     }
 
-    /// Returns whether the file is damaged. A file that only ends too early is not damaged.
+    /// Returns whether the contents of the file are not valid ([`ReadErrorKind::Malformed`]). A file that
+    /// only ends too early is not damaged.
     pub fn is_damage(&self) -> bool {
         matches!(self.kind, ReadErrorKind::Malformed(_))
     }
 
-    /// Converts the error to the error message of a command. `file` is the file name in the message.
+    /// Converts the error to the error message of a command, with the exit code 3 (`Environment`). `file` is
+    /// the name of the file in the message.
     pub fn to_failure(&self, file: &str) -> Failure {
         let place = match self.kind {
             ReadErrorKind::Io(_)

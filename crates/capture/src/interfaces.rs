@@ -20,11 +20,12 @@ struct InterfaceKey {
     link_type: u32,
     /// Position in the section. `None` for an interface with a name.
     position: Option<usize>,
-    /// Number of earlier interfaces in the same section with equal properties.
+    /// Number of earlier interfaces in the same section with the same name, MAC address, link type
+    /// and position.
     repetition: usize,
 }
 
-/// All interfaces of a capture, and the interfaces of the current section by number.
+/// All interfaces of a capture, and a list of the interfaces in the current section.
 #[derive(Debug, Default)]
 pub(super) struct InterfaceTable {
     all: Vec<Interface>,
@@ -41,25 +42,27 @@ impl InterfaceTable {
         &self.all
     }
 
-    /// Returns the first interface of the current section.
+    /// Returns the first interface of the current section. Returns `None` if the section has no interface, or
+    /// if the description of the first interface is unreadable.
     pub(super) fn first_of_section(&self) -> Option<&SectionInterface> {
         self.of_section(0)
     }
 
-    /// Returns an interface of the current section. Returns `None` if its description is
-    /// missing or unreadable.
+    /// Returns the interface with this number in the current section. Returns `None` if the description of
+    /// the interface is missing or unreadable.
     pub(super) fn of_section(&self, number: u32) -> Option<&SectionInterface> {
         self.section.get(number as usize)?.as_ref()
     }
 
-    /// Starts a new section, whose interface numbers begin at 0 again.
+    /// Starts a new section. Interface numbers begin at 0 again.
     pub(super) fn begin_section(&mut self) {
         self.section.clear();
         self.repetitions.clear();
     }
 
-    /// Adds the next interface of the current section. If no earlier section contains the interface, it is
-    /// also added to the capture. An unreadable description (`None`) also uses an interface number.
+    /// Adds the next interface of the current section. An interface that no earlier section contains is
+    /// also added to the list of all interfaces. An unreadable description (`None`) still uses an
+    /// interface number.
     pub(super) fn add_to_section(&mut self, description: Option<InterfaceDescription>) {
         let added = description.map(|description| SectionInterface {
             index: self.index_of(&description.interface),

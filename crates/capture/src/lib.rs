@@ -1,9 +1,9 @@
-//! Reads and writes capture files. This crate contains readers of pcap and pcapng, a writer of pcapng, and
+//! Reads and writes capture files. This crate contains a reader of pcap and pcapng, a writer of pcapng, and
 //! the recorder of a running switch.
 //!
 //! [`Reader`] returns the frames of a file one by one. [`Writer`] writes a pcapng file. The functions of
-//! [`mod@write`] compose single blocks in memory. The command `xoff replay` and the recorder ([`live`]) use
-//! these parts.
+//! [`pcapng_writer`] compose single blocks in memory. The module [`recorder`] records the frames of a running
+//! switch (`--pcap`).
 //!
 //! # Examples
 //!
@@ -49,13 +49,13 @@ pub use pcapng_block::Interface;
 pub use pcapng_writer::{PacketBlock, Writer};
 pub use reader::{CapturedFrame, FRAME_BYTES_MAX, Reader, UnusableReason};
 
-/// Link type number of Ethernet (`LINKTYPE_ETHERNET`). Ports of a switch use only this link type.
+/// Link type number of Ethernet in pcap and pcapng files (`LINKTYPE_ETHERNET`).
 pub const LINK_TYPE_ETHERNET: u32 = 1;
 
-/// Direction of a frame at the interface of the capture (`epb_flags`).
+/// Direction of a frame at the captured interface (bits 0 and 1 of the pcapng option `epb_flags`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Direction {
-    /// The file does not contain the direction.
+    /// The file does not state the direction. pcap files never state it.
     #[default]
     Unknown,
     /// The interface received the frame.

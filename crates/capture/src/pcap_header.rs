@@ -1,11 +1,12 @@
-//! Headers of pcap files and of their records, as in draft-ietf-opsawg-pcap. For old versions of the format,
-//! the lengths are as in `sf-pcap.c` of libpcap.
+//! Headers of pcap files and of their records (draft-ietf-opsawg-pcap). Old versions of the format store the
+//! two lengths of a frame in another order. This module handles them like `sf-pcap.c` of libpcap.
 
 use super::pcapng_block::ByteOrder;
 
 /// Length of the file header in bytes.
 pub(super) const FILE_HEADER_LEN: usize = 24;
-/// Bit of the link type field. If this bit is set, the number of FCS words is valid.
+/// Bit in the link type field of a file header. If the bit is set, the highest four bits of this field
+/// contain the number of 16-bit FCS words.
 const FCS_PRESENT: u32 = 0x0400_0000;
 
 /// Order of the two lengths in a record header.
@@ -15,7 +16,7 @@ enum RecordLengthOrder {
     StoredFirst,
     /// Original length first, as in versions before 2.3.
     OriginalFirst,
-    /// Version 2.3 has files of both kinds. The smaller length is the stored length.
+    /// Files of version 2.3 use both orders. The smaller length is the stored length.
     Either,
 }
 
@@ -49,15 +50,16 @@ pub(super) struct PcapRecord {
 }
 
 impl PcapFormat {
-    /// Returns the byte order, the resolution (true for nanoseconds) and the length of the record headers.
-    /// Returns `None` if `magic` is not the start of a pcap file.
+    /// Returns three properties of a file that starts with `magic`: the byte order, whether time stamps are
+    /// in nanoseconds, and the length of the record headers. Returns `None` if `magic` is not the magic
+    /// number of pcap.
     pub(super) fn of_magic(magic: [u8; 4]) -> Option<(ByteOrder, bool, usize)> {
         let read = |value: u32| {
             Some(match value {
                 0xa1b2_c3d4 => (false, 16),
                 0xa1b2_3c4d => (true, 16),
-                // "Modified" pcap: the record header also has number, protocol and packet type of the
-                // interface.
+                // "Modified" pcap: the record header also contains the interface number, the protocol and the
+                // packet type.
                 0xa1b2_cd34 => (false, 24),
                 _ => return None,
             })

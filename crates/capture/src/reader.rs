@@ -2,9 +2,9 @@
 //! and any number of sections.
 //!
 //! If the reader cannot use a frame, it counts the frame ([`UnusableReason`]) and continues with the next
-//! frame. The reader stops only if a part of the file is so damaged that it cannot find the start of the next
-//! frame. All frames before the damage are returned. No input causes a panic, and the reader stores at most
-//! [`FRAME_BYTES_MAX`] bytes of a frame.
+//! frame. The reader stops only if it cannot find the start of the next frame, because the file is damaged or
+//! ends too early. All usable frames before this point are returned. No input causes a panic. The reader
+//! returns no frame with more than [`FRAME_BYTES_MAX`] bytes.
 
 use std::collections::BTreeMap;
 use std::io::{self, Read};
@@ -14,8 +14,8 @@ use super::pcap_header::{FILE_HEADER_LEN, PcapFormat};
 use super::pcapng_block::{ByteOrder, Interface, InterfaceDescription, ParsedPacketBlock};
 use super::{Direction, LINK_TYPE_ETHERNET, ReadError, ReadErrorKind};
 
-/// Size of the largest usable frame in bytes. The limit applies to the stored length and to the original
-/// length, and is the same as in libpcap.
+/// Length of the longest usable frame in bytes (`MAXIMUM_SNAPLEN` of libpcap). The limit applies to the
+/// stored length and to the original length. Longer frames are counted as [`UnusableReason::TooLong`].
 pub const FRAME_BYTES_MAX: u32 = 262_144;
 /// Size of the largest pcapng block that is read, in bytes. The largest frame and its options fit into such a
 /// block. Longer blocks are skipped.
@@ -23,7 +23,7 @@ const BLOCK_BYTES_MAX: u32 = 16 << 20;
 /// Major version of pcapng.
 const PCAPNG_MAJOR: u16 = 1;
 
-/// Type of a section header block. It is the same in both byte orders.
+/// Type of a section header block. The number is the same in both byte orders.
 const SECTION_HEADER: u32 = 0x0a0d_0d0a;
 const BYTE_ORDER_MAGIC: u32 = 0x1a2b_3c4d;
 /// Length of the type and length fields before the body of a block, in bytes.
@@ -32,33 +32,34 @@ const BLOCK_HEADER_LEN: usize = 8;
 /// A frame of a capture.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CapturedFrame {
-    /// Number of the frame in the file, starting at 1 as in Wireshark.
+    /// Number of the frame in the file, counted from 1 as in Wireshark. Unusable frames are also counted.
     pub number: u64,
-    /// Offset of the frame in the file, in bytes.
+    /// Offset of the record or block of the frame, in bytes from the start of the file.
     pub offset: u64,
-    /// The interface of the frame: an index of [`Reader::interfaces`].
+    /// Index of the interface in [`Reader::interfaces`].
     pub interface: usize,
-    /// Time stamp in nanoseconds since 1970. The value is `None` if the block has no time stamp, for example
-    /// a simple packet block.
+    /// Time stamp in nanoseconds since 1970-01-01 00:00 UTC. `None` if the frame has no time stamp, because
+    /// it is in a simple packet block.
     pub at_ns: Option<i64>,
-    /// The stored bytes without FCS.
+    /// The stored bytes of the frame, without FCS. A capture with a snap length stores only the start of a
+    /// long frame.
     pub data: Vec<u8>,
-    /// Original length of the frame in bytes, without FCS.
+    /// Original length of the frame in bytes, without FCS. It is at least the length of `data`.
     pub len: u32,
-    /// Direction of the frame at the interface.
+    /// Direction of the frame at the captured interface.
     pub direction: Direction,
 }
 
-/// The reason why the reader cannot use a frame.
+/// The reason for which the reader cannot use a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum UnusableReason {
-    /// The link type of its interface is not Ethernet.
+    /// The link type of the interface is not Ethernet.
     LinkType,
-    /// The frame is longer than [`FRAME_BYTES_MAX`].
+    /// The frame is longer than [`FRAME_BYTES_MAX`], or its pcapng block is longer than 16 MiB.
     TooLong,
-    /// Its interface has no description, or an unreadable one.
+    /// The description of the interface is missing or unreadable.
     UnknownInterface,
-    /// Its block is malformed.
+    /// The packet block of the frame is malformed.
     Malformed,
 }
 
@@ -80,11 +81,11 @@ struct FrameFields {
 #[derive(Clone, Copy, Debug)]
 enum FrameStamp {
     Nanoseconds(i64),
-    /// Units of the resolution of the interface.
+    /// Time stamp in the resolution of the interface (`if_tsresol`).
     Units(u64),
 }
 
-/// A reader of a capture. It returns one frame after another.
+/// A reader of pcap and pcapng files. It returns the frames in the order of the file.
 #[derive(Debug)]
 pub struct Reader<R> {
     source: R,
@@ -100,11 +101,12 @@ pub struct Reader<R> {
 }
 
 impl<R: Read> Reader<R> {
-    /// Reads the file header.
+    /// Reads the file header and creates a reader of the frames.
     ///
     /// # Errors
     ///
-    /// The source is not a capture.
+    /// Returns an error if the source is empty, is neither pcap nor pcapng, or has a damaged or truncated
+    /// header, or if the source cannot be read.
     pub fn new(source: R) -> Result<Reader<R>, ReadError> {
         let mut reader = Reader {
             source,
@@ -130,12 +132,13 @@ impl<R: Read> Reader<R> {
         Ok(reader)
     }
 
-    /// Returns the interfaces found so far. A pcap file has one interface.
+    /// Returns the interfaces that the reader has found so far. A pcap file has exactly one interface. A
+    /// pcapng file can add interfaces at any place.
     pub fn interfaces(&self) -> &[Interface] {
         self.interfaces.all()
     }
 
-    /// Returns the number of unusable frames so far, by reason.
+    /// Returns the number of unusable frames so far, by reason. Reasons without a frame are missing.
     pub fn unusable(&self) -> &BTreeMap<UnusableReason, u64> {
         &self.unusable
     }
@@ -144,8 +147,8 @@ impl<R: Read> Reader<R> {
     ///
     /// # Errors
     ///
-    /// Returns an error if the file ends inside a block, or if the start of the next frame cannot be found.
-    /// After an error, nothing more can be read.
+    /// Returns an error if the file ends inside a record or block, if the start of the next frame cannot be
+    /// found, or if the source cannot be read. After an error, nothing more can be read.
     pub fn next_frame(&mut self) -> Result<Option<CapturedFrame>, ReadError> {
         loop {
             let found = match self.format {
@@ -165,12 +168,12 @@ impl<R: Read> Reader<R> {
         }
     }
 
-    /// Checks that at least one interface has the link type Ethernet. A file without interfaces
+    /// Checks that at least one interface found so far has the link type Ethernet. A file without interfaces
     /// passes the check.
     ///
     /// # Errors
     ///
-    /// All interfaces have other link types.
+    /// Returns [`ReadErrorKind::NoEthernet`] if all interfaces have other link types.
     pub fn check_link_types(&self) -> Result<(), ReadError> {
         let is_ethernet = |interface: &Interface| interface.link_type == LINK_TYPE_ETHERNET;
         match self.interfaces().first() {
@@ -240,8 +243,8 @@ impl<R: Read> Reader<R> {
         Ok(Some(found))
     }
 
-    /// Reads the next block that is not a section header. Returns its type and its byte order, or `None` at
-    /// the end of the file.
+    /// Reads the next block that is neither a section header nor too long. Returns the type of the block and
+    /// its byte order, or `None` at the end of the file.
     fn read_block(&mut self) -> Result<Option<(u32, ByteOrder)>, ReadError> {
         loop {
             match self.read_up_to(BLOCK_HEADER_LEN)? {
@@ -263,7 +266,8 @@ impl<R: Read> Reader<R> {
         }
     }
 
-    /// Skips a block that is too long. Its type and length have been read.
+    /// Skips the rest of a block that is too long. The type and the length of the block have already
+    /// been read.
     fn skip_block(&mut self, kind: u32, order: ByteOrder) -> Result<(), ReadError> {
         let len = self.read_u32(4, order);
         self.skip_bytes(
@@ -318,8 +322,8 @@ impl<R: Read> Reader<R> {
         Ok(())
     }
 
-    /// Reads the rest of a block after its type and length. Some writers do not include the padding
-    /// in the length.
+    /// Reads the rest of a block after its type and length. Some writers leave the padding out of the length.
+    /// For such a block, the padding is read too.
     fn read_rest_of_block(&mut self, order: ByteOrder, is_file_header: bool) -> Result<(), ReadError> {
         let len = self.read_u32(4, order);
         if !(12..=BLOCK_BYTES_MAX).contains(&len) {
@@ -346,7 +350,8 @@ impl<R: Read> Reader<R> {
         Ok(())
     }
 
-    /// Returns the frame in the current block. Returns `None` if the block has no frame or an unusable frame.
+    /// Returns the frame in the current block. Returns `None` if the block contains no frame, or an
+    /// unusable frame.
     fn frame_in_block(&mut self, kind: u32, order: ByteOrder) -> Result<Option<CapturedFrame>, ReadError> {
         let body = &self.block[BLOCK_HEADER_LEN..self.block.len() - 4];
         let packet = match kind {
@@ -390,7 +395,7 @@ impl<R: Read> Reader<R> {
         if description.interface.link_type != LINK_TYPE_ETHERNET {
             return self.count_unusable(UnusableReason::LinkType);
         }
-        // Some writers set the original length to 0. It is at least the stored length.
+        // Some writers set the original length to 0. The true length is at least the stored length.
         let len = fields.len.max(data.len() as u32);
         if len > FRAME_BYTES_MAX {
             return self.count_unusable(UnusableReason::TooLong);
@@ -420,19 +425,20 @@ impl<R: Read> Reader<R> {
         })
     }
 
-    /// Counts an unusable frame.
+    /// Counts an unusable frame. The result is always `None`.
     fn count_unusable(&mut self, reason: UnusableReason) -> Option<CapturedFrame> {
         self.frames += 1;
         *self.unusable.entry(reason).or_default() += 1;
         None
     }
 
-    /// Reads a number in the current block. The caller has checked the length of the block.
+    /// Reads the number at offset `at` of the current block. The caller has checked the length of the block.
     fn read_u32(&self, at: usize, order: ByteOrder) -> u32 {
         order.read_u32(&self.block, at).unwrap_or_default()
     }
 
-    /// Appends up to `count` bytes of the source to the current block. Returns the number of bytes appended.
+    /// Appends up to `count` bytes of the source to the current block. Returns the number of appended bytes,
+    /// which is smaller only at the end of the file.
     fn read_up_to(&mut self, count: usize) -> Result<usize, ReadError> {
         let before = self.block.len();
         let read = io::Read::by_ref(&mut self.source)
@@ -444,7 +450,8 @@ impl<R: Read> Reader<R> {
         }
     }
 
-    /// Appends `count` bytes of the source to the current block.
+    /// Appends exactly `count` bytes of the source to the current block. Returns an error if the file
+    /// ends earlier.
     fn read_exactly(&mut self, count: usize) -> Result<(), ReadError> {
         match self.read_up_to(count)? {
             got if got < count => Err(self.truncated_error(count - got)),
@@ -452,7 +459,8 @@ impl<R: Read> Reader<R> {
         }
     }
 
-    /// Skips a frame, or the rest of a block, that is too long. `subject` is its name in the error message.
+    /// Skips `count` bytes of a frame or block that is too long. `subject` is the word for it in the
+    /// error message.
     fn skip_bytes(&mut self, count: u32, subject: &str) -> Result<(), ReadError> {
         let mut skipped = io::Read::by_ref(&mut self.source).take(u64::from(count));
         match io::copy(&mut skipped, &mut io::sink()) {
@@ -472,8 +480,8 @@ impl<R: Read> Reader<R> {
         self.block.clear();
     }
 
-    /// Converts a read error. Some error kinds come only from a decompressor that has found damaged data. A
-    /// file never reports these kinds.
+    /// Converts an error of the source. Three kinds of errors mean that a decompressor has found damaged
+    /// data, because a plain file never reports these kinds.
     fn convert_io_error(&self, error: io::Error) -> ReadError {
         match error.kind() {
             io::ErrorKind::UnexpectedEof | io::ErrorKind::InvalidData | io::ErrorKind::InvalidInput => {

@@ -2,8 +2,8 @@
 //!
 //! The switch worker composes pcapng blocks in chunks of memory, and passes full chunks to a writer thread.
 //! The writer thread writes the chunks to the files and returns the empty chunks. The number of chunks is
-//! fixed. If no chunk is free because a disk or a pipe is too slow, the recorder does not record the frame
-//! and counts it as missed.
+//! fixed. If a disk or a pipe is too slow, no chunk is free. The recorder then counts the frame as missed and
+//! does not record it.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -20,23 +20,23 @@ use super::pcapng_writer::{self, InterfaceBlock, PacketBlock, max_packet_block_b
 /// Number of chunks that all files share, in addition to the current chunk of each file. These chunks have a
 /// total size of 16 MiB.
 const SHARED_CHUNKS: usize = 64;
-/// Size of a chunk in bytes. A chunk contains several hundred frames, so the cost of passing the chunk to the
-/// writer thread is small for each frame.
+/// Size of a chunk in bytes. A chunk holds many frames, so the cost of passing a chunk to the writer thread
+/// is small for each frame.
 const CHUNK_BYTES: usize = 256 << 10;
 
 /// The recordings of a run (`--pcap`).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PcapOptions {
-    /// The files to write.
+    /// The files to write. An empty list means no recording.
     pub requests: Vec<PcapRequest>,
     /// Largest number of bytes stored of each frame. The value 0 means no limit.
     pub snaplen: u32,
 }
 
-/// A file to write and the ports that it records.
+/// A capture file and the ports that it records.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PcapRequest {
-    /// The port to record. With `None`, all ports are recorded, and each port is an interface of the file.
+    /// Name of the port to record. `None` records all ports. Each recorded port is an interface of the file.
     pub port: Option<String>,
     /// Path of the file. The path `-` is standard output.
     pub file: PathBuf,
@@ -48,7 +48,7 @@ pub struct PcapRequest {
 pub struct PcapError {
     /// Path of the file.
     pub file: PathBuf,
-    /// The reason given by the operating system.
+    /// The error of the operating system.
     pub source: io::Error,
 }
 
@@ -58,21 +58,22 @@ struct Chunk {
     blocks: Vec<u8>,
 }
 
-/// The part of a recording that belongs to the switch worker. Its methods do not block.
+/// The part of a recording that belongs to the switch worker. No method blocks.
 #[derive(Debug)]
 pub struct Recorder {
-    /// For each port: the files that record the port, and the interface number of the port in each file.
+    /// Indexed by port. For each file that records the port: the index of the file, and the interface number
+    /// of the port in this file.
     taps: Vec<Vec<(usize, u32)>>,
-    /// For each file, the chunk that is being filled.
+    /// Indexed by file. The chunk that is being filled. `None` if the file has no chunk yet.
     current_chunks: Vec<Option<Vec<u8>>>,
     to_writer: Sender<Chunk>,
     empty_chunks: Receiver<Vec<u8>>,
     snaplen: usize,
-    /// Frames that passed each port.
+    /// Number of frames that passed each recorded port.
     passed_frames: Vec<u64>,
     missed_frames: Vec<u64>,
-    /// The difference CLOCK_REALTIME - CLOCK_MONOTONIC at the start. The offset is constant, so the time
-    /// stamps stay in order if the clock is set during the recording.
+    /// `CLOCK_REALTIME` minus `CLOCK_MONOTONIC` at the start, in nanoseconds. The difference stays constant
+    /// during a recording. The time stamps therefore stay in order even if somebody sets the system clock.
     real_less_monotonic_ns: i64,
 }
 
@@ -92,13 +93,14 @@ impl std::fmt::Debug for RecordWriter {
     }
 }
 
-/// Opens the files and writes their headers. `real_less_monotonic_ns` converts the clock of the driver to the
-/// time of day.
+/// Opens the files and writes their headers. `dilate` is the factor by which model time runs slower than wall
+/// time, and is noted in the header if it is above 1. `real_less_monotonic_ns` is `CLOCK_REALTIME` minus
+/// `CLOCK_MONOTONIC` in nanoseconds. It converts the clock of the driver to the time of day.
 ///
 /// # Errors
 ///
-/// Returns an error for the first file that is not writable. An unknown port is not an error. In this case,
-/// the file contains no frames.
+/// Returns an error for the first file that cannot be created or written. An unknown port name is not an
+/// error. The file of an unknown port contains no frames.
 pub fn open_recording(
     options: &PcapOptions,
     config: &SwitchConfig,
@@ -191,8 +193,9 @@ fn first_blocks(
 }
 
 impl Recorder {
-    /// Records a frame that passes a port. `monotonic_ns` is a time of CLOCK_MONOTONIC. The frame may consist
-    /// of two parts.
+    /// Records a frame that passes a port. A port that no file records is ignored. `monotonic_ns` is the time
+    /// of `CLOCK_MONOTONIC` in nanoseconds. `frame` has two parts, because a frame in memory can be split.
+    /// The second part may be empty.
     pub fn record_frame(&mut self, port: PortId, direction: Direction, monotonic_ns: u64, frame: [&[u8]; 2]) {
         let port = port.index();
         if self.taps[port].is_empty() {
@@ -224,13 +227,14 @@ impl Recorder {
         self.missed_frames[port] += u64::from(missed);
     }
 
-    /// Passes all composed blocks to the writer thread, so that readers of the file see the latest frames.
+    /// Passes all composed blocks to the writer thread. Readers of the file then see the latest frames.
     pub fn flush(&mut self) {
         (0..self.current_chunks.len()).for_each(|file| self.send_chunk(file));
     }
 
-    /// Ends the recording and writes the counters of each port. Returns the number of missed frames
-    /// of each port.
+    /// Ends the recording and writes the counters of each recorded port (interface statistics blocks).
+    /// `monotonic_ns` is the time of `CLOCK_MONOTONIC` in nanoseconds. Returns the number of missed frames
+    /// for each port of the switch.
     pub fn finish(mut self, monotonic_ns: u64) -> Vec<u64> {
         let at_ns = monotonic_ns.saturating_add_signed(self.real_less_monotonic_ns);
         let mut statistics = vec![Vec::new(); self.current_chunks.len()];
@@ -249,7 +253,7 @@ impl Recorder {
         self.missed_frames
     }
 
-    /// Returns the current chunk of a file, with at least `room` free bytes. Returns `None` if no
+    /// Returns the current chunk of a file. The chunk has at least `room` free bytes. Returns `None` if no
     /// chunk is free.
     fn chunk_with_room(&mut self, file: usize, room: usize) -> Option<&mut Vec<u8>> {
         let full = |blocks: &Vec<u8>| blocks.len() + room > CHUNK_BYTES;
@@ -272,8 +276,8 @@ impl Recorder {
 }
 
 impl RecordWriter {
-    /// Writes chunks until the recorder is dropped. Returns a message for each file that could
-    /// not be written.
+    /// Writes chunks until the recorder is dropped. Returns a message for each file that could not be written
+    /// to its end. A broken pipe, such as the end of `head`, causes no message.
     pub fn run(mut self) -> Vec<String> {
         let mut notes = Vec::new();
         while let Ok(Chunk { file, mut blocks }) = self.chunks.recv() {

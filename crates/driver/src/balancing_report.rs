@@ -1,5 +1,5 @@
-//! Copies the load balancing state of a switch for snapshots. The state contains groups with a stateful
-//! scheme and groups with static hashing.
+//! Copies the load balancing state of a switch for snapshots. The copy contains groups with a stateful scheme
+//! and groups with static hashing.
 
 use std::sync::Arc;
 
@@ -10,10 +10,10 @@ use xoff_dataplane::{GroupId, Picos, PortId, Switch};
 
 use xoff_telemetry::{BalancingSnapshot, FlowMoveSnapshot, GroupSnapshot, MemberReport};
 
-/// Scheme of groups without a configured scheme.
+/// Name of the scheme of groups without a configured scheme: a static hash.
 const DEFAULT_SCHEME: &str = "ecmp";
 
-/// Copies the state of all load balancing groups at `now`.
+/// Copies the state of all load balancing groups at `now`. A LAG with a single member is not a group.
 pub(super) fn balancing_snapshot(switch: &Switch, config: &SwitchConfig, now: Picos) -> BalancingSnapshot {
     let reader = GroupReader { switch, config };
     let views = switch.balanced_groups(now);
@@ -110,7 +110,7 @@ impl GroupReader<'_> {
         }
     }
 
-    /// Copies a LAG whose links a static hash selects. It has no counters.
+    /// Copies a LAG with static hashing. Such a group has no counters.
     fn hashed_lag(&self, index: usize, ports: &[u16]) -> GroupSnapshot {
         let members = ports.iter().map(|port| MemberReport {
             usable: self.switch.is_up(PortId(*port)),
@@ -167,7 +167,8 @@ impl GroupReader<'_> {
         }
     }
 
-    /// Returns the part of a member's report that does not depend on the scheme.
+    /// Returns the report of a member with the fields that do not depend on the scheme. All other fields have
+    /// default values.
     fn member_report(&self, ports: &[PortId], hop: Option<NextHop>, weight: u16) -> MemberReport {
         let configured = ports
             .iter()

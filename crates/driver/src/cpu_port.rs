@@ -6,12 +6,12 @@ use xoff_dataplane::{FrameStore, Outputs, Picos, PuntedFrame, Switch};
 
 use crate::cpu::{CpuStack, PuntedBytes, Reply};
 
-/// Largest number of rounds in one call. A reply may itself be for the switch, such as a ping from one of its
-/// addresses to another. This exchange ends after two rounds. Frames to the CPU after the last round are
-/// dropped and counted.
+/// Largest number of rounds in one call of [`CpuPort::answer_punts`]. A reply may itself be for the switch,
+/// such as a ping between two addresses of the switch. Such an exchange ends after two rounds. Frames to the
+/// CPU after the last round are dropped and counted.
 const ROUNDS_MAX: usize = 4;
 
-/// Frames between a switch and its CPU stack. The lists are empty between calls.
+/// The CPU port of a switch, with the CPU stack behind it.
 #[derive(Debug, Default)]
 pub struct CpuPort {
     cpu: Option<CpuStack>,
@@ -20,18 +20,20 @@ pub struct CpuPort {
 }
 
 impl CpuPort {
-    /// Returns the CPU stack, if one is attached.
+    /// Returns the CPU stack. Returns `None` if no CPU stack is attached.
     pub fn cpu(&self) -> Option<&CpuStack> {
         self.cpu.as_ref()
     }
 
-    /// Attaches a CPU stack to the CPU port of a switch, or detaches it.
+    /// Attaches a CPU stack to the CPU port of a switch. `None` detaches the CPU stack. The switch then drops
+    /// frames to its own addresses.
     pub fn attach(&mut self, switch: &mut Switch, cpu: Option<CpuStack>) {
         switch.set_cpu_attached(cpu.is_some());
         self.cpu = cpu;
     }
 
-    /// Applies the configuration of the switch. A switch with router interfaces has a CPU stack.
+    /// Applies a new configuration. If `config` has router interfaces, a CPU stack is created, or the
+    /// attached one is changed. Otherwise, the CPU stack is detached.
     pub fn reconfigure(&mut self, switch: &mut Switch, config: &RoutingConfig) {
         match &mut self.cpu {
             Some(cpu) if !config.interfaces.is_empty() => cpu.reconfigure(config),
@@ -41,14 +43,17 @@ impl CpuPort {
         }
     }
 
-    /// Takes the frames that the switch has punted from `outputs`.
+    /// Moves the frames for the CPU from `outputs` to this CPU port. [`CpuPort::answer_punts`] then
+    /// answers them.
     #[inline]
     pub fn take_punts(&mut self, outputs: &mut Outputs) {
         self.punts.append(&mut outputs.punts);
     }
 
-    /// Answers the punted frames and releases their slots. After each reply, `forward_outputs` removes all
-    /// outputs of the switch except the punted frames.
+    /// Answers the frames from [`CpuPort::take_punts`] at the model time `time`, and releases their slots.
+    /// After each reply, the function calls `forward_outputs`, which must remove deadlines and transmissions
+    /// from `outputs`. Frames for the CPU stay in `outputs` and are answered in the next round. After four
+    /// rounds, further frames are dropped and counted as unsent.
     pub fn answer_punts<S: FrameStore>(
         &mut self,
         time: Picos,
@@ -75,7 +80,7 @@ impl CpuPort {
                 }
                 store.release(punt.frame);
             }
-            // Punts that the replies cause are answered in the next round.
+            // Replies can cause new frames for the CPU. The next round answers these frames.
             self.punts = punts;
             for reply in replies.drain(..) {
                 if !send_reply(&reply, time, switch, outputs, store)
@@ -97,7 +102,8 @@ impl CpuPort {
     }
 }
 
-/// Passes a reply to the switch. Returns false if no frame slot or no egress port is available.
+/// Passes a reply to the switch. Returns false if no frame slot is available, or if the switch does not
+/// accept the reply.
 fn send_reply<S: FrameStore>(
     reply: &Reply,
     time: Picos,

@@ -8,24 +8,25 @@ use xoff_dataplane::{Deadline, Picos, TimerId};
 /// An event of a [`VirtualSwitch`](crate::VirtualSwitch).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Event<E> {
-    /// A deadline of the switch.
+    /// A timer that the switch has requested expires.
     Deadline(TimerId),
     /// An event that the caller has scheduled.
     Scheduled(E),
 }
 
-/// Pending events in the order in which a virtual switch handles them.
+/// The pending events of a virtual switch. An implementation decides the order of events with equal times.
 pub trait EventQueue<E> {
     /// Adds an event at a model time.
     fn push(&mut self, at: Picos, event: Event<E>);
 
-    /// Returns the time of the next event, or `None` without a pending event.
+    /// Returns the model time of the next event. Returns `None` if no event is pending.
     fn next_time(&self) -> Option<Picos>;
 
-    /// Removes and returns the next event if its time is at most `until`.
+    /// Removes and returns the next event and its time, if the time is at most `until`. Otherwise
+    /// returns `None`.
     fn pop_until(&mut self, until: Picos) -> Option<(Picos, Event<E>)>;
 
-    /// Adds the deadlines that a call of the switch has requested.
+    /// Moves the deadlines that the switch has requested to the queue. `deadlines` is then empty.
     #[inline]
     fn push_deadlines(&mut self, deadlines: &mut Vec<Deadline>) {
         for deadline in deadlines.drain(..) {
@@ -34,7 +35,7 @@ pub trait EventQueue<E> {
     }
 }
 
-/// An event queue ordered by time. Events of equal time are handled in the order in which they were added.
+/// An event queue ordered by time. Events with equal times are handled in the order in which they were added.
 #[derive(Debug)]
 pub struct TimeOrderedQueue<E> {
     heap: BinaryHeap<Reverse<(Picos, u64, Event<E>)>>,
@@ -42,7 +43,7 @@ pub struct TimeOrderedQueue<E> {
 }
 
 impl<E: Ord> TimeOrderedQueue<E> {
-    /// Creates an empty queue that holds `events` events without an allocation.
+    /// Creates an empty queue that can store `events` events before it allocates more memory.
     pub fn with_capacity(events: usize) -> TimeOrderedQueue<E> {
         TimeOrderedQueue {
             heap: BinaryHeap::with_capacity(events),

@@ -4,30 +4,31 @@ use std::collections::VecDeque;
 
 use xoff_dataplane::{LinkRate, LinkTiming, Picos, PortId, ReceivedFrame};
 
-/// Largest number of frames in flight on the link to one port. A worker does not read frames from a port
-/// whose link is full. The queue of the device then fills. If the device loses frames, the run is
+/// Largest number of frames in flight on the link to one port. If the link is full, the worker does not read
+/// frames from the port, and the queue of the device fills. If the device then loses frames, the run is
 /// marked as tainted.
 pub const IN_FLIGHT_FRAMES_MAX: usize = 1_024;
 
-/// The frames in flight on one link: at the speed of the model, they have left the sender and have not
-/// arrived yet.
+/// The frames in flight on one link. At the speed of the model, these frames have left the sender and have
+/// not arrived yet.
 #[derive(Debug)]
 struct PortPacer {
     frames: VecDeque<(Picos, ReceivedFrame)>,
-    /// Time at which the link has carried all frames so far.
+    /// Model time at which the link has carried all frames so far.
     next_free: Picos,
     link: LinkRate,
     delayed_frames: u64,
 }
 
-/// The frames in flight to each port of a switch.
+/// The frames in flight to each port of a switch. A frame that arrives faster than its link carries frames
+/// is delayed.
 #[derive(Debug)]
 pub struct IngressPacer {
     ports: Vec<PortPacer>,
 }
 
 impl IngressPacer {
-    /// Creates idle links, one for each port.
+    /// Creates idle links. `links` contains the link timing of each port, in the order of the ports.
     pub fn new(links: impl IntoIterator<Item = LinkTiming>) -> IngressPacer {
         let pacer = |link| PortPacer {
             frames: VecDeque::with_capacity(IN_FLIGHT_FRAMES_MAX),
@@ -40,7 +41,7 @@ impl IngressPacer {
         }
     }
 
-    /// Returns how many more frames may be in flight to a port.
+    /// Returns how many more frames the caller may add for a port. The limit is [`IN_FLIGHT_FRAMES_MAX`].
     pub fn free_frames(&self, port: PortId) -> usize {
         IN_FLIGHT_FRAMES_MAX.saturating_sub(self.ports[port.index()].frames.len())
     }
@@ -50,7 +51,8 @@ impl IngressPacer {
         self.ports.iter().map(|port| port.frames.len()).sum()
     }
 
-    /// Returns the number of frames of a port that arrived faster than its link and were delayed.
+    /// Returns the number of frames that arrived at a port faster than the link carries them, and were
+    /// therefore delayed.
     pub fn delayed_frames(&self, port: PortId) -> u64 {
         self.ports[port.index()].delayed_frames
     }
@@ -60,9 +62,11 @@ impl IngressPacer {
         self.ports[port.index()].link = LinkRate::new(link);
     }
 
-    /// Puts a received frame on the link of its port. The frame arrives at the latest of three times:
-    /// `arrival.received_at`, `now`, and the end of its transmission on the link. Returns the arrival time if
-    /// no other frame is in flight to the port.
+    /// Adds a received frame to the frames in flight to a port. The frame arrives at the latest of three
+    /// times: `arrival.received_at`, `now`, and the time at which the link has carried all earlier frames.
+    /// The frame then occupies the link for its transmission time.
+    ///
+    /// Returns the arrival time if no other frame is in flight to the port, and otherwise `None`.
     #[inline(always)]
     pub fn add_paced(&mut self, now: Picos, port: PortId, arrival: ReceivedFrame) -> Option<Picos> {
         let pacer = &mut self.ports[port.index()];
@@ -74,9 +78,10 @@ impl IngressPacer {
         self.push(port, arrives_at, arrival)
     }
 
-    /// Adds a frame whose transmission on the link has already ended. The frame arrives at
-    /// `arrival.received_at`, which may be in the future. The frame never arrives before frames that were
-    /// added earlier. Returns the arrival time if no other frame is in flight to the port.
+    /// Adds a frame that the link has already carried. The frame arrives at `arrival.received_at`, which may
+    /// be in the future, but never before an earlier frame of the port.
+    ///
+    /// Returns the arrival time if no other frame is in flight to the port, and otherwise `None`.
     #[inline]
     pub fn add_carried(&mut self, now: Picos, port: PortId, arrival: ReceivedFrame) -> Option<Picos> {
         let pacer = &mut self.ports[port.index()];
@@ -86,8 +91,8 @@ impl IngressPacer {
         self.push(port, arrives_at, arrival)
     }
 
-    // Inlined, so that the arrival is written directly to the queue. A copy would wait for the stores that
-    // wrote it.
+    // This function is inlined, so that the arrival is written directly to the queue. A copy of the arrival
+    // would wait for the stores that wrote it.
     #[inline(always)]
     fn push(&mut self, port: PortId, arrives_at: Picos, arrival: ReceivedFrame) -> Option<Picos> {
         let frames = &mut self.ports[port.index()].frames;
@@ -96,19 +101,22 @@ impl IngressPacer {
         is_first.then_some(arrives_at)
     }
 
-    /// Returns the first frame in flight to a port and its arrival time.
+    /// Returns the first frame in flight to a port and its arrival time. Returns `None` if no frame is in
+    /// flight to the port.
     #[inline(always)]
     pub fn first(&self, port: PortId) -> Option<&(Picos, ReceivedFrame)> {
         self.ports[port.index()].frames.front()
     }
 
-    /// Returns the frame that is `distance` frames after the first one.
+    /// Returns the frame that is `distance` frames behind the first frame, and its arrival time. Returns
+    /// `None` if fewer frames are in flight to the port.
     #[inline(always)]
     pub fn nth(&self, port: PortId, distance: usize) -> Option<&(Picos, ReceivedFrame)> {
         self.ports[port.index()].frames.get(distance)
     }
 
-    /// Removes and returns the first frame in flight to a port.
+    /// Removes and returns the first frame in flight to a port and its arrival time. Returns `None` if no
+    /// frame is in flight to the port.
     #[inline(always)]
     pub fn pop(&mut self, port: PortId) -> Option<(Picos, ReceivedFrame)> {
         self.ports[port.index()].frames.pop_front()

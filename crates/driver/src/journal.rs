@@ -1,21 +1,21 @@
-//! The journal of a switch: its events for reports and the control socket.
+//! The journal of a switch: its events, for reports and for the control socket.
 
 use xoff_dataplane::{StormCounters, Switch, SwitchEvent, SwitchEventKind};
 
 /// Largest number of events in a journal. Later events are only counted.
 const EVENTS_MAX: usize = 8_192;
 
-/// An event of a switch with the counters of its storm.
+/// An event of a switch. If the event ends a watchdog storm, the entry also contains the counters of
+/// the storm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct JournalEntry {
     /// The event.
     pub event: SwitchEvent,
-    /// Counters of the storm that ended with this event. The counters restart with the next storm
-    /// of the queue.
+    /// Counters of the storm that ended with this event. `None` for all other events.
     pub storm: Option<StormCounters>,
 }
 
-/// The events of one switch, ordered by time.
+/// The events of one switch, ordered by time. A journal stores at most 8192 events.
 #[derive(Clone, Debug, Default)]
 pub struct Journal {
     entries: Vec<JournalEntry>,
@@ -23,7 +23,7 @@ pub struct Journal {
 }
 
 impl Journal {
-    /// Creates an empty journal that holds `events` events without an allocation.
+    /// Creates an empty journal that can store `events` events before it allocates more memory.
     pub fn with_capacity(events: usize) -> Journal {
         Journal {
             entries: Vec::with_capacity(events),
@@ -31,7 +31,8 @@ impl Journal {
         }
     }
 
-    /// Moves the events of the latest call of the switch to the journal.
+    /// Moves `events`, the events of the latest call of `switch`, to the journal. If the journal is full, the
+    /// events are only counted.
     #[inline]
     pub fn record_events(&mut self, events: &mut Vec<SwitchEvent>, switch: &Switch) {
         if !events.is_empty() {
@@ -56,17 +57,17 @@ impl Journal {
         }
     }
 
-    /// Returns the recorded events.
+    /// Returns the recorded events, oldest first.
     pub fn entries(&self) -> &[JournalEntry] {
         &self.entries
     }
 
-    /// Removes and returns the recorded events.
+    /// Removes and returns the recorded events, oldest first.
     pub fn drain_events(&mut self) -> impl Iterator<Item = SwitchEvent> + '_ {
         self.entries.drain(..).map(|entry| entry.event)
     }
 
-    /// Returns the number of events that the full journal did not record.
+    /// Returns the number of events that were not recorded because the journal was full.
     pub fn missed_events(&self) -> u64 {
         self.missed_events
     }

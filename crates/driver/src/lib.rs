@@ -1,16 +1,18 @@
-//! Drivers of one switch. A driver calls `xoff_dataplane::Switch` and forwards its outputs.
+//! Drivers of one switch. A driver calls `xoff_dataplane::Switch` and forwards the outputs of the switch.
 //!
 //! A switch has no clock. A driver passes frames and expired deadlines to the switch, together with the model
 //! time. After each call, the driver takes the results: transmissions, new deadlines, frames for the CPU
 //! port, and events. This crate has two drivers for a single switch:
 //!
-//! - [`VirtualSwitch`] for virtual time: replay, threshold probe, tester, core benches and tests. The caller
-//!   adds its own events to the queue and handles these events.
-//! - [`engine::Engine`] for real time: a worker thread calls the engine in each iteration with the current
-//!   model time. The engine also paces arrivals and limits the departures that catch up after a late wake-up.
+//! - [`VirtualSwitch`] is for virtual time. Replays, the threshold probe, the tester and benchmarks use it.
+//!   The caller can add its own events to the event queue.
+//! - [`engine::Engine`] is for real time. A worker thread calls the engine in each iteration with the current
+//!   model time. The engine also delays frames that arrive faster than their link, and limits bursts after a
+//!   late wake-up.
 //!
-//! Both drivers share the CPU port ([`CpuPort`]), the pacing of arrivals ([`IngressPacer`]), the journal of
-//! events and the snapshot of a switch's state. A fabric of switches has its own event loop in `xoff_fabric`.
+//! Both drivers use the CPU port ([`CpuPort`]), the journal of events ([`journal`]) and the snapshot of a
+//! switch ([`snapshot`]). The engine and `xoff replay` also use [`IngressPacer`]. A fabric of several
+//! switches has its own event loop in the crate `xoff_fabric`.
 //!
 //! # Example
 //!

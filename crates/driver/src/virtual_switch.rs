@@ -14,13 +14,13 @@ use crate::event_queue::{Event, EventQueue, TimeOrderedQueue};
 use crate::journal::Journal;
 use crate::snapshot::{PortFacts, take_snapshot};
 
-/// Number of outputs of the switch that fit without another allocation.
+/// Number of outputs of each kind that fit into the buffers before they grow.
 const OUTPUTS_CAPACITY: usize = 256;
 
 /// Result of [`VirtualSwitch::step`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step<E> {
-    /// No event is due.
+    /// No event is due until the given time.
     Idle,
     /// The switch has handled one of its deadlines.
     Deadline,
@@ -33,16 +33,16 @@ pub enum Step<E> {
 enum PuntHandling {
     /// The CPU stack answers the frames.
     Cpu(Box<CpuPort>),
-    /// The frames are kept for [`VirtualSwitch::take_punts`].
+    /// The frames wait for [`VirtualSwitch::take_punts`].
     Keep(Vec<PuntedFrame>),
 }
 
 /// A switch with its frames and its event queue in virtual time. Model time advances from event to event.
 ///
-/// The caller passes frames ([`receive`](VirtualSwitch::receive)), changes the switch
+/// The caller passes frames to the switch ([`receive`](VirtualSwitch::receive)), changes the switch
 /// ([`change`](VirtualSwitch::change)) and schedules its own events, such as arrivals.
 /// [`step`](VirtualSwitch::step) handles the next event. Departures are collected until the caller takes
-/// them. The same calls give the same results on every machine.
+/// them. Equal calls give equal results on every machine.
 ///
 /// `E` is the type of the caller's events, and `Q` is the event queue.
 #[derive(Debug)]
@@ -58,14 +58,15 @@ pub struct VirtualSwitch<S, E = Infallible, Q = TimeOrderedQueue<E>> {
 }
 
 impl<S: FrameStore, E: Ord> VirtualSwitch<S, E> {
-    /// Creates a switch at time zero with all links down. A CPU stack answers frames for its own addresses.
+    /// Creates a switch at model time zero. All links are down. If the switch has router interfaces, a CPU
+    /// stack answers frames for their addresses.
     pub fn new(config: &SwitchConfig, store: S) -> VirtualSwitch<S, E> {
         VirtualSwitch::with_queue(config, store, TimeOrderedQueue::default())
     }
 }
 
 impl<S: FrameStore, E, Q: EventQueue<E>> VirtualSwitch<S, E, Q> {
-    /// Creates a switch like [`VirtualSwitch::new`], with another event queue.
+    /// Creates a switch like [`VirtualSwitch::new`], with `queue` as its event queue.
     pub fn with_queue(config: &SwitchConfig, store: S, queue: Q) -> VirtualSwitch<S, E, Q> {
         let mut switch = Switch::new(config);
         let mut cpu_port = CpuPort::default();
@@ -82,7 +83,8 @@ impl<S: FrameStore, E, Q: EventQueue<E>> VirtualSwitch<S, E, Q> {
         }
     }
 
-    /// Detaches the CPU stack from the CPU port. Punted frames are kept for [`VirtualSwitch::take_punts`].
+    /// Detaches the CPU stack from the CPU port. Frames for the CPU then wait for
+    /// [`VirtualSwitch::take_punts`].
     pub fn keep_punts(&mut self) {
         if let PuntHandling::Cpu(cpu_port) = &mut self.punts {
             cpu_port.attach(&mut self.switch, None);
@@ -108,15 +110,16 @@ impl<S: FrameStore, E, Q: EventQueue<E>> VirtualSwitch<S, E, Q> {
         self.now
     }
 
-    /// Advances model time to `time`, but not backwards. Every event before `time` must have been handled.
+    /// Advances model time to `time`. An earlier time has no effect. Every event before `time` must have been
+    /// handled. Debug builds panic if such an event is pending.
     #[inline]
     pub fn advance_to(&mut self, time: Picos) {
         debug_assert!(self.queue.next_time().is_none_or(|next| next >= time));
         self.now = self.now.max(time);
     }
 
-    /// Advances model time past pending events. The switch then handles these events late, as after a late
-    /// wake-up in real time.
+    /// Advances model time to `time`, past pending events. An earlier time has no effect. The switch then
+    /// handles the passed events late, as after a late wake-up in real time.
     pub fn advance_past_events(&mut self, time: Picos) {
         self.now = self.now.max(time);
     }
@@ -127,8 +130,8 @@ impl<S: FrameStore, E, Q: EventQueue<E>> VirtualSwitch<S, E, Q> {
         &self.switch
     }
 
-    /// Returns the switch. Use this method only for settings that need no time and have no outputs. Use
-    /// [`change`](VirtualSwitch::change) for all other changes.
+    /// Returns the switch for changes. Use this method only for settings that need no model time and have no
+    /// outputs. Use [`change`](VirtualSwitch::change) for all other changes.
     pub fn switch_mut(&mut self) -> &mut Switch {
         &mut self.switch
     }
@@ -145,8 +148,8 @@ impl<S: FrameStore, E, Q: EventQueue<E>> VirtualSwitch<S, E, Q> {
         &mut self.store
     }
 
-    /// Calls a function that changes the switch at the current model time. The outputs of the
-    /// switch are collected.
+    /// Calls `change` with the switch at the current model time, and returns the result of `change`. The
+    /// outputs of the switch are collected.
     #[inline]
     pub fn change<R>(&mut self, change: impl FnOnce(&mut Switch, Picos, &mut S, &mut Outputs) -> R) -> R {
         let result = change(&mut self.switch, self.now, &mut self.store, &mut self.outputs);
@@ -154,7 +157,7 @@ impl<S: FrameStore, E, Q: EventQueue<E>> VirtualSwitch<S, E, Q> {
         result
     }
 
-    /// Passes a frame to the switch. The last bit of the frame arrives now.
+    /// Passes a frame to the switch. The last bit of the frame arrives at the current model time.
     #[inline(always)]
     pub fn receive(&mut self, port: PortId, arrival: &ReceivedFrame) -> ForwardingResult {
         let result = self
@@ -164,18 +167,21 @@ impl<S: FrameStore, E, Q: EventQueue<E>> VirtualSwitch<S, E, Q> {
         result
     }
 
-    /// Adds an event of the caller.
+    /// Adds an event of the caller at the model time `at`. [`step`](VirtualSwitch::step) returns it
+    /// as [`Step::Event`].
     pub fn schedule(&mut self, at: Picos, event: E) {
         self.queue.push(at, Event::Scheduled(event));
     }
 
-    /// Returns the time of the next event of the switch or the caller. Returns `None` if no event is pending.
+    /// Returns the model time of the next event of the switch or the caller. Returns `None` if no event
+    /// is pending.
     #[inline]
     pub fn next_event(&self) -> Option<Picos> {
         self.queue.next_time()
     }
 
-    /// Handles the next event if its time is at most `until`. Advances model time to the event.
+    /// Handles the next event if its time is at most `until`, and advances model time to the event. Returns
+    /// [`Step::Idle`] if no event is due until then. Model time does not change in this case.
     #[inline(always)]
     pub fn step(&mut self, until: Picos) -> Step<E> {
         let Some((at, event)) = self.queue.pop_until(until) else {
@@ -193,14 +199,15 @@ impl<S: FrameStore, E, Q: EventQueue<E>> VirtualSwitch<S, E, Q> {
         }
     }
 
-    /// Returns the transmissions that have started and were not taken yet, in order. The caller owns their
-    /// frames and must release them.
+    /// Returns the departures: the started transmissions that were not taken yet, in order. The caller owns
+    /// the frames of these transmissions and must release them.
     #[inline(always)]
     pub fn departures(&self) -> &[Transmit] {
         &self.outputs.transmits
     }
 
-    /// Removes the departures and calls `handle` for each.
+    /// Removes the departures and calls `handle` for each. `handle` owns the frame of the departure and must
+    /// release it.
     #[inline(always)]
     pub fn take_departures(&mut self, mut handle: impl FnMut(Transmit, &mut S)) {
         for departure in self.outputs.transmits.drain(..) {
@@ -208,7 +215,7 @@ impl<S: FrameStore, E, Q: EventQueue<E>> VirtualSwitch<S, E, Q> {
         }
     }
 
-    /// Removes the departures and releases their frames.
+    /// Removes the departures and releases their frames in the frame store.
     pub fn release_departures(&mut self) {
         self.take_departures(|departure, store| store.release(departure.frame));
     }
@@ -223,14 +230,15 @@ impl<S: FrameStore, E, Q: EventQueue<E>> VirtualSwitch<S, E, Q> {
         }
     }
 
-    /// Removes and returns the events that the switch has reported, oldest first. The journal keeps up to
-    /// 8192 events.
+    /// Removes and returns the events that the switch has reported, oldest first. Between two calls, the
+    /// journal stores at most 8192 events and only counts later events.
     pub fn take_events(&mut self) -> impl Iterator<Item = SwitchEvent> + '_ {
         self.journal.drain_events()
     }
 
-    /// Copies the state of the switch. `config` is its configuration. `delayed_frames` returns how many
-    /// frames of a port arrived faster than its link.
+    /// Copies the state of the switch. `config` is the configuration of the switch. `delayed_frames` returns
+    /// how many frames of a port were delayed, because they arrived faster than the link carries them. A
+    /// caller without an ingress pacer returns 0.
     pub fn snapshot(&self, config: &SwitchConfig, delayed_frames: impl Fn(PortId) -> u64) -> SwitchSnapshot {
         let facts = vec![PortFacts::default(); config.ports.len()];
         take_snapshot(
@@ -243,8 +251,8 @@ impl<S: FrameStore, E, Q: EventQueue<E>> VirtualSwitch<S, E, Q> {
         )
     }
 
-    /// Distributes the outputs of a call. Deadlines go to the event queue, punted frames to the CPU port, and
-    /// events to the journal.
+    /// Distributes the outputs of a call. Deadlines go to the event queue, frames for the CPU go to the CPU
+    /// port, and events go to the journal.
     #[inline(always)]
     fn collect_outputs(&mut self) {
         debug_assert!(

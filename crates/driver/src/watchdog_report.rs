@@ -71,7 +71,8 @@ fn queue_reports(switch: &Switch, port: PortId, name: &str, queue_bits: u8) -> V
     queue_numbers(queue_bits).filter_map(queue).collect()
 }
 
-/// Combines each storm detection with the next restoration of its queue.
+/// Combines the detection of each storm with the next restoration of the same queue. A storm that is not over
+/// gets the current counters.
 fn storm_reports(switch: &Switch, journal: &Journal, config: &SwitchConfig) -> Vec<StormReport> {
     let mut storms: Vec<StormReport> = Vec::new();
     let mut ongoing: BTreeMap<QueueId, usize> = BTreeMap::new();

@@ -1,4 +1,4 @@
-//! The report of load balancing: groups, the load of their members, and flow moves.
+//! The report of load balancing: groups of next hops or LAG ports, the load of each member, and flow moves.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,62 +17,65 @@ const REPORTED_PREFIXES_MAX: usize = 16;
 /// A copy of the load balancing state of a switch at one model time.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct BalancingSnapshot {
-    /// The routes. The prefixes of a group derive from them.
+    /// The routes. The report derives the prefixes of a group from these routes.
     pub fib: Arc<Fib>,
-    /// Groups of next hops in the order of their format_counts_by_class, followed by LAGs.
+    /// Groups of next hops in the order of their numbers, followed by the LAGs with several members in the
+    /// order of the configuration.
     pub groups: Vec<GroupSnapshot>,
-    /// The latest flow moves, oldest first. The placement of a new flow is also listed as a flow move.
+    /// The latest flow moves, oldest first. The first placement of a flow at a member is also listed as a
+    /// flow move.
     pub moves: Vec<FlowMoveSnapshot>,
-    /// Packets received out of order. `None` if the switch does not count them.
+    /// Counters of packets that the switch received out of order. `None` if the switch does not count these
+    /// packets (`XOFF_LB|global reordering_flows`).
     pub reordering: Option<ReorderingView>,
 }
 
 /// A copy of the state of one load balancing group.
 #[derive(Clone, Debug, PartialEq)]
 pub struct GroupSnapshot {
-    /// Number of the group of next hops. `None` for a LAG.
+    /// Number of the group in [`Fib::groups`]. `None` for a LAG.
     pub next_hops: Option<GroupId>,
     /// Name of the LAG. `None` for a group of next hops.
     pub lag: Option<String>,
-    /// Name of the load-balancing scheme.
+    /// Name of the load-balancing scheme. The default is `ecmp`, a static hash.
     pub scheme: String,
-    /// Number of the site of the routes. The value 0 means no configured site.
+    /// Number of the site of the routes (`XOFF_LB_SITE`). The value 0 means no configured site.
     pub site: u16,
-    /// The members of the group.
+    /// The members in the order of the group: next hops, or ports of a LAG.
     pub members: Vec<MemberReport>,
-    /// Number of flow moves by reason.
+    /// Number of flow moves for each reason, indexed by the position of the reason in [`MoveReason::ALL`].
     pub moves: [u64; MoveReason::ALL.len()],
-    /// The flow table. `None` if the scheme has none.
+    /// The use of the flow table. `None` if the scheme has no flow table.
     pub table: Option<FlowTableUse>,
 }
 
-/// A flow move. The flow was placed at a member for the first time, or moved to another member.
+/// A flow move: a member was selected for a new flow, or the flow moved to another member.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FlowMoveSnapshot {
     /// Model time of the flow move.
     pub at: Picos,
     /// Index of the group in [`BalancingSnapshot::groups`]. `None` if the group no longer exists.
     pub group: Option<usize>,
-    /// Hash of the flow.
+    /// Hash of the flow key.
     pub flow: u32,
-    /// The previous member. `None` for a new flow.
+    /// Index of the previous member in [`GroupSnapshot::members`]. `None` for a new flow.
     pub from: Option<u16>,
-    /// The new member.
+    /// Index of the new member in [`GroupSnapshot::members`].
     pub to: u16,
     /// The reason of the flow move.
     pub reason: MoveReason,
 }
 
-/// Load balancing of a switch.
+/// The report of the load balancing of a switch.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq)]
 pub struct LoadBalancingReport {
-    /// Groups of equal-cost next hops, followed by LAGs.
+    /// Groups of equal-cost next hops, followed by the LAGs with several members.
     pub groups: Vec<GroupReport>,
-    /// The latest flow moves, oldest first (`XOFF_LB|global moves_kept`).
+    /// The latest flow moves, oldest first. The list has at most `XOFF_LB|global moves_kept` entries.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub moves: Vec<FlowMoveReport>,
-    /// Number of packets received out of order (`XOFF_LB|global reordering_flows`). The field is omitted if
-    /// the switch does not count these packets.
+    /// Counters of packets that the switch received out of order (`XOFF_LB|global reordering_flows`). The
+    /// field is omitted if the switch does not count these packets.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reordering: Option<ReorderingReport>,
 }
@@ -80,70 +83,73 @@ pub struct LoadBalancingReport {
 /// The report of one load balancing group.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq)]
 pub struct GroupReport {
-    /// Name of the LAG, or the first prefix whose route uses the group.
+    /// Name of the LAG, or the first prefix whose route uses the group. Empty if no route uses the group.
     pub name: String,
-    /// Name of the load-balancing scheme.
+    /// Name of the load-balancing scheme. The default is `ecmp`, a static hash.
     pub scheme: String,
-    /// Site of the routes (`XOFF_LB_SITE`). Null without a configured site.
+    /// Number of the site of the routes (`XOFF_LB_SITE`). The value is null without a configured site.
     pub site: Option<u16>,
     /// Number of routes that use the group. The value is 0 for a LAG.
     pub routes: usize,
-    /// The first prefixes of these routes.
+    /// The prefixes of these routes, at most the first 16.
     pub prefixes: Vec<String>,
-    /// The members of the group.
+    /// The members in the order of the group: next hops, or ports of a LAG.
     pub members: Vec<MemberReport>,
-    /// Number of flow moves by reason. Reasons without a flow move are omitted.
+    /// Number of flow moves by the name of the reason. Reasons without a flow move are omitted.
     pub moves: BTreeMap<String, u64>,
-    /// The flow table. Null if the scheme has none.
+    /// The use of the flow table. The value is null if the scheme has no flow table.
     pub table: Option<FlowTableReport>,
-    /// Largest load of a usable member divided by the mean load. The load of a member is its number of sent
-    /// bytes divided by its speed. The value is null if nothing was sent.
+    /// Largest load of a usable member divided by the mean load of the usable members. The load of a member
+    /// is `tx_bytes` divided by `speed_mbps`. The value is null if nothing was sent.
     pub max_mean_ratio: Option<f64>,
     /// Jain's fairness index of the loads of the usable members. The value is 1 if all loads are equal. If
-    /// one of n members has all the load, the value is 1/n.
+    /// one of n members has all the load, the value is 1/n. The value is null if nothing was sent.
     pub jain_index: Option<f64>,
 }
 
-/// The report of one member of a group.
+/// The report of one member of a load balancing group: a next hop, or a port of a LAG.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq)]
 pub struct MemberReport {
-    /// Ports of the member. The list has one port, or all ports of a LAG. The list is empty for a next hop in
-    /// a VLAN.
+    /// Names of the ports of the member. The list has one port, or all ports of a LAG. The list is empty for
+    /// a next hop in a VLAN.
     pub ports: Vec<String>,
-    /// IP address of the next hop. Null for a member of a LAG.
+    /// IP address of the next hop. The value is null for a port of a LAG.
     pub next_hop: Option<String>,
     /// Whether the member can carry traffic.
     pub usable: bool,
-    /// Weight of the member relative to the other members.
+    /// Weight of the member relative to the other members, at least 1.
     pub weight: u16,
-    /// Whether the member is used only when primary members are worse.
+    /// Whether the member is an alternate path. Alternate members are used only when the primary members
+    /// are worse.
     pub alternate: bool,
-    /// Sum of the speeds of its ports, in Mb/s.
+    /// Sum of the speeds of all `ports` in Mb/s. The value is 0 for a next hop in a VLAN.
     pub speed_mbps: u64,
-    /// Current quality band of the link, from 7 (best) to 0. The value is null if the quality
-    /// is not measured.
+    /// Quality class (band) of the link of the member, from 7 (best) to 0. The value is null for static
+    /// hashing, which measures no quality.
     pub band: Option<u8>,
-    /// Load from which the quality band derives, 0 (idle) to 1000.
+    /// Load from which the quality class (`band`) derives, 0 (idle) to 1000. The value is null for
+    /// static hashing.
     pub load: Option<u16>,
-    /// Number of packets of the group that used the member. The value is null if the scheme does
-    /// not count packets.
+    /// Number of packets for which the group selected the member. The value is null for static hashing, which
+    /// counts no packets.
     pub packets: Option<u64>,
-    /// Bytes of these packets.
+    /// Bytes of the packets in `packets`, with FCS and padding, or null like `packets`.
     pub bytes: Option<u64>,
-    /// Number of active queue pairs that are placed at the member. The field is omitted if the scheme does
-    /// not place queue pairs.
+    /// Number of queue pairs that the scheme has placed at the member and that have sent data. The field is
+    /// omitted if the scheme does not place queue pairs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub flows: Option<u32>,
-    /// Bytes that the ports of the member have sent for all groups.
+    /// Bytes that the ports of the member have sent in total, with FCS and padding. The number includes
+    /// traffic that no group selected, such as bridged frames.
     pub tx_bytes: u64,
 }
 
-/// Use of a flow table.
+/// Use of the flow table of a load balancing group.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize, PartialEq, Eq)]
 pub struct FlowTableReport {
     /// Number of flows in the table.
     pub flows: u32,
-    /// Largest number of flows.
+    /// Largest number of flows that fit into the table.
     pub flows_max: u32,
     /// Number of packets whose flows did not fit into the flow table. The hash selects the member
     /// for these packets.
@@ -153,23 +159,24 @@ pub struct FlowTableReport {
 /// The report of one flow move.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq, Eq)]
 pub struct FlowMoveReport {
-    /// Model time in nanoseconds.
+    /// Model time of the flow move in nanoseconds.
     pub at_ns: u64,
-    /// Name of the group. Empty if the group no longer exists.
+    /// Name of the group ([`GroupReport::name`]). Empty if the group no longer exists.
     pub group: String,
-    /// Hash of the flow in hexadecimal digits.
+    /// Hash of the flow key, as eight hexadecimal digits.
     pub flow: String,
-    /// Reason: `new`, `idle`, `quality`, `link-down`, `link-up`, `announced` or `promoted`.
+    /// Name of the [`MoveReason`]: `new`, `idle`, `quality`, `link-down`, `link-up`, `announced`
+    /// or `promoted`.
     pub reason: String,
-    /// Port of the previous member. Null for a new flow.
+    /// Name of the previous member ([`MemberReport::name`]). The value is null for a new flow.
     pub from: Option<String>,
-    /// Port of the new member.
+    /// Name of the new member ([`MemberReport::name`]).
     pub to: String,
 }
 
 impl MemberReport {
-    /// Returns the name of the member in messages. The name is the list of its ports, or the address of its
-    /// next hop.
+    /// Returns the name of the member in messages: the names of its ports with commas between them, or the
+    /// address of the next hop if no port is known.
     pub fn name(&self) -> String {
         match (self.ports.is_empty(), &self.next_hop) {
             (false, _) => self.ports.join(","),
@@ -178,7 +185,7 @@ impl MemberReport {
         }
     }
 
-    /// Returns the number of bytes sent divided by the speed.
+    /// Returns the number of sent bytes divided by the speed in Mb/s.
     fn relative_load(&self) -> f64 {
         self.tx_bytes as f64 / self.speed_mbps.max(1) as f64
     }
@@ -186,7 +193,7 @@ impl MemberReport {
 
 impl LoadBalancingReport {
     /// Converts a snapshot to the JSON form. Returns `None` if the switch has no group and does not count
-    /// packets out of order.
+    /// packets that arrive out of order.
     pub fn new(snapshot: &BalancingSnapshot) -> Option<LoadBalancingReport> {
         if snapshot.groups.is_empty() && snapshot.reordering.is_none() {
             return None;
@@ -254,8 +261,8 @@ impl GroupReport {
         }
     }
 
-    /// Returns the number of packets that used the members of the group. Returns `None` if the packets are
-    /// not counted.
+    /// Returns the number of packets that used the members of the group. Returns `None` if the scheme does
+    /// not count packets.
     pub fn packets(&self) -> Option<u64> {
         self.members.iter().map(|member| member.packets).sum()
     }

@@ -7,7 +7,7 @@ use xoff_testing::assert_tests_exist;
 const COUNTERS_PAGE: &str = include_str!("../../../docs/counters.md");
 const SWITCH_SOURCE: &str = include_str!("switch.rs");
 
-/// Names of the SAI counters in a text.
+/// Returns the names of the SAI counters in a text.
 fn sai_counters_in(text: &str) -> BTreeSet<&str> {
     let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
     let words = text.split(|c| !is_part(c));
@@ -16,7 +16,7 @@ fn sai_counters_in(text: &str) -> BTreeSet<&str> {
         .collect()
 }
 
-/// The cells of each row of the table.
+/// Returns the cells of each row of the table.
 fn table_rows() -> Vec<Vec<&'static str>> {
     let rows = COUNTERS_PAGE.lines().filter(|line| line.starts_with("| `SAI_"));
     rows.map(|row| row.trim_matches('|').split('|').map(str::trim).collect())

@@ -1,35 +1,35 @@
-//! The machine of a run: its kernel, its CPU, and the CPU time that the hypervisor used for
-//! other virtual machines.
+//! The machine of a run: kernel, CPU, and stolen time. Stolen time is the CPU time that the hypervisor used
+//! for other virtual machines.
 
 use std::fs;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-/// The machine of a run. A value that cannot be read is null.
+/// The machine of a run. A value that cannot be read is null in JSON.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq)]
 pub struct Environment {
     /// Version of xoff.
     pub xoff_version: String,
     /// Kernel release, as printed by `uname -r`.
     pub kernel: Option<String>,
-    /// Model name of the first CPU.
+    /// Model name of the first CPU in `/proc/cpuinfo`. On ARM, the implementer and the part number.
     pub cpu_model: Option<String>,
-    /// Number of CPUs that the process may use.
+    /// Number of CPUs that the process may use. The value is 0 if the kernel does not provide the number.
     pub cores: usize,
     /// Frequency governor of the first usable CPU. The value is null if the machine has no frequency
     /// governor, as is usual for virtual machines.
     pub governor: Option<String>,
-    /// Clock source of the kernel.
+    /// Clock source of the kernel, such as `tsc` or `kvm-clock`.
     pub clocksource: Option<String>,
-    /// CPU time that the hypervisor used for other virtual machines during the run (stolen time), in percent
-    /// of the time of all CPUs. The value is null if the time was not measured. Stolen time marks the run as
-    /// tainted only if it causes a stall.
+    /// Stolen time during the run, in percent of the time of all CPUs. Stolen time is the CPU time that the
+    /// hypervisor used for other virtual machines. The value is null if the time was not measured. A high
+    /// value alone does not make the results invalid. Only a stall does.
     pub steal_percent: Option<f64>,
 }
 
 impl Environment {
-    /// Reads the properties of this machine.
+    /// Reads the properties of this machine. `steal_percent` is `None`.
     pub fn read() -> Environment {
         let allowed = allowed_cpus();
         let first = allowed.first().copied().unwrap_or(0);
@@ -49,7 +49,7 @@ impl Environment {
     }
 }
 
-/// Returns the numbers of the CPUs that this thread may use, in ascending order. The list is empty if the
+/// Returns the numbers of the CPUs on which this thread may run, in ascending order. The list is empty if the
 /// kernel does not provide the numbers.
 pub fn allowed_cpus() -> Vec<usize> {
     let Ok(mask) = nix::sched::sched_getaffinity(nix::unistd::Pid::from_raw(0)) else {
@@ -60,7 +60,8 @@ pub fn allowed_cpus() -> Vec<usize> {
         .collect()
 }
 
-/// Measures stolen CPU time over a span of wall time.
+/// Measures stolen time: the CPU time that the hypervisor used for other virtual machines. A measurement
+/// covers the wall time since [`StealMeter::start`].
 #[derive(Clone, Copy, Debug)]
 pub struct StealMeter {
     start: Option<CpuTicks>,
@@ -72,7 +73,7 @@ struct CpuTicks {
     steal: u64,
 }
 
-/// CPU ticks of one or several spans of time, summed over all CPUs.
+/// All CPU ticks and the stolen CPU ticks of one or several spans of time, summed over all CPUs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StealTicks {
     all: u64,
@@ -99,7 +100,7 @@ impl StealTicks {
         }
     }
 
-    /// Returns the stolen time in percent. Returns `None` if no tick has passed.
+    /// Returns the stolen time in percent of the time of all CPUs. Returns `None` if no tick has passed.
     pub fn percent(self) -> Option<f64> {
         (self.all > 0).then(|| self.steal as f64 * 100.0 / self.all as f64)
     }
@@ -113,13 +114,13 @@ impl StealMeter {
         }
     }
 
-    /// Returns the stolen time since the start in percent. Returns `None` if `/proc/stat` is not readable or
-    /// no tick has passed.
+    /// Returns the stolen time since the start, in percent of the time of all CPUs. Returns `None` if
+    /// `/proc/stat` is not readable or no tick has passed.
     pub fn percent(&self) -> Option<f64> {
         self.ticks_since_start().percent()
     }
 
-    /// Ticks since the start. The result is zero if `/proc/stat` is not readable.
+    /// Returns the ticks since the start. The result is zero if `/proc/stat` is not readable.
     pub fn ticks_since_start(&self) -> StealTicks {
         let (Some(start), Some(end)) = (self.start, CpuTicks::now()) else {
             return StealTicks::default();
@@ -133,9 +134,9 @@ impl CpuTicks {
         CpuTicks::parse(&fs::read_to_string("/proc/stat").ok()?)
     }
 
-    /// Reads the line of all CPUs in `/proc/stat` (proc_stat(5)): user, nice, system, idle, iowait, irq,
-    /// softirq, steal. The guest columns after these columns are ignored, because user and nice already
-    /// include guest time.
+    /// Reads the line `cpu` in the text of `/proc/stat`, which has the sums over all CPUs. The columns are
+    /// user, nice, system, idle, iowait, irq, softirq and steal (see proc_stat(5)). The function ignores the
+    /// guest columns after `steal`, because `user` and `nice` already include guest time.
     fn parse(stat: &str) -> Option<CpuTicks> {
         let columns = stat.lines().find_map(|line| line.strip_prefix("cpu "))?;
         let ticks: Vec<u64> = columns
@@ -150,8 +151,8 @@ impl CpuTicks {
     }
 }
 
-/// Returns the model name from the text of `/proc/cpuinfo`. On ARM, the text has no model name, so the result
-/// is the implementer and the part number.
+/// Returns the model name from the text of `/proc/cpuinfo`. The text of an ARM machine has no model name. In
+/// this case, the result contains the implementer and the part number.
 fn cpu_model(cpuinfo: &str) -> Option<String> {
     let field = |name: &str| {
         cpuinfo.lines().find_map(|line| {

@@ -4,44 +4,48 @@ use serde::{Deserialize, Serialize};
 use xoff_dataplane::config::WatchdogAction;
 use xoff_dataplane::{PortId, QueueId, SwitchEvent, SwitchEventKind};
 
-/// SAI object types. They are the upper 16 bits of an object identifier.
+/// SAI object type of a port in the upper 16 bits of an object identifier.
 const SAI_PORT: u64 = 0x01 << 48;
+/// SAI object type of a queue in the upper 16 bits of an object identifier.
 const SAI_QUEUE: u64 = 0x15 << 48;
 
-/// Returns the SAI object identifier of a port.
+/// Returns the SAI object identifier of a port: the object type 0x1, and the index of the port plus 1.
 pub fn port_oid(port: PortId) -> u64 {
     SAI_PORT | (port.index() as u64 + 1)
 }
 
-/// Returns the SAI object identifier of a queue.
+/// Returns the SAI object identifier of a queue: the object type 0x15, and the index of the queue among all
+/// queues of the switch plus 1.
 pub fn queue_oid(queue: QueueId) -> u64 {
     SAI_QUEUE | (queue.index() as u64 + 1)
 }
 
-/// An event of a switch in JSON. Fields that an event does not have are omitted.
+/// An event of a switch in JSON. Events of the big red switch have only the field `on`. Storm events have
+/// all other fields, except that `action` and `paused_ns` are only in `pfc-storm`. Fields without a value
+/// are omitted.
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq, Eq)]
 pub struct EventReport {
     /// Model time of the event in nanoseconds.
     pub at_ns: u64,
     /// Name of the event: `pfc-storm`, `pfc-storm-restored` or `big-red-switch`.
     pub event: String,
-    /// Name of the port.
+    /// Name of the port. `None` if the event has no queue.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ifname: Option<String>,
-    /// Number of the queue at its port.
+    /// Number of the queue at its port, 0 to 7.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queue_index: Option<u8>,
-    /// SAI object identifier of the queue, `0x15...`.
+    /// SAI object identifier of the queue ([`queue_oid`]) in hexadecimal, such as `0x1500000000000c`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queue_id: Option<String>,
-    /// SAI object identifier of the port, `0x1...`.
+    /// SAI object identifier of the port ([`port_oid`]) in hexadecimal, such as `0x1000000000002`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub port_id: Option<String>,
-    /// The watchdog action of a storm.
+    /// The watchdog action of the storm: `drop`, `forward` or `alert`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub action: Option<String>,
-    /// Time in nanoseconds for which the queue had been paused when the storm was detected. If the queue had
-    /// sent frames during the pause, the value is the time without progress.
+    /// Time for which the queue was paused before the detection of the storm, in nanoseconds. If the queue
+    /// sent frames during the pause, only the time after these frames is included.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub paused_ns: Option<u64>,
     /// Whether the big red switch is on.
@@ -58,7 +62,7 @@ pub fn action_name(action: WatchdogAction) -> &'static str {
     }
 }
 
-/// Returns the name of an event. If SONiC has a name for the event, the result is this name.
+/// Returns the name of an event: `pfc-storm`, `pfc-storm-restored` or `big-red-switch`.
 pub fn event_name(kind: &SwitchEventKind) -> &'static str {
     match kind {
         SwitchEventKind::StormDetected { .. } => "pfc-storm",
@@ -68,7 +72,8 @@ pub fn event_name(kind: &SwitchEventKind) -> &'static str {
 }
 
 impl EventReport {
-    /// Converts an event of a switch. `ports` contains the names of the ports, in the order of their numbers.
+    /// Converts an event of a switch. `ports` contains the names of all ports of the switch, in the order of
+    /// their indices.
     pub fn new(event: &SwitchEvent, ports: &[String]) -> EventReport {
         let mut report = EventReport {
             at_ns: event.at.as_nanos(),
@@ -104,8 +109,8 @@ impl EventReport {
         self.port_id = Some(format!("{:#x}", port_oid(queue.port())));
     }
 
-    /// Formats the event as a log line with the model time in seconds, the severity, the switch and the
-    /// message. SONiC tests search for the text of the message.
+    /// Formats the event as a log line: the model time in seconds, the severity, the name `switch` and the
+    /// message. The message is the same as in SONiC, because SONiC tests search for this text.
     pub fn log_line(&self, switch: &str) -> String {
         let (seconds, nanos) = (self.at_ns / 1_000_000_000, self.at_ns % 1_000_000_000);
         format!("[{seconds}.{nanos:09}] NOTICE {switch}: {}", self.log_message())

@@ -2,11 +2,11 @@
 
 use std::fmt;
 
-/// The exit code of a command. Scripts depend on these numbers, so the numbers do not change.
+/// The exit code of a command. The numbers stay the same in all versions, because scripts depend on them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Exit {
-    /// The command did everything, and every check held.
+    /// The command did everything, and no check failed.
     Ok = 0,
     /// A check failed in a clean run. For example, frames of a lossless flow were lost, reordered or damaged.
     CheckFailed = 1,
@@ -16,9 +16,9 @@ pub enum Exit {
     Environment = 3,
     /// A configuration or a lab file is not valid.
     Configuration = 4,
-    /// The run is tainted, so its results prove nothing.
+    /// The results prove nothing, for example because the run is tainted or has too few samples.
     Inconclusive = 5,
-    /// The command was interrupted before its end.
+    /// A signal interrupted the command before its end (128 + SIGINT).
     Interrupted = 130,
 }
 
@@ -40,16 +40,16 @@ impl From<Exit> for std::process::ExitCode {
 pub struct Failure {
     /// The exit code of the command.
     pub exit: Exit,
-    /// The problem, without a full stop.
+    /// The problem, without a full stop at the end.
     pub what: String,
-    /// The file, option, device or field that has the problem.
+    /// The file, option, device or field that has the problem. `None` if no such place is known.
     pub location: Option<String>,
-    /// The reason, such as the error of the kernel.
+    /// The reason, such as the error of the kernel. `None` if the problem needs no reason.
     pub why: Option<String>,
-    /// The action that solves the problem, with a command if possible.
+    /// The action that solves the problem, with a command if possible. `None` if no action is known.
     pub fix: Option<String>,
-    /// All errors of a configuration, with one line for each error. JSON output contains all errors, and
-    /// `why` contains the first errors.
+    /// All errors of a configuration, one text for each error. JSON output contains all of them, and `why`
+    /// may contain only the first ones. Empty for other failures.
     pub errors: Box<[String]>,
 }
 
@@ -66,37 +66,38 @@ impl Failure {
         }
     }
 
-    /// Makes an error for a wrong command line.
+    /// Makes an error for a wrong command line ([`Exit::Usage`]).
     pub fn usage(what: impl Into<String>) -> Failure {
         Failure::new(Exit::Usage, what)
     }
 
-    /// Makes an error for an environment that lacks something.
+    /// Makes an error for an environment that lacks something, such as a device or a
+    /// privilege ([`Exit::Environment`]).
     pub fn environment(what: impl Into<String>) -> Failure {
         Failure::new(Exit::Environment, what)
     }
 
-    /// Makes an error for an invalid configuration or lab file.
+    /// Makes an error for an invalid configuration or lab file ([`Exit::Configuration`]).
     pub fn configuration(what: impl Into<String>) -> Failure {
         Failure::new(Exit::Configuration, what)
     }
 
-    /// Sets the file, option, device or field that has the problem.
+    /// Sets the file, option, device or field that has the problem (`location`).
     #[must_use]
     pub fn at(mut self, location: impl Into<String>) -> Failure {
         self.location = Some(location.into());
         self
     }
 
-    /// Sets the reason.
+    /// Sets the reason (`why`).
     #[must_use]
     pub fn because(mut self, why: impl fmt::Display) -> Failure {
         self.why = Some(why.to_string());
         self
     }
 
-    /// Sets the errors of a configuration as the reason. `summary` is the printed text, and `problems` has
-    /// all errors.
+    /// Sets the errors of a configuration as the reason. `summary` becomes `why`, which is printed and may
+    /// leave out errors. `problems` contains all errors, for JSON output (`errors`).
     #[must_use]
     pub fn because_of_errors<P: fmt::Display>(self, summary: impl fmt::Display, problems: &[P]) -> Failure {
         Failure {

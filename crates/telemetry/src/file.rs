@@ -5,23 +5,23 @@ use std::path::Path;
 
 use crate::failure::Failure;
 
-/// Writes the text of a report (`--report`). The text is first written to a temporary file. The temporary
-/// file then replaces the report. A reader therefore never sees a partial report. If the file is a pipe or a
-/// device, such as `/dev/null`, the text is written directly.
+/// Writes the text of a report (`--report`). The function first writes a temporary file, and then renames
+/// this file to `path`. A reader therefore never sees a partial report. If `path` is not a regular file, such
+/// as a pipe, a symbolic link or `/dev/null`, the text is written directly.
 ///
 /// # Errors
 ///
-/// The folder is not writable.
+/// Returns an error if the folder does not exist or is not writable, or if the file cannot be written.
 pub fn write_report_file(path: &Path, text: &str) -> Result<(), Failure> {
     write_result_file("--report", path, text)
 }
 
-/// Writes the text of a result file. `option` is the command line option that the error message names. In all
-/// other respects, the function works like [`write_report_file`].
+/// Writes the text of a result file like [`write_report_file`]. `option` is the command line option with the
+/// path of the file. The error message names this option.
 ///
 /// # Errors
 ///
-/// The folder is not writable.
+/// Returns an error if the folder does not exist or is not writable, or if the file cannot be written.
 pub fn write_result_file(option: &str, path: &Path, text: &str) -> Result<(), Failure> {
     let result = match path.symlink_metadata() {
         Ok(existing) if !existing.is_file() => std::fs::write(path, text),
@@ -41,7 +41,7 @@ fn replace_file(path: &Path, text: &str) -> io::Result<()> {
     std::fs::write(&temporary, text)
         .and_then(|()| std::fs::rename(&temporary, path))
         .inspect_err(|_| {
-            // A partial file is of no use. The caller gets the first error.
+            // A partial file is of no use. If its removal fails too, the caller gets the first error.
             let _ = std::fs::remove_file(&temporary);
         })
 }

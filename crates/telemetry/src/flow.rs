@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// The report of one flow. A flow leads from one host to another host and has one traffic class.
+/// The report of one flow. All frames of a flow go from one host to another host in one traffic class.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FlowReport {
     /// Name of the sending host.
@@ -11,11 +11,11 @@ pub struct FlowReport {
     pub dst: String,
     /// Traffic class of the frames at the sender, 0 to 7. The class is also the priority of the frames.
     pub class: u8,
-    /// True if the lab declares the flow lossless. This value does not depend on the configuration
-    /// of the switches.
+    /// True if the lab file declares the flow lossless. The configuration of the switches does not change
+    /// this value.
     pub lossless: bool,
-    /// Number of frames that the NIC of the sender has sent. Frames that are still in the NIC at the end of
-    /// the run are not counted.
+    /// Number of frames that left the NIC of the sender. Frames that are still in the NIC at the end of the
+    /// run are not counted.
     pub sent_frames: u64,
     /// Frames that arrived with a valid ICRC. Duplicates are counted once.
     pub received_frames: u64,
@@ -27,15 +27,15 @@ pub struct FlowReport {
     /// Frames that arrived with an ECN mark (CE).
     #[serde(default)]
     pub ce_marked_frames: u64,
-    /// Frames that had already arrived before.
+    /// Frames that arrived although the same frame had already arrived.
     pub duplicate_frames: u64,
     /// Number of frames with a wrong ICRC. A NIC drops such frames silently, so they are counted as lost and
     /// not as received.
     pub icrc_errors: u64,
-    /// Payload rate from the first to the last arrival, in bits per second of model time. Headers, pad and
-    /// ICRC are not included.
+    /// Received payload divided by the model time from the first to the last arrival, in bit/s. Headers, pad
+    /// bytes and ICRC are not included.
     pub goodput_bps: u64,
-    /// Time from the time stamp of the sender to the arrival, in model time.
+    /// Latency of the frames in model time: the time from the time stamp of the sender to the arrival.
     pub latency_ns: LatencyReport,
 }
 

@@ -1,6 +1,6 @@
 //! Formatting of numbers for people.
 
-/// Formats an integer with commas between thousands, as SONiC prints counters.
+/// Formats an integer with a comma after each group of three digits, as SONiC prints counters: `12,345,678`.
 pub fn group_thousands(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::with_capacity(digits.len() + digits.len() / 3);
@@ -13,12 +13,13 @@ pub fn group_thousands(number: u64) -> String {
     text
 }
 
-/// Formats a time in the largest suitable unit: `850 ns`, `12.3 us`, `4.56 ms`, `1.20 s`.
+/// Formats a time in nanoseconds with three significant digits, in a suitable unit: `850 ns`, `12.3 us`,
+/// `4.56 ms`, `1.20 s`.
 pub fn format_nanos(nanos: u64) -> String {
     format_in_unit(nanos as f64, &[" ns", " us", " ms", " s"])
 }
 
-/// Formats a bit rate in the largest suitable unit: `986 Mb/s`, `1.00 Gb/s`.
+/// Formats a bit rate with three significant digits, in a suitable unit: `986 Mb/s`, `1.00 Gb/s`.
 pub fn format_bit_rate(bits_per_second: u64) -> String {
     format_in_unit(
         bits_per_second as f64,
@@ -26,7 +27,7 @@ pub fn format_bit_rate(bits_per_second: u64) -> String {
     )
 }
 
-/// Formats a rate in units of 10^9 bytes per second, without the unit, as nccl-tests does. Values below 0.1
+/// Formats a rate in 10^9 bytes per second as nccl-tests does, without the unit. Positive values below 0.1
 /// have four decimals, and other values have two.
 pub fn format_gbytes_per_second(gbytes_per_second: f64) -> String {
     match gbytes_per_second {
@@ -35,12 +36,13 @@ pub fn format_gbytes_per_second(gbytes_per_second: f64) -> String {
     }
 }
 
-/// Formats a ratio as a percentage, or as a dash if it is `None`.
+/// Formats a ratio such as 0.987 as a percentage (`98.70 %`). Returns a dash for `None`.
 pub fn format_percent(ratio: Option<f64>) -> String {
     ratio.map_or_else(|| "-".to_owned(), |ratio| format!("{:.2} %", ratio * 100.0))
 }
 
-/// Formats a number with three significant digits, in the largest unit in which the number is at least 1.
+/// Formats a number with three significant digits. Each unit is 1000 times the unit before it. The function
+/// selects the first unit in which the printed number is below 1000.
 fn format_in_unit(mut number: f64, units: &[&str]) -> String {
     let mut unit = 0;
     // A value of 999.5 or more would be printed as 1000, so it uses the next unit.

@@ -3,26 +3,28 @@
 use serde::{Deserialize, Serialize};
 use xoff_dataplane::balance::{ReorderCounts, ReorderingView, StreamView};
 
-/// Largest number of queue pairs in a report. The report contains the queue pairs with the most packets out
-/// of order.
+/// Largest number of streams in a report. A stream contains the requests or the responses of a queue pair.
+/// The report contains the streams with the most packets out of order.
 const REPORTED_STREAMS_MAX: usize = 64;
 
-/// Packets that a switch received out of order (`XOFF_LB|global reordering_flows`).
+/// Counters of RoCEv2 packets that a switch received out of order (`XOFF_LB|global reordering_flows`).
 #[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq, Eq)]
 pub struct ReorderingReport {
-    /// Packets of the tracked queue pairs.
+    /// All packets of tracked streams. Requests and responses of a queue pair are two streams.
     pub packets: u64,
     /// Packets that arrived after a packet with a higher sequence number.
     pub out_of_order_packets: u64,
-    /// Packets that arrived more than once, or that the sender repeated.
+    /// Packets that arrived more than once, or that the sender sent again.
     pub repeated_packets: u64,
-    /// Largest distance of a packet from the highest sequence number received before it.
+    /// Largest distance, in packets, of an out-of-order packet from the highest sequence number received
+    /// before it (reordering extent of RFC 4737).
     pub extent_max: u32,
-    /// Packets of queue pairs that did not fit into the table.
+    /// Packets of streams that did not fit into the table of tracked streams.
     pub untracked_packets: u64,
-    /// Number of tracked streams. Requests and responses of a queue pair are two streams.
+    /// Number of streams in the table at the end. Requests and responses of a queue pair are two streams.
     pub streams: usize,
-    /// Streams with packets out of order, at most 64. The stream with the most packets out of order is first.
+    /// The streams with the most packets out of order, at most 64, in descending order. Streams without such
+    /// packets are not listed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub reordered: Vec<ReorderedStream>,
 }
@@ -34,17 +36,18 @@ pub struct ReorderedStream {
     pub source: String,
     /// IP address of the receiver.
     pub destination: String,
-    /// Queue pair number of the receiver.
+    /// Queue pair number of the receiver, 24 bits.
     pub destination_qp: u32,
-    /// Whether the stream consists of READ responses and acknowledgements instead of requests.
+    /// True if the stream contains READ responses and acknowledgements. False if it contains requests.
     pub responses: bool,
     /// Packets of the stream.
     pub packets: u64,
     /// Packets that arrived after a packet with a higher sequence number.
     pub out_of_order_packets: u64,
-    /// Packets that arrived more than once, or that the sender repeated.
+    /// Packets that arrived more than once, or that the sender sent again.
     pub repeated_packets: u64,
-    /// Largest distance of a packet from the highest sequence number received before it.
+    /// Largest distance, in packets, of an out-of-order packet from the highest sequence number received
+    /// before it (reordering extent of RFC 4737).
     pub extent_max: u32,
 }
 
@@ -62,7 +65,7 @@ impl ReorderingReport {
             .iter()
             .filter(|stream| stream.counts.out_of_order > 0)
             .collect();
-        // The sort is stable: streams with equal counts keep the order of their first packets.
+        // The sort is stable: streams with equal counts keep the order of the table.
         worst.sort_by_key(|stream| std::cmp::Reverse(stream.counts.out_of_order));
         worst.truncate(REPORTED_STREAMS_MAX);
         ReorderingReport {

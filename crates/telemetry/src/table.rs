@@ -6,15 +6,15 @@ use super::SwitchReport;
 use super::number::group_thousands;
 use super::switch::describe_drop;
 
-/// The style of SONiC tables (`simple` of tabulate). The headers are followed by a dashed line, and columns
-/// are separated by two blanks.
+/// The style of SONiC tables (format `simple` of the Python package tabulate). A dashed line follows the
+/// headers. Two blanks separate columns.
 const SIMPLE: TableStyle = TableStyle::new()
     .header_lines(ContentLineStyle::none().junction(' '))
     .header_separator(LineStyle::none().fill('-').junction(' '))
     .content_lines(ContentLineStyle::none().junction(' '));
 
-/// Formats a table in the style of SONiC. The first `text_columns` columns are aligned left, and all other
-/// columns are aligned right.
+/// Formats a table in the style of SONiC, with a line break at the end. The first `text_columns` columns are
+/// aligned left, and all other columns are aligned right. Each row has one text for each header.
 pub fn simple_table(header: &[&str], text_columns: usize, rows: Vec<Vec<String>>) -> String {
     let mut table = Table::new();
     table
@@ -35,7 +35,8 @@ pub fn simple_table(header: &[&str], text_columns: usize, rows: Vec<Vec<String>>
     text
 }
 
-/// Formats the counts of all classes on one line, such as `3: 1,204  4: 7`. The result is a dash if all
+/// Formats the counts of all classes on one line, such as `3: 1,204  4: 7`. The index in `counts` is the
+/// class, and `form` formats a count. Classes with the count zero are left out. The result is a dash if all
 /// counts are zero.
 pub fn format_counts_by_class(counts: &[u64], form: impl Fn(u64) -> String) -> String {
     let words: Vec<String> = counts
@@ -51,7 +52,8 @@ pub fn format_counts_by_class(counts: &[u64], form: impl Fn(u64) -> String) -> S
     }
 }
 
-/// Formats the drops of all ports by reason. Returns `None` if no switch dropped a frame.
+/// Formats a table of dropped frames with a row for each port and drop reason. Returns `None` if no switch
+/// dropped a frame.
 pub fn drops_table(switches: &[SwitchReport]) -> Option<String> {
     let mut rows = Vec::new();
     for switch in switches {
@@ -63,7 +65,8 @@ pub fn drops_table(switches: &[SwitchReport]) -> Option<String> {
                     describe_drop(reason).unwrap_or("-").to_owned(),
                     format_counts_by_class(classes, group_thousands),
                 ]);
-                // The next row has the limit that caused the latest drop. It tells which setting to change.
+                // The next row names the limit that caused the latest drop, so that the user knows which
+                // setting to change.
                 if let Some(limit) = port.drop_limits.get(reason) {
                     let limit = format!("Latest: {limit}.");
                     rows.push(vec![String::new(), String::new(), limit, String::new()]);

@@ -3,24 +3,26 @@
 use serde::{Deserialize, Serialize};
 use xoff_dataplane::{StormCounters, WatchdogStats, WatchdogStatus};
 
-/// The report of the PFC watchdog of a switch. Times of events are model time.
+/// The report of the PFC watchdog of a switch. The watchdog detects storms: queues that the peer pauses for
+/// too long.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq, Eq)]
 pub struct WatchdogReport {
     /// Poll interval in milliseconds (`PFC_WD|GLOBAL` `POLL_INTERVAL`).
     pub poll_interval_ms: u64,
-    /// True if the big red switch is on (`BIG_RED_SWITCH`). In this state, all watched queues
+    /// True if the big red switch is on (`PFC_WD|GLOBAL` `BIG_RED_SWITCH`). In this state, all watched queues
     /// drop their frames.
     pub big_red_switch: bool,
-    /// The rule for a paused queue without waiting frames: `broadcom`, `nvidia` or `vs`.
+    /// The rule that decides whether a paused queue without waiting frames is in a storm: `broadcom`,
+    /// `nvidia` or `vs`.
     pub rule: String,
     /// Ports with a watchdog, in the order of the configuration.
     pub ports: Vec<WatchdogPort>,
-    /// Watched queues, sorted by port and number.
+    /// Watched queues, in the order of the ports and then of the queue numbers.
     pub queues: Vec<WatchdogQueue>,
     /// Storms in the order of their detection.
     pub storms: Vec<StormReport>,
-    /// Number of events that did not fit into the event list. The list `storms` does not contain the storms
-    /// of these events.
+    /// Number of events that did not fit into the list of events. Storms of these events are missing
+    /// in `storms`.
     pub events_missed: u64,
 }
 
@@ -31,19 +33,20 @@ pub struct WatchdogPort {
     pub port: String,
     /// Watchdog action: `drop`, `forward` or `alert`.
     pub action: String,
-    /// Detection time in milliseconds.
+    /// Detection time in milliseconds (`detection_time`).
     pub detection_time_ms: u64,
-    /// Restoration time in milliseconds. Null: a storm is never restored.
+    /// Restoration time in milliseconds (`restoration_time`). If the value is null, a storm is
+    /// never restored.
     pub restoration_time_ms: Option<u64>,
-    /// Whether the history of pauses is recorded.
+    /// Whether the history of received pauses is reported (`pfc_stat_history`, [`PauseHistoryReport`]).
     pub pfc_stat_history: bool,
-    /// Numbers of the watched queues.
+    /// Numbers of the watched queues, 0 to 7.
     pub queues: Vec<u8>,
 }
 
-/// The watchdog counters of a queue, with the names of SONiC `COUNTERS_DB`. The frame counters include only
-/// frames during storms. They count frames sent by the queue and frames received in the priority group
-/// of the port.
+/// The watchdog counters of a queue, with the names of SONiC `COUNTERS_DB`. The frame counters cover only the
+/// time of storms. TX counters count frames of the queue. RX counters count frames received in the priority
+/// groups of the queue at the same port. Counters with `LAST` cover only the latest storm.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq, Eq)]
 #[allow(
     missing_docs,
@@ -52,7 +55,7 @@ pub struct WatchdogPort {
 pub struct WatchdogQueue {
     /// Name of the port.
     pub port: String,
-    /// Number of the queue.
+    /// Number of the queue, 0 to 7.
     pub queue: u8,
     #[serde(rename = "PFC_WD_STATUS")]
     pub status: String,
@@ -79,7 +82,8 @@ pub struct WatchdogQueue {
 }
 
 impl WatchdogQueue {
-    /// Converts the counters of a queue.
+    /// Converts the counters of a queue. `port` is the name of the port, and `queue` is the number of
+    /// the queue.
     pub fn new(port: &str, queue: u8, stats: &WatchdogStats) -> WatchdogQueue {
         let (total, last) = (&stats.total, &stats.last);
         WatchdogQueue {
@@ -115,29 +119,30 @@ impl WatchdogQueue {
 pub struct StormReport {
     /// Name of the port.
     pub port: String,
-    /// Number of the queue.
+    /// Number of the queue, 0 to 7.
     pub queue: u8,
     /// The watchdog action of the storm: `drop`, `forward` or `alert`.
     pub action: String,
     /// Model time of the detection in nanoseconds.
     pub detected_ns: u64,
-    /// Time in nanoseconds for which the queue had been paused at the detection. If the queue had sent frames
-    /// during the pause, the value is the time without progress.
+    /// Time for which the queue was paused before the detection, in nanoseconds. If the queue sent frames
+    /// during the pause, only the time after these frames is included.
     pub paused_ns: u64,
-    /// Model time of the restore in nanoseconds. Null if the storm is not over.
+    /// Model time of the restoration in nanoseconds. The value is null if the storm is not over.
     pub restored_ns: Option<u64>,
     /// Frames that the queue sent during the storm.
     pub tx_packets: u64,
-    /// Number of dropped frames for the queue, including the frames that waited at the detection.
+    /// Frames for the queue that were dropped during the storm, including the frames that waited at
+    /// the detection.
     pub tx_dropped_packets: u64,
-    /// Frames accepted in the priority group of the port during the storm.
+    /// Frames received and accepted in the priority groups of the queue during the storm.
     pub rx_packets: u64,
-    /// Frames dropped in the priority group of the port during the storm.
+    /// Frames received and dropped in the priority groups of the queue during the storm.
     pub rx_dropped_packets: u64,
 }
 
 impl StormReport {
-    /// Sets the frame counters.
+    /// Sets the four frame counters from the counters of a storm.
     pub fn set_counters(&mut self, storm: &StormCounters) {
         self.tx_packets = storm.tx_packets;
         self.tx_dropped_packets = storm.tx_dropped_packets;
@@ -149,9 +154,9 @@ impl StormReport {
 /// The received pauses of one priority of a port (`show pfc counters --history`).
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize, PartialEq, Eq)]
 pub struct PauseHistoryReport {
-    /// Number of times that a pause stopped the running priority.
+    /// Number of pauses. An XOFF that extends a pause is not counted.
     pub transitions: u64,
-    /// Total pause time in nanoseconds.
+    /// Total pause time in nanoseconds of model time.
     pub total_pause_ns: u64,
     /// Duration of the latest pause so far, in nanoseconds.
     pub recent_pause_ns: u64,

@@ -1,16 +1,16 @@
 //! Measures of how evenly a load is distributed.
 
-/// Returns Jain's fairness index `(sum x)^2 / (n * sum x^2)` (Jain, Chiu, Hawe: DEC-TR-301, 1984). The index
-/// is 1 if all values are equal, and 1/n if only one of the n values is not zero. Returns `None` if the slice
-/// is empty or all values are zero.
+/// Returns Jain's fairness index `(sum x)^2 / (n * sum x^2)` (Jain, Chiu, Hawe: DEC-TR-301, 1984). If all
+/// values are equal, the index is 1. If only one of n values is not zero, the index is 1/n. The values must
+/// not be negative. Returns `None` if the slice is empty or all values are zero.
 pub fn jain_index(values: &[f64]) -> Option<f64> {
     let sum: f64 = values.iter().sum();
     let squares: f64 = values.iter().map(|x| x * x).sum();
     (squares > 0.0).then(|| sum * sum / (values.len() as f64 * squares))
 }
 
-/// Returns the largest value divided by the mean. Returns `None` if the slice is empty or all
-/// values are zero.
+/// Returns the largest value divided by the mean, from 1 (all values are equal) to the number of values. The
+/// values must not be negative. Returns `None` if the slice is empty or all values are zero.
 pub fn max_mean_ratio(values: &[f64]) -> Option<f64> {
     let sum: f64 = values.iter().sum();
     let max = values.iter().copied().fold(0.0, f64::max);

@@ -5,8 +5,7 @@
 //!
 //! # Examples
 //!
-//! This example computes the time of the shortest frame on a 400 Gb/s link. The shortest frame has 60 bytes
-//! without FCS:
+//! Compute the time of the shortest frame on a 400 Gb/s link. This frame has 60 bytes without FCS:
 //!
 //! ```
 //! use xoff_units::{LinkTiming, Picos};

@@ -1,4 +1,4 @@
-//! Model time in serialised data: a whole number of picoseconds.
+//! Serialised form of [`Picos`]: a whole number of picoseconds.
 
 use crate::Picos;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -9,12 +9,13 @@ pub fn serialize<S: Serializer>(time: &Picos, serializer: S) -> Result<S::Ok, S:
     time.0.serialize(serializer)
 }
 
-/// Reads a time that [`serialize`] has written.
+/// Reads a whole number of picoseconds. Returns an error for any other value.
 pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Picos, D::Error> {
     u64::deserialize(deserializer).map(Picos)
 }
 
-/// Optional times. Fields use this module with `#[serde(with = "xoff_units::serde_picos::option")]`.
+/// Serialised form of `Option<Picos>`. Fields use this module with
+/// `#[serde(with = "xoff_units::serde_picos::option")]`.
 pub mod option {
     use super::{Deserialize, Deserializer, Picos, Serialize, Serializer};
 
@@ -23,7 +24,7 @@ pub mod option {
         time.map(|time| time.0).serialize(serializer)
     }
 
-    /// Reads an optional time that [`serialize`] has written.
+    /// Reads a whole number of picoseconds, or null as `None`. Returns an error for any other value.
     pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Picos>, D::Error> {
         Ok(Option::<u64>::deserialize(deserializer)?.map(Picos))
     }

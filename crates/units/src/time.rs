@@ -2,7 +2,8 @@
 
 use core::ops::{Add, AddAssign, Sub};
 
-/// A point in time or a span of model time, in picoseconds. The largest value is 213 days.
+/// A point in model time or a span of model time, in picoseconds. The largest value is 213 days. The
+/// operators `+` and `-` panic on overflow in debug builds and wrap in release builds.
 ///
 /// At every speed from 10 Mb/s to 1.6 Tb/s, the transmission time of a byte is a whole number of picoseconds.
 /// Nanoseconds are too coarse: the transmission of 64 bytes at 400 Gb/s takes 1280 ps.
@@ -12,22 +13,22 @@ pub struct Picos(pub u64);
 impl Picos {
     /// The start of model time.
     pub const ZERO: Picos = Picos(0);
-    /// A time after every event. It marks a timer that is not armed.
+    /// The largest time. It marks a timer that is not armed.
     pub const NEVER: Picos = Picos(u64::MAX);
 
-    /// Makes a span from whole nanoseconds.
+    /// Converts whole nanoseconds to picoseconds, at most [`Picos::NEVER`].
     #[inline]
     pub const fn from_nanos(nanos: u64) -> Picos {
         Picos(nanos.saturating_mul(1_000))
     }
 
-    /// Makes a span from whole microseconds.
+    /// Converts whole microseconds to picoseconds, at most [`Picos::NEVER`].
     #[inline]
     pub const fn from_micros(micros: u64) -> Picos {
         Picos(micros.saturating_mul(1_000_000))
     }
 
-    /// Makes a span from whole milliseconds.
+    /// Converts whole milliseconds to picoseconds, at most [`Picos::NEVER`].
     #[inline]
     pub const fn from_millis(millis: u64) -> Picos {
         Picos(millis.saturating_mul(1_000_000_000))
@@ -45,7 +46,7 @@ impl Picos {
         Picos(self.0.saturating_sub(earlier.0))
     }
 
-    /// This time plus `span`, at most [`Picos::NEVER`].
+    /// Returns this time plus `span`, at most [`Picos::NEVER`].
     #[inline]
     pub const fn saturating_add(self, span: Picos) -> Picos {
         Picos(self.0.saturating_add(span.0))
@@ -75,10 +76,11 @@ impl Sub for Picos {
     }
 }
 
-/// Converts `value` units of `unit_ns` nanoseconds to whole nanoseconds, in the same way as ns-3. ns-3
-/// truncates a floating-point time to 64 integer bits and 64 fraction bits, multiplies it, and truncates the
-/// product to nanoseconds. The result for 2.3 s is 2 299 999 999 ns, because the nearest double is less than
-/// 2.3. Returns `None` for a negative value, for NaN, and for more than 208 days.
+/// Converts `value` to whole nanoseconds in the same way as ns-3. The unit of `value` has `unit_ns`
+/// nanoseconds. ns-3 truncates the floating-point value to 64 integer bits and 64 fraction bits, multiplies
+/// the result by `unit_ns`, and truncates the product. For example, 2.3 s becomes 2 299 999 999 ns, because
+/// the nearest double is less than 2.3. Returns `None` if the value is negative or NaN, or if the result
+/// would be 1.8e16 ns (208 days) or more.
 pub const fn ns3_nanos(value: f64, unit_ns: u64) -> Option<u64> {
     const NANOS_MAX: f64 = 1.8e16;
     if !(value >= 0.0 && value * (unit_ns as f64) < NANOS_MAX) {
@@ -90,11 +92,11 @@ pub const fn ns3_nanos(value: f64, unit_ns: u64) -> Option<u64> {
     Some(whole * unit_ns + ((fraction * unit_ns as u128) >> 64) as u64)
 }
 
-/// Speed of a link and the bytes that it adds to each frame.
+/// The speed of a link, and the bytes that the link adds to each frame.
 ///
 /// [`LinkTiming::ethernet`] has the values of IEEE 802.3: preamble 7 bytes, start delimiter 1 byte,
-/// inter-packet gap 12 bytes, shortest frame 64 bytes with FCS. Other values are used for comparisons with
-/// simulators that model links differently.
+/// inter-packet gap 12 bytes, shortest frame 64 bytes with FCS. Comparisons with other simulators use other
+/// values, because these simulators model links differently.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct LinkTiming {
     /// Speed in Mb/s, 1 to 1 600 000 (SONiC `PORT` `speed`).
@@ -102,24 +104,26 @@ pub struct LinkTiming {
     /// Number of bytes that the link adds to each frame: preamble, start delimiter and gap. The value for
     /// Ethernet is 20.
     pub overhead_bytes: u32,
-    /// Number of bytes in the gap, which `overhead_bytes` includes. The frame arrives before the gap. The
-    /// value for Ethernet is 12.
+    /// Number of bytes in the gap after a frame. `overhead_bytes` includes the gap. A frame arrives at the
+    /// start of its gap. The value for Ethernet is 12.
     pub gap_bytes: u32,
-    /// Bytes of the FCS, which `frame_len` does not include. Ethernet: 4.
+    /// Number of bytes in the FCS. Frame lengths without FCS (`frame_len`) do not include these bytes. The
+    /// value for Ethernet is 4.
     pub fcs_bytes: u32,
-    /// Length of the shortest frame with FCS, in bytes. Ethernet: 64.
+    /// Length of the shortest frame with FCS, in bytes. Shorter frames are padded to this length. The value
+    /// for Ethernet is 64.
     pub min_frame_bytes: u32,
-    /// Serialisation times are rounded down to a multiple of this number of picoseconds. With 1, the times
-    /// are exact.
+    /// Step of transmission times in picoseconds, at least 1. Transmission times are rounded down to a
+    /// multiple of this step. The step 1 means whole picoseconds.
     pub rounding_ps: u32,
-    /// True if serialisation times are computed as in ns-3: in floating-point seconds, truncated to
-    /// nanoseconds ([`ns3_nanos`]). If the exact time is a whole number of nanoseconds, the result may be one
-    /// nanosecond too small.
+    /// True if transmission times are computed as in ns-3: in floating-point seconds, truncated to
+    /// nanoseconds ([`ns3_nanos`]). The result may be one nanosecond too small, even if the exact time is a
+    /// whole number of nanoseconds. `rounding_ps` is then not used.
     pub as_ns3: bool,
 }
 
 impl LinkTiming {
-    /// Returns the timing of Ethernet at a speed in Mb/s.
+    /// Returns the timing of Ethernet (IEEE 802.3) at a speed in Mb/s, 1 to 1 600 000.
     #[inline]
     pub const fn ethernet(speed_mbps: u32) -> LinkTiming {
         LinkTiming {
@@ -133,8 +137,8 @@ impl LinkTiming {
         }
     }
 
-    /// Returns the length of a frame with FCS and padding, in bytes. The MMU and the counters use this
-    /// length. `frame_len` is the length without FCS.
+    /// Returns the length of a frame in bytes, with FCS and padding. `frame_len` is the length without FCS.
+    /// The buffer accounting (MMU) and the counters use this length.
     #[inline]
     pub const fn mac_len(&self, frame_len: u32) -> u32 {
         let with_fcs = frame_len + self.fcs_bytes;
@@ -145,15 +149,15 @@ impl LinkTiming {
         }
     }
 
-    /// Returns the length of a frame on the link with preamble and gap, in bytes. `mac_len` is the
-    /// result of [`LinkTiming::mac_len`].
+    /// Returns the number of bytes for which a frame occupies the link, including preamble, start delimiter
+    /// and gap. `mac_len` is the length with FCS and padding, the result of [`LinkTiming::mac_len`].
     #[inline]
     pub const fn wire_len(&self, mac_len: u32) -> u32 {
         mac_len + self.overhead_bytes
     }
 
     /// Returns the time of the inter-packet gap. The gap follows the last bit of a frame and is part of the
-    /// frame's transmission time.
+    /// time for which the frame occupies the link.
     #[inline]
     pub const fn gap_duration(&self) -> Picos {
         let gap = if self.gap_bytes < self.overhead_bytes {
@@ -164,7 +168,8 @@ impl LinkTiming {
         self.duration(gap)
     }
 
-    /// Returns the time of `bytes` bytes on the link.
+    /// Returns the transmission time of `bytes` bytes on the link. Panics if `speed_mbps` or `rounding_ps`
+    /// is 0.
     #[inline]
     pub const fn duration(&self, bytes: u32) -> Picos {
         if self.as_ns3 {
@@ -178,14 +183,15 @@ impl LinkTiming {
         Picos(ps - ps % self.rounding_ps as u64)
     }
 
-    /// Returns the time of one pause quantum: 512 bit times (IEEE 802.3 Annex 31B).
+    /// Returns the time of one pause quantum, rounded down to picoseconds. A quantum is 512 bit times (IEEE
+    /// 802.3 Annex 31B).
     #[inline]
     pub const fn quantum_duration(&self) -> Picos {
         Picos(512 * 1_000_000 / self.speed_mbps as u64)
     }
 
-    /// Returns the time of `quanta` pause quanta. The result is rounded only once, so rounding errors
-    /// do not accumulate.
+    /// Returns the time of `quanta` pause quanta. Only the total is rounded down to picoseconds, so rounding
+    /// errors do not accumulate.
     #[inline]
     pub const fn pause_duration(&self, quanta: u16) -> Picos {
         Picos(quanta as u64 * 512 * 1_000_000 / self.speed_mbps as u64)

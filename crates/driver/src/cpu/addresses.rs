@@ -33,8 +33,8 @@ impl CpuInterface {
     }
 
     /// Returns the source address for a packet to `destination`. The first choice is an address in the
-    /// network of the destination. If no such address exists, the first address is used. Link-local addresses
-    /// are used only for link-local destinations.
+    /// network of the destination, and the second choice is the first address of the interface. Link-local
+    /// addresses are used only for link-local destinations. Returns `None` if no address is suitable.
     fn source_address(&self, destination: IpAddr) -> Option<IpAddr> {
         let is_suitable = |own: &&IpNet| {
             own.addr().is_ipv4() == destination.is_ipv4()
@@ -84,12 +84,12 @@ impl InterfaceAddresses {
         })
     }
 
-    /// Returns the source address of an ICMP error to `destination`. The error is about a packet that arrived
-    /// on the interface `ingress`.
+    /// Returns the source address of an ICMP error to `destination`. The packet that caused the error arrived
+    /// on the interface `ingress`. Returns `None` if no address is suitable.
     ///
     /// The first choice is an address of `ingress`, and the second choice is an address of a loopback
-    /// interface. An IPv6 link-local address of `ingress` is the last choice, because a link-local address
-    /// has no meaning beyond its link (RFC 7404 2.2).
+    /// interface. An IPv6 link-local address of `ingress` is the last choice, because other links cannot use
+    /// this address (RFC 7404 2.2).
     pub(super) fn source_address(&self, destination: IpAddr, ingress: Option<InterfaceId>) -> Option<IpAddr> {
         let interface = ingress.and_then(|id| self.interface(id));
         let loopbacks = self.0.iter().filter(|own| own.is_loopback);

@@ -1,10 +1,12 @@
 //! Replies to ARP requests and neighbour solicitations.
 //!
-//! The replies are built without the smoltcp `Interface`, for several reasons. The `Interface` answers neither
-//! ARP probes (RFC 5227, sender 0.0.0.0) nor duplicate address detection (RFC 4862, source ::). The
-//! `Interface` supports only eight addresses and needs its own neighbour table. The `Interface` also sends its
-//! advertisements as a host, without the router flag. RFC 4861 7.2.4 requires this flag of a router. If a
-//! neighbour loses the flag, hosts remove their routes through this neighbour.
+//! The type `Interface` of smoltcp could also reply, but this module does not use it for these reasons:
+//!
+//! - `Interface` answers neither ARP probes (RFC 5227, sender 0.0.0.0) nor duplicate address detection (RFC
+//!   4862, source ::).
+//! - `Interface` supports only eight addresses and needs its own neighbour table.
+//! - `Interface` sends advertisements without the router flag, which RFC 4861 7.2.4 requires of a router. If
+//!   hosts receive an advertisement without this flag, they remove their routes through the router.
 
 use std::net::IpAddr;
 
@@ -13,8 +15,9 @@ use xoff_wire::neighbour::solicited_node_address;
 
 use super::addresses::CpuInterface;
 
-/// Builds the reply to an ARP request or a neighbour solicitation for an address of `own`. `frame_mac` is the
-/// source address of the frame. Returns `None` for other messages.
+/// Builds the reply to an ARP request or a neighbour solicitation for an address of the interface `own`.
+/// `frame_mac` is the source MAC address of the request. Returns `None` for other messages and for
+/// invalid requests.
 pub(super) fn answer_request(
     own: &CpuInterface,
     request: &NeighbourMessage,
@@ -37,8 +40,8 @@ pub(super) fn answer_request(
     Some(frame)
 }
 
-/// Returns whether the sender of a request is a single station or has no address yet, and whether the
-/// destination address matches the request (RFC 4861 7.1.1).
+/// Returns whether a request may be answered (RFC 4861 7.1.1). The sender must be a single station, or must
+/// have no address yet. A solicitation must also be sent to the target address or its solicited-node group.
 fn is_valid_requester(request: &NeighbourMessage, mac: [u8; 6]) -> bool {
     let is_station = mac[0] & 1 == 0 && mac != [0; 6];
     match (request.sender, request.target) {

@@ -2,32 +2,35 @@
 
 use super::icmp::{IcmpError, Suppression};
 
-/// Numbers of replies, ignored frames and ICMP errors since the start of the switch.
+/// Numbers of replies, ignored frames and ICMP errors since the CPU stack was created.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CpuCounters {
     /// Replies to ARP requests.
     pub arp_replies: u64,
-    /// Advertisements in reply to neighbour solicitations.
+    /// Neighbour advertisements in reply to neighbour solicitations (IPv6).
     pub neighbour_adverts: u64,
     /// Number of ARP and neighbour discovery frames without a reply. These frames are malformed or do not ask
     /// for an address of the switch.
     pub neighbour_ignored: u64,
     /// Replies to echo requests of ICMP and ICMPv6.
     pub echo_replies: u64,
-    /// TCP segments answered with a reset.
+    /// TCP segments that the CPU stack answered with a reset.
     pub tcp_resets: u64,
-    /// ICMPv6 parameter problems, and ICMP errors about packets that arrived in fragments.
+    /// Other replies: ICMPv6 parameter problems, and ICMP errors about IPv4 packets that arrived
+    /// in fragments.
     pub other_replies: u64,
-    /// Number of packets to the switch without a reply. These are malformed packets, replies, and fragments
-    /// of incomplete packets.
+    /// Number of packets to the switch that got no reply. Examples are malformed packets, echo replies, and
+    /// fragments of incomplete packets.
     pub local_ignored: u64,
-    /// Frames of protocols that the CPU stack does not implement.
+    /// Frames of protocols that the CPU stack does not implement, such as LLDP and LACP.
     pub protocol_ignored: u64,
-    /// Sent ICMP errors, by [`IcmpError::index`].
+    /// Sent ICMP errors, indexed by [`IcmpError::index`].
     pub errors: [u64; IcmpError::COUNT],
-    /// ICMP errors that a rule suppressed, by [`Suppression`].
+    /// ICMP errors that were not sent, indexed by the rule (the number of a [`Suppression`]).
     pub suppressed: [u64; Suppression::COUNT],
-    /// Number of replies that could not be sent, because no frame slot or no egress port was available.
+    /// Number of replies that could not be sent, because no frame slot or no egress
+    /// port was available. Punted frames that the driver dropped are also counted
+    /// ([`CpuPort::answer_punts`](crate::CpuPort::answer_punts)).
     pub unsent: u64,
 }
 
@@ -54,12 +57,12 @@ impl CpuCounters {
         self.errors.iter().sum()
     }
 
-    /// Returns the number of suppressed ICMP errors of all kinds.
+    /// Returns the number of ICMP errors that were not sent, as the sum over all rules of [`Suppression`].
     pub fn errors_suppressed(&self) -> u64 {
         self.suppressed.iter().sum()
     }
 
-    /// Returns all counters with their names in reports.
+    /// Returns the name of each counter in reports and its value.
     pub fn named_counts(&self) -> impl Iterator<Item = (&'static str, u64)> {
         let replies = [
             ("arp_replies", self.arp_replies),

@@ -1,9 +1,8 @@
 //! Builds ICMP and ICMPv6 errors about packets that the switch does not forward. This module contains the
-//! rules for sending these errors and their format.
+//! format of the errors, and the rules that suppress errors.
 //!
-//! An error quotes the received packet byte by byte. The quoted packet is therefore a copy of the received
-//! bytes. If smoltcp built the quoted packet, the header would be different. All other headers of an error
-//! are built with smoltcp.
+//! An error quotes the packet that caused it. This module copies the received bytes, because smoltcp would
+//! change the header of the quoted packet. The other headers of an error are built with smoltcp.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -14,7 +13,7 @@ use xoff_wire::{ETHERNET_LEN, ETHERTYPE_IPV4, ETHERTYPE_IPV6};
 use super::addresses::InterfaceAddresses;
 use super::{PuntedBytes, TTL, frame_for_packet};
 
-/// Longest ICMP error over IPv4 in bytes, with its IP header (RFC 1812 4.3.2.3).
+/// Maximum length of an ICMP error over IPv4 in bytes, with its IP header (RFC 1812 4.3.2.3).
 const IPV4_ERROR_LEN_MAX: usize = 576;
 /// Maximum length of an ICMPv6 error in bytes, with its IP header. The limit is the minimum MTU of IPv6 (RFC
 /// 4443 2.4 (c)).
@@ -36,7 +35,7 @@ pub enum IcmpError {
     TimeExceeded,
     /// No route to the destination exists.
     NetUnreachable,
-    /// The neighbour does not answer.
+    /// The next hop does not answer ARP or neighbour discovery.
     HostUnreachable,
     /// The packet is longer than the MTU of the egress interface.
     TooBig {
@@ -50,9 +49,9 @@ pub enum IcmpError {
 }
 
 impl IcmpError {
-    /// Number of kinds.
+    /// Number of kinds of errors.
     pub const COUNT: usize = 6;
-    /// Names of the kinds in counters, by [`IcmpError::index`].
+    /// Names of the kinds in counters, indexed by [`IcmpError::index`].
     pub const NAMES: [&'static str; IcmpError::COUNT] = [
         "time_exceeded",
         "net_unreachable",
@@ -62,7 +61,8 @@ impl IcmpError {
         "protocol_unreachable",
     ];
 
-    /// Returns the number of the kind.
+    /// Returns the index of the kind in [`IcmpError::NAMES`] and in
+    /// [`CpuCounters::errors`](super::CpuCounters::errors).
     pub const fn index(self) -> usize {
         match self {
             IcmpError::TimeExceeded => 0,
@@ -89,9 +89,8 @@ impl IcmpError {
         }
     }
 
-    /// Returns the type, the code and the last four bytes of the ICMPv6 header. This function does not handle
-    /// the error "Unrecognized next header", because this error needs a pointer. The smoltcp stack sends this
-    /// error itself.
+    /// Returns the type, the code and the last four bytes of the ICMPv6 header. The smoltcp stack builds the
+    /// error "unrecognized next header" itself, because this error contains a pointer into the packet.
     fn icmpv6_header(self) -> (u8, u8, [u8; 4]) {
         match self {
             IcmpError::TimeExceeded => (3, 0, [0; 4]),
@@ -105,13 +104,14 @@ impl IcmpError {
 
 macro_rules! suppressions {
     ($($variant:ident = $name:literal, $doc:literal;)*) => {
-        /// The rule that suppresses an ICMP error.
+        /// A rule that forbids an ICMP error about a packet.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         #[repr(u8)]
         pub enum Suppression { $(#[doc = $doc] $variant,)* }
 
         impl Suppression {
-            /// All rules, in the order of their numbers.
+            /// All rules. The index of a rule is its number in
+            /// [`CpuCounters::suppressed`](super::CpuCounters::suppressed).
             pub const ALL: &'static [Suppression] = &[$(Suppression::$variant,)*];
             /// Number of rules.
             pub const COUNT: usize = Self::ALL.len();
@@ -134,8 +134,8 @@ suppressions! {
     NoAddress = "suppressed_no_address", "The switch has no source address for the error.";
 }
 
-/// Builds the frame of an ICMP error. The data plane then routes the frame. If a rule suppresses the error,
-/// returns this rule.
+/// Builds the frame of an ICMP error for the data plane to route. If a rule forbids the error, returns
+/// this rule.
 pub(super) fn build_error(
     error: IcmpError,
     punt: &PuntedBytes<'_>,
@@ -157,8 +157,8 @@ pub(super) fn build_error(
     }
 }
 
-/// Checks whether an ICMP error about an IPv4 packet is allowed and returns its destination. The packet may
-/// be truncated, but its header must be complete.
+/// Checks whether an ICMP error about an IPv4 packet is allowed. Returns the destination of the error, which
+/// is the source of the packet. The packet may be truncated, but the IP header must be complete.
 fn check_ipv4(
     punt: &PuntedBytes<'_>,
     l3: &[u8],
@@ -196,8 +196,9 @@ fn check_ipv4(
     Ok(source)
 }
 
-/// Checks whether an ICMPv6 error about an IPv6 packet is allowed and returns its destination. The error
-/// "Packet too big" is also allowed for multicast packets, because path MTU discovery needs this error.
+/// Checks whether an ICMPv6 error about an IPv6 packet is allowed. Returns the destination of the error,
+/// which is the source of the packet. The error "packet too big" is also allowed for multicast packets,
+/// because path MTU discovery needs this error.
 fn check_ipv6(error: IcmpError, punt: &PuntedBytes<'_>, l3: &[u8]) -> Result<Ipv6Addr, Suppression> {
     if l3.len() < IPV6_HEADER_LEN {
         return Err(Suppression::Malformed);
@@ -222,8 +223,8 @@ fn check_ipv6(error: IcmpError, punt: &PuntedBytes<'_>, l3: &[u8]) -> Result<Ipv
     }
 }
 
-/// Returns whether an IPv4 address can belong to a single host. Broadcast addresses of networks
-/// are not detected.
+/// Returns whether an IPv4 address can belong to a single host. The function does not know the broadcast
+/// addresses of networks, so the result is true for them.
 pub(super) fn is_ipv4_host(address: Ipv4Addr) -> bool {
     // 0.0.0.0/8 is "this network". 240.0.0.0/4 is class E with the limited broadcast address.
     let first = address.octets()[0];
@@ -236,7 +237,7 @@ pub(super) fn is_ipv6_host(address: Ipv6Addr) -> bool {
 }
 
 /// Returns whether an ICMP type is certainly not an error. The result is false for unknown types. RFC 1812
-/// does not specify their treatment, and it is safe to send no error about such a packet.
+/// does not specify errors about packets of unknown types, so no error is sent.
 fn is_icmpv4_query(icmp_type: u8) -> bool {
     // Echo, router discovery, timestamp, information, address mask and extended echo (RFC 8335).
     matches!(icmp_type, 0 | 8..=10 | 13..=18 | 42 | 43)
@@ -249,20 +250,20 @@ fn is_icmpv6_informational(icmp_type: u8) -> bool {
     icmp_type & 0x80 != 0 && icmp_type != REDIRECT
 }
 
-/// The upper layer after the extension headers of an IPv6 packet.
+/// The upper-layer protocol of an IPv6 packet, after its extension headers.
 pub(super) struct UpperLayer {
     pub(super) protocol: IpProtocol,
     /// Whether the packet has a fragment header.
     pub(super) is_fragment: bool,
     /// Whether the packet is a fragment without the header of the upper layer.
     pub(super) is_later_fragment: bool,
-    /// First byte of the upper layer's header. `None` if the packet ends before it.
+    /// First byte of the upper-layer header. `None` if the packet ends before this header.
     first_byte: Option<u8>,
 }
 
 impl UpperLayer {
-    /// Finds the upper-layer header of a packet. Returns `None` if the extension headers do not end within
-    /// the packet.
+    /// Finds the upper-layer header of an IPv6 packet. Returns `None` if the packet ends inside its
+    /// extension headers.
     pub(super) fn find(packet: &[u8]) -> Option<UpperLayer> {
         let mut protocol = IpProtocol::from(*packet.get(6)?);
         let mut rest = packet.get(IPV6_HEADER_LEN..)?;
@@ -303,7 +304,7 @@ impl UpperLayer {
     }
 }
 
-/// Returns the stored bytes of a packet, without the padding of its frame.
+/// Returns the stored bytes of an IPv4 packet, without the padding of the Ethernet frame.
 fn ipv4_bytes(l3: &[u8]) -> &[u8] {
     let len = usize::from(Ipv4Packet::new_unchecked(l3).total_len());
     &l3[..len.min(l3.len())]
@@ -356,7 +357,7 @@ fn build_icmpv6(error: IcmpError, from: Ipv6Addr, to: Ipv6Addr, packet: &[u8]) -
     frame
 }
 
-/// Writes an error without its checksum. ICMP and ICMPv6 have the same layout.
+/// Writes an ICMP or ICMPv6 error without its checksum. Both protocols use the same layout.
 fn write_message(message: &mut [u8], (kind, code, rest): (u8, u8, [u8; 4]), quoted: &[u8]) {
     message[0] = kind;
     message[1] = code;

@@ -1,14 +1,14 @@
 //! Replies to packets for the switch itself, from a smoltcp stack without sockets.
 //!
 //! The stack answers echo requests, reassembles IPv4 fragments and sends long replies in fragments. The stack
-//! resets TCP connections and refuses all other packets. The stack has these limits:
+//! answers TCP segments with a reset and refuses all other packets. The stack has these limits:
 //!
 //! - IPv6 fragments are ignored, because smoltcp 0.14 can neither reassemble nor fragment IPv6 packets. An
 //!   IPv6 echo request is therefore answered only if the reply fits into the MTU.
 //! - Replies have DSCP 0, whatever the DSCP of the request is.
-//! - When smoltcp quotes a packet in an error, it changes the packet. [`super::icmp`] therefore builds the
-//!   errors. smoltcp builds only the errors about packets that arrived in fragments and about unknown IPv6
-//!   headers.
+//! - When smoltcp quotes a packet in an ICMP error, smoltcp changes the packet. The module [`super::icmp`]
+//!   therefore builds most errors. smoltcp builds only two kinds of errors: about packets that arrived in
+//!   fragments, and about unknown IPv6 headers.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -29,12 +29,12 @@ use super::counters::ReplyKind;
 use super::icmp::{IcmpError, UpperLayer, is_ipv4_host, is_ipv6_host};
 use super::{PuntedBytes, frame_for_packet};
 
-/// Time limit for the reassembly of a packet, like Linux's `ipfrag_time`.
+/// Time limit for the reassembly of a packet, as Linux's default for `ipfrag_time`.
 const REASSEMBLY_TIMEOUT: Duration = Duration::from_secs(30);
 /// MTU in bytes for packets without an ingress interface.
 const MTU_MAX: u32 = 9_216;
 
-/// Result of a packet for the switch.
+/// Result of a packet that was sent to the switch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum LocalResult {
     /// The stack has built replies.
@@ -45,8 +45,8 @@ pub(super) enum LocalResult {
     Ignored,
 }
 
-/// The smoltcp stacks of a switch. A smoltcp interface has a fixed MTU, so the switch has one stack
-/// for each MTU.
+/// The smoltcp stacks of a switch. A smoltcp interface has a fixed MTU, so the switch has one stack for each
+/// MTU of its router interfaces.
 #[derive(Debug)]
 pub(super) struct Endpoint {
     stacks: BTreeMap<u32, SmoltcpStack>,
@@ -61,7 +61,7 @@ impl Endpoint {
         endpoint
     }
 
-    /// Changes the set of MTUs. The stacks of MTUs that stay keep their fragments.
+    /// Changes the set of MTUs. If an MTU stays in use, its stack keeps the fragments of incomplete packets.
     pub(super) fn reconfigure(&mut self, addresses: &InterfaceAddresses) {
         let mut previous = std::mem::take(&mut self.stacks);
         self.stacks = addresses
@@ -74,8 +74,8 @@ impl Endpoint {
             .collect();
     }
 
-    /// Processes a packet. Replies are appended to `packets`. Each reply follows an Ethernet header without
-    /// MAC addresses.
+    /// Processes a packet and adds the replies to `packets`, which must be empty. Each reply starts with an
+    /// Ethernet header. The MAC addresses in this header are zero.
     pub(super) fn receive(
         &mut self,
         now: Picos,
@@ -106,8 +106,8 @@ impl Endpoint {
     }
 }
 
-/// Returns whether the stack must process a packet. The packet must be from a single host and for an address
-/// of the switch, and its protocol must have replies.
+/// Returns whether the stack must process a packet. The source must be a single host, the destination must be
+/// an address of the switch, and the packet must be of a kind that can get a reply.
 fn can_be_answered(l3: &[u8], punt: &PuntedBytes<'_>, addresses: &InterfaceAddresses) -> bool {
     let is_own = |to| addresses.is_own_address(to, punt.interface);
     match l3.first().map(|byte| byte >> 4) {
@@ -118,7 +118,7 @@ fn can_be_answered(l3: &[u8], punt: &PuntedBytes<'_>, addresses: &InterfaceAddre
                 && !addresses.is_directed_broadcast(source)
         }),
         Some(6) => Ipv6Packet::new_checked(l3).is_ok_and(|packet| {
-            // smoltcp treats "no next header" as an error, but it is none (RFC 8200 4.7).
+            // smoltcp treats "no next header" as an error, but RFC 8200 4.7 allows it.
             is_own(IpAddr::V6(packet.dst_addr()))
                 && is_ipv6_host(packet.src_addr())
                 && UpperLayer::find(l3)
@@ -128,7 +128,7 @@ fn can_be_answered(l3: &[u8], punt: &PuntedBytes<'_>, addresses: &InterfaceAddre
     }
 }
 
-/// Returns whether a packet is not an IPv4 fragment. IPv6 fragments are ignored earlier.
+/// Returns whether a packet is not an IPv4 fragment. IPv6 fragments were already ignored.
 fn is_unfragmented(l3: &[u8]) -> bool {
     let packet = Ipv4Packet::new_unchecked(l3);
     packet.version() != 4 || (!packet.more_frags() && packet.frag_offset() == 0)
@@ -195,7 +195,8 @@ impl SmoltcpStack {
             sent: &mut sent,
             mtu,
         };
-        // The seed only affects fragment identifiers. It is always zero, so that replays have equal results.
+        // The random seed only affects fragment identifiers. The seed is always zero, so that replays have
+        // equal results.
         let mut interface = Interface::new(Config::new(HardwareAddress::Ip), &mut device, Instant::ZERO);
         interface.set_any_ip(true);
         interface.set_reassembly_timeout(REASSEMBLY_TIMEOUT);
@@ -206,7 +207,7 @@ impl SmoltcpStack {
         }
     }
 
-    /// Processes one received packet. Sent packets are appended to `sent`.
+    /// Processes one received packet and appends the sent packets to `sent`.
     fn process_packet(&mut self, now: Picos, packet: &[u8], sent: &mut Vec<Vec<u8>>) {
         let now = Instant::from_micros((now.as_nanos() / 1_000) as i64);
         let mut device = OnePacketDevice {

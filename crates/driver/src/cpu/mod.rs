@@ -2,21 +2,21 @@
 //! the ICMP errors of a router.
 //!
 //! The data plane sends two kinds of frames to the CPU port ([`PuntReason`]): frames for the switch itself,
-//! and copies of packets whose sender gets an ICMP error. The stack returns frames for a router interface and
-//! packets for the data plane to route ([`Reply`]).
+//! and dropped packets about which the stack sends an ICMP error. The stack returns two kinds of replies
+//! ([`Reply`]): frames for a router interface, and packets that the data plane routes.
 //!
-//! The stack has no clock and no sockets. The same punts at the same model times give the same replies in
-//! real time, in replay and in virtual time. Each call builds its replies immediately, so the stack needs no
-//! deadlines. Between calls, the stack stores only IPv4 fragments of incomplete packets. The data plane
-//! limits the rate of frames to the CPU port and resolves the neighbours of forwarded packets.
+//! The stack has no clock and no sockets. Equal frames at equal model times get equal replies, in real time,
+//! in replays and in virtual time. Each call builds its replies immediately, so the stack needs no timers.
+//! Between calls, the stack stores only IPv4 fragments of incomplete packets. The data plane limits the rate
+//! of frames to the CPU port, and resolves the neighbours of forwarded packets.
 //!
-//! - `neighbour` answers ARP and neighbour discovery. An interface answers only for its own addresses. A
-//!   loopback address is therefore reachable only through routing. Linux behaves differently: it answers ARP
-//!   for any address of the machine on any interface.
-//! - `local` passes packets for the switch to a smoltcp stack without sockets. The stack answers echo
-//!   requests. The stack refuses UDP with "port unreachable" and TCP with a reset.
-//! - `icmp` builds errors according to RFC 1812 4.3 and RFC 4443 2.4. For each rule, `icmp` counts the errors
-//!   that the rule suppresses.
+//! - `arp_nd` answers ARP and neighbour discovery. An interface answers only for its own addresses, so hosts
+//!   must route packets to a loopback address. Linux differs: by default, it answers ARP for any address of
+//!   the machine on any interface.
+//! - `local_delivery` passes packets for the switch to a smoltcp stack without sockets. The stack answers
+//!   echo requests. It refuses UDP with "port unreachable" and TCP with a reset.
+//! - `icmp` builds ICMP errors according to RFC 1812 4.3 and RFC 4443 2.4. If a rule of these RFCs forbids an
+//!   error, no error is sent and [`CpuCounters::suppressed`] counts the rule.
 
 mod addresses;
 mod arp_nd;
@@ -36,17 +36,18 @@ pub use counters::CpuCounters;
 pub use icmp::{IcmpError, Suppression};
 use local_delivery::{Endpoint, LocalResult};
 
-/// TTL of packets from the switch, as in RFC 1700, smoltcp and Linux.
+/// TTL of packets from the switch. RFC 1700, smoltcp and Linux use the same default.
 const TTL: u8 = 64;
 
-/// A punted frame with its bytes. See [`xoff_dataplane::PuntedFrame`].
+/// A frame that the data plane sent to the CPU port, with its bytes. See [`xoff_dataplane::PuntedFrame`].
 #[derive(Clone, Copy, Debug)]
 pub struct PuntedBytes<'a> {
-    /// The router interface that received the frame, if any.
+    /// The router interface that received the frame. `None` if no router interface belongs to its port
+    /// and VLAN.
     pub interface: Option<InterfaceId>,
-    /// The reason for the punt.
+    /// The reason for which the data plane sent the frame to the CPU port.
     pub reason: PuntReason,
-    /// Offset of the layer-3 header in bytes. VLAN tags may precede it.
+    /// Offset of the layer-3 header from the start of the frame, in bytes. VLAN tags may precede this header.
     pub l3_offset: u8,
     /// The received frame. The end of a long frame may be missing.
     pub bytes: &'a [u8],
@@ -59,7 +60,7 @@ impl<'a> PuntedBytes<'a> {
         self.bytes.get(usize::from(self.l3_offset)..).unwrap_or_default()
     }
 
-    /// Returns the source MAC address of the frame.
+    /// Returns the source MAC address of the frame. Returns `None` if the frame is too short.
     fn source_mac(&self) -> Option<[u8; 6]> {
         self.bytes.get(6..12)?.first_chunk().copied()
     }
@@ -70,21 +71,21 @@ impl<'a> PuntedBytes<'a> {
     }
 }
 
-/// A frame or packet that the CPU stack sends.
+/// A frame or an IP packet that the CPU stack sends.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reply {
     /// An Ethernet frame without a tag, to be sent through a router interface.
     Frame {
         /// The egress interface.
         interface: InterfaceId,
-        /// The frame from its destination address on.
+        /// The frame from the destination MAC address on, without FCS.
         bytes: Vec<u8>,
     },
-    /// A packet that the data plane must route. The packet follows an Ethernet header with its ethertype. The
-    /// MAC addresses of this header are zero.
+    /// An IP packet that the data plane must route. An Ethernet header with the ethertype precedes the
+    /// packet. The MAC addresses in this header are zero.
     Packet {
-        /// The interface that received the request. A link-local destination is on the link
-        /// of this interface.
+        /// The interface that received the request, if any. A packet to a link-local address leaves through
+        /// this interface.
         interface: Option<InterfaceId>,
         /// The Ethernet header and the packet.
         bytes: Vec<u8>,
@@ -92,7 +93,7 @@ pub enum Reply {
 }
 
 impl Reply {
-    /// Returns the bytes to send.
+    /// Returns the bytes to send, which start with an Ethernet header.
     pub fn bytes(&self) -> &[u8] {
         match self {
             Reply::Frame { bytes, .. } | Reply::Packet { bytes, .. } => bytes,
@@ -106,7 +107,7 @@ pub struct CpuStack {
     addresses: InterfaceAddresses,
     endpoint: Endpoint,
     counters: CpuCounters,
-    /// Buffer for packets that become replies. Empty between calls.
+    /// Reused buffer for packets that become replies. The buffer is empty between calls.
     packets: Vec<Vec<u8>>,
 }
 
@@ -122,7 +123,8 @@ impl CpuStack {
         }
     }
 
-    /// Changes the router interfaces and their addresses. Counters and fragments of incomplete packets stay.
+    /// Changes the router interfaces and their addresses. The counters are kept. Fragments of incomplete
+    /// packets are kept if the MTU of their interface stays in use.
     pub fn reconfigure(&mut self, config: &RoutingConfig) {
         self.addresses = InterfaceAddresses::new(config);
         self.endpoint.reconfigure(&self.addresses);
@@ -138,7 +140,8 @@ impl CpuStack {
         self.counters.unsent += 1;
     }
 
-    /// Processes a punted frame and appends the replies to `replies`.
+    /// Processes a frame that the data plane sent to the CPU port at the model time `now`. The replies are
+    /// appended to `replies`.
     pub fn handle_punt(&mut self, now: Picos, punt: &PuntedBytes<'_>, replies: &mut Vec<Reply>) {
         let error = match punt.reason {
             // The stack does not implement LLDP, LACP and similar protocols.

@@ -7,13 +7,12 @@ use xoff_dataplane::{Deadline, Picos};
 
 /// Pending events, ordered by time and then by timer id.
 ///
-/// The handling of an event usually adds one new event, such as the next frame of a link or the next
-/// departure of a port. The new event takes the place of the handled event in the heap. The heap is therefore
-/// sorted once instead of twice.
+/// The handling of an event usually adds one new event, such as the next departure of a port. The new event
+/// replaces the handled event in the heap. The heap therefore sorts once instead of twice.
 #[derive(Debug)]
 pub(super) struct EventHeap {
     heap: BinaryHeap<Reverse<Deadline>>,
-    /// Whether the first event of the heap is already taken.
+    /// Whether the first event of the heap was already returned. It stays in the heap until the next call.
     is_first_taken: bool,
 }
 
@@ -37,7 +36,7 @@ impl EventHeap {
         self.heap.push(Reverse(event));
     }
 
-    /// Takes the first event if its time is at most `now`.
+    /// Returns and removes the first event if its time is at most `now`.
     #[inline]
     pub(super) fn take_due(&mut self, now: Picos) -> Option<Deadline> {
         if std::mem::take(&mut self.is_first_taken) {
@@ -48,7 +47,7 @@ impl EventHeap {
         self.is_first_taken.then_some(first)
     }
 
-    /// Returns the first pending event.
+    /// Returns the first pending event without removing it.
     #[inline]
     pub(super) fn first(&self) -> Option<Deadline> {
         let first = match (self.is_first_taken, self.heap.as_slice()) {

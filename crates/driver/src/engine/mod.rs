@@ -16,19 +16,21 @@ use crate::journal::Journal;
 use crate::snapshot::{PortFacts, take_snapshot};
 use xoff_telemetry::SwitchSnapshot;
 
-/// Largest number of frames that one port sends at once to catch up after the worker was late. The link of
-/// the port could not carry a longer burst. The rest of the delay is recorded as the deficit of the port.
+/// Largest number of frames that one port sends at once after the worker was late. A longer burst would
+/// differ too much from the frames on a real link. After this number of frames, the link stays idle until the
+/// current time, and the idle time is added to the transmit deficit of the port.
 pub const CATCH_UP_FRAMES_MAX: u32 = 32;
 
-/// The engine prefetches the headers of the frame that arrives this number of frames later. After parsing, a
-/// whole burst of frames does not fit into the first-level cache.
+/// Prefetch distance in frames. While the engine handles a frame, it prefetches the frame that arrives this
+/// number of frames later. A whole burst of frames does not fit into the first-level cache.
 const PREFETCH_DISTANCE: usize = 4;
 
-/// Bit that marks the engine's own timer ids. Such a timer is for the next arrival at a port. No timer id of
-/// the switch has this bit.
+/// Bit in the timer ids of the engine. Such a timer expires at the next arrival at a port. No timer id of the
+/// switch has this bit.
 const ARRIVAL_TIMER: u32 = 1 << 31;
 
-/// A switch with its pending events.
+/// A switch with its event queue, its CPU port and the frames in flight to its ports. The caller supplies the
+/// model time.
 #[derive(Debug)]
 pub struct Engine {
     switch: Switch,
@@ -37,16 +39,17 @@ pub struct Engine {
     journal: Journal,
     events: EventHeap,
     pacer: IngressPacer,
-    /// Number of late departures of each port in this call of [`Engine::run_until`].
+    /// Indexed by port. Number of late departures in this call of [`Engine::run_until`].
     catch_up_frames: Vec<u32>,
     /// Time of the latest event. The time of the switch never decreases.
     time: Picos,
-    /// Largest lateness of a deadline since the last call of [`Engine::take_lateness`].
+    /// Largest delay between a deadline and its handling since the last call of [`Engine::take_lateness`].
     lateness: Picos,
 }
 
 impl Engine {
-    /// Creates an engine at time zero for a new switch. `links` contains the timing of each port's link.
+    /// Creates an engine at model time zero for a new switch. `links` contains the link timing of each port,
+    /// in the order of the ports. No CPU stack is attached.
     pub fn new(switch: Switch, links: &[LinkTiming]) -> Engine {
         Engine {
             switch,
@@ -71,29 +74,33 @@ impl Engine {
         &self.journal
     }
 
-    /// Returns how many more frames may be in flight to a port.
+    /// Returns how many more frames the caller may add to the frames in flight to a port. The limit
+    /// is [`IN_FLIGHT_FRAMES_MAX`].
     pub fn free_ingress_frames(&self, port: PortId) -> usize {
         self.pacer.free_frames(port)
     }
 
-    /// Returns the number of frames of a port that arrived faster than its link and were delayed.
+    /// Returns the number of frames that arrived at a port faster than the link carries them, and were
+    /// therefore delayed.
     pub fn delayed_frames(&self, port: PortId) -> u64 {
         self.pacer.delayed_frames(port)
     }
 
-    /// Copies the state of the switch at `now`.
+    /// Copies the state of the switch at the model time `now`. `config` is the configuration of the switch.
+    /// `facts` has one entry for each port of `config`.
     pub fn snapshot(&self, config: &SwitchConfig, facts: &[PortFacts], now: Picos) -> SwitchSnapshot {
         let delayed_frames = |port| self.delayed_frames(port);
         take_snapshot(&self.switch, &self.journal, delayed_frames, config, facts, now)
     }
 
-    /// Changes the timing of the link of a port.
+    /// Changes the timing of the link of a port for frames that arrive later.
     pub fn set_link_timing(&mut self, port: PortId, link: LinkTiming) {
         self.pacer.set_link_timing(port, link);
     }
 
-    /// Puts a received frame on the link of its port. The frame arrives at the later of two times:
-    /// `arrival.received_at`, and the end of its transmission on the link.
+    /// Adds a received frame to the frames in flight to a port. The frame reaches the switch at
+    /// `arrival.received_at`. If the link is still busy with earlier frames, the frame arrives when the link
+    /// is free.
     #[inline(always)]
     pub fn receive_paced(&mut self, port: PortId, arrival: ReceivedFrame) {
         if let Some(at) = self.pacer.add_paced(self.time, port, arrival) {
@@ -101,8 +108,9 @@ impl Engine {
         }
     }
 
-    /// Adds a frame whose transmission on the link of its port has already ended. The frame arrives at
-    /// `arrival.received_at`, which may be in the future.
+    /// Adds a frame that the link has already carried, as at a link inside a lab. The frame reaches the
+    /// switch at `arrival.received_at`, which may be in the future, but not before earlier frames of
+    /// the port.
     #[inline]
     pub fn receive_carried(&mut self, port: PortId, arrival: ReceivedFrame) {
         if let Some(at) = self.pacer.add_carried(self.time, port, arrival) {
@@ -118,8 +126,9 @@ impl Engine {
         });
     }
 
-    /// Handles all events up to `now` in order. Calls `transmit` for each frame that starts to leave. Frames
-    /// for the CPU go to the CPU stack, if one is attached.
+    /// Handles all events up to the model time `now`, in order. Calls `transmit` for each frame that
+    /// starts to leave. `transmit` must release the frame later. Frames for the CPU go to the CPU stack,
+    /// if one is attached.
     pub fn run_until<S: FrameStore>(
         &mut self,
         now: Picos,
@@ -137,17 +146,19 @@ impl Engine {
         }
     }
 
-    /// Returns the time of the next event.
+    /// Returns the model time of the next event. Returns `None` if no event is pending.
     pub fn next_event(&self) -> Option<Picos> {
         self.events.first().map(|event| event.at)
     }
 
-    /// Returns the largest lateness of a deadline since the last call.
+    /// Returns the largest delay between a deadline and its handling since the last call, in model time. The
+    /// result is zero if no deadline was late.
     pub fn take_lateness(&mut self) -> Picos {
         std::mem::take(&mut self.lateness)
     }
 
-    /// Calls a function that changes the switch at `now`, and forwards the outputs of the switch.
+    /// Calls `change` with the switch at the model time `now`, and returns the result of `change`. Then
+    /// forwards the outputs of the switch, as [`Engine::run_until`] does.
     pub fn with_switch<S: FrameStore, R>(
         &mut self,
         now: Picos,
@@ -162,8 +173,8 @@ impl Engine {
     }
 
     /// Passes the arrived frames of a port to the switch until another event is due. The departures are
-    /// forwarded together at the end. If they were read immediately after the switch wrote them, the
-    /// processor would wait for the stores.
+    /// forwarded together at the end. If the engine read each departure immediately after the switch wrote
+    /// it, the processor would wait for the stores.
     fn handle_arrivals<S: FrameStore>(
         &mut self,
         now: Picos,
@@ -210,7 +221,7 @@ impl Engine {
             && let Some(port) = self.switch.port_of_transmit_timer(event.timer)
             && self.catch_up_frames[port.index()] >= CATCH_UP_FRAMES_MAX
         {
-            // The link stays idle until `now`. Otherwise a late arrival would start a late departure.
+            // The link stays idle until `now`. Otherwise, a late arrival would start another late departure.
             self.switch.keep_link_idle(port, event.at, now);
             self.events.push(Deadline {
                 at: now,
@@ -258,18 +269,19 @@ impl Engine {
         journal.record_events(&mut outputs.events, switch);
     }
 
-    /// Attaches a CPU stack to the CPU port, or detaches it.
+    /// Attaches a CPU stack to the CPU port. `None` detaches the CPU stack. The switch then drops frames to
+    /// its own addresses.
     pub fn attach_cpu(&mut self, cpu: Option<CpuStack>) {
         self.cpu_port.attach(&mut self.switch, cpu);
     }
 
-    /// Returns the CPU stack, if one is attached.
+    /// Returns the CPU stack. Returns `None` if no CPU stack is attached.
     pub fn cpu(&self) -> Option<&CpuStack> {
         self.cpu_port.cpu()
     }
 
-    /// Applies the configuration of the switch to the CPU port. A switch with router interfaces has
-    /// a CPU stack.
+    /// Applies a new configuration to the CPU port ([`CpuPort::reconfigure`]). A switch with router
+    /// interfaces has a CPU stack. A switch without router interfaces has none.
     pub fn reconfigure_cpu(&mut self, config: &RoutingConfig) {
         self.cpu_port.reconfigure(&mut self.switch, config);
     }
