@@ -1,30 +1,30 @@
 //! The built-in load-balancing schemes and their default parameters.
 //!
-//! The configuration and labs use this table. `docs/load-balancing.md` describes the same schemes for users.
+//! `docs/load-balancing.md` describes these schemes for users.
 
 use xoff_dataplane::config::{HashFields, MemberSelection, RebalanceRule, SchemeConfig, SchemeKind};
 use xoff_units::Picos;
 
-/// A load-balancing scheme that needs no entry in the configuration.
+/// A load-balancing scheme that a configuration can use by its name, without an entry in `XOFF_LB_SCHEME`.
 #[derive(Clone, Copy, Debug)]
 pub struct BuiltInScheme {
     /// Name of the scheme in configurations, lab files and reports.
     pub name: &'static str,
-    /// Short description for lists of schemes.
+    /// Description in one line, for lists of schemes.
     pub summary: &'static str,
-    /// Fields of `XOFF_LB_SCHEME` that this scheme reads.
+    /// Names of the fields of `XOFF_LB_SCHEME` that this scheme reads.
     pub(crate) fields: &'static [&'static str],
-    /// Whether successive packets of one flow can take different paths, even without an idle time
-    /// between the packets.
+    /// Whether two packets of one flow can take different paths, even if the flow does not pause
+    /// between them.
     pub sprays_packets: bool,
-    /// Whether the scheme uses the load that other switches advertise.
+    /// Whether the scheme uses the path load that other switches advertise.
     pub uses_remote_load: bool,
     /// Creates the configuration with default parameters and an empty name.
     create: fn() -> SchemeConfig,
 }
 
 impl BuiltInScheme {
-    /// Returns the scheme with its default parameters.
+    /// Returns the configuration of the scheme with default parameters and its own name.
     pub fn default_config(&self) -> SchemeConfig {
         SchemeConfig {
             name: self.name.to_owned(),
@@ -33,16 +33,18 @@ impl BuiltInScheme {
     }
 }
 
-/// Default idle time of the flowlet schemes that select members by path quality. The value exceeds half the
-/// round-trip time of a two-tier fabric with short queues. Vendors document values from 16 to 256 us.
+/// Default idle time of the flowlet schemes that select members by path quality. If a flow sends nothing for
+/// this time, it may take another path. The value is longer than half the round-trip time of a two-tier
+/// fabric with short queues. Vendors document values from 16 to 256 us.
 const FLOWLET_IDLE_TIME: Picos = Picos::from_micros(64);
 /// Default idle time of LetFlow and CONGA, as in the simulator of ConWeave.
 const LETFLOW_IDLE_TIME: Picos = Picos::from_micros(100);
-/// Default size of the flow table of a group. This is the largest flow table that Juniper documents.
+/// Default number of entries in the flow table of a group. This is the largest flow table that
+/// Juniper documents.
 const FLOWSET_ENTRIES: u32 = 4_096;
 /// Default idle time after which a cluster scheme may remove a queue pair from its flow table.
 const CLUSTER_IDLE_TIME: Picos = Picos::from_millis(100);
-/// Default number of queue pairs in a group of a cluster scheme.
+/// Default for the largest number of queue pairs in a group with a cluster scheme.
 const CLUSTER_FLOWS_MAX: u32 = 131_072;
 
 const HASH_FIELDS: &[&str] = &["hash_fields"];
@@ -57,7 +59,7 @@ const FLOWLET_FIELDS: &[&str] = &[
     "alternate_cost",
 ];
 
-/// All built-in schemes, in the order of the documents.
+/// All built-in schemes, in the order of `docs/load-balancing.md`.
 pub const BUILT_IN_SCHEMES: &[BuiltInScheme] = &[
     BuiltInScheme {
         name: "ecmp",
@@ -201,7 +203,7 @@ pub const BUILT_IN_SCHEMES: &[BuiltInScheme] = &[
     },
 ];
 
-/// Returns the built-in scheme of this name.
+/// Returns the built-in scheme with this name. Returns `None` if no such scheme exists.
 pub fn built_in_scheme(name: &str) -> Option<&'static BuiltInScheme> {
     BUILT_IN_SCHEMES.iter().find(|scheme| scheme.name == name)
 }
@@ -222,7 +224,7 @@ fn hash_scheme(hash: HashFields) -> SchemeConfig {
     }
 }
 
-/// Returns a flowlet scheme that never moves a busy flow.
+/// Returns a flowlet scheme that moves a flow only after the idle time.
 fn flowlet_scheme(idle: Picos, pick: MemberSelection) -> SchemeConfig {
     scheme_of_kind(SchemeKind::Flowlet {
         idle,

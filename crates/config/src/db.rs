@@ -1,4 +1,4 @@
-//! The tables, entries and fields of a configuration, as written in a file.
+//! The tables, entries and fields of a configuration, as they are in a file.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -21,7 +21,7 @@ pub(crate) enum FieldValue {
 }
 
 impl FieldValue {
-    /// Returns the value as one text. Items of a list are joined by commas, as in SONiC's Redis database.
+    /// Returns the value as one text. Commas separate the items of a list, as in SONiC's Redis database.
     pub(crate) fn text(&self) -> String {
         match self {
             FieldValue::Text(text) => text.clone(),
@@ -42,22 +42,20 @@ impl FieldValue {
 
 /// The tables of a `config_db.json`.
 ///
-/// Every table name, key, field name and value is valid by itself. References and rules that concern several
-/// fields are checked later, in [`resolve`](super::resolve()), because a later layer can add
-/// a missing object.
+/// Every table name, key, field name and value is valid by itself. [`resolve`](super::resolve()) later checks
+/// references and rules about several fields, because a later layer can add a missing entry.
 ///
-/// Two configurations are equal if their tables are equal. The source files do not matter.
+/// Two configurations are equal if their tables are equal, even if their source files differ.
 #[derive(Clone, Debug, Default)]
 pub struct ConfigDb {
     pub(crate) tables: BTreeMap<NaturalName, TableEntries>,
-    /// The file, or the files of all layers joined by ` + `.
+    /// The name of the file, or the names of the files of all layers, joined by ` + `.
     pub(crate) source: String,
-    /// Notes about the text, such as values without quotes.
+    /// Notes for the user about the text, for example about values without quotes.
     pub(crate) notes: Vec<String>,
     /// Whether the tables are one part of a file that configures several ASICs.
     pub(crate) is_asic_part: bool,
-    /// Tables, entries and fields that this layer removes from lower layers. The list is empty in
-    /// a merged configuration.
+    /// Tables, entries and fields that this layer removes from lower layers. Empty in a merged configuration.
     pub(crate) removals: LayerRemovals,
 }
 
@@ -68,22 +66,24 @@ impl PartialEq for ConfigDb {
 }
 
 impl ConfigDb {
-    /// Returns the value of a field. Items of a list are joined by commas.
+    /// Returns the value of a field. Commas separate the items of a list. Returns `None` if the table, the
+    /// entry or the field does not exist.
     pub fn get(&self, table: &str, key: &str, field: &str) -> Option<String> {
         self.entry(table, key)?
             .get(&NaturalName::from(field))
             .map(FieldValue::text)
     }
 
-    /// Returns the keys of a table in natural order.
+    /// Returns the keys of a table in natural order (`Ethernet2` before `Ethernet10`). The result is empty if
+    /// the table does not exist.
     pub fn keys<'a>(&'a self, table: &str) -> impl Iterator<Item = &'a str> + use<'a> {
         self.entries(table).map(|(key, _)| key)
     }
 
-    /// Sets one field. With an empty field name, this method creates an empty entry.
+    /// Sets the field `field` of the entry `key` to `value`. If the field name is empty, the method only
+    /// creates the entry.
     ///
-    /// # Errors
-    /// The table, key, field or value is not valid.
+    /// # Errors Returns one error if the table, key, field or value is not valid.
     pub fn set(&mut self, table: &str, key: &str, field: &str, value: &str) -> Result<(), Problems> {
         self.set_checked(table, key, field, value)
             .map_err(|problem| Problems::new(vec![*problem]))
@@ -113,7 +113,8 @@ impl ConfigDb {
         Ok(())
     }
 
-    /// Sets one field without any check. The caller guarantees valid names and a valid value.
+    /// Sets a field like [`ConfigDb::set`], but without any check. The caller guarantees that the names and
+    /// the value are valid.
     pub fn insert(&mut self, table: &str, key: &str, field: &str, value: &str) {
         let entry = self
             .tables
@@ -128,7 +129,7 @@ impl ConfigDb {
         }
     }
 
-    /// Adds the fields of `other` that this configuration does not have.
+    /// Adds all fields of `other` that this configuration does not have. Existing fields keep their values.
     pub fn add_missing_fields(&mut self, other: &ConfigDb) {
         for (name, entries) in &other.tables {
             let table = self.tables.entry(name.clone()).or_default();
@@ -141,8 +142,8 @@ impl ConfigDb {
         }
     }
 
-    /// Removes all fields that have the same value in `other`. Entries and tables that become empty are
-    /// removed too.
+    /// Removes each field that has the same value in `other`. Entries of `other` and tables that become empty
+    /// are removed too.
     pub fn remove_equal_fields(&mut self, other: &ConfigDb) {
         for (name, entries) in &other.tables {
             let Some(table) = self.tables.get_mut(name) else {
@@ -161,7 +162,7 @@ impl ConfigDb {
         }
     }
 
-    /// Returns the fields of an entry.
+    /// Returns the fields of an entry. Returns `None` if the entry does not exist.
     pub(crate) fn entry(&self, table: &str, key: &str) -> Option<&ConfigEntry> {
         self.tables
             .get(&NaturalName::from(table))?
@@ -180,12 +181,13 @@ impl ConfigDb {
             .map(|(key, entry)| (key.as_str(), entry))
     }
 
-    /// Returns the source file, or the files of all layers joined by ` + `.
+    /// Returns the name of the source file, or the names of the files of all layers, joined by ` + `.
     pub fn source(&self) -> &str {
         &self.source
     }
 
-    /// Converts the configuration to canonical JSON: names in natural order and every scalar as a string.
+    /// Converts the configuration to canonical JSON. Names are in natural order, and every scalar is
+    /// a string.
     pub fn to_value(&self) -> serde_json::Value {
         let object = |pairs: Vec<(&NaturalName, serde_json::Value)>| {
             serde_json::Value::Object(
@@ -214,10 +216,10 @@ impl ConfigDb {
         )
     }
 
-    /// Writes the canonical JSON text. As in SONiC, the indentation is four spaces, and the text ends with a
-    /// line feed.
+    /// Returns the configuration as canonical JSON text. As in SONiC, the indentation is four spaces, and the
+    /// text ends with a line feed.
     ///
-    /// Parsing the text gives an equal configuration.
+    /// [`parse`](super::parse) converts the text back to an equal configuration.
     pub fn to_json(&self) -> String {
         let mut text = Vec::new();
         let format = serde_json::ser::PrettyFormatter::with_indent(b"    ");
@@ -240,13 +242,13 @@ impl FieldValue {
     }
 }
 
-/// Tables, entries and fields that a layer sets to `null`.
+/// Tables, entries and fields that a layer removes by setting them to `null`.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct LayerRemovals {
     pub(crate) tables: BTreeSet<NaturalName>,
-    /// Tables and keys.
+    /// Each element is a table and a key.
     pub(crate) entries: BTreeSet<(NaturalName, NaturalName)>,
-    /// Tables, keys and fields.
+    /// Each element is a table, a key and a field.
     pub(crate) fields: BTreeSet<(NaturalName, NaturalName, NaturalName)>,
 }
 

@@ -17,14 +17,15 @@ pub struct FieldChange {
     pub key: String,
     /// Name of the field. Empty if an entry without fields was added or removed.
     pub field: String,
-    /// The value in the old configuration, if the field exists there.
+    /// The value in the old configuration. `None` if the field was added.
     pub old: Option<String>,
-    /// The value in the new configuration, if the field exists there.
+    /// The value in the new configuration. `None` if the field was removed.
     pub new: Option<String>,
 }
 
 impl fmt::Display for FieldChange {
-    /// Writes a line with `-` for the old value and a line with `+` for the new value, as in a unified diff.
+    /// Writes a line that starts with `-` for the old value, and a line that starts with `+` for the new
+    /// value, as in a unified diff.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let line = |f: &mut fmt::Formatter<'_>, sign, value: &str| {
             write!(f, "{sign}{}|{}", self.table, self.key)?;
@@ -49,8 +50,8 @@ impl fmt::Display for FieldChange {
 
 /// Returns the changes from `old` to `new`, sorted by table, key and field in natural order.
 ///
-/// A range and its single numbers are equal: replacing the key `3-4` by the two keys `3` and `4`
-/// is no change.
+/// A range of numbers in a key is equal to its single numbers. For example, replacing the key `Ethernet0|3-4`
+/// by the keys `Ethernet0|3` and `Ethernet0|4` is no change.
 pub fn diff_configs(old: &ConfigDb, new: &ConfigDb) -> Vec<FieldChange> {
     let mut changes = Vec::new();
     let names: BTreeSet<&NaturalName> = old.tables.keys().chain(new.tables.keys()).collect();

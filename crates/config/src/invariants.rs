@@ -1,5 +1,5 @@
-//! Checks of a [`SwitchConfig`] before the data plane uses it. The data plane assumes that
-//! these conditions hold.
+//! Checks of a [`SwitchConfig`] before the data plane uses it. The data plane relies on these conditions and
+//! does not check them again.
 
 use std::collections::BTreeSet;
 
@@ -9,11 +9,11 @@ use xoff_dataplane::config::{
 };
 use xoff_dataplane::ids::PRIORITIES;
 
-/// Largest number of ports of a switch. Each port has eight priority groups and eight queues, and the
-/// identifiers of groups and queues have 16 bits.
+/// Largest number of ports of a switch. Each port has eight priority groups and eight queues, whose
+/// identifiers have 16 bits.
 pub const PORTS_MAX: usize = 1_024;
 
-/// Returns a description of the first condition that does not hold.
+/// Returns a description of the first violated condition. Returns `None` if all conditions hold.
 pub(crate) fn find_violation(config: &SwitchConfig) -> Option<String> {
     let require = |holds: bool, what: String| if holds { None } else { Some(what) };
     let whole = require(
@@ -67,7 +67,7 @@ pub(crate) fn find_violation(config: &SwitchConfig) -> Option<String> {
         .or_else(|| find_route_violation(config))
 }
 
-/// Returns the side (ingress or egress) of a profile's pool, or `None` if the profile or the pool
+/// Returns the side (ingress or egress) of the pool of a profile. Returns `None` if the profile or the pool
 /// does not exist.
 fn pool_side_of_profile(config: &SwitchConfig, profile: u16) -> Option<PoolSide> {
     let profile = config.profiles.get(usize::from(profile))?;
@@ -158,7 +158,7 @@ fn find_vlan_violation(config: &SwitchConfig) -> Option<String> {
     None
 }
 
-/// Each member exists, and a port is a member of at most one LAG.
+/// Checks that every member of a LAG exists, that no port is in two LAGs, and that `min_links` is above 0.
 fn find_lag_violation(config: &SwitchConfig) -> Option<String> {
     let mut used = BTreeSet::new();
     let fits = |port: &u16| usize::from(*port) < config.ports.len();
@@ -170,8 +170,9 @@ fn find_lag_violation(config: &SwitchConfig) -> Option<String> {
     Some(format!("LAG {name}"))
 }
 
-/// Every interface has an existing port, LAG or VLAN. Two interfaces never have the same port, LAG or VLAN. A
-/// routed port or LAG is not a member of a VLAN.
+/// Checks the router interfaces. Each interface belongs to an existing port, LAG or VLAN, and no two
+/// interfaces belong to the same one. A port or LAG with an interface is not a member of a VLAN. MAC
+/// addresses and MTUs are in their ranges.
 fn find_interface_violation(config: &SwitchConfig) -> Option<String> {
     let vlans = match &config.bridging {
         BridgingConfig::Transparent => &[][..],

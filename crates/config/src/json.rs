@@ -1,18 +1,18 @@
 //! A JSON parser that keeps the order of names and duplicate names.
 //!
-//! If an object contains a name twice, `serde_json::Value` silently keeps only the last value. A user must
-//! see an error for a duplicate name, so this module reads the text with its own visitor.
+//! If an object contains a name twice, `serde_json::Value` silently keeps only the last value. Users must see
+//! an error for a duplicate name. This module therefore reads the text with its own visitor.
 
 use std::fmt;
 
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 
-/// A JSON value as written in the text.
+/// A JSON value as it is in the text.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum JsonValue {
     Null,
     Bool(bool),
-    /// The number as text. Only the schema knows the valid numbers.
+    /// The number as text. The schema checks the number later.
     Number(String),
     Text(String),
     List(Vec<JsonValue>),

@@ -1,7 +1,7 @@
 //! The configuration of a switch: SONiC's `config_db.json`, parsed, checked and resolved for the data plane.
 //!
-//! [`load`] does all steps at once. It parses several layers of JSON text and merges them. It then checks the
-//! result, applies defaults and returns the [`SwitchConfig`] of the data plane with all warnings.
+//! [`load`] does all steps at once. The function parses and merges several layers of JSON text, checks the
+//! result, and applies defaults. It returns the [`SwitchConfig`] of the data plane with all warnings.
 //!
 //! ```
 //! use xoff_config::{ResolveOptions, load};
@@ -30,17 +30,16 @@
 //! - [`resolve`] converts a [`ConfigDb`] into a [`ResolvedConfig`].
 //! - [`build_preset`] creates a complete configuration, such as `roce-lossless`.
 //!
-//! Names, types, units and ranges are those of SONiC's YANG models. Tables that begin with `XOFF_` contain
-//! settings that SONiC does not have. Their fields are described in
-//! `schema/xoff_tables.rs` and `schema/balancing.rs`.
+//! Names, types, units and ranges are those of SONiC's YANG models. Tables with names that begin with `XOFF_`
+//! contain settings that SONiC does not have. `docs/xoff-tables.md` describes the fields of these tables.
 //!
 //! # Errors and warnings
 //!
 //! Unknown names, values out of range, invalid references and contradictions are errors. [`Problems`]
-//! contains all errors of a configuration, sorted and with one line for each error. Programs that stop
-//! because of these errors use the [exit code 4](Problems::EXIT_CODE).
+//! contains all errors of a configuration, sorted by their location. A program that stops because of these
+//! errors ends with the [exit code 4](Problems::EXIT_CODE).
 //!
-//! SONiC tables and fields without an effect in xoff are listed in a warning with the reason. Fields that
+//! Some tables and fields of SONiC have no effect in xoff. A warning lists them with the reason. Fields that
 //! only describe an object, such as `alias` and `lanes`, cause no warning.
 //!
 //! # Defaults

@@ -29,8 +29,9 @@ fn apply_removals(removals: &LayerRemovals, lower: &mut ConfigDb) {
     }
 }
 
-/// Splits all ranges in `entries` that overlap the range of `key`. Returns the keys of `entries` that lie
-/// within the range of `key`. For example, `Ethernet0|3` lies within `Ethernet0|3-4`.
+/// Splits all ranges in `entries` that overlap the range of `key` and differ from it. Returns `key`, or one
+/// key for each number of its range if an overlapping range was split. For example, `Ethernet0|3-4` gives
+/// `Ethernet0|3` and `Ethernet0|4` if `entries` contains `Ethernet0|3`.
 fn split_covered_keys(
     table: &NaturalName,
     entries: &mut TableEntries,
@@ -44,10 +45,12 @@ fn split_covered_keys(
     covering.into_keys().collect()
 }
 
-/// Merges layers in order. Each layer is a JSON merge patch (RFC 7386) of the layers below it.
+/// Merges layers in order. Each layer is a JSON merge patch (RFC 7386) of the layers before it. An empty list
+/// gives an empty configuration.
 ///
-/// A field keeps its value unless a later layer has the same field. The value `null` removes a field, an
-/// entry or a table. If the object does not exist, `null` changes nothing. A list is replaced as a whole.
+/// If several layers have the same field, the value of the last of these layers applies. The value `null`
+/// removes a field, an entry or a table. If the field, entry or table does not exist, `null` has no effect. A
+/// list replaces an earlier list as a whole.
 ///
 /// Two rules extend the RFC:
 /// - `dynamic_th` in a later layer removes `static_th` of an earlier layer. `static_th` in a later layer
@@ -92,7 +95,8 @@ fn merge_table(table: &str, lower: &mut TableEntries, upper: &TableEntries) {
     }
 }
 
-/// Compares the ranges of two tables. If a range overlaps a different range of the other table, it is split.
+/// Compares the ranges in the keys of two tables. If a range overlaps a different range of the other table,
+/// the range is split into its numbers.
 pub(crate) fn split_overlapping_ranges(a: &mut TableEntries, b: &mut TableEntries) {
     let crossing = |one: &TableEntries, other: &TableEntries| -> Vec<NaturalName> {
         let others: Vec<_> = other
@@ -113,7 +117,7 @@ pub(crate) fn split_overlapping_ranges(a: &mut TableEntries, b: &mut TableEntrie
     split_into_numbers(b, &of_b);
 }
 
-/// Replaces each key with a range by one key for each number.
+/// Replaces each of the `keys`, which have ranges, by one key for each number of the range.
 fn split_into_numbers(entries: &mut TableEntries, keys: &[NaturalName]) {
     for key in keys {
         let (Some((owner, first, last)), Some(entry)) = (parse_range_key(key.as_str()), entries.get(key))
@@ -131,7 +135,8 @@ fn split_into_numbers(entries: &mut TableEntries, keys: &[NaturalName]) {
     }
 }
 
-/// Parses a key such as `Ethernet0|3-4` into its owner and the first and last number.
+/// Parses a key such as `Ethernet0|3-4` into its owner (`Ethernet0`), the first number and the last number.
+/// Returns `None` if the key has no number or range at its end.
 pub(crate) fn parse_range_key(key: &str) -> Option<(&str, u8, u8)> {
     let (owner, numbers) = key.rsplit_once('|')?;
     let (first, last) = schema::parse_number_range(numbers)?;

@@ -1,13 +1,14 @@
 //! Configuration files of devices with several ASICs.
 //!
-//! A device with several ASICs has one configuration for its host and one configuration for each ASIC. The
-//! tools of SONiC write all of them into one file, with an extra level above the tables:
+//! A device with several ASICs has one configuration for the host and one configuration for each ASIC. The
+//! tools of SONiC write all these configurations into one file, with an extra level above the tables:
 //!
 //! ```json
 //! {"localhost": {"DEVICE_METADATA": {}}, "asic0": {"PORT": {}}, "asic1": {"PORT": {}}}
 //! ```
 //!
-//! One switch of xoff is one ASIC. The caller selects the part of the file by its name, such as `asic0`.
+//! One switch of xoff corresponds to one ASIC. The caller selects a part of the file by the name of the part,
+//! such as `asic0`.
 
 use super::json::JsonValue;
 use super::natural;
@@ -23,11 +24,11 @@ pub(super) struct SelectedTables {
     pub(super) is_part: bool,
 }
 
-/// Returns the tables of the part `asic` if the file has several parts, and all tables of any other file.
+/// Selects the tables of one switch. If the file has parts, returns the tables of the part `asic`. Otherwise,
+/// returns all tables of the file.
 ///
-/// # Errors
-/// Returns an error in two cases. Either the file has several parts, and `asic` is missing or names no part.
-/// Or the file has tables outside its parts.
+/// # Errors Returns an error for a file with parts in these cases: `asic` is `None`, no part has the name
+/// `asic`, the part occurs twice or contains no tables, or the file also has tables outside its parts.
 pub(super) fn select_asic_part(
     top: Vec<(String, JsonValue)>,
     asic: Option<&str>,

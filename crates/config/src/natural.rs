@@ -3,8 +3,8 @@
 use std::cmp::Ordering;
 use std::fmt;
 
-/// Compares two names in natural order. Sequences of digits are compared by their numeric value, and all
-/// other characters by code point.
+/// Compares two names in natural order: `Ethernet2` precedes `Ethernet10`. Sequences of digits are compared
+/// as numbers, and all other characters by their code points. Only equal names compare as equal.
 pub fn compare_naturally(a: &str, b: &str) -> Ordering {
     let (mut x, mut y) = (a, b);
     while let (Some(cx), Some(cy)) = (x.chars().next(), y.chars().next()) {
@@ -23,11 +23,11 @@ pub fn compare_naturally(a: &str, b: &str) -> Ordering {
             return order;
         }
     }
-    // "a01" and "a1" have equal parts but are different names.
+    // "a01" and "a1" have the same number but are different names.
     x.len().cmp(&y.len()).then_with(|| a.cmp(b))
 }
 
-/// Splits a text into its leading digits without leading zeros and the rest.
+/// Splits a text into its leading digits and the rest. Zeros before the number are removed.
 fn split_leading_number(text: &str) -> (&str, &str) {
     let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let (digits, rest) = text.split_at(end);

@@ -1,8 +1,8 @@
 //! The file `pg_profile_lookup.ini`: sizes of lossless buffer profiles by port speed and cable length.
 //!
-//! SONiC ships one such file for each SKU. In the traditional buffer model, `buffermgrd` reads the file and
-//! creates the profile `pg_lossless_SPEED_CABLE_profile` for every lossless port.
-//! `BufferMgr::readPgProfileLookupFile` in `cfgmgr/buffermgr.cpp` of sonic-swss defines the format:
+//! SONiC ships one such file for each SKU. In the traditional buffer model, the daemon `buffermgrd` reads the
+//! file and creates the profile `pg_lossless_SPEED_CABLE_profile` for each lossless port. The function
+//! `BufferMgr::readPgProfileLookupFile` of sonic-swss defines the format:
 //!
 //! ```text
 //! # speed  cable  size   xon    xoff   threshold  xon_offset
@@ -20,30 +20,32 @@ use super::schema;
 
 const COLUMNS: &str = "speed cable size xon xoff threshold [xon_offset]";
 
-/// The rows of a lookup file by speed and cable length.
+/// The rows of a file `pg_profile_lookup.ini`: the sizes of lossless buffer profiles, by port speed and
+/// cable length.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PgProfileLookup {
     source: String,
     rows: BTreeMap<(String, String), PgProfileRow>,
 }
 
-/// The sizes of a profile in bytes, as written in one row.
+/// The sizes of a profile in bytes, as they are in one row.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct PgProfileRow {
     pub(crate) size: String,
     pub(crate) xon: String,
     pub(crate) xoff: String,
-    /// `dynamic_th` or `static_th`, depending on the mode of `ingress_lossless_pool`.
+    /// The value of `dynamic_th` or `static_th`. The mode of `ingress_lossless_pool` determines which field
+    /// is set.
     pub(crate) threshold: String,
     pub(crate) xon_offset: Option<String>,
 }
 
 impl PgProfileLookup {
-    /// Parses the text of a lookup file. Error messages use `source` as the name of the file.
+    /// Parses the text of a file `pg_profile_lookup.ini`. Error messages use `source` as the name of
+    /// the file.
     ///
-    /// # Errors
-    /// Returns an error if a row has too few columns, or if a value is not a whole number in its range. The
-    /// error lists all such rows.
+    /// # Errors Returns all rows with an error: a row has too few columns, a value is not a whole number, or
+    /// the cable length does not end with `m`.
     pub fn parse(text: &str, source: &str) -> Result<PgProfileLookup, Problems> {
         let mut profiles = PgProfileLookup {
             source: source.to_owned(),
@@ -76,7 +78,7 @@ impl PgProfileLookup {
         &self.source
     }
 
-    /// Returns the number of rows.
+    /// Returns the number of different pairs of speed and cable length.
     pub fn len(&self) -> usize {
         self.rows.len()
     }
@@ -86,13 +88,14 @@ impl PgProfileLookup {
         self.rows.is_empty()
     }
 
-    /// Returns the row for a port speed in Mb/s and a cable length such as `5m`.
+    /// Returns the row for a port speed in Mb/s and a cable length such as `5m`. Both values must
+    /// match exactly.
     pub(crate) fn find_row(&self, speed_mbps: u32, cable: &str) -> Option<&PgProfileRow> {
         self.rows.get(&(speed_mbps.to_string(), cable.to_owned()))
     }
 }
 
-/// Parses one row into speed and cable length, and the sizes of the profile.
+/// Parses one row. Returns the speed and the cable length as the key, and the sizes of the profile.
 fn parse_row(line: &str) -> Result<((String, String), PgProfileRow), String> {
     let mut columns = line.split_ascii_whitespace();
     let mut next = |name: &str| {

@@ -5,7 +5,8 @@ use xoff_units::Picos;
 use super::db::ConfigDb;
 use super::resolve::bytes_in_time_span;
 
-/// The names and descriptions of all presets of [`build_preset`].
+/// Names and descriptions of all presets, which are complete configurations for common uses. [`build_preset`]
+/// creates them.
 pub const PRESETS: &[(&str, &str)] = &[
     (
         "roce-lossless",
@@ -34,27 +35,31 @@ fn preset_names() -> String {
         .join(", ")
 }
 
-/// Smallest reaction time for which a preset computes headroom, about 4 us. It covers the round trip over a
+/// Shortest reaction time for which a preset computes headroom: 4 us. This time covers the round trip over a
 /// cable of 300 m and the response time of the peer.
 const REACTION_TIME_MIN: Picos = Picos::from_micros(4);
 const PORT_MTU: u64 = 9_100;
 /// Largest frame in bytes.
 const FRAME_BYTES_MAX: u64 = 9_216;
-/// Cell space of a frame of 1 KiB or more, in percent of its length. The last cell of a frame can
-/// be partly empty.
+/// Buffer space of a frame of 1 KiB or more, in percent of its length. A frame needs more space than its
+/// length, because the last cell of a frame can be partly empty.
 const CELL_ROUNDING_PERCENT: u64 = 125;
 const MEBIBYTE: u64 = 1 << 20;
-/// Smallest share of the shared pool for a congested priority group.
+/// Smallest space in the shared pool that is planned for each port, in bytes.
 const SHARED_GROUP_BYTES_MIN: u64 = 256 << 10;
 
-/// Creates the configuration of a preset for ports with these speeds in Mb/s.
+/// Creates the configuration of the preset `name` for `ports`, which contains the name of each port and its
+/// speed in Mb/s.
 ///
-/// `reaction_budget` is the longest expected stall of the host in model time. In virtual time, it is zero.
-/// The headroom of a lossless priority group holds the data that its port can receive during this time,
-/// rounded up to cells. The shared pool has room for a quarter of this headroom for each port.
+/// `reaction_budget` is the longest time for which the machine may stall xoff, as model time. In virtual
+/// time, the reaction budget is zero. The headroom of a lossless priority group holds the data that its port
+/// can receive during this time, or during 4 us if the reaction budget is shorter. Partly filled cells and
+/// two frames are added.
 ///
-/// # Errors
-/// The preset does not exist.
+/// The size of the shared pool is `max(headroom / 4, 256 KiB) * max(ports, 4)`, rounded up to 1 MiB. Here,
+/// `headroom` is the largest headroom of a priority group, and `ports` is the number of ports.
+///
+/// # Errors Returns an error if no preset has this name.
 pub fn build_preset(
     name: &str,
     ports: &[(String, u32)],
@@ -144,7 +149,7 @@ fn headroom_bytes(speed_mbps: u32, reaction_budget: Picos) -> u64 {
     bytes.next_multiple_of(1_024)
 }
 
-/// Name of the lossless profile for ports of this speed.
+/// Returns the name of the lossless profile for ports of this speed.
 fn headroom_profile_name(speed_mbps: u32) -> String {
     format!("pg_lossless_{speed_mbps}_profile")
 }
@@ -178,7 +183,7 @@ fn insert_buffer_pools(
     };
     pool("ingress_lossy_pool", "ingress", "static", lossy, 0);
     pool("egress_lossy_pool", "egress", "dynamic", lossy, 0);
-    // Lossy frames are dropped at the congested egress queue, so the ingress limit is the whole pool.
+    // Lossy frames are dropped at the congested egress queue. The ingress limit is therefore the whole pool.
     let all = text(lossy);
     let ingress = [
         ("pool", "ingress_lossy_pool"),
@@ -196,7 +201,8 @@ fn insert_buffer_pools(
             shared,
             headroom_total,
         );
-        // The pool holds everything that ingress admits, so a lossless frame is never dropped at egress.
+        // The pool holds all frames that the ingress side admits. A lossless frame is therefore never dropped
+        // at egress.
         pool("egress_lossless_pool", "egress", "static", held, 0);
         let fields = [
             ("pool", "egress_lossless_pool"),

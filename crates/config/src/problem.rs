@@ -5,10 +5,10 @@ use std::fmt;
 
 use super::natural;
 
-/// One error: its location, the value found there, the reason and a suggestion.
+/// One error of a configuration: the location, the refused value, the reason and a suggestion.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Problem {
-    /// The file, or the files of all layers.
+    /// Name of the file, or the names of the files of all layers, joined by ` + `. Can be empty.
     pub source: String,
     /// Name of the table. Empty if the error concerns the whole text.
     pub table: String,
@@ -16,11 +16,11 @@ pub struct Problem {
     pub key: String,
     /// Name of the field. Empty if the error concerns the whole entry.
     pub field: String,
-    /// The refused value, if the error has one.
+    /// The refused value. `None` if the error is not about a value.
     pub value: Option<String>,
     /// The reason for the error, with the accepted values.
     pub why: String,
-    /// A suggestion, unless it follows from `why`.
+    /// A suggestion for a correction. `None` if the correction is clear from `why`.
     pub fix: Option<String>,
 }
 
@@ -84,8 +84,8 @@ impl fmt::Display for Problem {
     }
 }
 
-/// All errors of a configuration, sorted and without duplicates. If a function returns `Err` with this type,
-/// the list contains at least one error.
+/// All errors of a configuration, sorted by location and without duplicates. If a function returns this type
+/// as an error, the list contains at least one error.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Problems(Vec<Problem>);
 
@@ -93,7 +93,8 @@ pub struct Problems(Vec<Problem>);
 const PRINTED_MAX: usize = 20;
 
 impl Problems {
-    /// Creates the list with one error that concerns a whole text.
+    /// Creates a list with one error about a whole text. `source` is the name of the text, and `why` is
+    /// the reason.
     pub fn for_text(source: &str, why: String) -> Problems {
         Problems(vec![Problem {
             source: source.to_owned(),
@@ -129,11 +130,10 @@ impl Problems {
     }
 }
 
-/// Writes one line for each of the first 20 errors. If there are more errors, a last line
-/// contains their number.
+/// Writes one line for each of the first 20 errors. If more errors exist, a last line contains their number.
 ///
-/// Errors that differ only in their keys share a line. For example, all priority groups with the same missing
-/// profile share one line.
+/// Errors that differ only in their keys share a line. For example, a missing profile causes one line, even
+/// if several priority groups use it.
 impl fmt::Display for Problems {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let groups = self.group_by_keys();
@@ -164,7 +164,7 @@ impl fmt::Display for Problems {
 
 impl Problems {
     /// Groups the errors that differ only in their keys. Returns the first error of each group, and the
-    /// number of further errors in this group.
+    /// number of further errors in the group.
     fn group_by_keys(&self) -> Vec<(&Problem, usize)> {
         type EqualExceptKey<'a> = (
             &'a str,

@@ -1,5 +1,6 @@
-//! SONiC entries for queues that this switch does not have: queues above 7, queues of the CPU port, and
-//! queues of other line cards and ASICs of a VOQ chassis. The parser drops these entries and adds a note.
+//! A filter for queues in SONiC files that a switch of xoff does not have. These are queues above 7, queues
+//! of the CPU port, and, on a VOQ chassis, queues of other line cards and ASICs. The parser drops their
+//! entries and adds a note.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +13,8 @@ const CHASSIS_TABLES: [&str; 2] = ["BUFFER_QUEUE", "QUEUE"];
 /// The last queue of a port.
 const QUEUE_LAST: u8 = 7;
 
-/// The host name of this line card and the name of its ASIC. If a name is `None`, every name matches.
+/// The host name of the line card and the name of the ASIC that the switch stands for. `None` matches
+/// every name.
 #[derive(Clone, Debug, Default)]
 pub(super) struct LineCard {
     host: Option<String>,
@@ -20,7 +22,8 @@ pub(super) struct LineCard {
 }
 
 impl LineCard {
-    /// Takes over `hostname` and `asic_name` of `DEVICE_METADATA|localhost` from a further layer.
+    /// Updates the names from the next layer: `hostname` and `asic_name` of `DEVICE_METADATA|localhost`. The
+    /// value `null` removes a name.
     pub(super) fn update_names(&mut self, tables: &[(String, JsonValue)]) {
         let member = |fields: &JsonValue, name: &str| match fields {
             JsonValue::Object(fields) => fields
@@ -48,7 +51,8 @@ impl LineCard {
         }
     }
 
-    /// Sets the ASIC that the caller has selected. It takes precedence over `asic_name`.
+    /// Sets the name of the ASIC that the caller has selected. This name takes precedence over `asic_name`.
+    /// `None` changes nothing.
     pub(super) fn select_asic(&mut self, asic: Option<&str>) {
         if let Some(asic) = asic {
             self.asic = Some(asic.to_owned());
@@ -67,7 +71,7 @@ impl LineCard {
     }
 }
 
-/// A filter for keys of a VOQ chassis. It counts the keys of other line cards and ASICs.
+/// A filter for keys of a VOQ chassis. The filter drops and counts the keys of other line cards and ASICs.
 #[derive(Debug, Default)]
 pub(super) struct ChassisKeyFilter {
     own: LineCard,
@@ -84,8 +88,7 @@ impl ChassisKeyFilter {
     }
 
     /// Shortens a key `HOST|ASIC|PORT|RANGE` to `PORT|RANGE` if the key belongs to this line card and ASIC.
-    /// Returns `None` if the key belongs to another line card or ASIC. Returns keys of any
-    /// other form unchanged.
+    /// Returns `None` if the key belongs to another line card or ASIC. Keys of other forms stay unchanged.
     pub(super) fn local_key(&mut self, table: &str, key: String) -> Option<String> {
         let parts: Vec<&str> = key.split('|').collect();
         let [host, asic, port, range] = parts[..] else {
@@ -102,7 +105,8 @@ impl ChassisKeyFilter {
         None
     }
 
-    /// Returns one note about the keys of other line cards and ASICs.
+    /// Returns a note about the dropped keys of other line cards and ASICs. Returns `None` if no key
+    /// was dropped.
     pub(super) fn describe_skipped_keys(&self) -> Option<String> {
         let first = self.others.first()?;
         let more = match self.others.len() {
@@ -130,7 +134,8 @@ fn format_count(number: usize, singular: &str, plural: &str) -> String {
     format!("{number} {}", if number == 1 { singular } else { plural })
 }
 
-/// A filter for keys and map values with queues above 7, which counts them.
+/// A filter for queues that a port of xoff does not have. The filter counts the keys and the map values with
+/// queues above 7.
 #[derive(Debug, Default)]
 pub(super) struct QueueFilter {
     /// Tables with queues of the port `CPU`.
@@ -141,8 +146,8 @@ pub(super) struct QueueFilter {
 }
 
 impl QueueFilter {
-    /// Reduces a key to the queues of this switch: `Ethernet0|0-9` gives `Ethernet0|0-7`, and `Ethernet0|8`
-    /// gives `None`.
+    /// Reduces a key to the queues 0 to 7. For example, `Ethernet0|0-9` becomes `Ethernet0|0-7`. Returns
+    /// `None` if no queue is left (`Ethernet0|8`), and for queues of the port `CPU`.
     pub(super) fn supported_key(
         &mut self,
         table: &str,
@@ -171,7 +176,7 @@ impl QueueFilter {
         }
     }
 
-    /// Returns whether the value of a map is a queue that this switch does not have.
+    /// Returns whether `value`, a value in a map to queues, is a queue above 7. Such a value is counted.
     pub(super) fn is_unsupported_value(
         &mut self,
         table: &str,
@@ -194,7 +199,8 @@ impl QueueFilter {
         self.count += 1;
     }
 
-    /// Returns one note for the queues of `CPU` and one note for queues above 7.
+    /// Returns the notes about dropped queues: one about queues of the port `CPU`, and one about queues
+    /// above 7.
     pub(super) fn describe_skipped_entries(&self) -> impl Iterator<Item = String> {
         let cpu_tables = (!self.cpu_tables.is_empty()).then(|| {
             let tables: Vec<&str> = self.cpu_tables.iter().map(String::as_str).collect();

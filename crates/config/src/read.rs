@@ -1,5 +1,5 @@
-//! Parsing of a `config_db.json`: checks its structure, its names and each value, and converts old forms to
-//! new ones.
+//! Parser of `config_db.json`. The parser checks the structure, all names and each value, and converts old
+//! forms of keys and references to the current forms.
 
 use super::db::{ConfigDb, ConfigEntry, FieldValue};
 use super::json::JsonValue;
@@ -11,27 +11,27 @@ use super::queue_filter::{ChassisKeyFilter, LineCard, QueueFilter};
 use super::root_cause::{FoundErrors, NO_SUCH_TABLE, RefusedObjects, remove_consequences};
 use super::schema::{self, KeyPart, TableFields, TableSchema, ValueKind};
 
-/// Parses the text of a `config_db.json`. Messages use `source` as the name of the text, such as a path.
+/// Parses the text of a `config_db.json`. `source` is the name of the text in messages, such as a path.
 ///
-/// # Errors
-/// Returns all errors of the text: an invalid structure, and invalid names and values.
+/// # Errors Returns all errors of the text: errors of its structure, and invalid names and values. A text
+/// with parts for several ASICs is also an error.
 pub fn parse(text: &str, source: &str) -> Result<ConfigDb, Problems> {
     parse_asic_part(text, source, None)
 }
 
-/// Parses the part `asic` of a file that configures several ASICs. Other files are parsed as with [`parse`].
+/// Parses the part `asic`, such as `asic0`, of a file that configures several ASICs. A file without such
+/// parts is parsed as with [`parse`].
 ///
-/// # Errors
-/// Returns an error in the same cases as [`parse`], and also if the file has several parts and `asic` selects
-/// no part.
+/// # Errors Returns all errors of the part, as [`parse`] does. Also returns an error if the file has parts,
+/// and `asic` is `None` or names no part.
 pub fn parse_asic_part(text: &str, source: &str, asic: Option<&str>) -> Result<ConfigDb, Problems> {
     parse_layers(&[(source, text)], asic)
 }
 
-/// Parses several layers of `(source, text)` and [merges](crate::merge_layers) them.
+/// Parses several layers and [merges](crate::merge_layers) them. Each layer is a pair of its name for
+/// messages and its JSON text. `asic` selects a part as in [`parse_asic_part`].
 ///
-/// # Errors
-/// As for [`parse_asic_part`]. The errors of all layers are returned.
+/// # Errors Returns the errors of all layers, in the same cases as [`parse_asic_part`].
 pub fn parse_layers(layers: &[(&str, &str)], asic: Option<&str>) -> Result<ConfigDb, Problems> {
     let ParsedLayers {
         layers,
@@ -51,24 +51,26 @@ pub fn parse_layers(layers: &[(&str, &str)], asic: Option<&str>) -> Result<Confi
     }
 }
 
-/// Parses and merges several layers. Tables, entries and fields with an error are left out.
+/// Parses and merges several layers like [`parse_layers`], but leaves out tables, entries and fields with
+/// an error.
 pub fn parse_valid_entries(layers: &[(&str, &str)], asic: Option<&str>) -> ConfigDb {
     merge_layers(&parse_all_layers(layers, asic).layers)
 }
 
-/// The layers that could be parsed, and the errors of all layers.
+/// All layers, and the errors of all layers.
 #[derive(Default)]
 pub(crate) struct ParsedLayers {
-    pub(crate) layers: Vec<ConfigDb>,
     /// Each layer without its invalid parts.
+    pub(crate) layers: Vec<ConfigDb>,
     pub(crate) problems: Vec<Problem>,
     pub(crate) refused: RefusedObjects,
 }
 
-/// Parses layers of `(source, text)`. The result contains the valid parts, so that later checks can use them.
+/// Parses several layers, given by their names and texts. The result contains the valid parts of each layer,
+/// so that later checks can use these parts.
 ///
-/// On a VOQ chassis, only the keys of one host and one ASIC are read. The merged layers contain the names of
-/// this host and ASIC.
+/// In files of a VOQ chassis, only the queues of one host and one ASIC are read. The layers name this host
+/// and this ASIC together, in `DEVICE_METADATA`.
 pub(crate) fn parse_all_layers(layers: &[(&str, &str)], asic: Option<&str>) -> ParsedLayers {
     let texts: Vec<_> = layers.iter().map(|(_, text)| parse_tables(text, asic)).collect();
     let mut line_card = LineCard::default();
@@ -138,15 +140,15 @@ const DUPLICATE_FIELD: &str = "the field occurs twice";
 struct LayerReader<'a> {
     source: &'a str,
     db: ConfigDb,
-    /// Locations of values without quotes.
     problems: Vec<Problem>,
+    /// Locations of values without quotes.
     unquoted_locations: Vec<String>,
     refused: RefusedObjects,
     chassis: ChassisKeyFilter,
     queues: QueueFilter,
 }
 
-/// The location of a field. Without a field name, the location of an entry.
+/// The location of a field. If the name of the field is empty, the location of an entry.
 #[derive(Clone, Copy)]
 struct FieldLocation<'a> {
     table: &'a str,
@@ -242,8 +244,8 @@ impl LayerReader<'_> {
         }
     }
 
-    /// Registers the removal of an entry. Its key must be valid. The entry need not exist in
-    /// the lower layers.
+    /// Registers the removal of an entry (`null`). The key must be valid, but the lower layers need not
+    /// contain the entry.
     fn read_entry_removal(&mut self, table: &str, table_schema: Option<&'static TableSchema>, key: &str) {
         for key in split_port_list(table_schema, key) {
             let Some(key) = self.queues.supported_key(table, table_schema, &key) else {
@@ -295,7 +297,8 @@ impl LayerReader<'_> {
         table.insert(location.key.into(), entry.clone());
     }
 
-    /// Reads the fields of an entry. Returns the fields with values and the names of removed fields.
+    /// Reads the fields of an entry. Returns the fields with a value, and the names of the fields that the
+    /// layer removes (`null`).
     fn read_fields(
         &mut self,
         location: FieldLocation<'_>,
@@ -304,11 +307,12 @@ impl LayerReader<'_> {
     ) -> (ConfigEntry, Vec<String>) {
         let (mut entry, mut removed) = (ConfigEntry::new(), Vec::new());
         for (field, value) in fields {
-            // Redis has no empty hashes. SONiC writes this field for an entry without fields.
+            // Redis has no empty hashes. SONiC therefore writes the field `NULL` into an entry
+            // without fields.
             if field == "NULL" && value == JsonValue::Text("NULL".to_owned()) {
                 continue;
             }
-            // Redis marks the name of a list with a final `@`.
+            // In files from Redis, the name of a list ends with `@`.
             let name = field.strip_suffix('@').unwrap_or(&field);
             let location = FieldLocation {
                 field: name,
@@ -344,8 +348,8 @@ impl LayerReader<'_> {
         (entry, removed)
     }
 
-    /// Checks that a field can be removed. Its name must be valid, and the same entry must not contain a
-    /// value for the field.
+    /// Checks that a layer can remove a field. The name of the field must be valid, and the same entry must
+    /// not contain a value of the field. Returns false if the name is not valid.
     fn check_field_removal(
         &mut self,
         location: FieldLocation<'_>,
@@ -366,7 +370,8 @@ impl LayerReader<'_> {
         true
     }
 
-    /// Converts a JSON value into the value of a field. Returns `None` after an error.
+    /// Converts a JSON value into the value of a field. If the value is not valid, reports an error and
+    /// returns `None`.
     fn read_value(
         &mut self,
         location: FieldLocation<'_>,
@@ -431,8 +436,8 @@ impl LayerReader<'_> {
         }
     }
 
-    /// Returns the name in a reference, and removes the table from an old reference
-    /// such as `[BUFFER_POOL|x]`.
+    /// Returns the name in a reference. In old files, a reference such as `[BUFFER_POOL|x]` also contains the
+    /// table `target`, which is removed.
     fn read_reference(&mut self, location: FieldLocation<'_>, target: &str, text: String) -> Option<String> {
         match schema::parse_old_reference(&text) {
             None => Some(text),
@@ -448,7 +453,7 @@ impl LayerReader<'_> {
         }
     }
 
-    /// Converts a scalar into text. Numbers and booleans without quotes are accepted with a note.
+    /// Converts a scalar into text. A note later lists the numbers and booleans without quotes.
     fn read_scalar(&mut self, location: FieldLocation<'_>, value: JsonValue) -> Option<String> {
         let unquoted_locations = match value {
             JsonValue::Text(text) => return Some(text),
@@ -464,8 +469,8 @@ impl LayerReader<'_> {
         Some(unquoted_locations)
     }
 
-    /// Adds the note about values without quotes. Such values are no error, because SONiC's
-    /// tools accept them.
+    /// Adds a note about values without quotes. Such values are no error, because the tools of SONiC
+    /// accept them.
     fn add_unquoted_note(&mut self) {
         let Some(first) = self.unquoted_locations.first() else {
             return;
@@ -481,7 +486,8 @@ impl LayerReader<'_> {
     }
 }
 
-/// Splits an old key with several ports, such as `Ethernet0,Ethernet4|3-4`, into one key for each port.
+/// Splits a key with several ports, such as `Ethernet0,Ethernet4|3-4` in old files, into one key for
+/// each port.
 fn split_port_list(table: Option<&TableSchema>, key: &str) -> Vec<String> {
     let position = table.and_then(|t| {
         t.key

@@ -1,7 +1,7 @@
 //! Reduces the errors of a configuration to their root causes.
 //!
-//! One invalid buffer pool makes every profile and every priority group of this pool invalid too. The user
-//! sees one error for the pool instead of an error for each of its users.
+//! An error in a buffer pool makes every profile and every priority group of the pool invalid too. The user
+//! sees only the error of the pool, and not the errors that follow from it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,13 +19,13 @@ pub(crate) struct RefusedObjects {
 /// A table and a key of this table.
 pub(crate) type ObjectKey = (String, String);
 
-/// All errors of a configuration, by the kinds of their possible causes.
+/// All errors of a configuration, grouped by their possible causes.
 #[derive(Debug, Default)]
 pub(crate) struct FoundErrors {
     /// Invalid names and invalid values.
     pub(crate) values: Vec<Problem>,
-    /// Missing fields, invalid references and contradictions within one entry. Errors in other entries cannot
-    /// cause such an error.
+    /// Missing fields, invalid references and contradictions within one entry. An error in another entry
+    /// cannot cause such an error.
     pub(crate) own: Vec<Problem>,
     /// Contradictions between entries. Such an error can be the consequence of an error in another entry.
     pub(crate) derived: Vec<Problem>,
@@ -37,10 +37,11 @@ impl FoundErrors {
     }
 }
 
-/// Hidden dependencies of tables. An error in one of these tables or fields can cause an error in the table,
-/// although no key or field of the table refers to it.
+/// Dependencies of tables without a reference. The first name is the dependent table. An error in one of the
+/// listed tables and fields can cause an error in the dependent table, although none of its keys or fields
+/// refers to them.
 ///
-/// An empty field name stands for all fields of the table.
+/// An empty field name stands for all fields of the listed table.
 const TABLE_DEPENDENCIES: &[(&str, &[(&str, &str)])] = &[
     ("STATIC_ROUTE", INTERFACE_TABLES),
     ("NEIGH", INTERFACE_TABLES),
@@ -89,14 +90,13 @@ const BUFFER_MODEL: &[(&str, &str)] = &[
 
 /// Removes all errors that are consequences of other errors.
 ///
-/// - A reference to an entry that was refused is not an error.
-/// - A missing field is not an error if its value was refused.
-/// - A derived error, which can be the consequence of another error, is removed if its entry has another
-///   error. It is also removed if its entry refers to an entry with an error, directly or through other
-///   entries.
+/// - A reference to a refused entry is removed.
+/// - The error about a missing field is removed if the value of the field was refused.
+/// - A contradiction between entries is removed if its entry has another error. It is also removed if its
+///   entry refers to an entry with an error, directly or through other entries.
 ///
-/// `found` contains the errors of all layers. `refused` lists the objects that were left out of `db` because
-/// of these errors.
+/// `found` contains the errors of all layers. `refused` lists the tables and entries that are not in `db`,
+/// because the reader refused them.
 pub(crate) fn remove_consequences(db: &ConfigDb, refused: &RefusedObjects, found: FoundErrors) -> Problems {
     let FoundErrors { values, own, derived } = found;
     let misspelt: BTreeSet<&str> = values.iter().filter_map(suggested_table_name).collect();
@@ -149,7 +149,8 @@ fn object_of_problem(problem: &Problem) -> ObjectKey {
     (problem.table.clone(), problem.key.clone())
 }
 
-/// Returns whether two errors of one entry concern the same field, or one of them concerns the whole entry.
+/// Returns whether two errors of an entry concern the same field. An error about the whole entry concerns
+/// all fields.
 fn concern_same_field(cause: &Problem, consequence: &Problem) -> bool {
     cause.field == consequence.field || cause.field.is_empty() || consequence.field.is_empty()
 }
@@ -186,7 +187,7 @@ impl ReferenceGraph<'_> {
         };
     }
 
-    /// Returns the derived errors that no other error causes.
+    /// Returns the contradictions between entries that no other error causes.
     fn without_broken_causes<'b>(&self, derived: &[&'b Problem]) -> Vec<&'b Problem> {
         let mut reached: BTreeMap<ObjectKey, BTreeSet<ObjectKey>> = BTreeMap::new();
         for problem in derived {
@@ -208,8 +209,8 @@ impl ReferenceGraph<'_> {
             .collect()
     }
 
-    /// Returns whether the key or the value of an error names a refused object. A refused object is missing
-    /// in the result because it contains an error.
+    /// Returns whether the key or the value of an error names an object that is missing because it
+    /// was refused.
     fn refers_to_any(&self, problem: &Problem, refused: &BTreeSet<ObjectKey>) -> bool {
         let Some(table) = schema::find_table_for_key(&problem.table, &problem.key) else {
             return false;
@@ -227,7 +228,7 @@ impl ReferenceGraph<'_> {
         objects.iter().any(|object| *object != own && is_refused(object))
     }
 
-    /// Returns all objects that an entry refers to.
+    /// Returns all objects to which an entry refers.
     fn referenced_objects(&self, (table, key): &ObjectKey) -> Vec<ObjectKey> {
         let mut objects = Vec::new();
         if let Some(known) = schema::find_table_for_key(table, key) {
@@ -273,7 +274,8 @@ impl ReferenceGraph<'_> {
         reached
     }
 
-    /// Returns whether one of these objects has an error, or a table on which one of these objects depends.
+    /// Returns whether one of these objects has an error. Errors in tables on which these objects depend
+    /// ([`TABLE_DEPENDENCIES`]) also count.
     fn contains_broken(&self, reached: &BTreeSet<ObjectKey>) -> bool {
         let is_broken =
             |object: &ObjectKey| self.broken.contains(object) || self.broken_tables.contains(&object.0);
@@ -290,7 +292,7 @@ impl ReferenceGraph<'_> {
     }
 }
 
-/// Returns the objects that the parts of a key name.
+/// Returns the objects whose names are in the parts of a key.
 fn objects_in_key(table: &TableSchema, key: &str) -> Vec<ObjectKey> {
     let parts = table.key.iter().zip(key.split('|'));
     let objects = parts.filter_map(|(part, text)| part.referenced_object(text));
@@ -299,7 +301,8 @@ fn objects_in_key(table: &TableSchema, key: &str) -> Vec<ObjectKey> {
         .collect()
 }
 
-/// Returns the objects that the value of a field names. In a map of ports, the name of the field is a port.
+/// Returns the objects whose names are in the value of a field. In a table with one field for each port, the
+/// field name is a port.
 fn objects_in_field(table: &TableSchema, field: &str, value: &str) -> Vec<ObjectKey> {
     let own = |(table, name): (&str, &str)| (table.to_owned(), name.to_owned());
     match table.fields {
@@ -314,10 +317,10 @@ fn objects_in_field(table: &TableSchema, field: &str, value: &str) -> Vec<Object
     }
 }
 
-/// Text of the error about a table that neither SONiC nor xoff has.
+/// Text of the error about a table that exists neither in SONiC nor in xoff.
 pub(crate) const NO_SUCH_TABLE: &str = "no such table";
 
-/// Returns the similar table name that the message of a refused table suggests.
+/// Returns the table name that the error about an unknown table suggests. Returns `None` for other errors.
 fn suggested_table_name(problem: &Problem) -> Option<&str> {
     let suggestion = problem.fix.as_deref()?.strip_prefix("did you mean ")?;
     (problem.why == NO_SUCH_TABLE).then(|| suggestion.trim_end_matches('?'))

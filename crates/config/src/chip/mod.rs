@@ -1,8 +1,8 @@
 //! The switch chip of a SONiC device.
 //!
-//! SONiC's configuration does not contain the cell size and the latencies of the chip. This module finds
-//! the chip by `DEVICE_METADATA|localhost platform`, or by `hwsku` if a platform name is used for several
-//! chips. `docs/chips.md` lists the source of every constant. The fields of `XOFF_SWITCH`
+//! SONiC's configuration does not contain the cell size and the latencies of the chip. This module finds the
+//! chip by the field `platform` of `DEVICE_METADATA|localhost`. If several chips use the same platform name,
+//! the field `hwsku` decides. `docs/chips.md` lists the source of every constant. The fields of `XOFF_SWITCH`
 //! override these constants.
 
 mod platforms;
@@ -10,7 +10,8 @@ mod platforms;
 use self::platforms::{HWSKUS, PLATFORMS};
 use super::headroom::Asic;
 
-/// Returns the chip of a platform. If several chips share the platform name, returns the chip of the SKU.
+/// Returns the chip of a platform. If the platform name is unknown or is used for several chips, returns the
+/// chip of the SKU. Returns `None` if the SKU is also unknown.
 pub(crate) fn find_chip(platform: &str, hwsku: &str) -> Option<Asic> {
     let find = |table: &[(&str, &'static str)], key: &str| {
         let index = table.binary_search_by(|(name, _)| (*name).cmp(key)).ok()?;
@@ -20,9 +21,10 @@ pub(crate) fn find_chip(platform: &str, hwsku: &str) -> Option<Asic> {
 }
 
 impl Asic {
-    /// Returns whether SONiC's buffer manager removes the lossless buffers of a port that is down.
+    /// Returns whether SONiC's buffer manager removes the lossless buffers of ports that are down.
     ///
-    /// `BufferMgr::doSpeedUpdateTask` of sonic-swss does this on Mellanox and Barefoot chips.
+    /// The function `BufferMgr::doSpeedUpdateTask` of sonic-swss removes these buffers on Mellanox and
+    /// Barefoot chips.
     pub(crate) fn reclaims_buffer_of_down_ports(&self) -> bool {
         self.name.starts_with("spectrum") || self.name.starts_with("tofino")
     }

@@ -1,18 +1,19 @@
 //! The constants of switch chips for the headroom formula.
 
-/// Constants of a chip. SONiC gives some sizes in tenths of a KiB, so these sizes are in tenths of a byte.
+/// Constants of a chip. SONiC gives some sizes in tenths of a KiB. These sizes are stored in tenths of a
+/// byte, so that they are whole numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Asic {
     /// Name of the chip in `XOFF_SWITCH|localhost asic`.
     pub(crate) name: &'static str,
     /// Size of a buffer cell in bytes.
     pub(crate) cell_bytes: u32,
-    /// Bytes that pass the chip between crossing the XOFF threshold and sending XOFF.
+    /// Bytes that arrive after the XOFF threshold is crossed and before the chip sends XOFF.
     pub(crate) pipeline_latency_bytes: u64,
     /// Bytes that are in flight in MAC and PHY, in tenths of a byte.
     pub(crate) mac_phy_delay_tenth_bytes: u64,
-    /// Bytes that a peer still sends after it has received XOFF, in tenths of a byte. Used only at speeds for
-    /// which IEEE 802.3 has no value.
+    /// Bytes that a peer still sends after it has received XOFF, in tenths of a byte. The value is used only
+    /// at speeds without a value in IEEE 802.3, unless `own_peer_response` is set.
     pub(crate) peer_response_tenth_bytes: u64,
     /// Whether `peer_response_tenth_bytes` replaces the values of IEEE 802.3 at every speed.
     pub(crate) own_peer_response: bool,
@@ -22,7 +23,8 @@ pub(crate) struct Asic {
     pub(crate) xoff_extra_bytes: u64,
 }
 
-/// Returns the constants of a chip with the usual MAC, PHY and peer delays. The pipeline latency is in KiB.
+/// Returns the constants of a chip with the usual delays of MAC, PHY and peer. `latency_kib` is the pipeline
+/// latency in KiB.
 const fn common_asic(name: &'static str, cell_bytes: u32, latency_kib: u64) -> Asic {
     Asic {
         name,
@@ -37,7 +39,7 @@ const fn common_asic(name: &'static str, cell_bytes: u32, latency_kib: u64) -> A
     }
 }
 
-/// Returns a tiled Spectrum chip.
+/// Returns the constants of a Spectrum chip that consists of tiles.
 const fn tiled_asic(name: &'static str) -> Asic {
     Asic {
         tiles: true,
@@ -45,9 +47,9 @@ const fn tiled_asic(name: &'static str) -> Asic {
     }
 }
 
-/// Returns the constants of a chip for which SONiC publishes only the cell size. Its latencies are those of
-/// SONiC's virtual switch. Only the dynamic buffer model uses these latencies, and SONiC does not support
-/// this model on these chips.
+/// Returns the constants of a chip for which SONiC publishes only the cell size. The latencies are those of
+/// SONiC's virtual switch. Only the dynamic buffer model uses latencies, and SONiC does not support this
+/// model on these chips.
 const fn asic_with_cell_size(name: &'static str, cell_bytes: u32) -> Asic {
     common_asic(name, cell_bytes, 18)
 }
@@ -106,7 +108,7 @@ impl Asic {
         ASICS[0]
     }
 
-    /// Returns the chip of this name.
+    /// Returns the chip with this name. Returns `None` if no chip has this name.
     pub(crate) fn named(name: &str) -> Option<Asic> {
         ASICS.iter().find(|asic| asic.name == name).copied()
     }

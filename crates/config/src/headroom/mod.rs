@@ -3,12 +3,17 @@
 //!
 //! The formula is that of SONiC's dynamic buffer model (`cfgmgr/buffer_headroom_mellanox.lua` of sonic-swss).
 //! SONiC uses the same formula for its virtual switch. Headroom holds the data that arrives after the switch
-//! has sent XOFF: one frame in transmission on each side, the data on the cable in both directions, and the
-//! data that the peer sends before it reacts. Small frames do not fill their cells. The formula therefore
-//! multiplies the sum by a factor for partly filled cells.
+//! has decided to send XOFF:
 //!
-//! All calculations use integers with a common denominator. SONiC rounds up to 1 KiB, and this module
-//! rounds at the same points. The results are therefore identical on all machines.
+//! - one frame in transmission on each side,
+//! - the data on the cable in both directions,
+//! - the data that the peer sends before it reacts.
+//!
+//! Small frames do not fill their cells. The formula therefore multiplies the sum by a factor for partly
+//! filled cells.
+//!
+//! All calculations use integers with a common denominator, so the results are identical on all machines.
+//! This module rounds up to 1 KiB at the same steps of the calculation as SONiC.
 
 mod asic;
 
@@ -18,11 +23,11 @@ pub(crate) use asic::{ASIC_NAMES, Asic};
 const STEP_BYTES: u128 = 1_024;
 /// Length of the smallest Ethernet frame with its FCS.
 const FRAME_MIN_BYTES: u128 = 64;
-/// Number of bytes that are added to private headroom if the share of small packets is low. Without this
-/// addition, the headroom would be far below the worst case.
+/// Number of bytes that are added to private headroom (without a shared headroom pool) if the result is far
+/// below the worst case. This happens if the share of small packets is low.
 const COMPENSATION_BYTES: u128 = 2 * 1_024;
 
-/// A port, its cable and its traffic: the inputs of the formula.
+/// The inputs of the formula: a port, its cable and its traffic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct LinkParameters {
     /// Speed in Mb/s.
@@ -54,8 +59,8 @@ pub(crate) struct HeadroomSizes {
     pub(crate) size_bytes: u64,
 }
 
-/// Common denominator of all lengths in the formula. It is the least common multiple of the denominators 792
-/// (cable), 4096 (gearbox), 10 (tenths of a byte) and 200 (tiles).
+/// Common denominator of all lengths in the formula: the least common multiple of 792 (cable), 4096
+/// (gearbox), 10 (tenths of a byte) and 200 (tiles).
 const DENOMINATOR: u128 = 10_137_600;
 
 /// Largest response time of a peer in pause quanta, by speed in Mb/s (IEEE 802.3, 31B.3.7).
@@ -76,7 +81,7 @@ const REACTION_QUANTA: &[(u32, u128)] = &[
 pub(crate) fn compute_headroom(asic: &Asic, link: &LinkParameters) -> HeadroomSizes {
     let lossless_mtu = u128::from(link.lossless_mtu_bytes.max(1));
     let percent = u128::from(link.small_packet_percent.min(100));
-    // In the worst case a packet occupies this multiple of its length in cells.
+    // In the worst case, the cells of a packet have this multiple of the length of the packet.
     let cell_factor = worst_case_cell_factor(asic.cell_bytes);
     let delay = scaled_response_bytes(asic, link);
     // Small packets are 6400 / mix of all bytes, so the occupancy is 1 + 6400 / mix x (factor - 1).
@@ -112,7 +117,7 @@ pub(crate) fn compute_headroom(asic: &Asic, link: &LinkParameters) -> HeadroomSi
 }
 
 /// Returns the number of bytes that arrive after the decision to send XOFF, multiplied by [`DENOMINATOR`].
-/// The number assumes that every cell is completely filled.
+/// Empty space in cells is not included.
 fn scaled_response_bytes(asic: &Asic, link: &LinkParameters) -> u128 {
     let speed = u128::from(link.speed_mbps);
     // Both directions at 198 000 km/s: 2 m x Mb/s x 1e9 / 198e6 / 8000 bytes.
@@ -136,7 +141,7 @@ fn scaled_response_bytes(asic: &Asic, link: &LinkParameters) -> u128 {
     u128::from(link.mtu_bytes) * DENOMINATOR + cable + gearbox + constants + tile
 }
 
-/// Returns the largest ratio of occupied cell space to packet length, rounded up.
+/// Returns the largest ratio between the cell space of a packet and the length of the packet, rounded up.
 ///
 /// With large cells, the worst case is the smallest packet. With small cells, the worst case is a packet that
 /// is one byte longer than a cell.
