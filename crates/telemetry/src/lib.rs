@@ -1,8 +1,8 @@
-//! Counters, events and reports of switches. The crate also contains the exit codes and error messages
-//! of commands.
+//! This crate contains the counters, events and reports of switches. It also contains the exit codes and
+//! error messages of commands.
 //!
 //! A driver copies the counters of a switch to a [`SwitchSnapshot`]. [`SwitchReport`] is the JSON form of a
-//! snapshot, for the report of a run and for the control socket. [`EventReport`] is the JSON form of an
+//! snapshot. The report of a run and the control socket use this form. [`EventReport`] is the JSON form of an
 //! event. [`failure::Failure`] is the error message of a command. The page `docs/report.md` describes every
 //! field of a report.
 //!
@@ -63,23 +63,23 @@ pub use switch::{PoolReport, PortReport, PriorityGroupReport, QueueReport, Switc
 pub use table::{drops_table, format_counts_by_class, simple_table};
 pub use watchdog::{PauseHistoryReport, StormReport, WatchdogPort, WatchdogQueue, WatchdogReport};
 
-/// The verdict of a run: whether anything outside the model can have changed the results.
+/// The verdict of a run: whether its results are valid.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "lowercase")]
 pub enum Verdict {
     /// Nothing outside the model can have changed the results.
     Clean,
-    /// The run has at least one [`Taint`], so its results prove nothing.
+    /// The run has at least one taint.
     Tainted,
 }
 
-/// A reason for which the results of a run prove nothing. Something outside the model, such as the kernel or
-/// the machine, can have changed the results. Examples are a frame that the kernel lost, a stall that was too
-/// long, a lack of free frame slots, an unfinished checksum, and a step of the clock.
+/// A taint: something outside the model that can change the result of a run. Examples are a frame that the
+/// kernel lost, a stall longer than the reaction budget, an exhausted arena, an unfinished checksum and a
+/// clock step.
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq, Eq)]
 pub struct Taint {
     /// Time of the first occurrence, in nanoseconds of model time.
     pub since_ns: u64,
-    /// Description of the cause in English, with its location and size.
+    /// Description of the cause with its location and size.
     pub cause: String,
 }

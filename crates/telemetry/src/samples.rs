@@ -5,8 +5,8 @@ use xoff_dataplane::counters::{Occupancy, PoolBuffers, PortCounters, QueueBuffer
 
 use super::*;
 
-/// Returns a snapshot of a switch with two ports. `Ethernet0` was sending for 995 us of one millisecond,
-/// received and sent PFC for priority 3, and dropped frames of class 0. `Ethernet4` has no device.
+/// A switch with two ports. The first port was busy for 995 us of one millisecond. It received and sent PFC
+/// for priority 3, and dropped frames of class 0. The second port has no device.
 pub fn sample_snapshot() -> SwitchSnapshot {
     let mut counters = PortCounters {
         rx_packets: 1_200,
