@@ -1,7 +1,7 @@
 //! ARP, IPv6 neighbour discovery and echo replies of a host.
 //!
 //! The host announces its addresses, answers requests and resolves the addresses of its destinations. These
-//! frames are rare. Building a frame may therefore allocate memory.
+//! frames are rare, so memory may be allocated for each frame.
 
 use std::collections::VecDeque;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -12,32 +12,32 @@ use xoff_wire::{EchoRequest, NeighbourFrame, NeighbourMessage, VlanTag};
 
 use super::config::HostConfig;
 
-/// Largest number of frames that wait for the link. Further frames are dropped, because the other side
-/// repeats its requests.
+/// Largest number of frames that wait for the link. Further frames are dropped. The other side repeats
+/// its requests.
 const OUTBOX_MAX: usize = 64;
 /// Longest echo reply in bytes. Longer echo requests get no reply.
 pub(super) const REPLY_LEN_MAX: usize = 1518;
-/// Largest number of addresses that the host resolves at a time.
+/// Largest number of addresses that the host resolves at the same time. Further addresses are not resolved.
 const UNRESOLVED_MAX: usize = 4096;
-/// Interval between requests without a reply (RFC 4861 `RETRANS_TIMER`). The first announcement is repeated
-/// once after this interval, because a port may still be coming up.
+/// Interval between requests until a reply arrives (RFC 4861 `RETRANS_TIMER`). The first announcement is
+/// repeated once after this interval, because a port may still be coming up.
 const RETRY_INTERVAL: Picos = Picos::from_millis(1_000);
 
-/// A frame of the host itself, with the time since which it waits.
+/// A frame of the host itself, with the time at which it was created.
 #[derive(Clone, Debug)]
 pub(super) struct ControlFrame {
     pub(super) created: Picos,
     pub(super) bytes: Vec<u8>,
 }
 
-/// A destination whose MAC address became known.
+/// An IP address whose MAC address has become known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ResolvedAddress {
     pub(super) ip: IpAddr,
     pub(super) mac: [u8; 6],
 }
 
-/// State of ARP and neighbour discovery, with the frames to send.
+/// State of ARP and neighbour discovery, and the frames that wait for the link.
 #[derive(Clone, Debug)]
 pub(super) struct Neighbours {
     mac: [u8; 6],
@@ -51,7 +51,7 @@ pub(super) struct Neighbours {
     /// Time of the next announcement or request.
     deadline: Picos,
     outbox: VecDeque<ControlFrame>,
-    /// Number of frames that were not sent, because too many frames waited or an echo request was too long.
+    /// Number of frames that were not sent. Either too many frames waited, or an echo request was too long.
     pub(super) dropped_frames: u64,
 }
 
@@ -72,7 +72,7 @@ impl Neighbours {
         }
     }
 
-    /// Starts to resolve `ip`. The request is repeated until a reply arrives.
+    /// Starts to resolve the address `ip`. The host repeats its request until a reply arrives.
     pub(super) fn resolve(&mut self, ip: IpAddr) {
         let is_pending = self.unresolved.iter().any(|(other, _)| *other == ip);
         if !is_pending && self.unresolved.len() < UNRESOLVED_MAX {
@@ -81,14 +81,14 @@ impl Neighbours {
         }
     }
 
-    /// Restarts the announcements, as at the start of the host.
+    /// Restarts the announcements at `now`, as at the start of the host.
     pub(super) fn announce_again(&mut self, now: Picos) {
         self.next_announcement = now;
         self.has_announced = false;
         self.update_deadline();
     }
 
-    /// Returns the addresses without a reply.
+    /// Returns the addresses for which the host waits for a reply.
     pub(super) fn unresolved(&self) -> impl Iterator<Item = IpAddr> {
         self.unresolved.iter().map(|(ip, _)| *ip)
     }
@@ -125,7 +125,8 @@ impl Neighbours {
         self.update_deadline();
     }
 
-    /// Returns the time at which [`Neighbours::advance`] must be called next.
+    /// Returns the time at which [`Neighbours::advance`] must be called next. [`Picos::NEVER`] if nothing
+    /// is due.
     #[inline]
     pub(super) fn next_deadline(&self) -> Picos {
         self.deadline
@@ -136,13 +137,13 @@ impl Neighbours {
         self.deadline = self.next_announcement.min(retry_at.unwrap_or(Picos::NEVER));
     }
 
-    /// Returns the frame that waits longest.
+    /// Returns the frame that has waited longest. Returns `None` if no frame waits.
     #[inline]
     pub(super) fn front(&self) -> Option<&ControlFrame> {
         self.outbox.front()
     }
 
-    /// Removes and returns the frame that waits longest.
+    /// Removes and returns the frame that has waited longest.
     pub(super) fn pop(&mut self) -> Option<ControlFrame> {
         self.outbox.pop_front()
     }
@@ -154,8 +155,8 @@ impl Neighbours {
         }
     }
 
-    /// Processes a received frame that is not RoCE. If the frame is a request for this host, queues a reply.
-    /// Returns the address that the frame resolves, if any.
+    /// Processes a received frame that is not RoCE. Queues a reply if the frame is a request for this host.
+    /// Returns the address that the frame resolved. Returns `None` if the host did not wait for this address.
     pub(super) fn receive(
         &mut self,
         now: Picos,
@@ -177,15 +178,16 @@ impl Neighbours {
         None
     }
 
-    /// Answers a request for an address of the host, and returns the resolved address of another message.
-    /// Messages that are invalid by RFC 4861 count as well.
+    /// Answers a request for an address of the host. For other messages, returns the address that the message
+    /// resolves. Messages that RFC 4861 declares invalid are also accepted.
     fn receive_neighbour_message(
         &mut self,
         now: Picos,
         frame: &[u8],
         message: &NeighbourMessage,
     ) -> Option<ResolvedAddress> {
-        // Neighbour discovery uses the source address of the frame instead of the link-layer address option.
+        // For IPv6, the MAC address is the source address of the frame. The link-layer address option
+        // is ignored.
         let sender_mac = match message.sender {
             IpAddr::V4(_) => message.link_address?,
             IpAddr::V6(_) => *frame.get(6..12)?.first_chunk()?,

@@ -13,9 +13,9 @@ use xoff_wire::{Addresses, ETHERNET_LEN, Ecn, ICRC_LEN, IPV4_LEN, IPV6_LEN, UDP_
 
 use super::stamp::STAMP_BYTES;
 
-/// Maximum number of flows of one host.
+/// Largest number of open-loop flows of one host.
 pub const FLOWS_MAX: usize = 4096;
-/// Largest payload of one frame in bytes: a jumbo frame without its headers.
+/// Largest payload of one frame of a flow in bytes: a jumbo frame without its headers.
 pub const PATH_MTU_MAX: u16 = 8192;
 
 /// Configuration of a model host: NIC, addresses and flows.
@@ -23,53 +23,60 @@ pub const PATH_MTU_MAX: u16 = 8192;
 pub struct HostConfig {
     /// Name of the host in reports.
     pub name: String,
-    /// MAC address.
+    /// MAC address of the NIC, a unicast address.
     pub mac: [u8; 6],
-    /// IPv4 address. The host answers ARP and echo requests for this address.
+    /// IPv4 address. The host answers ARP and echo requests for this address. `None`: the host does not
+    /// use IPv4.
     pub ipv4: Option<Ipv4Addr>,
-    /// IPv6 address. The host answers neighbour solicitations and echo requests for this address.
+    /// IPv6 address. The host answers neighbour solicitations and echo requests for this address. `None`: the
+    /// host does not use IPv6.
     pub ipv6: Option<Ipv6Addr>,
-    /// Gateways, at most one per address family. Packets to other networks go through them.
+    /// Gateways, at most one for IPv4 and one for IPv6. Packets to other networks are sent to the gateway.
     pub gateways: Vec<Gateway>,
-    /// 802.1Q tag of ARP and neighbour discovery. Flows have their own tag.
+    /// 802.1Q tag of ARP, neighbour discovery and queue pairs. `None`: these frames are untagged. Flows have
+    /// their own tag.
     pub vlan: Option<VlanTag>,
     /// Configuration of the NIC.
     pub nic: NicConfig,
-    /// Open-loop flows that the host sends.
+    /// Open-loop flows that the host sends, at most [`FLOWS_MAX`].
     pub flows: Vec<FlowConfig>,
-    /// Identifier of the run. The identifier is written into each frame, so that the receiver can recognise
-    /// frames of an earlier run. All hosts of a run have the same token.
+    /// Identifier of the run. The host writes it into each frame of its flows, so that a receiver can
+    /// recognise frames of an earlier run. All hosts of a run have the same token.
     pub token: u64,
-    /// If true, frames with another token are treated as frames of flows. A receiver that does not know its
-    /// senders needs this setting. If false, such frames are only counted as stale.
+    /// If true, frames with another token are counted for their flows. A receiver that does not know its
+    /// senders needs this setting. If false, frames with another token are only counted as stale.
     pub accept_any_token: bool,
-    /// Dilation: wall time divided by model time, at least 1. Latencies are measured in wall time and divided
-    /// by this factor.
+    /// Dilation: wall time divided by model time, at least 1. The host measures latencies in wall time and
+    /// divides them by this factor.
     pub dilate: u32,
-    /// Interval of announcements (gratuitous ARP, unsolicited neighbour advertisement), which keep the
-    /// address of the host in the tables of switches. With 0, the host announces its addresses only
-    /// at the start.
+    /// Interval of announcements (gratuitous ARP and unsolicited neighbour advertisements) in model time.
+    /// Announcements keep the address of the host in the tables of switches. With 0, the host announces its
+    /// addresses only at the start, twice.
     pub announce_interval: Picos,
-    /// Frame lengths of another simulator, for comparisons with it. Only in virtual time.
+    /// Frame lengths of another simulator, for comparisons in virtual time. `None`: frames have their
+    /// real lengths.
     pub fixed_lengths: Option<FixedLengths>,
-    /// Selects queue pairs round robin, as the ns-3 models do ([`Endpoint::enable_round_robin`]).
+    /// If true, the host selects queue pairs round robin, as the ns-3 models
+    /// do ([`Endpoint::enable_round_robin`]).
     ///
     /// [`Endpoint::enable_round_robin`]: xoff_rdma::Endpoint::enable_round_robin
     pub round_robin: bool,
 }
 
-/// Frame lengths of another simulator, without FCS.
+/// Frame lengths of another simulator, without FCS. Telemetry is added to these lengths.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FixedLengths {
-    /// Number of bytes in a data frame without its payload, at least 48. With this minimum, a frame with 64
-    /// bytes of payload is longer than the real headers.
+    /// Length of a data frame without its payload in bytes, at least 48. With this minimum, a frame with 64
+    /// bytes of payload is at least as long as its real headers.
     pub header_bytes: u32,
-    /// Bytes of an acknowledgement or CNP, at least 58, the real length over IPv4.
+    /// Length of an acknowledgement or CNP in bytes, at least 58. This minimum is the length of the real
+    /// headers over IPv4.
     pub ack_bytes: u32,
 }
 
 impl HostConfig {
-    /// Creates the configuration of a host without flows, whose NIC has Ethernet timing.
+    /// Creates the configuration of a host without IP addresses and flows. The NIC has the speed and framing
+    /// of `link`.
     pub fn new(name: impl Into<String>, mac: [u8; 6], link: LinkTiming) -> HostConfig {
         HostConfig {
             name: name.into(),
@@ -90,18 +97,18 @@ impl HostConfig {
     }
 }
 
-/// A gateway to other networks.
+/// A gateway (router) to other networks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Gateway {
-    /// Network of the host. Its addresses are resolved directly.
+    /// Network of the host. The host resolves addresses in this network directly.
     pub network: IpNet,
-    /// Address of the gateway in this network.
+    /// Address of the gateway in this network, not the address of the host.
     pub address: IpAddr,
 }
 
 impl HostConfig {
-    /// Returns the address whose MAC address is needed for packets to `destination`. This is a gateway or the
-    /// destination itself.
+    /// Returns the next hop for packets to `destination`: the gateway, or `destination` itself if it is in
+    /// the network of the host. The host needs the MAC address of the next hop.
     pub fn next_hop(&self, destination: IpAddr) -> IpAddr {
         let of_family = |gateway: &&Gateway| gateway.address.is_ipv4() == destination.is_ipv4();
         match self.gateways.iter().find(of_family) {
@@ -110,8 +117,8 @@ impl HostConfig {
         }
     }
 
-    /// Returns the addresses of packets to `destination`. The source of a host without an address of this IP
-    /// version is the destination address.
+    /// Returns the source and destination address of packets to `destination`. If the host has no address of
+    /// this IP version, the source is the destination address.
     pub(super) fn addresses_to(&self, destination: IpAddr) -> Addresses {
         match destination {
             IpAddr::V4(dst) => Addresses::V4 {
@@ -129,30 +136,31 @@ impl HostConfig {
 /// Configuration of a NIC.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NicConfig {
-    /// Speed and framing of the link.
+    /// Speed and framing of the link. The speed is 1 to 1 600 000 Mb/s.
     pub link: LinkTiming,
-    /// Bit *n*: the NIC honours PFC of priority *n*.
+    /// Priorities for which the NIC honours PFC. Bit *n* is priority *n*.
     pub pfc_honoured: u8,
     /// True if the NIC honours 802.3x PAUSE frames, which pause all classes. A link uses either PFC or 802.3x
-    /// (IEEE 802.1Q 36.1.1), so this field is for NICs without PFC.
+    /// (IEEE 802.1Q 36.1.1), so set this field only if `pfc_honoured` is 0.
     pub pause_honoured: bool,
-    /// Response time of a pause in nanoseconds of model time. IEEE 802.3 31B.3.7 limits it to 2 quanta at 1
-    /// Gb/s and 394 quanta at 100 Gb/s. The end of a pause is delayed by the same time, so the length of the
-    /// pause does not change.
+    /// Time from the arrival of a pause frame to its effect, in nanoseconds of model time. IEEE 802.3 31B.3.7
+    /// permits at most 2 quanta at 1 Gb/s and 394 quanta at 100 Gb/s. The end of a pause is delayed by the
+    /// same time, so the length of the pause does not change.
     pub response_ns: u64,
-    /// Weight of each class, 1 to 100. Classes with frames share the link in proportion to their weights.
+    /// Weight of each class, 1 to 100. Classes that have frames to send share the link in proportion to
+    /// their weights.
     pub weights: [u8; PRIORITIES],
-    /// Receive buffer of a NIC that receives more slowly than the link. `None` means that the NIC receives at
+    /// Receive buffer of a NIC that receives more slowly than the link. `None`: the NIC receives at
     /// link speed.
     pub receive_buffer: Option<ReceiveBuffer>,
-    /// True if a pause lasts until an XON frame arrives, independent of its quanta. Some simulators use this
+    /// If true, a pause lasts until an XON frame arrives, independent of its quanta. Some simulators use this
     /// model ([`PauseModel::UntilResumed`](xoff_dataplane::config::PauseModel)).
     pub pauses_until_resumed: bool,
 }
 
 impl NicConfig {
-    /// Creates a NIC that receives at link speed. The NIC honours PFC of all priorities within two quanta,
-    /// and all classes have equal weights.
+    /// Creates a NIC that receives at link speed. The NIC honours PFC of all priorities, with a response time
+    /// of two quanta. All classes have equal weights.
     pub fn new(link: LinkTiming) -> NicConfig {
         NicConfig {
             link,
@@ -166,29 +174,33 @@ impl NicConfig {
     }
 }
 
-/// A receive buffer that drains more slowly than the link fills it, and that sends PFC frames.
+/// A receive buffer that drains more slowly than the link fills it. When the buffer fills, the NIC sends
+/// PFC frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReceiveBuffer {
-    /// Size of the buffer in bytes. A frame occupies its `mac_len`. The NIC drops and counts frames that do
-    /// not fit.
+    /// Size of the buffer in bytes. A frame occupies its `mac_len` (length with padding and FCS). The NIC
+    /// drops and counts frames that do not fit.
     pub buffer_bytes: u32,
     /// Drain rate in bits of `mac_len` per second of model time, at least 1.
     pub drain_bps: u64,
-    /// Bytes of a class at which XOFF is sent, at most `buffer_bytes`.
+    /// Fill level of a class in bytes at which the NIC sends XOFF, at most `buffer_bytes`.
     pub xoff_bytes: u32,
-    /// Bytes of a paused class at which XON is sent, less than `xoff_bytes`.
+    /// Fill level of a paused class in bytes at which the NIC sends XON, less than `xoff_bytes`.
     pub xon_bytes: u32,
-    /// Bit *n*: the NIC sends PFC for priority *n*.
+    /// Priorities for which the NIC sends PFC. Bit *n* is priority *n*.
     pub pfc_enabled: u8,
-    /// Number of quanta in an XOFF frame, 1 to 65535. The frame is repeated after half of this pause time.
+    /// Number of quanta in an XOFF frame, 1 to 65535. The NIC repeats the frame after half of this
+    /// pause time.
     pub pause_quanta: u16,
-    /// Class of each DSCP. Untagged frames without IP have class 0.
+    /// Class of each DSCP, 0 to 7. A frame without an IP header has the class of its 802.1Q priority, or
+    /// class 0 without a tag.
     pub dscp_to_class: [u8; 64],
 }
 
 impl ReceiveBuffer {
-    /// Creates a buffer that drains at the speed of its link. At the given fill levels, the NIC sends PFC for
-    /// all classes. The class of a frame is the upper three bits of its DSCP.
+    /// Creates a buffer that drains at the speed of its link. `xoff_percent` and `xon_percent` are the fill
+    /// levels of a class in percent of `buffer_bytes`. The NIC sends PFC for all classes. The class of a
+    /// frame is the upper three bits of its DSCP.
     pub fn at_link_speed(
         buffer_bytes: u32,
         xoff_percent: u32,
@@ -208,24 +220,25 @@ impl ReceiveBuffer {
     }
 }
 
-/// An open-loop flow: RDMA messages in one direction of a reliable connection. The sender does not wait for
-/// acknowledgements and does not retransmit.
+/// An open-loop flow: RDMA messages in one direction of a reliable connection (RC). The sender does not wait
+/// for acknowledgements and does not retransmit.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FlowConfig {
-    /// Number of the flow, unique among all senders of a token.
+    /// Number of the flow, unique among all senders with the same token.
     pub id: u32,
     /// Transmit queue of the NIC, 0 to 7.
     pub class: u8,
-    /// Destination address. The source is the host's address of the same family.
+    /// Destination address. The host must have an address of the same IP version, which is the
+    /// source address.
     pub dst_ip: IpAddr,
-    /// MAC address of the destination. With `None`, the host resolves the address by ARP or neighbour
+    /// MAC address of the destination or gateway. `None`: the host resolves the address by ARP or neighbour
     /// discovery before it sends.
     pub dst_mac: Option<[u8; 6]>,
     /// DSCP, 0 to 63.
     pub dscp: u8,
-    /// ECN field of the frames.
+    /// ECN field of the frames. Switches mark frames only if the field is not [`Ecn::NotEct`].
     pub ecn: Ecn,
-    /// 802.1Q tag of the frames.
+    /// 802.1Q tag of the frames, with a VLAN ID of 0 to 4094. `None`: the frames are untagged.
     pub vlan: Option<VlanTag>,
     /// Hop limit (TTL), at least 1.
     pub ttl: u8,
@@ -233,31 +246,31 @@ pub struct FlowConfig {
     pub src_qp: u32,
     /// Number of the destination queue pair, 24 bits.
     pub dst_qp: u32,
-    /// First packet sequence number, 24 bits.
+    /// Packet sequence number (PSN) of the first frame, 24 bits.
     pub first_psn: u32,
-    /// UDP source port. With `None`, the port is derived from the queue pair numbers as
-    /// in rdma-core (`rdma_flow_label_to_udp_sport`).
+    /// UDP source port. `None`: the port is computed from the queue pair numbers as in
+    /// rdma-core (`rdma_flow_label_to_udp_sport`).
     pub udp_source_port: Option<u16>,
     /// Operation of the messages.
     pub operation: FlowOperation,
-    /// Length of a message in bytes. If the length is not a multiple of `path_mtu`, the last frame is
-    /// shorter. The last frame contains at least the stamp of 40 bytes.
+    /// Length of a message in bytes, 40 to 2^31. If the length is not a multiple of `path_mtu`, the last
+    /// frame is shorter. The last frame must also have at least the 40 bytes of the stamp.
     pub message_bytes: u32,
     /// Payload of a full frame in bytes, 40 to 8192. InfiniBand permits values from 256 to 4096.
     pub path_mtu: u16,
-    /// Maximum sending rate.
+    /// Highest sending rate.
     pub rate: FlowRate,
-    /// Start time after [`super::Host::start`] or [`super::Host::start_flow`].
+    /// Start time, counted from [`super::Host::start`] or [`super::Host::start_flow`].
     pub start: Picos,
-    /// Number of frames after which the flow ends, or `None` for no end.
+    /// Number of frames after which the flow ends. `None`: the flow does not end.
     pub frames_max: Option<u64>,
-    /// Whether only [`super::Host::start_flow`] starts this flow, and not [`super::Host::start`].
+    /// If true, only [`super::Host::start_flow`] starts this flow. [`super::Host::start`] does not.
     pub waits: bool,
 }
 
 impl FlowConfig {
-    /// Creates a flow with DSCP 26, class 3 and ECT(0) that sends at link rate. Messages have 1 MiB and are
-    /// sent in frames of 1082 bytes.
+    /// Creates a flow with DSCP 26, class 3 and ECT(0) that sends at link rate. Each message is an RDMA WRITE
+    /// of 1 MiB in frames of 1082 bytes, without FCS. The first frame has 16 more bytes.
     pub fn lossless(id: u32, dst_ip: IpAddr, dst_mac: Option<[u8; 6]>) -> FlowConfig {
         FlowConfig {
             id,
@@ -292,21 +305,22 @@ impl FlowConfig {
         }
     }
 
-    /// Returns the length of the headers and the ICRC of a middle frame.
+    /// Returns the length of the headers and the ICRC in bytes. A middle frame (neither first nor last of a
+    /// message) has no other headers.
     pub fn headers_len(&self) -> u32 {
         FlowConfig::headers_len_of(self.dst_ip.is_ipv6(), self.vlan.is_some())
     }
 
     /// Returns the shortest and the longest permitted length of a middle frame (neither first nor last of a
-    /// message). Lengths between these limits are possible in steps of 4 bytes.
+    /// message), in bytes without FCS. Lengths between these limits are possible in steps of 4 bytes.
     pub fn frame_len_range(ipv6: bool, tagged: bool) -> (u32, u32) {
         let headers = FlowConfig::headers_len_of(ipv6, tagged);
         (headers + STAMP_BYTES as u32, headers + u32::from(PATH_MTU_MAX))
     }
 
-    /// Returns the path MTU with which middle frames (neither first nor last of a message) have `frame_len`
-    /// bytes without FCS. Returns `None` if no payload in the range of [`FlowConfig::path_mtu`]
-    /// gives this length.
+    /// Returns the path MTU for a given frame length. With this path MTU, middle frames (neither first nor
+    /// last of a message) have `frame_len` bytes without FCS. Returns `None` if no payload in the range of
+    /// [`FlowConfig::path_mtu`] gives this length.
     pub fn path_mtu_for(frame_len: u32, ipv6: bool, tagged: bool) -> Option<u16> {
         let payload = frame_len.checked_sub(FlowConfig::headers_len_of(ipv6, tagged))?;
         let fits =
@@ -314,16 +328,16 @@ impl FlowConfig {
         fits.then_some(payload as u16)
     }
 
-    /// Returns the length of Ethernet, tag, IP, UDP, BTH and ICRC.
+    /// Returns the length of Ethernet, tag, IP, UDP, BTH and ICRC in bytes.
     fn headers_len_of(ipv6: bool, tagged: bool) -> u32 {
         let tag = if tagged { TAG_LEN } else { 0 };
         let ip = if ipv6 { IPV6_LEN } else { IPV4_LEN };
         (ETHERNET_LEN + tag + ip + UDP_LEN + bth::LEN + ICRC_LEN) as u32
     }
 
-    /// Returns this flow with frames of `frame_len` bytes. For untagged IPv4, the length is 98 to 8240 in
-    /// steps of 4. The first frame of a message has 16 more bytes. The message length is rounded down to full
-    /// frames. Returns `None` if no payload gives this length.
+    /// Returns this flow with frames of `frame_len` bytes without FCS. For untagged IPv4, the length is 98 to
+    /// 8240 in steps of 4. The first frame of a WRITE has 16 more bytes. The message length is rounded down
+    /// to full frames. Returns `None` if no payload gives this length.
     pub fn with_frame_len(self, frame_len: u32) -> Option<FlowConfig> {
         let path_mtu = FlowConfig::path_mtu_for(frame_len, self.dst_ip.is_ipv6(), self.vlan.is_some())?;
         let frames = (self.message_bytes / u32::from(path_mtu)).max(1);
@@ -345,22 +359,20 @@ pub enum FlowOperation {
     Send,
 }
 
-/// A maximum sending rate. If a flow could not send because of a pause or a busy link, it catches up only a
-/// few frames.
+/// The highest sending rate of a flow. After a pause or a busy link, a flow catches up at most four frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FlowRate {
-    /// Share of the link's capacity in millionths, 1 to 1 000 000.
+    /// Share of the link capacity in millionths, 1 to 1 000 000.
     LinkShare(u32),
-    /// Rate in bits per second of model time, at least 1. The rate includes the preamble and gap
-    /// of each frame.
+    /// Rate in bits per second of model time, at least 1. The preamble and gap of each frame are included.
     WireBitsPerSecond(u64),
 }
 
 impl FlowRate {
-    /// Full capacity of the link.
+    /// The full capacity of the link.
     pub const LINK: FlowRate = FlowRate::LinkShare(1_000_000);
 
-    /// Returns the rate in bits per second on a link, including preamble and gap.
+    /// Returns the rate on a link in bits per second of model time, including preambles and gaps.
     pub fn bits_per_second(self, link: &LinkTiming) -> u64 {
         match self {
             FlowRate::LinkShare(millionths) => u64::from(link.speed_mbps) * u64::from(millionths),
@@ -369,23 +381,27 @@ impl FlowRate {
     }
 }
 
-/// An invalid host configuration.
+/// Reason why [`HostConfig::check`] rejected a configuration.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[error("host {host}: {field} is {value}, allowed is {allowed}")]
 pub struct HostConfigError {
     /// Name of the host.
     pub host: String,
-    /// Name of the field with the invalid value. If the field belongs to a flow, the name includes
-    /// the flow number.
+    /// Name of the field with the invalid value. For a field of a flow, the name includes the flow number,
+    /// such as `flow 3 dscp`.
     pub field: String,
-    /// Invalid value.
+    /// The invalid value as text.
     pub value: String,
-    /// Allowed values.
+    /// The allowed values as text.
     pub allowed: &'static str,
 }
 
 impl HostConfig {
     /// Checks the range of every field.
+    ///
+    /// # Errors
+    /// Returns the first field with a value outside its range. A gateway outside the network of the host, and
+    /// a flow to an IP version without an own address, are also errors.
     pub fn check(&self) -> Result<(), HostConfigError> {
         let rule = |ok: bool, field: String, value: String, allowed: &'static str| {
             let host = self.name.clone();

@@ -1,41 +1,41 @@
-//! Source ports that change with each packet. Switches that hash the five-tuple therefore spread the packets
-//! of a queue pair over all paths.
+//! Source ports that change with each packet. Switches that hash the five-tuple (addresses, protocol and
+//! ports) then spread the packets of a queue pair over all paths.
 
 use serde::{Deserialize, Serialize};
 
-/// Maximum number of entropy values. UDP source ports of RoCEv2 are 0xc000 to 0xffff.
+/// Largest number of entropy values. UDP source ports of RoCEv2 are 0xc000 to 0xffff.
 pub const ENTROPY_VALUES_MAX: u16 = 0x4000;
 
 const PORT_FIRST: u16 = 0xc000;
 const PORT_BITS_MASK: u16 = ENTROPY_VALUES_MAX - 1;
 
-/// Distance between consecutive values of a pool: 2^14 multiplied by the golden ratio. The distance is odd,
-/// so all values of a pool differ.
+/// Distance between consecutive ports of a pool: 2^14 divided by the golden ratio. The distance is odd, so
+/// all ports of a pool differ.
 const STRIDE: u16 = 10_125;
 
-/// Entropy values of a queue pair, as in the packet spraying of Ultra Ethernet (RUD). RoCEv2 can only vary
-/// the UDP source port.
+/// Entropy values of a queue pair, as in the packet spraying of Ultra Ethernet (RUD). An entropy value
+/// changes the path of a packet. In RoCEv2, only the UDP source port can vary.
 ///
-/// Each packet of a request or a READ response has a source port from the pool. Acknowledgements and CNPs
-/// have the first port of the pool.
+/// Each packet of a request or a READ response has a source port from a pool. Acknowledgements and CNPs have
+/// the first port of the pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Entropy {
     /// Number of source ports in the pool, 1 to [`ENTROPY_VALUES_MAX`]. Switches hash the ports to paths, so
-    /// the load of the paths is not exactly equal. With four paths, the standard deviation of the load of a
-    /// path is 2.7 % with 4 096 ports and 22 % with 64 ports.
+    /// the load of the paths is not exactly equal. With four paths, the load of a path has a standard
+    /// deviation of 2.7 % with 4 096 ports and 22 % with 64 ports.
     pub values: u16,
-    /// Selection of the value of a packet.
+    /// Rule that selects the port of each packet.
     pub pick: EntropyPick,
 }
 
-/// Selection of an entropy value.
+/// Rule that selects the entropy value of a packet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum EntropyPick {
-    /// The next value of the pool.
+    /// The values of the pool in turn.
     #[default]
     RoundRobin,
-    /// A random value of the pool.
+    /// A random value of the pool for each packet.
     Random,
 }
 
@@ -50,7 +50,7 @@ pub(super) struct SourcePortPool {
 }
 
 impl SourcePortPool {
-    /// Creates a pool that starts with `first`. Different seeds give different random values.
+    /// Creates a pool. Its first port is `first`. Different seeds give different random orders.
     pub(super) fn new(entropy: Entropy, first: u16, seed: u64) -> SourcePortPool {
         let values = entropy.values.clamp(1, ENTROPY_VALUES_MAX);
         SourcePortPool {

@@ -10,8 +10,7 @@ use super::config::{FlowConfig, FlowOperation, HostConfig, PATH_MTU_MAX};
 use super::pacer::Pacer;
 use super::stamp::Stamp;
 
-/// Payload after the stamp. The pattern contains no sequences of zeros, so that a shifted payload
-/// can be detected.
+/// Payload after the stamp. The pattern contains no runs of zeros, so a test can detect a shifted payload.
 pub(super) static PATTERN: [u8; PATH_MTU_MAX as usize] = pattern();
 
 const fn pattern() -> [u8; PATH_MTU_MAX as usize] {
@@ -38,14 +37,14 @@ pub(super) struct FlowSender {
     config: FlowConfig,
     token: u64,
     headers: FlowHeaders,
-    /// Address whose MAC address the flow needs.
+    /// IP address of the receiver or gateway. The flow needs its MAC address.
     next_hop: IpAddr,
     resolved: bool,
-    /// Start time, or `None` if the flow is stopped.
+    /// Start time. `None` if the flow is stopped.
     pub(super) started_at: Option<Picos>,
     pub(super) pacer: Pacer,
     psn: u32,
-    /// Bytes of the current message that are already sent.
+    /// Number of bytes of the current message that are already sent.
     offset: u32,
     sent_frames: u64,
     sent_payload_bytes: u64,
@@ -86,7 +85,7 @@ impl FlowSender {
         &self.config
     }
 
-    /// Returns the address to resolve: a gateway or the receiver.
+    /// Returns the IP address of the next hop: a gateway or the receiver.
     pub(super) fn next_hop(&self) -> IpAddr {
         self.next_hop
     }
@@ -109,12 +108,12 @@ impl FlowSender {
         self.resolved = true;
     }
 
-    /// Returns whether the flow has sent its last frame.
+    /// Returns whether the flow has sent its last frame. A flow without a limit never finishes.
     pub(super) fn is_finished(&self) -> bool {
         self.config.frames_max.is_some_and(|max| self.sent_frames >= max)
     }
 
-    /// Returns the length of the next frame without FCS.
+    /// Returns the length of the next frame in bytes, without FCS.
     pub(super) fn next_frame_len(&self) -> usize {
         let segment = self.segment();
         let packet = RocePacket {
@@ -125,7 +124,7 @@ impl FlowSender {
         packet.frame_len(segment.payload_len as usize)
     }
 
-    /// Returns the length of the longest frame.
+    /// Returns the length of the longest frame in bytes, without FCS.
     pub(super) fn frame_len_max(&self) -> usize {
         let bth = BthFields::new(Opcode::RcWriteOnly, 0, 0);
         RocePacket {
@@ -136,8 +135,8 @@ impl FlowSender {
         .frame_len(usize::from(self.config.path_mtu))
     }
 
-    /// Builds the next frame at the front of `buf` and counts it as sent. If `buf` is too short, returns
-    /// `None` and counts nothing.
+    /// Builds the next frame at the start of `buf`, counts it as sent and returns its length. If `buf` is too
+    /// short, returns `None` and counts nothing.
     pub(super) fn build_frame(&mut self, wall_ns: u64, buf: &mut [u8]) -> Option<usize> {
         let segment = self.segment();
         let stamp = Stamp {
@@ -212,7 +211,8 @@ impl FlowSender {
     }
 
     fn bth(&self, segment: &Segment) -> BthFields {
-        // A requester asks for an acknowledgement at the end of a message. This flow does not wait for it.
+        // The last packet of a message requests an acknowledgement, as from a real requester. The flow does
+        // not wait for it.
         BthFields {
             ack_req: segment.last,
             ..BthFields::new(segment.opcode, self.config.dst_qp, self.psn)

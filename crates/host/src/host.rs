@@ -1,4 +1,4 @@
-//! The host: NIC, flows, queue pairs, receiver and neighbours.
+//! The model host: its NIC, flows, queue pairs, receiver and neighbours.
 
 use std::collections::VecDeque;
 use std::net::IpAddr;
@@ -25,31 +25,32 @@ mod transmit;
 
 pub use results::{HostResults, SentFlow, flow_report};
 
-/// Maximum length in bytes of a frame that is stored as headers only. The headers are Ethernet, tag, IPv6,
-/// UDP, BTH and RETH.
+/// Largest number of bytes that are stored for a frame with headers only. The headers are Ethernet, tag,
+/// IPv6, UDP, BTH and RETH.
 pub const HEADERS_LEN_MAX: usize = 94;
-/// Maximum number of PFC frames and frames of [`Host::send_frame`] that wait for the link. If a PFC frame is
-/// discarded, its pause state is announced later.
+/// Largest number of frames that wait for the link: PFC frames and frames of [`Host::send_frame`]. If the
+/// limit is reached, the host sends the next PFC frame later.
 const PFC_OUTBOX_MAX: usize = 64;
-/// Maximum length of a frame for [`Host::send_frame`], without FCS. The length is the sum of the largest MTU
-/// of a veth or tap device, an Ethernet header and a VLAN tag.
+/// Largest length of a frame for [`Host::send_frame`] in bytes, without FCS. The length is the largest MTU of
+/// a veth or tap device plus an Ethernet header and a VLAN tag.
 pub const SENT_FRAME_LEN_MAX: usize = 65_535 + ETHERNET_LEN + TAG_LEN;
 
 /// A model host. Its behaviour depends only on the arriving frames and on the times that the caller passes.
 ///
 /// Call [`Host::receive`] for each arriving frame. Then call [`Host::transmit`] until it returns `None`.
-/// Repeat both calls at the time of [`Host::next_deadline`] or at the next arrival, whichever is earlier.
+/// Repeat this at the next arrival or at [`Host::next_deadline`], whichever is earlier.
 ///
-/// If a call is late, the host still does not exceed its link speed. The host catches up at most 32 frames
-/// and records the remaining time as lost link time.
+/// If a call is late, the host still does not exceed its link speed. The host
+/// catches up at most 32 frames. The rest of the missed link time is lost and
+/// recorded in [`NicCounters::tx_deficit_ns`](super::NicCounters::tx_deficit_ns).
 #[derive(Debug)]
 pub struct Host {
     config: HostConfig,
     nic: Nic,
     receive_buffer: Option<SlowReceiveBuffer>,
     neighbours: Neighbours,
-    /// PFC frames that wait until the present transmission ends. These frames leave before all other frames
-    /// and in order.
+    /// PFC frames and given frames that wait for the end of the current transmission. These frames leave in
+    /// this order, before all other frames.
     pfc_outbox: VecDeque<ControlFrame>,
     flows: Vec<FlowSender>,
     queues: [ClassQueue; PRIORITIES],
@@ -58,44 +59,44 @@ pub struct Host {
     queue_pair_sent: bool,
     receiver: Receiver,
     sent_frames: u64,
-    /// Length of the longest frame given to [`Host::send_frame`].
+    /// Length of the longest frame that was passed to [`Host::send_frame`].
     given_len_max: usize,
 }
 
-/// Reason why a host does not send a given frame.
+/// Reason why a host does not send a frame that it was given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SendFrameError {
-    /// The limit of waiting frames has been reached.
+    /// 64 frames already wait for the link.
     #[error("{PFC_OUTBOX_MAX} frames wait for the host's link already")]
     QueueFull,
-    /// The length of the frame is not possible on a link.
+    /// The frame is shorter than an Ethernet header or longer than [`SENT_FRAME_LEN_MAX`].
     #[error("a frame of {frame_len} bytes cannot be sent, {ETHERNET_LEN} to {SENT_FRAME_LEN_MAX} bytes can")]
     Length {
-        /// Length in bytes, without FCS.
+        /// Length of the frame in bytes, without FCS.
         frame_len: usize,
     },
 }
 
-/// An arriving frame in virtual time, with its headers and properties.
+/// A frame that arrives in virtual time, with its headers and properties.
 #[derive(Clone, Copy, Debug)]
 pub struct InboundFrame<'a> {
-    /// Stored bytes of the frame, with at least the headers.
+    /// Stored bytes of the frame, at least all headers.
     pub prefix: &'a [u8],
-    /// Length without FCS, as a socket sees it.
+    /// Length of the whole frame in bytes, without FCS.
     pub frame_len: u32,
-    /// Parsed headers.
+    /// Parsed headers of `prefix`.
     pub parsed: &'a ParsedHeaders,
-    /// The ICRC is wrong.
+    /// True if the ICRC is wrong.
     pub damaged: bool,
-    /// Telemetry that the frame has collected.
+    /// Telemetry that the frame has collected on its path. `None`: the frame carries no telemetry.
     pub telemetry: Option<&'a Telemetry>,
 }
 
 impl Host {
-    /// Creates a host that does not send yet.
+    /// Creates a host. Its flows do not send before [`Host::start`].
     ///
     /// # Errors
-    /// Returns an error if a value is out of its range. See [`HostConfig::check`].
+    /// Returns an error if [`HostConfig::check`] rejects the configuration.
     pub fn new(config: &HostConfig) -> Result<Host, HostConfigError> {
         config.check()?;
         let token = (!config.accept_any_token).then_some(config.token);
@@ -136,14 +137,16 @@ impl Host {
         self.nic.link()
     }
 
-    /// Returns the time for which a frame of `frame_len` bytes without FCS occupies the link.
+    /// Returns the time for which a frame of `frame_len` bytes without FCS occupies the link, with preamble
+    /// and gap.
     #[inline]
     pub fn transmission_time(&self, frame_len: u32) -> Picos {
         self.nic.transmission_time(frame_len)
     }
 
-    /// Returns the length of the longest frame that the host builds. [`Host::transmit`] needs a buffer of
-    /// this length.
+    /// Returns the length in bytes of the longest frame that the host can send now, without FCS.
+    /// [`Host::transmit`] needs a buffer of this length. The length can grow with [`Host::create_queue_pair`]
+    /// and [`Host::send_frame`].
     pub fn frame_len_max(&self) -> usize {
         // An echo reply is as long as its request.
         let longest = self.flows.iter().map(FlowSender::frame_len_max).max();
@@ -154,24 +157,24 @@ impl Host {
             .max(self.given_len_max)
     }
 
-    /// Returns whether the next frame in virtual time consists of headers only. Such a frame has at most
-    /// [`HEADERS_LEN_MAX`] bytes.
+    /// Returns whether the host writes only headers for its next frame in virtual time. Such headers have at
+    /// most [`HEADERS_LEN_MAX`] bytes.
     #[inline]
     pub fn writes_headers_only(&self) -> bool {
         self.flows.is_empty() && self.next_control_frame().is_none()
     }
 
-    /// Returns the longest delay of a [`Host::transmit`] call with which no link time is lost. The result is
-    /// the transmission time of 32 frames of maximum length. Returns [`Picos::NEVER`] for a
-    /// host without flows.
+    /// Returns the longest delay of a [`Host::transmit`] call that loses no link time: the transmission time
+    /// of 32 frames of maximum length. Returns [`Picos::NEVER`] for a host without flows and queue pairs.
     pub fn catch_up_span(&self) -> Picos {
         let longest = self.flows.iter().map(FlowSender::frame_len_max).max();
         let longest = longest.max(Some(self.queue_pairs.frame_len_max).filter(|len| *len > 0));
         longest.map_or(Picos::NEVER, |frame_len| self.nic.catch_up_span(frame_len as u32))
     }
 
-    /// Starts the flows. The start time of each flow is relative to `now`. The host also announces its
-    /// addresses again, because the network may not have been ready for the first announcement.
+    /// Starts the flows that do not wait for [`Host::start_flow`]. The start time of each flow counts from
+    /// `now`. The host also announces its addresses again, because the network may not have been ready for
+    /// the first announcement.
     pub fn start(&mut self, now: Picos) {
         self.neighbours.announce_again(now);
         for index in 0..self.flows.len() {
@@ -181,8 +184,9 @@ impl Host {
         }
     }
 
-    /// Starts the flow with this number. The start time of the flow is relative to `now`. If the flow is
-    /// already running, it continues. Returns `false` if the flow does not exist.
+    /// Starts the flow with this number ([`FlowConfig::id`](super::FlowConfig::id)). The start time of the
+    /// flow counts from `now`. A flow that is already running continues without change. Returns `false` if no
+    /// flow has this number.
     #[must_use = "false: there is no such flow"]
     pub fn start_flow(&mut self, now: Picos, flow: u32) -> bool {
         let index = self.flow_index(flow);
@@ -192,8 +196,8 @@ impl Host {
         index.is_some()
     }
 
-    /// Stops the flow with this number. A later start continues the flow. Returns `false` if the flow does
-    /// not exist.
+    /// Stops the flow with this number ([`FlowConfig::id`](super::FlowConfig::id)). A later start continues
+    /// the flow. Returns `false` if no flow has this number.
     #[must_use = "false: there is no such flow"]
     pub fn stop_flow(&mut self, flow: u32) -> bool {
         let Some(index) = self.flow_index(flow) else {
@@ -216,46 +220,49 @@ impl Host {
         }
     }
 
-    /// Stops all flows. Frames that are not sent yet are neither sent nor counted.
+    /// Stops all flows. Queue pairs continue.
     pub fn stop(&mut self) {
         self.flows.iter_mut().for_each(|flow| flow.started_at = None);
         self.queues.iter_mut().for_each(ClassQueue::clear);
     }
 
-    /// Returns whether any flow has frames to send, now or later.
+    /// Returns whether any started flow has frames left to send, now or later. Stopped flows, flows that wait
+    /// for [`Host::start_flow`], and queue pairs do not count.
     pub fn is_sending(&self) -> bool {
         let sends = |flow: &FlowSender| flow.started_at.is_some() && !flow.is_finished();
         self.flows.iter().any(sends)
     }
 
-    /// Returns the addresses whose MAC address is not known yet.
+    /// Returns the IP addresses whose MAC address the host needs and does not know yet.
     pub fn unresolved(&self) -> impl Iterator<Item = IpAddr> {
         self.neighbours.unresolved()
     }
 
-    /// Returns the number of frames that the flows have sent.
+    /// Returns the number of frames that all flows have sent. Frames of queue pairs are not included.
     pub fn sent_frames(&self) -> u64 {
         self.sent_frames
     }
 
-    /// Returns the number of frames of flows that have arrived.
+    /// Returns the number of frames of flows that have arrived with a valid ICRC, without duplicates.
     pub fn received_frames(&self) -> u64 {
         self.receiver.received_frames()
     }
 
-    /// Returns the time of the next [`Host::transmit`] call if nothing arrives. If a frame is ready, the time
-    /// is not later than the current time.
+    /// Returns the time at which [`Host::transmit`] must be called next if no frame arrives. If a frame is
+    /// ready, the time is not later than the current time. Returns [`Picos::NEVER`] if the host waits only
+    /// for arrivals.
     pub fn next_deadline(&self) -> Picos {
         self.next_departure().min(self.next_timer())
     }
 
-    /// Returns the time at which the link is free again.
+    /// Returns the time at which the current or last transmission ends.
     #[inline]
     pub fn link_free(&self) -> Picos {
         self.nic.link_free()
     }
 
-    /// Returns the time of the next departure in the current state.
+    /// Returns the departure time of the next frame if no timer expires and no frame arrives before. Returns
+    /// [`Picos::NEVER`] if no frame can leave.
     #[inline(always)]
     pub fn next_departure(&self) -> Picos {
         let control = match self.next_control_frame() {
@@ -274,8 +281,9 @@ impl Host {
         start.min(control)
     }
 
-    /// Returns the next time at which a pause, a timer of a queue pair or neighbour, or the
-    /// receive buffer changes.
+    /// Returns the time of the next timer: a pause that starts or ends, a timer of a queue pair, an ARP
+    /// or neighbour discovery request, or a change of the receive buffer. Returns [`Picos::NEVER`]
+    /// without timers.
     #[inline]
     pub fn next_timer(&self) -> Picos {
         let receive_buffer = self
@@ -289,7 +297,7 @@ impl Host {
             .min(receive_buffer)
     }
 
-    /// Processes due timers without sending a frame.
+    /// Processes the timers that are due at `now`. Sends no frame.
     pub fn advance(&mut self, now: Picos) {
         self.nic.advance(now);
         self.neighbours.advance(now);
@@ -308,7 +316,7 @@ impl Host {
         self.queues[usize::from(flow.config().class)].push(start, index as u32);
     }
 
-    /// Sends PFC frames to the peer if the receive buffer requires them.
+    /// Queues a PFC frame for the peer if the receive buffer requires one.
     #[inline]
     fn update_pfc(&mut self, now: Picos) {
         if self.receive_buffer.is_some() {
@@ -331,22 +339,24 @@ impl Host {
         }
     }
 
-    /// Sends a MAC control frame before all data, as a faulty NIC would.
+    /// Queues a MAC control frame (PFC or PAUSE) that leaves before all data frames, as from a faulty NIC.
     ///
     /// # Errors
-    /// Returns [`SendFrameError::QueueFull`]. The frame is
-    /// counted in [`NicCounters::tx_dropped_frames`](super::NicCounters).
+    /// Returns [`SendFrameError::QueueFull`] if too many frames wait. The frame is then counted
+    /// in [`NicCounters::tx_dropped_frames`](super::NicCounters).
     pub fn send_mac_control(&mut self, now: Picos, control: MacControl) -> Result<(), SendFrameError> {
         self.queue_before_data(now, control.to_frame(self.config.mac).to_vec())
     }
 
-    /// Sends a frame (without FCS) before all data frames. If this frame is longer than all frames of the
-    /// host, [`Host::frame_len_max`] increases.
+    /// Queues a frame that leaves before all data frames. `bytes` is the frame without FCS. If this frame is
+    /// longer than all frames of the host, [`Host::frame_len_max`] increases.
     ///
     /// # Errors
-    /// Returns an error if the frame is shorter than an Ethernet header or longer than
-    /// [`SENT_FRAME_LEN_MAX`]. Also returns an error if too many frames wait. This last case is also counted
-    /// in [`NicCounters::tx_dropped_frames`](super::NicCounters).
+    /// Returns an error in these cases:
+    ///
+    /// - The frame is shorter than an Ethernet header or longer than [`SENT_FRAME_LEN_MAX`].
+    /// - Too many frames wait. The frame is then counted in
+    ///   [`NicCounters::tx_dropped_frames`](super::NicCounters).
     pub fn send_frame(&mut self, now: Picos, bytes: &[u8]) -> Result<(), SendFrameError> {
         if !(ETHERNET_LEN..=SENT_FRAME_LEN_MAX).contains(&bytes.len()) {
             return Err(SendFrameError::Length {
@@ -356,7 +366,7 @@ impl Host {
         self.queue_before_data(now, bytes.to_vec())
     }
 
-    /// Queues a frame before all data.
+    /// Queues a frame that leaves before all data frames.
     fn queue_before_data(&mut self, now: Picos, bytes: Vec<u8>) -> Result<(), SendFrameError> {
         if self.pfc_outbox.len() >= PFC_OUTBOX_MAX {
             self.nic.count_tx_dropped();
@@ -378,8 +388,8 @@ impl Host {
 
 /// Methods for queue pairs.
 impl Host {
-    /// Creates a queue pair. If the setup does not contain the MAC address of the next hop, the host resolves
-    /// the address.
+    /// Creates a queue pair and returns its index, counted from 0. If the setup does not contain the MAC
+    /// address of the next hop, the host resolves the address.
     pub fn create_queue_pair(&mut self, setup: QueuePairSetup) -> QpIndex {
         let (index, unresolved) = self.queue_pairs.create(setup, &self.config);
         if let Some(ip) = unresolved {
@@ -388,42 +398,44 @@ impl Host {
         index
     }
 
-    /// Posts a work request.
+    /// Posts a work request to a queue pair at the time `now`.
     ///
     /// # Errors
-    /// Returns the error of the queue pair, see [`PostError`].
+    /// Returns an error if the queue pair rejects the request (see [`PostError`]).
     pub fn post(&mut self, now: Picos, qp: QpIndex, request: WorkRequest) -> Result<(), PostError> {
         self.queue_pairs.post(now, qp, request)
     }
 
-    /// Posts receive entries for SEND.
+    /// Posts `count` receive entries (receive work requests) to a queue pair. Each SEND message from the peer
+    /// uses one entry.
     pub fn post_receives(&mut self, now: Picos, qp: QpIndex, count: u32) {
         self.queue_pairs.post_receives(now, qp, count);
     }
 
-    /// Takes the completions of queue pairs since the last call, in order.
+    /// Takes the completions of all queue pairs since the previous call, in the order of their times.
     pub fn completions(&mut self) -> impl Iterator<Item = Completion> + '_ {
         self.queue_pairs.completions()
     }
 
-    /// Returns whether [`Host::completions`] would return at least one completion.
+    /// Returns whether [`Host::completions`] would return a completion.
     #[inline]
     pub fn has_completions(&self) -> bool {
         self.queue_pairs.has_completions()
     }
 
-    /// Returns [`Endpoint::completes_nothing_before`] of the queue pairs.
+    /// Returns whether no queue pair can have a completion before `until`
+    /// (see [`Endpoint::completes_nothing_before`]).
     #[inline]
     pub fn completes_nothing_before(&self, until: Picos) -> bool {
         self.queue_pairs.completes_nothing_before(until)
     }
 
-    /// Returns the counters of all queue pairs, with the names of Linux `hw_counters`.
+    /// Returns the sums of the counters of all queue pairs. The names are those of Linux `hw_counters`.
     pub fn rdma_counters(&self) -> Counters {
         self.queue_pairs.counters()
     }
 
-    /// Returns the RDMA endpoint.
+    /// Returns the RDMA endpoint, which contains the queue pairs.
     pub fn endpoint(&self) -> &Endpoint {
         self.queue_pairs.endpoint()
     }

@@ -1,8 +1,8 @@
 //! Model hosts with an RDMA NIC and RoCEv2 queue pairs.
 //!
-//! A lossless path needs hosts that honour PFC. The network stack of a kernel does not honour PFC. A [`Host`]
-//! performs no input or output and reads no clock. The caller passes arriving frames and the time to the
-//! host, and sends the frames that the host returns.
+//! A lossless path needs hosts that honour PFC. The network stack of a kernel does not honour PFC, so xoff
+//! has its own hosts. A [`Host`] performs no input or output and reads no clock. The caller passes arriving
+//! frames and the time to the host, and sends the frames that the host returns.
 //!
 //! A host has these parts:
 //!
@@ -12,8 +12,8 @@
 //! - a receiver that verifies each ICRC and counts loss, reordering, duplicates and latency
 //! - ARP, IPv6 neighbour discovery and echo replies
 //!
-//! An open-loop flow does not wait for acknowledgements and does not retransmit. Every lost frame of a flow
-//! is therefore visible in the results.
+//! An open-loop flow does not wait for acknowledgements and does not retransmit. The results of the receiver
+//! therefore show every lost frame of the flow.
 //!
 //! # Example
 //!

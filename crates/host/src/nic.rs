@@ -1,4 +1,4 @@
-//! Transmit side of a NIC: one link, eight classes, and pauses.
+//! Transmit side of a NIC: one link, eight classes (transmit queues), and pauses.
 
 use xoff_dataplane::ids::PRIORITIES;
 use xoff_dataplane::pfc::{PauseReceiver, set_bits};
@@ -7,63 +7,63 @@ use xoff_dataplane::{LinkRate, LinkTiming, Picos};
 use super::config::NicConfig;
 use super::schedule::FairScheduler;
 
-/// Largest number of frames that leave at once after a late call. The remaining link time is
+/// Largest number of frames that a host sends at once after a late call. The link time of further frames is
 /// lost and recorded.
 pub const CATCH_UP_FRAMES: u64 = 32;
 
 /// Counters of a NIC.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NicCounters {
-    /// Sent frames of flows and queue pairs, per class.
+    /// Number of sent frames of flows and queue pairs, by class.
     pub tx_frames: [u64; PRIORITIES],
-    /// Bytes (`mac_len`) of the sent frames, per class.
+    /// Bytes of the frames in `tx_frames`, by class, with padding and
+    /// FCS ([`LinkTiming::mac_len`](xoff_units::LinkTiming::mac_len)).
     pub tx_bytes: [u64; PRIORITIES],
-    /// Frames sent before all classes: ARP, neighbour discovery, echo replies, and frames of
+    /// Number of frames that left before all classes: ARP, neighbour discovery, echo replies, and frames of
     /// [`Host::send_frame`](super::Host::send_frame). MAC control frames are not included.
     pub tx_other_frames: u64,
-    /// Bytes (`mac_len`) of these frames.
+    /// Bytes of the frames in `tx_other_frames`, with padding and FCS
+    /// ([`LinkTiming::mac_len`](xoff_units::LinkTiming::mac_len)).
     pub tx_other_bytes: u64,
-    /// Number of frames of the host, including pause frames, that were discarded because too many frames
-    /// waited for the link.
+    /// Number of control frames that the host discarded, such as pause frames, ARP and echo replies. Reasons:
+    /// too many frames waited for the link, or the frame was too long for the buffer.
     pub tx_dropped_frames: u64,
-    /// Received PFC frames with enable bit *n*, XON included.
+    /// Number of received PFC frames with enable bit *n*, by priority *n*. XON frames are included.
     pub pfc_rx: [u64; PRIORITIES],
-    /// Received PFC frames.
+    /// Number of received PFC frames.
     pub pfc_rx_frames: u64,
-    /// Changes of a class from running to paused by PFC.
+    /// Number of changes of each class from running to paused, caused by PFC.
     pub pfc_on2off_rx: [u64; PRIORITIES],
-    /// Time for which each class was paused by PFC, in nanoseconds of model time. A current
-    /// pause is included.
+    /// Time for which PFC paused each class, in nanoseconds of model time. A current pause is included.
     pub paused_ns: [u64; PRIORITIES],
-    /// Received 802.3x PAUSE frames, with XON (0 quanta) and frames that the NIC ignores.
+    /// Number of received 802.3x PAUSE frames, including XON (0 quanta) and frames that the NIC ignores.
     pub pause_rx_frames: u64,
-    /// Time for which all classes were paused by 802.3x, in nanoseconds of model time. A current
-    /// pause is included.
+    /// Time for which 802.3x PAUSE frames paused all classes, in nanoseconds of model time. A current pause
+    /// is included.
     pub global_paused_ns: u64,
-    /// Sent PFC frames with enable bit *n*, XON included.
+    /// Number of sent PFC frames with enable bit *n*, by priority *n*. XON frames are included.
     pub pfc_tx: [u64; PRIORITIES],
-    /// Frames that did not fit into the receive buffer, per class.
+    /// Number of frames that did not fit into the receive buffer, by class.
     pub rx_dropped_frames: [u64; PRIORITIES],
-    /// Total delay of departures in nanoseconds of model time, caused by calls that were too late
-    /// to catch up.
+    /// Link time that was lost because calls came too late to catch up, in nanoseconds of model time.
     pub tx_deficit_ns: u64,
 }
 
-/// Selects the class and the time of the next frame. This type handles no frame contents.
+/// Selects the class and the departure time of the next frame. This type does not see frame contents.
 #[derive(Clone, Debug)]
 pub(super) struct Nic {
     link: LinkRate,
     honoured: u8,
     pause_honoured: bool,
     pauses: PauseReceiver,
-    /// State of 802.3x pauses. Priority 0 represents the whole link.
+    /// State of 802.3x pauses. Its priority 0 stands for the whole link.
     whole_link: PauseReceiver,
-    /// Bit *n*: class *n* is paused by PFC or 802.3x.
+    /// Paused classes, by PFC or 802.3x. Bit *n* is class *n*.
     stopped: u8,
     /// Next time at which a pause takes effect or ends.
     change_at: Picos,
-    /// Time at which each class was last resumed. Even in a late call, no frame of the class may have a
-    /// departure time before this time.
+    /// Time at which each class was last resumed. Even after a late call, no frame of the class may have an
+    /// earlier departure time.
     resumed_at: [Picos; PRIORITIES],
     link_free: Picos,
     share: FairScheduler,
@@ -72,29 +72,29 @@ pub(super) struct Nic {
 }
 
 impl NicCounters {
-    /// Returns the number of sent frames of all kinds except MAC control.
+    /// Returns the number of sent frames of all kinds, without MAC control frames.
     pub fn all_tx_frames(&self) -> u64 {
         self.tx_frames.iter().sum::<u64>() + self.tx_other_frames
     }
 
-    /// Returns the bytes (`mac_len`) of these frames.
+    /// Returns the bytes of all sent frames with padding and FCS, without MAC control frames.
     pub fn all_tx_bytes(&self) -> u64 {
         self.tx_bytes.iter().sum::<u64>() + self.tx_other_bytes
     }
 }
 
-/// Earliest departure of each class.
+/// Earliest departure time of each class.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct EarliestDepartures<'a> {
-    /// Departure time of each class, or [`Picos::NEVER`] without a frame.
+    /// Departure time of each class. [`Picos::NEVER`] if the class has no frame.
     pub(super) at: &'a [Picos; PRIORITIES],
-    /// Bit *n*: class *n* has a frame. The other classes are not read.
+    /// Classes that have a frame. Bit *n* is class *n*. The times of the other classes are not read.
     pub(super) waiting: u8,
 }
 
 impl EarliestDepartures<'_> {
-    /// Merges the departure times with the departure times of the other kind of senders. The result is stored
-    /// in `merged`.
+    /// Merges these departure times with those of another kind of senders (flows or queue pairs). `at`
+    /// returns the departure time of a class. The result is stored in `merged`.
     pub(super) fn merged_with<'b>(
         self,
         at: impl Fn(usize) -> Picos,
@@ -109,11 +109,11 @@ impl EarliestDepartures<'_> {
     }
 }
 
-/// Permission to send a frame.
+/// Permission for a class to send one frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct SendSlot {
     pub(super) class: usize,
-    /// Departure time: now, or earlier after a late call.
+    /// Departure time: now, or an earlier time after a late call.
     pub(super) start: Picos,
 }
 
@@ -171,8 +171,8 @@ impl Nic {
         self.update_paused_classes(now);
     }
 
-    /// Updates the pauses to `now`. A class that is paused now does not send, even if an earlier call could
-    /// have sent a frame. This rule protects the buffer of the peer after a late call.
+    /// Updates the pauses to the time `now`. A paused class does not send, even if an earlier call could have
+    /// sent a frame. This rule protects the buffer of the peer after a late call.
     #[inline]
     pub(super) fn advance(&mut self, now: Picos) {
         if self.change_at <= now {
@@ -180,8 +180,7 @@ impl Nic {
         }
     }
 
-    /// Processes all starts and ends of pauses up to `now`. Each start and end is processed with
-    /// its own time.
+    /// Processes all starts and ends of pauses up to `now`, each with its own time.
     #[inline(never)]
     fn process_pause_changes(&mut self, now: Picos) {
         while self.change_at <= now && self.change_at != Picos::NEVER {
@@ -192,7 +191,7 @@ impl Nic {
         }
     }
 
-    /// Updates the state of the classes after a change of the pauses.
+    /// Updates the paused classes after a change of the pauses.
     fn update_paused_classes(&mut self, at: Picos) {
         let before = self.stopped;
         self.stopped = match self.whole_link.paused_priorities() {
@@ -212,7 +211,7 @@ impl Nic {
         }
     }
 
-    /// Returns the time of the next departure if the present pauses do not change. Returns [`Picos::NEVER`]
+    /// Returns the time of the next departure if the current pauses do not change. Returns [`Picos::NEVER`]
     /// if all waiting classes are paused.
     #[inline]
     pub(super) fn next_start(&self, earliest: EarliestDepartures<'_>) -> Picos {
@@ -228,7 +227,7 @@ impl Nic {
         self.change_at
     }
 
-    /// Selects the class that may send at `now`, if any.
+    /// Selects the class that may send at `now`. Returns `None` if no class may send yet.
     #[inline]
     pub(super) fn select_class(&mut self, now: Picos, earliest: EarliestDepartures<'_>) -> Option<SendSlot> {
         self.advance(now);
@@ -261,6 +260,7 @@ impl Nic {
     }
 
     /// Moves the departure of a frame of `frame_len` bytes to a later time if `now` is too late to catch up.
+    /// The skipped link time is lost.
     #[inline]
     pub(super) fn limit_catch_up(&mut self, slot: SendSlot, now: Picos, frame_len: u32) -> SendSlot {
         // In virtual time no call is late.
@@ -286,7 +286,7 @@ impl Nic {
         }
     }
 
-    /// Records that a frame of a class leaves.
+    /// Records the departure of a frame of `frame_len` bytes from a class.
     #[inline]
     pub(super) fn record_sent(&mut self, slot: SendSlot, frame_len: u32) {
         let mac_len = self.link.mac_len(frame_len);
@@ -301,7 +301,7 @@ impl Nic {
         self.link_free
     }
 
-    /// Records that a frame leaves at `start` before all classes.
+    /// Records a frame that leaves at `start`, before all classes.
     pub(super) fn record_sent_before_data(&mut self, start: Picos, frame_len: u32, is_mac_control: bool) {
         self.link_free = start.saturating_add(self.transmission_time(frame_len));
         if !is_mac_control {
@@ -310,8 +310,7 @@ impl Nic {
         }
     }
 
-    /// Counts a frame of the host that is discarded because too many frames wait or because the buffer
-    /// is too short.
+    /// Counts a frame of the host that is discarded. Either too many frames wait, or the buffer is too short.
     pub(super) fn count_tx_dropped(&mut self) {
         self.counters.tx_dropped_frames += 1;
     }
@@ -323,7 +322,7 @@ impl Nic {
         }
     }
 
-    /// Returns the number of frames that did not fit into the receive buffer.
+    /// Returns the number of frames that did not fit into the receive buffer, for all classes.
     pub(super) fn rx_dropped_frames(&self) -> u64 {
         self.counters.rx_dropped_frames.iter().sum()
     }
@@ -343,7 +342,7 @@ impl Nic {
         }
     }
 
-    /// Returns the time of the frames that can be caught up at once.
+    /// Returns the transmission time of the frames that a late call can catch up.
     pub(super) fn catch_up_span(&self, frame_len: u32) -> Picos {
         Picos(
             self.transmission_time(frame_len)
@@ -352,12 +351,12 @@ impl Nic {
         )
     }
 
-    /// Returns the bytes of link time of a frame, with preamble and gap.
+    /// Returns the length of a frame on the link in bytes, with preamble and gap.
     pub(super) fn wire_len(&self, frame_len: u32) -> u32 {
         self.link.timing().wire_len(self.link.mac_len(frame_len))
     }
 
-    /// Returns the time for which a frame occupies the link.
+    /// Returns the time for which a frame and its gap occupy the link.
     #[inline]
     pub(super) fn transmission_time(&self, frame_len: u32) -> Picos {
         self.link.transmission_time(self.link.mac_len(frame_len))

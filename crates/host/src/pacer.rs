@@ -2,8 +2,8 @@
 
 use xoff_units::Picos;
 
-/// Number of frames that a flow can catch up after it was blocked. This number is large enough to compensate
-/// a wait for the link, and small enough to avoid a large burst.
+/// Number of frames that a flow can catch up after it was blocked. This number compensates a wait for the
+/// link and avoids a large burst.
 const CREDIT_FRAMES: u64 = 4;
 
 /// Spaces the frames of a flow by its rate. Rounding errors do not accumulate.
@@ -36,7 +36,7 @@ impl Pacer {
         self.due
     }
 
-    /// Records a frame of `wire_len` bytes that leaves at `start`.
+    /// Records a frame of `wire_len` bytes (with preamble and gap) that leaves at `start`.
     pub(super) fn record_sent(&mut self, start: Picos, wire_len: u32) {
         // The product is below 2^63 because a wire length is below 2^20. The remainder is less than the rate.
         let time = u64::from(wire_len) * 8_000_000_000_000 + self.remainder;

@@ -1,4 +1,4 @@
-//! Queue pairs of a host: conversion between packets of the transport and frames.
+//! Queue pairs of a host: converts packets of the RDMA transport to frames and back.
 
 use std::net::IpAddr;
 
@@ -23,35 +23,35 @@ use xoff_rdma::{
 /// Options of a queue pair and of the path to its peer.
 #[derive(Debug)]
 pub struct QueuePairSetup {
-    /// Configuration of the transport.
+    /// Configuration of the queue pair, with both queue pair numbers.
     pub config: QpConfig,
-    /// Congestion controller.
+    /// Congestion controller of the queue pair.
     pub congestion: Box<dyn CongestionControl>,
-    /// Address of the peer.
+    /// IP address of the peer.
     pub dst_ip: IpAddr,
-    /// MAC address of the peer or of the gateway. With `None`, the host resolves the address by ARP or
+    /// MAC address of the peer or of the gateway. `None`: the host resolves the address by ARP or
     /// neighbour discovery.
     pub dst_mac: Option<[u8; 6]>,
     /// DSCP of requests and READ responses, 0 to 63.
     pub dscp: u8,
     /// DSCP of acknowledgements, 0 to 63.
     pub ack_dscp: u8,
-    /// DSCP of CNPs, 0 to 63. NICs use 48.
+    /// DSCP of CNPs (congestion notification packets), 0 to 63. NICs use 48.
     pub cnp_dscp: u8,
     /// ECN field of all packets except CNPs, which are not ECN-capable.
     pub ecn: Ecn,
     /// Hop limit (TTL), at least 1.
     pub ttl: u8,
-    /// UDP source port. `None` derives it from the queue pair numbers as rdma-core does.
+    /// UDP source port. `None`: the port is computed from the queue pair numbers as in rdma-core.
     pub udp_source_port: Option<u16>,
-    /// Entropy values: source ports that change with each packet. The first port is the source port above.
-    /// With `None`, all packets have this source port.
+    /// Entropy: the source port changes with each packet of a request or READ response. The first port is
+    /// `udp_source_port` or its default. `None`: all packets have this port.
     pub entropy: Option<Entropy>,
 }
 
 impl QueuePairSetup {
-    /// Creates a setup with DSCP 26, ECT(0) and a hop limit of 64. CNPs have DSCP 48. The source port is
-    /// derived as in rdma-core.
+    /// Creates a setup with DSCP 26, ECT(0), a hop limit of 64 and no MAC address. CNPs have DSCP 48. The
+    /// source port is computed as in rdma-core.
     pub fn new(config: QpConfig, congestion: Box<dyn CongestionControl>, dst_ip: IpAddr) -> QueuePairSetup {
         QueuePairSetup {
             config,
@@ -69,30 +69,31 @@ impl QueuePairSetup {
     }
 }
 
-/// Amount of a frame that is written.
+/// Which part of a frame is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum EmitMode {
-    /// The whole frame with payload and ICRC.
+    /// The whole frame, with payload and ICRC.
     Whole,
-    /// The headers only.
+    /// Only the headers.
     Headers,
 }
 
-/// A frame that was written to a buffer.
+/// A frame that a host has written to a buffer.
 #[derive(Debug)]
 pub struct EmittedFrame {
-    /// Number of bytes at the front of the buffer.
+    /// Number of bytes that were written to the start of the buffer.
     pub stored: usize,
-    /// Length of the frame without FCS.
+    /// Length of the whole frame in bytes, without FCS.
     pub frame_len: usize,
-    /// Telemetry that the frame carries. The telemetry is boxed, because few frames have telemetry and the
-    /// struct is passed by value.
+    /// Telemetry that an acknowledgement returns to the sender. `None`: the frame returns no telemetry. The
+    /// value is boxed, because few frames have telemetry and the struct is passed by value.
     pub telemetry: Option<Box<Telemetry>>,
-    /// Format of the telemetry that the frame collects, or `None`.
+    /// Format of the telemetry that the frame collects on its path. `None`: the frame collects none.
     pub collects: Option<TelemetryFormat>,
-    /// Value of [`Packet::completes_nothing`], or `false` if it is not known.
+    /// True if the frame cannot complete a request ([`Packet::completes_nothing`]). `false` if this is
+    /// not known.
     pub completes_nothing: bool,
-    /// Flow hash of an untagged IPv4 packet, if it is known without parsing.
+    /// Flow hash of an untagged IPv4 packet. `None`: the hash is not known before the frame is parsed.
     pub flow_hash: Option<u32>,
 }
 
@@ -110,32 +111,32 @@ impl EmittedFrame {
     }
 }
 
-/// Path of the packets of a queue pair.
+/// Headers and next hop of the packets of a queue pair.
 #[derive(Debug)]
 struct QueuePairPath {
     headers: FlowHeaders,
-    /// Source ports of data packets, if they differ from that of the headers.
+    /// Source ports of data packets if they change with each packet.
     source_ports: Option<SourcePortPool>,
     ack_dscp: u8,
     cnp_dscp: u8,
     next_hop: IpAddr,
     resolved: bool,
-    /// Lower headers of the last packet, if only headers are written.
+    /// Lower headers of the last packet. Used only if the host writes headers only.
     lower: Option<LowerHeaders>,
 }
 
 /// Length of the longest lower headers: Ethernet, a tag, IPv6 and UDP.
 const LOWER_HEADERS_LEN_MAX: usize = 66;
 
-/// Headers below the transport header. The next packet of the same opcode and length has the
-/// same lower headers.
+/// Headers below the transport header: Ethernet, tag, IP and UDP. The next packet with the same opcode and
+/// length has equal lower headers.
 #[derive(Clone, Copy, Debug)]
 struct LowerHeaders {
     opcode: Opcode,
     payload_len: u32,
     telemetry_bytes: u32,
     frame_len: u32,
-    /// Number of valid bytes in `bytes`.
+    /// Number of valid bytes in `octets`.
     len: u32,
     /// See [`EmittedFrame::flow_hash`].
     flow_hash: Option<u32>,
@@ -150,7 +151,7 @@ pub(super) struct QueuePairs {
     fixed_lengths: Option<FixedLengths>,
     /// See [`HostConfig::round_robin`].
     round_robin: bool,
-    /// Length of the longest frame.
+    /// Length of the longest frame in bytes, without FCS.
     pub(super) frame_len_max: usize,
 }
 
@@ -169,7 +170,8 @@ impl QueuePairs {
         }
     }
 
-    /// Adds a queue pair. If the MAC address of its next hop is not known, the next hop is also returned.
+    /// Adds a queue pair and returns its index. If the MAC address of its next hop is not known, also returns
+    /// the IP address of the next hop.
     pub(super) fn create(&mut self, setup: QueuePairSetup, host: &HostConfig) -> (QpIndex, Option<IpAddr>) {
         let label = FlowHeaders::flow_label_of_queue_pairs(setup.config.number, setup.config.peer);
         let addresses = host.addresses_to(setup.dst_ip);
@@ -212,7 +214,7 @@ impl QueuePairs {
         (index, setup.dst_mac.is_none().then_some(next_hop))
     }
 
-    /// Sets the MAC address of a next hop.
+    /// Sets the MAC address of the next hop `ip` for all queue pairs that wait for it.
     pub(super) fn resolve(&mut self, ip: IpAddr, mac: [u8; 6]) {
         for path in self
             .paths
@@ -231,7 +233,7 @@ impl QueuePairs {
         posted
     }
 
-    /// Announces an arriving frame or a posted message. See [`Endpoint::begin_event`].
+    /// Called before a frame or a posted message is processed (see [`Endpoint::begin_event`]).
     #[inline]
     pub(super) fn begin_event(&mut self, now: Picos) {
         if self.round_robin {
@@ -259,7 +261,7 @@ impl QueuePairs {
         self.endpoint.post_receives(now, qp, count);
     }
 
-    /// Processes a frame with a correct ICRC. Returns `false` if no queue pair of this host is addressed.
+    /// Processes a frame with a correct ICRC. Returns `false` if the frame is for no queue pair of this host.
     #[inline]
     pub(super) fn receive(
         &mut self,
@@ -321,9 +323,12 @@ impl QueuePairs {
         &self.endpoint
     }
 
-    /// Writes the next packet of a class to the front of `buf`. The packet leaves at `now`. Returns `None` if
-    /// no packet is ready. Also returns `None` if the packet does not fit or its path is not known. In both
-    /// of these cases, the packet is counted as sent and is lost.
+    /// Writes the next packet of a class to the start of `buf`. The packet leaves at `now`. Returns `None` in
+    /// these cases:
+    ///
+    /// - No packet is ready.
+    /// - The packet does not fit, or the MAC address of the next hop is unknown. The packet then counts as
+    ///   sent and is lost.
     #[inline]
     pub(super) fn emit_next(
         &mut self,
@@ -412,7 +417,8 @@ impl QueuePairs {
                 // With a payload of a few bytes, the real headers can be longer.
                 Some(fixed) => (fixed.header_bytes as usize + payload_len).max(own - payload_len - ICRC_LEN),
             };
-            // Telemetry follows the ICRC after the end of the UDP datagram (the surplus area of RFC 9868).
+            // Telemetry follows the ICRC, after the end of the UDP datagram (in the surplus area of
+            // RFC 9868).
             let frame_len = frame_len + telemetry_bytes as usize;
             let stored = roce.emit_headers(buf, payload_len, frame_len).ok()?;
             Some((stored, frame_len))
@@ -421,7 +427,7 @@ impl QueuePairs {
 }
 
 impl QueuePairPath {
-    /// Returns the headers of the next packet.
+    /// Returns the headers of the next packet with this opcode.
     #[inline]
     fn next_headers(&mut self, opcode: Opcode) -> FlowHeaders {
         match opcode {
@@ -446,7 +452,8 @@ impl QueuePairPath {
 }
 
 impl QueuePairPath {
-    /// Stores the lower headers of a packet that has just been written, if later packets can use them.
+    /// Stores the lower headers of a packet that has just been written. Packets with changing headers are
+    /// not stored.
     fn store_lower_headers(
         &mut self,
         packet: &Packet,
@@ -469,8 +476,8 @@ impl QueuePairPath {
         });
     }
 
-    /// Writes the headers of a packet, if its lower headers are equal to the stored lower headers. Returns
-    /// the length of the headers and the stored headers. Returns `None` if the lower headers differ.
+    /// Writes the headers of a packet with the help of the stored lower headers. Returns the length of the
+    /// headers and the stored headers. Returns `None` if the stored lower headers do not fit the packet.
     #[inline]
     fn reuse_lower_headers(
         &self,
@@ -504,7 +511,7 @@ fn is_acknowledgement_or_cnp(opcode: Opcode) -> bool {
     matches!(opcode, Opcode::Cnp | Opcode::RcAcknowledge)
 }
 
-/// Passes a packet with its extension header to `write`.
+/// Calls `write` with a packet and its extension header.
 #[inline]
 fn with_headers<R>(packet: &Packet, headers: &FlowHeaders, write: impl FnOnce(RocePacket<'_>) -> R) -> R {
     let header = match packet.header {
@@ -517,7 +524,7 @@ fn with_headers<R>(packet: &Packet, headers: &FlowHeaders, write: impl FnOnce(Ro
     write(with_extensions(packet, headers, extensions))
 }
 
-/// Builds the packet for encoding.
+/// Returns the packet in the form that the encoder needs.
 #[inline]
 fn with_extensions<'a>(
     packet: &Packet,
@@ -536,8 +543,8 @@ fn with_extensions<'a>(
 }
 
 /// Parses the headers of a RoCEv2 packet. Returns `None` for other frames and for packets that a switch has
-/// trimmed. `check_length` is true if frames have the real lengths of their packets, and not fixed lengths of
-/// a simulator.
+/// trimmed. `check_length` is false if frames have the fixed lengths of a simulator. Trimmed packets are then
+/// not detected.
 #[inline]
 fn parse_packet(prefix: &[u8], parsed: &ParsedHeaders, check_length: bool) -> Option<Packet> {
     let packet = parse_roce_datagram(prefix, parsed)?;

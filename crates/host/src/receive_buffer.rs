@@ -1,4 +1,4 @@
-//! Receive buffer that is slower than its link, and that sends PFC frames.
+//! Receive buffer of a NIC that is slower than its link. The buffer sends PFC frames when it fills.
 
 use std::collections::VecDeque;
 
@@ -9,17 +9,17 @@ use xoff_wire::parse::ParsedHeaders;
 
 use super::config::ReceiveBuffer;
 
-/// Frames in the receive buffer, in the order in which they drain.
+/// Frames in the receive buffer, sorted by the time at which they leave the buffer.
 #[derive(Clone, Debug)]
 pub(super) struct SlowReceiveBuffer {
     config: ReceiveBuffer,
     refresh: Picos,
-    /// Drain time, class and length of each frame.
+    /// Each frame: the time at which it has left the buffer, its class, and its length.
     waiting: VecDeque<(Picos, usize, u32)>,
     drained_at: Picos,
     total_bytes: u64,
     class_bytes: [u64; PRIORITIES],
-    /// Bit *n*: priority *n* of the peer is paused.
+    /// Priorities for which the peer is paused. Bit *n* is priority *n*.
     stopped: u8,
     refresh_at: Picos,
 }
@@ -38,7 +38,7 @@ impl SlowReceiveBuffer {
         }
     }
 
-    /// Returns the class of an arriving frame.
+    /// Returns the class of an arriving frame: by DSCP, else by the 802.1Q priority, else class 0.
     pub(super) fn class_of(&self, parsed: &ParsedHeaders) -> usize {
         let class = match (parsed.dscp(), parsed.tag) {
             (Some(dscp), _) => self.config.dscp_to_class[usize::from(dscp & 63)],
@@ -48,7 +48,7 @@ impl SlowReceiveBuffer {
         usize::from(class & 7)
     }
 
-    /// Stores a frame of `mac_len` bytes. Returns `false` if the buffer is full.
+    /// Stores a frame of `mac_len` bytes. Returns `false` if the frame does not fit.
     pub(super) fn store_frame(&mut self, now: Picos, class: usize, mac_len: u32) -> bool {
         self.drain(now);
         if self.total_bytes + u64::from(mac_len) > u64::from(self.config.buffer_bytes) {
@@ -62,8 +62,8 @@ impl SlowReceiveBuffer {
         true
     }
 
-    /// Returns the PFC frame that is due at `now`, if any. Such a frame pauses classes, extends pauses or
-    /// resumes classes.
+    /// Returns the PFC frame that is due at `now`. The frame pauses classes, extends pauses or resumes
+    /// classes. Returns `None` if no frame is due.
     pub(super) fn next_pfc(&mut self, now: Picos) -> Option<Pfc> {
         self.drain(now);
         let enabled = |class: &usize| self.config.pfc_enabled & (1 << class) != 0;
@@ -100,7 +100,8 @@ impl SlowReceiveBuffer {
         })
     }
 
-    /// Returns the next time at which [`SlowReceiveBuffer::next_pfc`] can have a frame if nothing arrives.
+    /// Returns the time at which [`SlowReceiveBuffer::next_pfc`] must be called next if no frame arrives.
+    /// [`Picos::NEVER`] if no class is paused.
     pub(super) fn next_deadline(&self) -> Picos {
         if self.stopped == 0 {
             return Picos::NEVER;

@@ -1,4 +1,4 @@
-//! Receiver of open-loop flows: counts arrivals, order, damage and latency.
+//! Receiver of open-loop flows: counts arrivals, order, wrong ICRCs and latency.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -12,96 +12,105 @@ use super::sequence::{ArrivalOrder, SequenceWindow};
 use super::stamp::Stamp;
 use xoff_telemetry::LatencyReport;
 
-/// Maximum number of flows that a receiver distinguishes, with and without a stamp. If there are more flows,
+/// Largest number of flows for which a receiver keeps results, with and without a stamp. For further flows,
 /// the receiver only counts their frames.
 pub const TRACKED_FLOWS_MAX: usize = 65_536;
 
 /// Largest recorded latency, one minute. Longer latencies are recorded as one minute.
 const LATENCY_MAX_NS: u64 = 60_000_000_000;
 
-/// Results of a receiver for one flow of a model host.
+/// Results of the receiver for one flow of a model host. Frames of such flows carry a [`Stamp`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReceivedFlow {
-    /// Identifier of the sender's run ([`super::HostConfig::token`]).
+    /// Identifier of the run of the sender ([`super::HostConfig::token`]).
     pub token: u64,
-    /// Number of the flow.
+    /// Number of the flow ([`super::FlowConfig::id`]).
     pub flow: u32,
-    /// Source address.
+    /// Source IP address.
     pub src_ip: IpAddr,
-    /// Number of the destination queue pair.
+    /// Number of the destination queue pair, 24 bits.
     pub dst_qp: u32,
     /// Class of the flow at the sender.
     pub class: u8,
     /// Smallest possible number of sent frames: the newest sequence number plus one. Lost frames with larger
     /// sequence numbers are not included.
     pub expected_frames: u64,
-    /// Frames received with a valid ICRC, without duplicates.
+    /// Number of frames with a valid ICRC, without duplicates and without frames that are too late
+    /// for [`super::REORDER_WINDOW_FRAMES`].
     pub received_frames: u64,
     /// Number of reordered frames. For example, frame 7 is reordered if it arrives after frame 8. A frame
-    /// that is late by more than [`super::REORDER_WINDOW_FRAMES`] is counted here, but not as received.
+    /// that is more than [`super::REORDER_WINDOW_FRAMES`] behind the newest frame is counted here, but not
+    /// as received.
     pub reordered_frames: u64,
-    /// Duplicate frames.
+    /// Number of frames that had already arrived.
     pub duplicate_frames: u64,
-    /// Frames with a wrong ICRC. They are not counted elsewhere.
+    /// Number of frames with a wrong ICRC and the same source address and destination queue pair. They are
+    /// not counted elsewhere.
     pub icrc_errors: u64,
-    /// Number of frames whose PSN does not match their sequence number. The cause is an error of the sender.
+    /// Number of frames with a PSN that does not match their sequence number. Only an error of the sender
+    /// causes this.
     pub psn_errors: u64,
-    /// Frames received with the ECN mark CE.
+    /// Number of received frames with an ECN mark (CE).
     pub ce_marked_frames: u64,
     /// Payload bytes of the received frames, without headers, padding and ICRC.
     pub payload_bytes: u64,
-    /// Model time of the first and the last arrival in nanoseconds.
+    /// Model times of the first and the last arrival, in nanoseconds.
     pub arrivals_ns: (u64, u64),
-    /// Payload rate between the first and the last arrival, in bits per second of model time. The first frame
-    /// is not included, because it was transmitted before this period. The rate is 0 for fewer
-    /// than two frames.
+    /// Payload rate between the first and the last arrival, in bits per second of model time. The payload of
+    /// the first frame is not included, because the frame was transmitted before this period. The rate is 0
+    /// for fewer than two frames.
     pub goodput_bps: u64,
-    /// Latency from the stamp to the arrival in nanoseconds of model time.
+    /// Latencies from the sending time in the stamp to the arrival, in nanoseconds of model time. Latencies
+    /// above one minute count as one minute.
     pub latency_ns: LatencyReport,
-    /// Number of frames whose arrival time is before their sending time, because a clock was set. These
-    /// frames are not included in `latency_ns`.
+    /// Number of frames with an arrival time before their sending time. This happens if a clock is set during
+    /// the run. These frames are not included in `latency_ns`.
     pub clock_errors: u64,
 }
 
-/// Results of a receiver for RoCE packets without a stamp. The results are separate for each source address
-/// and destination queue pair.
+/// Results of the receiver for RoCE packets without a stamp, from other senders. Each combination of source
+/// address and destination queue pair has its own results.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ForeignFlow {
-    /// Source address.
+    /// Source IP address.
     pub src_ip: IpAddr,
-    /// Number of the destination queue pair.
+    /// Number of the destination queue pair, 24 bits.
     pub dst_qp: u32,
-    /// Packets with a valid ICRC.
+    /// Number of packets with a valid ICRC.
     pub frames: u64,
-    /// Number of packets that are SEND or WRITE requests of RC or UC. These packets have consecutive PSNs.
+    /// Number of SEND and WRITE request packets of the transports RC and UC. These packets have
+    /// consecutive PSNs.
     pub requests: u64,
-    /// Number of skipped PSNs.
+    /// Number of PSNs that the request packets skipped. A packet that arrives later does not reduce
+    /// this number.
     pub missing_psns: u64,
-    /// Requests with a PSN below the newest one: reordered or retransmitted.
+    /// Number of request packets with a PSN below the newest PSN. These packets were reordered
+    /// or retransmitted.
     pub out_of_order: u64,
-    /// Packets with a wrong ICRC.
+    /// Number of packets with a wrong ICRC.
     pub icrc_errors: u64,
 }
 
-/// Counts of received frames that belong to no flow.
+/// Counts of received frames that are not attributed to single flows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReceiveTotals {
-    /// All RoCE frames for this host.
+    /// Number of RoCE frames that no queue pair of this host has accepted. Frames of open-loop flows are
+    /// included. In virtual time, frames with a wrong ICRC are not included.
     pub roce_frames: u64,
-    /// Frames of another run.
+    /// Number of frames with the token of another run.
     pub stale_frames: u64,
-    /// Frames with a wrong ICRC that match no known flow.
+    /// Number of frames with a wrong ICRC that belong to no known flow.
     pub unattributed_icrc_errors: u64,
-    /// Frames of flows beyond [`TRACKED_FLOWS_MAX`].
+    /// Number of frames of flows beyond [`TRACKED_FLOWS_MAX`].
     pub untracked_frames: u64,
-    /// Frames for another host, which the switch has flooded.
+    /// Number of frames with the unicast MAC address of another host, which a switch has flooded.
     pub flooded_frames: u64,
-    /// Number of RoCE packets that a switch has trimmed. These packets have no ICRC and are dropped, as by a
-    /// real NIC.
+    /// Number of RoCE packets that a switch has trimmed. These packets have no ICRC, so the host drops them
+    /// as a real NIC does.
     pub trimmed_frames: u64,
-    /// MAC control frames that cannot be parsed.
+    /// Number of MAC control frames that cannot be parsed.
     pub malformed_control_frames: u64,
-    /// All other frames, such as ARP and neighbour discovery.
+    /// Number of all other frames, such as ARP and neighbour discovery.
     pub other_frames: u64,
 }
 
@@ -142,7 +151,7 @@ pub(super) struct Receiver {
 }
 
 impl Receiver {
-    /// Creates a receiver for frames of one run, or of all runs for `None`.
+    /// Creates a receiver for the frames of one run. `None`: the receiver accepts frames of all runs.
     pub(super) fn new(token: Option<u64>, dilate: u32) -> Receiver {
         Receiver {
             token,
@@ -156,7 +165,7 @@ impl Receiver {
         }
     }
 
-    /// Returns the number of received frames of all flows.
+    /// Returns the number of received frames of all stamped flows.
     pub(super) fn received_frames(&self) -> u64 {
         self.received_frames
     }
@@ -174,7 +183,7 @@ impl Receiver {
         }
     }
 
-    /// Counts a frame with a wrong ICRC.
+    /// Counts a frame with a wrong ICRC in virtual time.
     pub(super) fn receive_damaged(&mut self, frame: &[u8]) {
         match RoceView::new_checked(frame) {
             Ok(view) => self.count_icrc_error((source_address(frame, &view), view.bth().dest_qp())),
@@ -182,7 +191,7 @@ impl Receiver {
         }
     }
 
-    /// Counts a frame with a wrong ICRC for the flow with the same address and queue pair.
+    /// Counts a frame with a wrong ICRC for the flow that has the same source address and queue pair.
     fn count_icrc_error(&mut self, peer: (IpAddr, u32)) {
         match self.by_peer.get(&peer) {
             Some(FlowIndex::Stamped(at)) => self.tracked[*at].flow.icrc_errors += 1,
@@ -283,22 +292,22 @@ impl Receiver {
         self.foreign[at].record_packet(view.bth().opcode(), view.bth().psn());
     }
 
-    /// Returns the results of one stamped flow.
+    /// Returns the results of one stamped flow. Returns `None` if no frame of the flow has arrived.
     pub(super) fn received(&self, token: u64, flow: u32) -> Option<ReceivedFlow> {
         self.by_stamp
             .get(&(token, flow))
             .map(|at| self.tracked[*at].result())
     }
 
-    /// Returns the number of frames with a wrong ICRC.
+    /// Returns the number of all frames with a wrong ICRC.
     pub(super) fn icrc_errors(&self) -> u64 {
         let tracked = self.tracked.iter().map(|tracked| tracked.flow.icrc_errors);
         let foreign = self.foreign.iter().map(|peer| peer.flow.icrc_errors);
         self.totals.unattributed_icrc_errors + tracked.chain(foreign).sum::<u64>()
     }
 
-    /// Returns the flows with a stamp, sorted by token and number, and the flows without a stamp, sorted by
-    /// address and queue pair.
+    /// Returns the results of all flows. Flows with a stamp are sorted by token and number. Flows without a
+    /// stamp are sorted by source address and queue pair.
     pub(super) fn results(&self) -> (Vec<ReceivedFlow>, Vec<ForeignFlow>) {
         let mut tracked: Vec<ReceivedFlow> = self.tracked.iter().map(TrackedFlow::result).collect();
         tracked.sort_by_key(|flow| (flow.token, flow.flow));
@@ -354,7 +363,8 @@ impl ReceivedFlow {
         }
     }
 
-    /// Returns the number of frames that are missing before the newest one.
+    /// Returns the number of sent frames that have not been received. Lost frames after the newest received
+    /// frame are not included.
     pub fn missing_frames(&self) -> u64 {
         self.expected_frames.saturating_sub(self.received_frames)
     }

@@ -1,4 +1,4 @@
-//! Detection of trimmed RoCEv2 packets. A switch has truncated these packets, and RoCE cannot use them.
+//! Detects RoCEv2 packets that a switch has trimmed (truncated). RoCE cannot use these packets.
 
 use xoff_wire::parse::{ParsedHeaders, Payload};
 use xoff_wire::{IPV4_LEN, IPV6_LEN, PROTOCOL_UDP, ROCE_UDP_PORT, UDP_LEN};
@@ -8,22 +8,22 @@ use xoff_wire::{IPV4_LEN, IPV6_LEN, PROTOCOL_UDP, ROCE_UDP_PORT, UDP_LEN};
 pub(super) struct RoceDatagram<'a> {
     /// Stored bytes after the UDP header.
     pub(super) rest: &'a [u8],
-    /// Length in the UDP header, with that header.
+    /// Length in the UDP header in bytes. The UDP header is included.
     pub(super) udp_len: usize,
-    /// Length of the IP payload.
+    /// Length of the IP payload in bytes, by the IP header.
     carried: usize,
 }
 
 impl RoceDatagram<'_> {
-    /// Returns whether the UDP length exceeds the IP payload.
+    /// Returns whether the packet was trimmed: its UDP length exceeds the IP payload.
     #[inline]
     pub(super) fn is_trimmed(&self) -> bool {
         self.udp_len > self.carried
     }
 }
 
-/// Returns whether a frame is a trimmed RoCEv2 packet. A trimmed packet has no ICRC, so its contents cannot
-/// be verified.
+/// Returns whether a frame is a trimmed RoCEv2 packet. A trimmed packet has no ICRC, so nobody can verify
+/// its contents.
 pub(super) fn is_trimmed(prefix: &[u8], parsed: &ParsedHeaders) -> bool {
     parse_roce_datagram(prefix, parsed).is_some_and(|datagram| datagram.is_trimmed())
 }

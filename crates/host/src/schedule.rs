@@ -1,4 +1,5 @@
-//! Scheduling: classes share the link by bytes, and flows share their class by frames.
+//! Scheduling of frames. Classes share the link in proportion to their bytes and weights. Flows of one class
+//! send in turn.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -6,7 +7,7 @@ use std::collections::{BinaryHeap, VecDeque};
 use xoff_dataplane::ids::PRIORITIES;
 use xoff_units::Picos;
 
-/// Flows of one class. The flows that may send are in the order in which they became ready.
+/// Flows of one class. The flows that may send are sorted by the time at which they became ready.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ClassQueue {
     ready: VecDeque<u32>,
@@ -14,12 +15,13 @@ pub(super) struct ClassQueue {
 }
 
 impl ClassQueue {
-    /// Queues a flow whose next frame is due at `due`.
+    /// Queues a flow. Its next frame is due at `due`.
     pub(super) fn push(&mut self, due: Picos, flow: u32) {
         self.waiting.push(Reverse((due, flow)));
     }
 
-    /// Returns the time of the first frame of this class. The time is in the past if a flow is ready.
+    /// Returns the time of the next frame of this class. The time is 0 if a flow is ready, and
+    /// [`Picos::NEVER`] if the class has no flow.
     pub(super) fn earliest(&self) -> Picos {
         match (self.ready.is_empty(), self.waiting.peek()) {
             (false, _) => Picos::ZERO,
@@ -28,7 +30,7 @@ impl ClassQueue {
         }
     }
 
-    /// Takes the next flow that may send at `start`.
+    /// Takes the next flow that may send at `start`. Returns `None` if no flow may send.
     pub(super) fn pop(&mut self, start: Picos) -> Option<u32> {
         while let Some(&Reverse((due, flow))) = self.waiting.peek() {
             if due > start {
@@ -53,15 +55,15 @@ impl ClassQueue {
     }
 }
 
-/// Fraction of a byte in a tag.
+/// Number of tag units per byte, for a weight of 1.
 const TAG_SCALE: u64 = 1 << 16;
 
-/// Start-time fair queueing (Goyal, Vin, Cheng 1996) of the classes. Each class gets a share of the bytes in
+/// Start-time fair queueing of the classes (Goyal, Vin, Cheng 1996). Each class gets a share of the bytes in
 /// proportion to its weight. A class collects no credit while it is idle.
 #[derive(Clone, Debug)]
 pub(super) struct FairScheduler {
     weights: [u8; PRIORITIES],
-    /// Start tag of the last sent frame.
+    /// Start tag of the last sent frame. A tag is a position in the service order.
     virtual_time: u64,
     finish: [u64; PRIORITIES],
 }
@@ -75,7 +77,8 @@ impl FairScheduler {
         }
     }
 
-    /// Selects a class of `eligible`. A tie selects the higher class.
+    /// Selects a class from the bit map `eligible`. If classes are equal, the higher class is selected.
+    /// Returns `None` if the bit map is 0.
     pub(super) fn choose(&self, eligible: u8) -> Option<usize> {
         (0..PRIORITIES)
             .rev()
@@ -83,7 +86,7 @@ impl FairScheduler {
             .min_by_key(|class| self.start_tag(*class))
     }
 
-    /// Charges a frame of `bytes` to its class.
+    /// Charges a frame of `bytes` bytes to its class.
     pub(super) fn charge(&mut self, class: usize, bytes: u32) {
         let start = self.start_tag(class);
         self.virtual_time = start;

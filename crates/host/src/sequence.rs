@@ -1,25 +1,25 @@
-//! Detection of lost, reordered and duplicate frames of a flow.
+//! Detects lost, reordered and duplicate frames of a flow.
 
-/// Number of frames before the newest frame for which arrivals are recorded. An older frame is counted as
-/// lost and reordered, because the receiver cannot determine whether it is a duplicate.
+/// Size of the reorder window in frames: the receiver records which of the last frames have arrived. An older
+/// frame counts as lost and reordered, because the receiver cannot know whether it is a duplicate.
 pub const REORDER_WINDOW_FRAMES: u64 = 16_384;
 
 const WORDS: usize = (REORDER_WINDOW_FRAMES / 64) as usize;
 
-/// Position of an arriving frame.
+/// Order of an arriving frame among the frames of its flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ArrivalOrder {
     /// The frame is newer than all earlier arrivals.
     Newest,
-    /// The frame fills a gap: a frame that was sent later has arrived before.
+    /// The frame arrives after a frame that was sent later.
     Reordered,
-    /// The frame has arrived before.
+    /// The frame has already arrived.
     Duplicate,
-    /// The frame is older than the window.
+    /// The frame is older than the reorder window.
     TooOld,
 }
 
-/// A sliding bit map of the sequence numbers of a flow.
+/// Sliding bit map of the sequence numbers of a flow that have arrived.
 #[derive(Clone, Debug)]
 pub(super) struct SequenceWindow {
     /// Newest sequence number plus one.
@@ -57,7 +57,7 @@ impl SequenceWindow {
         }
     }
 
-    /// Sets the bit of `sequence`. Returns whether it was set before.
+    /// Sets the bit of `sequence`. Returns whether the bit was already set.
     fn mark(&mut self, sequence: u64) -> bool {
         let word = &mut self.seen[(sequence / 64) as usize % WORDS];
         let bit = 1 << (sequence % 64);
@@ -66,7 +66,7 @@ impl SequenceWindow {
         was
     }
 
-    /// Clears the bits of `from..=to`, which still contain the previous window.
+    /// Clears the bits of `from..=to`. They still contain values of older sequence numbers.
     fn clear_range(&mut self, from: u64, to: u64) {
         if to - from >= REORDER_WINDOW_FRAMES {
             self.seen.fill(0);

@@ -1,29 +1,31 @@
-//! Stamp at the front of each payload, by which a receiver identifies the frame.
+//! Stamp at the start of each payload of an open-loop flow. The receiver identifies the frame by its stamp.
 
-/// Length of the stamp in bytes.
+/// Length of a stamp in bytes.
 pub const STAMP_BYTES: usize = 40;
 
 /// First eight bytes of the stamp: name and version.
 const MAGIC: [u8; 8] = *b"xoffRoC1";
 
-/// Contents of the stamp. The stamp consists of a magic number of eight bytes, the following fields in this
-/// order (big-endian), and three zero bytes.
+/// Contents of a stamp. A stamp has a magic number of eight bytes, the following fields in this order
+/// (big-endian), and three zero bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stamp {
     /// Identifier of the run ([`super::HostConfig::token`]).
     pub token: u64,
-    /// Number of the frame in its flow, from 0.
+    /// Number of the frame in its flow, counted from 0.
     pub sequence: u64,
-    /// Wall clock at the construction of the frame, in nanoseconds of `CLOCK_REALTIME`.
+    /// Wall clock when the frame was built, in nanoseconds since 1970 (`CLOCK_REALTIME`). In virtual time,
+    /// the model time.
     pub wall_ns: u64,
-    /// Number of the flow.
+    /// Number of the flow ([`super::FlowConfig::id`]).
     pub flow: u32,
-    /// Class of the flow at the sender.
+    /// Class of the flow at the sender, 0 to 7.
     pub class: u8,
 }
 
 impl Stamp {
-    /// Writes the stamp to the start of a payload. If the payload is too short, nothing is written.
+    /// Writes the stamp to the start of a payload. If the payload is shorter than [`STAMP_BYTES`], nothing
+    /// is written.
     pub fn write(&self, payload: &mut [u8]) {
         let Some(room) = payload.first_chunk_mut::<STAMP_BYTES>() else {
             return;
@@ -37,7 +39,8 @@ impl Stamp {
         room[37..40].fill(0);
     }
 
-    /// Parses the stamp of a payload, if it has one.
+    /// Reads the stamp at the start of a payload. Returns `None` if the payload is shorter than
+    /// [`STAMP_BYTES`] or does not begin with the magic number.
     pub fn read(payload: &[u8]) -> Option<Stamp> {
         let bytes = payload.first_chunk::<STAMP_BYTES>()?;
         if bytes[0..8] != MAGIC {

@@ -8,7 +8,8 @@ use super::{Host, InboundFrame};
 use crate::roce_datagram::is_trimmed;
 
 impl Host {
-    /// Processes a frame that arrived at model time `now`. `wall_ns` is the wall clock time of the arrival.
+    /// Processes a whole frame that arrived at the model time `now`. `frame` has no FCS. `wall_ns` is the
+    /// wall clock at the arrival, in nanoseconds since 1970 (`CLOCK_REALTIME`).
     pub fn receive(&mut self, now: Picos, wall_ns: u64, frame: &[u8], parsed: &ParsedHeaders) {
         let inbound = InboundFrame {
             prefix: frame,
@@ -43,7 +44,7 @@ impl Host {
         }
     }
 
-    /// Processes an arriving frame in virtual time.
+    /// Processes a frame that arrives at the model time `now` in virtual time.
     #[inline]
     pub fn receive_virtual(&mut self, now: Picos, inbound: &InboundFrame<'_>) {
         self.queue_pairs.begin_event(now);
@@ -70,8 +71,8 @@ impl Host {
         }
     }
 
-    /// Returns whether the NIC passes a frame to the host. The NIC consumes pause frames. The NIC drops
-    /// frames for other hosts and frames that do not fit into the receive buffer.
+    /// Returns whether the NIC passes a frame to the host. Pause frames end at the NIC. The NIC drops frames
+    /// for other hosts and frames that do not fit into the receive buffer.
     #[inline]
     fn passes_nic(&mut self, now: Picos, inbound: &InboundFrame<'_>) -> bool {
         if inbound.parsed.payload == Payload::MacControl {

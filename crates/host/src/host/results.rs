@@ -10,24 +10,24 @@ use crate::nic::NicCounters;
 use crate::receiver::{ForeignFlow, ReceiveTotals, ReceivedFlow};
 use xoff_telemetry::{FlowReport, LatencyReport};
 
-/// Results of the sender of one flow.
+/// Results of one flow at its sender.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SentFlow {
-    /// Number of the flow.
+    /// Number of the flow ([`FlowConfig::id`](crate::FlowConfig::id)).
     pub flow: u32,
-    /// Class of the flow.
+    /// Class of the flow, 0 to 7.
     pub class: u8,
-    /// Destination address.
+    /// Destination IP address.
     pub dst_ip: IpAddr,
     /// Number of sent frames.
     pub sent_frames: u64,
-    /// Payload bytes of the sent frames.
+    /// Payload bytes of the sent frames, with stamps.
     pub payload_bytes: u64,
-    /// Whether the MAC address of the destination is known. If not, nothing was sent.
+    /// True if the MAC address of the next hop is known. If it is not known, the flow has sent nothing.
     pub resolved: bool,
 }
 
-/// Results of a host.
+/// Results of a host at one time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HostResults {
     /// Name of the host.
@@ -36,16 +36,16 @@ pub struct HostResults {
     pub nic: NicCounters,
     /// Results of the sent flows, in the order of the configuration.
     pub sent: Vec<SentFlow>,
-    /// Results of the received flows of model hosts, sorted by token and number.
+    /// Results of the received flows of model hosts, sorted by token and flow number.
     pub received: Vec<ReceivedFlow>,
-    /// Results of other RoCE traffic, sorted by address and queue pair.
+    /// Results of RoCE traffic from other senders, sorted by source address and queue pair.
     pub foreign: Vec<ForeignFlow>,
-    /// Counts of received frames that belong to no flow.
+    /// Counts of received frames that are not attributed to single flows.
     pub totals: ReceiveTotals,
 }
 
 impl Host {
-    /// Returns all results at `now`.
+    /// Returns all results at the model time `now`.
     pub fn results(&self, now: Picos) -> HostResults {
         let (received, foreign) = self.receiver.results();
         HostResults {
@@ -58,35 +58,39 @@ impl Host {
         }
     }
 
-    /// Returns the results of one sent flow, by its number.
+    /// Returns the results of the sent flow with the number `flow`. Returns `None` if no flow has
+    /// this number.
     pub fn sent_flow(&self, flow: u32) -> Option<SentFlow> {
         self.flow_index(flow)
             .map(|index| sent_flow_results(&self.flows[index]))
     }
 
-    /// Returns the results of one received flow of this run, or `None` if no frame of the flow has arrived.
+    /// Returns the results of the received flow with the number `flow` and the token of this host. Returns
+    /// `None` if no frame of the flow has arrived.
     pub fn received_flow(&self, flow: u32) -> Option<ReceivedFlow> {
         self.receiver.received(self.config.token, flow)
     }
 
-    /// Returns the counters of the NIC at `now`.
+    /// Returns the counters of the NIC at the model time `now`.
     pub fn nic_counters(&self, now: Picos) -> NicCounters {
         let mut counters = self.nic.counters(now);
         counters.tx_dropped_frames += self.neighbours.dropped_frames;
         counters
     }
 
-    /// Returns the number of packets with a wrong ICRC.
+    /// Returns the number of received packets with a wrong ICRC.
     pub fn icrc_errors(&self) -> u64 {
         self.receiver.icrc_errors()
     }
 
-    /// Returns the number of RoCE packets that a switch has trimmed.
+    /// Returns the number of received RoCE packets that a switch had trimmed. The host drops these packets,
+    /// because they have no ICRC.
     pub fn trimmed_frames(&self) -> u64 {
         self.receiver.totals.trimmed_frames
     }
 
-    /// Returns the number of frames that did not fit into the receive buffer.
+    /// Returns the number of frames that did not fit into the receive buffer. The number is 0 for a NIC
+    /// without a receive buffer.
     pub fn rx_dropped_frames(&self) -> u64 {
         self.nic.rx_dropped_frames()
     }
@@ -103,8 +107,9 @@ fn sent_flow_results(flow: &FlowSender) -> SentFlow {
     }
 }
 
-/// Creates the report of a flow from the results of sender and receiver. `received` is `None` if no frame of
-/// the flow has arrived.
+/// Creates the report of a flow from the results of its sender and its receiver. `src` and `dst` are the
+/// names of both hosts. `lossless` is true if the class of the flow is lossless. `received` is `None` if no
+/// frame of the flow has arrived.
 pub fn flow_report(
     src: &str,
     dst: &str,

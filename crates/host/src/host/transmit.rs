@@ -1,4 +1,4 @@
-//! The transmit path of a host: control frames, then queue pairs and flows in turn.
+//! The transmit path of a host. Control frames leave first. Queue pairs and flows then send in turn.
 
 use xoff_dataplane::Picos;
 use xoff_dataplane::ids::PRIORITIES;
@@ -9,17 +9,19 @@ use crate::nic::SendSlot;
 use crate::queue_pairs::{EmitMode, EmittedFrame};
 
 impl Host {
-    /// Builds the next frame at the front of `buf` and returns its length. Returns `None` if nothing may be
-    /// sent before [`Host::next_deadline`]. `wall_ns` is written into the stamp of the frame.
+    /// Builds the next frame at the start of `buf` and returns its length in bytes, without FCS. Returns
+    /// `None` if no frame may be sent before [`Host::next_deadline`]. `wall_ns` is written into the stamp of
+    /// the frame.
     ///
-    /// The host counts a returned frame as sent. `buf` must have [`Host::frame_len_max`] bytes. A frame that
-    /// does not fit is not sent.
+    /// The host counts the frame as sent. `buf` must have [`Host::frame_len_max`] bytes. A frame that does
+    /// not fit is not sent.
     pub fn transmit(&mut self, now: Picos, wall_ns: u64, buf: &mut [u8]) -> Option<usize> {
         self.emit_next(now, || wall_ns, buf, EmitMode::Whole)
             .map(|emitted| emitted.frame_len)
     }
 
-    /// Does the same as [`Host::transmit`] in virtual time. Frames of queue pairs consist of headers only.
+    /// Does the same as [`Host::transmit`] in virtual time. For frames of queue pairs, only the headers
+    /// are written.
     #[inline(always)] // because the returned value is large
     pub fn transmit_virtual(&mut self, now: Picos, buf: &mut [u8]) -> Option<EmittedFrame> {
         self.emit_next(now, || now.as_nanos(), buf, EmitMode::Headers)
@@ -66,7 +68,8 @@ impl Host {
                     .emit_flow_frame(now, wall_ns(), slot, buf)
                     .map(EmittedFrame::complete);
             }
-            // A frame that could not be written counts as sent and is lost. The next frame follows.
+            // A packet that could not be written counts as sent and is lost. The loop continues with the
+            // next frame.
             let departure_time = self.departure_time(slot, now);
             if let Some(emitted) = self
                 .queue_pairs
@@ -81,8 +84,8 @@ impl Host {
         }
     }
 
-    /// Returns the departure time of a packet, which the rate limiter of its queue pair uses. If a call is
-    /// late by at most the catch-up time, the departure time does not change. In virtual time, no
+    /// Returns the departure time of a packet for the rate limiter of its queue pair. If the call is late by
+    /// at most the catch-up time, this is the time at which the packet could have left. In virtual time, no
     /// call is late.
     #[inline]
     fn departure_time(&self, slot: SendSlot, now: Picos) -> Picos {
