@@ -1,5 +1,5 @@
-//! The counters of a switch. One thread writes the counters. Other threads read a copy, which is
-//! made between bursts.
+//! The counters of a switch. The switch worker thread updates the counters. Other threads read a copy, which
+//! is made between bursts.
 
 use crate::drops::DropReason;
 use crate::ids::{PRIORITIES, TRAFFIC_CLASSES};
@@ -7,50 +7,50 @@ use crate::ids::{PRIORITIES, TRAFFIC_CLASSES};
 /// Counters of one priority group (`SAI_INGRESS_PRIORITY_GROUP_STAT_*`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PgCounters {
-    /// Accepted frames.
+    /// Number of accepted frames.
     pub packets: u64,
-    /// Accepted bytes (`mac_len`).
+    /// Bytes of the accepted frames (`mac_len`).
     pub bytes: u64,
-    /// Frames dropped for lack of cells or by the PFC watchdog.
+    /// Number of frames that were dropped because no cells were free or because of the PFC watchdog.
     pub dropped_packets: u64,
     /// Number of frames that the PFC watchdog dropped because of a storm at a queue of the port.
     /// `dropped_packets` includes these frames.
     pub watchdog_dropped_packets: u64,
-    /// How often the group entered XOFF.
+    /// Number of times that the group has entered XOFF.
     pub xoff_transitions: u64,
 }
 
 /// Counters of one egress queue (`SAI_QUEUE_STAT_*`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct QueueCounters {
-    /// Sent frames.
+    /// Number of sent frames.
     pub packets: u64,
-    /// Sent bytes (`mac_len`).
+    /// Bytes of the sent frames (`mac_len`).
     pub bytes: u64,
     /// Number of frames that were dropped at this queue because of its limit, by WRED, or by the PFC
     /// watchdog. A trimmed frame is counted as dropped at the queue that refused the frame, as in SAI
     /// (`SAI_BUFFER_PROFILE_PACKET_ADMISSION_FAIL_ACTION_DROP_AND_TRIM`). Frames that waited when the link
     /// went down are counted only in [`PortCounters::drops`].
     pub dropped_packets: u64,
-    /// Bytes of `dropped_packets` (`mac_len`).
+    /// Bytes of the frames in `dropped_packets` (`mac_len`).
     pub dropped_bytes: u64,
     /// Number of frames that the PFC watchdog dropped. The watchdog drops the frames that wait when a storm
     /// is detected and the frames that arrive during the storm. `dropped_packets` includes these frames.
     pub watchdog_dropped_packets: u64,
-    /// `TRIM_PACKETS`: frames that were trimmed because this queue was full. The port counts such a frame as
-    /// a drop ([`PortCounters::drops`]) only if the trimmed frame was also dropped.
+    /// `TRIM_PACKETS`: number of frames that were trimmed because this queue was full. The port counts such a
+    /// frame as a drop ([`PortCounters::drops`]) only if the trimmed frame was also dropped.
     pub trim_packets: u64,
-    /// `TX_TRIM_PACKETS`: frames that this queue refused, and that were then trimmed and sent by any queue of
-    /// the port.
+    /// `TX_TRIM_PACKETS`: number of frames that this queue refused, and that the port then trimmed and sent
+    /// through any of its queues.
     pub tx_trim_packets: u64,
-    /// `DROPPED_TRIM_PACKETS`: frames that this queue refused, and that were dropped after trimming. The
-    /// reason is that the second queue was full or was flushed.
+    /// `DROPPED_TRIM_PACKETS`: number of frames that this queue refused, and that were dropped after
+    /// trimming. The reason is that the second queue was full or was flushed.
     pub dropped_trim_packets: u64,
-    /// The frames of `dropped_packets` that WRED dropped.
+    /// Number of frames in `dropped_packets` that WRED dropped.
     pub wred_dropped_packets: u64,
-    /// Frames marked CE.
+    /// Number of frames that were marked CE.
     pub wred_ecn_marked_packets: u64,
-    /// Bytes of the frames marked CE (`mac_len`).
+    /// Bytes of the frames that were marked CE (`mac_len`).
     pub wred_ecn_marked_bytes: u64,
 }
 
@@ -66,26 +66,27 @@ impl QueueCounters {
 /// still wait.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TrimCounters {
-    /// `TRIM_PACKETS`: trimmed frames.
+    /// `TRIM_PACKETS`: number of trimmed frames.
     pub trimmed: u64,
-    /// `TX_TRIM_PACKETS`: trimmed frames that were sent.
+    /// `TX_TRIM_PACKETS`: number of trimmed frames that were sent.
     pub sent: u64,
-    /// `DROPPED_TRIM_PACKETS`: trimmed frames that were dropped.
+    /// `DROPPED_TRIM_PACKETS`: number of trimmed frames that were dropped.
     pub dropped: u64,
 }
 
 /// Counters of one port (`SAI_PORT_STAT_*`). PFC frames, PAUSE frames and link quality messages have their
-/// own counters and are not included in other counters.
+/// own counters and are not included in other counters. If such a frame is dropped, it is counted as a
+/// received frame of traffic class 0 and as a drop.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[repr(C, align(64))] // what every frame counts comes first
 pub struct PortCounters {
-    /// Received frames, including frames that were dropped later.
+    /// Number of received frames, including frames that were dropped later.
     pub rx_packets: u64,
-    /// Received bytes (`mac_len`).
+    /// Bytes of the received frames (`mac_len`).
     pub rx_bytes: u64,
-    /// Sent frames.
+    /// Number of sent frames.
     pub tx_packets: u64,
-    /// Sent bytes (`mac_len`).
+    /// Bytes of the sent frames (`mac_len`).
     pub tx_bytes: u64,
     /// Time for which frames occupied the link since the first data frame, in picoseconds. The time of PFC
     /// frames is included. The utilisation is `tx_busy_ps / (tx_last_ps - tx_first_ps)`.

@@ -2,8 +2,9 @@
 
 macro_rules! drop_reasons {
     ($($variant:ident = $name:literal, $doc:literal;)*) => {
-        /// Reason for which the switch dropped a frame. If SAI has an in-drop reason or statistic for the
-        /// case, the name is from SAI. Other names are from sFlow (`discarded_packet`) or start with `XOFF_`.
+        /// Reason for which the switch drops a frame. If SAI has an in-drop reason or a statistic for the
+        /// case, [`DropReason::name`] returns its SAI name. Other names are from sFlow (`discarded_packet`)
+        /// or start with `XOFF_`.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         #[repr(u8)]
         pub enum DropReason { $(#[doc = $doc] $variant,)* }
@@ -11,10 +12,10 @@ macro_rules! drop_reasons {
         impl DropReason {
             /// All reasons, in the order of their discriminants.
             pub const ALL: &'static [DropReason] = &[$(DropReason::$variant,)*];
-            /// The number of reasons.
+            /// Number of reasons: the length of an array that is indexed by `reason as usize`.
             pub const COUNT: usize = Self::ALL.len();
 
-            /// Returns the name in counters and reports.
+            /// Returns the name of the reason in counters and reports, such as `EXCEEDS_L2_MTU`.
             pub const fn name(self) -> &'static str {
                 match self { $(DropReason::$variant => $name,)* }
             }

@@ -1,4 +1,4 @@
-//! The forwarding database (FDB): learnt MAC addresses and their ports.
+//! The forwarding database (FDB): learnt MAC addresses, and the ports behind which the stations are.
 
 use core::hash::{BuildHasherDefault, Hasher};
 
@@ -30,15 +30,15 @@ impl Hasher for DeterministicHasher {
     }
 }
 
-/// Port and time of the last frame from an address.
+/// Port and time of the latest frame from an address.
 #[derive(Clone, Copy, Debug)]
 struct FdbEntry {
     port: LogicalPort,
     seen_at: Picos,
 }
 
-/// Table of the MAC addresses that were learnt in each VLAN. An entry older than the ageing time is treated
-/// as unknown. The entry is removed when the table is full.
+/// Table of the MAC addresses that were learnt in each VLAN. An entry that is older than the ageing time is
+/// treated as unknown. It is removed when the table is full.
 #[derive(Debug)]
 pub struct Fdb {
     entries: HashMap<u64, FdbEntry, BuildHasherDefault<DeterministicHasher>>,
@@ -49,8 +49,8 @@ pub struct Fdb {
 }
 
 impl Fdb {
-    /// Creates an empty table for `entries_max` addresses. An entry expires when no frame from its address
-    /// has arrived for the time `ageing`.
+    /// Creates an empty table for at most `entries_max` addresses. An entry expires when no frame from its
+    /// address has arrived for the time `ageing`.
     pub fn new(entries_max: usize, ageing: Picos) -> Fdb {
         // Twice the capacity, so that slots of removed entries are reclaimed without a reallocation.
         let entries = HashMap::with_capacity_and_hasher(2 * entries_max, BuildHasherDefault::default());
@@ -67,7 +67,7 @@ impl Fdb {
         self.ageing = ageing;
     }
 
-    /// Stores that `mac` is behind `port`. A full table learns no new address.
+    /// Stores that `mac` is behind `port` in a VLAN. If the table is full, no new address is learnt.
     #[inline]
     pub fn learn(&mut self, now: Picos, vlan: u16, mac: MacAddress, port: LogicalPort) {
         let key = fdb_key(vlan, mac);
@@ -92,7 +92,8 @@ impl Fdb {
         }
     }
 
-    /// Returns the port of `mac`, unless the entry is too old.
+    /// Returns the port or LAG of `mac` in a VLAN. Returns `None` if the address is not known or its entry is
+    /// too old.
     #[inline]
     pub fn lookup(&self, now: Picos, vlan: u16, mac: MacAddress) -> Option<LogicalPort> {
         let entry = self.entries.get(&fdb_key(vlan, mac))?;
@@ -128,7 +129,7 @@ impl Fdb {
         all
     }
 
-    /// Removes entries that are too old.
+    /// Removes all entries that are too old.
     fn remove_aged_entries(&mut self, now: Picos) {
         let ageing = self.ageing;
         self.entries.retain(|_, entry| now.since(entry.seen_at) < ageing);

@@ -18,7 +18,7 @@ impl MacAddress {
         ))
     }
 
-    /// Converts the six bytes of an address in transmission order.
+    /// Creates an address from its six bytes in transmission order.
     pub fn from_bytes([a, b, c, d, e, f]: [u8; 6]) -> MacAddress {
         MacAddress(u64::from_be_bytes([0, 0, a, b, c, d, e, f]))
     }

@@ -1,4 +1,4 @@
-//! Layer-2 forwarding: VLANs, the forwarding database and VLAN tags.
+//! Layer-2 forwarding: VLANs, MAC addresses and the forwarding database.
 
 mod fdb;
 mod mac;

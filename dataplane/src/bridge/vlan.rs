@@ -1,42 +1,42 @@
-//! VLAN membership. This module determines the VLAN of a received frame, the permitted egress ports and the
-//! tag at egress.
+//! VLAN membership: the VLAN of a received frame, the ports through which it may leave, and its tag
+//! at egress.
 
 use crate::config::{BridgingConfig, InterfaceAttachment, SwitchConfig, TaggingMode, VlanConfig};
 use crate::ids::LogicalPort;
 use xoff_wire::parse::VlanTag;
 use xoff_wire::vlan::TPID_CTAG;
 
-/// Change of the outer VLAN tag at egress.
+/// Change of a frame's outer VLAN tag at egress.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum VlanTagAction {
     /// The frame is not changed.
     Keep,
     /// The outer tag is removed.
     Pop,
-    /// A tag with this TPID and TCI is inserted.
+    /// A tag with this TPID and this tag control information (TCI) is inserted.
     Push { tpid: u16, tci: u16 },
-    /// The outer tag is replaced.
+    /// The outer tag is replaced by a tag with these values.
     Rewrite { tpid: u16, tci: u16 },
 }
 
-/// VLANs of a port or LAG.
+/// VLANs of one port or LAG.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct PortVlans {
     tpid: u16,
-    /// VLAN of untagged frames.
+    /// VLAN of received frames without a tag. `None` if such frames are not accepted.
     untagged: Option<u16>,
-    /// Membership by VLAN id, sorted.
+    /// VLAN ids of the port and its tagging mode in each VLAN, sorted by id.
     memberships: Vec<(u16, TaggingMode)>,
 }
 
 /// VLAN membership of all ports and LAGs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct VlanTable {
-    /// No VLAN is configured. All ports that are not routed form one bridge. This bridge ignores tags.
+    /// True if no VLAN is configured. All ports that are not routed then form one bridge, which ignores tags.
     transparent: bool,
     ports: Vec<PortVlans>,
-    /// Ports of each VLAN, sorted by VLAN id. The entry with id 0 contains all ports of
-    /// the transparent bridge.
+    /// Ports and LAGs of each VLAN, sorted by VLAN id. The entry with id 0 contains the ports and LAGs of the
+    /// transparent bridge.
     members: Vec<(u16, Vec<LogicalPort>)>,
 }
 
@@ -84,8 +84,8 @@ impl VlanTable {
         self.members.sort_unstable_by_key(|(id, _)| *id);
     }
 
-    /// Returns the VLAN of a frame that arrives on `port`. The result is 0 in the transparent bridge, and
-    /// `None` if the port is not a member of the VLAN.
+    /// Returns the VLAN of a frame that arrives on `port`. The result is 0 in the transparent bridge. Returns
+    /// `None` if the port is not a member of the VLAN, or has no VLAN for untagged frames.
     #[inline]
     pub(crate) fn ingress_vlan(&self, port: LogicalPort, tag: Option<VlanTag>) -> Option<u16> {
         if self.transparent {
@@ -94,21 +94,21 @@ impl VlanTable {
         self.ports[port.index()].ingress_vlan(tag)
     }
 
-    /// Returns true if the port treats this tag as a VLAN tag, because the port and the tag have
+    /// Returns true if the port treats this tag as a VLAN tag. This is the case if the port and the tag have
     /// the same TPID.
     #[inline]
     pub(crate) fn recognises_tag(&self, port: LogicalPort, tag: Option<VlanTag>) -> bool {
         tag.is_some_and(|tag| tag.tpid == self.ports[port.index()].tpid)
     }
 
-    /// Returns true if a port without VLANs accepts this frame. The port accepts untagged
-    /// and priority-tagged frames.
+    /// Returns true if a routed port accepts a frame with this tag. It accepts frames without a VLAN:
+    /// untagged and priority-tagged frames.
     #[inline]
     pub(crate) fn accepts_without_vlan(&self, port: LogicalPort, tag: Option<VlanTag>) -> bool {
         tag.is_none_or(|tag| tag.tpid == self.ports[port.index()].tpid && tag.vid() == 0)
     }
 
-    /// Returns the ports of a VLAN.
+    /// Returns the ports and LAGs of a VLAN. The list is empty if the VLAN does not exist.
     pub(crate) fn members(&self, vlan: u16) -> &[LogicalPort] {
         match self.members.binary_search_by_key(&vlan, |(id, _)| *id) {
             Ok(found) => &self.members[found].1,
@@ -169,7 +169,7 @@ fn transparent_bridge_ports(config: &SwitchConfig) -> Vec<LogicalPort> {
 }
 
 impl PortVlans {
-    /// Returns the VLAN of a received frame.
+    /// Returns the VLAN of a received frame. Returns `None` if the port does not accept the frame.
     fn ingress_vlan(&self, tag: Option<VlanTag>) -> Option<u16> {
         match tag.filter(|t| t.tpid == self.tpid).map(VlanTag::vid) {
             None | Some(0) => self.untagged,
@@ -177,7 +177,8 @@ impl PortVlans {
         }
     }
 
-    /// Returns the tag change between this ingress port and the egress port `to`.
+    /// Returns the change of the tag between this ingress port and the egress port `to`. Returns `None` if
+    /// `to` is not a member of the VLAN.
     fn tag_action_towards(&self, to: &PortVlans, vlan: u16, tag: Option<VlanTag>) -> Option<VlanTagAction> {
         let tag = tag.filter(|t| t.tpid == self.tpid);
         let tagging = to.tagging_in_vlan(vlan)?;
@@ -203,7 +204,7 @@ impl PortVlans {
         })
     }
 
-    /// Returns the tagging of the port in a VLAN.
+    /// Returns the tagging mode of the port in a VLAN. Returns `None` if the port is not a member.
     fn tagging_in_vlan(&self, vlan: u16) -> Option<TaggingMode> {
         let found = self.memberships.binary_search_by_key(&vlan, |(id, _)| *id).ok()?;
         Some(self.memberships[found].1)

@@ -1,4 +1,4 @@
-//! Builds a [`Fib`] from routes: sorts them, numbers next hops and groups, and builds the tries.
+//! Builds a [`Fib`] from routes: sorts the routes, numbers next hops and groups, and builds the tries.
 
 use std::collections::BTreeSet;
 
@@ -27,7 +27,8 @@ pub(super) fn build(previous: &Fib, mut routes: Vec<Route>) -> Result<Fib, FibEr
     let pasts = group_lineages(previous, &routes, &sets);
     let groups = match GroupAssignment::assign(&sets, &pasts, false) {
         Ok(groups) => groups,
-        // Too many histories. Routes with equal sets share one group again, and some flows move.
+        // The histories of groups need too many groups. Now routes with equal sets share one group, and some
+        // flows move.
         Err(_) => GroupAssignment::assign(&sets, &pasts, true)
             .map_err(|route| FibError::TooManyGroups(routes[route].prefix))?,
     };
@@ -77,7 +78,7 @@ fn build_trie<const WORDS: usize>(
     LpmTrie::build(&prefixes).map_err(|TrieFull| FibError::TooManyRoutes(last.unwrap_or_default()))
 }
 
-/// Returns all next hops, sorted and without duplicates.
+/// Returns all next hops of the routes, sorted and without duplicates.
 fn collect_next_hops(routes: &[Route], sets: &PathSets) -> Result<Vec<NextHop>, FibError> {
     let mut all: Vec<_> = sets.list.iter().flatten().map(|path| path.next_hop).collect();
     all.sort_unstable();
@@ -103,7 +104,7 @@ fn fib_entries(
     groups: &GroupAssignment,
     next_hops: &[NextHop],
 ) -> Vec<FibEntry> {
-    // A set with one element gives a next hop. The ids of other sets are not used.
+    // A set with one element gives a single next hop. The ids of other sets are not used.
     let single: Vec<_> = sets
         .list
         .iter()

@@ -1,4 +1,4 @@
-//! Errors of building a [`super::Fib`].
+//! Errors that occur when a [`super::Fib`] is built.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -7,26 +7,27 @@ use ipnet::IpNet;
 
 use super::{GROUPS_MAX, MEMBERS_MAX, NEXT_HOPS_MAX, ROUTES_MAX, WEIGHT_SUM_MAX};
 
-/// Reason why routes cannot form a [`super::Fib`], with the first offending prefix.
+/// Reason for which routes cannot form a [`super::Fib`]. The first value is the prefix of the first route
+/// that violates the rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FibError {
     /// Two routes have the same prefix.
     DuplicatePrefix(IpNet),
-    /// A route has an empty list of next hops.
+    /// The list of next hops of a route is empty.
     NoNextHop(IpNet),
-    /// A next hop has weight 0.
+    /// A next hop has weight 0. The second value is the address of the next hop.
     ZeroWeight(IpNet, IpAddr),
-    /// The sum of the weights in lowest terms exceeds [`WEIGHT_SUM_MAX`].
+    /// The sum of a route's weights in lowest terms, which is the second value, exceeds [`WEIGHT_SUM_MAX`].
     WeightSum(IpNet, u64),
-    /// An IPv6 prefix has an IPv4 next hop.
+    /// An IPv6 prefix has an IPv4 next hop, whose address is the second value.
     Family(IpNet, IpAddr),
-    /// More than [`ROUTES_MAX`] routes, or a table that is too large for the trie.
+    /// More than [`ROUTES_MAX`] routes exist, or the table is too large for the look-up structure.
     TooManyRoutes(IpNet),
-    /// More than [`NEXT_HOPS_MAX`] next hops.
+    /// More than [`NEXT_HOPS_MAX`] different next hops exist.
     TooManyNextHops(IpNet),
     /// A route has more than [`MEMBERS_MAX`] next hops.
     TooManyMembers(IpNet),
-    /// More than [`GROUPS_MAX`] sets of next hops.
+    /// More than [`GROUPS_MAX`] different sets of next hops exist.
     TooManyGroups(IpNet),
 }
 

@@ -1,19 +1,19 @@
-//! The history of groups, as hashes that are valid across generations.
+//! The history of groups, stored as hashes that remain valid across generations of routes.
 //!
 //! With resilient hashing, the buckets of a group depend on its members and on the buckets of its
-//! predecessor. The identity of a group is therefore a hash of its members and of the identity of its
-//! predecessor. Routes with equal histories have equal hashes and share a group. Their changes may happen in
-//! different generations, for example when a routing daemon reports a failure in batches. The hashes remain
-//! valid if a generation is skipped.
+//! predecessor. The identity of a group is therefore a hash of its members and of its predecessor's identity.
+//! Routes with equal histories have equal hashes and share a group. This also holds if their changes happen
+//! in different generations, for example when a routing daemon reports a failure in batches. The hashes
+//! remain valid if a generation is skipped.
 //!
-//! A collision of hashes only moves flows unnecessarily.
+//! If two hashes are equal by chance, the only effect is that some flows move unnecessarily.
 
 use std::net::IpAddr;
 
 use super::{Fib, RoutePath, RouteTag};
 use crate::ids::GroupId;
 
-/// The hash of a group, and the hash that the group had before the last change of its members.
+/// The identity of a group (a hash), and its identity before the last change of its members.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Lineage {
     pub(super) own_hash: u64,
@@ -21,7 +21,7 @@ pub(super) struct Lineage {
 }
 
 impl Lineage {
-    /// Returns a group with the member set `set_hash` and without a predecessor.
+    /// Returns the lineage of a group without a predecessor. `set_hash` is the hash of its members.
     pub(super) fn without_parent(set_hash: u64) -> Lineage {
         Lineage {
             own_hash: set_hash,
@@ -29,7 +29,8 @@ impl Lineage {
         }
     }
 
-    /// Returns a group with the member set `set_hash` that takes over from the group `parent_hash`.
+    /// Returns the lineage of a group that takes over the flows of the group `parent_hash`. `set_hash` is the
+    /// hash of its members.
     pub(super) fn with_parent(parent_hash: u64, set_hash: u64) -> Lineage {
         Lineage {
             own_hash: multiply_and_fold(parent_hash, set_hash),
@@ -38,7 +39,7 @@ impl Lineage {
     }
 }
 
-/// The groups of a generation, sorted by hash.
+/// The groups of a generation, sorted by their hashes.
 pub(crate) struct LineageIndex(Vec<(u64, GroupId)>);
 
 impl LineageIndex {
@@ -53,18 +54,18 @@ impl LineageIndex {
     }
 
     /// Returns the predecessor of group `heir` of the generation `next`. The predecessor is the group of this
-    /// generation whose flows use `heir` from now on.
+    /// generation whose flows `heir` takes over. Returns `None` if there is none.
     pub(crate) fn predecessor_of_group(&self, next: &Fib, heir: GroupId) -> Option<GroupId> {
         self.predecessor_of_lineage(next.lineages[heir.index()])
     }
 
-    /// Returns the group of this generation with the same hash, or the predecessor.
+    /// Returns the group of this generation with the same hash, or else the group with the parent hash.
     pub(super) fn predecessor_of_lineage(&self, heir: Lineage) -> Option<GroupId> {
         self.find_group(heir.own_hash)
             .or_else(|| self.find_group(heir.parent_hash?))
     }
 
-    /// Returns the group with this hash.
+    /// Returns the group with this hash, or `None`.
     fn find_group(&self, hash: u64) -> Option<GroupId> {
         let at = self.0.partition_point(|&(other, _)| other < hash);
         self.0

@@ -1,4 +1,4 @@
-//! Assigns routes to groups. The group depends on the next hops of the route and on its previous group.
+//! Assigns routes to groups. The group of a route depends on its next hops and on its previous group.
 //!
 //! | previous target | new target | new group |
 //! |---|---|---|
@@ -8,7 +8,7 @@
 //! | one next hop, none, or a new route | several next hops | any group with these members |
 //!
 //! The last case moves no flow unnecessarily. Before the change, all flows of the route had the same next hop
-//! or none. In any group with the new members, this next hop keeps exactly its share of the flows.
+//! or no next hop. In any group with the new members, this next hop keeps exactly its share of the flows.
 
 use hashbrown::HashTable;
 
@@ -16,8 +16,8 @@ use super::group_history::{Lineage, LineageIndex, path_set_hash};
 use super::path_sets::{PathSets, next_hop_id};
 use super::{Fib, FibEntry, GROUPS_MAX, NextHop, NextHopGroup, Route, RoutePath};
 
-/// Returns the lineage of each route's group. A route has a lineage if it has several next hops and had a
-/// group before.
+/// Returns the lineage (the history) of each route's group. A route has a lineage if it has several next hops
+/// and had a group before. The group must still have a next hop in common.
 pub(super) fn group_lineages(previous: &Fib, routes: &[Route], sets: &PathSets) -> Vec<Option<Lineage>> {
     let before: Vec<_> = previous
         .groups
@@ -50,7 +50,8 @@ pub(super) fn group_lineages(previous: &Fib, routes: &[Route], sets: &PathSets) 
 
 /// A group of the previous generation.
 struct PreviousGroup {
-    /// The set of the new generation with the same next hops.
+    /// Index of the set with the same next hops in the new generation. `None` if no route has these
+    /// next hops.
     set: Option<u32>,
     paths: Vec<RoutePath>,
 }
@@ -88,13 +89,13 @@ pub(super) struct GroupAssignment {
     by_hash: HashTable<u32>,
     /// The first group of each set.
     of_set: Vec<Option<u32>>,
-    /// The group of each route with several next hops.
+    /// The group of each route. `None` for routes that do not have several next hops.
     pub(super) by_route: Vec<Option<u32>>,
 }
 
 impl GroupAssignment {
-    /// Assigns groups to routes. With `ignore_history`, routes with equal sets share a group regardless of
-    /// their history. The error is the index of the route that exceeds the limit.
+    /// Assigns groups to routes. If `ignore_history` is true, all routes with equal sets share one group. The
+    /// error is the index of the route that would exceed [`GROUPS_MAX`].
     pub(super) fn assign(
         sets: &PathSets,
         pasts: &[Option<Lineage>],
@@ -131,7 +132,7 @@ impl GroupAssignment {
     }
 
     /// Returns the group with this set and lineage. If the group does not exist, it is added. Returns `None`
-    /// if the limit is reached.
+    /// if there are already [`GROUPS_MAX`] groups.
     fn find_or_add_group(&mut self, set: u32, lineage: Lineage) -> Option<u32> {
         let list = &self.list;
         let found = self.by_hash.find(lineage.own_hash, |&group| {
@@ -153,7 +154,7 @@ impl GroupAssignment {
         Some(group)
     }
 
-    /// Builds the public description of all groups.
+    /// Builds the list for [`Fib::groups`].
     pub(super) fn next_hop_groups(
         &self,
         previous: &Fib,

@@ -2,49 +2,51 @@
 //!
 //! A look-up follows *slots* of 32 bits. A slot is one of three kinds:
 //!
-//! - a leaf with the result,
-//! - a *branch*: the next 1 to 16 bits of the address select one of 2^width consecutive slots,
-//! - a *skip*: the next bits of the address are compared with a given value. If they differ, the best shorter
+//! - A *leaf* contains the result.
+//! - A *branch* uses the next 1 to 16 bits of the address. These bits select one of 2^width
+//!   consecutive slots.
+//! - A *skip* compares the next bits of the address with a given value. If they differ, the best shorter
 //!   match is the result.
 //!
 //! Leaves are pushed down: each slot contains the best match for its whole address range, so a look-up never
 //! returns to an earlier slot. A slot that leads to a branch also contains the width of the branch. A branch
-//! therefore costs one dependent memory load.
+//! therefore costs one memory access that depends on the previous access.
 //!
-//! The width of a branch depends on the number of prefixes below it: at most 4 slots per prefix, 64 in the
-//! first branch, and never more than 2^16 slots. All branches of one depth may have 4096 slots together in
-//! any case. Most look-ups in a small table then take the same number of steps, so the branch prediction of
-//! the processor is correct. A table of 1000 prefixes of 24 bits needs two or three loads and at most 256
-//! KiB. The memory of any table is roughly proportional to the number of its prefixes.
+//! The width of a branch depends on the number of prefixes below it. A branch has at most 4 slots per prefix,
+//! 64 in the first branch, and never more than 2^16 slots. For small tables, the limit is higher: all
+//! branches of one depth together may always have 4096 slots. Most look-ups in a small table then take the
+//! same number of steps, so the branch prediction of the processor is correct. A table of 1000 prefixes of 24
+//! bits needs two or three memory accesses for a look-up, and at most 256 KiB. The memory of any table is
+//! roughly proportional to the number of its prefixes.
 //!
 //! LC-tries (Nilsson and Karlsson 1999) select the width of a branch in a similar way. A poptrie (Asai and
-//! Ohara 2015) counts set bits, and each count would need a dozen instructions on baseline x86-64.
+//! Ohara 2015) counts set bits. On baseline x86-64, each count would need a dozen instructions.
 
 use std::fmt;
 
-/// Flag of a slot that is not a leaf.
+/// Flag of a slot that leads to a branch or a skip.
 const NODE_FLAG: u32 = 1 << 31;
 /// Flag of a slot that is a skip and not a branch.
 const SKIP_FLAG: u32 = 1 << 30;
-/// Position of the width of a branch, minus one, in a slot.
+/// Position of the branch width, minus one, in a slot.
 const WIDTH_SHIFT: u32 = 26;
 /// Largest width of a branch in bits.
 const WIDTH_MAX: u32 = 16;
-/// Mask of the first slot of a branch.
+/// Mask of the index of a branch's first slot.
 const BASE_MASK: u32 = (1 << WIDTH_SHIFT) - 1;
 
 /// Largest number of slots of a trie.
 const SLOTS_MAX: usize = BASE_MASK as usize + 1;
 /// Largest leaf that [`LpmTrie::find`] can return.
 pub(super) const LEAF_MAX: u32 = SKIP_FLAG - 1;
-/// Slots per prefix in the first branch.
+/// Largest number of slots per prefix in the first branch.
 const FIRST_BRANCH_SLOTS_PER_PREFIX: usize = 64;
-/// Slots per prefix in the other branches.
+/// Largest number of slots per prefix in the other branches.
 const SLOTS_PER_PREFIX: usize = 4;
-/// Slots that all branches of one depth may have together in any case.
+/// Number of slots that all branches of one depth together may always have.
 const MIN_SLOTS_PER_DEPTH: usize = 4_096;
 
-/// A prefix to insert. The address consists of 64-bit words in network order, and its host bits are zero.
+/// A prefix to insert. The address consists of 64-bit words in network order. Its host bits are zero.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct TriePrefix<const WORDS: usize> {
     pub(super) address: [u64; WORDS],
@@ -56,26 +58,27 @@ pub(super) struct TriePrefix<const WORDS: usize> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct TrieFull;
 
-/// Address bits that all prefixes below this slot have in common, within one word of the address.
+/// A skip: address bits that all prefixes below this slot have in common, within one word of the address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct SkipNode {
-    /// The word without its last `shift` bits.
+    /// The common bits: the word of the address without its last `shift` bits.
     bits: u64,
     next: u32,
-    /// Leaf for an address with other bits.
+    /// Result for an address with other bits.
     default_leaf: u32,
     shift: u8,
-    /// Number of known address bits after the skip.
+    /// Number of address bits that are known after the skip.
     depth: u8,
 }
 
-/// A trie for addresses of `WORDS` x 64 bits. Shorter addresses are left-aligned. Leaf 0 means no match.
+/// A trie for addresses of `WORDS` x 64 bits. Shorter addresses are left-aligned. Leaf 0 means that no
+/// prefix matches.
 #[derive(Clone, PartialEq, Eq, Default)]
 pub(super) struct LpmTrie<const WORDS: usize> {
     root: u32,
     slots: Vec<u32>,
     skips: Vec<SkipNode>,
-    /// Slots per prefix of all branches except the first one.
+    /// Largest number of slots per prefix in all branches except the first branch.
     slots_per_prefix: usize,
 }
 
@@ -123,9 +126,9 @@ impl<const WORDS: usize> LpmTrie<WORDS> {
         size_of_val(&self.slots[..]) + size_of_val(&self.skips[..])
     }
 
-    /// Builds the slot for all addresses that start with the same `depth` bits. `prefixes` contains the
+    /// Builds the slot for all addresses that start with the same `depth` bits. `prefixes` contains all
     /// prefixes that start with these bits and are at least `depth` bits long. `default_leaf` is the leaf of
-    /// the longest shorter prefix.
+    /// the longest prefix that is shorter.
     fn build_slot(
         &mut self,
         mut prefixes: &[TriePrefix<WORDS>],
@@ -142,8 +145,8 @@ impl<const WORDS: usize> LpmTrie<WORDS> {
         let (Some(first), Some(last)) = (prefixes.first(), prefixes.last()) else {
             return Ok(default_leaf);
         };
-        // If any prefix is shorter than the common bits, then it is the first one, because its host bits are
-        // zero.
+        // If a prefix is shorter than the common bits, it is the first prefix, because its host bits
+        // are zero.
         let word_end = (depth / 64 + 1) * 64;
         let common = common_prefix_bits(&first.address, &last.address)
             .min(first.len)
@@ -204,7 +207,7 @@ impl<const WORDS: usize> LpmTrie<WORDS> {
             let word = prefix.address[(depth / 64) as usize];
             base + ((word << (depth % 64)) >> (64 - width)) as usize
         };
-        // A prefix is sorted before the prefixes that it contains, so longer prefixes overwrite shorter ones.
+        // A prefix precedes the prefixes that it contains, so longer prefixes overwrite shorter prefixes.
         while let Some((first, rest)) = prefixes.split_first() {
             let slot = slot_of(first);
             if first.len <= end {

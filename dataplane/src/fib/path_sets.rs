@@ -1,4 +1,4 @@
-//! The distinct sets of paths of all routes.
+//! The sets of next hops that the routes have. Equal sets are stored once.
 
 use std::net::IpAddr;
 
@@ -9,14 +9,14 @@ use super::group_history::path_set_hash;
 use super::{FibError, MEMBERS_MAX, NextHop, Route, RoutePath, RouteTag, RouteTarget, WEIGHT_SUM_MAX};
 use crate::ids::NextHopId;
 
-/// The distinct sets of next hops.
+/// The distinct sets of next hops of all routes.
 pub(super) struct PathSets {
     /// Each set is sorted and has no duplicates. Weights are in lowest terms.
     pub(super) list: Vec<Vec<RoutePath>>,
     pub(super) tags: Vec<RouteTag>,
     pub(super) hashes: Vec<u64>,
     by_hash: HashTable<u32>,
-    /// The set of each route with next hops.
+    /// Index of the set of each route. `None` for routes without next hops.
     pub(super) by_route: Vec<Option<u32>>,
 }
 
@@ -30,14 +30,15 @@ impl PathSets {
             by_hash: HashTable::new(),
             by_route: Vec::with_capacity(routes.len()),
         };
-        // Sets as the routes contain them. Most routes have a set that an earlier route had.
+        // Sets in the form in which routes contain them. Most routes have the same set as an earlier route.
         let mut stated: HashTable<(u64, &Route, &[RoutePath], u32)> = HashTable::new();
         for route in routes {
             let RouteTarget::Via(paths) = &route.target else {
                 sets.by_route.push(None);
                 continue;
             };
-            // A set of an IPv6 route may be invalid for an IPv4 route, so the IP version is part of the key.
+            // A set of next hops of an IPv6 route may be invalid for an IPv4 route, so the IP version is part
+            // of the key.
             let key = path_set_hash(paths, route.tag) ^ u64::from(matches!(route.prefix, IpNet::V4(_)));
             let known = stated.find(key, |&(other, stated, known, _)| {
                 other == key && known == paths && stated.tag == route.tag
@@ -55,7 +56,7 @@ impl PathSets {
         Ok(sets)
     }
 
-    /// Returns the index of a set, and adds it if necessary.
+    /// Returns the index of a set. If the set does not exist, it is added.
     fn find_or_add_set(&mut self, paths: Vec<RoutePath>, tag: RouteTag) -> u32 {
         let name = path_set_hash(&paths, tag);
         if let Some(set) = self.find_set(name, &paths, tag) {
@@ -70,7 +71,7 @@ impl PathSets {
         set
     }
 
-    /// Returns the set with these paths and this tag. `hash` is their hash.
+    /// Returns the index of the set with these paths and this tag, or `None`. `hash` is the hash of both.
     pub(super) fn find_set(&self, hash: u64, paths: &[RoutePath], tag: RouteTag) -> Option<u32> {
         let same = |&set: &u32| self.list[set as usize] == paths && self.tags[set as usize] == tag;
         self.by_hash.find(hash, same).copied()

@@ -1,12 +1,12 @@
-//! Cached link-layer data of next hops.
+//! Cached link-layer data of next hops: egress port, MTU and MAC addresses.
 
 use xoff_wire::rewrite::LinkAddresses;
 
-/// Link-layer data for frames to a known neighbour behind a port. The size is half a cache line.
+/// Link-layer data for frames to a resolved neighbour behind a port. The size is half a cache line.
 #[derive(Clone, Copy, Debug)]
 #[repr(align(32))]
 pub(crate) struct Adjacency {
-    /// Link addresses of the neighbour and of the interface.
+    /// MAC addresses of the neighbour and of the interface.
     pub(crate) addresses: LinkAddresses,
     /// Value of [`NeighbourTable::changes`](super::neighbour::NeighbourTable::changes) when the adjacency was
     /// computed. If the table has another value now, the adjacency is invalid.

@@ -10,14 +10,15 @@ use xoff_wire::{IPV4_LEN, IPV6_LEN};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct IpHeaderFields {
     pub(crate) destination: IpDestination,
-    /// A link-local source or destination prevents forwarding, but not delivery to the switch itself.
+    /// Scope of both addresses. A packet with a link-local address is not forwarded, but may be for the
+    /// switch itself.
     pub(crate) scope: AddressScope,
     /// Time to live or hop limit.
     pub(crate) ttl: u8,
-    /// Length of the packet from its IP header, in bytes.
+    /// Length of the packet in bytes, including its IP header.
     pub(crate) len: u32,
     /// True if the packet must not be fragmented. If such a packet exceeds the MTU, the switch reports this
-    /// to the sender. The value is always true for IPv6.
+    /// to the sender. The value is always true for IPv6, because routers do not fragment IPv6 packets.
     pub(crate) dont_fragment: bool,
 }
 
@@ -42,12 +43,12 @@ impl IpDestination {
 pub(crate) enum AddressScope {
     /// The packet may be forwarded.
     Global,
-    /// The packet must stay on its link, for this reason.
+    /// The packet must stay on its link. The value is the drop reason if the packet would be forwarded.
     Link(DropReason),
 }
 
-/// For each possible first byte of an IPv4 address, this table states whether the address needs further
-/// checks as source or destination.
+/// For each first byte of an IPv4 address: true if an address with this byte needs further checks as source
+/// or destination.
 const SPECIAL_IPV4_FIRST_BYTES: [bool; 256] = {
     let mut table = [false; 256];
     (table[0], table[127], table[169]) = (true, true, true);
@@ -184,7 +185,7 @@ fn check_special_ipv6(source: u128, destination: u128) -> Result<AddressScope, D
     })
 }
 
-/// One's complement sum of a header without options. A correct checksum gives 0xffff.
+/// Returns the one's complement sum of a header without options. With a correct checksum, the sum is 0xffff.
 #[inline(always)]
 fn ones_complement_sum_20(header: &[u8; IPV4_LEN]) -> u16 {
     let (words, _) = header.as_chunks::<8>();
@@ -197,7 +198,7 @@ fn ones_complement_sum_20(header: &[u8; IPV4_LEN]) -> u16 {
     fold_to_16_bits(sum + u64::from(carry))
 }
 
-/// One's complement sum of a header with options.
+/// Returns the one's complement sum of a header with options.
 fn ones_complement_sum(header: &[u8]) -> u16 {
     let words = header.as_chunks::<2>().0.iter();
     fold_to_16_bits(words.map(|word| u64::from(u16::from_ne_bytes(*word))).sum())

@@ -1,5 +1,5 @@
-//! The neighbour table stores the link addresses of next hops. It resolves and ages the addresses (RFC 826,
-//! RFC 4861 section 7.3) and holds the frames that wait for an address.
+//! The neighbour table stores the link (MAC) addresses of next hops. It resolves and ages the addresses (RFC
+//! 826, RFC 4861 section 7.3) and holds the frames that wait for an address.
 
 use core::cmp::Reverse;
 use core::hash::BuildHasherDefault;
@@ -14,12 +14,12 @@ use crate::ids::{InterfaceId, LogicalPort, PortId};
 use xoff_units::Picos;
 use xoff_wire::parse::ParsedHeaders;
 
-/// Time between two requests (RFC 4861: RETRANS_TIMER).
+/// Time between two requests for a link address (RFC 4861: RETRANS_TIMER).
 pub const RETRANSMIT_INTERVAL: Picos = Picos::from_millis(1_000);
 /// Number of unanswered requests after which a neighbour is unreachable (MAX_MULTICAST_SOLICIT,
 /// MAX_UNICAST_SOLICIT).
 pub const SOLICITATIONS_MAX: u8 = 3;
-/// Time after which a neighbour is probed again.
+/// Time after the latest message of a neighbour at which the neighbour is probed again.
 pub const REACHABLE_TIME: Picos = Picos::from_millis(300_000);
 
 /// Largest number of frames that wait for all neighbours together.
@@ -29,46 +29,46 @@ pub const HELD_FRAMES_MAX: usize = 1_024;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct NeighbourId(u32);
 
-/// Resolution state of a neighbour.
+/// State of the resolution of a neighbour's link address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NeighbourState {
-    /// The address is not known, and no resolution is running.
+    /// The link address is not known, and no resolution is running.
     Unknown,
-    /// The resolution is running.
+    /// The resolution is running: a request was sent and not answered yet.
     Incomplete,
-    /// The neighbour answered recently.
+    /// The neighbour has answered or sent a message in the last [`REACHABLE_TIME`].
     Reachable,
-    /// The neighbour answered some time ago and is being probed.
+    /// The neighbour answered some time ago and is being probed. Its link address is still used.
     Probe,
     /// The configuration contains the link address.
     Static,
 }
 
-/// Snapshot of a neighbour.
+/// Snapshot of a neighbour ([`Switch::neighbour_entries`](crate::Switch::neighbour_entries)).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NeighbourEntry {
-    /// Interface of the neighbour.
+    /// Router interface behind which the neighbour is.
     pub interface: InterfaceId,
-    /// IP address.
+    /// IP address of the neighbour.
     pub address: IpAddr,
-    /// Link address, once it is known.
+    /// Link address of the neighbour. `None` while it is not known.
     pub mac: Option<[u8; 6]>,
-    /// Resolution state.
+    /// State of the resolution.
     pub state: NeighbourState,
-    /// Port or LAG on which the neighbour was last heard.
+    /// Port or LAG on which the latest message of the neighbour arrived. `None` if no message has arrived.
     pub port: Option<LogicalPort>,
-    /// Time since the last message of the neighbour.
+    /// Time since the latest message of the neighbour, or since model time 0 if no message has arrived.
     pub age: Picos,
-    /// Number of frames that wait for the neighbour.
+    /// Number of frames that wait for the link address of the neighbour.
     pub held: usize,
 }
 
-/// A frame that waits for a neighbour.
+/// A frame that waits for the link address of a neighbour.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct HeldFrame {
     /// Ingress port. `None` for a frame of the switch itself.
     pub(crate) from: Option<PortId>,
-    /// Router interface on which the frame arrived.
+    /// Router interface on which the frame arrived. `None` if it is not known.
     pub(crate) interface: Option<InterfaceId>,
     pub(crate) frame: FrameHandle,
     pub(crate) frame_len: u32,
@@ -98,11 +98,11 @@ fn neighbour_key(interface: InterfaceId, address: IpAddr) -> NeighbourKey {
     NeighbourKey { interface, address }
 }
 
-/// Link address and port of a neighbour.
+/// Link address of a neighbour, and the port behind which it was seen.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct NeighbourLink {
     pub(crate) mac: [u8; 6],
-    /// Port or LAG on which the neighbour was last heard.
+    /// Port or LAG on which the latest message of the neighbour arrived.
     pub(crate) port: Option<LogicalPort>,
 }
 
@@ -115,10 +115,10 @@ struct Neighbour {
     /// Number of unanswered requests.
     solicitations: u8,
     heard_at: Picos,
-    /// Time of the next action, or [`Picos::NEVER`].
+    /// Time of the next action for this neighbour, or [`Picos::NEVER`].
     due: Picos,
-    /// Earliest time of this neighbour in the heap of deadlines. At this time, the deadline is checked. If
-    /// the deadline was postponed, it is inserted again with the later time.
+    /// Earliest time of this neighbour in the heap of deadlines. If `due` is later than this time, the
+    /// neighbour is inserted again with the later time when this time is reached.
     scheduled: Picos,
     /// First frame that waits for this neighbour.
     held_first: u32,
@@ -126,9 +126,9 @@ struct Neighbour {
     held_last: u32,
     /// Number of waiting frames.
     held: usize,
-    /// The neighbour is a next hop of a route, so its slot must not be freed.
+    /// True if the neighbour is a next hop of a route. Its slot must then not be freed.
     pinned: bool,
-    /// The slot is occupied.
+    /// True if the slot contains a neighbour.
     in_use: bool,
 }
 
@@ -152,27 +152,27 @@ fn free_slot(next: u32) -> HeldFrameSlot {
     HeldFrameSlot { held: None, next }
 }
 
-/// Action that a timer requires.
+/// Action that is due for a neighbour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NeighbourAction {
     /// Send a request for the link address. If an address is already known, the request goes to this address.
     /// Otherwise, the request goes to all stations.
     Solicit(NeighbourId),
-    /// Drop the frames that wait for an unreachable neighbour.
+    /// Drop the frames that wait for the neighbour, because it did not answer.
     Failed(NeighbourId),
 }
 
-/// All neighbours of a switch, up to a limit.
+/// All neighbours of a switch, at most `entries_max`.
 #[derive(Debug)]
 pub(crate) struct NeighbourTable {
     slots: Vec<Neighbour>,
     free: Vec<u32>,
     index: HashMap<NeighbourKey, u32, BuildHasherDefault<DeterministicHasher>>,
-    /// Deadlines, earliest first. Outdated entries are skipped.
+    /// Deadlines of neighbours, earliest first. Outdated entries are skipped.
     deadlines: BinaryHeap<Reverse<(Picos, u32)>>,
     entries_max: usize,
     hold_frames: usize,
-    /// Frames that wait, of all neighbours, and the list of free slots.
+    /// The waiting frames of all neighbours, and the list of free slots.
     held_slots: Vec<HeldFrameSlot>,
     free_held_slot: u32,
     held: usize,
@@ -197,18 +197,18 @@ impl NeighbourTable {
         }
     }
 
-    /// Sets the largest number of neighbours and of waiting frames per neighbour.
+    /// Sets the largest number of neighbours, and the largest number of waiting frames for each neighbour.
     pub(crate) fn set_limits(&mut self, entries_max: usize, hold_frames: usize) {
         (self.entries_max, self.hold_frames) = (entries_max, hold_frames);
     }
 
-    /// Returns the number of changes to inputs of an [`Adjacency`](super::adjacency::Adjacency).
+    /// Returns a counter that changes with each input of an [`Adjacency`](super::adjacency::Adjacency).
     #[inline(always)]
     pub(crate) fn changes(&self) -> u64 {
         self.changes
     }
 
-    /// Records a change to an input of an adjacency.
+    /// Records that an input of adjacencies has changed. All cached adjacencies are then invalid.
     pub(crate) fn record_change(&mut self) {
         self.changes += 1;
     }
@@ -218,7 +218,7 @@ impl NeighbourTable {
         self.held
     }
 
-    /// Returns the neighbour with this address.
+    /// Returns the neighbour with this address on an interface. Returns `None` if it is not in the table.
     #[inline]
     pub(crate) fn find(&self, interface: InterfaceId, address: IpAddr) -> Option<NeighbourId> {
         self.index
@@ -269,7 +269,7 @@ impl NeighbourTable {
         Some(NeighbourId(slot))
     }
 
-    /// Returns the link address of a neighbour, if it is resolved.
+    /// Returns the link address of a neighbour. Returns `None` if it is not resolved.
     #[inline]
     pub(crate) fn resolved_link(&self, id: NeighbourId) -> Option<&NeighbourLink> {
         let neighbour = &self.slots[id.0 as usize];
@@ -306,7 +306,7 @@ impl NeighbourTable {
         self.slots.iter_mut().for_each(|slot| slot.pinned = false);
     }
 
-    /// Removes neighbours that are not resolved, not pinned and not being resolved.
+    /// Removes all neighbours in the state [`Unknown`](NeighbourState::Unknown) that are not pinned.
     pub(crate) fn remove_unused(&mut self) {
         for slot in 0..self.slots.len() {
             let neighbour = &self.slots[slot];
@@ -316,7 +316,7 @@ impl NeighbourTable {
         }
     }
 
-    /// Sets a static link address.
+    /// Sets a static link address. Returns `None` if the table is full.
     pub(crate) fn set_static(
         &mut self,
         interface: InterfaceId,
@@ -341,9 +341,10 @@ impl NeighbourTable {
         }
     }
 
-    /// Stores the link address that a neighbour announced. If `known_only` is true, no entry is added and
-    /// only an existing entry is updated. This is the rule for messages without a request (RFC 826: merge;
-    /// RFC 4861 7.2.5). After this call, the caller must send the frames that waited for the address.
+    /// Stores the link address that a message of a neighbour contains. If `known_only` is true, only an
+    /// existing entry is updated. This is the rule for messages that are not a request for the router (RFC
+    /// 826: merge; RFC 4861 7.2.5). Returns the neighbour if it is now resolved. The caller must then send
+    /// the frames that waited for it.
     pub(crate) fn update_from_message(
         &mut self,
         now: Picos,
@@ -382,8 +383,8 @@ impl NeighbourTable {
         }
     }
 
-    /// Keeps a frame until the link address of its neighbour is known. Returns the frame if too many frames
-    /// already wait.
+    /// Keeps a frame until the link address of its neighbour is known. Returns the frame as an error if too
+    /// many frames already wait.
     pub(crate) fn hold_frame(&mut self, id: NeighbourId, frame: HeldFrame) -> Result<(), HeldFrame> {
         let neighbour = &mut self.slots[id.0 as usize];
         let slot = self.free_held_slot;
@@ -405,7 +406,7 @@ impl NeighbourTable {
         Ok(())
     }
 
-    /// Removes and returns the next frame that waits for a neighbour.
+    /// Removes and returns the first frame that waits for a neighbour. Returns `None` if no frame waits.
     pub(crate) fn take_held_frame(&mut self, id: NeighbourId) -> Option<HeldFrame> {
         let neighbour = &mut self.slots[id.0 as usize];
         let first = neighbour.held_first;
@@ -426,7 +427,7 @@ impl NeighbourTable {
         self.slots[id.0 as usize].held
     }
 
-    /// Returns the time of the next action.
+    /// Returns the time of the next action, or [`Picos::NEVER`].
     pub(crate) fn next_deadline(&mut self) -> Picos {
         while let Some(&Reverse((at, slot))) = self.deadlines.peek() {
             let neighbour = &mut self.slots[slot as usize];
@@ -445,7 +446,7 @@ impl NeighbourTable {
         Picos::NEVER
     }
 
-    /// Returns the next action that is due at `now`.
+    /// Returns the next action that is due at `now`. Returns `None` if no action is due.
     pub(crate) fn next_action(&mut self, now: Picos) -> Option<NeighbourAction> {
         if self.next_deadline() > now {
             return None;
@@ -467,8 +468,8 @@ impl NeighbourTable {
         Some(NeighbourAction::Solicit(id))
     }
 
-    /// Marks a neighbour as unknown. If the neighbour is not pinned (next hop of a route), it is removed. No
-    /// frame may wait for the neighbour.
+    /// Marks a neighbour as unknown. If the neighbour is not pinned (a next hop of a route), it is removed.
+    /// No frame may wait for the neighbour.
     pub(crate) fn reset(&mut self, id: NeighbourId) {
         self.record_change();
         let neighbour = &mut self.slots[id.0 as usize];
@@ -479,7 +480,7 @@ impl NeighbourTable {
         }
     }
 
-    /// Returns the neighbours on an interface, without static ones.
+    /// Returns the neighbours on an interface, except static neighbours.
     pub(crate) fn dynamic_neighbours_on(&self, interface: InterfaceId) -> Vec<NeighbourId> {
         let behind = |neighbour: &Neighbour| {
             neighbour.in_use
@@ -493,7 +494,7 @@ impl NeighbourTable {
             .collect()
     }
 
-    /// Snapshots of all neighbours, sorted by interface and address.
+    /// Returns snapshots of all neighbours, sorted by interface and address.
     pub(crate) fn entries(&self, now: Picos) -> Vec<NeighbourEntry> {
         let mut taken: Vec<_> = (0..self.slots.len() as u32)
             .filter(|&slot| self.slots[slot as usize].in_use)
@@ -526,7 +527,7 @@ impl NeighbourTable {
         self.free.push(id.0);
     }
 
-    /// Sets the time of the next action.
+    /// Sets the time of a neighbour's next action.
     fn set_deadline(&mut self, id: NeighbourId, at: Picos) {
         let neighbour = &mut self.slots[id.0 as usize];
         neighbour.due = at;

@@ -1,5 +1,5 @@
-//! Selects the member of a next-hop group for a flow. The table holds the mutable state of the groups
-//! of a [`Fib`].
+//! Selects a next hop of a group for a flow. The table contains the state of the groups of a [`Fib`]: which
+//! next hops are up, and which flows they have.
 
 mod apportion;
 
@@ -8,9 +8,9 @@ use apportion::{BucketClaim, assign_buckets};
 use crate::fib::{Fib, LineageIndex, gcd};
 use crate::ids::{GroupId, NextHopId};
 
-/// Default number of buckets of a group with resilient hashing. The share of each member is exact to one
-/// bucket. For 32 members, the error is therefore at most 0.8 %. With 1024 buckets, the error would be 2.9 %
-/// for 31 members.
+/// Default number of buckets of a group with resilient hashing. The share of each member differs by at most
+/// one bucket from its exact share. For 32 members, this error is at most 0.8 %. With 1024 buckets, the error
+/// would be 2.9 % for 31 members.
 pub const RESILIENT_BUCKETS: u16 = 4_096;
 
 /// Position of a group's buckets in [`PathTable::buckets`].
@@ -23,40 +23,41 @@ struct BucketRange {
     size: u32,
 }
 
-/// The member of each bucket of all groups of a [`Fib`]. The bucket number of a flow is its hash, scaled to
-/// the number of buckets.
+/// The next hop of each hash bucket, for all groups of a [`Fib`]. The members of a group are its next hops.
+/// The hash of a flow, scaled to the number of buckets, is the bucket number.
 ///
 /// **Normal hashing** divides the weights of the usable members by their greatest common divisor. The number
 /// of buckets is the sum of these weights, so shares are exact. A change of the members or of their state may
 /// move any flow.
 ///
-/// **Resilient hashing** uses a fixed number of buckets. Each bucket prefers one member, its *home*. Shares
-/// are exact to one bucket.
+/// **Resilient hashing** uses a fixed number of buckets. Each bucket prefers one member, its *home*. The
+/// number of buckets of a member differs by at most one from its exact share.
 ///
-/// - If a member fails, its buckets go to the usable members in proportion to their weights. No other bucket
-///   moves.
+/// - If a member fails, its buckets go to the usable members in proportion to their weights. No other
+///   bucket moves.
 /// - If the member recovers, its buckets return. When all members are usable, every bucket is at its home.
-/// - If other members are still down when a member recovers, the recovered member also receives its share of
+/// - If other members are still down at this time, the recovered member also receives its share of
 ///   their buckets.
-/// - If the route changes, remaining members keep their buckets up to their new share. Only surplus buckets
-///   and the buckets of removed members move.
+/// - If the members of a route change, the remaining members keep their buckets up to their new share. Only
+///   surplus buckets and the buckets of removed members move.
 ///
-/// A group with more members than configured buckets has one bucket per member, regardless of the weights. In
-/// such a group no member is idle, but flows move when the size of the group changes.
+/// If a group has more members than the configured number of buckets, each member has one bucket,
+/// regardless of the weights. In such a group, every member has traffic, but flows move when the number of
+/// members changes.
 #[derive(Clone, Debug, Default)]
 pub struct PathTable {
     resilient: Option<u16>,
     ranges: Vec<BucketRange>,
     buckets: Vec<NextHopId>,
-    /// Home of each bucket. Empty for normal hashing.
+    /// Preferred member (home) of each bucket. Empty for normal hashing.
     homes: Vec<NextHopId>,
-    /// State of each next hop at the last assignment of buckets.
+    /// For each next hop: true if it was usable at the last assignment of buckets.
     live: Vec<bool>,
 }
 
 impl PathTable {
     /// Creates the table of a first generation. `resilient_buckets` is
-    /// [`crate::config::RoutingConfig::resilient_buckets`], where 0 is treated as 1. `live` returns whether a
+    /// [`crate::config::RoutingConfig::resilient_buckets`], where 0 is treated as 1. `live` returns true if a
     /// next hop is usable.
     pub fn new(fib: &Fib, resilient_buckets: Option<u16>, live: impl Fn(NextHopId) -> bool) -> PathTable {
         let mut table = PathTable::default();
@@ -64,9 +65,9 @@ impl PathTable {
         table
     }
 
-    /// Changes the table from the generation `previous` to `next`. `next` may be any generation. Flows keep
-    /// their members if `next` has the same groups, or if `next` was built as a successor of `previous` or of
-    /// an earlier generation.
+    /// Changes the table from the generation `previous` to the generation `next`. `live` returns true if a
+    /// next hop of `next` is usable. Flows keep their members if `next` has the same groups, or if `next` was
+    /// built as a successor of `previous` or of an earlier generation.
     pub fn change_generation(
         &mut self,
         previous: &Fib,
@@ -111,7 +112,8 @@ impl PathTable {
         }
     }
 
-    /// Updates the state of next hops. Groups without a changed member are not modified.
+    /// Updates which next hops are usable. Groups without a changed member are not modified if hashing
+    /// is resilient.
     pub fn set_live(&mut self, fib: &Fib, live: impl Fn(NextHopId) -> bool) {
         let before = std::mem::replace(&mut self.live, live_next_hops(fib, live));
         if before == self.live {
@@ -132,8 +134,8 @@ impl PathTable {
         }
     }
 
-    /// Returns the member for a flow with this hash (see [`seeded_hash`](crate::route::seeded_hash)). Returns
-    /// `None` if no member is usable.
+    /// Returns the next hop for a flow with this hash (see [`seeded_hash`](crate::route::seeded_hash)).
+    /// Returns `None` if no next hop of the group is usable. Panics if the group does not exist.
     #[inline(always)]
     pub fn select(&self, group: GroupId, hash: u32) -> Option<NextHopId> {
         let group_range = self.ranges[group.index()];
@@ -144,8 +146,8 @@ impl PathTable {
         Some(self.buckets[group_range.first as usize + bucket as usize])
     }
 
-    /// Returns the member of each bucket of a group, for `show` commands and tests. The list is empty if no
-    /// member is usable.
+    /// Returns the next hop of each bucket of a group, for `show` commands and tests. The list is empty if no
+    /// next hop is usable.
     pub fn buckets(&self, group: GroupId) -> &[NextHopId] {
         let group_range = self.ranges[group.index()];
         &self.buckets[group_range.first as usize..][..group_range.active as usize]
@@ -174,13 +176,13 @@ impl PathTable {
         }
     }
 
-    /// Returns which members claim which buckets of a group, scaled to `size` buckets. `renamed` is the new
-    /// id of each next hop.
+    /// Returns for each bucket of a group the members that claim it. The buckets are scaled to `size`
+    /// buckets. `renamed` contains the new id of each next hop, or `None` if it was removed.
     fn bucket_claims(&self, group: GroupId, renamed: &[Option<NextHopId>], size: usize) -> Vec<BucketClaim> {
         let group_range = self.ranges[group.index()];
         let range = group_range.first as usize..(group_range.first + group_range.size) as usize;
         let buckets = &self.buckets[range.clone()];
-        // A plain table has no homes, and no buckets while no member lives.
+        // A table with normal hashing has no homes, and no buckets while no member is usable.
         let homes = self.homes.get(range).unwrap_or(buckets);
         let claim = |bucket: usize| {
             let from = bucket * buckets.len() / size;
@@ -192,9 +194,9 @@ impl PathTable {
         (0..size).map(claim).collect()
     }
 
-    /// Moves each bucket to its home (the member that the bucket prefers) if the home is usable, and
-    /// distributes the other buckets. These buckets stay at their present member if it is usable and its
-    /// share permits this.
+    /// Moves each bucket to its home (the member that the bucket prefers) if the home is usable. The other
+    /// buckets stay at their present member if it is usable and its share permits this. The remaining buckets
+    /// are distributed.
     fn reassign_buckets(&mut self, group: usize, members: &[(NextHopId, u16)]) {
         let group_range = self.ranges[group];
         let living: Vec<_> = members
@@ -218,7 +220,7 @@ impl PathTable {
     }
 }
 
-/// Returns the state of each next hop.
+/// Returns for each next hop whether it is usable.
 fn live_next_hops(fib: &Fib, live: impl Fn(NextHopId) -> bool) -> Vec<bool> {
     (0..fib.next_hops().len() as u32)
         .map(|id| live(NextHopId(id)))

@@ -1,4 +1,4 @@
-//! Rate limits for work that other stations cause.
+//! Rate limits for work that other stations cause, such as ICMP errors.
 
 use xoff_units::Picos;
 
@@ -12,7 +12,7 @@ pub(crate) struct RateLimit {
 }
 
 impl RateLimit {
-    /// Creates a limiter that permits `per_second` events per second and a burst of the same number. With 0,
+    /// Creates a limiter that permits `per_second` events per second, and a burst of the same number. With 0,
     /// no event is permitted.
     pub(crate) fn new(per_second: u32) -> RateLimit {
         const SECOND: u64 = 1_000_000_000_000;
@@ -23,7 +23,7 @@ impl RateLimit {
         }
     }
 
-    /// Returns true and counts an event if the limit permits it now.
+    /// Returns true and counts the event if the limit permits it at `now`.
     pub(crate) fn allow(&mut self, now: Picos) -> bool {
         let start = self.next.max(now);
         let next = start.saturating_add(self.interval);

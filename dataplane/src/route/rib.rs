@@ -1,4 +1,5 @@
-//! The routing information base (RIB) stores the routes of all sources and selects the best routes.
+//! The routing information base (RIB): stores the routes of all sources and selects the best route to
+//! each prefix.
 
 use std::collections::BTreeMap;
 
@@ -8,21 +9,21 @@ use super::{Fib, FibError, Route, RouteTag, RouteTarget};
 use crate::config::{InterfaceAttachment, InterfaceConfig};
 use crate::ids::InterfaceId;
 
-/// Source of a route. If several routes to a prefix have the same distance, the route of the source that is
-/// listed first here is used.
+/// Source of a route. If several routes to a prefix have the same administrative distance, the source that
+/// comes first in this list is used. Among daemons or interfaces, the smaller number is used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum RouteSource {
-    /// An address of an interface.
+    /// An address of a router interface.
     Local(InterfaceId),
-    /// A network of an interface.
+    /// A network of a router interface.
     Connected(InterfaceId),
-    /// The configuration (`STATIC_ROUTE`).
+    /// A static route of the configuration (`STATIC_ROUTE`).
     Static,
-    /// A routing daemon, identified by a number of the caller's choice.
+    /// A routing daemon. The caller chooses its number.
     Daemon(u16),
 }
 
-/// Administrative distance of routes that interfaces create.
+/// Administrative distance of the routes that interfaces create. The smallest distance is preferred.
 pub const DISTANCE_CONNECTED: u8 = 0;
 /// Default administrative distance of static routes, as in SONiC's FRR.
 pub const DISTANCE_STATIC: u8 = 1;
@@ -30,16 +31,16 @@ pub const DISTANCE_STATIC: u8 = 1;
 /// The routes to a prefix, by distance and source.
 type PrefixRoutes = BTreeMap<(u8, RouteSource), (RouteTarget, RouteTag)>;
 
-/// All routes of all sources. Each source may have one route per prefix and distance. For each prefix, the
-/// route with the smallest distance is used.
+/// All routes of all sources. Each source may have one route for each prefix and distance. For each prefix,
+/// the route with the smallest administrative distance is used.
 ///
 /// If a source has several next hops of the same distance, it sets one route with all of them. If the
-/// distances differ, as in a `STATIC_ROUTE` with a list of distances, the source sets one route per distance.
-/// When the route with the smaller distance is removed, the other route is used.
+/// distances differ, as in a `STATIC_ROUTE` with a list of distances, the source sets one route for each
+/// distance. When the route with the smaller distance is removed, the other route is used.
 #[derive(Clone, Debug, Default)]
 pub struct Rib {
     routes_of_prefix: BTreeMap<IpNet, PrefixRoutes>,
-    /// Routes that each interface created.
+    /// Routes that each interface has created.
     interfaces: BTreeMap<InterfaceId, Vec<(RouteSource, IpNet)>>,
 }
 
@@ -49,13 +50,14 @@ impl Rib {
         Rib::default()
     }
 
-    /// Sets a route. If the source already has a route with this prefix and distance, that route is replaced.
+    /// Sets a route. If the source already has a route with this prefix and distance, the new route replaces
+    /// it. Host bits of the prefix are ignored.
     pub fn set_route(&mut self, source: RouteSource, distance: u8, route: Route) {
         let routes_of_prefix = self.routes_of_prefix.entry(route.prefix.trunc()).or_default();
         routes_of_prefix.insert((distance, source), (route.target, route.tag));
     }
 
-    /// Removes a route. Returns true if the route existed.
+    /// Removes a route. Returns false if the route does not exist.
     pub fn remove_route(&mut self, source: RouteSource, distance: u8, prefix: IpNet) -> bool {
         let prefix = prefix.trunc();
         let Some(routes_of_prefix) = self.routes_of_prefix.get_mut(&prefix) else {
@@ -68,7 +70,7 @@ impl Rib {
         removed
     }
 
-    /// Removes all routes of a source, for example of a stopped daemon.
+    /// Removes all routes of a source, for example of a daemon that has stopped.
     pub fn remove_source(&mut self, source: RouteSource) {
         self.routes_of_prefix.retain(|_, routes_of_prefix| {
             routes_of_prefix.retain(|&(_, other), _| other != source);
@@ -76,7 +78,7 @@ impl Rib {
         });
     }
 
-    /// Replaces the routes that follow from the addresses of an interface:
+    /// Replaces the routes of an interface by the routes that follow from its addresses:
     ///
     /// | for each address | route | reason |
     /// |---|---|---|
@@ -113,7 +115,7 @@ impl Rib {
         }
     }
 
-    /// Sets the load-balancing tag of all routes. The function `tag` returns the tag of a prefix.
+    /// Sets the load-balancing tag of all present routes. The function `tag` returns the tag for a prefix.
     pub fn set_tags(&mut self, tag: impl Fn(IpNet) -> RouteTag) {
         for (prefix, routes_of_prefix) in &mut self.routes_of_prefix {
             let tag = tag(*prefix);
@@ -123,7 +125,7 @@ impl Rib {
         }
     }
 
-    /// Returns the best route to each prefix, in the order of prefixes.
+    /// Returns the best route to each prefix, sorted by prefix, IPv4 first.
     pub fn best_routes(&self) -> impl Iterator<Item = Route> {
         self.routes_of_prefix
             .iter()
@@ -138,7 +140,10 @@ impl Rib {
             })
     }
 
-    /// Builds the FIB of the best routes that follows `previous`.
+    /// Builds the generation of the best routes that follows the generation `previous`.
+    ///
+    /// # Errors
+    /// Returns an error if the best routes violate a rule of [`FibError`].
     pub fn next_generation(&self, previous: &Fib) -> Result<Fib, FibError> {
         previous.build_successor(self.best_routes())
     }

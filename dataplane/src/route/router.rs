@@ -17,10 +17,10 @@ use crate::ids::{GroupId, InterfaceId, LogicalPort, NextHopId};
 use xoff_wire::NeighbourFrame;
 use xoff_wire::rewrite::LinkAddresses;
 
-/// Rate limit of frames to the CPU port in frames per second. The burst is one second of this rate.
+/// Rate limit of frames to the CPU port, in frames per second. The largest burst is one second of this rate.
 const CPU_FRAMES_PER_SECOND: u32 = 10_000;
 
-/// Number of cached adjacencies to stations on connected networks.
+/// Number of cached adjacencies for stations on connected networks.
 const ON_LINK_SLOTS: usize = 64;
 
 /// Cached adjacency of a station on a connected network.
@@ -37,8 +37,8 @@ impl OnLinkAdjacency {
     };
 }
 
-/// Returns the cache slot of a station. The slot number consists of the high bits of the product of the
-/// address and the golden ratio.
+/// Returns the cache slot of a station. The slot number consists of the high bits of a product: the address
+/// times the golden ratio.
 #[inline(always)]
 fn on_link_slot(address: u32) -> usize {
     (address.wrapping_mul(0x9e37_79b9) >> (u32::BITS - ON_LINK_SLOTS.ilog2())) as usize
@@ -53,7 +53,7 @@ pub(crate) struct RouterInterface {
     pub(crate) mtu: u32,
     pub(crate) attachment: InterfaceAttachment,
     pub(crate) addresses: Vec<IpNet>,
-    /// True if a port or LAG behind the interface is up.
+    /// True if at least one port or LAG behind the interface is up.
     pub(crate) up: bool,
 }
 
@@ -74,16 +74,16 @@ impl RouterInterface {
         self.addresses.iter().any(|own| own.addr() == address)
     }
 
-    /// Returns true if another station owns this address and the address belongs to a network
-    /// of the interface.
+    /// Returns true if the address belongs to a network of the interface or is link-local, and is not an
+    /// address of the interface itself.
     pub(crate) fn is_on_link(&self, address: IpAddr) -> bool {
         let near = is_link_local(address) || self.addresses.iter().any(|own| own.contains(&address));
         near && !self.owns_address(address)
     }
 
-    /// Builds the ARP request or neighbour solicitation for an address, to the link address `receiver` or to
-    /// all stations. If possible, the source address is in the same network. Otherwise, the source is any
-    /// address of the same IP version.
+    /// Builds the ARP request or neighbour solicitation for an address. The frame is sent to the link address
+    /// `receiver`, or to all stations. If possible, the source address is in the same network. Otherwise, the
+    /// source is any address of the same IP version. Returns `None` if there is no such address.
     pub(crate) fn address_request(
         &self,
         target: IpAddr,
@@ -104,16 +104,16 @@ fn is_link_local(address: IpAddr) -> bool {
     matches!(address, IpAddr::V6(v6) if Ipv6Addr::is_unicast_link_local(&v6))
 }
 
-/// Result of a route look-up.
+/// Where a packet with a given look-up result is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ResolvedHop {
-    /// The switch itself.
+    /// To the switch itself.
     Local,
-    /// A neighbour. The id is `None` if the neighbour table is full.
+    /// To a neighbour on this interface. The neighbour is `None` if the neighbour table is full.
     Neighbour(InterfaceId, Option<NeighbourId>),
-    /// The route has next hops, but none is reachable at present.
+    /// To no next hop, because none of the route's next hops is reachable at present.
     Down,
-    /// A blackhole route.
+    /// To no destination, because the route is a blackhole route.
     Blackhole,
 }
 
@@ -126,12 +126,13 @@ pub(crate) struct Router {
     pub(crate) fib: Arc<Fib>,
     paths: PathTable,
     resilient_buckets: Option<u16>,
-    /// Interface and neighbour of each next hop of the FIB.
+    /// Interface and neighbour of each next hop of the FIB. The neighbour is `None` if the neighbour table
+    /// is full.
     hops: Vec<(InterfaceId, Option<NeighbourId>)>,
     /// Cached adjacency of each next hop.
     adjacencies: Vec<Adjacency>,
-    /// Cache of adjacencies of stations that are not next hops of a route. Each hash value has one entry,
-    /// which belongs to the most recent station with this hash.
+    /// Cached adjacencies of stations that are not next hops of a route. Each hash value has one entry, which
+    /// belongs to the latest station with this hash.
     on_link: Box<[OnLinkAdjacency; ON_LINK_SLOTS]>,
     pub(crate) neighbours: NeighbourTable,
     hash_seed: u64,
@@ -140,7 +141,7 @@ pub(crate) struct Router {
 }
 
 impl Router {
-    /// Creates a router whose interfaces are down.
+    /// Creates a router. All interfaces are down.
     pub(crate) fn new(config: &SwitchConfig) -> Router {
         let routing = &config.routing;
         let mut router = Router {
@@ -174,7 +175,7 @@ impl Router {
             .collect()
     }
 
-    /// Applies a new configuration. [`Router::set_fib`] applies routes.
+    /// Applies a new configuration, except routes, which [`Router::set_fib`] applies.
     pub(crate) fn configure(&mut self, config: &SwitchConfig) {
         let routing = &config.routing;
         let was_up: Vec<bool> = self.interfaces.iter().map(|interface| interface.up).collect();
@@ -213,7 +214,7 @@ impl Router {
         self.neighbours.record_change();
     }
 
-    /// Replaces the routes and returns the previous routes.
+    /// Replaces the generation of routes. Returns the previous generation.
     pub(crate) fn set_fib(&mut self, fib: Arc<Fib>) -> Arc<Fib> {
         let old = core::mem::replace(&mut self.fib, fib);
         let (fib, interfaces) = (&self.fib, &self.interfaces);
@@ -246,26 +247,26 @@ impl Router {
         core::mem::replace(&mut self.interfaces[id.index()].up, up) != up
     }
 
-    /// Selects members again among the usable next hops after an interface change.
+    /// Assigns the hash buckets again to the usable next hops, after the state of an interface has changed.
     pub(crate) fn refresh_paths(&mut self) {
         let (fib, interfaces) = (&self.fib, &self.interfaces);
         let live = |hop: NextHopId| is_interface_up(interfaces, fib.next_hops()[hop.index()].interface);
         self.paths.set_live(fib, live);
     }
 
-    /// Returns the neighbours on an interface that are next hops.
+    /// Returns the neighbours on an interface that are next hops of routes.
     pub(crate) fn next_hop_neighbours_on(&self, interface: InterfaceId) -> Vec<NeighbourId> {
         let behind = self.hops.iter().filter(|(of, _)| *of == interface);
         behind.filter_map(|(_, neighbour)| *neighbour).collect()
     }
 
-    /// Returns the interface of a port or LAG.
+    /// Returns the router interface of a port or LAG. Returns `None` if the port or LAG is not routed.
     #[inline]
     pub(crate) fn interface_of_port(&self, logical: LogicalPort) -> Option<InterfaceId> {
         self.by_logical[logical.index()]
     }
 
-    /// Returns the interface of a VLAN.
+    /// Returns the router interface of a VLAN. Returns `None` if the VLAN has no router interface.
     #[inline]
     pub(crate) fn interface_of_vlan(&self, vlan: u16) -> Option<InterfaceId> {
         if self.by_vlan.is_empty() {
@@ -281,7 +282,7 @@ impl Router {
         &self.interfaces[id.index()]
     }
 
-    /// Returns the next hop for a destination whose look-up result is `entry`.
+    /// Returns the next hop of a packet with the look-up result `entry`.
     #[inline]
     pub(crate) fn resolve_hop(
         &mut self,
@@ -315,7 +316,7 @@ impl Router {
         self.paths.select(group, seeded_hash(flow_hash, self.hash_seed))
     }
 
-    /// Returns the next hop of a group member that a load-balancing scheme selected.
+    /// Returns the next hop with index `member` in a group. A load-balancing scheme has selected this member.
     #[inline(always)]
     pub(crate) fn next_hop_of_member(&self, group: GroupId, member: u16) -> NextHopId {
         self.fib.groups()[group.index()].members[usize::from(member)].0
@@ -328,7 +329,7 @@ impl Router {
         self.hops[id.index()]
     }
 
-    /// Returns the adjacency of a next hop.
+    /// Returns the adjacency of a next hop. If the next hop is not resolved, the MTU of the adjacency is 0.
     #[inline(always)]
     pub(crate) fn adjacency(&mut self, id: NextHopId) -> &Adjacency {
         if self.adjacencies[id.index()].valid_for != self.neighbours.changes() {
@@ -342,7 +343,8 @@ impl Router {
         self.adjacencies[id.index()] = self.compute_adjacency(self.neighbour_of_next_hop(id));
     }
 
-    /// Returns the adjacency of a station on a connected IPv4 network.
+    /// Returns the adjacency of a station on a connected IPv4 network. If the station is not resolved, the
+    /// MTU of the adjacency is 0.
     #[inline(always)]
     pub(crate) fn on_link_adjacency(&mut self, interface: InterfaceId, address: u32) -> &Adjacency {
         let slot = on_link_slot(address);

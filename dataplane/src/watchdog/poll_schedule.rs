@@ -2,7 +2,7 @@
 
 use xoff_units::Picos;
 
-/// The shortest poll interval.
+/// The shortest poll interval. Shorter configured intervals are replaced by it.
 const POLL_MIN: Picos = Picos::from_micros(1);
 
 /// Poll times: multiples of an interval from an origin.
@@ -25,7 +25,7 @@ impl PollSchedule {
         self.interval
     }
 
-    /// Returns the first poll after `now`.
+    /// Returns the time of the first poll after `now`.
     pub(crate) fn next_after(&self, now: Picos) -> Picos {
         self.poll_time(self.poll_count(now).saturating_add(1))
     }

@@ -16,26 +16,26 @@ pub(crate) enum WatchedQueueState {
     Watched,
     /// The queue is in a storm.
     Stormed,
-    /// The big red switch is on.
+    /// The queue drops all frames, because the big red switch is on.
     BigRedSwitch,
 }
 
-/// Watchdog state of a port. Pauses are tracked on every port, watched or not.
+/// Watchdog state of a port. Pauses are tracked on every port, even if the port is not watched.
 #[derive(Debug, Default)]
 pub(crate) struct PortMonitor {
     config: Option<PortWatchdog>,
-    /// Queues that the peer pauses, whether the port honours the pause or not.
+    /// Mask of queues that the peer pauses, even if the port does not honour the pause.
     paused: u8,
-    /// Queues in a storm.
+    /// Mask of queues in a storm.
     stormed: u8,
-    /// Queues that drop because of the big red switch.
+    /// Mask of queues that drop all frames because of the big red switch.
     big_red_switched: u8,
     pub(crate) queues: [QueueMonitor; PRIORITIES],
     pub(crate) storm_accounts: [StormAccount; PRIORITIES],
 }
 
 impl PortMonitor {
-    /// Returns the watchdog configuration of the port.
+    /// Returns the watchdog configuration of the port. Returns `None` if the port is not watched.
     pub(crate) fn config(&self) -> Option<&PortWatchdog> {
         self.config.as_ref()
     }
@@ -45,12 +45,12 @@ impl PortMonitor {
         self.config = config;
     }
 
-    /// Returns the watched queues.
+    /// Returns the mask of watched queues.
     pub(crate) fn watched_queues(&self) -> u8 {
         self.config.map_or(0, |config| config.queues)
     }
 
-    /// Queues in a storm.
+    /// Returns the mask of queues in a storm.
     pub(crate) fn stormed_queues(&self) -> u8 {
         self.stormed
     }
@@ -78,7 +78,7 @@ impl PortMonitor {
         }
     }
 
-    /// Queues that drop all frames.
+    /// Returns the mask of queues that drop all frames.
     pub(crate) fn dropping_queues(&self) -> u8 {
         match self.action() {
             Some(WatchdogAction::Drop) => self.big_red_switched | self.stormed,
@@ -86,7 +86,7 @@ impl PortMonitor {
         }
     }
 
-    /// Queues that ignore pauses.
+    /// Returns the mask of queues that ignore pauses.
     pub(crate) fn pause_ignoring_queues(&self) -> u8 {
         match self.action() {
             Some(WatchdogAction::Drop | WatchdogAction::Forward) => self.big_red_switched | self.stormed,
@@ -94,14 +94,14 @@ impl PortMonitor {
         }
     }
 
-    /// Queues that the peer pauses, whether the port honours the pause or not.
+    /// Returns the mask of queues that the peer pauses, even if the port does not honour the pause.
     pub(crate) fn paused_queues(&self) -> u8 {
         self.paused
     }
 
-    /// Sets the queues that the peer pauses. `since` returns the start of the oldest pause of a queue. `sent`
-    /// returns the number of frames sent from a queue. Returns the queues whose pause began, ended, or was
-    /// replaced by a new one.
+    /// Sets the mask of queues that the peer pauses. `since` returns the start of the oldest current pause of
+    /// a queue. `sent` returns the number of frames sent from a queue. Returns the mask of queues whose pause
+    /// began, ended, or was replaced by a new pause.
     pub(crate) fn update_paused(
         &mut self,
         now: Picos,
@@ -111,7 +111,7 @@ impl PortMonitor {
     ) -> u8 {
         let before = core::mem::replace(&mut self.paused, paused);
         let mut changed = before ^ paused;
-        // If a new pause begins when the old one ends, the old pause still counts as ended.
+        // If a new pause begins at the time at which the old pause ends, both changes are recorded.
         changed |= set_bits(before & paused)
             .filter(|&n| since(n) >= now && self.queues[n].paused_since() != Some(now))
             .fold(0, |mask, n| mask | 1 << n);

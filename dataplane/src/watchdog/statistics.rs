@@ -4,25 +4,25 @@ use core::ops::{AddAssign, Sub};
 
 use xoff_units::Picos;
 
-/// State of a watched queue (`PFC_WD_STATUS`).
+/// State of a watched queue in its statistics (`PFC_WD_STATUS`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum WatchdogStatus {
-    /// No storm.
+    /// The queue is not in a storm.
     #[default]
     Operational,
-    /// A storm was detected and is not restored yet.
+    /// A storm was detected and has not ended.
     Stormed,
     /// The queue drops all frames because the big red switch is on. SONiC shows this state as stormed.
     BigRedSwitch,
 }
 
-/// Frames during storms, and while the big red switch is on.
+/// Numbers of frames of a queue during storms and while the big red switch was on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StormCounters {
     /// Frames sent from the queue (`TX_PACKETS`).
     pub tx_packets: u64,
-    /// Frames for the queue that were dropped, including those that waited
-    /// at detection (`TX_DROPPED_PACKETS`).
+    /// Frames for the queue that were dropped (`TX_DROPPED_PACKETS`). Frames that waited when the storm was
+    /// detected are included.
     pub tx_dropped_packets: u64,
     /// Frames received and accepted in the priority groups of the queue (`RX_PACKETS`).
     pub rx_packets: u64,
@@ -54,20 +54,20 @@ impl Sub for StormCounters {
 /// Watchdog statistics of one queue (`PFC_WD_QUEUE_STATS_*`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WatchdogStats {
-    /// State of the queue.
+    /// Present state of the queue.
     pub status: WatchdogStatus,
-    /// Detected storms (`DEADLOCK_DETECTED`).
+    /// Number of detected storms (`DEADLOCK_DETECTED`).
     pub storms_detected: u64,
     /// Number of storms that have ended (`DEADLOCK_RESTORED`). During a storm, this number is one less than
     /// the number of detected storms.
     pub storms_restored: u64,
-    /// Frames during all storms.
+    /// Frames during all storms, and while the big red switch was on.
     pub total: StormCounters,
-    /// Frames during the latest storm, including a current one (`*_LAST`).
+    /// Frames during the latest storm or period of the big red switch, including a current one (`*_LAST`).
     pub last: StormCounters,
-    /// Model time at which the latest storm was detected.
+    /// Model time at which the latest storm was detected. `None` if there was no storm.
     pub detected_at: Option<Picos>,
-    /// Model time at which a storm was last restored.
+    /// Model time at which the latest ended storm was restored. `None` if no storm has ended.
     pub restored_at: Option<Picos>,
 }
 
@@ -75,13 +75,14 @@ pub struct WatchdogStats {
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct StormAccount {
     stats: WatchdogStats,
-    /// Counter values that are already included in `stats`. `None`: no storm.
+    /// Counter values of the queue that are already included in `stats`. `None` if no frames are
+    /// being counted.
     counted_until: Option<StormCounters>,
 }
 
 impl StormAccount {
     /// Begins a storm or a period of the big red switch. `counters` are the current counters of the queue and
-    /// its groups.
+    /// its priority groups.
     pub(crate) fn begin_counting(&mut self, status: WatchdogStatus, now: Picos, counters: StormCounters) {
         self.stats.status = status;
         self.stats.last = StormCounters::default();
@@ -103,7 +104,7 @@ impl StormAccount {
         self.stats.status = WatchdogStatus::Operational;
     }
 
-    /// Adds the counts since the last call to the statistics.
+    /// Adds the frames since the last call to the statistics.
     pub(crate) fn add_counts(&mut self, counters: StormCounters) {
         if let Some(counted_until) = self.counted_until.replace(counters) {
             self.stats.total += counters - counted_until;
@@ -113,7 +114,7 @@ impl StormAccount {
         }
     }
 
-    /// Counts from `counters` on, after the queue got other priority groups.
+    /// Counts from `counters` on, after the queue has received other priority groups.
     pub(crate) fn restart_counts_from(&mut self, counters: StormCounters) {
         self.counted_until = self.counted_until.map(|_| counters);
     }
@@ -123,7 +124,7 @@ impl StormAccount {
         self.stats.storms_detected > 0 || self.stats.total != StormCounters::default()
     }
 
-    /// Returns the statistics up to `counters`.
+    /// Returns the statistics, including the frames up to `counters`.
     pub(crate) fn stats_at(&self, counters: StormCounters) -> WatchdogStats {
         let mut now = *self;
         now.add_counts(counters);

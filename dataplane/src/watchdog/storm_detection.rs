@@ -1,9 +1,9 @@
-//! Time for which a queue was paused without progress.
+//! Measures the time for which a queue was paused without progress.
 
 use crate::config::WatchdogRule;
 use xoff_units::Picos;
 
-/// The state of a queue at a poll, without its pauses.
+/// The state of a queue at a poll of the watchdog, without its pauses.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct QueueSample {
     /// Time of the poll.
@@ -14,38 +14,39 @@ pub(crate) struct QueueSample {
     pub(crate) poll: Picos,
     /// True if frames wait in the queue.
     pub(crate) has_waiting_frames: bool,
-    /// Total number of frames sent from the queue.
+    /// Number of frames that the queue has sent since the start of the switch.
     pub(crate) sent: u64,
     /// Arrival time of the latest XOFF. The value is [`Picos::NEVER`] during a pause that lasts
     /// until its resume.
     pub(crate) last_xoff_at: Picos,
 }
 
-/// Pause history of one queue for storm detection.
+/// Pause history of one queue, for the detection of storms.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct QueueMonitor {
-    /// Start of the current pause.
+    /// Start of the current pause. `None` if the queue is not paused.
     paused_since: Option<Picos>,
-    /// Pauses before this time do not count.
+    /// Pauses before this time are ignored.
     counts_since: Picos,
     /// End of the latest poll interval in which the pause continued but no XOFF frame arrived. If the queue
-    /// is empty, the watchdog measures the pause from this time.
+    /// is empty, the watchdog measures the pause from this time on.
     xoff_missing_since: Picos,
-    /// Start of the first pause in the current poll interval.
+    /// Start of the first pause in the current poll interval. `None` if there was no pause.
     first_pause_in_interval: Option<Picos>,
-    /// Time paused in the current poll interval until `counted_until`, in picoseconds.
+    /// Time for which the queue was paused in the current poll interval until `counted_until`,
+    /// in picoseconds.
     paused_ps: u64,
     counted_until: Picos,
     /// Number of frames that the queue had sent at the start of the current interval. If the queue was first
     /// paused during the interval, the number refers to the start of this pause.
     sent: u64,
-    /// Start of the current sequence of poll intervals in which the queue was paused for most of the time and
-    /// sent nothing.
+    /// Start of the current sequence of poll intervals in which the queue was paused for more than four
+    /// fifths of the time and sent nothing. `None` if the last interval was different.
     mostly_paused_since: Option<Picos>,
 }
 
 impl QueueMonitor {
-    /// Begins a pause. `sent` is the total number of frames sent from the queue.
+    /// Begins a pause. `sent` is the number of frames that the queue has sent since the start of the switch.
     pub(crate) fn begin_pause(&mut self, now: Picos, sent: u64) {
         self.paused_since = Some(now);
         self.counted_until = now;
@@ -61,7 +62,7 @@ impl QueueMonitor {
         self.paused_since = None;
     }
 
-    /// Returns the start of the current pause.
+    /// Returns the start of the current pause. Returns `None` if the queue is not paused.
     pub(crate) fn paused_since(&self) -> Option<Picos> {
         self.paused_since
     }
@@ -93,8 +94,8 @@ impl QueueMonitor {
         }
     }
 
-    /// Returns the time for which the queue was paused without progress. Returns `None` if the rule excludes
-    /// a storm.
+    /// Returns the time for which the queue was paused without progress. Returns `None` if the queue is not
+    /// paused, or if `rule` excludes a storm.
     pub(crate) fn paused_without_progress(&self, sample: &QueueSample, rule: WatchdogRule) -> Option<Picos> {
         let from = match (sample.has_waiting_frames, rule) {
             (true, _) => self.paused_since,

@@ -1,10 +1,10 @@
-//! Assigns buckets to members by their weights, with as few changes as possible.
+//! Assigns hash buckets to members by their weights, with as few changes as possible.
 
 use std::cmp::Reverse;
 
 use crate::ids::NextHopId;
 
-/// Share of a member.
+/// Share of a member in the buckets of a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct MemberShare {
     member: NextHopId,
@@ -17,25 +17,25 @@ struct MemberShare {
     given: usize,
 }
 
-/// Claims of members to a bucket.
+/// The two members that can claim a bucket.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct BucketClaim {
-    /// Home of the bucket. This claim has priority.
+    /// Home of the bucket: the member that the bucket prefers. This claim has priority.
     pub(super) home: Option<NextHopId>,
-    /// Present member of the bucket. If the home is not among the members, the present member
-    /// keeps the bucket.
+    /// Holder of the bucket: its present member. The holder keeps the bucket if the home is not among
+    /// the members.
     pub(super) holder: Option<NextHopId>,
 }
 
-/// Assigns `claims.len()` buckets to `members` in proportion to their weights. Shares are exact to one
-/// bucket, and each member has at least one bucket. `members` is sorted, not empty and not
-/// longer than `claims`.
+/// Assigns `claims.len()` buckets to `members` in proportion to their weights. The number of buckets of a
+/// member differs by at most one from its exact share. Each member has at least one bucket. `members` is
+/// sorted, not empty and not longer than `claims`.
 ///
 /// A bucket can have a *home* (the member that it prefers) and a *holder* (its present member). A member
 /// receives the buckets that it claims as home or holder until it has its share. If `home_first` is true,
 /// every bucket goes to its home, even if the home then exceeds its share by one bucket. The remaining
-/// buckets are assigned to the members in turn. The number of moved buckets is the smallest that
-/// the shares permit.
+/// buckets are assigned to the members in turn. The shares determine the smallest number of buckets that must
+/// move, and no further bucket moves.
 pub(super) fn assign_buckets(
     members: &[(NextHopId, u16)],
     claims: &[BucketClaim],
@@ -95,9 +95,9 @@ pub(super) fn assign_buckets(
         .collect()
 }
 
-/// Sets the quota of each member to its exact share, rounded down. The remaining buckets go to members that
-/// lost a fraction of a bucket by rounding. Members that claim more buckets than their quota come first. The
-/// other members follow in the order of their loss, largest first.
+/// Sets the quota of each member to its exact share, rounded down. Each of the remaining buckets goes to a
+/// member that has lost a fraction of a bucket by rounding. Members that claim more buckets than their quota
+/// come first. The other members follow in the order of their loss, largest first.
 fn set_quotas(shares: &mut [MemberShare], buckets: usize) {
     let total: u64 = shares.iter().map(|share| share.weight).sum();
     let exact = |share: &MemberShare| share.weight * buckets as u64;
@@ -123,7 +123,8 @@ fn set_quotas(shares: &mut [MemberShare], buckets: usize) {
     for index in order.into_iter().take(buckets.saturating_sub(sum)) {
         shares[index].quota += 1;
     }
-    // Each member with less than one bucket has received one. The largest member pays for it.
+    // Each member with a share below one bucket has received one bucket. The member with the largest quota
+    // gives up a bucket for it.
     for _ in buckets..sum {
         if let Some(largest) = shares.iter_mut().rev().max_by_key(|share| share.quota) {
             largest.quota -= 1;
