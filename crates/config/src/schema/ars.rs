@@ -1,8 +1,7 @@
 //! Tables of adaptive routing and switching (ARS).
 //!
-//! The tables are those of the pull requests for SONiC's local ARS design (`doc/ARS/Local_ARS_HLD.md`). No
-//! release of SONiC has these tables, so their names can change. `docs/load-balancing.md` describes their
-//! effect in xoff.
+//! The tables come from pull requests for SONiC (`doc/ARS/Local_ARS_HLD.md`). No release of SONiC has these
+//! tables, so names can still change. `docs/load-balancing.md` describes the effect of the tables in xoff.
 
 use super::{FieldSchema, KeyPart, TableSchema, ValueKind};
 

@@ -1,10 +1,10 @@
-//! Tables for load balancing beyond SONiC's tables. All scalar values are strings, as in SONiC's tables.
+//! Tables for load balancing that SONiC does not have. All scalar values are strings, as in SONiC's tables.
 //!
 //! `docs/xoff-tables.md` is generated from these schemas.
 
 use super::{FieldSchema, KeyPart, TableSchema, ValueKind};
 
-/// Key of the entries that concern the whole switch.
+/// Key of the entries of `XOFF_LB` and `XOFF_LB_LOAD`, which concern the whole switch.
 pub(crate) const LB_GLOBAL: &str = "global";
 
 pub(super) const TABLES: &[TableSchema] = &[

@@ -60,7 +60,7 @@ const PROFILE_FIELDS: &[FieldSchema] = &[
     // The size can be missing if the headroom is computed: see `resolve/buffer_profiles.rs`.
     FieldSchema::new("size", ValueKind::BYTES),
     FieldSchema::new("dynamic_th", ValueKind::number(-8, 7, "")),
-    // Files use the whole buffer of the chip or the largest number for "no limit".
+    // For "no limit", files use the size of the whole buffer or the largest number.
     FieldSchema::new("static_th", ValueKind::number(0, u64::MAX as i128, "bytes")),
     FieldSchema::new("xoff", ValueKind::BYTES),
     FieldSchema::new("xon", ValueKind::BYTES),

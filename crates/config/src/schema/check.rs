@@ -20,7 +20,7 @@ impl TableSchema {
         Ok(())
     }
 
-    /// Returns the form of the keys as text for messages and documents, such as `PORT|NUMBER or FIRST-LAST`.
+    /// Returns the form of the keys as text, such as `PORT|NUMBER or FIRST-LAST`, for messages and documents.
     pub(super) fn key_form(&self) -> String {
         let part = |part: &KeyPart| match part {
             KeyPart::Port => "PORT",
@@ -40,7 +40,7 @@ impl TableSchema {
         self.key.iter().map(part).collect::<Vec<_>>().join("|")
     }
 
-    /// Checks the name and the value of a field.
+    /// Checks the name and the value of a field. The error contains the expected names or values.
     pub(crate) fn check_field(&self, field: &str, value: &str) -> Result<(), String> {
         self.check_field_name(field)?;
         match self.fields {
@@ -55,7 +55,7 @@ impl TableSchema {
         }
     }
 
-    /// Checks the name of a field.
+    /// Checks the name of a field. The error contains the expected form, or a similar name.
     pub(crate) fn check_field_name(&self, field: &str) -> Result<(), String> {
         match self.fields {
             TableFields::Map { from, .. } => {
@@ -84,7 +84,8 @@ impl TableSchema {
     }
 }
 
-/// Returns whether the name begins with `lo`. SONiC's model accepts any name of a loopback interface.
+/// Returns whether the name begins with `lo`, as loopback interfaces of Linux do. SONiC's model accepts
+/// such names.
 fn is_linux_loopback(text: &str) -> bool {
     text.starts_with("lo") && value::is_object_name(text)
 }

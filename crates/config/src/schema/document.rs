@@ -8,7 +8,7 @@ use xoff_testing::{assert_tests_exist, read_document};
 
 const DOCUMENT: &str = "docs/configuration-fields.md";
 
-/// Returns the text of an effect in the column "effect".
+/// Returns the text for an effect in the column "effect" of the document.
 fn describe_effect(effect: FieldEffect) -> String {
     match effect {
         FieldEffect::Full => "takes effect".to_owned(),

@@ -1,4 +1,4 @@
-//! SONiC tables without an effect in xoff, and the reasons for this.
+//! SONiC tables that have no effect in xoff, and the reasons.
 
 const PROTOCOLS: &str = "xoff runs no routing protocol; STATIC_ROUTE defines routes";
 const NAT: &str = "address translation is not implemented";
@@ -21,7 +21,8 @@ const OVERLAY: &str = "tunnels and overlays are not implemented";
 const BRIDGING_PROTOCOLS: &str = "bridging protocols other than VLANs are not implemented";
 const OUTSIDE_DATA_PATH: &str = "outside the data path of a switch";
 
-/// Prefixes of table names and reasons. The first prefix that matches applies.
+/// Prefixes of table names, each with the reason for tables with this prefix. The first matching
+/// prefix applies.
 const REASONS: &[(&str, &str)] = &[
     ("ACL_", ACL),
     ("AS_PATH_SET", PROTOCOLS),
@@ -79,7 +80,7 @@ const REASONS: &[(&str, &str)] = &[
     ("VXLAN_", OVERLAY),
 ];
 
-/// Returns the reason why a table has no effect in xoff.
+/// Returns the reason for which a SONiC table has no effect in xoff.
 pub(crate) fn ignored_table_reason(table: &str) -> &'static str {
     let reason = REASONS.iter().find(|(prefix, _)| table.starts_with(prefix));
     reason.map_or(OUTSIDE_DATA_PATH, |(_, why)| why)

@@ -1,8 +1,9 @@
-//! The schema: all tables with their keys, fields and values, as data. Each file describes a group of tables.
+//! The schema: all tables with their keys, fields and values, as constants. Each file describes a group
+//! of tables.
 //!
-//! The schema is used by the parser, the checks, the notes about fields without an effect, and the
-//! suggestions for misspelt names. Only rules that concern several fields are code. These rules are in the
-//! module `resolve`.
+//! The parser and the checks use the schema. The notes about fields without an effect and the
+//! suggestions for misspelt names also come from the schema. Only rules about several fields are code,
+//! in the module `resolve`.
 
 mod ars;
 mod balancing;
@@ -36,7 +37,7 @@ pub(crate) use value::{
 pub(crate) use watchdog::GLOBAL;
 pub use xoff_tables_document::xoff_tables_markdown;
 
-/// The schema of a table. A table with two forms of keys has two of these schemas.
+/// The schema of a table. A table with two forms of keys has two schemas with the same name.
 #[derive(Debug)]
 pub(crate) struct TableSchema {
     pub(crate) name: &'static str,
@@ -66,7 +67,7 @@ impl TableSchema {
         TableSchema::new(name, key, TableFields::Named(fields))
     }
 
-    /// Adds a description.
+    /// Returns the table with a description.
     const fn documented(mut self, documentation: &'static str) -> TableSchema {
         self.documentation = documentation;
         self
@@ -86,9 +87,9 @@ pub(crate) enum KeyPart {
     Only(&'static str),
     /// The name of an object, such as a map, a pool or a profile.
     Object,
-    /// A number from 0 to 7, or a range such as `3-4`.
+    /// A number from 0 to 7, or a range of such numbers (`3-4`).
     Numbers,
-    /// A queue from 0 to 15, or a range. The parser drops queues above 7 with a note.
+    /// A queue from 0 to 15, or a range of queues. The parser drops queues above 7 and adds a note.
     Queues,
     /// `Vlan2` to `Vlan4094`. The VLAN need not exist.
     Vlan,
@@ -115,8 +116,8 @@ pub(crate) enum KeyPart {
 pub(crate) enum TableFields {
     /// Fields with fixed names.
     Named(&'static [FieldSchema]),
-    /// A map from numbers to numbers. The field names are numbers up to the limit of `from`. The values are
-    /// numbers up to the limit of `to`.
+    /// A map from numbers to numbers. Field names are numbers from 0 to the limit in `from`. Values are
+    /// numbers from 0 to the limit in `to`. Each limit has a name for messages, such as `traffic class`.
     Map {
         from: (&'static str, u64),
         to: (&'static str, u64),
@@ -142,7 +143,7 @@ pub(crate) struct FieldSchema {
 /// The documentation of a field, for `docs/xoff-tables.md`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct FieldDocumentation {
-    /// The default as a value or in words. Empty for a required field.
+    /// The default value, or a description of it. Empty for a required field.
     default: &'static str,
     /// A valid value.
     example: &'static str,
@@ -164,33 +165,33 @@ pub(crate) enum FieldEffect {
     Full,
     /// The field is a name or a description, and has no effect on forwarding.
     Label,
-    /// The field has no effect in xoff, for this reason. A note lists it.
+    /// The field has no effect in xoff. The text gives the reason. A note lists the field.
     None(&'static str),
-    /// The only supported value. The switch always behaves as with this value. Other values have no effect,
-    /// and the text gives the reason.
+    /// The field has only one supported value, which is the first text. The switch always behaves as with
+    /// this value. Other values have no effect, and the second text gives the reason.
     Fixed(&'static str, &'static str),
 }
 
 /// The values that a field accepts.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum ValueKind {
-    /// A whole number of a unit.
+    /// A whole number from `min` to `max`. The unit is empty for a number without a unit.
     Number {
         min: i128,
         max: i128,
         unit: &'static str,
     },
-    /// A whole number from 0 to a maximum, or a word.
+    /// A whole number from 0 to this maximum, or this word.
     NumberOr(i128, &'static str),
     /// One of several words.
     Choice(&'static [&'static str]),
-    /// Printable text with a largest number of characters.
+    /// Printable text with at most this number of characters.
     Text(usize),
     /// A unicast MAC address.
     Mac,
-    /// The name of an entry of a table.
+    /// The name of an entry of this table.
     Reference(&'static str),
-    /// The name of an entry of a table, or the word `NULL`.
+    /// The name of an entry of this table, or the word `NULL`.
     ReferenceOrNull(&'static str),
     /// Numbers from 0 to 7, separated by commas. An empty text means none.
     Priorities,
@@ -200,11 +201,11 @@ pub(crate) enum ValueKind {
     Interface,
     /// The word `default`, or the name of a VRF.
     Vrf,
-    /// A list of values of one kind in one string, separated by commas. An item can be empty.
+    /// A list of values of this kind in one string, separated by commas. An item can be empty.
     Each(&'static ValueKind),
-    /// A list of words.
+    /// A list of these words.
     Words(&'static [&'static str]),
-    /// A list of names of entries of a table.
+    /// A list of names of entries of this table.
     References(&'static str),
     /// Names of existing ports, separated by commas.
     Ports,
@@ -214,14 +215,14 @@ pub(crate) enum ValueKind {
     BuiltInScheme,
     /// The EtherType of VLAN tags: `0x` and one to four hexadecimal digits.
     Tpid,
-    /// The length of a cable: a number and `m`.
+    /// The length of a cable in whole metres, such as `5m`.
     Cable,
-    /// Any value. No code reads it.
+    /// Any value. No code reads the value.
     Any,
 }
 
-/// Largest size of a buffer in bytes. Larger sizes are reduced to this value. It is a thousand times the
-/// buffer of chips with HBM, and the sum of thousands of such sizes fits into 64 bits.
+/// Largest size of a buffer in bytes. Larger sizes are reduced to this value. This size is about a thousand
+/// times the buffer of chips with HBM. The sum of thousands of such sizes still fits into 64 bits.
 pub(crate) const BYTES_MAX: u64 = 1 << 48;
 
 impl ValueKind {
@@ -231,7 +232,7 @@ impl ValueKind {
         unit: "bytes",
     };
 
-    /// Returns a whole number from `min` to `max`.
+    /// Returns the kind of a whole number from `min` to `max`. `unit` is empty for a number without a unit.
     pub(crate) const fn number(min: i128, max: i128, unit: &'static str) -> ValueKind {
         ValueKind::Number { min, max, unit }
     }
@@ -249,7 +250,7 @@ impl FieldSchema {
         }
     }
 
-    /// Adds the documentation of a field.
+    /// Returns the field with its documentation: the default, an example and the meaning.
     const fn documented(
         mut self,
         default: &'static str,
@@ -286,7 +287,7 @@ impl FieldSchema {
         }
     }
 
-    /// Returns a field without an effect, for this reason.
+    /// Returns a field without an effect. `why` is the reason.
     pub(crate) const fn without_effect(
         name: &'static str,
         kind: ValueKind,
@@ -301,8 +302,8 @@ impl FieldSchema {
         }
     }
 
-    /// Returns a field that has only one supported value. The switch always behaves as with `value`, for the
-    /// given reason.
+    /// Returns a field with only one supported value. The switch always behaves as with `value`, and `why` is
+    /// the reason.
     pub(crate) const fn fixed_value(
         name: &'static str,
         kind: ValueKind,
@@ -320,7 +321,8 @@ impl FieldSchema {
 }
 
 impl TableSchema {
-    /// Returns the schema of a field with a fixed name.
+    /// Returns the schema of a field. Returns `None` if the table has no such field, or no fields with
+    /// fixed names.
     pub(crate) fn find_field(&self, name: &str) -> Option<&'static FieldSchema> {
         match self.fields {
             TableFields::Named(fields) => fields.iter().find(|field| field.name == name),
@@ -328,8 +330,8 @@ impl TableSchema {
         }
     }
 
-    /// Returns whether SONiC has this field and the schema does not contain it. The result is `false` if the
-    /// field belongs to another key form of the same table.
+    /// Returns whether SONiC has this field, but the schema does not contain it. The result is `false` if the
+    /// field belongs to another form of keys of the same table.
     pub(crate) fn has_ignored_field(&self, name: &str) -> bool {
         let mut forms = all_tables().filter(|table| table.name == self.name);
         sonic_names::has_sonic_field(self.name, name) && forms.all(|form| form.find_field(name).is_none())
@@ -343,7 +345,7 @@ impl TableSchema {
     }
 }
 
-/// Returns all tables that the switch reads.
+/// Returns the schemas of all tables that the switch reads.
 pub(crate) fn all_tables() -> impl Iterator<Item = &'static TableSchema> {
     [
         device::TABLES,
@@ -363,18 +365,18 @@ pub(crate) fn all_tables() -> impl Iterator<Item = &'static TableSchema> {
     .flatten()
 }
 
-/// Returns the schema of a table that the switch reads. For a table with two key forms, this is
-/// the first form.
+/// Returns the schema of a table. For a table with two forms of keys, the result is the schema of the first
+/// form. Returns `None` if the switch does not read the table.
 pub(crate) fn find_table(name: &str) -> Option<&'static TableSchema> {
     all_tables().find(|table| table.name == name)
 }
 
-/// A table can have several forms of keys. Returns the schema for the form of this key. If no form matches,
-/// returns the schema for the first form.
+/// Returns the schema of a table for the form of `key`, because a table can have several forms of keys. If no
+/// form matches, returns the schema for the first form. Returns `None` if the switch does not read the table.
 pub(crate) fn find_table_for_key(name: &str, key: &str) -> Option<&'static TableSchema> {
     let parts: Vec<&str> = key.split('|').collect();
     let of_length = || all_tables().filter(|table| table.name == name && table.key.len() == parts.len());
-    // If two forms have the same number of parts, the form whose fixed words match applies.
+    // Two forms can have the same number of parts. Then the form with matching fixed words applies.
     let has_words = |table: &&TableSchema| {
         table.key.iter().zip(&parts).all(|(part, text)| match part {
             KeyPart::Only(word) => word == text,
@@ -387,7 +389,8 @@ pub(crate) fn find_table_for_key(name: &str, key: &str) -> Option<&'static Table
         .or_else(|| find_table(name))
 }
 
-/// Returns whether a configuration may contain this table, because the switch reads it or SONiC has it.
+/// Returns whether a configuration may contain this table. This is the case if the switch reads the table or
+/// SONiC has it.
 pub(crate) fn is_table_name(name: &str) -> bool {
     find_table(name).is_some() || sonic_names::has_sonic_table(name)
 }
@@ -399,10 +402,10 @@ pub(crate) fn table_names() -> impl Iterator<Item = &'static str> {
         .chain(sonic_names::table_names())
 }
 
-/// Checks the name of a field in a table that the switch does not read.
+/// Checks the field name in a SONiC table that has no effect in xoff.
 ///
-/// # Errors
-/// SONiC does not have the field. The message suggests a similar name.
+/// # Errors Returns a message if SONiC does not have the field. The message suggests a similar name, if
+/// one exists.
 pub(crate) fn check_ignored_field(table: &str, field: &str) -> Result<(), String> {
     match sonic_names::has_sonic_field(table, field) {
         true => Ok(()),
@@ -418,7 +421,8 @@ fn unknown_field_message<'a>(field: &str, known: impl Iterator<Item = &'a str>) 
     }
 }
 
-/// Returns the known name that is most similar to `name`, or `None` if all names are too different.
+/// Returns the known name that is most similar to `name`, ignoring case. Returns `None` if all names are
+/// too different.
 pub(crate) fn find_similar_name<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let upper = name.to_ascii_uppercase();
     known

@@ -16,7 +16,7 @@ const PORT_FIELDS: &[FieldSchema] = &[
     FieldSchema::new("mtu", ValueKind::number(68, 9216, "bytes")),
     FieldSchema::new("pfc_asym", ValueKind::Choice(&["on", "off"])),
     FieldSchema::new("tpid", ValueKind::Tpid),
-    // This field is not part of SONiC: the response time of the port to a pause.
+    // SONiC does not have this field: the response time of the port to a pause.
     FieldSchema::new("pause_response_quanta", ValueKind::NumberOr(65_535, "standard")),
     FieldSchema::label("lanes", ValueKind::Any),
     FieldSchema::label("alias", ValueKind::Text(128)),

@@ -19,7 +19,7 @@ const fn map_table(
 const DSCP: (&str, u64) = ("DSCP", 63);
 const DOT1P: (&str, u64) = ("802.1p priority", 7);
 const TC: (&str, u64) = ("traffic class", 15);
-/// SONiC's models allow one digit.
+/// SONiC's models allow one digit, so the largest number is 9.
 const QUEUE: (&str, u64) = ("queue", 9);
 /// The last queue of a port.
 const QUEUE_USED_MAX: u64 = 7;

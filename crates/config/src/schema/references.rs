@@ -1,9 +1,10 @@
-//! References of keys and values to other entries.
+//! References from keys and values to other entries.
 
 use super::{KeyPart, ValueKind, parse_old_reference, split_list};
 
 impl KeyPart {
-    /// Returns the table and the name of the object that this part of a key refers to.
+    /// Returns the table and the name of the object to which this part of a key refers. Returns `None` if the
+    /// part is no reference.
     pub(crate) fn referenced_object(self, text: &str) -> Option<(&'static str, &str)> {
         match self {
             KeyPart::Port => Some(("PORT", text)),
@@ -26,7 +27,7 @@ impl KeyPart {
 }
 
 impl ValueKind {
-    /// Returns the table and the name of each object that a value refers to.
+    /// Returns the table and the name of each object to which a value refers.
     pub(crate) fn referenced_objects<'a>(&self, text: &'a str) -> Vec<(&'static str, &'a str)> {
         let name = |text: &'a str| parse_old_reference(text).map_or(text, |(_, name)| name);
         match self {
@@ -43,7 +44,8 @@ impl ValueKind {
     }
 }
 
-/// Returns the table that defines an interface of this name. The name need not be valid.
+/// Returns the table that defines an interface with this name. The start of the name decides. The name need
+/// not be valid.
 fn table_of_interface(name: &str) -> &'static str {
     let prefixes = [
         ("PortChannel", "PORTCHANNEL"),

@@ -1,9 +1,8 @@
 //! Tables of router interfaces, static routes, neighbours and hash fields.
 //!
-//! The fields are those of SONiC's YANG models `sonic-interface`, `sonic-vlan`, `sonic-portchannel`,
-//! `sonic-loopback-interface`, `sonic-static-route`, `sonic-neigh` and `sonic-hash`. The YANG model has no
-//! field `mac_addr` in `INTERFACE`, but SONiC's interface manager accepts the field for ports,
-//! VLANs and LAGs.
+//! The fields are those of these YANG models of SONiC: `sonic-interface`, `sonic-vlan`, `sonic-portchannel`,
+//! `sonic-loopback-interface`, `sonic-static-route`, `sonic-neigh` and `sonic-hash`. The models have no field
+//! `mac_addr` in `INTERFACE`. SONiC's interface manager accepts this field for ports, VLANs and LAGs.
 
 use super::{FieldSchema, KeyPart, TableSchema, ValueKind};
 
@@ -119,7 +118,8 @@ const ADDRESS_FIELDS: &[FieldSchema] = &[
     FieldSchema::label("secondary", ValueKind::Choice(&["true", "false"])),
 ];
 
-/// Each field is a list in one string. All lists have the same length, and an empty item means the default.
+/// Each field is a list in one string, with one item for each next hop. All lists have the same length. An
+/// empty item means the default.
 const ROUTE_FIELDS: &[FieldSchema] = &[
     FieldSchema::new("nexthop", ValueKind::Each(&ValueKind::Address)),
     FieldSchema::new("ifname", ValueKind::Each(&ValueKind::Interface)),
@@ -135,11 +135,12 @@ const NEIGHBOUR_FIELDS: &[FieldSchema] = &[
     FieldSchema::new("family", ValueKind::Choice(&["IPv4", "IPV4", "IPv6", "IPV6"])),
 ];
 
-/// The hash fields of all flows, sorted.
+/// The header fields that identify a flow (five-tuple), sorted by name.
 pub(crate) const FIVE_TUPLE: &[&str] = &["DST_IP", "IP_PROTOCOL", "L4_DST_PORT", "L4_SRC_PORT", "SRC_IP"];
-/// The additional hash field of RoCEv2 flows.
+/// The additional hash field of RoCEv2 flows: the destination queue pair.
 pub(crate) const DEST_QP: &str = "RDMA_BTH_DEST_QP";
-/// Fields of `SWITCH_HASH` that concern packets that this switch hashes.
+/// Fields of `SWITCH_HASH` that are lists of hash fields. The fields for packets in IP-in-IP tunnels are
+/// not included.
 pub(crate) const HASH_FIELD_NAMES: &[&str] = &[
     "ecmp_hash",
     "ecmp_hash_ipv4",

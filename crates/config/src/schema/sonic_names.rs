@@ -1,7 +1,7 @@
 //! The names of all SONiC tables and fields, from a generated list.
 //!
-//! `sonic-names.txt` has one line for each table, with the name of the table and the names of its fields.
-//! `*` stands for arbitrary field names. `cargo run -p field -- schema` writes the file.
+//! The file `sonic-names.txt` has one line for each table, with the name of the table and the names of its
+//! fields. The field name `*` means that all names are valid. `cargo run -p field -- schema` writes the file.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::OnceLock;
@@ -16,7 +16,7 @@ enum FieldNames {
     Exactly(BTreeSet<&'static str>),
 }
 
-/// Returns the parsed list, by table name.
+/// Returns the parsed list: the valid field names by table name.
 fn parsed_names() -> &'static BTreeMap<&'static str, FieldNames> {
     static TABLES: OnceLock<BTreeMap<&str, FieldNames>> = OnceLock::new();
     TABLES.get_or_init(|| {
@@ -58,7 +58,8 @@ pub(super) fn table_names() -> impl Iterator<Item = &'static str> {
     parsed_names().keys().copied()
 }
 
-/// Returns the names of the fields of a SONiC table. The result is empty if the table accepts any field name.
+/// Returns the names of the fields of a SONiC table. The result is empty if SONiC has no such table, or if
+/// the table accepts all field names.
 pub(super) fn field_names(table: &str) -> impl Iterator<Item = &'static str> {
     let fields = match parsed_names().get(table) {
         Some(FieldNames::Exactly(fields)) => Some(fields),

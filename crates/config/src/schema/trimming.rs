@@ -2,8 +2,8 @@
 
 use super::{FieldSchema, KeyPart, TableSchema, ValueKind};
 
-/// Smallest size of a trimmed frame in bytes. It is the minimum size of an Ethernet frame, and holds two VLAN
-/// tags and an IPv6 header.
+/// Smallest length of a trimmed frame in bytes. This is the minimum length of an Ethernet frame, and
+/// sufficient for two VLAN tags and an IPv6 header.
 const TRIMMED_BYTES_MIN: i128 = 64;
 
 pub(super) const TABLES: &[TableSchema] = &[TableSchema::named(

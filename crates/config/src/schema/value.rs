@@ -92,7 +92,8 @@ fn built_in_scheme_names() -> String {
     names.join(", ")
 }
 
-/// Splits a list in one string at its commas. An empty string is an empty list.
+/// Splits a list in one string at its commas, and removes blanks around the items. An empty string is an
+/// empty list.
 pub(crate) fn split_list(text: &str) -> impl Iterator<Item = &str> {
     text.split(',').map(str::trim).filter(|_| !text.trim().is_empty())
 }
@@ -101,10 +102,10 @@ pub(super) fn is_ip_address(text: &str) -> bool {
     text.parse::<IpAddr>().is_ok()
 }
 
-/// Parses an address and its prefix length, such as `10.0.0.1/31`. An address without a length is the
-/// address of a host (/32 or /128), as SONiC's `IpPrefix` reads it.
+/// Parses an address and its prefix length, such as `10.0.0.1/31`. An address without a length has the prefix
+/// length /32 or /128, as in SONiC's `IpPrefix`. Returns `None` if the text is not valid.
 pub(crate) fn parse_prefix(text: &str) -> Option<IpNet> {
-    // `IpNet` accepts 010 as 10, but other programs read it as 8.
+    // `IpNet` accepts the prefix length 010 as 10, but other programs read it as 8.
     let Some((address, length)) = text.split_once('/') else {
         return text.parse::<IpAddr>().ok().map(IpNet::from);
     };
@@ -112,8 +113,8 @@ pub(crate) fn parse_prefix(text: &str) -> Option<IpNet> {
     IpNet::new(address.parse().ok()?, length.parse().ok().filter(|_| plain)?).ok()
 }
 
-/// Returns whether the text is the prefix, followed by a number with this many digits, as in the patterns of
-/// the YANG models.
+/// Returns whether the text is `prefix` followed by digits, as in the patterns of the YANG models. `digits`
+/// is the range for the number of digits.
 fn is_numbered_name(text: &str, prefix: &str, digits: std::ops::RangeInclusive<usize>) -> bool {
     let is_number = |rest: &str| digits.contains(&rest.len()) && rest.bytes().all(|b| b.is_ascii_digit());
     text.strip_prefix(prefix).is_some_and(is_number)
@@ -129,8 +130,8 @@ pub(super) fn is_loopback_name(text: &str) -> bool {
     is_numbered_name(text, "Loopback", 1..=3)
 }
 
-/// Returns whether the name is reserved for LAGs, loopback interfaces or VLANs and cannot be the name
-/// of a port.
+/// Returns whether the name is reserved for LAGs, loopback interfaces or VLANs. A port cannot have such
+/// a name.
 pub(crate) fn is_reserved_interface_name(port: &str) -> bool {
     is_lag_name(port) || is_loopback_name(port) || parse_vlan_id(port).is_some()
 }
@@ -141,18 +142,19 @@ pub(super) fn is_vrf_name(text: &str) -> bool {
     matches!(text, "default" | "mgmt") || (named && is_object_name(text))
 }
 
-/// Parses a decimal number with an optional minus sign. Blanks, a plus sign and fractions are not accepted.
+/// Parses a decimal number with an optional minus sign. Returns `None` for texts with blanks, a plus sign, a
+/// fraction, or more than 25 digits.
 pub(crate) fn parse_number(text: &str) -> Option<i128> {
     let digits = text.strip_prefix('-').unwrap_or(text);
-    // 25 digits exceed every range of the schema and cannot overflow.
+    // A number of 25 digits is above every limit of the schema and fits into 128 bits.
     if digits.is_empty() || digits.len() > 25 || !digits.bytes().all(|b| b.is_ascii_digit()) {
         return None;
     }
     text.parse().ok()
 }
 
-/// Parses a unicast MAC address: six bytes in hexadecimal, separated by colons or dashes. Zero
-/// is not accepted.
+/// Parses a unicast MAC address: six bytes in hexadecimal digits, separated by colons or dashes. Returns
+/// `None` for other texts, for group addresses and for the address 0.
 pub(crate) fn parse_mac(text: &str) -> Option<[u8; 6]> {
     let mut mac = [0; 6];
     let mut octets = text.split([':', '-']);
@@ -167,7 +169,8 @@ pub(crate) fn parse_mac(text: &str) -> Option<[u8; 6]> {
     (unicast && octets.next().is_none()).then_some(mac)
 }
 
-/// Parses a list of priorities such as `"3,4"` into a bit mask. An empty text is 0.
+/// Parses a list of priorities such as `3,4` into a bit mask, in which bit n stands for priority n. An empty
+/// text gives 0. Returns `None` if an item is not a number from 0 to 7.
 pub(crate) fn parse_priorities(text: &str) -> Option<u8> {
     if text.is_empty() {
         return Some(0);
@@ -179,14 +182,16 @@ pub(crate) fn parse_priorities(text: &str) -> Option<u8> {
         })
 }
 
-/// Parses a TPID such as `0x88a8`. All values are accepted, as in orchagent.
+/// Parses a TPID such as `0x88a8`: `0x` and one to four hexadecimal digits. All values are accepted, as
+/// in orchagent.
 pub(crate) fn parse_tpid(text: &str) -> Option<u16> {
     let digits = text.strip_prefix("0x")?;
     let is_hex = (1..=4).contains(&digits.len()) && digits.bytes().all(|b| b.is_ascii_hexdigit());
     u16::from_str_radix(digits, 16).ok().filter(|_| is_hex)
 }
 
-/// Parses a cable length such as `40m` into metres, at most 2^32 - 1.
+/// Parses a cable length such as `40m` into metres. Returns `None` for other texts and for more than 2^32 -
+/// 1 metres.
 pub(crate) fn parse_cable(text: &str) -> Option<u64> {
     let digits = text.strip_suffix('m')?;
     let plain = !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit());
@@ -194,7 +199,7 @@ pub(crate) fn parse_cable(text: &str) -> Option<u64> {
     (metres <= u64::from(u32::MAX)).then_some(metres)
 }
 
-/// Parses a number from 0 to 7 or a range such as `3-4` into its first and last number.
+/// Parses a number from 0 to 7, or a range such as `3-4`. Returns the first and the last number.
 pub(crate) fn parse_number_range(text: &str) -> Option<(u8, u8)> {
     match text.as_bytes() {
         [n @ b'0'..=b'7'] => Some((n - b'0', n - b'0')),
@@ -203,7 +208,8 @@ pub(crate) fn parse_number_range(text: &str) -> Option<(u8, u8)> {
     }
 }
 
-/// Parses a queue from 0 to 15 or a range such as `0-9` into its first and last queue, as in SONiC's models.
+/// Parses a queue from 0 to 15, or a range such as `0-9`, as in SONiC's models. Returns the first and the
+/// last queue.
 pub(crate) fn parse_queue_range(text: &str) -> Option<(u8, u8)> {
     let queue = |text: &str| {
         let is_plain = text == "0" || !text.starts_with('0');
@@ -215,7 +221,7 @@ pub(crate) fn parse_queue_range(text: &str) -> Option<(u8, u8)> {
     (first <= last).then_some((first, last))
 }
 
-/// Parses the name of a VLAN, `Vlan2` to `Vlan4094`, into its number.
+/// Parses the name of a VLAN, `Vlan2` to `Vlan4094`. Returns the number of the VLAN.
 pub(crate) fn parse_vlan_id(text: &str) -> Option<u16> {
     let digits = text.strip_prefix("Vlan")?;
     let plain = digits.bytes().all(|b| b.is_ascii_digit()) && !digits.starts_with('0');
@@ -229,7 +235,8 @@ pub(crate) fn is_object_name(text: &str) -> bool {
     (1..=128).contains(&text.len()) && text.chars().all(allowed)
 }
 
-/// Splits a reference of old files, such as `[BUFFER_POOL|x]`, into table and name.
+/// Splits a reference in old files, such as `[BUFFER_POOL|x]`, into the table and the name. Returns `None` if
+/// the text does not have this form.
 pub(crate) fn parse_old_reference(text: &str) -> Option<(&str, &str)> {
     text.strip_prefix('[')?.strip_suffix(']')?.split_once('|')
 }

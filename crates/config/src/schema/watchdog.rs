@@ -19,7 +19,7 @@ const GLOBAL_FIELDS: &[FieldSchema] = &[
 
 const PORT_FIELDS: &[FieldSchema] = &[
     FieldSchema::new("action", ValueKind::Choice(&["drop", "forward", "alert"])),
-    // SONiC's YANG model does not require the field, but orchagent refuses an entry without it.
+    // SONiC's YANG model does not require this field, but orchagent refuses an entry without this field.
     FieldSchema::required("detection_time", ValueKind::number(100, 5_000, "ms")),
     FieldSchema::new("restoration_time", ValueKind::number(100, 60_000, "ms")),
     FieldSchema::new("pfc_stat_history", ENABLED),

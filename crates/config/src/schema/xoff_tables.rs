@@ -5,7 +5,7 @@
 use super::{BYTES_MAX, FieldSchema, KeyPart, TableSchema, ValueKind};
 use crate::headroom::ASIC_NAMES;
 
-/// A latency of a chip in bytes at the speed of the port.
+/// A latency of a chip, as the number of bytes that a port receives during this time.
 const CHIP_BYTES: ValueKind = ValueKind::number(0, u32::MAX as i128, "bytes");
 
 pub(super) const TABLES: &[TableSchema] = &[

@@ -1,4 +1,4 @@
-//! The text of `docs/xoff-tables.md`, made from the schemas.
+//! The text of `docs/xoff-tables.md`, generated from the schemas.
 
 use std::fmt::Write as _;
 
@@ -20,7 +20,8 @@ The page is generated from the schema of xoff. This command writes it again:
 /// Number of fields in the example of a table.
 const EXAMPLE_FIELDS: usize = 3;
 
-/// Returns a page in Markdown with every table that begins with `XOFF_`, and with every field of these tables.
+/// Returns the text of `docs/xoff-tables.md`. This Markdown page describes all tables with a name that begins
+/// with `XOFF_`, and all fields of these tables.
 pub fn xoff_tables_markdown() -> String {
     let mut page = INTRODUCTION.to_owned();
     for (table, fields) in xoff_tables() {
@@ -62,7 +63,7 @@ fn xoff_tables() -> Vec<(&'static TableSchema, &'static [FieldSchema])> {
     tables
 }
 
-/// Returns an entry of a table in one line of JSON, with its first fields.
+/// Returns an example entry of a table in one line of JSON, with the first fields of the table.
 fn example_json(table: &TableSchema, fields: &[FieldSchema]) -> String {
     let field = |field: &FieldSchema| format!("\"{}\": \"{}\"", field.name, field.documentation.example);
     let fields: Vec<String> = fields.iter().take(EXAMPLE_FIELDS).map(field).collect();
