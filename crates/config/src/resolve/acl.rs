@@ -1,5 +1,5 @@
-//! `ACL_TABLE` and `ACL_RULE`: rules that exempt packets from trimming or from adaptive routing. ACL tables
-//! without such a rule have no effect.
+//! `ACL_TABLE` and `ACL_RULE`: rules that exempt packets from trimming, or from adaptive routing and
+//! switching (ARS). ACL tables without such a rule have no effect.
 
 use ipnet::IpNet;
 use xoff_dataplane::config::{AclRule, AclTable};
@@ -22,15 +22,15 @@ const IP_TYPES: [&str; 3] = ["L3", "L3V6", "L3V4V6"];
 pub(super) enum AclExemption {
     /// Packet trimming.
     Trim,
-    /// Adaptive routing and switching. Exempt packets are hashed.
+    /// Adaptive routing and switching. A static hash selects the path of exempt packets.
     Ars,
 }
 
 impl AclExemption {
     const ALL: [AclExemption; 2] = [AclExemption::Trim, AclExemption::Ars];
 
-    /// Returns the `PACKET_ACTION` of rules that exempt packets. SONiC's ARS design uses this name for a
-    /// field, and SONiC's ARS test plan uses it for an action.
+    /// Returns the `PACKET_ACTION` of rules that exempt packets. `DISABLE_ARS_FORWARDING` is a field in
+    /// SONiC's ARS design, and an action in SONiC's ARS test plan. Both forms are accepted.
     const fn action(self) -> &'static str {
         match self {
             AclExemption::Trim => "DISABLE_TRIM",
@@ -38,7 +38,7 @@ impl AclExemption {
         }
     }
 
-    /// Returns the values of `ACTIONS` in `ACL_TABLE_TYPE` that allow exempting rules.
+    /// Returns the values of `ACTIONS` in `ACL_TABLE_TYPE` that allow rules with this exemption.
     const fn table_type_actions(self) -> &'static [&'static str] {
         match self {
             AclExemption::Trim => &["DISABLE_TRIM_ACTION"],
@@ -53,7 +53,8 @@ impl AclExemption {
     }
 }
 
-/// Returns whether an entry of an ACL table has an effect. A note lists all other entries.
+/// Returns whether an entry of `ACL_TABLE`, `ACL_RULE` or `ACL_TABLE_TYPE` has an effect. The result is false
+/// for all other tables.
 pub(super) fn has_effect(context: &ResolveContext<'_>, table: &str, key: &str) -> bool {
     let decides = |table: &str| {
         AclExemption::ALL
@@ -71,8 +72,8 @@ pub(super) fn has_effect(context: &ResolveContext<'_>, table: &str, key: &str) -
     }
 }
 
-/// Returns whether at least one ACL table has an effect. In this case, the note about entries without an
-/// effect must name single entries instead of the whole table.
+/// Returns whether `table` is a table of ACLs and at least one ACL table has an effect. In this case, the
+/// note about settings without an effect must name single entries instead of the whole table.
 pub(super) fn has_mixed_effect(context: &ResolveContext<'_>, table: &str) -> bool {
     let mut lists = context.db.keys(TABLE);
     matches!(table, TABLE | RULE | TYPE) && lists.any(|list| has_effect(context, TABLE, list))
@@ -109,8 +110,8 @@ pub(super) fn resolve_exemptions(context: &mut ResolveContext<'_>, exemption: Ac
         let mut rules: Vec<(u64, AclRule)> = keys
             .filter_map(|key| resolve_rule(context, exemption, key))
             .collect();
-        // The rule with the highest priority applies. Rules with equal priorities keep the order of their
-        // names.
+        // The rule with the highest priority is first. Rules with equal priorities keep the order of
+        // their names.
         rules.sort_by_key(|(priority, _)| std::cmp::Reverse(*priority));
         let rules = rules.into_iter().map(|(_, rule)| rule).collect();
         tables.push(AclTable { ports, rules });
@@ -118,7 +119,8 @@ pub(super) fn resolve_exemptions(context: &mut ResolveContext<'_>, exemption: Ac
     tables
 }
 
-/// Reports an error if the type or the stage of an ACL table does not allow rules that exempt packets.
+/// Checks that the type and the stage of an ACL table allow rules that exempt packets. Otherwise reports an
+/// error and returns false.
 fn check_table_type(context: &mut ResolveContext<'_>, exemption: AclExemption, name: &str) -> bool {
     let kind = context.text(TABLE, name, "type").unwrap_or("L3");
     let action = exemption.action();
@@ -151,7 +153,7 @@ fn check_table_type(context: &mut ResolveContext<'_>, exemption: AclExemption, n
     }
 }
 
-/// Returns the ports of an ACL table, including the member ports of its LAGs.
+/// Returns the indices of the ports of an ACL table, including the member ports of its LAGs.
 fn ports_of_table(context: &mut ResolveContext<'_>, table: &str) -> Vec<u16> {
     let list = context.db.get(TABLE, table, "ports").unwrap_or_default();
     let mut ports = Vec::new();
@@ -172,7 +174,8 @@ fn ports_of_table(context: &mut ResolveContext<'_>, table: &str) -> Vec<u16> {
     ports
 }
 
-/// Resolves a rule. Returns its priority, and `None` for a rule without an effect.
+/// Resolves a rule and returns its priority and the rule. Returns `None` if the rule has no effect or has
+/// an error.
 fn resolve_rule(
     context: &mut ResolveContext<'_>,
     exemption: AclExemption,
@@ -228,11 +231,11 @@ fn lacks_field(entry: &ConfigEntry, field: &str) -> bool {
     !entry.keys().any(|name| name.as_str() == field)
 }
 
-/// The reason why a field of a rule was refused.
+/// The reason for which a field of a rule was refused.
 enum FieldError {
     /// The switch does not support this match condition.
     Unknown,
-    /// The value is not valid. Contains the expected values.
+    /// The value is not valid. The text describes the expected values.
     Value(&'static str),
 }
 
@@ -299,7 +302,8 @@ fn parse_port_range(value: &str) -> Result<(u16, u16), FieldError> {
     Ok((first, last))
 }
 
-/// Parses a network, or an address as a network of one host.
+/// Parses a network. An address without a length is a network of one host. Returns an error for the other
+/// address family.
 fn parse_network(value: &str, is_ipv6: bool) -> Result<IpNet, FieldError> {
     let net = schema::parse_prefix(value)
         .or_else(|| value.parse().ok().map(|address: std::net::IpAddr| address.into()));

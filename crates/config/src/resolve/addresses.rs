@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use ipnet::IpNet;
 
-/// Returns the reason why an address cannot belong to a host in any network.
+/// Returns the reason for which an address cannot belong to a host in any network. Returns `None` if it can.
 pub(super) fn why_not_host_address(address: IpAddr) -> Option<&'static str> {
     match address {
         IpAddr::V4(address) => match address.octets() {
@@ -26,10 +26,10 @@ pub(super) fn why_not_host_address(address: IpAddr) -> Option<&'static str> {
     }
 }
 
-/// Returns the reason why an address cannot belong to a host of its network.
+/// Returns the reason for which an address cannot belong to a host in `network`. Returns `None` if it can.
 ///
-/// In an IPv4 network, the first address is the network address, and the last address is the broadcast
-/// address. This does not apply to networks with prefix length 31 (RFC 3021) and 32.
+/// The first address of an IPv4 network is the network address, and the last address is the broadcast
+/// address. Networks with the prefix lengths 31 (RFC 3021) and 32 have no such addresses.
 pub(super) fn why_not_host_of_network(address: IpAddr, network: IpNet) -> Option<String> {
     let (IpNet::V4(network), IpAddr::V4(address)) = (network, address) else {
         return None;
@@ -46,7 +46,7 @@ pub(super) fn why_not_host_of_network(address: IpAddr, network: IpNet) -> Option
     }
 }
 
-/// Returns the reason why packets to a prefix are never routed.
+/// Returns the reason for which packets to a prefix are never routed. Returns `None` if they can be routed.
 pub(super) fn why_not_routable(prefix: IpNet) -> Option<&'static str> {
     let within = |network: &str| {
         network
@@ -71,7 +71,7 @@ pub(super) fn is_link_local(address: IpAddr) -> bool {
     matches!(address, IpAddr::V6(address) if address.is_unicast_link_local())
 }
 
-/// Derives the IPv6 link-local address from a MAC address (RFC 4291, appendix A).
+/// Derives the IPv6 link-local address from a MAC address (RFC 4291, appendix A), with prefix length 64.
 pub(super) fn link_local_network(mac: [u8; 6]) -> IpNet {
     let [a, b, c, d, e, f] = mac;
     let address = [0xfe, 0x80, 0, 0, 0, 0, 0, 0, a ^ 2, b, c, 0xff, 0xfe, d, e, f];

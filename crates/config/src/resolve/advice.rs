@@ -9,7 +9,7 @@ use super::context::ResolveContext;
 use super::flow_control::format_micros;
 use super::traditional_buffer_model::bound_groups;
 
-/// Adds the warnings about PFC, headroom, marking and queue limits.
+/// Adds the warnings about PFC, headroom, ECN marking and queue limits.
 pub(super) fn add_warnings(context: &mut ResolveContext<'_>, config: &SwitchConfig) {
     let bound = bound_groups(context);
     for port in &config.ports {
@@ -26,7 +26,8 @@ pub(super) fn add_warnings(context: &mut ResolveContext<'_>, config: &SwitchConf
     warn_small_headroom(context, config);
 }
 
-/// Returns the profile with this index, or `None` for a priority group without a buffer.
+/// Returns the profile with this index. Returns `None` for a priority group or queue without a
+/// buffer (`NO_PROFILE`).
 fn find_profile(config: &SwitchConfig, index: u16) -> Option<&BufferProfile> {
     config.profiles.get(usize::from(index))
 }
@@ -85,8 +86,8 @@ fn warn_headroom_without_pfc(context: &mut ResolveContext<'_>, config: &SwitchCo
     }
 }
 
-/// Warns about queues that mark packets only above the XOFF threshold. ECN should slow senders before PFC
-/// pauses them.
+/// Warns about queues that set ECN marks only above the XOFF threshold. ECN should slow down the senders
+/// before PFC pauses them.
 fn warn_marking_above_xoff(context: &mut ResolveContext<'_>, config: &SwitchConfig, port: &PortConfig) {
     for (number, queue) in port.queues.iter().enumerate() {
         let Some(wred) = queue.wred.filter(|wred| wred.ecn) else {
@@ -108,8 +109,8 @@ fn warn_marking_above_xoff(context: &mut ResolveContext<'_>, config: &SwitchConf
 
 /// Warns about lossless queues with a limit below the XOFF threshold.
 ///
-/// xoff never drops lossless frames at egress, so it ignores this limit. A chip that enforces the limit would
-/// drop frames before PFC pauses the senders.
+/// xoff does not enforce this limit, because xoff never drops lossless frames at egress. A chip that enforces
+/// the limit would drop frames before PFC pauses the senders.
 fn warn_limits_of_lossless_queues(
     context: &mut ResolveContext<'_>,
     config: &SwitchConfig,
@@ -135,8 +136,8 @@ fn warn_limits_of_lossless_queues(
     }
 }
 
-/// Returns the profiles with headroom for a queue: the profiles of all priority groups whose frames can use
-/// the queue.
+/// Returns the profiles with headroom of all priority groups that share a traffic class with a queue. Their
+/// frames can use the queue.
 fn lossless_profiles_of_queue<'a>(
     config: &'a SwitchConfig,
     port: &'a PortConfig,
@@ -149,13 +150,14 @@ fn lossless_profiles_of_queue<'a>(
     groups.filter(|group| group.xoff_bytes > 0)
 }
 
-/// Returns the number of bytes that a link of this speed carries in a time span, rounded up.
+/// Returns the number of bytes that a link of this speed carries during `span`, rounded up.
 pub(crate) fn bytes_in_time_span(span: Picos, speed_mbps: u32) -> u64 {
     u64::try_from((u128::from(span.0) * u128::from(speed_mbps)).div_ceil(8_000_000)).unwrap_or(u64::MAX)
 }
 
-/// Warns about headroom that is too small for the reaction budget. While the host is stalled, it neither
-/// sends nor honours pauses, but frames continue to arrive over its links.
+/// Warns about headroom that cannot hold the frames of one reaction budget. The reaction budget is the
+/// longest time for which the machine may stall xoff. During a stall, xoff sends no pauses, but frames
+/// continue to arrive.
 fn warn_small_headroom(context: &mut ResolveContext<'_>, config: &SwitchConfig) {
     let budget = context.options.reaction_budget;
     let mut pool_need = vec![0u64; config.pools.len()];

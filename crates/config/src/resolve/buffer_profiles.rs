@@ -12,7 +12,8 @@ use crate::problem::Problem;
 
 const TABLE: &str = "BUFFER_PROFILE";
 
-/// Resolves all profiles. Returns the profiles, and the indices of each name.
+/// Resolves all profiles. Returns the profiles, and for each name the index of its profile on each side. A
+/// profile of a pool of type `both` becomes two profiles.
 pub(super) fn resolve_profiles<'a>(
     context: &mut ResolveContext<'a>,
     pools: &[PoolConfig],
@@ -25,7 +26,7 @@ pub(super) fn resolve_profiles<'a>(
             if buffer_model::is_dynamic_model_selected(db)
                 && context.text(TABLE, name, "headroom_type") == Some("dynamic")
             {
-                // This entry is a template for generated profiles and has no direct users.
+                // This entry is only a template for generated profiles. No priority group uses it directly.
                 continue;
             }
             context.report_own(Problem::at_field(TABLE, name, "size", "the field is missing"));
@@ -103,8 +104,8 @@ fn resolve_threshold(context: &mut ResolveContext<'_>, profile: &str) -> BufferT
     }
 }
 
-/// Returns the reserved bytes of a priority group or queue. If the profile has private headroom, its `size`
-/// includes the headroom, which is not counted here.
+/// Returns the reserved bytes of a priority group or queue, without headroom. If the profile has private
+/// headroom, its `size` includes the headroom, which is subtracted here.
 fn reserved_bytes(pool: &PoolConfig, profile: &BufferProfile) -> u64 {
     match pool.xoff_bytes == 0 && profile.size_bytes >= profile.xoff_bytes {
         true => profile.size_bytes - profile.xoff_bytes,
@@ -112,8 +113,9 @@ fn reserved_bytes(pool: &PoolConfig, profile: &BufferProfile) -> u64 {
     }
 }
 
-/// Returns the XOFF threshold in bytes if only one priority group is congested: `reserve + a / (1 + a) x
-/// pool`, as in SONiC's tests. Other congested priority groups can only lower this threshold.
+/// Returns the XOFF threshold in bytes for the case that only one priority group is congested. With a dynamic
+/// threshold, it is `reserve + a / (1 + a) x pool`, as in SONiC's tests. More congested priority groups can
+/// only lower the threshold.
 pub(super) fn xoff_threshold_bytes(pool: &PoolConfig, profile: &BufferProfile) -> u64 {
     let size = pool.size_bytes;
     let shared = match profile.threshold {
@@ -126,8 +128,8 @@ pub(super) fn xoff_threshold_bytes(pool: &PoolConfig, profile: &BufferProfile) -
     reserved_bytes(pool, profile).saturating_add(shared)
 }
 
-/// Warns if the reserved bytes of a profile are more than its pool. The switch grants these bytes anyway,
-/// because reserved space is not taken from the shared space of the pool.
+/// Warns if a profile reserves more bytes than its pool has. The switch grants these bytes anyway, because
+/// reserved space does not come from the shared space of the pool.
 fn warn_large_reserve(context: &mut ResolveContext<'_>, pool: &PoolConfig, profile: &BufferProfile) {
     let reserve = reserved_bytes(pool, profile);
     if reserve > pool.size_bytes {

@@ -1,18 +1,20 @@
-//! The ingress and egress side of buffers, and limits of their tables.
+//! The ingress side and the egress side of buffers, and the largest number of entries in buffer tables.
 
 use xoff_dataplane::config::PoolSide;
 
 use super::context::ResolveContext;
 use crate::problem::Problem;
 
-/// Largest number of entries of a table. Indices have 16 bits, and a pool of type `both` needs two entries.
+/// Largest number of entries in a buffer table. Indices have 16 bits, and a pool of type `both` needs
+/// two indices.
 const TABLE_ENTRIES_MAX: usize = 4_096;
 
-/// The indices of an object on the ingress side and on the egress side.
+/// The indices of a pool or profile on the ingress side and on the egress side. An index is `None` if the
+/// object does not exist on this side.
 ///
 /// A pool of type `both` (`SAI_BUFFER_POOL_TYPE_BOTH`) has an index on each side. A frame occupies the memory
-/// of the pool only once, but is charged to a priority group and to a queue. Each side therefore counts all
-/// frames in the pool.
+/// of the pool only once. However, the frame is charged to a priority group at ingress and to a queue at
+/// egress. Each side therefore counts all frames in the pool.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct SideIndices {
     pub(super) ingress: Option<u16>,
@@ -20,7 +22,7 @@ pub(super) struct SideIndices {
 }
 
 impl SideIndices {
-    /// Returns the index on one side.
+    /// Returns the index on one side. Returns `None` if the object does not exist on this side.
     pub(super) fn get(self, side: PoolSide) -> Option<u16> {
         match side {
             PoolSide::Ingress => self.ingress,

@@ -22,14 +22,14 @@ pub(super) struct ResolvedBuffers {
     cell_bytes: u64,
     groups: Vec<[Option<u16>; PRIORITIES]>,
     queues: Vec<[Option<u16>; PRIORITIES]>,
-    /// The built-in lossy profile of each side, if it is in use.
+    /// Index of the built-in lossy profile for ingress and egress. `None`: not in use.
     built_in: [Option<u16>; 2],
-    /// The profile without a limit of each side, if it is in use.
+    /// Index of the profile without a limit for ingress and egress. `None`: not in use.
     unlimited: [Option<u16>; 2],
 }
 
 impl ResolvedBuffers {
-    /// Resolves pools, profiles and their users.
+    /// Resolves the pools, the profiles, and the profiles of all priority groups and queues.
     pub(super) fn resolve(context: &mut ResolveContext<'_>) -> ResolvedBuffers {
         let (pools, pool_index) = resolve_pools(context);
         let (profiles, profile_index) = buffer_profiles::resolve_profiles(context, &pools, &pool_index);
@@ -49,7 +49,8 @@ impl ResolvedBuffers {
         buffers
     }
 
-    /// Returns the profile of each priority group or queue of each port, from `BUFFER_PG` or `BUFFER_QUEUE`.
+    /// Returns the profile of each priority group or queue of each port. `table` is `BUFFER_PG` or
+    /// `BUFFER_QUEUE`. `None` means that the table has no entry.
     fn resolve_users(
         &mut self,
         context: &mut ResolveContext<'_>,
@@ -104,20 +105,22 @@ impl ResolvedBuffers {
         users
     }
 
-    /// Returns the profile of each priority group of a port.
+    /// Returns the index of the profile of each priority group of a port. Groups without an entry get the
+    /// built-in lossy profile.
     pub(super) fn group_profiles(&mut self, port: usize) -> [u16; PRIORITIES] {
         self.groups[port].map(|profile| profile.unwrap_or_else(|| self.built_in_profile(PoolSide::Ingress)))
     }
 
-    /// Returns the profile of each queue of a port.
+    /// Returns the index of the profile of each queue of a port. Queues without an entry get the built-in
+    /// lossy profile.
     pub(super) fn queue_profiles(&mut self, port: usize) -> [u16; PRIORITIES] {
         self.queues[port].map(|profile| profile.unwrap_or_else(|| self.built_in_profile(PoolSide::Egress)))
     }
 
-    /// Returns the built-in lossy profile of a side.
+    /// Returns the index of the built-in lossy profile of a side, and creates the profile if necessary.
     ///
     /// Lossy frames are dropped at the congested egress queue. At ingress, a priority group can therefore use
-    /// the whole pool. At egress, a queue can use at most half of its pool.
+    /// the whole pool. At egress, a queue can use at most half of the pool.
     fn built_in_profile(&mut self, side: PoolSide) -> u16 {
         let (slot, name, threshold) = match side {
             PoolSide::Ingress => (0, "default_ingress", BufferThreshold::Static(POOL_BYTES_DEFAULT)),
@@ -147,8 +150,9 @@ impl ResolvedBuffers {
         profile
     }
 
-    /// Returns the index of a profile without a limit. Priority groups with an egress profile and queues with
-    /// an ingress profile use this profile.
+    /// Returns the index of a profile without a limit, and creates the profile if necessary. The profile
+    /// is for priority groups that are bound to an egress profile, and for queues that are bound to an
+    /// ingress profile.
     fn unlimited_profile(&mut self, side: PoolSide) -> u16 {
         let (slot, name) = match side {
             PoolSide::Ingress => (0, "unlimited_ingress"),
@@ -178,9 +182,9 @@ impl ResolvedBuffers {
         profile
     }
 
-    /// Returns the number of cells in all egress pools, without reserved space and limited to
-    /// [`FRAMES_RANGE`]. A frame occupies at least one cell, so the switch can hold at most this
-    /// number of frames.
+    /// Returns the default number of frame slots: the number of cells in all egress pools, limited to
+    /// [`FRAMES_RANGE`]. Each frame occupies at least one cell. Reserved space outside the pools is
+    /// not counted.
     pub(super) fn count_egress_cells(&self) -> u64 {
         let egress = self.pools.iter().filter(|pool| pool.side == PoolSide::Egress);
         let cells = egress.fold(0_u64, |cells, pool| {
@@ -206,7 +210,7 @@ impl<'a> OtherSideUsers<'a> {
         self.profiles.insert(profile);
     }
 
-    /// Adds one warning for all entries, because shipped files have thousands of them.
+    /// Adds one warning for all entries together, because files of SKUs can have thousands of such entries.
     fn add_warning(&self, context: &mut ResolveContext<'_>, table: &str, side: PoolSide) {
         let Some(first) = self.first else { return };
         let (users, other, here) = match side {
@@ -226,7 +230,7 @@ impl<'a> OtherSideUsers<'a> {
     }
 }
 
-/// Resolves the pools. Returns the pools, and the indices of each name.
+/// Resolves the pools. Returns the pools, and for each name the index of its pool on each side.
 fn resolve_pools<'a>(context: &mut ResolveContext<'a>) -> (Vec<PoolConfig>, BTreeMap<&'a str, SideIndices>) {
     let (mut pools, mut index) = (Vec::new(), BTreeMap::new());
     let db = context.db;

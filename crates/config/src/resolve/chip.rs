@@ -8,7 +8,8 @@ use crate::headroom::Asic;
 /// Size in bytes of a buffer cell if the chip is unknown.
 const UNKNOWN_CHIP_CELL_BYTES: u64 = 256;
 
-/// Returns the chip of `XOFF_SWITCH|localhost asic`, or else the chip of `platform` and `hwsku`.
+/// Returns the chip of `XOFF_SWITCH|localhost asic`. If this field is missing, returns the chip of `platform`
+/// and `hwsku` in `DEVICE_METADATA`. Returns `None` if the chip is not known.
 pub(super) fn find_configured_chip(context: &ResolveContext<'_>) -> Option<Asic> {
     let explicit = context.text(SWITCH, LOCALHOST, "asic").and_then(Asic::named);
     let metadata = |field| context.text("DEVICE_METADATA", LOCALHOST, field).unwrap_or("");
@@ -32,8 +33,8 @@ pub(super) fn chip_constants(context: &ResolveContext<'_>) -> Asic {
     }
 }
 
-/// Returns the default of `cell_size`. It is the cell size of the chip if the chip is known or if
-/// headroom is computed.
+/// Returns the default of `cell_size` in bytes. If the chip is known or the dynamic buffer model is selected,
+/// this is the cell size of [`chip_constants`]. Otherwise, this is 256.
 pub(super) fn default_cell_bytes(context: &ResolveContext<'_>) -> u64 {
     match buffer_model::is_dynamic_model_selected(context.db) || find_configured_chip(context).is_some() {
         true => u64::from(chip_constants(context).cell_bytes),
@@ -41,7 +42,7 @@ pub(super) fn default_cell_bytes(context: &ResolveContext<'_>) -> u64 {
     }
 }
 
-/// Adds a note about the constants that follow from the platform.
+/// Adds a note about the chip constants that follow from `platform` and `hwsku`.
 pub(super) fn note_chip_constants(context: &mut ResolveContext<'_>) {
     if context.text(SWITCH, LOCALHOST, "asic").is_some() {
         return;

@@ -6,7 +6,7 @@ use super::context::ResolveContext;
 
 const BINDINGS: &str = "PORT_QOS_MAP";
 
-/// Resolves the maps of a port.
+/// Resolves the maps of a port. Missing maps and missing entries map to 0.
 pub(super) fn resolve_class_maps(context: &mut ResolveContext<'_>, port: &str) -> ClassMaps {
     let dot1p = context.text(BINDINGS, port, "dot1p_to_tc_map");
     // The DSCP map of the switch applies to ports without a map of their own.
@@ -45,7 +45,8 @@ pub(super) fn resolve_class_maps(context: &mut ResolveContext<'_>, port: &str) -
     }
 }
 
-/// Reads a map table as an array. `default` gives the value of each number that is not in the map.
+/// Reads the map `name` of a table as an array, in which the index is the field name. `default` returns the
+/// value for an index that is not in the map. If `name` is `None`, all values are defaults.
 pub(super) fn read_map<const N: usize>(
     context: &ResolveContext<'_>,
     table: &str,

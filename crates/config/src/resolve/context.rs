@@ -10,7 +10,7 @@ use crate::problem::Problem;
 use crate::root_cause::FoundErrors;
 use crate::schema::{self, BYTES_MAX};
 
-/// Number of locations in a warning before it says "and N more".
+/// Number of locations that a warning lists. Further locations are only counted ("and N more").
 const LOCATIONS_NAMED: usize = 4;
 
 /// The table of the LAGs.
@@ -20,24 +20,25 @@ pub(super) const LAG_TABLE: &str = "PORTCHANNEL";
 pub(super) struct ResolveContext<'a> {
     pub(super) db: &'a ConfigDb,
     pub(super) options: &'a ResolveOptions,
-    /// All ports in natural order. The index is the number of the port.
+    /// Names of all ports in natural order (`Ethernet2` before `Ethernet10`). The position is the index of
+    /// the port.
     pub(super) ports: Vec<String>,
-    /// All LAGs in natural order. The index is the number of the LAG.
+    /// Names of all LAGs in natural order. The position is the index of the LAG.
     pub(super) lags: Vec<&'a str>,
-    /// Bit mask of priority groups for each port. A set bit means that a note has already reported missing
-    /// headroom for the group.
+    /// Bit mask of priority groups by port. A set bit means that a warning has already reported missing
+    /// headroom for this priority group.
     pub(super) noted_groups: BTreeMap<String, u8>,
     findings: FoundErrors,
-    /// The locations of each warning, by table and text of the warning. A file often has the same entry for
-    /// each port, so one warning can have many locations.
+    /// The locations of each warning, by table and text. A file often has the same entry for each port, so a
+    /// warning can have many locations. The table is empty for a warning about a port.
     warnings: BTreeMap<(String, String), Vec<String>>,
-    /// Tables and fields without an effect, grouped by the reason. If the whole table has no effect, the name
-    /// of the field is empty.
+    /// Tables and fields without an effect, grouped by reason. The field name is empty if the whole table has
+    /// no effect.
     without_effect: BTreeMap<&'static str, BTreeSet<(NaturalName, String)>>,
 }
 
 impl<'a> ResolveContext<'a> {
-    /// Creates the state for a configuration, and determines its ports.
+    /// Creates the state for a configuration, and determines the names of its ports and LAGs.
     pub(super) fn new(db: &'a ConfigDb, options: &'a ResolveOptions) -> ResolveContext<'a> {
         let mut context = ResolveContext {
             db,
@@ -53,7 +54,7 @@ impl<'a> ResolveContext<'a> {
         context
     }
 
-    /// Returns the value of a field, or `None` if the field is missing or a list.
+    /// Returns the value of a field. Returns `None` if the field is missing or is a list.
     pub(super) fn text(&self, table: &str, key: &str, field: &str) -> Option<&'a str> {
         match self.db.entry(table, key)?.get(&NaturalName::from(field))? {
             FieldValue::Text(text) => Some(text),
@@ -61,31 +62,33 @@ impl<'a> ResolveContext<'a> {
         }
     }
 
-    /// Returns the value of an unsigned number field.
+    /// Returns the value of a field as an unsigned number. Returns `None` if the field is missing or is no
+    /// such number.
     pub(super) fn number(&self, table: &str, key: &str, field: &str) -> Option<u64> {
         self.text(table, key, field)?.parse().ok()
     }
 
-    /// Returns a size in bytes, at most [`BYTES_MAX`].
+    /// Returns the value of a field as a size in bytes, at most [`BYTES_MAX`]. Returns `None` if the field
+    /// is missing.
     pub(super) fn bytes(&self, table: &str, key: &str, field: &str) -> Option<u64> {
         Some(self.number(table, key, field)?.min(BYTES_MAX))
     }
 
-    /// Returns the number of a port.
+    /// Returns the index of a port. Returns `None` if the port does not exist.
     pub(super) fn port_index(&self, name: &str) -> Option<usize> {
         self.ports
             .binary_search_by(|port| natural::compare_naturally(port, name))
             .ok()
     }
 
-    /// Returns the number of a LAG.
+    /// Returns the index of a LAG. Returns `None` if the LAG does not exist.
     pub(super) fn lag_index(&self, name: &str) -> Option<usize> {
         self.lags
             .binary_search_by(|lag| natural::compare_naturally(lag, name))
             .ok()
     }
 
-    /// Returns the name of the switch.
+    /// Returns the name of the switch: the configured host name, the name in the options, or `xoff`.
     pub(super) fn hostname(&self) -> &str {
         let configured = self.text("DEVICE_METADATA", super::LOCALHOST, "hostname");
         configured.or(self.options.hostname.as_deref()).unwrap_or("xoff")
@@ -96,19 +99,19 @@ impl<'a> ResolveContext<'a> {
         self.options.ports.iter().any(|name| name == port)
     }
 
-    /// Reports a contradiction between fields or entries.
+    /// Reports a contradiction between entries. The error is dropped if it follows from another error.
     pub(super) fn report_derived(&mut self, problem: Problem) {
         let problem = self.with_source(problem);
         self.findings.derived.push(problem);
     }
 
-    /// Reports a value that is refused.
+    /// Reports an invalid value.
     pub(super) fn report_value(&mut self, problem: Problem) {
         let problem = self.with_source(problem);
         self.findings.values.push(problem);
     }
 
-    /// Reports a missing field or an invalid reference.
+    /// Reports a missing field, an invalid reference or a contradiction within one entry.
     pub(super) fn report_own(&mut self, problem: Problem) {
         let problem = self.with_source(problem);
         self.findings.own.push(problem);
@@ -121,7 +124,7 @@ impl<'a> ResolveContext<'a> {
         }
     }
 
-    /// Adds a warning about an entry of a table.
+    /// Adds a warning about an entry of a table. Warnings with the same table and text are printed together.
     pub(super) fn warn_entry(&mut self, table: &str, key: &str, text: impl Into<String>) {
         let locations = self.warnings.entry((table.to_owned(), text.into())).or_default();
         if locations.last().is_none_or(|last| last != key) {
@@ -129,7 +132,7 @@ impl<'a> ResolveContext<'a> {
         }
     }
 
-    /// Adds a warning about a port.
+    /// Adds a warning about a port. Warnings with the same text are printed together.
     pub(super) fn warn_port(&mut self, port: &str, text: impl Into<String>) {
         let locations = self.warnings.entry((String::new(), text.into())).or_default();
         if locations.last().is_none_or(|last| last != port) {
@@ -137,13 +140,14 @@ impl<'a> ResolveContext<'a> {
         }
     }
 
-    /// Adds a table or a field to the note about settings without an effect.
+    /// Adds a table or a field to the note about settings without an effect. If the whole table has no
+    /// effect, `field` is empty.
     pub(super) fn note_without_effect(&mut self, why: &'static str, table: &str, field: String) {
         let names = self.without_effect.entry(why).or_default();
         names.insert((table.into(), field));
     }
 
-    /// Takes over the errors and warnings of an earlier step for the same configuration.
+    /// Adds the errors and warnings of an earlier step for the same configuration.
     pub(super) fn take_results_of(&mut self, earlier: ResolveContext<'_>) {
         self.findings.values.extend(earlier.findings.values);
         self.findings.own.extend(earlier.findings.own);
@@ -157,7 +161,7 @@ impl<'a> ResolveContext<'a> {
         }
     }
 
-    /// Returns all warnings in order, and the errors.
+    /// Returns all warnings, sorted by table and location, and all errors.
     pub(super) fn into_results(self) -> (Vec<String>, FoundErrors) {
         let mut by_location: Vec<_> = self.warnings.into_iter().collect();
         by_location.sort_by(
@@ -210,7 +214,8 @@ fn join_first_locations(locations: &[String]) -> String {
     }
 }
 
-/// Returns the ports of the configuration and the attached ports, in natural order.
+/// Returns the names of the ports in `PORT` and of the attached ports, in natural order. Reports invalid and
+/// duplicate names.
 fn port_names(context: &mut ResolveContext<'_>) -> Vec<String> {
     let mut names: Vec<String> = context.db.keys("PORT").map(str::to_owned).collect();
     let mut seen = std::collections::BTreeSet::new();

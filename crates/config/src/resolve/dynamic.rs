@@ -1,17 +1,17 @@
 //! The dynamic buffer model, selected by `DEVICE_METADATA|localhost buffer_model` `dynamic`.
 //!
-//! Like SONiC's buffer manager, this module adds profiles for lossless priority groups and the sizes of
-//! pools. It runs before all other steps. The other steps are the same as in the traditional model. If the
-//! configuration contains a profile with a generated name, or `size` or `xoff` of a pool, the configured
-//! value takes precedence over the computed value.
+//! Like SONiC's buffer manager, this module adds the profiles of lossless priority groups and the sizes of
+//! pools. This module runs before all other steps, which are the same as in the traditional model. Configured
+//! values take precedence over computed values. This applies to profiles with a generated name, and to `size`
+//! and `xoff` of pools.
 //!
-//! - A priority group with profile `NULL` gets the profile `pg_lossless_<speed>_<cable>_profile`. If the MTU
-//!   of the port is not 9100, the name contains `_mtu<mtu>`. If the threshold is not the default, the name
-//!   contains `_th<n>`. If a port has eight lanes and needs other sizes than other ports of its speed, the
-//!   name contains `_8lane`.
-//! - A priority group whose profile has `headroom_type` `dynamic` gets the same profile, with the
-//!   `dynamic_th` of its own profile.
-//! - Lossless priority groups of a port with a cable of `0m` have no buffer.
+//! - A priority group with the profile `NULL` gets the profile `pg_lossless_<speed>_<cable>_profile`. If
+//!   the MTU of the port is not 9100, the name contains `_mtu<mtu>`. If the threshold is not the default,
+//!   the name contains `_th<n>`. The name for a port with eight lanes contains `_8lane` in some cases,
+//!   see `naming`.
+//! - If the profile of a priority group has `headroom_type` `dynamic`, the priority group also gets a
+//!   generated profile. The generated profile keeps `dynamic_th` of the original profile.
+//! - If the cable of a port has the length `0m`, its lossless priority groups have no buffer.
 
 mod naming;
 mod pools;
@@ -35,8 +35,9 @@ const POOLS: &str = "BUFFER_POOL";
 /// The pool of generated profiles. Only this pool can have a shared headroom pool.
 const LOSSLESS_POOL: &str = "ingress_lossless_pool";
 
-/// Defaults of SONiC's templates: packets of 1 KiB, and half of all packets are small.
+/// Default packet length in bytes, from SONiC's templates.
 const PATTERN_MTU: u64 = 1_024;
+/// Default percentage of small packets, from SONiC's templates.
 const PATTERN_SMALL_PERCENT: u64 = 50;
 
 /// The parameters of the dynamic buffer model.
@@ -62,7 +63,8 @@ struct LosslessProfileSpec {
     eight_lanes: bool,
 }
 
-/// Completes the configuration. Returns the completed configuration and the added entries.
+/// Adds the computed profiles and pool sizes. Returns the completed configuration, and the added entries
+/// and fields.
 pub(super) fn complete_buffers(context: &mut ResolveContext<'_>) -> (ConfigDb, ConfigDb) {
     let parameters = read_parameters(context);
     let wanted = collect_computed_profiles(context, &parameters);
@@ -97,7 +99,8 @@ pub(super) fn complete_buffers(context: &mut ResolveContext<'_>) -> (ConfigDb, C
     (db, added)
 }
 
-/// Returns the key of a table that may have only one entry.
+/// Returns the key of the entry in a table that may have only one entry. Reports an error for each further
+/// entry. Returns `AZURE` if the table is empty.
 fn only_entry_key<'a>(context: &mut ResolveContext<'a>, table: &str) -> &'a str {
     let mut keys = context.db.keys(table);
     let first = keys.next().unwrap_or("AZURE");
@@ -139,7 +142,8 @@ fn read_threshold(context: &ResolveContext<'_>, table: &str, key: &str, field: &
     context.text(table, key, field)?.parse().ok()
 }
 
-/// Returns the computed profile of each priority group by its key in `BUFFER_PG`. `None` means no buffer.
+/// Returns the computed profiles by key in `BUFFER_PG`. `None` means that the priority groups have no buffer.
+/// Keys without a computed profile are missing in the result.
 fn collect_computed_profiles(
     context: &mut ResolveContext<'_>,
     parameters: &DynamicModelParameters,
@@ -184,7 +188,8 @@ fn collect_computed_profiles(
     wanted
 }
 
-/// Adds a generated profile, unless the configuration has a profile of this name.
+/// Adds a generated profile. If the configuration already has a profile with this name, adds only a note
+/// about the differences.
 fn add_generated_profile(
     context: &mut ResolveContext<'_>,
     parameters: &DynamicModelParameters,
@@ -245,8 +250,8 @@ fn add_generated_profile(
     }
 }
 
-/// Checks that the lossless priority groups of a port need at most `max_headroom_size` bytes of reserved
-/// space and headroom.
+/// Checks that the reserved space and the headroom of the lossless priority groups of each port are at
+/// most `max_headroom_size`.
 fn check_headroom_of_ports(
     context: &mut ResolveContext<'_>,
     parameters: &DynamicModelParameters,

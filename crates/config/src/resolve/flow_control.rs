@@ -10,7 +10,7 @@ use super::{LOCALHOST, SWITCH};
 use crate::schema;
 
 const QOS_MAP_TABLE: &str = "PORT_QOS_MAP";
-/// Length of a PFC frame on the link, with preamble and gap.
+/// Number of bytes for which a PFC frame occupies the link, with preamble and gap.
 const PFC_FRAME_WIRE_BYTES: u32 = 84;
 
 /// Sets the flow control of all ports.
@@ -76,7 +76,8 @@ fn resolve_pfc(context: &mut ResolveContext<'_>, port: &PortConfig) -> PfcConfig
     PfcConfig { refresh, ..pfc }
 }
 
-/// `PORT.pause_response_quanta`, by default 0.
+/// Returns `PORT.pause_response_quanta`: the time from the arrival of a pause to its effect, in quanta. The
+/// default is 0, and `standard` means the limit of IEEE 802.3 for the speed.
 fn resolve_response_quanta(context: &ResolveContext<'_>, name: &str, speed_mbps: u32) -> u16 {
     let written = context.text("PORT", name, "pause_response_quanta");
     match (written, context.number("PORT", name, "pause_response_quanta")) {
@@ -86,7 +87,8 @@ fn resolve_response_quanta(context: &ResolveContext<'_>, name: &str, speed_mbps:
     }
 }
 
-/// Resolves 802.3x pauses. PFC on any priority disables them.
+/// Resolves the use of 802.3x pauses. If PFC is enabled on any priority, the port does not use 802.3x pauses,
+/// and a warning reports a configured mode.
 fn resolve_global_pause(context: &mut ResolveContext<'_>, name: &str, pfc_enabled: u8) -> GlobalPause {
     let written = context.text("XOFF_PORT", name, "flow_control");
     if let Some(mode) = written.filter(|mode| *mode != "off" && pfc_enabled != 0) {
@@ -102,8 +104,9 @@ fn resolve_global_pause(context: &mut ResolveContext<'_>, name: &str, pfc_enable
     }
 }
 
-/// Returns the time between two XOFF frames: half the pause time. The interval is shorter if the pause could
-/// otherwise expire at the sender while the host is stalled.
+/// Returns the time between two XOFF frames: the configured time, or half the pause time. The default is
+/// shorter if the pause could expire at the sender while the machine stalls xoff. In all cases, the time is
+/// long enough for two PFC frames.
 fn resolve_refresh_interval(
     context: &mut ResolveContext<'_>,
     name: &str,
@@ -149,7 +152,7 @@ fn resolve_refresh_interval(
         );
         context.warn_port(name, text);
     }
-    // With a shorter interval, XOFF frames would occupy the whole link.
+    // With a shorter interval, XOFF frames could occupy the whole link.
     let floor = Picos(link.duration(2 * PFC_FRAME_WIRE_BYTES).0.max(1));
     if is_enabled && chosen < floor {
         let text = format!(

@@ -5,8 +5,8 @@ use crate::schema;
 
 pub(super) const HASH_TABLE: &str = "SWITCH_HASH";
 
-/// Returns whether the hash of RoCEv2 flows includes the destination queue pair. `lists` is the prefix of the
-/// field names: `ecmp_hash` or `lag_hash`.
+/// Returns whether the hash of RoCEv2 flows includes the destination queue pair. `lists` is `ecmp_hash` for
+/// routes or `lag_hash` for LAGs.
 pub(super) fn hashes_queue_pairs(context: &ResolveContext<'_>, lists: &str) -> bool {
     ["", "_ipv4_rdma", "_ipv6_rdma"].iter().any(|of| {
         let list = context.db.get(HASH_TABLE, "GLOBAL", &format!("{lists}{of}"));

@@ -25,35 +25,36 @@ pub(super) const TABLES: [&str; 4] = [
     LOOPBACK_TABLE,
 ];
 
-/// MTU of loopback interfaces, and of VLANs without members.
+/// MTU in bytes of loopback interfaces, and of LAGs and VLANs without members.
 const MTU_MAX: u32 = 9_216;
-/// Smallest MTU of a link with IPv6 (RFC 8200, section 5).
+/// Smallest MTU of a link with IPv6, in bytes (RFC 8200, section 5).
 const IPV6_MTU_MIN: u32 = 1_280;
-/// Smallest MTU of a network device of Linux.
+/// Smallest MTU of a network device in Linux, in bytes.
 pub(super) const MTU_MIN: u64 = 68;
 
-/// An interface in construction, with its table.
+/// An incomplete interface, and the table that defines it.
 struct InterfaceDraft<'a> {
     table: &'static str,
     config: InterfaceConfig,
-    /// The key of each address.
+    /// The key of each address in the table, in the order of the addresses.
     keys: Vec<&'a str>,
 }
 
-/// All router interfaces. The index is the number of the interface.
+/// All router interfaces. The position in the list is the number of the interface.
 pub(super) struct Interfaces {
     pub(super) list: Vec<InterfaceConfig>,
     by_name: BTreeMap<NaturalName, InterfaceId>,
 }
 
 impl Interfaces {
-    /// Returns an interface by its name.
+    /// Returns an interface by its name. Returns `None` if no interface has this name.
     pub(super) fn find(&self, name: &str) -> Option<(InterfaceId, &InterfaceConfig)> {
         let id = *self.by_name.get(&NaturalName::from(name))?;
         Some((id, &self.list[id.index()]))
     }
 
-    /// Returns the interface with the longest network that contains an address.
+    /// Returns the longest network that contains an address, and its interface. Returns `None` if no network
+    /// contains the address.
     pub(super) fn find_by_network(&self, address: IpAddr) -> Option<(InterfaceId, IpNet)> {
         let networks = self.list.iter().enumerate().flat_map(|(index, interface)| {
             interface
@@ -66,14 +67,14 @@ impl Interfaces {
             .max_by_key(|(_, network)| network.prefix_len())
     }
 
-    /// Returns the interface with this address.
+    /// Returns the interface that has this address. Returns `None` if no interface has it.
     pub(super) fn find_by_address(&self, address: IpAddr) -> Option<&InterfaceConfig> {
         let has = |interface: &&InterfaceConfig| interface.addresses.iter().any(|net| net.addr() == address);
         self.list.iter().find(has)
     }
 }
 
-/// The ports, LAGs and VLANs on which interfaces are based.
+/// The ports, LAGs and VLANs to which interfaces belong, and the MAC address of the switch.
 pub(super) struct InterfaceParents<'a> {
     pub(super) mac: [u8; 6],
     pub(super) ports: &'a [PortConfig],
@@ -81,8 +82,8 @@ pub(super) struct InterfaceParents<'a> {
     pub(super) bridging: &'a BridgingConfig,
 }
 
-/// Returns whether a table defines an interface of a port or LAG. In old files, there is no key with the name
-/// alone, but only keys with the name and an address.
+/// Returns whether a table defines an interface of a port or LAG. Old files have only keys with the name and
+/// an address, and no key with the name alone.
 pub(super) fn is_interface(db: &ConfigDb, table: &str, name: &str) -> bool {
     let mut keys = db.keys(table);
     keys.any(|key| key == name || key.split_once('|').is_some_and(|(owner, _)| owner == name))
@@ -142,11 +143,12 @@ pub(super) fn resolve_interfaces(
     Interfaces { list, by_name }
 }
 
-/// Orders interfaces by their number.
+/// Orders interfaces by their numbers. `sorted` contains the interfaces in the order of their names.
+/// `running` contains the names of the interfaces of the running switch, in the order of their numbers.
 ///
-/// New interfaces are numbered in the order of their names. Interfaces of a running switch keep their
-/// numbers, so that neighbours and flows stay valid. If numbers have become free, the interfaces with the
-/// highest numbers move to the free numbers.
+/// Interfaces of the running switch keep their numbers, so that neighbours and flows stay valid. New
+/// interfaces get the free numbers, in the order of their names. If numbers are still free, the interfaces
+/// with the highest numbers move to these numbers.
 fn order_by_number(
     sorted: impl Iterator<Item = InterfaceConfig>,
     running: &[String],
@@ -218,14 +220,14 @@ fn create_interface(
     })
 }
 
-/// Returns the smallest MTU of the members of a LAG.
+/// Returns the smallest MTU of the members of a LAG, in bytes.
 fn smallest_member_mtu(parents: &InterfaceParents<'_>, lag: usize) -> u32 {
     let members = parents.lags[lag].members.iter();
     let mtus = members.map(|port| parents.ports[usize::from(*port)].mtu);
     mtus.min().unwrap_or(MTU_MAX)
 }
 
-/// Returns `VLAN.mtu`, or the smallest MTU of the members.
+/// Returns `VLAN.mtu` in bytes. If the field is missing or below 68, returns the smallest MTU of the members.
 fn vlan_mtu(context: &mut ResolveContext<'_>, parents: &InterfaceParents<'_>, name: &str, id: u16) -> u32 {
     let BridgingConfig::Vlans(vlans) = parents.bridging else {
         return MTU_MAX;
@@ -261,7 +263,7 @@ fn vlan_mtu(context: &mut ResolveContext<'_>, parents: &InterfaceParents<'_>, na
     mtu as u32
 }
 
-/// Adds the addresses of the keys, and checks each address by itself.
+/// Adds the addresses in the keys of the table, and checks each address by itself.
 fn add_addresses<'a>(context: &mut ResolveContext<'a>, draft: &mut InterfaceDraft<'a>) {
     let (db, table) = (context.db, draft.table);
     for (key, _) in db.entries(table) {
@@ -311,16 +313,16 @@ fn add_addresses<'a>(context: &mut ResolveContext<'a>, draft: &mut InterfaceDraf
     }
 }
 
-/// Checks that the networks of two interfaces do not overlap. Otherwise, a destination could belong
-/// to both interfaces.
+/// Checks that networks of different interfaces do not overlap. Otherwise, a destination could belong to
+/// two interfaces.
 fn check_networks_are_disjoint(context: &mut ResolveContext<'_>, drafts: &[InterfaceDraft<'_>]) {
     let mut all: Vec<(IpNet, &str, &InterfaceDraft<'_>)> = Vec::new();
     for draft in drafts {
         let networks = draft.config.addresses.iter().zip(&draft.keys);
         all.extend(networks.map(|(network, key)| (*network, *key, draft)));
     }
-    // Two networks are disjoint, or one contains the other. After sorting, a network follows all that
-    // contain it.
+    // Two networks are disjoint, or one network contains the other. After sorting, each network follows all
+    // networks that contain it.
     all.retain(|(network, ..)| !super::addresses::is_link_local(network.addr()));
     all.sort_by_key(|(network, _, draft)| {
         (
@@ -361,7 +363,8 @@ fn check_networks_are_disjoint(context: &mut ResolveContext<'_>, drafts: &[Inter
     }
 }
 
-/// Adds the link-local address of an interface with IPv6 (RFC 4291, section 2.1), and checks its MTU.
+/// Adds the link-local address of an interface with IPv6 (RFC 4291, section 2.1), and checks that the MTU of
+/// the interface is sufficient for IPv6.
 fn add_link_local_address(context: &mut ResolveContext<'_>, draft: &mut InterfaceDraft<'_>) {
     let (table, config) = (draft.table, &mut draft.config);
     if config.attachment == InterfaceAttachment::Loopback {
@@ -394,7 +397,7 @@ fn add_link_local_address(context: &mut ResolveContext<'_>, draft: &mut Interfac
     }
 }
 
-/// Warns about interfaces without an address, and about VLAN MTUs without an effect.
+/// Warns about interfaces without an address, and about `VLAN.mtu` without an effect.
 pub(super) fn warn_unusable_interfaces(context: &mut ResolveContext<'_>, interfaces: &Interfaces) {
     for table in TABLES {
         for (key, _) in context.db.entries(table) {

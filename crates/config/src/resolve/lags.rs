@@ -8,7 +8,7 @@ use crate::problem::Problem;
 
 const MEMBER_TABLE: &str = "PORTCHANNEL_MEMBER";
 
-/// Resolves all LAGs by their index in [`ResolveContext::lags`]. Members without an MTU get the MTU of
+/// Resolves all LAGs, in the order of [`ResolveContext::lags`]. Member ports without an MTU get the MTU of
 /// their LAG.
 pub(super) fn resolve_lags(context: &mut ResolveContext<'_>, ports: &mut [PortConfig]) -> Vec<LagConfig> {
     let names = context.lags.clone();
@@ -29,7 +29,8 @@ pub(super) fn resolve_lags(context: &mut ResolveContext<'_>, ports: &mut [PortCo
     lags
 }
 
-/// Resolves the members of a LAG.
+/// Resolves the members of a LAG and returns their port indices. `member_of` contains the LAG of each port
+/// so far.
 fn resolve_members<'a>(
     context: &mut ResolveContext<'a>,
     lag: &'a str,
@@ -74,8 +75,8 @@ fn resolve_members<'a>(
     members
 }
 
-/// Applies the MTU of a LAG to its members. As in SONiC's model, a member has the same MTU as its LAG
-/// or no MTU.
+/// Applies the MTU of a LAG to its member ports. As in SONiC's model, a member port must have the same MTU as
+/// its LAG, or no MTU.
 fn apply_lag_mtu(context: &mut ResolveContext<'_>, lag: &str, members: &[u16], ports: &mut [PortConfig]) {
     let Some(mtu) = context.number(LAG_TABLE, lag, "mtu") else {
         return;
@@ -101,7 +102,7 @@ fn apply_lag_mtu(context: &mut ResolveContext<'_>, lag: &str, members: &[u16], p
     }
 }
 
-/// Warns about missing LACP, and about LAGs that are never up.
+/// Warns about LAGs that would need LACP, and about LAGs that are never up.
 fn warn_about_lacp(context: &mut ResolveContext<'_>, lag: &str, members: usize, min_links: u64) {
     if context.text(LAG_TABLE, lag, "static") != Some("true") {
         let why = "LACP is not implemented: a member is active while its link is up, even if its peer does \

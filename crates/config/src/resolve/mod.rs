@@ -1,5 +1,5 @@
 //! Converts a [`ConfigDb`] into the [`SwitchConfig`] of the data plane. This step resolves references, checks
-//! rules, applies defaults and adds warnings.
+//! rules about several fields, applies defaults and adds warnings.
 
 mod acl;
 mod addresses;
@@ -52,28 +52,29 @@ pub use routing::hash_seed;
 const SWITCH: &str = "XOFF_SWITCH";
 const LOCALHOST: &str = "localhost";
 
-/// Default age in seconds after which a learned MAC address is forgotten.
+/// Default age in seconds after which the switch forgets a learned MAC address.
 const FDB_AGEING_S: u64 = 600;
-/// Default number of MAC addresses.
+/// Default for the largest number of learned MAC addresses.
 const FDB_ENTRIES: u64 = 65_536;
-/// Limits of the computed number of frame slots. A frame slot has 2 KiB of memory, and a frame occupies at
-/// least one cell of an egress pool.
+/// Limits of the computed number of frame slots. A frame slot needs 2 KiB of memory.
 const FRAMES_RANGE: std::ops::RangeInclusive<u64> = 1_024..=131_072;
 
-/// The kind of links that are attached to the ports of a switch.
+/// The kind of links that are attached to the ports of a switch ([`ResolveOptions::ports`]). The kind only
+/// changes the warnings about ports that are down.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PortAttachment {
-    /// Devices on the command line.
+    /// Devices that the command line names.
     #[default]
     CommandLine,
     /// Links of a lab.
     Lab,
-    /// Frames of a capture. The replay itself reports ports that are down.
+    /// Frames of a capture. No warning is added, because the replay itself reports ports that are down.
     Capture,
 }
 
 impl PortAttachment {
-    /// Returns the reason why a port should be up, for a warning.
+    /// Returns the reason for which a port should be up, as text for a warning. Returns `None` if no warning
+    /// is needed.
     fn describe_reason(self) -> Option<&'static str> {
         match self {
             PortAttachment::CommandLine => Some("named on the command line"),
@@ -83,32 +84,36 @@ impl PortAttachment {
     }
 }
 
-/// Inputs that are not part of the configuration.
+/// Inputs of [`load`] and [`resolve`] that are not part of the configuration.
 #[derive(Clone, Debug, Default)]
 pub struct ResolveOptions {
-    /// Attached ports. They exist, and are up unless the configuration sets them down.
+    /// Names of the ports to which a device, a link of a lab or a capture is attached. These ports exist even
+    /// without an entry in `PORT`. They are up unless `PORT.admin_status` sets them down.
     pub ports: Vec<String>,
-    /// The kind of the attached links.
+    /// The kind of links that are attached to `ports`.
     pub attachment: PortAttachment,
-    /// Name of the switch if `DEVICE_METADATA|localhost hostname` is missing. The default is `xoff`. This
-    /// name does not select keys of a VOQ chassis.
+    /// Name of the switch if `DEVICE_METADATA|localhost hostname` is missing. `None` means `xoff`. In files
+    /// of a VOQ chassis, only the configured `hostname` selects keys.
     pub hostname: Option<String>,
     /// Seed of all random decisions if `XOFF_SWITCH|localhost seed` is missing.
     pub seed: u64,
-    /// Longest expected stall of the host in model time. In virtual time, it is zero. It determines the
-    /// interval at which XOFF is repeated. If the headroom is too small for such a stall, a
-    /// warning reports this.
+    /// The longest time for which the machine may stall xoff, as model time. In virtual time, the value is
+    /// zero. The default interval between two XOFF frames depends on this time. A warning reports headroom
+    /// that is too small for such a stall.
     pub reaction_budget: Picos,
-    /// MTU of the links in bytes, by the name of the port. If `PORT.mtu` is larger, the port uses this MTU
-    /// instead. Longer packets are dropped in both directions with the reason `EXCEEDS_L2_MTU`. Routed
-    /// packets have the reason `EXCEEDS_L3_MTU`.
+    /// MTU of the attached links in bytes, by the name of the port. A port uses the smaller value of
+    /// `PORT.mtu` and this MTU. If the port is missing in the map, only `PORT.mtu` applies. Longer
+    /// packets are dropped in both directions with the reason `EXCEEDS_L2_MTU`, or `EXCEEDS_L3_MTU` for
+    /// routed packets.
     pub link_mtus: std::collections::BTreeMap<String, u32>,
-    /// Names of the router interfaces of a running switch by number. Interfaces that remain
-    /// keep their numbers.
+    /// Names of the router interfaces of the running switch, in the order of their numbers. Interfaces that
+    /// remain keep their numbers, if possible. Empty for a new switch.
     pub interfaces: Vec<String>,
-    /// The lookup file of the SKU with the lossless profiles of the traditional buffer model.
+    /// The lookup file of the SKU with the lossless profiles of the traditional buffer model
+    /// (`pg_profile_lookup.ini`). `None`: no lossless profiles are generated in this model.
     pub pg_profiles: Option<Arc<PgProfileLookup>>,
-    /// The ASIC whose part is read if a file configures several ASICs, such as `asic0`.
+    /// Name of the part that is read from a file with several ASICs, such as `asic0`. `None` for files that
+    /// configure one ASIC.
     pub asic: Option<String>,
 }
 
@@ -117,36 +122,38 @@ pub struct ResolveOptions {
 pub struct ResolvedConfig {
     /// The configuration of the data plane.
     pub config: SwitchConfig,
-    /// All sources of the routes in [`SwitchConfig::routing`]. When a source changes, a running switch
-    /// computes new routes from all sources.
+    /// The sources of the routes in [`SwitchConfig::routing`]: interfaces and static routes. When a source
+    /// changes, a running switch computes its routes again from all sources.
     pub rib: Rib,
-    /// The static routes by prefix and distance.
+    /// The static routes, sorted by prefix and distance.
     pub static_routes: Vec<StaticRoute>,
-    /// Buffer entries and fields that the file does not contain. In the dynamic buffer model, xoff computes
-    /// these entries and fields. In the traditional model, xoff takes
-    /// them from [`ResolveOptions::pg_profiles`].
+    /// Buffer entries and fields that xoff has added to the configuration. In the dynamic buffer model, xoff
+    /// computes them. In the traditional model, they come from [`ResolveOptions::pg_profiles`]. Empty if
+    /// nothing was added.
     pub generated: ConfigDb,
-    /// Notes about settings without an effect, and warnings, one line each.
+    /// Warnings, and notes about settings without an effect. Each text has one line.
     pub warnings: Vec<String>,
 }
 
-/// A configuration as written and as resolved.
+/// A configuration in two forms: the merged tables, and the resolved configuration for the data plane.
 #[derive(Clone, Debug)]
 pub struct LoadedConfig {
-    /// The merged layers in canonical form.
+    /// The merged tables of all layers.
     pub db: ConfigDb,
     /// The resolved configuration.
     pub resolved: ResolvedConfig,
 }
 
-/// Parses layers of `(source, text)`, merges them in order, and resolves the result.
+/// Parses several layers, merges them in order, and resolves the result. Each layer is a pair of its name for
+/// messages and its JSON text.
 ///
-/// # Errors
-/// All errors of all layers and of the merged configuration, so that a user can correct them at once.
+/// # Errors Returns the errors of all layers and of the merged configuration, so that a user can correct all
+/// of them at once. Errors that only follow from other errors are left out.
 pub fn load(layers: &[(&str, &str)], options: &ResolveOptions) -> Result<LoadedConfig, Problems> {
     let read = read::parse_all_layers(layers, options.asic.as_deref());
     let db = merge_layers(&read.layers);
-    // If a text could not be parsed at all, references to its entries would only cause further errors.
+    // If a text could not be parsed at all, references to the entries of this text would cause
+    // misleading errors.
     if read.problems.iter().any(|problem| problem.table.is_empty()) {
         return Err(Problems::new(read.problems));
     }
@@ -160,18 +167,17 @@ pub fn load(layers: &[(&str, &str)], options: &ResolveOptions) -> Result<LoadedC
     }
 }
 
-/// Checks references and rules that concern several fields, applies defaults, and builds the
-/// data plane configuration.
+/// Checks references and rules about several fields, applies defaults, and returns the configuration of the
+/// data plane.
 ///
-/// # Errors
-/// Invalid references, missing fields, contradictions and invalid port names. All errors are returned.
+/// # Errors Returns all invalid references, missing fields, contradictions and invalid port names. Errors
+/// that only follow from other errors are left out.
 pub fn resolve(db: &ConfigDb, options: &ResolveOptions) -> Result<ResolvedConfig, Problems> {
     resolve_with_consequences(db, options)
         .map_err(|found| remove_consequences(db, &RefusedObjects::default(), found))
 }
 
-/// Resolves a configuration. If the configuration has errors, the result also contains errors that are only
-/// consequences of other errors.
+/// Resolves a configuration like [`resolve`], but also returns errors that only follow from other errors.
 fn resolve_with_consequences(db: &ConfigDb, options: &ResolveOptions) -> Result<ResolvedConfig, FoundErrors> {
     let mut completion_context = ResolveContext::new(db, options);
     let completed = match buffer_model::is_dynamic_model_selected(db) {
@@ -255,7 +261,8 @@ fn resolve_with_consequences(db: &ConfigDb, options: &ResolveOptions) -> Result<
     })
 }
 
-/// Checks that the selected ASIC is the ASIC of the configuration.
+/// Checks that the selected ASIC is the ASIC of the configuration, if the file has no parts for
+/// several ASICs.
 fn check_selected_asic(context: &mut ResolveContext<'_>) {
     let Some(asic) = context
         .options

@@ -13,7 +13,7 @@ use crate::schema;
 
 const TABLE: &str = "NEIGH";
 
-/// Resolves all static neighbours.
+/// Resolves all static neighbours. Entries without a MAC address (`neigh`) have no effect.
 pub(super) fn resolve_neighbours(
     context: &mut ResolveContext<'_>,
     interfaces: &Interfaces,
@@ -72,7 +72,8 @@ pub(super) fn resolve_neighbours(
     neighbours
 }
 
-/// Returns the reason why an address cannot belong to a neighbour on an interface.
+/// Returns the reason for which an address cannot belong to a neighbour on an interface. Returns `None` if
+/// it can.
 fn why_not_neighbour(
     address: IpAddr,
     config: &xoff_dataplane::config::InterfaceConfig,

@@ -34,7 +34,8 @@ pub(super) fn resolve_port_profiles(
     listed
 }
 
-/// Returns the profiles of one list, with the first profile of each pool.
+/// Returns the indices of the profiles in a list. If several profiles have the same pool, only the first of
+/// them is used, and a warning names the others.
 fn resolve_profile_list(
     context: &mut ResolveContext<'_>,
     buffers: &ResolvedBuffers,

@@ -1,4 +1,4 @@
-//! Ports: their names, links and addresses, and the objects that are bound to them.
+//! Ports: names, links, MAC addresses, and the maps and profiles that are bound to a port.
 
 use xoff_dataplane::config::{GlobalPause, PauseModel, PfcConfig, PortConfig, QueueConfig, SchedulingMode};
 use xoff_dataplane::ids::{PRIORITIES, TRAFFIC_CLASSES};
@@ -9,13 +9,13 @@ use super::context::ResolveContext;
 use super::{LOCALHOST, classes};
 use crate::schema;
 
-/// Default speed in Mb/s, which two CPU cores can forward in real time.
+/// Default speed of a port in Mb/s. Two CPU cores can forward this speed in real time.
 const SPEED_MBPS_DEFAULT: u64 = 1_000;
 const MTU_DEFAULT: u64 = 1_500;
 const TPID_DEFAULT: u16 = 0x8100;
 
-/// Returns `DEVICE_METADATA|localhost mac`, or a locally administered address that is derived from
-/// the host name.
+/// Returns the MAC address of the switch: `DEVICE_METADATA|localhost mac`, or a locally administered address
+/// that is derived from the host name.
 pub(super) fn base_mac(context: &ResolveContext<'_>) -> [u8; 6] {
     let written = context
         .text("DEVICE_METADATA", LOCALHOST, "mac")
@@ -26,14 +26,16 @@ pub(super) fn base_mac(context: &ResolveContext<'_>) -> [u8; 6] {
     })
 }
 
-/// Returns the 64-bit FNV-1a hash. Derived addresses must be the same on all machines and in all versions.
+/// Returns the 64-bit FNV-1a hash. The hash is fixed, because addresses and seeds derived from it must be the
+/// same on all machines and in all versions.
 pub(super) fn fnv1a_hash(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
         (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3)
     })
 }
 
-/// Returns the address of port `index`: the base address plus `index` + 1, within the lower three bytes.
+/// Returns the MAC address of port `index`: the base address plus `index` + 1. Only the lower three
+/// bytes change.
 fn port_mac(base: [u8; 6], index: usize) -> [u8; 6] {
     let [a, b, c, d, e, f] = base;
     let low = u32::from_be_bytes([0, d, e, f]).wrapping_add(1 + index as u32);
@@ -41,7 +43,7 @@ fn port_mac(base: [u8; 6], index: usize) -> [u8; 6] {
     [a, b, c, d, e, f]
 }
 
-/// Resolves all ports with default schedulers and without flow control. Later steps complete them.
+/// Resolves all ports with default schedulers and without flow control. Later steps set these.
 pub(super) fn resolve_ports(
     context: &mut ResolveContext<'_>,
     buffers: &mut ResolvedBuffers,
@@ -86,7 +88,8 @@ pub(super) fn resolve_ports(
     ports
 }
 
-/// Returns whether a port is administratively down.
+/// Returns whether a port is administratively down. Without `admin_status`, attached ports are up and all
+/// other ports are down.
 pub(super) fn is_admin_down(context: &ResolveContext<'_>, port: &str) -> bool {
     match context.text("PORT", port, "admin_status") {
         Some(status) => status != "up",
@@ -94,19 +97,19 @@ pub(super) fn is_admin_down(context: &ResolveContext<'_>, port: &str) -> bool {
     }
 }
 
-/// Returns the speed of a port in Mb/s.
+/// Returns the configured speed of a port in Mb/s, or the default 1000.
 pub(super) fn speed_mbps(context: &ResolveContext<'_>, port: &str) -> u32 {
     context
         .number("PORT", port, "speed")
         .unwrap_or(SPEED_MBPS_DEFAULT) as u32
 }
 
-/// Returns the configured MTU of a port in bytes.
+/// Returns the configured MTU of a port in bytes, or the default 1500.
 pub(super) fn mtu_bytes(context: &ResolveContext<'_>, port: &str) -> u32 {
     context.number("PORT", port, "mtu").unwrap_or(MTU_DEFAULT) as u32
 }
 
-/// Returns the MTU of a port in bytes, limited by the MTU of its link.
+/// Returns the smaller value of the MTU of a port and the MTU of its link, in bytes.
 fn link_limited_mtu_bytes(context: &ResolveContext<'_>, port: &str) -> u32 {
     let link = context.options.link_mtus.get(port).copied().unwrap_or(u32::MAX);
     mtu_bytes(context, port).min(link)
@@ -133,7 +136,8 @@ fn resolve_link_timing(context: &ResolveContext<'_>, port: &str) -> LinkTiming {
     }
 }
 
-/// Reads the `TC_TO_DSCP_MAP` of a port.
+/// Reads the `TC_TO_DSCP_MAP` of a port: the DSCP for each traffic class. `None` means that the map has
+/// no entry.
 fn read_tc_to_dscp_map(context: &ResolveContext<'_>, port: &str) -> [Option<u8>; TRAFFIC_CLASSES] {
     let map = context.text("PORT_QOS_MAP", port, "tc_to_dscp_map");
     std::array::from_fn(|tc| {
@@ -142,7 +146,7 @@ fn read_tc_to_dscp_map(context: &ResolveContext<'_>, port: &str) -> [Option<u8>;
     })
 }
 
-/// Flow control without lossless priorities.
+/// Returns flow control without lossless priorities.
 fn pfc_disabled() -> PfcConfig {
     let identity = std::array::from_fn(|n| n as u8);
     PfcConfig {

@@ -9,7 +9,7 @@ use crate::problem::Problem;
 const SCHEDULER_TABLE: &str = "SCHEDULER";
 const WRED_TABLE: &str = "WRED_PROFILE";
 
-/// Smallest default burst of a shaper: a frame of the largest MTU with headers, tags and FCS.
+/// Smallest default burst of a shaper in bytes: a frame of the largest MTU with headers, tags and FCS.
 const DEFAULT_BURST_BYTES_MIN: u64 = 9_216 + 26;
 
 /// Sets the schedulers, shapers and WRED profiles of all ports.
@@ -49,7 +49,7 @@ pub(super) fn resolve_queues(context: &mut ResolveContext<'_>, ports: &mut [Port
     }
 }
 
-/// Resolves the scheduling of a `SCHEDULER_TABLE` entry.
+/// Resolves the scheduling of an entry of `SCHEDULER`. The default is DWRR with weight 1.
 fn resolve_schedule(context: &ResolveContext<'_>, name: &str) -> SchedulingMode {
     match context.text(SCHEDULER_TABLE, name, "type") {
         Some("STRICT") => SchedulingMode::Strict,
@@ -62,8 +62,8 @@ fn resolve_schedule(context: &ResolveContext<'_>, name: &str) -> SchedulingMode 
     }
 }
 
-/// Resolves the shaper of a `SCHEDULER_TABLE` entry. Returns `None` if the entry has no peak rate in bytes
-/// per second.
+/// Resolves the shaper of an entry of `SCHEDULER`. Returns `None` if the entry has no peak rate in bytes per
+/// second (`pir`).
 fn resolve_shaper(context: &ResolveContext<'_>, name: &str) -> Option<ShaperConfig> {
     let rate = context
         .number(SCHEDULER_TABLE, name, "pir")
@@ -85,7 +85,7 @@ fn resolve_shaper(context: &ResolveContext<'_>, name: &str) -> Option<ShaperConf
     })
 }
 
-/// Checks a `SCHEDULER_TABLE` entry, and warns about fields without an effect.
+/// Checks an entry of `SCHEDULER`, and warns about fields without an effect.
 fn check_scheduler(context: &mut ResolveContext<'_>, name: &str) {
     let (pir, cir) = (
         context.number(SCHEDULER_TABLE, name, "pir"),
@@ -127,7 +127,8 @@ fn check_scheduler(context: &mut ResolveContext<'_>, name: &str) {
     }
 }
 
-/// Returns whether ECN marking and early drops are enabled for green frames.
+/// Returns two values: whether ECN marking is enabled for green frames, and whether early drops are enabled
+/// for green frames.
 fn wred_modes(context: &ResolveContext<'_>, name: &str) -> (bool, bool) {
     let ecn = context
         .text(WRED_TABLE, name, "ecn")
@@ -138,7 +139,8 @@ fn wred_modes(context: &ResolveContext<'_>, name: &str) -> (bool, bool) {
     )
 }
 
-/// Resolves a `WRED_PROFILE` entry. Returns `None` if marking and early drops are both disabled.
+/// Resolves an entry of `WRED_PROFILE`. Returns `None` if ECN marking and early drops are both disabled, or
+/// if a threshold is missing.
 fn resolve_wred(context: &ResolveContext<'_>, name: &str) -> Option<WredProfile> {
     let (ecn, drop) = wred_modes(context, name);
     if !ecn && !drop {
@@ -159,7 +161,7 @@ fn resolve_wred(context: &ResolveContext<'_>, name: &str) -> Option<WredProfile>
     })
 }
 
-/// Checks the thresholds of a `WRED_PROFILE` entry.
+/// Checks the thresholds of an entry of `WRED_PROFILE`.
 fn check_wred(context: &mut ResolveContext<'_>, name: &str) {
     let (min, max) = (
         context.bytes(WRED_TABLE, name, "green_min_threshold"),

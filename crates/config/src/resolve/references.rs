@@ -7,7 +7,7 @@ use crate::natural::NaturalName;
 use crate::problem::Problem;
 use crate::schema::{self, FieldEffect, FieldSchema, KeyPart, TableFields, TableSchema, ValueKind};
 
-/// Reason for SONiC fields that no table of the schema has.
+/// Reason in the note about SONiC fields that the schema does not contain.
 const NOT_MODELLED: &str = "not modelled by xoff";
 
 /// Checks all entries of the configuration.
@@ -53,7 +53,7 @@ fn check_entry(context: &mut ResolveContext<'_>, table: &TableSchema, key: &str,
     }
 }
 
-/// Checks that all fields of an entry are ports of the switch.
+/// Checks that the name of each field of an entry is a port of the switch.
 fn check_port_fields(context: &mut ResolveContext<'_>, table: &TableSchema, key: &str, entry: &ConfigEntry) {
     for port in entry.keys().map(NaturalName::as_str) {
         if context.port_index(port).is_none() {
@@ -62,7 +62,7 @@ fn check_port_fields(context: &mut ResolveContext<'_>, table: &TableSchema, key:
     }
 }
 
-/// Checks that the object exists to which a part of a key refers.
+/// Checks that the port, LAG or VLAN in a part of a key exists.
 fn check_key_part(context: &mut ResolveContext<'_>, table: &str, key: &str, part: KeyPart, text: &str) {
     match part {
         KeyPart::PortOrGlobal if text == "global" => {}
@@ -90,7 +90,7 @@ fn check_key_part(context: &mut ResolveContext<'_>, table: &str, key: &str, part
     }
 }
 
-/// Reports a missing port, with a similar name if one exists.
+/// Reports a missing port, and suggests a similar name if one exists. `place` is the location of the error.
 fn report_missing_port(context: &mut ResolveContext<'_>, place: Problem, text: &str) {
     let nearest =
         schema::find_similar_name(text, context.ports.iter().map(String::as_str)).map(str::to_owned);
@@ -104,8 +104,8 @@ fn report_missing_port(context: &mut ResolveContext<'_>, place: Problem, text: &
     }));
 }
 
-/// Checks that each entry named in the value of a field exists. If the field has no effect in xoff, adds it
-/// to the note about such fields.
+/// Checks that each entry exists to which the value of a field refers. A field without an effect in xoff is
+/// added to the note about such fields.
 fn check_field_references(
     context: &mut ResolveContext<'_>,
     table: &TableSchema,
@@ -151,7 +151,7 @@ fn check_field_references(
     }
 }
 
-/// Returns whether a value, or every item of a list, is `expected`.
+/// Returns whether a value is `fixed_value`. In a list, every item must be `fixed_value` or empty.
 fn has_only_value(kind: ValueKind, value: &str, fixed_value: &str) -> bool {
     match kind {
         ValueKind::Each(_) => schema::split_list(value).all(|item| item == fixed_value || item.is_empty()),
@@ -159,7 +159,7 @@ fn has_only_value(kind: ValueKind, value: &str, fixed_value: &str) -> bool {
     }
 }
 
-/// Registers an entry of a table that the switch does not read.
+/// Notes an entry of a table that the switch does not read. ACL entries with an effect are not noted.
 fn note_ignored_entry(context: &mut ResolveContext<'_>, table: &str, key: &str) {
     if acl::has_effect(context, table, key) {
         return;

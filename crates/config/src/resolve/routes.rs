@@ -22,24 +22,26 @@ const WEIGHT_TABLE: &str = "XOFF_ROUTE";
 const MANAGEMENT_VRF: &str = "mgmt";
 const MANAGEMENT_NOTE: &str = "no effect: the management network is outside the data path of a switch";
 
-/// A static route. An entry with next hops of several distances gives several routes.
+/// A static route. An entry of `STATIC_ROUTE` with next hops of several distances gives several routes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StaticRoute {
     /// The destination prefix without host bits.
     pub prefix: IpNet,
-    /// Administrative distance. Among routes to the same prefix, the lowest distance is preferred.
+    /// Administrative distance, 1 to 255. Of several routes to the same prefix, the route with the lowest
+    /// distance is used.
     pub distance: u8,
-    /// The next hops, the interface or the blackhole of the route.
+    /// The target of the route: next hops, an interface, or a blackhole that drops all packets.
     pub target: RouteTarget,
 }
 
-/// One item of the parallel lists of a route.
+/// One item of the lists of an entry. All lists have the same length, and items with the same index
+/// belong together.
 struct RouteItem {
     distance: u8,
     destination: RouteDestination,
 }
 
-/// The destination of one item.
+/// The destination of one item: a blackhole, an interface without a next hop, or a next hop.
 #[derive(Clone, Copy, PartialEq)]
 enum RouteDestination {
     Blackhole,
@@ -55,7 +57,7 @@ struct RouteEntry<'a> {
 }
 
 impl RouteEntry<'_> {
-    /// Returns an item of a list, or `None` if the list or the item is empty.
+    /// Returns an item of a list. Returns `None` if the list or the item is empty.
     fn list_item(&self, field: &str, index: usize) -> Option<&str> {
         let (_, list) = self.lists.iter().find(|(name, _)| *name == field)?;
         list.get(index).copied().filter(|item| !item.is_empty())
@@ -67,7 +69,7 @@ impl RouteEntry<'_> {
     }
 }
 
-/// Resolves all static routes.
+/// Resolves all static routes. The result is sorted by prefix and distance.
 pub(super) fn resolve_static_routes(
     context: &mut ResolveContext<'_>,
     interfaces: &Interfaces,
@@ -148,7 +150,7 @@ fn uses_management_network(context: &ResolveContext<'_>, key: &str) -> bool {
     by_vrf || (list("ifname").count() > 0 && list("ifname").all(is_management))
 }
 
-/// Reads the weights and keys of `XOFF_ROUTE` by prefix.
+/// Reads the entries of `XOFF_ROUTE`. Returns the key and the list of weights for each prefix.
 fn read_weights<'a>(context: &mut ResolveContext<'a>) -> BTreeMap<IpNet, (&'a str, Vec<&'a str>)> {
     let db = context.db;
     let mut all = BTreeMap::new();
@@ -165,7 +167,8 @@ fn read_weights<'a>(context: &mut ResolveContext<'a>) -> BTreeMap<IpNet, (&'a st
     all
 }
 
-/// Resolves the items of the parallel lists. Returns `None` after an error.
+/// Resolves the items of the lists of an entry, and their weights in `XOFF_ROUTE`. If an item is not valid,
+/// reports an error and returns `None`.
 fn resolve_items(
     context: &mut ResolveContext<'_>,
     interfaces: &Interfaces,
@@ -227,7 +230,8 @@ fn is_same_destination(a: RouteDestination, b: RouteDestination) -> bool {
     }
 }
 
-/// Returns the common length of all lists that are not empty.
+/// Returns the common length of all lists that are not empty. If the lengths differ or all lists are empty,
+/// reports an error and returns `None`.
 fn common_list_length(context: &mut ResolveContext<'_>, entry: &RouteEntry<'_>) -> Option<usize> {
     let mut present = entry.lists.iter().filter(|(_, list)| !list.is_empty());
     let Some((first, list)) = present.next() else {
@@ -326,7 +330,8 @@ fn unknown_interface_problem(interfaces: &Interfaces, entry: &RouteEntry<'_>, na
     )
 }
 
-/// Returns the interface of a next hop. `named` is the interface in `ifname`.
+/// Returns the interface of a next hop. `named` is the interface in `ifname`, if given. Returns an error if
+/// the address is not a valid next hop, or if no network of an interface contains it.
 fn find_next_hop_interface(
     interfaces: &Interfaces,
     entry: &RouteEntry<'_>,
@@ -387,8 +392,8 @@ fn find_next_hop_interface(
     Ok(interface)
 }
 
-/// Groups items by distance. Only the routes with the lowest distance are used. Static routes never disappear
-/// while the switch runs, so a route with a higher distance would never become active.
+/// Groups the items of an entry into one route for each distance. The switch uses only the route with the
+/// lowest distance, so a warning reports the items with higher distances.
 fn group_by_distance(
     context: &mut ResolveContext<'_>,
     entry: &RouteEntry<'_>,
@@ -424,7 +429,8 @@ fn group_by_distance(
     routes
 }
 
-/// Combines destinations into one target. Returns `None` if they exclude each other.
+/// Combines the destinations of a route into one target. Returns `None` if a blackhole or an interface is
+/// combined with other destinations.
 fn combine_destinations(destinations: &[RouteDestination]) -> Option<RouteTarget> {
     let path = |destination: &RouteDestination| match destination {
         RouteDestination::Via(path) => Some(*path),
@@ -439,7 +445,7 @@ fn combine_destinations(destinations: &[RouteDestination]) -> Option<RouteTarget
     }
 }
 
-/// Warns about a static route to a network that is directly connected to an interface. The switch prefers the
+/// Warns about static routes to networks that are directly connected to an interface. The switch prefers the
 /// connected route.
 fn warn_connected_networks(
     context: &mut ResolveContext<'_>,

@@ -15,7 +15,7 @@ use super::{LOCALHOST, SWITCH, neighbours};
 use crate::problem::Problem;
 use crate::schema;
 
-/// The resolved layer-3 configuration, with all sources of its routes.
+/// The resolved layer-3 configuration, with the sources of its routes.
 pub(super) struct ResolvedRouting {
     pub(super) config: RoutingConfig,
     pub(super) rib: Rib,
@@ -68,10 +68,11 @@ pub(super) fn resolve_routing(
     }
 }
 
-/// Derives the default of `hash_seed` from the seed and the base MAC address.
+/// Returns the default of `XOFF_SWITCH|localhost hash_seed`, derived from the seed and the base MAC address
+/// of the switch.
 ///
-/// All switches of a lab have the same seed. The hash also includes the MAC address of the switch, so that
-/// switches hash differently.
+/// All switches of a lab have the same seed. Their MAC addresses differ, so each switch has another
+/// hash seed.
 pub fn hash_seed(seed: u64, mac: [u8; 6]) -> u64 {
     let bytes = seed.to_be_bytes().into_iter().chain(mac);
     super::ports::fnv1a_hash(&bytes.collect::<Vec<_>>())
@@ -101,8 +102,8 @@ fn build_rib(interfaces: &Interfaces, statics: &[StaticRoute], balancing: &Resol
     rib
 }
 
-/// Computes the first generation of the forwarding table. If the table exceeds a limit, the error belongs to
-/// the whole table and not to an entry.
+/// Computes the first forwarding table from all sources of routes. If the forwarding table exceeds a limit,
+/// reports an error about the whole table `STATIC_ROUTE` and returns an empty forwarding table.
 fn build_first_fib(context: &mut ResolveContext<'_>, rib: &Rib) -> Fib {
     rib.next_generation(&Fib::default()).unwrap_or_else(|error| {
         context.report_derived(Problem::at_field("STATIC_ROUTE", "", "", error.to_string()));
@@ -110,8 +111,8 @@ fn build_first_fib(context: &mut ResolveContext<'_>, rib: &Rib) -> Fib {
     })
 }
 
-/// Warns about hash field lists that are not the five-tuple. A list for RoCEv2 can also contain the
-/// destination queue pair.
+/// Warns about lists in `SWITCH_HASH` that are not the five-tuple. Lists that also apply to RoCEv2 can
+/// contain the destination queue pair too.
 fn warn_unsupported_hash_fields(context: &mut ResolveContext<'_>) {
     for field in schema::HASH_FIELD_NAMES {
         let Some(list) = context.db.get(HASH_TABLE, "GLOBAL", field) else {

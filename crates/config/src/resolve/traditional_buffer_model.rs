@@ -1,19 +1,19 @@
 //! The traditional buffer model: lossless profiles from `pg_profile_lookup.ini`.
 //!
-//! The buffer template of a SKU has no lossless priority groups. SONiC's `buffermgrd` creates them at run
-//! time in `BufferMgr::doSpeedUpdateTask` of sonic-swss. For each port with `pfc_enable` in `PORT_QOS_MAP`
-//! and a length in `CABLE_LENGTH`, it looks up the sizes by speed and length. It creates the profile
-//! `BUFFER_PROFILE|pg_lossless_SPEED_CABLE_profile` in `ingress_lossless_pool`, and binds it in `BUFFER_PG`
-//! to the priorities of `pfc_enable`.
+//! The buffer template of a SKU has no lossless priority groups. SONiC's daemon `buffermgrd` creates them at
+//! run time (`BufferMgr::doSpeedUpdateTask` of sonic-swss). For each port with `pfc_enable` in `PORT_QOS_MAP`
+//! and a length in `CABLE_LENGTH`, `buffermgrd` looks up the sizes by speed and cable length. It then creates
+//! the profile `pg_lossless_SPEED_CABLE_profile` in `ingress_lossless_pool`. Entries of `BUFFER_PG` bind the
+//! profile to the priorities of `pfc_enable`.
 //!
-//! With a lookup file, this module does the same before all other steps. Without a lookup file, a note
-//! lists the profiles that SONiC would create.
+//! If the caller supplies a lookup file, this module does the same before all other steps. Without a lookup
+//! file, a warning lists the profiles that SONiC would create.
 //!
-//! - An existing profile of the same name is used as written.
-//! - An existing `BUFFER_PG` entry with the same key gets the generated profile, with a note. All other
-//!   existing entries are kept.
-//! - A port with a cable of `0m` gets no profile. On Mellanox and Barefoot platforms, a port that is down
-//!   gets no profile either.
+//! - An existing profile with the same name stays unchanged.
+//! - An existing `BUFFER_PG` entry with the same key gets the generated profile, and a note reports this. All
+//!   other existing entries are kept.
+//! - A port with a cable length of `0m` gets no profile. On Mellanox and Barefoot platforms, ports that are
+//!   down get no profile either.
 
 use std::collections::BTreeMap;
 
@@ -39,24 +39,24 @@ struct MissingPriorityGroups {
     groups: u8,
     speed_mbps: u32,
     cable: String,
-    /// Keys and profiles of existing entries that are replaced.
+    /// Keys and former profiles of existing `BUFFER_PG` entries that get the generated profile.
     replaced: Vec<(String, String)>,
 }
 
 impl MissingPriorityGroups {
-    /// Name of the profile.
+    /// Returns the name of the profile.
     fn profile_name(&self) -> String {
         format!("pg_lossless_{}_{}_profile", self.speed_mbps, self.cable)
     }
 
-    /// Returns the numbers of the priority groups as in keys of `BUFFER_PG`.
+    /// Returns the numbers of the priority groups in the form of `BUFFER_PG` keys, such as `3-4`.
     fn group_ranges(&self) -> Vec<String> {
         format_group_ranges(self.groups)
     }
 }
 
-/// Formats a bit mask like the keys of `BUFFER_PG`: `3-4` for consecutive numbers, and `6` for
-/// a single number.
+/// Formats a bit mask of priority groups in the form of `BUFFER_PG` keys: `3-4` for consecutive numbers, and
+/// `6` for a single number.
 fn format_group_ranges(groups: u8) -> Vec<String> {
     let mut runs: Vec<(u8, u8)> = Vec::new();
     for number in (0..8).filter(|number| groups & (1 << number) != 0) {
@@ -73,7 +73,7 @@ fn format_group_ranges(groups: u8) -> Vec<String> {
 }
 
 /// Adds the profiles and priority groups that `buffermgrd` creates from the lookup file. Returns the
-/// completed configuration and the added entries, or `None` if nothing was added.
+/// completed configuration and the added entries. Returns `None` if nothing was added.
 pub(super) fn complete_buffers(context: &mut ResolveContext<'_>) -> Option<(ConfigDb, ConfigDb)> {
     let missing = find_missing_groups(context);
     warn_unused_model_fields(context, missing.is_empty());
@@ -152,8 +152,8 @@ fn warn_unused_model_fields(context: &mut ResolveContext<'_>, cables_are_unused:
     }
 }
 
-/// Returns the ports that have PFC and a cable length, but no `BUFFER_PG` entry for one of their lossless
-/// priority groups. The ports are in natural order.
+/// Returns the ports with PFC and a cable length for which lossless priority groups must be added or changed
+/// in `BUFFER_PG`. The ports are in natural order.
 fn find_missing_groups(context: &mut ResolveContext<'_>) -> Vec<MissingPriorityGroups> {
     let bound = bound_groups(context);
     let mut missing = Vec::new();
@@ -195,8 +195,9 @@ fn find_missing_groups(context: &mut ResolveContext<'_>) -> Vec<MissingPriorityG
     missing
 }
 
-/// Adds the priority groups whose existing `BUFFER_PG` entry gets a new profile. `buffermgrd` sets the
-/// profile of each key that it generates, even if the key exists (`BufferMgr::doSpeedUpdateTask`).
+/// Adds the priority groups with an existing `BUFFER_PG` entry that gets a new profile. If
+/// the key of a generated entry already exists, `buffermgrd` replaces the profile of the
+/// entry (`BufferMgr::doSpeedUpdateTask`).
 fn add_replaced_groups(context: &ResolveContext<'_>, groups: &mut MissingPriorityGroups, lossless: u8) {
     let lookup = context.options.pg_profiles.as_ref();
     if lookup.is_none_or(|lookup| lookup.find_row(groups.speed_mbps, &groups.cable).is_none()) {
@@ -216,7 +217,7 @@ fn add_replaced_groups(context: &ResolveContext<'_>, groups: &mut MissingPriorit
     }
 }
 
-/// Returns the profiles of `BUFFER_PG` by port and priority group.
+/// Returns the names of the profiles in `BUFFER_PG` by port and priority group.
 pub(super) fn bound_groups<'a>(context: &ResolveContext<'a>) -> BTreeMap<&'a str, BTreeMap<u8, &'a str>> {
     let mut bound: BTreeMap<&str, BTreeMap<u8, &str>> = BTreeMap::new();
     let db = context.db;
@@ -232,7 +233,8 @@ pub(super) fn bound_groups<'a>(context: &ResolveContext<'a>) -> BTreeMap<&'a str
     bound
 }
 
-/// Returns the cable length of a port as written.
+/// Returns the text of the cable length of a port, such as `5m`. Returns `None` if `CABLE_LENGTH` does not
+/// contain the port.
 pub(super) fn cable_length<'a>(context: &ResolveContext<'a>, port: &str) -> Option<&'a str> {
     let db = context.db;
     db.keys(CABLES).find_map(|key| context.text(CABLES, key, port))
@@ -244,7 +246,7 @@ fn loses_buffers_when_down(context: &ResolveContext<'_>, port: &str) -> bool {
         && chip::find_configured_chip(context).is_some_and(|chip| chip.reclaims_buffer_of_down_ports())
 }
 
-/// Adds a profile with the sizes of a row.
+/// Adds a profile with the sizes of a row in the lookup file. Reports invalid values as errors.
 fn add_profile(
     context: &mut ResolveContext<'_>,
     added: &mut ConfigDb,
@@ -273,7 +275,7 @@ fn add_profile(
     }
 }
 
-/// Warns about missing priority groups without a lookup file.
+/// Warns about missing lossless priority groups of a port, for the case that no lookup file is given.
 fn warn_missing_groups(context: &mut ResolveContext<'_>, groups: &MissingPriorityGroups) {
     context.noted_groups.insert(groups.port.clone(), groups.groups);
     let text = format!(
@@ -285,7 +287,7 @@ fn warn_missing_groups(context: &mut ResolveContext<'_>, groups: &MissingPriorit
     context.warn_port(&groups.port, text);
 }
 
-/// Warns about a speed and a cable length without a row in the lookup file.
+/// Warns that the lookup file has no row for the speed and the cable length of a port.
 fn warn_missing_row(
     context: &mut ResolveContext<'_>,
     lookup: &PgProfileLookup,
@@ -303,7 +305,7 @@ fn warn_missing_row(
     context.warn_port(&groups.port, text);
 }
 
-/// Notes that the generated profile replaces the former profile of a `BUFFER_PG` entry.
+/// Adds a note that the generated profile replaces the profile `former` of a `BUFFER_PG` entry.
 fn note_replaced_profile(
     context: &mut ResolveContext<'_>,
     lookup: &PgProfileLookup,
@@ -318,8 +320,8 @@ fn note_replaced_profile(
     context.warn_port(&groups.port, text);
 }
 
-/// Adds a note about existing profiles that are kept because their `BUFFER_PG` key differs from
-/// the generated key.
+/// Adds a note about lossless priority groups that keep their own profile. Their `BUFFER_PG` key differs from
+/// the key that `buffermgrd` generates, so the entry is not replaced.
 fn note_kept_profiles(
     context: &mut ResolveContext<'_>,
     groups: &MissingPriorityGroups,

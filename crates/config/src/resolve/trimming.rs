@@ -1,4 +1,5 @@
-//! `SWITCH_TRIMMING`: the size, DSCP and queue of packets that are trimmed because their queue is full.
+//! `SWITCH_TRIMMING`: the size, the DSCP and the queue of trimmed packets. If the queue of a packet is full,
+//! the switch can trim the packet instead of dropping it.
 
 use xoff_dataplane::config::{BufferProfile, PortConfig, TrimDscp, TrimQueue, TrimmingConfig};
 
@@ -11,16 +12,17 @@ const TABLE: &str = "SWITCH_TRIMMING";
 const GLOBAL: &str = "GLOBAL";
 const PROFILE: &str = "BUFFER_PROFILE";
 const ACTION: &str = "packet_discard_action";
-/// Difference between the length of a frame and the length of its IP packet: the Ethernet header and
+/// Difference in bytes between the length of a frame and the length of its IP packet: the Ethernet header and
 /// one VLAN tag.
 const HEADERS_BYTES: u32 = 18;
 
-/// Returns whether a profile selects trimming.
+/// Returns whether a buffer profile selects trimming instead of drops (`packet_discard_action` `trim`).
 pub(super) fn selects_trimming(context: &ResolveContext<'_>, profile: &str) -> bool {
     context.text(PROFILE, profile, ACTION) == Some("trim")
 }
 
-/// Resolves trimming. Returns `None` if trimming is not or not completely configured.
+/// Resolves trimming. Returns `None` if the entry `SWITCH_TRIMMING|GLOBAL` is missing, incomplete or
+/// not valid.
 pub(super) fn resolve_trimming(
     context: &mut ResolveContext<'_>,
     ports: &[PortConfig],
@@ -66,7 +68,8 @@ pub(super) fn resolve_trimming(
     Some(trimming)
 }
 
-/// Resolves the entry `GLOBAL`. It can be incomplete, because SONiC's commands write it field by field.
+/// Resolves the entry `SWITCH_TRIMMING|GLOBAL`. The entry can be incomplete, because SONiC's commands write
+/// one field at a time. Returns `None` for a missing or incomplete entry.
 fn resolve_global_entry(
     context: &mut ResolveContext<'_>,
     exempt: Vec<xoff_dataplane::config::AclTable>,
@@ -113,7 +116,8 @@ fn resolve_global_entry(
     })
 }
 
-/// Refuses trimming profiles in lists of ports, as SONiC does. Only a queue can trim packets.
+/// Reports an error for each trimming profile in the profile list of a port, as SONiC does. Only queues can
+/// trim packets.
 fn check_port_lists(context: &mut ResolveContext<'_>) {
     for table in [
         "BUFFER_PORT_INGRESS_PROFILE_LIST",

@@ -11,7 +11,8 @@ use crate::schema;
 
 const MEMBER_TABLE: &str = "VLAN_MEMBER";
 
-/// Resolves the bridging of the switch. Without VLANs and interfaces, all ports are bridged transparently.
+/// Resolves the bridging of the switch. Without VLANs and without interfaces of ports or LAGs, the switch is
+/// one bridge that ignores VLAN tags.
 pub(super) fn resolve_bridging(
     context: &mut ResolveContext<'_>,
     ports: &[PortConfig],
@@ -78,7 +79,7 @@ fn warn_unused_ports(
     }
 }
 
-/// Resolves the members of a VLAN.
+/// Resolves the members of a VLAN. In the result, the numbers of LAGs follow the numbers of all ports.
 fn resolve_members(
     context: &mut ResolveContext<'_>,
     vlan: &str,
@@ -126,7 +127,8 @@ fn resolve_members(
     members
 }
 
-/// Checks that each port is an untagged member of at most one VLAN.
+/// Checks that each port and LAG is an untagged member of at most one VLAN. `names` contains the ports,
+/// followed by the LAGs.
 fn check_untagged_members(context: &mut ResolveContext<'_>, names: &[&str], vlans: &[VlanConfig]) {
     let mut first: Vec<Option<u16>> = vec![None; names.len()];
     for vlan in vlans {

@@ -15,13 +15,15 @@ const TABLE: &str = "PFC_WD";
 const QOS_MAP_TABLE: &str = "PORT_QOS_MAP";
 const POLL_MS_DEFAULT: u64 = 100;
 
-/// Value of all three times with SONiC's `default_pfcwd_status`, for each group of 32 ports.
+/// Value in ms of the poll interval, the detection time and the restoration time if SONiC's
+/// `default_pfcwd_status` is `enable`. The value is multiplied by the number of groups of 32 ports.
 const DEFAULT_MS: u64 = 200;
 const PORTS_PER_DEFAULT_MS: usize = 32;
 const POLL_MAX_MS: u64 = 1_000;
 const DETECTION_MAX_MS: u64 = 5_000;
 
-/// Sets the watchdogs of all ports. The flow control of the ports is already known.
+/// Sets the watchdogs of all ports, and returns the watchdog settings of the switch. The flow control of the
+/// ports must already be resolved.
 pub(super) fn resolve_watchdog(context: &mut ResolveContext<'_>, ports: &mut [PortConfig]) -> WatchdogConfig {
     let by_default = match context.text("DEVICE_METADATA", LOCALHOST, "default_pfcwd_status") {
         Some("enable") => Some(default_time_ms(ports.len())),
@@ -53,12 +55,13 @@ pub(super) fn resolve_watchdog(context: &mut ResolveContext<'_>, ports: &mut [Po
     }
 }
 
-/// Default time in ms for a switch with this number of ports.
+/// Returns the default time in ms for a switch with this number of ports.
 fn default_time_ms(ports: usize) -> u64 {
     DEFAULT_MS * (ports.saturating_sub(1) / PORTS_PER_DEFAULT_MS + 1) as u64
 }
 
-/// Returns the detection and restoration time of an entry in ms, or `None` if the detection time is missing.
+/// Returns the detection time and the restoration time of a port in ms. The restoration time can be missing.
+/// Returns `None` if the detection time is missing.
 fn configured_times_ms(
     context: &mut ResolveContext<'_>,
     port: &str,
@@ -78,7 +81,7 @@ fn configured_times_ms(
     Some((time("detection_time")?, restoration))
 }
 
-/// Creates the watchdog of a port.
+/// Creates the watchdog of a port from the detection time and the restoration time in ms.
 fn create_port_watchdog(
     context: &mut ResolveContext<'_>,
     port: &PortConfig,
@@ -97,7 +100,7 @@ fn create_port_watchdog(
     }
 }
 
-/// Returns a bit mask of the queues of the priorities in `pfcwd_sw_enable`.
+/// Returns a bit mask of the queues to which the priorities in `pfcwd_sw_enable` are mapped.
 fn watched_queues(context: &mut ResolveContext<'_>, name: &str, pfc: &PfcConfig) -> u8 {
     let watched = context
         .text(QOS_MAP_TABLE, name, "pfcwd_sw_enable")

@@ -1,4 +1,6 @@
-//! SONiC's ARS tables: the groups that select members by path quality, and the measurement of the quality.
+//! SONiC's tables for adaptive routing and switching (ARS). The tables define which load balancing groups
+//! select their members by path quality, and how the quality is measured. A member is a next hop, or a port
+//! of a LAG.
 //!
 //! | mode | load balancing groups with a scheme | members with a quality |
 //! |---|---|---|
@@ -6,7 +8,8 @@
 //! | `global` | as `interface`, or all groups if `ARS_INTERFACES` is empty | as `interface`, or all ports |
 //! | `nexthop` | groups with a next hop of `ARS_NEXTHOPS` | these next hops |
 //!
-//! `ars_lag_path_selector_mode` has the same meaning for LAGs. All other groups use a static hash.
+//! The mode is the field `ars_nhg_path_selector_mode`. The field `ars_lag_path_selector_mode` has the same
+//! meaning for LAGs. All other groups use a static hash.
 
 use std::net::IpAddr;
 
@@ -27,8 +30,8 @@ const INTERFACES: &str = "ARS_INTERFACES";
 const NEXT_HOPS: &str = "ARS_NEXTHOPS";
 const PORTCHANNELS: &str = "ARS_PORTCHANNELS";
 
-/// Speed in Mb/s of a port with a scaling factor of 1. The load of a port is divided by its scaling factor
-/// and then compared with the limits.
+/// Speed in Mb/s of a port with the scaling factor 1. The load of a port is divided by the scaling factor of
+/// the port, and the result is compared with the limits.
 const MBPS_PER_FACTOR: u64 = 10_000;
 const IDLE_TIME_US: u64 = 256;
 const FLOWS_DEFAULT: u64 = 512;
@@ -37,17 +40,19 @@ const FLOWSET_RANGE: std::ops::RangeInclusive<u64> = 256..=32_768;
 /// The resolved ARS tables.
 #[derive(Debug, Default)]
 pub(super) struct ResolvedArs {
-    /// Scheme of load balancing groups without a scheme of their own.
+    /// Index of the scheme for groups without a scheme of their own. `None`: the profile selects no
+    /// such scheme.
     pub(super) default_scheme: Option<u16>,
     pub(super) ports: Vec<PortBalancing>,
     pub(super) next_hops: Vec<NextHopBalancing>,
-    /// Scheme of each LAG.
+    /// Indexed by LAG. Index of the scheme of the LAG.
     pub(super) lags: Vec<Option<u16>>,
-    /// Whether packets are hashed, for IPv4 and IPv6.
+    /// For IPv4 and IPv6: whether the profile disables ARS. Routes without a scheme of their own then use the
+    /// static hash.
     pub(super) hashed: [bool; 2],
 }
 
-/// Resolves the ARS tables. Returns `None` without an `ARS_PROFILE`.
+/// Resolves the ARS tables. Returns `None` if `ARS_PROFILE` has no entry.
 pub(super) fn resolve_ars(
     context: &mut ResolveContext<'_>,
     lags: &[LagConfig],
@@ -92,7 +97,8 @@ pub(super) fn resolve_ars(
     Some(ars)
 }
 
-/// Returns the key of the only profile.
+/// Returns the key of the only entry of `ARS_PROFILE`. Reports an error for a second entry. Returns `None`
+/// without an entry, and then warns about the other ARS tables.
 fn only_profile<'a>(context: &mut ResolveContext<'a>) -> Option<&'a str> {
     let mut profiles = context.db.keys(PROFILE);
     let first = profiles.next();
@@ -120,8 +126,8 @@ struct ArsObjects<'a, 's> {
 }
 
 impl ArsObjects<'_, '_> {
-    /// Returns the scheme of an entry. If the entry names no object, the default object of the
-    /// profile is used.
+    /// Returns the index of the scheme for an entry. `name` is the ARS object in the entry. If `name` is
+    /// `None`, the default object of the profile is used. Returns `None` if no such object exists.
     fn scheme_of(
         &mut self,
         context: &mut ResolveContext<'_>,
@@ -141,7 +147,7 @@ impl ArsObjects<'_, '_> {
             context.report_derived(Problem::at_field(table, key, field, why).with_fix(fix));
             return None;
         };
-        // The check of references reports a missing object.
+        // The check of references has already reported a missing object.
         context.db.entry(OBJECT, name)?;
         Some(self.schemes.index_of_scheme(scheme_of_object(context, name)))
     }
@@ -253,7 +259,7 @@ fn resolve_ars_next_hops(
     }
 }
 
-/// Resolves `ARS_PORTCHANNELS`: members of LAGs that are used if the other members are worse.
+/// Resolves `ARS_PORTCHANNELS`: alternate members of LAGs, which are used if the other members are worse.
 fn resolve_alternate_members(
     context: &mut ResolveContext<'_>,
     lags: &[LagConfig],
@@ -284,10 +290,10 @@ fn resolve_alternate_members(
     }
 }
 
-/// Applies the load measurement of the profile to `load`.
+/// Returns `load` with the load measurement of the entry in `ARS_PROFILE`.
 ///
-/// Limits are in Mb/s of a port with scaling factor 1. One permille of such a port is 10 Mb/s. If both limits
-/// are 0, which is the default, the limits of `load` do not change.
+/// Limits are in Mb/s of a port with the scaling factor 1, which has 10 Gb/s. One permille is therefore 10
+/// Mb/s. If both limits are 0, which is the default, the limits of `load` do not change.
 pub(super) fn apply_profile_to_load(context: &mut ResolveContext<'_>, mut load: LoadConfig) -> LoadConfig {
     let Some(profile) = context.db.keys(PROFILE).next() else {
         return load;

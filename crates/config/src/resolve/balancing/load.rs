@@ -9,7 +9,7 @@ use crate::schema::LB_GLOBAL;
 
 const TABLE: &str = "XOFF_LB_LOAD";
 
-/// Applies the fields of `XOFF_LB_LOAD` to `load`.
+/// Returns `load` with the fields of `XOFF_LB_LOAD`. Missing fields keep the values of `load`.
 pub(super) fn apply_load_table(context: &mut ResolveContext<'_>, mut load: LoadConfig) -> LoadConfig {
     if context.db.entry(TABLE, LB_GLOBAL).is_none() {
         return load;
@@ -30,7 +30,7 @@ pub(super) fn apply_load_table(context: &mut ResolveContext<'_>, mut load: LoadC
     load
 }
 
-/// Reports an error if the sum of all weights is 0. `profile` is the key in `ARS_PROFILE`.
+/// Reports an error if all three weights are 0. `profile` is the key in `ARS_PROFILE`, if an entry exists.
 pub(super) fn check_weights(context: &mut ResolveContext<'_>, load: &LoadConfig, profile: Option<&str>) {
     if load.past.weight != 0 || load.future.weight != 0 || load.current.weight != 0 {
         return;

@@ -23,23 +23,24 @@ use crate::schema::{self, LB_GLOBAL};
 const GLOBAL_TABLE: &str = "XOFF_LB";
 const PORTCHANNEL_TABLE: &str = "XOFF_LB_PORTCHANNEL";
 
-/// The default scheme, which needs no entry in the list of schemes.
+/// Name of the default scheme, which needs no entry in the list of schemes.
 const DEFAULT_SCHEME: &str = "ecmp";
-/// Name of the default scheme whose hash also includes the destination queue pair of RoCEv2.
+/// Name of the scheme like the default scheme, but with the destination queue pair of RoCEv2 in the hash.
 const DEFAULT_SCHEME_WITH_QP: &str = "ecmp-qp";
 /// Default number of flow moves that are kept for `show load-balancing moves`.
 const MOVES_KEPT: u64 = 256;
 /// Default time between link quality messages in us, equal to the sampling interval of SAI.
 const ADVERTISE_INTERVAL_US: u64 = 16;
 
-/// The load balancing of the switch, and the tags of its routes.
+/// The load balancing of the switch, and the tags of its routes. A tag contains the site and the scheme of
+/// a route.
 pub(super) struct ResolvedBalancing {
     pub(super) config: BalancingConfig,
     tags: RouteTags,
 }
 
 impl ResolvedBalancing {
-    /// Returns the tag of routes to a prefix.
+    /// Returns the tag (site and scheme) of routes to a prefix.
     pub(super) fn route_tag(&self, prefix: ipnet::IpNet) -> RouteTag {
         self.tags.tag_of(prefix)
     }
@@ -69,7 +70,7 @@ pub(super) fn resolve_balancing(context: &mut ResolveContext<'_>, lags: &[LagCon
     let schemes = schemes.into_list();
     let advertise = resolve_advertising(context, &schemes);
     if !schemes.iter().any(|scheme| scheme.kind != SchemeKind::Hash) && advertise.is_none() {
-        // Without a scheme that uses sites, sites would only split groups.
+        // If no scheme uses sites, sites would only split groups.
         tags.forget_sites();
     }
     let number = |field: &str| context.number(GLOBAL_TABLE, LB_GLOBAL, field);
@@ -94,8 +95,8 @@ pub(super) fn resolve_balancing(context: &mut ResolveContext<'_>, lags: &[LagCon
     }
 }
 
-/// Returns the scheme of each LAG by its index in [`ResolveContext::lags`]. If a LAG has a scheme of its own
-/// and an ARS object, its own scheme applies.
+/// Returns the scheme of each LAG, in the order of [`ResolveContext::lags`]. A scheme in
+/// `XOFF_LB_PORTCHANNEL` takes precedence over an ARS object. The list is empty if no LAG has a scheme.
 fn resolve_lag_schemes(
     context: &mut ResolveContext<'_>,
     schemes: &mut SchemeList,
@@ -123,10 +124,12 @@ fn resolve_lag_schemes(
     }
 }
 
-/// Resolves the link quality messages of the switch.
+/// Resolves the link quality messages, which the switch sends to other switches. Returns `None` if it sends
+/// no messages.
 ///
-/// The messages list the sites that the switch cannot reach. If the configuration enables it, or if a scheme
-/// of the switch uses the loads of other switches, the messages also contain the load of paths.
+/// The messages list the sites that the switch cannot reach. The messages also contain the load of paths if
+/// the field `advertise` is `on`. With `auto`, the messages contain the load if a scheme of the switch uses
+/// the loads of other switches.
 fn resolve_advertising(
     context: &mut ResolveContext<'_>,
     schemes: &[SchemeConfig],

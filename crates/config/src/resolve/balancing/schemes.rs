@@ -15,14 +15,14 @@ const TABLE: &str = "XOFF_LB_SCHEME";
 /// Default probability in percent that a packet moves its flow, if `quality_delta` is set.
 const PROBABILITY_PERCENT: u64 = 1;
 
-/// All known schemes, and the schemes that the configuration uses.
+/// All known schemes by name, and the list of the schemes that the configuration uses.
 pub(super) struct SchemeList {
     known: BTreeMap<String, SchemeConfig>,
     used: Vec<SchemeConfig>,
 }
 
 impl SchemeList {
-    /// Collects the built-in schemes and the schemes of `XOFF_LB_SCHEME`.
+    /// Collects the built-in schemes and the schemes of `XOFF_LB_SCHEME`. The list of used schemes is empty.
     pub(super) fn from_config(context: &mut ResolveContext<'_>) -> SchemeList {
         let mut known: BTreeMap<_, _> = BUILT_IN_SCHEMES
             .iter()
@@ -39,21 +39,22 @@ impl SchemeList {
         }
     }
 
-    /// Returns whether a name is that of the default scheme with its default fields.
+    /// Returns whether `name` is the default scheme, and no entry of `XOFF_LB_SCHEME` changes its
+    /// hash fields.
     pub(super) fn is_default_scheme(&self, name: &str) -> bool {
         let plain =
             |scheme: &SchemeConfig| scheme.kind == SchemeKind::Hash && scheme.hash == HashFields::FiveTuple;
         name == DEFAULT_SCHEME && self.known.get(name).is_some_and(plain)
     }
 
-    /// Returns the index of a scheme by its name. The check of references reports unknown names.
+    /// Returns the index of a scheme in the list of used schemes, and adds the scheme if necessary. Returns
+    /// `None` for an unknown name, which the check of references reports.
     pub(super) fn index_of_name(&mut self, name: &str) -> Option<u16> {
         let scheme = self.known.get(name)?.clone();
         Some(self.index_of_scheme(scheme))
     }
 
-    /// Returns the index of a scheme. A scheme that is not yet in the list of used schemes is added
-    /// to the list.
+    /// Returns the index of a scheme in the list of used schemes, and adds the scheme if necessary.
     pub(super) fn index_of_scheme(&mut self, scheme: SchemeConfig) -> u16 {
         let index = self.used.iter().position(|used| *used == scheme);
         index.unwrap_or_else(|| {
@@ -62,7 +63,7 @@ impl SchemeList {
         }) as u16
     }
 
-    /// Returns the used schemes by their index.
+    /// Returns the list of used schemes, in the order of their indices.
     pub(super) fn into_list(self) -> Vec<SchemeConfig> {
         self.used
     }
@@ -118,7 +119,7 @@ fn resolve_scheme_entry(context: &mut ResolveContext<'_>, name: &str) -> Option<
     Some(scheme)
 }
 
-/// Applies the parameters of an entry to its scheme.
+/// Applies the parameters of an entry to its scheme. `number` returns the value of a field.
 fn apply_parameters(kind: &mut SchemeKind, number: impl Fn(&str) -> Option<u64>) {
     match kind {
         SchemeKind::Flowlet {
@@ -158,14 +159,14 @@ fn apply_parameters(kind: &mut SchemeKind, number: impl Fn(&str) -> Option<u64>)
     }
 }
 
-/// Sets an idle time in microseconds, if it is given.
+/// Sets an idle time in microseconds. `None` changes nothing.
 fn set_idle_time(idle: &mut Picos, micros: Option<u64>) {
     if let Some(micros) = micros {
         *idle = Picos::from_micros(micros);
     }
 }
 
-/// Warns about fields that the scheme does not have.
+/// Warns about fields that the built-in scheme `base` does not read.
 fn warn_unsupported_fields(context: &mut ResolveContext<'_>, name: &str, base: &BuiltInScheme) {
     let db = context.db;
     let Some(entry) = db.entry(TABLE, name) else {
@@ -200,7 +201,7 @@ fn built_in_scheme_names() -> String {
     names.join(", ")
 }
 
-/// Returns a suggestion for a reference to an unknown scheme.
+/// Returns a suggestion for a reference to the unknown scheme `name`.
 pub(in super::super) fn suggest_scheme(context: &ResolveContext<'_>, name: &str) -> String {
     let configured = context.db.keys(TABLE);
     let known = BUILT_IN_SCHEMES
@@ -213,7 +214,7 @@ pub(in super::super) fn suggest_scheme(context: &ResolveContext<'_>, name: &str)
     }
 }
 
-/// Returns whether a scheme of this name exists.
+/// Returns whether a built-in scheme or an entry of `XOFF_LB_SCHEME` has this name.
 pub(in super::super) fn scheme_exists(context: &ResolveContext<'_>, name: &str) -> bool {
     built_in_scheme(name).is_some() || context.db.entry(TABLE, name).is_some()
 }

@@ -1,5 +1,5 @@
-//! Tags of routes by prefix: `XOFF_LB_GROUP` and `XOFF_LB_SITE`. The longest prefix that contains
-//! a route applies.
+//! Tags of routes by prefix: the scheme (`XOFF_LB_GROUP`) and the site (`XOFF_LB_SITE`) of a route. The entry
+//! with the longest prefix that contains the route applies.
 
 use std::collections::BTreeMap;
 
@@ -14,10 +14,10 @@ use crate::schema;
 const GROUP: &str = "XOFF_LB_GROUP";
 const SITE: &str = "XOFF_LB_SITE";
 
-/// Schemes and sites of routes by prefix.
+/// Schemes and sites of routes by prefix. A scheme is an index in the list of used schemes.
 pub(super) struct RouteTags {
     schemes: BTreeMap<IpNet, u16>,
-    /// Schemes of routes without a matching prefix, for IPv4 and IPv6.
+    /// Schemes of routes without a matching prefix: first for IPv4, then for IPv6.
     families: [Option<u16>; 2],
     sites: BTreeMap<IpNet, u16>,
 }
@@ -37,7 +37,8 @@ impl RouteTags {
         }
     }
 
-    /// Selects the static hash for routes of these address families, IPv4 and IPv6.
+    /// Selects the static hash for routes without a matching prefix. The first value of `hashed` is for IPv4,
+    /// and the second value is for IPv6.
     pub(super) fn hash_families(&mut self, hashed: [bool; 2], schemes: &mut SchemeList) {
         self.families = hashed.map(|hashed| {
             hashed
@@ -51,7 +52,7 @@ impl RouteTags {
         self.sites.clear();
     }
 
-    /// Returns the tag of routes to a prefix.
+    /// Returns the tag of routes to a prefix. The site 0 means that no site is configured.
     pub(super) fn tag_of(&self, prefix: IpNet) -> RouteTag {
         RouteTag {
             site: find_longest_prefix(&self.sites, prefix).unwrap_or(0),
@@ -61,7 +62,8 @@ impl RouteTags {
     }
 }
 
-/// Reads the entries of a table whose keys are prefixes.
+/// Reads the entries of a table with prefixes as keys. `value` reads the value of an entry. Prefixes with
+/// host bits and duplicate prefixes are errors.
 fn read_prefix_table<T>(
     context: &mut ResolveContext<'_>,
     table: &'static str,
@@ -93,7 +95,8 @@ fn read_prefix_table<T>(
     all
 }
 
-/// Returns the value of the longest prefix that contains `prefix`.
+/// Returns the value of the longest prefix that contains `prefix`. Returns `None` if no entry
+/// contains `prefix`.
 fn find_longest_prefix(entries: &BTreeMap<IpNet, u16>, prefix: IpNet) -> Option<u16> {
     if entries.is_empty() {
         return None;

@@ -4,11 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::LosslessProfileSpec;
 
-/// Names do not contain this MTU.
+/// Default MTU in bytes. Names do not contain this MTU.
 const MTU_DEFAULT: u32 = 9_100;
 
-/// Returns a name for each profile. Names for ports with eight lanes contain `_8lane` if the chip requires
-/// it, or if other ports have the same speed.
+/// Returns a name for each profile. Names for ports with eight lanes contain `_8lane` in two cases: SONiC
+/// adds the suffix on this chip, or an otherwise equal profile exists for ports with fewer lanes.
 pub(super) fn assign_names<'a>(
     asic: &str,
     threshold: i64,
@@ -28,8 +28,8 @@ pub(super) fn assign_names<'a>(
     all.iter().map(|one| ((*one).clone(), name(one))).collect()
 }
 
-/// Returns the first part of a profile name. It contains the speed and the cable length, and also the MTU and
-/// the threshold if they are not the default.
+/// Returns the first part of a profile name: the speed and the cable length. If the MTU or the threshold is
+/// not the default, the name also contains this value.
 fn name_stem(profile: &LosslessProfileSpec, threshold: i64) -> String {
     let mut stem = format!("pg_lossless_{}_{}", profile.speed_mbps, profile.cable);
     if profile.mtu_bytes != MTU_DEFAULT {
@@ -41,8 +41,8 @@ fn name_stem(profile: &LosslessProfileSpec, threshold: i64) -> String {
     stem
 }
 
-/// Returns whether the profile name of a port with eight lanes ends in `_8lane` in SONiC. At the highest
-/// speed of some chips, every port has eight lanes. SONiC then adds no suffix.
+/// Returns whether SONiC adds `_8lane` to the profile name of a port with eight lanes. SONiC adds no suffix
+/// at the highest speed of a chip, because all ports with this speed have eight lanes.
 fn has_lane_suffix(asic: &str, speed_mbps: u32) -> bool {
     match asic {
         "spectrum3" => speed_mbps != 400_000,

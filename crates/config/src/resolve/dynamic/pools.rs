@@ -1,4 +1,5 @@
-//! Computed pool sizes: the whole buffer without reserved space and the shared headroom pool.
+//! Computed pool sizes. Pools share the whole buffer, without reserved space and without the shared
+//! headroom pool.
 
 use super::{DynamicModelParameters, LOCALHOST, LOSSLESS_POOL, POOLS, PROFILES, SWITCH};
 use crate::db::ConfigDb;
@@ -8,12 +9,12 @@ use crate::problem::Problem;
 use crate::resolve::context::ResolveContext;
 use crate::schema;
 
-/// Default size of the whole buffer, typical of a chip of 2018.
+/// Default size of the whole buffer in bytes, typical of chips from 2018.
 const BUFFER_BYTES_DEFAULT: u64 = 32 << 20;
-/// Size of a shared headroom pool without users, as in SONiC.
+/// Size in bytes of a shared headroom pool without lossless priority groups, as in SONiC.
 const HEADROOM_POOL_MIN_BYTES: u64 = 640 << 10;
 
-/// Returns a number of bytes from a table, at most [`schema::BYTES_MAX`], or 0 if the field is missing.
+/// Returns a field as a number of bytes, at most [`schema::BYTES_MAX`]. Returns 0 if the field is missing.
 pub(super) fn read_bytes(db: &ConfigDb, table: &str, key: &str, field: &str) -> u64 {
     db.get(table, key, field)
         .and_then(|text| text.parse().ok())
@@ -21,7 +22,7 @@ pub(super) fn read_bytes(db: &ConfigDb, table: &str, key: &str, field: &str) -> 
         .min(schema::BYTES_MAX)
 }
 
-/// Adds the missing sizes of pools. `db` contains all profiles.
+/// Computes the missing sizes of pools and adds them to `added`. `db` contains all profiles.
 pub(super) fn add_pool_sizes(
     context: &mut ResolveContext<'_>,
     parameters: &DynamicModelParameters,
@@ -91,13 +92,13 @@ pub(super) fn add_pool_sizes(
             Some(percent) => (available * percent).div_ceil(100),
             None => share,
         };
-        // A pool with 0 percent gets one byte, which is less than one cell, because a pool cannot have size
-        // 0.
+        // A pool with 0 percent gets one byte, because a pool cannot have the size 0. One byte is less than
+        // one cell.
         added.insert(POOLS, name, "size", &size.max(1).to_string());
     }
 }
 
-/// Returns the size of the whole buffer.
+/// Returns the size of the whole buffer in bytes.
 fn total_buffer_bytes(context: &mut ResolveContext<'_>, db: &ConfigDb) -> u64 {
     let written = context.number(SWITCH, LOCALHOST, "buffer_size");
     let egress = read_bytes(db, POOLS, "egress_lossless_pool", "size");
@@ -114,7 +115,7 @@ fn total_buffer_bytes(context: &mut ResolveContext<'_>, db: &ConfigDb) -> u64 {
     }
 }
 
-/// Adds up one field of the profiles over all priority groups or queues in a table.
+/// Returns the sum of a field of the profiles over all priority groups or queues in a table, in bytes.
 fn sum_over_users(db: &ConfigDb, table: &str, field: &str) -> u64 {
     let user = |(key, _): (&str, _)| {
         let (_, first, last) = parse_range_key(key)?;
@@ -124,7 +125,7 @@ fn sum_over_users(db: &ConfigDb, table: &str, field: &str) -> u64 {
     db.entries(table).filter_map(user).sum()
 }
 
-/// Reserved space in the egress profile lists of ports.
+/// Returns the sum of the reserved space in the egress profile lists of all ports, in bytes.
 fn reserved_in_profile_lists(db: &ConfigDb) -> u64 {
     const TABLE: &str = "BUFFER_PORT_EGRESS_PROFILE_LIST";
     let lists = db
