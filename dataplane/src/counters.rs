@@ -88,45 +88,46 @@ pub struct PortCounters {
     pub tx_packets: u64,
     /// Bytes of the sent frames (`mac_len`).
     pub tx_bytes: u64,
-    /// Time for which frames occupied the link since the first data frame, in picoseconds. The time of PFC
-    /// frames is included. The utilisation is `tx_busy_ps / (tx_last_ps - tx_first_ps)`.
+    /// Time for which frames have occupied the link since the first data frame, in picoseconds. The time of
+    /// MAC control frames is included. The utilisation is `tx_busy_ps / (tx_last_ps - tx_first_ps)`.
     pub tx_busy_ps: u64,
     /// Model time in picoseconds at which the first data frame started. The value is `u64::MAX` if no data
     /// frame was sent.
     pub tx_first_ps: u64,
-    /// Model time at which the last data frame ended, in picoseconds.
+    /// Model time in picoseconds at which the last data frame ended, or 0 if no data frame was sent.
     pub tx_last_ps: u64,
-    /// Frames marked CE at this port.
+    /// Number of frames that were marked CE at this port.
     pub ecn_marked: u64,
-    /// Received frames of each traffic class.
+    /// Number of received frames of each traffic class.
     pub rx_class_packets: [u64; TRAFFIC_CLASSES],
-    /// Sent frames of each traffic class.
+    /// Number of sent frames of each traffic class.
     pub tx_class_packets: [u64; TRAFFIC_CLASSES],
-    /// Counters of each priority group.
+    /// Counters of the priority groups 0 to 7.
     pub pgs: [PgCounters; PRIORITIES],
-    /// Counters of each egress queue.
+    /// Counters of the egress queues 0 to 7.
     pub queues: [QueueCounters; PRIORITIES],
-    /// Received frames that the switch itself consumed, such as ARP and packets for the CPU port.
+    /// Number of received frames that the switch itself has processed, such as ARP and packets for the
+    /// CPU port.
     pub rx_own_packets: u64,
-    /// `PFC_n_RX_PKTS`: received PFC frames whose enable bit *n* is set, including XON frames.
+    /// `PFC_n_RX_PKTS`: number of received PFC frames whose enable bit *n* is set, including XON frames.
     pub pfc_rx: [u64; PRIORITIES],
-    /// `PFC_n_TX_PKTS`: sent PFC frames whose enable bit *n* is set, including XON frames.
+    /// `PFC_n_TX_PKTS`: number of sent PFC frames whose enable bit *n* is set, including XON frames.
     pub pfc_tx: [u64; PRIORITIES],
-    /// Sent PFC frames.
+    /// Number of sent PFC frames.
     pub pfc_tx_frames: u64,
-    /// Received PFC frames.
+    /// Number of received PFC frames.
     pub pfc_rx_frames: u64,
-    /// `PFC_n_ON2OFF_RX_PKTS`: received pauses that stopped a running priority.
+    /// `PFC_n_ON2OFF_RX_PKTS`: number of received pauses that stopped the running priority *n*.
     pub pfc_on2off_rx: [u64; PRIORITIES],
-    /// `PFC_n_RX_PAUSE_DURATION`: time for which the peer paused this port, in picoseconds, including the
-    /// current pause.
+    /// `PFC_n_RX_PAUSE_DURATION`: time for which the peer has paused priority *n* of this port, in
+    /// picoseconds, including the current pause.
     pub rx_pause_ps: [u64; PRIORITIES],
-    /// `PFC_n_TX_PAUSE_DURATION`: time for which this port paused its peer, in picoseconds, including the
-    /// current pause.
+    /// `PFC_n_TX_PAUSE_DURATION`: time for which this port has paused priority *n* of its peer, in
+    /// picoseconds, including the current pause.
     pub tx_pause_ps: [u64; PRIORITIES],
-    /// `PAUSE_RX_PKTS`: received 802.3x PAUSE frames, whether the port honours them or not.
+    /// `PAUSE_RX_PKTS`: number of received 802.3x PAUSE frames, even if the port does not honour them.
     pub pause_rx: u64,
-    /// `PAUSE_TX_PKTS`: sent 802.3x PAUSE frames.
+    /// `PAUSE_TX_PKTS`: number of sent 802.3x PAUSE frames.
     pub pause_tx: u64,
     /// Time for which 802.3x PAUSE frames of the peer paused this port, in picoseconds, including
     /// the current pause.
@@ -134,12 +135,13 @@ pub struct PortCounters {
     /// Time for which this port paused its peer with 802.3x PAUSE frames, in picoseconds, including the
     /// current pause.
     pub tx_global_pause_ps: u64,
-    /// Sent link quality messages.
+    /// Number of sent link quality messages.
     pub link_quality_tx: u64,
-    /// Received and accepted link quality messages.
+    /// Number of received link quality messages, without messages that were dropped.
     pub link_quality_rx: u64,
-    /// Number of dropped frames for each reason and traffic class. Drops for ingress reasons are counted at
-    /// the ingress port, and drops for egress reasons at the egress port.
+    /// Number of dropped frames for each reason and traffic class. The first index is `DropReason as
+    /// usize`. Drops for ingress reasons are counted at the ingress port, and drops for egress reasons at
+    /// the egress port.
     pub drops: [[u64; TRAFFIC_CLASSES]; DropReason::COUNT],
 }
 

@@ -1,12 +1,13 @@
 //! Builds the link quality messages that a switch sends to its neighbours.
 //!
-//! The switch advertises one entry for each site of its routes ([`crate::route::RouteTag::site`]). The
-//! following rules define the load and the capacity in the entry:
+//! The switch advertises one entry for each *site* of its routes. A site consists of the destinations
+//! behind one leaf ([`crate::route::RouteTag::site`]). The following rules define the load and the capacity
+//! in the entry:
 //!
 //! - The **paths** to a site are the next hops of all routes with this site.
 //! - The load of a path is the larger of two values: the load of the local link, and the load that the next
 //!   switch advertises for the site. The result is the load of the busiest link of the path, across all
-//!   tiers. If the next switch advertised nothing, its load counts as zero.
+//!   tiers. If the next switch has advertised no load, this load counts as zero.
 //! - The advertised load is the load of the **best** path if the groups of these routes select by load.
 //!   Otherwise, the advertised load is the **mean** of all paths, weighted by capacity, because a static hash
 //!   cannot avoid busy paths.
@@ -15,19 +16,19 @@
 //!   switch, the sum is too high.
 //! - A path is ignored while its link is down, or while its next switch advertises that it has no path.
 //!   Capacity 0 means that no path is left.
-//! - If a neighbour is itself a next hop to a site, the neighbour receives no entry for the site. This
-//!   neighbour is nearer to the site and sends no packets for the site to this switch.
+//! - A neighbour that is itself a next hop to a site receives no entry for the site. This neighbour is nearer
+//!   to the site and sends no packets for the site to this switch.
 //!
 //! Because of the last rule, load messages travel along the routes, in the opposite direction of the packets.
 //! Routes have no loops, so messages cannot loop.
 //!
-//! The switch sends loads in every interval while any path is busy. When all paths have become idle, the
-//! switch sends one more message and then stops. An idle switch therefore has no pending timer.
+//! The switch sends loads in every interval while at least one path is busy. When all paths have become idle,
+//! the switch sends one more message and then stops. An idle switch therefore has no pending timer.
 //!
 //! When a site becomes unreachable or reachable, the switch advertises the change immediately and again in
-//! each of the next three intervals. The switch also repeats the entry when a packet arrives for an
-//! unreachable site. A site that never had a path is first advertised when such a packet arrives. Links that
-//! come up one by one therefore cause no messages.
+//! each of the next three intervals. The switch also advertises again that a site is unreachable when a
+//! packet for the site arrives. If a site has never had a path, it is first advertised when such a packet
+//! arrives. During a start, links come up one by one, and this rule avoids messages about them.
 //!
 //! Load messages use at most 1/64 of the bandwidth of a link. On slow links, the interval is therefore longer
 //! than configured.
@@ -45,9 +46,9 @@ use xoff_wire::link_quality::{self, LOAD_MAX, PathLoad, SiteEntry};
 
 /// Number of messages that advertise a change of reachability.
 const STATE_REPEATS: u8 = 4;
-/// Validity of an advertised load, in intervals.
+/// Time for which an advertised load is valid, in intervals.
 const HOLD_INTERVALS: u64 = 4;
-/// Messages use at most 1/64 of the transmission time of a link.
+/// The transmission of messages uses at most this part of the time of a link: 1/64.
 const LINK_TIME_DIVISOR: u64 = 64;
 
 /// A path to a site.
@@ -58,7 +59,7 @@ struct SitePath {
     live: bool,
 }
 
-/// Reachability of a site in the messages so far.
+/// Reachability of a site, as the messages have advertised it so far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum AdvertisedState {
     /// The site has never had a path and has never been advertised.
@@ -72,10 +73,10 @@ enum AdvertisedState {
 struct AdvertisedSite {
     site: u16,
     paths: Vec<SitePath>,
-    /// The groups of the routes to this site select by load.
+    /// True if all groups of the routes to this site select by load.
     is_load_aware: bool,
     state: AdvertisedState,
-    /// Number of messages that must still repeat the reachability.
+    /// Number of messages that must still contain the change of reachability.
     repeats: u8,
     load: PathLoad,
     capacity_mbps: u32,
@@ -94,8 +95,8 @@ impl AdvertisedSite {
         }
     }
 
-    /// Computes the load and the capacity of the site from its paths. Returns true if the site became
-    /// reachable or unreachable.
+    /// Computes the load and the capacity of the site from its paths. Without `loads`, only the capacity is
+    /// computed. Returns true if the site became reachable or unreachable.
     fn update_from_paths(
         &mut self,
         now: Picos,
@@ -143,7 +144,7 @@ impl AdvertisedSite {
         self.update_state()
     }
 
-    /// Updates the reachability. Returns true if neighbours must learn about a change.
+    /// Updates the reachability. Returns true if the change must be advertised.
     fn update_state(&mut self) -> bool {
         let current = match self.capacity_mbps {
             0 => AdvertisedState::Unreachable,
@@ -171,7 +172,7 @@ impl AdvertisedSite {
 pub(crate) struct AdvertiserAction {
     /// True if messages must be sent now.
     pub(crate) send: bool,
-    /// Model time of the next check.
+    /// Model time of the next check, or [`Picos::NEVER`].
     pub(crate) next: Picos,
 }
 
@@ -184,11 +185,11 @@ pub(crate) struct Advertiser {
     interval: Picos,
     /// The sites, in the order of their numbers.
     sites: Vec<AdvertisedSite>,
-    /// At least one neighbour receives entries.
+    /// True if at least one neighbour receives entries.
     has_receivers: bool,
-    /// The last message said that all paths are idle, or no message was sent.
+    /// True if the last message stated that all paths are idle, or if no message was sent.
     advertised_idle: bool,
-    /// No timer for loads is pending.
+    /// True if loads are measured and no timer for them is pending.
     is_asleep: bool,
     last_sent: Option<Picos>,
     sequence: u32,
@@ -251,15 +252,16 @@ impl Advertiser {
         self.sites.iter().map(|known| known.site).collect()
     }
 
-    /// Records whether a group of the routes to a site selects by load.
+    /// Records whether a group of the routes to a site selects by load. A site is load-aware only if all its
+    /// groups are.
     pub(super) fn record_load_awareness(&mut self, site: u16, is_load_aware: bool) {
         if let Ok(place) = self.sites.binary_search_by_key(&site, |known| known.site) {
             self.sites[place].is_load_aware &= is_load_aware;
         }
     }
 
-    /// Returns true if the link to a next hop is up and the next hop has not advertised that it
-    /// cannot reach the site.
+    /// Returns true if the link to a next hop is up and the next hop has not advertised that it cannot reach
+    /// the site.
     pub(super) fn reaches(&self, site: SiteIndex, next_hop: NextHop, remote: &RemotePaths) -> bool {
         let paths = self.sites.get(site.index()).map_or(&[][..], |known| &known.paths);
         let path = paths.iter().find(|path| path.next_hop == next_hop);
@@ -273,7 +275,7 @@ impl Advertiser {
         }
     }
 
-    /// Computes the interval and whether any neighbour receives messages.
+    /// Computes the interval, and whether at least one neighbour receives messages.
     fn update_interval(&mut self) {
         let ports = self.config.as_ref().map_or(&[][..], |config| &config.ports);
         self.has_receivers = ports
@@ -305,7 +307,7 @@ impl Advertiser {
         self.is_asleep
     }
 
-    /// Starts the advertiser because of new traffic. Returns the time of the next check.
+    /// Starts the timer for loads because of new traffic. Returns the time of the next check.
     pub(crate) fn wake(&mut self, now: Picos) -> Picos {
         self.is_asleep = false;
         now.saturating_add(self.interval)
@@ -337,7 +339,7 @@ impl Advertiser {
         }
     }
 
-    /// Updates all sites. Returns true if a change of reachability must be advertised at once.
+    /// Updates all sites. Returns true if a change of reachability must be advertised immediately.
     pub(super) fn update_sites(
         &mut self,
         now: Picos,
@@ -354,8 +356,8 @@ impl Advertiser {
         state_changed && self.has_receivers
     }
 
-    /// Returns the next action. The caller calls this function when a timer expires or when reachability
-    /// changed (`state_changed`). The caller must update all sites before this call.
+    /// Returns the next action. The caller calls this function when the timer expires, or when the
+    /// reachability has changed (`state_changed`). The caller must update all sites before this call.
     pub(crate) fn next_action(&mut self, now: Picos, state_changed: bool) -> AdvertiserAction {
         let nothing = AdvertiserAction {
             send: false,
@@ -387,7 +389,7 @@ impl Advertiser {
         }
     }
 
-    /// Records that messages were sent.
+    /// Records that messages were sent to all ports.
     pub(crate) fn record_sent(&mut self) {
         for site in &mut self.sites {
             site.repeats = site.repeats.saturating_sub(1);
@@ -399,7 +401,7 @@ impl Advertiser {
         self.config.as_ref().map_or(&[], |config| &config.ports)
     }
 
-    /// Returns the entries of the next message on a port.
+    /// Returns the entries of the next message at a port.
     pub(crate) fn entries(&self, port: PortId) -> impl Iterator<Item = SiteEntry> {
         let measures = self.measures_load();
         let told = move |site: &&AdvertisedSite| {
@@ -420,7 +422,7 @@ impl Advertiser {
         self.sequence
     }
 
-    /// Returns the validity of advertised loads in microseconds.
+    /// Returns the time for which advertised loads are valid, in microseconds.
     pub(crate) fn hold_us(&self) -> u32 {
         let hold = self.interval.0.saturating_mul(HOLD_INTERVALS).div_ceil(1_000_000);
         hold.min(u64::from(u32::MAX)) as u32

@@ -1,15 +1,15 @@
-//! Cluster load balancing. This module stores the queue pairs of a switch and the number of queue pairs on
-//! each link.
+//! Cluster load balancing: stores the queue pairs of a switch, and the number of queue pairs on each link.
 //!
 //! # Algorithm
 //!
-//! A *flow* consists of the packets to one queue pair. Its key is the pair of IP addresses and the
-//! destination queue pair of the base transport header. The switch learns a flow from its first packet or
-//! from an announcement. The flow is placed on a member of its group and stays there.
+//! A *flow* consists of the packets to one RDMA queue pair. Its key consists of both IP addresses and
+//! the destination queue pair of the base transport header. The switch learns a flow from its first
+//! packet or from an announcement. The flow is placed on a member of its group (a next hop or a LAG
+//! port) and stays there.
 //!
 //! Each group leads to one *site*. A site consists of the destinations behind one leaf
-//! ([`crate::route::RouteTag::site`]). A new flow goes to the member with the lowest rank. The rank compares
-//! these values in order:
+//! ([`crate::route::RouteTag::site`]). A new flow goes to the member with the lowest rank. To rank the
+//! members, these values are compared in this order:
 //!
 //! 1. The number of flows to this site on the member's port, including the new flow, divided by the capacity
 //!    of the member.
@@ -18,53 +18,55 @@
 //! 3. The number of flows of this group on the member. This rule matters when two members share a port.
 //! 4. The distance of the member from member `(start + site) mod members`, counted in ascending order.
 //!    `start` is the site number of the switch. If no route has a site, `start` is derived from the seed of
-//!    the switch. Leaves that send flows to the same site therefore start at different spines, and their
-//!    surplus flows use different downlinks to the site.
+//!    the switch. Leaves that send flows to the same site therefore start at different spines, and the flows
+//!    that cannot be distributed evenly use different downlinks to the site.
 //!
 //! The capacity is the speed of the member, or its weight if the routes have unequal weights.
 //!
 //! *Heavy* flows have carried data. *Light* flows have carried only acknowledgements, CNPs, READ and atomic
 //! requests or management datagrams. Heavy and light flows are counted separately by the same rules, so
-//! acknowledgements do not influence the placement of data. When a light flow first carries data, the flow
-//! becomes heavy. The flow then selects a member again if the move cannot reorder packets. Requests and
-//! responses of a queue pair have no mutual order, so a flow of acknowledgements may move at
-//! its first request.
+//! acknowledgements do not influence the placement of data. When a light flow carries data for the first
+//! time, it becomes heavy. The flow then selects a member again if the move cannot reorder packets. Requests
+//! and responses of a queue pair may overtake each other. A flow that has carried only acknowledgements may
+//! therefore move with its first request.
 //!
 //! A flow is *quiescent* if it has sent nothing for [`FLOWLET_GAP`] and the queues of its member are empty.
-//! All packets of the flow have then arrived. Only quiescent flows move, and only if the new member is better
-//! by rule 1 or rule 2. These moves restore the balance after links came up or flows ended.
+//! All packets of the flow have then arrived. Apart from flows that become heavy, only quiescent flows move,
+//! and only if the new member is better by rule 1 or rule 2. These moves restore the balance after links came
+//! up or flows ended.
 //!
-//! A flow is removed after the idle time of the scheme. A scan finds these flows and passes over the whole
-//! table once per idle time. Announced flows stay in the table until the announcement is withdrawn. Pinned
-//! flows stay on their member while the member is up.
+//! A flow is removed after the idle time of the scheme. A scan finds such flows. It passes over the whole
+//! table once in each idle time. Announced flows stay in the table until the announcement is withdrawn.
+//! Pinned flows, which were announced with a port, stay on their member while the member is up.
 //!
-//! When a member fails, all its flows lose their place in one step. Each of these flows is placed on a new
-//! member when its next packet arrives. Flows of other members do not move.
+//! When a member fails, all its flows lose their member at once. Each of these flows is placed on a new
+//! member when its next packet arrives. Flows on other members do not move.
 //!
 //! # Guarantees
 //!
-//! Let a group have `n` members of equal capacity and flows of one kind.
+//! The guarantees apply to a group with `n` members of equal capacity and to flows of one kind (heavy
+//! or light).
 //!
-//! - **Per site, arrivals only:** the numbers of flows of two members differ by at most 1. A flow goes to a
-//!   member with the fewest flows, so a difference of 2 cannot arise.
-//! - **Per link, arrivals only:** the numbers of flows on two links differ by at most the number of sites,
-//!   because each site contributes at most 1. The numbers differ by at most 1 if each site has at most one
-//!   flow, or if each site has a multiple of `n` flows. The worst case can occur: one flow to each of many
-//!   sites, and then a second flow to each site whose first flow is on one particular link.
+//! - **Per site, if flows only arrive:** the numbers of flows on two members differ by at most 1. A flow goes
+//!   to a member with the fewest flows, so a difference of 2 cannot arise.
+//! - **Per link, if flows only arrive:** the numbers of flows on two links differ by at most the number of
+//!   sites, because each site contributes at most 1. The numbers differ by at most 1 if each site has at most
+//!   one flow, or if each site has a multiple of `n` flows. The worst case can occur: one flow to each of
+//!   many sites, and then a second flow to each site whose first flow is on one particular link.
 //! - **After departures and failures,** when every flow has been quiescent once: the numbers differ by at
-//!   most 1 per site and per link. Suppose that link `a` has two flows more than link `b`. Then some site has
-//!   more flows on `a` than on `b`. Rule 1 moves a flow if the site's difference is 2 or more. Rule 2 moves a
-//!   flow if the difference is 1. Each move reduces the sum of squares of the site counts, or keeps it and
-//!   reduces the sum of squares of the link counts. Moves therefore come to an end.
+//!   most 1 per site and per link. Suppose that link `a` has two flows more than link `b`. Then at least one
+//!   site has more flows on `a` than on `b`. Rule 1 moves a flow if this site's difference is 2 or more. Rule
+//!   2 moves a flow if the difference is 1. Each move reduces the sum of squares of the site counts, or keeps
+//!   this sum and reduces the sum of squares of the link counts. The moves therefore end.
 //! - **Downlinks of the spines:** the numbers of flows on the links to a site differ at most by the number of
 //!   leaves that send to the site. The numbers are equal under two conditions: each of `n` leaves with
 //!   different starts modulo `n` sends the same number of flows, and rules 1 to 3 give equal ranks. Announced
-//!   placement (`src/fabric/placement.rs`) achieves a difference of 1 for every pattern.
+//!   placement (`crates/fabric/src/placement/`) achieves a difference of 1 for every pattern.
 //! - **Order:** if every packet arrives within [`FLOWLET_GAP`], only a failure can reorder the packets of a
 //!   flow. A pause on a later link can delay packets for longer than this gap.
 //!
-//! If the capacities differ, "differ by at most 1" has the following meaning. After any move of one flow, the
-//! load of its new member would be at least as high as the present load of its old member.
+//! If the capacities differ, "differ by at most 1" means the following. If any flow moved, the load of its
+//! new member would then be at least as high as the present load of its old member.
 
 use super::flow_map::FlowMap;
 use super::packet::QueuePair;
@@ -80,7 +82,7 @@ const AGING_STEPS_MAX: u64 = 256;
 /// Number of entries that the aging scan checks when the table is full and a packet of a new flow arrives.
 const AGING_STEPS_WHEN_FULL: u64 = 8;
 
-/// Marks a member without a port.
+/// Port number of a member without a port.
 const NO_PORT: u16 = u16::MAX;
 
 /// Class of an RDMA packet in cluster load balancing.
@@ -97,8 +99,8 @@ pub(super) enum MessageClass {
 }
 
 impl MessageClass {
-    /// Returns the class of a packet with this opcode. Extended connections (XRC) use the opcodes of reliable
-    /// connections. Unknown services count as data.
+    /// Returns the class of a packet from its opcode. Extended reliable connections (XRC) use the opcodes of
+    /// reliable connections. Packets of unknown services count as data.
     #[inline]
     pub(super) fn of(pair: &QueuePair) -> MessageClass {
         const CNP: u8 = 0x81;
@@ -117,7 +119,7 @@ impl MessageClass {
         }
     }
 
-    /// Returns true if the flow of this packet counts as heavy.
+    /// Returns true if a flow with a packet of this class is heavy.
     #[inline]
     pub(super) fn is_heavy(self) -> bool {
         matches!(self, MessageClass::Data | MessageClass::Response)
@@ -127,7 +129,7 @@ impl MessageClass {
 /// State of a placed flow.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PlacedFlow {
-    /// Arrival time of the last packet.
+    /// Arrival time of the latest packet.
     pub(super) seen: Picos,
     slot: u32,
     pub(super) flags: u8,
@@ -150,7 +152,7 @@ pub(super) mod flow_flag {
 }
 
 impl PlacedFlow {
-    /// Decodes a flow from two words of the table.
+    /// Decodes a flow from two words of the flow table.
     #[inline]
     fn from_words([seen, rest]: [u64; 2]) -> PlacedFlow {
         PlacedFlow {
@@ -160,38 +162,38 @@ impl PlacedFlow {
         }
     }
 
-    /// Encodes the flow in two words of the table.
+    /// Encodes the flow in two words of the flow table.
     #[inline]
     fn packed_words(&self) -> [u64; 2] {
         [self.seen.0, u64::from(self.flags) << 32 | u64::from(self.slot)]
     }
 
-    /// Returns true if one of these flags is set.
+    /// Returns true if at least one of these flags is set.
     pub(super) fn has_flag(&self, flag: u8) -> bool {
         self.flags & flag != 0
     }
 }
 
-/// Number of heavy flows and number of light flows.
+/// Number of heavy flows, then number of light flows.
 type FlowCounts = [u32; 2];
 
-/// Flow counters of a member during a period in which it carries traffic.
+/// Flow counters of a member, during a period in which the member carries traffic.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct MemberSlot {
-    /// Number of the group, from [`FlowPlacements::register_group`].
+    /// Number of the group, as [`FlowPlacements::register_group`] returned it.
     pub(super) group: u32,
-    /// Index of the member, or `None` after its removal.
+    /// Index of the member in its group. `None` after the removal of the member.
     pub(super) member: Option<u16>,
     /// True while the member carries traffic.
     pub(super) live: bool,
-    /// Value of the group's join counter when the slot was opened. The counter counts the members that joined
-    /// while the group already had flows. The member with the larger value joined later.
+    /// Value of the group's join counter when the slot was opened. This counter counts how often members
+    /// joined while the group already had flows. A larger value means that the member joined later.
     pub(super) join_count: u32,
     idle: Picos,
     row: u32,
     port: u16,
-    /// Number of flows in the table that were placed on this member. Flows stay in this number after the
-    /// member fails.
+    /// Number of flows in the table that were placed on this member. Flows are still counted here after the
+    /// member has failed.
     flows: u32,
     counts: FlowCounts,
 }
@@ -205,27 +207,26 @@ pub(super) struct FlowCountKey {
     pub(super) site: u16,
 }
 
-/// Flows of one key on each port.
+/// Flow counters of one key, for each port.
 #[derive(Debug)]
 struct FlowCountRow {
     key: FlowCountKey,
     by_port: Vec<FlowCounts>,
 }
 
-/// Rank of a member for the next flow.
+/// Rank of a member for the next flow. The member with the lowest rank is preferred.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct MemberRank {
     pub(super) member: u16,
     pub(super) capacity: u64,
-    /// Flows of the site, of all sites and of the group.
+    /// Number of flows of the site, of all sites, and of the group.
     flows: [u32; 3],
     /// Distance from the start member.
     pub(super) distance: u16,
 }
 
 impl MemberRank {
-    /// Returns true if this member is better than `other` by rule 1. If both are equal by rule 1,
-    /// rule 2 decides.
+    /// Returns true if this member is better than `other` by rule 1, or equal by rule 1 and better by rule 2.
     pub(super) fn has_fewer_flows_than(&self, other: &MemberRank) -> bool {
         self.compare(other, 2).is_lt()
     }
@@ -248,23 +249,23 @@ impl MemberRank {
     }
 }
 
-/// All placed flows of a switch.
+/// All placed flows of a switch, and their numbers on each member and port.
 #[derive(Debug)]
 pub(crate) struct FlowPlacements {
     flows: FlowMap,
     slots: Vec<MemberSlot>,
     free_slots: Vec<u32>,
     rows: Vec<FlowCountRow>,
-    /// Flows to all sites on each port: of next-hop groups and of LAGs.
+    /// Flows to all sites on each port: first flows of next-hop groups, then flows of LAGs.
     totals: [Vec<FlowCounts>; 2],
-    /// Start member of flows to site 0.
+    /// Start member of flows to site 0. Its index is taken modulo the number of members.
     start: u32,
     groups: u32,
-    /// Next entry of the aging scan.
+    /// Entry of the flow table that the aging scan checks next.
     aging_entry: usize,
     aging_due: Picos,
     aging_step: Picos,
-    /// Shortest idle time of a group.
+    /// Shortest idle time of all groups.
     idle_min: Picos,
 }
 
@@ -296,8 +297,8 @@ impl FlowPlacements {
         self.start
     }
 
-    /// Registers a group and returns its number. All groups share one flow table. Its capacity is the largest
-    /// `flows_max` of all groups.
+    /// Registers a group and returns its number. All groups share one flow table. The capacity of the table
+    /// is the largest `flows_max` of all groups.
     pub(super) fn register_group(&mut self, flows_max: u32, idle: Picos) -> u32 {
         self.groups += 1;
         if self.flows.flows_max() < flows_max as usize {
@@ -313,12 +314,12 @@ impl FlowPlacements {
         self.groups
     }
 
-    /// Returns the capacity of the table.
+    /// Returns the capacity of the flow table, in flows.
     pub(super) fn flows_max(&self) -> u32 {
         self.flows.flows_max() as u32
     }
 
-    /// Flows of a group, and heavy flows of one of its members.
+    /// Returns the number of flows of a group, and the number of heavy flows on one of its members.
     pub(super) fn count_flows(&self, group: u32, member: Option<u16>) -> (u32, u32) {
         let of_group = self.slots.iter().filter(|slot| slot.group == group);
         of_group.fold((0, 0), |(flows, heavy), slot| {
@@ -327,7 +328,7 @@ impl FlowPlacements {
         })
     }
 
-    /// Returns the index of the counters for this key.
+    /// Returns the index of the counters for this key. If they do not exist, they are added.
     pub(super) fn find_or_add_count_row(&mut self, key: FlowCountKey) -> u32 {
         if let Some(row) = self.rows.iter().position(|row| row.key == key) {
             return row as u32;
@@ -378,7 +379,7 @@ impl FlowPlacements {
         }
     }
 
-    /// Gives a slot a new member index, row and port. The flows are kept.
+    /// Gives a slot a new member index, counter row and port. The flows of the slot are kept.
     pub(super) fn reassign_slot(&mut self, slot: u32, member: u16, (count_row, port): (u32, Option<PortId>)) {
         let counts = self.slots[slot as usize].counts;
         self.adjust_counts(slot, counts, false);
@@ -387,7 +388,7 @@ impl FlowPlacements {
         self.adjust_counts(slot, counts, true);
     }
 
-    /// Closes the slot of a member that carries no more traffic. `member` is the index of the member, or
+    /// Closes the slot of a member that no longer carries traffic. `member` is the index of the member, or
     /// `None` if the member is no longer in the group.
     pub(super) fn close_slot(&mut self, slot: u32, member: Option<u16>) {
         let counts = self.slots[slot as usize].counts;
@@ -412,7 +413,7 @@ impl FlowPlacements {
         }
     }
 
-    /// Adds flows to the counters of a slot and its port, or subtracts them.
+    /// Adds flows to the counters of a slot and its port. If `add` is false, subtracts them.
     fn adjust_counts(&mut self, slot: u32, counts: FlowCounts, add: bool) {
         let at = &mut self.slots[slot as usize];
         let row = &mut self.rows[at.row as usize];
@@ -430,7 +431,7 @@ impl FlowPlacements {
         }
     }
 
-    /// Returns the rank of a slot for the next heavy or light flow.
+    /// Returns the rank of a slot for the next flow. `heavy` is the kind of the flow.
     #[inline]
     pub(super) fn rank(&self, slot: u32, heavy: bool, capacity: u64, distance: u16) -> MemberRank {
         let at = &self.slots[slot as usize];
@@ -452,7 +453,7 @@ impl FlowPlacements {
 
 /// Operations on flows.
 impl FlowPlacements {
-    /// Returns the entry of a queue pair's flow.
+    /// Returns the table entry of a queue pair's flow. Returns `None` if the flow is not known.
     #[inline]
     pub(super) fn find_entry(&self, key: u64) -> Option<usize> {
         self.flows.find(key)
@@ -466,7 +467,7 @@ impl FlowPlacements {
         (flow, slot)
     }
 
-    /// Sets the time of the last packet and the flags of a flow.
+    /// Sets the flags of a flow, and the arrival time of its latest packet.
     #[inline]
     pub(super) fn update_flow(&mut self, entry: usize, seen: Picos, flags: u8) {
         let flow = PlacedFlow::from_words(self.flows.value(entry));
@@ -474,12 +475,12 @@ impl FlowPlacements {
             .set_value(entry, PlacedFlow { seen, flags, ..flow }.packed_words());
     }
 
-    /// Returns true if a flow may be removed because of its idle time.
+    /// Returns true if the flow may be removed because it has been idle for long enough.
     fn is_idle(&self, flow: &PlacedFlow, now: Picos) -> bool {
         !flow.has_flag(flow_flag::ANNOUNCED) && now.since(flow.seen) >= self.slots[flow.slot as usize].idle
     }
 
-    /// Adds a new flow. Returns false if the table is full.
+    /// Adds a new flow on a slot. Returns false if the table is full.
     pub(super) fn insert_flow(&mut self, key: u64, slot: u32, seen: Picos, flags: u8) -> bool {
         let inserted = self
             .flows
@@ -492,7 +493,8 @@ impl FlowPlacements {
         inserted
     }
 
-    /// Removes a flow from the counters of its slot. The caller must assign the flow again or remove it.
+    /// Subtracts a flow from the counters of its slot. The caller must then assign the flow again or
+    /// remove it.
     pub(super) fn unassign_flow(&mut self, entry: usize) {
         let flow = PlacedFlow::from_words(self.flows.value(entry));
         if self.slots[flow.slot as usize].live {
@@ -502,7 +504,7 @@ impl FlowPlacements {
         slot.flows -= 1;
     }
 
-    /// Assigns a flow to a slot after [`FlowPlacements::unassign_flow`].
+    /// Places a flow on a slot, after [`FlowPlacements::unassign_flow`].
     pub(super) fn assign_flow(&mut self, entry: usize, slot: u32) {
         let flow = PlacedFlow::from_words(self.flows.value(entry));
         self.flows
@@ -521,14 +523,14 @@ impl FlowPlacements {
         self.remove_unassigned_flow(entry);
     }
 
-    /// Removes a flow after [`FlowPlacements::unassign_flow`].
+    /// Removes a flow from the table, after [`FlowPlacements::unassign_flow`].
     pub(super) fn remove_unassigned_flow(&mut self, entry: usize) {
         let slot = PlacedFlow::from_words(self.flows.value(entry)).slot;
         self.flows.remove(entry);
         self.release_slot_if_empty(slot);
     }
 
-    /// Releases a closed slot without flows.
+    /// Releases a slot if it is closed and has no flows.
     fn release_slot_if_empty(&mut self, slot: u32) {
         let at = &self.slots[slot as usize];
         if !at.live && at.flows == 0 {
@@ -536,7 +538,7 @@ impl FlowPlacements {
         }
     }
 
-    /// Runs the aging scan if it is due. One run checks a limited number of entries.
+    /// Runs the aging scan if it is due. One run checks a limited number of table entries.
     #[inline]
     pub(super) fn age_flows(&mut self, now: Picos) {
         if now >= self.aging_due {
@@ -550,14 +552,14 @@ impl FlowPlacements {
         for _ in 0..due.min(AGING_STEPS_MAX) {
             self.age_next_entry(now);
         }
-        // After a long time without packets the scan skips the missed steps. One pass then takes longer.
+        // After a long time without packets, the scan skips the missed steps. One pass then takes longer.
         self.aging_due = match due <= AGING_STEPS_MAX {
             true => Picos(self.aging_due.0 + due * self.aging_step.0),
             false => now.saturating_add(self.aging_step),
         };
     }
 
-    /// Checks a few entries for an idle flow because the table is full.
+    /// Checks a few table entries for idle flows, because the table is full.
     #[cold]
     pub(super) fn evict_idle_flows(&mut self, now: Picos) {
         for _ in 0..AGING_STEPS_WHEN_FULL {

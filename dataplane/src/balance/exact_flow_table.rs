@@ -6,7 +6,7 @@ use super::flow_table::{
 };
 use xoff_units::Picos;
 
-/// Number of entries in a set. One set fills one cache line. Each flow may use either of two sets. A flow
+/// Number of entries in a set. One set fills one cache line. Each flow may use either of two sets. A new flow
 /// therefore finds a free entry until the table is nearly full.
 const SET_ENTRIES: usize = 8;
 
@@ -17,13 +17,13 @@ const LAST_USE_SHIFT: u32 = 30;
 /// Idle time after which another flow may take the entry of a flow. The value is 1 s, in units of 1.07 ms.
 const EVICT_AFTER: u16 = 931;
 
-/// Flow table with a hash as key. Flows with equal hashes share an entry.
+/// Flow table with the flow hash as its key. Flows with equal hashes share an entry.
 #[derive(Debug)]
 pub(super) struct ExactFlowTable {
     /// Each entry contains the flow hash (32 bits), the time of the last use (16 bits) and the member (16
     /// bits).
     entries: Box<[u64]>,
-    /// Mask of a set number.
+    /// Mask of the number of a set.
     sets: u32,
     in_use: u32,
 }
@@ -43,8 +43,8 @@ impl ExactFlowTable {
         }
     }
 
-    /// Returns the entry and the state of the flow with this hash. Returns `None` if the flow has no entry
-    /// and no entry is free.
+    /// Returns the entry and the state of the flow with this hash. The entry is free if the flow is new.
+    /// Returns `None` if the flow has no entry and no entry is free.
     #[inline]
     pub(super) fn look_up(&self, hash: u32, now: Picos) -> Option<(EntryIndex, FlowState)> {
         let [first, second] = self.set_starts(hash);
@@ -70,7 +70,7 @@ impl ExactFlowTable {
         *entry = u64::from(hash) << 32 | u64::from(coarse_time(now)) << 16 | u64::from(member & !LOST);
     }
 
-    /// Applies new member indices. Flows on members that are not `usable` are marked as lost.
+    /// Applies new member indices. Flows on members for which `usable` is false are marked as lost.
     pub(super) fn renumber_members(&mut self, renumbered: &[Option<u16>], usable: impl Fn(u16) -> bool) {
         for entry in &mut self.entries {
             let old = *entry as u16;
@@ -90,7 +90,7 @@ impl ExactFlowTable {
         }
     }
 
-    /// Returns the first entry of each of a flow's two sets.
+    /// Returns the positions of the first entries of a flow's two sets.
     #[inline]
     fn set_starts(&self, hash: u32) -> [usize; 2] {
         let other = hash.wrapping_mul(0x9e37_79b9) >> 15;
@@ -98,7 +98,8 @@ impl ExactFlowTable {
     }
 
     /// Finds the entry of a flow in a set. The search starts at a position that the hash selects. Most flows
-    /// are stored at this position, so a look-up takes the same time for early and late flows.
+    /// are stored at this position. A look-up therefore takes the same time for flows that were added early
+    /// or late.
     #[inline]
     fn find_in_set(&self, set: usize, hash: u32) -> Option<usize> {
         set_entries(set, hash).find(|&at| {

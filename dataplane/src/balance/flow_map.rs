@@ -1,15 +1,16 @@
-//! A hash map from flow keys to flow state. Memory is allocated once. A map with few flows uses
-//! few memory pages.
+//! A hash map from flow keys to flow state. Memory is allocated only once. If the map contains few flows, it
+//! uses few memory pages.
 
-/// Keys are hashes. Multiplication by this factor (digits of the golden ratio) removes regular patterns that
-/// remain in the keys.
+/// The keys are hashes already. A multiplication by this factor (digits of the golden ratio) removes regular
+/// patterns that remain in the keys.
 const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// Slots of a bucket. One bucket fills one cache line.
+/// Number of slots in a bucket. One bucket fills one cache line.
 const BUCKET_SLOTS: usize = 16;
 
-/// If the average number of flows per bucket reaches this value, the map opens another bucket. A bucket that
-/// was not split yet may hold up to twice the average. The value is low, so full buckets are very rare.
+/// If the average number of flows in a bucket reaches this value, the map opens another bucket. A bucket
+/// that has not been split yet may contain up to twice the average. The value is low, so full buckets are
+/// very rare.
 const FLOWS_PER_BUCKET: usize = 4;
 
 /// Number of low bits in a slot that store the entry number of a flow, counted from 1. The upper bits of the
@@ -26,7 +27,7 @@ const NONE: u32 = 0;
 /// the order of arrival. A map with space for a million flows therefore uses only a few memory pages for the
 /// first thousand flows. Nothing is allocated after the start, and no insertion waits for a rehash.
 ///
-/// A flow may be in either of two buckets. An insertion fails if both buckets are full, which is very rare.
+/// A flow may be in either of two buckets. If both buckets are full, which is very rare, an insertion fails.
 /// An empty map contains only zeros, so the kernel provides memory only for the parts in use.
 #[derive(Clone, Debug)]
 pub(super) struct FlowMap {
@@ -35,8 +36,8 @@ pub(super) struct FlowMap {
     buckets: u32,
     /// The next power of two of `buckets`, minus one.
     mask: u32,
-    /// Each entry has three words: the key and two words of flow state. Free entries have key 0 and form a
-    /// linked list. The second word of a free entry refers to the next free entry.
+    /// Each entry has three words: the key, and two words of flow state. Free entries have key 0 and form a
+    /// linked list: the second word of a free entry contains the number of the next free entry.
     entries: Vec<[u64; 3]>,
     /// Head of the free list. [`NONE`] means that the first untouched entry is next.
     free: u32,
@@ -45,7 +46,7 @@ pub(super) struct FlowMap {
     flows: usize,
 }
 
-/// Hash of a key.
+/// The hash of a key.
 #[derive(Clone, Copy)]
 struct KeyHash(u64);
 
@@ -56,13 +57,13 @@ impl KeyHash {
         KeyHash(key.wrapping_mul(SPREAD))
     }
 
-    /// Returns the bucket hashes of the first and the second choice.
+    /// Returns the hashes of the two buckets that may contain the flow, first choice first.
     #[inline]
     fn bucket_choices(self) -> [u32; 2] {
         [(self.0 >> 40) as u32, self.0 as u32 & 0xf_ffff]
     }
 
-    /// Returns the slot of a bucket at which the search starts.
+    /// Returns the slot of a bucket at which the search for this key starts.
     #[inline]
     fn first_slot(self) -> usize {
         (self.0 >> 20) as usize % BUCKET_SLOTS
@@ -97,7 +98,7 @@ impl FlowMap {
         self.entries.len()
     }
 
-    /// Returns the first slot of the open bucket of a hash.
+    /// Returns the position of the first slot of the bucket that this hash selects.
     #[inline]
     fn bucket_start(&self, hash: u32) -> usize {
         let bucket = hash & self.mask;
@@ -106,7 +107,8 @@ impl FlowMap {
         bucket as usize * BUCKET_SLOTS
     }
 
-    /// Returns the entry of a flow. The entry number is constant until the flow is removed.
+    /// Returns the entry number of a flow, which is constant until the flow is removed. Returns `None` if the
+    /// flow is not in the map.
     #[inline]
     pub(super) fn find(&self, key: u64) -> Option<usize> {
         let (key, hash) = (key.max(1), KeyHash::of(key.max(1)));
@@ -128,7 +130,7 @@ impl FlowMap {
         Some(entry_of_slot(self.slots[slot]))
     }
 
-    /// Returns the slot of a flow in a bucket.
+    /// Returns the slot of a flow in one bucket. Returns `None` if the bucket does not contain the flow.
     fn find_slot(&self, bucket: usize, key: u64, hash: KeyHash) -> Option<usize> {
         let slots = &self.slots[bucket..bucket + BUCKET_SLOTS];
         for step in 0..BUCKET_SLOTS {
@@ -199,13 +201,13 @@ impl FlowMap {
         Some(entry)
     }
 
-    /// Returns a free slot of a bucket.
+    /// Returns a free slot of a bucket, or `None`.
     fn find_free_slot(&self, bucket: usize, hash: KeyHash) -> Option<usize> {
         let at = |step| bucket + (hash.first_slot() + step) % BUCKET_SLOTS;
         (0..BUCKET_SLOTS).map(at).find(|slot| self.slots[*slot] == NONE)
     }
 
-    /// Opens the next bucket and moves flows from the bucket that it splits.
+    /// Opens the next bucket, and moves flows to it from the bucket that it splits.
     fn split_next_bucket(&mut self) {
         let opened = self.buckets;
         self.buckets += 1;

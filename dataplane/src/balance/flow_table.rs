@@ -1,4 +1,4 @@
-//! The flow table of a group: the time of the last packet and the member of each flow.
+//! The flow table of a group: the member of each flow, and the time of its latest packet.
 
 use super::FlowTableUse;
 use xoff_units::Picos;
@@ -8,20 +8,20 @@ pub(super) const ENTRIES_MIN: u32 = 256;
 /// Largest number of entries of a flow table.
 pub(super) const ENTRIES_MAX: u32 = 32_768;
 
-/// Number of low bits of an entry that store the member. Member values of [`LOST`] and above
-/// have special meanings.
+/// Number of low bits of an entry that contain the member. Member values from [`LOST`] on have
+/// special meanings.
 const MEMBER_BITS: u32 = 16;
 /// This flag marks a flow whose member is not usable at present. If the member has not recovered when the
 /// next packet of the flow arrives, the flow selects a new member.
 pub(super) const LOST: u16 = 0x8000;
-/// The member was removed and has no index any more.
+/// Value for a member that was removed and therefore has no index.
 pub(super) const REMOVED: u16 = 0xfffe;
-/// The entry was never used.
+/// Value of an entry that was never used.
 pub(super) const EMPTY: u16 = 0xffff;
 
 /// Times are 48-bit numbers in units of 8 ps, so whole nanoseconds are exact. The numbers wrap around after
-/// 37 minutes. A flow that was idle for a multiple of 37 minutes therefore looks active and keeps its member,
-/// which is harmless.
+/// 37 minutes. A flow that was idle for a multiple of 37 minutes looks active and keeps its member, which
+/// is harmless.
 const TIME_BITS: u32 = 64 - MEMBER_BITS;
 /// Shift from picoseconds to the time unit of an entry.
 const TIME_SHIFT: u32 = 3;
@@ -31,19 +31,19 @@ const TIME_SHIFT: u32 = 3;
 pub(super) enum FlowState {
     /// The table has no information about the flow.
     New,
-    /// The flow is on this member and was idle for this time.
+    /// The flow is on this member and has been idle for this time.
     On(u16, Picos),
-    /// The flow lost its member. The index is `None` if the member was removed.
+    /// The member of the flow is not usable. The index is `None` if the member was removed.
     Lost(Option<u16>),
 }
 
-/// A flow table that is indexed by the high bits of the flow hash. Flows that share an entry are treated as
-/// one flow. The number of entries is a power of two, and each entry has 8 bytes.
+/// A flow table that is indexed by the high bits of the flow hash. If several flows share an entry, they are
+/// treated as one flow. The number of entries is a power of two, and each entry has 8 bytes.
 #[derive(Debug)]
 pub(super) struct FlowSet {
-    /// Each entry has a time and a member.
+    /// Each entry contains a time and a member.
     entries: Box<[u64]>,
-    /// Hashes are shifted right by this number of bits to give the index.
+    /// Number of bits by which a hash is shifted right to give the index.
     shift: u32,
     /// Time of the latest look-up.
     latest: Picos,
@@ -82,7 +82,7 @@ impl FlowSet {
         self.entries[slot.0] = (now.0 >> TIME_SHIFT) << MEMBER_BITS | u64::from(member & !LOST);
     }
 
-    /// Applies new member indices. Flows on members that are not `usable` are marked as lost.
+    /// Applies new member indices. Flows on members for which `usable` is false are marked as lost.
     pub(super) fn renumber_members(&mut self, renumbered: &[Option<u16>], usable: impl Fn(u16) -> bool) {
         for entry in &mut self.entries {
             let old = *entry as u16;
@@ -94,8 +94,8 @@ impl FlowSet {
         }
     }
 
-    /// Returns the number of used entries. An entry is in use if its flow was idle for at most `idle` at the
-    /// time of the latest look-up.
+    /// Returns the size of the table and the number of used entries. An entry is in use if its flow was idle
+    /// for at most `idle` at the time of the latest look-up.
     pub(super) fn usage(&self, idle: Picos) -> FlowTableUse {
         let awake = |entry: &&u64| **entry as u16 != EMPTY && entry_age(**entry, self.latest) <= idle;
         FlowTableUse {
@@ -106,7 +106,7 @@ impl FlowSet {
     }
 }
 
-/// Decodes the member bits of an entry.
+/// Decodes the member bits of an entry. `age` returns the idle time of the flow.
 #[inline]
 pub(super) fn decode_flow_state(member: u16, age: impl FnOnce() -> Picos) -> FlowState {
     match member {

@@ -5,8 +5,8 @@ use crate::balance::config::HashFields;
 use xoff_wire::parse::{ParsedHeaders, Payload};
 use xoff_wire::{IPV4_LEN, IPV6_LEN, PROTOCOL_TCP, PROTOCOL_UDP};
 
-/// Returns the hash of a packet's flow, without a seed. `l3` starts at the layer-3 header. If the packet
-/// lacks the fields of the requested hash, the result is the five-tuple hash.
+/// Returns the hash of a packet's flow, without a seed. `l3` starts at the layer-3 header. If the packet does
+/// not have the requested fields, the result is the five-tuple hash.
 #[inline]
 pub(crate) fn flow_hash(fields: HashFields, parsed: &ParsedHeaders, l3: &[u8]) -> u32 {
     match fields {
@@ -27,7 +27,7 @@ fn fold_to_u32(a: u64, b: u64) -> u32 {
 }
 
 /// Returns a hash that is equal for both directions of a flow. For this purpose, the lower of the two
-/// endpoints is hashed first.
+/// endpoints is hashed first. Returns `None` if the packet has no IP header.
 fn symmetric_flow_hash(payload: Payload, l3: &[u8]) -> Option<u32> {
     let (source, destination, protocol, ports) = match payload {
         Payload::Ipv4 => {
@@ -82,7 +82,7 @@ fn address_bits(bytes: &[u8]) -> u128 {
 
 /// Mixes the hash of a flow with the seed of a switch. Switches with different seeds distribute flows
 /// independently. If all seeds were equal, each tier of a fabric would receive only flows with similar hashes
-/// from the previous tier (hash polarisation).
+/// from the previous tier, and would use few of its links (hash polarisation).
 ///
 /// The function is one step of the generator splitmix64 (Steele, Lea and Flood 2014). The seed selects the
 /// start of the sequence, and the hash selects the position in the sequence.

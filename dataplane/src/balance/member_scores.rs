@@ -7,53 +7,53 @@ use crate::egress::FrameTable;
 use crate::fib::gcd;
 use xoff_units::Picos;
 
-/// A rank above the rank of every usable member.
+/// A rank that is above the rank of every usable member.
 pub(super) const UNUSABLE_RANK: u64 = 1 << 63;
 
-/// Base of the packet rank of a member that is not usable. Packet ranks must be below 2^48. The base of a
-/// usable member is much smaller than this value, because it is a wait of a few quality bands.
+/// Constant part of the packet rank of a member that is not usable. Packet ranks must be below 2^48. For a
+/// usable member, this part is much smaller, because it is the wait of only a few quality bands.
 const UNUSABLE_PACKET_BASE: u64 = 1 << 46;
 
-/// Fractional bits of the factor that scales waits by weight.
+/// Number of fraction bits of the factor that scales waits by weight.
 const WAIT_SCALE_BITS: u32 = 8;
 /// The factor 1.
 const UNIT_WAIT_SCALE: u32 = 1 << WAIT_SCALE_BITS;
 
-/// Port number of a member with no port or several ports.
+/// Port number of a member that has no port or several ports.
 const NOT_SINGLE_PORT: u16 = u16::MAX;
 
 /// Score of a member relative to the other members of its group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct MemberScore {
-    /// The part of the rank that is constant during a sampling interval. The value [`UNUSABLE_RANK`] excludes
-    /// the member.
+    /// The part of the rank that is constant during a sampling interval. [`UNUSABLE_RANK`] excludes the
+    /// member from the selection.
     base: u64,
-    /// The constant part of the packet rank, combined with the member's index in the low 16 bits.
+    /// The constant part of the packet rank, with the index of the member in the low 16 bits.
     packet_base: u64,
-    /// Relative probability of the member if several members are equally good.
+    /// Relative probability of a selection if several members are equally good.
     pub(super) share: u32,
-    /// The wait of the member is multiplied by this factor, in units of 2^-8. The factor is the largest
-    /// weight of the group divided by the weight of the member.
+    /// Factor for the wait of the member, in units of 2^-8. The factor is the largest weight in the group
+    /// divided by the weight of the member.
     wait_scale: u32,
     /// The port of a member with exactly one port, otherwise [`NOT_SINGLE_PORT`].
     port: u16,
-    /// Quality band, counted from the best band, 0.
+    /// Quality band, counted from the best band (0).
     pub(super) level: u8,
-    /// Penalty in quality bands for flows that were placed on the member recently.
+    /// Penalty in quality bands, for flows that were placed on the member recently.
     pub(super) placement_penalty: u8,
     /// True for an alternate member, false for a primary member.
     pub(super) alternate: bool,
 }
 
 impl MemberScore {
-    /// Sets the first part of the rank of this member.
+    /// Sets the constant part of the rank of this member.
     #[inline]
     pub(super) fn set_rank_base(&mut self, base: u64, member: u16) {
         self.base = base;
         self.packet_base = base.min(UNUSABLE_PACKET_BASE) << 16 | u64::from(member);
     }
 
-    /// Returns the first part of the rank.
+    /// Returns the constant part of the rank of this member.
     #[inline]
     pub(super) fn rank_base(&self) -> u64 {
         self.base
@@ -74,13 +74,13 @@ impl MemberScore {
 pub(super) struct MemberScores {
     /// One score for each member, in the order of the members.
     pub(super) entries: Vec<MemberScore>,
-    /// Ranks for the present packet. The vector avoids an allocation for each packet.
+    /// Ranks for the present packet. The vector is reused, so that packets cause no allocation.
     ranks: Vec<u64>,
-    /// Each member has exactly one port, and all weights are equal.
+    /// True if each member has exactly one port and all weights are equal.
     is_uniform: bool,
-    /// All members have the same share, and the group has at most 64 members.
+    /// True if all members have the same share and the group has at most 64 members.
     has_equal_shares: bool,
-    /// End of validity of the qualities in the scores.
+    /// Time until which the qualities in the scores are valid.
     pub(super) valid_until: Picos,
 }
 
@@ -155,13 +155,12 @@ impl MemberScores {
             .then(|| loads.wait_ps(now, port, frames.port_queued_bytes(port)))
     }
 
-    /// Selects a member for a packet by the same rule as [`MemberScores::best_member`]. Packet ranks are so
-    /// small that the rank, some random bits and the member index fit into 64 bits.
+    /// Selects a member for a packet by the same rule as [`MemberScores::best_member`].
     ///
-    /// A comparison of ranks is hard to predict for the CPU. The function therefore combines the rank, eight
-    /// random bits and the member's index into one value, and selects the smallest value without a branch.
-    /// The random bits decide between members of equal rank. If the random bits are also equal (1 of 256
-    /// cases for two members), the first member is selected.
+    /// The CPU cannot predict the result of a comparison of ranks. The function therefore combines the rank,
+    /// eight random bits and the index of the member into one 64-bit value, and selects the smallest value
+    /// without a branch. The random bits decide between members of equal rank. If the random bits are also
+    /// equal (1 of 256 cases for two members), the first member is selected.
     #[inline]
     pub(super) fn best_for_packet(
         &mut self,
@@ -190,8 +189,9 @@ impl MemberScores {
         (least & 0xff) as u16
     }
 
-    /// Selects the member of the lowest rank in a group of uniform members. The rank is the base plus the
-    /// wait of the port. Members of equal rank are selected at random, in proportion to their shares.
+    /// Selects the member with the lowest rank in a group of uniform members. The rank is the constant part
+    /// plus the wait of the port. Among members of equal rank, one is selected at random, in proportion to
+    /// the shares.
     pub(super) fn best_member(
         &mut self,
         now: Picos,
@@ -206,7 +206,7 @@ impl MemberScores {
         self.best_by_rank(random, rank).unwrap_or(0)
     }
 
-    /// Selects the member of the lowest rank. `rank_of` computes the rank of a member. Returns `None` if no
+    /// Selects the member with the lowest rank. `rank_of` computes the rank of a member. Returns `None` if no
     /// member is usable.
     pub(super) fn best_by_rank(
         &mut self,
@@ -224,7 +224,7 @@ impl MemberScores {
         (least < UNUSABLE_RANK).then(|| self.draw_by_shares(least, random))
     }
 
-    /// Selects one of the members of the lowest rank at random, in proportion to their shares.
+    /// Selects one of the members with the lowest rank at random, in proportion to their shares.
     fn draw_by_shares(&self, lowest_rank: u64, random: &mut RandomStream) -> u16 {
         let equal = || {
             let ranked = self.entries.iter().zip(&self.ranks).enumerate();

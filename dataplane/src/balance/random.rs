@@ -3,13 +3,14 @@
 use rand_core::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-/// A random number stream (xoshiro256++). Each group has its own stream, so groups do not
-/// influence each other.
+/// A random number generator (xoshiro256++). Each load balancing group has its own generator, so groups do
+/// not influence each other.
 #[derive(Clone, Debug)]
 pub struct RandomStream(Xoshiro256PlusPlus);
 
 impl RandomStream {
-    /// Creates the stream with this number for a switch with this seed.
+    /// Creates the generator number `stream` of a switch with the seed `seed`. Equal arguments give
+    /// equal numbers.
     pub fn new(seed: u64, stream: u64) -> RandomStream {
         // The golden ratio spreads adjacent streams over the seed space, and seed_from_u64 mixes the bits
         // further.
@@ -29,7 +30,8 @@ impl RandomStream {
         self.0.next_u64()
     }
 
-    /// Returns a random number below `bound`. The bound is at least 1. The bias is below `bound` / 2^32.
+    /// Returns a random number from 0 to `bound - 1`. The bound must be at least 1. The probabilities of two
+    /// numbers differ by at most 2^-32.
     #[inline]
     pub fn next_below(&mut self, bound: u32) -> u32 {
         ((u64::from(self.next_u32()) * u64::from(bound)) >> 32) as u32

@@ -1,22 +1,23 @@
-//! Stores the link quality messages of neighbours: loads and reachability beyond the local links.
+//! Stores the link quality messages of neighbours: the loads and the reachability of paths beyond the
+//! local links.
 //!
-//! An entry of a message ([`xoff_wire::link_quality`]) has two parts with different validity:
+//! An entry of a message ([`xoff_wire::link_quality`]) has two parts, which are valid for different times:
 //!
 //! - The **load** is valid for the time that the message states. After this time, the switch uses only the
 //!   load of the local link. A load of zero is valid until the next message, because a neighbour with idle
 //!   paths sends no messages.
 //! - **No path** is valid until the neighbour advertises a path again, or until the link to the neighbour
-//!   goes down. Members behind such a neighbour carry no traffic. If no other members exist, the group uses
-//!   them.
+//!   goes down. Members behind such a neighbour carry no traffic. If the group has no other members, it still
+//!   uses them.
 //!
-//! A lost message therefore only makes a selection worse for one or two intervals.
+//! If a message is lost, selections are therefore only worse for one or two intervals.
 
 use crate::balance::config::AdvertiseConfig;
 use crate::ids::PortId;
 use xoff_units::Picos;
 use xoff_wire::link_quality::{LinkQuality, PathLoad, SiteEntry};
 
-/// Row of a port that receives no messages.
+/// Row number of a port that receives no messages.
 const NO_ROW: u16 = u16::MAX;
 
 /// If the sequence number of a message is behind the latest number by less than this distance, the message
@@ -37,16 +38,18 @@ impl SiteIndex {
     }
 }
 
-/// The state of a site that a neighbour advertised.
+/// The state of a site that the neighbour at a port has advertised ([`Switch::remote_advertisements`]).
+///
+/// [`Switch::remote_advertisements`]: crate::Switch::remote_advertisements
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RemoteAdvertisement {
-    /// Number of the site.
+    /// Number of the site ([`RouteTag::site`](crate::route::RouteTag::site)).
     pub site: u16,
-    /// Load of the neighbour's path. The value is `None` if no load was advertised or the load has expired.
+    /// Load of the neighbour's path to the site. `None` if no load was advertised or the load has expired.
     pub load: Option<PathLoad>,
-    /// Capacity of the neighbour's path in Mb/s. 0 means that the neighbour has no path.
+    /// Capacity of the neighbour's paths to the site in Mb/s. 0 means that the neighbour has no path.
     pub capacity_mbps: u32,
-    /// Model time of the message.
+    /// Model time at which the latest message with this site arrived.
     pub received_at: Picos,
 }
 
@@ -56,7 +59,7 @@ struct RemotePathState {
     load: PathLoad,
     /// End of validity of the load.
     until: Picos,
-    /// `u32::MAX` means that nothing was advertised.
+    /// Capacity of the neighbour's paths. `u32::MAX` means that nothing was advertised.
     capacity_mbps: u32,
     received_at: Picos,
 }
@@ -77,18 +80,18 @@ impl RemotePathState {
     }
 }
 
-/// The advertised state of all neighbours.
+/// The states that all neighbours have advertised.
 #[derive(Debug, Default)]
 pub(crate) struct RemotePaths {
     /// Site numbers in ascending order.
     sites: Vec<u16>,
-    /// Row of each port.
+    /// Row number of each port, or [`NO_ROW`].
     rows: Vec<u16>,
     /// One state for each row and site, row by row.
     paths: Vec<RemotePathState>,
     /// Sequence number of the latest message of each row.
     last_sequences: Vec<Option<u32>>,
-    /// Number of states without a path.
+    /// Number of states that say that no path exists.
     unreachable: usize,
 }
 
@@ -144,13 +147,13 @@ impl RemotePaths {
         self.rows.get(port.index()).is_some_and(|row| *row != NO_ROW)
     }
 
-    /// Returns true if any neighbour advertised that it has no path to a site.
+    /// Returns true if a neighbour has advertised that it has no path to a site.
     #[inline]
     pub(super) fn any_unreachable(&self) -> bool {
         self.unreachable > 0
     }
 
-    /// Stores a received message. Returns true if the reachability of a site changed.
+    /// Stores a received message. Returns true if the reachability of a site has changed.
     pub(crate) fn receive(&mut self, now: Picos, port: PortId, message: &LinkQuality<'_>) -> bool {
         let Some(row) = self.row_of_port(port) else {
             return false;
@@ -194,8 +197,8 @@ impl RemotePaths {
         reached != reaches
     }
 
-    /// Removes the states of a port whose link went down. Returns true if a site was unreachable
-    /// through this port.
+    /// Removes the states of a port whose link went down. Returns true if a site was unreachable through
+    /// this port.
     pub(crate) fn clear_port(&mut self, port: PortId) -> bool {
         let Some(row) = self.row_of_port(port) else {
             return false;
@@ -211,7 +214,7 @@ impl RemotePaths {
         missing > 0
     }
 
-    /// Returns false if the neighbour advertised on all of these ports that it cannot reach the site.
+    /// Returns false if the neighbour has advertised on all of these ports that it cannot reach the site.
     /// Otherwise, returns true.
     #[inline]
     pub(super) fn reaches(&self, ports: &[PortId], site: SiteIndex) -> bool {
@@ -220,16 +223,16 @@ impl RemotePaths {
             || self.paths_on(ports, site).any(RemotePathState::reaches)
     }
 
-    /// Returns the load of the neighbour's path to a site, or `None` if the load is not known. All ports of a
-    /// LAG lead to the same neighbour. The result is the highest load of these ports.
+    /// Returns the load of the neighbour's path to a site. Returns `None` if the load is not known. All ports
+    /// of a LAG lead to the same neighbour, so the result is the highest load of these ports.
     #[inline]
     pub(super) fn load(&self, now: Picos, ports: &[PortId], site: SiteIndex) -> Option<PathLoad> {
         let known = self.paths_on(ports, site).filter(|path| now < path.until);
         known.map(|path| path.load).reduce(max_path_load)
     }
 
-    /// Returns the capacity of the neighbour's path to a site in Mb/s, if the neighbour
-    /// advertised a capacity.
+    /// Returns the capacity of the neighbour's paths to a site in Mb/s. Returns `None` if the neighbour has
+    /// not advertised a capacity.
     pub(super) fn capacity_mbps(&self, ports: &[PortId], site: SiteIndex) -> Option<u32> {
         let told = self.paths_on(ports, site).map(|path| path.capacity_mbps);
         told.filter(|capacity| *capacity != u32::MAX).max()
@@ -255,13 +258,14 @@ impl RemotePaths {
             })
     }
 
-    /// Returns the row of a port.
+    /// Returns the row of a port. Returns `None` if the port receives no messages.
     fn row_of_port(&self, port: PortId) -> Option<usize> {
         let row = *self.rows.get(port.index())?;
         (row != NO_ROW).then_some(usize::from(row))
     }
 
-    /// Returns the states of these ports for a site. A port that received no messages has the empty state.
+    /// Returns the states of these ports for a site. A port without messages has the
+    /// state [`NOT_ADVERTISED`].
     #[inline]
     fn paths_on(&self, ports: &[PortId], site: SiteIndex) -> impl Iterator<Item = &RemotePathState> {
         ports.iter().map(move |port| match self.row_of_port(*port) {

@@ -1,7 +1,7 @@
 //! Counts packets of queue pairs that arrive out of order.
 //!
 //! Requests and responses of a queue pair have separate packet sequence numbers (PSN). The switch treats them
-//! as two independent *streams*. The switch stores the highest received PSN of a stream (24-bit serial
+//! as two independent *streams*. For each stream, the switch stores the highest received PSN (24-bit serial
 //! arithmetic) and a bitmap of the 512 numbers below it.
 //!
 //! | PSN of the packet | the packet counts as |
@@ -14,10 +14,10 @@
 //! | more than 512 below | repeated. The bitmap does not cover these numbers |
 //! | more than 65536 below | in order: another connection uses the queue pair number |
 //!
-//! If a packet was lost before this switch and selective repeat sends only this packet again, the switch
-//! counts the packet as out of order. A switch cannot distinguish the two cases.
+//! Suppose that a packet was lost before this switch, and the sender repeats only this packet (selective
+//! repeat). The switch then counts the packet as out of order, because it cannot distinguish the two cases.
 //!
-//! Datagrams, CNPs and NAKs are not counted. The sequence numbers of datagrams are from many senders, CNPs
+//! Datagrams, CNPs and NAKs are not counted. The sequence numbers of datagrams come from many senders, CNPs
 //! have no sequence number, and the number in a NAK is the number of the missing packet.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -29,39 +29,40 @@ use xoff_wire::bth::{self, MASK_24};
 use xoff_wire::parse::Payload;
 use xoff_wire::{IPV4_LEN, IPV6_LEN, UDP_LEN};
 
-/// Number of sequence numbers below the highest one that the bitmap covers.
+/// Number of sequence numbers below the highest number that the bitmap covers.
 const BITMAP_PACKETS: u32 = 512;
 
-/// A number this far below the highest one belongs to a new connection.
+/// A sequence number that is this far below the highest number belongs to a new connection.
 const RESTART_DISTANCE: u32 = 1 << 16;
 
-/// If the table is full, a new stream may take the entry of a stream that was idle for this time.
+/// If the table is full, a new stream may replace a stream that was idle for this time.
 const EVICT_AFTER: Picos = Picos::from_millis(1_000);
 
-/// Streams that are checked for eviction when a new stream finds the table full.
+/// Number of streams that are checked for replacement when a new stream finds the table full.
 const EVICTION_CHECKS: usize = 4;
 
-/// Packet counters of one stream or of all streams.
+/// Packet counters of one stream, or of all streams together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReorderCounts {
-    /// All packets.
+    /// Number of all packets.
     pub packets: u64,
-    /// Packets that arrived after a packet with a higher number.
+    /// Number of packets that arrived after a packet with a higher sequence number.
     pub out_of_order: u64,
-    /// Packets that arrived before, or that the sender repeated by go-back-N.
+    /// Number of packets that had already arrived before, or that the sender repeated by go-back-N.
     pub repeated: u64,
-    /// Largest distance of an out-of-order packet to the highest number (RFC 4737: reordering extent).
+    /// Largest distance between the sequence number of an out-of-order packet and the highest number (RFC
+    /// 4737: reordering extent). 0 if no packet was out of order.
     pub extent_max: u32,
 }
 
-/// Snapshot of a stream, for `show` commands.
+/// Snapshot of a stream, for `show` commands: the requests or the responses to one queue pair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StreamView {
-    /// Address of the sender.
+    /// IP address of the sender.
     pub source: IpAddr,
-    /// Address of the receiver.
+    /// IP address of the receiver.
     pub destination: IpAddr,
-    /// Number of the receiver's queue pair.
+    /// Number of the receiver's queue pair, 24 bits.
     pub destination_qp: u32,
     /// True for READ responses and acknowledgements, false for requests.
     pub responses: bool,
@@ -69,25 +70,24 @@ pub struct StreamView {
     pub counts: ReorderCounts,
 }
 
-/// Snapshot of the packet order at a switch.
+/// Snapshot of the packet order at a switch ([`Switch::reordering`](crate::Switch::reordering)).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ReorderingView {
-    /// Sum over all streams, including evicted streams.
+    /// Sum over all streams, including streams that were replaced in the table.
     pub total: ReorderCounts,
-    /// Packets of streams that found no free entry.
+    /// Number of packets whose stream found no free entry in the table.
     pub untracked_packets: u64,
-    /// Largest number of streams in the table.
+    /// Largest number of streams that fit into the table.
     pub streams_max: u32,
     /// The streams in the table, in the order of their entries.
     pub streams: Vec<StreamView>,
 }
 
-/// Number of late packets of a stream. The next packet shows whether these packets are out of
-/// order or repeated.
+/// Late packets of a stream. Only the next packet shows whether these packets are out of order or repeated.
 #[derive(Clone, Copy, Debug, Default)]
 struct LatePackets {
     packets: u32,
-    /// The number after the last late packet.
+    /// The sequence number after the last late packet.
     next: u32,
     extent: u32,
 }
@@ -102,7 +102,7 @@ struct PacketStream {
     responses: bool,
     seen: Picos,
     highest: u32,
-    /// A bitmap with one bit for each sequence number of the window. The bit of number `n` has position `n`
+    /// A bitmap with one bit for each sequence number of the window. The bit of number `n` is at position `n`
     /// modulo the window size.
     received: [u64; (BITMAP_PACKETS / 64) as usize],
     late: LatePackets,
@@ -128,7 +128,7 @@ impl PacketStream {
         self.received[(bit / 64) as usize] & 1 << (bit % 64) != 0
     }
 
-    /// Moves the window up by `distance` sequence numbers.
+    /// Moves the window up by `distance` sequence numbers, to `psn`.
     fn advance_window(&mut self, psn: u32, distance: u32) {
         if distance >= BITMAP_PACKETS {
             self.received = [0; (BITMAP_PACKETS / 64) as usize];
@@ -142,7 +142,7 @@ impl PacketStream {
         self.mark_received(psn);
     }
 
-    /// Counts a received packet. Numbers of acknowledgements may repeat (`acknowledges`).
+    /// Counts a received packet. `acknowledges` is true for acknowledgements, whose numbers may repeat.
     fn count_packet(&mut self, psn: u32, acknowledges: bool) {
         self.counts.packets += 1;
         let ahead = psn.wrapping_sub(self.highest) & MASK_24;
@@ -186,7 +186,7 @@ impl PacketStream {
         self.late = LatePackets::default();
     }
 
-    /// Returns the counters with all late packets counted as out of order.
+    /// Returns the counters, with all late packets counted as out of order.
     fn counts_with_late_packets(&self) -> ReorderCounts {
         ReorderCounts {
             out_of_order: self.counts.out_of_order + u64::from(self.late.packets),
@@ -196,16 +196,16 @@ impl PacketStream {
     }
 }
 
-/// Counts reordering for all streams of a switch.
+/// Counts reordered packets for all streams of a switch.
 #[derive(Debug)]
 pub(crate) struct ReorderTracker {
-    /// Index of each stream in `streams`, by key.
+    /// Index in `streams` for the key of each stream.
     stream_indices: FlowMap,
     streams: Vec<PacketStream>,
-    /// Sum over evicted streams.
+    /// Sum over streams that were replaced in the table.
     evicted: ReorderCounts,
     untracked_packets: u64,
-    /// Index of the last stream that was checked for eviction.
+    /// Index of the stream that was last checked for replacement.
     eviction_position: usize,
 }
 
@@ -226,7 +226,7 @@ impl ReorderTracker {
         self.stream_indices.flows_max() as u32
     }
 
-    /// Counts a received packet. `l3` starts at the layer-3 header.
+    /// Counts a received packet. `l3` starts at the layer-3 header. Packets without a queue pair are ignored.
     pub(crate) fn count_packet(&mut self, now: Picos, payload: Payload, l3: &[u8]) {
         let Some(pair) = queue_pair(payload, l3) else {
             return;
@@ -251,7 +251,7 @@ impl ReorderTracker {
         stream.count_packet(pair.psn, kind == PacketKind::Acknowledgement);
     }
 
-    /// Adds a stream and returns its index. Returns `None` if no entry is free.
+    /// Adds a stream and returns its index in `streams`. Returns `None` if no entry is free.
     fn add_stream(
         &mut self,
         now: Picos,
@@ -286,7 +286,8 @@ impl ReorderTracker {
         Some(free)
     }
 
-    /// Evicts an idle stream and returns its index. Checks only a few streams.
+    /// Removes an idle stream and returns its index. Checks only a few streams. Returns `None` if they are
+    /// not idle.
     fn evict_idle_stream(&mut self, now: Picos) -> Option<usize> {
         for _ in 0..EVICTION_CHECKS.min(self.streams.len()) {
             self.eviction_position = (self.eviction_position + 1) % self.streams.len();
@@ -333,7 +334,7 @@ fn add_counts(sum: &mut ReorderCounts, counts: &ReorderCounts) {
     sum.extent_max = sum.extent_max.max(counts.extent_max);
 }
 
-/// Kind of a packet, by its opcode.
+/// Kind of a packet, from its opcode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum PacketKind {
     Request,
@@ -342,7 +343,8 @@ enum PacketKind {
 }
 
 impl PacketKind {
-    /// Returns `None` if the sequence number of the packet says nothing about the order.
+    /// Returns the kind of a packet. Returns `None` if its sequence number gives no information about
+    /// the order.
     fn of(pair: &QueuePair, payload: Payload, l3: &[u8]) -> Option<PacketKind> {
         // Reliable, unreliable and extended (XRC) connections.
         if !matches!(pair.opcode >> 5, 0 | 1 | 5) {
@@ -356,7 +358,7 @@ impl PacketKind {
     }
 }
 
-/// Returns true if the AETH syndrome is an ACK: bits 5 and 6 are zero.
+/// Returns true if the packet is an ACK: bits 5 and 6 of its AETH syndrome are zero.
 fn has_ack_syndrome(payload: Payload, l3: &[u8]) -> bool {
     let header_len = match payload {
         Payload::Ipv4 => usize::from(l3.first().copied().unwrap_or(0) & 0x0f) * 4,

@@ -7,35 +7,35 @@ use crate::balance::{
 use crate::ids::PortId;
 use xoff_units::Picos;
 
-/// A group that distributes queue pairs evenly over its members. The flow hash selects the member for all
-/// packets that are not RoCEv2, because many of their flows are short or small. The hash also selects the
+/// A group that distributes queue pairs evenly over its members. For all packets that are not RoCEv2, the
+/// flow hash selects the member, because many of their flows are short or small. The hash also selects the
 /// member if the flow table is full.
 #[derive(Debug)]
 pub(crate) struct ClusterScheme {
-    /// Number of this group in the switch. The value is `None` until the group has members.
+    /// Number of this group in [`FlowPlacements`]. `None` until the group has members.
     group: Option<u32>,
     flows_max: u32,
     idle: Picos,
-    /// Idle time after which a flow may move.
+    /// Idle time after which a flow may move to another member.
     gap: Picos,
-    /// Slot of each member that carries traffic.
+    /// Slot of each member. `None` for a member that carries no traffic.
     slots: Vec<Option<u32>>,
     /// Capacity of each member.
     capacities: Vec<u64>,
-    /// Start member for flows to this site.
+    /// Member from which the distances of flows to this site are counted.
     start: u16,
-    /// Number of times that members joined while the group had flows.
+    /// Number of changes of members that occurred while the group had flows.
     join_count: u32,
     overflow_packets: u64,
 }
 
-/// A flow that is placed before its first packet.
+/// Announcement of a flow that is placed before its first packet.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct QueuePairAnnouncement {
     pub(crate) key: u64,
     /// True if the flow will carry data.
     pub(crate) heavy: bool,
-    /// A port of the requested member.
+    /// A port of the requested member. `None`: any member.
     pub(crate) via: Option<PortId>,
 }
 
@@ -54,14 +54,15 @@ impl ClusterScheme {
         }
     }
 
-    /// Ends the group. Its flows lose their place.
+    /// Ends the group. Its flows lose their members.
     pub(crate) fn release_flows(&mut self, placements: &mut FlowPlacements) {
         for slot in self.slots.drain(..).flatten() {
             placements.close_slot(slot, None);
         }
     }
 
-    /// Returns the use of the shared table. The flow count covers this group only.
+    /// Returns the use of the flow table. The table is shared, but the number of flows covers this
+    /// group only.
     pub(crate) fn table_use(&self, placements: &FlowPlacements) -> FlowTableUse {
         FlowTableUse {
             flows: self
@@ -72,13 +73,14 @@ impl ClusterScheme {
         }
     }
 
-    /// Returns the number of heavy flows of a member.
+    /// Returns the number of heavy flows on a member.
     pub(crate) fn flows_on(&self, placements: &FlowPlacements, member: u16) -> u32 {
         self.group
             .map_or(0, |group| placements.count_flows(group, Some(member)).1)
     }
 
-    /// Returns the member with the lowest rank for the next heavy or light flow.
+    /// Returns the member with the lowest rank for the next flow. `heavy` is the kind of the flow. Returns
+    /// `None` if no member carries traffic.
     fn best_rank(&self, heavy: bool, paths: &Paths<'_>) -> Option<MemberRank> {
         let ranks = paths
             .usable()
@@ -107,7 +109,8 @@ impl ClusterScheme {
         self.slots.get(usize::from(member)).copied().flatten()
     }
 
-    /// Returns the member of a known flow whose packet needs no new decision.
+    /// Returns the member of a known flow whose packet needs no new decision. Returns `None` for
+    /// other packets.
     #[inline]
     pub(crate) fn member_of_known_flow(
         &self,
@@ -127,7 +130,7 @@ impl ClusterScheme {
         Some(member)
     }
 
-    /// Places a new flow, if the table has a free entry.
+    /// Places a new flow. If the table is full, the flow hash selects the member of the packet.
     fn place_new_flow(
         &mut self,
         packet: &Packet<'_>,
@@ -152,7 +155,7 @@ impl ClusterScheme {
         placed_choice(member, None, MoveReason::New)
     }
 
-    /// Decides about a known flow whose packet may change its state or its member.
+    /// Handles a known flow whose packet may change the kind of the flow or its member.
     #[cold]
     fn reconsider_flow(
         &mut self,
@@ -210,7 +213,7 @@ impl ClusterScheme {
         }
     }
 
-    /// Places a flow whose member failed or was removed.
+    /// Places a flow again after its member failed or was removed.
     fn replace_flow(
         &mut self,
         packet: &Packet<'_>,
@@ -241,8 +244,8 @@ impl ClusterScheme {
         placed_choice(member, slot.member.filter(|_| known_here), reason)
     }
 
-    /// Places a flow before its first packet. Returns its new member and its previous member, if any. Returns
-    /// `None` if the table is full or no member is usable.
+    /// Places a flow before its first packet. Returns its new member, and its previous member if it had one.
+    /// Returns `None` if the table is full or no member is usable.
     pub(crate) fn announce_flow(
         &mut self,
         now: Picos,
@@ -359,7 +362,7 @@ fn flags_of_class(class: MessageClass) -> u8 {
     }
 }
 
-/// Returns the flags of light traffic that this packet could overtake on another path.
+/// Returns the flags of earlier light traffic that this packet could overtake on another path.
 fn overtaken_flags(class: MessageClass) -> u8 {
     match class {
         MessageClass::Response => flow_flag::ACKNOWLEDGEMENTS,
@@ -373,8 +376,8 @@ fn placed_choice(member: u16, from: Option<u16>, reason: MoveReason) -> MemberCh
     MemberChoice { member, placed }
 }
 
-/// Returns the capacity of each member. The capacity is the weight if the routes have unequal weights, and
-/// the speed otherwise.
+/// Returns the capacity of each member. The capacity is the weight if the weights of the members differ.
+/// Otherwise, it is the speed.
 fn member_capacities(paths: &Paths<'_>) -> Vec<u64> {
     let members = paths.members();
     let weighted = members.windows(2).any(|pair| pair[0].weight != pair[1].weight);

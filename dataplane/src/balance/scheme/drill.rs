@@ -1,5 +1,5 @@
-//! DRILL: compares a few random members with the best members of the previous packet, and selects the least
-//! loaded of them.
+//! DRILL: compares a few random members with the members that were best for the previous packet, and selects
+//! the member with the shortest wait.
 
 use crate::balance::load::PortLoads;
 use crate::balance::member_scores::MemberScores;
@@ -8,7 +8,7 @@ use crate::balance::{MemberChoice, Packet, PathChoice, Paths};
 use crate::egress::FrameTable;
 use xoff_units::Picos;
 
-/// Largest number of samples for one packet.
+/// Largest number of random members for one packet.
 const SAMPLES_MAX: usize = 32;
 
 /// DRILL scheme. The load of a member is its wait ([`Paths::wait_ps`]): the queue length relative to the link
@@ -18,14 +18,14 @@ const SAMPLES_MAX: usize = 32;
 pub(crate) struct DrillScheme {
     samples: usize,
     memory: usize,
-    /// Best members of the previous packet, the best first.
+    /// Members that were best for the previous packet, best member first.
     remembered: Vec<u16>,
-    /// Compared members with their costs. The capacity covers all of them from the start.
+    /// The compared members with their costs. The vector has space for all of them from the start.
     candidates: Vec<(u64, u16)>,
 }
 
 impl DrillScheme {
-    /// Creates the scheme with at least one sample.
+    /// Creates the scheme. A number of samples below 1 is treated as 1.
     pub(super) fn new(samples: u8, memory: u8) -> DrillScheme {
         let (samples, memory) = (usize::from(samples.max(1)), usize::from(memory));
         DrillScheme {
@@ -71,8 +71,7 @@ impl DrillScheme {
         }
     }
 
-    /// Returns true if the configuration is the one of the DRILL paper: two samples and
-    /// one remembered member.
+    /// Returns true for the configuration of the DRILL paper: two samples and one remembered member.
     #[inline]
     pub(crate) fn is_drill_2_1(&self) -> bool {
         self.samples == 2 && self.memory == 1
@@ -110,7 +109,7 @@ impl DrillScheme {
         Some(best)
     }
 
-    /// Selects with at most one remembered member. No sorting is necessary.
+    /// Selects a member if at most one member is remembered. No sorting is necessary.
     #[inline]
     fn choose_with_short_memory(&mut self, packet: &Packet<'_>, paths: &mut Paths<'_>) -> u16 {
         // The cost, the number of the sample and the member share one value, so the minimum needs no branch.
@@ -155,7 +154,7 @@ impl DrillScheme {
     }
 }
 
-/// Returns the wait of a member in 39 bits. Paused members have the highest costs.
+/// Returns the wait of a member as a number of 39 bits. Paused members have the highest costs.
 #[inline]
 fn packet_cost(packet: &Packet<'_>, member: u16, paths: &Paths<'_>) -> u64 {
     let held = u64::from(paths.is_paused(packet, member)) << 39;

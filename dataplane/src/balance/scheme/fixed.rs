@@ -7,8 +7,8 @@ use crate::balance::member_order::{Granularity, MemberOrder};
 use crate::balance::{FlowPlacement, FlowTableUse, MemberChoice, MoveReason, Packet, PathChoice, Paths};
 use xoff_units::Picos;
 
-/// Scheme of assigned flows. Each flow has an entry of its own in a table. Another flow may take the entry
-/// after one second without packets. If a flow has no entry, the flow hash selects its member. A member that
+/// Scheme of assigned flows. Each flow has its own entry in a table. After one second without packets,
+/// another flow may take the entry. If a flow has no entry, the flow hash selects its member. A member that
 /// recovers receives only new flows.
 #[derive(Debug)]
 pub(crate) struct FixedScheme {
@@ -32,7 +32,7 @@ impl FixedScheme {
         !self.random
     }
 
-    /// Returns the member of a flow that has an entry.
+    /// Returns the member of a flow that has an entry. Returns `None` if the flow needs a new decision.
     #[inline]
     pub(crate) fn member_of_known_flow(&mut self, now: Picos, hash: u32) -> Option<u16> {
         match self.table.look_up(hash, now) {
@@ -44,7 +44,7 @@ impl FixedScheme {
         }
     }
 
-    /// Selects a member for a flow that needs one.
+    /// Selects a member for a flow that is new or has lost its member.
     fn select_member(&self, packet: &Packet<'_>, paths: &mut Paths<'_>) -> u16 {
         if self.random {
             return paths.random_member();

@@ -11,9 +11,9 @@ use xoff_units::Picos;
 /// [`MemberSelection::PathLoad`] the scheme is CONGA. With other values, the scheme is the dynamic load
 /// balancing (adaptive routing) of switch chips.
 ///
-/// After a gap, a flow keeps its member if no other member is in a better quality band. Random selection
-/// draws a new member after each gap. A member that recovers receives flows that start, and flows that
-/// continue after a gap.
+/// After a gap, a flow keeps its member if no other member is in a better quality band. With random
+/// selection, a flow selects a new member after each gap. A member that recovers receives new flows, and
+/// flows that continue after a gap.
 #[derive(Debug)]
 pub(crate) struct FlowletScheme {
     flows: FlowSet,
@@ -43,7 +43,7 @@ impl FlowletScheme {
         !self.random
     }
 
-    /// Selects a member for a new flow or for a flow after a gap.
+    /// Selects a member for a new flow, or for a flow that continues after a gap.
     #[inline]
     fn select_member(&self, packet: &Packet<'_>, current_member: Option<u16>, paths: &mut Paths<'_>) -> u16 {
         if self.random {
@@ -58,8 +58,8 @@ impl FlowletScheme {
         member
     }
 
-    /// Returns a better member for a flow that is sending. The configuration sets the probability of
-    /// such a move.
+    /// Returns a better member for a flow that is sending. The configuration sets the probability of such a
+    /// move. Returns `None` if the flow stays.
     #[inline]
     fn rebalance_flow(&self, packet: &Packet<'_>, member: u16, paths: &mut Paths<'_>) -> Option<u16> {
         let rebalance = self.rebalance?;

@@ -1,4 +1,4 @@
-//! Built-in schemes, and an enum that dispatches to them.
+//! Built-in load-balancing schemes, and an enum that dispatches to them.
 
 pub(super) mod cluster;
 mod drill;

@@ -5,7 +5,7 @@ use crate::balance::member_order::{Granularity, MemberOrder};
 use crate::balance::{MemberChoice, Packet, PathChoice, Paths};
 
 /// Per-packet scheme. The scheme stores no flows and reads only the state of the queues. Receivers must
-/// tolerate reordered packets. A member that recovers receives packets at once.
+/// tolerate reordered packets. A member that recovers receives packets immediately.
 #[derive(Debug)]
 pub(crate) struct PerPacketScheme {
     random: bool,

@@ -3,8 +3,8 @@
 use crate::balance::{MemberChoice, Packet, PathChoice, Paths};
 
 /// Smooth weighted round robin. For each packet, the credit of every member grows by the weight of the
-/// member. The packet uses the member with the largest credit, and this credit falls by the sum of all
-/// weights. Members with equal weights are used in turn.
+/// member. The packet uses the member with the largest credit, and the credit of this member falls by the sum
+/// of all weights. Members with equal weights are used in turn.
 #[derive(Debug, Default)]
 pub(crate) struct RoundRobinScheme {
     /// Credit of each member. Members that are not usable keep their credit.
