@@ -130,7 +130,7 @@ fn build_host_report(summary: &HostSummary, arguments: &HostRun, steal: &StealMe
     let mut report = build_report(
         environment,
         0,
-        &[],
+        Vec::new(),
         sent.chain(received).collect(),
         summary.taints.clone(),
     );

@@ -13,7 +13,7 @@ use xoff_runtime::control::{ControlAddress, ControlListener, ControlTarget, Serv
 use xoff_runtime::session::{SwitchPort, SwitchSession, reaction_budget};
 use xoff_runtime::workers::{StoppedSwitch, TaintLedger, WorkerOptions};
 use xoff_telemetry::failure::{Exit, Failure};
-use xoff_telemetry::{Environment, StealMeter, Taint, allowed_cpus};
+use xoff_telemetry::{Environment, StealMeter, SwitchSnapshot, Taint, allowed_cpus};
 
 /// Time between two checks for a stop request. Only this thread waits, and the threads of the switch continue
 /// to work.
@@ -208,7 +208,8 @@ fn build_switch_report(finished: StoppedSwitch, steal: &StealMeter, seed: u64) -
         steal_percent: steal.percent(),
         ..Environment::read()
     };
-    build_report(environment, seed, snapshot.as_slice(), Vec::new(), taints)
+    let switches = snapshot.into_iter().map(SwitchSnapshot::into_report).collect();
+    build_report(environment, seed, switches, Vec::new(), taints)
 }
 
 #[cfg(test)]

@@ -1,13 +1,22 @@
-//! Snapshots of the state of a switch.
+//! Snapshots of a switch: its counters and states, and its latest events.
 
-use xoff_dataplane::config::SwitchConfig;
-use xoff_dataplane::ids::PRIORITIES;
+use std::collections::BTreeMap;
+
+use xoff_dataplane::config::{PortConfig, SwitchConfig};
+use xoff_dataplane::counters::PortCounters;
+use xoff_dataplane::ids::{PRIORITIES, TRAFFIC_CLASSES};
+use xoff_dataplane::pfc::PauseHistory;
 use xoff_dataplane::{DropReason, PgId, Picos, PortId, QueueId, Switch};
 
 use super::balancing_report::balancing_snapshot;
 use super::journal::Journal;
 use super::watchdog_report::watchdog_report;
-use xoff_telemetry::{PoolSnapshot, PortSnapshot, SwitchSnapshot};
+use xoff_telemetry::{
+    PauseHistoryReport, PoolReport, PortReport, PriorityGroupReport, QueueReport, SwitchReport,
+    SwitchSnapshot,
+};
+
+const PS_PER_NS: u64 = 1_000;
 
 /// Properties of a port that the switch does not know.
 #[derive(Clone, Debug, Default)]
@@ -22,8 +31,9 @@ pub struct PortFacts {
     pub pcap_missed: u64,
 }
 
-/// Copies the state of a switch at `now`. `delayed_frames` returns how many frames of a port arrived faster
-/// than its link.
+/// Reads the counters and states of a switch at `now`, and its latest events. `config` is the configuration of
+/// the switch. `facts` has one element for each port. `delayed_frames` returns how many frames of a port
+/// arrived faster than its link.
 pub fn take_snapshot(
     switch: &Switch,
     journal: &Journal,
@@ -32,55 +42,271 @@ pub fn take_snapshot(
     facts: &[PortFacts],
     now: Picos,
 ) -> SwitchSnapshot {
-    let ports = config.ports.iter().zip(facts).enumerate();
+    let ports: Vec<PortReport> = (0..config.ports.len().min(facts.len()))
+        .map(|index| {
+            let id = PortId(index as u16);
+            PortReport {
+                wire_waits: delayed_frames(id),
+                ..read_port(switch, config, &facts[index], id, now)
+            }
+        })
+        .collect();
+    let pools = config
+        .pools
+        .iter()
+        .enumerate()
+        .map(|(index, pool)| PoolReport::new(&pool.name, &switch.pool_buffers(index), config.cell_bytes));
     SwitchSnapshot {
-        name: config.name.clone(),
-        model_time_ns: now.as_nanos(),
-        cell_bytes: config.cell_bytes,
-        worker_busy_ns: None,
-        ports: ports
-            .map(|(index, (port, facts))| {
-                let id = PortId(index as u16);
-                PortSnapshot {
-                    name: port.name.clone(),
-                    device: facts.device.clone(),
-                    backend: facts.backend.clone(),
-                    up: switch.is_up(id),
-                    speed_mbps: port.link.speed_mbps,
-                    counters: switch.port_counters(now, id),
-                    tx_deficit_ns: switch.transmit_deficit(id).as_nanos(),
-                    pgs: for_each_priority(|n| switch.pg_buffers(PgId::new(id, n))),
-                    queues: for_each_priority(|n| switch.queue_buffers(QueueId::new(id, n))),
-                    pause_history: switch.pause_history(now, id),
-                    pfc_enabled: port.pfc.enabled,
-                    pfc_asymmetric: port.pfc.asymmetric,
-                    paused: switch.paused_priorities(id),
-                    xoff: switch.xoff_groups(id),
-                    host_lost: facts.lost,
-                    wire_waits: delayed_frames(id),
-                    pcap_missed: facts.pcap_missed,
-                    drop_limits: DropReason::ALL
-                        .iter()
-                        .filter_map(|&reason| Some((reason, switch.last_refusal(id, reason)?.to_string())))
-                        .collect(),
-                }
-            })
-            .collect(),
-        pools: config
-            .pools
-            .iter()
-            .enumerate()
-            .map(|(index, pool)| PoolSnapshot {
-                name: pool.name.clone(),
-                buffers: switch.pool_buffers(index),
-            })
-            .collect(),
+        report: SwitchReport {
+            name: config.name.clone(),
+            model_time_ns: now.as_nanos(),
+            cell_bytes: config.cell_bytes,
+            worker_busy_ns: None,
+            tx_trim_packets: ports.iter().map(|port| port.tx_trim_packets).sum(),
+            dropped_trim_packets: ports.iter().map(|port| port.dropped_trim_packets).sum(),
+            ports,
+            pools: pools.collect(),
+            pfc_watchdog: watchdog_report(switch, journal, config),
+            load_balancing: None,
+        },
         events: journal.entries().iter().map(|entry| entry.event).collect(),
-        watchdog: watchdog_report(switch, journal, config),
         balancing: balancing_snapshot(switch, config, now),
     }
 }
 
-fn for_each_priority<T>(value: impl Fn(u8) -> T) -> [T; PRIORITIES] {
-    std::array::from_fn(|n| value(n as u8))
+/// Reads the counters and states of a port. `xoff_transitions` and `xoff_now` are indexed by the number of the
+/// priority group. This number can differ from the priority.
+fn read_port(
+    switch: &Switch,
+    config: &SwitchConfig,
+    facts: &PortFacts,
+    id: PortId,
+    now: Picos,
+) -> PortReport {
+    let port = &config.ports[id.index()];
+    let counters = switch.port_counters(now, id);
+    let (span_ps, tx_utilisation) = span_and_utilisation(&counters);
+    let trims = counters.trim_counters();
+    let numbers = 0..PRIORITIES as u8;
+    let groups = counters.pgs.iter().zip(numbers.clone()).map(|(group, number)| {
+        PriorityGroupReport::new(
+            group,
+            &switch.pg_buffers(PgId::new(id, number)),
+            config.cell_bytes,
+        )
+    });
+    let queues = counters.queues.iter().zip(numbers).map(|(queue, number)| {
+        QueueReport::new(
+            queue,
+            &switch.queue_buffers(QueueId::new(id, number)),
+            config.cell_bytes,
+        )
+    });
+    PortReport {
+        name: port.name.clone(),
+        device: facts.device.clone(),
+        backend: facts.backend.clone(),
+        host_lost: facts.lost,
+        pcap_missed: facts.pcap_missed,
+        tx_utilisation,
+        tx_span_ns: span_ps / PS_PER_NS,
+        trim_packets: trims.trimmed,
+        tx_trim_packets: trims.sent,
+        dropped_trim_packets: trims.dropped,
+        drops: drops_by_reason(&counters, |classes| classes.iter().sum()),
+        drops_by_class: drops_by_reason(&counters, |classes| *classes),
+        drop_limits: drop_limits(switch, id),
+        priority_groups: groups.collect(),
+        queues: queues.collect(),
+        ..read_port_state(switch, port, &counters, id, now)
+    }
+}
+
+/// Reads the fields of a port report that are copies of counters and states, in the units of the report.
+fn read_port_state(
+    switch: &Switch,
+    port: &PortConfig,
+    counters: &PortCounters,
+    id: PortId,
+    now: Picos,
+) -> PortReport {
+    PortReport {
+        up: switch.is_up(id),
+        speed_mbps: port.link.speed_mbps,
+        tx_deficit_ns: switch.transmit_deficit(id).as_nanos(),
+        rx_packets: counters.rx_packets,
+        rx_own_packets: counters.rx_own_packets,
+        rx_bytes: counters.rx_bytes,
+        rx_class_packets: counters.rx_class_packets,
+        tx_packets: counters.tx_packets,
+        tx_bytes: counters.tx_bytes,
+        tx_class_packets: counters.tx_class_packets,
+        pfc_rx: counters.pfc_rx,
+        pfc_tx: counters.pfc_tx,
+        pfc_rx_frames: counters.pfc_rx_frames,
+        pfc_tx_frames: counters.pfc_tx_frames,
+        pfc_on2off_rx: counters.pfc_on2off_rx,
+        xoff_transitions: counters.pgs.map(|pg| pg.xoff_transitions),
+        paused_ns: counters.rx_pause_ps.map(|ps| ps / PS_PER_NS),
+        pausing_ns: counters.tx_pause_ps.map(|ps| ps / PS_PER_NS),
+        paused_now: mask_to_bools(switch.paused_priorities(id)),
+        xoff_now: mask_to_bools(switch.xoff_groups(id)),
+        pfc_enabled: mask_to_bools(port.pfc.enabled),
+        pfc_asymmetric: port.pfc.asymmetric,
+        pause_history: switch.pause_history(now, id).map(pause_history_report),
+        pause_rx: counters.pause_rx,
+        pause_tx: counters.pause_tx,
+        global_paused_ns: counters.rx_global_pause_ps / PS_PER_NS,
+        global_pausing_ns: counters.tx_global_pause_ps / PS_PER_NS,
+        link_quality_rx_frames: counters.link_quality_rx,
+        link_quality_tx_frames: counters.link_quality_tx,
+        ecn_marked: counters.ecn_marked,
+        ..PortReport::default()
+    }
+}
+
+fn pause_history_report(history: PauseHistory) -> PauseHistoryReport {
+    PauseHistoryReport {
+        transitions: history.transitions,
+        total_pause_ns: history.total_pause_ps / PS_PER_NS,
+        recent_pause_ns: history.recent_pause_ps / PS_PER_NS,
+        recent_pause_at_ns: history.recent_pause_at.map(|at| at.as_nanos()),
+    }
+}
+
+/// Returns the span from the first to the last departure in picoseconds. Also returns the share of this span
+/// in which the link was busy.
+fn span_and_utilisation(counters: &PortCounters) -> (u64, Option<f64>) {
+    // Before the first departure, `tx_first_ps` is the largest value, so an unused port has no span.
+    let span_ps = counters.tx_last_ps.saturating_sub(counters.tx_first_ps);
+    (
+        span_ps,
+        (span_ps > 0).then(|| counters.tx_busy_ps as f64 / span_ps as f64),
+    )
+}
+
+/// Returns a value for each drop reason with at least one drop. `value` receives the drops of each traffic
+/// class.
+fn drops_by_reason<T>(
+    counters: &PortCounters,
+    value: impl Fn(&[u64; TRAFFIC_CLASSES]) -> T,
+) -> BTreeMap<String, T> {
+    DropReason::ALL
+        .iter()
+        .zip(&counters.drops)
+        .filter(|(_, classes)| classes.iter().any(|&count| count > 0))
+        .map(|(reason, classes)| (reason.name().to_owned(), value(classes)))
+        .collect()
+}
+
+/// Returns the buffer limits of the latest drops by the name of the drop reason.
+fn drop_limits(switch: &Switch, port: PortId) -> BTreeMap<String, String> {
+    DropReason::ALL
+        .iter()
+        .filter_map(|&reason| {
+            let refusal = switch.last_refusal(port, reason)?;
+            Some((reason.name().to_owned(), refusal.to_string()))
+        })
+        .collect()
+}
+
+/// Returns the bits of a mask. Bit 0 is first.
+fn mask_to_bools(mask: u8) -> [bool; PRIORITIES] {
+    std::array::from_fn(|bit| mask & (1 << bit) != 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::VirtualSwitch;
+    use xoff_dataplane::ReceivedFrame;
+    use xoff_dataplane::config::{BufferProfile, BufferThreshold, PoolConfig, PoolSide};
+    use xoff_dataplane::store::VecStore;
+    use xoff_units::LinkTiming;
+    use xoff_wire::mac_control::{MacControl, Pfc};
+    use xoff_wire::parse::parse;
+
+    const MTU: u32 = 1_500;
+
+    /// Returns a bridge with two gigabit ports. The second port honours PFC for priority 3.
+    fn config() -> SwitchConfig {
+        let port = |n: u8| PortConfig {
+            mtu: MTU,
+            ..PortConfig::new(
+                format!("Ethernet{n}"),
+                [2, 0, 0, 0, 1, n],
+                LinkTiming::ethernet(1_000),
+            )
+        };
+        let mut ports = vec![port(0), port(1)];
+        ports[1].pfc.enabled = 1 << 3;
+        let pool = |name: &str, side| PoolConfig::new(name, side, 1 << 20);
+        let profile = |name: &str, pool| BufferProfile::new(name, pool, BufferThreshold::Static(1 << 20));
+        SwitchConfig {
+            pools: vec![pool("in", PoolSide::Ingress), pool("out", PoolSide::Egress)],
+            profiles: vec![profile("in", 0), profile("out", 1)],
+            ..SwitchConfig::new("tor0", [2; 6], ports)
+        }
+    }
+
+    fn receive(switch: &mut VirtualSwitch<VecStore>, port: u16, bytes: &[u8]) {
+        let frame = switch.store_mut().insert(bytes).expect("a free slot");
+        let arrival = ReceivedFrame {
+            frame,
+            frame_len: bytes.len() as u32,
+            parsed: parse(bytes),
+            received_at: switch.now(),
+        };
+        switch.receive(PortId(port), &arrival);
+    }
+
+    #[test]
+    fn a_snapshot_has_bytes_nanoseconds_and_names_instead_of_cells_picoseconds_and_masks() {
+        let config = config();
+        let mut switch = VirtualSwitch::new(&config, VecStore::new(16));
+        switch.set_links_up();
+        let pause = MacControl::Pfc(Pfc {
+            enable: 1 << 3,
+            quanta: [0, 0, 0, 1_000, 0, 0, 0, 0],
+        });
+        receive(&mut switch, 1, &pause.to_frame([2, 0, 0, 0, 9, 9]));
+        let broadcast = |len: u32| {
+            let mut frame = vec![0xff; len as usize];
+            frame[6..14].copy_from_slice(&[2, 0, 0, 0, 0, 1, 0x12, 0x34]);
+            frame
+        };
+        receive(&mut switch, 0, &broadcast(1_000));
+        receive(&mut switch, 0, &broadcast(MTU + 15));
+        let paused = switch.snapshot(&config, |_| 0).report.ports.remove(1);
+        assert_eq!((paused.pfc_rx[3], paused.paused_now), (1, mask_to_bools(1 << 3)));
+        while switch.step(Picos::NEVER) != crate::Step::Idle {}
+        switch.release_departures();
+
+        let SwitchSnapshot { report, events, .. } = switch.snapshot(&config, |port| u64::from(port.0) * 7);
+        assert_eq!(
+            (report.name.as_str(), report.cell_bytes, events.len()),
+            ("tor0", 256, 0)
+        );
+        let [ingress, egress] = &report.ports[..] else {
+            panic!("two ports");
+        };
+        // The FCS counts. Four cells of 256 bytes hold 1004 bytes.
+        assert_eq!(
+            (ingress.rx_packets, ingress.rx_bytes),
+            (2, 1_004 + u64::from(MTU) + 19)
+        );
+        assert_eq!(ingress.drops, [("EXCEEDS_L2_MTU".to_owned(), 1)].into());
+        assert_eq!(ingress.drops_by_class["EXCEEDS_L2_MTU"][0], 1);
+        assert_eq!(ingress.priority_groups[0].watermark_bytes, 1_024);
+        assert_eq!(
+            (egress.tx_packets, egress.tx_bytes, egress.wire_waits),
+            (1, 1_004, 7)
+        );
+        assert_eq!(egress.queues[0].packets, 1);
+        // Preamble and gap add 20 bytes, and a byte takes 8 ns at 1 Gb/s.
+        assert_eq!((egress.tx_span_ns, egress.tx_utilisation), (1_024 * 8, Some(1.0)));
+        // A pause quantum is 512 bit times.
+        assert_eq!((egress.paused_ns[3], egress.paused_now[3]), (1_000 * 512, false));
+        assert_eq!(report.pools[0].name, "in");
+    }
 }

@@ -1,31 +1,28 @@
 //! This crate contains the counters, events and reports of switches. It also contains the exit codes and
 //! error messages of commands.
 //!
-//! A driver copies the counters of a switch to a [`SwitchSnapshot`]. [`SwitchReport`] is the JSON form of a
-//! snapshot. The report of a run and the control socket use this form. [`EventReport`] is the JSON form of an
-//! event. [`failure::Failure`] is the error message of a command. The page `docs/report.md` describes every
-//! field of a report.
+//! A driver reads the counters of a switch into a [`SwitchReport`]. A [`SwitchSnapshot`] is such a report with
+//! the latest events of the switch. Reports of runs and replies of the control socket contain the report as
+//! JSON. [`EventReport`] is the JSON form of an event. [`failure::Failure`] is the error message of a command.
+//! The page `docs/report.md` describes every field of a report.
 //!
 //! # Examples
 //!
-//! Convert a snapshot of a switch without ports to a report:
+//! Write the report of a switch without ports as JSON:
 //!
 //! ```
-//! use xoff_telemetry::{BalancingSnapshot, SwitchReport, SwitchSnapshot};
+//! use xoff_telemetry::SwitchReport;
 //!
-//! let snapshot = SwitchSnapshot {
+//! let report = SwitchReport {
 //!     name: "tor0".to_owned(),
 //!     model_time_ns: 1_000,
 //!     cell_bytes: 256,
-//!     worker_busy_ns: None,
-//!     ports: Vec::new(),
-//!     pools: Vec::new(),
-//!     events: Vec::new(),
-//!     watchdog: None,
-//!     balancing: BalancingSnapshot::default(),
+//!     ..SwitchReport::default()
 //! };
-//! let report = SwitchReport::new(&snapshot);
-//! assert_eq!((report.name.as_str(), report.model_time_ns), ("tor0", 1_000));
+//! let json = serde_json::to_value(&report)?;
+//! assert_eq!(json["name"], "tor0");
+//! assert_eq!(json["cell_bytes"], 256);
+//! # Ok::<(), serde_json::Error>(())
 //! ```
 #![forbid(unsafe_code)]
 
@@ -58,7 +55,7 @@ pub use file::{write_report_file, write_result_file};
 pub use flow::{FlowReport, LatencyReport};
 pub use number::{format_bit_rate, format_gbytes_per_second, format_nanos, format_percent, group_thousands};
 pub use reordering::{ReorderedStream, ReorderingReport};
-pub use snapshot::{PoolSnapshot, PortSnapshot, SwitchSnapshot};
+pub use snapshot::SwitchSnapshot;
 pub use switch::{PoolReport, PortReport, PriorityGroupReport, QueueReport, SwitchReport, describe_drop};
 pub use table::{drops_table, format_counts_by_class, simple_table};
 pub use watchdog::{PauseHistoryReport, StormReport, WatchdogPort, WatchdogQueue, WatchdogReport};

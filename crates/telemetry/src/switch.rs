@@ -5,20 +5,16 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use xoff_dataplane::DropReason;
-use xoff_dataplane::counters::{
-    Occupancy, PgBuffers, PgCounters, PortCounters, QueueBuffers, QueueCounters, TrimCounters,
-};
+use xoff_dataplane::counters::{Occupancy, PgBuffers, PgCounters, PoolBuffers, QueueBuffers, QueueCounters};
 use xoff_dataplane::ids::{PRIORITIES, TRAFFIC_CLASSES};
 
 use super::balancing::LoadBalancingReport;
-use super::snapshot::{PoolSnapshot, PortSnapshot, SwitchSnapshot};
 use super::watchdog::{PauseHistoryReport, WatchdogReport};
 
-const PS_PER_NS: u64 = 1_000;
-
-/// The report of one switch. Times are model time. Numbers of bytes include the frame from the destination
+/// The counters and states of one switch at one model time, in the form of reports and of the replies of the
+/// control socket. Times are model time. Numbers of bytes include the frame from the destination
 /// address to the FCS.
-#[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq)]
 pub struct SwitchReport {
     /// Host name of the switch.
     pub name: String,
@@ -50,7 +46,7 @@ pub struct SwitchReport {
 
 /// The report of one port. Arrays with eight elements are indexed by priority, priority group or queue.
 /// Arrays with sixteen elements are indexed by traffic class.
-#[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq)]
 pub struct PortReport {
     /// Name of the port, such as `Ethernet0`.
     pub name: String,
@@ -255,105 +251,7 @@ pub struct PoolReport {
     pub headroom_watermark_bytes: u64,
 }
 
-impl SwitchReport {
-    /// Converts a snapshot to the JSON form.
-    pub fn new(snapshot: &SwitchSnapshot) -> SwitchReport {
-        let cell = snapshot.cell_bytes;
-        let trims = |count: fn(TrimCounters) -> u64| -> u64 {
-            let ports = snapshot.ports.iter();
-            ports.map(|port| count(port.counters.trim_counters())).sum()
-        };
-        SwitchReport {
-            name: snapshot.name.clone(),
-            model_time_ns: snapshot.model_time_ns,
-            cell_bytes: cell,
-            worker_busy_ns: snapshot.worker_busy_ns,
-            tx_trim_packets: trims(|trims| trims.sent),
-            dropped_trim_packets: trims(|trims| trims.dropped),
-            ports: snapshot
-                .ports
-                .iter()
-                .map(|port| PortReport::new(port, cell))
-                .collect(),
-            pools: snapshot
-                .pools
-                .iter()
-                .map(|pool| PoolReport::new(pool, cell))
-                .collect(),
-            pfc_watchdog: snapshot.watchdog.clone(),
-            load_balancing: LoadBalancingReport::new(&snapshot.balancing),
-        }
-    }
-}
-
 impl PortReport {
-    /// Converts a snapshot of a port. `xoff_transitions` and `xoff_now` are indexed by the number of the
-    /// priority group. This number can differ from the priority.
-    fn new(port: &PortSnapshot, cell_bytes: u32) -> PortReport {
-        let counters = &port.counters;
-        let trims = counters.trim_counters();
-        let (span_ps, utilisation) = span_and_utilisation(counters);
-        let pgs = counters.pgs.iter().zip(&port.pgs);
-        let queues = counters.queues.iter().zip(&port.queues);
-        PortReport {
-            name: port.name.clone(),
-            device: port.device.clone(),
-            backend: port.backend.clone(),
-            up: port.up,
-            speed_mbps: port.speed_mbps,
-            tx_utilisation: utilisation,
-            tx_span_ns: span_ps / PS_PER_NS,
-            tx_deficit_ns: port.tx_deficit_ns,
-            rx_packets: counters.rx_packets,
-            rx_own_packets: counters.rx_own_packets,
-            rx_bytes: counters.rx_bytes,
-            rx_class_packets: counters.rx_class_packets,
-            tx_packets: counters.tx_packets,
-            tx_bytes: counters.tx_bytes,
-            tx_class_packets: counters.tx_class_packets,
-            pfc_rx: counters.pfc_rx,
-            pfc_tx: counters.pfc_tx,
-            pfc_rx_frames: counters.pfc_rx_frames,
-            pfc_tx_frames: counters.pfc_tx_frames,
-            pfc_on2off_rx: counters.pfc_on2off_rx,
-            xoff_transitions: counters.pgs.map(|pg| pg.xoff_transitions),
-            paused_ns: counters.rx_pause_ps.map(|ps| ps / PS_PER_NS),
-            pausing_ns: counters.tx_pause_ps.map(|ps| ps / PS_PER_NS),
-            paused_now: mask_to_bools(port.paused),
-            xoff_now: mask_to_bools(port.xoff),
-            pfc_enabled: mask_to_bools(port.pfc_enabled),
-            pfc_asymmetric: port.pfc_asymmetric,
-            pause_history: port.pause_history.map(|history| PauseHistoryReport {
-                transitions: history.transitions,
-                total_pause_ns: history.total_pause_ps / PS_PER_NS,
-                recent_pause_ns: history.recent_pause_ps / PS_PER_NS,
-                recent_pause_at_ns: history.recent_pause_at.map(|at| at.as_nanos()),
-            }),
-            pause_rx: counters.pause_rx,
-            pause_tx: counters.pause_tx,
-            global_paused_ns: counters.rx_global_pause_ps / PS_PER_NS,
-            global_pausing_ns: counters.tx_global_pause_ps / PS_PER_NS,
-            link_quality_rx_frames: counters.link_quality_rx,
-            link_quality_tx_frames: counters.link_quality_tx,
-            ecn_marked: counters.ecn_marked,
-            trim_packets: trims.trimmed,
-            tx_trim_packets: trims.sent,
-            dropped_trim_packets: trims.dropped,
-            drops: nonzero_drops(counters)
-                .map(|(name, classes)| (name, classes.iter().sum()))
-                .collect(),
-            drops_by_class: nonzero_drops(counters).collect(),
-            drop_limits: drop_limits_by_name(port),
-            host_lost: port.host_lost,
-            wire_waits: port.wire_waits,
-            pcap_missed: port.pcap_missed,
-            priority_groups: pgs
-                .map(|(c, b)| PriorityGroupReport::new(c, b, cell_bytes))
-                .collect(),
-            queues: queues.map(|(c, b)| QueueReport::new(c, b, cell_bytes)).collect(),
-        }
-    }
-
     /// Returns the number of dropped frames, summed over all reasons.
     pub fn dropped(&self) -> u64 {
         self.drops.values().sum()
@@ -368,7 +266,8 @@ impl PortReport {
 }
 
 impl PriorityGroupReport {
-    fn new(counters: &PgCounters, buffers: &PgBuffers, cell_bytes: u32) -> PriorityGroupReport {
+    /// Combines the counters and the buffer use of a priority group. `cell_bytes` is the size of a buffer cell.
+    pub fn new(counters: &PgCounters, buffers: &PgBuffers, cell_bytes: u32) -> PriorityGroupReport {
         let (current_bytes, watermark_bytes) = gauge_in_bytes(buffers.total, cell_bytes);
         let (shared_current_bytes, shared_watermark_bytes) = gauge_in_bytes(buffers.shared, cell_bytes);
         let (headroom_current_bytes, headroom_watermark_bytes) = gauge_in_bytes(buffers.headroom, cell_bytes);
@@ -387,7 +286,8 @@ impl PriorityGroupReport {
 }
 
 impl QueueReport {
-    fn new(counters: &QueueCounters, buffers: &QueueBuffers, cell_bytes: u32) -> QueueReport {
+    /// Combines the counters and the buffer use of an egress queue. `cell_bytes` is the size of a buffer cell.
+    pub fn new(counters: &QueueCounters, buffers: &QueueBuffers, cell_bytes: u32) -> QueueReport {
         let (current_bytes, watermark_bytes) = gauge_in_bytes(buffers.total, cell_bytes);
         QueueReport {
             packets: counters.packets,
@@ -414,12 +314,12 @@ impl PoolReport {
         self.headroom_watermark_bytes > 0 || self.name.starts_with("ingress_lossless")
     }
 
-    fn new(pool: &PoolSnapshot, cell_bytes: u32) -> PoolReport {
-        let (current_bytes, watermark_bytes) = gauge_in_bytes(pool.buffers.shared, cell_bytes);
-        let (headroom_current_bytes, headroom_watermark_bytes) =
-            gauge_in_bytes(pool.buffers.headroom, cell_bytes);
+    /// Returns the buffer use of the pool with the given name. `cell_bytes` is the size of a buffer cell.
+    pub fn new(name: &str, buffers: &PoolBuffers, cell_bytes: u32) -> PoolReport {
+        let (current_bytes, watermark_bytes) = gauge_in_bytes(buffers.shared, cell_bytes);
+        let (headroom_current_bytes, headroom_watermark_bytes) = gauge_in_bytes(buffers.headroom, cell_bytes);
         PoolReport {
-            name: pool.name.clone(),
+            name: name.to_owned(),
             current_bytes,
             watermark_bytes,
             headroom_current_bytes,
@@ -432,39 +332,6 @@ impl PoolReport {
 fn gauge_in_bytes(gauge: Occupancy, cell_bytes: u32) -> (u64, u64) {
     let bytes = |cells: u32| u64::from(cells) * u64::from(cell_bytes);
     (bytes(gauge.current_cells), bytes(gauge.peak_cells))
-}
-
-/// Returns the span from the first to the last departure in picoseconds. Also returns the share of this span
-/// in which the link was busy.
-fn span_and_utilisation(counters: &PortCounters) -> (u64, Option<f64>) {
-    // Before the first departure, `tx_first_ps` is the largest value, so an unused port has no span.
-    let span_ps = counters.tx_last_ps.saturating_sub(counters.tx_first_ps);
-    (
-        span_ps,
-        (span_ps > 0).then(|| counters.tx_busy_ps as f64 / span_ps as f64),
-    )
-}
-
-/// Returns the buffer limits of the latest drops by the name of the drop reason.
-fn drop_limits_by_name(port: &PortSnapshot) -> BTreeMap<String, String> {
-    port.drop_limits
-        .iter()
-        .map(|(reason, limit)| (reason.name().to_owned(), limit.clone()))
-        .collect()
-}
-
-/// Returns the drop reasons with at least one drop, and their counts by class.
-fn nonzero_drops(counters: &PortCounters) -> impl Iterator<Item = (String, [u64; TRAFFIC_CLASSES])> + '_ {
-    DropReason::ALL
-        .iter()
-        .zip(&counters.drops)
-        .filter(|(_, classes)| classes.iter().any(|&count| count > 0))
-        .map(|(reason, classes)| (reason.name().to_owned(), *classes))
-}
-
-/// Returns the bits of a mask. Bit 0 is first.
-fn mask_to_bools(mask: u8) -> [bool; PRIORITIES] {
-    std::array::from_fn(|bit| mask & (1 << bit) != 0)
 }
 
 /// Describes a drop reason in a sentence. Returns `None` for an unknown name.

@@ -300,7 +300,7 @@ mod tests {
     fn tables_of_a_switch_have_the_recorded_text() {
         let counters = CountersReply {
             schema: COUNTERS_SCHEMA.to_owned(),
-            switch: SwitchReport::new(&sample_snapshot()),
+            switch: sample_snapshot().into_report(),
         };
         let text = counter_tables(
             &counters,

@@ -140,7 +140,6 @@ fn queues_json(ports: &[PortReport], counters: &[&QueueCounter], only_nonzero: b
 #[cfg(test)]
 mod tests {
     use super::*;
-    use xoff_telemetry::SwitchReport;
     use xoff_telemetry::samples::sample_snapshot;
 
     fn port(name: &str) -> PortReport {
@@ -152,7 +151,7 @@ mod tests {
             trim_packets: trimmed,
             ..QueueReport::default()
         };
-        let mut port = SwitchReport::new(&sample_snapshot()).ports.remove(0);
+        let mut port = sample_snapshot().into_report().ports.remove(0);
         port.name = name.to_owned();
         port.queues = vec![queue(0, 0, 0), queue(1_234, 39, 0), queue(0, 0, 5)];
         port

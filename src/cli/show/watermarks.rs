@@ -197,11 +197,11 @@ mod tests {
 
     #[test]
     fn tables_have_the_layout_of_watermarkstat() {
-        let mut snapshot = sample_snapshot();
-        snapshot.ports[0].pgs[3].shared.peak_cells = 12;
-        snapshot.ports[0].pgs[4].headroom.peak_cells = 3;
-        snapshot.ports[0].counters.pgs[3].dropped_packets = 7;
-        let switch = SwitchReport::new(&snapshot);
+        let mut switch = sample_snapshot().into_report();
+        let groups = &mut switch.ports[0].priority_groups;
+        groups[3].shared_watermark_bytes = 3_072;
+        groups[4].headroom_watermark_bytes = 768;
+        groups[3].dropped_packets = 7;
         let expected = "\
 Ingress shared pool occupancy per PG:
      Port    PG0    PG1    PG2    PG3    PG4    PG5    PG6    PG7

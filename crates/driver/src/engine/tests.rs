@@ -3,11 +3,8 @@
 mod cpu;
 
 use xoff_dataplane::config::{
-    BalancingConfig, BridgingConfig, BufferProfile, BufferThreshold, ClassMaps, GlobalPause, MarkPoint,
-    PauseModel, PfcConfig, PoolConfig, PoolSide, PortConfig, QueueConfig, RoutingConfig, SchedulingMode,
-    SwitchConfig, TrustMode, WatchdogConfig,
+    BufferProfile, BufferThreshold, PoolConfig, PoolSide, PortConfig, SwitchConfig,
 };
-use xoff_dataplane::ids::{PRIORITIES, TRAFFIC_CLASSES};
 use xoff_dataplane::store::VecStore;
 use xoff_wire::parse::parse;
 
@@ -16,81 +13,15 @@ use super::*;
 const GIGABIT: LinkTiming = LinkTiming::ethernet(1_000);
 const FRAME_LEN: usize = 1_082;
 
-/// Two gigabit ports in one bridge, buffers without end.
+/// Two gigabit ports in one bridge, with buffers that never fill up.
 fn config() -> SwitchConfig {
-    let pool = |name: &str, side| PoolConfig {
-        name: name.into(),
-        side,
-        size_bytes: 1 << 30,
-        xoff_bytes: 0,
-    };
-    let profile = |name: &str, pool| BufferProfile {
-        name: name.into(),
-        pool,
-        size_bytes: 0,
-        threshold: BufferThreshold::Static(0),
-        xoff_bytes: 0,
-        xon_bytes: 0,
-        xon_offset_bytes: 0,
-        trim: false,
-    };
-    let queue = QueueConfig {
-        profile: 1,
-        schedule: SchedulingMode::Dwrr { weight: 1 },
-        shaper: None,
-        wred: None,
-    };
-    let port = |n: u8| PortConfig {
-        name: format!("Ethernet{n}"),
-        mac: [2, 0, 0, 0, 1, n],
-        admin_up: true,
-        mtu: 9_100,
-        link: GIGABIT,
-        tpid: 0x8100,
-        classify: ClassMaps {
-            trust: TrustMode::Dscp,
-            dscp_to_tc: [0; 64],
-            dot1p_to_tc: [0; PRIORITIES],
-            tc_to_queue: [0; 16],
-            tc_to_pg: [0; 16],
-        },
-        pfc: PfcConfig {
-            enabled: 0,
-            asymmetric: false,
-            pause_quanta: 0xffff,
-            refresh: Picos::from_millis(10),
-            priority_to_queue: [0, 1, 2, 3, 4, 5, 6, 7],
-            priority_to_pg: [0, 1, 2, 3, 4, 5, 6, 7],
-            pauses: PauseModel::Timed,
-            response_quanta: 0,
-            global: GlobalPause::default(),
-        },
-        watchdog: None,
-        tc_to_dscp: [None; TRAFFIC_CLASSES],
-        pgs: [0; PRIORITIES],
-        queues: [queue; PRIORITIES],
-        shaper: None,
-    };
+    let port = |n: u8| PortConfig::new(format!("Ethernet{n}"), [2, 0, 0, 0, 1, n], GIGABIT);
+    let pool = |name: &str, side| PoolConfig::new(name, side, 1 << 30);
+    let profile = |name: &str, pool| BufferProfile::new(name, pool, BufferThreshold::Static(0));
     SwitchConfig {
-        name: "engine".into(),
-        mac: [2; 6],
-        seed: 1,
-        cell_bytes: 256,
-        pipeline_latency: Picos::ZERO,
-        mark_point: MarkPoint::Dequeue,
-        fdb_ageing: Picos::from_millis(600_000),
-        fdb_entries_max: 16,
-        frames_max: 4_096,
-        ports: vec![port(0), port(1)],
         pools: vec![pool("in", PoolSide::Ingress), pool("out", PoolSide::Egress)],
         profiles: vec![profile("in", 0), profile("out", 1)],
-        port_profiles: Vec::new(),
-        lags: Vec::new(),
-        bridging: BridgingConfig::Transparent,
-        routing: RoutingConfig::default(),
-        balancing: BalancingConfig::default(),
-        watchdog: WatchdogConfig::default(),
-        trimming: None,
+        ..SwitchConfig::new("engine", [2; 6], vec![port(0), port(1)])
     }
 }
 

@@ -36,7 +36,7 @@ use xoff_runtime::session::SwitchSession;
 use xoff_runtime::workers::clock::{ModelClock, monotonic_ns};
 use xoff_runtime::workers::{StoppedSwitch, TaintLedger, WorkerOptions};
 use xoff_telemetry::failure::{Exit, Failure};
-use xoff_telemetry::{Environment, StealMeter};
+use xoff_telemetry::{Environment, StealMeter, SwitchSnapshot};
 
 /// Wall time between two checks of the run.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
@@ -347,7 +347,8 @@ impl RealTimeRun {
         for note in finished.iter().flat_map(|finished| &finished.notes) {
             log::info!("{note}");
         }
-        let snapshots: Vec<_> = finished.into_iter().filter_map(|f| f.snapshot).collect();
+        let switches = finished.into_iter().filter_map(|finished| finished.snapshot);
+        let switches = switches.map(SwitchSnapshot::into_report).collect();
         let (outcomes, job_run) = hosts.unzip();
         let outcomes = outcomes.unwrap_or_default();
         let results: Vec<_> = outcomes.iter().map(|outcome| &outcome.results).collect();
@@ -361,14 +362,13 @@ impl RealTimeRun {
         let mut environment = Environment::read();
         environment.steal_percent = self.steal.percent();
         let (seed, taints) = (self.lab.options.seed, self.ledger.taints());
-        let mut report = crate::report::build_report(environment, seed, &snapshots, flows, taints);
+        let mut report = crate::report::build_report(environment, seed, switches, flows, taints);
         if let Some(mut job_run) = job_run {
             job_run.extend_to_flows_end(Picos::from_nanos(self.lab.plan.workload.duration_ns));
             let end_state = report_builder::EndState {
                 plan: &self.lab.plan,
                 fabric: &self.fabric,
                 dilate: self.lab.options.dilate.max(1),
-                snapshots: &snapshots,
                 hosts: &outcomes,
                 job_run: &job_run,
             };

@@ -7,14 +7,13 @@ use crate::report::{HostReport, LinkBalanceReport, RealTimeReport, Report};
 use crate::virtual_run::{LinkTraffic, link_reports};
 use xoff_fabric::{FabricPlan, LinkEnd};
 use xoff_runtime::hosts::HostRunResult;
-use xoff_telemetry::SwitchSnapshot;
+use xoff_telemetry::SwitchReport;
 
 /// The state of a lab at the end of a run, from which the report is built.
 pub(super) struct EndState<'a> {
     pub(super) plan: &'a LabPlan,
     pub(super) fabric: &'a FabricPlan,
     pub(super) dilate: u32,
-    pub(super) snapshots: &'a [SwitchSnapshot],
     pub(super) hosts: &'a [HostRunResult],
     pub(super) job_run: &'a JobRun,
 }
@@ -32,7 +31,13 @@ impl EndState<'_> {
         let run = self.job_run;
         let connections = run.jobs.workload().connections();
         let span = run.elapsed();
-        let links = link_reports(self.plan, self.fabric, connections, &self.link_traffic(), span);
+        let links = link_reports(
+            self.plan,
+            self.fabric,
+            connections,
+            &self.link_traffic(&report.switches),
+            span,
+        );
         report.real_time = Some(RealTimeReport {
             model_time_ns: span.as_nanos(),
             dilate: self.dilate,
@@ -49,9 +54,11 @@ impl EndState<'_> {
 
     /// Returns the traffic of both directions of each link. The traffic that plain hosts and virtual machines
     /// send is unknown and counts as 0.
-    fn link_traffic(&self) -> Vec<[LinkTraffic; 2]> {
+    fn link_traffic(&self, switches: &[SwitchReport]) -> Vec<[LinkTraffic; 2]> {
         let sent = |end: LinkEnd| match end {
-            LinkEnd::Switch { switch, port } => self.switch_port_traffic(switch as usize, usize::from(port)),
+            LinkEnd::Switch { switch, port } => {
+                self.switch_port_traffic(switches, switch as usize, usize::from(port))
+            }
             LinkEnd::Host(host) => {
                 let name = &self.plan.hosts[host as usize].name;
                 let outcome = self.hosts.iter().find(|outcome| outcome.results.name == *name);
@@ -64,16 +71,13 @@ impl EndState<'_> {
         links.map(|link| link.ends.map(sent)).collect()
     }
 
-    fn switch_port_traffic(&self, switch: usize, port: usize) -> LinkTraffic {
+    fn switch_port_traffic(&self, switches: &[SwitchReport], switch: usize, port: usize) -> LinkTraffic {
         let config = &self.fabric.switches[switch];
-        let snapshot = self
-            .snapshots
-            .iter()
-            .find(|snapshot| snapshot.name == config.name);
-        let port = snapshot.and_then(|snapshot| snapshot.ports.get(port));
+        let report = switches.iter().find(|report| report.name == config.name);
+        let port = report.and_then(|report| report.ports.get(port));
         port.map_or_else(LinkTraffic::default, |port| LinkTraffic {
-            packets: port.counters.tx_packets,
-            bytes: port.counters.tx_bytes,
+            packets: port.tx_packets,
+            bytes: port.tx_bytes,
         })
     }
 }

@@ -179,14 +179,14 @@ pub(super) fn ports_without_carrier(sessions: &[Arc<SwitchSession>]) -> Vec<Stri
     use xoff_runtime::control::ControlTarget;
     let mut down = Vec::new();
     for session in sessions {
-        let Some(snapshot) = session.snapshot() else {
+        let Some(switch) = session.snapshot().map(|snapshot| snapshot.report) else {
             continue;
         };
-        let without_carrier = snapshot
+        let without_carrier = switch
             .ports
             .iter()
             .filter(|port| port.device.is_some() && !port.up);
-        down.extend(without_carrier.map(|port| format!("{} {}", snapshot.name, port.name)));
+        down.extend(without_carrier.map(|port| format!("{} {}", switch.name, port.name)));
     }
     down
 }

@@ -29,7 +29,7 @@ mod tests {
 
     #[test]
     fn a_report_replaces_a_regular_file_and_the_target_of_a_link() {
-        let report = build_report(Environment::default(), 0, &[], Vec::new(), Vec::new());
+        let report = build_report(Environment::default(), 0, Vec::new(), Vec::new(), Vec::new());
         let folder = tempfile::tempdir().unwrap();
         let (file, link) = (folder.path().join("report"), folder.path().join("link"));
         std::fs::write(&file, "older and longer".repeat(1_000)).unwrap();

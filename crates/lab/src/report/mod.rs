@@ -15,9 +15,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use xoff_rdma::Counters;
 use xoff_telemetry::failure::Exit;
-use xoff_telemetry::{
-    Environment, FlowReport, SwitchReport, SwitchSnapshot, Taint, Verdict, describe_drop, group_thousands,
-};
+use xoff_telemetry::{Environment, FlowReport, SwitchReport, Taint, Verdict, describe_drop, group_thousands};
 use xoff_workload::WorkloadResults;
 
 pub use link_report::{LinkBalanceReport, LinkReport};
@@ -114,12 +112,11 @@ pub struct Totals {
 pub fn build_report(
     environment: Environment,
     seed: u64,
-    snapshots: &[SwitchSnapshot],
+    switches: Vec<SwitchReport>,
     flows: Vec<FlowReport>,
     mut taints: Vec<Taint>,
 ) -> Report {
     taints.sort_by_key(|taint| taint.since_ns);
-    let switches: Vec<SwitchReport> = snapshots.iter().map(SwitchReport::new).collect();
     Report {
         schema: REPORT_SCHEMA.to_owned(),
         environment,

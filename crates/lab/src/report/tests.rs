@@ -31,7 +31,13 @@ fn worker_stall_taint() -> Taint {
 }
 
 fn build_sample_report(flows: Vec<FlowReport>, taints: Vec<Taint>) -> Report {
-    build_report(Environment::default(), 7, &[sample_snapshot()], flows, taints)
+    build_report(
+        Environment::default(),
+        7,
+        vec![sample_snapshot().into_report()],
+        flows,
+        taints,
+    )
 }
 
 #[test]

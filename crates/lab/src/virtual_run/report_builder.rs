@@ -25,11 +25,11 @@ impl VirtualLab {
             .map(|host| fabric.host(host).results(fabric.now()))
             .collect();
         let flows = flow_reports(&self.plan, &hosts.iter().collect::<Vec<_>>());
-        let snapshots: Vec<_> = (0..fabric.switch_count()).map(|s| fabric.snapshot(s)).collect();
+        let switches = (0..fabric.switch_count()).map(|switch| fabric.snapshot(switch).into_report());
         let mut report = crate::report::build_report(
             Environment::read(),
             self.options.seed,
-            &snapshots,
+            switches.collect(),
             flows,
             Vec::new(),
         );

@@ -111,7 +111,7 @@ impl ReplayReport {
         mapping: &PortMapping,
         result: &ReplayResult,
     ) -> ReplayReport {
-        let switch = SwitchReport::new(&result.snapshot);
+        let switch = result.snapshot.clone().into_report();
         let frames = FrameSums::new(survey, result, &switch);
         let mut taints = Vec::new();
         if let Some(cut) = &survey.read_error {

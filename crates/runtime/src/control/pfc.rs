@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use xoff_dataplane::ids::PRIORITIES;
 
-use xoff_telemetry::{PauseHistoryReport, PortReport, SwitchReport, SwitchSnapshot};
+use xoff_telemetry::{PauseHistoryReport, PortReport, SwitchReport};
 
 /// PFC state and counters of a port. Arrays of eight values are indexed by priority.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq, Eq)]
@@ -27,17 +27,12 @@ pub struct PfcPort {
 
 /// Returns the present PFC counters and pause histories of all ports. [`pfc_ports_since`] subtracts these
 /// values from later counters.
-pub(super) fn pfc_baseline(snapshot: &SwitchSnapshot) -> Vec<PfcPort> {
-    SwitchReport::new(snapshot)
-        .ports
-        .iter()
-        .map(pfc_of_port)
-        .collect()
+pub(super) fn pfc_baseline(report: &SwitchReport) -> Vec<PfcPort> {
+    report.ports.iter().map(pfc_of_port).collect()
 }
 
 /// Returns the PFC counters of all ports since a baseline.
-pub(super) fn pfc_ports_since(snapshot: &SwitchSnapshot, base: &[PfcPort]) -> Vec<PfcPort> {
-    let report = SwitchReport::new(snapshot);
+pub(super) fn pfc_ports_since(report: &SwitchReport, base: &[PfcPort]) -> Vec<PfcPort> {
     let watched = report.pfc_watchdog.iter().flat_map(|watchdog| &watchdog.ports);
     let with_history: Vec<&str> = watched
         .filter(|port| port.pfc_stat_history)
@@ -99,15 +94,15 @@ mod tests {
 
     #[test]
     fn pfc_counters_are_relative_to_the_baseline() {
-        let mut earlier = sample_snapshot();
+        let mut earlier = sample_snapshot().report;
         earlier.ports[0].pause_history[3].transitions = 2;
-        earlier.ports[0].pause_history[3].total_pause_ps = 5_000_000;
+        earlier.ports[0].pause_history[3].total_pause_ns = 5_000;
         let base = pfc_baseline(&earlier);
         let mut now = earlier.clone();
-        now.ports[0].counters.pfc_rx[3] += 10;
+        now.ports[0].pfc_rx[3] += 10;
         now.ports[0].pause_history[3].transitions += 1;
-        now.ports[0].pause_history[3].recent_pause_ps = 7_000;
-        now.watchdog = Some(WatchdogReport {
+        now.ports[0].pause_history[3].recent_pause_ns = 7;
+        now.pfc_watchdog = Some(WatchdogReport {
             ports: vec![WatchdogPort {
                 port: "Ethernet0".to_owned(),
                 pfc_stat_history: true,

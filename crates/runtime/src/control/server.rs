@@ -19,7 +19,7 @@ use super::protocol::{
     response_line, to_value,
 };
 use xoff_telemetry::failure::Failure;
-use xoff_telemetry::{EventReport, LoadBalancingReport, SwitchReport, SwitchSnapshot};
+use xoff_telemetry::{EventReport, SwitchSnapshot};
 
 /// Largest number of clients. A new client replaces the client with the longest silence.
 pub const CLIENTS_MAX: usize = 32;
@@ -214,7 +214,7 @@ fn answer_line(target: &dyn ControlTarget, line: &[u8]) -> Vec<u8> {
 
 /// Returns the result of a counters request.
 fn counters_value(snapshot: Option<SwitchSnapshot>) -> Result<Value, Failure> {
-    let switch = SwitchReport::new(&require_snapshot(snapshot)?);
+    let switch = require_snapshot(snapshot)?.into_report();
     Ok(to_value(&CountersReply {
         schema: COUNTERS_SCHEMA.to_owned(),
         switch,
@@ -233,7 +233,12 @@ fn require_snapshot(snapshot: Option<SwitchSnapshot>) -> Result<SwitchSnapshot, 
 
 /// Returns the events of a switch in the form of a report.
 fn event_reports(snapshot: &SwitchSnapshot) -> Vec<EventReport> {
-    let ports: Vec<String> = snapshot.ports.iter().map(|port| port.name.clone()).collect();
+    let ports: Vec<String> = snapshot
+        .report
+        .ports
+        .iter()
+        .map(|port| port.name.clone())
+        .collect();
     let report = |event| EventReport::new(event, &ports);
     snapshot.events.iter().map(report).collect()
 }
@@ -271,22 +276,19 @@ fn execute(target: &dyn ControlTarget, op: Operation) -> Result<Value, ErrorRepl
         Operation::Neighbours {} => Ok(to_value(&target.neighbours()?)),
         Operation::Routes { family } => Ok(to_value(&target.routes(family)?)),
         Operation::Interfaces {} => Ok(to_value(&target.interfaces()?)),
-        Operation::LoadBalancing {} => {
-            let snapshot = current_snapshot(target)?;
-            Ok(to_value(&LoadBalancingReport::new(&snapshot.balancing)))
-        }
-        Operation::Watchdog {} => Ok(to_value(&current_snapshot(target)?.watchdog)),
+        Operation::LoadBalancing {} => Ok(to_value(&current_snapshot(target)?.into_report().load_balancing)),
+        Operation::Watchdog {} => Ok(to_value(&current_snapshot(target)?.report.pfc_watchdog)),
         Operation::ClearWatchdog {} => {
             target.clear_watchdog()?;
             Ok(Value::Null)
         }
         Operation::Events {} => Ok(to_value(&event_reports(&current_snapshot(target)?))),
         Operation::Pfc {} => Ok(to_value(&pfc_ports_since(
-            &current_snapshot(target)?,
+            &current_snapshot(target)?.report,
             &target.pfc_base(),
         ))),
         Operation::ClearPfc {} => {
-            target.set_pfc_base(pfc_baseline(&current_snapshot(target)?))?;
+            target.set_pfc_base(pfc_baseline(&current_snapshot(target)?.report))?;
             Ok(Value::Null)
         }
     }

@@ -12,7 +12,7 @@ use xoff_dataplane::config::{
 };
 use xoff_dataplane::ids::PRIORITIES;
 
-use xoff_telemetry::{PortSnapshot, SwitchSnapshot};
+use xoff_telemetry::{PortReport, SwitchReport};
 
 /// Returns the buffer profile of a priority group.
 fn buffer_profile<'a>(
@@ -30,25 +30,19 @@ fn is_lossless(config: &SwitchConfig, port: &PortConfig, group: usize) -> bool {
         && port.pfc.signals_priority_group(group as u8)
 }
 
-/// Returns one line for each loss that the change from `old` to `new` causes. `snapshot` is the present use
+/// Returns one line for each loss that the change from `old` to `new` causes. `state` is the present use
 /// of the buffer.
-pub(super) fn predict_losses(
-    old: &SwitchConfig,
-    new: &SwitchConfig,
-    snapshot: &SwitchSnapshot,
-) -> Vec<String> {
-    let mut losses = predict_pool_losses(old, new, snapshot);
-    for (index, ((before, after), held)) in old.ports.iter().zip(&new.ports).zip(&snapshot.ports).enumerate()
-    {
+pub(super) fn predict_losses(old: &SwitchConfig, new: &SwitchConfig, state: &SwitchReport) -> Vec<String> {
+    let mut losses = predict_pool_losses(old, new, state);
+    for (index, ((before, after), held)) in old.ports.iter().zip(&new.ports).zip(&state.ports).enumerate() {
         let change = PortChange {
             new,
             before,
             after,
             held,
-            cell_bytes: u64::from(snapshot.cell_bytes),
         };
         change.check_shutdown(&mut losses);
-        change.check_watchdog(old, snapshot, &mut losses);
+        change.check_watchdog(old, state, &mut losses);
         change.check_mtu(&mut losses);
         change.check_vlans(index, old, &mut losses);
         for group in (0..PRIORITIES).filter(|group| is_lossless(old, before, *group)) {
@@ -60,19 +54,19 @@ pub(super) fn predict_losses(
 }
 
 /// Returns the losses of ingress pools that become smaller than their use.
-fn predict_pool_losses(old: &SwitchConfig, new: &SwitchConfig, snapshot: &SwitchSnapshot) -> Vec<String> {
+fn predict_pool_losses(old: &SwitchConfig, new: &SwitchConfig, state: &SwitchReport) -> Vec<String> {
     let mut losses = Vec::new();
     for (index, pool) in new.pools.iter().enumerate() {
         if pool.side == PoolSide::Egress {
             continue;
         }
         let (mut shared, mut headroom, mut lossless) = (0, 0, false);
-        for ((port, before), held) in new.ports.iter().zip(&old.ports).zip(&snapshot.ports) {
-            for (number, buffers) in held.pgs.iter().enumerate() {
+        for ((port, before), held) in new.ports.iter().zip(&old.ports).zip(&state.ports) {
+            for (number, group) in held.priority_groups.iter().enumerate() {
                 if buffer_profile(new, port, number).is_some_and(|profile| usize::from(profile.pool) == index)
                 {
-                    shared += u64::from(buffers.shared.current_cells) * u64::from(snapshot.cell_bytes);
-                    headroom += u64::from(buffers.headroom.current_cells) * u64::from(snapshot.cell_bytes);
+                    shared += group.shared_current_bytes;
+                    headroom += group.headroom_current_bytes;
                     lossless |= is_lossless(old, before, number);
                 }
             }
@@ -107,8 +101,7 @@ struct PortChange<'a> {
     new: &'a SwitchConfig,
     before: &'a PortConfig,
     after: &'a PortConfig,
-    held: &'a PortSnapshot,
-    cell_bytes: u64,
+    held: &'a PortReport,
 }
 
 impl PortChange<'_> {
@@ -126,24 +119,20 @@ impl PortChange<'_> {
     /// Returns the bytes that wait in the queues of a bit mask.
     fn queued_bytes(&self, queue_mask: u8) -> u64 {
         let waiting = (0..PRIORITIES).filter(|n| queue_mask & 1 << n != 0);
-        let cells: u64 = waiting
-            .map(|n| u64::from(self.held.queues[n].total.current_cells))
-            .sum();
-        cells * self.cell_bytes
+        waiting.map(|n| self.held.queues[n].current_bytes).sum()
     }
 
     /// Returns the bytes in the lossless priority groups of the port.
     fn lossless_bytes(&self, old: &SwitchConfig) -> u64 {
         let groups = (0..PRIORITIES).filter(|group| is_lossless(old, self.before, *group));
-        let cells: u64 = groups
-            .map(|group| u64::from(self.held.pgs[group].total.current_cells))
-            .sum();
-        cells * self.cell_bytes
+        groups
+            .map(|group| self.held.priority_groups[group].current_bytes)
+            .sum()
     }
 
     /// Reports the waiting frames that the watchdog drops. The big red switch drops the frames of every
     /// watched queue. A new action `drop` drops the frames of queues with a detected storm.
-    fn check_watchdog(&self, old: &SwitchConfig, snapshot: &SwitchSnapshot, losses: &mut Vec<String>) {
+    fn check_watchdog(&self, old: &SwitchConfig, state: &SwitchReport, losses: &mut Vec<String>) {
         let Some(watchdog) = self.after.watchdog else {
             return;
         };
@@ -165,7 +154,7 @@ impl PortChange<'_> {
         if watchdog.action != WatchdogAction::Drop || dropped_before {
             return;
         }
-        let queues = snapshot.watchdog.iter().flat_map(|report| &report.queues);
+        let queues = state.pfc_watchdog.iter().flat_map(|report| &report.queues);
         let stormed = queues.filter(|queue| queue.port == *name && queue.is_stormed());
         let mask = stormed.fold(0, |mask, queue| mask | 1 << (queue.queue & 7));
         let waiting = self.queued_bytes(mask & watchdog.queues);
@@ -204,13 +193,12 @@ impl PortChange<'_> {
     /// Reports a lossless priority group with frames that becomes lossy, or whose headroom becomes smaller
     /// than its use.
     fn check_priority_group(&self, group: usize, losses: &mut Vec<String>) {
-        let held = &self.held.pgs[group];
-        if held.total.current_cells == 0 {
+        let held = &self.held.priority_groups[group];
+        let (used, in_headroom) = (held.current_bytes, held.headroom_current_bytes);
+        if used == 0 {
             return;
         }
         let name = &self.after.name;
-        let used = u64::from(held.total.current_cells) * self.cell_bytes;
-        let in_headroom = u64::from(held.headroom.current_cells) * self.cell_bytes;
         let end = "its frames are no longer lossless";
         losses.push(match buffer_profile(self.new, self.after, group) {
             None => format!("BUFFER_PG|{name}|{group} profile NULL: {used} bytes are in use, and the group has no buffer after the change"),
@@ -233,8 +221,8 @@ impl PortChange<'_> {
 
     /// Traffic of a lossless priority group with frames moves to a lossy one.
     fn check_traffic_classes(&self, group: usize, losses: &mut Vec<String>) {
-        let held = &self.held.pgs[group];
-        if held.total.current_cells == 0 {
+        let used = self.held.priority_groups[group].current_bytes;
+        if used == 0 {
             return;
         }
         let (before, after) = (
@@ -250,10 +238,9 @@ impl PortChange<'_> {
             .find(|is| !is_lossless(self.new, self.after, *is));
         if let Some(is) = lossy {
             losses.push(format!(
-                "PORT_QOS_MAP|{}: frames of priority group {group}, with {} bytes in use, go to priority group {is}, which is \
+                "PORT_QOS_MAP|{}: frames of priority group {group}, with {used} bytes in use, go to priority group {is}, which is \
                  not lossless",
                 self.after.name,
-                u64::from(held.total.current_cells) * self.cell_bytes
             ));
         }
     }

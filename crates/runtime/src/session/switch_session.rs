@@ -171,7 +171,7 @@ impl SwitchSession {
             Some(running) => {
                 let mut stopped = running.stop();
                 if let Some(snapshot) = &mut stopped.snapshot {
-                    lock(&self.watermarks).apply_to(WatermarkKind::User, snapshot);
+                    lock(&self.watermarks).apply_to(WatermarkKind::User, &mut snapshot.report);
                 }
                 stopped
             }
@@ -204,7 +204,7 @@ impl SwitchSession {
     /// Returns the losses that the change from `old` to `new` causes at present.
     fn predict_losses(&self, old: &SwitchConfig, new: &SwitchConfig) -> Result<Vec<String>, Failure> {
         let now = self.with_running(RunningSwitch::snapshot)?;
-        Ok(predict_losses(old, new, &now))
+        Ok(predict_losses(old, new, &now.report))
     }
 
     fn with_running<R>(&self, query: impl FnOnce(&RunningSwitch) -> Option<R>) -> Result<R, Failure> {
@@ -398,7 +398,7 @@ impl ControlTarget for SwitchSession {
         // The lock is held so that no clear happens between the snapshot and the maxima.
         let watermarks = lock(&self.watermarks);
         let mut snapshot = lock(&self.running).as_ref()?.snapshot()?;
-        watermarks.apply_to(kind, &mut snapshot);
+        watermarks.apply_to(kind, &mut snapshot.report);
         Some(snapshot)
     }
 
@@ -408,7 +408,7 @@ impl ControlTarget for SwitchSession {
             .as_ref()
             .and_then(RunningSwitch::read_and_clear_watermarks)
         {
-            watermarks.clear(cleared_snapshot, kind, part);
+            watermarks.clear(cleared_snapshot.report, kind, part);
         }
     }
 
@@ -437,7 +437,7 @@ impl ControlTarget for SwitchSession {
                 .as_ref()
                 .and_then(RunningSwitch::read_and_clear_watermarks)
         {
-            watermarks.next_period(cleared_snapshot, now);
+            watermarks.next_period(cleared_snapshot.report, now);
         }
         // A switch that is stopping has no snapshot. The next attempt follows after a pause.
         Some(

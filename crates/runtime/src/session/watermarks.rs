@@ -8,10 +8,8 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use xoff_dataplane::counters::Occupancy;
-
 use crate::control::{WatermarkKind, WatermarkPart};
-use xoff_telemetry::{PortSnapshot, SwitchSnapshot};
+use xoff_telemetry::{PortReport, SwitchReport};
 
 /// Default period of the periodic watermarks, as in SONiC. `WATERMARK_TABLE|TELEMETRY_INTERVAL` changes it.
 pub(super) const DEFAULT_PERIOD: Duration = Duration::from_secs(120);
@@ -62,8 +60,8 @@ impl GaugeKind {
     }
 }
 
-/// The peak of each gauge in cells.
-type Peaks = BTreeMap<GaugeKey, u32>;
+/// The peak of each gauge in bytes.
+type Peaks = BTreeMap<GaugeKey, u64>;
 
 /// The maxima of all watermarks up to the last read-and-clear of the data plane.
 #[derive(Debug)]
@@ -81,27 +79,22 @@ impl Watermarks {
         }
     }
 
-    /// Replaces the peaks of a snapshot by the maxima of a kind.
-    pub(super) fn apply_to(&self, kind: WatermarkKind, snapshot: &mut SwitchSnapshot) {
+    /// Replaces the watermarks of a report by the maxima of a kind.
+    pub(super) fn apply_to(&self, kind: WatermarkKind, report: &mut SwitchReport) {
         let maxima = &self.maxima[kind_index(kind)];
-        visit_gauges(snapshot, |key, gauge| {
+        visit_gauges(report, |key, watermark| {
             let before = maxima.get(&key).copied().unwrap_or(0);
-            gauge.peak_cells = gauge.peak_cells.max(before);
+            *watermark = before.max(*watermark);
         });
     }
 
-    /// Updates all maxima with the peaks of a snapshot that was read and cleared. Then resets a part of the
-    /// maxima of one kind.
-    pub(super) fn clear(
-        &mut self,
-        mut cleared_snapshot: SwitchSnapshot,
-        kind: WatermarkKind,
-        part: WatermarkPart,
-    ) {
+    /// Updates all maxima with the watermarks in `cleared`, which the switch has read and cleared. Then resets
+    /// a part of the maxima of one kind.
+    pub(super) fn clear(&mut self, mut cleared: SwitchReport, kind: WatermarkKind, part: WatermarkPart) {
         for maxima in &mut self.maxima {
-            visit_gauges(&mut cleared_snapshot, |key, gauge| {
+            visit_gauges(&mut cleared, |key, watermark| {
                 let peak = maxima.entry(key).or_default();
-                *peak = gauge.peak_cells.max(*peak);
+                *peak = (*watermark).max(*peak);
             });
         }
         self.maxima[kind_index(kind)].retain(|key, _| match key {
@@ -115,8 +108,8 @@ impl Watermarks {
     }
 
     /// Ends the period and resets the periodic maxima.
-    pub(super) fn next_period(&mut self, cleared_snapshot: SwitchSnapshot, now: Instant) {
-        self.clear(cleared_snapshot, WatermarkKind::Periodic, WatermarkPart::All);
+    pub(super) fn next_period(&mut self, cleared: SwitchReport, now: Instant) {
+        self.clear(cleared, WatermarkKind::Periodic, WatermarkPart::All);
         self.period_start = now;
     }
 }
@@ -125,33 +118,37 @@ fn kind_index(kind: WatermarkKind) -> usize {
     KINDS.iter().position(|known| *known == kind).unwrap_or(0)
 }
 
-/// Calls `visit` for each gauge with a watermark.
-fn visit_gauges(snapshot: &mut SwitchSnapshot, mut visit: impl FnMut(GaugeKey, &mut Occupancy)) {
-    for (port, port_snapshot) in snapshot.ports.iter_mut().enumerate() {
-        visit_port_gauges(port_snapshot, |number, kind, gauge| {
-            visit(GaugeKey::Numbered { port, number, kind }, gauge);
+/// Calls `visit` for each gauge with its watermark in bytes.
+fn visit_gauges(report: &mut SwitchReport, mut visit: impl FnMut(GaugeKey, &mut u64)) {
+    for (port, port_report) in report.ports.iter_mut().enumerate() {
+        visit_port_gauges(port_report, |number, kind, watermark| {
+            visit(GaugeKey::Numbered { port, number, kind }, watermark);
         });
     }
-    for pool in &mut snapshot.pools {
-        let mut visit = |kind, gauge| {
+    for pool in &mut report.pools {
+        let mut visit = |kind, watermark| {
             let name = pool.name.clone();
-            visit(GaugeKey::Pool { name, kind }, gauge);
+            visit(GaugeKey::Pool { name, kind }, watermark);
         };
-        visit(GaugeKind::PoolShared, &mut pool.buffers.shared);
-        visit(GaugeKind::PoolHeadroom, &mut pool.buffers.headroom);
+        visit(GaugeKind::PoolShared, &mut pool.watermark_bytes);
+        visit(GaugeKind::PoolHeadroom, &mut pool.headroom_watermark_bytes);
     }
 }
 
 /// Calls `visit` for each gauge of a port with the number of its priority group or queue.
-fn visit_port_gauges(port: &mut PortSnapshot, mut visit: impl FnMut(usize, GaugeKind, &mut Occupancy)) {
-    for (number, group) in port.pgs.iter_mut().enumerate() {
-        visit(number, GaugeKind::GroupTotal, &mut group.total);
-        visit(number, GaugeKind::GroupShared, &mut group.shared);
-        visit(number, GaugeKind::GroupHeadroom, &mut group.headroom);
+fn visit_port_gauges(port: &mut PortReport, mut visit: impl FnMut(usize, GaugeKind, &mut u64)) {
+    for (number, group) in port.priority_groups.iter_mut().enumerate() {
+        visit(number, GaugeKind::GroupTotal, &mut group.watermark_bytes);
+        visit(number, GaugeKind::GroupShared, &mut group.shared_watermark_bytes);
+        visit(
+            number,
+            GaugeKind::GroupHeadroom,
+            &mut group.headroom_watermark_bytes,
+        );
     }
     for (number, queue) in port.queues.iter_mut().enumerate() {
-        visit(number, GaugeKind::QueueTotal, &mut queue.total);
-        visit(number, GaugeKind::QueueShared, &mut queue.shared);
+        visit(number, GaugeKind::QueueTotal, &mut queue.watermark_bytes);
+        visit(number, GaugeKind::QueueShared, &mut queue.shared_watermark_bytes);
     }
 }
 
@@ -160,37 +157,28 @@ mod tests {
     use super::*;
     use xoff_telemetry::samples::sample_snapshot;
 
-    /// Returns the snapshot of a switch. Priority group 3 of port 0 and the first pool have the given
-    /// use and peak.
-    fn snapshot_with_use(current_cells: u32, peak_cells: u32) -> SwitchSnapshot {
-        let mut snapshot = sample_snapshot();
-        let gauge = Occupancy {
-            current_cells,
-            peak_cells,
-        };
-        visit_gauges(&mut snapshot, |_, gauge| {
-            *gauge = Occupancy {
-                current_cells: 0,
-                peak_cells: 0,
-            }
-        });
-        snapshot.ports[0].pgs[3].shared = gauge;
-        snapshot.ports[0].pgs[3].headroom = gauge;
-        snapshot.pools[0].buffers.shared = gauge;
-        snapshot
+    /// Returns the report of a switch. The watermarks of priority group 3 of port 0 and of the first pool have
+    /// the given value, and all other watermarks are 0.
+    fn report_with_watermark(bytes: u64) -> SwitchReport {
+        let mut report = sample_snapshot().report;
+        visit_gauges(&mut report, |_, watermark| *watermark = 0);
+        report.ports[0].priority_groups[3].shared_watermark_bytes = bytes;
+        report.ports[0].priority_groups[3].headroom_watermark_bytes = bytes;
+        report.pools[0].watermark_bytes = bytes;
+        report
     }
 
     /// Returns three watermarks of each kind: the shared use of priority group 3, the headroom of priority
     /// group 3, and the use of the pool.
-    fn shown_peaks(watermarks: &Watermarks, now: u32, peak: u32) -> [(u32, u32, u32); 3] {
+    fn shown_peaks(watermarks: &Watermarks, peak: u64) -> [(u64, u64, u64); 3] {
         KINDS.map(|kind| {
-            let mut snapshot = snapshot_with_use(now, peak);
-            watermarks.apply_to(kind, &mut snapshot);
-            let group = snapshot.ports[0].pgs[3];
+            let mut report = report_with_watermark(peak);
+            watermarks.apply_to(kind, &mut report);
+            let group = &report.ports[0].priority_groups[3];
             (
-                group.shared.peak_cells,
-                group.headroom.peak_cells,
-                snapshot.pools[0].buffers.shared.peak_cells,
+                group.shared_watermark_bytes,
+                group.headroom_watermark_bytes,
+                report.pools[0].watermark_bytes,
             )
         })
     }
@@ -199,31 +187,31 @@ mod tests {
     fn kinds_and_parts_of_watermarks_are_cleared_independently() {
         let start = Instant::now();
         let mut watermarks = Watermarks::new(start);
-        assert_eq!(shown_peaks(&watermarks, 5, 9), [(9, 9, 9); 3]);
+        assert_eq!(shown_peaks(&watermarks, 9), [(9, 9, 9); 3]);
         watermarks.clear(
-            snapshot_with_use(5, 9),
+            report_with_watermark(9),
             WatermarkKind::User,
             WatermarkPart::PriorityGroupShared,
         );
         // The peak of the data plane now equals its present use.
-        assert_eq!(shown_peaks(&watermarks, 5, 5), [(5, 9, 9), (9, 9, 9), (9, 9, 9)]);
-        assert_eq!(shown_peaks(&watermarks, 5, 7), [(7, 9, 9), (9, 9, 9), (9, 9, 9)]);
-        watermarks.next_period(snapshot_with_use(2, 7), start + DEFAULT_PERIOD);
-        assert_eq!(shown_peaks(&watermarks, 2, 2), [(7, 9, 9), (9, 9, 9), (2, 2, 2)]);
+        assert_eq!(shown_peaks(&watermarks, 5), [(5, 9, 9), (9, 9, 9), (9, 9, 9)]);
+        assert_eq!(shown_peaks(&watermarks, 7), [(7, 9, 9), (9, 9, 9), (9, 9, 9)]);
+        watermarks.next_period(report_with_watermark(7), start + DEFAULT_PERIOD);
+        assert_eq!(shown_peaks(&watermarks, 2), [(7, 9, 9), (9, 9, 9), (2, 2, 2)]);
         watermarks.clear(
-            snapshot_with_use(2, 2),
+            report_with_watermark(2),
             WatermarkKind::Persistent,
             WatermarkPart::All,
         );
-        assert_eq!(shown_peaks(&watermarks, 0, 3), [(7, 9, 9), (3, 3, 3), (3, 3, 3)]);
-        watermarks.clear(snapshot_with_use(0, 3), WatermarkKind::User, WatermarkPart::Pool);
-        assert_eq!(shown_peaks(&watermarks, 0, 0)[0], (7, 9, 0));
+        assert_eq!(shown_peaks(&watermarks, 3), [(7, 9, 9), (3, 3, 3), (3, 3, 3)]);
+        watermarks.clear(report_with_watermark(3), WatermarkKind::User, WatermarkPart::Pool);
+        assert_eq!(shown_peaks(&watermarks, 0)[0], (7, 9, 0));
         watermarks.clear(
-            snapshot_with_use(0, 0),
+            report_with_watermark(0),
             WatermarkKind::User,
             WatermarkPart::PriorityGroupHeadroom,
         );
-        assert_eq!(shown_peaks(&watermarks, 0, 0)[0], (7, 0, 0));
+        assert_eq!(shown_peaks(&watermarks, 0)[0], (7, 0, 0));
     }
 
     #[test]
@@ -239,7 +227,7 @@ mod tests {
             watermarks.period_left(at_second(121), DEFAULT_PERIOD),
             Duration::ZERO
         );
-        watermarks.next_period(snapshot_with_use(0, 0), at_second(121));
+        watermarks.next_period(report_with_watermark(0), at_second(121));
         assert_eq!(
             watermarks.period_left(at_second(122), DEFAULT_PERIOD),
             Duration::from_secs(119)

@@ -36,7 +36,7 @@ impl SwitchWorker {
             }
             Command::ReadAndClearWatermarks(reply) => {
                 let mut snapshot = engine.snapshot(&self.config, &self.facts, now);
-                snapshot.worker_busy_ns = Some(self.busy_ns);
+                snapshot.report.worker_busy_ns = Some(self.busy_ns);
                 let _ = reply.send(snapshot);
                 engine.with_switch(now, store, &mut transmit, |s, _, _, _| s.clear_watermarks());
             }

@@ -215,7 +215,7 @@ impl RunningSwitch {
         if snapshot.is_none() {
             self.ledger.add_taint(0, "the switch's worker died".to_owned());
         }
-        let ports = snapshot.iter().flat_map(|snapshot| &snapshot.ports);
+        let ports = snapshot.iter().flat_map(|snapshot| &snapshot.report.ports);
         for port in ports.filter(|port| port.pcap_missed > 0) {
             notes.push(format!(
                 "{} frames of {} are missing in its recording, because the file could not be written fast enough",

@@ -234,10 +234,9 @@ impl SwitchWorker {
 
     /// Returns a snapshot of the switch.
     pub(super) fn snapshot(&self, now: Picos) -> SwitchSnapshot {
-        SwitchSnapshot {
-            worker_busy_ns: Some(self.busy_ns),
-            ..self.engine.snapshot(&self.config, &self.facts, now)
-        }
+        let mut snapshot = self.engine.snapshot(&self.config, &self.facts, now);
+        snapshot.report.worker_busy_ns = Some(self.busy_ns);
+        snapshot
     }
 
     /// Returns whether the switch has been asked to stop.

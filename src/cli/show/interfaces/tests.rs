@@ -1,6 +1,5 @@
 use super::*;
 use xoff_runtime::control::{COUNTERS_SCHEMA, LagMember, PortStatus, RouterInterface};
-use xoff_telemetry::SwitchReport;
 use xoff_telemetry::samples::sample_snapshot;
 
 fn interfaces() -> Interfaces {
@@ -101,7 +100,7 @@ Vlan100                192.168.100.1/24     up/down       N/A             N/A
 fn counters_have_rates_and_utilisation_of_the_period() {
     let before = CountersReply {
         schema: COUNTERS_SCHEMA.to_owned(),
-        switch: SwitchReport::new(&sample_snapshot()),
+        switch: sample_snapshot().into_report(),
     };
     let mut after = before.clone();
     after.switch.model_time_ns += 1_000_000_000;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use smoltcp::wire::{Icmpv4Message, Icmpv4Packet, Ipv4Packet};
-use xoff_dataplane::config::{InterfaceAttachment, InterfaceConfig};
+use xoff_dataplane::config::{BridgingConfig, InterfaceAttachment, InterfaceConfig, RoutingConfig};
 use xoff_dataplane::ids::InterfaceId;
 use xoff_dataplane::route::{Fib, Route, RouteTag, RouteTarget};
 

@@ -1,6 +1,9 @@
 use super::*;
 use xoff_config::{ResolveOptions, load};
+use xoff_telemetry::QueueReport;
 use xoff_telemetry::samples::sample_snapshot;
+
+const CELL_BYTES: u64 = 256;
 
 /// A configuration with two ports. Priority group 3 is lossless, its pool has 1 MB, and the headroom pool has
 /// 100 kB.
@@ -21,18 +24,18 @@ fn load_config(text: &str) -> SwitchConfig {
 
 /// Applies text replacements to the configuration and returns the predicted losses. Priority group 3 of
 /// Ethernet0 uses the given numbers of cells, which have 256 bytes.
-fn losses_of_change(shared_cells: u32, headroom_cells: u32, replacements: &[(&str, &str)]) -> Vec<String> {
+fn losses_of_change(shared_cells: u64, headroom_cells: u64, replacements: &[(&str, &str)]) -> Vec<String> {
     let mut text = TEXT.to_owned();
     for (from, to) in replacements {
         assert!(text.contains(from), "{from}");
         text = text.replace(from, to);
     }
-    let mut now = sample_snapshot();
-    now.ports[0].queues = Default::default();
-    let group = &mut now.ports[0].pgs[3];
-    group.shared.current_cells = shared_cells;
-    group.headroom.current_cells = headroom_cells;
-    group.total.current_cells = shared_cells + headroom_cells;
+    let mut now = sample_snapshot().report;
+    now.ports[0].queues = vec![QueueReport::default(); 8];
+    let group = &mut now.ports[0].priority_groups[3];
+    group.shared_current_bytes = shared_cells * CELL_BYTES;
+    group.headroom_current_bytes = headroom_cells * CELL_BYTES;
+    group.current_bytes = (shared_cells + headroom_cells) * CELL_BYTES;
     predict_losses(&load_config(TEXT), &load_config(&text), &now)
 }
 
@@ -129,8 +132,8 @@ fn shutdown_of_a_port_with_queued_frames_is_a_loss() {
         r#""Ethernet0": {"admin_status": "up"}"#,
         r#""Ethernet0": {"admin_status": "down"}"#,
     );
-    let mut now = sample_snapshot();
-    now.ports[0].queues[3].total.current_cells = 4;
+    let mut now = sample_snapshot().report;
+    now.ports[0].queues[3].current_bytes = 4 * CELL_BYTES;
     assert_eq!(
         predict_losses(&load_config(TEXT), &load_config(&text), &now),
         ["PORT|Ethernet0 admin_status down: 1024 bytes wait for its link and will be dropped"]
@@ -140,13 +143,12 @@ fn shutdown_of_a_port_with_queued_frames_is_a_loss() {
 /// Applies a text replacement to the configuration and returns the predicted losses. Queue 3 and priority
 /// group 3 of Ethernet0 use 100 cells of 256 bytes.
 fn losses_of_change_while_queued(from: &str, to: &str) -> Vec<String> {
-    let mut now = sample_snapshot();
-    now.ports[0].queues = Default::default();
-    now.ports[0].queues[3].total.current_cells = 100;
-    let group = &mut now.ports[0].pgs[3];
-    group.shared.current_cells = 100;
-    group.headroom.current_cells = 0;
-    group.total.current_cells = 100;
+    let mut now = sample_snapshot().report;
+    now.ports[0].queues = vec![QueueReport::default(); 8];
+    now.ports[0].queues[3].current_bytes = 100 * CELL_BYTES;
+    let group = &mut now.ports[0].priority_groups[3];
+    group.shared_current_bytes = 100 * CELL_BYTES;
+    group.current_bytes = 100 * CELL_BYTES;
     let watched = TEXT
         .replace(
             r#""pfc_enable": "3,4""#,
