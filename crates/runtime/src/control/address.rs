@@ -1,4 +1,4 @@
-//! Addresses and listening sockets of control sockets.
+//! The addresses of control sockets, and the listening socket.
 
 use std::fmt;
 use std::io::{self, ErrorKind};
@@ -11,13 +11,13 @@ use nix::sys::socket::{getsockopt, sockopt::PeerCredentials};
 
 use xoff_telemetry::failure::Failure;
 
-/// ControlAddress of a control socket.
+/// The address of a control socket.
 #[derive(Clone, Debug)]
 pub enum ControlAddress {
     /// A socket file (`--api PATH`).
     Path(PathBuf),
-    /// A Unix socket address: a path, or an abstract name such as that of a lab. A socket with an abstract
-    /// name has no file.
+    /// Any Unix socket address: a path, or an abstract name such as the name of a lab. An abstract name has
+    /// no file.
     Socket(SocketAddr),
 }
 
@@ -42,11 +42,11 @@ impl ControlAddress {
         }
     }
 
-    /// Connects and checks that the server belongs to the same user or to root. Any user can bind
-    /// an abstract name.
+    /// Connects to the socket and checks that the server belongs to the same user or to root. This check is
+    /// necessary, because any user can bind an abstract name.
     ///
     /// # Errors
-    /// No process listens there, or the process belongs to another user.
+    /// Returns an error if no process listens at the address, or if the process belongs to another user.
     pub(super) fn connect(&self) -> io::Result<UnixStream> {
         let stream = UnixStream::connect_addr(&self.socket_address()?)?;
         if !is_trusted_peer(&stream) {
@@ -59,22 +59,22 @@ impl ControlAddress {
     }
 }
 
-/// Returns whether the other end belongs to the same user or to root.
+/// Returns whether the process at the other end belongs to the same user or to root.
 pub(super) fn is_trusted_peer(stream: &UnixStream) -> bool {
     getsockopt(stream, PeerCredentials)
         .is_ok_and(|peer| peer.uid() == 0 || peer.uid() == nix::unistd::geteuid().as_raw())
 }
 
-/// A listening control socket. If the listener has created a socket file, the file is removed when the
-/// listener is dropped.
+/// A listening control socket. If the listener has created a socket file, dropping the listener removes
+/// this file.
 #[derive(Debug)]
 pub struct ControlListener {
     socket: UnixListener,
     file: Option<SocketFile>,
 }
 
-/// A socket file that this process has created. The inode identifies the file. If another process has
-/// replaced the file, the new file is not removed.
+/// A socket file that this process has created, with its inode. If another process has replaced the file, the
+/// inode differs, and the new file is not removed.
 #[derive(Debug)]
 struct SocketFile {
     path: PathBuf,
@@ -95,7 +95,8 @@ fn read_inode(path: &Path) -> io::Result<(u64, u64)> {
 }
 
 impl ControlListener {
-    /// Wraps a listener that another process has bound, such as the supervisor of a lab.
+    /// Creates a listener from a socket that another process has bound, such as the supervisor of a lab.
+    /// Dropping the listener removes no file.
     pub fn inherited(listener: UnixListener) -> ControlListener {
         ControlListener {
             socket: listener,
@@ -103,10 +104,11 @@ impl ControlListener {
         }
     }
 
-    /// Binds `address`. A socket file without a listener is replaced.
+    /// Creates a socket and binds it to `address`. An existing socket file without a listener is replaced.
     ///
     /// # Errors
-    /// The path belongs to an active socket or to another file, or the path cannot be written.
+    /// Returns an error if the path belongs to an active socket or to another file, or if the folder of the
+    /// path is missing or not writable.
     pub fn bind(address: &ControlAddress) -> Result<ControlListener, Failure> {
         let failure = |error: io::Error| bind_failure(address, &error);
         let socket_address = address.socket_address().map_err(failure)?;
@@ -133,13 +135,13 @@ impl ControlListener {
         &self.socket
     }
 
-    /// Returns the path of the socket file, if there is one.
+    /// Returns the path of the socket file. Returns `None` if the listener has created no file.
     pub fn path(&self) -> Option<&Path> {
         self.file.as_ref().map(|file| file.path.as_path())
     }
 }
 
-/// Removes a socket file without a listener.
+/// Removes the socket file at `path` if no process listens on it. Otherwise returns an error.
 fn remove_stale(path: &Path) -> Result<(), Failure> {
     let path_failure = |what: &str| Failure::environment(what).at(format!("--api {}", path.display()));
     let data = match path.symlink_metadata() {
@@ -162,7 +164,7 @@ fn remove_stale(path: &Path) -> Result<(), Failure> {
     }
 }
 
-/// Returns the failure to bind a control socket, with a fix for the user.
+/// Converts an error of binding a control socket to a [`Failure`] with a fix for the user.
 fn bind_failure(address: &ControlAddress, error: &io::Error) -> Failure {
     let fix = match error.kind() {
         ErrorKind::NotFound => "create the folder first",

@@ -1,4 +1,4 @@
-//! The client of a control socket.
+//! A client of the control socket.
 
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -19,10 +19,10 @@ use xoff_telemetry::{EventReport, LoadBalancingReport, Taint, WatchdogReport};
 
 /// Longest wait for a response.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(10);
-/// Longest response in bytes. The counters of a switch with 512 ports need much less.
+/// Length of the longest accepted response in bytes. The counters of a switch with 512 ports need much less.
 const RESPONSE_BYTES_MAX: u64 = 256 << 20;
 
-/// A connection to a running switch.
+/// A connection to a running switch. Each method sends one request and waits for the response, at most 10 s.
 #[derive(Debug)]
 pub struct Client {
     address: ControlAddress,
@@ -33,7 +33,7 @@ impl Client {
     /// Connects to the control socket of a running switch.
     ///
     /// # Errors
-    /// No process listens at the address, or its process belongs to another user.
+    /// Returns an error if no process listens at the address, or if the process belongs to another user.
     pub fn connect(address: &ControlAddress) -> Result<Client, Failure> {
         let connect = || {
             let stream = address.connect()?;
@@ -57,10 +57,11 @@ impl Client {
         })
     }
 
-    /// Returns the version and the process id of the switch.
+    /// Returns the version of xoff and the process id of the switch.
     ///
     /// # Errors
-    /// The connection broke, or the switch refused the request.
+    /// Returns an error if the connection broke, no valid response came within 10 s, or the switch refused
+    /// the request.
     pub fn ping(&mut self) -> Result<PingReply, Failure> {
         self.request(&Operation::Ping {})
     }
@@ -73,7 +74,7 @@ impl Client {
         self.request(&Operation::Counters {})
     }
 
-    /// Returns the current configuration.
+    /// Returns the current configuration in the form of `config_db.json`, including computed fields.
     ///
     /// # Errors
     /// See [`Client::ping`].
@@ -81,11 +82,12 @@ impl Client {
         self.request(&Operation::ConfigGet {})
     }
 
-    /// Applies a configuration. With `dry_run`, only reports the changes.
+    /// Applies a configuration, completely or not at all. With `dry_run`, the switch only reports
+    /// the changes.
     ///
     /// # Errors
-    /// See [`Client::ping`]. If the configuration is invalid, no part of it is applied. If the change loses
-    /// lossless frames, it is refused without `force`.
+    /// See [`Client::ping`]. The switch refuses an invalid configuration completely. Without `force` and
+    /// `dry_run`, it also refuses a change that loses lossless frames.
     pub fn apply_config(
         &mut self,
         config: Value,
@@ -99,7 +101,7 @@ impl Client {
         })
     }
 
-    /// Returns counters with the watermarks of a kind.
+    /// Returns counters with the watermarks of one kind.
     ///
     /// # Errors
     /// See [`Client::ping`].
@@ -107,7 +109,7 @@ impl Client {
         self.request(&Operation::Watermarks { kind })
     }
 
-    /// Resets watermarks of a kind.
+    /// Resets the selected watermarks of one kind to the present use.
     ///
     /// # Errors
     /// See [`Client::ping`].
@@ -115,7 +117,8 @@ impl Client {
         self.request(&Operation::ClearWatermarks { kind, part })
     }
 
-    /// Returns the buffer tables of the configuration. With `running`, they include computed fields.
+    /// Returns the buffer tables of the configuration, as an object of tables. With `running`, the tables
+    /// include computed fields.
     ///
     /// # Errors
     /// See [`Client::ping`].
@@ -123,7 +126,7 @@ impl Client {
         self.request(&Operation::Buffers { running })
     }
 
-    /// Returns the taints of the run so far.
+    /// Returns the taints of the run so far. A taint is a reason for which the run proves nothing.
     ///
     /// # Errors
     /// See [`Client::ping`].
@@ -131,7 +134,8 @@ impl Client {
         self.request(&Operation::Taints {})
     }
 
-    /// Sends a MAC control frame from a port. `frame` has hexadecimal digits and no FCS.
+    /// Sends a MAC control frame from the port `port`. `frame` has two hexadecimal digits for each byte, and
+    /// no FCS.
     ///
     /// # Errors
     /// See [`Client::ping`].
@@ -142,7 +146,7 @@ impl Client {
         })
     }
 
-    /// Returns the MAC control frames that a port received last, oldest first.
+    /// Returns the latest MAC control frames that the port `port` received, oldest first.
     ///
     /// # Errors
     /// See [`Client::ping`].
@@ -168,7 +172,8 @@ impl Client {
         self.request(&Operation::Neighbours {})
     }
 
-    /// Returns the routes of an address family.
+    /// Returns the routes of an address family, sorted by prefix. Static routes that are not in use
+    /// are included.
     ///
     /// # Errors
     /// See [`Client::ping`].
@@ -176,7 +181,7 @@ impl Client {
         self.request(&Operation::Routes { family })
     }
 
-    /// Returns ports, LAGs and router interfaces.
+    /// Returns the ports, LAGs and router interfaces of the switch.
     ///
     /// # Errors
     /// See [`Client::ping`].
@@ -184,7 +189,8 @@ impl Client {
         self.request(&Operation::Interfaces {})
     }
 
-    /// Returns the state of the PFC watchdog. `None` if no queue is watched.
+    /// Returns the settings, states and statistics of the PFC watchdog. Returns `None` if the watchdog
+    /// watches no queue.
     ///
     /// # Errors
     /// See [`Client::ping`].
@@ -192,7 +198,8 @@ impl Client {
         self.request(&Operation::Watchdog {})
     }
 
-    /// Returns the state of load balancing. `None` without load balancing groups.
+    /// Returns the load balancing groups, their members and the latest flow moves. Returns `None` if the
+    /// switch has no group and counts no reordering.
     ///
     /// # Errors
     /// See [`Client::ping`].
@@ -200,7 +207,7 @@ impl Client {
         self.request(&Operation::LoadBalancing {})
     }
 
-    /// Clears the statistics of the PFC watchdog.
+    /// Clears the statistics of the PFC watchdog. Present storms continue.
     ///
     /// # Errors
     /// See [`Client::ping`].
@@ -208,7 +215,7 @@ impl Client {
         self.request(&Operation::ClearWatchdog {})
     }
 
-    /// Returns the events of the switch, oldest first.
+    /// Returns the events of the switch since its start, oldest first, at most the first 8192.
     ///
     /// # Errors
     /// See [`Client::ping`].
@@ -216,7 +223,7 @@ impl Client {
         self.request(&Operation::Events {})
     }
 
-    /// Returns the PFC state and counters of each port.
+    /// Returns the PFC state of each port, and its PFC counters since the last [`Client::clear_pfc`].
     ///
     /// # Errors
     /// See [`Client::ping`].
@@ -224,7 +231,7 @@ impl Client {
         self.request(&Operation::Pfc {})
     }
 
-    /// Clears the counters of [`Client::pfc`].
+    /// Clears the counters that [`Client::pfc`] returns, for all clients. Other counters are not changed.
     ///
     /// # Errors
     /// See [`Client::ping`].

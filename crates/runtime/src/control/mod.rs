@@ -1,10 +1,10 @@
-//! The control socket of a running switch. Requests and responses are JSON objects, one per line, over
-//! a Unix socket.
+//! The control socket of a running switch. Clients send requests over a Unix socket, and the switch answers.
+//! Requests and responses are JSON objects, one per line.
 //!
-//! `docs/control-socket.md` describes the protocol. The server is one thread that never waits for a client.
-//! The number of clients and the size of a request are limited. An invalid request gets an error response. A
-//! client that does not read its responses does not delay other clients. Only the same user and
-//! root are served.
+//! `docs/control-socket.md` describes the protocol. One thread answers all clients and never waits for a
+//! client. A client that does not read its responses therefore does not delay other clients. The number of
+//! clients and the length of a request are limited. An invalid request gets an error response. The server
+//! accepts only clients of its own user and of root.
 
 mod address;
 mod client;
@@ -34,72 +34,78 @@ pub use tables::{
 use xoff_telemetry::failure::Failure;
 use xoff_telemetry::{SwitchSnapshot, Taint};
 
-/// A running switch that answers the requests of a control socket. All methods are called from the thread of
-/// the server.
+/// A running switch that answers the requests of a control socket. The thread of the server calls
+/// all methods.
 pub trait ControlTarget: Send + Sync {
-    /// Returns a snapshot of counters and gauges. `None` while the switch starts or stops.
+    /// Returns a snapshot of counters and gauges, with the watermarks of the kind [`WatermarkKind::User`].
+    /// Returns `None` while the switch starts or stops.
     fn snapshot(&self) -> Option<SwitchSnapshot>;
 
-    /// Returns the current configuration in the form of `config_db.json`.
+    /// Returns the current configuration in the form of `config_db.json`, including computed fields.
     fn config(&self) -> Value;
 
-    /// Replaces the configuration of the switch by `config`, completely or not at all. With `dry_run`, only
-    /// reports the changes. A change that loses lossless frames needs `force`.
+    /// Replaces the configuration of the switch by `config`, completely or not at all. With `dry_run`, the
+    /// method only reports the changes. Without `dry_run`, a change that loses lossless frames needs `force`.
     ///
     /// # Errors
-    /// The configuration is invalid, or lossless frames would be lost. In both cases the switch keeps its
+    /// Returns an error if the configuration is invalid, if the change would lose lossless frames and neither
+    /// `dry_run` nor `force` is set, or if the switch is stopping. After an error, the switch keeps its
     /// present configuration.
     fn apply_config(&self, config: Value, dry_run: bool, force: bool) -> Result<ConfigApplyReply, Failure>;
 
-    /// Returns a snapshot with the watermarks of a kind.
+    /// Returns a snapshot with the watermarks of one kind. Returns `None` while the switch starts or stops.
+    /// By default, the kind is ignored.
     fn watermarks(&self, kind: WatermarkKind) -> Option<SwitchSnapshot> {
         let _ = kind;
         self.snapshot()
     }
 
-    /// Resets watermarks to the present use.
+    /// Resets the selected watermarks of one kind to the present use. Does nothing while the switch starts
+    /// or stops.
     fn clear_watermarks(&self, kind: WatermarkKind, part: WatermarkPart);
 
-    /// Runs the tasks that are due. Returns the time until the next task. The server calls this method when a
-    /// task is due, and for each request.
+    /// Runs the tasks that are due, such as the start of a new period of the periodic watermarks. Returns the
+    /// time until the next task, or `None` if no task is planned. The server calls this method when a task is
+    /// due and before it waits for requests.
     fn run_due_tasks(&self) -> Option<Duration> {
         None
     }
 
-    /// Returns the buffer tables of the configuration. With `running`, they include computed fields.
+    /// Returns the buffer tables of the configuration, as an object of tables. With `running`, the tables
+    /// include computed fields.
     ///
     /// # Errors
-    /// The switch is stopping, or does not support this request.
+    /// Returns an error if the switch is stopping or does not support this request.
     fn buffers(&self, running: bool) -> Result<Value, Failure> {
         let _ = running;
         Err(unsupported("show its buffer configuration"))
     }
 
-    /// Returns the taints of the run so far.
+    /// Returns the taints of the run so far. A taint is a reason for which the run proves nothing.
     fn taints(&self) -> Vec<Taint>;
 
-    /// Sends a MAC control frame from a port. The frame is sent before all queued frames. `frame` has no FCS.
+    /// Sends a MAC control frame from the port `port`, ahead of all queued frames. `frame` has no FCS.
     ///
     /// # Errors
-    /// The port is unknown, the frame is not a MAC control frame, or the switch does not
-    /// support this request.
+    /// Returns an error if the port is unknown or down, the frame is not a MAC control frame, too many
+    /// control frames wait at the port, or the switch does not support this request.
     fn send_mac_control(&self, port: &str, frame: &[u8]) -> Result<(), Failure> {
         let _ = frame;
         Err(unsupported("send raw MAC control frames").at(port))
     }
 
-    /// Returns the MAC control frames that a port received last, oldest first.
+    /// Returns the latest MAC control frames that the port `port` received, oldest first.
     ///
     /// # Errors
-    /// The port is unknown, or the switch does not record MAC control frames.
+    /// Returns an error if the port is unknown, or if the switch does not record MAC control frames.
     fn mac_control(&self, port: &str) -> Result<Vec<MacControlFrame>, Failure> {
         Err(unsupported("record MAC control frames").at(port))
     }
 
-    /// Returns the learned MAC addresses.
+    /// Returns the learned MAC addresses, sorted by VLAN and address.
     ///
     /// # Errors
-    /// The switch is stopping, or does not support this request.
+    /// Returns an error if the switch is stopping or does not support this request.
     fn mac_table(&self) -> Result<Vec<MacEntry>, Failure> {
         Err(unsupported("show its MAC addresses"))
     }
@@ -107,53 +113,56 @@ pub trait ControlTarget: Send + Sync {
     /// Returns the neighbours of the router, sorted by interface and address.
     ///
     /// # Errors
-    /// The switch is stopping, or does not support this request.
+    /// Returns an error if the switch is stopping or does not support this request.
     fn neighbours(&self) -> Result<Vec<Neighbour>, Failure> {
         Err(unsupported("show its neighbours"))
     }
 
-    /// Returns the routes of an address family, sorted by prefix.
+    /// Returns the routes of an address family, sorted by prefix. Static routes that are not in use
+    /// are included.
     ///
     /// # Errors
-    /// The switch is stopping, or does not support this request.
+    /// Returns an error if the switch is stopping or does not support this request.
     fn routes(&self, family: AddressFamily) -> Result<Vec<RouteEntry>, Failure> {
         let _ = family;
         Err(unsupported("show its routes"))
     }
 
-    /// Returns ports, LAGs and router interfaces.
+    /// Returns the ports, LAGs and router interfaces of the switch.
     ///
     /// # Errors
-    /// The switch is stopping, or does not support this request.
+    /// Returns an error if the switch is stopping or does not support this request.
     fn interfaces(&self) -> Result<Interfaces, Failure> {
         Err(unsupported("show its interfaces"))
     }
 
-    /// Clears the statistics of the PFC watchdog. Storms continue.
+    /// Clears the statistics of the PFC watchdog. Present storms continue.
     ///
     /// # Errors
-    /// The switch is stopping, or has no PFC watchdog.
+    /// Returns an error if the switch is stopping or does not support this request.
     fn clear_watchdog(&self) -> Result<(), Failure> {
         Err(unsupported("clear a watchdog's statistics"))
     }
 
-    /// Returns the values that the PFC counters had when they were last cleared. A client gets the difference
-    /// between the counters and these values. The result is empty if the counters were never cleared.
+    /// Returns the values that the PFC counters had when they were last cleared. Clients get the difference
+    /// between the present counters and these values. The result is empty if the counters were never cleared.
     fn pfc_base(&self) -> Vec<PfcPort> {
         Vec::new()
     }
 
-    /// Sets the PFC counters that are subtracted, which clears the counters for clients.
+    /// Sets the values that are subtracted from the PFC counters. With the present values, this clears the
+    /// counters for all clients.
     ///
     /// # Errors
-    /// The switch does not support this request.
+    /// Returns an error if the switch does not support this request.
     fn set_pfc_base(&self, base: Vec<PfcPort>) -> Result<(), Failure> {
         let _ = base;
         Err(unsupported("clear counters"))
     }
 }
 
-/// Returns the error of a request that a switch does not support.
+/// Returns the error for a request that a switch does not support. `what` completes the sentence "this switch
+/// cannot ...".
 fn unsupported(what: &str) -> Failure {
     Failure::environment(format!("this switch cannot {what}"))
 }

@@ -1,4 +1,4 @@
-//! Requests and responses of the control socket.
+//! The requests and responses of the control socket.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -7,68 +7,69 @@ use super::tables::AddressFamily;
 use xoff_telemetry::SwitchReport;
 use xoff_telemetry::failure::{Exit, Failure};
 
-/// Version of the protocol. A server answers only requests of its own version.
+/// Version of the protocol. Each request states a version, and the server refuses other versions.
 pub const VERSION: u64 = 1;
-/// Length of the longest request in bytes, including the line end. The configuration of the largest switch
-/// fits in a request.
+/// Length of the longest request in bytes, including the end of the line. A request with the configuration of
+/// the largest switch is shorter.
 pub const REQUEST_BYTES_MAX: usize = 4 << 20;
-/// Name and version of the JSON form of [`CountersReply`].
+/// Name and version of the JSON schema of [`CountersReply`].
 pub const COUNTERS_SCHEMA: &str = "xoff.counters/1";
 
-/// A request of a client.
+/// A request of a client. In JSON, `op` is the name of the variant, such as `"op": "config_get"`.
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
 #[serde(tag = "op", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Operation {
-    /// Returns the version and the process id. Result: [`PingReply`].
+    /// Returns the version of xoff and the process id. Result: [`PingReply`].
     Ping {},
     /// Returns counters, watermarks and pause states. Result: [`CountersReply`].
     Counters {},
-    /// Returns the current configuration. Result: the object of `config_db.json`.
+    /// Returns the current configuration with computed fields. Result: the object of `config_db.json`.
     ConfigGet {},
-    /// Applies a configuration as a whole or not at all. Result: [`ConfigApplyReply`].
+    /// Applies a configuration, completely or not at all. Result: [`ConfigApplyReply`].
     ConfigApply {
         /// The object of `config_db.json`.
         config: Value,
-        /// Whether to report the changes without applying them.
+        /// Whether to report the changes without applying them. Default: false.
         #[serde(default)]
         dry_run: bool,
-        /// Whether to apply a change that loses lossless frames.
+        /// Whether to apply the change even if it loses lossless frames. Default: false.
         #[serde(default)]
         force: bool,
     },
-    /// Returns counters with the watermarks of a kind. Result: [`CountersReply`].
+    /// Returns counters with the watermarks of one kind. Result: [`CountersReply`].
     Watermarks {
-        /// Kind of the watermarks.
+        /// Kind of the watermarks. Default: `user`.
         #[serde(default)]
         kind: WatermarkKind,
     },
-    /// Resets watermarks to the present use. Result: null.
+    /// Resets the selected watermarks of one kind to the present use. Result: null.
     ClearWatermarks {
-        /// Kind of the watermarks.
+        /// Kind of the watermarks. Default: `user`.
         #[serde(default)]
         kind: WatermarkKind,
-        /// Part of the switch whose watermarks are reset.
+        /// The watermarks to reset. Default: `all`.
         #[serde(default)]
         part: WatermarkPart,
     },
     /// Returns the buffer tables of `config_db.json`. With `running`, the tables include computed fields.
     /// Result: an object of tables.
     Buffers {
-        /// Whether to include computed fields and the profiles in use.
+        /// Whether to include computed fields and the profiles in use. Default: false.
         #[serde(default)]
         running: bool,
     },
     /// Returns the taints of the run. Result: an array of [`xoff_telemetry::Taint`].
     Taints {},
-    /// Sends a MAC control frame from a port ahead of its queues. Result: null.
+    /// Sends a MAC control frame from a port, ahead of all queued frames. Result: null.
     SendMacControl {
         /// Name of the port.
         port: String,
-        /// The frame without FCS, in hexadecimal digits.
+        /// The frame without FCS, with two hexadecimal digits for each byte. Blanks, colons and dashes are
+        /// ignored. The frame has at least 16 bytes: the MAC addresses, the ethertype 0x8808 and the opcode.
         frame: String,
     },
-    /// Returns the MAC control frames that a port received last, oldest first. Result: an
-    /// array of [`MacControlFrame`].
+    /// Returns the latest MAC control frames that a port received, oldest first. The switch keeps the latest
+    /// 256 frames of all its ports. Result: an array of [`MacControlFrame`].
     MacControl {
         /// Name of the port.
         port: String,
@@ -85,32 +86,35 @@ pub enum Operation {
     /// Returns ports, LAGs and router interfaces. Result: [`super::Interfaces`].
     Interfaces {},
     /// Returns the settings, states and statistics of the PFC watchdog. Result:
-    /// [`xoff_telemetry::WatchdogReport`], or null if no queue is watched.
+    /// [`xoff_telemetry::WatchdogReport`], or null if the watchdog watches no queue.
     Watchdog {},
     /// Returns the load balancing groups, their members and the latest flow moves. Result:
-    /// [`xoff_telemetry::LoadBalancingReport`], or null without load balancing groups.
+    /// [`xoff_telemetry::LoadBalancingReport`], or null if the switch has no group and counts no reordering.
     LoadBalancing {},
-    /// Clears the watchdog statistics of all queues. Storms continue. Result: null.
+    /// Clears the watchdog statistics of all queues. Present storms continue. Result: null.
     ClearWatchdog {},
-    /// Returns the events of the switch, oldest first. Result: an array of [`xoff_telemetry::EventReport`].
+    /// Returns the events of the switch, oldest first, at most the first 8192. Result: an array
+    /// of [`xoff_telemetry::EventReport`].
     Events {},
     /// Returns the PFC state of each port and its PFC counters since the last clear. Result: an
     /// array of [`super::PfcPort`].
     Pfc {},
-    /// Clears the counters of `pfc`. Other counters continue. Result: null.
+    /// Clears the counters that `pfc` returns. Other counters are not changed. Result: null.
     ClearPfc {},
 }
 
-/// The three maxima that SONiC keeps of each watermark.
+/// The kinds of watermarks, as in SONiC. Each watermark is a maximum, and the three kinds differ in the start
+/// of the measurement.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "snake_case")]
 pub enum WatermarkKind {
-    /// Maximum since the last clear of the user watermark.
+    /// Maximum since the last clear of the user watermarks.
     #[default]
     User,
-    /// Maximum since the last clear of the persistent watermark.
+    /// Maximum since the last clear of the persistent watermarks.
     Persistent,
-    /// Maximum since the start of the present telemetry interval (`WATERMARK_TABLE|TELEMETRY_INTERVAL`).
+    /// Maximum since the start of the present telemetry interval: 120 s, or the value
+    /// in `WATERMARK_TABLE|TELEMETRY_INTERVAL`.
     Periodic,
 }
 
@@ -121,15 +125,15 @@ pub enum WatermarkPart {
     /// All watermarks.
     #[default]
     All,
-    /// Shared use of priority groups.
+    /// Use of the shared buffer by priority groups.
     PriorityGroupShared,
-    /// Headroom of priority groups.
+    /// Use of the headroom by priority groups.
     PriorityGroupHeadroom,
-    /// Use of queues.
+    /// Buffer use of queues.
     Queue,
-    /// Shared use of pools.
+    /// Use of the shared buffer in pools.
     Pool,
-    /// Headroom of pools.
+    /// Use of the headroom in pools.
     HeadroomPool,
 }
 
@@ -138,31 +142,32 @@ pub enum WatermarkPart {
 pub struct PingReply {
     /// Version of xoff.
     pub xoff_version: String,
-    /// Process id of the switch in its own PID namespace.
+    /// Process id of the switch, as seen in the PID namespace of the switch.
     pub pid: u32,
 }
 
-/// Counters of a switch at one model time.
+/// Counters, watermarks and pause states of a switch at one model time.
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
 pub struct CountersReply {
-    /// The schema, [`COUNTERS_SCHEMA`].
+    /// Name and version of the schema: [`COUNTERS_SCHEMA`].
     pub schema: String,
-    /// The switch in the form of a report.
+    /// The switch, in the same form as in a report.
     pub switch: SwitchReport,
 }
 
-/// The changes of a new configuration, applied or as a dry run.
+/// The reply to [`Operation::ConfigApply`]. With `dry_run`, the changes are not applied.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq, Eq)]
 pub struct ConfigApplyReply {
-    /// One line for each changed field: table, key, field, old and new value.
+    /// One line for each changed field, with the table, the key, the field, the old value and the new value.
     pub changes: Vec<String>,
-    /// Settings of the configuration that have no effect.
+    /// Warnings about the new configuration, one line each. For example, a setting has no effect.
     pub warnings: Vec<String>,
-    /// Losses that the change causes at the present buffer use, one line each.
+    /// Losses of frames that the change causes at the present buffer use, one line each. Empty if no frames
+    /// are lost.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub losses: Vec<String>,
-    /// Load balancing groups whose flows are assigned to members again, because the scheme has changed. Each
-    /// pair of an old and a new scheme has one line.
+    /// Load balancing groups with a changed scheme. The flows of these groups are assigned to members again.
+    /// Each pair of an old and a new scheme has one line.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub moves: Vec<String>,
 }
@@ -170,9 +175,9 @@ pub struct ConfigApplyReply {
 /// A received MAC control frame.
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq, Eq)]
 pub struct MacControlFrame {
-    /// Arrival time in nanoseconds of model time.
+    /// Model time of the arrival in nanoseconds.
     pub at_ns: u64,
-    /// The frame without FCS, in hexadecimal digits.
+    /// The frame without FCS, with two hexadecimal digits for each byte. Only the first 60 bytes are stored.
     pub frame: String,
 }
 
@@ -180,11 +185,12 @@ pub struct MacControlFrame {
 #[derive(Clone, Copy, Debug, Serialize, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "snake_case")]
 pub enum ErrorCode {
-    /// The request is not JSON, has another version, is unknown, incomplete or too long.
+    /// The request is not JSON, has another version, is unknown, incomplete or too long, or names an
+    /// unknown port.
     BadRequest,
     /// The configuration of the request is invalid. Nothing was changed.
     InvalidConfiguration,
-    /// The switch does not support the request, or cannot execute it now.
+    /// The switch does not support the request or cannot execute it now. For example, the switch is stopping.
     Unavailable,
 }
 
@@ -193,18 +199,19 @@ pub enum ErrorCode {
 pub struct ErrorReply {
     /// The kind of the error, for programs.
     pub code: ErrorCode,
-    /// The error, for people.
+    /// The error as a text for the user.
     pub what: String,
-    /// The subject of the error, such as a field.
+    /// The subject of the error, such as a field. `None` if the error has no subject.
     #[serde(rename = "where", default, skip_serializing_if = "Option::is_none")]
     pub place: Option<String>,
-    /// The reason of the error.
+    /// The reason of the error. `None` if `what` explains everything.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
-    /// An action that solves the error.
+    /// An action that solves the problem. `None` if no action is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fix: Option<String>,
-    /// All errors of a configuration, one line each. `why` has only the first ones.
+    /// All errors of an invalid configuration, one line each. `why` contains only the first errors. Empty for
+    /// other errors.
     #[serde(default, skip_serializing_if = "<[String]>::is_empty")]
     pub errors: Box<[String]>,
 }
@@ -245,10 +252,10 @@ impl From<ErrorReply> for Failure {
     }
 }
 
-/// The id of a request, and the result of parsing it: the request, or the error for the response.
+/// A parsed request: the id of the request, and the request or the error for the response.
 pub(super) type ParsedRequest = (Option<Value>, Result<Operation, ErrorReply>);
 
-/// Parses one line of a client.
+/// Parses one line of a client. The id is `None` if the line has no id or is not a JSON object.
 pub(super) fn parse_request(line: &[u8]) -> ParsedRequest {
     let mut object: Map<String, Value> = match serde_json::from_slice(line) {
         Ok(object) => object,
@@ -288,7 +295,7 @@ pub(super) fn parse_request(line: &[u8]) -> ParsedRequest {
     )
 }
 
-/// Returns one line for a client, including the line end.
+/// Returns the response to a request as one line, including the end of the line.
 pub(super) fn response_line(id: Option<Value>, result: Result<Value, ErrorReply>) -> Vec<u8> {
     let mut object = Map::new();
     object.insert("version".to_owned(), VERSION.into());
@@ -304,7 +311,7 @@ pub(super) fn response_line(id: Option<Value>, result: Result<Value, ErrorReply>
     line
 }
 
-/// Converts a type of this program to JSON.
+/// Converts a value of a protocol type to JSON.
 pub(super) fn to_value(value: &impl Serialize) -> Value {
     serde_json::to_value(value).expect("protocol types have string keys and finite numbers")
 }
@@ -321,7 +328,7 @@ pub(super) fn bad_request(what: &str, why: impl std::fmt::Display) -> ErrorReply
     }
 }
 
-/// Parses bytes from hexadecimal digits. Blanks, colons and dashes between bytes are ignored.
+/// Parses bytes from hexadecimal digits, two digits for each byte. Blanks, colons and dashes are ignored.
 pub(super) fn parse_hex_bytes(text: &str) -> Result<Vec<u8>, ErrorReply> {
     let digits: Option<Vec<u8>> = text
         .chars()

@@ -21,18 +21,18 @@ use super::protocol::{
 use xoff_telemetry::failure::Failure;
 use xoff_telemetry::{EventReport, SwitchSnapshot};
 
-/// Largest number of clients. A new client replaces the client with the longest silence.
+/// Largest number of clients. A further client replaces the client that has been silent for the longest time.
 pub const CLIENTS_MAX: usize = 32;
-/// Time without a transfer after which a client is closed.
+/// Time without a transfer after which the server closes a client.
 const SILENCE_MAX: Duration = Duration::from_secs(60);
-/// Wait time after a failed `accept`. Without this wait, the server would use a whole core when no
-/// descriptors are left.
+/// Wait time after a failed `accept`. When no descriptors are left, `accept` fails at once. Without this
+/// wait, the server would then use a whole core.
 const ACCEPT_RETRY: Duration = Duration::from_millis(100);
 
-/// A running server. Dropping it stops the thread, closes all clients and removes the socket file.
+/// A running server. Dropping the handle stops the thread, closes all clients and removes the socket file.
 #[derive(Debug)]
 pub struct ServerHandle {
-    /// Closing this end wakes the thread.
+    /// Closing this end of the socket pair wakes the thread.
     stop: Option<UnixStream>,
     thread: Option<JoinHandle<()>>,
     _listener: Arc<ControlListener>,
@@ -48,10 +48,10 @@ impl Drop for ServerHandle {
     }
 }
 
-/// Starts a thread that answers requests on `listener` for `target`.
+/// Starts a thread that answers the requests on `listener`. The thread calls the methods of `target`.
 ///
 /// # Errors
-/// The kernel refuses a thread or a socket.
+/// Returns an error if the kernel refuses a thread or a socket.
 pub fn serve_control(listener: ControlListener, target: Arc<dyn ControlTarget>) -> io::Result<ServerHandle> {
     let (stop, stopped) = UnixStream::pair()?;
     let listener = Arc::new(listener);
@@ -82,7 +82,7 @@ struct Server {
     accept_after: Option<Instant>,
 }
 
-/// Descriptors with input or room for output.
+/// Tells which descriptors have input or room for output.
 struct ReadyDescriptors {
     stop: bool,
     accept: bool,
@@ -225,7 +225,7 @@ fn current_snapshot(target: &dyn ControlTarget) -> Result<SwitchSnapshot, Failur
     require_snapshot(target.snapshot())
 }
 
-/// Returns the snapshot, or an error while the switch starts or stops.
+/// Returns the snapshot, or an error if `snapshot` is `None` because the switch starts or stops.
 fn require_snapshot(snapshot: Option<SwitchSnapshot>) -> Result<SwitchSnapshot, Failure> {
     snapshot
         .ok_or_else(|| Failure::environment("the switch is starting or stopping").fix("repeat the request"))

@@ -1,53 +1,54 @@
-//! Tables of a switch in responses: MAC addresses, neighbours, routes and interfaces.
+//! The types of the tables in responses: MAC addresses, neighbours, routes and interfaces.
 
 use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
 
-/// An entry of the MAC table.
+/// A learned MAC address.
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq, Eq)]
 pub struct MacEntry {
-    /// VLAN id. 0 in transparent bridging, which ignores VLAN tags.
+    /// VLAN id of the address. 0 if the switch bridges transparently, because it then ignores VLAN tags.
     pub vlan: u16,
     /// The address, such as `02:00:00:00:00:01`.
     pub mac: String,
-    /// Port or LAG.
+    /// Name of the port or LAG behind which the address was learned.
     pub port: String,
-    /// Type of the entry: `dynamic`.
+    /// Type of the entry. Always `dynamic`.
     #[serde(rename = "type")]
     pub kind: String,
     /// Time since the address was last seen, in nanoseconds of model time.
     pub age_ns: u64,
 }
 
-/// A neighbour of the router.
+/// A neighbour of the router: an IP address on a connected network.
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq, Eq)]
 pub struct Neighbour {
-    /// IP address.
+    /// IP address of the neighbour.
     pub address: IpAddr,
-    /// MAC address, if it is known.
+    /// MAC address of the neighbour. `None` if it is not known.
     pub mac: Option<String>,
-    /// Interface of the neighbour.
+    /// Name of the router interface of the neighbour.
     pub interface: String,
-    /// VLAN id if the interface is a VLAN interface.
+    /// VLAN id if the interface is a VLAN interface. Otherwise `None`.
     pub vlan: Option<u16>,
-    /// Port or LAG from which the neighbour was last heard.
+    /// Name of the port or LAG from which the neighbour was last heard. `None` if the neighbour was
+    /// not heard.
     pub port: Option<String>,
-    /// `unknown`, `incomplete`, `reachable`, `probe` or `static`.
+    /// State of the entry: `unknown`, `incomplete`, `reachable`, `probe` or `static`.
     pub state: String,
     /// Time since the neighbour was last heard, in nanoseconds of model time.
     pub age_ns: u64,
-    /// Frames that wait for the MAC address of the neighbour.
+    /// Number of frames that wait for the MAC address of the neighbour.
     pub held_frames: usize,
 }
 
-/// Address family.
+/// An IP address family.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "lowercase")]
 pub enum AddressFamily {
-    /// Routes or neighbours of IPv4.
+    /// IPv4.
     Ipv4,
-    /// Routes or neighbours of IPv6.
+    /// IPv6.
     Ipv6,
 }
 
@@ -58,39 +59,42 @@ impl AddressFamily {
     }
 }
 
-/// A route of the switch.
+/// One route in the answer to the request `routes`. The answer also has static routes that are not in use,
+/// because another route to the same prefix is preferred.
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq, Eq)]
 pub struct RouteEntry {
-    /// Destination prefix.
+    /// Destination prefix, such as `10.1.0.0/24`.
     pub prefix: String,
     /// Source of the route: `local`, `connected` or `static`.
     pub protocol: String,
-    /// Administrative distance. The route with the lowest distance to a prefix is used.
+    /// Administrative distance: 0 for local and connected routes, and the configured value for static routes.
+    /// Of several routes to a prefix, the route with the lowest distance is used.
     pub distance: u8,
     /// Whether the route is in use.
     pub selected: bool,
-    /// Whether packets of the route are dropped.
+    /// Whether the route drops its packets.
     pub blackhole: bool,
-    /// Next hops. Empty for a blackhole route.
+    /// Next hops of the route. Empty for a blackhole route.
     pub next_hops: Vec<RouteHop>,
-    /// Age of the route in seconds of wall time.
+    /// Wall time in seconds since the prefix got its present target. 0 if no route to the prefix is in use.
     pub age_s: u64,
 }
 
 /// A next hop of a route.
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq, Eq)]
 pub struct RouteHop {
-    /// Address of the next router. None if the destination is on the link itself.
+    /// IP address of the next router. `None` if the destination is on a connected network or is the
+    /// switch itself.
     pub address: Option<IpAddr>,
-    /// Egress interface.
+    /// Name of the egress interface. For a local route, the interface with the address.
     pub interface: String,
-    /// Weight relative to the other next hops of the route.
+    /// Weight of the next hop. Next hops share the flows of a route in proportion to their weights.
     pub weight: u16,
-    /// Whether the interface is up.
+    /// Whether the egress interface is up.
     pub active: bool,
 }
 
-/// Ports, LAGs and router interfaces, and which of them are up.
+/// Ports, LAGs and router interfaces, with their states.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq, Eq)]
 pub struct Interfaces {
     /// Ports, in natural order.
@@ -106,22 +110,22 @@ pub struct Interfaces {
 pub struct PortStatus {
     /// Name of the port.
     pub name: String,
-    /// The field `PORT.lanes`.
+    /// The field `PORT.lanes`. `None` if it is not configured.
     pub lanes: Option<String>,
-    /// The field `PORT.alias`.
+    /// The field `PORT.alias`. `None` if it is not configured.
     pub alias: Option<String>,
-    /// Model speed in Mb/s.
+    /// Model speed of the port in Mb/s.
     pub speed_mbps: u32,
-    /// The field `PORT.mtu`.
+    /// MTU in use, in bytes: the smaller value of `PORT.mtu` and the MTU of the link.
     pub mtu: u32,
-    /// `trunk` if the port is a member of a VLAN, the name of the LAG if the port is a member of a LAG, and
-    /// otherwise `routed`.
+    /// Name of the LAG if the port is a member of a LAG. Otherwise `trunk` if the port is a member of a VLAN,
+    /// and `routed` if it is not.
     pub vlan: String,
-    /// The field `PORT.admin_status`.
+    /// Whether the port is administratively up (`PORT.admin_status`).
     pub admin_up: bool,
-    /// Whether the port is configured up and its device has a carrier.
+    /// Whether the port is administratively up and its device has a carrier.
     pub oper_up: bool,
-    /// The field `PORT.pfc_asym`.
+    /// Whether asymmetric PFC is on (`PORT.pfc_asym`).
     pub pfc_asym: bool,
 }
 
@@ -130,42 +134,43 @@ pub struct PortStatus {
 pub struct LagStatus {
     /// Name of the LAG.
     pub name: String,
-    /// Sum of the speeds of the members in Mb/s.
+    /// Sum of the model speeds of all members in Mb/s, whether they are up or not.
     pub speed_mbps: u32,
-    /// Smallest MTU of the members. None without members.
+    /// Smallest MTU of the members in bytes. `None` if the LAG has no members.
     pub mtu: Option<u32>,
-    /// `trunk` for a member of a VLAN, otherwise `routed`.
+    /// `trunk` if the LAG is a member of a VLAN, and `routed` if it is not.
     pub vlan: String,
-    /// The field `PORTCHANNEL.admin_status`.
+    /// Whether the LAG is administratively up (`PORTCHANNEL.admin_status`).
     pub admin_up: bool,
-    /// Whether enough members are up.
+    /// Whether the LAG is up, which means that enough of its members are up.
     pub oper_up: bool,
-    /// Member ports.
+    /// Member ports of the LAG, in the order of the configuration.
     pub members: Vec<LagMember>,
 }
 
-/// A member of a LAG.
+/// A member port of a LAG.
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq, Eq)]
 pub struct LagMember {
     /// Name of the port.
     pub name: String,
-    /// Whether the member is up.
+    /// Whether the member port is up.
     pub up: bool,
 }
 
-/// A router interface.
+/// A router interface: a port, LAG, VLAN or loopback interface with IP addresses.
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq, Eq)]
 pub struct RouterInterface {
-    /// Name of the interface.
+    /// Name of the interface, such as `Ethernet0` or `Vlan10`.
     pub name: String,
-    /// MAC address of the interface.
+    /// MAC address of the interface, such as `02:00:00:00:00:01`.
     pub mac: String,
-    /// MTU in bytes.
+    /// MTU of the interface in bytes.
     pub mtu: u32,
-    /// Addresses with prefix lengths, including link-local addresses.
+    /// Addresses with prefix lengths, such as `10.0.0.1/24`, including link-local addresses.
     pub addresses: Vec<String>,
-    /// Whether the port, LAG or VLAN of the interface is configured up.
+    /// Whether the port or LAG of the interface is administratively up. True for VLAN and
+    /// loopback interfaces.
     pub admin_up: bool,
-    /// Whether the port, LAG or VLAN of the interface is up.
+    /// Whether the port or LAG of the interface is up. A VLAN interface is up if a member of its VLAN is up.
     pub oper_up: bool,
 }
