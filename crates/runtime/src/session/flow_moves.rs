@@ -1,5 +1,5 @@
-//! Describes the flow moves that a new configuration causes. If the scheme of a load balancing group changes,
-//! the flows of the group can move.
+//! Describes the flow moves that a new configuration causes. A load balancing group is a set of next hops or
+//! LAG members. If the scheme of a group changes, its flows can move to other members.
 
 use std::collections::BTreeMap;
 
@@ -7,8 +7,8 @@ use ipnet::IpNet;
 use xoff_dataplane::config::{HashFields, InterfaceAttachment, SchemeConfig, SchemeKind, SwitchConfig};
 use xoff_dataplane::route::{NextHop, Route, RouteTarget};
 
-/// Returns one line for each pair of an old and a new scheme. The line lists the groups that change from the
-/// old scheme to the new scheme.
+/// Returns one line for each pair of an old and a new scheme. The line names the first group that changes
+/// from the old to the new scheme, and the number of further groups.
 pub(super) fn describe_flow_moves(old: &SwitchConfig, new: &SwitchConfig) -> Vec<String> {
     let old_schemes: BTreeMap<IpNet, SchemeConfig> = route_schemes(old).collect();
     let mut changes: BTreeMap<(String, String), Vec<String>> = BTreeMap::new();
@@ -55,7 +55,7 @@ pub(super) fn describe_flow_moves(old: &SwitchConfig, new: &SwitchConfig) -> Vec
         .collect()
 }
 
-/// Returns the scheme of each route with several next hops.
+/// Returns the load-balancing scheme of each route with several next hops.
 fn route_schemes(config: &SwitchConfig) -> impl Iterator<Item = (IpNet, SchemeConfig)> {
     config
         .routing
@@ -67,9 +67,8 @@ fn route_schemes(config: &SwitchConfig) -> impl Iterator<Item = (IpNet, SchemeCo
         })
 }
 
-/// Returns the load-balancing scheme of a route. The first scheme that is set applies, in this order: the
-/// scheme of the route, the scheme of a member, the default. `dataplane/src/balance/table.rs` has
-/// the same rule.
+/// Returns the load-balancing scheme of a route. The scheme of the route has priority, then the scheme of the
+/// first member that has one, then the default. `dataplane/src/balance/table.rs` has the same rule.
 fn route_scheme(config: &SwitchConfig, route: &Route) -> SchemeConfig {
     let RouteTarget::Via(paths) = &route.target else {
         return default_scheme();
@@ -84,7 +83,8 @@ fn route_scheme(config: &SwitchConfig, route: &Route) -> SchemeConfig {
     )
 }
 
-/// Returns the scheme of a next hop, or of the port behind it.
+/// Returns the index of the scheme of a next hop. If the next hop has no scheme, returns the scheme of the
+/// port to which the next hop is attached. Returns `None` if neither has a scheme.
 fn next_hop_scheme(config: &SwitchConfig, hop: NextHop) -> Option<u16> {
     let settings = config
         .balancing
@@ -103,7 +103,8 @@ fn next_hop_scheme(config: &SwitchConfig, hop: NextHop) -> Option<u16> {
     config.balancing.ports.get(usize::from(port))?.scheme
 }
 
-/// Returns the scheme of a LAG, or of its first member with a scheme.
+/// Returns the scheme of a LAG. If the LAG has no scheme, returns the scheme of its first member that has
+/// one, or else the default.
 fn lag_scheme(config: &SwitchConfig, index: usize) -> SchemeConfig {
     let own = config.balancing.lags.get(index).copied().flatten();
     let mut members = config.lags[index].members.iter();
@@ -111,14 +112,14 @@ fn lag_scheme(config: &SwitchConfig, index: usize) -> SchemeConfig {
     scheme_or_default(config, own.or_else(|| members.find_map(of_port)))
 }
 
-/// Returns the scheme with this index, or the default scheme.
+/// Returns the scheme with the index `scheme`, or the default scheme for `None`.
 fn scheme_or_default(config: &SwitchConfig, scheme: Option<u16>) -> SchemeConfig {
     let scheme = scheme.or(config.balancing.default_scheme);
     let scheme = scheme.and_then(|index| config.balancing.schemes.get(usize::from(index)));
     scheme.cloned().unwrap_or_else(default_scheme)
 }
 
-/// Returns the scheme of a router without `XOFF_LB`: a static hash of the five-tuple.
+/// Returns the scheme of a switch without the table `XOFF_LB`: a static hash of the five-tuple.
 fn default_scheme() -> SchemeConfig {
     SchemeConfig {
         hash: HashFields::FiveTuple,

@@ -1,4 +1,4 @@
-//! The current configuration of a switch: the tables as written and the resolved values.
+//! The current configuration of a switch. It consists of the tables as written and the resolved values.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -23,7 +23,7 @@ const BUFFER_TABLES: &[&str] = &[
     "LOSSLESS_TRAFFIC_PATTERN",
 ];
 
-/// A generation of the configuration.
+/// A generation of the configuration. Each applied change creates the next generation.
 #[derive(Debug)]
 pub(super) struct Generation {
     pub(super) db: ConfigDb,
@@ -31,7 +31,7 @@ pub(super) struct Generation {
     pub(super) static_routes: Vec<StaticRoute>,
     /// Fields that were computed for the configuration.
     pub(super) generated: ConfigDb,
-    /// The time at which each route got its present target.
+    /// The time at which each prefix got its present target, such as its next hops.
     installation_times: HashMap<IpNet, Instant>,
 }
 
@@ -49,20 +49,20 @@ impl Generation {
         }
     }
 
-    /// Adds the fields that were computed for the configuration.
+    /// Sets the fields that were computed for the configuration.
     pub(super) fn with_generated_fields(self, generated: ConfigDb) -> Generation {
         Generation { generated, ..self }
     }
 
-    /// Returns the written and the computed fields as one configuration.
+    /// Returns one configuration with the written fields and the computed fields.
     pub(super) fn complete_db(&self) -> ConfigDb {
         let mut complete_db = self.db.clone();
         complete_db.add_missing_fields(&self.generated);
         complete_db
     }
 
-    /// Returns the buffer tables. With `running`, the tables include computed fields and the profiles that
-    /// priority groups use.
+    /// Returns the buffer tables. With `running`, the tables include computed fields and, for each priority
+    /// group, the profile in use.
     pub(super) fn buffer_tables(&self, running: bool) -> Value {
         let mut db = if running {
             self.complete_db()
@@ -81,7 +81,8 @@ impl Generation {
         tables
     }
 
-    /// Returns each key of a table with the name of the profile that its entry uses.
+    /// Returns the keys of a table. Each key comes with the name of the profile that its entry uses,
+    /// or `NULL`.
     fn profiles_in_use(&self, table: &str) -> Vec<(String, String)> {
         let profile_of_entry = |key: &str| {
             let (port, numbers) = key.split_once('|')?;
@@ -100,14 +101,14 @@ impl Generation {
         self.db.keys(table).filter_map(profile_of_entry).collect()
     }
 
-    /// Returns the period of the periodic watermarks.
+    /// Returns the telemetry interval, which is the period of the periodic watermarks. Default: 120 s.
     pub(super) fn watermark_interval(&self) -> Duration {
         let written = self.db.get("WATERMARK_TABLE", "TELEMETRY_INTERVAL", "interval");
         let seconds = written.and_then(|text| text.parse().ok());
         seconds.map_or(super::watermarks::DEFAULT_PERIOD, Duration::from_secs)
     }
 
-    /// Creates the next generation. Routes that keep their target keep their age.
+    /// Creates the next generation. A route with an unchanged target keeps its age.
     pub(super) fn next_generation(
         &self,
         db: ConfigDb,
@@ -134,13 +135,13 @@ impl Generation {
         }
     }
 
-    /// Returns the time at which the route to a prefix got its present target. Returns `None` if the route is
-    /// not in use.
+    /// Returns the time at which the route to a prefix got its present target. Returns `None` if no route to
+    /// the prefix is in use.
     pub(super) fn installed_at(&self, prefix: IpNet) -> Option<Instant> {
         self.installation_times.get(&prefix).copied()
     }
 
-    /// Returns the names of the router interfaces by number.
+    /// Returns the names of the router interfaces, by interface number.
     pub(super) fn interface_names(&self) -> Vec<String> {
         let interfaces = self.config.routing.interfaces.iter();
         interfaces.map(|interface| interface.name.clone()).collect()

@@ -28,18 +28,18 @@ use xoff_ports::{Backend, OpenedPort, PortSpec};
 use xoff_telemetry::failure::{Exit, Failure};
 use xoff_telemetry::{SwitchSnapshot, Taint};
 
-/// A port of a switch and its device.
+/// A port of a switch, with its device.
 #[derive(Debug)]
 pub struct SwitchPort {
-    /// Name in the configuration.
+    /// Name of the port in the configuration, such as `Ethernet0`.
     pub name: String,
-    /// The device.
+    /// Name of the network device.
     pub device: String,
     /// The port backend.
     pub backend: Backend,
-    /// The network namespace of the device. `None` is the namespace of the calling thread.
+    /// The network namespace of the device. `None` means the namespace of the calling thread.
     pub netns: Option<Arc<Netns>>,
-    /// The device if it was opened before.
+    /// The open device. `None` if the session opens the device.
     pub opened: Option<OpenedPort>,
     /// The one-way delay of the link in model time.
     pub delay: Picos,
@@ -50,11 +50,12 @@ pub struct SwitchPort {
 pub struct SwitchStart {
     /// The resolved configuration.
     pub loaded: LoadedConfig,
-    /// The options with which the configuration was resolved.
+    /// The options with which the configuration was resolved. The session resolves new configurations with
+    /// the same options.
     pub resolve: ResolveOptions,
-    /// The ports with a device.
+    /// The ports that have a device. Other ports of the configuration have no link.
     pub ports: Vec<SwitchPort>,
-    /// The frames to record.
+    /// The recordings to write, and the number of bytes that they store of each frame.
     pub pcap: PcapOptions,
 }
 
@@ -66,27 +67,32 @@ pub struct SwitchSession {
     current: Mutex<Generation>,
     resolve: ResolveOptions,
     ledger: TaintLedger,
-    /// The PFC counters at their last clear.
+    /// The PFC counters at the time when they were last cleared. Empty if they were never cleared.
     pfc_base: Mutex<Vec<PfcPort>>,
     watermarks: Mutex<Watermarks>,
     ports: Vec<String>,
-    /// Notes for the user from the configuration, the ports and the worker threads.
+    /// Notes for the user about the configuration, the ports and the worker threads.
     pub notes: Vec<String>,
-    /// Cores of the switch worker, the I/O workers and the other threads of [`WorkerOptions::other_threads`].
+    /// Cores of all threads in this order: switch workers, I/O workers, and the other threads of
+    /// [`WorkerOptions::other_threads`]. `None` means that the thread is not pinned.
     pub cores: Vec<Option<usize>>,
 }
 
-/// Returns the reaction budget of the options in model time.
+/// Returns the reaction budget of the options as model time. The reaction budget is the longest permitted
+/// stall of the machine.
 pub fn reaction_budget(options: &WorkerOptions) -> Picos {
     let ps = options.reaction_budget.as_nanos() as u64 * 1_000;
     Picos(ps / u64::from(options.dilate.max(1)))
 }
 
 impl SwitchSession {
-    /// Starts a switch.
+    /// Starts one switch. `resolve` contains the options with which `loaded` was resolved. Taints of the run
+    /// are added to `ledger`.
     ///
     /// # Errors
-    /// Fails with [`Exit::Environment`] if a device cannot be used or the kernel refuses a resource.
+    /// Fails with [`Exit::Usage`] if `ports` names a port that the configuration does not have. Fails with
+    /// [`Exit::Environment`] if a device cannot be used, a recording cannot be started, or the kernel refuses
+    /// a resource.
     pub fn start(
         loaded: LoadedConfig,
         resolve: ResolveOptions,
@@ -104,11 +110,11 @@ impl SwitchSession {
         Ok(sessions.pop().expect("one switch was started"))
     }
 
-    /// Starts several switches. Links in memory can connect the switches. The options set the
-    /// number of threads.
+    /// Starts several switches and returns their sessions in the same order. In-memory links can connect the
+    /// switches. All switches share the threads of `options`.
     ///
     /// # Errors
-    /// As [`SwitchSession::start`].
+    /// Returns the same errors as [`SwitchSession::start`].
     pub fn start_all(
         switches: Vec<SwitchStart>,
         options: &WorkerOptions,
@@ -144,19 +150,19 @@ impl SwitchSession {
             .collect())
     }
 
-    /// Returns whether the switch worker has died.
+    /// Returns whether the switch has stopped or its worker has died.
     pub fn is_dead(&self) -> bool {
         lock(&self.running).as_ref().is_none_or(RunningSwitch::is_dead)
     }
 
-    /// Restarts the measurement of utilisation and transmit deficit at the start of a workload.
+    /// Restarts the measurement of utilisation and transmit deficit. Called at the start of a workload.
     pub fn restart_utilisation(&self) {
         if let Some(running) = lock(&self.running).as_ref() {
             running.restart_utilisation();
         }
     }
 
-    /// Asks the switch to stop and returns without waiting, so that all switches of a lab can stop at the
+    /// Asks the switch to stop, and returns without waiting. All switches of a lab can thus stop at the
     /// same time.
     pub fn request_stop(&self) {
         if let Some(running) = lock(&self.running).as_ref() {
@@ -164,7 +170,8 @@ impl SwitchSession {
         }
     }
 
-    /// Stops the switch and returns its last state.
+    /// Stops the switch, waits for the end of its threads, and returns its last state. The state has no
+    /// snapshot if the worker has died or the switch was stopped before.
     pub fn stop(&self) -> StoppedSwitch {
         let running = lock(&self.running).take();
         match running {
@@ -192,7 +199,7 @@ impl SwitchSession {
         }
     }
 
-    /// Returns the states of the links of `current`.
+    /// Returns the states of all ports, LAGs and router interfaces of `current`.
     fn link_states(&self, current: &Generation) -> Result<LinkStates, Failure> {
         let lags = current.config.lags.len();
         let interfaces = current.config.routing.interfaces.len();
@@ -201,7 +208,8 @@ impl SwitchSession {
         })
     }
 
-    /// Returns the losses that the change from `old` to `new` causes at present.
+    /// Returns the losses of frames that the change from `old` to `new` would cause at the present buffer
+    /// use, one line each.
     fn predict_losses(&self, old: &SwitchConfig, new: &SwitchConfig) -> Result<Vec<String>, Failure> {
         let now = self.with_running(RunningSwitch::snapshot)?;
         Ok(predict_losses(old, new, &now.report))
@@ -245,7 +253,7 @@ impl PendingSession {
     }
 }
 
-/// Assigns each device to its port.
+/// Assigns each device to the index of its port.
 fn assign_devices(
     config: &SwitchConfig,
     ports: Vec<SwitchPort>,

@@ -1,4 +1,4 @@
-//! The tables that a switch reports: MAC addresses, neighbours, routes and interfaces.
+//! Builds the tables that a switch reports: MAC addresses, neighbours, routes and interfaces.
 
 use std::net::IpAddr;
 
@@ -14,7 +14,8 @@ use crate::control::{
 };
 use xoff_config::natural_order;
 
-/// The operational states of ports, LAGs and router interfaces, by number.
+/// The operational states of ports, LAGs and router interfaces, by their indices in the configuration. True
+/// means up.
 #[derive(Clone, Debug, Default)]
 pub(super) struct LinkStates {
     pub(super) ports: Vec<bool>,
@@ -23,7 +24,7 @@ pub(super) struct LinkStates {
 }
 
 impl LinkStates {
-    /// Reads the states of a switch with these numbers of LAGs and router interfaces.
+    /// Reads the states of all ports, of `lag_count` LAGs and of `interface_count` router interfaces.
     pub(super) fn of_switch(switch: &Switch, lag_count: usize, interface_count: usize) -> LinkStates {
         LinkStates {
             ports: (0..switch.port_count())
@@ -46,7 +47,7 @@ fn format_mac(address: [u8; 6]) -> String {
     format!("{a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{f:02x}")
 }
 
-/// Returns the name of a port or LAG.
+/// Returns the name of a port or LAG. The result is empty if the configuration has no such port or LAG.
 fn logical_port_name(config: &SwitchConfig, port: LogicalPort) -> String {
     let lag = port.index().checked_sub(config.ports.len());
     let name = match lag {
@@ -56,7 +57,7 @@ fn logical_port_name(config: &SwitchConfig, port: LogicalPort) -> String {
     name.cloned().unwrap_or_default()
 }
 
-/// Returns the MAC table with the names of ports and LAGs.
+/// Converts entries of the MAC table to the form of a response, with the names of ports and LAGs.
 pub(super) fn list_mac_entries(
     config: &SwitchConfig,
     entries: Vec<(u16, [u8; 6], LogicalPort, Picos)>,
@@ -71,7 +72,7 @@ pub(super) fn list_mac_entries(
     entries.into_iter().map(named_entry).collect()
 }
 
-/// Returns the neighbours with the names of interfaces, ports and LAGs.
+/// Converts neighbours to the form of a response, with the names of interfaces, ports and LAGs.
 pub(super) fn list_neighbours(config: &SwitchConfig, entries: Vec<NeighbourEntry>) -> Vec<Neighbour> {
     let neighbour = |entry: NeighbourEntry| {
         let interface = config.routing.interfaces.get(entry.interface.index())?;
@@ -99,8 +100,8 @@ pub(super) fn list_neighbours(config: &SwitchConfig, entries: Vec<NeighbourEntry
     entries.into_iter().filter_map(neighbour).collect()
 }
 
-/// Returns the routes of an address family, sorted by prefix and distance. The result includes static routes
-/// that are not in use.
+/// Returns the routes of an address family. They are sorted by prefix, and routes in use come first. The
+/// result includes static routes that are not in use.
 pub(super) fn list_routes(
     current: &Generation,
     links: &LinkStates,
@@ -175,7 +176,7 @@ fn static_routes(current: &Generation, prefix: IpNet) -> &[xoff_config::StaticRo
     &all[from..to]
 }
 
-/// Returns whether an interface address implies a route to this prefix.
+/// Returns whether the address of an interface implies a connected or local route to this prefix.
 fn is_route_of_interface(interfaces: &[InterfaceConfig], prefix: IpNet) -> bool {
     let single = prefix.prefix_len() == prefix.max_prefix_len();
     let mut networks = interfaces.iter().flat_map(|interface| &interface.addresses);
@@ -185,7 +186,7 @@ fn is_route_of_interface(interfaces: &[InterfaceConfig], prefix: IpNet) -> bool 
     })
 }
 
-/// Returns the table entry of a route with its next hops and its age.
+/// Returns a route in the form of a response, with its next hops and its age.
 fn route_entry(
     current: &Generation,
     links: &LinkStates,
@@ -232,7 +233,7 @@ fn route_entry(
     }
 }
 
-/// Returns ports, LAGs and router interfaces with their operational states.
+/// Returns the ports, LAGs and router interfaces in the form of a response.
 pub(super) fn list_interfaces(current: &Generation, links: &LinkStates) -> Interfaces {
     let config = &current.config;
     let is_bridged = |index: usize| match &config.bridging {

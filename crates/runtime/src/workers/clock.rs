@@ -1,4 +1,4 @@
-//! Wall time and model time.
+//! Reads wall time, and converts it to model time.
 
 use nix::time::{ClockId, clock_gettime};
 use xoff_units::Picos;
@@ -18,7 +18,7 @@ fn read_clock_ns(clock: ClockId) -> u64 {
     clock_gettime(clock).map_or(0, |t| t.tv_sec() as u64 * 1_000_000_000 + t.tv_nsec() as u64)
 }
 
-/// Converts between wall time and model time. Model time starts at zero and runs `dilation` times slower than
+/// A clock that converts between wall time and model time. Model time runs `dilation` times slower than
 /// wall time.
 #[derive(Clone, Copy, Debug)]
 pub struct ModelClock {
@@ -27,7 +27,8 @@ pub struct ModelClock {
 }
 
 impl ModelClock {
-    /// Creates a clock with model time zero at wall time `epoch_ns`. A `dilation` of 0 counts as 1.
+    /// Creates a clock. Model time is zero at the wall time `epoch_ns`, in nanoseconds of `CLOCK_MONOTONIC`.
+    /// A `dilation` of 0 counts as 1.
     pub fn new(epoch_ns: u64, dilation: u32) -> ModelClock {
         ModelClock {
             epoch_ns,
@@ -35,7 +36,8 @@ impl ModelClock {
         }
     }
 
-    /// Returns the model time at a wall time. It is zero before the epoch.
+    /// Converts a wall time in nanoseconds of `CLOCK_MONOTONIC` to model time, rounded down. The result is
+    /// zero for times before the epoch.
     pub fn model_time(&self, wall_ns: u64) -> Picos {
         let since = wall_ns.saturating_sub(self.epoch_ns).saturating_mul(1_000);
         Picos(match self.dilation {
@@ -44,13 +46,15 @@ impl ModelClock {
         })
     }
 
-    /// Converts a duration in model time to a duration in wall time, in nanoseconds, rounded down.
+    /// Converts a duration in model time to wall time, in nanoseconds. `span` is first rounded down to
+    /// full nanoseconds.
     pub fn wall_span_ns(&self, span: Picos) -> u64 {
         (span.0 / 1_000).saturating_mul(self.dilation)
     }
 
-    /// Returns the wall time of a model time in nanoseconds, rounded up. A thread that sleeps until this wall
-    /// time does not wake up too early.
+    /// Converts a model time to wall time, in nanoseconds of `CLOCK_MONOTONIC`, rounded up. A thread that
+    /// sleeps until this wall time does not wake up too early. The result is `u64::MAX` if the time is too
+    /// far in the future.
     pub fn wall_ns(&self, model_time: Picos) -> u64 {
         let wall_ns = match model_time.0.checked_mul(self.dilation) {
             Some(wall) => wall.div_ceil(1_000),

@@ -1,4 +1,4 @@
-//! Commands to a running switch.
+//! The commands to a running switch.
 
 use std::fmt;
 
@@ -7,8 +7,8 @@ use xoff_dataplane::config::SwitchConfig;
 use xoff_dataplane::{ApplyError, ControlRecord, Picos, PortId, Switch};
 use xoff_telemetry::SwitchSnapshot;
 
-/// A function that reads the state of the switch at a model time. The switch forwards no frames while the
-/// function runs, so the function must be short.
+/// A function that reads the state of the switch, at the present model time. The switch forwards no frames
+/// while the function runs, so the function must be short.
 pub(crate) struct Inspection(pub(crate) Box<InspectFn>);
 
 type InspectFn = dyn FnOnce(&Switch, Picos) + Send;
@@ -19,15 +19,15 @@ impl fmt::Debug for Inspection {
     }
 }
 
-/// A command to a running switch. If the command has a `Sender`, the switch sends the reply
-/// over this channel.
+/// A command to a running switch. If the command has a `Sender`, the switch worker sends the reply over
+/// this channel.
 #[derive(Debug)]
 pub(crate) enum Command {
     Snapshot(Sender<SwitchSnapshot>),
     Inspect(Inspection),
     Apply(Box<SwitchConfig>, Sender<Result<(), ApplyError>>),
     ClearWatchdogStats,
-    /// Returns the state and then resets the watermarks.
+    /// Returns the state of the switch, and then resets all watermarks.
     ReadAndClearWatermarks(Sender<SwitchSnapshot>),
     RestartUtilisation,
     SetTxEnabled {

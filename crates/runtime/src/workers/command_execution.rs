@@ -1,4 +1,4 @@
-//! Executes commands in the switch worker, between two bursts.
+//! Executes commands in the switch worker. The switch worker does this between two bursts of frames.
 
 use xoff_dataplane::{FrameStore, PortId};
 
@@ -8,7 +8,7 @@ use super::switch_worker::SwitchWorker;
 use xoff_ports::SlotSource;
 
 impl SwitchWorker {
-    /// Executes a command and sends the reply.
+    /// Executes a command and sends its reply, if it has one.
     pub(super) fn execute(&mut self, command: Command) {
         let now = self.clock.model_time(monotonic_ns());
         let first_departure = self.departures.len();

@@ -1,5 +1,5 @@
-//! The device watcher opens devices that were missing at the start or have been removed since. It has its own
-//! thread, because the kernel needs milliseconds to open a device.
+//! The device watcher is a thread that opens devices that were missing at the start or were removed later. A
+//! separate thread is necessary, because the kernel needs milliseconds to open a device.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,12 +14,12 @@ use xoff_ports::{Arena, OpenedPort, Port, PortError, PortSpec};
 /// Time between two attempts to open a missing device.
 const RETRY: Duration = Duration::from_millis(100);
 
-/// A switch port with its device, the network namespace of the device and the delay of the link.
+/// A switch port and its device, with the network namespace of the device and the delay of the link.
 #[derive(Clone, Debug)]
 pub struct AttachedPort {
     /// The port of the switch.
     pub id: PortId,
-    /// Device and backend.
+    /// The names of port and device, the port backend and the MTU.
     pub spec: PortSpec,
     /// The network namespace of the device. `None` means the namespace of the thread that starts the switch.
     pub netns: Option<Arc<Netns>>,
@@ -55,8 +55,8 @@ pub(crate) struct OpenedDevice {
     pub(crate) device: Box<Port>,
 }
 
-/// Opens missing devices. Returns when every [`PortSet`](super::port_set::PortSet) is dropped. `arena`
-/// contains the frame slots of the ports.
+/// Opens missing devices. Returns when every [`PortSet`](super::port_set::PortSet) is dropped. `owners` are
+/// the channels to the port sets, by port. `arena` contains the frame slots of the ports.
 pub(crate) fn watch_devices(
     attached: BTreeMap<PortId, AttachedPort>,
     owners: BTreeMap<PortId, Sender<OpenedDevice>>,

@@ -1,4 +1,4 @@
-//! The event printer logs a line for each event of a switch, as soon as the event happens.
+//! The event printer is a thread that logs one line for each event of a switch, as soon as the event happens.
 
 use crossbeam_channel::Receiver;
 use xoff_dataplane::SwitchEvent;
@@ -6,13 +6,14 @@ use xoff_dataplane::config::SwitchConfig;
 
 use xoff_telemetry::EventReport;
 
-/// Largest number of events that wait for a slow terminal.
+/// Largest number of events that wait for a slow terminal. Further events are not printed.
 pub(crate) const EVENTS_WAITING_MAX: usize = 1_024;
 
-/// Log target of switch events. Each log record has level `info`, and its text is the complete line to print.
+/// Log target of switch events. The log records have the level `info`. The text of a log record is the
+/// complete line to print.
 pub const EVENT_LOG_TARGET: &str = "xoff_runtime::switch_events";
 
-/// The names of a switch and its ports. They do not change while the switch runs.
+/// The names of a switch and its ports. The names do not change while the switch runs.
 #[derive(Debug)]
 pub(crate) struct SwitchNames {
     switch: String,

@@ -1,4 +1,4 @@
-//! Idle policy: how a worker thread waits when it has no work.
+//! The idle policy decides how a worker thread waits when it has no work.
 
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
@@ -10,57 +10,58 @@ use serde::{Deserialize, Serialize};
 
 use xoff_ports::SchedPolicy;
 
-/// How a worker thread waits for work.
+/// The way in which a worker thread waits for work.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum IdleMode {
-    /// The thread polls for 50 us after its last work. Then it sleeps until a frame arrives or a deadline is
-    /// due. An idle thread needs almost no CPU time.
+    /// After its last work, the thread polls for 50 us. Then the thread sleeps until a frame arrives or a
+    /// deadline is due. An idle thread needs almost no CPU time.
     #[default]
     Adaptive,
-    /// The thread never sleeps. It reacts fastest and needs a core of its own.
+    /// The thread never sleeps. It reacts faster than an adaptive thread, but needs its own core.
     Spin,
 }
 
-/// Time in nanoseconds for which an adaptive worker polls after its last work. A sleep with its wake-up costs
-/// about the same CPU time, so longer polling would cost more than it saves.
+/// Time for which an adaptive worker polls after its last work, in nanoseconds. A sleep and its wake-up cost
+/// about the same CPU time. Longer polling would therefore cost more than it saves.
 const POLL_NS: u64 = 50_000;
-/// Shortest time to a deadline for which a worker sleeps, in nanoseconds. The wake-up of a thread in a
-/// virtual machine can be late by this time.
+/// Shortest time to the next deadline at which a worker sleeps, in nanoseconds. In a virtual machine, a
+/// thread can wake up late by this time.
 const SLEEP_NS_MIN: u64 = 80_000;
-/// A sleeping worker wakes up this time before a deadline, in nanoseconds. It then polls until the deadline.
+/// Time before a deadline at which a sleeping worker wakes up, in nanoseconds. The worker then polls until
+/// the deadline.
 const WAKE_EARLY_NS: u64 = 40_000;
-/// Longest sleep in nanoseconds. Link states and losses are checked after it.
+/// Longest sleep in nanoseconds. After a sleep, the worker checks link states and losses.
 const SLEEP_NS_MAX: u64 = 100_000_000;
 
 /// Time between two checks for preemptions of the thread, in nanoseconds.
 const PREEMPTION_CHECK_NS: u64 = 10_000_000;
-/// Smallest number of preemptions since the last check for which a core counts as crowded. There must also be
-/// at least one preemption per [`PREEMPTION_CHECK_NS`].
+/// Smallest number of preemptions between two checks at which a core is regarded as crowded. In addition,
+/// there must be at least one preemption for each [`PREEMPTION_CHECK_NS`].
 const PREEMPTIONS_MIN: u64 = 2;
-/// Time in nanoseconds for which a core counts as crowded after a check. On a crowded core, a polling worker
-/// would delay the threads that send frames to this worker.
+/// Time for which a core is regarded as crowded after a check, in nanoseconds. On a crowded core, a polling
+/// worker would delay the threads that send frames to this worker.
 const CROWDED_HOLD_NS: u64 = 1_000_000_000;
-/// Largest amount of work without idle time, counted in up to three units per frame. If a worker has done
-/// more work without idle time, it no longer waits for other threads. During such a wait, a receive ring
-/// could overflow, because a ring may hold only 1024 frames.
+/// Largest amount of work without idle time after which a worker may still wait for other threads. A frame
+/// counts as up to three units of work. After more work, the worker does not wait: a receive ring may hold
+/// only 1024 frames, and could overflow during the wait.
 const BACKLOG_FRAMES_MAX: usize = 3 * 512;
-/// After such a backlog, the worker does not wait for other threads for this time, in nanoseconds.
+/// Time for which the worker does not wait for other threads after such a backlog, in nanoseconds.
 const BACKLOG_HOLD_NS: u64 = 1_000_000_000;
 
 /// The next action of a worker without work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum IdleAction {
-    /// Polls again after yielding the core to other ready threads.
+    /// Yields the core to other ready threads, and then polls again.
     Yield,
-    /// Polls again without yielding the core. Another thread would use the core for milliseconds, and the
-    /// next deadline is due earlier.
+    /// Polls again without yielding the core. Another thread would use the core for milliseconds, but the
+    /// next deadline is earlier.
     KeepCore,
-    /// Sleeps until a frame arrives, or for this time.
+    /// Sleeps until a frame arrives, at most for this time.
     Sleep(Duration),
 }
 
-/// The idle state of one thread. It contains the time of the last work, and whether other threads compete for
-/// the core.
+/// The idle state of one thread, such as the time of its last work. It also tells whether other threads
+/// compete for the core of this thread.
 #[derive(Debug)]
 pub(crate) struct IdlePolicy {
     idle: IdleMode,
@@ -68,7 +69,7 @@ pub(crate) struct IdlePolicy {
     checked_at_ns: u64,
     preemptions: u64,
     crowded_until_ns: u64,
-    /// Units of work since the last idle time.
+    /// Amount of work since the last idle time.
     backlog: usize,
     backlog_until_ns: u64,
     sched_policy: SchedPolicy,
@@ -88,13 +89,14 @@ impl IdlePolicy {
         }
     }
 
-    /// Records units of work at a wall time.
+    /// Records an amount of work that was done at the wall time `now_ns`.
     pub(crate) fn record_work(&mut self, now_ns: u64, work: usize) {
         self.last_work_ns = now_ns;
         self.backlog += work;
     }
 
-    /// Returns the next action of a thread without work. `deadline_ns` is the wall time of the next deadline.
+    /// Returns the next action of a thread without work. `deadline_ns` is the wall time of the next deadline,
+    /// or `None` if the thread has no deadline.
     pub(crate) fn next_action(&mut self, now_ns: u64, deadline_ns: Option<u64>) -> IdleAction {
         if std::mem::take(&mut self.backlog) > BACKLOG_FRAMES_MAX {
             self.backlog_until_ns = now_ns + BACKLOG_HOLD_NS;
@@ -135,24 +137,26 @@ impl IdlePolicy {
         self.idle == IdleMode::Spin
     }
 
-    /// Returns whether other threads compete for the core, as of the last [`IdlePolicy::next_action`].
+    /// Returns whether other threads compete for the core (a crowded core). The last call of
+    /// [`IdlePolicy::next_action`] has determined this.
     pub(crate) fn is_crowded(&self, now_ns: u64) -> bool {
         now_ns < self.crowded_until_ns
     }
 
-    /// Sets the scheduling policy of the calling thread. With the policy for crowded cores, a thread that
-    /// wakes up waits for other threads. This policy is not used while frames arrive too fast.
+    /// Sets the scheduling policy of the calling thread. On a crowded core, the thread gets the policy
+    /// `SCHED_BATCH`: after a wake-up, it waits for other threads. While frames arrive too fast, the default
+    /// policy is used.
     pub(crate) fn update_sched_policy(&mut self, now_ns: u64) {
         self.sched_policy.set_batch(self.may_use_batch_policy(now_ns));
     }
 
-    /// Returns whether the thread may wait for other threads. The wait lasts milliseconds. Meanwhile, all
-    /// arriving frames must fit in the receive rings of the ports.
+    /// Returns whether the thread may wait for other threads. Such a wait lasts milliseconds. The receive
+    /// rings of the ports must hold all frames that arrive during the wait.
     fn may_use_batch_policy(&self, now_ns: u64) -> bool {
         self.idle == IdleMode::Adaptive && self.is_crowded(now_ns) && now_ns >= self.backlog_until_ns
     }
 
-    /// Processes the number of preemptions of the thread since its start.
+    /// Processes the number of preemptions of the thread, counted since the start of the thread.
     fn update_preemptions(&mut self, now_ns: u64, preemptions: u64) {
         let since_ns = now_ns.saturating_sub(self.checked_at_ns);
         let more = preemptions.saturating_sub(self.preemptions);
@@ -164,14 +168,14 @@ impl IdlePolicy {
     }
 }
 
-/// Returns the number of times that another thread has preempted the calling thread. Returns 0 if the kernel
-/// does not report the number.
+/// Returns how often other threads have preempted the calling thread since its start. Returns 0 if the kernel
+/// does not report this number.
 fn count_preemptions() -> u64 {
     getrusage(UsageWho::RUSAGE_THREAD).map_or(0, |usage| usage.involuntary_context_switches().unsigned_abs())
 }
 
-/// Sleeps until the waker is called, one of `fds` is readable, or `limit` has passed. Returns whether the
-/// waker was called.
+/// Sleeps until `waker` or one of `fds` is readable, at most for the time `limit`. Returns whether `waker`
+/// was readable.
 pub(crate) fn sleep_on<'a>(
     fds: impl Iterator<Item = BorrowedFd<'a>>,
     waker: Option<BorrowedFd<'a>>,

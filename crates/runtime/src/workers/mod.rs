@@ -1,10 +1,11 @@
-//! Worker threads that run switches in real time. They move frames between ports and switches, and compute
-//! model time from wall time.
+//! Worker threads that run switches in real time. The threads move frames between ports and switches, and
+//! compute model time from wall time.
 //!
-//! A switch worker owns the state of a switch. With one worker thread, the switch worker owns the ports too.
-//! With more worker threads, I/O workers own the ports, and exchange bursts of frame handles with the switch
-//! worker over rings. Several switches of a process can share a thread (`switch_thread.rs`). Results depend
-//! only on model time. Wall time only decides when events are processed ([`xoff_driver::engine`]).
+//! A switch worker is the thread that owns the state of a switch. With one worker thread, the switch worker
+//! also owns the ports. With more worker threads, I/O workers own the ports, and exchange bursts of frame
+//! handles with the switch worker over rings. Several switches of a process can share a thread
+//! (`switch_thread.rs`). The results of a switch depend only on model time. Wall time only decides when
+//! events are processed ([`xoff_driver::engine`]).
 
 pub mod clock;
 mod command;

@@ -1,24 +1,26 @@
-//! Pinning of threads to cores.
+//! Pins threads to cores.
 
 use nix::sched::{CpuSet, sched_setaffinity};
 use nix::unistd::Pid;
 use serde::{Deserialize, Serialize};
 
-/// How threads are pinned to cores.
+/// The rule by which threads are pinned to cores.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum CorePinning {
-    /// Each thread has its own core if there are enough cores. Otherwise no thread is pinned. While other
-    /// processes keep a core busy, the pinned thread may use other cores.
+    /// Each thread is pinned to its own core. If there are fewer cores than threads, no thread is pinned.
+    /// While other processes keep a core busy, the switch worker of this core may use other cores.
     #[default]
     Auto,
     /// No thread is pinned.
     None,
-    /// The cores of the switch worker, the I/O workers and the hosts, in this order.
+    /// The cores of the threads in this order: switch workers, I/O workers, hosts. Threads without a core in
+    /// the list are not pinned.
     List(Vec<usize>),
 }
 
-/// Selects a core for each thread from the `allowed` cores. `None` means that the thread is not pinned. If
-/// the setting asks for pinning and threads cannot be pinned, also returns a note for the user.
+/// Selects a core for each of `threads` threads. `allowed` are the cores that the process may use. The result
+/// has one entry for each thread, and `None` means that the thread is not pinned. If threads cannot be pinned
+/// as `pin` demands, the second value is a note for the user.
 pub fn assign_cores(
     pin: &CorePinning,
     threads: usize,
@@ -59,10 +61,10 @@ pub fn assign_cores(
     }
 }
 
-/// Pins the calling thread to a core. `None` leaves the thread unpinned.
+/// Pins the calling thread to the core `core`. With `None`, the function does nothing.
 ///
 /// # Errors
-/// A message if the kernel refuses.
+/// Returns a message for the user if the kernel refuses.
 pub fn bind_to_core(core: Option<usize>) -> Result<(), String> {
     let Some(id) = core else { return Ok(()) };
     if core_affinity::set_for_current(core_affinity::CoreId { id }) {
@@ -72,11 +74,11 @@ pub fn bind_to_core(core: Option<usize>) -> Result<(), String> {
     }
 }
 
-/// The core of a thread under [`CorePinning::Auto`]. The thread is pinned to the core while no other thread
-/// competes for it.
+/// The core of a thread under [`CorePinning::Auto`]. The thread is pinned to this core as long as no other
+/// thread competes for the core.
 ///
-/// Virtual machines or other programs can keep every core busy. A pinned thread would then wait for its time
-/// slice even if another core is free. The thread is therefore unpinned while its core is crowded.
+/// Virtual machines or other programs can keep the core busy. A pinned thread would then wait for its time
+/// slice, even if another core is free. The thread is therefore unpinned while its core is crowded.
 #[derive(Clone, Debug)]
 pub struct CoreBinding {
     core: usize,
@@ -85,8 +87,9 @@ pub struct CoreBinding {
 }
 
 impl CoreBinding {
-    /// Creates the binding of a thread to `core`, which is one of the `allowed` cores. Returns `None` if the
-    /// thread must never leave its core, because the user has selected the core or no other core is allowed.
+    /// Creates the binding of a thread that is pinned to `core`. `allowed` are the cores that the process may
+    /// use. Returns `None` if the thread must never leave its core: `core` is `None`, the user has selected
+    /// the core, or no other core is allowed.
     pub fn new(pin: &CorePinning, core: Option<usize>, allowed: &[usize]) -> Option<CoreBinding> {
         let core = core.filter(|_| *pin == CorePinning::Auto && allowed.len() > 1)?;
         Some(CoreBinding {
@@ -96,7 +99,8 @@ impl CoreBinding {
         })
     }
 
-    /// Pins the calling thread to its core. If the core is crowded, unpins the thread instead.
+    /// Pins the calling thread to its core. If `is_crowded` is true, the thread may use all allowed
+    /// cores instead.
     pub fn update(&mut self, is_crowded: bool) {
         if self.is_bound != is_crowded {
             return;
@@ -113,8 +117,8 @@ impl CoreBinding {
     }
 }
 
-/// Sets the timer slack of the thread to its minimum, so that wake-ups are exact. The default timer slack is
-/// 50 us.
+/// Sets the timer slack of the calling thread to its minimum of 1 ns, so that wake-ups are exact. The default
+/// timer slack is 50 us.
 pub fn set_exact_timers() {
     // A refusal is no error: wake-ups are only a little later.
     let _ = nix::sys::prctl::set_timerslack(1);

@@ -1,8 +1,8 @@
-//! Access of a switch worker to its ports, directly or through I/O workers.
+//! The access of a switch worker to its ports: directly, or through I/O workers.
 //!
-//! An I/O worker owns ports. It receives and sends frames, restores VLAN tags, and checks and parses frames.
-//! Bursts of frame handles pass over single-producer rings. All frame slots belong to the switch worker,
-//! which sends empty slots to the I/O workers.
+//! An I/O worker is a thread that owns ports. It receives and sends frames, restores VLAN tags, and checks
+//! and parses frames. Bursts of frame handles pass between threads over single-producer rings. All frame
+//! slots belong to the switch worker, which sends empty slots to the I/O workers.
 
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
@@ -18,15 +18,16 @@ use super::port_set::{BURST_FRAMES, FrameSink, PortEvent, PortSet};
 use super::received_entry::{RING_ENTRIES, ReceivedEntry};
 use xoff_ports::{ArenaStore, PortFrame, SlotCache, SlotClass, SlotSource, ThreadWaker};
 
-/// Number of frames ahead of the current one whose headers are prefetched.
+/// Prefetch distance in frames. The headers of the frame that is this number of positions behind the present
+/// frame are loaded into the CPU cache.
 const PREFETCH_FRAMES: usize = 32;
-/// Empty slots of each class that an I/O worker is supplied with.
+/// Number of empty slots of each class that an I/O worker gets in stock.
 const SLOT_STOCK: usize = 1_024;
 
 /// A message from a switch worker to an I/O worker.
 #[derive(Clone, Copy, Debug)]
 enum IoCommand {
-    /// Send a frame at a time, see [`PortSet::queue_frame`].
+    /// Queue a frame for transmission (see [`PortSet::queue_frame`]).
     Transmit {
         index: u16,
         frame: FrameHandle,
@@ -36,21 +37,21 @@ enum IoCommand {
     AddSlot(FrameHandle),
 }
 
-/// The handle with which the switch worker uses an I/O worker. The indices of the rings are updated once per
-/// burst, because each update moves a cache line from one core to the other.
+/// The handle with which the switch worker uses an I/O worker. The indices of the rings are updated once for
+/// each burst, because each update moves a cache line from one core to the other.
 #[derive(Debug)]
 pub(crate) struct IoWorkerHandle {
     received: Consumer<ReceivedEntry>,
-    /// Frames that the devices have sent.
+    /// Frames that the devices have sent. Their slots can be freed.
     done: Consumer<FrameHandle>,
     events: Receiver<PortEvent>,
     commands: Producer<IoCommand>,
-    /// Messages for the next flush.
+    /// Messages that the next flush sends.
     staged: Vec<IoCommand>,
-    /// Free entries of the command ring as of the last look at its indices.
+    /// Number of free entries in the command ring at the time when the ring was last read.
     free_commands: usize,
     waker: ThreadWaker,
-    /// Slots of each class that the I/O worker holds according to this side.
+    /// Number of slots of each class that the I/O worker holds, as the switch worker counts them.
     supplied: [usize; 2],
 }
 
@@ -61,8 +62,8 @@ pub(crate) struct IoWorker {
     slots: SlotCache,
     received: Producer<ReceivedEntry>,
     done: Producer<FrameHandle>,
-    /// Frames that the devices have sent, before they are written to the ring. The list is
-    /// empty between bursts.
+    /// Frames that the devices have sent, and that are not yet in the ring to the switch worker. Empty
+    /// between bursts.
     sent_frames: Vec<FrameHandle>,
     events: Sender<PortEvent>,
     commands: Consumer<IoCommand>,
@@ -72,9 +73,9 @@ pub(crate) struct IoWorker {
     stop: Arc<AtomicBool>,
 }
 
-/// Creates an I/O worker for `ports` and its handle for the switch worker. The ports hold up to `held` small
-/// slots in the kernel. The I/O worker gets this number of slots at once, in addition to its stock
-/// of empty slots.
+/// Creates an I/O worker for `ports`, and the handle for its switch worker. `held_slots` is the number of
+/// small slots that the ports hold in the kernel. The I/O worker gets this number of slots at once, in
+/// addition to its stock of empty slots.
 pub(crate) fn create_io_worker(
     mut ports: PortSet,
     store: &mut ArenaStore,
@@ -125,8 +126,8 @@ pub(crate) fn create_io_worker(
 }
 
 impl IoWorkerHandle {
-    /// Processes sent frames, events and received frames of the I/O worker. Received frames are taken only
-    /// while the sink has room. Returns the number of entries.
+    /// Processes the sent frames, events and received frames of the I/O worker. Received frames are taken
+    /// only as long as the sink has room. Returns the number of processed entries.
     pub(crate) fn drain_received(
         &mut self,
         store: &mut ArenaStore,
@@ -166,7 +167,7 @@ impl IoWorkerHandle {
         work
     }
 
-    /// Releases the slots of sent frames and collects the events of the I/O worker.
+    /// Releases the slots of sent frames, and collects the events of the I/O worker. Returns their number.
     fn drain_sent(&mut self, store: &mut ArenaStore, events: &mut Vec<PortEvent>) -> usize {
         let mut work = 0;
         while let Ok(event) = self.events.try_recv() {
@@ -184,13 +185,13 @@ impl IoWorkerHandle {
         work
     }
 
-    /// Returns whether the I/O worker has sent something.
+    /// Returns whether messages from the I/O worker wait.
     pub(crate) fn has_input(&self) -> bool {
         !self.received.is_empty() || !self.done.is_empty() || !self.events.is_empty()
     }
 
-    /// Queues a frame for the next [`IoWorkerHandle::flush_commands`]. If the ring has no room, returns the
-    /// frame to the caller.
+    /// Queues a frame for the next [`IoWorkerHandle::flush_commands`]. `index` is the index of the port at
+    /// the I/O worker. If the ring has no room, the frame is returned to the caller.
     pub(crate) fn queue_transmit(
         &mut self,
         index: u16,
@@ -204,8 +205,8 @@ impl IoWorkerHandle {
         Ok(())
     }
 
-    /// Sends the queued messages to the I/O worker and refills its stock of empty slots. If there is a
-    /// message, also wakes the I/O worker.
+    /// Sends the queued messages to the I/O worker and wakes it. Also refills the stock of empty slots of the
+    /// I/O worker.
     pub(crate) fn flush_commands(&mut self, store: &mut ArenaStore) {
         // The known number of free entries may be out of date. It is read again only when it is low.
         if self.free_commands <= RING_ENTRIES / 2 {
@@ -237,8 +238,8 @@ impl IoWorkerHandle {
         self.waker.wake();
     }
 
-    /// Waits until an I/O worker that was asked to stop has ended. Processes the last events of the I/O
-    /// worker and releases its last frames.
+    /// Waits for the end of an I/O worker that was asked to stop. Collects its last events and releases its
+    /// last frames.
     pub(crate) fn close(&mut self, store: &mut ArenaStore, events: &mut Vec<PortEvent>) {
         self.waker.wake();
         loop {
@@ -312,8 +313,8 @@ impl IoWorker {
             .receive(&mut self.slots, &mut ReceivedRing(&mut self.received))
     }
 
-    /// Sends waiting frames to the devices and returns sent frames to the switch worker. If the ring has no
-    /// room, the function waits. The wait ends because the running switch worker empties the ring.
+    /// Sends waiting frames to the devices, and returns sent frames to the switch worker. If the ring to the
+    /// switch worker is full, the function waits. The switch worker empties the ring, so the wait ends.
     fn flush_ports(&mut self) -> usize {
         let sent_frames = &mut self.sent_frames;
         let flushed = self
@@ -332,8 +333,8 @@ impl IoWorker {
         flushed
     }
 
-    /// Sends the events of the ports to the switch worker. If the switch worker has ended, the
-    /// events are lost.
+    /// Sends the events of the ports to the switch worker. After the end of the switch worker, the events
+    /// are lost.
     fn report_events(&mut self) {
         for event in self.ports.poll_events() {
             let _ = self.events.send(event);
@@ -362,8 +363,8 @@ impl IoWorker {
     }
 }
 
-/// The sink of received frames at an I/O worker. The caller must check before each frame that the
-/// ring has room.
+/// The sink of received frames at an I/O worker. Before each burst, the caller must check that the ring
+/// has room.
 struct ReceivedRing<'a>(&'a mut Producer<ReceivedEntry>);
 
 impl FrameSink for ReceivedRing<'_> {
@@ -379,7 +380,7 @@ impl FrameSink for ReceivedRing<'_> {
     }
 }
 
-/// Access of a switch worker to its ports.
+/// The access of a switch worker to its ports.
 #[derive(Debug)]
 pub(crate) enum PortIo {
     /// The switch worker owns the ports.
@@ -389,8 +390,8 @@ pub(crate) enum PortIo {
 }
 
 impl PortIo {
-    /// Returns the descriptors that wake the switch worker when a frame arrives. If I/O workers own the
-    /// ports, there are none, because an I/O worker wakes the switch worker with its waker.
+    /// Returns the descriptors that wake the switch worker when a frame arrives. The result is empty if I/O
+    /// workers own the ports, because an I/O worker wakes the switch worker with a waker.
     pub(crate) fn fds(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         let own = match self {
             PortIo::Direct(ports) => Some(ports.fds()),
@@ -407,7 +408,8 @@ impl PortIo {
         }
     }
 
-    /// Returns the wall time at which the next delayed frame is due at a port of the switch worker.
+    /// Returns the wall time in nanoseconds at which the next delayed frame is due at a port of the switch
+    /// worker. Returns `None` if no delayed frame waits or I/O workers own the ports.
     pub(crate) fn next_due_ns(&self) -> Option<u64> {
         match self {
             PortIo::Direct(ports) => ports.next_due_ns(),
@@ -415,7 +417,7 @@ impl PortIo {
         }
     }
 
-    /// Returns whether a ring or a link in memory has input.
+    /// Returns whether a ring or an in-memory link has input.
     pub(crate) fn has_input(&self) -> bool {
         match self {
             PortIo::Direct(ports) => ports.has_input(),
@@ -430,8 +432,8 @@ mod tests {
     use crate::workers::clock::ModelClock;
     use xoff_ports::Arena;
 
-    /// Empties the command ring and releases the slots in it. Returns two numbers: the frames and the slots
-    /// that were in the ring.
+    /// Empties the command ring and releases the slots in it. Returns the number of frames and the number of
+    /// slots that were in the ring.
     fn empty_command_ring(worker: &mut IoWorker, store: &mut ArenaStore) -> (usize, usize) {
         let (mut frames, mut slots) = (0, 0);
         while let Ok(entry) = worker.commands.pop() {

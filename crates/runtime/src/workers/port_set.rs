@@ -1,5 +1,5 @@
-//! The ports of one worker thread. They receive and send frames in bursts, and report link changes, losses
-//! and removed devices.
+//! The ports of one worker thread. A port set receives and sends frames in bursts, and reports link changes,
+//! losses and removed devices.
 
 use std::collections::VecDeque;
 use std::io;
@@ -14,8 +14,7 @@ use xoff_ports::{Arena, Port, PortFrame, SlotSource, ThreadWaker, is_device_remo
 
 /// Largest number of frames that a port receives or sends at once.
 pub(crate) const BURST_FRAMES: usize = 64;
-/// Largest number of frames that wait for a device. Further frames are dropped, and the run is
-/// marked as tainted.
+/// Largest number of frames that wait for a device. Further frames are dropped, and the run is tainted.
 const DEVICE_QUEUE_MAX: usize = 4_096;
 
 /// An event at a port.
@@ -39,31 +38,31 @@ pub(crate) enum PortEvent {
 
 /// A destination of received frames.
 pub(crate) trait FrameSink {
-    /// Returns how many more frames of a port the sink accepts now.
+    /// Returns how many further frames of a port the sink accepts now.
     fn free_frames(&self, port: PortId) -> usize;
-    /// Accepts frames. The caller passes no more than [`FrameSink::free_frames`].
+    /// Accepts frames of a port. The caller passes at most [`FrameSink::free_frames`] frames.
     fn accept_frames(&mut self, port: PortId, frames: &[PortFrame]);
 }
 
-/// A port with its device, if it is open.
+/// A port, and its device if the device is open.
 #[derive(Debug)]
 struct OwnedPort {
     id: PortId,
     port: Option<Port>,
     is_up: bool,
     transmit_queue: TransmitQueue,
-    /// Frames for the missing device since the last report.
+    /// Number of frames for a missing device since the last report.
     refused_frames: u64,
 }
 
-/// Frames that the model has started to transmit at a port, and that the device has not accepted yet.
+/// Frames that the switch has started to transmit at a port, and that the device has not accepted yet.
 #[derive(Debug)]
 struct TransmitQueue {
     frames: VecDeque<FrameHandle>,
-    /// The due time of each frame.
+    /// The due time of each frame in model time.
     dues: VecDeque<Picos>,
-    /// Whether frames wait here until their due time. Frames wait if the link has a delay and the receiver
-    /// cannot get the arrival time from the sender.
+    /// Whether frames wait here until their due time. This is necessary if the link has a delay, and the
+    /// receiver cannot get the arrival time from the sender.
     is_delayed: bool,
 }
 
@@ -81,13 +80,13 @@ impl TransmitQueue {
         self.dues.push_back(due);
     }
 
-    /// Returns when the first delayed frame is due.
+    /// Returns the due time of the first frame. Returns `None` if no frame waits or frames are not delayed.
     fn first_due(&self) -> Option<Picos> {
         self.dues.front().copied().filter(|_| self.is_delayed)
     }
 
-    /// Returns the next frames that may be sent, and their due times. The slices contain at most one burst.
-    /// They are shorter if the frames are not adjacent in memory, and empty only if no frame may be sent.
+    /// Returns the next frames that may be sent, at most one burst, and their due times. The slices can be
+    /// shorter if the frames are not adjacent in memory. They are empty only if no frame may be sent.
     fn next_burst(&self, clock: ModelClock) -> (&[FrameHandle], &[Picos]) {
         let (frames, dues) = (self.frames.as_slices().0, self.dues.as_slices().0);
         let mut count = BURST_FRAMES.min(frames.len()).min(dues.len());
@@ -98,14 +97,14 @@ impl TransmitQueue {
         (&frames[..count], &dues[..count])
     }
 
-    /// Removes frames from the front.
+    /// Removes `count` frames from the front of the queue.
     fn remove_front(&mut self, count: usize) -> impl Iterator<Item = FrameHandle> + '_ {
         self.dues.drain(..count);
         self.frames.drain(..count)
     }
 }
 
-/// Some ports of a switch. Channels connect the ports with the device watcher, which opens their devices.
+/// Some ports of a switch. Channels connect the set with the device watcher, which opens missing devices.
 #[derive(Debug)]
 pub(crate) struct PortSet {
     ports: Vec<OwnedPort>,
@@ -114,12 +113,12 @@ pub(crate) struct PortSet {
     device_requests: Sender<MissingDevice>,
     opened: Receiver<OpenedDevice>,
     events: Vec<PortEvent>,
-    /// Ports with a vanished device, until the kernel has returned their frame slots.
+    /// Ports whose device has vanished. They stay here until the kernel has returned their frame slots.
     closing: Vec<Port>,
 }
 
 impl PortSet {
-    /// Creates a set of ports. `delay_of` returns the one-way delay of the link of a port.
+    /// Creates a set of ports. `delay_of` returns the one-way delay of the link of a port in model time.
     pub(crate) fn new(
         ports: Vec<(PortId, Option<Port>)>,
         delay_of: impl Fn(PortId) -> Picos,
@@ -158,7 +157,7 @@ impl PortSet {
         self.ports.iter().map(|p| p.id)
     }
 
-    /// Returns the descriptors that are readable when a frame arrives.
+    /// Returns the descriptors that become readable when a frame arrives.
     pub(crate) fn fds(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         self.ports
             .iter()
@@ -171,22 +170,23 @@ impl PortSet {
         self.ports.iter().all(|p| p.port.as_ref().is_none_or(can_wake))
     }
 
-    /// Sets the waker that is called when a frame arrives over a link in memory.
+    /// Sets the waker that is called when a frame arrives over an in-memory link.
     pub(crate) fn set_waker(&mut self, waker: &ThreadWaker) {
         for port in self.ports.iter_mut().filter_map(|p| p.port.as_mut()) {
             port.set_waker(waker);
         }
     }
 
-    /// Returns whether frames have arrived over a link in memory. A separate check is necessary, because such
-    /// a link has no descriptor to poll.
+    /// Returns whether frames have arrived over an in-memory link. This check is necessary, because such a
+    /// link has no descriptor to poll.
     pub(crate) fn has_input(&self) -> bool {
         self.ports
             .iter()
             .any(|p| p.port.as_ref().is_some_and(Port::has_waiting_frames))
     }
 
-    /// Returns the wall time at which the next delayed frame is due.
+    /// Returns the wall time at which the next delayed frame is due, in nanoseconds. Returns `None` if no
+    /// delayed frame waits.
     pub(crate) fn next_due_ns(&self) -> Option<u64> {
         let due = self
             .ports
@@ -196,8 +196,8 @@ impl PortSet {
         due.map(|due| self.clock.wall_ns(due))
     }
 
-    /// Receives up to a burst of frames from each port, while the sink has room. Returns the
-    /// number of frames.
+    /// Receives up to one burst of frames from each port, as long as the sink has room. Returns the number of
+    /// received frames.
     pub(crate) fn receive(&mut self, slots: &mut impl SlotSource, sink: &mut impl FrameSink) -> usize {
         self.closing.retain_mut(|port| !port.close(slots));
         let mut total = 0;
@@ -221,14 +221,15 @@ impl PortSet {
         total
     }
 
-    /// Queues a frame for the port with this index in the set. For a device, `due` is the time at which the
-    /// frame is passed to the device. For a link in memory, `due` is the arrival time at the receiver.
+    /// Queues a frame at the port with the index `index` in this set. For a device, `due` is the model
+    /// time at which the frame is passed to the device. For an in-memory link, `due` is the arrival time
+    /// at the receiver.
     pub(crate) fn queue_frame(&mut self, index: usize, frame: FrameHandle, due: Picos) {
         self.ports[index].transmit_queue.push(frame, due);
     }
 
-    /// Passes waiting frames to the devices. Calls `done` for each sent frame. Returns the number
-    /// of sent frames.
+    /// Passes waiting frames to the devices. Calls `done` for each frame that needs its slot no longer.
+    /// Returns the number of sent frames.
     pub(crate) fn flush(&mut self, arena: &Arena, mut done: impl FnMut(FrameHandle)) -> usize {
         let mut total = 0;
         for index in 0..self.ports.len() {
@@ -267,7 +268,7 @@ impl PortSet {
         total
     }
 
-    /// Drops frames above the limit of a device that takes none.
+    /// Drops the oldest frames of a device that accepts no frames, down to the limit of its queue.
     fn drop_excess_frames(&mut self, index: usize, done: &mut impl FnMut(FrameHandle)) {
         let owned = &mut self.ports[index];
         let excess = owned.transmit_queue.frames.len().saturating_sub(DEVICE_QUEUE_MAX);
@@ -285,8 +286,8 @@ impl PortSet {
         self.ports.into_iter().filter_map(|owned| owned.port)
     }
 
-    /// Checks for link changes, losses and newly opened devices. Returns the resulting events. Called about
-    /// twenty times per second.
+    /// Returns link changes, losses and newly opened devices since the last call. The worker thread calls
+    /// this about 20 times per second.
     pub(crate) fn poll_events(&mut self) -> Vec<PortEvent> {
         while let Ok(OpenedDevice { port: id, device }) = self.opened.try_recv() {
             if let Some(owned) = self.ports.iter_mut().find(|p| p.id == id) {
@@ -323,8 +324,8 @@ impl PortSet {
         events
     }
 
-    /// Handles an error of a port's device. If the device was removed, the device watcher opens it again
-    /// later. All other errors are temporary.
+    /// Handles an error of the device of a port. If the device was removed, the port is closed, and the
+    /// device watcher opens the device later. All other errors are temporary and ignored.
     fn handle_failure(&mut self, index: usize, error: &io::Error) {
         if !is_device_removed(error) {
             return;

@@ -1,16 +1,16 @@
-//! Entries of the ring from an I/O worker to a switch worker.
+//! The entries of the ring from an I/O worker to a switch worker.
 
 use xoff_dataplane::{FrameHandle, Picos, PortId};
 use xoff_wire::parse::ParsedHeaders;
 
 use xoff_ports::PortFrame;
 
-/// Number of entries of each ring between two workers. At one million frames per second, a ring is full after
-/// about 8 ms.
+/// Number of entries of each ring between two workers. At one million frames per second, such a ring is full
+/// after about 8 ms.
 pub const RING_ENTRIES: usize = 8_192;
 
-/// A received frame that an I/O worker passes to the switch worker. The entry is small, because its cache
-/// lines move from one core to another.
+/// A received frame that an I/O worker passes to the switch worker. An entry has only 40 bytes, because its
+/// cache lines move from one core to another.
 #[derive(Clone, Copy, Debug)]
 pub struct ReceivedEntry {
     pub(super) received_ns: u64,
@@ -26,7 +26,7 @@ pub struct ReceivedEntry {
 const _: () = assert!(size_of::<ReceivedEntry>() == 40);
 
 impl ReceivedEntry {
-    /// Creates the entry of a frame that `port` has received.
+    /// Creates the entry of a frame that `port` has received. The frame is shorter than 64 KiB.
     #[inline]
     pub fn new(port: PortId, received: &PortFrame) -> ReceivedEntry {
         debug_assert!(
@@ -43,7 +43,7 @@ impl ReceivedEntry {
         }
     }
 
-    /// Returns the received frame without its port.
+    /// Returns the received frame, without its port.
     #[inline]
     pub fn received(&self) -> PortFrame {
         PortFrame {

@@ -1,4 +1,4 @@
-//! The handle of a running switch: commands, queries and stop.
+//! The handle of a running switch. It sends commands and queries to the switch, and stops it.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -16,11 +16,11 @@ use super::taint_ledger::TaintLedger;
 use xoff_ports::ThreadWaker;
 use xoff_telemetry::{SwitchSnapshot, Taint};
 
-/// Longest wait for a reply of the switch worker.
+/// Longest wait for a reply from the switch worker.
 const REPLY_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The handle of a thread that runs one or more switches. When the last owner drops the handle, it waits for
-/// the end of the thread.
+/// The handle of a thread that runs one or more switches. When the last owner drops the handle, the drop
+/// waits for the end of the thread.
 #[derive(Debug)]
 pub(super) struct SwitchThreadHandle(Mutex<Option<JoinHandle<()>>>);
 
@@ -43,7 +43,7 @@ impl Drop for SwitchThreadHandle {
     }
 }
 
-/// The channels, threads and facts of a switch for its [`RunningSwitch`].
+/// The parts from which a [`RunningSwitch`] is created.
 #[derive(Debug)]
 pub(super) struct RunningSwitchParts {
     pub(super) commands: Sender<Command>,
@@ -59,28 +59,32 @@ pub(super) struct RunningSwitchParts {
     pub(super) clock: ModelClock,
 }
 
-/// A running switch.
+/// A running switch. Dropping the value stops the switch and waits for the end of its threads.
+///
+/// Methods with a reply wait at most 5 seconds for the switch worker, which is the thread that owns
+/// the switch.
 #[derive(Debug)]
 pub struct RunningSwitch {
     commands: Sender<Command>,
     waker: ThreadWaker,
     ledger: TaintLedger,
     stop: Arc<AtomicBool>,
-    /// Receives the result of the switch worker when it ends. If the worker dies, the channel closes without
+    /// Receives the result of the switch worker at its end. If the worker dies, the channel closes without
     /// a result.
     result: Receiver<WorkerResult>,
     /// `None` after the stop.
     thread: Option<Arc<SwitchThreadHandle>>,
     helper_threads: Vec<JoinHandle<()>>,
-    /// Writes recordings and returns notes about them.
+    /// The thread that writes recordings. At its end it returns notes about them.
     recording_thread: Option<JoinHandle<Vec<String>>>,
     port_count: u16,
-    /// Notes for the user, such as settings of devices that were repaired.
+    /// Notes for the user, such as notes about changed settings of devices.
     pub notes: Vec<String>,
-    /// Cores of the switch workers, the I/O workers and
-    /// [`WorkerOptions::other_threads`](super::WorkerOptions::other_threads), in this order.
+    /// Cores of all threads in this order: switch workers, I/O workers, and
+    /// [`WorkerOptions::other_threads`](super::WorkerOptions::other_threads). `None` means that the thread is
+    /// not pinned.
     pub cores: Vec<Option<usize>>,
-    /// The clock of model time.
+    /// The clock that converts between wall time and model time.
     pub clock: ModelClock,
 }
 
@@ -89,11 +93,11 @@ pub struct RunningSwitch {
 pub struct StoppedSwitch {
     /// The last state of the switch. `None` if the switch worker died.
     pub snapshot: Option<SwitchSnapshot>,
-    /// The taints of the run. Empty for a clean run.
+    /// The taints of the run, which are the reasons for which the run proves nothing. Empty for a clean run.
     pub taints: Vec<Taint>,
     /// Notes about the recordings of the switch.
     pub notes: Vec<String>,
-    /// The ends of links in memory that belong to this switch. The links stay up until this value is dropped.
+    /// The ends of in-memory links that belong to this switch. The links stay up until this value is dropped.
     pub(crate) _retained_ports: Option<RetainedPorts>,
 }
 
@@ -120,16 +124,18 @@ impl RunningSwitch {
         self.port_count
     }
 
-    /// Returns a snapshot of the switch. `None` if its worker has ended.
+    /// Returns a snapshot of the switch. Returns `None` if the switch worker has ended or does not answer
+    /// within 5 seconds.
     pub fn snapshot(&self) -> Option<SwitchSnapshot> {
         let (reply, answer) = bounded(1);
         self.send_command(Command::Snapshot(reply));
         answer.recv_timeout(REPLY_TIMEOUT).ok()
     }
 
-    /// Calls `read` with the switch and returns the result of `read`. Returns `None` if the switch worker has
-    /// ended. The switch forwards no frames during the call, so `read` must be short. Conversions to text
-    /// should follow after the call.
+    /// Calls `read` with the switch and the present model time, and returns the result of `read`. Returns
+    /// `None` if the switch worker has ended or does not answer within 5 seconds. The switch forwards no
+    /// frames during the call, so `read` must be short. For example, conversions to text should follow after
+    /// the call.
     pub fn inspect<R: Send + 'static>(
         &self,
         read: impl FnOnce(&Switch, Picos) -> R + Send + 'static,
@@ -142,36 +148,43 @@ impl RunningSwitch {
         answer.recv_timeout(REPLY_TIMEOUT).ok()
     }
 
-    /// Makes `config` the current generation. Returns `None` if the switch worker has ended.
+    /// Makes `config` the current configuration of the switch. The inner result is an error if the switch
+    /// refuses the configuration. Returns `None` if the switch worker has ended or does not answer within
+    /// 5 seconds.
     pub fn apply_config(&self, config: SwitchConfig) -> Option<Result<(), ApplyError>> {
         let (reply, answer) = bounded(1);
         self.send_command(Command::Apply(Box::new(config), reply));
         answer.recv_timeout(REPLY_TIMEOUT).ok()
     }
 
-    /// Resets every watermark to the present use. Returns the state before the reset.
+    /// Resets all watermarks to the present use, and returns the state before the reset. Returns `None` if
+    /// the switch worker has ended or does not answer within 5 seconds.
     pub fn read_and_clear_watermarks(&self) -> Option<SwitchSnapshot> {
         let (reply, answer) = bounded(1);
         self.send_command(Command::ReadAndClearWatermarks(reply));
         answer.recv_timeout(REPLY_TIMEOUT).ok()
     }
 
-    /// Clears the statistics of the PFC watchdog. Storms continue.
+    /// Clears the statistics of the PFC watchdog. Present storms continue. Does not wait for the
+    /// switch worker.
     pub fn clear_watchdog_stats(&self) {
         self.send_command(Command::ClearWatchdogStats);
     }
 
-    /// Restarts the measurement of utilisation and transmit deficit.
+    /// Restarts the measurement of utilisation and transmit deficit. Does not wait for the switch worker.
     pub fn restart_utilisation(&self) {
         self.send_command(Command::RestartUtilisation);
     }
 
-    /// Enables or disables transmission from the queues of a port. MAC control frames are still sent.
+    /// Enables or disables transmission from the queues of a port. A disabled port still sends MAC
+    /// control frames.
     pub fn set_tx_enabled(&self, port: PortId, is_enabled: bool) {
         self.send_command(Command::SetTxEnabled { port, is_enabled });
     }
 
-    /// Sends a raw MAC control frame from a port. Returns whether the switch accepted the frame.
+    /// Sends a MAC control frame from a port, ahead of all queues. `bytes` is the frame without FCS. Returns
+    /// whether the switch accepted the frame. The result is false if the port is down, too many control
+    /// frames wait, no frame slot is free, or the switch worker does not answer within 5 seconds.
     pub fn send_mac_control(&self, port: PortId, bytes: Vec<u8>) -> bool {
         let (reply, answer) = bounded(1);
         self.send_command(Command::SendMacControl { port, bytes, reply });
@@ -183,7 +196,9 @@ impl RunningSwitch {
         self.send_command(Command::RecordMacControl { port, is_enabled });
     }
 
-    /// Returns the recorded MAC control frames, oldest first.
+    /// Returns the latest MAC control frames of the ports whose recording is on, oldest first, at most
+    /// [`CONTROL_RECORDS_MAX`](xoff_dataplane::CONTROL_RECORDS_MAX). The result is also empty if the switch
+    /// worker has ended or does not answer within 5 seconds.
     pub fn mac_control_records(&self) -> Vec<ControlRecord> {
         let (reply, answer) = bounded(1);
         self.send_command(Command::MacControlRecords(reply));
@@ -195,18 +210,19 @@ impl RunningSwitch {
         self.ledger.taints()
     }
 
-    /// Returns whether the switch worker has died.
+    /// Returns whether the thread of the switch has ended, because it died or because a stop was requested.
     pub fn is_dead(&self) -> bool {
         self.thread.as_ref().is_none_or(|thread| thread.is_finished())
     }
 
-    /// Asks the switch to stop and does not wait.
+    /// Asks the switch to stop, and returns without waiting.
     pub fn request_stop(&self) {
         self.stop.store(true, Ordering::SeqCst);
         self.waker.wake();
     }
 
-    /// Stops all threads and returns the last state.
+    /// Stops all threads of the switch, waits for their end, and returns the last state. If the switch worker
+    /// died, the result has no snapshot, and a taint reports this.
     pub fn stop(mut self) -> StoppedSwitch {
         let (result, mut notes) = self.stop_threads();
         let (snapshot, retained_ports) = result

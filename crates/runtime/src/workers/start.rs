@@ -1,4 +1,4 @@
-//! Start of switches and their threads.
+//! Starts switches and their threads.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
@@ -29,35 +29,35 @@ use xoff_driver::snapshot::PortFacts;
 use xoff_ports::{Arena, ArenaStore, OpenedPort, Port, PortError, ThreadWaker};
 use xoff_telemetry::allowed_cpus;
 
-/// Additional frame slots per port. They are for frames on links and in device queues, and for the stocks of
-/// I/O workers.
+/// Number of additional frame slots for each port. They are for frames on links and in device queues, and for
+/// the stocks of I/O workers.
 const SPARE_SLOTS_PER_PORT: usize = 2 * IN_FLIGHT_FRAMES_MAX;
-/// Length in bytes of the shortest frame that needs a large slot. Such a frame occupies at least this number
+/// Length of the shortest frame that needs a large slot, in bytes. Such a frame occupies at least this number
 /// of bytes of the switch buffer.
 const LARGE_FRAME_BYTES_MIN: u64 = 1_793;
 
 /// Options of the worker threads of one or more switches.
 #[derive(Clone, Debug)]
 pub struct WorkerOptions {
-    /// Number of worker threads, 1 or more. A single switch uses one thread for the switch and the other
-    /// threads for its ports. Several switches share the threads, and each thread also moves the frames of
-    /// the ports of its switches.
+    /// Number of worker threads. 0 counts as 1. A single switch uses one thread for itself, and the other
+    /// threads as I/O workers for its ports. Several switches share the threads. Each thread then owns some
+    /// switches together with their ports.
     pub workers: usize,
-    /// The cores of the threads. The first core belongs to the switch worker.
+    /// The cores to which the threads are pinned. The first core is for the first switch worker.
     pub pin: CorePinning,
     /// How the threads wait for work.
     pub idle: IdleMode,
-    /// Factor by which model time is slower than wall time.
+    /// Factor by which model time is slower than wall time. 0 counts as 1.
     pub dilate: u32,
-    /// Longest stall in wall time that does not taint the run.
+    /// Longest stall of the machine in wall time that does not taint the run. A tainted run proves nothing.
     pub reaction_budget: Duration,
-    /// Number of other threads that need a core, such as the hosts of a lab. `CorePinning::Auto`
-    /// counts them too.
+    /// Number of other threads that need a core, such as the threads of the hosts of a lab. They are counted
+    /// if cores are assigned automatically ([`CorePinning::Auto`]).
     pub other_threads: usize,
-    /// The frames to record.
+    /// The recordings to write, and the number of bytes that they store of each frame.
     pub pcap: PcapOptions,
-    /// Wall time of model time zero in nanoseconds of `CLOCK_MONOTONIC`. `None` is the time of the start.
-    /// Hosts and switches with the same value have the same model time.
+    /// Wall time at which model time is zero, in nanoseconds of `CLOCK_MONOTONIC`. `None` means the time of
+    /// the start. Hosts and switches with the same value have the same model time.
     pub epoch_ns: Option<u64>,
 }
 
@@ -76,7 +76,7 @@ impl Default for WorkerOptions {
     }
 }
 
-/// Reason why a switch did not start.
+/// The reason for which a switch did not start.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
     /// A device cannot be used.
@@ -88,7 +88,7 @@ pub enum StartError {
     /// The kernel refused a resource.
     #[error("cannot start the switch: {what}: {source}")]
     System {
-        /// The resource.
+        /// Name of the resource, such as `a thread`.
         what: &'static str,
         /// The error of the kernel.
         source: io::Error,
@@ -100,17 +100,19 @@ pub enum StartError {
 pub struct SwitchSetup {
     /// The configuration of the switch.
     pub config: SwitchConfig,
-    /// The ports of the switch. If a device is already open, it is passed together with its port.
+    /// The ports of the switch that have a device. The second value is the open device. If it is `None`, the
+    /// start opens the device.
     pub attached: Vec<(AttachedPort, Option<OpenedPort>)>,
-    /// The frames to record.
+    /// The recordings to write, and the number of bytes that they store of each frame.
     pub pcap: PcapOptions,
 }
 
-/// Opens the ports of a switch and starts its threads. If a device is missing, its port is down and comes up
-/// when the device appears.
+/// Opens the ports of a switch and starts its threads. If a device is missing, its port is down. The port
+/// comes up when the device appears. Taints of the run are added to `ledger`.
 ///
 /// # Errors
-/// An existing device cannot be used, no device exists at all, or the kernel refuses memory or descriptors.
+/// Returns an error if an existing device cannot be used, none of the devices exists, a recording cannot be
+/// started, or the kernel refuses memory, a thread or a descriptor.
 pub fn start_switch(
     config: SwitchConfig,
     attached: Vec<(AttachedPort, Option<OpenedPort>)>,
@@ -126,11 +128,11 @@ pub fn start_switch(
     Ok(running.pop().expect("one was started"))
 }
 
-/// Starts several switches. Links in memory can connect the switches. The first switch gets the notes about
-/// all threads.
+/// Starts several switches and returns them in the same order. In-memory links can connect the switches. The
+/// notes about all threads are in the first switch.
 ///
 /// # Errors
-/// As [`start_switch`].
+/// Returns the same errors as [`start_switch`].
 pub fn start_switches(
     switches: Vec<SwitchSetup>,
     options: &WorkerOptions,
@@ -196,7 +198,8 @@ struct StartContext<'a> {
     io_cores: &'a [Option<usize>],
 }
 
-/// Returns a function that converts an error of the kernel about a resource.
+/// Returns a function that converts an error of the kernel to a [`StartError`]. `what` is the name of the
+/// refused resource.
 fn system_error(what: &'static str) -> impl Fn(io::Error) -> StartError {
     move |source| StartError::System { what, source }
 }
@@ -300,8 +303,8 @@ fn prepare_switch(
     Ok((worker, parts))
 }
 
-/// Returns the ports of the switch worker or, if the switch has I/O workers, the handles of these I/O
-/// workers. Starts the threads of the I/O workers.
+/// Returns the access of the switch worker to its ports. If the switch has I/O workers, the function starts
+/// their threads.
 fn start_port_io(
     mut distribution: PortDistribution,
     store: &mut ArenaStore,
@@ -332,7 +335,8 @@ fn start_port_io(
     Ok(PortIo::IoWorkers(remotes))
 }
 
-/// Opens the recordings and starts the thread that writes them, if any recording is requested.
+/// Opens the files of the recordings and starts the thread that writes them. Does nothing if no recording
+/// is requested.
 fn start_recording(
     options: &PcapOptions,
     config: &SwitchConfig,
@@ -350,11 +354,12 @@ fn start_recording(
 /// The recorder of the switch worker, and the thread that writes the files.
 type RecordingEnds = (Option<Recorder>, Option<JoinHandle<Vec<String>>>);
 
-/// All ports, and each port's open device if there is one.
+/// All ports of a switch with a device, and the open device of each port. `None` means that the device
+/// is missing.
 type OpenPorts = (Vec<AttachedPort>, Vec<(PortId, Option<Port>)>);
 
-/// Opens all existing devices that are not open yet. The device watcher opens missing devices later. Fails if
-/// no device exists.
+/// Opens all existing devices that are not open yet. The device watcher opens missing devices later. Returns
+/// an error if none of the devices exists.
 fn open_ports(
     attached: Vec<(AttachedPort, Option<OpenedPort>)>,
     facts: &mut [PortFacts],
@@ -387,8 +392,8 @@ fn open_ports(
     }
 }
 
-/// Allocates the frame slots of a switch. `held_slots` is the number of small slots that the
-/// ports occupy permanently.
+/// Allocates the frame slots of a switch. `held_slots` is the number of small slots that the ports occupy as
+/// long as they are open.
 fn allocate_arena(config: &SwitchConfig, held_slots: usize) -> io::Result<Arc<Arena>> {
     let spare = config.ports.len() * SPARE_SLOTS_PER_PORT;
     let buffer_bytes: u64 = config.pools.iter().map(|p| p.size_bytes + p.xoff_bytes).sum();
@@ -408,17 +413,17 @@ fn allocate_arena(config: &SwitchConfig, held_slots: usize) -> io::Result<Arc<Ar
     Arena::new(config.frames_max + spare + held_slots, large_slots)
 }
 
-/// The ports of a switch, distributed over threads. Adjacent ports get different threads.
+/// The ports of a switch, distributed over threads. Adjacent ports of the list get different threads.
 struct PortDistribution {
     sets: Vec<PortSet>,
-    /// Small slots that the ports of each set hold.
+    /// Number of small slots that the ports of each set hold.
     held_slots: Vec<usize>,
     owners: BTreeMap<PortId, Sender<OpenedDevice>>,
     port_links: Vec<PortLink>,
 }
 
 impl PortDistribution {
-    /// Distributes the opened ports over `io_workers` threads, or over one thread without I/O workers.
+    /// Distributes the ports over `io_workers` threads. If this number is 0, one thread gets all ports.
     fn new(
         opened: Vec<(PortId, Option<Port>)>,
         attached: &BTreeMap<PortId, AttachedPort>,

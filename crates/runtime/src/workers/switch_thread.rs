@@ -1,4 +1,4 @@
-//! A thread that drives one switch, or several switches in turn.
+//! A thread that runs one switch, or several switches in turn.
 
 use super::clock::monotonic_ns;
 use super::idle::{IdleAction, IdlePolicy, sleep_on};
@@ -6,14 +6,14 @@ use super::pin::CoreBinding;
 use super::switch_worker::SwitchWorker;
 use xoff_ports::ThreadWaker;
 
-/// A thread and the switches that it drives.
+/// A thread and the switches that it runs.
 #[derive(Debug)]
 pub(crate) struct SwitchThread {
     pub(crate) workers: Vec<SwitchWorker>,
-    /// Wakes the thread for any of its switches.
+    /// Wakes the thread when one of its switches has work.
     pub(crate) waker: ThreadWaker,
     pub(crate) idle: IdlePolicy,
-    /// The binding to a core if it can change.
+    /// The binding of the thread to a core. `None` if the binding never changes.
     pub(crate) core_binding: Option<CoreBinding>,
 }
 
@@ -49,8 +49,8 @@ impl SwitchThread {
         }
     }
 
-    /// Waits for work. Depending on the idle policy, the thread polls again, yields its core, or sleeps until
-    /// a frame or a command arrives or the next deadline is due.
+    /// Waits for work as the idle policy decides. The thread polls again at once, yields its core, or sleeps.
+    /// A sleep ends when a frame or a command arrives, or shortly before the next deadline.
     fn wait_for_work(&mut self) {
         let deadline_ns = self.workers.iter().filter_map(SwitchWorker::next_event_ns).min();
         let blocked = self.workers.iter().any(SwitchWorker::has_waiting_departures);

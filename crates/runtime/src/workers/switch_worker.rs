@@ -1,5 +1,5 @@
-//! The switch worker owns a switch. It processes the events of the switch when wall time reaches them. The
-//! worker runs in a [`SwitchThread`](super::switch_thread::SwitchThread).
+//! The switch worker owns a switch. It processes each event of the switch when wall time reaches the time of
+//! the event. The worker runs in a [`SwitchThread`](super::switch_thread::SwitchThread).
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -23,26 +23,26 @@ use xoff_driver::snapshot::PortFacts;
 use xoff_ports::{Arena, ArenaStore, Port, PortFrame, SlotSource};
 use xoff_telemetry::SwitchSnapshot;
 
-/// Limit for the detection of a step of the real-time clock, in nanoseconds. The worker compares the two wall
-/// clocks from check to check. If their difference changes by more than this limit, the real-time
-/// clock was set.
+/// Smallest step of the real-time clock that is detected, in nanoseconds. At each check, the worker compares
+/// the two wall clocks. If their difference has changed by more than this limit, the real-time clock was set.
 const CLOCK_STEP_NS: u64 = 50_000_000;
 
-/// The link of a port and the worker that owns the port.
+/// The link of a port, and the worker that owns the port.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct PortLink {
-    /// The number of the port's I/O worker, and the index of the port at this I/O worker. If the switch
-    /// worker owns the port, the number is 0. `None` if the port has no device.
+    /// Two numbers: the I/O worker that owns the port, and the index of the port at this I/O worker. If the
+    /// switch worker owns the port, the first number is 0. `None` if the port has no device.
     pub(crate) location: Option<(usize, u16)>,
-    /// The one-way delay of the link.
+    /// The one-way delay of the link in model time.
     pub(crate) delay: Picos,
-    /// Whether the far end is a switch of this process. Such a switch gets the arrival time of each frame.
+    /// Whether the far end is a switch of the same process. Such a switch gets the arrival time of
+    /// each frame.
     pub(crate) is_in_memory: bool,
 }
 
 impl PortLink {
-    /// Returns the time at which a frame must be passed to the device. For a link in memory, returns the time
-    /// at which the last bit of the frame arrives.
+    /// Returns the model time at which a frame must be passed to the device. For an in-memory link, returns
+    /// the time at which the last bit of the frame arrives.
     #[inline]
     fn due_time(&self, transmit: &Transmit, link: &LinkTiming) -> Picos {
         match self.is_in_memory {
@@ -52,21 +52,21 @@ impl PortLink {
     }
 }
 
-/// The result of a switch worker. While this value exists, the far ends of links in memory stay up.
+/// The result of a switch worker. As long as this value exists, the in-memory links of the switch stay up.
 #[derive(Debug)]
 pub(crate) struct WorkerResult {
     pub(crate) snapshot: SwitchSnapshot,
     pub(crate) retained_ports: RetainedPorts,
 }
 
-/// Ports without a worker, and the frame slots that they use.
+/// Ports whose worker has ended, and the frame slots that they use.
 #[derive(Debug)]
 pub(crate) struct RetainedPorts {
     _ports: Vec<Port>,
     _store: ArenaStore,
 }
 
-/// A switch, its frames, its ports and its clock.
+/// A switch, with its frames, its ports and its clock.
 #[derive(Debug)]
 pub(crate) struct SwitchWorker {
     pub(crate) engine: Engine,
@@ -75,37 +75,38 @@ pub(crate) struct SwitchWorker {
     pub(crate) clock: ModelClock,
     pub(crate) ledger: TaintLedger,
     pub(crate) commands: Receiver<Command>,
-    /// Largest permitted delay of a frame or a deadline, in nanoseconds of wall time. After a larger delay,
-    /// the run is marked as tainted.
+    /// Reaction budget: the largest permitted lateness of a frame or a deadline, in nanoseconds of wall time.
+    /// A larger lateness taints the run.
     pub(crate) stall_ns: u64,
     pub(crate) config: SwitchConfig,
     pub(crate) facts: Vec<PortFacts>,
-    /// The link of each port.
+    /// The link of each port, by port index.
     pub(crate) port_links: Vec<PortLink>,
     pub(crate) stop: Arc<AtomicBool>,
     /// Channel for the result of the worker.
     pub(crate) result: Sender<WorkerResult>,
-    /// Wall time of the last check of clocks and slots. `clock_difference_ns` is the difference between the
+    /// Wall time of the last check of clocks and slots. `clock_difference_ns` was the difference between the
     /// two wall clocks at this time.
     pub(crate) last_check_ns: u64,
     pub(crate) clock_difference_ns: u64,
-    /// Frames whose transmission has started and that no device or ring has taken yet.
+    /// Frames that the switch has started to transmit, and that no device or ring has taken yet.
     pub(crate) departures: VecDeque<Transmit>,
-    /// Frames that the devices have sent and whose slots are not free yet. The list is empty between bursts.
+    /// Frames that the devices have sent, and whose slots are not free yet. Empty between bursts.
     pub(crate) sent_frames: Vec<FrameHandle>,
     pub(crate) events: Vec<PortEvent>,
-    /// Records frames if a recording was requested.
+    /// Recorder of frames. `None` if no recording was requested.
     pub(crate) recorder: Option<Recorder>,
-    /// To the event printer.
+    /// Channel to the event printer.
     pub(crate) event_printer: Sender<SwitchEvent>,
     /// Number of journal events that were sent to the event printer.
     pub(crate) printed_events: usize,
-    /// Wall time that the thread has spent in turns with work. `was_busy` is true if the last turn had work.
+    /// Wall time in nanoseconds that the thread has spent in turns with work. `was_busy` is true if the last
+    /// turn had work.
     pub(crate) busy_ns: u64,
     pub(crate) was_busy: bool,
 }
 
-/// The sink that passes received frames to the engine.
+/// Passes received frames to the engine, which is the event queue of the switch.
 struct EngineSink<'a> {
     engine: &'a mut Engine,
     port_links: &'a [PortLink],
@@ -151,7 +152,7 @@ impl EngineSink<'_> {
     }
 }
 
-/// The engine sink of a switch with recordings. Each received frame is recorded first.
+/// Records each received frame, and then passes it to the engine.
 struct RecordingSink<'a, 'b> {
     engine_sink: &'a mut EngineSink<'b>,
     recorder: &'a mut Recorder,
@@ -177,7 +178,7 @@ impl FrameSink for RecordingSink<'_, '_> {
     }
 }
 
-/// Processes the input from ports and I/O workers. Returns the number of entries.
+/// Processes the input from ports and I/O workers. Returns the number of processed entries.
 fn drain_received(
     io: &mut PortIo,
     store: &mut ArenaStore,
@@ -194,8 +195,8 @@ fn drain_received(
 }
 
 impl SwitchWorker {
-    /// Runs one turn: receives frames, switches them, sends departures and executes commands. Returns the
-    /// amount of work.
+    /// Runs one turn. It receives frames, switches them, sends departing frames and executes commands.
+    /// Returns the amount of work, which is 0 if the turn had nothing to do.
     pub(crate) fn run_once(&mut self, began_ns: u64) -> usize {
         if began_ns.saturating_sub(self.last_check_ns) > super::WATCH_INTERVAL_NS {
             self.last_check_ns = began_ns;
@@ -224,7 +225,7 @@ impl SwitchWorker {
         work
     }
 
-    /// Adds the duration of the thread's last turn if the turn had work.
+    /// Adds the duration of the last turn to the busy time if this turn had work.
     #[inline]
     pub(crate) fn add_busy_time(&mut self, turn_ns: u64) {
         if self.was_busy {
@@ -244,17 +245,18 @@ impl SwitchWorker {
         self.stop.load(Ordering::Relaxed)
     }
 
-    /// Returns whether there is work that no descriptor reports.
+    /// Returns whether work waits that no descriptor reports.
     pub(crate) fn has_input(&self) -> bool {
         !self.commands.is_empty() || self.io.has_input() || self.is_stopped()
     }
 
-    /// Returns whether frames wait for room at a device.
+    /// Returns whether departing frames wait for room at a device.
     pub(crate) fn has_waiting_departures(&self) -> bool {
         !self.departures.is_empty()
     }
 
-    /// Returns the wall time of the next event of the engine or the next delayed frame.
+    /// Returns the wall time of the next event of the engine or the next delayed frame, whichever is earlier.
+    /// Returns `None` if there is neither.
     pub(crate) fn next_event_ns(&self) -> Option<u64> {
         let event_ns = self.engine.next_event().map(|at| self.clock.wall_ns(at));
         event_ns.into_iter().chain(self.io.next_due_ns()).min()
@@ -287,7 +289,8 @@ impl SwitchWorker {
         work
     }
 
-    /// Processes all events of the switch up to a wall time. Returns the number of departures.
+    /// Processes all events of the switch up to a wall time. Returns the number of frames that leave
+    /// the switch.
     fn advance_switch(&mut self, now_ns: u64) -> usize {
         let now = self.clock.model_time(now_ns);
         let first_departure = self.departures.len();
@@ -333,7 +336,7 @@ impl SwitchWorker {
     }
 
     /// Sends new events to the event printer without waiting. If the channel is full, the event is not
-    /// printed, but the report still contains it.
+    /// printed. The report still contains it.
     #[inline]
     fn print_events(&mut self) {
         let entries = self.engine.journal().entries();
@@ -343,8 +346,7 @@ impl SwitchWorker {
         self.printed_events = entries.len();
     }
 
-    /// Passes frames that leave the switch to the devices or the I/O workers. Returns the number
-    /// of these frames.
+    /// Passes departing frames to the devices or the I/O workers. Returns the number of these frames.
     fn send_departures(&mut self) -> usize {
         let mut work = 0;
         match &mut self.io {
@@ -391,7 +393,7 @@ impl SwitchWorker {
         work
     }
 
-    /// Records the departures from index `first_departure` on.
+    /// Records the departing frames from index `first_departure` of the list on.
     pub(super) fn record_departures(&mut self, first_departure: usize) {
         let Some(recorder) = &mut self.recorder else {
             return;
@@ -416,8 +418,8 @@ impl SwitchWorker {
         }
     }
 
-    /// Marks the run as tainted if frames were dropped because no frame slot or no entry of the frame table
-    /// was free. Both limits come from this program and not from the modelled switch.
+    /// Taints the run if frames were dropped because no frame slot or no entry of the frame table was free.
+    /// These limits are limits of xoff and not of the modelled switch.
     fn check_slots(&self) {
         let frames = self.engine.switch().dropped_frames_for(DropReason::NoBufferSpace);
         if frames > 0 {
@@ -428,7 +430,7 @@ impl SwitchWorker {
         }
     }
 
-    /// Marks the run as tainted if the real-time clock was set, because kernel time stamps are then wrong.
+    /// Taints the run if the real-time clock was set, because kernel time stamps are then wrong.
     fn check_clocks(&mut self) {
         let monotonic = monotonic_ns();
         let now = realtime_ns().wrapping_sub(monotonic);

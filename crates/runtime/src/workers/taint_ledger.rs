@@ -1,14 +1,15 @@
-//! The taint ledger. A taint is a fact outside the model that can have changed the result of a run, such as
-//! frames that the kernel lost.
+//! The taint ledger of a run. A taint is a fact outside the model that can have changed the result of the
+//! run, such as frames that the kernel lost.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
 use xoff_telemetry::Taint;
 
-/// Largest number of causes that are kept.
+/// Largest number of taints that a ledger keeps.
 const TAINTS_MAX: usize = 64;
 
-/// The taints of a run, shared by all its threads. A run is clean as long as the ledger is empty.
+/// The taints of a run. All threads of the run share the ledger: clones have the same content. A run is clean
+/// if its ledger is empty.
 #[derive(Clone, Debug, Default)]
 pub struct TaintLedger {
     taints: Arc<Mutex<Vec<Taint>>>,
@@ -20,8 +21,9 @@ impl TaintLedger {
         TaintLedger::default()
     }
 
-    /// Adds a cause with its model time in nanoseconds. Two causes are equal if their texts before the first
-    /// parenthesis are equal. If an equal cause exists, the ledger keeps the earlier time.
+    /// Adds a taint with the model time `since_ns` in nanoseconds. The text `cause` may have details in
+    /// parentheses, which are ignored in comparisons. If the ledger already has the same cause, it keeps the
+    /// first entry. After 64 taints, the call does nothing.
     pub fn add_taint(&self, since_ns: u64, cause: String) {
         let mut taints = self.lock();
         let kind = |text: &str| text.split('(').next().unwrap_or_default().to_owned();
@@ -30,7 +32,7 @@ impl TaintLedger {
         }
     }
 
-    /// Returns the causes in the order in which they were added.
+    /// Returns the taints in the order in which they were added.
     pub fn taints(&self) -> Vec<Taint> {
         self.lock().clone()
     }
