@@ -1,4 +1,4 @@
-//! The interface of a program that runs on model hosts, such as the jobs of a lab.
+//! The interface of a program that runs on model hosts. For example, the jobs of a lab are such a program.
 
 use std::fmt;
 
@@ -7,29 +7,29 @@ use xoff_units::Picos;
 use super::attachment::AttachedHostState;
 use xoff_host::Host;
 
-/// A program on the model hosts of a thread. It posts work requests and processes completions. In each turn,
-/// the thread calls the application after the hosts have received frames and before they send. Each call must
-/// be short.
+/// A program on the model hosts of a thread. The program posts work requests and processes completions. In
+/// each turn, the thread first receives frames, then calls the application, and then sends frames. Each call
+/// must be short.
 pub trait Application: fmt::Debug + Send + 'static {
-    /// Starts the workload.
+    /// Starts the workload. Called once, when the hosts start to send.
     fn start(&mut self, hosts: &mut HostAccess<'_>);
 
-    /// Processes completions and posts work requests. Called when hosts have received frames, and at the time
-    /// of [`Application::next_start`].
+    /// Processes completions and posts work requests. Called when a host has completions, and at the time
+    /// that [`Application::next_start`] returns.
     fn serve(&mut self, hosts: &mut HostAccess<'_>);
 
     /// Returns the next model time at which the application has work. [`Picos::NEVER`] means that the
-    /// application only waits for frames.
+    /// application only waits for completions.
     fn next_start(&self) -> Picos;
 
-    /// Returns whether the application has no more work.
+    /// Returns whether the application has no more work, now and later.
     fn is_finished(&self) -> bool;
 
-    /// Reads the last results of the hosts before the thread ends.
+    /// Reads the last results of the hosts. Called once, before the thread ends.
     fn finish(&mut self, hosts: &mut HostAccess<'_>);
 }
 
-/// The application of hosts that only send their flows.
+/// The application of hosts that only send their flows. It does nothing.
 impl Application for () {
     fn start(&mut self, _: &mut HostAccess<'_>) {}
     fn serve(&mut self, _: &mut HostAccess<'_>) {}
@@ -42,7 +42,7 @@ impl Application for () {
     fn finish(&mut self, _: &mut HostAccess<'_>) {}
 }
 
-/// Access of an application to the hosts of its thread at one model time.
+/// The access of an application to the hosts of its thread, at one model time.
 #[derive(Debug)]
 pub struct HostAccess<'a> {
     pub(super) now: Picos,
@@ -50,7 +50,7 @@ pub struct HostAccess<'a> {
 }
 
 impl HostAccess<'_> {
-    /// Returns the model time.
+    /// Returns the present model time.
     pub fn now(&self) -> Picos {
         self.now
     }
@@ -60,7 +60,8 @@ impl HostAccess<'_> {
         self.attachments.len()
     }
 
-    /// Returns the host with an index of the list that the thread was given.
+    /// Returns the host at `index`, which is less than [`HostAccess::host_count`]. The hosts have the order
+    /// in which the thread received them.
     ///
     /// # Panics
     /// Panics if no host has this index.
@@ -68,11 +69,11 @@ impl HostAccess<'_> {
         &self.attachments[index].host
     }
 
-    /// Returns mutable access to a host. If the change allows the host to send frames, they are sent in the
-    /// same turn.
+    /// Returns the host at `index` for changes. If the host can send frames after the change, they are sent
+    /// in the same turn.
     ///
     /// # Panics
-    /// As [`HostAccess::host`].
+    /// Panics if no host has this index.
     pub fn host_mut(&mut self, index: usize) -> &mut Host {
         &mut self.attachments[index].host
     }

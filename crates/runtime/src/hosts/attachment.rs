@@ -10,10 +10,10 @@ use crate::workers::TaintLedger;
 use xoff_host::Host;
 use xoff_ports::{ArenaStore, BURST_FRAMES, Port, PortFrame, SlotSource};
 
-/// Bursts that are received from one device before the next device gets its turn.
+/// Number of bursts that are received from one device in a turn. Then the next device is served.
 const BURSTS_PER_TURN: usize = 4;
 
-/// The clock readings of a turn.
+/// The times of the clocks at the start of a turn.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct TurnTimes {
     /// Model time.
@@ -25,20 +25,20 @@ pub(super) struct TurnTimes {
 }
 
 impl TurnTimes {
-    /// Returns the time of `CLOCK_REALTIME` at a time of `CLOCK_MONOTONIC`.
+    /// Converts a time of `CLOCK_MONOTONIC` to `CLOCK_REALTIME`, both in nanoseconds.
     fn realtime_ns_at(&self, monotonic_ns: u64) -> u64 {
         let ago = self.monotonic_ns.saturating_sub(monotonic_ns);
         self.wall_ns.saturating_sub(ago)
     }
 }
 
-/// A host, its device, and the frames between them.
+/// A model host and its device, with the frames between them.
 #[derive(Debug)]
 pub(super) struct AttachedHostState {
     pub(super) host: Host,
     pub(super) port: Port,
     received_frames: Vec<PortFrame>,
-    /// Frames that the device has not taken yet.
+    /// Frames that the device has not accepted yet.
     unsent_frames: Vec<FrameHandle>,
     lost_frames: u64,
     notes: Vec<String>,
@@ -63,12 +63,12 @@ impl AttachedHostState {
         self.error.is_none()
     }
 
-    /// Returns whether frames wait for room at the device.
+    /// Returns whether frames wait for space at the device.
     pub(super) fn has_unsent_frames(&self) -> bool {
         !self.unsent_frames.is_empty()
     }
 
-    /// Passes received frames to the host. Returns their number.
+    /// Passes received frames to the host. Returns the number of these frames.
     pub(super) fn receive(
         &mut self,
         times: &TurnTimes,
@@ -129,8 +129,8 @@ impl AttachedHostState {
         total
     }
 
-    /// Builds the frames that the NIC may send now. Does nothing if earlier frames still wait for the device.
-    /// Returns the number of waiting frames.
+    /// Builds the frames that the NIC may send now. Returns the number of built frames. If earlier frames
+    /// still wait for the device, builds no frames and returns 0.
     fn build_frames(&mut self, times: &TurnTimes, store: &mut ArenaStore) -> usize {
         if self.has_unsent_frames() {
             return 0;
@@ -157,8 +157,7 @@ impl AttachedHostState {
         self.unsent_frames.len()
     }
 
-    /// Reads the loss counters of the device. Each loss marks the run as tainted, because the model has no
-    /// such loss.
+    /// Reads the loss counters of the device. Each loss taints the run, because the model has no such loss.
     pub(super) fn check_losses(&mut self, times: &TurnTimes, ledger: &TaintLedger) {
         if !self.is_usable() {
             return;
@@ -192,7 +191,8 @@ impl AttachedHostState {
         self.error = Some(cause);
     }
 
-    /// Ends the host and returns its results. Frames that the device has not accepted are released.
+    /// Ends the host and returns its results. Frames that the device has not accepted are released, and they
+    /// taint the run.
     pub(super) fn finish(
         mut self,
         times: &TurnTimes,

@@ -1,4 +1,4 @@
-//! The thread that drives model hosts. In each turn it receives frames, calls the application, sends frames
+//! The thread that drives model hosts. In each turn, it receives frames, calls the application, sends frames
 //! and waits.
 
 use std::os::fd::BorrowedFd;
@@ -18,14 +18,15 @@ use crate::workers::pin::{bind_to_core, set_exact_timers};
 use crate::workers::sleep_on;
 use xoff_ports::ArenaStore;
 
-/// Wall time between two checks for device losses.
+/// Wall time between two checks for losses of devices, in nanoseconds.
 const CHECK_INTERVAL_NS: u64 = 50_000_000;
-/// Longest time between two clock readings that can be compared.
+/// Longest time between two clock readings that can be compared, in nanoseconds.
 const CLOCKS_APART_NS_MAX: u64 = 20_000;
-/// Smallest step of the real-time clock that is detected, in nanoseconds. The difference between the two wall
-/// clocks changes by this amount. A smaller change is regarded as slewing.
+/// Smallest step of the real-time clock that is detected, in nanoseconds. At such a step, the difference
+/// between the two wall clocks changes by this amount. Smaller changes are regarded as slewing, which is a
+/// gradual correction of the clock.
 const CLOCK_STEP_NS: u64 = 1_000_000;
-/// Longest sleep of a thread with a port that has no wake-up descriptor.
+/// Longest sleep of a thread that owns a port without a wake-up descriptor.
 const POLLED_SLEEP_MAX: Duration = Duration::from_micros(100);
 
 /// The state of the thread that drives model hosts.
@@ -37,10 +38,10 @@ pub(super) struct HostWorker<A> {
     options: HostThreadOptions,
     idle_policy: HostIdlePolicy,
     phase: ThreadPhase,
-    /// `CLOCK_REALTIME` minus `CLOCK_MONOTONIC`.
+    /// `CLOCK_REALTIME` minus `CLOCK_MONOTONIC`, in nanoseconds. `None` before the first reading.
     realtime_offset_ns: Option<u64>,
     last_check_ns: u64,
-    /// Wall time state which the thread intended to end its wait.
+    /// Wall time at which the thread intended to end its wait, in nanoseconds of `CLOCK_MONOTONIC`.
     expected_ns: u64,
 }
 
@@ -98,8 +99,8 @@ impl<A: Application> HostWorker<A> {
         }
     }
 
-    /// Reads the clocks of a turn. If the real-time clock was set, marks the run as tainted, because
-    /// latencies are then wrong.
+    /// Reads the clocks at the start of a turn. If the real-time clock was set, the function taints the run,
+    /// because measured latencies are then wrong.
     fn read_clocks(&mut self) -> TurnTimes {
         let (before, real, after) = (monotonic_ns(), realtime_ns(), monotonic_ns());
         let reading_ns = after - before;
@@ -172,7 +173,7 @@ impl<A: Application> HostWorker<A> {
             .sum()
     }
 
-    /// Calls the application if completions exist, or if its next start time is reached. Returns whether the
+    /// Calls the application if completions exist or its next start time is reached. Returns whether the
     /// start time is reached.
     fn serve_application(&mut self, times: &TurnTimes) -> bool {
         if self.phase == ThreadPhase::Ready {

@@ -1,7 +1,7 @@
-//! Idle policy of the thread that drives model hosts.
+//! The idle policy of the thread that drives model hosts. It decides how the thread waits.
 //!
-//! After a late call, the NIC of a host catches up on up to 32 frames. A thread that wakes up only once in
-//! several frames therefore sends the same frames at the same model times as a thread that never sleeps.
+//! If the NIC of a host is called late, it catches up on up to 32 frames, at their correct model times. The
+//! thread can therefore sleep for the time of several frames, and the result is the same as without sleep.
 //! Sleeping reduces the number of system calls, and the switch can use the core meanwhile. If 32 frames take
 //! less time than a sleep and its wake-up delay, the thread does not sleep.
 
@@ -9,18 +9,20 @@ use std::time::Duration;
 
 use crate::workers::IdleMode;
 
-/// With traffic, the thread sleeps for this fraction of the catch-up time. The catch-up time is the longest
-/// delay after which a NIC still sends all frames at their model times.
+/// Divisor of the catch-up time. With traffic, the thread sleeps for the catch-up time divided by this
+/// number. The catch-up time is the longest delay after which a NIC still sends all frames at their
+/// model times.
 const PAUSE_DIVISOR: u64 = 6;
-/// Shortest pause in nanoseconds. A shorter pause does not pay for the system call.
+/// Shortest pause in nanoseconds. A shorter pause would save less time than its system call costs.
 const PAUSE_NS_MIN: u64 = 50_000;
 /// Longest sleep with traffic, in nanoseconds. A longer sleep would delay the processing of PFC frames in
 /// dilated runs.
 const PAUSE_NS_MAX: u64 = 500_000;
-/// Assumed wake-up delay in nanoseconds. The thread sleeps only if the NIC can catch up after such a delay.
-/// Virtual machines usually wake up 50 to 100 us late.
+/// Assumed delay of a wake-up in nanoseconds. The thread sleeps only if the NIC can catch up after such a
+/// delay. In virtual machines, threads usually wake up 50 to 100 us late.
 const WAKE_DELAY_NS: u64 = 150_000;
-/// Longest sleep without traffic in nanoseconds. Device losses and commands are checked after it.
+/// Longest sleep without traffic, in nanoseconds. After a sleep, the thread checks device losses
+/// and commands.
 const SLEEP_NS_MAX: u64 = 10_000_000;
 
 /// The action of the thread after a turn.
@@ -28,23 +30,23 @@ const SLEEP_NS_MAX: u64 = 10_000_000;
 pub(super) enum HostIdleAction {
     /// Start the next turn at once.
     Poll,
-    /// Sleep for this time regardless of arriving frames, so that a burst collects.
+    /// Sleep for this time, even if frames arrive. The frames then form a burst.
     Pause(Duration),
     /// Sleep until a frame arrives, at most for this time.
     Sleep(Duration),
 }
 
-/// Decides how the thread waits after a turn.
+/// The policy by which the thread waits after a turn.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct HostIdlePolicy {
     is_spinning: bool,
-    /// Duration of a pause. `None` if the hosts are too fast for pauses.
+    /// Duration of a pause in nanoseconds. `None` if the hosts are too fast for pauses.
     pause_ns: Option<u64>,
 }
 
 impl HostIdlePolicy {
-    /// Creates the policy. `catch_up_ns` is the longest delay in wall time after which the fastest host can
-    /// still catch up.
+    /// Creates the policy. `catch_up_ns` is the longest delay after which the fastest host can still catch
+    /// up, in nanoseconds of wall time.
     pub(super) fn new(idle: IdleMode, catch_up_ns: u64) -> HostIdlePolicy {
         let fits = catch_up_ns >= PAUSE_NS_MIN + WAKE_DELAY_NS;
         let pause_ns = fits.then(|| (catch_up_ns / PAUSE_DIVISOR).clamp(PAUSE_NS_MIN, PAUSE_NS_MAX));
@@ -54,8 +56,8 @@ impl HostIdlePolicy {
         }
     }
 
-    /// Returns the action after a turn. The arguments are whether the turn had traffic, and the wall time
-    /// until the next deadline (`remaining_ns`).
+    /// Returns the action after a turn. `has_traffic` tells whether the turn had traffic. `remaining_ns` is
+    /// the wall time until the next deadline, in nanoseconds.
     pub(super) fn next_action(&self, has_traffic: bool, remaining_ns: u64) -> HostIdleAction {
         match (has_traffic, self.pause_ns) {
             _ if self.is_spinning => HostIdleAction::Poll,

@@ -1,9 +1,9 @@
-//! Model hosts in real time. One thread moves the frames of several hosts between the hosts
-//! and their devices.
+//! Model hosts in real time. One thread drives several hosts, and moves frames between these hosts and
+//! their devices.
 //!
-//! The thread runs in any network namespace, because each [`Port`] was opened in the namespace of its device.
-//! All hosts and switches of a run use the same [`ModelClock`]. The NIC of a host decides only by model time
-//! when it sends a frame.
+//! The thread can run in any network namespace, because each [`Port`] was opened in the namespace of its
+//! device. All hosts and switches of a run use the same [`ModelClock`]. The NIC of a host decides by model
+//! time alone when it sends a frame.
 
 mod application;
 mod attachment;
@@ -26,32 +26,32 @@ use xoff_host::{Host, HostResults};
 use xoff_ports::{Arena, ArenaStore, Port};
 use xoff_rdma::Counters;
 
-/// Frame slots per host, for a received burst and a burst to send.
+/// Number of frame slots for each host: space for received bursts and a burst to send.
 const SLOTS_PER_HOST: usize = 256;
 
-/// A host and its device.
+/// A model host, and its device.
 #[derive(Debug)]
 pub struct AttachedHost {
     /// The model host.
     pub host: Host,
-    /// The device, opened in its namespace.
+    /// The open device of the host.
     pub port: Port,
 }
 
 /// Options of a thread that drives model hosts.
 #[derive(Clone, Debug)]
 pub struct HostThreadOptions {
-    /// Name of the thread. The kernel keeps 15 characters.
+    /// Name of the thread. The kernel keeps only the first 15 bytes.
     pub name: String,
     /// The clock of model time that all hosts and switches of a run share.
     pub clock: ModelClock,
-    /// The core to which the thread is pinned.
+    /// The core to which the thread is pinned. `None` means that the thread is not pinned.
     pub core: Option<usize>,
-    /// How the thread waits for work.
+    /// The way in which the thread waits for work.
     pub idle: IdleMode,
-    /// Longest stall of the thread in wall time that does not taint the run.
+    /// Longest stall of the thread in wall time that does not taint the run. A tainted run proves nothing.
     pub reaction_budget: Duration,
-    /// Receives stalls and losses outside the model.
+    /// The ledger that gets the taints of the run, such as stalls, and losses outside the model.
     pub ledger: TaintLedger,
 }
 
@@ -60,58 +60,58 @@ pub struct HostThreadOptions {
 pub struct HostRunResult {
     /// Results and counters of the host.
     pub results: HostResults,
-    /// Counters of the queue pairs.
+    /// Counters of all queue pairs of the host together.
     pub queue_pairs: Counters,
-    /// Name of the device.
+    /// Name of the network device.
     pub device: String,
-    /// Number of frames that the kernel lost on the device, or that the port backend dropped. Each loss marks
-    /// the run as tainted.
+    /// Number of frames that the kernel lost on the device or that the port backend dropped. Such a loss
+    /// taints the run.
     pub lost_frames: u64,
-    /// Number of frames that the NIC has sent in the model, and that the device has never accepted. Such
-    /// frames mark the run as tainted.
+    /// Number of frames that the NIC had sent in the model, and that the device had not accepted at the end.
+    /// Such frames taint the run.
     pub not_taken: u64,
-    /// Notes about the device.
+    /// Notes for the user about the device.
     pub notes: Vec<String>,
-    /// The error after which the device could not be used any more.
+    /// The error after which the device could not be used any more. `None` if no such error occurred.
     pub error: Option<String>,
 }
 
-/// Progress of the hosts of a thread.
+/// Progress of all hosts of a thread.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HostProgress {
-    /// Frames that the flows have sent.
+    /// Number of frames that the flows have sent.
     pub sent_frames: u64,
-    /// Frames of flows that the hosts have received.
+    /// Number of frames of flows that the hosts have received.
     pub received_frames: u64,
-    /// Time of the last activity in nanoseconds of `CLOCK_MONOTONIC`, or 0 if there was none. An activity is
-    /// a received frame or a timed start of the application.
+    /// Wall time of the last activity in nanoseconds of `CLOCK_MONOTONIC`. 0 if there was no activity. An
+    /// activity is a received frame or a timed start of the application.
     pub last_arrival_ns: u64,
-    /// Whether a flow has frames left to send.
+    /// Whether a started flow has frames left to send.
     pub is_sending: bool,
     /// Whether the application has work, now or later.
     pub is_working: bool,
-    /// Time of the next timed start of the application in nanoseconds of `CLOCK_MONOTONIC`.
-    /// `u64::MAX` means none.
+    /// Wall time of the next timed start of the application, in nanoseconds of `CLOCK_MONOTONIC`. `u64::MAX`
+    /// means that no start is planned.
     pub next_start_ns: u64,
-    /// Destinations whose MAC address is not yet known.
+    /// Number of destinations whose MAC address is not yet known.
     pub unresolved: u64,
 }
 
-/// Phase of the thread.
+/// The phases of the thread. A phase never changes to an earlier phase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 enum ThreadPhase {
-    /// Announce the hosts, answer requests and receive.
+    /// Announce the addresses of the hosts, answer requests and receive frames.
     Ready = 0,
-    /// Also send.
+    /// Also send the frames of the flows.
     Sending = 1,
-    /// Receive frames in flight.
+    /// Stop the flows and receive the frames in flight.
     Draining = 2,
     /// End the thread.
     Stopped = 3,
 }
 
-/// State that the thread shares with its [`RunningHosts`].
+/// The state that the thread shares with its [`RunningHosts`].
 #[derive(Debug, Default)]
 struct SharedThreadState {
     phase: AtomicU8,
@@ -122,30 +122,31 @@ struct SharedThreadState {
     is_working: AtomicBool,
     next_start_ns: AtomicU64,
     unresolved: AtomicU64,
-    /// The phase that the thread has reached.
+    /// The phase that the thread has entered.
     reached: AtomicU8,
 }
 
-/// Running hosts and their application.
+/// Running hosts of one thread, and their application. Dropping the value ends the thread.
 #[derive(Debug)]
 pub struct RunningHosts<A = ()> {
     shared: Arc<SharedThreadState>,
     thread: Option<JoinHandle<(Vec<HostRunResult>, A)>>,
 }
 
-/// Starts a thread for these hosts. The hosts announce their addresses and start to receive at once. They
-/// send only after [`RunningHosts::start_sending`].
+/// Starts a thread that drives these hosts. The hosts announce their addresses and start to receive at once.
+/// They send flows only after [`RunningHosts::start_sending`].
 ///
 /// # Errors
-/// The kernel refuses memory or a thread.
+/// Returns an error if the kernel refuses memory or a thread.
 pub fn spawn_hosts(hosts: Vec<AttachedHost>, options: HostThreadOptions) -> io::Result<RunningHosts> {
     spawn_hosts_with_application(hosts, (), options)
 }
 
-/// Starts a thread for these hosts and an application. The application starts together with the flows.
+/// Starts a thread that drives these hosts and an application. The application starts together with the
+/// flows, in [`RunningHosts::start_sending`].
 ///
 /// # Errors
-/// The kernel refuses memory or a thread.
+/// Returns an error if the kernel refuses memory or a thread.
 pub fn spawn_hosts_with_application<A: Application>(
     mut hosts: Vec<AttachedHost>,
     application: A,
@@ -197,17 +198,19 @@ pub fn spawn_hosts_with_application<A: Application>(
 }
 
 impl<A> RunningHosts<A> {
-    /// Starts the flows and the application. Later calls have no effect.
+    /// Starts the flows and the application, and waits for the start, at most one second. Later calls have
+    /// no effect.
     pub fn start_sending(&self) {
         self.advance_and_wait(ThreadPhase::Sending);
     }
 
-    /// Stops the flows without sending their remaining frames. The application continues.
+    /// Stops the flows without sending their remaining frames, and waits for the stop, at most one second.
+    /// The application continues.
     pub fn stop_sending(&self) {
         self.advance_and_wait(ThreadPhase::Draining);
     }
 
-    /// Asks the thread to enter a phase. Returns when the thread has entered the phase, or after one second.
+    /// Asks the thread to enter a phase. Waits until the thread has entered this phase, at most one second.
     fn advance_and_wait(&self, phase: ThreadPhase) {
         self.request_phase(phase);
         for _ in 0..1_000 {
@@ -218,7 +221,7 @@ impl<A> RunningHosts<A> {
         }
     }
 
-    /// Returns the progress of the hosts.
+    /// Returns the progress of the hosts as of their last turn.
     pub fn progress(&self) -> HostProgress {
         let shared = &self.shared;
         HostProgress {
@@ -232,17 +235,19 @@ impl<A> RunningHosts<A> {
         }
     }
 
-    /// Returns whether the thread has ended without a request.
+    /// Returns whether the thread has ended, although no end was requested.
     pub fn is_dead(&self) -> bool {
         self.thread.as_ref().is_none_or(JoinHandle::is_finished)
     }
 
-    /// Ends the thread and returns the results of the hosts in their order. `None` if the thread died.
+    /// Ends the thread and returns the results of the hosts, in the order in which they were passed. Returns
+    /// `None` if the thread died.
     pub fn stop(self) -> Option<Vec<HostRunResult>> {
         self.stop_with_application().map(|(results, _)| results)
     }
 
-    /// Ends the thread and returns the results of the hosts and the application. `None` if the thread died.
+    /// Ends the thread and returns the results of the hosts, in the order in which they were passed, and the
+    /// application. Returns `None` if the thread died.
     pub fn stop_with_application(mut self) -> Option<(Vec<HostRunResult>, A)> {
         self.request_phase(ThreadPhase::Stopped);
         self.thread.take()?.join().ok()
@@ -263,8 +268,9 @@ impl<A> Drop for RunningHosts<A> {
     }
 }
 
-/// Stops all flows and waits until no frame has arrived for the time `quiet`. Returns true in this case.
-/// Returns false after the time `limit`, or if `cancel` is set. Both times are wall time.
+/// Stops all flows and waits for the frames in flight. Returns true as soon as no frame has arrived for the
+/// time `quiet`. Returns false if this takes longer than `limit`, or if `cancel` is set. Both times are
+/// wall time.
 pub fn drain_hosts<A>(
     running: &[&RunningHosts<A>],
     quiet: Duration,

@@ -1,5 +1,5 @@
-//! A model host on any network device. It sends and receives RoCEv2 traffic, for example to test a hardware
-//! switch or the lab of another tool.
+//! A model host on a network device of this machine. The host sends and receives RoCEv2 traffic, for example
+//! to test a hardware switch or the lab of another tool.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -22,57 +22,59 @@ use xoff_ports::net;
 use xoff_ports::{Backend, MTU_MAX, OpenedPort, Port, PortError, PortSpec};
 use xoff_telemetry::{FlowReport, Taint};
 
-/// Address of a host without a configured address.
+/// IP address of a host without a configured address.
 pub const DEFAULT_ADDRESS: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
-/// Fill level of the receive buffer at which the NIC sends XOFF, in percent. The space above this level is
-/// for frames in flight. `XON_PERCENT` is the level for XON.
+/// Fill level of the receive buffer at which the NIC sends XOFF, in percent of the buffer. The space above
+/// this level is for frames in flight. At the level `XON_PERCENT`, the NIC sends XON.
 const XOFF_PERCENT: u32 = 50;
 const XON_PERCENT: u32 = 25;
-/// Time without arrivals after which no more frames are expected.
+/// Wall time without arrivals after which no more frames are expected.
 const QUIET_TIME: Duration = Duration::from_millis(200);
-/// Longest wait for such a time without arrivals.
+/// Longest wait for such a time without arrivals, in model time.
 const DRAIN_MAX: Duration = Duration::from_secs(5);
-/// Time between two checks for a stop request and the end of the flows.
+/// Wall time between two checks for a stop request and the end of the flows.
 const CHECK_INTERVAL: Duration = Duration::from_millis(20);
 
-/// Specification of a standalone host.
+/// The settings of a standalone host.
 #[derive(Clone, Debug)]
 pub struct HostRunSpec {
-    /// The network device in the network namespace of the calling thread.
+    /// Name of the network device, in the network namespace of the calling thread.
     pub device: String,
     /// The port backend.
     pub backend: Backend,
-    /// MAC address. `None` is the address of the device.
+    /// MAC address of the host. `None` means the address of the device. If the device has no address, a
+    /// locally administered address is used.
     pub mac: Option<[u8; 6]>,
-    /// IP addresses, at most one of each family. The default is [`DEFAULT_ADDRESS`].
+    /// IP addresses of the host, at most one of each family. If the list is empty, the host
+    /// uses [`DEFAULT_ADDRESS`].
     pub addresses: Vec<IpAddr>,
-    /// Model speed of the link in Mb/s.
+    /// Model speed of the link in Mb/s. 0 counts as 1.
     pub speed_mbps: u32,
-    /// Flows to send. The host always receives.
+    /// Flows to send. Without flows, the host only receives.
     pub flows: Vec<SendFlowSpec>,
-    /// Wall time for which the host runs. A host with flows sends, and a host without flows only receives.
-    /// With `None`, the host runs until a stop request, or until every flow has sent its frames.
+    /// Wall time for which the host runs. `None` means that the host runs until a stop request. If all flows
+    /// have a limit of frames, the run also ends when all frames are sent.
     pub duration: Option<Duration>,
-    /// Response time of the NIC to a pause in nanoseconds of model time. `None` means two quanta.
+    /// Time from the arrival of a pause to its effect, in nanoseconds of model time. `None` means two quanta.
     pub response_ns: Option<u64>,
-    /// Whether the NIC honours PFC. Otherwise it honours 802.3x pauses.
+    /// Whether the NIC honours PFC. If false, the NIC honours 802.3x PAUSE instead.
     pub pfc: bool,
-    /// Size in bytes of a receive buffer that drains at link speed and sends PFC frames. `None` means that
-    /// the host processes each frame at once.
+    /// Size of the receive buffer in bytes. The buffer drains at link speed. The NIC sends PFC frames for it:
+    /// XOFF at 50 % of its size and XON at 25 %. `None` means that the host processes each frame at once.
     pub buffer_bytes: Option<u32>,
-    /// Factor by which model time is slower than wall time.
+    /// Factor by which model time is slower than wall time. 0 counts as 1.
     pub dilate: u32,
-    /// How the thread waits for work.
+    /// The way in which the thread of the host waits for work.
     pub idle: IdleMode,
-    /// The core to which the thread is pinned.
+    /// The core to which the thread is pinned. `None` means that the thread is not pinned.
     pub core: Option<usize>,
-    /// Longest stall of the thread in wall time that does not taint the run.
+    /// Longest stall of the thread in wall time that does not taint the run. A tainted run proves nothing.
     pub reaction_budget: Duration,
 }
 
 impl HostRunSpec {
-    /// Returns the specification of a host with a speed of 1 Gb/s. The host only receives, until
-    /// a stop request.
+    /// Returns the settings of a host with a speed of 1 Gb/s on `device`. The host has no flows, honours PFC
+    /// and runs until a stop request.
     pub fn new(device: impl Into<String>) -> HostRunSpec {
         HostRunSpec {
             device: device.into(),
@@ -93,78 +95,80 @@ impl HostRunSpec {
     }
 }
 
-/// A flow to send.
+/// A flow that a standalone host sends.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SendFlowSpec {
-    /// Destination address.
+    /// Destination IP address.
     pub dst_ip: IpAddr,
-    /// MAC address of the receiver or of the next hop. With `None`, the host resolves the address by ARP or
-    /// neighbour discovery.
+    /// MAC address of the receiver or the next hop. `None` means that the host resolves the address with ARP
+    /// or neighbour discovery.
     pub dst_mac: Option<[u8; 6]>,
-    /// Queue of the NIC and PFC priority, 0 to 7.
+    /// Queue of the NIC, which is also the PFC priority, 0 to 7.
     pub class: u8,
-    /// DSCP, 0 to 63.
+    /// DSCP of the frames, 0 to 63.
     pub dscp: u8,
-    /// ECN field.
+    /// ECN field of the frames.
     pub ecn: Ecn,
-    /// Largest rate of the flow.
+    /// Largest sending rate of the flow.
     pub rate: FlowRate,
-    /// Frame length without FCS, see [`FlowConfig::with_frame_len`].
+    /// Frame length in bytes without FCS. For untagged IPv4, the length is 98 to 8240 in steps of 4
+    /// (see [`FlowConfig::with_frame_len`]).
     pub frame_len: u32,
-    /// 802.1Q VLAN id. The priority of the tag is the class.
+    /// 802.1Q VLAN id of the frames. The priority of the VLAN tag is `class`. `None` means frames without
+    /// a tag.
     pub vlan: Option<u16>,
-    /// Number of frames after which the flow ends.
+    /// Number of frames after which the flow ends. `None` means no limit.
     pub frames_max: Option<u64>,
 }
 
-/// Result of a standalone host.
+/// The result of a standalone host.
 #[derive(Clone, Debug)]
 pub struct HostSummary {
-    /// Results of the host.
+    /// Results and counters of the host.
     pub outcome: HostRunResult,
-    /// Received flows of other model hosts, in the form of a report. The receiver does not know about frames
-    /// after the last received frame, so `sent_frames` and `lost_frames` do not include them.
+    /// Received flows of other model hosts, in the form of a report. The receiver knows only the frames up to
+    /// the last received frame. `sent_frames` and `lost_frames` therefore do not include later frames.
     pub received: Vec<FlowReport>,
-    /// Notes about the device, such as settings that were repaired.
+    /// Notes for the user about the device, such as notes about changed settings.
     pub notes: Vec<String>,
-    /// The taints of the run. Empty for a clean run.
+    /// The taints of the run, which are the reasons for which the run proves nothing. Empty for a clean run.
     pub taints: Vec<Taint>,
-    /// Destinations whose MAC address stayed unknown. The host sent no frames to them.
+    /// Destination addresses whose MAC address stayed unknown. The host sent no frames to these destinations.
     pub unresolved: Vec<IpAddr>,
-    /// Whether the run was stopped before its end.
+    /// Whether a stop request ended the run before its planned end. False if the run had no planned end.
     pub interrupted: bool,
 }
 
-/// Error of a standalone host.
+/// The error of a standalone host.
 #[derive(Debug, Error)]
 pub enum HostRunError {
     /// The device cannot be used.
     #[error(transparent)]
     Port(#[from] PortError),
-    /// The device cannot be queried.
+    /// The kernel does not return the state of the device, for example because the device does not exist.
     #[error("cannot read device {device}: {source}")]
     Device {
         /// Name of the device.
         device: String,
-        /// The error.
+        /// The error of the request.
         source: net::Error,
     },
-    /// A flow or the NIC has an impossible setting.
+    /// A flow or the NIC has a setting that is out of range.
     #[error(transparent)]
     Config(#[from] HostConfigError),
-    /// No payload gives this frame length.
+    /// No frame of a flow can have the requested length.
     #[error(
         "the flow to {dst_ip} cannot have frames of {frame_len} bytes: its headers and the time stamp of each payload take \
          {shortest}, the longest payload makes {longest}, and the length is one of these plus a multiple of 4"
     )]
     FrameLen {
-        /// Destination of the flow.
+        /// Destination address of the flow.
         dst_ip: IpAddr,
-        /// The requested length.
+        /// The requested frame length in bytes.
         frame_len: u32,
-        /// The shortest possible length.
+        /// The shortest possible frame length in bytes.
         shortest: u32,
-        /// The longest possible length.
+        /// The longest possible frame length in bytes.
         longest: u32,
     },
     /// The frames of a flow are longer than the device can carry.
@@ -173,24 +177,24 @@ pub enum HostRunError {
          shorten frame=, or: ip link set {device} mtu {needed}"
     )]
     Mtu {
-        /// Destination of the flow.
+        /// Destination address of the flow.
         dst_ip: IpAddr,
-        /// Length of the longest frames of the flow.
+        /// Length of the longest frames of the flow in bytes.
         frame_len: u32,
-        /// The device.
+        /// Name of the device.
         device: String,
-        /// Longest frame that the device carries.
+        /// Length of the longest frame that the device carries, in bytes.
         room: u32,
-        /// The MTU that would be sufficient.
+        /// The MTU of the device that would be sufficient, in bytes.
         needed: u32,
     },
-    /// The specification has two addresses of one family.
+    /// The host has two addresses of one family. The field is the second address.
     #[error("a host has one address of each family, and {0} is the second address of its family")]
     Address(IpAddr),
-    /// The kernel refuses memory or a thread.
+    /// The kernel refused memory or a thread.
     #[error("cannot start the host on {device}: {source}")]
     System {
-        /// The device.
+        /// Name of the device.
         device: String,
         /// The error of the kernel.
         source: std::io::Error,
@@ -198,17 +202,18 @@ pub enum HostRunError {
     /// The thread of the host died.
     #[error("the host's thread on {device} died; this is a bug in xoff")]
     ThreadDied {
-        /// The device.
+        /// Name of the device.
         device: String,
     },
 }
 
 /// Runs a host on a device of the calling thread's network namespace. The run ends when its time is over,
-/// when its flows have sent their frames, or when `stop` is set. As soon as the host can receive, `ready` is
-/// called with notes about the device. `progress` is called during the run.
+/// when all its flows have sent their frames, or when `stop` is set. As soon as the host can receive, `ready`
+/// is called once with the notes about the device. `progress` is called about 50 times per second.
 ///
 /// # Errors
-/// See [`HostRunError`]. An error of the device during the run is part of the summary.
+/// See [`HostRunError`]. An error of the device during the run is not returned as an error. It is
+/// in [`HostRunResult::error`].
 pub fn run_standalone(
     spec: &HostRunSpec,
     stop: &AtomicBool,
@@ -283,10 +288,10 @@ pub fn run_standalone(
     })
 }
 
-/// A locally administered MAC address for devices without an address.
+/// A locally administered MAC address, for devices without an address.
 const DEFAULT_MAC: [u8; 6] = [0x02, 0x78, 0x6f, 0x66, 0x66, 0x01];
 
-/// Waits for the end of the run. Returns whether the run was stopped before its end.
+/// Waits for the end of the run. Returns whether a stop request ended the run before its planned end.
 fn wait_for_end(
     spec: &HostRunSpec,
     running: &RunningHosts,
@@ -364,7 +369,7 @@ fn nic_config(spec: &HostRunSpec, link: LinkTiming) -> NicConfig {
     nic
 }
 
-/// Returns the configuration of a flow with the requested frame length.
+/// Returns the configuration of a flow. The flow has the requested frame length and the number `id`.
 fn flow_config(id: u32, flow: &SendFlowSpec) -> Result<FlowConfig, HostRunError> {
     let mut config = FlowConfig::lossless(id, flow.dst_ip, flow.dst_mac);
     config.class = flow.class;
@@ -383,10 +388,10 @@ fn flow_config(id: u32, flow: &SendFlowSpec) -> Result<FlowConfig, HostRunError>
     config.with_frame_len(flow.frame_len).ok_or(refused)
 }
 
-/// Length of an Ethernet header in bytes. An MTU includes neither this header nor the 4 bytes of a VLAN tag.
+/// Length of an Ethernet header in bytes. The MTU counts neither this header nor the 4 bytes of a VLAN tag.
 const ETHERNET_LEN: u32 = 14;
 
-/// Checks that the frames of all flows fit the MTU of the device.
+/// Checks that the frames of all flows fit the MTU of the device, in bytes.
 fn check_mtu(config: &HostConfig, device: &str, mtu: u32) -> Result<(), HostRunError> {
     for flow in &config.flows {
         let headers = flow.headers_len();
@@ -409,14 +414,15 @@ fn check_mtu(config: &HostConfig, device: &str, mtu: u32) -> Result<(), HostRunE
     Ok(())
 }
 
-/// Returns a token that differs from the tokens of earlier runs. The token is computed from the time in
+/// Returns a token that differs from the tokens of earlier runs. It is computed from the present time in
 /// nanoseconds and the process id.
 fn create_unique_token() -> u64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     (now.as_nanos() as u64).rotate_left(16) ^ u64::from(std::process::id())
 }
 
-/// Converts a received flow to the form of a report.
+/// Converts the results of a received flow to the form of a report. `device` is the name of the
+/// receiving device.
 fn received_flow_report(flow: &ReceivedFlow, device: &str) -> FlowReport {
     FlowReport {
         src: flow.src_ip.to_string(),
