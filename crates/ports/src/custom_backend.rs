@@ -47,7 +47,8 @@ pub trait PortBackend: fmt::Debug + Send {
     /// Returns whether the link is up. The worker calls this about 20 times per second.
     fn is_link_up(&mut self) -> bool;
 
-    /// Returns the numbers of frames that were dropped or lost since the last call. By default, no frames.
+    /// Returns the numbers of frames that were dropped or lost since the last call. The default
+    /// implementation returns no frames.
     fn take_drops(&mut self) -> PortDrops {
         PortDrops::default()
     }

@@ -163,8 +163,8 @@ pub struct PortFrame {
     /// backend `packet`. For an in-memory link, it is the time of sending. For other backends, it is the time
     /// at which the backend read the frame.
     pub received_ns: u64,
-    /// Time of arrival in model time, which may be in the future. Only in-memory links with a sender that
-    /// knows this time set a value. Otherwise `None`.
+    /// Time of arrival in model time, which may be in the future. Only an in-memory link sets this time, and
+    /// only if the sender knows it. `None` for all other frames.
     pub arrival: Option<Picos>,
 }
 
@@ -222,8 +222,8 @@ impl Port {
     /// Sets the arena that stores the frames of the port. The caller must call this function once before it
     /// uses the port.
     ///
-    /// An AF_XDP port is down until the first call of [`receive`](Port::receive) after this call. Only then
-    /// the port has slots, into which the kernel writes received frames.
+    /// An AF_XDP port is down until the first call of [`receive`](Port::receive) after this call. Before that
+    /// call, the port has no slots into which the kernel could write received frames.
     ///
     /// # Errors
     /// Returns an error if the kernel cannot use the memory of the arena. Only the backend `xdp`
@@ -262,9 +262,10 @@ impl Port {
         matches!(self, Port::Link(link) if link.has_waiting_frames())
     }
 
-    /// Receives up to `max` frames and appends them to `out`. Returns the number of received frames, which is
-    /// 0 if no frame waits. If `slots` has no free slot, frames wait in the device. Exceptions: `pnet` drops
-    /// and counts the frame. `tap` also does so if a frame needs a large slot.
+    /// Receives up to `max` frames and appends them to `out`. Returns the number of received frames,
+    /// which is 0 if no frame waits. If `slots` has no free slot, frames wait in the device. The backend
+    /// `pnet` instead drops and counts the frame. The backend `tap` does the same with a frame that needs
+    /// a large slot.
     ///
     /// # Errors
     /// Returns the error of the device. If [`is_device_removed`] is true for this error, the device does not
@@ -349,8 +350,8 @@ impl Port {
     /// Stops the port and returns its slots to `slots`. Returns true when the port holds no slot any more. If
     /// the result is false, the caller calls the function again later.
     ///
-    /// This happens for in-memory links: the other end holds slots of this end until it is also closed
-    /// or dropped.
+    /// An in-memory link can return false, because its other end holds slots of this end. The other end
+    /// returns these slots when it is closed or dropped.
     pub fn close(&mut self, slots: &mut impl SlotSource) -> bool {
         match self {
             Port::Link(link) => link.close(slots),

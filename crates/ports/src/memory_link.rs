@@ -20,8 +20,8 @@ use super::clock::monotonic_ns;
 use super::drop_counts::DropCounts;
 use super::{Arena, PortDrops, PortFrame, SlotClass, SlotSource, ThreadWaker, frame_len_max};
 
-/// Number of small slots for each large slot that one end of the link posts. Large slots are posted only if
-/// the MTU is large.
+/// Number of small slots that one end posts for each large slot. Large slots are posted only if the MTU
+/// needs them.
 const SMALL_PER_LARGE: usize = 4;
 
 /// A slot on its way back to the end that posted the slot. The slot has a frame or is empty.
@@ -41,7 +41,7 @@ struct FrameTimes {
     arrival: Option<Picos>,
 }
 
-/// Properties of one end of the link. They must be known to the other end before the first slot is posted.
+/// Properties of one end of the link. The other end must know them before the first slot is posted.
 #[derive(Debug, Default)]
 struct EndProperties {
     /// Arena of the slots of this end.

@@ -48,8 +48,8 @@ pub(super) fn open_send_socket(bypass_qdisc: bool) -> io::Result<OwnedFd> {
 
 /// Enlarges the send buffer of a socket to [`SEND_BUFFER_BYTES`].
 pub(super) fn enlarge_send_buffer(socket: &OwnedFd) -> io::Result<()> {
-    // The first option needs CAP_NET_ADMIN. The second is limited by net.core.wmem_max, so bursts are
-    // shorter.
+    // The first option needs CAP_NET_ADMIN. The second is limited by net.core.wmem_max, so bursts
+    // are shorter.
     set_option(socket, libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, &SEND_BUFFER_BYTES)
         .or_else(|_| set_option(socket, libc::SOL_SOCKET, libc::SO_SNDBUF, &SEND_BUFFER_BYTES))
 }

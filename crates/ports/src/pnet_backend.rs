@@ -43,8 +43,8 @@ pub struct PnetPort {
 impl PnetPort {
     pub(super) fn open(spec: &PortSpec) -> Result<OpenedPort, PortError> {
         let io = |action, error| PortError::io(spec, action, "cap_net_raw", error);
-        // A socket without a protocol. The socket of pnet would receive from all interfaces until it is
-        // bound.
+        // A socket without a protocol. The socket of pnet would receive from all interfaces until it
+        // is bound.
         let socket =
             packet_socket::open_packet_socket().map_err(|error| io("open a packet socket", error))?;
         let mut notes = vec![format!(
@@ -158,7 +158,7 @@ impl PnetPort {
         Ok(frames.len())
     }
 
-    /// Reads the pending error of the socket. The reason for this call: the error message of `pnet`,
+    /// Reads the pending error of the socket, which shows the cause of `error`. The error message of `pnet`,
     /// "unexpected poll event", does not contain the cause.
     fn check_socket_error(&mut self, error: io::Error) -> io::Result<()> {
         let cause = packet_socket::take_error(&self.socket)?;

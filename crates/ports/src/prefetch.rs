@@ -1,6 +1,6 @@
 //! Loads frames into the CPU cache before the thread reads them (prefetch).
 //!
-//! Another core has written the frames, so their cache lines are in the cache of this core. Without prefetch,
+//! Another core has written the frames, so their cache lines are in the cache of that core. Without prefetch,
 //! the first read of each frame would wait for such a cache line. This wait takes as long as all other work
 //! of the switch on the frame.
 

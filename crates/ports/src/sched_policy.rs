@@ -8,10 +8,9 @@ const SLICE_NS: u64 = 100_000;
 
 /// The scheduling policy of one thread: `SCHED_OTHER` (the default) or `SCHED_BATCH` (`sched(7)`).
 ///
-/// Under `SCHED_OTHER`, a thread that wakes up on a busy core preempts the running thread. If all cores
-/// are busy, this splits the bursts of a sender: the first frame of a burst wakes the receiving thread,
-/// which preempts the sender, forwards this frame and sleeps again. The next frame wakes the receiving
-/// thread again.
+/// Under `SCHED_OTHER`, a thread that wakes up on a busy core preempts the running thread. If all cores are
+/// busy, this splits the bursts of a sender. The first frame of a burst wakes the receiving thread. This
+/// thread preempts the sender, forwards one frame and sleeps again. The same happens with the next frame.
 ///
 /// Under `SCHED_BATCH`, the woken thread waits until the running thread sleeps or its time slice is over.
 /// The burst of the sender then stays complete. If a core is free, the woken thread runs at once under

@@ -42,9 +42,9 @@ const EMPTY_READS_PER_CHECK: u32 = 64;
 /// After this number of frames in one call, the backend expects that more frames wait. It then prefetches
 /// the ring.
 const PREFETCH_FRAMES_MIN: usize = 2;
-/// Prefetch distance in frames. The backend loads the frame that is this number of positions behind the next
-/// frame. A frame is processed in about a third of the time that the CPU needs to load a cache line, and a
-/// frame of usual length occupies 17 cache lines.
+/// Prefetch distance in frames. While the backend processes a frame, it already loads the frame that comes
+/// this number of frames later. A frame is processed in about a third of the time that the CPU needs to load
+/// a cache line, and a frame of usual length occupies 17 cache lines.
 const PREFETCH_DISTANCE: usize = 6;
 
 /// A network device with an AF_PACKET socket.
@@ -134,8 +134,8 @@ impl PacketPort {
             }
             match choose_action(ring_frame.header, stored.len(), self.frame_len_max) {
                 FrameAction::Deliver { tag, frame_len } => {
-                    // Without a free slot, the frame stays in the ring. It is lost only if the ring becomes
-                    // full.
+                    // Without a free slot, the frame stays in the ring. It is lost only if the ring
+                    // becomes full.
                     let Some(frame) = slots.take_slot(frame_len) else {
                         break;
                     };
@@ -202,8 +202,8 @@ impl PacketPort {
         Ok(taken)
     }
 
-    /// Checks in some of the calls that the device exists. Without this check, a removed device would look
-    /// like a device without traffic.
+    /// Checks at every 64th call that the device exists. Without this check, a removed device would look like
+    /// a device without traffic.
     fn check_device_exists(&mut self) -> io::Result<()> {
         self.empty_reads += 1;
         if self.empty_reads < EMPTY_READS_PER_CHECK {

@@ -105,12 +105,12 @@ impl ReceiveRing {
         // until `release_frame` resets the status. That call takes `&mut self` and therefore ends this
         // borrow. Every bit pattern is a valid header.
         let header = unsafe { header_address.as_ref() };
-        // The kernel keeps both values in bounds. The limits ensure that no value leads to a read outside the
-        // ring.
+        // The kernel keeps both values in bounds. The limits ensure that no value leads to a read outside
+        // the ring.
         let start = (header.tp_mac as usize).min(self.frame_bytes);
         let len = (header.tp_snaplen as usize).min(self.frame_bytes - start);
-        // SAFETY: `start + len` is inside this entry of the mapping, which belongs to the process (see
-        // above).
+        // SAFETY: `start + len` is inside this entry of the mapping, which belongs to the process
+        // (see above).
         let bytes =
             unsafe { std::slice::from_raw_parts(header_address.cast::<u8>().add(start).as_ptr(), len) };
         Some(RingFrame { header, bytes })
@@ -127,9 +127,9 @@ impl ReceiveRing {
         }
     }
 
-    /// Prefetches the start of a ring entry and `frame_len` bytes of its frame. The entry is `distance`
-    /// positions behind the next entry. The kernel must have filled this entry already. Otherwise the
-    /// prefetch would take a cache line away from the kernel.
+    /// Prefetches the start of a ring entry and `frame_len` bytes of its frame. The entry comes `distance`
+    /// entries after the next entry. The kernel must have filled this entry already. Otherwise the prefetch
+    /// would take a cache line away from the kernel.
     #[inline]
     pub(crate) fn prefetch(&self, distance: usize, frame_len: usize) {
         let index = (self.next + distance) % self.frames;

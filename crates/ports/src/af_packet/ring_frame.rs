@@ -21,8 +21,8 @@ pub(super) enum FrameAction {
     Drop(DropReason),
 }
 
-/// Decides about a frame by its ring header. The ring contains `stored_len` bytes of the frame.
-/// `frame_len_max` is the length of the longest frame of the link, in bytes.
+/// Decides from the ring header of a frame whether the frame is delivered or dropped. The ring contains
+/// `stored_len` bytes of the frame. `frame_len_max` is the length of the longest frame of the link, in bytes.
 pub(super) fn choose_action(
     header: &libc::tpacket2_hdr,
     stored_len: usize,

@@ -88,11 +88,11 @@ impl SendRing {
         self.slots.pending_frames()
     }
 
-    /// Sends the appended frames. A frame that the device does not accept is removed from the ring, and so
-    /// are all frames after it.
+    /// Sends the appended frames. If the device does not accept a frame, this frame and all frames after it
+    /// are removed from the ring.
     pub(crate) fn send(&mut self) -> SendResult {
-        // SAFETY: the call passes no memory. The kernel reads the ring, and no thread writes it during the
-        // call.
+        // SAFETY: the call passes no memory. The kernel reads the ring, and no thread writes it during
+        // the call.
         let result = unsafe {
             let fd = self.socket.as_raw_fd();
             libc::sendto(fd, std::ptr::null(), 0, libc::MSG_DONTWAIT, std::ptr::null(), 0)

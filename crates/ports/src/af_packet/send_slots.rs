@@ -6,8 +6,8 @@
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Offset of the vnet header in its slot, in bytes. The vnet header follows the ring header (`TPACKET2_HDRLEN
-/// - sizeof(struct sockaddr_ll)`).
+/// Offset of the vnet header in its slot, in bytes. The vnet header follows the ring header. The kernel
+/// computes the same offset as `TPACKET2_HDRLEN - sizeof(struct sockaddr_ll)`.
 const PACKET_OFFSET: usize = size_of::<libc::tpacket2_hdr>().next_multiple_of(libc::TPACKET_ALIGNMENT);
 /// Length of the vnet header (`struct virtio_net_hdr`) in bytes. On a socket with `PACKET_VNET_HDR`, this
 /// header precedes each frame.
@@ -24,8 +24,8 @@ const OCCUPIED: u32 = libc::TP_STATUS_SEND_REQUEST | libc::TP_STATUS_SENDING | l
 /// Status bits of a slot with a frame that the kernel has not sent completely.
 const UNSENT: u32 = libc::TP_STATUS_SEND_REQUEST | libc::TP_STATUS_WRONG_FORMAT;
 
-/// The slots of a transmit ring, and the range of pending frames. A frame is pending from its storage in a
-/// slot until the completion of the next system call.
+/// The slots of a transmit ring, and the range of pending frames. A frame is pending after it was stored in a
+/// slot, until the next system call is complete.
 #[derive(Debug)]
 pub(super) struct SendSlots {
     base: NonNull<u8>,
@@ -39,8 +39,8 @@ pub(super) struct SendSlots {
     pending_bytes: usize,
 }
 
-// SAFETY: the memory belongs to the process, not to a thread. In this process only this value uses the
-// memory.
+// SAFETY: the memory belongs to the process, not to a thread. In this process only this value uses
+// the memory.
 unsafe impl Send for SendSlots {}
 
 impl SendSlots {
@@ -179,8 +179,8 @@ mod tests {
 
     impl FakeKernel {
         fn status(&self, index: usize) -> &AtomicU32 {
-            // SAFETY: `index` is less than `COUNT`. The status is the first member of the slot, as in
-            // `SendSlots::status`.
+            // SAFETY: `index` is less than `COUNT`. The status is the first member of the slot, as
+            // in `SendSlots::status`.
             unsafe { AtomicU32::from_ptr(self.memory.add(index * SLOT_BYTES).cast::<u32>().as_ptr()) }
         }
 
@@ -221,8 +221,8 @@ mod tests {
     fn slots_with_kernel(memory: &mut Vec<u64>) -> (SendSlots, FakeKernel) {
         memory.resize(COUNT * SLOT_BYTES / 8, 0);
         let base = NonNull::new(memory.as_mut_ptr().cast()).expect("a vector's memory");
-        // SAFETY: the memory has this length, is zeroed, is aligned for a header, and is borrowed for the
-        // test.
+        // SAFETY: the memory has this length, is zeroed, is aligned for a header, and is borrowed for
+        // the test.
         let slots = unsafe { SendSlots::new(base, SLOT_BYTES, COUNT) };
         (
             slots,

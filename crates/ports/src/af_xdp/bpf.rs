@@ -136,7 +136,7 @@ impl PortProgram {
     }
 
     /// Attaches the program to the driver of a device. The program stays attached until the returned
-    /// descriptor is closed. A crash also closes the descriptor.
+    /// descriptor is closed. If the process crashes, the kernel closes the descriptor.
     pub(super) fn attach(&self, device_index: u32) -> io::Result<OwnedFd> {
         attach_program(&self.program, device_index)
     }
@@ -155,8 +155,8 @@ impl PortProgram {
     pub(super) fn missed_frames(&self) -> io::Result<u64> {
         let (key, mut value) = (0u32, 0u64);
         let mut arguments = MapElementArguments::new(&self.missed, &raw const key, (&raw mut value) as u64);
-        // SAFETY: key and value are live and have the lengths that the map defines. No reference to the value
-        // exists.
+        // SAFETY: key and value are live and have the lengths that the map defines. No reference to the
+        // value exists.
         unsafe { call_bpf(BPF_MAP_LOOKUP_ELEM, &mut arguments)? };
         Ok(value)
     }
@@ -197,8 +197,8 @@ pub(crate) fn load_program(instructions: &[Instruction], name: &[u8]) -> io::Res
     for (to, from) in load.name[..15].iter_mut().zip(name) {
         *to = *from;
     }
-    // SAFETY: the instructions and the licence are live for the call. The count is the number of the
-    // instructions.
+    // SAFETY: the instructions and the licence are live for the call. The count is the number of
+    // the instructions.
     unsafe { call_bpf_for_fd(BPF_PROG_LOAD, &mut load) }
 }
 
@@ -334,8 +334,8 @@ unsafe fn call_bpf_for_fd<T>(command: c_int, arguments: &mut T) -> io::Result<Ow
 /// live memory of the length that the command expects.
 unsafe fn call_bpf<T>(command: c_int, arguments: &mut T) -> io::Result<c_long> {
     let address = std::ptr::from_mut(arguments);
-    // SAFETY: the arguments are borrowed exclusively and passed with their length. The caller guarantees the
-    // rest.
+    // SAFETY: the arguments are borrowed exclusively and passed with their length. The caller guarantees
+    // the rest.
     match unsafe { libc::syscall(libc::SYS_bpf, command, address, size_of::<T>()) } {
         -1 => Err(io::Error::last_os_error()),
         result => Ok(result),

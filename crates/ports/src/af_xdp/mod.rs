@@ -1,4 +1,4 @@
-//! Backend on AF_XDP in native copy mode. The memory of the socket are the small slots of the arena.
+//! Backend on AF_XDP in native copy mode. The small slots of the arena are the memory of the socket.
 //!
 //! The kernel copies a received frame into an empty slot, [`HEADROOM_BYTES`] after the start of the slot. All
 //! frames of the arena start at this offset, so the backend does not copy the frame again. If a frame
@@ -7,10 +7,10 @@
 //! The port holds as many slots as its receive ring has entries. To deliver a slot with a received frame, the
 //! port needs an empty slot as replacement. If no slot is empty, received frames wait in the kernel.
 //!
-//! The kernel gives the backend no metadata of a frame. VLAN tags must therefore be in the frame itself. The
-//! backend knows that checksums are finished if the far end was set up in this way. Otherwise the backend
-//! checks each frame with [`has_unfinished_checksum`]. The time stamp of a frame is the time at which the
-//! backend reads the frame.
+//! The kernel gives the backend no metadata of a frame. VLAN tags must therefore be in the frame itself. If
+//! the far end is known to finish checksums, the backend does not check them. Otherwise it checks each
+//! frame with [`has_unfinished_checksum`]. The time stamp of a frame is the time at which the backend reads
+//! the frame.
 //!
 //! [`HEADROOM_BYTES`]: xoff_dataplane::frame::HEADROOM_BYTES
 
@@ -218,8 +218,8 @@ impl XdpPort {
         }
     }
 
-    /// Checks in some of the calls that the device exists. Without this check, a removed device would look
-    /// like a device without traffic.
+    /// Checks at every 64th call that the device exists. Without this check, a removed device would look like
+    /// a device without traffic.
     fn check_device_exists(&mut self) -> io::Result<()> {
         self.empty_reads += 1;
         if self.empty_reads < EMPTY_READS_PER_CHECK {
@@ -269,8 +269,8 @@ impl XdpPort {
         if !active.is_socket_set {
             return 0;
         }
-        // The socket is read first, because the device counts frames without space in the socket a moment
-        // later.
+        // The socket is read first, because the device counts frames without space in the socket a
+        // moment later.
         let statistics = socket::read_statistics(socket).ok();
         let dropped = self.device.dropped_frames();
         let losses = &mut self.losses;

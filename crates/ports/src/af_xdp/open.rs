@@ -22,8 +22,8 @@ const CAPABILITIES: &str = "cap_bpf, cap_net_admin and cap_net_raw";
 impl XdpPort {
     pub(crate) fn open(spec: &PortSpec) -> Result<OpenedPort, PortError> {
         let io = |action, error| PortError::io(spec, action, "cap_net_raw", error);
-        // The privileges are checked first. Without them, each device setting would fail with its own
-        // message.
+        // The privileges are checked first. Without them, each device setting would fail with its
+        // own message.
         let promiscuous = open_packet_socket().map_err(|error| io("open a packet socket", error))?;
         let socket = socket::open_xdp_socket().map_err(|error| socket_error(spec, error))?;
         let program = bpf::PortProgram::load().map_err(|error| program_error(spec, error))?;

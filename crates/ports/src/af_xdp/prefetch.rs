@@ -4,9 +4,9 @@ use super::ActiveSocket;
 use crate::arena::SMALL_SLOT_BYTES;
 use crate::prefetch::{prefetch, prefetch_for_copy};
 
-/// Prefetch distance of payloads in frames. The backend loads the payload of the frame that is this number of
-/// positions behind the next frame. A frame is processed in about a fifth of the time that the CPU needs to
-/// load a cache line, and a frame of usual length occupies 17 cache lines.
+/// Prefetch distance of payloads in frames. While the backend processes a frame, it already loads the payload
+/// of the frame that comes this number of frames later. A frame is processed in about a fifth of the time
+/// that the CPU needs to load a cache line, and a frame of usual length occupies 17 cache lines.
 const PAYLOAD_DISTANCE: u32 = 8;
 /// Prefetch distance of headers in frames. This distance is larger than the distance of payloads, for two
 /// reasons. Headers are read before the payload. In addition, the CPU first loads all cache lines that were
@@ -35,7 +35,7 @@ impl ActiveSocket {
         (0..PAYLOAD_DISTANCE).for_each(|distance| self.prefetch_payload(distance));
     }
 
-    /// Prefetches the headers of the frame that is `distance` positions behind the next frame.
+    /// Prefetches the headers of the frame that comes `distance` frames after the next frame.
     #[inline]
     fn prefetch_headers(&self, distance: u32) {
         if let Some(descriptor) = self.receive.peek_known(distance) {
@@ -43,7 +43,7 @@ impl ActiveSocket {
         }
     }
 
-    /// Prefetches the payload of the frame that is `distance` positions behind the next frame. The kernel
+    /// Prefetches the payload of the frame that comes `distance` frames after the next frame. The kernel
     /// later copies the payload on this core. Without prefetch, this copy would wait for each cache line.
     #[inline]
     fn prefetch_payload(&self, distance: u32) {

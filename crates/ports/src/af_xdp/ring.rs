@@ -59,8 +59,8 @@ impl<T: Copy> SharedRing<T> {
         // SAFETY: the kernel selects the address, so the new mapping overlaps no other memory.
         let base = unsafe { mmap(None, length, rw, flags, socket.as_fd(), page_offset)? }.cast::<u8>();
         let memory = RingMemory::Mapped { base, bytes };
-        // SAFETY: the kernel reports the positions of the indices and the entries in this mapping, with their
-        // alignment.
+        // SAFETY: the kernel reports the positions of the indices and the entries in this mapping, with
+        // their alignment.
         let ring = unsafe {
             SharedRing {
                 producer: base.add(offsets.producer as usize).cast(),
@@ -94,7 +94,7 @@ impl<T: Copy> SharedRing<T> {
 #[derive(Debug)]
 pub(super) struct Producer<T> {
     ring: SharedRing<T>,
-    /// Index of the next entry to write. Some of the entries before it may not be published yet.
+    /// Index of the next entry to write. Entries before this index may not be published yet.
     next: u32,
     /// Position of the consumer at the last time when this side read it.
     consumed: u32,
@@ -176,7 +176,7 @@ impl<T: Copy> Producer<T> {
 #[derive(Debug)]
 pub(super) struct Consumer<T> {
     ring: SharedRing<T>,
-    /// Index of the next entry to read. Some of the entries before it may not be released yet.
+    /// Index of the next entry to read. Entries before this index may not be released yet.
     next: u32,
     /// Position of the producer at the last time when this side read it.
     produced: u32,
@@ -201,7 +201,7 @@ impl<T: Copy> Consumer<T> {
         }
     }
 
-    /// Returns the entry that is `distance` positions behind the next entry. Returns `None` if the producer
+    /// Returns the entry that comes `distance` entries after the next entry. Returns `None` if the producer
     /// has not published this entry.
     pub(super) fn peek(&mut self, distance: u32) -> Option<T> {
         if self.produced.wrapping_sub(self.next) <= distance {
@@ -225,7 +225,7 @@ impl<T: Copy> Consumer<T> {
         Some(unsafe { self.ring.entry_address(self.next.wrapping_add(distance)).read() })
     }
 
-    /// Returns the address of the entry that is `distance` positions behind the next entry. The producer may
+    /// Returns the address of the entry that comes `distance` entries after the next entry. The producer may
     /// not have written this entry yet.
     #[inline]
     pub(super) fn entry_address(&self, distance: u32) -> *const T {

@@ -6,8 +6,9 @@
 //! slots of the frames, and the caller keeps these slots. For some drivers, the kernel does not copy the
 //! frame. With these drivers, the backend first copies every frame to one of its own slots.
 //!
-//! Before [`Transmitter::send`] returns, it withdraws all descriptors that the kernel has not consumed: it
-//! replaces them by invalid descriptors, which the kernel skips. The caller may then reuse the slots.
+//! Before [`Transmitter::send`] returns, it withdraws all descriptors that the kernel has not consumed. A
+//! withdrawn descriptor is replaced by an invalid descriptor, which the kernel skips. The caller may then
+//! reuse the slots.
 
 use std::fmt;
 use std::io;
@@ -113,7 +114,7 @@ impl Transmitter {
 
     /// Sends frames from the front of `frames`. `refuses` takes the first bytes and the length of a frame,
     /// and returns whether the device would refuse the frame. The result contains the numbers of finished
-    /// frames, and the error of the next frame.
+    /// frames, and the error of the first unfinished frame.
     pub(super) fn send(
         &mut self,
         socket: &OwnedFd,
@@ -237,8 +238,8 @@ impl Transmitter {
         Ok(())
     }
 
-    /// Withdraws the descriptors of the submitted frames from index `first` on: replaces them by invalid
-    /// descriptors. The kernel has not consumed these descriptors.
+    /// Withdraws the submitted frames from index `first` on. The kernel has not consumed the descriptors of
+    /// these frames. The function replaces them by invalid descriptors.
     fn withdraw_frames(&mut self, first: usize) {
         let mut index = match first {
             0 => self.submission_start,
@@ -278,8 +279,8 @@ impl Transmitter {
             return Err(io::ErrorKind::WouldBlock.into());
         }
         self.is_withdrawing = false;
-        // The completion ring contains the slots of sent and dropped frames. All other slots are still in
-        // flight.
+        // The completion ring contains the slots of sent and dropped frames. All other slots are still
+        // in flight.
         self.reclaim_slots();
         for slot in std::mem::take(&mut self.withdrawn_slots) {
             if self.in_flight.remove(slot) {

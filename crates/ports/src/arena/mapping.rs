@@ -70,8 +70,8 @@ impl Mapping {
     #[inline]
     pub(super) fn slice(&self, offset: usize, len: usize) -> *mut [u8] {
         assert!(offset + len <= self.len);
-        // SAFETY: `offset` is at most `len` of the mapping, so the address is inside the mapping or at its
-        // end.
+        // SAFETY: `offset` is at most `len` of the mapping, so the address is inside the mapping or at
+        // its end.
         let start = unsafe { self.base.add(offset) };
         std::ptr::slice_from_raw_parts_mut(start.as_ptr(), len)
     }

@@ -301,8 +301,8 @@ impl Arena {
         let layout = self.layout(frame);
         let bytes = self.slot_memory(frame.0, layout.start as usize, layout.len as usize);
         // SAFETY: `bytes` is inside the mapping. It is the prefix of this frame, whose handle the caller
-        // holds without a second reference. The shared bytes of other frames are behind the prefixes of their
-        // slots.
+        // holds without a second reference. The shared bytes of other frames are behind the prefixes of
+        // their slots.
         unsafe { &mut *bytes }
     }
 

@@ -38,9 +38,9 @@ pub trait SlotSource: Sealed {
     /// Debug builds panic if the slot is already free or may share bytes.
     fn return_slot(&mut self, slot: FrameHandle);
 
-    /// Returns the writable memory for a frame in a taken slot: [`SMALL_FRAME_BYTES`] or
-    /// [`LARGE_FRAME_BYTES`]. The caller writes a frame to the start of this memory, and then sets the length
-    /// of the frame with [`set_frame`](SlotSource::set_frame).
+    /// Returns the writable memory for a frame in a taken slot. The memory has [`SMALL_FRAME_BYTES`] or
+    /// [`LARGE_FRAME_BYTES`], depending on the class of the slot. The caller writes a frame to the start of
+    /// this memory, and then sets the length of the frame with [`set_frame`](SlotSource::set_frame).
     fn frame_space(&mut self, slot: FrameHandle) -> &mut [u8] {
         // SAFETY: the caller has taken the slot and holds its handle. The source gives out unshared slots
         // only, and `&mut self` prevents a second reference from this source.

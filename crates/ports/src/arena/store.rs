@@ -8,7 +8,7 @@ use xoff_dataplane::{FrameHandle, FrameStore};
 use super::slot_source::{Sealed, SlotSource};
 use super::{Arena, FrameLayout, NO_SLOT, SlotClass};
 
-/// Bit of a share count. The bit marks a slot without a handle, whose bytes are still shared.
+/// A bit in a share count. The bit is set if the slot has no handle but its bytes are still shared.
 const RELEASED: u32 = 1 << 31;
 
 /// The free lists and share counts of an arena. Only the switch worker uses them: it copies frames, and frees
@@ -131,8 +131,8 @@ impl FrameStore for ArenaStore {
 
     #[inline]
     fn prefix_mut(&mut self, frame: FrameHandle) -> &mut [u8] {
-        // SAFETY: the switch worker owns this store and holds the handle. `&mut self` excludes other
-        // references.
+        // SAFETY: the switch worker owns this store and holds the handle. `&mut self` excludes
+        // other references.
         unsafe { self.arena.prefix_mut(frame) }
     }
 
@@ -168,8 +168,8 @@ impl FrameStore for ArenaStore {
             self.split_frame(frame, layout, own as u16);
             layout = self.arena.layout(frame);
         }
-        // SAFETY: the caller holds `frame`, and `copy` is new. The slot of the copy overlaps no part of the
-        // frame.
+        // SAFETY: the caller holds `frame`, and `copy` is new. The slot of the copy overlaps no part of
+        // the frame.
         let (target, (first, second)) = unsafe { (self.arena.prefix_mut(copy), self.arena.segments(frame)) };
         let split = own.min(first.len());
         target[..split].copy_from_slice(&first[..split]);

@@ -35,7 +35,8 @@ pub enum Error {
         /// The failed action, such as `remove interface 'veth0'`.
         action: String,
     },
-    /// The name is not valid: it is empty, longer than 15 bytes, or contains `/`, `:` or white space.
+    /// The name is not valid: it is empty, longer than 15 bytes, `.` or `..`, or contains `/`, `:`, white
+    /// space or a zero byte.
     #[error(
         "'{name}' cannot be the name of a network interface: 1 to 15 bytes without '/', ':' and white space"
     )]

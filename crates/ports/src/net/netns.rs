@@ -1,7 +1,7 @@
 //! Network namespaces without a name in the file system.
 //!
-//! A file descriptor keeps such a namespace alive. When the process with the descriptor ends, the namespace
-//! disappears. This also happens after a crash.
+//! A file descriptor keeps a namespace without a name alive. When the process with the descriptor ends, the
+//! namespace disappears. This also happens after a crash.
 
 use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};

@@ -1,9 +1,9 @@
 //! The idle policy of the thread that drives model hosts. It decides how the thread waits.
 //!
-//! If the NIC of a host is called late, it catches up on up to 32 frames, at their correct model times. The
-//! thread can therefore sleep for the time of several frames, and the result is the same as without sleep.
-//! Sleeping reduces the number of system calls, and the switch can use the core meanwhile. If 32 frames take
-//! less time than a sleep and its wake-up delay, the thread does not sleep.
+//! If the thread calls the NIC of a host too late, the NIC still sends up to 32 late frames at their correct
+//! model times. The thread can therefore sleep for the time of several frames, and the result is the same as
+//! without sleep. Sleeping reduces the number of system calls, and the switch can use the core meanwhile. If
+//! 32 frames take less time than a sleep and its wake-up delay, the thread does not sleep.
 
 use std::time::Duration;
 

@@ -51,7 +51,7 @@ pub struct HostThreadOptions {
     pub idle: IdleMode,
     /// Longest stall of the thread in wall time that does not taint the run. A tainted run proves nothing.
     pub reaction_budget: Duration,
-    /// The ledger that gets the taints of the run, such as stalls, and losses outside the model.
+    /// The ledger that gets the taints of the run, such as stalls and lost frames.
     pub ledger: TaintLedger,
 }
 

@@ -326,8 +326,8 @@ impl ControlTarget for SwitchSession {
         let text = config.to_string();
         let asic = self.resolve.asic.as_deref();
         let mut new = parse_asic_part(&text, "the configuration sent", asic).map_err(config_failure)?;
-        // The lock permits one change at a time, because a change is computed from the generation that it
-        // replaces.
+        // The lock permits one change at a time, because a change is computed from the generation that
+        // it replaces.
         let mut current = lock(&self.current);
         // Computed fields that the client sends back unchanged are removed again.
         new.remove_equal_fields(&current.generated);

@@ -24,10 +24,10 @@ pub enum IdleMode {
 /// Time for which an adaptive worker polls after its last work, in nanoseconds. A sleep and its wake-up cost
 /// about the same CPU time. Longer polling would therefore cost more than it saves.
 const POLL_NS: u64 = 50_000;
-/// Shortest time to the next deadline at which a worker sleeps, in nanoseconds. In a virtual machine, a
-/// thread can wake up late by this time.
+/// Limit for sleeping, in nanoseconds. If the next deadline is closer, a worker does not sleep. In a virtual
+/// machine, a thread can wake up late by this time.
 const SLEEP_NS_MIN: u64 = 80_000;
-/// Time before a deadline at which a sleeping worker wakes up, in nanoseconds. The worker then polls until
+/// A sleeping worker wakes up this number of nanoseconds before its deadline. It then polls until
 /// the deadline.
 const WAKE_EARLY_NS: u64 = 40_000;
 /// Longest sleep in nanoseconds. After a sleep, the worker checks link states and losses.
@@ -35,17 +35,18 @@ const SLEEP_NS_MAX: u64 = 100_000_000;
 
 /// Time between two checks for preemptions of the thread, in nanoseconds.
 const PREEMPTION_CHECK_NS: u64 = 10_000_000;
-/// Smallest number of preemptions between two checks at which a core is regarded as crowded. In addition,
-/// there must be at least one preemption for each [`PREEMPTION_CHECK_NS`].
+/// Smallest number of preemptions by which a core becomes crowded. They are counted since the last check. In
+/// addition, there must be at least one preemption for each [`PREEMPTION_CHECK_NS`].
 const PREEMPTIONS_MIN: u64 = 2;
 /// Time for which a core is regarded as crowded after a check, in nanoseconds. On a crowded core, a polling
 /// worker would delay the threads that send frames to this worker.
 const CROWDED_HOLD_NS: u64 = 1_000_000_000;
-/// Largest amount of work without idle time after which a worker may still wait for other threads. A frame
-/// counts as up to three units of work. After more work, the worker does not wait: a receive ring may hold
-/// only 1024 frames, and could overflow during the wait.
+/// Limit for the amount of work without idle time. A frame counts as up to three units of work. Above this
+/// limit, the worker does not wait for other threads. During such a wait, a receive ring could overflow,
+/// because it may hold only 1024 frames.
 const BACKLOG_FRAMES_MAX: usize = 3 * 512;
-/// Time for which the worker does not wait for other threads after such a backlog, in nanoseconds.
+/// Time in nanoseconds for which a worker does not wait for other threads, after it had too much work without
+/// idle time.
 const BACKLOG_HOLD_NS: u64 = 1_000_000_000;
 
 /// The next action of a worker without work.

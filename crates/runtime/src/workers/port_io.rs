@@ -18,8 +18,8 @@ use super::port_set::{BURST_FRAMES, FrameSink, PortEvent, PortSet};
 use super::received_entry::{RING_ENTRIES, ReceivedEntry};
 use xoff_ports::{ArenaStore, PortFrame, SlotCache, SlotClass, SlotSource, ThreadWaker};
 
-/// Prefetch distance in frames. The headers of the frame that is this number of positions behind the present
-/// frame are loaded into the CPU cache.
+/// Prefetch distance in frames. While a frame is processed, the headers of the frame that comes this number
+/// of frames later are loaded into the CPU cache.
 const PREFETCH_FRAMES: usize = 32;
 /// Number of empty slots of each class that an I/O worker gets in stock.
 const SLOT_STOCK: usize = 1_024;
@@ -303,8 +303,8 @@ impl IoWorker {
     }
 
     fn receive_frames(&mut self) -> usize {
-        // Frames are only received if the ring has room for all of them. A frame without room would be lost
-        // silently.
+        // Frames are only received if the ring has room for all of them. A frame without room would be
+        // lost silently.
         let ports = self.ports.port_ids().count();
         if self.received.slots() < ports * BURST_FRAMES * 2 {
             return 0;

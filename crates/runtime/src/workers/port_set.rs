@@ -228,8 +228,8 @@ impl PortSet {
         self.ports[index].transmit_queue.push(frame, due);
     }
 
-    /// Passes waiting frames to the devices. Calls `done` for each frame that needs its slot no longer.
-    /// Returns the number of sent frames.
+    /// Passes waiting frames to the devices. Calls `done` for each frame whose slot can be freed. Returns the
+    /// number of sent frames.
     pub(crate) fn flush(&mut self, arena: &Arena, mut done: impl FnMut(FrameHandle)) -> usize {
         let mut total = 0;
         for index in 0..self.ports.len() {
@@ -268,7 +268,7 @@ impl PortSet {
         total
     }
 
-    /// Drops the oldest frames of a device that accepts no frames, down to the limit of its queue.
+    /// If a device accepts no frames, drops the oldest waiting frames above the limit of the queue.
     fn drop_excess_frames(&mut self, index: usize, done: &mut impl FnMut(FrameHandle)) {
         let owned = &mut self.ports[index];
         let excess = owned.transmit_queue.frames.len().saturating_sub(DEVICE_QUEUE_MAX);

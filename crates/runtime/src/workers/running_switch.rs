@@ -255,8 +255,8 @@ impl RunningSwitch {
             // A thread that panicked has already printed an error.
             let _ = thread.join();
         }
-        // The switch worker has ended, so the recording thread has all frames. It ends after it has written
-        // them.
+        // The switch worker has ended, so the recording thread has all frames. It ends after it has
+        // written them.
         let notes = self.recording_thread.take().and_then(|thread| thread.join().ok());
         (result, notes.unwrap_or_default())
     }
