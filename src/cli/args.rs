@@ -57,7 +57,8 @@ pub(crate) enum Command {
     /// Run a model RDMA host on a network device: a source and sink of RoCEv2 frames that honours PFC
     #[command(subcommand)]
     Host(HostCommand),
-    /// Send the frames of a capture through a switch to another capture, in virtual time
+    /// Send the frames of a capture through a switch in virtual time, and write the sent frames to
+    /// another capture
     #[command(after_help = super::replay::HELP)]
     Replay(super::replay::ReplayArguments),
     /// Read or replace the configuration of a running switch
@@ -119,8 +120,8 @@ Example:
 pub(crate) struct SwitchRun {
     /// Configuration in the form of SONiC's config_db.json; {} is enough. Repeat the option to add layers
     ///
-    /// A layer is a JSON merge patch (RFC 7386). Its fields replace the fields of the layers below, and null
-    /// removes a field, an entry or a table.
+    /// A layer is a JSON merge patch (RFC 7386). Its fields replace the fields of the layers before it, and
+    /// null removes a field, an entry or a table.
     #[arg(long, value_name = "FILE", required = true)]
     pub config: Vec<PathBuf>,
     /// Options for reading the files.
@@ -128,10 +129,10 @@ pub(crate) struct SwitchRun {
     pub configuration: ConfigurationInput,
     /// A port and its network device. Repeat the option for each port
     ///
-    /// These ports are up, at 1 Gb/s unless the file has another speed. The backend moves the frames:
-    /// `packet` (an AF_PACKET ring, for any device), `xdp` (AF_XDP in native mode, as root), `tap` (a tap
-    /// device that xoff creates and owns), `pnet` (slow and simple, for comparisons), or `auto` (the best
-    /// backend for the device).
+    /// These ports are up. Their speed is 1 Gb/s if the file has no other speed. The backend moves frames
+    /// between port and device: `packet` (an AF_PACKET ring, for any device), `xdp` (AF_XDP in native mode,
+    /// as root), `tap` (a tap device that xoff creates and owns), `pnet` (slow and simple, for comparisons),
+    /// or `auto` (the best backend for the device).
     #[arg(
         long = "port",
         value_name = "Ethernet0=DEV[,backend=auto|packet|tap|pnet|xdp]",
@@ -144,11 +145,11 @@ pub(crate) struct SwitchRun {
     /// Waiting for frames: `adaptive` sleeps, `spin` keeps the core busy and reacts sooner
     #[arg(long, value_enum, default_value_t = IdleModeChoice::Adaptive)]
     pub idle: IdleModeChoice,
-    /// Record the frames of a port, or of all ports, as pcapng. Repeat the option for
-    /// each file (docs/capture.md)
+    /// Record the frames of a port, or of all ports, as pcapng. Repeat the option for each
+    /// file (docs/capture.md)
     ///
-    /// A recording has the received and the sent frames, including flow control frames. `-` is standard output;
-    /// all other output then goes to standard error.
+    /// A recording contains the received and the sent frames, including flow control frames. If the file is
+    /// `-`, the recording goes to standard output and all other output goes to standard error.
     #[arg(long, value_name = "[Ethernet0=]FILE")]
     pub pcap: Vec<PcapArgument>,
     /// Record only the first N bytes of each frame [default: all]
@@ -168,8 +169,8 @@ pub(crate) struct SwitchRun {
 /// Options of all commands that run a switch.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct RunningArguments {
-    /// Number of worker threads, 1 to 64. With several threads, the first one only switches and the others
-    /// receive and send [default: depends on the number of cores]
+    /// Number of worker threads, 1 to 64. With several threads, the first thread only switches and the other
+    /// threads receive and send [default: depends on the number of cores]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64))]
     pub workers: Option<u16>,
     /// Cores of the worker threads: `auto`, `none`, or a list such as 0,1 or 2-5
@@ -243,7 +244,7 @@ pub(crate) struct HostRun {
     /// Exit with code 1 unless every received flow is complete and in order
     #[arg(long, requires = "receive")]
     pub lossless: bool,
-    /// Addresses of the host, at most one of each family [default: 10.0.0.1]
+    /// IP addresses of the host, at most one IPv4 and one IPv6 address [default: 10.0.0.1]
     #[arg(long, value_name = "ADDRESS", value_delimiter = ',')]
     pub ip: Vec<std::net::IpAddr>,
     /// MAC address of the host [default: the device's]
@@ -255,13 +256,14 @@ pub(crate) struct HostRun {
     /// Duration, such as 20s. Without this option, the host runs until interrupted
     #[arg(long, value_name = "TIME", value_parser = parse_wall_time)]
     pub duration: Option<std::time::Duration>,
-    /// Response time from the arrival of a pause to its effect, such as 1us [default: 2 quanta]
+    /// Model time from the arrival of a pause frame to its effect, such as 1us [default: 2 quanta]
     #[arg(long, value_name = "TIME", value_parser = parse_wall_time)]
     pub pfc_response: Option<std::time::Duration>,
     /// Turn PFC off and honour 802.3x PAUSE, which stops all classes
     #[arg(long)]
     pub no_pfc: bool,
-    /// Size in bytes of a receive buffer that drains at link speed and sends PFC frames [default: none]
+    /// Size in bytes of a receive buffer. The host empties it at link speed and sends PFC frames when it
+    /// fills [default: none]
     #[arg(long, value_name = "BYTES")]
     pub buffer: Option<u32>,
     /// Port backend
@@ -327,12 +329,12 @@ pub(crate) struct ConfigCheck {
     /// Configurations in the form of SONiC's config_db.json
     #[arg(value_name = "FILE", required = true)]
     pub files: Vec<PathBuf>,
-    /// Check the files as layers of one configuration, in order. Each file is a JSON merge patch (RFC 7386) for
-    /// the files before it
+    /// Check the files as layers of one configuration, in the given order. Each file is a JSON merge patch
+    /// (RFC 7386) for the files before it
     #[arg(long)]
     pub layers: bool,
-    /// A port that is up even if the file does not name it, as with --port of `switch run`. Repeat the option
-    /// for each port
+    /// Name of a port that is up even if no file contains it, like a --port of `switch run`. Repeat the
+    /// option for each port
     #[arg(long = "port", value_name = "Ethernet0")]
     pub ports: Vec<String>,
     /// Options for reading the files.

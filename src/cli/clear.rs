@@ -23,7 +23,7 @@ pub(crate) enum ClearCommand {
 /// `xoff clear pfcwd`
 #[derive(Debug, Subcommand)]
 pub(crate) enum ClearPfcwd {
-    /// Clear the counters of `show pfcwd stats`; a present storm continues and stays counted
+    /// Clear the counters of `show pfcwd stats`. A storm in progress continues and still counts
     Stats(TargetArguments),
 }
 

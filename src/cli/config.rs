@@ -10,7 +10,7 @@ use super::{ConfigCommand, output, show::connect};
 use xoff_runtime::control::ConfigApplyReply;
 use xoff_telemetry::failure::{Exit, Failure};
 
-/// Largest configuration file in bytes. A larger request is refused by the server.
+/// Largest length of a configuration file in bytes. The control socket refuses longer requests.
 const FILE_BYTES_MAX: u64 = xoff_runtime::control::REQUEST_BYTES_MAX as u64 - 1024;
 
 /// Runs `xoff config`.
@@ -54,7 +54,7 @@ pub(super) fn run(command: ConfigCommand) -> Result<Exit, Failure> {
     Ok(Exit::Ok)
 }
 
-/// Returns one line for each change and a summary.
+/// Returns one line for each change, followed by a summary line.
 fn format_changes(applied: &ConfigApplyReply, dry_run: bool) -> String {
     let mut text: String = applied
         .changes
@@ -72,8 +72,7 @@ fn format_changes(applied: &ConfigApplyReply, dry_run: bool) -> String {
 /// Reads a configuration file.
 ///
 /// # Errors
-/// The file cannot be read, is too long, or is not a JSON object. Other errors in the content are found later
-/// by the switch.
+/// The file cannot be read, is too long, or is not a JSON object. The switch checks the content later.
 fn read_config_file(path: &Path) -> Result<Value, Failure> {
     let failure = |what: &str| Failure::configuration(what).at(path.display().to_string());
     let metadata = std::fs::metadata(path)

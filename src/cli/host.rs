@@ -105,8 +105,8 @@ fn host_failure(error: HostRunError, arguments: &HostRun) -> Failure {
     Failure::new(exit, error.to_string()).at(format!("--dev {}", arguments.dev))
 }
 
-/// Builds the report. Received flows have all values. Sent flows have only the number of sent frames, because
-/// the sender does not know more.
+/// Builds the report. A received flow has all values. A sent flow has only the number of sent frames, because
+/// the sender does not know which frames arrived.
 fn build_host_report(summary: &HostSummary, arguments: &HostRun, steal: &StealMeter) -> Report {
     let source = arguments
         .ip

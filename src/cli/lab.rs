@@ -108,7 +108,7 @@ fn run_real(arguments: LabRun) -> Result<ExitCode, Failure> {
     xoff_lab::run_lab(&run, &mut stdout())
 }
 
-/// Converts a setting with one value.
+/// Converts a setting with one value. Further values of the setting are ignored.
 fn single_value(setting: FieldSetting) -> FieldValue {
     FieldValue {
         value: setting.values.into_iter().next().unwrap_or_default(),
@@ -132,7 +132,7 @@ fn import(arguments: &LabImport) -> Result<ExitCode, Failure> {
     Ok(Exit::Ok.into())
 }
 
-/// Checks before a run that result files can be written.
+/// Checks that the files of these options can be written. Call this before a run.
 fn check_paths(files: [(&str, &Option<std::path::PathBuf>); 2]) -> Result<(), Failure> {
     for (option, path) in files {
         if let Some(path) = path {

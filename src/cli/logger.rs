@@ -32,7 +32,8 @@ impl Log for StderrLogger {
     fn flush(&self) {}
 }
 
-/// The text line of a log record, without the line end. The lines of errors and switch events have no prefix.
+/// Displays a log record as one line without the line end. Warnings begin with `warning: `. Lines of errors
+/// and switch events have no prefix, and all other lines begin with `note: `.
 struct LogLine<'a>(&'a Record<'a>);
 
 impl Display for LogLine<'_> {

@@ -27,7 +27,8 @@ pub(crate) use logger::install_logger;
 pub(crate) use values::{PcapArgument, PortArgument, SendArgument};
 use xoff_telemetry::failure::Failure;
 
-/// Parses the command line, runs the command, and prints its error if it fails.
+/// Parses the command line and runs the command. If the command fails, prints the error. Returns the
+/// exit code.
 pub(crate) fn main() -> ExitCode {
     let matches = Arguments::command().get_matches();
     let prints_json = prints_json_result(&matches);
@@ -53,7 +54,7 @@ fn prints_json_result(matches: &ArgMatches) -> bool {
     format.is_some_and(is_json) || matches!(leaf.try_get_one::<bool>("json"), Ok(Some(true)))
 }
 
-/// Returns all errors of a configuration as JSON, for a command with JSON output.
+/// Returns a failure with all errors of a configuration as JSON. Commands with JSON output print it.
 fn error_json(failure: &Failure) -> serde_json::Value {
     json!({
         "error": failure.what,

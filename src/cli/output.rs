@@ -23,7 +23,7 @@ pub(super) fn print(text: &str) -> Result<(), Failure> {
     }
 }
 
-/// Writes a JSON value to standard output.
+/// Writes a value to standard output as indented JSON.
 ///
 /// # Errors
 /// The output cannot be written.
@@ -42,7 +42,8 @@ pub(super) fn print_note(text: &str) {
     let _ = writeln!(io::stderr().lock(), "{text}");
 }
 
-/// Checks before a long run that the file of an option can be written after the run.
+/// Checks that the file of an option can be written. Call this before a long run that writes the file at its
+/// end. `option` is the name of the option, such as `--report`.
 ///
 /// # Errors
 /// The folder does not exist, the path is a folder, or the file cannot be written.
@@ -74,9 +75,9 @@ pub(super) fn check_report_path(option: &str, path: &Path) -> Result<(), Failure
         .fix(fix))
 }
 
-/// Tests whether [`write_result_file`](xoff_telemetry::write_result_file) can write a path. That function
-/// replaces a regular file by a temporary file of the same folder, and writes any other file directly. The
-/// test leaves no file behind.
+/// Tests whether [`write_result_file`](xoff_telemetry::write_result_file) can write to a path.
+/// `write_result_file` replaces a regular file by a temporary file in the same folder, and writes directly
+/// into any other file. The test leaves no file behind.
 fn check_writable(path: &Path) -> io::Result<()> {
     match path.symlink_metadata() {
         Ok(existing) if !existing.is_file() => {

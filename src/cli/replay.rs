@@ -18,9 +18,10 @@ use xoff_measure::replay::{
 };
 use xoff_telemetry::failure::{Exit, Failure};
 
-/// MTU in bytes of ports without an MTU in the configuration. It is large, so that captured frames fit.
+/// MTU in bytes of ports without an MTU in the configuration. The value is large, so that captured
+/// frames fit.
 const DEFAULT_MTU: &str = "9216";
-/// The MAC address that `--port` accepts although no station can have it.
+/// A MAC address that no station can have. `--port` accepts it because some devices send PFC frames with it.
 const ZERO_MAC: &str = "00:00:00:00:00:00";
 /// Speed in Mb/s of ports whose speed is neither on the command line nor in the configuration.
 const DEFAULT_SPEED_MBPS: u32 = 1_000;
@@ -59,8 +60,8 @@ pub(crate) struct ReplayArguments {
     /// Write the dropped frames here as pcapng, each with its drop reason, its port or queue, and the limit
     #[arg(long, value_name = "FILE")]
     pub drops: Option<PathBuf>,
-    /// Configuration in the form of SONiC's config_db.json, a layer over the preset. Repeat the option to add
-    /// layers; null removes a value (RFC 7386) [default: all ports form one bridge]
+    /// Configuration in the form of SONiC's config_db.json. Its values override the preset. Repeat the option
+    /// to add layers; null removes a value (RFC 7386) [default: all ports form one bridge]
     #[arg(long, value_name = "FILE")]
     pub config: Vec<PathBuf>,
     /// Options for reading the configuration.
@@ -127,9 +128,9 @@ impl From<MapChoice> for MappingMode {
 /// The value of `--port Ethernet0=02:00:00:00:00:01,eth1`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct PortStations {
-    /// The port.
+    /// Name of the port, such as `Ethernet0`.
     pub port: String,
-    /// The stations or interfaces of the capture whose frames arrive at the port.
+    /// Stations and interfaces of the capture. Their frames arrive at the port.
     pub sources: Vec<FrameSource>,
 }
 
@@ -247,7 +248,7 @@ fn check_output_files(arguments: &ReplayArguments) -> Result<(), Failure> {
     }
 }
 
-/// Returns whether two paths name the same regular file.
+/// Returns whether two paths name the same file. `-` is never the same file as another path.
 fn is_same_file(a: &Path, b: &Path) -> bool {
     use std::os::unix::fs::MetadataExt;
     let dash = Path::new("-");
@@ -266,7 +267,8 @@ fn is_same_file(a: &Path, b: &Path) -> bool {
     }
 }
 
-/// Reads the ports of a configuration and the MAC address of its router.
+/// Reads the names of the ports of a configuration, the ports that are down, and the MAC address of the
+/// router. `asic` selects an ASIC of a multi-ASIC device. Without layers, the result is empty.
 fn read_configured_ports(
     layers: &[(String, String)],
     asic: Option<&str>,
@@ -319,7 +321,8 @@ fn mapping_options(arguments: &ReplayArguments) -> MappingOptions {
     }
 }
 
-/// Loads the configuration for the ports of the mapping. `file_layers` go over the command line and the preset.
+/// Loads the configuration for the ports of the mapping. `file_layers` override the values of the command
+/// line and of the preset.
 fn load_config_for_mapping(
     arguments: &ReplayArguments,
     file_layers: Vec<(String, String)>,
@@ -397,7 +400,8 @@ fn write_failure(destination: &CaptureDestination, error: &std::io::Error) -> Fa
         .fix("choose an existing folder with write permission and free space")
 }
 
-/// Prints notes about skipped frames, except frames that were skipped because of their sender.
+/// Prints a note for each reason for which frames were skipped. Frames are skipped without a note if an
+/// interface of the capturing machine or a switch sent them.
 fn print_notes_about_skipped_frames(report: &ReplayReport) {
     let is_unreadable = |reason: &str| !matches!(reason, "outbound" | "of_a_switch");
     for (reason, count) in report
@@ -465,7 +469,8 @@ fn print_warnings(report: &ReplayReport, arguments: &ReplayArguments) {
     }
 }
 
-/// Prints the result. It goes to standard error if the capture goes to standard output.
+/// Prints the result to standard output, or to standard error if the capture goes to standard output. Also
+/// writes the file of `--report`.
 fn print_result(
     report: &ReplayReport,
     arguments: &ReplayArguments,

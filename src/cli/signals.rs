@@ -16,8 +16,8 @@ pub(super) fn watch_stop_signals() -> Result<Arc<AtomicBool>, Failure> {
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM] {
         let code = i32::from(Exit::Interrupted as u8);
-        // Handlers run in the order of their registration, so this handler sees the flag of an earlier
-        // signal.
+        // A signal calls the handlers in the order of their registration. The first handler therefore ends
+        // the process only if an earlier signal has set the flag.
         signal_hook::flag::register_conditional_shutdown(signal, code, Arc::clone(&stop))
             .and_then(|_| signal_hook::flag::register(signal, Arc::clone(&stop)))
             .map_err(|error| Failure::environment("cannot watch signals").because(error))?;

@@ -15,10 +15,11 @@ use xoff_runtime::workers::{StoppedSwitch, TaintLedger, WorkerOptions};
 use xoff_telemetry::failure::{Exit, Failure};
 use xoff_telemetry::{Environment, StealMeter, SwitchSnapshot, Taint, allowed_cpus};
 
-/// Time between two checks for a stop request. Only this thread waits, and the threads of the switch continue
+/// Time between two checks for a stop request. Only the main thread waits; the threads of the switch continue
 /// to work.
 const CHECK_INTERVAL: Duration = Duration::from_millis(50);
-/// Largest default number of workers. A switch worker cannot supply more I/O workers.
+/// Largest default number of worker threads. One switch worker cannot supply more than three I/O workers
+/// with frames.
 const DEFAULT_WORKERS_MAX: usize = 4;
 
 /// Runs `xoff switch run`.
@@ -38,7 +39,7 @@ pub(super) fn run(arguments: SwitchRun) -> Result<Exit, Failure> {
     })?;
     let loaded = load_config(&arguments.config, &resolve)?;
     let name = loaded.resolved.config.name.clone();
-    // The socket is bound first, so an invalid path has no side effects.
+    // The socket is bound before the switch starts, so an invalid path has no side effects.
     let endpoint = arguments
         .api
         .clone()
@@ -92,7 +93,7 @@ pub(super) fn run(arguments: SwitchRun) -> Result<Exit, Failure> {
     Ok(report.exit())
 }
 
-/// Refuses recordings of ports without a device.
+/// Returns an error if a recording names a port without a device, or if two recordings have the same file.
 fn check_pcap(arguments: &SwitchRun) -> Result<(), Failure> {
     values::check_pcap_files(&arguments.pcap)?;
     let ports: Vec<&str> = arguments.ports.iter().map(|port| port.name.as_str()).collect();
@@ -136,8 +137,8 @@ fn worker_options(arguments: &SwitchRun) -> WorkerOptions {
     }
 }
 
-/// Returns the default number of workers. One core remains free for the programs that send and
-/// receive the frames.
+/// Returns the default number of worker threads: at most one for each port and one for the switch, and at
+/// most [`DEFAULT_WORKERS_MAX`]. One core remains free for the programs that send and receive the frames.
 fn default_worker_count(core_count: usize, port_count: usize) -> usize {
     core_count
         .saturating_sub(1)
@@ -175,7 +176,7 @@ fn start_control_server(
         .map_err(|error| Failure::environment("the control socket cannot be served").because(error))
 }
 
-/// Returns the line that reports to a script that the switch forwards.
+/// Returns the line that begins with `ready`. It tells a script that the switch now forwards frames.
 fn ready_line(name: &str, arguments: &SwitchRun, session: &SwitchSession) -> String {
     let ports: Vec<String> = arguments
         .ports

@@ -68,7 +68,7 @@ impl FromStr for PortArgument {
 /// The value of `--pcap [PORT=]FILE`, in labs `--pcap [SWITCH[:PORT]=]FILE`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct PcapArgument {
-    /// Port, switch, or switch and port, as written. None means every port.
+    /// Port, switch, or switch and port, as written on the command line. `None` means every port.
     pub location: Option<String>,
     /// Output file. `-` is standard output.
     pub file: PathBuf,
@@ -93,10 +93,10 @@ impl FromStr for PcapArgument {
     }
 }
 
-/// Refuses two recordings in the same file.
+/// Refuses recordings with the same file.
 ///
 /// # Errors
-/// A file that has two recordings.
+/// Two recordings have the same file.
 pub(super) fn check_pcap_files(recordings: &[PcapArgument]) -> Result<(), Failure> {
     for (index, recording) in recordings.iter().enumerate() {
         let same = |other: &&PcapArgument| other.file == recording.file;
@@ -109,7 +109,7 @@ pub(super) fn check_pcap_files(recordings: &[PcapArgument]) -> Result<(), Failur
     Ok(())
 }
 
-/// Checks that a port has a name of SONiC's form.
+/// Checks that the name of a port has SONiC's form: `Ethernet` and one to five digits.
 pub(super) fn check_port_name(name: &str) -> Result<(), String> {
     match name.strip_prefix("Ethernet") {
         Some(digits) if is_short_decimal(digits) => Ok(()),
@@ -124,7 +124,7 @@ fn is_short_decimal(text: &str) -> bool {
     (1..=5).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// Checks a device name by the rule of the kernel (`dev_valid_name`).
+/// Checks that a device name is valid by the rules of the kernel (`dev_valid_name`).
 fn check_device_name(name: &str) -> Result<(), String> {
     if name.is_empty() || name.len() > DEVICE_NAME_MAX || name == "." || name == ".." {
         return Err(format!(
@@ -142,10 +142,10 @@ fn check_device_name(name: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// Refuses a port that is given twice, and two ports on one device.
+/// Refuses ports with equal names or equal devices.
 ///
 /// # Errors
-/// The first such pair.
+/// Two ports have the same name or the same device.
 pub(super) fn check_ports(ports: &[PortArgument]) -> Result<(), Failure> {
     for (index, port) in ports.iter().enumerate() {
         for earlier in &ports[..index] {
@@ -208,21 +208,21 @@ pub(super) fn parse_pinning(text: &str) -> Result<CorePinning, String> {
 pub(crate) struct SendArgument {
     /// Destination address of the flow.
     pub destination: IpAddr,
-    /// MAC address of the receiver. None means address resolution.
+    /// MAC address of the receiver. `None`: the host resolves the address with ARP or neighbour discovery.
     pub mac: Option<[u8; 6]>,
     /// Queue of the NIC and PFC priority, 0 to 7.
     pub class: u8,
     /// DSCP of the frames, 0 to 63.
     pub dscp: u8,
-    /// Whether the frames can be marked (ECT(0)).
+    /// Whether switches may mark the frames: the ECN field is ECT(0) instead of Not-ECT.
     pub ecn: bool,
-    /// Largest rate of the flow.
+    /// Largest rate of the flow: a share of the link or bits per second.
     pub rate: RatePlan,
-    /// Length of a frame without FCS, in bytes.
+    /// Length of a frame without FCS in bytes, 64 to 9216.
     pub frame_bytes: u32,
-    /// 802.1Q VLAN id, 1 to 4094.
+    /// 802.1Q VLAN id, 1 to 4094. `None`: the frames have no VLAN tag.
     pub vlan: Option<u16>,
-    /// Number of frames after which the flow ends.
+    /// Number of frames after which the flow ends, at least 1. `None`: the flow has no end.
     pub frames_max: Option<u64>,
 }
 
@@ -314,7 +314,7 @@ pub(super) fn parse_model_time(text: &str) -> Result<Picos, String> {
         .ok_or_else(|| "write a number and its unit, such as 10us, 5ms or 1s".to_owned())
 }
 
-/// Parses a span of wall time.
+/// Parses a duration, such as `20s`.
 pub(super) fn parse_wall_time(text: &str) -> Result<Duration, String> {
     let span = units::parse_duration_ns(text).map(Duration::from_nanos);
     span.ok_or_else(|| format!("write {}", units::DURATION))
@@ -325,7 +325,8 @@ pub(super) fn parse_mac(text: &str) -> Result<[u8; 6], String> {
     units::parse_mac(text).ok_or_else(|| format!("'{text}' is not {}", units::MAC))
 }
 
-/// Parses a comma-separated list of load-balancing schemes, as values of the field `load_balancing` of a lab.
+/// Parses a comma-separated list of load-balancing schemes. The result sets the field `load_balancing` of a
+/// lab to each scheme in turn.
 pub(super) fn parse_schemes(text: &str) -> Result<FieldSetting, String> {
     let setting: Result<FieldSetting, String> = format!("{LOAD_BALANCING}={text}").parse();
     let names: Vec<&str> = text.split(',').map(str::trim).collect();

@@ -13,8 +13,8 @@ use xoff_telemetry::failure::Failure;
 #[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Configuration input")]
 pub(crate) struct ConfigurationInput {
-    /// The ASIC, such as asic0, whose configuration is read from a file of a multi-ASIC device. On a VOQ
-    /// chassis, this ASIC owns the queues
+    /// ASIC of a multi-ASIC device, such as asic0. The configuration of this ASIC is read from the file. On a
+    /// VOQ chassis, this ASIC owns the queues
     #[arg(long, value_name = "NAME")]
     pub asic: Option<String>,
     /// Create lossless buffer profiles from this file, as SONiC's buffermgrd does in the traditional buffer model
@@ -26,7 +26,7 @@ pub(crate) struct ConfigurationInput {
 }
 
 impl ConfigurationInput {
-    /// Returns `options` with the settings of these arguments.
+    /// Returns `options` with the ASIC and the lookup file of these arguments.
     ///
     /// # Errors
     /// The lookup file cannot be read or has an invalid row.
@@ -40,7 +40,7 @@ impl ConfigurationInput {
     }
 }
 
-/// Reads the files of `--config`, as layers of `(source, text)`.
+/// Reads the files of `--config` as layers. A layer is the path and the text of a file.
 pub(in crate::cli) fn read_layers(paths: &[PathBuf]) -> Result<Vec<(String, String)>, Failure> {
     let read = |path: &PathBuf| {
         let place = path.display().to_string();
@@ -55,7 +55,7 @@ pub(in crate::cli) fn read_layers(paths: &[PathBuf]) -> Result<Vec<(String, Stri
     paths.iter().map(read).collect()
 }
 
-/// Returns layers of `(source, text)` as borrowed strings.
+/// Returns the layers as borrowed strings.
 pub(in crate::cli) fn borrow_layers(layers: &[(String, String)]) -> Vec<(&str, &str)> {
     let layers = layers.iter();
     layers
@@ -63,7 +63,7 @@ pub(in crate::cli) fn borrow_layers(layers: &[(String, String)]) -> Vec<(&str, &
         .collect()
 }
 
-/// Reads a lookup file of lossless profiles.
+/// Reads a lookup file of lossless profiles (`pg_profile_lookup.ini`).
 fn read_pg_profiles(path: &Path) -> Result<PgProfileLookup, Failure> {
     let place = path.display().to_string();
     let text = std::fs::read_to_string(path).map_err(|error| {

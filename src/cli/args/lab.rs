@@ -24,7 +24,8 @@ Examples:
   xoff lab run testbeds/incast.xoff.yml --dilate 10 --report incast.json
   xoff lab run FILE --virtual --seeds 1..=32 --set transports.t1.congestion=none,dcqcn --csv sweep.csv")]
     Run(Box<LabRun>),
-    /// Run a lab with several load-balancing schemes, and with its hosts on one non-blocking switch
+    /// Run a lab with each of several load-balancing schemes, and with all its hosts on one
+    /// non-blocking switch
     #[command(after_help = "\
 Prints a row for each scheme: bus bandwidth, percentage of the bus bandwidth on one non-blocking switch, completion
 time, tail latency, balance of links, pauses, ECN marks, reordering and drops (docs/compare.md). Prints a warning if
@@ -127,8 +128,8 @@ pub(crate) struct LabRun {
     /// Record only the first N bytes of each frame [default: all]
     #[arg(long, value_name = "N", requires = "pcap", value_parser = clap::value_parser!(u32).range(14..=262_144))]
     pub pcap_snaplen: Option<u32>,
-    /// Run in virtual time, without namespaces and without a clock. The same seed gives the
-    /// same report (docs/virtual-time.md)
+    /// Run in virtual time: without namespaces, and independent of the clock of the machine. The same seed
+    /// gives the same report (docs/virtual-time.md)
     #[arg(long = "virtual", conflicts_with_all = ["dilate", "workers", "pin", "backend", "pcap_snaplen"])]
     pub virtual_time: bool,
     /// Options of virtual time.
@@ -155,22 +156,22 @@ pub(crate) struct LabCompare {
     /// The lab file in YAML: nodes, links and workload
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
-    /// Load-balancing schemes to compare, such as ecmp,flowlet,per-packet. A
-    /// scheme replaces topology.defaults.load_balancing
+    /// Load-balancing schemes to compare, such as ecmp,flowlet,per-packet. Each scheme
+    /// replaces topology.defaults.load_balancing
     #[arg(long, value_name = "A,B,...", value_parser = values::parse_schemes)]
     pub lb: Option<FieldSetting>,
     /// Compare values of another field of the lab file
     #[arg(long, value_name = "PATH=V1,V2,...")]
     pub by: Option<FieldSetting>,
-    /// Run in virtual time, without namespaces and without a clock. The same seed gives the
-    /// same report (docs/virtual-time.md)
+    /// Run in virtual time: without namespaces, and independent of the clock of the machine. The same seed
+    /// gives the same report (docs/virtual-time.md)
     #[arg(long = "virtual", conflicts_with_all = ["dilate", "workers", "pin", "backend"])]
     pub virtual_time: bool,
     /// Run once for each seed, such as 1..=32 or 1,2,5
     #[arg(long, value_name = "LIST", default_value = "0")]
     pub seeds: Seeds,
-    /// Replace a value of the lab file. Several values give a comparison for each value, and several options
-    /// give one for each combination (docs/sweeps.md)
+    /// Replace a value of the lab file. With several values, the comparison is repeated for each value. With
+    /// several options, it is repeated for each combination (docs/sweeps.md)
     #[arg(long, value_name = "PATH=V1[,V2...]")]
     pub set: Vec<FieldSetting>,
     /// Write all results here as JSON (docs/compare.md)
@@ -288,7 +289,7 @@ pub(crate) struct VirtualArguments {
     #[arg(long, value_name = "N", requires = "virtual_time", default_value_t = EVENTS_MAX_DEFAULT,
           value_parser = clap::value_parser!(u64).range(1..))]
     pub events_max: u64,
-    /// Output format: tables, the nccl-tests table of each collective, or the report as JSON
+    /// Output format: tables, the table of nccl-tests for each collective, or the report as JSON
     #[arg(long, value_enum, requires = "virtual_time", default_value_t = FormatChoice::Table)]
     pub format: FormatChoice,
     /// Write the results of collectives here in the JSON form of nccl-tests
@@ -307,17 +308,18 @@ pub(crate) struct SweepArguments {
     #[arg(long, value_name = "LIST", requires = "virtual_time",
           conflicts_with_all = ["seed", "events", "pcap", "series", "plots", "nccl_json"])]
     pub seeds: Option<Seeds>,
-    /// Replace a value of the lab file. Several values give a run for each value, and several options give one
-    /// for each combination
+    /// Replace a value of the lab file. With several values, the lab runs once for each value. With several
+    /// options, the lab runs once for each combination
     ///
-    /// PATH has keys and list positions, such as transports.t1.congestion or workload.jobs.0.bytes. The
-    /// `name` of a list element can replace its position.
+    /// PATH consists of keys and of list positions from 0, such as transports.t1.congestion or
+    /// workload.jobs.0.bytes. The `name` of a list element can replace its position.
     #[arg(long, value_name = "PATH=V1[,V2...]")]
     pub set: Vec<FieldSetting>,
     /// Number of parallel runs of a sweep [default: the number of cores]
     #[arg(long, value_name = "N", requires = "virtual_time", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub jobs: Option<u16>,
-    /// Run only part I of N parts of a sweep, counted from 1. `xoff lab merge` merges the reports of the parts
+    /// Run only part I of the N parts of a sweep. The first part is 1. `xoff lab merge` merges the reports of
+    /// the parts
     #[arg(long, value_name = "I/N", requires_all = ["virtual_time", "report"])]
     pub shard: Option<Shard>,
     /// Write the table of a sweep here as CSV

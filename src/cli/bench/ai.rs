@@ -51,7 +51,7 @@ pub(crate) struct BenchAi {
     /// lab, or ecmp]
     #[arg(long, value_name = "A,B,...", value_delimiter = ',')]
     pub lb: Vec<String>,
-    /// Seeds of the runs. Each seed gives one sample of each figure
+    /// Seeds of the runs. Each seed gives one sample of each measured quantity
     #[arg(long, value_name = "SEEDS", default_value = "1..=5")]
     pub seeds: Seeds,
     /// Number of parallel runs [default: the number of cores]
@@ -137,7 +137,8 @@ pub(super) fn run_bench(options: &BenchAi) -> Result<Exit, Failure> {
     }
 }
 
-/// Returns the load-balancing schemes of `--lb`, or one `None`, which keeps the scheme of the lab.
+/// Returns the load-balancing schemes of `--lb`. Without `--lb`, the result is one `None`, which keeps the
+/// scheme of the lab.
 fn selected_schemes(options: &BenchAi) -> Vec<Option<&str>> {
     match options.lb.as_slice() {
         [] => vec![None],
@@ -145,7 +146,7 @@ fn selected_schemes(options: &BenchAi) -> Vec<Option<&str>> {
     }
 }
 
-/// Returns the lab of a file, once for each scheme.
+/// Returns one lab for each scheme, with the lab file as the basis.
 fn labs_of_file(options: &BenchAi, path: &std::path::Path) -> Result<(Vec<BenchLab>, ReportSetup), Failure> {
     check_lab_file(path)?;
     let mut labs = Vec::new();

@@ -19,7 +19,8 @@ pub(crate) struct BenchCompare {
     /// Candidate to compare with A: a config_db.json, a lab file (.yml) or a saved result
     #[arg(value_name = "B")]
     pub b: PathBuf,
-    /// Exit with code 1 if B is worse than A by this percentage, and with code 5 if the result is inconclusive
+    /// Exit with code 1 if B is worse than A by at least this percentage, and with code 5 if the result
+    /// is inconclusive
     #[arg(long, value_name = "PERCENT", value_parser = parse_gate_percent)]
     pub gate: Option<f64>,
     /// Quantity to compare
@@ -29,7 +30,7 @@ pub(crate) struct BenchCompare {
     /// benchmark after --]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1_000))]
     pub rounds: Option<u16>,
-    /// Seed of the order within pairs
+    /// Seed of the random order of both sides within a pair
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
     /// Print the result as JSON (docs/bench.md)
@@ -89,7 +90,8 @@ pub(super) fn run(options: &BenchCompare) -> Result<Exit, Failure> {
         .at(format!("-- {bench}"))
         .fix("remove the benchmark, or give configurations or labs"));
     }
-    // A pair of samples of the core takes a tenth of a second. A pair of another benchmark can take minutes.
+    // A pair of samples of `bench core` takes a tenth of a second. A pair of another benchmark can
+    // take minutes.
     let is_quick = options.gate.is_some() && options.bench.is_empty();
     let settings = ComparisonSettings {
         gate_percent: options.gate,

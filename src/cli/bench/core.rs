@@ -67,7 +67,7 @@ pub(super) fn run(options: &BenchCore) -> Result<Exit, Failure> {
         output::print(&format!("{}\n", run_workload_once(&workload, frames)?))?;
         return Ok(Exit::Ok);
     }
-    // An invalid file is reported here, before a process is started for each sample.
+    // This reports an invalid file before a process is started for each sample.
     let mut built = workload.build()?;
     if options.sample {
         output::print(&format!("{}\n", measure_frame_ns(&mut *built)?))?;

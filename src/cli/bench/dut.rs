@@ -20,9 +20,9 @@ use xoff_measure::ndr::{self, OfferedTraffic, TrialDurations};
 use xoff_measure::result::{BenchResult, MachineMeter, TaintLimits};
 use xoff_telemetry::failure::Failure;
 
-/// Default number of ports.
+/// Number of ports of the tester if `--ports` is missing. A switch with fewer ports uses all its ports.
 const DEFAULT_PORT_COUNT: usize = 8;
-/// Default frame sizes, as in FD.io CSIT.
+/// Default frame sizes. CSIT, the performance test project of FD.io, uses the same sizes.
 const DEFAULT_SIZES: [FrameSize; 4] = [
     FrameSize::Fixed(64),
     FrameSize::Imix,
@@ -33,8 +33,9 @@ const DEFAULT_SIZES: [FrameSize; 4] = [
 /// The device under test and the frames.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct DutArguments {
-    /// Configuration in the form of SONiC's config_db.json, or a lab file (.yml, .yaml), of a switch that runs
-    /// in virtual time [default: measure a device that is connected to the network devices of --ports]
+    /// Configuration of a switch in the form of SONiC's config_db.json, or a lab file (.yml, .yaml). The
+    /// switch runs in virtual time [default: measure a device that is connected to the network devices
+    /// of --ports]
     #[arg(value_name = "FILE")]
     pub file: Option<PathBuf>,
     /// Switch of the lab file [default: the first switch]
@@ -52,10 +53,10 @@ pub(crate) struct DutArguments {
     /// Propagation delay of each cable, such as 25ns for 5 m
     #[arg(long, value_name = "TIME", default_value = "0ns", requires = "file", value_parser = parse_model_time)]
     pub cable_delay: Picos,
-    /// Network devices: speed in Mb/s that is a load of 100 percent
+    /// For network devices: speed in Mb/s that counts as a load of 100 percent
     #[arg(long, value_name = "MBPS", default_value_t = 10_000, conflicts_with = "file")]
     pub speed: u32,
-    /// Network devices: DSCP of all frames
+    /// For network devices: DSCP of all frames
     #[arg(long, value_name = "N", default_value_t = 26, conflicts_with = "file", value_parser = clap::value_parser!(u8).range(0..64))]
     pub dscp: u8,
     /// Seed of the start times of streams
@@ -63,13 +64,13 @@ pub(crate) struct DutArguments {
     pub seed: u64,
 }
 
-/// Parses a span of model time.
+/// Parses a duration in model time, such as `25ns`.
 pub(super) fn parse_model_time(text: &str) -> Result<Picos, String> {
     try_parse_duration_ns(text).map(Picos::from_nanos)
 }
 
-/// Reads the configuration of a switch. `switch` selects the switch of a lab file. It is refused
-/// with other files.
+/// Reads the configuration of a switch. `switch` selects a switch of a lab file; `None` selects the first
+/// switch. For another file, a `switch` is an error.
 pub(super) fn read_dut_config(file: &Path, switch: Option<&str>) -> Result<SwitchConfig, Failure> {
     if let Some(name) = switch.filter(|_| !is_lab_file(file)) {
         return Err(Failure::usage("--switch needs a lab file")
@@ -80,7 +81,7 @@ pub(super) fn read_dut_config(file: &Path, switch: Option<&str>) -> Result<Switc
     read_switch_config(file, switch)
 }
 
-/// Frame sizes and durations of benches that search for rates.
+/// Frame sizes, loads and durations for benches that search for rates.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct TrialArguments {
     /// Frame lengths with FCS; `imix` is 28 x 64, 16 x 570, 4 x 1518 [default: 64,imix,1518,9000;
@@ -113,17 +114,19 @@ pub(super) struct OpenedDut {
     pub(super) dut: AnyDut,
     /// Name of the device in the result.
     pub(super) name: String,
-    /// Note about the conditions of the measurement.
+    /// Conditions of the measurement, as a note for the result.
     pub(super) note: String,
-    /// Measures disturbances by the machine. None in virtual time.
+    /// Measures disturbances by the machine. `None` in virtual time, where the machine has no influence.
     meter: Option<MachineMeter>,
 }
 
 impl OpenedDut {
-    /// Adds the environment of the measurement and disturbances by the machine to the result.
+    /// Adds the environment of the measurement to the result, and the disturbances by the machine as taints
+    /// (reasons for which the result proves nothing). Does nothing in virtual time.
     pub(super) fn add_environment(&self, result: &mut BenchResult) {
         let Some(meter) = &self.meter else { return };
-        // The device under test can be a program of this machine. CPU time of other processes is no taint.
+        // The device under test can be a program of this machine. CPU time of other processes therefore does
+        // not taint the result.
         let limits = TaintLimits {
             others_percent: f64::INFINITY,
             ..TaintLimits::default()
@@ -198,7 +201,8 @@ impl DutArguments {
         }
     }
 
-    /// Returns the indices of the named ports in the configuration, or of the first ports.
+    /// Returns the indices of the ports of `--ports` in the configuration. Without `--ports`, returns the
+    /// first [`DEFAULT_PORT_COUNT`] ports.
     fn port_indices(&self, config: &SwitchConfig) -> Result<Vec<usize>, Failure> {
         refuse_repetition("--ports", &self.ports, String::clone)?;
         let mut indices: Vec<usize> = Vec::new();
@@ -235,11 +239,12 @@ pub(super) fn parse_load_percent(text: &str) -> Result<f64, String> {
 }
 
 impl TrialArguments {
-    /// Returns the largest load as a share of line rate: the argument, or in real time the limit of the
-    /// generator if it is smaller.
+    /// Returns the largest load as a share of line rate, above 0 and at most 1. The result is `--load-max`,
+    /// or in real time the load that the generator can send if it is smaller. In the second case, adds a note
+    /// to `result`.
     ///
     /// # Errors
-    /// As [`Dut::run`].
+    /// A trial in real time fails ([`Dut::run`]).
     pub(super) fn limit_load(
         &self,
         dut: &mut AnyDut,
@@ -265,7 +270,7 @@ impl TrialArguments {
         Ok(possible.min(requested))
     }
 
-    /// Returns the durations of trials with frames of a size.
+    /// Returns the durations of trials with this frame size: the arguments, or default values.
     pub(super) fn trial_durations(&self, dut: &AnyDut, size: FrameSize) -> TrialDurations {
         let default = match dut {
             AnyDut::Virtual(_) => TrialDurations::for_virtual_time(dut, self.pattern, size),
@@ -283,7 +288,7 @@ impl TrialArguments {
         }
     }
 
-    /// Returns the offered traffic with frames of a size.
+    /// Returns the offered traffic with this frame size.
     pub(super) fn offered_traffic(&self, size: FrameSize) -> OfferedTraffic {
         OfferedTraffic {
             pattern: self.pattern,
@@ -292,12 +297,12 @@ impl TrialArguments {
         }
     }
 
-    /// Checks the arguments and returns the sizes that the ports accept, in order. Other sizes are noted
-    /// in the result.
+    /// Checks the arguments. Returns the frame sizes that the ports accept, in the order of the arguments.
+    /// Adds a note about each other size to the result.
     ///
     /// # Errors
-    /// No size fits, a size is repeated or cannot be offered, the pattern needs more ports, or a duration is
-    /// out of range.
+    /// No frame size fits, a size is repeated or cannot be offered, the pattern needs more ports, or a
+    /// duration is out of range.
     pub(super) fn check_and_select_sizes(
         &self,
         dut: &AnyDut,
@@ -322,7 +327,7 @@ impl TrialArguments {
         Ok(sizes)
     }
 
-    /// Returns the sizes of the argument, or the default sizes for this kind of device.
+    /// Returns the frame sizes of the argument, or the default sizes for this kind of device.
     fn requested_sizes(&self, is_real: bool, result: &mut BenchResult) -> Vec<FrameSize> {
         if !self.sizes.is_empty() {
             return self.sizes.clone();
@@ -342,14 +347,14 @@ impl TrialArguments {
     }
 }
 
-/// Notes a skipped size in the result and on standard error.
+/// Adds a note about a skipped frame size to the result, and prints the note.
 fn note_skipped_size(name: &str, reason: &str, result: &mut BenchResult) {
     let note = format!("frames of {name} bytes are skipped: {reason}");
     output::print_note(&note);
     result.notes.push(note);
 }
 
-/// Checks that the device has enough ports for a pattern.
+/// Checks that the device has enough ports for a traffic pattern.
 ///
 /// # Errors
 /// The pattern needs more ports.
@@ -367,8 +372,8 @@ pub(super) fn check_port_count(dut: &impl Dut, pattern: TrafficPattern) -> Resul
     }
 }
 
-/// Returns the frame sizes that the ports accept. The result and standard error get a note about
-/// each other size.
+/// Returns the frame sizes that all ports accept. For each other size, adds a note to `result` and prints
+/// the note.
 ///
 /// # Errors
 /// No size fits, or a size is repeated.

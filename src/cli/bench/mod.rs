@@ -94,7 +94,7 @@ pub(crate) struct BenchOracle {
     /// Print the result as JSON (docs/oracle.md)
     #[arg(long)]
     pub json: bool,
-    /// Seed of the random decisions about ECN marks between the two thresholds
+    /// Seed of the random ECN marks between the two thresholds
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub seed: u64,
 }
@@ -119,7 +119,7 @@ pub(super) fn run(command: &BenchCommand) -> Result<Exit, Failure> {
 
 /// Runs `xoff bench oracle`.
 fn run_oracle(options: &BenchOracle) -> Result<Exit, Failure> {
-    // All folders are read first, so an error in the last one is reported at once.
+    // All folders are read before the first run, so an error in any folder is reported immediately.
     let scenarios: Vec<Scenario> = options
         .folders
         .iter()

@@ -68,7 +68,7 @@ pub(super) fn run(options: &BenchNdr) -> Result<Exit, Failure> {
         let rates = find_rates(&mut opened.dut, &traffic, &goals, load_max)?;
         result.tainted.extend(rates.tainted.iter().cloned());
         if rates.received == 0 {
-            // The results of other sizes are still valid.
+            // The results of the other frame sizes are still valid.
             result.tainted.push(format!(
                 "frames of {} bytes: {}",
                 size.name(),

@@ -16,14 +16,16 @@ use xoff_measure::placement::{
 };
 use xoff_telemetry::failure::{Exit, Failure};
 
-/// Time before the measurement without congestion control. Queues and pauses settle in this time.
+/// Model time before the measurement starts, in runs without congestion control. Queues and pauses settle in
+/// this time.
 const SETTLE_TIME_PFC_ONLY: Picos = Picos::from_millis(1);
-/// Duration of the measurement without congestion control. A host with 100 Gb/s sends 6000 packets in 2 ms.
+/// Duration of the measurement in runs without congestion control. A host with 100 Gb/s sends 6000 packets in
+/// 2 ms.
 const MEASURE_TIME_PFC_ONLY: Picos = Picos::from_millis(2);
-/// Time before the measurement with congestion control. DCQCN settles slowly, because its increases are small
-/// and tens of microseconds apart.
+/// Model time before the measurement starts, in runs with congestion control. DCQCN settles slowly, because
+/// its rate increases are small and tens of microseconds apart.
 const SETTLE_TIME: Picos = Picos::from_millis(20);
-/// Duration of the measurement with congestion control.
+/// Duration of the measurement in runs with congestion control.
 const MEASURE_TIME: Picos = Picos::from_millis(20);
 
 /// `xoff bench placement`
@@ -61,14 +63,14 @@ pub(crate) struct BenchPlacement {
     /// Number of random placements for comparison
     #[arg(long, value_name = "N", default_value_t = 20_000)]
     pub trials: u32,
-    /// Permitted difference between a figure and its expected value
+    /// Permitted difference between a mean utilisation and its expected value
     #[arg(long, value_name = "SHARE", default_value_t = 0.02)]
     pub tolerance: f64,
     /// Number of placements that also run with frames in virtual time
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub frames: usize,
-    /// Congestion control of the runs with frames, separated by commas. The rates of `none` are checked if each
-    /// host has one queue pair
+    /// Congestion controls of the runs with frames, separated by commas. With `none` and one queue pair per
+    /// host, the rates are checked as well
     #[arg(long, value_name = "NAME,...", value_delimiter = ',', default_value = "none")]
     pub congestion: Vec<String>,
     /// Permitted relative difference between the measured and the calculated rate of a queue pair
@@ -187,7 +189,8 @@ fn check_options(options: &BenchPlacement) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Runs `--frames` placements with frames for each congestion control, and returns a row for each.
+/// Runs the placements of the first `--frames` seeds with frames, once for each congestion control. Returns
+/// one row for each congestion control, or no row if `--frames` is 0.
 fn run_with_frames(
     options: &BenchPlacement,
     parameters: &PlacementParameters,

@@ -15,10 +15,9 @@ use xoff_measure::probe::{
 };
 use xoff_telemetry::failure::{Exit, Failure};
 
-/// Number of frames of the first attempt if the pool has no size. With one cell per frame, they
-/// occupy 1024 cells.
+/// Number of cells that the frames of the first attempt fill if the ingress pool of the class is unknown.
 const FIRST_ATTEMPT_FRAMES: u32 = 1_024;
-/// Largest input file in bytes. The limit also ends the reading of devices, which have no end.
+/// Largest length of an input file in bytes. The limit also ends the reading of devices such as `/dev/zero`.
 const FILE_BYTES_MAX: u64 = 64 << 20;
 
 /// `xoff bench probe`
@@ -33,13 +32,13 @@ pub(crate) struct BenchProbe {
     /// Ingress port [default: the first port]
     #[arg(long, value_name = "PORT")]
     pub port: Option<String>,
-    /// Egress ports; the XON threshold needs two [default: the first two other ports]
+    /// One or two egress ports. Only two ports find the XON threshold [default: the first two other ports]
     #[arg(long, value_name = "PORT[,PORT]", value_delimiter = ',')]
     pub to: Vec<String>,
     /// Traffic class. Repeat the option for each class [default: all classes that a header can select]
     #[arg(long = "class", value_name = "N", value_parser = clap::value_parser!(u8).range(0..16))]
     pub classes: Vec<u8>,
-    /// Length of the frames with FCS. Frames of one cell find a threshold to the cell
+    /// Length of the frames with FCS in bytes. If a frame fits one cell, the thresholds are exact to one cell
     #[arg(long, value_name = "BYTES", default_value_t = 64, value_parser = clap::value_parser!(u32).range(64..=9_234))]
     pub frame_size: u32,
     /// Compare with the thresholds of this configuration [default: the configuration of the switch]
@@ -91,7 +90,8 @@ pub(super) fn run(options: &BenchProbe) -> Result<Exit, Failure> {
     Ok(report.exit())
 }
 
-/// Reads the configuration of a switch from a configuration or a lab file.
+/// Reads the configuration of a switch from a configuration file or a lab file. `switch` selects a switch of
+/// a lab file; `None` selects the first switch.
 pub(super) fn read_switch_config(path: &Path, switch: Option<&str>) -> Result<SwitchConfig, Failure> {
     if is_lab_file(path) {
         check_lab_file(path)?;
@@ -109,12 +109,13 @@ pub(super) fn read_switch_config(path: &Path, switch: Option<&str>) -> Result<Sw
     Ok(loaded.resolved.config)
 }
 
-/// Returns whether a file name ends like a lab file.
+/// Returns whether the name of a file ends in `.yml` or `.yaml`, like a lab file.
 pub(super) fn is_lab_file(path: &Path) -> bool {
     path.extension().is_some_and(|ext| ext == "yml" || ext == "yaml")
 }
 
-/// Reads a file of at most [`FILE_BYTES_MAX`] bytes. The length of a pipe is known only after reading.
+/// Reads a file of at most [`FILE_BYTES_MAX`] bytes. The limit is checked while reading, because a pipe has
+/// no length before.
 fn read_limited(path: &Path) -> io::Result<String> {
     let mut text = String::new();
     File::open(path)?
@@ -130,7 +131,7 @@ fn file_too_long_error() -> io::Error {
     io::Error::other(format!("the file is longer than {} MiB", FILE_BYTES_MAX >> 20))
 }
 
-/// Refuses a lab file that is a device or is too long. A missing file is reported later, when it is read.
+/// Refuses a lab file that is a device or is too long. A missing file causes an error later, when it is read.
 pub(super) fn check_lab_file(path: &Path) -> Result<(), Failure> {
     use std::os::unix::fs::FileTypeExt;
     let Ok(metadata) = path.metadata() else {
@@ -165,7 +166,7 @@ fn read_switch_of_lab(path: &Path, switch: Option<&str>) -> Result<SwitchConfig,
     })
 }
 
-/// The ports of the switch that a probe uses, as indices.
+/// Indices of the ports that a probe uses.
 struct ProbedPorts {
     ingress: usize,
     egresses: Vec<usize>,
@@ -286,8 +287,8 @@ fn probe_switch(
     })
 }
 
-/// Returns the number of frames of the first attempt. Like SONiC's probe, the first attempt sends as many
-/// frames as the ingress pool holds.
+/// Returns the number of frames of the first attempt, 1 to 2^20. As in SONiC's probe, these frames fill the
+/// ingress pool.
 fn first_attempt_frames(config: &SwitchConfig, ports: &ProbedPorts, class: u8, frame_cells: u32) -> u32 {
     let ingress = &config.ports[ports.ingress];
     let pg = usize::from(ingress.classify.tc_to_pg[usize::from(class)]);

@@ -1,4 +1,4 @@
-//! Options for the output of bench results, and their application.
+//! Options for the output of bench results, and the functions that print and save the results.
 
 use std::path::PathBuf;
 
@@ -35,7 +35,8 @@ pub(crate) struct ResultArguments {
 }
 
 impl ResultArguments {
-    /// Checks before the measurement that all files can be written.
+    /// Checks that all files of the options can be written. Call this before the measurement. Creates the
+    /// folders of `--plots` and `--criterion`.
     pub(super) fn check(&self) -> Result<(), Failure> {
         for (option, folder) in [("--plots", &self.plots), ("--criterion", &self.criterion)] {
             if let Some(folder) = folder {
@@ -50,7 +51,7 @@ impl ResultArguments {
 
     /// Prints and saves a result. Returns exit code 0, or 5 for a tainted result.
     ///
-    /// An error of one output does not prevent the other outputs, so that the measurement is not lost.
+    /// If one output fails, the other outputs are still written, so that the measurement is not lost.
     pub(super) fn print_and_save(&self, result: &BenchResult) -> Result<Exit, Failure> {
         let format = if self.json {
             ResultFormat::Json
@@ -90,7 +91,7 @@ impl ResultArguments {
     }
 }
 
-/// Parses the name of a baseline, which is the name of a folder.
+/// Parses the name of a baseline. The name must be a valid name of a folder.
 fn parse_baseline_name(text: &str) -> Result<String, String> {
     match text.is_empty() || text.starts_with('.') || text.contains('/') {
         true => Err("write a name without '/' that does not start with a dot".to_owned()),
@@ -98,7 +99,8 @@ fn parse_baseline_name(text: &str) -> Result<String, String> {
     }
 }
 
-/// Refuses repeated entries of a list, because their figures would have the same name.
+/// Refuses a list with equal entries, because their results would have the same name. `name` returns the text
+/// of an entry.
 pub(super) fn refuse_repetition<T: PartialEq>(
     option: &str,
     entries: &[T],

@@ -127,14 +127,14 @@ Examples:
   xoff bench rfc8239 config_db.json buffer,microburst --sizes 64,256,1024
   xoff bench rfc8239 config_db.json hol --class 3 --sizes 1082 --json";
 
-/// The benchmarks of an RFC, and the functions that check and run one of them.
+/// The benchmarks of an RFC, and the functions that check and run a benchmark.
 struct RfcSuite<T: 'static> {
     name: &'static str,
-    /// All benchmarks that are measured.
+    /// All benchmarks that xoff measures.
     tests: &'static [T],
-    /// Checks a benchmark with a number of ports.
+    /// Checks whether a benchmark can run with this number of ports.
     check: fn(T, usize) -> Result<(), Failure>,
-    /// Runs a benchmark.
+    /// Runs a benchmark and adds its results to the suite.
     run: fn(&mut BenchmarkSuite<'_, VirtualDut>, T) -> Result<(), Failure>,
 }
 
@@ -186,8 +186,8 @@ pub(super) fn run_8239(options: &BenchRfc8239) -> Result<Exit, Failure> {
     )
 }
 
-/// Runs the named benchmarks, or all. Benchmarks that need more ports than the device has are noted
-/// in the result.
+/// Runs the benchmarks in `named`, or all benchmarks if the list is empty. A named benchmark that needs more
+/// ports than the device has is an error. Otherwise such a benchmark is skipped with a note in the result.
 fn run_suite<T: NamedChoice>(
     rfc: &RfcSuite<T>,
     named: &[T],

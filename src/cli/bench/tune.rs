@@ -51,8 +51,8 @@ pub(crate) struct BenchTuneBuffers {
     /// Length of the lossless frames with FCS, rounded up to a possible length of a RoCEv2 packet
     #[arg(long, value_name = "BYTES", default_value_t = 4_200, value_parser = clap::value_parser!(u32).range(64..=16_384))]
     pub frame_size: u32,
-    /// Length with FCS of the frame that the switch sends when XOFF is due, 0 for none [default: the longest
-    /// frame of the MTU]
+    /// Length with FCS of the frame that delays the pause frame because the switch has just started to send
+    /// it, 0 for none [default: the longest frame of the MTU]
     #[arg(long, value_name = "BYTES")]
     pub own_frame_size: Option<u32>,
     /// Length of the cables in metres
@@ -140,7 +140,7 @@ fn exit_on_interrupt(failure: &Failure) -> Result<Exit, Failure> {
     Ok(Exit::Interrupted)
 }
 
-/// Returns the name of the tuned configuration in the result.
+/// Returns the name of the tuned configuration, as it appears in the result.
 fn target_name(options: &BenchTuneBuffers) -> String {
     match &options.file {
         Some(path) => path.display().to_string(),
@@ -164,7 +164,7 @@ fn read_target_config(options: &BenchTuneBuffers) -> Result<SwitchConfig, Failur
     }
 }
 
-/// Checks the frame sizes and returns the plan of the search.
+/// Checks the frame lengths of the arguments and returns the plan of the search.
 fn plan_tuning(options: &BenchTuneBuffers, target: TuningTarget) -> Result<TuningPlan, Failure> {
     let requested_bytes = options.frame_size;
     let frame_bytes =

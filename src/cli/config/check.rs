@@ -15,7 +15,7 @@ use xoff_telemetry::failure::{Exit, Failure};
 struct CheckedFile {
     file: String,
     valid: bool,
-    /// Number of ports from the file and from `--port`. `null` if the file is not valid.
+    /// Number of ports of the file and of `--port` together. `None` (JSON `null`) if the file is not valid.
     ports: Option<usize>,
     /// All errors, each in the form of [`error_object`].
     errors: Vec<Value>,
@@ -82,7 +82,7 @@ fn check_layers(paths: &[PathBuf], options: &ResolveOptions) -> CheckedFile {
     }
 }
 
-/// Returns an error as JSON with the fields of [`Problem`] that it has.
+/// Returns an error as a JSON object. Fields of [`Problem`] without a value are omitted.
 fn error_object(problem: &Problem) -> Value {
     let mut object = serde_json::Map::new();
     for (name, text) in [

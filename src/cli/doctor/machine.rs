@@ -1,5 +1,6 @@
-//! Checks of privileges, cores, clocks and socket buffers. A lab can run in spite of any finding. However,
-//! some findings make it likely that runs are tainted and prove nothing.
+//! Checks of privileges, cores, clocks and socket buffers. No finding of these checks prevents a lab.
+//! However, after some findings it is likely that a run in real time is tainted, which means that its result
+//! proves nothing.
 
 use std::fs;
 use std::path::Path;
@@ -10,9 +11,10 @@ use xoff_telemetry::{Environment, StealMeter, allowed_cpus, format_nanos};
 
 const CAP_NET_ADMIN: u32 = 12;
 const CAP_NET_RAW: u32 = 13;
-/// The default reaction budget. A longer stall taints a run.
+/// The default reaction budget: the longest time for which the machine may stall xoff. A longer stall taints
+/// a run, so its result proves nothing.
 const REACTION_BUDGET: Duration = Duration::from_millis(20);
-/// Size in bytes of a socket buffer that holds a burst of jumbo frames. Backends without a ring need
+/// Smallest size in bytes of a socket buffer for a burst of jumbo frames. Backends without a packet ring need
 /// such a buffer.
 const RMEM_MIN: u64 = 4 << 20;
 
@@ -110,7 +112,7 @@ fn check_governor(governor: Option<&str>) -> Check {
     }
 }
 
-/// Checks that user space reads the clock without a system call.
+/// Checks whether a program can read the clock without a system call.
 fn check_clocksource(current: Option<&str>, available: &str) -> Check {
     let fast = |name: &str| {
         matches!(
@@ -136,8 +138,8 @@ fn check_clocksource(current: Option<&str>, available: &str) -> Check {
     }
 }
 
-/// Sleeps in short steps for 0.3 s. Measures the longest wake-up delay, and the CPU time that the hypervisor
-/// gave to other virtual machines.
+/// Sleeps in steps of 1 ms for 0.3 s. Measures the longest wake-up delay and the steal time, which is CPU
+/// time that the hypervisor gave to other virtual machines.
 fn measure_stalls() -> [Check; 2] {
     const STEP: Duration = Duration::from_millis(1);
     let (meter, begin) = (StealMeter::start(), Instant::now());

@@ -21,13 +21,13 @@ struct Check {
     /// Name of the check.
     name: &'static str,
     status: Status,
-    /// The finding.
+    /// The finding as text.
     found: String,
-    /// The command or step that fixes the problem. None without a problem.
+    /// The command or step that fixes the problem. `None` if there is no problem.
     fix: Option<String>,
 }
 
-/// Severity of a result.
+/// Severity of a finding.
 #[derive(Clone, Copy, Debug, Serialize, PartialEq, Eq)]
 #[serde(rename_all = "lowercase")]
 enum Status {

@@ -13,8 +13,8 @@ use xoff_ports::net;
 use xoff_ports::{Backend, Port, PortError, PortSpec};
 use xoff_telemetry::failure::Exit;
 
-/// Results of the attempts. Each field contains the error text of an attempt, or `None` if
-/// the attempt succeeded.
+/// Results of the attempts to use each feature. Each field contains the error text of an attempt, or `None`
+/// if the attempt succeeded.
 #[derive(Debug, Default, Serialize, Deserialize, PartialEq, Eq)]
 struct Findings {
     namespaces: Option<String>,
@@ -24,7 +24,7 @@ struct Findings {
     xdp: Option<String>,
 }
 
-/// Runs in the child process: tries everything in new namespaces and prints the findings.
+/// Runs in the child process. Tries each feature in new namespaces and prints the findings as JSON.
 pub(in crate::cli) fn run(kind: ProbeKind) -> Exit {
     let findings = try_features(kind);
     match output::print_json(&findings) {
@@ -67,7 +67,7 @@ fn try_features(kind: ProbeKind) -> Findings {
     }
 }
 
-/// Returns why the `xdp` backend cannot drive this device. `None` if it can.
+/// Returns the reason why the `xdp` backend cannot use this device. Returns `None` if it can.
 fn xdp_error(device: &str) -> Option<String> {
     let spec = PortSpec {
         name: "try".to_owned(),
@@ -82,7 +82,8 @@ fn xdp_error(device: &str) -> Option<String> {
     }
 }
 
-/// Starts the child process and reads its findings.
+/// Starts the child process and reads its findings. If this fails, the findings contain an error for
+/// the namespaces.
 fn run_child(kind: &str) -> Findings {
     let child = std::env::current_exe().and_then(|program| {
         Command::new(program)
@@ -168,7 +169,7 @@ fn check_namespaces(privileges_text: &str, privileged: &Findings, user: &Finding
     }
 }
 
-/// Returns a command that permits user namespaces, by the known settings of this machine.
+/// Returns a command that permits user namespaces. The command depends on the settings of this machine.
 fn user_namespace_fix() -> String {
     let read = |path: &str| {
         std::fs::read_to_string(path)

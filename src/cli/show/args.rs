@@ -74,7 +74,7 @@ Examples:
 pub(crate) enum ShowPfc {
     /// PFC frames of each port and priority since `xoff clear pfc counters`
     Counters(ShowPfcCounters),
-    /// Asymmetric PFC of each port: the port then honours pauses of every priority
+    /// State of asymmetric PFC of each port. With asymmetric PFC, a port honours pauses of every priority
     Asymmetric(ShowPorts),
     /// Lossless priorities of each port
     Priority(ShowPorts),
@@ -92,7 +92,8 @@ pub(crate) enum ShowPfcwd {
 /// `xoff show pfc counters`
 #[derive(Clone, Debug, Args)]
 pub(crate) struct ShowPfcCounters {
-    /// Show the history of received pauses, in model time, of ports with pfc_stat_history in PFC_WD
+    /// Show the history of received pauses. It contains the ports with pfc_stat_history in PFC_WD. Times are
+    /// model times
     #[arg(long)]
     pub history: bool,
     /// The switch and the output format.

@@ -13,7 +13,7 @@ use xoff_telemetry::{
     FlowMoveReport, GroupReport, LoadBalancingReport, MemberReport, ReorderedStream, ReorderingReport,
 };
 
-/// Text of a value that is not counted or measured.
+/// Text for a value that is not counted or measured.
 const NONE: &str = "-";
 
 /// Runs `show load-balancing`.
@@ -85,8 +85,8 @@ fn print_switches_of_report(options: &ShowLoadBalancing, path: &Path) -> Result<
     }
 }
 
-/// Prints a part of the report of each switch. The form is either JSON with the names of the switches, or
-/// tables with titles.
+/// Prints a part of the report of each switch, either as JSON with the names of the switches as keys, or as
+/// tables with the names as titles.
 fn print_for_each_switch<T: serde::Serialize>(
     json: bool,
     switches: &BTreeMap<&str, LoadBalancingReport>,
@@ -129,7 +129,8 @@ fn groups_table(groups: &[GroupReport]) -> String {
     text
 }
 
-/// Returns two lines of text: one with the settings of a group, and one with the flow moves of the group.
+/// Returns a line with the settings of a group. If the switch has placed or moved flows of the group, a
+/// second line contains their numbers by reason.
 fn group_headline(group: &GroupReport) -> String {
     let mut text = group.name.clone();
     if group.routes > 1 {

@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::{ShowBuffer, connect, print};
 use xoff_telemetry::failure::{Exit, Failure};
 
-/// Tables of named objects, and the title of an object in `mmuconfig`.
+/// Names of the tables with named objects, and the title of such an object in `mmuconfig`.
 const OBJECT_TABLES: &[(&str, &str)] = &[("BUFFER_POOL", "Pool"), ("BUFFER_PROFILE", "Profile")];
 
 /// Runs `show buffer`.

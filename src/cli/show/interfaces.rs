@@ -11,7 +11,7 @@ use xoff_runtime::control::{AddressFamily, CountersReply, Interfaces, LagStatus}
 use xoff_telemetry::failure::{Exit, Failure};
 use xoff_telemetry::{PortReport, group_thousands};
 
-/// Text of SONiC's tables for a missing value.
+/// Text for a missing value in SONiC's tables.
 const NOT_AVAILABLE: &str = "N/A";
 
 /// Runs `show interfaces status`.
@@ -159,7 +159,8 @@ fn portchannel_table(lags: &[LagStatus]) -> String {
     )
 }
 
-/// Returns the table of `ipintutil`. Further addresses of an interface follow below the first one.
+/// Returns the table of `ipintutil`. If an interface has several addresses, the other addresses follow in
+/// rows without a name.
 fn address_table(family: AddressFamily, interfaces: &[xoff_runtime::control::RouterInterface]) -> String {
     let mut rows = Vec::new();
     for interface in interfaces {
@@ -194,7 +195,8 @@ fn address_table(family: AddressFamily, interfaces: &[xoff_runtime::control::Rou
     tabulate(&header, &rows, TextAlignment::Left)
 }
 
-/// A row of `show interfaces counters`. Rates are in model time.
+/// A row of `show interfaces counters`. Rates are bytes per second of model time, and utilisations are shares
+/// of the link speed.
 #[derive(Clone, Debug, Serialize, PartialEq)]
 struct PortCounterRow {
     name: String,
@@ -235,7 +237,7 @@ const TX_DROP_REASONS: &[&str] = &[
 /// Drop reasons of frames that the device refused.
 const TX_ERROR_REASONS: &[&str] = &["XOFF_BACKEND_REFUSED"];
 
-/// Returns a row for each port, with rates between two readings of the counters.
+/// Returns a row for each port. Its rates are means over the time between two readings of the counters.
 fn port_counter_rows(
     interfaces: &Interfaces,
     before: &CountersReply,

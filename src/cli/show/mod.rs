@@ -27,7 +27,7 @@ use super::{TargetArguments, output};
 use xoff_runtime::control::{AddressFamily, Client, ControlAddress};
 use xoff_telemetry::failure::{Exit, Failure};
 
-/// Connects to the switch of the arguments.
+/// Connects to the control socket of the running switch that the arguments name.
 pub(super) fn connect(target: &TargetArguments) -> Result<Client, Failure> {
     match (&target.api, &target.lab) {
         (Some(path), _) => Client::connect(&ControlAddress::Path(path.clone())),

@@ -35,7 +35,7 @@ fn read_neighbours(options: &ShowTable, family: AddressFamily) -> Result<Vec<Nei
     Ok(entries)
 }
 
-/// Returns the table of `fdbshow`. Without VLANs, the VLAN column is empty.
+/// Returns the table of `fdbshow`. Without VLANs, the VLAN column contains `-`.
 fn mac_table(entries: &[MacEntry]) -> String {
     let row = |(index, entry): (usize, &MacEntry)| {
         vec![
@@ -63,8 +63,8 @@ fn mac_table(entries: &[MacEntry]) -> String {
     format!("{table}Total number of entries {}\n", rows.len())
 }
 
-/// Returns the table of `nbrshow`, including the trailing blank of its last line. Only neighbours with a known
-/// MAC address are listed.
+/// Returns the table of `nbrshow`. Its last line ends in a space, as in SONiC. The table lists only
+/// neighbours with a known MAC address.
 fn neighbour_table(entries: &[Neighbour], with_status: bool) -> String {
     let row = |entry: &Neighbour| {
         let mac = entry.mac.clone()?;
@@ -89,7 +89,7 @@ fn neighbour_table(entries: &[Neighbour], with_status: bool) -> String {
     format!("{table}Total number of entries {} \n", rows.len())
 }
 
-/// Returns the Linux name of a neighbour state.
+/// Returns the Linux name of a neighbour state, such as `REACHABLE` or `PERMANENT`.
 fn linux_neighbour_state(state: &str) -> String {
     match state {
         "static" => "PERMANENT".to_owned(),

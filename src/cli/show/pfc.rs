@@ -46,7 +46,7 @@ fn read_selected_ports(options: &ShowPorts) -> Result<Vec<PfcPort>, Failure> {
     Ok(ports)
 }
 
-/// Refuses names of ports that the switch does not have.
+/// Returns an error if the switch has no port with one of these names.
 pub(super) fn check_port_names<'a>(
     names: &[String],
     switch_ports: impl Iterator<Item = &'a str>,
@@ -59,7 +59,8 @@ pub(super) fn check_port_names<'a>(
     }
 }
 
-/// Returns the table of `pfc show` between empty lines: port and one value.
+/// Returns the table of `pfc show`, which has the port and one value in each row. An empty line precedes and
+/// follows the table.
 fn two_column_table(ports: &[PfcPort], title: &str, cell: impl Fn(&PfcPort) -> String) -> String {
     let row = |port: &PfcPort| vec![port.name.clone(), cell(port)];
     let rows: Vec<Vec<String>> = ports.iter().map(row).collect();
@@ -90,7 +91,7 @@ fn counter_tables(ports: &[PfcPort]) -> String {
     )
 }
 
-/// Returns the table of `pfcstat --history`. xoff prints model time where SONiC prints a date.
+/// Returns the table of `pfcstat --history`. The time stamps are model times, whereas SONiC prints dates.
 fn history_table(ports: &[PfcPort]) -> String {
     let header = [
         "Port",

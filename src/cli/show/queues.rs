@@ -9,7 +9,8 @@ use xoff_config::natural_order;
 use xoff_telemetry::failure::{Exit, Failure};
 use xoff_telemetry::{PortReport, QueueReport};
 
-/// A counter of a queue: the title of its column, its JSON name, and the function that reads its value.
+/// A counter of a queue. It has the title of its table column, the name of its JSON field, and a function
+/// that reads its value.
 struct QueueCounter {
     title: &'static str,
     name: &'static str,
@@ -82,7 +83,8 @@ fn select_counters(all: bool, only_trimming: bool) -> Vec<&'static QueueCounter>
     }
 }
 
-/// Returns the name of each queue of a port, such as `UC3`, and the values of the counters.
+/// Returns the name of each queue of a port, such as `UC3`, and the values of the counters. `only_nonzero`
+/// omits queues whose counters are all 0.
 fn queue_values<'a>(
     port: &'a PortReport,
     counters: &'a [&QueueCounter],

@@ -45,7 +45,8 @@ fn list_routes(family: AddressFamily, routes: &[RouteEntry]) -> String {
     text
 }
 
-/// Appends a line for each next hop of a route. A blackhole route is listed only if it is a static route.
+/// Appends a line for each next hop of a route. A blackhole route has no next hop; it gets a line only if it
+/// is a static route.
 fn append_route_lines(text: &mut String, route: &RouteEntry) {
     let (code, distance) = match route.protocol.as_str() {
         "local" => ('L', String::new()),

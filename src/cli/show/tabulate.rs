@@ -1,16 +1,16 @@
 //! Tables in the format of SONiC's commands: format "simple" of Python's `tabulate`.
 
-/// Alignment of text columns. Columns with only numbers are aligned right.
+/// Alignment of text columns. A column that contains only numbers is always aligned right.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum TextAlignment {
     Left,
     Right,
 }
 
-/// Width that `tabulate` adds to a header.
+/// Number of characters by which a column is at least wider than its header, as in `tabulate`.
 const HEADER_PADDING: usize = 2;
 
-/// Returns a table with a header, a dashed line, and two blanks between columns.
+/// Returns a table with a header and a dashed line. Two spaces separate the columns.
 pub(super) fn tabulate(header: &[&str], rows: &[Vec<String>], text_alignment: TextAlignment) -> String {
     let column = |at: usize| rows.iter().filter_map(move |row| row.get(at));
     let columns: Vec<(usize, TextAlignment)> = header

@@ -16,7 +16,8 @@ const NO_MULTICAST_QUEUES: &str = "Object map from the COUNTERS_DB is empty beca
                             CONFIG_DB!\n";
 
 impl ShowWatermark {
-    /// Returns the kind of the command, or the periodic watermark with `--periodic`.
+    /// Returns `kind`, which is the kind of watermark of the command, or the periodic watermark if
+    /// `--periodic` is set.
     fn kind_or_periodic(&self, kind: WatermarkKind) -> WatermarkKind {
         if self.periodic {
             WatermarkKind::Periodic
@@ -75,7 +76,7 @@ fn show_watermarks(
     print(options.table.json, &counters, |counters| table(&counters.switch))
 }
 
-/// Clears the watermarks of a command.
+/// Runs a command of `xoff clear` for watermarks.
 pub(super) fn clear_watermarks(command: &ClearWatermarks) -> Result<Exit, Failure> {
     let group = |part: GroupPart| match part {
         GroupPart::Shared => WatermarkPart::PriorityGroupShared,
