@@ -1,7 +1,7 @@
-//! A load for load-balancing schemes: four ports send to a route with eight equal-cost next hops
-//! at eight ports.
+//! A load for load-balancing schemes. Four ports send to one route, which has eight equal-cost next hops at
+//! eight other ports.
 //!
-//! Most cases have 1000 queue pairs.
+//! Most cases have 1000 queue pairs, and some have 100 000.
 
 use std::collections::VecDeque;
 use std::net::{IpAddr, Ipv4Addr};
@@ -25,14 +25,14 @@ use crate::switch_config::switch_config;
 use xoff_measure::frame_cost::BURST_FRAMES;
 use xoff_measure::frame_cost::{FrameLoad, run_bursts};
 
-/// A load-balancing scheme to measure, with the number of queue pairs that send.
+/// A load-balancing scheme to measure, and the number of queue pairs that send.
 #[derive(Clone, Debug)]
 pub struct BalancingCase {
     /// Name of the case, such as `flowlet, path load`.
     pub name: &'static str,
-    /// FrameLoad-balancing scheme, or `None` for the static ECMP hash.
+    /// The load-balancing scheme. `None` selects the static ECMP hash.
     pub scheme: Option<SchemeConfig>,
-    /// Number of queue pairs that send.
+    /// Number of queue pairs that send, at least 1.
     pub queue_pairs: u32,
 }
 
@@ -127,22 +127,22 @@ pub fn balancing_cases() -> Vec<BalancingCase> {
 
 /// Number of sending ports.
 const SENDERS: u16 = 4;
-/// Number of members of the load balancing group.
+/// Number of next hops, which are the members of the load balancing group.
 const MEMBERS: u16 = 8;
 const PORTS: u16 = SENDERS + MEMBERS;
-/// Number of frames in the queues of all members when a burst arrives.
+/// Number of frames in the egress queues of all next hops together when a burst arrives.
 const QUEUED_FRAMES: usize = 256;
-/// Time between two bursts of 32 frames of 1082 bytes. Four ports of 100 Gb/s can send a burst in this time,
-/// which is half of the capacity of the members.
+/// Time between two bursts of 32 frames of 1082 bytes. Four senders with 100 Gb/s need this time for a burst.
+/// The links of the eight next hops could carry twice as many frames.
 const BURST_INTERVAL: Picos = Picos::from_nanos(708);
 
-/// A load through a load balancing group. The order of the departures does not change which queue
-/// pair sends next.
+/// A load whose frames pass a load balancing group. The queue pairs send in a fixed order. This order does
+/// not depend on the order in which frames leave the switch.
 #[derive(Debug)]
 pub struct BalancedLoad {
     switch: VirtualSwitch<VecStore>,
-    /// The frames that the switch has sent and that wait for their next arrival. Before a frame arrives
-    /// again, it gets the headers of another queue pair.
+    /// Frames that have left the switch and wait for their next arrival. Before a frame arrives again, the
+    /// load replaces its headers by those of another queue pair.
     waiting: VecDeque<FrameHandle>,
     /// One frame of each queue pair.
     frames: Vec<Vec<u8>>,
@@ -150,7 +150,8 @@ pub struct BalancedLoad {
 }
 
 impl BalancedLoad {
-    /// Creates a load with `queue_pairs` queue pairs. `None` as `scheme` selects the static ECMP hash.
+    /// Creates a load with `queue_pairs` queue pairs, at least 1. If `scheme` is `None`, the switch uses the
+    /// static ECMP hash. Before the function returns, 2000 bursts have passed the switch.
     pub fn new(scheme: Option<SchemeConfig>, queue_pairs: u32) -> BalancedLoad {
         let mut new = BalancedLoad {
             switch: VirtualSwitch::new(
@@ -177,13 +178,13 @@ impl BalancedLoad {
         new
     }
 
-    /// Receives one burst of frames, and sends frames until the time of the next burst.
+    /// Passes one burst of frames to the switch, and runs the switch until the time of the next burst.
     pub fn run_burst(&mut self) {
         for _ in 0..BURST_FRAMES {
             let Some(handle) = self.waiting.pop_front() else {
                 break;
             };
-            // Successive frames belong to different queue pairs, and each queue pair sends equally often.
+            // Successive frames belong to different queue pairs. All queue pairs send equally often.
             self.next_queue_pair = (self.next_queue_pair + 389) % self.frames.len();
             let frame = &self.frames[self.next_queue_pair];
             self.switch.store_mut().prefix_mut(handle)[..HEADER_BYTES]
@@ -241,7 +242,8 @@ impl FrameLoad for BalancedLoad {
     }
 }
 
-/// Number of bytes at the start of a frame that differ between queue pairs or that forwarding changes.
+/// Number of bytes at the start of a frame that can change: headers that differ between queue pairs, and
+/// headers that forwarding rewrites.
 const HEADER_BYTES: usize = REWRITTEN_BYTES + 64;
 
 fn build_frame(queue_pair: u32) -> Vec<u8> {

@@ -18,7 +18,8 @@ pub(crate) struct CompareArguments {
     /// Program to judge, or a saved result
     #[arg(value_name = "B")]
     b: PathBuf,
-    /// Exit with code 1 if B is worse than A by this percentage, and with code 5 if the result is inconclusive
+    /// Exit with code 1 if B is worse than A by at least this percentage, and with code 5 if the result
+    /// is inconclusive
     #[arg(long, value_name = "PERCENT", value_parser = parse_gate_percent)]
     gate: Option<f64>,
     /// Quantity to compare
@@ -31,7 +32,7 @@ pub(crate) struct CompareArguments {
     /// and built-in workloads]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1_000))]
     rounds: Option<u16>,
-    /// Seed of the order within pairs
+    /// Seed of the random order of both programs within a pair
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
     /// Print the result as JSON (docs/bench.md)

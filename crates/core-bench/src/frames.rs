@@ -5,11 +5,11 @@ use std::net::Ipv4Addr;
 use xoff_measure::frame_cost::roce_frame;
 use xoff_wire::{Addresses, BthFields, Extension, FlowHeaders, Opcode, Reth, RocePacket};
 
-/// Payload of an RDMA WRITE of 1 KiB. The frame has 1082 bytes with Ethernet, IPv4, UDP, BTH, RETH and ICRC.
+/// Payload of an RDMA WRITE in bytes. With Ethernet, IPv4, UDP, BTH, RETH and ICRC, the frame has 1082 bytes.
 const PAYLOAD_BYTES: usize = 1_008;
 
-/// Returns the DSCP of a queue pair. Half of the queue pairs use lossless priority 3, the other half priority
-/// 4.
+/// Returns the DSCP of a queue pair, 3 or 4. Half of the queue pairs use lossless priority 3, and the other
+/// half use lossless priority 4.
 fn dscp_of_queue_pair(queue_pair: u32) -> u8 {
     3 + (queue_pair / 4) as u8 % 2
 }
@@ -35,8 +35,8 @@ pub(crate) fn frame_of_queue_pair(
     )
 }
 
-/// Returns an RDMA WRITE of a queue pair, 1082 bytes long. Frames of all queue pairs have the same
-/// UDP source port.
+/// Returns the frame of an RDMA WRITE of a queue pair. The frame has 1082 bytes without FCS. All queue pairs
+/// have the same UDP source port.
 pub(crate) fn write_of_queue_pair(
     source_mac: [u8; 6],
     destination_mac: [u8; 6],
@@ -56,7 +56,8 @@ pub(crate) fn write_of_queue_pair(
     )
 }
 
-/// Returns an RDMA WRITE with a given DSCP and packet sequence number, 1082 bytes long.
+/// Returns the frame of an RDMA WRITE with this DSCP and packet sequence number. The frame has 1082 bytes
+/// without FCS.
 pub(crate) fn write_frame(
     source_mac: [u8; 6],
     destination_mac: [u8; 6],

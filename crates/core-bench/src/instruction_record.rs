@@ -10,12 +10,13 @@ use xoff_measure::result::BenchResult;
 use xoff_telemetry::failure::Failure;
 use xoff_telemetry::write_result_file;
 
-/// Percentage by which a count may exceed the record.
+/// Percentage by which a count may exceed the recorded count.
 pub const GROWTH_MAX_PERCENT: f64 = 3.0;
 /// Schema name and version of the record file.
 const SCHEMA: &str = "xoff-instructions/1";
 
-/// Recorded instruction counts, by build (`x86_64` or `x86_64-dev`) and figure.
+/// Recorded instruction counts. Each build (such as `x86_64` or `x86_64-dev`) has one count for each figure
+/// (such as `ecmp/instructions`).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct InstructionRecord {
     schema: String,
@@ -26,8 +27,8 @@ pub struct InstructionRecord {
 /// Returns the name of the build of this program: the architecture, and `-dev` for a build
 /// with debug assertions.
 ///
-/// The counts of a dev build change only with the executed code. The counts of a release build also change by
-/// up to 4 % with other code in the program, because that code influences inlining.
+/// The counts of a dev build change only if the executed code changes. The counts of a release build also
+/// change by up to 4 % if other code of the program changes, because other code influences inlining.
 fn build_name() -> String {
     let suffix = if cfg!(debug_assertions) { "-dev" } else { "" };
     format!("{}{suffix}", std::env::consts::ARCH)
@@ -66,8 +67,8 @@ impl InstructionRecord {
         }
     }
 
-    /// Replaces the recorded counts of this build with the given ones, rounded to a tenth of an instruction.
-    /// Counts of other builds and figures are kept.
+    /// Replaces the recorded counts of this build by the counts of `counted`, rounded to a tenth of an
+    /// instruction. Other builds and figures keep their counts.
     pub fn update(&mut self, counted: &BenchResult) {
         let counts = self.counts.entry(build_name()).or_default();
         for figure in &counted.figures {
@@ -85,11 +86,16 @@ impl InstructionRecord {
         write_result_file("--record", path, &(text + "\n"))
     }
 
-    /// Compares counts with the record of this build. Returns a list of errors and a list of reduced counts.
+    /// Compares counts with the recorded counts of this build. Returns a list of errors and a list
+    /// of improvements.
     ///
-    /// A count that exceeds the record by more than [`GROWTH_MAX_PERCENT`], or that the record does not
-    /// contain, is an error. If `is_complete` is set, a recorded figure without a count is an error as well.
-    /// Counts that are below the record by more than [`GROWTH_MAX_PERCENT`] are in the second list.
+    /// These cases are errors:
+    ///
+    /// - A count exceeds the recorded count by more than [`GROWTH_MAX_PERCENT`].
+    /// - The record does not contain the count.
+    /// - `is_complete` is true, and a recorded figure has no count.
+    ///
+    /// A count that is more than [`GROWTH_MAX_PERCENT`] below the recorded count is an improvement.
     pub fn check(&self, counted: &BenchResult, is_complete: bool) -> (Vec<String>, Vec<String>) {
         let none = BTreeMap::new();
         let recorded = self.counts.get(&build_name()).unwrap_or(&none);

@@ -1,9 +1,10 @@
 //! Built-in workloads that measure the cost of a frame in the data plane, and their
 //! recorded instruction counts.
 //!
-//! Frames circulate in memory through a switch without ports: parse, classify, route, admit, queue, schedule,
-//! mark, count. `cargo run --release -p core-bench -- run` measures the workloads, and `core-bench compare A
-//! B` compares two builds. The criterion benchmarks in `benches/` use the same loads.
+//! Frames circulate in memory through a switch without network devices. The switch parses, classifies,
+//! routes, admits, queues, schedules, marks and counts each frame. `cargo run --release -p core-bench -- run`
+//! measures the workloads, and `core-bench compare A B` compares two builds. The criterion benchmarks in
+//! `benches/` use the same loads.
 //!
 //! ```
 //! use xoff_measure::frame_cost::FrameLoad;

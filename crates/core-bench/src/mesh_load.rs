@@ -1,10 +1,13 @@
-//! A load for the complete packet path: half of the ports send to the other half, and all egress
-//! links are busy.
+//! A load for the complete packet path. Frames enter at half of the ports and leave at the other half, and
+//! all egress links are always busy.
 //!
-//! The workload `ecmp` defines the time budget of a frame: routing over equal-cost next hops, lossless
-//! priorities with PFC, a WRED decision for each frame, and DWRR. The flows are selected so that the switch
-//! spreads them evenly. After a frame leaves on a link, the frame gets the headers of another flow of this
-//! link and arrives again. The load therefore does not end.
+//! The workload `ecmp` uses this load. It has routing over equal-cost next hops, lossless priorities
+//! with PFC, a WRED decision for each frame, and DWRR. The time budget of xoff for a frame refers to
+//! this workload.
+//!
+//! The flows are selected so that the switch spreads them evenly over the egress links. When a frame has left
+//! on a link, the load writes the headers of another flow of this link into the frame, and the frame arrives
+//! again. The load therefore does not end.
 
 mod switch_features;
 
@@ -26,22 +29,22 @@ use crate::slot_ring::SlotRing;
 use xoff_measure::frame_cost::{BURST_FRAMES, FrameHeaders};
 use xoff_measure::frame_cost::{FrameLoad, run_bursts};
 
-/// Number of frames that are queued at each egress link when a burst arrives, in its two queues together.
+/// Number of frames in both queues of each egress link together when a burst arrives.
 const QUEUED_FRAMES: usize = 32;
-/// Largest number of egress links, which is half of the ports. Each link has one pending deadline.
+/// Largest number of egress links, which are half of the ports. Each link has one pending deadline.
 const LINKS_MAX: usize = 16;
 /// Largest number of pending deadlines while links come up and addresses are learned.
 const DEADLINES_MAX: usize = 128;
 /// Largest number of frames: the queued frames of all links and two bursts.
 const FRAMES_MAX: usize = 1_024;
-/// Number of arrivals by which the headers of a frame are written ahead, as a network card writes them into
-/// the cache before the driver reads them. Headers that are written immediately before the read would be in
-/// the store buffer.
+/// Number of frames by which the load writes headers in advance. A network card also writes headers into the
+/// cache some time before the driver reads them. If the load wrote headers immediately before the read, they
+/// would still be in the store buffer of the processor.
 const HEADERS_AHEAD: usize = 8;
 /// Number of source MAC addresses at each sending port.
 const STATIONS_PER_PORT: usize = 16;
 
-/// The way in which the switch of a [`MeshLoad`] forwards frames.
+/// How the switch of a [`MeshLoad`] forwards frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MeshForwarding {
     /// Bridging by MAC addresses.
@@ -55,11 +58,12 @@ pub enum MeshForwarding {
 /// The ports, flows and frames of a [`MeshLoad`].
 #[derive(Clone, Copy, Debug)]
 pub struct MeshTraffic {
-    /// The way in which the switch forwards the frames.
+    /// How the switch forwards the frames.
     pub forwarding: MeshForwarding,
-    /// Number of ports, which must be even. The first half of the ports receives the frames.
+    /// Number of ports, even and 2 to 32. The first half of the ports are the ingress ports, and the other
+    /// half are the egress ports.
     pub ports: u16,
-    /// Number of flows, a multiple of half the number of ports.
+    /// Number of flows, a multiple of the number of egress ports.
     pub flows: usize,
     /// Length of a frame in bytes, without FCS.
     pub frame_bytes: usize,
@@ -67,8 +71,8 @@ pub struct MeshTraffic {
 
 /// The header fields in which the flows of one egress link differ.
 ///
-/// The type has a quarter of a cache line. The complete headers of many flows would fill
-/// the first-level cache.
+/// A value of this type occupies a quarter of a cache line. The complete headers of many flows would fill the
+/// first-level cache.
 #[derive(Clone, Copy, Debug)]
 struct FlowFields {
     ingress: PortId,
@@ -82,7 +86,8 @@ struct FlowFields {
 
 const _: () = assert!(size_of::<FlowFields>() == 16);
 
-/// Offsets of the last two bytes of the source MAC address. The first of them is the number of the port.
+/// Offsets of the last two bytes of the source MAC address. The first byte of the range is the number of
+/// the port.
 const STATION_RANGE: Range<usize> = 10..12;
 /// Offset of the DSCP and ECN byte.
 const TRAFFIC_CLASS_OFFSET: usize = 15;
@@ -161,15 +166,16 @@ struct WaitingFrame {
     /// Index of the egress link through which the frame has left. The frame becomes a frame of a flow
     /// of this link.
     link: u16,
-    /// Port at which the frame arrives. It is valid after the headers of the frame are written.
+    /// Port at which the frame arrives. The value is valid as soon as the load has written the headers of
+    /// the frame.
     ingress: PortId,
     frame: FrameHandle,
 }
 
 /// Pending deadlines, first in first out.
 ///
-/// All links of the load have the same speed and all frames the same length. Deadlines are therefore
-/// requested in the order of their times, and a queue costs less than a heap.
+/// All links of the load have the same speed, and all frames have the same length. The switch therefore
+/// requests deadlines in the order of their times, and a queue costs less than a heap.
 #[derive(Debug)]
 struct FifoDeadlines(SlotRing<Deadline, DEADLINES_MAX>);
 
@@ -210,20 +216,28 @@ pub struct MeshLoad {
     switch: VirtualSwitch<VecStore, Infallible, FifoDeadlines>,
     /// Frames that arrive next, in the order of their departures.
     waiting: SlotRing<WaitingFrame, FRAMES_MAX>,
-    /// Number of waiting frames, counted from the first one, whose headers are written.
+    /// Number of frames at the start of `waiting` with headers that are already written.
     written: usize,
     links: Vec<EgressLink>,
     sent_frames: u64,
 }
 
 impl MeshLoad {
-    /// Creates a load with the default features. The switch has learned all addresses, and its egress queues
-    /// are filled.
+    /// Creates a load with the default features. The switch has already learned all addresses, and its egress
+    /// queues are filled.
+    ///
+    /// # Panics
+    ///
+    /// Panics if `traffic` has more than 32 ports.
     pub fn new(traffic: MeshTraffic) -> MeshLoad {
         MeshLoad::with_features(traffic, SwitchFeatures::default())
     }
 
-    /// Creates a load like [`MeshLoad::new`], with a switch that has the given features.
+    /// Creates a load like [`MeshLoad::new`], with these features of the switch.
+    ///
+    /// # Panics
+    ///
+    /// Panics if `traffic` has more than 32 ports.
     pub fn with_features(traffic: MeshTraffic, features: SwitchFeatures) -> MeshLoad {
         let members = usize::from(traffic.ports / 2);
         let slots = QUEUED_FRAMES * members + 2 * BURST_FRAMES;
@@ -254,7 +268,7 @@ impl MeshLoad {
         new
     }
 
-    /// Receives one burst of frames and sends the same number of frames.
+    /// Passes one burst of frames to the switch, and lets the switch send the same number of frames.
     pub fn run_burst(&mut self) {
         self.receive_frames(BURST_FRAMES);
         for _ in 0..BURST_FRAMES {
@@ -292,7 +306,7 @@ impl MeshLoad {
         self.take_departures();
     }
 
-    /// Writes headers into the frames that arrive next, [`HEADERS_AHEAD`] frames in advance. A frame that
+    /// Writes headers into the frames that arrive next, [`HEADERS_AHEAD`] frames in advance. A frame that has
     /// left on a link gets the headers of the next flow of this link.
     #[inline(always)]
     fn write_headers_ahead(&mut self) {
@@ -385,7 +399,7 @@ impl MeshLoad {
             });
         }
         self.receive_frames(QUEUED_FRAMES * self.links.len());
-        // With a pipeline latency, the first frames leave later than they arrive.
+        // With a pipeline latency, the switch sends the first frames some time after their arrival.
         while self.switch.switch().queued_frames() + links > QUEUED_FRAMES * links && self.send_next_frame() {
         }
         assert_eq!(
@@ -395,7 +409,7 @@ impl MeshLoad {
         );
     }
 
-    /// Sends all frames of the switch and releases their frame slots.
+    /// Lets the switch send all its frames, and releases the frame slots.
     fn release_all_frames(&mut self) {
         self.drain_queues();
         let mut last = self.switch.now();
@@ -406,7 +420,7 @@ impl MeshLoad {
         self.switch.advance_to(last);
     }
 
-    /// Sends all frames of the switch.
+    /// Lets the switch send all its frames.
     fn drain_queues(&mut self) {
         while self.switch.step(Picos::NEVER) == Step::Deadline {}
     }
@@ -463,8 +477,8 @@ fn candidate_flow(traffic: &MeshTraffic, n: usize) -> (PortId, Vec<u8>) {
     let half = usize::from(traffic.ports / 2);
     let sender = n % half;
     let station = n / half % STATIONS_PER_PORT;
-    // Every sender uses every egress link in turn. With bridging and plain routes, the address selects the
-    // link.
+    // Every sender uses every egress link in turn. With bridging and with one route per link, the address
+    // selects the link.
     let member = half + (n / half + n / (half * STATIONS_PER_PORT)) % half;
     let host = Ipv4Addr::new(11, member as u8, (n >> 8) as u8, n as u8);
     let destination_mac = match traffic.forwarding {

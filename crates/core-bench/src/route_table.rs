@@ -46,8 +46,8 @@ pub(super) fn routing_config(routes: u32) -> RoutingConfig {
     }
 }
 
-/// Returns the destination address of a flow. The destinations of the 64 flows are spread evenly
-/// over the routes.
+/// Returns the destination address of a flow. The destinations of all 64 flows are spread evenly over
+/// the routes.
 pub(super) fn flow_destination(routes: u32, port: u16, station: u8) -> Ipv4Addr {
     let flow = u32::from(port) * 16 + u32::from(station);
     let prefix = route_prefix(flow * (routes / 64).max(1) % routes);
@@ -59,8 +59,8 @@ pub(super) fn first_address(n: u32) -> u32 {
     route_prefix(n).network().to_bits() | 1
 }
 
-/// Returns the prefix of route `n`. It has 20 to 28 bits and is the first part of the `n`th /20
-/// from 11.0.0.0 on.
+/// Returns the prefix of route `n`. The prefix has 20 to 28 bits. Its first address is the first address of
+/// the `n`th /20 network from 11.0.0.0 on.
 fn route_prefix(n: u32) -> Ipv4Net {
     let network = Ipv4Addr::from_bits((11 << 24) + (n << 12));
     Ipv4Net::new(network, 20 + (n % 9) as u8).expect("a prefix length")

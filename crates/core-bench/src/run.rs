@@ -102,7 +102,7 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<Exit, Failure> {
     }
 }
 
-/// Returns the only selected workload: profilers and samples use one.
+/// Returns the only workload. `--frames` and `--sample` need exactly one workload.
 fn single(workloads: &[Workload]) -> Result<&Workload, Failure> {
     match workloads {
         [workload] => Ok(workload),
@@ -123,7 +123,8 @@ fn write_record(path: &Path, result: &BenchResult) -> Result<Exit, Failure> {
     Ok(Exit::Ok)
 }
 
-/// Compares the counts with a record. `is_complete` says that all recorded workloads were to be counted.
+/// Compares the counts with a record. If `is_complete` is true, a recorded workload without a count is
+/// an error.
 fn check_record(path: &Path, result: &BenchResult, is_complete: bool) -> Result<Exit, Failure> {
     let (grown, reduced) = InstructionRecord::read(path)?.check(result, is_complete);
     for line in &reduced {

@@ -1,8 +1,8 @@
-//! A first-in first-out queue of fixed capacity. It costs little, so the loads do not
-//! distort the measurement.
+//! A first-in first-out queue with a fixed capacity. The queue costs little time, so the loads do not distort
+//! the measurement.
 
-/// A queue of at most `CAPACITY` items, which must be a power of two. Adding an item to a full ring
-/// overwrites the oldest item.
+/// A queue of at most `CAPACITY` items. `CAPACITY` must be a power of two. The user must not add an item to a
+/// full ring, because the new item would overwrite the oldest item. Debug builds panic in this case.
 #[derive(Debug)]
 pub(super) struct SlotRing<T, const CAPACITY: usize> {
     slots: Box<[T; CAPACITY]>,
@@ -44,13 +44,14 @@ impl<T: Copy, const CAPACITY: usize> SlotRing<T, CAPACITY> {
         Some(item)
     }
 
-    /// Returns the item with this index, counted from the oldest item.
+    /// Returns the item with this index, counted from the oldest item. Returns `None` if the ring has
+    /// fewer items.
     #[inline]
     pub(super) fn peek_mut(&mut self, index: usize) -> Option<&mut T> {
         (index < self.len()).then(|| &mut self.slots[(self.removed + index) & Self::MASK])
     }
 
-    /// Returns the oldest item.
+    /// Returns the oldest item, or `None` if the ring is empty.
     pub(super) fn first(&self) -> Option<&T> {
         (self.len() > 0).then(|| &self.slots[self.removed & Self::MASK])
     }

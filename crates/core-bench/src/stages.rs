@@ -1,8 +1,11 @@
 //! Loads that execute single stages of the packet path.
 //!
-//! This file contains parsing, route lookup and next-hop selection. `lookup.rs` contains classification and
-//! MAC address lookup, `queueing.rs` the buffers and queues, and `worker_ring.rs` the ring
-//! between worker threads.
+//! The stages are in these files:
+//!
+//! - `stages.rs`: parsing, route lookup and next-hop selection
+//! - `lookup.rs`: classification and MAC address lookup
+//! - `queueing.rs`: buffer admission, scheduling and ECN marking
+//! - `worker_ring.rs`: the ring between worker threads
 
 mod lookup;
 mod queueing;
@@ -83,7 +86,7 @@ pub(super) const STAGE_WORKLOADS: [StageWorkload; 9] = [
 
 /// Number of routes in the table.
 const ROUTES: u32 = 1_000;
-/// Number of destinations or frames that a stage uses in turn.
+/// Number of frames, destinations or flows that a stage uses in turn.
 const FLOWS: u32 = 64;
 
 /// Parses the headers of 64 frames in turn.
@@ -171,7 +174,7 @@ impl FrameLoad for RouteLookupLoad {
 #[derive(Debug)]
 pub(super) struct NextHopSelectionLoad {
     table: PathTable,
-    /// Groups and flow hashes for which next hops are selected in turn.
+    /// Pairs of a next-hop group and a flow hash. The load selects a next hop for each pair in turn.
     selections: Vec<(xoff_dataplane::GroupId, u32)>,
 }
 

@@ -10,12 +10,13 @@ use crate::many_to_one_load::{ForwardingMode, ManyToOneLoad};
 use crate::mesh_load::{FEATURE_VARIANTS, MeshForwarding, MeshLoad, MeshTraffic, SwitchFeatures};
 use crate::stages::STAGE_WORKLOADS;
 
-/// A built-in workload and whether `--workload default` includes it.
+/// A built-in workload.
 #[derive(Clone, Debug)]
 pub struct BuiltInWorkload {
     /// The workload.
     pub workload: Workload,
-    /// Whether it belongs to the default set. Single stages do. Workloads with a long set-up do not.
+    /// Whether the workload belongs to the set `default`. Only workloads with a long set-up do not belong to
+    /// this set.
     pub is_default: bool,
 }
 
@@ -81,7 +82,8 @@ pub fn built_in_workloads() -> Vec<BuiltInWorkload> {
     all
 }
 
-/// Returns the workloads for the complete packet path, by kind of forwarding, frame length and features.
+/// Returns the workloads for the complete packet path. They differ in forwarding, frame length and features
+/// of the switch.
 fn mesh_workloads() -> Vec<BuiltInWorkload> {
     let traffic = |forwarding, frame_bytes| MeshTraffic {
         forwarding,
@@ -153,8 +155,8 @@ fn mesh_workload(
     })
 }
 
-/// Returns the workloads with the given names. `default` selects the default set, `all`
-/// selects all workloads.
+/// Returns the workloads with these names, in the order of [`built_in_workloads`]. The name `default` selects
+/// all workloads without a long set-up, and `all` selects all workloads.
 ///
 /// # Errors
 /// A name is unknown. The error suggests the most similar name.

@@ -14,20 +14,20 @@ use xoff_dataplane::{InterfaceId, Picos};
 use super::{MeshForwarding, MeshTraffic, station_mac};
 use crate::route_table::router_interface;
 
-/// SwitchFeatures of the switch of a [`super::MeshLoad`]. The default features are those of the workload
-/// `ecmp`, which defines the time budget of a frame.
+/// Features of the switch of a [`super::MeshLoad`]. The workload `ecmp` has the default features. The time
+/// budget of xoff for a frame refers to this workload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SwitchFeatures {
-    /// WRED decides for each frame and marks some frames.
+    /// Whether WRED makes a decision for each frame. It marks some of the frames.
     pub wred: bool,
-    /// Both priorities are lossless, with headroom and PFC.
+    /// Whether both priorities are lossless, with headroom and PFC.
     pub lossless: bool,
-    /// DWRR schedules the two queues of a link. Otherwise, the queues have strict priority.
+    /// Whether DWRR schedules the two queues of a link. If false, the queues have strict priority.
     pub dwrr: bool,
-    /// Time from the last bit of a frame to the earliest start of its departure. It must be shorter than the
-    /// time for which a frame is queued.
+    /// Time from the last received bit of a frame to the earliest start of its transmission. The latency must
+    /// be shorter than the time that a frame spends in a queue.
     pub pipeline_latency: Picos,
-    /// The PFC watchdog observes both queues of each port.
+    /// Whether the PFC watchdog observes both queues of each port.
     pub watchdog: bool,
 }
 
@@ -37,8 +37,8 @@ impl Default for SwitchFeatures {
     }
 }
 
-/// Variants of the default features that differ in one feature each: suffix of the workload name,
-/// description, features.
+/// Variants of the default features. Each variant differs from the default in one feature. An entry contains
+/// the suffix of the workload name, a description and the features.
 pub const FEATURE_VARIANTS: [(&str, &str, SwitchFeatures); 5] = [
     (
         "no-wred",
@@ -94,7 +94,7 @@ impl SwitchFeatures {
         watchdog: false,
     };
 
-    /// Changes the configuration where the features differ from the default features.
+    /// Changes the parts of the configuration that depend on features other than the default features.
     fn apply_to(&self, config: &mut SwitchConfig) {
         config.pipeline_latency = self.pipeline_latency;
         if !self.lossless {

@@ -14,8 +14,8 @@ use xoff_measure::frame_cost::{FrameLoad, run_bursts};
 
 /// Classifies 64 frames in turn. The frames use eight traffic classes.
 ///
-/// Three quarters of the frames arrive at a port that trusts the DSCP. The others have a VLAN tag and arrive
-/// at a port that trusts the tag.
+/// Three quarters of the frames arrive at a port that trusts the DSCP. The other frames have a VLAN tag and
+/// arrive at a port that trusts the priority in the tag.
 #[derive(Debug)]
 pub(super) struct ClassificationLoad {
     /// Maps of the port that trusts the DSCP and of the port that trusts the tag.
@@ -27,7 +27,8 @@ pub(super) struct ClassificationLoad {
 impl ClassificationLoad {
     pub(super) fn new() -> ClassificationLoad {
         let dscp = ClassMaps {
-            // The numbers of groups and queues differ from the traffic class, so a mixed-up map is found.
+            // The numbers of priority groups and queues differ from the traffic class, so the check finds a
+            // wrong map.
             tc_to_pg: std::array::from_fn(|tc| 7 - tc as u8 % 8),
             tc_to_queue: std::array::from_fn(|tc| (tc as u8 + 1) % 8),
             ..crate::switch_config::port_config(0).classify
@@ -52,12 +53,12 @@ impl ClassificationLoad {
     }
 }
 
-/// Returns the headers and the ingress port of frame `n`: port 0 trusts the DSCP, port 1 the tag. The traffic
-/// class is `n % 8` at both ports.
+/// Returns the headers and the ingress port of frame `n`. Port 0 trusts the DSCP, and port 1 trusts the tag.
+/// The traffic class is `n % 8` at both ports.
 fn headers_and_port(n: u32) -> (ParsedHeaders, usize) {
     let class = (n % 8) as u8;
     let tagged = n / 8 % 4 == 3;
-    // The DSCP of a tagged frame is wrong, because the port must not use it.
+    // The DSCP of a tagged frame belongs to another class, because the port must not use the DSCP.
     let dscp = if tagged { 7 - class } else { class };
     let addresses = ([10, 0, 0, 1].into(), [10, 0, 1, n as u8].into());
     let mut frame =
@@ -102,7 +103,7 @@ const VLAN: u16 = 100;
 
 /// Learns the source and looks up the destination of 64 frames in turn.
 ///
-/// The frames belong to pairs of stations that send to each other. The table holds 1000 stations.
+/// The frames belong to pairs of stations that send to each other. The table contains 1000 stations.
 #[derive(Debug)]
 pub(super) struct MacLookupLoad {
     fdb: Fdb,

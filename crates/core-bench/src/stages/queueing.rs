@@ -19,7 +19,7 @@ const IPV4_OFFSET: usize = 14;
 /// Lengths of the frames in bytes, with FCS. The frames use these lengths in turn.
 const FRAME_LENGTHS: [u32; 4] = [68, 1_086, 1_086, 4_204];
 
-/// Charges 32 frames to the buffer, then releases the 32 frames before them.
+/// Charges a burst of 32 frames to the buffer, then releases the previous burst from the buffer.
 ///
 /// The frames come from four ports and leave through four other ports, with two lossless priorities.
 #[derive(Debug)]
@@ -27,7 +27,7 @@ pub(super) struct AdmissionLoad {
     mmu: Mmu,
     /// Priority group, queue and length in bytes of each frame.
     frames: Vec<(PgId, QueueId, u32)>,
-    /// Index of the first frame of the next burst. The frames of the burst before it are in the buffer.
+    /// Index of the first frame of the next burst. The frames of the previous burst are in the buffer.
     next: usize,
     refused: u64,
     /// Priority groups that have left XOFF.
@@ -124,9 +124,10 @@ const STRICT_QUEUE: usize = 6;
 /// Number of selections between two frames in the queue with strict priority.
 const STRICT_QUEUE_INTERVAL: usize = 8;
 
-/// Selects between two DWRR queues that are never empty. The frames have three lengths.
+/// Selects a queue for each transmission. Two DWRR queues are never empty, and their frames have three
+/// different lengths.
 ///
-/// At every eighth selection, a queue with strict priority also has a frame.
+/// At every eighth selection, a third queue with strict priority also has a frame.
 #[derive(Debug)]
 pub(super) struct SchedulerLoad {
     scheduler: Scheduler,
@@ -139,7 +140,7 @@ pub(super) struct SchedulerLoad {
     next_candidates: usize,
     /// Number of selections.
     selections: u64,
-    /// Number of selections and bytes of each queue.
+    /// Number of sent frames and bytes of each queue.
     sent: [(u64, u64); 8],
 }
 
@@ -208,7 +209,7 @@ impl FrameLoad for SchedulerLoad {
         if strict + dwrr[0].0 + dwrr[1].0 != self.selections {
             return Err("a selection returned no queue or another queue".to_owned());
         }
-        // The weights are 15 and 14. At any time, the sent bytes deviate from that ratio by a few frames.
+        // The weights are 15 and 14. The sent bytes deviate from this ratio by a few frames at most.
         let ratio = dwrr[0].1 as f64 / dwrr[1].1.max(1) as f64;
         match self.selections < 10_000 || (ratio - 15.0 / 14.0).abs() < 0.01 {
             true => Ok(()),
@@ -219,14 +220,14 @@ impl FrameLoad for SchedulerLoad {
     }
 }
 
-/// Makes WRED decisions for 64 frames in turn and marks the selected frames, about half of them.
+/// Makes a WRED decision for each of 64 frames in turn, and marks about half of the frames.
 ///
-/// The queue lengths at the decisions are 1 to 64 frames.
+/// At a decision, the length of the queue is 1 to 64 frames.
 #[derive(Debug)]
 pub(super) struct WredMarkingLoad {
     marker: WredMarker,
     wred: WredProfile,
-    /// Each frame with the queue length in bytes at its decision.
+    /// Each frame, and the queue length in bytes at its decision.
     frames: Vec<(Vec<u8>, u64)>,
     decisions: u64,
     marked: u64,
@@ -292,8 +293,8 @@ impl FrameLoad for WredMarkingLoad {
         if !self.frames.iter().all(|(frame, _)| is_marked(frame)) {
             return Err("a frame was never marked".to_owned());
         }
-        // The mean probability over all queue lengths is 65/128. Six standard deviations at 10 000 frames are
-        // 3 %.
+        // The mean probability over all queue lengths is 65/128. With 10 000 frames, six standard deviations
+        // are 3 %.
         match (share - 65.0 / 128.0).abs() < 0.03 {
             true => Ok(()),
             false => Err(format!("{:.1} % were marked, not half", 100.0 * share)),

@@ -1,7 +1,7 @@
 //! A load for the ring that passes frames from an I/O worker to a switch worker.
 //!
-//! Both ends of the ring are on one core. The measured cost does not include the transfer of cache lines
-//! between cores.
+//! One core writes and reads the ring. The measured cost therefore does not include the transfer of cache
+//! lines between cores.
 
 use std::hint::black_box;
 
@@ -16,7 +16,7 @@ use xoff_measure::frame_cost::{FrameLoad, run_bursts};
 use xoff_ports::PortFrame;
 use xoff_runtime::workers::{RING_ENTRIES, ReceivedEntry};
 
-/// Writes bursts of 32 frames into the ring and reads them, as the driver does. The bursts use 64
+/// Writes bursts of 32 frames into the ring and reads them, as the driver does. The bursts consist of 64
 /// frames in turn.
 #[derive(Debug)]
 pub(super) struct WorkerRingLoad {
@@ -68,7 +68,7 @@ impl WorkerRingLoad {
         }
     }
 
-    /// Reads all frames of the ring. They should be the burst that starts with the frame `first`.
+    /// Reads all frames from the ring. The ring should contain the burst that starts with the frame `first`.
     #[inline(always)]
     fn read_burst(&mut self, first: usize) {
         let waiting = self.consumer.slots();
