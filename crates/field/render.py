@@ -2,7 +2,7 @@
 
     render.py GITDIR OUTPUT
 
-GITDIR is a bare git directory. The files of its HEAD are read with `git cat-file --batch`; There is no
+GITDIR is a bare git directory. The files of its HEAD are read with `git cat-file --batch`, without a
 checkout. The script writes one configuration for each SKU, or for each ASIC of a SKU, to the folder OUTPUT. The file
 `index.json` lists the configurations.
 

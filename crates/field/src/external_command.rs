@@ -7,7 +7,7 @@ use std::process::Command;
 ///
 /// # Errors
 ///
-/// The command cannot be started, or it fails. The message contains its standard error.
+/// The command cannot be started or fails. The message contains the standard error of the command.
 pub(crate) fn run_command(command: &mut Command) -> Result<Vec<u8>, String> {
     let output = command
         .output()
@@ -21,8 +21,8 @@ pub(crate) fn run_command(command: &mut Command) -> Result<Vec<u8>, String> {
     }
 }
 
-/// Creates a Python virtual environment in a folder and installs a package in it. Returns the path
-/// of the interpreter.
+/// Creates a Python virtual environment in a folder and installs a package there. Returns the path of
+/// the interpreter.
 ///
 /// # Errors
 ///

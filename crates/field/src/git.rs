@@ -1,4 +1,4 @@
-//! Reads the files of a commit from a git directory without a work tree.
+//! Reads files of a commit from a bare git directory, which has no work tree.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -56,8 +56,8 @@ impl Repository {
         self.run_git(&["show", &format!("{}:{path}", self.commit)])
     }
 
-    /// Returns the path and text of regular files in these folders, sorted by path. `is_wanted` selects files
-    /// by path.
+    /// Returns the paths and texts of the regular files in these folders, sorted by path. `is_wanted` selects
+    /// files by their paths.
     pub(crate) fn read_texts(
         &self,
         folders: &[&str],
@@ -73,8 +73,8 @@ impl Repository {
             .collect()
     }
 
-    /// Writes files to the folder `target` and keeps their paths. `is_wanted` selects files by content.
-    /// Objects that are missing in the git directory are skipped.
+    /// Writes regular files to the folder `target` and keeps their paths. `is_wanted` selects files by their
+    /// contents. Files whose object is missing in the git directory are skipped.
     ///
     /// # Errors
     ///
@@ -93,8 +93,8 @@ impl Repository {
         Ok(())
     }
 
-    /// Returns the paths and object ids of the regular files in these folders. Without folders, returns those
-    /// of all regular files.
+    /// Returns the path and the object id of each regular file in these folders. If `folders` is empty,
+    /// returns all regular files of the commit.
     fn regular_files(&self, folders: &[&str]) -> Result<Vec<(String, String)>, String> {
         let mut arguments = vec!["ls-tree", "-r", "-z", &self.commit, "--"];
         arguments.extend(folders);
@@ -104,7 +104,7 @@ impl Repository {
             let Some((description, path)) = line.split_once('\t') else {
                 continue;
             };
-            // Mode 120000 is a symbolic link, whose target is listed too.
+            // Mode 120000 is a symbolic link. The listing also contains the target of the link.
             let description: Vec<&str> = description.split(' ').collect();
             if let [mode, "blob", object] = description[..]
                 && mode.starts_with("100")
@@ -145,7 +145,7 @@ impl ObjectReader {
         Ok(ObjectReader { child, answers })
     }
 
-    /// Returns the content of an object, or `None` if the git directory lacks it.
+    /// Returns the content of an object, or `None` if the git directory does not contain the object.
     fn read(&mut self, object: &str) -> Result<Option<Vec<u8>>, String> {
         let failed = |error| format!("git cat-file: {error}");
         let requests = self.child.stdin.as_mut().ok_or("git has no input")?;

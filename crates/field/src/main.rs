@@ -1,13 +1,14 @@
-//! Runs public inputs through xoff. Reports which inputs load, and which give the expected result.
+//! Runs public configurations and captures through xoff, and reports which of them load and give the
+//! expected result.
 //!
-//! - `cargo run -p field -- skus GITDIR` renders and loads the buffer and QoS templates of all SKUs
-//!   of a bare git directory of sonic-net/sonic-buildimage.
+//! - `cargo run -p field -- skus GITDIR` renders and loads the buffer and QoS templates of all SKUs. `GITDIR`
+//!   is a bare git directory of sonic-net/sonic-buildimage.
 //! - `cargo run -p field -- captures DIR...` replays all captures in the folders.
-//! - `cargo run --release -p field -- oracles NAME=GITDIR...` runs public configurations of the
-//!   HPCC model of ns-3.
+//! - `cargo run --release -p field -- oracles OWNER/NAME=GITDIR...` runs public configurations of the HPCC
+//!   model of ns-3 and compares the completion times.
 //! - `cargo run -p field -- schema ...` writes the tables and fields of SONiC's CONFIG_DB.
 //!
-//! This repository does not contain the inputs.
+//! The inputs are not part of this repository.
 
 use std::process::ExitCode;
 

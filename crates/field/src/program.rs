@@ -4,7 +4,8 @@ use std::env;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Builds the `xoff` program with the same build profile as this tool. Returns the path of the program.
+/// Builds the `xoff` program with the same profile (release or dev) as this tool. Returns the path of
+/// the program.
 ///
 /// # Errors
 ///

@@ -1,4 +1,5 @@
-//! Replays all captures of some folders and compares the results with the frames that scapy reads.
+//! Replays all captures in some folders, and compares the results with the frames that scapy reads from the
+//! same captures.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -19,23 +20,25 @@ mod result_table;
 const SCAPY_SCRIPT: &str = include_str!("scapy_reader.py");
 /// Version of scapy that the script supports.
 const SCAPY: &str = "scapy==2.8.0";
-/// Largest share of captures that may be refused as damaged, in percent.
+/// Largest percentage of captures that xoff may refuse as damaged. With more damaged captures, the
+/// sweep fails.
 const DAMAGED_PERCENT_MAX: usize = 3;
 
 /// Options of the sweep.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// Folders or bare git directories with captures. Of a git directory, the newest commit is read.
+    /// Folders or bare git directories with captures. The newest commit of a git directory is used.
     /// `NAME=DIR` sets the name in the table.
     #[arg(value_name = "DIR", required = true)]
     folders: Vec<String>,
-    /// Python interpreter that has scapy. Without this option, scapy is installed into a
-    /// temporary virtual environment.
+    /// Python interpreter with scapy. Without this option, scapy is installed into a temporary
+    /// virtual environment.
     #[arg(long, value_name = "PYTHON")]
     python: Option<PathBuf>,
 }
 
-/// Runs the sweep. It prints a Markdown table, the damaged files and the deviations.
+/// Runs the sweep. Prints a Markdown table, the damaged files and the deviations. The exit code is 1 if a
+/// result deviates or too many captures are damaged.
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, String> {
     let program = crate::program::build_xoff()?;
     let scratch = TempDir::new().map_err(|error| format!("no temporary folder: {error}"))?;
@@ -83,7 +86,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, String> {
     Ok(ExitCode::from(u8::from(!is_good)))
 }
 
-/// Splits `NAME=DIR` or `DIR` into a name and a folder.
+/// Splits `NAME=DIR` into a name and a folder. If there is no name, the name is the path of the folder.
 fn split_name_and_folder(argument: &str) -> (&str, &Path) {
     match argument.split_once('=') {
         Some((name, folder)) if !Path::new(argument).exists() => (name, Path::new(folder)),
@@ -114,7 +117,7 @@ struct CaptureSweep {
 }
 
 impl CaptureSweep {
-    /// Replays all captures of a folder.
+    /// Replays all captures of a folder and evaluates each replay.
     fn replay_folder(&self, folder: &Path) -> Result<FolderResult, String> {
         let output = external_command::run_command(
             Command::new(&self.python)
@@ -134,8 +137,8 @@ impl CaptureSweep {
         Ok(result)
     }
 
-    /// Replays a capture at its original pace through the default switch: one bridge with an MTU of
-    /// 9216 bytes.
+    /// Replays a capture at its original pace through the default switch, which is one bridge with an MTU of
+    /// 9216 bytes. Returns the evaluation of the replay.
     fn replay_capture(&self, capture: &ListedCapture) -> Result<ReplayFinding, String> {
         let [out, drops, report] =
             ["out.pcapng", "drops.pcapng", "report.json"].map(|name| self.scratch.join(name));
@@ -170,7 +173,7 @@ impl CaptureSweep {
         ))
     }
 
-    /// Runs the script to compare the captures that a replay wrote with the input.
+    /// Runs the script that compares the sent and dropped frames of a replay with the frames of the input.
     fn compare(&self, capture: &ListedCapture, out: &Path, drops: &Path) -> Result<Value, String> {
         let compared = external_command::run_command(
             Command::new(&self.python)

@@ -9,17 +9,18 @@ use serde_json::Value;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct ListedCapture {
     pub(super) path: PathBuf,
-    /// The last record or block ends at the end of the file.
+    /// Whether the last record or block ends at the end of the file.
     pub(super) is_whole: bool,
-    /// The capture has at least one Ethernet frame, or the capture is empty and its link type is Ethernet.
+    /// Whether the capture has at least one Ethernet frame. For an empty capture: whether its link type
+    /// is Ethernet.
     pub(super) is_ethernet: bool,
-    /// scapy accepts the file as a capture.
+    /// Whether scapy accepts the file as a capture.
     pub(super) is_read: bool,
     /// Number of frames that scapy reads.
     pub(super) frames: u64,
     /// Number of frames with the link type Ethernet.
     pub(super) ethernet: u64,
-    /// Number of frames that scapy skips because their section does not describe their interface.
+    /// Number of frames that scapy skips because no block of the pcapng section describes their interface.
     pub(super) undescribed: u64,
 }
 
@@ -53,17 +54,18 @@ pub(super) struct ReplayOutput<'a> {
 /// The evaluation of a replay.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum ReplayFinding {
-    /// The replay accounts for all frames. The sent and dropped frames have the same bytes as in the capture.
+    /// Every frame of the capture was sent, dropped, consumed or skipped. The contents of the sent and
+    /// dropped frames are the same as in the capture.
     Agrees(ReplayCounts),
-    /// xoff refuses the file because it has no Ethernet frames, or scapy cannot read the file.
+    /// xoff refuses the file because the file has no Ethernet frames, or scapy cannot read the file.
     NotEthernet,
-    /// The file is damaged, and xoff reports the position.
+    /// The file is damaged. Contains the message of xoff with the position of the damage.
     Damaged(String),
-    /// Any other result.
+    /// Any other result. Contains the reason.
     Deviates(String),
 }
 
-/// Number of frames of a replay by their result.
+/// Numbers of frames of a replay, by the result for each frame.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct ReplayCounts {
     pub(super) frames: u64,
@@ -71,7 +73,7 @@ pub(super) struct ReplayCounts {
     pub(super) sent: u64,
     /// Frames that left through no port, by drop reason.
     pub(super) dropped: BTreeMap<String, u64>,
-    /// Flow control frames and frames for the protocols of the switch itself.
+    /// Flow control frames, and frames for protocols of the switch itself such as ARP.
     pub(super) consumed: u64,
     /// Frames that were not replayed, by reason.
     pub(super) left_out: BTreeMap<String, u64>,
@@ -94,7 +96,7 @@ impl ReplayCounts {
     }
 }
 
-/// Compares a replay with the frames that scapy reads.
+/// Evaluates a replay: compares its output with the frames that scapy reads.
 pub(super) fn evaluate_replay(capture: &ListedCapture, replay: &ReplayOutput<'_>) -> ReplayFinding {
     let ReplayOutput {
         exit,
@@ -128,7 +130,8 @@ pub(super) fn evaluate_replay(capture: &ListedCapture, replay: &ReplayOutput<'_>
     }
 }
 
-/// Accounts for all frames of a capture that is not damaged.
+/// Checks that the numbers of frames in the report, in the written captures and in the input agree. The
+/// capture is not damaged. Returns the first pair of numbers that differ as an error.
 fn account_for_frames(
     capture: &ListedCapture,
     report: &Value,
@@ -193,7 +196,7 @@ fn account_for_frames(
     }
 }
 
-/// Returns the first line of a message without the file name.
+/// Returns the first line of an error message, from the words "the capture" on. This omits the file name.
 fn damage_message(stderr: &str) -> String {
     let line = stderr.lines().next().unwrap_or_default();
     let at = line.find("the capture ").unwrap_or(0);

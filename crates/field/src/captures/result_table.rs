@@ -18,12 +18,12 @@ pub(super) struct FolderResult {
     pub(super) captures: usize,
     /// Number of captures whose replay agrees with scapy.
     pub(super) agreeing: usize,
-    /// Number of captures of other link types, and of captures that scapy cannot read.
+    /// Number of files without Ethernet frames, and of files that scapy cannot read.
     pub(super) not_ethernet: usize,
     pub(super) sums: ReplayCounts,
-    /// Damaged files and their reasons.
+    /// Damaged files, each with the reason.
     pub(super) damaged: Vec<(String, String)>,
-    /// Deviating files and their reasons.
+    /// Files whose replay deviates, each with the reason.
     pub(super) deviating: Vec<(String, String)>,
 }
 
@@ -39,7 +39,7 @@ impl FolderResult {
                 self.agreeing += 1;
                 self.sums.add(&counts);
             }
-            // A damaged file of another link type is not counted as a capture.
+            // A damaged file with another link type does not count as a capture.
             ReplayFinding::Damaged(_) if !capture.is_ethernet => {
                 self.not_ethernet += 1;
                 return;

@@ -1,4 +1,4 @@
-//! Runs public configurations of the HPCC model of ns-3. Compares the completion times with the published
+//! Runs public configurations of the HPCC model of ns-3, and compares the completion times with the published
 //! completion times.
 
 use std::collections::BTreeMap;
@@ -16,7 +16,7 @@ use crate::git::Repository;
 mod public_configurations;
 mod result_table;
 
-/// Settings with file names. The files of a run have fixed names.
+/// Settings of the model with file names. They are removed, because the files of a run have fixed names.
 const FILE_SETTINGS: [&str; 7] = [
     "TOPOLOGY_FILE",
     "FLOW_FILE",
@@ -30,24 +30,23 @@ const FILE_SETTINGS: [&str; 7] = [
 /// Options of the runs.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// Bare git directories of the repositories, each as `OWNER/NAME=DIR`. Runs of repositories without a
-    /// directory are left out.
+    /// Bare git directories of the repositories, each as `OWNER/NAME=DIR`. Runs that need another repository
+    /// are left out.
     #[arg(value_name = "OWNER/NAME=DIR", required = true)]
     repositories: Vec<String>,
-    /// Also run the configurations that take more than two minutes. In a release build, one of them takes up
+    /// Also run the configurations that take more than two minutes. In a release build, each of them takes up
     /// to half an hour.
     #[arg(long)]
     long: bool,
-    /// Keep the result of each run in this folder. If the folder already contains the result of a run, the
-    /// run is not repeated.
+    /// Keep the result of each run in this folder. A run with a result in this folder is not repeated.
     #[arg(long, value_name = "DIR")]
     results: Option<PathBuf>,
-    /// Write the table here.
+    /// Write the table here as Markdown. Without this option, the table is printed.
     #[arg(long, value_name = "FILE")]
     markdown: Option<PathBuf>,
 }
 
-/// Runs the configurations. Exit code 1 means that completion times of a run differ by more than the bound
+/// Runs the configurations. The exit code is 1 if the completion times of a run differ by more than the bound
 /// and no reason is known.
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, String> {
     let program = crate::program::build_xoff()?;
@@ -112,8 +111,8 @@ impl OracleSweep<'_> {
         self.result_file(configuration).is_some_and(|file| file.exists())
     }
 
-    /// Returns the result of `xoff bench oracle --json`. The result comes from the folder of results, or from
-    /// a new run if the folder does not contain it.
+    /// Returns the result of `xoff bench oracle --json`. If the folder of `--results` contains the result, it
+    /// is read from there. Otherwise the configuration runs.
     fn result_of(&self, configuration: &PublicConfiguration) -> Result<Value, String> {
         let kept = self.result_file(configuration);
         let text = match &kept {
@@ -155,7 +154,7 @@ impl OracleSweep<'_> {
             .arg(scratch.path())
             .output()
             .map_err(|error| format!("{}: {error}", self.program.display()))?;
-        // Exit code 1 means that the bound is exceeded.
+        // With exit code 1, the run is complete and its differences exceed the bound.
         match output.status.code() {
             Some(0 | 1) => Ok(String::from_utf8_lossy(&output.stdout).into_owned()),
             _ => Err(format!(
@@ -181,8 +180,9 @@ fn write_file(path: &Path, text: &str) -> Result<(), String> {
     fs::write(path, text).map_err(|error| format!("{}: {error}", path.display()))
 }
 
-/// Returns the flows of a file of results (`sip dip sport dport size start fct standalone_fct`), sorted by
-/// start, source port and sender. All flows get priority 3. Returns `None` if a row has a different format.
+/// Returns the flows of a file of results as a flow file. A row of the results is
+/// `sip dip sport dport size start fct standalone_fct`. The flows are sorted by start time, source port and
+/// sender, and all have priority 3. Returns `None` if a row has another format.
 fn flows_from_results(results: &str) -> Option<String> {
     let mut flows = Vec::new();
     for row in results.lines().filter(|row| !row.trim().is_empty()) {
@@ -207,15 +207,15 @@ fn flows_from_results(results: &str) -> Option<String> {
     Some(text)
 }
 
-/// Returns the `CC_MODE` of a configuration. The last setting counts, and 1 is the default
-/// of the model.
+/// Returns the `CC_MODE` (congestion control) of a configuration. If there are several settings, the last one
+/// is valid. Without a setting, the result is 1, which is the default of the model.
 fn congestion_mode(text: &str) -> String {
     let words: Vec<&str> = text.split_whitespace().collect();
     let last = words.windows(2).rfind(|pair| pair[0] == "CC_MODE");
     last.map_or("1", |pair| pair[1]).to_owned()
 }
 
-/// Removes the settings with file names from a configuration.
+/// Returns a configuration without its settings with file names.
 fn without_file_settings(text: &str) -> String {
     let names_file = |line: &&str| {
         let name = line.split_whitespace().next().unwrap_or_default();

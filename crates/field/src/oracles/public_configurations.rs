@@ -15,22 +15,25 @@ pub(super) struct RepositoryFile {
     pub(super) path: &'static str,
 }
 
-/// A public configuration with its inputs and its published results, if there are any.
+/// A public configuration with its inputs and its published results.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PublicConfiguration {
     /// Name of the run in the table and in the file of its result.
     pub(super) name: &'static str,
-    /// Commit of the repository. Inputs of other repositories are read at their newest commit.
+    /// Commit of the repository that contains the configuration. Inputs from other repositories are read at
+    /// their newest commit.
     pub(super) commit: &'static str,
     pub(super) configuration: RepositoryFile,
     pub(super) topology: RepositoryFile,
-    /// File of the flows. With `None`, the flows are read from the results, which contain the sender,
-    /// receiver, port, length and start of each flow.
+    /// File with the flows. If the value is `None`, the flows are read from the results, which contain the
+    /// sender, receiver, ports, length and start time of each flow.
     pub(super) flows: Option<RepositoryFile>,
+    /// File with the published results. `None` if the repository publishes no results.
     pub(super) results: Option<RepositoryFile>,
     /// Whether the run takes more than two minutes.
     pub(super) is_long: bool,
-    /// Reason why the completion times differ by more than the bound.
+    /// Reason why the completion times differ by more than the bound. `None` if they must be within
+    /// the bound.
     pub(super) difference: Option<&'static str>,
 }
 
@@ -97,8 +100,8 @@ const DIVERGES_AFTER_FIRST_FLOWS: &str = "the first flows are equal; two events 
 
 /// All configurations in the order of the table.
 pub(super) const CONFIGURATIONS: [PublicConfiguration; 16] = [
-    // The published results belong to the topology and flows of the HPCC authors, not to the files
-    // of this repository.
+    // The published results belong to the topology and the flows in the repository of the HPCC authors, and
+    // not to the files of this repository.
     public_configuration(
         "two flows to a host, HPCC",
         "39f0a97",

@@ -13,15 +13,16 @@ pub(super) struct RunRow {
     /// `CC_MODE` of the configuration.
     mode: String,
     flows: usize,
-    /// Absolute differences of the completion times as shares, in ascending order.
+    /// Absolute differences between completion times, as shares of the published time and in ascending order.
     differences: Vec<f64>,
-    /// Median of the differences.
+    /// Median of the differences between completion times.
     median: f64,
-    /// Largest permitted difference, as a share.
+    /// Largest permitted difference as a share: 0.005 is 0.5 %.
     bound: f64,
-    /// Whether the bound applies to the median, because marks are drawn at random.
+    /// Whether the bound applies to the median difference instead of the largest one. This is the case if ECN
+    /// marks are random (DCQCN).
     is_random: bool,
-    /// Number of flows that ended.
+    /// Number of flows that ended in xoff.
     ended: usize,
 }
 
@@ -30,7 +31,7 @@ impl RunRow {
     ///
     /// # Errors
     ///
-    /// The result is not that of one run.
+    /// The result has no flows or lacks a field.
     pub(super) fn new(
         configuration: &PublicConfiguration,
         mode: String,
@@ -60,7 +61,8 @@ impl RunRow {
         self.configuration.name
     }
 
-    /// Returns whether the completion times exceed the bound without a known reason.
+    /// Returns whether the differences exceed the bound without a known reason. Without published results:
+    /// whether a flow did not end.
     pub(super) fn is_unexplained(&self) -> bool {
         let is_beyond = match self.is_random {
             true => self.median > self.bound,

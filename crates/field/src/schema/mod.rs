@@ -1,8 +1,9 @@
-//! Writes the list of SONiC's tables and fields, which the reader of configurations uses.
+//! Writes the list of SONiC's tables and fields. The reader of configurations uses this list to find
+//! unknown names.
 //!
-//! `cargo run -p field -- schema BUILDIMAGE SWSS_COMMON SWSS UTILITIES >
-//! crates/config/src/schema/sonic-names.txt` reads four git directories. Most names come from the
-//! YANG models. Further names come from these sources:
+//! `cargo run -p field -- schema BUILDIMAGE SWSS_COMMON SWSS UTILITIES > crates/config/src/schema/sonic-names.txt`
+//! reads four bare git directories. Most names come from SONiC's YANG models. Further names come from
+//! these sources:
 //!
 //! - SONiC's sample configuration and the examples of its manual
 //! - the columns of the port files of devices
@@ -10,7 +11,7 @@
 //! - the constants of `schema.h`, `portschema.h` and `aclorch.h`
 //! - the commands that write CONFIG_DB
 //!
-//! [`READ_BY_PROGRAMS`] contains the names that none of these sources has.
+//! [`READ_BY_PROGRAMS`] contains names that are missing in all of these sources.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -27,7 +28,8 @@ use table_names::TableNames;
 
 const MODELS: &str = "src/sonic-yang-models/";
 
-/// Names that no other source contains: the table, its fields, and the SONiC source that uses them.
+/// Names that are missing in the other sources. An entry contains the table, its fields and the SONiC source
+/// that uses them.
 const READ_BY_PROGRAMS: &[(&str, &[&str], &str)] = &[
     (
         "PORT_QOS_MAP",
@@ -61,7 +63,7 @@ const READ_BY_PROGRAMS: &[(&str, &[&str], &str)] = &[
     ),
 ];
 
-/// Tables that appear only in SONiC's design documents. Vendor releases use these tables, but no current
+/// Tables that appear only in SONiC's design documents. Releases of vendors use these tables, but no current
 /// source contains their names.
 const TABLES_OF_DESIGNS: &[&str] = &["FC_TO_NHG_INDEX_MAP", "TAM_FEATURES"];
 
@@ -132,8 +134,8 @@ fn read_models(buildimage: &Repository) -> Result<TableNames, String> {
     Ok(models.table_names())
 }
 
-/// Adds names that SONiC's documents use and that are missing in the YANG models. A name that differs by one
-/// letter from another name of the same table is a misprint and is not added.
+/// Adds names from SONiC's documents that are missing in the YANG models. If a name differs by one letter
+/// from another name of the same table, the name is regarded as a misprint and not added.
 fn add_example_names(buildimage: &Repository, names: &mut TableNames) -> Result<(), String> {
     let sample = buildimage.read_text(&format!("{MODELS}tests/files/sample_config_db.json"))?;
     let manual = buildimage.read_text(&format!("{MODELS}doc/Configuration.md"))?;
@@ -152,7 +154,7 @@ fn add_example_names(buildimage: &Repository, names: &mut TableNames) -> Result<
     Ok(())
 }
 
-/// Adds names that SONiC's commands write: `config` and the programs that it runs.
+/// Adds names that SONiC's command `config` and its helper programs write.
 fn add_command_names(utilities: &Repository, names: &mut TableNames) -> Result<(), String> {
     let folders = [
         "acl_loader",
@@ -164,7 +166,7 @@ fn add_command_names(utilities: &Repository, names: &mut TableNames) -> Result<(
         "pfcwd",
         "scripts",
     ];
-    // The migration program writes old names and tables of other databases.
+    // The migration program writes old names, and tables of other databases.
     let is_command = |path: &str| !path.ends_with("db_migrator.py");
     for (_, program) in utilities.read_texts(&folders, is_command)? {
         for (table, fields) in python::written_entries(&program) {
@@ -179,8 +181,8 @@ fn add_command_names(utilities: &Repository, names: &mut TableNames) -> Result<(
     Ok(())
 }
 
-/// Adds the columns of `port_config.ini` as fields of `PORT`. If only one device has a column, it may be a
-/// misprint and is skipped.
+/// Adds the columns of `port_config.ini` as fields of `PORT`. A column that only one device has is skipped,
+/// because it may be a misprint.
 fn add_port_file_names(buildimage: &Repository, names: &mut TableNames) -> Result<(), String> {
     let mut uses: BTreeMap<String, usize> = BTreeMap::new();
     for (_, text) in buildimage.read_texts(&["device"], |path| path.ends_with("/port_config.ini"))? {

@@ -2,10 +2,10 @@
 //! name, {'mtu': mtu})`.
 
 /// Returns the tables that a program writes with `set_entry` and `mod_entry`, and the fields of each table.
-/// The fields are in the call, or in a variable that the program passes to the call.
+/// The fields are keys of a dictionary in the call, or of a variable that the call uses.
 ///
-/// The name of a table can be a constant of the program. If the name is known only at run time, the
-/// table is skipped.
+/// The name of a table can be a constant of the program. A table with a name that is known only at run time
+/// is skipped.
 pub(super) fn written_entries(program: &str) -> Vec<(&str, Vec<&str>)> {
     let mut entries = Vec::new();
     for call in ["set_entry(", "mod_entry("] {
@@ -27,7 +27,8 @@ pub(super) fn written_entries(program: &str) -> Vec<(&str, Vec<&str>)> {
     entries
 }
 
-/// Returns the arguments of a call, from the text after its opening bracket.
+/// Returns the arguments of a call. `text` begins after the opening bracket. The result is empty if the
+/// closing bracket is missing.
 fn call_arguments(text: &str) -> Vec<&str> {
     let (mut depth, mut begin, mut quote) = (0_usize, 0, None);
     let mut arguments = Vec::new();
@@ -52,8 +53,8 @@ fn call_arguments(text: &str) -> Vec<&str> {
     Vec::new()
 }
 
-/// Returns the table name of an argument. The argument is a literal or a constant such as
-/// `CFG_TABLE = "PORT"`.
+/// Returns the table name that an argument stands for. The argument is a string literal or the name of a
+/// constant such as `CFG_TABLE = "PORT"`. Returns `None` for other arguments.
 fn table_name<'a>(program: &'a str, argument: &'a str) -> Option<&'a str> {
     let argument = argument.trim();
     let name = string_literal(argument).or_else(|| {
@@ -83,7 +84,7 @@ fn is_identifier(text: &str) -> bool {
     !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
 }
 
-/// Returns the text of the function that contains a position, up to the position.
+/// Returns the text from the start of the function that contains the position `at` up to this position.
 fn function_before(program: &str, at: usize) -> &str {
     let before = &program[..at];
     before.rfind("\ndef ").map_or(before, |begin| &before[begin..])

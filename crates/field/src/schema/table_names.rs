@@ -37,7 +37,7 @@ impl TableNames {
         table.is_some_and(|table| table.has_free_fields || table.fields.contains(field))
     }
 
-    /// Returns whether the table has a field whose name differs in one letter.
+    /// Returns whether the table has a field whose name differs from `field` in one letter.
     pub(super) fn has_similar_field(&self, table: &str, field: &str) -> bool {
         let table = self.0.get(table);
         table.is_some_and(|table| {
@@ -47,8 +47,8 @@ impl TableNames {
     }
 }
 
-/// Writes one line for each table. The line contains the name of the table and its fields. `*` means that
-/// fields may have any name.
+/// Writes one line for each table with the name of the table and its fields. `*` instead of the fields means
+/// that fields may have any name.
 impl fmt::Display for TableNames {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (name, table) in &self.0 {

@@ -21,8 +21,8 @@ pub(super) fn handled_tables(program: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// Returns the fields of `PORT` in `portschema.h`, such as `#define PORT_SPEED "speed"`. Constants
-/// such as `PORT_FEC_RS` are values and are skipped.
+/// Returns the fields of `PORT` in `portschema.h`, such as `speed` of `#define PORT_SPEED "speed"`. Constants
+/// for values of fields, such as `PORT_FEC_RS`, are skipped.
 pub(super) fn port_fields(header: &str) -> Vec<&str> {
     let constants: Vec<(&str, &str)> = header
         .lines()
@@ -49,7 +49,7 @@ pub(super) fn port_fields(header: &str) -> Vec<&str> {
     fields.map(|(_, field)| *field).collect()
 }
 
-/// Returns the fields of `ACL_RULE` in `aclorch.h`, such as `#define MATCH_SRC_IP "SRC_IP"`. The
+/// Returns the fields of `ACL_RULE` in `aclorch.h`, such as `SRC_IP` of `#define MATCH_SRC_IP "SRC_IP"`. The
 /// names of these constants begin with `MATCH_`, `ACTION_` or `RULE_`.
 pub(super) fn acl_rule_fields(header: &str) -> impl Iterator<Item = &str> {
     header.lines().filter_map(|line| {
@@ -74,8 +74,8 @@ pub(super) fn code_blocks(document: &str) -> impl Iterator<Item = &str> {
 }
 
 /// Returns the tables of an example with their field names. The outer braces of the example may be missing.
-/// The example may also be inside an object `SAMPLE_CONFIG_DB_JSON`. If the text is not JSON, the
-/// result is empty.
+/// If the example is inside an object `SAMPLE_CONFIG_DB_JSON`, the result contains the tables of this object.
+/// If the text is not JSON, the result is empty.
 pub(super) fn example_tables(example: &str) -> Vec<(String, Vec<String>)> {
     let parsed = serde_json::from_str(example).or_else(|_| serde_json::from_str(&format!("{{{example}}}")));
     let Ok(Value::Object(mut tables)) = parsed else {

@@ -1,9 +1,12 @@
 //! Reads tables and fields from SONiC's YANG models.
 //!
-//! A SONiC module has one container with the name of the module. This container has one container for each
-//! table. A table contains lists and containers. A list describes entries with a key. A container is a single
-//! entry, and its name is the key of the entry. All leaves of an entry are fields, except the leaves that
-//! form the key. If an entry contains a list, its fields can have any name, as in `DSCP_TO_TC_MAP`.
+//! The structure of a SONiC module is:
+//!
+//! - A module has one container with the name of the module. This container has one container for each table.
+//! - A table contains lists and containers. A list describes entries with a key. A container describes a
+//!   single entry, and the name of the container is the key of the entry.
+//! - The leaves of an entry are fields, except the leaves that form the key. If an entry contains a list, the
+//!   fields of the table can have any name, as in `DSCP_TO_TC_MAP`.
 
 use std::collections::BTreeMap;
 
@@ -61,8 +64,8 @@ impl YangModels {
     }
 }
 
-/// Returns whether a container is a table. Containers of events and alarms have lower-case names
-/// and are not tables.
+/// Returns whether a container with this name is a table. Names of tables have upper-case letters. Containers
+/// of events and alarms have lower-case names and are not tables.
 fn is_table_name(name: &str) -> bool {
     name.bytes()
         .all(|b| b.is_ascii_uppercase() || b.is_ascii_digit() || b == b'_')
@@ -77,7 +80,7 @@ fn add_entries(
     for entry in groupings.expanded_children(module, table) {
         match entry.keyword.as_str() {
             "list" | "container" => add_fields(names, groupings, module, &table.argument, entry),
-            // This leaf is not part of an entry.
+            // A leaf outside of an entry is a field of the table, too.
             "leaf" | "leaf-list" => names.add_field(&table.argument, &entry.argument),
             _ => {}
         }
@@ -112,7 +115,8 @@ impl YangStatement {
     }
 }
 
-/// All groupings by module and name. Also contains the prefixes that each module uses for other modules.
+/// All groupings, with the module and the name as the key. Also contains the prefixes that each module uses
+/// for other modules.
 struct Groupings<'a> {
     groupings: BTreeMap<(&'a str, &'a str), &'a YangStatement>,
     prefixes: BTreeMap<(&'a str, &'a str), &'a str>,

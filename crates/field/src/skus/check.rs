@@ -8,16 +8,17 @@ use serde_json::Value;
 /// The result of `config check` for one file.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum CheckResult {
-    /// The file is valid. Contains the notes.
+    /// The file is valid. Contains the notes about the file.
     Valid(Vec<String>),
     /// The file is invalid. Contains the errors without the file name.
     Invalid(Vec<String>),
 }
 
-/// Checks a configuration file of a folder, with a lookup file of the same folder.
+/// Checks the configuration file `config` of a folder. `lookup` is the lookup file of lossless profiles in
+/// the same folder, if any.
 ///
 /// # Errors
-/// The program cannot be started, or its output is not that of `config check`.
+/// The program cannot be started, or its output is not a result of `config check`.
 pub(super) fn check_config(
     program: &Path,
     folder: &Path,

@@ -1,8 +1,9 @@
 //! Reads the JSON examples of SONiC's `Configuration.md`.
 //!
-//! An example shows one or two tables. It can refer to objects that are not in the example, and
-//! [`missing_objects`] returns these missing objects. A missing object is taken from another example of the
-//! document. Otherwise it is a new port, LAG, VLAN, interface or buffer profile without further settings.
+//! An example shows one or two tables and can refer to objects in other tables, such as ports.
+//! [`missing_objects`] returns the objects that the example does not contain. They come from other examples
+//! of the document. If no other example contains an object, a new port, LAG, VLAN, interface or buffer
+//! profile without further settings is used.
 
 use serde_json::{Map, Value, json};
 
@@ -11,9 +12,9 @@ use serde_json::{Map, Value, json};
 pub(super) struct DocumentExample {
     /// Line number of the opening fence, from 1.
     pub(super) line: usize,
-    /// Tables of the example, or the reason why it is not JSON.
+    /// Tables of the example, or the reason why the example is not JSON.
     pub(super) tables: Result<Value, String>,
-    /// JSON error and its correction, if there was one.
+    /// JSON error and its correction. `None` if the example was valid JSON.
     pub(super) repair: Option<String>,
 }
 
@@ -63,7 +64,7 @@ fn parse_block(line: usize, block: &str) -> DocumentExample {
     example(Err(format!("not JSON: {error}")), None)
 }
 
-/// Adds a missing comma after each value if the next line contains another entry.
+/// Adds missing commas: a value needs a comma if another entry follows in the next line.
 fn with_missing_commas(text: &str) -> String {
     let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
     let mut corrected = String::new();
@@ -78,7 +79,7 @@ fn with_missing_commas(text: &str) -> String {
     corrected
 }
 
-/// Removes commas before a closing brace or bracket. No string of the document contains such a comma, so
+/// Removes commas before a closing brace or bracket. No string of the document contains such a comma, so the
 /// strings do not change.
 fn without_trailing_commas(text: &str) -> String {
     let mut kept = String::new();
@@ -95,8 +96,8 @@ fn without_trailing_commas(text: &str) -> String {
     kept
 }
 
-/// Returns the objects that are missing according to the errors of an example, as tables. The result is empty
-/// if no error is about a missing object.
+/// Returns tables with the objects that are missing according to the errors of an example. The result is
+/// empty if no error is about a missing object.
 pub(super) fn missing_objects(errors: &[String], document: &[DocumentExample]) -> Value {
     let mut tables = Map::new();
     let mut add = |table: &str, name: &str, fields: Value| {
@@ -170,7 +171,7 @@ pub(super) fn missing_objects(errors: &[String], document: &[DocumentExample]) -
     Value::Object(tables)
 }
 
-/// Adds the entries of `more` that the tables lack.
+/// Adds those entries of `more` to `tables` that `tables` does not contain.
 pub(super) fn add_missing_objects(tables: &mut Value, more: &Value) {
     for (table, entries) in more.as_object().into_iter().flatten() {
         for (name, fields) in entries.as_object().into_iter().flatten() {

@@ -1,15 +1,16 @@
-//! Calculates the headroom of a lossless link: the bytes that arrive after the switch decides to
+//! Calculates the headroom that a lossless link needs: the bytes that arrive after the switch has decided to
 //! pause the link.
 
-/// Length of a full frame of the incast from the destination address to the FCS: 4096 bytes of
-/// payload with Ethernet, IPv4, UDP, BTH, RETH and ICRC.
+/// Length of a full frame of the incast in bytes, from the destination address to the FCS. The frame has 4096
+/// bytes of payload, Ethernet, IPv4, UDP, BTH, RETH, ICRC and FCS.
 const FRAME_BYTES: u64 = 14 + 20 + 8 + 12 + 16 + 4096 + 4 + 4;
-/// Length of a frame between the first and the last one of a message. It has no RETH.
+/// Length in bytes of a frame between the first and the last frame of a message. Such a frame has no RETH.
 const MIDDLE_FRAME_BYTES: u64 = FRAME_BYTES - 16;
-/// Length of an acknowledgement, which can occupy the link when the pause is due.
+/// Length of an acknowledgement in bytes. The link can be busy with an acknowledgement when the pause frame
+/// is due.
 const ACKNOWLEDGEMENT_BYTES: u64 = 66;
 const PFC_BYTES: u64 = 64;
-/// Preamble and gap, in bytes.
+/// Length of preamble and interframe gap in bytes.
 const OVERHEAD_BYTES: u64 = 20;
 /// Response time of a model host, in pause quanta of 512 bit times.
 const RESPONSE_QUANTA: u64 = 2;
@@ -22,7 +23,7 @@ pub(super) fn cable_delay_ps(metres: u64) -> u64 {
     u64::try_from(ps).unwrap_or(u64::MAX)
 }
 
-/// A lossless link.
+/// A lossless link with its speed in Mb/s, its length in metres and the cell size of the switch in bytes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct LosslessLink {
     pub(super) speed_mbps: u64,
@@ -30,29 +31,33 @@ pub(super) struct LosslessLink {
     pub(super) cell_bytes: u64,
 }
 
-/// The headroom that a link needs in the incast. The fields are the terms of the sum.
+/// The headroom that a link needs in the incast, and the terms of the calculation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct HeadroomNeed {
-    /// Bytes that arrive while the acknowledgement and the PFC frame are sent.
+    /// Bytes that arrive while the switch sends an acknowledgement and the PFC frame.
     pub(super) control_bytes: u64,
-    /// Bytes that arrive during the response time of the host.
+    /// Bytes that arrive during the response time of the host to the PFC frame.
     pub(super) response_bytes: u64,
-    /// Bytes that arrive during two cable delays.
+    /// Bytes that arrive during two cable delays: one for the PFC frame and one for the last data.
     pub(super) cable_bytes: u64,
-    /// Number of frames in headroom: the frame that did not fit into shared space, and all frames that arrive
-    /// after it.
+    /// Number of frames in headroom: the first frame that does not fit into shared space, and all
+    /// later frames.
     pub(super) frames: u64,
-    /// Buffer space of these frames in whole cells, in bytes.
+    /// Buffer space of the frames in headroom in bytes, with each frame in whole cells.
     pub(super) bytes: u64,
 }
 
 impl LosslessLink {
     /// Returns the largest headroom that the incast needs.
     ///
-    /// The first frame in headroom is the first frame that does not fit in shared space. Its arrival causes a
-    /// pause frame. The pause frame waits until the port has sent an acknowledgement, then passes the cable
-    /// and takes effect in the host. The host sends data during all this time, and completes the frame that
-    /// it has started. All these frames arrive after the cable delay and use headroom.
+    /// The first frame that does not fit into shared space uses headroom and causes a pause frame. The host
+    /// continues to send until the pause takes effect:
+    ///
+    /// 1. The pause frame waits until the port has sent an acknowledgement.
+    /// 2. The pause frame passes the cable.
+    /// 3. The host responds to the pause and completes the frame that it has started.
+    ///
+    /// The last data passes the cable again. All frames that arrive in this time use headroom.
     pub(super) fn required_headroom(self) -> HeadroomNeed {
         let control_bytes = ACKNOWLEDGEMENT_BYTES + PFC_BYTES + 2 * OVERHEAD_BYTES;
         let response_bytes = RESPONSE_QUANTA * 512 / 8;
@@ -72,7 +77,7 @@ impl LosslessLink {
 }
 
 impl HeadroomNeed {
-    /// Returns the calculation as text.
+    /// Returns the calculation as text for the report.
     pub(super) fn calculation_text(&self, cell_bytes: u64) -> String {
         format!(
             "needs {}: {} frames x {} cells of {cell_bytes}; {} B arrive in 2 cable delays, {} B during ACK and PFC, {} B in the response",

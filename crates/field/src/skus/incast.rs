@@ -9,12 +9,12 @@ use serde_json::{Map, Value, json};
 use super::headroom::{self, LosslessLink};
 use super::lossless::{HeadroomSource, LosslessPorts, cable_metres, parse_number};
 
-/// Size of the largest message of a sender, in bytes. This size is used if the switch does not pause the
-/// sender with smaller messages.
+/// Largest size of the message of a sender in bytes. The run is repeated with larger messages, up to this
+/// size, until the switch pauses both senders.
 const MESSAGE_BYTES_MAX: u64 = 1 << 30;
 /// Largest number of frames in a switch, for `XOFF_SWITCH|localhost frames`.
 const FRAMES_MAX: u64 = 1 << 20;
-/// Size of the smallest message of a sender, in bytes. This size is many times the headroom of a port.
+/// Smallest size of the message of a sender in bytes. The size is many times the headroom of a port.
 const MESSAGE_BYTES_MIN: u64 = 8 << 20;
 
 /// The result of an incast.
@@ -23,22 +23,24 @@ pub(super) enum IncastResult {
     /// All messages are complete, both senders were paused, and no frame was dropped.
     /// `headroom_used` is the largest headroom that a port used, in bytes.
     Passed { headroom_used: u64 },
-    /// Frames were dropped, and the headroom calculation explains it.
+    /// Frames were dropped, because the headroom is smaller than the calculation demands. Contains
+    /// the calculation.
     Explained(String),
     /// The incast did not run, because the switch has too few ports or no DSCP selects the lossless class.
+    /// Contains the reason.
     NotRun(String),
-    /// The result contradicts the calculation, or the program failed.
+    /// The result contradicts the calculation, or the program failed. Contains the reason.
     Failed(String),
 }
 
-/// The values of a report that decide the result.
+/// The values of a report that determine the result.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct RunObservation {
     is_complete: bool,
     dropped_frames: u64,
     /// Drops by reason, as text.
     reasons: String,
-    /// Number of XOFF transitions of the port of each sender.
+    /// Number of changes to XOFF at the port of each sender.
     xoffs: Vec<u64>,
     headroom_used: u64,
     cell_bytes: u64,
@@ -52,7 +54,8 @@ pub(super) struct IncastRunner<'a> {
 }
 
 impl IncastRunner<'_> {
-    /// Runs the incast of a group of lossless ports.
+    /// Runs the incast over a group of lossless ports. Repeats it with larger messages until the switch has
+    /// paused both senders or dropped a frame.
     pub(super) fn run(
         &self,
         config_file: &str,
@@ -119,8 +122,9 @@ impl IncastRunner<'_> {
     }
 }
 
-/// Selects the ports of two senders and a receiver. If the group has only two ports, the slowest other port
-/// is the receiver. The speeds of both senders together must exceed the speed of the receiver.
+/// Selects the ports of two senders and a receiver. If the group has only two ports, the receiver is the
+/// slowest other port. The senders together must be faster than the receiver. Returns `None` if there are no
+/// such ports.
 fn select_ports(config: &Value, group: &LosslessPorts) -> Option<[String; 3]> {
     if let [first, second, third, ..] = group.ports.as_slice() {
         return Some([first.clone(), second.clone(), third.clone()]);
@@ -142,8 +146,8 @@ fn select_ports(config: &Value, group: &LosslessPorts) -> Option<[String; 3]> {
     Some([first.clone(), second.clone(), slowest.0.clone()])
 }
 
-/// Returns the size of a message that fills the shared space of both senders' priority groups. The
-/// queue grows by half of the received bytes.
+/// Returns the size of a message in bytes that fills the shared space of both senders' priority groups. The
+/// buffer grows by half of the received bytes, because the receiver takes the other half.
 fn first_message_bytes(config: &Value, group: &LosslessPorts) -> u64 {
     let (pool, threshold) = match &group.headroom {
         HeadroomSource::Row(sizes) | HeadroomSource::Profile(sizes) => (sizes.pool.as_str(), sizes.threshold),
@@ -153,14 +157,14 @@ fn first_message_bytes(config: &Value, group: &LosslessPorts) -> u64 {
     let size = parse_number(&pool["size"]).unwrap_or(64 << 20);
     let limit = match pool["mode"].as_str() {
         Some("static") => u64::try_from(threshold).unwrap_or(0),
-        // Two groups with alpha `a` share a pool, so each group gets `a / (1 + 2a)` of the pool.
+        // Two groups share a pool. If their alpha is `a`, each group gets `a / (1 + 2a)` of the pool.
         _ if threshold < 0 => size >> threshold.unsigned_abs().min(63),
         _ => size / 2,
     };
     (3 * limit).clamp(MESSAGE_BYTES_MIN, MESSAGE_BYTES_MAX)
 }
 
-/// Builds the lab file. It is JSON, which is valid YAML.
+/// Builds the lab file as JSON, which is valid YAML.
 fn build_lab_file(
     config_file: &str,
     lookup: Option<&str>,
@@ -169,8 +173,7 @@ fn build_lab_file(
     dscp: u8,
     bytes: u64,
 ) -> Value {
-    // Some SKUs have their ports down. Deep buffers hold more frames than the default of an xoff
-    // switch.
+    // Some SKUs have their ports down. Deep buffers need more frames than the default of an xoff switch.
     let up: Map<String, Value> = ports
         .iter()
         .map(|port| (port.clone(), json!({"admin_status": "up"})))
@@ -237,7 +240,8 @@ fn read_observation(report: &Value, ports: &[String; 3], priority: u8) -> RunObs
     observed
 }
 
-/// Compares the result of a run with the headroom calculation.
+/// Compares the result of a run with the headroom calculation. `bytes` is the size of the message of
+/// each sender.
 fn evaluate_incast(
     observed: &RunObservation,
     group: &LosslessPorts,
@@ -275,8 +279,9 @@ fn evaluate_incast(
     }
 }
 
-/// Returns the headroom of the priority group of one sender, and the limit from which this headroom follows.
-/// Returns `None` if the dynamic model computes the headroom.
+/// Returns the headroom of the priority group of one sender in bytes, and a text that names the limit. The
+/// limit is `xoff` of the profile, or half of the shared headroom pool if that is smaller. Returns `None` if
+/// the dynamic model computes the headroom.
 fn available_headroom(group: &LosslessPorts, config: &Value) -> Option<(u64, &'static str)> {
     let (HeadroomSource::Row(sizes) | HeadroomSource::Profile(sizes)) = &group.headroom else {
         return None;

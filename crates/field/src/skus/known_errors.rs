@@ -1,11 +1,11 @@
 //! The known errors of sonic-buildimage, with their reasons.
 //!
-//! If a configuration has only known errors, the report counts it as a true error of the configuration. Any
-//! other error makes the sweep fail.
+//! If xoff refuses a configuration only because of known errors, the report lists it as a true error of the
+//! configuration. Any other error makes the sweep fail.
 
 /// A known error of an input.
 struct KnownError {
-    /// Part of the folder path, or the name of the document.
+    /// Part of the path of the folder, or the name of the document.
     location: &'static str,
     /// Part of the error message.
     message: &'static str,
@@ -90,7 +90,8 @@ const KNOWN_ERRORS: &[KnownError] = &[
     },
 ];
 
-/// Returns the reasons for these errors. Returns `None` if one of the errors is not known.
+/// Returns the reasons for these errors of an input. Returns `None` if an error is not known or there are
+/// no errors.
 pub(super) fn explain_errors(location: &str, messages: &[String]) -> Option<String> {
     let mut reasons: Vec<&str> = Vec::new();
     for message in messages {

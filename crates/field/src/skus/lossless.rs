@@ -8,15 +8,16 @@ use serde_json::Value;
 /// Pool of the profiles that SONiC's `buffermgrd` creates.
 const LOSSLESS_POOL: &str = "ingress_lossless_pool";
 
-/// The lossless ports of one speed and one cable length, whose headroom has the same source.
+/// The lossless ports of a configuration with equal speed, cable length, DSCP and source of the headroom.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct LosslessPorts {
     pub(super) speed_mbps: u64,
     /// Cable length as in `CABLE_LENGTH`, such as `5m`.
     pub(super) cable: String,
-    /// PFC priority. The frames of a host use the same class.
+    /// PFC priority. The hosts of the incast send with this priority.
     pub(super) priority: u8,
-    /// A DSCP that the switch maps to a class of the PFC priority.
+    /// Lowest DSCP that the switch maps to the priority group of the PFC priority. `None` if there is no
+    /// such DSCP.
     pub(super) dscp: Option<u8>,
     pub(super) headroom: HeadroomSource,
     /// Port names in the order of the configuration.
@@ -28,7 +29,7 @@ pub(super) struct LosslessPorts {
 pub(super) enum HeadroomSource {
     /// Row of the lookup file for the speed and the cable.
     Row(ProfileSizes),
-    /// Profile that the configuration binds to the group.
+    /// Profile that the configuration binds to the priority group.
     Profile(ProfileSizes),
     /// The dynamic buffer model computes the headroom.
     Computed,
@@ -50,13 +51,15 @@ pub(super) struct ProfileSizes {
     pub(super) pool: String,
 }
 
-/// Headroom and threshold of each row of a lookup file. The key is the speed and the cable length as written
-/// in the file.
+/// Rows of a lookup file. The key is the speed in Mb/s and the cable length as written in the file. The value
+/// is the headroom in bytes and the threshold.
 pub(super) type LookupRows = BTreeMap<(u64, String), (u64, i64)>;
 
-/// Reads the rows of a `pg_profile_lookup.ini`. A later row replaces an earlier one.
+/// Reads the rows of a `pg_profile_lookup.ini`. If two rows have the same key, the later row is used. Invalid
+/// rows are skipped.
 ///
-/// The sweep has its own reader for this file, so that its results do not depend on the program under test.
+/// The sweep does not use the reader of xoff for this file, so that the results do not depend on the program
+/// under test.
 pub(super) fn parse_lookup_rows(text: &str) -> LookupRows {
     let mut rows = LookupRows::new();
     for line in text.lines().filter(|line| !line.starts_with('#')) {
@@ -71,13 +74,13 @@ pub(super) fn parse_lookup_rows(text: &str) -> LookupRows {
     rows
 }
 
-/// Returns the length of a cable such as `5m`, in metres.
+/// Returns the length of a cable such as `5m` in metres, or `None` if the text has another form.
 pub(super) fn cable_metres(cable: &str) -> Option<u64> {
     cable.strip_suffix('m')?.parse().ok()
 }
 
-/// Returns the lossless ports of a configuration, fastest first. `rows` are the rows of its lookup
-/// file, if there is one.
+/// Returns the groups of lossless ports of a configuration, fastest first. `rows` are the rows of the lookup
+/// file of the configuration, or `None` if there is no such file.
 pub(super) fn lossless_ports(config: &Value, rows: Option<&LookupRows>) -> Vec<LosslessPorts> {
     let reader = LosslessPortReader { config, rows };
     let mut groups: Vec<LosslessPorts> = Vec::new();
@@ -108,7 +111,7 @@ struct LosslessPortReader<'a> {
 
 impl LosslessPortReader<'_> {
     fn lossless_port(&self, port: &str, fields: &Value) -> Option<LosslessPorts> {
-        // Recirculation and inband ports of a chassis and ports to DPUs have no cable.
+        // Some ports have no cable: recirculation and inband ports of a chassis, and ports to DPUs.
         if matches!(fields["role"].as_str(), Some("Inb" | "Rec" | "Dpc")) {
             return None;
         }
@@ -142,7 +145,7 @@ impl LosslessPortReader<'_> {
         lists.values().find_map(|list| list[port].as_str())
     }
 
-    /// Returns the lowest DSCP whose class has the priority group of a PFC priority.
+    /// Returns the lowest DSCP that maps to the priority group of a PFC priority.
     fn find_dscp(&self, port: &str, priority: u8) -> Option<u8> {
         let map = |table: &str, field: &str| {
             let qos = &self.config["PORT_QOS_MAP"];
@@ -194,8 +197,8 @@ impl LosslessPortReader<'_> {
         }
     }
 
-    /// Returns whether `BUFFER_PG` has the key that SONiC's `buffermgrd` generates for priorities 3
-    /// and 4. SONiC replaces the profile of this key.
+    /// Returns whether `BUFFER_PG` has the key that SONiC's `buffermgrd` generates for priorities 3 and 4 of
+    /// a port. In this case, `buffermgrd` replaces the profile of the key.
     fn has_generated_key(&self, port: &str) -> bool {
         let entries = self.config["BUFFER_PG"].as_object();
         let enabled = non_empty_text(&self.config["PORT_QOS_MAP"][port]["pfc_enable"]);
@@ -218,8 +221,8 @@ impl LosslessPortReader<'_> {
         })
     }
 
-    /// Returns the profile that `BUFFER_PG` binds to a priority group of a port. A key may list
-    /// several ports.
+    /// Returns the name of the profile that `BUFFER_PG` binds to a priority group of a port. A key of
+    /// `BUFFER_PG` may list several ports.
     fn bound_profile(&self, port: &str, group: u8) -> Option<&str> {
         let entries = self.config["BUFFER_PG"].as_object()?;
         entries.iter().find_map(|(key, fields)| {

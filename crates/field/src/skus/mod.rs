@@ -1,10 +1,15 @@
 //! Loads the buffer and QoS configurations of all SKUs of sonic-buildimage, and the examples of
 //! SONiC's documentation.
 //!
-//! `render.py` renders the templates of each SKU. `xoff config check` loads each result with the lookup file
-//! of the SKU. Then a lossless incast runs in virtual time for each combination of speed and cable length
-//! that has headroom. The resulting table contains one line with counts for each folder. It also contains the
-//! reason for each input that does not load or loses frames.
+//! The sweep has three steps:
+//!
+//! 1. `render.py` renders the templates of each SKU.
+//! 2. `xoff config check` loads each rendered configuration with the lookup file of the SKU.
+//! 3. A lossless incast (two senders, one receiver) runs in virtual time for each combination of speed and
+//!   cable length with headroom.
+//!
+//! The result is a page with tables of counts, and with the reason for each input that does not load or
+//! loses frames.
 
 mod check;
 mod document;
@@ -28,10 +33,10 @@ use self::check::{CheckResult, check_config};
 use self::incast::{IncastResult, IncastRunner};
 use self::lossless::{HeadroomSource, LosslessPorts};
 
-/// Number of programs that run at the same time.
+/// Number of SKUs that are checked at the same time.
 const WORKERS: usize = 2;
-/// Largest number of times that missing objects are added to an example. More than one time can be necessary,
-/// because an added object may refer to further objects.
+/// Number of attempts to add missing objects to an example. Several attempts can be necessary, because an
+/// added object can refer to further objects.
 const COMPLETIONS_MAX: usize = 4;
 
 /// Options of the sweep.
@@ -48,39 +53,40 @@ pub(crate) struct Arguments {
     /// Write the table here, as Markdown
     #[arg(long, value_name = "FILE")]
     markdown: Option<PathBuf>,
-    /// Use this xoff program instead of building one
+    /// Use this xoff program instead of a new build
     #[arg(long, value_name = "PATH")]
     program: Option<PathBuf>,
-    /// Render into this folder and keep it. Nothing is rendered if the folder already has an index.json
+    /// Render into this folder and keep the folder. Nothing is rendered if the folder already
+    /// contains index.json
     #[arg(long, value_name = "DIR")]
     work: Option<PathBuf>,
 }
 
 /// A configuration and its results.
 struct ConfigCase {
-    /// Origin: a folder of the repository, or a line of a document.
+    /// Origin of the configuration: the path of a folder in the repository, or a line of a document.
     path: String,
-    /// Folder of the template after symbolic links are resolved. Empty for an example.
+    /// Folder of the template, with symbolic links resolved. Empty for an example of a document.
     real: String,
     /// Buffer model (`traditional`, `dynamic`) or name of a document.
     group: String,
     result: LoadResult,
-    /// Results of the lossless ports, by speed and cable. Empty if the configuration does not load.
+    /// Results for each group of lossless ports. Empty if the configuration does not load.
     links: Vec<LinkCase>,
 }
 
 /// The result of loading a configuration.
 enum LoadResult {
-    /// The configuration loads. For an example, the text describes corrections and additions.
+    /// The configuration loads. If an example had to be corrected or completed, the text describes
+    /// the changes.
     Loaded(Option<String>),
-    /// The input has an error of its own. `why` explains the error.
+    /// The input itself is wrong. `error` is the first error, and `why` explains it.
     TrueError { error: String, why: String },
-    /// The configuration does not load, and no known error explains it. Contains the lines
-    /// of the error.
+    /// The configuration does not load because of an error that is not known. Contains all errors.
     Refused(Vec<String>),
 }
 
-/// The lossless ports of one speed and cable, and their result.
+/// A group of lossless ports and the result for this group.
 struct LinkCase {
     ports: LosslessPorts,
     result: LinkResult,
@@ -88,7 +94,7 @@ struct LinkCase {
 
 enum LinkResult {
     Incast(IncastResult),
-    /// SONiC creates no profile. `is_noted` tells whether a note of `config check` reports this.
+    /// SONiC creates no lossless profile. `is_noted` is true if a note of `config check` reports this.
     NoProfile {
         is_noted: bool,
     },
@@ -108,7 +114,7 @@ impl ConfigCase {
     }
 }
 
-/// Runs the sweep. Exit code 1 means that at least one result is not explained.
+/// Runs the sweep. The exit code is 1 if at least one result is not explained.
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, String> {
     let program = match &arguments.program {
         Some(program) => {
@@ -226,7 +232,7 @@ impl SkuSweep<'_> {
         Ok(links)
     }
 
-    /// Loads the examples of `Configuration.md` and the sample of the YANG model tests.
+    /// Loads the examples of `Configuration.md` and the sample configuration of the YANG model tests.
     fn load_documents(&self, documents: &Value) -> Result<Vec<ConfigCase>, String> {
         let mut cases = Vec::new();
         let examples = document::parse_examples(documents["configuration"].as_str().unwrap_or(""));
@@ -251,7 +257,7 @@ impl SkuSweep<'_> {
         Ok(cases)
     }
 
-    /// Loads an example. If the example refers to missing objects, adds these objects.
+    /// Loads an example. If the example refers to missing objects, adds these objects and tries again.
     fn load_example(
         &self,
         name: &str,

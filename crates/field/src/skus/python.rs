@@ -7,7 +7,7 @@ use crate::external_command;
 
 const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/render.py");
 
-/// Renders all SKUs of the repository into the folder `output`.
+/// Renders all SKUs of the bare git directory `git_dir` into the folder `output`.
 ///
 /// # Errors
 /// Python or Jinja2 is missing and cannot be installed, or the repository cannot be read.

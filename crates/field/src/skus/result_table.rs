@@ -9,10 +9,10 @@ use super::incast::IncastResult;
 use super::lossless::HeadroomSource;
 use super::{ConfigCase, LinkCase, LinkResult, LoadResult};
 
-/// Largest number of names in a list. Further names are only counted.
+/// Largest number of names in a list of the page. The list ends with the number of the other names.
 const LISTED_MAX: usize = 4;
 
-/// Returns the whole page.
+/// Returns the whole page as Markdown.
 pub(super) fn render_markdown(index: &Value, cases: &[ConfigCase]) -> String {
     let mut text = format!(
         "# SKUs of sonic-buildimage\n\n\
@@ -149,7 +149,7 @@ fn write_link_summary(text: &mut String, cases: &[ConfigCase]) {
             count("dynamic")
         );
     }
-    // A configuration counts if at least one of its incasts ran.
+    // A configuration is counted if at least one of its incasts ran.
     let with_incast = |group: &str, is_wanted: fn(LinkCategory) -> bool| {
         let ran = |link: &LinkCase| matches!(&link.result, LinkResult::Incast(result) if !matches!(result, IncastResult::NotRun(_)));
         let of_group = cases.iter().filter(|case| case.group == group);
@@ -259,7 +259,7 @@ fn model_of(case: &ConfigCase) -> &str {
     if case.real.is_empty() { "" } else { &case.group }
 }
 
-/// Writes the links whose headroom is too small, with the calculation.
+/// Writes the lossless links with too little headroom, and the calculation for each of them.
 fn write_explained_drops(text: &mut String, cases: &[ConfigCase]) {
     text.push_str("## Why incasts drop\n\n");
     let mut kinds: BTreeMap<(u64, &str, &str), Vec<&ConfigCase>> = BTreeMap::new();
@@ -390,7 +390,8 @@ pub(super) fn failure_lines(cases: &[ConfigCase]) -> String {
     text
 }
 
-/// Joins names to a text. If there are many names, the text ends with the number of further names.
+/// Joins at most [`LISTED_MAX`] names to a text. If there are more names, the text ends with the number of
+/// the other names.
 pub(super) fn join_limited(names: &[String]) -> String {
     let shown = names.len().min(LISTED_MAX);
     let mut text = names[..shown].join(", ");
