@@ -175,8 +175,8 @@ pub(crate) struct RunningArguments {
     pub workers: Option<u16>,
     /// Cores of the worker threads: `auto`, `none`, or a list such as 0,1 or 2-5
     ///
-    /// `auto` pins each worker thread to its own core if the machine has enough cores. A worker leaves its core
-    /// while other processes keep the core busy.
+    /// `auto` pins each worker thread to its own core if the machine has enough cores. While other processes
+    /// keep a core busy, the worker thread of this core may use other cores.
     #[arg(long, value_name = "auto|none|LIST", default_value = "auto", value_parser = parse_pinning)]
     pub pin: CorePinning,
     /// Run model time N times slower than wall time, 1 to 10000, so that a slow machine can keep up

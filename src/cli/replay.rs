@@ -57,7 +57,8 @@ pub(crate) struct ReplayArguments {
     /// Write the frames that leave the switch here as pcapng; `-` is standard output
     #[arg(long, short = 'w', value_name = "FILE")]
     pub out: PathBuf,
-    /// Write the dropped frames here as pcapng, each with its drop reason, its port or queue, and the limit
+    /// Write the dropped frames here as pcapng. A comment in each frame has the drop reason, the port or
+    /// queue, and the limit
     #[arg(long, value_name = "FILE")]
     pub drops: Option<PathBuf>,
     /// Configuration in the form of SONiC's config_db.json. Its values override the preset. Repeat the option

@@ -142,7 +142,7 @@ const BURST_INTERVAL: Picos = Picos::from_nanos(708);
 pub struct BalancedLoad {
     switch: VirtualSwitch<VecStore>,
     /// Frames that have left the switch and wait for their next arrival. Before a frame arrives again, the
-    /// load replaces its headers by those of another queue pair.
+    /// load writes the headers of another queue pair into the frame.
     waiting: VecDeque<FrameHandle>,
     /// One frame of each queue pair.
     frames: Vec<Vec<u8>>,

@@ -8,7 +8,7 @@ use xoff_dataplane::{LinkTiming, Picos};
 
 /// Returns a configuration with `ports` ports of 100 Gb/s.
 ///
-/// Priorities 3 and 4 are lossless with PFC. Every queue is scheduled by DWRR and marks with WRED and ECN.
+/// Priorities 3 and 4 are lossless with PFC. DWRR schedules every queue, and WRED marks frames with ECN.
 pub(crate) fn switch_config(ports: u16) -> SwitchConfig {
     let profile = |name: &str, pool, xoff_bytes| BufferProfile {
         size_bytes: 1_248,

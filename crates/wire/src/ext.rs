@@ -137,7 +137,7 @@ impl Extension {
     ///
     /// # Errors
     ///
-    /// Returns Returns [`Error::Truncated`] if `bytes` is shorter than the header.
+    /// Returns [`Error::Truncated`] if `bytes` is shorter than the header.
     pub fn parse(kind: ExtensionKind, bytes: &[u8]) -> Result<Extension, Error> {
         require_len(kind.name(), bytes, kind.header_len())?;
         Ok(match kind {
@@ -157,8 +157,7 @@ impl Extension {
     ///
     /// # Errors
     ///
-    /// Returns Returns [`Error::Truncated`] if `bytes` is shorter than the header. `bytes` is unchanged in
-    /// this case.
+    /// Returns [`Error::Truncated`] if `bytes` is shorter than the header. `bytes` is unchanged in this case.
     #[inline]
     pub fn emit(&self, bytes: &mut [u8]) -> Result<usize, Error> {
         let kind = self.kind();

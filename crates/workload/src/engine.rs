@@ -50,8 +50,8 @@ impl Job {
 /// - [`Workload::advance`] at the time [`Workload::next_start`],
 /// - [`Workload::received`] and [`Workload::acknowledged`] for each message.
 ///
-/// Each of these calls appends the messages that the driver must post now to `out`. `now` is the time of the
-/// driver and must not decrease from call to call.
+/// Each of these calls appends messages to `out`, and the driver must post them immediately. `now` is the
+/// time of the driver and must not decrease from call to call.
 #[derive(Debug)]
 pub struct Workload {
     pub(super) jobs: Vec<Job>,
@@ -367,7 +367,7 @@ impl Workload {
         text
     }
 
-    /// If a message is both received and acknowledged, removes the message and tells its job. Then handles
+    /// If a message is both received and acknowledged, removes the message and notifies its job. Then handles
     /// all events that are due.
     fn remove_if_complete(
         &mut self,

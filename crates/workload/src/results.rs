@@ -17,8 +17,8 @@ use super::summary::DistributionSummary;
 /// Upper limits of the size bins of [`FlowSummary::bins`] in bytes. The last bin contains all larger flows.
 const SIZE_BIN_LIMITS: [u64; 5] = [1_000, 10_000, 100_000, 1_000_000, 10_000_000];
 
-/// The results of all jobs. Points in time are read from the clock of the driver. Times and durations are in
-/// nanoseconds and rounded down. A duration is computed from picoseconds and then rounded.
+/// The results of all jobs. Points in time are times of the driver. Times and durations are in nanoseconds
+/// and rounded down. A duration is computed from picoseconds and then rounded.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct WorkloadResults {
     /// One entry for each job, in the order of [`WorkloadSpec::jobs`](super::WorkloadSpec::jobs).

@@ -7,7 +7,7 @@ pub(super) enum TextAlignment {
     Right,
 }
 
-/// Number of characters by which a column is at least wider than its header, as in `tabulate`.
+/// Smallest number of characters by which a column is wider than its header, as in `tabulate`.
 const HEADER_PADDING: usize = 2;
 
 /// Returns a table with a header and a dashed line. Two spaces separate the columns.

@@ -1,9 +1,9 @@
 //! Writes the list of SONiC's tables and fields. The reader of configurations uses this list to find
 //! unknown names.
 //!
-//! `cargo run -p field -- schema BUILDIMAGE SWSS_COMMON SWSS UTILITIES > crates/config/src/schema/sonic-names.txt`
-//! reads four bare git directories. Most names come from SONiC's YANG models. Further names come from
-//! these sources:
+//! The command is `cargo run -p field -- schema BUILDIMAGE SWSS_COMMON SWSS UTILITIES`. Its output is the
+//! file `crates/config/src/schema/sonic-names.txt`, and its arguments are four bare git directories. Most
+//! names come from SONiC's YANG models. Further names come from these sources:
 //!
 //! - SONiC's sample configuration and the examples of its manual
 //! - the columns of the port files of devices

@@ -54,8 +54,9 @@ pub(super) struct IncastRunner<'a> {
 }
 
 impl IncastRunner<'_> {
-    /// Runs the incast over a group of lossless ports. Repeats it with larger messages until the switch has
-    /// paused both senders or dropped a frame.
+    /// Runs the incast over a group of lossless ports. Repeats the incast with larger messages until
+    /// the switch has paused both senders or dropped a frame. The largest message has
+    /// [`MESSAGE_BYTES_MAX`] bytes.
     pub(super) fn run(
         &self,
         config_file: &str,

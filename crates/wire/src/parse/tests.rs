@@ -58,8 +58,8 @@ fn ip_headers_are_read() {
     );
 }
 
-/// The values were computed once by an implementation in another language. Do not adjust them: a change of
-/// the hash changes the paths of flows and the meaning of seeds.
+/// The values were computed once by an implementation in another language. Do not adjust them: another hash
+/// changes the paths of flows, and therefore the results of runs with the same seed.
 #[test]
 fn flow_hashes_are_fixed() {
     assert_eq!(parse(&ipv4_frame(17)).flow_hash, 0x0487_2e91);

@@ -218,8 +218,8 @@ impl fmt::Display for BuildError {
 
 impl core::error::Error for BuildError {}
 
-/// Rounds up to a multiple of four. The result saturates instead of an overflow. A later check refuses such
-/// a length.
+/// Rounds up to a multiple of four. If the result would overflow, it is the largest multiple of four. A later
+/// check refuses this length.
 const fn round_up_to_four(payload_len: usize) -> usize {
     payload_len.saturating_add(3) & !3
 }

@@ -102,8 +102,8 @@ impl Pattern {
         call_inner!(self, inner => inner.edges())
     }
 
-    /// Begins an iteration with a size of `bytes`. Appends all transfers that can be sent immediately
-    /// to `sends`.
+    /// Begins an iteration with a size of `bytes`. Appends to `sends` all transfers that can be
+    /// sent immediately.
     pub(super) fn begin(&mut self, bytes: u64, sends: &mut Vec<Transfer>) {
         call_inner!(self, inner => inner.begin(bytes, sends));
     }
@@ -113,8 +113,8 @@ impl Pattern {
         call_inner!(self, inner => inner.transfer_count(edge))
     }
 
-    /// Handles a transfer that has arrived, and appends the transfers that can be sent now to `sends`.
-    /// Transfers of an edge may arrive in any order.
+    /// Handles a transfer that has arrived. Appends to `sends` all transfers that can be sent after this
+    /// arrival. Transfers of an edge may arrive in any order.
     pub(super) fn handle_arrival(&mut self, edge: u32, sequence: u64, sends: &mut Vec<Transfer>) {
         call_inner!(self, inner => inner.handle_arrival(edge, sequence, sends));
     }
