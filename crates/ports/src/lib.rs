@@ -122,7 +122,7 @@ pub struct PortSpec {
     pub name: String,
     /// Name of the network device in the namespace of the thread that opens the port.
     pub device: String,
-    /// Port backend for the device.
+    /// The backend with which the port uses the device.
     pub backend: Backend,
     /// MTU of the port: length of the longest layer-3 packet in bytes, 68 to [`MTU_MAX`] (field `mtu` of the
     /// SONiC table `PORT`).
@@ -173,7 +173,7 @@ pub struct PortFrame {
 pub enum Port {
     /// A device with an AF_PACKET socket.
     Packet(Box<PacketPort>),
-    /// A tap that xoff owns.
+    /// A tap that this process owns.
     Tap(Box<TapPort>),
     /// One end of an in-memory link.
     Link(Box<LinkPort>),

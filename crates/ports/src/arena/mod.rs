@@ -85,7 +85,7 @@ impl FrameLayout {
     }
 }
 
-/// The size class of a slot.
+/// The size class of a slot: small or large.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SlotClass {
     /// A slot of 2 KiB, for frames of up to [`SMALL_FRAME_BYTES`].
@@ -235,7 +235,7 @@ impl Arena {
     /// too short.
     ///
     /// # Panics
-    /// See [`Arena::segments`].
+    /// Panics if the arena has no slot with this number. Debug builds also panic if the slot is free.
     pub fn gather_into<'a>(&self, frame: FrameHandle, buffer: &'a mut [u8]) -> Option<&'a mut [u8]> {
         let (own, rest) = self.segments(frame);
         let output = buffer.get_mut(..own.len() + rest.len())?;

@@ -41,7 +41,7 @@ pub enum Error {
         "'{name}' cannot be the name of a network interface: 1 to 15 bytes without '/', ':' and white space"
     )]
     BadName {
-        /// The name as given.
+        /// The refused name.
         name: String,
     },
     /// The kernel refused the request for another reason.
@@ -51,7 +51,7 @@ pub enum Error {
         action: String,
         /// Error number of the kernel (`errno`).
         errno: i32,
-        /// Description of the error number.
+        /// Description of the error number, such as `Invalid argument`.
         source_text: String,
     },
     /// The answer of the kernel is not valid, or netlink failed for another reason.

@@ -21,7 +21,7 @@ pub struct SendCounts {
     pub lost: usize,
 }
 
-/// Sends frames through one device.
+/// Sends frames from ordinary memory through one device.
 #[derive(Debug)]
 pub struct FrameSender {
     transmitter: Transmitter,

@@ -66,10 +66,11 @@ impl Client {
         self.request(&Operation::Ping {})
     }
 
-    /// Returns counters, watermarks and pause states.
+    /// Returns the counters, watermarks and pause states of the switch. The watermarks have the
+    /// kind [`WatermarkKind::User`].
     ///
     /// # Errors
-    /// See [`Client::ping`].
+    /// Returns an error if the switch did not answer or refused the request (see [`Client::ping`]).
     pub fn counters(&mut self) -> Result<CountersReply, Failure> {
         self.request(&Operation::Counters {})
     }
@@ -77,7 +78,7 @@ impl Client {
     /// Returns the current configuration in the form of `config_db.json`, including computed fields.
     ///
     /// # Errors
-    /// See [`Client::ping`].
+    /// Returns an error if the switch did not answer or refused the request (see [`Client::ping`]).
     pub fn config(&mut self) -> Result<Value, Failure> {
         self.request(&Operation::ConfigGet {})
     }
@@ -86,8 +87,9 @@ impl Client {
     /// the changes.
     ///
     /// # Errors
-    /// See [`Client::ping`]. The switch refuses an invalid configuration completely. Without `force` and
-    /// `dry_run`, it also refuses a change that loses lossless frames.
+    /// Returns an error if the switch did not answer or refused the request (see [`Client::ping`]). The
+    /// switch refuses an invalid configuration completely. Without `force` and `dry_run`, it also refuses a
+    /// change that loses lossless frames.
     pub fn apply_config(
         &mut self,
         config: Value,
@@ -104,7 +106,7 @@ impl Client {
     /// Returns counters with the watermarks of one kind.
     ///
     /// # Errors
-    /// See [`Client::ping`].
+    /// Returns an error if the switch did not answer or refused the request (see [`Client::ping`]).
     pub fn watermarks(&mut self, kind: WatermarkKind) -> Result<CountersReply, Failure> {
         self.request(&Operation::Watermarks { kind })
     }
@@ -112,7 +114,7 @@ impl Client {
     /// Resets the selected watermarks of one kind to the present use.
     ///
     /// # Errors
-    /// See [`Client::ping`].
+    /// Returns an error if the switch did not answer or refused the request (see [`Client::ping`]).
     pub fn clear_watermarks(&mut self, kind: WatermarkKind, part: WatermarkPart) -> Result<(), Failure> {
         self.request(&Operation::ClearWatermarks { kind, part })
     }
@@ -121,7 +123,7 @@ impl Client {
     /// include computed fields.
     ///
     /// # Errors
-    /// See [`Client::ping`].
+    /// Returns an error if the switch did not answer or refused the request (see [`Client::ping`]).
     pub fn buffers(&mut self, running: bool) -> Result<Value, Failure> {
         self.request(&Operation::Buffers { running })
     }
@@ -129,7 +131,7 @@ impl Client {
     /// Returns the taints of the run so far. A taint is a reason for which the run proves nothing.
     ///
     /// # Errors
-    /// See [`Client::ping`].
+    /// Returns an error if the switch did not answer or refused the request (see [`Client::ping`]).
     pub fn taints(&mut self) -> Result<Vec<Taint>, Failure> {
         self.request(&Operation::Taints {})
     }
@@ -138,7 +140,7 @@ impl Client {
     /// no FCS.
     ///
     /// # Errors
-    /// See [`Client::ping`].
+    /// Returns an error if the switch did not answer or refused the request (see [`Client::ping`]).
     pub fn send_mac_control(&mut self, port: &str, frame: &str) -> Result<(), Failure> {
         self.request(&Operation::SendMacControl {
             port: port.to_owned(),
@@ -149,25 +151,25 @@ impl Client {
     /// Returns the latest MAC control frames that the port `port` received, oldest first.
     ///
     /// # Errors
-    /// See [`Client::ping`].
+    /// Returns an error if the switch did not answer or refused the request (see [`Client::ping`]).
     pub fn mac_control(&mut self, port: &str) -> Result<Vec<MacControlFrame>, Failure> {
         self.request(&Operation::MacControl {
             port: port.to_owned(),
         })
     }
 
-    /// Returns the learned MAC addresses.
+    /// Returns the learned MAC addresses, sorted by VLAN and address.
     ///
     /// # Errors
-    /// See [`Client::ping`].
+    /// Returns an error if the switch did not answer or refused the request (see [`Client::ping`]).
     pub fn mac_table(&mut self) -> Result<Vec<MacEntry>, Failure> {
         self.request(&Operation::MacTable {})
     }
 
-    /// Returns the neighbours of the router.
+    /// Returns the neighbours of the router, sorted by interface and address.
     ///
     /// # Errors
-    /// See [`Client::ping`].
+    /// Returns an error if the switch did not answer or refused the request (see [`Client::ping`]).
     pub fn neighbours(&mut self) -> Result<Vec<Neighbour>, Failure> {
         self.request(&Operation::Neighbours {})
     }
@@ -176,7 +178,7 @@ impl Client {
     /// are included.
     ///
     /// # Errors
-    /// See [`Client::ping`].
+    /// Returns an error if the switch did not answer or refused the request (see [`Client::ping`]).
     pub fn routes(&mut self, family: AddressFamily) -> Result<Vec<RouteEntry>, Failure> {
         self.request(&Operation::Routes { family })
     }
@@ -184,7 +186,7 @@ impl Client {
     /// Returns the ports, LAGs and router interfaces of the switch.
     ///
     /// # Errors
-    /// See [`Client::ping`].
+    /// Returns an error if the switch did not answer or refused the request (see [`Client::ping`]).
     pub fn interfaces(&mut self) -> Result<Interfaces, Failure> {
         self.request(&Operation::Interfaces {})
     }
@@ -193,7 +195,7 @@ impl Client {
     /// watches no queue.
     ///
     /// # Errors
-    /// See [`Client::ping`].
+    /// Returns an error if the switch did not answer or refused the request (see [`Client::ping`]).
     pub fn watchdog(&mut self) -> Result<Option<WatchdogReport>, Failure> {
         self.request(&Operation::Watchdog {})
     }
@@ -202,7 +204,7 @@ impl Client {
     /// switch has no group and counts no reordering.
     ///
     /// # Errors
-    /// See [`Client::ping`].
+    /// Returns an error if the switch did not answer or refused the request (see [`Client::ping`]).
     pub fn load_balancing(&mut self) -> Result<Option<LoadBalancingReport>, Failure> {
         self.request(&Operation::LoadBalancing {})
     }
@@ -210,7 +212,7 @@ impl Client {
     /// Clears the statistics of the PFC watchdog. Present storms continue.
     ///
     /// # Errors
-    /// See [`Client::ping`].
+    /// Returns an error if the switch did not answer or refused the request (see [`Client::ping`]).
     pub fn clear_watchdog(&mut self) -> Result<(), Failure> {
         self.request(&Operation::ClearWatchdog {})
     }
@@ -218,7 +220,7 @@ impl Client {
     /// Returns the events of the switch since its start, oldest first, at most the first 8192.
     ///
     /// # Errors
-    /// See [`Client::ping`].
+    /// Returns an error if the switch did not answer or refused the request (see [`Client::ping`]).
     pub fn events(&mut self) -> Result<Vec<EventReport>, Failure> {
         self.request(&Operation::Events {})
     }
@@ -226,7 +228,7 @@ impl Client {
     /// Returns the PFC state of each port, and its PFC counters since the last [`Client::clear_pfc`].
     ///
     /// # Errors
-    /// See [`Client::ping`].
+    /// Returns an error if the switch did not answer or refused the request (see [`Client::ping`]).
     pub fn pfc(&mut self) -> Result<Vec<PfcPort>, Failure> {
         self.request(&Operation::Pfc {})
     }
@@ -234,7 +236,7 @@ impl Client {
     /// Clears the counters that [`Client::pfc`] returns, for all clients. Other counters are not changed.
     ///
     /// # Errors
-    /// See [`Client::ping`].
+    /// Returns an error if the switch did not answer or refused the request (see [`Client::ping`]).
     pub fn clear_pfc(&mut self) -> Result<(), Failure> {
         self.request(&Operation::ClearPfc {})
     }

@@ -27,7 +27,7 @@ pub enum Operation {
     ConfigGet {},
     /// Applies a configuration, completely or not at all. Result: [`ConfigApplyReply`].
     ConfigApply {
-        /// The object of `config_db.json`.
+        /// The new configuration, in the form of `config_db.json`.
         config: Value,
         /// Whether to report the changes without applying them. Default: false.
         #[serde(default)]
@@ -118,11 +118,11 @@ pub enum WatermarkKind {
     Periodic,
 }
 
-/// The watermarks that one request clears.
+/// The set of watermarks that a request clears.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "snake_case")]
 pub enum WatermarkPart {
-    /// All watermarks.
+    /// All watermarks of the switch.
     #[default]
     All,
     /// Use of the shared buffer by priority groups.
@@ -137,7 +137,7 @@ pub enum WatermarkPart {
     HeadroomPool,
 }
 
-/// Reply to a ping.
+/// The reply to [`Operation::Ping`].
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq, Eq)]
 pub struct PingReply {
     /// Version of xoff.
@@ -172,7 +172,7 @@ pub struct ConfigApplyReply {
     pub moves: Vec<String>,
 }
 
-/// A received MAC control frame.
+/// A MAC control frame that a port received.
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq, Eq)]
 pub struct MacControlFrame {
     /// Model time of the arrival in nanoseconds.
@@ -181,7 +181,7 @@ pub struct MacControlFrame {
     pub frame: String,
 }
 
-/// The kind of an error.
+/// The kind of an error in a response.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "snake_case")]
 pub enum ErrorCode {
@@ -194,7 +194,7 @@ pub enum ErrorCode {
     Unavailable,
 }
 
-/// The error of a response.
+/// The error in a response to a refused request.
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq, Eq)]
 pub struct ErrorReply {
     /// The kind of the error, for programs.

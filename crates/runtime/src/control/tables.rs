@@ -42,13 +42,13 @@ pub struct Neighbour {
     pub held_frames: usize,
 }
 
-/// An IP address family.
+/// An IP address family, which selects the routes of a request.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "lowercase")]
 pub enum AddressFamily {
-    /// IPv4.
+    /// The family IPv4.
     Ipv4,
-    /// IPv6.
+    /// The family IPv6.
     Ipv6,
 }
 
@@ -70,7 +70,7 @@ pub struct RouteEntry {
     /// Administrative distance: 0 for local and connected routes, and the configured value for static routes.
     /// Of several routes to a prefix, the route with the lowest distance is used.
     pub distance: u8,
-    /// Whether the route is in use.
+    /// Whether the route is in use, which means that packets follow it.
     pub selected: bool,
     /// Whether the route drops its packets.
     pub blackhole: bool,
@@ -80,7 +80,7 @@ pub struct RouteEntry {
     pub age_s: u64,
 }
 
-/// A next hop of a route.
+/// A next hop of a route: a router, or an interface with a connected network.
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq, Eq)]
 pub struct RouteHop {
     /// IP address of the next router. `None` if the destination is on a connected network or is the
@@ -108,7 +108,7 @@ pub struct Interfaces {
 /// Configuration and operational state of a port.
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq, Eq)]
 pub struct PortStatus {
-    /// Name of the port.
+    /// Name of the port, such as `Ethernet0`.
     pub name: String,
     /// The field `PORT.lanes`. `None` if it is not configured.
     pub lanes: Option<String>,
@@ -132,7 +132,7 @@ pub struct PortStatus {
 /// Configuration and operational state of a LAG.
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq, Eq)]
 pub struct LagStatus {
-    /// Name of the LAG.
+    /// Name of the LAG, such as `PortChannel1`.
     pub name: String,
     /// Sum of the model speeds of all members in Mb/s, whether they are up or not.
     pub speed_mbps: u32,
@@ -151,7 +151,7 @@ pub struct LagStatus {
 /// A member port of a LAG.
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq, Eq)]
 pub struct LagMember {
-    /// Name of the port.
+    /// Name of the port, such as `Ethernet0`.
     pub name: String,
     /// Whether the member port is up.
     pub up: bool,

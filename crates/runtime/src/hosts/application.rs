@@ -55,7 +55,7 @@ impl HostAccess<'_> {
         self.now
     }
 
-    /// Returns the number of hosts.
+    /// Returns the number of hosts of the thread.
     pub fn host_count(&self) -> usize {
         self.attachments.len()
     }

@@ -40,7 +40,7 @@ const CHECK_INTERVAL: Duration = Duration::from_millis(20);
 pub struct HostRunSpec {
     /// Name of the network device, in the network namespace of the calling thread.
     pub device: String,
-    /// The port backend.
+    /// The backend with which the host uses the device.
     pub backend: Backend,
     /// MAC address of the host. `None` means the address of the device. If the device has no address, a
     /// locally administered address is used.
@@ -124,7 +124,7 @@ pub struct SendFlowSpec {
 /// The result of a standalone host.
 #[derive(Clone, Debug)]
 pub struct HostSummary {
-    /// Results and counters of the host.
+    /// Results and counters of the host, and the losses of its device.
     pub outcome: HostRunResult,
     /// Received flows of other model hosts, in the form of a report. The receiver knows only the frames up to
     /// the last received frame. `sent_frames` and `lost_frames` therefore do not include later frames.
@@ -142,7 +142,7 @@ pub struct HostSummary {
 /// The error of a standalone host.
 #[derive(Debug, Error)]
 pub enum HostRunError {
-    /// The device cannot be used.
+    /// The device cannot be used as a port.
     #[error(transparent)]
     Port(#[from] PortError),
     /// The kernel does not return the state of the device, for example because the device does not exist.
@@ -199,7 +199,7 @@ pub enum HostRunError {
         /// The error of the kernel.
         source: std::io::Error,
     },
-    /// The thread of the host died.
+    /// The thread of the host died, which is a defect of xoff.
     #[error("the host's thread on {device} died; this is a bug in xoff")]
     ThreadDied {
         /// Name of the device.

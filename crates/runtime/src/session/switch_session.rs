@@ -35,7 +35,7 @@ pub struct SwitchPort {
     pub name: String,
     /// Name of the network device.
     pub device: String,
-    /// The port backend.
+    /// The backend with which the port uses the device.
     pub backend: Backend,
     /// The network namespace of the device. `None` means the namespace of the calling thread.
     pub netns: Option<Arc<Netns>>,
@@ -48,7 +48,7 @@ pub struct SwitchPort {
 /// The configuration and the devices of a switch before its start.
 #[derive(Debug)]
 pub struct SwitchStart {
-    /// The resolved configuration.
+    /// The configuration as written and as resolved.
     pub loaded: LoadedConfig,
     /// The options with which the configuration was resolved. The session resolves new configurations with
     /// the same options.
@@ -59,7 +59,8 @@ pub struct SwitchStart {
     pub pcap: PcapOptions,
 }
 
-/// A running switch with its configuration.
+/// A running switch, with its configuration and its watermarks. The session answers the requests of a
+/// control socket.
 #[derive(Debug)]
 pub struct SwitchSession {
     /// `None` after the stop has begun.

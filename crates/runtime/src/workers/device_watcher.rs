@@ -17,7 +17,7 @@ const RETRY: Duration = Duration::from_millis(100);
 /// A switch port and its device, with the network namespace of the device and the delay of the link.
 #[derive(Clone, Debug)]
 pub struct AttachedPort {
-    /// The port of the switch.
+    /// The index of the port in the configuration of the switch.
     pub id: PortId,
     /// The names of port and device, the port backend and the MTU.
     pub spec: PortSpec,

@@ -45,7 +45,7 @@ pub struct WorkerOptions {
     pub workers: usize,
     /// The cores to which the threads are pinned. The first core is for the first switch worker.
     pub pin: CorePinning,
-    /// How the threads wait for work.
+    /// The way in which the threads wait for work.
     pub idle: IdleMode,
     /// Factor by which model time is slower than wall time. 0 counts as 1.
     pub dilate: u32,
@@ -79,13 +79,13 @@ impl Default for WorkerOptions {
 /// The reason for which a switch did not start.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    /// A device cannot be used.
+    /// An existing device cannot be used, or none of the devices exists.
     #[error(transparent)]
     Port(#[from] PortError),
-    /// A recording cannot be started.
+    /// A recording cannot be started, for example because its file cannot be written.
     #[error(transparent)]
     Pcap(#[from] PcapError),
-    /// The kernel refused a resource.
+    /// The kernel refused a resource, such as memory or a thread.
     #[error("cannot start the switch: {what}: {source}")]
     System {
         /// Name of the resource, such as `a thread`.
