@@ -46,8 +46,9 @@ pub enum ReadErrorKind {
 }
 
 impl ReadError {
-    /// Returns whether frames before the error may be used: the file ends inside a frame, or its contents are
-    /// not valid from this point on. Such an error ends the capture early.
+    /// Returns whether the error only ends the capture early, so that the frames before the error can be
+    /// used. This is the case if the file ends inside a frame, or if its contents are not valid from this
+    /// point on.
     pub fn ends_capture(&self) -> bool {
         matches!(
             self.kind,

@@ -459,7 +459,7 @@ impl<R: Read> Reader<R> {
         }
     }
 
-    /// Skips `count` bytes of a frame or block that is too long. `subject` is the word for it in the
+    /// Skips `count` bytes of a frame or block that is too long. `subject` is `frame` or `block`, for the
     /// error message.
     fn skip_bytes(&mut self, count: u32, subject: &str) -> Result<(), ReadError> {
         let mut skipped = io::Read::by_ref(&mut self.source).take(u64::from(count));

@@ -83,7 +83,9 @@ impl ConfigDb {
     /// Sets the field `field` of the entry `key` to `value`. If the field name is empty, the method only
     /// creates the entry.
     ///
-    /// # Errors Returns one error if the table, key, field or value is not valid.
+    /// # Errors
+    ///
+    /// Returns one error if the table, key, field or value is not valid.
     pub fn set(&mut self, table: &str, key: &str, field: &str, value: &str) -> Result<(), Problems> {
         self.set_checked(table, key, field, value)
             .map_err(|problem| Problems::new(vec![*problem]))
@@ -142,8 +144,8 @@ impl ConfigDb {
         }
     }
 
-    /// Removes each field that has the same value in `other`. Entries of `other` and tables that become empty
-    /// are removed too.
+    /// Removes each field that has the same value in `other`. Entries and tables that become empty are
+    /// removed too.
     pub fn remove_equal_fields(&mut self, other: &ConfigDb) {
         for (name, entries) in &other.tables {
             let Some(table) = self.tables.get_mut(name) else {

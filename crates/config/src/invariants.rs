@@ -9,8 +9,8 @@ use xoff_dataplane::config::{
 };
 use xoff_dataplane::ids::PRIORITIES;
 
-/// Largest number of ports of a switch. Each port has eight priority groups and eight queues, whose
-/// identifiers have 16 bits.
+/// Largest number of ports of a switch. Each port has eight priority groups and eight queues. The identifiers
+/// of priority groups and queues have 16 bits.
 pub const PORTS_MAX: usize = 1_024;
 
 /// Returns a description of the first violated condition. Returns `None` if all conditions hold.

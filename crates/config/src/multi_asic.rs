@@ -27,8 +27,13 @@ pub(super) struct SelectedTables {
 /// Selects the tables of one switch. If the file has parts, returns the tables of the part `asic`. Otherwise,
 /// returns all tables of the file.
 ///
-/// # Errors Returns an error for a file with parts in these cases: `asic` is `None`, no part has the name
-/// `asic`, the part occurs twice or contains no tables, or the file also has tables outside its parts.
+/// # Errors
+///
+/// Returns an error for a file with parts in these cases:
+///
+/// - `asic` is `None`, or no part has this name.
+/// - The part occurs twice, or is not an object of tables.
+/// - The file also has tables outside its parts.
 pub(super) fn select_asic_part(
     top: Vec<(String, JsonValue)>,
     asic: Option<&str>,

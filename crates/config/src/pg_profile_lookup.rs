@@ -44,8 +44,10 @@ impl PgProfileLookup {
     /// Parses the text of a file `pg_profile_lookup.ini`. Error messages use `source` as the name of
     /// the file.
     ///
-    /// # Errors Returns all rows with an error: a row has too few columns, a value is not a whole number, or
-    /// the cable length does not end with `m`.
+    /// # Errors
+    ///
+    /// Returns all rows with an error: a row has too few columns, a value is not a whole number, or the cable
+    /// length does not end with `m`.
     pub fn parse(text: &str, source: &str) -> Result<PgProfileLookup, Problems> {
         let mut profiles = PgProfileLookup {
             source: source.to_owned(),

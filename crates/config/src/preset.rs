@@ -53,13 +53,15 @@ const SHARED_GROUP_BYTES_MIN: u64 = 256 << 10;
 ///
 /// `reaction_budget` is the longest time for which the machine may stall xoff, as model time. In virtual
 /// time, the reaction budget is zero. The headroom of a lossless priority group holds the data that its port
-/// can receive during this time, or during 4 us if the reaction budget is shorter. Partly filled cells and
-/// two frames are added.
+/// can receive during this time, or during 4 us if the reaction budget is shorter. Space for partly filled
+/// cells and for two frames is added.
 ///
 /// The size of the shared pool is `max(headroom / 4, 256 KiB) * max(ports, 4)`, rounded up to 1 MiB. Here,
 /// `headroom` is the largest headroom of a priority group, and `ports` is the number of ports.
 ///
-/// # Errors Returns an error if no preset has this name.
+/// # Errors
+///
+/// Returns an error if no preset has this name.
 pub fn build_preset(
     name: &str,
     ports: &[(String, u32)],

@@ -1,6 +1,6 @@
-//! A filter for queues in SONiC files that a switch of xoff does not have. These are queues above 7, queues
-//! of the CPU port, and, on a VOQ chassis, queues of other line cards and ASICs. The parser drops their
-//! entries and adds a note.
+//! Filters of SONiC entries for queues that do not exist in xoff. These are queues above 7, queues of the CPU
+//! port, and, on a VOQ chassis, queues of other line cards and ASICs. The parser drops such entries and adds
+//! a note.
 
 use std::collections::BTreeSet;
 
@@ -13,8 +13,7 @@ const CHASSIS_TABLES: [&str; 2] = ["BUFFER_QUEUE", "QUEUE"];
 /// The last queue of a port.
 const QUEUE_LAST: u8 = 7;
 
-/// The host name of the line card and the name of the ASIC that the switch stands for. `None` matches
-/// every name.
+/// The host name of the configured line card, and the name of the configured ASIC. `None` matches every name.
 #[derive(Clone, Debug, Default)]
 pub(super) struct LineCard {
     host: Option<String>,

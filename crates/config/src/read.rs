@@ -13,8 +13,10 @@ use super::schema::{self, KeyPart, TableFields, TableSchema, ValueKind};
 
 /// Parses the text of a `config_db.json`. `source` is the name of the text in messages, such as a path.
 ///
-/// # Errors Returns all errors of the text: errors of its structure, and invalid names and values. A text
-/// with parts for several ASICs is also an error.
+/// # Errors
+///
+/// Returns all errors of the text: errors of its structure, and invalid names and values. A text with parts
+/// for several ASICs is also an error.
 pub fn parse(text: &str, source: &str) -> Result<ConfigDb, Problems> {
     parse_asic_part(text, source, None)
 }
@@ -22,8 +24,10 @@ pub fn parse(text: &str, source: &str) -> Result<ConfigDb, Problems> {
 /// Parses the part `asic`, such as `asic0`, of a file that configures several ASICs. A file without such
 /// parts is parsed as with [`parse`].
 ///
-/// # Errors Returns all errors of the part, as [`parse`] does. Also returns an error if the file has parts,
-/// and `asic` is `None` or names no part.
+/// # Errors
+///
+/// Returns all errors of the part, as [`parse`] does. Also returns an error if the file has parts, and `asic`
+/// is `None` or names no part.
 pub fn parse_asic_part(text: &str, source: &str, asic: Option<&str>) -> Result<ConfigDb, Problems> {
     parse_layers(&[(source, text)], asic)
 }
@@ -31,7 +35,9 @@ pub fn parse_asic_part(text: &str, source: &str, asic: Option<&str>) -> Result<C
 /// Parses several layers and [merges](crate::merge_layers) them. Each layer is a pair of its name for
 /// messages and its JSON text. `asic` selects a part as in [`parse_asic_part`].
 ///
-/// # Errors Returns the errors of all layers, in the same cases as [`parse_asic_part`].
+/// # Errors
+///
+/// Returns the errors of all layers, in the same cases as [`parse_asic_part`].
 pub fn parse_layers(layers: &[(&str, &str)], asic: Option<&str>) -> Result<ConfigDb, Problems> {
     let ParsedLayers {
         layers,
@@ -69,8 +75,8 @@ pub(crate) struct ParsedLayers {
 /// Parses several layers, given by their names and texts. The result contains the valid parts of each layer,
 /// so that later checks can use these parts.
 ///
-/// In files of a VOQ chassis, only the queues of one host and one ASIC are read. The layers name this host
-/// and this ASIC together, in `DEVICE_METADATA`.
+/// In files of a VOQ chassis, only the queues of one host and one ASIC are read. The names of this host and
+/// this ASIC are in `DEVICE_METADATA`, in any of the layers.
 pub(crate) fn parse_all_layers(layers: &[(&str, &str)], asic: Option<&str>) -> ParsedLayers {
     let texts: Vec<_> = layers.iter().map(|(_, text)| parse_tables(text, asic)).collect();
     let mut line_card = LineCard::default();

@@ -37,9 +37,9 @@ impl FoundErrors {
     }
 }
 
-/// Dependencies of tables without a reference. The first name is the dependent table. An error in one of the
-/// listed tables and fields can cause an error in the dependent table, although none of its keys or fields
-/// refers to them.
+/// Dependencies between tables. The first name is the dependent table. An error in one of the listed tables
+/// and fields can cause an error in the dependent table, although the dependent table contains no reference
+/// to them.
 ///
 /// An empty field name stands for all fields of the listed table.
 const TABLE_DEPENDENCIES: &[(&str, &[(&str, &str)])] = &[

@@ -32,8 +32,8 @@ impl CpuPort {
         self.cpu = cpu;
     }
 
-    /// Applies a new configuration. If `config` has router interfaces, a CPU stack is created, or the
-    /// attached one is changed. Otherwise, the CPU stack is detached.
+    /// Applies a new configuration. If `config` has router interfaces, this method creates a CPU stack or
+    /// changes the attached CPU stack. Otherwise, it detaches the CPU stack.
     pub fn reconfigure(&mut self, switch: &mut Switch, config: &RoutingConfig) {
         match &mut self.cpu {
             Some(cpu) if !config.interfaces.is_empty() => cpu.reconfigure(config),

@@ -20,7 +20,7 @@ struct PortPacer {
     delayed_frames: u64,
 }
 
-/// The frames in flight to each port of a switch. A frame that arrives faster than its link carries frames
+/// The frames in flight to each port of a switch. If a frame arrives before its link is free, the frame
 /// is delayed.
 #[derive(Debug)]
 pub struct IngressPacer {
@@ -51,8 +51,8 @@ impl IngressPacer {
         self.ports.iter().map(|port| port.frames.len()).sum()
     }
 
-    /// Returns the number of frames that arrived at a port faster than the link carries them, and were
-    /// therefore delayed.
+    /// Returns the number of delayed frames of a port. A frame is delayed if it arrives before its link
+    /// is free.
     pub fn delayed_frames(&self, port: PortId) -> u64 {
         self.ports[port.index()].delayed_frames
     }

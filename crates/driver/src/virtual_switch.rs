@@ -237,8 +237,9 @@ impl<S: FrameStore, E, Q: EventQueue<E>> VirtualSwitch<S, E, Q> {
     }
 
     /// Copies the state of the switch. `config` is the configuration of the switch. `delayed_frames` returns
-    /// how many frames of a port were delayed, because they arrived faster than the link carries them. A
-    /// caller without an ingress pacer returns 0.
+    /// the number of delayed frames of a port
+    /// ([`IngressPacer::delayed_frames`](crate::IngressPacer::delayed_frames)). Without an ingress pacer,
+    /// this number is 0.
     pub fn snapshot(&self, config: &SwitchConfig, delayed_frames: impl Fn(PortId) -> u64) -> SwitchSnapshot {
         let facts = vec![PortFacts::default(); config.ports.len()];
         take_snapshot(

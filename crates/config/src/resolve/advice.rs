@@ -136,8 +136,8 @@ fn warn_limits_of_lossless_queues(
     }
 }
 
-/// Returns the profiles with headroom of all priority groups that share a traffic class with a queue. Their
-/// frames can use the queue.
+/// Returns the profiles of all lossless priority groups with frames in a queue. A priority group has frames
+/// in a queue if the same traffic class maps to both. A lossless priority group has headroom.
 fn lossless_profiles_of_queue<'a>(
     config: &'a SwitchConfig,
     port: &'a PortConfig,

@@ -147,8 +147,10 @@ pub struct LoadedConfig {
 /// Parses several layers, merges them in order, and resolves the result. Each layer is a pair of its name for
 /// messages and its JSON text.
 ///
-/// # Errors Returns the errors of all layers and of the merged configuration, so that a user can correct all
-/// of them at once. Errors that only follow from other errors are left out.
+/// # Errors
+///
+/// Returns the errors of all layers and of the merged configuration, so that a user can correct all of them
+/// at once. Errors that only follow from other errors are left out.
 pub fn load(layers: &[(&str, &str)], options: &ResolveOptions) -> Result<LoadedConfig, Problems> {
     let read = read::parse_all_layers(layers, options.asic.as_deref());
     let db = merge_layers(&read.layers);
@@ -170,8 +172,10 @@ pub fn load(layers: &[(&str, &str)], options: &ResolveOptions) -> Result<LoadedC
 /// Checks references and rules about several fields, applies defaults, and returns the configuration of the
 /// data plane.
 ///
-/// # Errors Returns all invalid references, missing fields, contradictions and invalid port names. Errors
-/// that only follow from other errors are left out.
+/// # Errors
+///
+/// Returns all invalid references, missing fields, contradictions and invalid port names. Errors that only
+/// follow from other errors are left out.
 pub fn resolve(db: &ConfigDb, options: &ResolveOptions) -> Result<ResolvedConfig, Problems> {
     resolve_with_consequences(db, options)
         .map_err(|found| remove_consequences(db, &RefusedObjects::default(), found))

@@ -104,8 +104,8 @@ fn report_missing_port(context: &mut ResolveContext<'_>, place: Problem, text: &
     }));
 }
 
-/// Checks that each entry exists to which the value of a field refers. A field without an effect in xoff is
-/// added to the note about such fields.
+/// Checks the references in the value of a field: each entry with a name in the value must exist. A field
+/// without an effect in xoff is added to the note about such fields.
 fn check_field_references(
     context: &mut ResolveContext<'_>,
     table: &TableSchema,

@@ -71,7 +71,7 @@ pub(super) fn resolve_routing(
 /// Returns the default of `XOFF_SWITCH|localhost hash_seed`, derived from the seed and the base MAC address
 /// of the switch.
 ///
-/// All switches of a lab have the same seed. Their MAC addresses differ, so each switch has another
+/// All switches of a lab have the same seed. Their MAC addresses differ, so each switch has a different
 /// hash seed.
 pub fn hash_seed(seed: u64, mac: [u8; 6]) -> u64 {
     let bytes = seed.to_be_bytes().into_iter().chain(mac);

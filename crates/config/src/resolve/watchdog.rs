@@ -15,8 +15,8 @@ const TABLE: &str = "PFC_WD";
 const QOS_MAP_TABLE: &str = "PORT_QOS_MAP";
 const POLL_MS_DEFAULT: u64 = 100;
 
-/// Value in ms of the poll interval, the detection time and the restoration time if SONiC's
-/// `default_pfcwd_status` is `enable`. The value is multiplied by the number of groups of 32 ports.
+/// Default in ms for the poll interval, the detection time and the restoration time, if SONiC's
+/// `default_pfcwd_status` is `enable`. The default is multiplied by the number of groups of 32 ports.
 const DEFAULT_MS: u64 = 200;
 const PORTS_PER_DEFAULT_MS: usize = 32;
 const POLL_MAX_MS: u64 = 1_000;

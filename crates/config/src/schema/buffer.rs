@@ -1,4 +1,5 @@
-//! Tables of buffer pools and buffer profiles, their users, and the inputs of computed sizes.
+//! Tables of buffer pools and buffer profiles, tables that bind profiles to ports, priority groups and
+//! queues, and tables with the inputs of computed sizes.
 
 use super::{FieldSchema, KeyPart, TableFields, TableSchema, ValueKind};
 

@@ -404,8 +404,9 @@ pub(crate) fn table_names() -> impl Iterator<Item = &'static str> {
 
 /// Checks the field name in a SONiC table that has no effect in xoff.
 ///
-/// # Errors Returns a message if SONiC does not have the field. The message suggests a similar name, if
-/// one exists.
+/// # Errors
+///
+/// Returns a message if SONiC does not have the field. The message suggests a similar name, if one exists.
 pub(crate) fn check_ignored_field(table: &str, field: &str) -> Result<(), String> {
     match sonic_names::has_sonic_field(table, field) {
         true => Ok(()),

@@ -80,8 +80,8 @@ impl Engine {
         self.pacer.free_frames(port)
     }
 
-    /// Returns the number of frames that arrived at a port faster than the link carries them, and were
-    /// therefore delayed.
+    /// Returns the number of delayed frames of a port. A frame is delayed if it arrives before its link
+    /// is free.
     pub fn delayed_frames(&self, port: PortId) -> u64 {
         self.pacer.delayed_frames(port)
     }
@@ -126,9 +126,9 @@ impl Engine {
         });
     }
 
-    /// Handles all events up to the model time `now`, in order. Calls `transmit` for each frame that
-    /// starts to leave. `transmit` must release the frame later. Frames for the CPU go to the CPU stack,
-    /// if one is attached.
+    /// Handles all events up to the model time `now`, in order. Calls `transmit` for each frame that starts
+    /// to leave. The caller owns this frame and must release it. Frames for the CPU go to the CPU stack, if
+    /// one is attached.
     pub fn run_until<S: FrameStore>(
         &mut self,
         now: Picos,

@@ -97,8 +97,8 @@ pub(super) fn resolve_ars(
     Some(ars)
 }
 
-/// Returns the key of the only entry of `ARS_PROFILE`. Reports an error for a second entry. Returns `None`
-/// without an entry, and then warns about the other ARS tables.
+/// Returns the key of the only entry of `ARS_PROFILE`. Reports an error for a second entry. If no entry
+/// exists, warns about entries of the other ARS tables and returns `None`.
 fn only_profile<'a>(context: &mut ResolveContext<'a>) -> Option<&'a str> {
     let mut profiles = context.db.keys(PROFILE);
     let first = profiles.next();

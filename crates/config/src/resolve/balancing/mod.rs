@@ -25,7 +25,7 @@ const PORTCHANNEL_TABLE: &str = "XOFF_LB_PORTCHANNEL";
 
 /// Name of the default scheme, which needs no entry in the list of schemes.
 const DEFAULT_SCHEME: &str = "ecmp";
-/// Name of the scheme like the default scheme, but with the destination queue pair of RoCEv2 in the hash.
+/// Name of the scheme with a static hash that also includes the destination queue pair of RoCEv2.
 const DEFAULT_SCHEME_WITH_QP: &str = "ecmp-qp";
 /// Default number of flow moves that are kept for `show load-balancing moves`.
 const MOVES_KEPT: u64 = 256;
