@@ -1,4 +1,4 @@
-//! Construction of module trees from source files.
+//! Builds module trees from source files.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Component, Path, PathBuf};
@@ -10,7 +10,9 @@ use crate::references;
 use crate::source::SourceFile;
 use crate::tree::{CrateTree, Module};
 
-/// Builds the module trees of all crate roots below `folder`. Also returns the files that only tests use.
+/// Builds the module trees of a package: one for the library and one for each binary below `folder`. `name`
+/// is the name of the package, and the keys of `files` are paths. Also returns the paths of the files that
+/// only tests use.
 pub fn build_crates(
     name: &str,
     folder: &Path,
@@ -54,14 +56,14 @@ fn is_root(folder: &Path, path: &Path) -> bool {
         || is_main && parent.and_then(Path::parent) == Some(&bin)
 }
 
-/// Where the files of child modules are.
+/// The file of a module, and the folder of its child modules.
 #[derive(Clone, Debug)]
 struct ModuleLocation {
-    /// Path of the file.
+    /// Path of the module's file.
     file: PathBuf,
     /// Folder of the files of child modules.
     children: PathBuf,
-    /// Whether the location is inside test code.
+    /// True if the module is test code.
     is_test: bool,
 }
 
@@ -85,7 +87,8 @@ impl TreeBuilder<'_> {
         );
     }
 
-    /// Adds the module of a file and its submodules. Returns the index of the file's module.
+    /// Adds the module of a file and its submodules. Returns the index of the file's module, or `None` for
+    /// test code and for a file that is missing or already added.
     fn add_file(
         &mut self,
         location: ModuleLocation,
@@ -196,7 +199,7 @@ impl TreeBuilder<'_> {
     }
 }
 
-/// Returns the location of the children of a module.
+/// Returns the location of a child module.
 fn child_location(
     parent: &ModuleLocation,
     child: &ItemMod,

@@ -1,4 +1,4 @@
-//! The list of checks.
+//! The checks, with their rules.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -61,7 +61,11 @@ impl Check {
         }
     }
 
-    /// Runs the check on the workspace at `root`.
+    /// Runs the check on the workspace in the folder `root`. Returns the findings, sorted and without
+    /// repetitions. The tables of allowed cycles and terms come from this repository.
+    ///
+    /// # Errors
+    /// A file cannot be read or parsed.
     pub fn findings(self, root: &Path) -> Result<Vec<Finding>, String> {
         let workspace = Workspace::open(root)?;
         let tables = repository_root().join("crates/structure");

@@ -1,9 +1,9 @@
-//! Import cycles between the modules and between the files of a crate.
+//! Finds import cycles between the modules and between the files of a crate.
 //!
 //! A file imports another file if its production code uses an item that the other file defines. If the item
 //! is re-exported, the file with the definition counts. A `mod` declaration or a re-export alone is not an
-//! import. Imports between a module and its own submodules are not counted. A cycle is a strongly connected
-//! component with more than one module or file.
+//! import. Imports between a module and its own submodules do not count. A cycle is a group of modules or
+//! files that all import each other, directly or through others (a strongly connected component).
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -15,19 +15,19 @@ use crate::resolve::PathTarget;
 use crate::tree::{CrateTree, PathReference};
 use crate::workspace::Workspace;
 
-/// Maximum number of cycles in the table of allowed cycles.
+/// Largest permitted number of cycles in the table of allowed cycles.
 pub const ALLOWED_MAX: usize = 5;
 
 /// The use of an item of another file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Import {
-    /// File that uses the item.
+    /// Path of the file that uses the item, relative to the root of the workspace.
     pub from: PathBuf,
-    /// Line of the use.
+    /// Line number of the use, from 1.
     pub line: usize,
-    /// File that defines the item.
+    /// Path of the file that defines the item.
     pub to: PathBuf,
-    /// Name of the item.
+    /// Path of the item in the code, such as `graph::Graph`.
     pub item: String,
 }
 
@@ -38,29 +38,32 @@ impl fmt::Display for Import {
     }
 }
 
-/// A group of modules or files that import each other.
+/// A group of modules or files that import each other, directly or through other members of the group.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cycle {
-    /// Names of the modules, or paths of the files. Sorted.
+    /// Names of the modules or paths of the files, sorted.
     pub members: Vec<String>,
     /// One import for each step of a shortest cycle of the group.
     pub steps: Vec<Import>,
-    /// One import for each pair of members with an import.
+    /// One import for each pair of members in which the first imports the second.
     pub imports: Vec<Import>,
 }
 
-/// The cycles of a crate.
+/// The import cycles of a library or binary.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CrateCycles {
     /// Name of the package.
     pub name: String,
-    /// Cycles between top-level modules. The crate root is not a top-level module.
+    /// Cycles between top-level modules. The crate root does not count as a top-level module.
     pub modules: Vec<Cycle>,
     /// Cycles between files.
     pub files: Vec<Cycle>,
 }
 
-/// Finds the import cycles of every crate of the workspace.
+/// Finds the import cycles of every library and binary of the workspace.
+///
+/// # Errors
+/// A file cannot be read or parsed.
 pub fn find_cycles(workspace: &Workspace) -> Result<Vec<CrateCycles>, String> {
     let mut crates = Vec::new();
     for member in &workspace.members {
@@ -108,8 +111,8 @@ fn is_submodule(path: &[String], ancestor: &[String]) -> bool {
     path.len() > ancestor.len() && path.starts_with(ancestor)
 }
 
-/// Returns all uses of items in a module. Each entry has the line, the item and the module that
-/// defines the item.
+/// Returns all uses of items in a module. Each entry has the line number, the path of the item, and the index
+/// of the module that defines the item.
 fn imported_items(tree: &CrateTree, from: usize) -> Vec<(usize, String, usize)> {
     let Some(module) = tree.modules.get(from) else {
         return Vec::new();
@@ -172,14 +175,17 @@ pub struct AllowedCycle {
     pub name: String,
     /// Paths of the files. Sorted.
     pub files: Vec<String>,
-    /// Why the files import each other.
+    /// The reason for which the cycle is accepted.
     pub reason: String,
 }
 
-/// Reads the table of allowed cycles.
+/// Reads the table of allowed cycles from the file `path`.
 ///
 /// Each line has three columns, separated by tabs: package, files and reason. The files are separated by a
 /// comma and a space.
+///
+/// # Errors
+/// The file cannot be read, or a line does not have three columns.
 pub fn read_allowed_cycles(path: &Path) -> Result<Vec<AllowedCycle>, String> {
     let text = files::read_text(path)?;
     let row = |cells: Vec<&str>| match cells.as_slice() {
@@ -208,8 +214,8 @@ pub fn module_findings(crates: &[CrateCycles]) -> Vec<Finding> {
         .collect()
 }
 
-/// Returns a finding for each cycle between files that the table does not allow. Also returns a finding for
-/// each line of the table whose cycle does not exist.
+/// Returns a finding for each cycle between files that is not in `allowed`. Also returns a finding for each
+/// entry of `allowed` that is not a cycle any more.
 pub fn file_findings(crates: &[CrateCycles], allowed: &[AllowedCycle]) -> Vec<Finding> {
     let matches = |allowed: &AllowedCycle, own: &CrateCycles, cycle: &Cycle| {
         allowed.name == own.name && allowed.files == cycle.members

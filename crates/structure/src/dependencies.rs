@@ -1,14 +1,15 @@
-//! Dependencies between the members of the workspace.
+//! Checks the dependencies of the workspace members.
 
 use crate::finding::Finding;
 use crate::workspace::{Member, Workspace};
 
-/// The packages of this workspace that the data plane may use.
+/// The packages of this workspace on which the data plane may depend.
 const DATAPLANE_DEPENDENCIES: [&str; 2] = ["xoff-units", "xoff-wire"];
 
-/// Returns a finding for each dependency that breaks the layers.
+/// Returns a finding for each dependency that breaks the rules for the layers of the workspace.
 ///
-/// `xoff-dataplane` depends on `xoff-units` and `xoff-wire` only. No member depends on `xoff`.
+/// The rules are: of the packages in this workspace, `xoff-dataplane` may depend only on `xoff-units` and
+/// `xoff-wire`. No member may depend on `xoff`.
 pub fn layer_findings(workspace: &Workspace) -> Vec<Finding> {
     let mut findings = Vec::new();
     let is_member = |name: &String| workspace.members.iter().any(|member| member.name == *name);
@@ -60,7 +61,8 @@ fn dependency_finding(member: &Member, name: &str) -> Finding {
     }
 }
 
-/// Returns the names of the packages in the given sections. The sections of all targets are included.
+/// Returns the names of the packages in sections of a manifest, such as `dependencies`. The sections for
+/// single targets are included.
 fn dependencies(member: &Member, sections: &[&str]) -> Vec<String> {
     let targets = member.manifest.get("target").and_then(toml::Value::as_table);
     let targets = targets

@@ -33,12 +33,13 @@ fn collect_files(folder: &Path, extension: &str, found: &mut Vec<PathBuf>) -> Re
     Ok(())
 }
 
-/// Reads a text file.
+/// Reads a text file. An error names the file.
 pub(crate) fn read_text(path: &Path) -> Result<String, String> {
     fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))
 }
 
-/// Splits a table of tab-separated columns into its rows. Empty lines and lines that start with `#` are skipped.
+/// Splits a table of tab-separated columns into its rows. Empty lines and lines that start with `#` are
+/// skipped, and so are empty cells.
 pub(crate) fn table_rows(text: &str) -> Vec<Vec<&str>> {
     text.lines()
         .filter(|line| !line.trim().is_empty() && !line.starts_with('#'))

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::path::PathBuf;
 
-/// A place in a file that breaks a rule.
+/// A location in a file that breaks a rule.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Finding {
     /// Path of the file, relative to the root of the workspace.

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-/// A directed graph. Every edge has a label.
+/// A directed graph with a label at every edge.
 #[derive(Clone, Debug)]
 pub struct Graph<N, L> {
     edges: BTreeMap<N, BTreeMap<N, L>>,
@@ -26,12 +26,12 @@ impl<N: Ord + Clone, L> Graph<N, L> {
         }
     }
 
-    /// Returns the label of an edge.
+    /// Returns the label of an edge, or `None` if the graph has no such edge.
     pub fn label(&self, from: &N, to: &N) -> Option<&L> {
         self.edges.get(from)?.get(to)
     }
 
-    /// Returns the edges between nodes of a set.
+    /// Returns the edges between the nodes in `nodes`, with their labels.
     pub fn edges_within<'a>(&'a self, nodes: &'a [N]) -> impl Iterator<Item = (&'a N, &'a N, &'a L)> {
         let inside = |node: &N| nodes.contains(node);
         self.edges
@@ -45,7 +45,8 @@ impl<N: Ord + Clone, L> Graph<N, L> {
             })
     }
 
-    /// Returns the strongly connected components with more than one node, each sorted.
+    /// Returns the strongly connected components with more than one node. The nodes of a component can all
+    /// reach each other. Each list is sorted.
     pub fn components(&self) -> Vec<Vec<N>> {
         let mut assigned: BTreeSet<&N> = BTreeSet::new();
         let mut components = Vec::new();
@@ -67,7 +68,8 @@ impl<N: Ord + Clone, L> Graph<N, L> {
         components
     }
 
-    /// Returns a shortest cycle in a component. The first node is not repeated at the end.
+    /// Returns a shortest cycle in a component, or an empty list if there is no cycle. The first node is not
+    /// repeated at the end.
     pub fn shortest_cycle(&self, component: &[N]) -> Vec<N> {
         let cycles = component
             .iter()
@@ -75,7 +77,7 @@ impl<N: Ord + Clone, L> Graph<N, L> {
         cycles.min_by_key(Vec::len).unwrap_or_default()
     }
 
-    /// Returns every node on a path from `start`, with `start` itself.
+    /// Returns `start` and every node that can be reached from it.
     fn reachable<'a>(&'a self, start: &'a N) -> BTreeSet<&'a N> {
         let mut seen = BTreeSet::from([start]);
         let mut queue = vec![start];
@@ -112,8 +114,8 @@ impl<N: Ord + Clone, L> Graph<N, L> {
     }
 }
 
-/// Returns the path from the start of a search to `node`. The function follows the predecessors of `node`
-/// back to the start.
+/// Returns the path from the start of a search to `node`. `before` has the predecessor of each node that the
+/// search has reached.
 fn path_to<N: Ord + Clone>(node: &N, before: &BTreeMap<&N, &N>) -> Vec<N> {
     let mut path = vec![node.clone()];
     let mut current = node;

@@ -1,8 +1,8 @@
-//! The leaves of `use` declarations.
+//! Splits `use` declarations into leaves. Each leaf imports one name or everything in a module.
 
 use syn::{UseTree, Visibility};
 
-/// Returns whether a declaration is visible outside of its module.
+/// Returns whether a declaration is visible outside its module.
 pub(crate) fn is_public(visibility: &Visibility) -> bool {
     match visibility {
         Visibility::Public(_) => true,
@@ -11,10 +11,10 @@ pub(crate) fn is_public(visibility: &Visibility) -> bool {
     }
 }
 
-/// A leaf of a `use` declaration.
+/// A leaf of a `use` declaration: `use a::{b, c::*}` has the leaves `a::b` and `a::c::*`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum UseLeaf {
-    /// An import of `path` with a local name.
+    /// An import of `path` under the local name `name`.
     Named {
         path: Vec<String>,
         name: String,

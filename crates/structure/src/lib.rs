@@ -1,13 +1,14 @@
 //! Checks of the structure of this workspace.
 //!
-//! The library reads the source files of every workspace member. Its modules report:
+//! The library reads the source files of every workspace member. These modules report findings or counts:
 //!
 //! - [`lines`]: the number of lines of production code of each member.
-//! - [`cycles`]: import cycles between the modules and the files of a crate.
+//! - [`cycles`]: import cycles between the modules and between the files of a crate.
 //! - [`terms`] and [`style`]: names, comments and pages that break the rules for terms and line lengths.
+//! - [`printing`]: macros that print in the code of libraries.
 //! - [`dependencies`]: members that depend on a crate that their layer must not use.
 //!
-//! Every check works on the syntax tree and needs no build of the workspace.
+//! Every check works on the syntax tree, so the workspace need not be built.
 
 #![forbid(unsafe_code)]
 

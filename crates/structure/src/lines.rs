@@ -1,22 +1,22 @@
-//! Lines of production code of every workspace member.
+//! Counts the lines of production code in every workspace member.
 
 use std::path::PathBuf;
 
 use crate::workspace::Workspace;
 
-/// Production lines of a member.
+/// The number of production lines in a member.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MemberLines {
     /// Name of the package.
     pub name: String,
-    /// Whether the member is a tool of the developers.
+    /// True if the member is a tool for developers ([`Member::is_tool`](crate::workspace::Member::is_tool)).
     pub is_tool: bool,
-    /// Production lines of each file with at least one such line.
+    /// Path and number of production lines for each file with at least one production line.
     pub files: Vec<(PathBuf, usize)>,
 }
 
 impl MemberLines {
-    /// Returns the sum over all files.
+    /// Returns the number of production lines in all files of the member.
     pub fn total(&self) -> usize {
         self.files.iter().map(|(_, lines)| lines).sum()
     }
@@ -25,8 +25,11 @@ impl MemberLines {
 /// Counts the production lines of every member of the workspace.
 ///
 /// Production lines are the lines of `.rs` files below `src/`, without blank lines, comment lines and test
-/// code. Test code is every item with `#[cfg(test)]`, every file that such a module includes, and every
+/// code. Test code is every item with `#[cfg(test)]`, every file of a module with this attribute, and every
 /// folder `tests/`.
+///
+/// # Errors
+/// A file cannot be read or parsed.
 pub fn count_lines(workspace: &Workspace) -> Result<Vec<MemberLines>, String> {
     let mut members = Vec::new();
     for member in &workspace.members {

@@ -1,4 +1,4 @@
-//! Lines of Markdown pages and of documentation comments.
+//! Reads the lines of Markdown pages and of documentation comments.
 
 use std::sync::LazyLock;
 
@@ -24,9 +24,10 @@ pub enum LineKind {
 pub struct MarkdownLine {
     /// Kind of the line.
     pub kind: LineKind,
-    /// The line without the content of code spans and without the targets of links.
+    /// The line without the content of code spans and without the targets of links. Empty for code and
+    /// blank lines.
     pub prose: String,
-    /// Number of characters of the line without the targets of links.
+    /// Number of characters in the line, without the targets of links.
     pub width: usize,
 }
 
@@ -34,24 +35,24 @@ pub struct MarkdownLine {
 static LINK_TARGET: LazyLock<Option<Regex>> =
     LazyLock::new(|| Regex::new(r"\]\([^)]*\)|\]\[[^\]]*\]|^\s*\[[^\]]+\]: .*$|<?https?://[^\s)>]+>?").ok());
 
-/// Reads Markdown text line by line.
+/// Returns the lines of a Markdown text, in the order of the text.
 pub fn markdown_lines(text: &str) -> Vec<MarkdownLine> {
     let mut reader = MarkdownReader::default();
     text.lines().map(|line| reader.read_line(line)).collect()
 }
 
-/// State between lines.
+/// The state of the reader between two lines.
 #[derive(Default)]
 struct MarkdownReader {
-    /// Marker of the open code fence.
+    /// Marker of the open code block (three backticks or three tildes), or `None` outside a code block.
     fence: Option<&'static str>,
-    /// Whether a code span continues on the next line.
+    /// True if a code span continues on the next line.
     in_span: bool,
-    /// Whether the last line was blank or the text just started.
+    /// True if the last line was text of a paragraph or a list.
     after_text: bool,
-    /// Whether the last line was an indented code line.
+    /// True if the last line with text was a code line.
     after_code: bool,
-    /// Whether the last paragraph belongs to a list.
+    /// True if the last paragraph belongs to a list.
     in_list: bool,
 }
 
@@ -114,7 +115,7 @@ impl MarkdownReader {
         }
     }
 
-    /// Replaces the content of code spans. A span can continue on the next line of a paragraph.
+    /// Removes the content of code spans. A span can continue on the next line of a paragraph.
     fn without_code_spans(&mut self, line: &str) -> String {
         let mut out = String::new();
         let mut rest = line;

@@ -1,4 +1,4 @@
-//! Names that the items of a file declare.
+//! Collects the names that the items of a file declare.
 
 use syn::visit::{self, Visit};
 
@@ -22,7 +22,7 @@ pub(crate) struct DeclaredName {
     pub(crate) kind: NameKind,
     /// The name as it is in the code.
     pub(crate) text: String,
-    /// Line of the declaration.
+    /// Line number of the declaration, from 1.
     pub(crate) line: usize,
 }
 
@@ -44,7 +44,7 @@ impl DeclaredName {
     }
 }
 
-/// Returns the names that the file declares, with those of its test code.
+/// Returns the names that a file declares, including the names in its test code.
 pub(crate) fn declared_names(file: &syn::File) -> Vec<DeclaredName> {
     let mut names = NameCollector(Vec::new());
     names.visit_file(file);
@@ -64,7 +64,7 @@ impl NameCollector {
     }
 }
 
-/// Overrides a visitor method of a node type that declares a name.
+/// Overrides the visitor methods of nodes that declare a name.
 macro_rules! add_and_descend {
     ($($method:ident($node:ident, $kind:ident, $($field:ident).+);)*) => {
         $(fn $method(&mut self, node: &'ast syn::$node) {

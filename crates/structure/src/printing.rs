@@ -1,17 +1,21 @@
-//! Macros that print in production code of the libraries.
+//! Finds macros that print in the production code of libraries.
 
 use proc_macro2::{TokenStream, TokenTree};
 
 use crate::finding::Finding;
 use crate::workspace::Workspace;
 
-/// Name of the package of the program. Only its code may print.
+/// Name of the program's package. Only the code of this package and of tools may print.
 const PROGRAM: &str = "xoff";
 
 /// Macros that write to standard output or standard error.
 const PRINTING_MACROS: [&str; 4] = ["print", "println", "eprint", "eprintln"];
 
-/// Returns a finding for each printing macro in production code of the libraries.
+/// Returns a finding for each printing macro (`print!`, `println!`, `eprint!`, `eprintln!`) in the production
+/// code of libraries.
+///
+/// # Errors
+/// A file cannot be read or parsed.
 pub fn printing_macros(workspace: &Workspace) -> Result<Vec<Finding>, String> {
     let mut findings = Vec::new();
     let libraries = workspace

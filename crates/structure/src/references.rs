@@ -1,4 +1,4 @@
-//! Paths that the items of a module use.
+//! Collects the paths that the items of a module use.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use syn::{Attribute, ImplItem, Item, TraitItem};
 use crate::imports::{self, UseLeaf};
 use crate::tree::{GlobImport, Module, PathReference};
 
-/// Keys of attributes whose value is a string with a path, such as attributes of serde.
+/// Keys of attributes that have a path in a string as their value, such as attributes of serde.
 const PATH_KEYS: [&str; 8] = [
     "default",
     "deserialize_with",
@@ -21,7 +21,7 @@ const PATH_KEYS: [&str; 8] = [
     "with",
 ];
 
-/// Adds the imports and the references of an item to its module.
+/// Adds the imports and the used paths of an item to its module.
 pub(crate) fn collect_references(item: &Item, module: &mut Module) {
     ReferenceCollector {
         module,
@@ -32,7 +32,7 @@ pub(crate) fn collect_references(item: &Item, module: &mut Module) {
 
 struct ReferenceCollector<'a> {
     module: &'a mut Module,
-    /// Names of parameters, variables and type parameters of the functions around the current node.
+    /// Names of parameters, variables and type parameters, for each function or item around the current node.
     locals: Vec<BTreeSet<String>>,
 }
 
@@ -48,7 +48,7 @@ impl ReferenceCollector<'_> {
         }
     }
 
-    /// Visits a function or another item with the names that it declares.
+    /// Calls `visit` for a function or another item. Meanwhile, `names` are local names.
     fn with_locals(&mut self, names: BTreeSet<String>, visit: impl FnOnce(&mut Self)) {
         self.locals.push(names);
         visit(self);
@@ -201,8 +201,8 @@ impl<'ast> Visit<'ast> for ReferenceCollector<'_> {
     }
 }
 
-/// Returns the local names that an item declares. For a function, these are all names that it declares. For
-/// any other item, these are the type parameters.
+/// Returns the local names that an item declares. For a function, these are its parameters, variables and
+/// type parameters. For any other item, these are its type parameters.
 fn declared_names(item: &Item) -> BTreeSet<String> {
     let mut names = LocalNames::default();
     match item {

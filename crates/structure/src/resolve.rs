@@ -1,38 +1,39 @@
-//! Resolution of paths to the modules that define the named items.
+//! Resolves paths: finds the module that defines the named item.
 
 use crate::tree::{CrateTree, GlobImport};
 
-/// What a path names.
+/// The module or item that a path names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PathTarget {
-    /// A module of the crate.
+    /// A module of the crate, as an index in [`CrateTree::modules`].
     Module(usize),
-    /// An item that the module with this index defines.
+    /// An item. The index in [`CrateTree::modules`] is that of the defining module.
     Item(usize),
     /// An item of another crate, or a name that does not refer to an item.
     Outside,
 }
 
-/// Which names a lookup accepts.
+/// The kinds of names that a lookup accepts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum NameSpace {
-    /// Modules, types and traits: what may stand before `::`.
+    /// Modules, types and traits, which can be before `::` in a path.
     Types,
     /// Every name.
     All,
 }
 
-/// Lookups that are in progress. They end the recursion if two imports refer to each other.
+/// Lookups that are in progress. This list ends the recursion if two imports refer to each other.
 type PendingLookups = Vec<(usize, String, NameSpace)>;
 
 impl CrateTree {
-    /// Returns the targets of a path in the module `from`. If a target is re-exported,
-    /// returns its definition.
+    /// Returns the targets of a path in the module with the index `from`. If a target is a re-export, returns
+    /// its definition instead.
     pub(crate) fn resolve(&self, from: usize, path: &[String]) -> Vec<PathTarget> {
         self.resolve_from(from, path, NameSpace::All, &mut Vec::new())
     }
 
-    /// Returns whether a path of the module `from` uses a name that the glob import brings into scope.
+    /// Returns whether any path in the module with the index `from` uses a name that the glob import brings
+    /// into scope.
     pub(crate) fn uses_glob(&self, from: usize, glob: &GlobImport) -> bool {
         let Some(module) = self.modules.get(from) else {
             return false;

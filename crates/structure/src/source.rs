@@ -1,4 +1,4 @@
-//! A Rust source file: its syntax tree, its tokens and its comments.
+//! A Rust source file with its syntax tree, its tokens and its comments.
 
 use std::ops::{Range, RangeInclusive};
 use std::path::{Path, PathBuf};
@@ -20,10 +20,10 @@ pub struct SourceFile {
     test_lines: Vec<RangeInclusive<usize>>,
 }
 
-/// Kinds of text in a source file that readers see.
+/// Kinds of text in a source file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TextKind {
-    /// Documentation comment.
+    /// Documentation comment, such as `///` or `//!`.
     Doc,
     /// Any other comment.
     Comment,
@@ -31,14 +31,15 @@ pub enum TextKind {
     Literal,
 }
 
-/// A block of comment lines without a gap, or a string literal.
+/// Successive comment lines of the same kind, or a string literal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TextBlock {
     /// Kind of the text.
     pub kind: TextKind,
     /// Line number of the first line, from 1.
     pub line: usize,
-    /// The text without comment markers. Lines are separated by `\n`.
+    /// The text. Comments have no comment markers, and string literals keep their quotes. Lines are separated
+    /// by `\n`.
     pub text: String,
 }
 
@@ -58,7 +59,10 @@ enum LexemeKind {
 }
 
 impl SourceFile {
-    /// Parses the text of a source file.
+    /// Parses the text of a source file. `path` is relative to the root of the workspace.
+    ///
+    /// # Errors
+    /// The text is not valid Rust. The message names the file and the line.
     pub fn parse(path: &Path, text: String) -> Result<Self, String> {
         let failed = |line: usize, message: String| format!("{}:{line}: {message}", path.display());
         let stream: TokenStream = text
@@ -78,13 +82,13 @@ impl SourceFile {
         })
     }
 
-    /// Returns whether the line belongs to test code.
+    /// Returns whether a line belongs to test code. `line` counts from 1.
     pub fn is_test_line(&self, line: usize) -> bool {
         self.test_lines.iter().any(|range| range.contains(&line))
     }
 
-    /// Returns the numbers of the lines with production code. Blank lines, comment lines and test code are
-    /// left out.
+    /// Returns the numbers of the lines with production code, from 1, in ascending order. Blank lines,
+    /// comment lines and test code are left out.
     pub fn code_lines(&self) -> Vec<usize> {
         let texts: Vec<&str> = self.text.lines().collect();
         let mut marked = vec![false; texts.len()];
@@ -102,7 +106,8 @@ impl SourceFile {
             .collect()
     }
 
-    /// Returns the comments, the documentation comments and the string literals, in order.
+    /// Returns the comments, documentation comments and string literals of the file, in the order of
+    /// the text.
     pub fn text_blocks(&self) -> Vec<TextBlock> {
         let mut blocks = TextBlockBuilder {
             list: Vec::new(),
@@ -123,7 +128,7 @@ impl SourceFile {
         blocks.list
     }
 
-    /// Adds the comments of the text between two tokens.
+    /// Adds the comments in the text between two tokens.
     fn add_comments(&self, gap: Range<usize>, blocks: &mut TextBlockBuilder) {
         let Some(mut rest) = self.text.get(gap.clone()) else {
             return;
@@ -219,7 +224,8 @@ fn flatten_tokens(stream: TokenStream, text: &str, out: &mut Vec<Lexeme>) {
                     .get(span.byte_range())
                     .is_some_and(|own| own.starts_with('/')) =>
             {
-                // The lexer turns a documentation comment into an attribute whose tokens span the comment.
+                // The lexer turns a documentation comment into the tokens of an attribute. Each of these
+                // tokens spans the comment.
                 if text.get(span.byte_range()).is_some_and(|own| own.len() > 1) {
                     doc_end = span.byte_range().end;
                     out.push(new_lexeme(LexemeKind::Doc, span));

@@ -1,4 +1,4 @@
-//! Documentation comments of one word, and lines that are too long.
+//! Finds documentation comments of one word, and lines that are too long.
 
 use std::path::Path;
 
@@ -8,10 +8,13 @@ use crate::markdown::{self, LineKind};
 use crate::source::{SourceFile, TextKind};
 use crate::workspace::Workspace;
 
-/// Maximum number of characters of a comment line and of a line of Markdown.
+/// Largest permitted number of characters in a comment line and in a line of Markdown.
 pub const WIDTH_MAX: usize = 120;
 
 /// Returns a finding for each documentation comment of production code that has only one word.
+///
+/// # Errors
+/// A file cannot be read or parsed.
 pub fn one_word_docs(workspace: &Workspace) -> Result<Vec<Finding>, String> {
     let mut findings = Vec::new();
     for member in &workspace.members {
@@ -39,7 +42,10 @@ pub fn one_word_docs(workspace: &Workspace) -> Result<Vec<Finding>, String> {
 /// Returns a finding for each line that is longer than [`WIDTH_MAX`]. Comment lines and lines of Markdown
 /// prose are checked.
 ///
-/// Tables and code blocks have no limit. The target of a link does not count.
+/// Tables and code blocks have no limit. The targets of links do not count.
+///
+/// # Errors
+/// A file cannot be read or parsed.
 pub fn long_lines(workspace: &Workspace) -> Result<Vec<Finding>, String> {
     let mut findings = Vec::new();
     for path in files::files_below(&workspace.root, "rs")? {
@@ -58,8 +64,8 @@ pub fn long_lines(workspace: &Workspace) -> Result<Vec<Finding>, String> {
     Ok(findings)
 }
 
-/// Adds a finding for each comment line that is too long. The length includes the indentation and
-/// the comment marker.
+/// Adds a finding for each comment line that is too long. The length includes the indentation and the comment
+/// marker, but not the targets of links.
 fn add_long_comments(source: &SourceFile, findings: &mut Vec<Finding>) {
     let lines: Vec<&str> = source.text.lines().collect();
     for block in source

@@ -1,4 +1,4 @@
-//! Terms that must not appear, because networking has a standard term with the same meaning.
+//! Finds terms that must not appear, because networking has a standard term with the same meaning.
 
 use std::path::Path;
 
@@ -11,10 +11,10 @@ use crate::names::{self, NameKind};
 use crate::source::{SourceFile, TextBlock, TextKind};
 use crate::workspace::Workspace;
 
-/// Maximum number of lines in the table of allowed terms.
+/// Largest permitted number of lines in the table of allowed terms.
 pub const ALLOWED_MAX: usize = 20;
 
-/// Where a term must not appear.
+/// The kinds of text in which a term must not appear.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum TermScope {
     /// Names of structs, enums, unions, type aliases and traits.
@@ -35,32 +35,36 @@ enum TermScope {
     String,
 }
 
-/// A line of the table of terms.
+/// A term that must not appear: one line of the table of terms.
 #[derive(Clone, Debug)]
 pub struct Term {
     scopes: Vec<TermScope>,
-    /// Start of the paths to which the term applies. Empty for every path.
+    /// Folder or file to which the term applies. Empty for every path.
     below: String,
     pattern: String,
     regex: Regex,
     instead: String,
 }
 
-/// A line of the table of allowed terms.
+/// An exception for a term: one line of the table of allowed terms.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AllowedTerm {
-    /// Pattern of the term, as in the table of terms.
+    /// Regular expression of the term, as in the table of terms.
     pub pattern: String,
-    /// Start of the paths where the term may appear.
+    /// Folder or file in which the term may appear, relative to the root of the workspace.
     pub location: String,
-    /// Why the term may appear there.
+    /// The reason for which the term may appear there.
     pub reason: String,
 }
 
-/// Reads the table of terms.
+/// Reads the table of terms from the file `path`.
 ///
 /// Each line has three columns, separated by tabs: scopes, regular expression, replacement. Scopes are
-/// separated by commas. With `SCOPES@PATH`, the term applies only to paths that start with `PATH`.
+/// separated by commas. With `SCOPES@PATH`, the term applies only to the folder or file `PATH`.
+///
+/// # Errors
+/// The file cannot be read, a line does not have three columns, a scope is unknown, or a regular expression
+/// is not valid.
 pub fn read_terms(path: &Path) -> Result<Vec<Term>, String> {
     let text = files::read_text(path)?;
     let failed = |message: String| format!("{}: {message}", path.display());
@@ -106,10 +110,13 @@ fn parse_term(cells: &[&str]) -> Result<Term, String> {
     })
 }
 
-/// Reads the table of allowed terms.
+/// Reads the table of allowed terms from the file `path`.
 ///
-/// Each line has three columns, separated by tabs: the regular expression of the term, the start of a path,
+/// Each line has three columns, separated by tabs: the regular expression of the term, the folder or file,
 /// and the reason.
+///
+/// # Errors
+/// The file cannot be read, or a line does not have three columns.
 pub fn read_allowed_terms(path: &Path) -> Result<Vec<AllowedTerm>, String> {
     let text = files::read_text(path)?;
     let row = |cells: Vec<&str>| match cells.as_slice() {
@@ -126,7 +133,11 @@ pub fn read_allowed_terms(path: &Path) -> Result<Vec<AllowedTerm>, String> {
     files::table_rows(&text).into_iter().map(row).collect()
 }
 
-/// Finds the terms in the production code of every member and in every Markdown page.
+/// Finds the terms in the production code of every member and in every Markdown page. Returns a finding for
+/// each occurrence that `allowed` does not permit.
+///
+/// # Errors
+/// A file cannot be read or parsed.
 pub fn find_terms(
     workspace: &Workspace,
     terms: &[Term],
@@ -198,7 +209,7 @@ impl TermSearch<'_> {
         }
     }
 
-    /// Searches Markdown text whose first line is line `first` of the file.
+    /// Searches a Markdown text. `first` is the line number of its first line in the file.
     fn search_markdown(&mut self, path: &Path, first: usize, text: &str, kind: &'static str) {
         let lines = markdown::markdown_lines(text);
         let prose: Vec<&str> = lines.iter().map(|line| line.prose.as_str()).collect();

@@ -1,4 +1,4 @@
-//! Line ranges of test code in a file.
+//! Finds the lines of test code in a file.
 
 use std::ops::RangeInclusive;
 
@@ -6,7 +6,8 @@ use syn::spanned::Spanned;
 use syn::visit::{self, Visit};
 use syn::{Attribute, Item, Meta, Token, punctuated::Punctuated};
 
-/// Returns the line ranges of everything that is compiled for tests only.
+/// Returns the line ranges of all items and statements that are compiled only for tests. Line numbers start
+/// at 1.
 pub(crate) fn test_lines(file: &syn::File) -> Vec<RangeInclusive<usize>> {
     if has_test_attribute(&file.attrs) {
         return vec![0..=usize::MAX];
@@ -16,7 +17,8 @@ pub(crate) fn test_lines(file: &syn::File) -> Vec<RangeInclusive<usize>> {
     visitor.ranges
 }
 
-/// Returns whether one of the attributes is `#[test]`, `#[cfg(test)]` or a `cfg` that names `test` in `any` or `all`.
+/// Returns whether any attribute is `#[test]`, `#[cfg(test)]`, or a `cfg` that names `test` in `any`
+/// or `all`.
 fn has_test_attribute(attributes: &[Attribute]) -> bool {
     attributes.iter().any(|attribute| {
         let path = attribute.path();
@@ -58,7 +60,7 @@ impl TestLineCollector {
     }
 }
 
-/// Overrides a visitor method of a node type that has a field `attrs`.
+/// Overrides the visitor methods of nodes with a field `attrs`.
 macro_rules! record_or_descend {
     ($($method:ident($node:ident);)*) => {
         $(fn $method(&mut self, node: &'ast syn::$node) {

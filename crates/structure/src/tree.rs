@@ -8,7 +8,8 @@ use std::path::PathBuf;
 pub struct CrateTree {
     /// Name of the package.
     pub name: String,
-    /// Source files with production code. The first file is the crate root.
+    /// Source files with production code, relative to the root of the workspace. The first file is the
+    /// crate root.
     pub files: Vec<PathBuf>,
     /// Modules with production code. The first module is the crate root.
     pub modules: Vec<Module>,
@@ -19,15 +20,16 @@ pub struct CrateTree {
 pub struct Module {
     /// Names of the modules from the crate root to this module. Empty for the crate root.
     pub path: Vec<String>,
-    /// Index of the file that contains the module.
+    /// Index in [`CrateTree::files`] of the file that contains the module.
     pub file: usize,
-    /// Index of the parent module.
+    /// Index of the parent module in [`CrateTree::modules`], or `None` for the crate root.
     pub parent: Option<usize>,
-    /// Indexes of the child modules by name. A name can have several modules, from which `cfg` selects one.
+    /// Indices of the child modules in [`CrateTree::modules`], by name. A name can have several modules if
+    /// `cfg` selects one of them.
     pub children: BTreeMap<String, Vec<usize>>,
-    /// Items that the module defines. The value tells whether the name is a type or a trait.
+    /// Names of the items that the module defines. The value is true for a type or a trait.
     pub items: BTreeMap<String, bool>,
-    /// Imports with a name, by that name.
+    /// Imported paths, by the name that the import gives to them. A name can have several paths.
     pub imports: BTreeMap<String, Vec<Vec<String>>>,
     /// Glob imports.
     pub globs: Vec<GlobImport>,
@@ -40,9 +42,9 @@ pub struct Module {
 pub struct GlobImport {
     /// Path of the module or enum.
     pub path: Vec<String>,
-    /// Whether the import is a re-export.
+    /// True if the import is a re-export, such as `pub use path::*`.
     pub public: bool,
-    /// Line of the import.
+    /// Line number of the import, from 1.
     pub line: usize,
 }
 
@@ -51,8 +53,8 @@ pub struct GlobImport {
 pub struct PathReference {
     /// Segments of the path.
     pub path: Vec<String>,
-    /// Line of the path.
+    /// Line number of the path, from 1.
     pub line: usize,
-    /// Whether the path is in a `use` declaration.
+    /// True if the path is in a `use` declaration.
     pub import: bool,
 }

@@ -13,7 +13,7 @@ use crate::tree::CrateTree;
 pub struct Workspace {
     /// Folder of the root manifest.
     pub root: PathBuf,
-    /// Members, in the order of the manifest. The package of the root manifest comes first.
+    /// Members, in the order of the root manifest. The package of the root manifest comes first.
     pub members: Vec<Member>,
 }
 
@@ -22,9 +22,10 @@ pub struct Workspace {
 pub struct Member {
     /// Name of the package.
     pub name: String,
-    /// Folder of the package, relative to the root. Empty for the package of the root manifest.
+    /// Folder of the package, relative to the root of the workspace. Empty for the package of the
+    /// root manifest.
     pub folder: PathBuf,
-    /// Content of its `Cargo.toml`.
+    /// Content of the package's `Cargo.toml`.
     pub manifest: toml::Table,
 }
 
@@ -35,12 +36,15 @@ pub struct MemberSources {
     pub files: BTreeMap<PathBuf, SourceFile>,
     /// Module trees: one for the library and one for each binary.
     pub crates: Vec<CrateTree>,
-    /// Files that contain test code only.
+    /// Paths of the files that contain only test code, as in `files`.
     pub test_files: Vec<PathBuf>,
 }
 
 impl Workspace {
-    /// Reads the manifests of the workspace at `root`.
+    /// Reads the manifests of the workspace in the folder `root`.
+    ///
+    /// # Errors
+    /// A manifest cannot be read or parsed. The message names the file.
     pub fn open(root: &Path) -> Result<Self, String> {
         let manifest = manifest(&root.join("Cargo.toml"))?;
         let mut members = Vec::new();
@@ -75,7 +79,10 @@ impl Workspace {
         })
     }
 
-    /// Reads and parses the source files of a member.
+    /// Reads and parses the source files of a member below its folder `src/`.
+    ///
+    /// # Errors
+    /// A file cannot be read or parsed. The message names the file.
     pub fn read_sources(&self, member: &Member) -> Result<MemberSources, String> {
         let folder = member.folder.join("src");
         let mut files = BTreeMap::new();
@@ -95,8 +102,8 @@ impl Workspace {
 }
 
 impl Member {
-    /// Returns whether the member is a tool for developers. The manifest of such a tool contains `publish =
-    /// false`.
+    /// Returns whether the member is a tool for developers. The manifest of a tool contains `publish
+    /// = false`.
     pub fn is_tool(&self) -> bool {
         let publish = self
             .manifest
@@ -107,7 +114,7 @@ impl Member {
 }
 
 impl MemberSources {
-    /// Returns the files with production code.
+    /// Returns the files with production code, sorted by path.
     pub fn production_files(&self) -> impl Iterator<Item = (&PathBuf, &SourceFile)> {
         self.files
             .iter()

@@ -3,7 +3,7 @@
 use structure::check::{Check, repository_root};
 use structure::{cycles, terms};
 
-/// Fails with the list of findings if the check has any.
+/// Panics with the list of findings if the check has any.
 fn assert_clean(check: Check) {
     let findings = check
         .findings(&repository_root())

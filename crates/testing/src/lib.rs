@@ -1,7 +1,7 @@
-//! Helpers that tests of several crates share: random numbers, files of the repository, runs of programs, and a
-//! check that tests exist.
+//! Functions that the tests of several crates share: random numbers, files of the repository, runs of
+//! programs, and a check that tests exist.
 //!
-//! The crate is a development dependency only. Its functions panic when a file is missing.
+//! The crate is only a development dependency. Its functions panic if a file is missing or cannot be read.
 //!
 //! # Examples
 //!
@@ -20,8 +20,11 @@ use std::path::{Path, PathBuf};
 
 pub use program::{ProgramResult, bench_result_json, run_program, write_file};
 
-/// Returns a pseudo-random generator. Each call of the generator returns a number below its argument. The
-/// sequence depends only on the seed.
+/// Returns a generator of pseudo-random numbers. Each call of the generator returns a number from 0 to its
+/// argument minus 1. The sequence depends only on `seed`.
+///
+/// # Panics
+/// The generator panics if its argument is 0.
 pub fn random_generator(seed: u64) -> impl FnMut(u64) -> u64 {
     let mut state = seed;
     move |bound| {
@@ -32,19 +35,25 @@ pub fn random_generator(seed: u64) -> impl FnMut(u64) -> u64 {
     }
 }
 
-/// The root folder of the repository.
+/// Returns the path of the repository's root folder.
 pub fn repository_root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
 /// Reads a text file of the repository. `path` is relative to the root folder.
+///
+/// # Panics
+/// The file cannot be read.
 pub fn read_document(path: &str) -> String {
     let path = repository_root().join(path);
     std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// Panics unless a test function of each name exists in the repository. The first string of each pair is the
-/// subject that the panic message names.
+/// Checks that a test function exists in the repository for each pair. The second string of a pair is the
+/// name of the test function. The first string is the subject that the panic message names.
+///
+/// # Panics
+/// A test function is missing, or a source file cannot be read.
 pub fn assert_tests_exist<'a>(subjects_and_tests: impl IntoIterator<Item = (&'a str, &'a str)>) {
     let root = repository_root();
     let mut folders: Vec<_> = ["src", "tests", "dataplane/src", "dataplane/tests", "crates"]

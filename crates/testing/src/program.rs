@@ -1,4 +1,4 @@
-//! Runs of programs, and files for them.
+//! Runs programs and writes files for them.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -6,7 +6,7 @@ use std::process::Command;
 /// The result of a program that has ended.
 #[derive(Debug)]
 pub struct ProgramResult {
-    /// Exit code. `None` if a signal ended the program.
+    /// Exit code, or `None` if a signal ended the program.
     pub code: Option<i32>,
     /// Standard output.
     pub stdout: String,
@@ -14,10 +14,10 @@ pub struct ProgramResult {
     pub stderr: String,
 }
 
-/// Runs a program to its end.
+/// Runs a program to its end and returns its exit code and its output.
 ///
 /// # Panics
-/// The program cannot start, prints bytes that are not UTF-8, or reports a panic.
+/// The program cannot start, prints bytes that are not UTF-8, or reports a panic on standard error.
 pub fn run_program(command: &mut Command) -> ProgramResult {
     let output = command.output().expect("the program starts");
     let text = |bytes| String::from_utf8(bytes).expect("text");
@@ -30,15 +30,18 @@ pub fn run_program(command: &mut Command) -> ProgramResult {
     result
 }
 
-/// Writes a text file to a folder and returns its path.
+/// Writes the text file `name` to a folder that exists, and returns its path.
+///
+/// # Panics
+/// The file cannot be written.
 pub fn write_file(folder: &Path, name: &str, text: &str) -> PathBuf {
     let path = folder.join(name);
     std::fs::write(&path, text).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
     path
 }
 
-/// Returns a benchmark result with the schema `xoff-bench/1` and one figure. `samples` and `tainted` are the items of
-/// the JSON arrays.
+/// Returns the JSON text of a benchmark result with the schema `xoff-bench/1` and one figure (measured
+/// quantity). `samples` and `tainted` are the items of the JSON arrays, such as `1.0, 2.0`.
 pub fn bench_result_json(bench: &str, figure: &str, unit: &str, samples: &str, tainted: &str) -> String {
     let environment = r#"{"xoff_version": "0", "kernel": "6", "cpu_model": "c", "cores": 2, "governor": null,
         "clocksource": "tsc", "steal_percent": 0.0}"#;

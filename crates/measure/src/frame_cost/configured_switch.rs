@@ -1,4 +1,4 @@
-//! The load of `xoff bench core --config`: every port of a configured switch sends to the next port.
+//! The load of `xoff bench core --config`: each port of a configured switch sends to the next port.
 
 use std::collections::VecDeque;
 use std::net::{IpAddr, Ipv4Addr};
@@ -25,21 +25,21 @@ struct PortFlow {
     frame: Vec<u8>,
 }
 
-/// A configured switch that receives bursts of frames. All frames of a burst leave before the
-/// next burst arrives.
+/// A configured switch that receives bursts of frames. All frames of a burst leave before the next
+/// burst arrives.
 #[derive(Debug)]
 pub struct ConfiguredSwitchLoad {
     switch: VirtualSwitch<VecStore>,
-    /// Frames that arrive next, each with the index of its flow.
+    /// Frames that arrive next. Each entry has the index of the flow and the frame.
     waiting: VecDeque<(usize, FrameHandle)>,
     flows: Vec<PortFlow>,
-    /// Flow index and original headers of the frame in each frame slot.
+    /// For each frame slot: the flow index and the original headers of the frame in the slot, or `None`.
     slot_flows: Vec<Option<(usize, FrameHeaders)>>,
     ports: u16,
 }
 
 impl ConfiguredSwitchLoad {
-    /// Reads a `config_db.json` and builds the switch.
+    /// Reads the configuration `path` (`config_db.json`) and builds the switch.
     ///
     /// # Errors
     /// The file is unreadable or invalid, or the switch forwards nothing between its ports.
@@ -92,7 +92,7 @@ impl ConfiguredSwitchLoad {
         new.with_waiting_frames()
     }
 
-    /// Sends one broadcast frame from every host, so that the switch learns its address.
+    /// Sends one broadcast frame from every host, so that the switch learns the addresses of the hosts.
     fn learn_hosts(&mut self) {
         for port in 0..self.ports {
             let mut frame = [0; 60];
@@ -169,8 +169,8 @@ impl ConfiguredSwitchLoad {
             self.receive(self.flows[flow].ingress, handle);
         }
         self.collect_departures();
-        // All frames except lost ones return. Deadlines after the last departure, such as polls, stay
-        // pending.
+        // All frames leave the switch, except lost ones. Deadlines after the last departure, such as polls,
+        // stay pending.
         while self.switch.switch().queued_frames() > 0 && self.switch.step(Picos::NEVER) == Step::Deadline {
             self.collect_departures();
         }
@@ -191,7 +191,7 @@ impl ConfiguredSwitchLoad {
         self.switch.take_punts(|punt, store| store.release(punt.frame));
     }
 
-    /// Advances model time by 1 ms, so that all frames in the switch leave.
+    /// Advances the model time by 1 ms, so that all frames in the switch leave.
     fn drain_switch(&mut self) {
         self.collect_departures();
         let end = self.switch.now().saturating_add(Picos::from_millis(1));
@@ -228,8 +228,8 @@ struct RoutedSubnet {
     host: Ipv4Addr,
 }
 
-/// Returns the subnet of a routed port. The host gets the first address of the subnet that the interface does
-/// not use.
+/// Returns the first IPv4 subnet of a routed port, with the first address that the interface does not use as
+/// a host. Returns `None` for a port that is not routed or has no such subnet.
 fn routed_subnet(config: &SwitchConfig, port: u16) -> Option<RoutedSubnet> {
     let mut interfaces = config.routing.interfaces.iter().enumerate();
     let (index, interface) =
@@ -247,8 +247,8 @@ fn routed_subnet(config: &SwitchConfig, port: u16) -> Option<RoutedSubnet> {
     })
 }
 
-/// Returns the flows from each port to the next port: one with DSCP 0, and one in the first
-/// lossless traffic class.
+/// Returns the flows from each port to the next port: one flow with DSCP 0, and one in the first lossless
+/// traffic class if there is one.
 fn candidate_flows(config: &SwitchConfig, subnets: &[Option<RoutedSubnet>]) -> Vec<PortFlow> {
     let ports = subnets.len();
     let mut flows = Vec::with_capacity(2 * ports);

@@ -1,4 +1,4 @@
-//! The RoCEv2 frames of the loads.
+//! The RoCEv2 frames that the loads send.
 
 use std::net::Ipv4Addr;
 
@@ -7,13 +7,14 @@ use xoff_wire::{Addresses, Aeth, BthFields, Extension, FlowHeaders, Opcode, Reth
 /// Number of frames in one burst.
 pub const BURST_FRAMES: usize = 32;
 
-/// Ethernet, IPv4 and UDP headers of a frame. Only these bytes differ between flows or change when the switch
-/// forwards a frame.
+/// The Ethernet, IPv4 and UDP headers of a frame. These are the only bytes that differ between flows, or that
+/// change when the switch forwards a frame.
 pub type FrameHeaders = [u8; 42];
 
-/// Returns a RoCEv2 frame of `frame_bytes` bytes without FCS, with the DSCP `dscp`.
+/// Returns a RoCEv2 frame of `frame_bytes` bytes without FCS. `dscp` is 0 to 63. `queue_pair` is the
+/// destination queue pair and determines the UDP source port.
 ///
-/// The packet is an RDMA WRITE ONLY. If the frame is too short for this packet, the packet is an
+/// The packet is an RDMA WRITE ONLY. If `frame_bytes` is too small for this packet, the packet is an
 /// acknowledgement, and Ethernet padding fills the rest of the frame.
 ///
 /// # Panics

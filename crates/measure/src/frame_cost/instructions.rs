@@ -1,10 +1,10 @@
-//! Counts the instructions per frame with valgrind. The counts are equal in every run, even on
-//! a busy machine.
+//! Counts the instructions for each frame with valgrind. The counts are the same in every run, even on a
+//! busy machine.
 //!
-//! A workload is run twice with different numbers of frames. The difference between the two counts excludes
-//! the instructions of the start-up. Valgrind emulates a processor with AVX2 only if the real processor has
-//! AVX2. The C library selects variants of functions such as `memcpy` by the features of the processor. The
-//! variants for AVX2 and later are therefore disabled.
+//! A workload runs twice, with different numbers of frames. The difference between the two counts does not
+//! include the instructions of the start. The C library selects variants of functions such as `memcpy` by the
+//! features of the processor. These variants are disabled for AVX2 and later, so that the counts do not
+//! depend on the machine.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -21,7 +21,7 @@ use xoff_telemetry::{Environment, allowed_cpus};
 
 /// Number of frames in the first run, a multiple of the burst length.
 const FIRST_RUN_FRAMES: u64 = 8_192;
-/// Number of frames that the second run sends more than the first run.
+/// Number of frames that the second run sends in addition to those of the first run.
 const ADDED_FRAMES: u64 = 40_960;
 
 /// Value of `GLIBC_TUNABLES` that disables processor-specific functions. It contains the names for glibc 2.33
@@ -29,11 +29,12 @@ const ADDED_FRAMES: u64 = 40_960;
 const GLIBC_TUNABLES: &str =
     "glibc.cpu.hwcaps=-AVX2,-AVX2_Usable,-AVX512F,-AVX512VL,-AVX512BW,-EVEX,-ERMS,-FSRM,-RTM";
 
-/// Builds the load of a workload and sends frames once. Returns the number of sent frames. Processes under
-/// valgrind call this function.
+/// Builds the load of a workload and sends at least `frames` frames. Returns the number of sent frames.
+/// Processes under valgrind call this function.
 ///
 /// # Errors
-/// The load cannot be built, or its traffic was not as intended.
+/// The load cannot be built, or its traffic was not as intended
+/// ([`FrameLoad::check`](super::FrameLoad::check)).
 pub fn run_workload_once(workload: &Workload, frames: u64) -> Result<u64, Failure> {
     let mut load = workload.build()?;
     let count = load.run(frames);
@@ -41,11 +42,12 @@ pub fn run_workload_once(workload: &Workload, frames: u64) -> Result<u64, Failur
     Ok(count)
 }
 
-/// Counts the instructions per frame of each workload. Several workloads run at the same time, at most one on
-/// each allowed processor.
+/// Counts the instructions for each frame of each workload. Several workloads run at the same time, at most
+/// one on each allowed processor. The result has the figure `WORKLOAD/instructions` for each workload.
+/// `report_progress` receives the name of each workload when it starts.
 ///
 /// # Errors
-/// Valgrind is not installed, a run fails, or `stop` is set.
+/// Valgrind is not installed, a run fails, or `stop` becomes true.
 pub fn count_instructions(
     workloads: &[Workload],
     stop: &AtomicBool,
@@ -93,7 +95,7 @@ pub fn count_instructions(
     Ok(result)
 }
 
-/// Runs workloads of `program` under valgrind.
+/// Runs workloads of the program `program` under valgrind.
 struct ValgrindRunner<'a> {
     program: PathBuf,
     stop: &'a AtomicBool,
@@ -143,7 +145,8 @@ impl ValgrindRunner<'_> {
     }
 }
 
-/// Returns the number after `I refs:` in the output of cachegrind (valgrind 3.2 and later).
+/// Returns the number after `I refs:` in the output of cachegrind (valgrind 3.2 and later), or `None` if
+/// there is no such number.
 fn parse_count(output: &str) -> Option<u64> {
     let line = output
         .lines()

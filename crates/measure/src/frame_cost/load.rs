@@ -1,23 +1,24 @@
-//! The trait of loads that send frames through the data plane.
+//! The trait of loads, which send frames through the data plane.
 
 use super::BURST_FRAMES;
 
-/// A source of frames that sends through the data plane in memory.
+/// A source of frames that sends through the data plane in memory, without ports.
 pub trait FrameLoad {
-    /// Sends at least `frames` frames and returns the number sent.
+    /// Sends at least `frames` frames and returns the number of sent frames.
     ///
-    /// Fewer than `frames` frames are sent only if the traffic of the load ends, such as the jobs of a lab.
+    /// The number is below `frames` only if the traffic of the load ends, such as the jobs of a lab.
     fn run(&mut self, frames: u64) -> u64;
 
-    /// Checks that the traffic was as intended: no frame was lost, and every link was used.
+    /// Checks that the traffic so far was as intended. For example, no frame was lost, and every link
+    /// was used.
     ///
     /// # Errors
     /// A description of the deviation.
     fn check(&self) -> Result<(), String>;
 }
 
-/// Calls `send_burst` with [`BURST_FRAMES`] until at least `frames` frames are sent. Returns the number of
-/// sent frames.
+/// Calls `send_burst` until at least `frames` frames are sent, and returns the number of sent frames.
+/// `send_burst` must send [`BURST_FRAMES`] frames.
 pub fn run_bursts(frames: u64, mut send_burst: impl FnMut()) -> u64 {
     let bursts = frames.div_ceil(BURST_FRAMES as u64);
     (0..bursts).for_each(|_| send_burst());

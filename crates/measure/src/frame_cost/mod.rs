@@ -1,9 +1,10 @@
-//! Measures the cost of one frame in processor time or instructions. The traffic comes from a configuration,
-//! a lab, or a load of your own.
+//! Measures the cost of one frame in processor time or in instructions. The frames come from a configuration,
+//! from a lab, or from a load of the caller.
 //!
-//! A [`FrameLoad`] sends frames through the data plane in memory, without ports. [`measure_time`] starts one
-//! process for each sample of the processor time. [`count_instructions`] counts instructions with valgrind.
-//! Both functions start this program again, with the command-line arguments of the [`Workload`].
+//! A [`FrameLoad`] sends frames through the data plane in memory, without ports. [`measure_time`]
+//! measures processor time and starts one process for each sample. [`count_instructions`] counts
+//! instructions with valgrind. Both functions start the running program again, with the command-line
+//! arguments of the [`Workload`].
 
 mod configured_switch;
 mod frames;

@@ -1,8 +1,8 @@
-//! Processor time per frame. Each sample is a separate process.
+//! Measures the processor time for each frame. Each sample is a separate process.
 //!
 //! The memory layout of a process changes its speed by a few percent, for the whole life of the process.
-//! Several rounds in one process therefore do not show the speed of the program. Each sample is a separate
-//! process, and the processes of the workloads alternate.
+//! Therefore, several rounds in one process do not show the speed of the program. Each sample is a separate
+//! process, and the processes of the workloads run in turns.
 
 use std::process::Command;
 use std::sync::atomic::AtomicBool;
@@ -15,16 +15,17 @@ use crate::child::{self, ProgramOutput};
 use crate::result::{BenchFigure, BenchResult, BetterWhen, MachineMeter, TaintLimits};
 use xoff_telemetry::failure::{Exit, Failure};
 
-/// Shortest processor time of a round. A clock reading or an interrupt adds less than 0.1 % to this time.
+/// Shortest processor time of a round. Reading the clock or an interrupt adds less than 0.1 % to this time.
 const ROUND_TIME_MIN: Duration = Duration::from_millis(5);
 /// Number of rounds in a sample. The value of the sample is the lower quartile of the rounds, because
 /// disturbances only make rounds longer.
 const ROUNDS: usize = 7;
 
-/// Measures the processor time per frame of this thread, in nanoseconds.
+/// Sends frames from this thread, and returns the processor time for one frame in nanoseconds. The value is
+/// the lower quartile of seven rounds of at least 5 ms.
 ///
 /// # Errors
-/// The traffic of the load was not as intended (exit code 1), or ended before the measurement.
+/// The traffic of the load was not as intended (exit code 1), or it ended before the end of the measurement.
 pub fn measure_frame_ns(load: &mut dyn FrameLoad) -> Result<f64, Failure> {
     let mut frames = 1_024;
     // These runs also warm up caches and branch predictors.
@@ -65,11 +66,15 @@ fn thread_processor_time() -> Result<Duration, Failure> {
         .map_err(|error| Failure::environment("the processor time cannot be read").because(error))
 }
 
-/// Measures the processor time per frame of each workload with `rounds` processes. The processes of the
-/// workloads alternate.
+/// Measures the processor time for each frame of each workload. Each workload runs in `rounds` processes, and
+/// the processes of the workloads run in turns. The result has the figure `WORKLOAD/time` with `rounds`
+/// samples for each workload. `report_progress` receives a text for each round.
 ///
 /// # Errors
-/// A process fails, or `stop` is set.
+/// A process fails, or `stop` becomes true.
+///
+/// # Panics
+/// `rounds` is 0.
 pub fn measure_time(
     workloads: &[Workload],
     rounds: usize,
@@ -106,7 +111,7 @@ pub fn measure_time(
 
 /// Measures one sample in a new process.
 fn measure_in_process(workload: &Workload, stop: &AtomicBool) -> Result<f64, Failure> {
-    // The path of the program is not used, because a build may replace the file during the measurement.
+    // The path of the program file is not used, because a build may replace the file during the measurement.
     let mut command = Command::new("/proc/self/exe");
     command.args(&workload.arguments).arg("--sample");
     let printed = child::run_program(&mut command, stop)?;
@@ -116,8 +121,8 @@ fn measure_in_process(workload: &Workload, stop: &AtomicBool) -> Result<f64, Fai
     }
 }
 
-/// Returns the failure for a process that has exited with an error. Known exit codes are kept, because the
-/// user may have changed the file since the first sample.
+/// Returns the failure for a process that ended with an error. Known exit codes are kept, because the user
+/// may have changed the file of the workload since the first sample.
 fn process_failure(workload: &Workload, printed: &ProgramOutput) -> Failure {
     let exit = match printed.status.code() {
         Some(1) => Exit::CheckFailed,

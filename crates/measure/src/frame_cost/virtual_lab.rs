@@ -1,5 +1,5 @@
-//! The load of `xoff bench core --lab`: a lab in virtual time. Its unit is the frame-hop: one frame that
-//! arrives over one link.
+//! The load of `xoff bench core --lab`: a lab in virtual time. The measured unit is the frame-hop: one frame
+//! that arrives over one link.
 
 use std::fmt;
 use std::path::Path;
@@ -11,10 +11,11 @@ use xoff_lab::plan::TimeMode;
 use xoff_lab::{LabOptions, VirtualLab, parse_lab};
 use xoff_telemetry::failure::Failure;
 
-/// A lab file in which 16 hosts send a permutation over 4 leaf and 4 spine switches at 100 Gb/s.
+/// A lab file with 16 hosts, 4 leaf switches and 4 spine switches at 100 Gb/s. Each host sends to one other
+/// host (a permutation).
 ///
-/// Each host sends RDMA WRITE messages, and each frame is acknowledged. The switches route with lossless
-/// priorities and WRED.
+/// The hosts send RDMA WRITE messages, and the receiver acknowledges each frame. The switches route, with
+/// lossless priorities and WRED.
 pub const PERMUTATION_LAB: &str = "
 name: permutation
 topology:
@@ -40,7 +41,7 @@ impl VirtualLabLoad {
     /// Starts the lab [`PERMUTATION_LAB`].
     ///
     /// # Errors
-    /// None are expected, because the lab file is constant.
+    /// No error is expected, because the lab file is constant.
     pub fn permutation() -> Result<VirtualLabLoad, Failure> {
         VirtualLabLoad::start_lab(PERMUTATION_LAB, "permutation.xoff.yml", Path::new(""))
     }
@@ -73,8 +74,8 @@ impl VirtualLabLoad {
 }
 
 impl FrameLoad for VirtualLabLoad {
-    /// Runs the lab until it has made `frames` frame-hops. Returns the number of frame-hops, which is below
-    /// `frames` if the traffic of the lab ends.
+    /// Runs the lab until there were at least `frames` frame-hops. Returns the number of frame-hops. It is
+    /// below `frames` if the traffic of the lab ends.
     fn run(&mut self, frames: u64) -> u64 {
         let hops = |lab: &VirtualLab| lab.simulation.fabric.frame_hops();
         let before = hops(&self.lab);

@@ -11,14 +11,15 @@ use super::{ConfiguredSwitchLoad, FrameLoad, VirtualLabLoad};
 
 type BuildLoad = dyn Fn() -> Result<Box<dyn FrameLoad>, Failure> + Send + Sync;
 
-/// A named load that another process can build again.
+/// A named load that another process can build again from command-line arguments.
 #[derive(Clone)]
 pub struct Workload {
-    /// Name of the workload, such as `ecmp`. The names of its figures start with this name.
+    /// Name of the workload, such as `ecmp`. The names of its figures (measured quantities) start with
+    /// this name.
     pub name: String,
     /// Description in one line.
     pub summary: String,
-    /// Unit of work that is counted: `frame` or `frame-hop`.
+    /// Unit of work that is counted: `frame`, or `frame-hop` (one frame on one link).
     pub unit: &'static str,
     /// Arguments of this program that select the workload, such as `bench core --config FILE`.
     pub arguments: Vec<OsString>,
@@ -26,7 +27,8 @@ pub struct Workload {
 }
 
 impl Workload {
-    /// Creates a workload. `arguments` select it on the command line of the running program.
+    /// Creates a workload with the unit `frame`. `arguments` select the workload on the command line of the
+    /// running program. `build` builds its load.
     pub fn new(
         name: &str,
         summary: &str,
@@ -70,7 +72,7 @@ impl Workload {
     /// Builds the load and fills its queues and tables, so that the measurement can start at once.
     ///
     /// # Errors
-    /// The configuration or lab file is unreadable or invalid.
+    /// The configuration or lab file is unreadable or invalid, or the load cannot send frames.
     pub fn build(&self) -> Result<Box<dyn FrameLoad>, Failure> {
         (self.build)()
     }

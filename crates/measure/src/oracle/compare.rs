@@ -1,4 +1,4 @@
-//! ScenarioComparison of a run with its reference, with differences and bounds.
+//! Compares a run with its reference: the recorded results of the ns-3 model for the same scenario.
 
 use std::collections::BTreeMap;
 
@@ -8,54 +8,59 @@ use super::plan::{FrameLengths, MODEL_HEADER_BYTES};
 use super::run::OracleRunResult;
 use xoff_lab::ns3::{CongestionMode, PauseEvent, Scenario, flow_paths};
 
-/// Largest relative difference of a completion time without DCQCN.
+/// Largest permitted relative difference of a completion time without DCQCN: 0.5 %.
 pub const COMPLETION_BOUND: f64 = 0.005;
-/// Largest relative difference of a completion time with DCQCN. This bound is larger, because the rates of
-/// DCQCN depend on which packet is marked first.
+/// Largest permitted relative difference of a completion time with DCQCN: 5 %. This bound is larger, because
+/// the rates of DCQCN depend on which packet is marked first.
 pub const COMPLETION_BOUND_DCQCN: f64 = 0.05;
-/// Permitted relative difference of the number of transitions to paused.
+/// Permitted relative difference of the number of transitions to paused: 10 %. A difference of up to
+/// [`PAUSE_COUNT_BOUND`] is always permitted.
 pub const PAUSE_SHARE_BOUND: f64 = 0.1;
-/// Permitted absolute difference of the number of transitions to paused.
+/// Permitted absolute difference of the number of transitions to paused, even if it is more
+/// than [`PAUSE_SHARE_BOUND`].
 pub const PAUSE_COUNT_BOUND: u64 = 2;
 
 /// Bytes that a RoCEv2 data frame adds to its payload on an Ethernet link: preamble and start delimiter 8,
 /// Ethernet 14, IPv4 20, UDP 8, base transport header 12, ICRC 4, FCS 4, gap 12.
 const ETHERNET_HEADER_BYTES: u32 = 82;
 
-/// ScenarioComparison of a scenario's run with its reference.
+/// The comparison of one scenario in xoff with the reference, the recorded results of the ns-3 model.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ScenarioComparison {
     /// Name of the scenario folder.
     pub folder: String,
-    /// Queues can mark packets, so DCQCN can change rates.
+    /// True if queues can set ECN marks, so that DCQCN can change rates.
     pub dcqcn: bool,
-    /// Largest permitted relative difference of a completion time.
+    /// Largest permitted relative difference of a completion time: 0.005 means 0.5 %.
     pub completion_bound: f64,
-    /// Comparisons of the flows in the order of their start times.
+    /// Comparisons of the flows, in the order of their start times.
     pub flows: Vec<FlowComparison>,
-    /// Transitions to paused of each receiving interface, in the order of nodes and interfaces.
+    /// Transitions to paused of each interface that received pauses, in the order of nodes and interfaces.
     pub pauses: Vec<PauseComparison>,
-    /// Number of transitions to paused in the reference.
+    /// Number of transitions to paused in the reference, over all interfaces.
     pub reference_pauses: u64,
-    /// Number of transitions to paused in xoff.
+    /// Number of transitions to paused in xoff, over all interfaces.
     pub xoff_pauses: u64,
-    /// Frames that switches dropped in xoff.
+    /// Number of frames that switches dropped in xoff.
     pub dropped_frames: u64,
-    /// Frames in xoff, each counted once per link.
+    /// Number of frame-hops in xoff: each frame counts once for each link that it passed.
     pub frame_hops: u64,
-    /// The completion times are within the bound.
+    /// True if the completion times are within the bound.
     pub completions_hold: bool,
-    /// The number of transitions to paused is within the bounds.
+    /// True if the number of transitions to paused is within the bounds, or if the reference has no record
+    /// of pauses.
     pub pauses_hold: bool,
-    /// Median of the absolute relative differences of completion times, or none without a reference.
+    /// Median of the absolute relative differences of completion times, or `None` if there is no completion
+    /// time to compare.
     pub median_difference: Option<f64>,
     /// Notes about settings of the input that the run does not support.
     pub notes: Vec<String>,
-    /// Comparisons of the same flows with the frame lengths of Ethernet.
+    /// Comparisons of the same flows with a second run, in which frames have the lengths of Ethernet. Empty
+    /// if there was no such run.
     pub ethernet: Vec<EthernetComparison>,
 }
 
-/// ScenarioComparison of a flow with its reference.
+/// The comparison of one flow with its reference.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct FlowComparison {
     /// Node number of the sending host.
@@ -64,64 +69,65 @@ pub struct FlowComparison {
     pub dst: u32,
     /// Payload bytes of the flow.
     pub bytes: u64,
-    /// Start time.
+    /// Start time of the flow in nanoseconds of simulated time.
     pub start_ns: u64,
-    /// Completion time in the reference, from the start of the flow to its last acknowledgement. `None` if
-    /// the reference does not contain it.
+    /// Completion time in the reference in nanoseconds, from the start of the flow to its last
+    /// acknowledgement. `None` if the reference has no completion time.
     pub reference_ns: Option<u64>,
-    /// Completion time in xoff, from the start of the flow to its last acknowledgement. `None` if the flow
-    /// did not end.
+    /// Completion time in xoff in nanoseconds, from the start of the flow to its last acknowledgement. `None`
+    /// if the flow did not end.
     pub xoff_ns: Option<u64>,
-    /// `(xoff - reference) / reference`.
+    /// `(xoff - reference) / reference`, or `None` if one of the completion times is missing.
     pub difference: Option<f64>,
-    /// Completion time of the reference divided by the ideal completion time of the reference.
+    /// Completion time in the reference, divided by the ideal completion time that the reference contains.
+    /// `None` if one of them is missing.
     pub reference_slowdown: Option<f64>,
-    /// Completion time of xoff divided by the same ideal completion time.
+    /// Completion time in xoff, divided by the same ideal completion time. `None` if one of them is missing.
     pub xoff_slowdown: Option<f64>,
-    /// The difference is within the bound.
+    /// True if the difference is within the bound, or if the reference has no completion time.
     pub holds: bool,
 }
 
-/// Transitions to paused that an interface received.
+/// The transitions to paused of one interface: the received pause frames with a pause time above 0.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct PauseComparison {
-    /// Node number.
+    /// Node number of the receiving host or switch.
     pub node: u32,
-    /// The node is a switch.
+    /// True if the node is a switch.
     pub is_switch: bool,
-    /// Interface number, from 1.
+    /// Interface number at the node, from 1.
     pub interface: u32,
     /// Number of transitions in the reference.
     pub reference: u64,
     /// Number of transitions in xoff.
     pub xoff: u64,
-    /// Time of the first transition in the reference.
+    /// Time of the first transition in the reference in nanoseconds, or `None` without a transition.
     pub reference_first_ns: Option<u64>,
-    /// Time of the first transition in xoff.
+    /// Time of the first transition in xoff in nanoseconds, or `None` without a transition.
     pub xoff_first_ns: Option<u64>,
 }
 
-/// ScenarioComparison of a flow with the frame lengths of Ethernet.
+/// The comparison of one flow with a prediction, in a run with the frame lengths of Ethernet.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct EthernetComparison {
     /// Node number of the sending host.
     pub src: u32,
     /// Node number of the receiving host.
     pub dst: u32,
-    /// Completion time that the frame lengths of Ethernet predict from the reference.
+    /// Completion time that is predicted from the reference and the frame lengths of Ethernet,
+    /// in nanoseconds.
     pub predicted_ns: u64,
-    /// Factor by which the frame lengths of Ethernet extend the transmission times.
+    /// Transmission time of an Ethernet frame divided by the transmission time of the model's frame.
     pub predicted_factor: f64,
-    /// Completion time in xoff, or none if the flow did not end.
+    /// Completion time in xoff in nanoseconds, or `None` if the flow did not end.
     pub xoff_ns: Option<u64>,
-    /// `(xoff - predicted) / predicted`.
+    /// `(xoff - predicted) / predicted`, or `None` if the flow did not end.
     pub difference: Option<f64>,
 }
 
 impl ScenarioComparison {
     /// Compares a run with the reference results in the folder of its scenario. `ethernet` is a second run of
-    /// the scenario with the frame lengths of Ethernet. The second run is compared with a prediction that is
-    /// computed from the reference.
+    /// the scenario with the frame lengths of Ethernet. It is compared with a prediction from the reference.
     pub(super) fn new(
         scenario: &Scenario,
         outcome: &OracleRunResult,
@@ -162,7 +168,8 @@ impl ScenarioComparison {
         self.completions_hold && self.pauses_hold
     }
 
-    /// Returns the largest relative difference of a completion time. Returns `None` if a flow did not end.
+    /// Returns the largest absolute relative difference of a completion time, or 0 without completion times
+    /// in the reference. Returns `None` if a flow with a reference did not end.
     pub fn largest_difference(&self) -> Option<f64> {
         self.flows
             .iter()
@@ -172,8 +179,8 @@ impl ScenarioComparison {
 }
 
 /// Returns whether the completion times are within the bound. Usually, every flow must be within the bound.
-/// The rule is weaker if ECN marks are random or the congestion control differs from the model: every flow
-/// must end, and the median difference must be within the bound.
+/// In two cases, every flow must end, but only the median difference must be within the bound: if ECN marks
+/// are random, and if the congestion control differs from the model.
 fn are_completions_within_bound(scenario: &Scenario, flows: &[FlowComparison], bound: f64) -> bool {
     let random = |marking: &xoff_lab::ns3::EcnThresholds| marking.min_bytes != marking.max_bytes;
     let by_median = scenario.parameters.can_mark() && scenario.parameters.marking.iter().any(random)
@@ -197,7 +204,7 @@ fn median_difference(flows: &[FlowComparison]) -> Option<f64> {
     differences.get(differences.len().checked_sub(1)? / 2).copied()
 }
 
-/// Returns whether two numbers of transitions differ by at most 10 % or 2.
+/// Returns whether two numbers of transitions differ by at most 10 %, or by at most 2.
 fn are_pause_counts_within_bounds(reference: u64, xoff: u64) -> bool {
     let difference = reference.abs_diff(xoff);
     difference <= PAUSE_COUNT_BOUND || difference as f64 <= reference as f64 * PAUSE_SHARE_BOUND
@@ -260,10 +267,12 @@ fn compare_pauses(scenario: &Scenario, outcome: &OracleRunResult) -> Vec<PauseCo
 
 /// Compares flows with a prediction for the frame lengths of Ethernet.
 ///
-/// The prediction is `delays + (reference - delays) * factor`. `delays` is the sum of the link delays, and
-/// `reference` is the completion time in the reference. `factor` is the transmission time of an Ethernet
-/// frame on the slowest link, divided by the time
-/// of a frame of the model.
+/// The prediction is `delays + (reference - delays) * factor`:
+///
+/// - `delays` is the sum of the link delays.
+/// - `reference` is the completion time in the reference.
+/// - `factor` is the transmission time of an Ethernet frame on the slowest link, divided by the transmission
+///   time of a frame of the model.
 fn compare_ethernet(scenario: &Scenario, outcome: &OracleRunResult) -> Vec<EthernetComparison> {
     let paths = flow_paths(&scenario.topology, &scenario.flows);
     let flows = scenario.flows.iter().zip(&outcome.completions_ns).zip(paths);
@@ -302,11 +311,12 @@ fn compare_ethernet(scenario: &Scenario, outcome: &OracleRunResult) -> Vec<Ether
         .collect()
 }
 
-/// Runs a scenario with the frame lengths of the model. If possible, also runs the scenario with the frame
-/// lengths of Ethernet. Compares the results with the reference.
+/// Runs a scenario with the frame lengths of the model, and compares the results with the reference. If DCQCN
+/// without a window controls the rates, also runs the scenario with the frame lengths of Ethernet. `seed` is
+/// the seed of all random decisions.
 ///
 /// # Errors
-/// The scenario does not form a valid fabric.
+/// The scenario does not form a valid fabric, or a flow cannot be sent.
 pub fn compare_scenario(
     scenario: &Scenario,
     seed: u64,

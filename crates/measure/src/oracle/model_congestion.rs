@@ -1,11 +1,13 @@
-//! The congestion controls and send windows of the HPCC model of ns-3, with the same arithmetic
-//! (`rdma-hw.cc`). Rates are whole bits per second, rounded down. Telemetry values are rounded like the
+//! The congestion controls and send windows of the HPCC model of ns-3, with the same arithmetic as in its
+//! source `rdma-hw.cc`. Rates are whole bits per second, rounded down. Telemetry values are rounded like the
 //! fields of the model's header (`int-header.h`).
 //!
 //! The congestion controls of `xoff-rdma` follow the papers on HPCC, TIMELY and DCTCP. The controls in this
-//! module follow the model, which differs from the papers in three points. The send window is proportional to
-//! the rate. The rate that is measured over a round trip is compared with the flow's own rate. Telemetry
-//! counts in units of 128 and 80 bytes.
+//! module follow the model, which differs from the papers in three points:
+//!
+//! - The send window is proportional to the rate.
+//! - The rate that is measured over a round trip is compared with the flow's own rate.
+//! - Telemetry counts in units of 128 and 80 bytes.
 
 use xoff_units::Picos;
 
@@ -13,13 +15,13 @@ use xoff_lab::ns3::{CongestionMode, ModelParameters};
 use xoff_rdma::congestion::{Ack, CongestionControl};
 use xoff_rdma::{HopTelemetry, TelemetryFormat};
 
-/// Largest number of hops in the header.
+/// Largest number of hops in the telemetry header.
 const HOPS_MAX: usize = 5;
 const TIME_BITS: u32 = 24;
 const BYTES_BITS: u32 = 20;
 const BYTES_UNIT: u64 = 128;
 const QUEUE_UNIT: u64 = 80;
-/// Speed in the header for a link whose speed has no code.
+/// Speed that the telemetry header states for a link if the header has no code for its speed.
 const RATE_UNKNOWN_BPS: u64 = 25_000_000_000;
 /// Settings of TIMELY that no configuration changes (`TimelyAlpha` and the following attributes).
 const TIMELY_ALPHA: f64 = 0.875;
@@ -28,15 +30,15 @@ const TIMELY_LOW_NS: u64 = 50_000;
 const TIMELY_HIGH_NS: u64 = 500_000;
 const TIMELY_MIN_RTT_NS: f64 = 20_000.0;
 
-/// FlowWindow and base round-trip time of a flow.
+/// The send window and the base round-trip time of a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct FlowWindow {
-    /// FlowWindow at the full rate, or `None` for no window.
+    /// Send window in bytes at the full rate, or `None` for no window.
     pub(super) bytes: Option<u32>,
-    /// The window is proportional to the rate.
+    /// True if the window is proportional to the rate.
     pub(super) follows_rate: bool,
     pub(super) base_rtt_ns: u64,
-    /// Speed of the sender's link.
+    /// Speed of the sender's link in bit/s.
     pub(super) rate_bps_max: u64,
 }
 
@@ -53,7 +55,7 @@ impl FlowWindow {
     }
 }
 
-/// A congestion control that is limited by the window of the model.
+/// A congestion control with the send window of the model as an additional limit.
 #[derive(Debug)]
 pub(super) struct WindowLimitedControl {
     pub(super) control: Box<dyn CongestionControl>,
@@ -90,7 +92,7 @@ impl CongestionControl for WindowLimitedControl {
     }
 }
 
-/// Telemetry of one hop in the resolution of the header.
+/// Telemetry of one hop, rounded to the units of the model's header.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct HeaderHop {
     time: u64,
@@ -138,7 +140,7 @@ pub(super) struct ModelControl {
     parameters: ModelParameters,
     window: FlowWindow,
     rate_bps: u64,
-    /// A round trip ends when more than this is acknowledged (`m_lastUpdateSeq`).
+    /// A round trip ends when more bytes than this are acknowledged (`m_lastUpdateSeq`).
     round_end: u64,
     hops: [HeaderHop; HOPS_MAX],
     flow_state: RateState,
@@ -159,7 +161,8 @@ struct DctcpState {
     alpha: f64,
     marks: u64,
     batch: u64,
-    /// The rate is not reduced again until more than this is acknowledged.
+    /// The rate is not reduced again until more bytes than this are acknowledged. `None` if the rate can be
+    /// reduced now.
     reduced_until: Option<u64>,
 }
 
@@ -197,7 +200,7 @@ impl ModelControl {
             .min(self.window.rate_bps_max)
     }
 
-    /// Returns the next rate and stage for a utilisation.
+    /// Returns the next rate and the next stage for the utilisation in `state`.
     fn next_rate_and_stage(&self, state: &RateState) -> (u64, u64) {
         let load = state.utilisation / self.parameters.hpcc.target_utilisation;
         let increase = self.parameters.dcqcn.rate_ai_bps;

@@ -1,4 +1,4 @@
-//! Builds the fabric of a scenario with the links, hosts, buffers and pauses of the model.
+//! Builds the fabric of a scenario, with the links, hosts, buffers and pauses of the ns-3 model.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use xoff_host::{FixedLengths, HostConfig};
 use xoff_lab::ns3::{FlowPaths, Link, ModelParameters, Scenario, SwitchBuffer, Topology, node_address};
 use xoff_telemetry::failure::Failure;
 
-/// Bytes that a data frame of the model adds to its payload: Ethernet 14, IPv4 20, UDP 8, sequence 6.
+/// Bytes that a data frame of the model adds to its payload: Ethernet 14, IPv4 20, UDP 8, sequence number 6.
 pub(super) const MODEL_HEADER_BYTES: u32 = 48;
 /// Bytes of an acknowledgement in the model.
 pub(super) const MODEL_ACK_BYTES: u32 = 60;
@@ -41,10 +41,10 @@ const FIRST_NEIGHBOUR_ADDRESS: u32 = 0x0a30_0000;
 /// The lengths of frames and the overhead of links.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FrameLengths {
-    /// The frame lengths of the model. A frame has 48 bytes of headers and no preamble, FCS or gap. Times are
-    /// rounded down to nanoseconds.
+    /// The frame lengths of the ns-3 model. A frame has 48 bytes of headers, and no preamble, FCS or gap.
+    /// Times are rounded down to nanoseconds.
     Model,
-    /// The lengths of RoCEv2 frames on Ethernet.
+    /// The lengths of RoCEv2 frames on Ethernet, with preamble, FCS and gap.
     Ethernet,
 }
 
@@ -77,7 +77,7 @@ impl FrameLengths {
 #[derive(Debug)]
 pub(super) struct OraclePlan {
     pub(super) fabric: FabricPlan,
-    /// Index of each node among the switches or hosts.
+    /// Index of each node among the switches or among the hosts.
     pub(super) node_indices: Vec<NodeIndex>,
     /// Paths of data and acknowledgements of each flow.
     pub(super) paths: Vec<FlowPaths>,
@@ -95,17 +95,17 @@ pub(super) fn flow_addresses(flow: usize) -> [Ipv4Addr; 2] {
     [FIRST_DATA_ADDRESS, FIRST_ACK_ADDRESS].map(|base| Ipv4Addr::from_bits(base + flow as u32))
 }
 
-/// Returns the MAC address of an interface of a node. Interfaces are numbered from 1. For interface 0,
-/// returns the address of the node itself.
+/// Returns the MAC address of an interface of a node. Interfaces are numbered from 1. Interface 0 stands for
+/// the node itself.
 pub(super) fn interface_mac(node: u32, interface: u32) -> [u8; 6] {
     let ([.., a, b], [.., c, d]) = (node.to_be_bytes(), interface.to_be_bytes());
     [0x02, 0x58, a, b, c, d]
 }
 
-/// Builds the plan of a scenario's fabric.
+/// Builds the plan of a scenario's fabric. `seed` is the seed of the switches' random decisions.
 ///
 /// # Errors
-/// No path connects the hosts of a flow.
+/// No path connects the hosts of a flow, or the routes of a switch are not valid.
 pub(super) fn plan_fabric(
     scenario: &Scenario,
     lengths: FrameLengths,
@@ -239,9 +239,9 @@ impl FabricBuilder<'_> {
         Ok(config)
     }
 
-    /// Returns the number of frame slots of a switch. A switch has one slot for each shortest frame that fits
-    /// in the buffer. If the buffer has no limit (see `mmu::hpcc`), the switch has one slot for each packet
-    /// and each acknowledgement of all flows.
+    /// Returns the number of frame slots of a switch. If the buffer limits the number of frames, there is one
+    /// slot for each shortest frame that fits in the buffer. If the buffer has no limit (see `mmu::hpcc`),
+    /// there is one slot for each packet and each acknowledgement of all flows.
     fn frame_capacity(&self, profiles: &[BufferProfile]) -> usize {
         let set_aside: u64 = profiles.iter().map(|p| p.size_bytes + p.xoff_bytes).sum();
         let buffer = u64::from(self.parameters().buffer_bytes);

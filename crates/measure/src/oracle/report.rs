@@ -11,10 +11,10 @@ use super::compare::{
 use xoff_telemetry::failure::Exit;
 use xoff_telemetry::{group_thousands, simple_table};
 
-/// Name and version of the report format.
+/// Name and version of the report's JSON format.
 pub const SCHEMA: &str = "xoff.oracle/1";
 
-/// The comparisons of all folders of a command.
+/// The comparisons of all scenario folders that a command names.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct OracleReport {
     /// Name and version of the report format ([`SCHEMA`]).
@@ -23,14 +23,14 @@ pub struct OracleReport {
     pub xoff_version: &'static str,
     /// Seed of all random decisions.
     pub seed: u64,
-    /// All folders are within their bounds.
+    /// True if all folders are within their bounds.
     pub holds: bool,
-    /// Comparisons in the order of the command line.
+    /// One comparison for each folder, in the order of the command line.
     pub folders: Vec<ScenarioComparison>,
 }
 
 impl OracleReport {
-    /// Creates a report of comparisons.
+    /// Creates a report. `seed` is the seed of all random decisions.
     pub fn new(folders: Vec<ScenarioComparison>, seed: u64) -> OracleReport {
         OracleReport {
             schema: SCHEMA,
@@ -41,7 +41,7 @@ impl OracleReport {
         }
     }
 
-    /// Returns exit code 0 if all folders are within their bounds, or 1.
+    /// Returns [`Exit::Ok`] (0) if all folders are within their bounds, otherwise [`Exit::CheckFailed`] (1).
     pub fn exit(&self) -> Exit {
         match self.holds {
             true => Exit::Ok,

@@ -1,4 +1,4 @@
-//! Runs the flows of a scenario over its fabric.
+//! Runs the flows of a scenario through its fabric.
 
 use xoff_dataplane::{ForwardingResult, Picos, PortId};
 use xoff_wire::mac_control::MacControl;
@@ -15,26 +15,27 @@ use xoff_rdma::congestion::{
 use xoff_rdma::{CompletionKind, Pacing, QpConfig, QpIndex, Verb, WorkRequest};
 use xoff_telemetry::failure::Failure;
 
-/// A run ends at the latest after this multiple of the reference's time.
+/// A run ends at the latest after this multiple of the duration of the reference.
 const REFERENCE_TIME_FACTOR_MAX: u64 = 10;
-/// Time that a run continues after its last completion.
+/// Model time for which a run continues after its last completion.
 const DRAIN_TIME: Picos = Picos::from_millis(1);
 /// Bytes that a RoCEv2 data frame adds to its payload in [`FrameLengths::Ethernet`], without the overhead of
 /// the link.
 const ROCE_HEADER_BYTES: u32 = 62;
-/// Smallest queue pair number. Lower numbers are reserved (IBTA clause 3.5.3).
+/// Smallest queue pair number. Lower numbers are reserved (IBTA section 3.5.3).
 const FIRST_QUEUE_PAIR_NUMBER: u32 = 0x10;
 
-/// The results of a run.
+/// The results of one run of a scenario.
 #[derive(Clone, Debug, Default)]
 pub(super) struct OracleRunResult {
-    /// Time from the start of each flow to its last acknowledgement, or `None` for a flow that did not end.
+    /// For each flow, the time from its start to its last acknowledgement in nanoseconds, or `None` for a
+    /// flow that did not end.
     pub(super) completions_ns: Vec<Option<u64>>,
     /// Pauses and resumes in the order in which nodes received them.
     pub(super) pauses: Vec<PauseEvent>,
-    /// Frames that switches dropped.
+    /// Number of frames that switches dropped.
     pub(super) dropped_frames: u64,
-    /// Frames, each counted once per link.
+    /// Number of frame-hops: each frame counts once for each link that it passed.
     pub(super) frame_hops: u64,
 }
 
@@ -206,7 +207,7 @@ impl ScenarioRun<'_> {
             mtu: self.scenario.parameters.payload_bytes,
             data_class: flow.priority,
             // If `acks_pass_pauses` is not set, hosts of the model send no acknowledgements while class 3 is
-            // paused, whatever the class of the flow.
+            // paused. The class of the flow does not matter.
             ack_class: if self.scenario.parameters.acks_pass_pauses {
                 0
             } else {
@@ -314,8 +315,8 @@ impl ScenarioRun<'_> {
     }
 }
 
-/// Returns the time at which a run ends even if flows are incomplete. The time is a multiple of the duration
-/// of the reference. Without reference times, it is the stop time of the model.
+/// Returns the time at which a run ends even if flows are incomplete. With reference times, this is a
+/// multiple of the duration of the reference. Without them, it is the stop time of the model.
 fn latest_end(scenario: &Scenario, first_start_ns: u64) -> Picos {
     let references = scenario
         .flows

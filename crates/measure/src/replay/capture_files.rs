@@ -43,13 +43,13 @@ impl CaptureDestination {
 
 type CaptureWriter = Writer<Box<dyn Write>>;
 
-/// Writes the frames that leave the switch to a capture file. An optional second file receives
-/// the dropped frames.
+/// Writes the frames that leave the switch to a capture file (pcapng). An optional second file receives the
+/// dropped frames.
 pub struct ReplayCaptureFiles {
     sent: CaptureWriter,
     lost: Option<CaptureWriter>,
     ports: Vec<String>,
-    /// Model time 0, in nanoseconds since 1970.
+    /// Time stamp of model time 0, in nanoseconds since 1970.
     zero_ns: u64,
     /// Buffer for the comment of the current frame.
     comment: String,
@@ -64,12 +64,13 @@ impl std::fmt::Debug for ReplayCaptureFiles {
 }
 
 impl ReplayCaptureFiles {
-    /// Creates the files with one interface for each port of the switch. `first_ns` is the time stamp of
-    /// model time 0, in nanoseconds since 1970. With the first time stamp of the input as `first_ns`, a user
-    /// can compare output and input frame by frame. Without `first_ns`, time stamps start at 1970.
+    /// Creates the files with one interface for each port of the switch. `name` is the name of the replayed
+    /// capture, for the comment of the file. `first_ns` is the time stamp of model time 0, in nanoseconds
+    /// since 1970. With the first time stamp of the input as `first_ns`, a user can compare output and input
+    /// frame by frame. If `first_ns` is `None` or negative, time stamps start at 1970.
     ///
     /// # Errors
-    /// The destination that cannot be written, with the error.
+    /// Returns the destination that cannot be written, with the error.
     pub fn create(
         config: &SwitchConfig,
         first_ns: Option<i64>,
@@ -104,7 +105,7 @@ impl ReplayCaptureFiles {
         })
     }
 
-    /// Completes the files.
+    /// Writes buffered data and completes the files.
     ///
     /// # Errors
     /// A file cannot be written.
@@ -163,7 +164,7 @@ impl FrameSink for ReplayCaptureFiles {
             at_ns: self.zero_ns.saturating_add(dropped.at.as_nanos()),
             len: dropped.origin.len,
             data: [&dropped.origin.data, &[]],
-            // A dropped frame is written as it was received, even if it was dropped at egress.
+            // A dropped frame is written with its received content, even if it was dropped at egress.
             direction: Direction::Inbound,
             queue: None,
             id: Some(dropped.origin.number),

@@ -16,7 +16,8 @@ pub(super) struct PendingDrop {
     pub(super) refusal: Option<BufferRefusal>,
 }
 
-/// Number of received frames by forwarding result. `FrameTally` describes the fields.
+/// Number of received frames for each forwarding result. [`FrameTally`](super::FrameTally) describes
+/// the fields.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct ForwardingCounts {
     pub(super) control: u64,
@@ -33,13 +34,13 @@ pub(super) struct ForwardingCounts {
 pub(super) struct DropTracker {
     pub(super) pending: Vec<PendingDrop>,
     pub(super) counts: ForwardingCounts,
-    /// Drops that the switch has counted so far, by reason and port.
+    /// Number of drops that the switch has counted so far, for each reason and port.
     pub(super) counted_drops: BTreeMap<(DropReason, u16), u64>,
-    /// Frames that have started to wait for their next hop since the last delivery.
+    /// Frames that have started to wait for their next hop since the last delivery to the sink.
     pub(super) newly_held: Vec<FrameHandle>,
     /// Numbers of the frames that wait or waited for their next hop.
     pub(super) waiting_numbers: HashSet<u64>,
-    /// Sum of [`Self::counted_drops`] over all ports, by reason.
+    /// Sum of [`Self::counted_drops`] over all ports, for each reason.
     pub(super) counted_by_reason: [u64; DropReason::COUNT],
     pub(super) last_arrival_at: Picos,
 }
@@ -67,8 +68,7 @@ impl DropTracker {
         }
     }
 
-    /// Records the dropped copies of a flooded frame. The forwarding result of a flooded frame does not
-    /// contain its dropped copies.
+    /// Records the dropped copies of a flooded frame, because its forwarding result does not contain them.
     fn record_copy_drops(&mut self, at: Picos, arrival: &ReceivedFrame, switch: &Switch) {
         let mut lost = Vec::new();
         self.for_each_new_copy_drop(at, switch, |port, reason| lost.push((port, reason)));
@@ -118,8 +118,8 @@ impl DropTracker {
             ForwardingResult::Forwarded { copies } => {
                 self.counts.forwarded += 1;
                 self.counts.copies += u64::from(copies);
-                // A switch with two ports makes only one copy, and the forwarding result reports
-                // its drop.
+                // A switch with two ports makes only one copy of a frame, and the forwarding result reports
+                // the drop of this copy.
                 if switch.port_count() > 2 {
                     self.record_copy_drops(at, arrival, switch);
                 }

@@ -1,6 +1,6 @@
 //! MAC addresses of captured frames.
 
-/// A MAC address.
+/// A MAC address, in the order of transmission.
 pub type Mac = [u8; 6];
 
 /// Returns whether the address is a multicast or broadcast address.

@@ -1,10 +1,12 @@
-//! Replay of a capture through a switch in virtual time.
+//! Replays a capture through a switch in virtual time.
 //!
-//! A replay reads the capture twice. The first pass ([`CaptureSurvey`]) finds the stations of the capture.
-//! [`PortMapping`] then selects an ingress port for each frame. The selection uses these stations and the
-//! options of the command line. The second pass ([`ReplayRun`]) passes each frame to a switch at the time of
-//! its stamp. If more than one mapping is possible, an additional pass counts the frames that each mapping
-//! would lose.
+//! A replay reads the capture twice:
+//!
+//! 1. The first pass ([`CaptureSurvey`]) finds the stations of the capture. [`PortMapping`] then selects an
+//!    ingress port for each frame, from these stations and the options of the command line.
+//! 2. The second pass ([`ReplayRun`]) passes each frame to a switch at the time of its time stamp.
+//!
+//! If more than one mapping is possible, an additional pass counts the frames that each mapping would lose.
 //!
 //! The result depends only on the capture, the configuration and the seed. The same input gives the
 //! same output, byte for byte.

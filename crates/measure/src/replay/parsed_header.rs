@@ -1,4 +1,4 @@
-//! The parsed headers of a captured frame. The capture may contain only a part of the frame.
+//! Parses the headers of captured frames. The capture may contain only the first part of a frame.
 
 use xoff_wire::parse::{ParsedHeaders, Payload, TAGS_MAX, parse_prefix};
 use xoff_wire::{ETHERTYPE_IPV4, ETHERTYPE_IPV6, IPV4_LEN, IPV6_LEN, vlan};
@@ -9,18 +9,19 @@ use xoff_capture::CapturedFrame;
 /// Offset of the first VLAN tag, or of the ethertype of an untagged frame, in bytes.
 const ADDRESSES_LEN: usize = 12;
 
-/// The headers of a captured frame.
+/// The parsed headers of a captured frame.
 #[derive(Clone, Debug)]
 pub struct ParsedHeader {
-    /// The fields of the headers, completed as far as [`Self::completion`] allows.
+    /// The fields of the headers. Fields that were not captured have the values of [`Self::completion`].
     pub parsed: ParsedHeaders,
-    /// Destination and source address, or `None` if the capture does not contain them.
+    /// Destination address and source address, or `None` if the capture does not contain both.
     pub addresses: Option<(Mac, Mac)>,
-    /// Bytes that complete the headers if the capture contains only a part of the headers. The switch reads
-    /// these bytes after the captured bytes. They are either the rest of the VLAN tags and an unknown
-    /// ethertype, or the rest of an IP header. All bytes are 0, except the length fields and the ethertype.
+    /// Bytes that complete the headers if the capture contains only a part of them. Empty otherwise. The
+    /// switch reads these bytes after the captured bytes. They are either the rest of the VLAN tags and
+    /// an unknown ethertype, or the rest of an IP header. All bytes are 0, except the length fields and
+    /// the ethertype.
     pub completion: Vec<u8>,
-    /// The capture does not contain the bytes that select the traffic class.
+    /// True if the capture does not contain the bytes that select the traffic class.
     pub lacks_class: bool,
 }
 
@@ -44,14 +45,14 @@ impl ParsedHeader {
         header
     }
 
-    /// Returns true for frames that bridges never forward, such as flow control, spanning tree or LLDP.
-    /// Switches send such frames too, so the sender may be a switch instead of a station.
+    /// Returns true for frames that bridges never forward, such as flow control, spanning tree and LLDP.
+    /// Switches also send such frames, so the sender may be a switch instead of a station.
     pub fn is_link_local(&self) -> bool {
         let reserved = |mac: Mac| mac[..5] == [0x01, 0x80, 0xc2, 0, 0] && mac[5] & 0xf0 == 0;
         self.parsed.payload == Payload::MacControl || self.addresses.is_some_and(|(to, _)| reserved(to))
     }
 
-    /// Completes the VLAN tags and the ethertype, unless the frame itself ends before them.
+    /// Completes the VLAN tags and the ethertype with `rest`, unless the frame itself is too short for them.
     fn complete_link_header(&mut self, stored: &[u8], rest: Vec<u8>, len: usize) {
         if stored.len() + rest.len() > len {
             return;
@@ -63,7 +64,7 @@ impl ParsedHeader {
         }
     }
 
-    /// Completes an IP header of which the capture contains only a part.
+    /// Completes an IP header if the capture contains only a part of it.
     fn complete_ip_header(&mut self, stored: &[u8], len: usize) {
         let at = usize::from(self.parsed.l3_offset);
         let ethertype = stored.get(at.wrapping_sub(2)..).and_then(<[u8]>::first_chunk);
@@ -104,7 +105,7 @@ impl ParsedHeader {
     }
 }
 
-/// Returns the missing bytes from the end of the captured bytes to the end of the ethertype. If the VLAN
+/// Returns the bytes that are missing between the captured bytes and the end of the ethertype. If the VLAN
 /// identifier of a tag was not captured, the tag becomes a priority tag (VLAN 0). The completed ethertype is
 /// always unknown to the switch, even if its first byte was captured.
 fn link_header_completion(stored: &[u8]) -> Vec<u8> {

@@ -4,8 +4,8 @@
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReplayPace {
     /// At the times of the capture, divided by a speed factor. The fields are the numerator and the
-    /// denominator of the factor.
+    /// denominator of the factor. For example, `(2, 1)` is twice as fast as the capture.
     Captured(u64, u64),
-    /// All at time 0. Each port then receives its frames at the speed of its link.
+    /// All at model time 0. Each port then receives its frames at the speed of its link.
     BackToBack,
 }

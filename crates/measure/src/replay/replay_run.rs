@@ -22,8 +22,8 @@ use xoff_capture::{CapturedFrame, ReadError, Reader};
 use xoff_driver::{IngressPacer, VirtualSwitch};
 use xoff_telemetry::SwitchSnapshot;
 
-/// Longest time that the switch may need after the last arrival, in model time. Within this time, a
-/// port of 10 Mb/s sends the contents of a buffer of 75 MB.
+/// Longest model time that the switch may need after the last arrival. Within this time, a port of 10 Mb/s
+/// sends the contents of a buffer of 75 MB.
 const DRAIN_TIME_MAX: Picos = Picos::from_millis(60_000);
 /// ECN value of Congestion Experienced (RFC 3168).
 const CE: u8 = 3;
@@ -33,17 +33,18 @@ const CE: u8 = 3;
 pub struct SentFrame<'a> {
     /// The egress port.
     pub port: PortId,
-    /// Time at which its transmission starts.
+    /// Model time at which the transmission of the frame starts.
     pub at: Picos,
-    /// The captured bytes of the frame, as they leave.
+    /// The bytes of the frame as it leaves the switch. If the capture has only a part of the frame, the bytes
+    /// that were not captured are missing.
     pub data: &'a [u8],
     /// Length of the frame without FCS, in bytes.
     pub len: u32,
-    /// The captured frame, or `None` if the switch created the frame.
+    /// The captured frame from which this frame was made, or `None` if the switch created the frame.
     pub origin: Option<&'a FrameOrigin>,
-    /// Egress queue of the frame, if it has an origin.
+    /// Egress queue of the frame, 0 to 7, or `None` if the switch created the frame.
     pub queue: Option<u8>,
-    /// The switch set the ECN mark (CE).
+    /// True if the switch has set the ECN mark (CE).
     pub marked: bool,
 }
 
@@ -52,11 +53,11 @@ pub struct SentFrame<'a> {
 pub struct DroppedFrame<'a> {
     /// The port that counts the drop.
     pub port: PortId,
-    /// Time of the drop.
+    /// Model time of the drop.
     pub at: Picos,
     /// Drop reason.
     pub reason: DropReason,
-    /// The buffer limit that caused the drop, if there is one.
+    /// The buffer limit that caused the drop, or `None` if the drop had another cause.
     pub refusal: Option<BufferRefusal>,
     /// The captured frame.
     pub origin: &'a FrameOrigin,
@@ -77,64 +78,66 @@ pub trait FrameSink {
     fn write_dropped(&mut self, dropped: &DroppedFrame<'_>) -> io::Result<()>;
 }
 
-/// The reason why a replay ended early.
+/// The reason for which a replay ended early.
 #[derive(Debug)]
 pub enum ReplayError {
     /// The capture cannot be read any further.
     Read(ReadError),
     /// The output cannot be written.
     Write(io::Error),
-    /// A frame arrives after the end of model time. The fields are the number of the frame and the days since
-    /// the first frame.
+    /// A frame would arrive after the end of model time. The fields are the number of the frame in the
+    /// capture, from 1, and the days since the first frame.
     TooLate(u64, u64),
 }
 
-/// The number of frames by what happened to them.
+/// The number of frames for each result of the replay.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FrameTally {
     /// Frames that were offered to the switch.
     pub offered: u64,
-    /// Usable frames of the capture that were not offered, by reason.
+    /// Usable frames of the capture that were not offered, for each reason.
     pub skipped: BTreeMap<SkipReason, u64>,
     /// Flow control frames that the switch received.
     pub control: u64,
-    /// Frames for the protocols of the switch itself.
+    /// Frames that the switch passed to its own protocols (punted frames).
     pub punted: u64,
     /// Frames that were queued at one port or more.
     pub forwarded: u64,
-    /// Queued copies of these frames, one for each port.
+    /// Queued copies of the frames in `forwarded`, one for each egress port.
     pub copies: u64,
-    /// Dropped copies of these frames.
+    /// Copies of the frames in `forwarded` that were dropped.
     pub copies_dropped: u64,
     /// Frames that were dropped at all ports.
     pub dropped: u64,
-    /// Frames that waited for their next hop, whatever happened to them later.
+    /// Frames that waited until the MAC address of their next hop was known. It does not matter what happened
+    /// to them later.
     pub waited: u64,
-    /// Frames that still waited for their next hop at the end of the run.
+    /// Frames that still waited for the MAC address of their next hop at the end of the run.
     pub held: u64,
-    /// Frames that the switch created and sent, without flow control.
+    /// Frames that the switch created and sent, without flow control frames.
     pub own: u64,
     /// Frames with a smaller time stamp than a previous frame of the capture. Such a frame arrives at the
     /// same time as the previous frame.
     pub disordered: u64,
-    /// Gaps over an hour between two stamps, which were cut to a second.
+    /// Number of gaps between two time stamps that were shortened to one second. A gap is shortened if it is
+    /// longer than an hour, or if the capture would not fit in model time.
     pub gaps_cut: u64,
-    /// Frames that were still queued at the end of the run.
+    /// Frames that were still in a queue at the end of the run.
     pub queued: u64,
-    /// Stations whose addresses the switch learned before the first frame.
+    /// Number of stations that were in the forwarding database before the first frame.
     pub learnt: u64,
 }
 
 /// The result of a replay.
 #[derive(Debug)]
 pub struct ReplayResult {
-    /// Number of frames by what happened to them.
+    /// The number of frames for each result.
     pub tally: FrameTally,
     /// The final state of the switch.
     pub snapshot: SwitchSnapshot,
 }
 
-/// A frame that waits because its ingress link has no room yet.
+/// A frame that waits until its ingress link has space.
 #[derive(Debug)]
 struct PendingFrame {
     header: ParsedHeader,
@@ -146,14 +149,14 @@ struct PendingFrame {
 pub struct ReplayRun<'a, S> {
     switch: VirtualSwitch<CaptureStore>,
     config: SwitchConfig,
-    /// Frames in flight to the ports, at most at the speed of the links.
+    /// Frames in flight to the ports. Each port receives frames at most at the speed of its link.
     pacer: IngressPacer,
     /// Time of the next arrival at each port that has a frame in flight.
     arrivals: BinaryHeap<Reverse<(Picos, PortId)>>,
     mapping: &'a PortMapping,
     timeline: Timeline,
     waiting: Vec<VecDeque<PendingFrame>>,
-    /// Queue of each traffic class, for each port.
+    /// For each port, the queue of each traffic class.
     queues: Vec<[u8; TRAFFIC_CLASSES]>,
     tally: FrameTally,
     drops: DropTracker,
@@ -161,7 +164,8 @@ pub struct ReplayRun<'a, S> {
 }
 
 impl<'a, S: FrameSink> ReplayRun<'a, S> {
-    /// Creates a replay with an empty switch at time 0.
+    /// Creates a replay with an empty switch at model time 0. `survey` must come from the same capture
+    /// as `mapping`.
     pub fn new(
         config: SwitchConfig,
         mapping: &'a PortMapping,
@@ -191,8 +195,8 @@ impl<'a, S: FrameSink> ReplayRun<'a, S> {
         }
     }
 
-    /// Adds the stations to the forwarding database. The switch then forwards as if each station had already
-    /// sent a frame.
+    /// Adds the stations of the capture to the forwarding database. The switch then forwards as if each
+    /// station had already sent a frame.
     pub fn learn_stations(&mut self, survey: &CaptureSurvey) {
         let mut learnt = BTreeSet::new();
         for observation in &survey.observations {
@@ -210,14 +214,16 @@ impl<'a, S: FrameSink> ReplayRun<'a, S> {
         self.tally.learnt = learnt.len() as u64;
     }
 
-    /// Replays all frames of a capture and runs the switch until it is idle.
+    /// Replays all frames of a capture and runs the switch until it is idle. If frames stay in queues, the
+    /// run ends one minute of model time after the last arrival.
     ///
     /// # Errors
-    /// See [`ReplayError`]. A capture that ends early is not an error.
+    /// The capture cannot be read, the output cannot be written, or a frame arrives after the end of model
+    /// time ([`ReplayError`]). A capture that ends early is not an error.
     pub fn run(mut self, reader: &mut Reader<impl Read>) -> Result<ReplayResult, ReplayError> {
         let mut next = self.read_frame(reader)?;
         loop {
-            // Frames that arrive up to the next event are put in flight before this event.
+            // Frames that arrive before or at the next event are put in flight before this event.
             while let Some((port, frame)) = next.take_if(|(_, frame)| {
                 let due = self.next_event_time();
                 due.is_none_or(|due| frame.origin.at <= due)
@@ -242,7 +248,7 @@ impl<'a, S: FrameSink> ReplayRun<'a, S> {
     }
 
     /// Handles all events at the time of the next event. Returns false if no event is left. Deadlines of the
-    /// switch are handled before arrivals, and arrivals are handled in port order.
+    /// switch come before arrivals, and arrivals are handled in the order of the ports.
     fn handle_next_events(&mut self) -> bool {
         let Some(now) = self.next_event_time() else {
             return false;
@@ -275,8 +281,8 @@ impl<'a, S: FrameSink> ReplayRun<'a, S> {
             .count_arrival(at, &arrival, &verdict, self.switch.switch());
     }
 
-    /// Returns the next frame of the capture that has an ingress port, together with the port. Frames without
-    /// an ingress port are skipped.
+    /// Returns the next frame of the capture that has an ingress port, with this port. Frames without an
+    /// ingress port are skipped. Returns `None` at the end of the capture.
     fn read_frame(
         &mut self,
         reader: &mut Reader<impl Read>,
@@ -325,7 +331,7 @@ impl<'a, S: FrameSink> ReplayRun<'a, S> {
         }
     }
 
-    /// Returns whether no frame arrives any more and the queued frames do not leave.
+    /// Returns whether all frames have arrived and the queued frames do not leave.
     fn is_stalled(&self) -> bool {
         let give_up = self.drops.last_arrival_at.saturating_add(DRAIN_TIME_MAX);
         self.next_event_time().is_some_and(|at| at > give_up)
@@ -333,7 +339,7 @@ impl<'a, S: FrameSink> ReplayRun<'a, S> {
             && self.waiting.iter().all(VecDeque::is_empty)
     }
 
-    /// Puts waiting frames in flight to a port while its link has room.
+    /// Puts waiting frames in flight to a port while its ingress link has space.
     fn offer_pending_frames(&mut self, port: PortId) {
         while self.pacer.free_frames(port) > 0
             && let Some(PendingFrame { header, origin }) = self.waiting[port.index()].pop_front()
@@ -355,7 +361,7 @@ impl<'a, S: FrameSink> ReplayRun<'a, S> {
         }
     }
 
-    /// Passes the sent and dropped frames of a step to the sink.
+    /// Passes the frames that a step has sent or dropped to the sink.
     fn write_results(&mut self) -> io::Result<()> {
         for loss in self.drops.pending.drain(..) {
             if let Some(origin) = self.switch.store().origin(loss.frame) {
@@ -394,8 +400,8 @@ impl<'a, S: FrameSink> ReplayRun<'a, S> {
         result
     }
 
-    /// Passes frames to the sink whose next hop could not be resolved. The switch releases such frames
-    /// without a forwarding result.
+    /// Passes to the sink all frames with an unresolved next hop that the switch has dropped. The switch
+    /// releases such frames without a forwarding result.
     fn write_unresolved_drops(&mut self) -> io::Result<()> {
         for frame in self.drops.newly_held.drain(..) {
             let number = self.switch.store().origin(frame).map(|origin| origin.number);
@@ -487,7 +493,7 @@ fn ecn_bits(parsed: &ParsedHeaders) -> u8 {
     }
 }
 
-/// Returns the traffic class and the priority group that a port with these maps assigns to a frame.
+/// Returns the traffic class and the priority group of a frame at a port with these maps.
 fn classify(maps: &ClassMaps, parsed: &ParsedHeaders) -> (u8, u8) {
     let by_tag = || {
         parsed

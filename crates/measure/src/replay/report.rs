@@ -1,4 +1,4 @@
-//! The report of a replay. It accounts for every frame of the capture.
+//! The report of a replay. It states what happened to every frame of the capture.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -14,96 +14,98 @@ use xoff_telemetry::{
     SwitchReport, drops_table, format_counts_by_class, format_nanos, group_thousands, simple_table,
 };
 
-/// Name and version of the report format.
+/// Name and version of the report's JSON format.
 pub const REPLAY_SCHEMA: &str = "xoff.replay/1";
 
 /// The report of a replay. The same input gives the same report, because the report contains no wall time and
 /// no data of the machine.
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
 pub struct ReplayReport {
-    /// Schema of the report, [`REPLAY_SCHEMA`].
+    /// Name and version of the format: [`REPLAY_SCHEMA`].
     pub schema: String,
     /// Version of xoff.
     pub xoff_version: String,
     /// Seed of all random decisions.
     pub seed: u64,
-    /// Reasons why the result is incomplete. Empty for a clean result.
+    /// Reasons for which the result is incomplete or proves nothing. Empty for a clean result.
     pub taints: Vec<String>,
-    /// The input.
+    /// The capture that was replayed.
     pub capture: CaptureSummary,
-    /// The number of frames by what happened to them.
+    /// The number of frames for each result of the replay.
     pub frames: FrameSums,
     /// Counters and state of the switch.
     pub switch: SwitchReport,
 }
 
-/// The capture that was replayed.
+/// Properties of the capture that was replayed.
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
 pub struct CaptureSummary {
-    /// File name.
+    /// Name of the file, as the user gave it.
     pub file: String,
-    /// Number of frames, including the unusable ones.
+    /// Number of frames in the capture, including frames that the reader cannot use.
     pub frames: u64,
-    /// Number of frames that were captured in part.
+    /// Number of frames that were captured only in part.
     pub partial: u64,
     /// The first time stamp in nanoseconds since 1970. Model time 0 is this time. `None` if no frame has a
     /// time stamp.
     pub first_ns: Option<i64>,
-    /// Number of frames whose captured part is too short to contain the traffic class. The switch treats
-    /// these frames as frames without IP.
+    /// Number of frames with a captured part that is too short to contain the traffic class. The switch
+    /// treats these frames as frames without IP.
     pub without_class: u64,
-    /// Number of addresses that send frames.
+    /// Number of MAC addresses that send frames.
     pub stations: usize,
-    /// Number of stations behind each port, in port order.
+    /// Number of stations behind each port, in the order of the switch's ports. Stations of a mapped
+    /// interface are not counted.
     pub stations_by_port: Vec<usize>,
     /// `sender` or `interface`: the rule that selected the ingress ports.
     pub ports_by: String,
 }
 
-/// Frame counts. They satisfy `received + flood_copies + own = sent + dropped + punted + queued +
-/// held`.
+/// Frame counts. If no frame waited for its next hop, `received + flood_copies + own` equals `sent + dropped
+/// + punted + queued + held`.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq, Eq)]
 pub struct FrameSums {
     /// Frames of the capture that were offered to the switch.
     pub offered: u64,
-    /// Number of skipped frames of the capture for each [`SkipReason::name`]. The sum of these numbers and
-    /// `offered` is the number of frames in the capture.
+    /// Number of frames of the capture that were not offered, for each reason ([`SkipReason::name`]). The sum
+    /// of these numbers and `offered` is the number of frames in the capture.
     pub skipped: BTreeMap<String, u64>,
     /// Flow control frames among the offered frames. The switch does not forward them.
     pub control: u64,
-    /// All other offered frames.
+    /// Offered frames that are not flow control frames.
     pub received: u64,
-    /// Additional copies that flooding made.
+    /// Additional copies of received frames that the switch made by flooding.
     pub flood_copies: u64,
-    /// Frames that the switch created, without flow control.
+    /// Frames that the switch created and sent, without flow control frames.
     pub own: u64,
-    /// Frames that left the switch, without flow control.
+    /// Frames that left the switch, without flow control frames.
     pub sent: u64,
-    /// Dropped frames and copies.
+    /// Dropped frames, including dropped copies of flooded frames.
     pub dropped: u64,
-    /// Frames for the protocols of the switch itself.
+    /// Frames that the switch passed to its own protocols.
     pub punted: u64,
-    /// Frames that were still queued at the end.
+    /// Frames that were still in a queue at the end.
     pub queued: u64,
-    /// Frames that still waited for their next hop at the end.
+    /// Frames that still waited for the MAC address of their next hop at the end.
     pub held: u64,
-    /// Frames that the switch marked (CE).
+    /// Frames in which the switch set the ECN mark (CE).
     pub marked: u64,
     /// PFC frames that the switch sent.
     pub pfc_sent: u64,
     /// Frames with a smaller time stamp than a previous frame of the capture. Such a frame arrives at the
     /// same time as the previous frame.
     pub disordered: u64,
-    /// Gaps over an hour between two stamps, which were cut to a second.
+    /// Number of gaps between two time stamps that were shortened to one second. A gap is shortened if it is
+    /// longer than an hour, or if the capture would not fit in model time.
     pub gaps_cut: u64,
-    /// Dropped frames whose sender and receiver are behind the same port of the mapping.
+    /// Dropped frames with sender and receiver behind the same port of the mapping.
     pub same_port: u64,
-    /// Stations whose addresses the switch learned before the first frame.
+    /// Number of stations that were in the forwarding database before the first frame.
     pub learnt: u64,
 }
 
 impl ReplayReport {
-    /// Builds the report from the results of both passes.
+    /// Builds the report from the results of both passes. `file` is the name of the capture.
     pub fn new(
         file: &str,
         seed: u64,
@@ -125,8 +127,8 @@ impl ReplayReport {
                 ports.join(", ")
             ));
         }
-        // A frame that waited for its next hop can be flooded later, and no forwarding result
-        // reports the number of its copies.
+        // A frame that waited for its next hop can be flooded later, and no forwarding result states the
+        // number of its copies.
         let all_accounted = survey.total_frames() == frames.offered + frames.skipped.values().sum::<u64>();
         if !all_accounted || !frames.is_balanced() && result.tally.waited == 0 {
             taints.push("the frame counts are not consistent; this is a defect of xoff".to_owned());
@@ -156,7 +158,7 @@ impl ReplayReport {
         }
     }
 
-    /// Returns the exit code of the command.
+    /// Returns [`Exit::Ok`] (0) for a clean result, or [`Exit::Inconclusive`] (5) if there are taints.
     pub fn exit(&self) -> Exit {
         match self.taints.is_empty() {
             true => Exit::Ok,
@@ -164,7 +166,7 @@ impl ReplayReport {
         }
     }
 
-    /// Returns the report as JSON text.
+    /// Returns the report as JSON text, with a final line break.
     pub fn to_json(&self) -> String {
         let mut text =
             serde_json::to_string_pretty(self).expect("a report has string keys and finite numbers");
@@ -218,7 +220,7 @@ impl ReplayReport {
         )
     }
 
-    /// Returns the text that accounts for every frame of the capture.
+    /// Returns a text that states what happened to every frame of the capture.
     fn frame_balance(&self) -> String {
         let sums = &self.frames;
         let mut text = format!(
@@ -315,7 +317,8 @@ impl FrameSums {
         }
     }
 
-    /// Returns whether the counts account for every frame.
+    /// Returns whether the sums of the counts are consistent, as described at [`FrameSums`]. If frames waited
+    /// for their next hop, the result can be false.
     pub fn is_balanced(&self) -> bool {
         self.offered == self.received + self.control
             && self.received + self.flood_copies + self.own

@@ -1,4 +1,4 @@
-//! Opens a capture so that it can be read more than once, and decompresses gzip.
+//! Opens a capture so that it can be read more than once. Decompresses captures in gzip format.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Cursor, Read};
@@ -11,12 +11,12 @@ use xoff_capture::{ReadError, ReadErrorKind};
 
 const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
 
-/// The origin of a capture.
+/// The source of a capture.
 #[derive(Clone, Debug)]
 pub enum CaptureSource {
     /// A regular file. Each pass opens it again.
     File(PathBuf),
-    /// The content of a pipe, or of another file that can be read only once.
+    /// The content of standard input, of a pipe, or of another file that can be read only once.
     Memory(Arc<[u8]>),
 }
 
@@ -44,7 +44,7 @@ impl CaptureSource {
         source.map_err(read_error_of)
     }
 
-    /// Reads the capture from its first byte. Data in gzip format is decompressed.
+    /// Returns a reader that starts at the first byte of the capture. Data in gzip format is decompressed.
     ///
     /// # Errors
     /// The file cannot be opened or read.

@@ -1,38 +1,38 @@
-//! A frame store for captured frames. It remembers the origin of each frame.
+//! A frame store for captured frames. The store remembers the origin of each frame.
 
 use std::rc::Rc;
 
 use xoff_dataplane::{FrameHandle, FrameStore, Picos, PortId};
 
-/// The captured frame that a frame of the switch comes from.
+/// A captured frame as it was received. Frames of the switch refer to their origin.
 #[derive(Clone, Debug)]
 pub struct FrameOrigin {
     /// Number of the frame in the capture, from 1.
     pub number: u64,
-    /// Ingress port.
+    /// Ingress port of the frame.
     pub port: PortId,
-    /// Arrival time.
+    /// Model time at which the frame is offered to the switch, or at which a tester starts to send it.
     pub at: Picos,
     /// Traffic class at ingress.
     pub tc: u8,
     /// Priority group at ingress.
     pub pg: u8,
-    /// ECN bits at ingress, or 0 if the frame is not IP.
+    /// ECN bits of the IP header at ingress, 0 to 3. 0 if the frame is not IP.
     pub ecn: u8,
-    /// Captured bytes, as received.
+    /// Captured bytes of the frame, as received, without FCS.
     pub data: Rc<[u8]>,
-    /// Length at ingress without FCS, in bytes.
+    /// Length of the whole frame at ingress, without FCS, in bytes.
     pub len: u32,
 }
 
 #[derive(Debug, Default)]
 struct FrameSlot {
-    /// The bytes of the frame in its current form, followed by the completion.
+    /// The captured bytes of the frame in its current form, followed by the completion.
     stored: Vec<u8>,
     /// Number of bytes at the end of `stored` that were added to complete the headers. These bytes were not
     /// captured and are never written to a file.
     completion: u32,
-    /// Number of bytes of the frame beyond `stored`.
+    /// Number of bytes of the frame that follow `stored` and are not stored.
     beyond: u32,
     /// The captured frame, or `None` if the switch created the frame.
     origin: Option<FrameOrigin>,
@@ -57,7 +57,8 @@ impl CaptureStore {
         self.insert_with_completion(origin, &[])
     }
 
-    /// Stores a received frame together with the bytes that complete its headers.
+    /// Stores a received frame, and the bytes that complete its headers
+    /// ([`ParsedHeader::completion`](super::ParsedHeader::completion)).
     pub fn insert_with_completion(&mut self, origin: FrameOrigin, completion: &[u8]) -> FrameHandle {
         let handle = self.claim_slot();
         let slot = &mut self.slots[handle.0 as usize];
@@ -69,14 +70,20 @@ impl CaptureStore {
         handle
     }
 
-    /// Returns the captured bytes of a frame in its current form.
+    /// Returns the captured bytes of a frame in its current form, without the completion.
+    ///
+    /// # Panics
+    /// The store has no frame with this handle.
     pub fn captured_bytes(&self, frame: FrameHandle) -> &[u8] {
         let slot = &self.slots[frame.0 as usize];
         &slot.stored[..slot.stored.len() - slot.completion as usize]
     }
 
     /// Returns the captured frame from which a frame was made. Returns `None` if the switch created the
-    /// frame. The frame may already be released.
+    /// frame. The frame may already be released, but not reclaimed.
+    ///
+    /// # Panics
+    /// The store has no frame with this handle.
     pub fn origin(&self, frame: FrameHandle) -> Option<&FrameOrigin> {
         self.slots[frame.0 as usize].origin.as_ref()
     }

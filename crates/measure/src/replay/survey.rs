@@ -9,54 +9,55 @@ use super::mac_address::{Mac, is_group_address};
 use super::parsed_header::ParsedHeader;
 use xoff_capture::{CapturedFrame, Direction, Interface, ReadError, Reader, UnusableReason};
 
-/// The first frame of a capture that shows a station in a VLAN, as sender or as destination.
+/// The first frame of a capture that shows a station in a VLAN. There are separate observations for the
+/// station as sender and as destination, and for inbound and outbound frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StationObservation {
     /// The observed station.
     pub station: Mac,
-    /// The sender of the frame: the observed station, or another station that sent a frame to
-    /// the observed station.
+    /// The sender of the frame. This is the observed station, or another station that sent a frame to the
+    /// observed station.
     pub sender: Mac,
-    /// Index of the interface that captured the frame.
+    /// Index in [`CaptureSurvey::interfaces`] of the interface that captured the frame.
     pub interface: usize,
-    /// The frame is outbound at the interface, so its sender is not connected to this interface.
+    /// True if the frame is outbound at the interface. Its sender is then not connected to this interface.
     pub outbound: bool,
-    /// The outer VLAN tag of the frame.
+    /// The outer VLAN tag of the frame, or `None` if the frame is untagged.
     pub tag: Option<VlanTag>,
 }
 
 /// The stations, interfaces and frame counts of a capture.
 #[derive(Debug, Default)]
 pub struct CaptureSurvey {
-    /// Number of usable frames.
+    /// Number of usable frames in the capture.
     pub frames: u64,
-    /// Number of frames that the reader cannot use, by reason.
+    /// Number of frames that the reader cannot use, for each reason.
     pub unusable: BTreeMap<UnusableReason, u64>,
-    /// Number of usable frames of each interface.
+    /// Number of usable frames of each interface, in the order of `interfaces`.
     pub frames_by_interface: Vec<u64>,
-    /// The interfaces of the capture, in file order.
+    /// The interfaces of the capture, in the order of the file.
     pub interfaces: Vec<Interface>,
     /// The first time stamp in nanoseconds since 1970, or `None` if no frame has a time stamp.
     pub first_ns: Option<i64>,
-    /// Stations that send frames, in the order of their first frames.
+    /// MAC addresses that send frames, in the order of their first frames.
     pub senders: Vec<Mac>,
-    /// Stations that receive frames but never send, in the order of the first frames to them.
+    /// MAC addresses that receive frames but never send, in the order of the first frames to them.
     pub silent_stations: Vec<Mac>,
-    /// The first frame of every station in every VLAN.
+    /// The first frames of every station in every VLAN.
     pub observations: Vec<StationObservation>,
-    /// Number of frames between two stations in both directions. The key holds the
-    /// lower address first.
+    /// Number of frames between two stations, in both directions. The first address of the key is the
+    /// lower one.
     pub conversations: HashMap<(Mac, Mac), u64>,
-    /// Number of frames that were captured in part.
+    /// Number of usable frames that were captured only in part.
     pub partial: u64,
-    /// Number of frames whose captured part is too short to contain the traffic class.
+    /// Number of frames with a captured part that is too short to contain the traffic class.
     pub without_class: u64,
-    /// The reason why the capture ends early.
+    /// The reason for which the capture ends early, or `None` if it was read to its end.
     pub read_error: Option<ReadError>,
 }
 
 impl CaptureSurvey {
-    /// Reads a capture to its end.
+    /// Reads a capture to its end and collects its stations, interfaces and frame counts.
     ///
     /// # Errors
     /// The input is not a capture, is damaged before its first frame, or has no Ethernet interface.
@@ -147,6 +148,7 @@ impl CaptureSurvey {
 struct SeenAddresses {
     senders: HashSet<Mac>,
     receivers: HashSet<Mac>,
-    /// Station, whether the station sent the frame, whether the frame was outbound, VLAN.
+    /// Each entry has four values: the station, whether the station sent the frame, whether the frame was
+    /// outbound, and the VLAN.
     observations: HashSet<(Mac, bool, bool, Option<u16>)>,
 }

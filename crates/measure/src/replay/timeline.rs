@@ -1,4 +1,4 @@
-//! Arrival times of the frames of a capture, in model time.
+//! Computes the arrival times of captured frames, in model time.
 
 use xoff_units::Picos;
 
@@ -9,11 +9,11 @@ use super::replay_pace::ReplayPace;
 const GAP_NS_MAX: i128 = 3_600_000_000_000;
 /// Gap that replaces a longer one, in nanoseconds.
 const CUT_GAP_NS: u128 = 1_000_000_000;
-/// Latest arrival time. Arrivals use only the first half of model time, so time remains for the events after
-/// the last arrival.
+/// Latest arrival time. Arrivals use only the first half of model time, so that time remains for the events
+/// after the last arrival.
 const ARRIVAL_MAX: Picos = Picos(u64::MAX / 2);
 
-/// The error that a frame arrives after the end of model time.
+/// The error for a frame that arrives after the end of model time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct BeyondModelTime {
     /// Time between the first frame and this frame, in days.
@@ -30,9 +30,9 @@ pub(super) struct Timeline {
     elapsed_ns: u128,
     /// Arrival time of the previous frame.
     latest: Picos,
-    /// Number of frames whose stamp is at most an hour before an earlier stamp.
+    /// Number of frames with a time stamp before an earlier time stamp, by at most an hour.
     pub(super) disordered: u64,
-    /// Number of shortened gaps between frames. The time stamps may jump forwards or backwards at a gap.
+    /// Number of shortened gaps between frames. At a gap, the time stamps jump forwards or backwards.
     pub(super) gaps_cut: u64,
 }
 
@@ -49,8 +49,8 @@ impl Timeline {
         }
     }
 
-    /// Returns the arrival time of the next frame. A frame without a time stamp arrives at the same time as
-    /// the previous frame. The same rule applies to a frame whose time stamp is smaller than a previous one.
+    /// Returns the arrival time of the next frame. In two cases, the frame arrives at the same time as the
+    /// previous frame: it has no time stamp, or its time stamp is smaller than an earlier one.
     pub(super) fn next_arrival(&mut self, stamp_ns: Option<i64>) -> Result<Picos, BeyondModelTime> {
         let ReplayPace::Captured(faster, by) = self.pace else {
             return Ok(Picos::ZERO);

@@ -1,4 +1,4 @@
-//! The choice between a mapping by interface and a mapping by sender.
+//! Chooses between a mapping by interface and a mapping by sender.
 
 use std::collections::{HashMap, HashSet};
 use std::io::Read;
@@ -13,21 +13,21 @@ use crate::replay::survey::CaptureSurvey;
 use xoff_capture::{ReadError, Reader};
 use xoff_telemetry::failure::Failure;
 
-/// The number of frames that a mapping offers and loses.
+/// The number of frames that a mapping offers to the switch, and the number that it loses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct MappingLoss {
     /// Frames that have an ingress port.
     offered: u64,
-    /// Number of frames that are not forwarded because of the mapping. A frame is lost if its destination is
-    /// behind its ingress port. An outbound frame is lost if its sender has no inbound frame.
+    /// Number of frames that are not forwarded because of the mapping. There are two cases: the destination
+    /// of a frame is behind its ingress port, or the sender of an outbound frame has no inbound frame.
     lost: u64,
 }
 
 impl PortMapping {
-    /// Maps the stations of a capture to the ports of a configuration. The options may allow two mappings: by
-    /// sender and by interface. If both are possible and the capture has frames of several interfaces, the
-    /// mapping with fewer lost frames is selected. The mapping by interface is selected if the numbers are
-    /// equal. To count lost frames, the function opens the capture again with `read`.
+    /// Maps the stations of a capture to the ports of a configuration. There are two kinds of mappings: by
+    /// sender and by interface. If the options allow both and the capture has frames of several interfaces,
+    /// the mapping with fewer lost frames is selected. If the numbers are equal, the mapping by interface is
+    /// selected. To count lost frames, the function opens the capture again with `read`.
     ///
     /// # Errors
     /// The configuration has too few ports, an option names an interface that is not in the
@@ -60,8 +60,8 @@ impl PortMapping {
             Ok::<_, Failure>(mapping.count_frames(survey, configured.router, &mut reader))
         };
         let of_interface = effect(&by_interface)?;
-        // In a recording of a switch, the interfaces are the ports, even if the frames were changed
-        // before they left.
+        // In a recording of a switch, the interfaces are the ports, even if frames were changed before
+        // they left.
         if of_interface.lost == 0 || by_interface.interfaces_are_named && of_interface.offered > 0 {
             return Ok(by_interface);
         }

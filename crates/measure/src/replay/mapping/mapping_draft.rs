@@ -35,7 +35,7 @@ impl<'a> MappingDraft<'a> {
     }
 
     /// Returns whether the mapping may add ports. If the configuration has no ports, the mapping adds as many
-    /// as needed.
+    /// ports as the capture needs.
     fn can_add_ports(&self) -> bool {
         self.configured.names.is_empty()
     }
@@ -97,8 +97,7 @@ impl<'a> MappingDraft<'a> {
         let port = match free.first() {
             Some(port) => (*port).clone(),
             None if self.can_add_ports() && self.ports.len() < PORTS_MAX => {
-                // There is one candidate name more than there are ports, so at least one name is
-                // unused.
+                // There are more candidate names than ports, so at least one name is unused.
                 let mut names = (0..=self.ports.len()).map(|n| format!("Ethernet{}", 4 * n));
                 names.find(|name| !self.ports.contains(name))?
             }
@@ -137,8 +136,9 @@ impl<'a> MappingDraft<'a> {
         Ok(())
     }
 
-    /// Assigns each station to the port whose stations exchange the fewest frames with it. If several ports
-    /// have the same number of frames, the port with the fewest stations is selected.
+    /// Assigns each station to a port that it shares with other stations. The port is chosen so that the
+    /// stations behind it exchange the fewest frames with the new station. If several ports have the same
+    /// number of frames, the port with the fewest stations is selected.
     fn assign_shared_ports(&mut self, stations: impl Iterator<Item = Mac>) {
         let mut peers: HashMap<Mac, Vec<(Mac, u64)>> = HashMap::new();
         for (&(a, b), &frames) in &self.survey.conversations {

@@ -1,4 +1,4 @@
-//! The mapping from the frames of a capture to the ingress ports of a switch.
+//! Maps the frames of a capture to the ingress ports of a switch.
 
 mod choice;
 mod mapping_draft;
@@ -14,20 +14,20 @@ use super::survey::{CaptureSurvey, StationObservation};
 use xoff_capture::{CapturedFrame, Direction, UnusableReason};
 use xoff_telemetry::failure::Failure;
 
-/// The source of the frames that arrive at a port, as given by `--port`.
+/// The source of the frames that arrive at a port, as given by the option `--port`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FrameSource {
-    /// A station with this MAC address.
+    /// The station with this MAC address.
     Station(Mac),
-    /// All frames that were captured on an interface. The text is the name of the interface or its number in
-    /// the file.
+    /// All frames that were captured on an interface. The text is the name of the interface, or its number in
+    /// the capture, from 0.
     Interface(String),
 }
 
 /// The rule that selects ports for stations and interfaces that no option names.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum MappingMode {
-    /// Selects the rule with fewer lost frames: by sender or by interface. If the file has frames of only one
+    /// By sender or by interface, whichever loses fewer frames. If the capture has frames of only one
     /// interface, the rule is by sender.
     #[default]
     Auto,
@@ -40,11 +40,11 @@ pub enum MappingMode {
 /// The options of the command line that select ingress ports.
 #[derive(Clone, Debug, Default)]
 pub struct MappingOptions {
-    /// Ports and the sources of their frames.
+    /// Names of ports, each with a source of its frames. A port can have several entries.
     pub ports: Vec<(String, FrameSource)>,
-    /// The port at which all other frames arrive.
+    /// Name of the port at which all other frames arrive, or `None` if `mode` selects the ports.
     pub ingress: Option<String>,
-    /// The rule for all other frames.
+    /// Rule that selects ports for the frames that no entry of `ports` covers. Not used if `ingress` is set.
     pub mode: MappingMode,
 }
 
@@ -56,7 +56,7 @@ pub struct ConfiguredPorts {
     pub names: Vec<String>,
     /// Names of the ports with `admin_status` down. The mapping uses such a port only if an option names it.
     pub down: BTreeSet<String>,
-    /// MAC address of the switch itself. It is not behind a port.
+    /// MAC address of the switch itself, which is not behind a port. `None` if the address is unknown.
     pub router: Option<Mac>,
 }
 
@@ -65,8 +65,8 @@ pub struct ConfiguredPorts {
 pub enum SkipReason {
     /// The frame left through its interface, so it is a result of forwarding.
     Outbound,
-    /// A switch sent the frame. The reader detects two cases. The source is the MAC address of this switch,
-    /// or the frame is of a kind that bridges do not forward and its sender sends no other frames.
+    /// A switch sent the frame. There are two cases: the source is the MAC address of this switch, or bridges
+    /// do not forward frames of this kind and the sender sends no other frames.
     FromSwitch,
     /// The capture does not contain the addresses of the frame.
     NoAddress,
@@ -88,8 +88,8 @@ impl SkipReason {
         }
     }
 
-    /// Returns the explanation of the reason with this name, such as "left out because they are outbound".
-    /// The text follows a number of frames.
+    /// Returns the explanation of the reason with the name `name`, such as "left out because they are
+    /// outbound". The text follows a number of frames. An unknown name gives the text for malformed blocks.
     pub fn explanation_of(name: &str) -> &'static str {
         match name {
             "outbound" => "left out because they are outbound",
@@ -106,14 +106,14 @@ impl SkipReason {
 /// The ports of a switch, and the stations and interfaces of the capture behind them.
 #[derive(Clone, Debug)]
 pub struct PortMapping {
-    /// Names of all ports, in the order of the switch.
+    /// Names of all ports, in the order of the switch's ports.
     pub ports: Vec<String>,
     stations: BTreeMap<Mac, PortId>,
     interfaces: BTreeMap<usize, PortId>,
-    /// Ingress port of all other frames.
+    /// Ingress port of all other frames, or `None` if other frames are not replayed.
     default_port: Option<PortId>,
     by_interface: bool,
-    /// Each interface with frames has the same name as a port, as in a recording of xoff.
+    /// True if each interface with frames has the same name as a port, as in a recording of xoff.
     interfaces_are_named: bool,
 }
 
@@ -151,7 +151,7 @@ impl PortMapping {
     /// Returns the ingress port of a frame.
     ///
     /// # Errors
-    /// The reason why the frame is not replayed.
+    /// Returns the reason for which the frame is not replayed.
     pub fn ingress_port_of(
         &self,
         record: &CapturedFrame,
@@ -176,7 +176,7 @@ impl PortMapping {
         }
     }
 
-    /// Returns two ports: the port of the observed station and the ingress port of the observed frame.
+    /// Returns two ports: the port of the observed station, and the ingress port of the observed frame.
     /// Returns `None` if one of the ports is unknown.
     pub fn ports_of_observation(&self, observation: &StationObservation) -> Option<(PortId, PortId)> {
         let of = |mac: Mac| {
@@ -193,15 +193,15 @@ impl PortMapping {
         Some((of(observation.station)?, of(observation.sender)?))
     }
 
-    /// Returns the number of known stations behind each port. Stations of a mapped interface are
-    /// not counted.
+    /// Returns the number of known stations behind each port, in the order of `ports`. Stations of a mapped
+    /// interface are not counted.
     pub fn stations_by_port(&self) -> Vec<usize> {
         let mut counts = vec![0; self.ports.len()];
         self.stations.values().for_each(|port| counts[port.index()] += 1);
         counts
     }
 
-    /// Returns whether the interfaces of the capture are ports.
+    /// Returns whether each interface of the capture is a port of the switch.
     pub fn is_by_interface(&self) -> bool {
         self.by_interface
     }
