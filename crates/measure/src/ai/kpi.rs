@@ -139,8 +139,9 @@ fn switch_kpis(report: &Report) -> Vec<Kpi> {
     all
 }
 
-/// Returns the 95th percentile of the queue depth in bytes, over the bins of a run. The queue depth of a bin
-/// is the value of the switch port with the most queued bytes. Returns `None` if the time series has no bins.
+/// Returns the 95th percentile of the queue depth in bytes, over the bins of a run. In each bin (time
+/// interval), the queue depth is the largest number of queued bytes at any switch port. Returns `None` if the
+/// time series has no bins.
 fn queue_depth_p95(watched: &RunTimeline) -> Option<Kpi> {
     let ports = watched.timeline.ports();
     let bins = ports.iter().map(|port| port.queued_bytes.len()).max()?;

@@ -16,9 +16,8 @@
 /// the speed by about 50 %.
 const SLOW_LOG: f64 = 0.14;
 
-/// Significance level of the test whether one side was slow more often. By chance, the two sides can have
-/// different numbers of slow samples. If the probability of such a difference is below this level, the
-/// difference counts as real, and not as chance.
+/// Significance level for disturbances. By chance, one side can have more slow samples than the other. If the
+/// probability of such a difference is below this level, the difference counts as real, and not as chance.
 const UNEQUAL_ALPHA: f64 = 0.05;
 
 /// Selects the undisturbed pairs. Element *i* of the result is true if pair *i* is selected. `log_a` and

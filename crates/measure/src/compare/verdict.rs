@@ -5,7 +5,7 @@
 //! evaluations together ([`TestPlan::alpha_per_test`]). Therefore, more figures or evaluations do not
 //! increase the risk of a false difference.
 //!
-//! The gate is the permitted shift. With a gate, there are three groups of verdicts:
+//! The gate is the shift from which a comparison fails. With a gate, there are three groups of verdicts:
 //!
 //! - *worse*: the interval is above 0, and the estimate of the shift reaches the gate.
 //! - *within the gate*: the whole interval is below the gate. If the interval is also above the negative

@@ -180,11 +180,11 @@ pub struct Trial {
     /// The streams.
     pub streams: Vec<TrafficStream>,
     /// Sending time, from the start of the trial. [`VirtualDut`](super::VirtualDut) ends streams at this
-    /// time, except streams with a number of frames.
+    /// time, except streams with a limit in `frames`.
     pub duration: Picos,
-    /// Seed of the random start times in virtual time. The first frame of a stream without a number of frames
-    /// is delayed by up to one frame interval. With `None`, each stream starts exactly at its `start`.
-    /// [`RealDut`](super::RealDut) ignores this field.
+    /// Seed of the random start times in virtual time. With a seed, each stream without a limit in `frames`
+    /// starts up to one frame interval later than its `start`. With `None`, each stream starts exactly at its
+    /// `start`. [`RealDut`](super::RealDut) ignores this field.
     pub phases: Option<u64>,
 }
 
@@ -261,8 +261,9 @@ const SHARE_ROUNDING_ERROR: f64 = 1e-9;
 /// of a port for error messages.
 ///
 /// # Errors
-/// A stream uses a port that does not exist, has the same port as source and destination, has no flow, or has
-/// a rate of 0 or less. Or the streams of a port together exceed its line rate.
+/// One of these cases: the streams of a port together exceed the line rate of the port, or a stream uses a
+/// port that does not exist, has the same port as source and destination, has no flow, or has a rate of 0
+/// or less.
 pub(super) fn check_streams(
     trial: &Trial,
     port_count: usize,

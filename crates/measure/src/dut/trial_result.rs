@@ -180,8 +180,8 @@ pub struct Backlog {
     pub frames_at_end: u64,
     /// Number of frames that arrived at the device between these two times.
     pub entered_in_second_half: u64,
-    /// Growth between the two counts that is possible without overload, in frames. The order in which the
-    /// streams send causes this growth.
+    /// Largest growth of the backlog in the second half that is possible without overload, in frames. The
+    /// order in which the streams send causes this growth.
     pub noise_frames: u64,
 }
 

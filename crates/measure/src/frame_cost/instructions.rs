@@ -2,8 +2,8 @@
 //! busy machine.
 //!
 //! A workload runs twice, with different numbers of frames. The difference between the two counts does not
-//! include the instructions of the start. The C library selects variants of functions such as `memcpy` by the
-//! features of the processor. These variants are disabled for AVX2 and later, so that the counts do not
+//! include the instructions of the start-up. The C library selects variants of functions such as `memcpy` by
+//! the features of the processor. These variants are disabled for AVX2 and later, so that the counts do not
 //! depend on the machine.
 
 use std::path::PathBuf;

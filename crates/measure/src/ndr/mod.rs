@@ -75,8 +75,9 @@ impl TrialDurations {
     }
 }
 
-/// Returns the duration of a trial in virtual time. It is long enough to show a backlog that grows because
-/// the load is slightly too high. The slowest port can send at least 10 000 frames at line rate.
+/// Returns the duration of a trial in virtual time. It is long enough to show a backlog that grows
+/// because the load is slightly too high. In this time, the slowest port can send at least 10 000 frames
+/// at line rate.
 pub fn virtual_trial_duration(dut: &impl Dut, pattern: TrafficPattern, size: FrameSize) -> Picos {
     let ports = dut.ports();
     let pairs = pattern.sender_receiver_loads(ports.len());

@@ -1,6 +1,7 @@
-//! Searches for the highest load that meets a goal, by the rules of MLRsearch (draft-ietf-bmwg-mlrsearch). A
-//! search can have several goals, such as "no loss" and "at most 0.5 % loss", and trials of different
-//! durations. All goals use the same trials. A load meets a goal or not depending on all trials at this load.
+//! Searches for the highest load that meets a goal, by the rules of MLRsearch
+//! (draft-ietf-bmwg-mlrsearch). A search can have several goals, such as "no loss" and "at most 0.5 %
+//! loss", and trials of different durations. All goals use the same trials. All trials at a load together
+//! decide whether the load meets a goal.
 
 use std::collections::BTreeMap;
 
@@ -98,7 +99,7 @@ impl TrialRecords {
 
 /// Classifies a load by the rules of the draft, from the durations of good and bad trials. Bad trials that
 /// are shorter than the goal requires are tolerated in proportion to the good short trials. Only further bad
-/// trials count against the load. The class is undecided while trials that are still missing can change it.
+/// trials count against the load. The class is undecided while missing trials can still change the class.
 fn classify_load(goal: &SearchGoal, records: &[TrialRecord]) -> LoadClass {
     let seconds = |is_full: bool, is_good: bool| -> f64 {
         let matches = |record: &&TrialRecord| {

@@ -2,8 +2,8 @@
 
 /// Returns the max-min fair rate of each flow. Max-min fair means that no flow can get more unless a flow
 /// with the same or a lower rate gets less. `capacities` has the capacity of each link. `flows` has the links
-/// of each flow, as indices of `capacities`, without repetition. Rates have the unit of the capacities. Every
-/// flow has unlimited demand.
+/// of each flow, as indices of `capacities`. A flow uses each link at most once. Rates have the unit of the
+/// capacities. Every flow has unlimited demand.
 ///
 /// The algorithm raises all rates together until a link is full. The flows of this link then keep their rate,
 /// and the next round raises the rates of the other flows. Each round fills at least one link, so the number

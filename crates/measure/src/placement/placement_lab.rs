@@ -243,8 +243,8 @@ impl PlacementLab {
         }
     }
 
-    /// Returns the first packet of a queue pair as it leaves its host, without FCS: an RDMA WRITE of length
-    /// 0. `pair` is an index as in [`PlacementLab::queue_pair_numbers`].
+    /// Returns the first packet of a queue pair as it leaves its host, without FCS. The packet is an RDMA
+    /// WRITE without data. `pair` is an index as in [`PlacementLab::queue_pair_numbers`].
     pub fn first_packet(&self, pair: usize, seed: u64) -> Vec<u8> {
         let hosts = usize::from(self.setting.shape.hosts);
         let from = pair / usize::from(self.setting.queue_pairs);

@@ -61,8 +61,8 @@ pub struct CaptureSummary {
     pub ports_by: String,
 }
 
-/// Frame counts. If no frame waited for its next hop, `received + flood_copies + own` equals `sent + dropped
-/// + punted + queued + held`.
+/// Frame counts. Unless frames waited for their next hop, they satisfy this equation:
+/// `received + flood_copies + own = sent + dropped + punted + queued + held`.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq, Eq)]
 pub struct FrameSums {
     /// Frames of the capture that were offered to the switch.

@@ -30,7 +30,8 @@ pub(super) struct Timeline {
     elapsed_ns: u128,
     /// Arrival time of the previous frame.
     latest: Picos,
-    /// Number of frames with a time stamp before an earlier time stamp, by at most an hour.
+    /// Number of frames with a time stamp that is smaller than the time stamp of an earlier frame, by at most
+    /// an hour.
     pub(super) disordered: u64,
     /// Number of shortened gaps between frames. At a gap, the time stamps jump forwards or backwards.
     pub(super) gaps_cut: u64,

@@ -21,7 +21,7 @@ const RESAMPLES: usize = 1_000;
 
 impl BenchResult {
     /// Writes each time and each frame rate to the folder `folder/BENCH/FIGURE/baseline/`. Criterion stores
-    /// times only, so other figures are not written. The result is the list of their names.
+    /// times only, so other figures are not written. Returns the names of the figures that were not written.
     ///
     /// # Errors
     /// A folder or file cannot be written.

@@ -281,8 +281,8 @@ fn measure_microburst<D: Dut>(suite: &mut BenchmarkSuite<'_, D>) -> Result<(), F
 }
 
 /// Measures head-of-line blocking by the procedure of RFC 8239 section 5.2. Each trial uses a group of two
-/// senders and two receivers, as described at [`VictimFlow::measure`]. From trial to trial, all four ports of
-/// the group move to the next port.
+/// senders and two receivers, as described at [`VictimFlow::measure`]. Each further trial uses the next port
+/// for all four members of the group.
 fn measure_head_of_line_blocking<D: Dut>(suite: &mut BenchmarkSuite<'_, D>) -> Result<(), Failure> {
     let ports = suite.dut.ports().len();
     for size in suite.sizes.clone() {
@@ -296,8 +296,8 @@ fn measure_head_of_line_blocking<D: Dut>(suite: &mut BenchmarkSuite<'_, D>) -> R
     Ok(())
 }
 
-/// Results of the victim flow: a flow to a port without over-subscription that suffers from another,
-/// over-subscribed port. Each measured group of ports gives one sample.
+/// Results of the victim flow. This flow goes to a port that is not over-subscribed, but it can suffer from
+/// another port that is over-subscribed. Each measured group of ports gives one sample.
 #[derive(Debug, Default)]
 pub(crate) struct VictimFlow {
     lost: Vec<f64>,

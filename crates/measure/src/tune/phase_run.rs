@@ -41,8 +41,9 @@ pub struct TrafficPhase {
     /// Number of cells in the shared pool that other users hold. This number determines how much of the frame
     /// that causes XOFF is stored in headroom.
     pub others_cells: u32,
-    /// The own frame is a frame to the sender that delays XOFF. This field is the time for which the switch
-    /// has already transmitted the own frame when XOFF is due. `None` means that there is no own frame.
+    /// Progress of the own frame, a frame from the receiver to a sender. XOFF must wait while the switch
+    /// transmits this frame. The value is the time for which the switch has already transmitted it when XOFF
+    /// is due. `None` means that there is no own frame.
     pub own_frame_elapsed: Option<Picos>,
     /// Time at which the receiver sends the own frame, relative to the start of the senders. `None` before
     /// [`set_own_frame_time`] sets this time, and if there is no own frame.
@@ -82,9 +83,10 @@ pub struct PhaseDrop {
     pub refusal: Option<BufferRefusal>,
 }
 
-/// Sets the time at which the receiver sends the own frame, a frame that delays XOFF. The time is chosen so
-/// that the switch is transmitting the own frame when XOFF is due. It does not depend on the headroom,
-/// because a group uses headroom only after XOFF. A phase without an own frame is not changed.
+/// Sets the time at which the receiver sends the own frame. This frame delays XOFF, because the switch must
+/// transmit it first. The time is chosen so that the switch is transmitting the own frame when XOFF is due.
+/// It does not depend on the headroom, because a group uses headroom only after XOFF. A phase without an own
+/// frame is not changed.
 ///
 /// # Errors
 /// The buffer does not fill, or the run takes too many events.

@@ -16,8 +16,9 @@ const ALIGNMENTS_MAX: u32 = 40;
 /// Time between the transmission of the own frame and the start of the senders.
 const SENDER_LEAD: Picos = Picos::from_micros(1);
 
-/// Creates all phases of these patterns. The own frame is a frame to the sender that delays XOFF. Its time is
-/// not set here ([`set_own_frame_time`](super::set_own_frame_time) sets it). There are two kinds of phases:
+/// Creates all phases of these patterns. XOFF must wait while the switch transmits the own frame, a frame
+/// from the receiver to a sender. The time of the own frame is not set here
+/// ([`set_own_frame_time`](super::set_own_frame_time) sets it). There are two kinds of phases:
 ///
 /// - Alignments: other users hold from 0 cells up to the cells of a frame, so the part of the frame that is
 ///   stored in headroom varies. All senders start at the same time, or at equal intervals within the time of

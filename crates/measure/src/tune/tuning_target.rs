@@ -56,7 +56,8 @@ impl TuningTarget {
     /// Selects the traffic class `class` of a switch, or its first lossless class if `class` is `None`.
     ///
     /// # Errors
-    /// No port has the class as a lossless class, or only one port has it with the same profile and speed.
+    /// No port has a lossless class (or the given class as a lossless class), or only one port has the
+    /// profile and the speed of this class.
     pub fn new(config: &SwitchConfig, class: Option<u8>) -> Result<TuningTarget, Failure> {
         let found = (0..config.ports.len()).find_map(|port| find_lossless_class(config, port, class));
         let Some(first) = found else {
