@@ -6,8 +6,8 @@ use ipnet::IpNet;
 /// packets from trimming or from load balancing by a scheme.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AclTable {
-    /// Indices of the ingress ports to which the table applies, in
-    /// [`SwitchConfig::ports`](crate::config::SwitchConfig::ports).
+    /// Ingress ports to which the table applies, as indices in
+    /// the list [`SwitchConfig::ports`](crate::config::SwitchConfig::ports).
     pub ports: Vec<u16>,
     /// The rules of the table. Only the first rule that matches a packet applies.
     pub rules: Vec<AclRule>,

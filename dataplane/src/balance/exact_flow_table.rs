@@ -20,8 +20,8 @@ const EVICT_AFTER: u16 = 931;
 /// Flow table with the flow hash as its key. Flows with equal hashes share an entry.
 #[derive(Debug)]
 pub(super) struct ExactFlowTable {
-    /// Each entry contains the flow hash (32 bits), the time of the last use (16 bits) and the member (16
-    /// bits).
+    /// Each entry contains the flow hash (32 bits), the time of the last use (16 bits) and the
+    /// member (16 bits).
     entries: Box<[u64]>,
     /// Mask of the number of a set.
     sets: u32,

@@ -12,8 +12,8 @@ impl RandomStream {
     /// Creates the generator number `stream` of a switch with the seed `seed`. Equal arguments give
     /// equal numbers.
     pub fn new(seed: u64, stream: u64) -> RandomStream {
-        // The golden ratio spreads adjacent streams over the seed space, and seed_from_u64 mixes the bits
-        // further.
+        // The golden ratio spreads adjacent streams over the seed space, and seed_from_u64 mixes
+        // the bits further.
         let seed = seed ^ (stream + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ 0x6c6f_6164;
         RandomStream(Xoshiro256PlusPlus::seed_from_u64(seed))
     }

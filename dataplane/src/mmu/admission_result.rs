@@ -19,8 +19,8 @@ pub struct IngressPlan {
     pub headroom: u32,
 }
 
-/// The regions to which the cells of a queued frame are charged. Returned by
-/// [`Mmu::plan_egress`](super::Mmu::plan_egress).
+/// The regions to which the cells of a queued frame are charged.
+/// Returned by [`Mmu::plan_egress`](super::Mmu::plan_egress).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "planned cells are charged by commit_egress"]
 pub struct EgressPlan {

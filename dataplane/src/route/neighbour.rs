@@ -16,8 +16,8 @@ use xoff_wire::parse::ParsedHeaders;
 
 /// Time between two requests for a link address (RFC 4861: RETRANS_TIMER).
 pub const RETRANSMIT_INTERVAL: Picos = Picos::from_millis(1_000);
-/// Number of unanswered requests after which a neighbour is unreachable (MAX_MULTICAST_SOLICIT,
-/// MAX_UNICAST_SOLICIT).
+/// Number of unanswered requests after which a neighbour is unreachable (RFC 4861:
+/// MAX_MULTICAST_SOLICIT, MAX_UNICAST_SOLICIT).
 pub const SOLICITATIONS_MAX: u8 = 3;
 /// Time after the latest message of a neighbour at which the neighbour is probed again.
 pub const REACHABLE_TIME: Picos = Picos::from_millis(300_000);
