@@ -1,4 +1,4 @@
-//! Processing of acknowledgements, NAKs and READ responses by the requester.
+//! Processes acknowledgements, NAKs and READ responses at the requester.
 
 use xoff_units::Picos;
 use xoff_wire::ext::rnr_timer_us;
@@ -12,7 +12,7 @@ use super::telemetry::Telemetry;
 use super::work::{FailReason, Verb};
 
 impl Requester {
-    /// Processes an ACKNOWLEDGE packet.
+    /// Processes an acknowledgement, a NAK or an RNR NAK.
     #[inline]
     pub(super) fn on_acknowledge(
         &mut self,
@@ -111,7 +111,7 @@ impl Requester {
         }
     }
 
-    /// Processes a READ RESPONSE packet, which also acknowledges all earlier requests.
+    /// Processes a READ response. The response also acknowledges all earlier requests.
     pub(super) fn on_read_response(&mut self, env: &mut QpContext<'_>, packet: &Packet) {
         let sequence = self
             .numbering
@@ -144,7 +144,7 @@ impl Requester {
         }
     }
 
-    /// Stores a READ response that arrived after a missing one.
+    /// Stores a READ response that arrived after a missing READ response.
     fn store_response(&mut self, env: &mut QpContext<'_>, sequence: u64) {
         env.counters.out_of_sequence += 1;
         if !env.config.reorders() {
@@ -161,8 +161,8 @@ impl Requester {
         }
     }
 
-    /// Handles an acknowledgement of requests behind a missing READ response. The response is requested again
-    /// after the tolerated reordering time.
+    /// Processes an acknowledgement for requests behind a missing READ response. After the tolerated
+    /// reordering time, the missing response is requested again.
     fn on_ack_after_gap(&mut self, env: &mut QpContext<'_>, acked_end: u64) {
         if !env.config.reorders() {
             self.on_implied_nak(env);
@@ -178,7 +178,8 @@ impl Requester {
         }
     }
 
-    /// Processes the stored responses and acknowledgements that follow the response that has just arrived.
+    /// Processes the stored responses and acknowledgements that follow the READ response that has
+    /// just arrived.
     #[inline]
     fn process_held_responses(&mut self, env: &mut QpContext<'_>) {
         if !self.held_responses.has_later_data(self.unacked) {
@@ -207,14 +208,14 @@ impl Requester {
             tolerated.map_or(Picos::NEVER, |time| env.now.saturating_add(time));
     }
 
-    /// Requests a missing READ response again after the tolerated reordering time.
+    /// Requests a missing READ response again, at the end of the tolerated reordering time.
     pub(super) fn request_missing_responses(&mut self, env: &mut QpContext<'_>) {
         self.held_responses.gap_deadline = Picos::NEVER;
         self.on_implied_nak(env);
     }
 
-    /// Handles an implied NAK (IBTA 9.7.3.3): the answer to a later request arrives before an expected READ
-    /// response. Repeats the READ once.
+    /// Processes an implied NAK: the answer to a later request arrives before an expected READ response (IBTA
+    /// 9.7.3.3). Repeats the READ once.
     fn on_implied_nak(&mut self, env: &mut QpContext<'_>) {
         if self.read_gap {
             return;

@@ -1,4 +1,4 @@
-//! Transmission queues of the NIC classes, and timers of the queue pairs.
+//! Transmission queues of the NIC classes (transmit queues), and timers of the queue pairs.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -17,11 +17,12 @@ pub(super) const CLASS_COUNT: usize = 8;
 #[derive(Debug, Default)]
 struct ClassQueue {
     unpaced: VecDeque<(Picos, UnpacedPacket)>,
-    /// Waiting queue pairs: departure time, order of arrival and queue pair index. All three fields have 64
-    /// bits, because the heap copies an entry in large pieces right after writing it, and narrow writes would
-    /// stall the copy.
+    /// Waiting queue pairs: departure time, order of queueing, and index of the queue pair. All three fields
+    /// have 64 bits. The heap copies an entry in large pieces directly after it was written, and narrow
+    /// writes would stall the copy.
     waiting: BinaryHeap<Reverse<(Picos, u64, u64)>>,
     order: u64,
+    /// Round-robin state, if the class uses round robin.
     round: Option<RoundRobin>,
 }
 
@@ -34,7 +35,7 @@ impl ClassQueue {
         self.unpaced.pop_front().map(|(_, unpaced)| unpaced)
     }
 
-    /// Queues a queue pair that may send from `due` on.
+    /// Queues a queue pair. The queue pair may send from `due` on.
     fn push(&mut self, due: Picos, qp: u32) {
         if let Some(round) = &mut self.round {
             round.set_due(qp, due);
@@ -43,8 +44,8 @@ impl ClassQueue {
         self.order += 1;
     }
 
-    /// Changes the departure time of a waiting queue pair. With [`Picos::NEVER`], the queue pair is removed.
-    /// Only for round robin.
+    /// Changes the departure time of a waiting queue pair. [`Picos::NEVER`] removes the queue pair. Used only
+    /// with round robin.
     fn move_departure(&mut self, due: Picos, qp: u32) {
         let Some(round) = &mut self.round else {
             debug_assert!(false, "only queue pairs that take turns are moved");
@@ -58,7 +59,7 @@ impl ClassQueue {
         self.remove_obsolete();
     }
 
-    /// Removes obsolete entries from the front of the heap.
+    /// Removes the obsolete entries at the front of the heap: their departure time has changed since.
     fn remove_obsolete(&mut self) {
         let Some(round) = &self.round else { return };
         while let Some(Reverse((due, _, qp))) = self.waiting.peek()
@@ -68,13 +69,12 @@ impl ClassQueue {
         }
     }
 
-    /// Enables round robin: the queue pairs that may send are selected one after the other, in the order of
-    /// their indices.
+    /// Enables round robin: the queue pairs that may send take turns, in the order of their indices.
     fn enable_round_robin(&mut self) {
         self.round.get_or_insert_default();
     }
 
-    /// Takes the next queue pair that may send.
+    /// Takes the next queue pair that may send at `now`. Returns `None` if no queue pair may send.
     fn pop(&mut self, now: Picos) -> Option<u32> {
         if self.round.is_some() {
             return self.pop_round_robin(now);
@@ -120,16 +120,16 @@ impl ClassQueue {
     }
 }
 
-/// Transmission queues of all classes. The earliest departure times are also stored in one array, because
-/// they are read far more often than they change. Reading the times from the eight queues would touch sixteen
-/// cache lines.
+/// Transmission queues of all classes. The earliest departure times are also stored in one array,
+/// because they are read far more often than they change. A read from the eight queues would need
+/// sixteen cache lines.
 #[derive(Debug)]
 pub(super) struct ClassQueues {
     queues: [ClassQueue; CLASS_COUNT],
     earliest: [Picos; CLASS_COUNT],
-    /// Bit *n*: class *n* has a packet to send, now or later.
+    /// Classes with a packet to send, now or later. Bit *n* is class *n*.
     waiting: u8,
-    /// Bit *n*: class *n* uses round robin and its queue pairs have had data.
+    /// Classes that use round robin and have had queue pairs with data. Bit *n* is class *n*.
     round_robin_classes: u8,
 }
 
@@ -151,7 +151,7 @@ impl ClassQueues {
         &self.earliest
     }
 
-    /// Returns the classes whose departure time is not [`Picos::NEVER`], as a bit mask.
+    /// Returns the classes that have a packet to send, now or later. Bit *n* is class *n*.
     #[inline]
     pub(super) fn waiting_classes(&self) -> u8 {
         self.waiting
@@ -185,9 +185,9 @@ impl ClassQueues {
         self.update_class(class, |queue| queue.move_departure(due, qp));
     }
 
-    /// Sets the time at which the rate of a queue pair permits its next packet, or [`Picos::NEVER`] without
-    /// data. Only for round robin. `has_new_rate` is true if congestion control has computed a new rate.
-    /// `is_active` is true if the queue pair has an incomplete message.
+    /// Sets the time at which the rate of a queue pair permits its next packet. [`Picos::NEVER`] means that
+    /// the queue pair has no data. `has_new_rate` is true if congestion control has computed a new rate.
+    /// `is_active` is true if the queue pair has an incomplete message. Used only with round robin.
     pub(super) fn set_next_available(
         &mut self,
         class: u8,
@@ -258,7 +258,7 @@ impl ClassQueues {
 }
 
 /// The timers of the queue pairs, one timer for each queue pair. If a timer moves to a later time, its entry
-/// in the heap does not change. When the old entry is due, the timer is compared with the current deadline.
+/// in the heap does not change. When the old entry is due, the timer is compared with its current deadline.
 /// Each acknowledgement moves a timeout to a later time, so acknowledgements need no heap operation.
 #[derive(Debug, Default)]
 pub(super) struct QpTimers {
@@ -266,8 +266,8 @@ pub(super) struct QpTimers {
 }
 
 impl QpTimers {
-    /// Sets the timer so that it fires at `deadline` or earlier. `armed` is the time of the current timer
-    /// entry, which the queue pair stores.
+    /// Sets the timer of a queue pair, so that it fires at `deadline` or earlier. The queue pair stores the
+    /// time of its current entry in `armed`.
     #[inline]
     pub(super) fn arm(&mut self, qp: u32, deadline: Picos, armed: &mut Picos) {
         if deadline < *armed {
@@ -276,13 +276,13 @@ impl QpTimers {
         }
     }
 
-    /// Returns the time of the first entry.
+    /// Returns the time of the first entry. Returns [`Picos::NEVER`] without entries.
     pub(super) fn next(&self) -> Picos {
         self.heap.peek().map_or(Picos::NEVER, |Reverse((at, _))| *at)
     }
 
-    /// Removes the next entry that is due and returns its time and its queue pair. If the time differs from
-    /// the time that the queue pair stores, the entry is obsolete and the caller ignores it.
+    /// Removes the next entry that is due and returns its time and its queue pair. If the queue pair stores a
+    /// different time, the entry is obsolete, and the caller ignores it.
     pub(super) fn pop(&mut self, now: Picos) -> Option<(Picos, u32)> {
         let &Reverse((at, qp)) = self.heap.peek()?;
         if at > now {

@@ -11,11 +11,11 @@ use super::pacing::Pacing;
 pub const MTU_MIN: u32 = 64;
 /// Largest path MTU of a queue pair, in payload bytes.
 pub const MTU_MAX: u32 = 8192;
-/// Largest retry count of InfiniBand. The value 7 means seven retries for `retry_cnt`, and retries without
-/// limit for `rnr_retry` (IBTA 9.7.5.2.8).
+/// Largest retry count of InfiniBand. The value 7 of `retry_cnt` means seven retries. The value 7 of
+/// `rnr_retry` means retries without limit (IBTA 9.7.5.2.8).
 pub const RETRY_MAX: u8 = 7;
 
-/// Index of a queue pair in its endpoint, in the order of creation, from 0.
+/// Index of a queue pair in its endpoint. Queue pairs are counted from 0 in the order of their creation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct QpIndex(pub u32);
 
@@ -25,47 +25,49 @@ pub enum Transport {
     /// Reliable connection (RC): packets are acknowledged, retransmitted and delivered in order.
     #[default]
     Rc,
-    /// Unreliable connection (UC): a message that loses a packet is discarded.
+    /// Unreliable connection (UC): if a packet is lost, its whole message is discarded.
     Uc,
     /// Unreliable datagram (UD): each message is one packet.
     Ud,
 }
 
-/// Loss recovery of a reliable connection. Both ends must use the same mode.
+/// Loss recovery of a reliable connection (RC). Both ends must use the same mode.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Recovery {
-    /// Go-back-N. The responder discards all packets after a gap and sends one NAK. The requester resumes at
-    /// the missing packet (IBTA 9.7.5.1).
+    /// Go-back-N. The responder discards all packets after a gap and sends one NAK. The requester sends again
+    /// from the missing packet on (IBTA 9.7.5.1).
     #[default]
     GoBackN,
-    /// Go-back-zero. The requester repeats the whole message that lost a packet. The first RoCE NICs worked
+    /// Go-back-zero. If a packet is lost, the requester repeats the whole message. The first RoCE NICs worked
     /// like this ("RDMA over Commodity Ethernet at Scale", SIGCOMM 2016, section 4.1).
     GoBackZero,
     /// Selective repeat. The responder stores packets after a gap and sends one NAK for each missing packet.
-    /// The requester repeats only these packets (IRN, SIGCOMM 2018). A NAK of this mode acknowledges nothing.
+    /// The requester repeats only the missing packets (IRN, SIGCOMM 2018). A NAK of this mode acknowledges
+    /// no packets.
     SelectiveRepeat,
 }
 
-/// Source of the receive entries for arriving SENDs.
+/// Source of the receive entries. Each arriving SEND message uses one receive entry.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ReceiveQueue {
     /// A receive entry is always available.
     #[default]
     Unlimited,
-    /// The host adds entries with [`Endpoint::post_receives`](super::Endpoint::post_receives). If a SEND
-    /// arrives when the queue is empty, it gets an RNR NAK.
+    /// The host adds entries with [`Endpoint::post_receives`](super::Endpoint::post_receives). A SEND that
+    /// finds no entry gets an RNR NAK (receiver not ready).
     Posted,
-    /// The receive queue is full at the start. While it is not full, the application adds one entry every
-    /// `interval_ps` picoseconds. If a SEND arrives when the queue is empty, it gets an RNR NAK.
+    /// The receive queue is full at the start. While the queue is not full, the application adds one entry
+    /// every `interval_ps` picoseconds. A SEND that finds no entry gets an RNR NAK (receiver not ready).
     Reposted {
         /// Number of entries of a full queue, 1 or more.
         depth: u32,
-        /// Time between two reposted entries in picoseconds, 1 or more.
+        /// Time between two added entries in picoseconds, 1 or more.
         interval_ps: u64,
     },
 }
 
-/// Configuration of a queue pair. Values outside their range are clamped to the nearest limit.
+/// Configuration of a queue pair. Of queue pair numbers and PSNs, only the lower 24 bits are used. Other
+/// values outside their range are replaced by the nearest limit.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct QpConfig {
     /// Number of this queue pair, 24 bits.
@@ -74,66 +76,71 @@ pub struct QpConfig {
     pub peer: u32,
     /// Transport service. Default RC.
     pub transport: Transport,
-    /// Payload of a full packet, [`MTU_MIN`] to [`MTU_MAX`] bytes. InfiniBand defines 256, 512, 1024, 2048
-    /// and 4096. Simulators also use other values. Both ends must use the same value. Default 1024.
+    /// Payload of a full packet in bytes (path MTU), [`MTU_MIN`] to [`MTU_MAX`]. InfiniBand defines 256, 512,
+    /// 1024, 2048 and
+    /// 4096. Simulators also use other values. Both ends must use the same value. Default 1024.
     pub mtu: u32,
-    /// PSN of the first request of this queue pair, 24 bits.
+    /// Packet sequence number (PSN) of the first request of this queue pair, 24 bits. Default 0.
     pub first_psn: u32,
-    /// PSN of the first request of the peer, 24 bits.
+    /// Packet sequence number (PSN) of the first request of the peer, 24 bits. Default 0.
     pub peer_first_psn: u32,
-    /// NIC class of requests and READ responses, 0 to 7. Default 3.
+    /// Class (transmit queue) of the NIC for requests and READ responses, 0 to 7. Default 3.
     pub data_class: u8,
-    /// NIC class of acknowledgements, 0 to 7. Default 3.
+    /// Class (transmit queue) of the NIC for acknowledgements, 0 to 7. Default 3.
     pub ack_class: u8,
-    /// NIC class of CNPs, 0 to 7. Default 6.
+    /// Class (transmit queue) of the NIC for CNPs, 0 to 7. Default 6.
     pub cnp_class: u8,
-    /// Bytes of a data packet without its payload, counted for pacing. Default 62: Ethernet 14, IPv4 20, UDP
-    /// 8, BTH 12, ICRC 4 and FCS 4.
+    /// Length of a data packet without its payload in bytes, 0 to 65 536, for pacing. Default 62: Ethernet
+    /// 14, IPv4 20, UDP 8, BTH 12, ICRC 4 and FCS 4.
     pub header_bytes: u32,
-    /// Congestion feedback that the responder sends for ECN marks. Default none.
+    /// Feedback that the responder sends for ECN marks. Default none.
     pub feedback: CongestionFeedback,
-    /// The responder sends one acknowledgement for this number of packets, 1 or more. The last packet of a
+    /// Number of packets for which the responder sends one acknowledgement, 1 or more. The last packet of a
     /// message and packets with the AckReq bit are always acknowledged. Default 1.
     pub ack_every: u32,
     /// Loss recovery of an RC queue pair. Default go-back-N.
     pub recovery: Recovery,
-    /// Tolerated reordering time. The receiver stores packets after a gap and sends a NAK only when the gap
-    /// has lasted this long. Set this field for packet spraying. It works with selective repeat and
-    /// go-back-N. Go-back-zero ignores it. Default `None`.
+    /// Tolerated reordering time. The receiver stores packets after a gap and sends a NAK only if the gap
+    /// lasts longer. Set this field for packet spraying. Go-back-N and selective repeat use this field, and
+    /// go-back-zero ignores it. Default `None`: each gap counts as a loss.
     #[serde(with = "xoff_units::serde_picos::option")]
     pub out_of_order: Option<Picos>,
-    /// Size of the receiver's reorder window in packets, 1 to 65 536. Used with `SelectiveRepeat` and
-    /// `out_of_order`. The sender then has at most this number of packets in flight. Default 1024.
+    /// Size of the reorder window of the receiver in packets, 1 to 65 536. The sender has at most this
+    /// number of packets in flight. Used with selective repeat, and with go-back-N if `out_of_order` is set.
+    /// Default 1024.
     pub reorder_window_packets: u32,
     /// Code of the local ACK timeout, 0 to 31. The timeout is 4.096 us times 2^code. The code 0 disables the
     /// timeout (IBTA 9.7.6.1.3). Default 14, which is 67 ms.
     pub ack_timeout: u8,
-    /// Number of retries without progress before the queue pair fails. Hardware supports 0 to [`RETRY_MAX`],
-    /// and xoff accepts larger values too. Default 7.
+    /// Number of retries without progress after which the queue pair fails. Hardware supports 0 to
+    /// [`RETRY_MAX`]. xoff also accepts larger values. Default 7.
     pub retry_cnt: u8,
-    /// Number of RNR NAKs without progress before the queue pair fails. [`RETRY_MAX`] or more means no limit.
-    /// Default 7.
+    /// Number of retries after RNR NAKs (receiver not ready) without progress, after which the queue pair
+    /// fails. [`RETRY_MAX`] or more means no limit. Default 7.
     pub rnr_retry: u8,
-    /// Timer code of RNR NAKs, 0 to 31 ([`rnr_timer_us`](xoff_wire::ext::rnr_timer_us)). Default 12, which is
-    /// 640 us.
+    /// Code of the wait that this queue pair requests in RNR NAKs, 0 to 31
+    /// ([`rnr_timer_us`](xoff_wire::ext::rnr_timer_us)). Default 12, which is 640 us.
     pub min_rnr_timer: u8,
-    /// Source of the receive entries for SENDs. Default unlimited.
+    /// Source of the receive entries for SENDs. Default: unlimited entries.
     pub receive_queue: ReceiveQueue,
-    /// Limit of packets in flight, in addition to the window of congestion control. Default `None`.
+    /// Largest number of packets in flight, 1 or more, in addition to the window of congestion control.
+    /// Default `None`: no limit.
     pub window_packets: Option<u32>,
-    /// Limit of payload bytes in flight, in addition to the window of congestion control. Default `None`.
+    /// Largest number of payload bytes in flight, 1 or more, in addition to the window of congestion control.
+    /// Default `None`: no limit.
     pub window_bytes: Option<u64>,
-    /// Limit of outstanding READ requests, 1 or more; `max_rd_atomic` of verbs. Default 16.
+    /// Largest number of outstanding READ requests, 1 or more (`max_rd_atomic` of the verbs API). Default 16.
     pub reads_max: u8,
-    /// Rate limit in bits per second, headers included, in addition to the rate of congestion control.
-    /// Default `None`.
+    /// Highest rate in bits per second with headers, in addition to the rate of congestion control. Default
+    /// `None`: no limit.
     pub rate_bps_max: Option<u64>,
-    /// Arithmetic of the interval between two packets. Default exact.
+    /// Computation of the interval between two packets. Default exact.
     pub pacing: Pacing,
 }
 
 impl QpConfig {
-    /// Creates the configuration of a reliable connection with all defaults. Both directions start at PSN 0.
+    /// Creates the configuration of a reliable connection with all defaults. `number` is the own queue pair
+    /// number, and `peer` the number of the other end.
     pub fn new(number: u32, peer: u32) -> QpConfig {
         QpConfig {
             number,
@@ -189,12 +196,12 @@ impl QpConfig {
         self
     }
 
-    /// Returns the local ACK timeout, or `None` if it is disabled.
+    /// Returns the local ACK timeout. Returns `None` if the timeout is disabled.
     pub fn ack_timeout(&self) -> Option<Picos> {
         (self.ack_timeout > 0).then(|| Picos::from_nanos(4_096 << self.ack_timeout.min(31)))
     }
 
-    /// Returns whether the receiver has a reorder window.
+    /// Returns whether the receiver stores packets that arrive after a gap.
     pub(super) fn reorders(&self) -> bool {
         match self.recovery {
             Recovery::GoBackN => self.out_of_order.is_some(),

@@ -1,66 +1,70 @@
-//! Counters of queue pairs. If Linux has a counter with the same meaning in `hw_counters`, the name is that
-//! of the mlx5 driver.
+//! Counters of queue pairs. If the mlx5 driver of Linux has a counter with the same meaning in `hw_counters`,
+//! the counter has the same name.
 
-/// Counters of one queue pair, or the sums of an endpoint. Byte counters count payload.
+/// Counters of one queue pair, or the sums over all queue pairs of an endpoint. Byte counters count
+/// payload only.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// Packets sent, acknowledgements and CNPs included.
+    /// Number of sent packets, including acknowledgements and CNPs.
     pub tx_packets: u64,
-    /// Payload bytes sent, retransmissions included.
+    /// Payload bytes in sent packets, including retransmissions.
     pub tx_bytes: u64,
-    /// Packets received for an existing queue pair.
+    /// Number of packets received for an existing queue pair.
     pub rx_packets: u64,
-    /// Payload bytes received, discarded packets included.
+    /// Payload bytes in received packets, including packets that were discarded.
     pub rx_bytes: u64,
-    /// Data packets received (SEND, WRITE and READ responses), retransmissions included.
+    /// Number of received data packets (SEND, WRITE and READ responses), including retransmissions.
     pub rx_data_packets: u64,
-    /// Data packets and READ requests sent again.
+    /// Number of data packets and READ requests that the requester sent again. Repeated READ responses are
+    /// not included.
     pub retransmitted_packets: u64,
-    /// Requests received after a gap.
+    /// Number of requests and READ responses that arrived after a gap.
     pub out_of_sequence: u64,
-    /// NAKs with the code "PSN sequence error" received.
+    /// Number of received NAKs with the code "PSN sequence error".
     pub packet_seq_err: u64,
-    /// Duplicate request packets received.
+    /// Number of request packets that had already arrived.
     pub duplicate_request: u64,
-    /// RNR NAKs received.
+    /// Number of received RNR NAKs (receiver not ready).
     pub rnr_nak_retry_err: u64,
-    /// SEND messages that found no receive entry.
+    /// Number of SEND messages that found no receive entry.
     pub out_of_buffer: u64,
-    /// Local ACK timeouts of the requester.
+    /// Number of local ACK timeouts of the requester.
     pub local_ack_timeout_err: u64,
-    /// Implied NAKs: a later packet showed that a READ response is missing.
+    /// Number of implied NAKs: a later packet showed that a READ response is missing.
     pub implied_nak_seq_err: u64,
-    /// WRITE messages of which the first packet has arrived.
+    /// Number of WRITE messages of which the first packet has arrived.
     pub rx_write_requests: u64,
-    /// READ requests received, repeated ones included.
+    /// Number of accepted READ requests, including repeated requests.
     pub rx_read_requests: u64,
-    /// CNPs received and passed to congestion control.
+    /// Number of received CNPs that were passed to congestion control.
     pub rp_cnp_handled: u64,
-    /// CNPs received by a queue pair that ignores CNPs or has failed.
+    /// Number of received CNPs that were ignored, because the queue pair does not use CNPs or has failed.
     pub rp_cnp_ignored: u64,
-    /// CNPs sent by the responder.
+    /// Number of CNPs that the responder sent.
     pub np_cnp_sent: u64,
-    /// Data packets received with the ECN mark CE.
+    /// Number of received requests and READ responses with the ECN mark CE.
     pub np_ecn_marked_roce_packets: u64,
-    /// Queue pairs that failed after `retry_cnt` retries.
+    /// Number of queue pairs that failed because no retry of `retry_cnt` was left.
     pub req_transport_retries_exceeded: u64,
-    /// Queue pairs that failed after `rnr_retry` retries.
+    /// Number of queue pairs that failed because no retry of `rnr_retry` was left.
     pub req_rnr_retries_exceeded: u64,
-    /// NAKs received with a code other than "PSN sequence error".
+    /// Number of received NAKs with a code other than "PSN sequence error".
     pub req_remote_errors: u64,
-    /// Requests rejected as malformed, or as out of place in their message.
+    /// Number of requests that the responder rejected as malformed or at the wrong position of a message.
     pub resp_invalid_requests: u64,
-    /// Number of packets that were discarded because their queue pair cannot process them. Examples are a
-    /// packet of another transport service, an unknown opcode, an acknowledgement of an unsent packet, and a
-    /// response of the wrong length.
+    /// Number of packets that were discarded because their queue pair cannot process them. Examples:
+    ///
+    /// - a packet of another transport service or with an unknown opcode
+    /// - an acknowledgement of a packet that was not sent
+    /// - a READ response of the wrong length
     pub rx_discarded: u64,
-    /// Number of packets for a queue pair that does not exist. Always 0 in the counters of a queue pair. Only
-    /// an endpoint counts such packets.
+    /// Number of packets for a queue pair that does not exist. Only the sums of an endpoint contain this
+    /// number. In the counters of one queue pair, it is 0.
     pub rx_unknown_qp: u64,
 }
 
 impl Counters {
-    /// Adds the values of other counters.
+    /// Adds the values of `other` to these counters.
     pub fn add(&mut self, other: &Counters) {
         for ((_, own), (_, others)) in self.named_values_mut().into_iter().zip(other.named_values()) {
             *own += others;
@@ -71,7 +75,7 @@ impl Counters {
 macro_rules! counter_names {
     ($($field:ident)*) => {
         impl Counters {
-            /// Returns every counter with its name.
+            /// Returns the name and the value of every counter.
             pub fn named_values(&self) -> [(&'static str, u64); 25] {
                 [$((stringify!($field), self.$field)),*]
             }
@@ -91,8 +95,7 @@ counter_names! {
 }
 
 impl Counters {
-    /// Returns the number of packets that arrived after a gap: data packets at the responder plus READ
-    /// responses at the requester.
+    /// Returns `out_of_sequence` plus `implied_nak_seq_err`, as a measure of reordering and loss.
     pub fn out_of_order_packets(&self) -> u64 {
         self.out_of_sequence + self.implied_nak_seq_err
     }

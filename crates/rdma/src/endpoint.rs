@@ -1,4 +1,4 @@
-//! All queue pairs of one host.
+//! The RDMA endpoint: all queue pairs of one host.
 
 use hashbrown::HashTable;
 use xoff_units::Picos;
@@ -14,19 +14,20 @@ use super::state::EndpointState;
 use super::telemetry::Telemetry;
 use super::work::{ArrivalInfo, Completion, OutgoingPacket, PostError, WorkRequest};
 
-/// Telemetry boxes that an endpoint keeps for reuse, at most.
+/// Largest number of telemetry boxes that an endpoint keeps for reuse.
 const SPARE_TELEMETRY_MAX: usize = 1024;
 
-/// All queue pairs of one host.
+/// All queue pairs of one host. The host uses an endpoint as follows:
 ///
-/// The host passes arriving packets to [`receive`](Endpoint::receive) and work requests to
-/// [`post`](Endpoint::post). The host takes the next packet of a NIC class with
-/// [`pop_packet`](Endpoint::pop_packet) when its link is free and the time in
-/// [`earliest_departures`](Endpoint::earliest_departures) has been reached. The host calls
-/// [`advance`](Endpoint::advance) at [`next_deadline`](Endpoint::next_deadline).
+/// - It passes arriving packets to [`receive`](Endpoint::receive) and work requests
+///   to [`post`](Endpoint::post).
+/// - It takes the next packet of a NIC class with [`pop_packet`](Endpoint::pop_packet) when two conditions
+///   hold: its link is free, and the time in [`earliest_departures`](Endpoint::earliest_departures) has
+///   been reached.
+/// - It calls [`advance`](Endpoint::advance) at the time of [`next_deadline`](Endpoint::next_deadline).
 ///
-/// Every call passes the current model time, which must never decrease. The departure times and the deadline
-/// can change with every call, so the host reads them again after each one.
+/// Every call passes the current model time, which must never decrease. Departure times and deadline can
+/// change with every call, so the host reads them again after each call.
 #[derive(Debug, Default)]
 pub struct Endpoint {
     queue_pairs: Vec<QueuePair>,
@@ -35,7 +36,7 @@ pub struct Endpoint {
     unknown_qp: u64,
 }
 
-/// Hashes a queue pair number. The multiplication by the golden ratio gives the same value on every machine.
+/// Hashes a queue pair number by multiplication with the golden ratio. The hash is equal on every machine.
 #[inline]
 fn hash_qp_number(number: u32) -> u64 {
     let product = u64::from(number).wrapping_mul(0x9e37_79b9_7f4a_7c15);
@@ -48,8 +49,8 @@ impl Endpoint {
         Endpoint::default()
     }
 
-    /// Creates a queue pair that is ready to send. If several queue pairs have the same number, the newest
-    /// queue pair receives the arriving packets.
+    /// Creates a queue pair that is ready to send, and returns its index. If several queue pairs have the
+    /// same number, the newest one receives the arriving packets.
     pub fn create_queue_pair(&mut self, config: QpConfig, congestion: Box<dyn CongestionControl>) -> QpIndex {
         let index = u32::try_from(self.queue_pairs.len()).unwrap_or(u32::MAX);
         let config = config.clamped();
@@ -75,27 +76,27 @@ impl Endpoint {
         QpIndex(index)
     }
 
-    /// Selects the queue pairs of a class round robin, in the order of their creation, as the ns-3 RDMA
-    /// models do. The default is first come, first served. Must be called before the first queue
-    /// pair is created.
+    /// From now on, selects the queue pairs of a class round robin, in the order of their creation, as the
+    /// ns-3 RDMA models do. By default, the queue pair with the earliest departure time sends first. Must be
+    /// called before the first queue pair is created.
     pub fn enable_round_robin(&mut self) {
         self.shared.classes.enable_round_robin();
     }
 
-    /// Announces an event at `now`: a frame arrives or a message is posted. Must be called before the
-    /// endpoint processes the event. Only needed with [round robin](Endpoint::enable_round_robin).
+    /// Announces an event at `now`: a frame arrives or a message is posted. The host calls this method before
+    /// it processes the event, but only with [round robin](Endpoint::enable_round_robin).
     pub fn begin_event(&mut self, now: Picos) {
         self.shared.classes.begin_event(now);
     }
 
-    /// Announces that the endpoint has processed the event at `now`. Only needed with [round
-    /// robin](Endpoint::enable_round_robin).
+    /// Announces the end of the event at `now`. The host calls this method after it has processed the event,
+    /// but only with [round robin](Endpoint::enable_round_robin).
     pub fn end_event(&mut self, now: Picos) {
         self.shared.classes.end_event(now);
     }
 
-    /// Announces that the transmission of a packet starts. The link is free again at `free`. Only needed with
-    /// [round robin](Endpoint::enable_round_robin).
+    /// Announces that a packet starts to leave and that the link is free again at `free`. The host calls this
+    /// method only with [round robin](Endpoint::enable_round_robin).
     pub fn set_link_free_at(&mut self, free: Picos) {
         self.shared.classes.on_packet_sent(free);
     }
@@ -110,13 +111,17 @@ impl Endpoint {
         self.queue_pairs.is_empty()
     }
 
-    /// Returns the configuration of a queue pair, with all values clamped to their ranges.
+    /// Returns the configuration of a queue pair, with all values limited to their ranges. Returns `None` if
+    /// the queue pair does not exist.
     pub fn config(&self, qp: QpIndex) -> Option<&QpConfig> {
         self.queue_pairs.get(qp.0 as usize).map(|qp| &qp.config)
     }
 
-    /// Queues a message. The messages of a queue pair are sent and completed in the order in which
-    /// they are posted.
+    /// Queues a message for transmission. The messages of a queue pair are sent and completed in the order in
+    /// which they are posted.
+    ///
+    /// # Errors
+    /// Returns an error if the queue pair does not exist or cannot accept the request (see [`PostError`]).
     pub fn post(&mut self, now: Picos, qp: QpIndex, request: WorkRequest) -> Result<(), PostError> {
         let queue_pair = self
             .queue_pairs
@@ -125,8 +130,8 @@ impl Endpoint {
         queue_pair.post(now, &mut self.shared, &request)
     }
 
-    /// Adds receive entries to a queue pair with [`super::ReceiveQueue::Posted`]. Each arriving SEND
-    /// uses one entry.
+    /// Adds `count` receive entries to a queue pair with [`super::ReceiveQueue::Posted`]. Each arriving SEND
+    /// message uses one entry. The call has no effect if the queue pair does not exist.
     pub fn post_receives(&mut self, _now: Picos, qp: QpIndex, count: u32) {
         if let Some(queue_pair) = self.queue_pairs.get_mut(qp.0 as usize) {
             queue_pair.post_receives(count);
@@ -152,24 +157,23 @@ impl Endpoint {
     }
 
     /// Returns the earliest departure time of the next packet of each NIC class. The time can be in the past.
-    /// It is [`Picos::NEVER`] for a class without packets.
+    /// A class without packets has [`Picos::NEVER`].
     #[inline]
     pub fn earliest_departures(&self) -> &[Picos; CLASS_COUNT] {
         self.shared.classes.earliest_departures()
     }
 
-    /// Returns the NIC classes that have a packet to send: bit *n* stands for class *n*. The departure times
-    /// are in [`earliest_departures`](Endpoint::earliest_departures).
+    /// Returns the NIC classes that have a packet to send, now or later. Bit *n* stands for class *n*. The
+    /// departure times are in [`earliest_departures`](Endpoint::earliest_departures).
     #[inline]
     pub fn waiting_classes(&self) -> u8 {
         self.shared.classes.waiting_classes()
     }
 
-    /// Takes the next packet of a class. The packet starts to leave at `now`.
+    /// Takes the next packet of a class, 0 to 7. The packet starts to leave at `now`.
     ///
-    /// Returns `None` before the time in [`earliest_departures`](Endpoint::earliest_departures). In rare
-    /// cases, an acknowledgement has made a retransmission unnecessary. The result is then `None` even after
-    /// this time.
+    /// Returns `None` before the time in [`earliest_departures`](Endpoint::earliest_departures). The result
+    /// can also be `None` after this time, if an acknowledgement has made a retransmission unnecessary.
     #[inline]
     pub fn pop_packet(&mut self, now: Picos, class: u8) -> Option<OutgoingPacket> {
         if usize::from(class) >= CLASS_COUNT {
@@ -201,7 +205,7 @@ impl Endpoint {
         None
     }
 
-    /// Fires the timers that are due: retransmission, RNR, reordering gaps and congestion control.
+    /// Processes the timers that are due: retransmission, RNR wait, reordering time and congestion control.
     pub fn advance(&mut self, now: Picos) {
         while let Some((at, index)) = self.shared.timers.pop(now) {
             let Some(queue_pair) = self.queue_pairs.get_mut(index as usize) else {
@@ -214,36 +218,35 @@ impl Endpoint {
         }
     }
 
-    /// Returns the time of the next call of [`advance`](Endpoint::advance), or [`Picos::NEVER`]. If a timer
-    /// was moved to a later time, the returned time can still be the old time of this timer. A call of
-    /// `advance` at the old time is harmless.
+    /// Returns the time at which [`advance`](Endpoint::advance) must be called next. Returns [`Picos::NEVER`]
+    /// if no timer runs. If a timer has moved to a later time, the result can still be its old time. A call
+    /// of `advance` at the old time has no effect.
     pub fn next_deadline(&self) -> Picos {
         self.shared.timers.next()
     }
 
-    /// Takes the completions since the last call, oldest first.
+    /// Takes the completions since the previous call, the oldest completion first.
     pub fn completions(&mut self) -> impl Iterator<Item = Completion> + '_ {
         self.shared.completions.drain(..)
     }
 
-    /// Returns whether [`completions`](Endpoint::completions) would return at least one completion.
+    /// Returns whether [`completions`](Endpoint::completions) would return a completion.
     #[inline]
     pub fn has_completions(&self) -> bool {
         !self.shared.completions.is_empty()
     }
 
-    /// Returns whether no completion can occur before `until`.
+    /// Returns whether it is certain that no completion occurs before `until`.
     ///
-    /// The function considers all timers, and all packets that are sent before `until`. It assumes that all
-    /// arriving packets answer earlier packets and satisfy [`Packet::completes_nothing`]. The result `false`
-    /// means that a completion is possible, but it need not occur.
+    /// The method assumes that all packets that arrive before `until` satisfy [`Packet::completes_nothing`].
+    /// `false` means that a completion is possible.
     #[inline]
     pub fn completes_nothing_before(&self, until: Picos) -> bool {
         self.shared.completing_qps == 0 && self.shared.timers.next() >= until
     }
 
-    /// Takes the telemetry box of an [`OutgoingPacket`] back for reuse. A later acknowledgement uses this box
-    /// and needs no new allocation.
+    /// Takes back the telemetry box of an [`OutgoingPacket`] for reuse. A later acknowledgement then needs no
+    /// new allocation.
     pub fn recycle(&mut self, telemetry: Box<Telemetry>) {
         if self.shared.spare.len() < SPARE_TELEMETRY_MAX {
             self.shared.spare.push(telemetry);
@@ -270,12 +273,12 @@ impl Endpoint {
         sum
     }
 
-    /// Returns the counters of one queue pair.
+    /// Returns the counters of one queue pair. Returns `None` if the queue pair does not exist.
     pub fn qp_counters(&self, qp: QpIndex) -> Option<&Counters> {
         self.queue_pairs.get(qp.0 as usize).map(|qp| &qp.counters)
     }
 
-    /// Returns the congestion controller of one queue pair.
+    /// Returns the congestion controller of one queue pair. Returns `None` if the queue pair does not exist.
     pub fn congestion(&self, qp: QpIndex) -> Option<&dyn CongestionControl> {
         self.queue_pairs.get(qp.0 as usize).map(QueuePair::congestion)
     }

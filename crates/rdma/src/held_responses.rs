@@ -1,21 +1,21 @@
-//! Reorder buffer for READ responses that arrive after a missing one.
+//! Reorder buffer for READ responses that arrive after a missing READ response.
 
 use std::collections::VecDeque;
 
 use xoff_units::Picos;
 
-/// READ responses and acknowledgements that arrived before an earlier READ response. Only used if
-/// [`QpConfig::reorders`](super::config::QpConfig::reorders) is true. Allocates no memory before the first
-/// missing response.
+/// READ responses and acknowledgements that arrived before an earlier READ response. Used only if
+/// [`QpConfig::reorders`](super::config::QpConfig::reorders) is true. Memory is allocated only after the
+/// first missing response.
 #[derive(Debug)]
 pub(super) struct HeldResponses {
     /// Sequence number of the first element of `held`.
     first: u64,
-    /// One element for each sequence number: whether its response has arrived.
+    /// One element for each sequence number: true if the response has arrived.
     held: VecDeque<bool>,
-    /// All requests other than READs before this sequence number are acknowledged.
+    /// All requests before this sequence number are acknowledged, except READs.
     pub(super) acked_to: u64,
-    /// End of the tolerated reordering time of the oldest gap.
+    /// End of the tolerated reordering time of the oldest gap. [`Picos::NEVER`] without a tolerated gap.
     pub(super) gap_deadline: Picos,
 }
 

@@ -1,13 +1,14 @@
-//! RDMA transport: queue pairs, loss recovery and congestion control. The crate does no input or output.
+//! RDMA transport of RoCEv2: queue pairs, loss recovery and congestion control. The crate does no input
+//! or output.
 //!
 //! An [`Endpoint`] holds the queue pairs of one host. Each queue pair has a requester, which sends messages
 //! to its peer, and a responder, which answers the messages of the peer. [`QpConfig`] sets the transport
 //! service, the loss recovery and the timers of a queue pair. The [`congestion`] module contains the
 //! congestion control algorithms.
 //!
-//! A [`Packet`] contains header fields and a payload length, but no bytes. The host that owns an endpoint
-//! encodes the packets. In real time a host sends complete frames with ICRC. In virtual time a host sends
-//! only the headers.
+//! A [`Packet`] contains header fields and a payload length, but no payload bytes. The host that owns an
+//! endpoint encodes the packets as frames. In real time, a host sends complete frames with ICRC. In virtual
+//! time, a host sends only the headers.
 //!
 //! # Example
 //!

@@ -1,4 +1,4 @@
-//! Messages of a queue pair that are not complete, and the fields of their packets.
+//! Incomplete messages of a queue pair, and the header fields of their packets.
 
 use std::collections::VecDeque;
 
@@ -18,7 +18,7 @@ pub(super) fn packet_count(bytes: u32, mtu: u32) -> u32 {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Message {
     pub(super) id: u64,
-    /// Sequence number of the first packet. For a READ, of the first response.
+    /// Sequence number of the first packet. For a READ, the sequence number of the first response.
     pub(super) first: u64,
     /// Payload bytes of all earlier SEND and WRITE messages.
     stream_offset: u64,
@@ -34,19 +34,19 @@ impl Message {
         self.first + u64::from(self.packets)
     }
 
-    /// Returns the byte offset of a packet in the message. The multiplication cannot overflow, because a
-    /// message has fewer than 2^26 packets and the MTU is below 2^14.
+    /// Returns the offset of the payload of a packet in the message, in bytes. The multiplication cannot
+    /// overflow, because a message has fewer than 2^26 packets and the MTU is below 2^14.
     #[inline]
     fn byte_offset(&self, sequence: u64, mtu: u32) -> u32 {
         ((sequence - self.first) * u64::from(mtu)).min(u64::from(self.bytes)) as u32
     }
 
-    /// Returns the number of bytes from a packet to the end of the message.
+    /// Returns the number of bytes from the start of a packet to the end of the message.
     pub(super) fn remaining_bytes(&self, sequence: u64, mtu: u32) -> u32 {
         self.bytes - self.byte_offset(sequence, mtu)
     }
 
-    /// Returns the payload length of a packet, sent by either side.
+    /// Returns the payload length of a packet: of a request packet, or of a READ response.
     #[inline]
     pub(super) fn payload_len(&self, sequence: u64, mtu: u32) -> u32 {
         self.remaining_bytes(sequence, mtu).min(mtu)
@@ -61,7 +61,7 @@ impl Message {
         }
     }
 
-    /// Returns the opcode of a packet, which depends on the position in the message.
+    /// Returns the opcode of a packet. The opcode depends on the position in the message.
     pub(super) fn opcode(&self, sequence: u64, transport: Transport) -> Opcode {
         let (first, last) = (sequence == self.first, sequence + 1 == self.end());
         match (transport, self.verb, first, last) {
@@ -86,8 +86,8 @@ impl Message {
         }
     }
 
-    /// Returns the extension header of a packet. Addresses are offsets in the message. If a READ is repeated
-    /// from the middle, it requests only the remaining bytes.
+    /// Returns the extension header of a packet. Its addresses are offsets in the message. If a READ is
+    /// repeated from the middle, the request is only for the remaining bytes.
     pub(super) fn header(
         &self,
         sequence: u64,
@@ -114,13 +114,13 @@ impl Message {
     }
 }
 
-/// The incomplete messages in posting order.
+/// Incomplete messages in the order of posting.
 #[derive(Debug, Default)]
 pub(super) struct MessageQueue {
     queue: VecDeque<Message>,
-    /// First sequence number of the next message.
+    /// Sequence number of the first packet of the next message.
     end: u64,
-    /// Payload bytes of all messages so far.
+    /// Payload bytes of all posted SEND and WRITE messages.
     stream_offset: u64,
 }
 

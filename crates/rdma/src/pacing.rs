@@ -3,26 +3,27 @@
 use serde::{Deserialize, Serialize};
 use xoff_units::{Picos, ns3_nanos};
 
-/// Bits per byte times picoseconds per second. A packet has fewer than 2^18 bytes, so its length times this
-/// constant is below 2^61.
+/// Bits per byte, times picoseconds per second. A packet has fewer than 2^18 bytes, so the product of its
+/// length and this constant is below 2^61.
 const BIT_PICOS: u64 = 8_000_000_000_000;
 
-/// Arithmetic of the interval between two packets.
+/// Computation of the interval between two packets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Pacing {
-    /// Bits divided by rate, rounded down to picoseconds.
+    /// Length in bits divided by the rate, rounded down to picoseconds.
     #[default]
     Exact,
-    /// The arithmetic of ns-3: seconds in floating point, rounded down to nanoseconds ([`ns3_nanos`]). Used
-    /// for comparisons with ns-3.
+    /// The computation of ns-3, for comparisons: seconds in floating point, rounded down to
+    /// nanoseconds ([`ns3_nanos`]).
     Ns3,
-    /// The same arithmetic as [`Pacing::Ns3`]. If the rate changes, the departure time of the next packet is
-    /// also computed again with the new rate (`RdmaHw::ChangeRate` of the HPCC model).
+    /// The same computation as [`Pacing::Ns3`]. If the rate changes, the departure time of the next packet is
+    /// also computed again (`RdmaHw::ChangeRate` of the HPCC model).
     Ns3Retimed,
 }
 
 impl Pacing {
-    /// Returns the interval after a packet of `bytes` at `rate_bps`, which must be at least 1.
+    /// Returns the interval after a packet of `bytes` bytes at `rate_bps` bits per second. `rate_bps` must be
+    /// at least 1.
     #[inline]
     pub(super) fn interval(self, bytes: u32, rate_bps: u64) -> Picos {
         match self {
@@ -36,7 +37,7 @@ impl Pacing {
 }
 
 /// The last interval with its packet length and rate. The next packet nearly always has the same length and
-/// rate, so the stored interval saves a division.
+/// rate. The stored interval then saves a division.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct PacingInterval {
     bytes: u32,
@@ -58,8 +59,8 @@ impl PacingInterval {
         self.interval
     }
 
-    /// Returns two intervals after the last packet: the interval at the rate of the packet, and the interval
-    /// at `rate_bps`. Stores the interval at `rate_bps`.
+    /// Returns two intervals after the last packet: the interval at the previous rate, and the interval at
+    /// `rate_bps`. Stores the interval at `rate_bps`.
     pub(super) fn change_rate(&mut self, pacing: Pacing, rate_bps: u64) -> (Picos, Picos) {
         let before = self.interval;
         (before, self.interval(pacing, self.bytes, rate_bps))

@@ -1,21 +1,22 @@
-//! RoCEv2 packets as the transport sees them.
+//! RoCEv2 packets in the form that the transport uses.
 
 use xoff_wire::{Aeth, Deth, Opcode, Reth, Syndrome};
 
-/// Fields of the base transport header (BTH) and of the extension header. The payload is only a length.
+/// A RoCEv2 packet: fields of the base transport header (BTH), the extension header and the payload length.
+/// The payload has no bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Packet {
-    /// Operation of the packet.
+    /// Operation and position in the message.
     pub opcode: Opcode,
     /// Number of the destination queue pair, 24 bits.
     pub dst_qp: u32,
     /// Packet sequence number, 24 bits.
     pub psn: u32,
-    /// Acknowledge request bit (AckReq).
+    /// AckReq bit of the BTH: the packet requests an acknowledgement.
     pub ack_req: bool,
-    /// BECN bit of the BTH. It is set in a CNP. With
-    /// [`AckEcho`](super::congestion::CongestionFeedback::AckEcho), an acknowledgement echoes the ECN mark of
-    /// a data packet in this bit.
+    /// BECN bit of the BTH. The bit is set in a CNP. With
+    /// [`AckEcho`](super::congestion::CongestionFeedback::AckEcho), an acknowledgement with this bit reports
+    /// that a data packet had an ECN mark.
     pub becn: bool,
     /// Payload length in bytes, without padding.
     pub payload_len: u32,
@@ -24,11 +25,11 @@ pub struct Packet {
 }
 
 impl Packet {
-    /// Returns whether the arrival of this packet cannot complete a message.
+    /// Returns true if the arrival of this packet certainly completes no message.
     ///
-    /// The result is true for RC data packets that do not end a message, for positive acknowledgements and
-    /// for CNPs. The result is only valid if the
-    /// endpoint satisfies [`completes_nothing_before`](super::Endpoint::completes_nothing_before).
+    /// The result is true for RC data packets that do not end a message, for positive
+    /// acknowledgements and for CNPs. The result is only valid while the endpoint of the receiving
+    /// host satisfies [`completes_nothing_before`](super::Endpoint::completes_nothing_before).
     #[inline]
     pub fn completes_nothing(&self) -> bool {
         match self.opcode {
@@ -53,10 +54,10 @@ impl Packet {
 pub enum ExtensionHeader {
     /// No extension header.
     None,
-    /// RDMA extended transport header: the first packet of a WRITE, and a READ REQUEST.
+    /// RDMA extended transport header (RETH): in the first packet of a WRITE and in a READ request.
     Reth(Reth),
-    /// ACK extended transport header: acknowledgements, and the first and last READ RESPONSE.
+    /// ACK extended transport header (AETH): in acknowledgements and in the first and last READ response.
     Aeth(Aeth),
-    /// Datagram extended transport header: UD packets.
+    /// Datagram extended transport header (DETH): in UD packets.
     Deth(Deth),
 }

@@ -20,27 +20,27 @@ pub(super) struct QueuePair {
     index: QpIndex,
     pub(super) config: QpConfig,
     congestion: Box<dyn CongestionControl>,
-    /// Format of the telemetry that data packets of this queue pair collect.
+    /// Format of the telemetry that data packets of this queue pair collect. `None`: they collect none.
     telemetry: Option<TelemetryFormat>,
     pub(super) counters: Counters,
     requester: Requester,
     responder: Responder,
     pace: PacingInterval,
-    /// Earliest time of the next data packet.
+    /// Earliest departure time of the next data packet.
     due: Picos,
-    /// The queue pair is in the transmission queue of its data class.
+    /// True if the queue pair is in the transmission queue of its data class.
     is_queued: bool,
-    /// The departure time is computed again after every event. This is necessary if the endpoint uses round
-    /// robin or the pacing of ns-3.
+    /// True if the departure time is computed again after every event. This is necessary if the endpoint uses
+    /// round robin or the pacing of ns-3.
     pub(super) updates_departure: bool,
     /// Number of acknowledged packets when the departure time was last computed.
     acked_at_update: u64,
-    /// The next data packet is a READ response, if a response is waiting. Requests and responses
-    /// are sent alternately.
+    /// True if the next data packet is a READ response, in case a response waits. Requests and
+    /// responses alternate.
     response_next: bool,
-    /// Time at which the timer of this queue pair fires.
+    /// Time at which the timer of this queue pair fires. [`Picos::NEVER`] if no timer runs.
     pub(super) armed: Picos,
-    /// This queue pair is counted in [`EndpointState::completing_qps`].
+    /// True if this queue pair is counted in [`EndpointState::completing_qps`].
     is_completing: bool,
 }
 
@@ -141,8 +141,8 @@ impl QueuePair {
         }
     }
 
-    /// Sends the next packet of this queue pair. Returns the packet and the format of the telemetry that it
-    /// collects. Returns `None` if the packet is no longer needed.
+    /// Takes the next data packet of this queue pair. Also returns the format of the telemetry that the
+    /// packet collects. Returns `None` if the packet is no longer needed.
     #[inline]
     pub(super) fn pop_packet(
         &mut self,
@@ -155,13 +155,13 @@ impl QueuePair {
             let packet = self.next_alternating(now, shared);
             return self.account_packet(now, shared, rate, packet);
         }
-        // A packet from two call sites would be copied through memory.
+        // The compiler would copy a packet from two call sites through memory.
         let (requester, _, mut env) = self.split(now, shared);
         let packet = requester.next_packet(&mut env);
         self.account_packet(now, shared, rate, packet)
     }
 
-    /// Selects between waiting READ responses and requests, which alternate.
+    /// Takes a READ response or a request packet. The two kinds alternate.
     #[inline(never)]
     fn next_alternating(&mut self, now: Picos, shared: &mut EndpointState) -> Option<Packet> {
         let response_next = self.response_next;
@@ -178,7 +178,7 @@ impl QueuePair {
         }
     }
 
-    /// Updates the pacing and the congestion controller after a packet has been selected for sending.
+    /// Updates the pacing and the congestion controller after a packet has been taken.
     #[inline(always)]
     fn account_packet(
         &mut self,
@@ -204,13 +204,13 @@ impl QueuePair {
         packet.map(|packet| (packet, collects))
     }
 
-    /// Fires the timers of this queue pair that are due.
+    /// Processes the timers of this queue pair that are due.
     pub(super) fn process_timers(&mut self, now: Picos, shared: &mut EndpointState) {
         if self.congestion.next_deadline() <= now {
             self.congestion.on_deadline(now);
         }
-        // In ns-3 a rate change alone does not make a NIC look for a packet, but a retransmission after a
-        // timeout does.
+        // In ns-3, a NIC does not look for a packet after a rate change. It does so for a retransmission
+        // after a timeout.
         let is_timeout = self.requester.next_deadline() <= now;
         if is_timeout {
             shared.classes.begin_event(now);
@@ -225,7 +225,7 @@ impl QueuePair {
     }
 
     /// Moves the departure of the next packet if the rate has changed, as in the round robin of ns-3. Removes
-    /// the queue pair from its class if the window has shrunk and no longer permits the packet.
+    /// the queue pair from its class if its window has shrunk and no longer permits the packet.
     #[inline(never)]
     fn update_departure(&mut self, now: Picos, shared: &mut EndpointState) {
         let due = self.due;
@@ -239,7 +239,7 @@ impl QueuePair {
             false => Picos::NEVER,
         };
         let is_retimed = self.due != due;
-        // The ns-3 model computes a rate with every acknowledgement but the first.
+        // The ns-3 model computes a rate with every acknowledgement except the first one.
         let before = std::mem::replace(&mut self.acked_at_update, self.requester.unacked);
         let has_new_rate =
             self.config.pacing == Pacing::Ns3Retimed && before > 0 && before != self.requester.unacked;
@@ -279,7 +279,7 @@ impl QueuePair {
         self.responder.replies.has_response() || self.requester.can_send(&self.config, &*self.congestion)
     }
 
-    /// Updates the class queue and the timers. Called after every event of the queue pair.
+    /// Updates the class queue and the timers after an event of the queue pair.
     #[inline]
     fn update_schedule(&mut self, now: Picos, shared: &mut EndpointState) {
         if self.updates_departure {
@@ -301,9 +301,12 @@ impl QueuePair {
 
     /// Updates [`EndpointState::completing_qps`].
     ///
-    /// An acknowledgement completes a message whose last packet has been sent. Without acknowledgements, a
-    /// message completes when its last packet leaves. With reordering, later packets can be stored behind a
-    /// gap. Any data packet can then fill the gap and complete a message.
+    /// The queue pair counts if one of these conditions holds:
+    ///
+    /// - The last packet of its oldest message has been sent. An acknowledgement then completes the message.
+    /// - Its transport has no acknowledgements. A message is then complete when its last packet leaves.
+    /// - Its receiver stores packets behind a gap. Any data packet can then fill the gap and complete
+    ///   a message.
     #[inline]
     pub(super) fn update_completing(&mut self, shared: &mut EndpointState) {
         let is_completing = self.config.transport != Transport::Rc

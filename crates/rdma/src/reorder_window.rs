@@ -1,23 +1,22 @@
-//! Reorder buffer for packets that arrive after a gap.
+//! Reorder buffer for request packets that arrive after a gap.
 
 use std::collections::VecDeque;
 
 use super::request::RequestPacket;
 
-/// One position of the reorder window.
+/// One position of the reorder window, for one sequence number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ReorderSlot {
     /// The packet is missing.
     Empty,
     /// The packet has arrived.
     Held(RequestPacket),
-    /// The slot is covered by a READ request in an earlier slot. A READ request uses one sequence number for
-    /// each of its response packets.
+    /// The sequence number belongs to a READ request in an earlier slot. A READ request uses one sequence
+    /// number for each of its response packets.
     Covered,
 }
 
-/// Slots for packets, starting with the oldest missing packet. While no packet is missing, the window is
-/// empty and uses no memory.
+/// Slots for packets, starting with the oldest missing packet. If no packet is missing, the window is empty.
 #[derive(Debug, Default)]
 pub(super) struct ReorderWindow {
     slots: VecDeque<ReorderSlot>,
@@ -28,7 +27,7 @@ impl ReorderWindow {
         self.slots.is_empty()
     }
 
-    /// Returns the number of positions up to the newest packet.
+    /// Returns the number of slots, from the oldest missing packet to the newest packet.
     pub(super) fn len(&self) -> usize {
         self.slots.len()
     }
@@ -39,9 +38,9 @@ impl ReorderWindow {
             .is_none_or(|slot| *slot == ReorderSlot::Empty)
     }
 
-    /// Stores a packet whose sequence number is `ahead` after the oldest missing packet. The packet uses
-    /// `sequence_count` sequence numbers. The window has at most `slots_max` slots, so numbers beyond the
-    /// window are not stored. Returns `false` if the packet has arrived before.
+    /// Stores a packet. Its sequence number is `ahead` higher than the number of the oldest missing packet.
+    /// The packet uses `sequence_count` sequence numbers. The window has at most `slots_max` slots, and
+    /// higher numbers are not stored. Returns `false` if the packet had already arrived.
     pub(super) fn store(
         &mut self,
         ahead: usize,
@@ -66,8 +65,8 @@ impl ReorderWindow {
         true
     }
 
-    /// Removes the first `sequence_count` positions, which are complete. Returns the next packet if
-    /// it has arrived.
+    /// Removes the first `sequence_count` slots, which are complete. Returns the next packet, or `None` if it
+    /// has not arrived.
     pub(super) fn advance(&mut self, sequence_count: u64) -> Option<RequestPacket> {
         for _ in 0..sequence_count.min(self.slots.len() as u64) {
             self.slots.pop_front();

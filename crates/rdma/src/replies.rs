@@ -1,5 +1,5 @@
-//! Packets that the responder sends: acknowledgements, NAKs and READ responses, in the order
-//! of their requests.
+//! Packets that the responder sends: acknowledgements, NAKs and READ responses. They have the order of
+//! their requests.
 
 use std::collections::VecDeque;
 
@@ -16,23 +16,23 @@ use super::telemetry::Telemetry;
 use super::unpaced::UnpacedPacket;
 use super::work::ArrivalInfo;
 
-/// Limit of READ requests that wait for their responses. The responder rejects further READs (IBTA 9.7.4.1.3:
-/// responder resources).
+/// Largest number of READ requests that wait for their responses. The responder rejects further READs (IBTA
+/// 9.7.4.1.3: responder resources).
 const READS_MAX: usize = 256;
 
-/// A reply and the sequence number to which it refers.
+/// A reply, with the sequence number to which it refers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Reply {
     /// All packets before this number have arrived.
     Ack(u64),
-    /// No receive entry is free for this packet.
+    /// No receive entry is free for the packet with this number.
     Rnr(u64),
-    /// This packet is missing or has been rejected.
+    /// The packet with this number is missing or was rejected.
     Nak(u64, NakCode),
 }
 
 impl Reply {
-    /// Returns the sequence number before which the reply acknowledges everything.
+    /// Returns a sequence number. The reply acknowledges all packets before this number.
     fn end_sequence(self) -> u64 {
         match self {
             Reply::Ack(sequence) | Reply::Rnr(sequence) | Reply::Nak(sequence, _) => sequence,
@@ -40,7 +40,7 @@ impl Reply {
     }
 }
 
-/// A READ of which some responses are not sent.
+/// A READ with responses that are not sent yet.
 #[derive(Clone, Copy, Debug)]
 struct PendingRead {
     first: u64,
@@ -52,15 +52,15 @@ struct PendingRead {
 /// State of the replies of one queue pair.
 #[derive(Debug, Default)]
 pub(super) struct ReplyQueue {
-    /// Number of executed requests, READs included. This is the message sequence number (MSN).
+    /// Number of executed requests, including READs. This is the message sequence number (MSN) of the AETH.
     pub(super) messages: u64,
     /// Number of packets since the last acknowledgement.
     pub(super) since_ack: u32,
-    /// At least one unacknowledged packet carried an ECN mark.
+    /// True if at least one packet since the last acknowledgement had an ECN mark.
     marked: bool,
     last_cnp: Option<Picos>,
     reads: VecDeque<PendingRead>,
-    /// Reply that waits for the responses of an earlier READ.
+    /// Reply that waits until the responses of an earlier READ are sent.
     deferred: Option<(Reply, Option<Box<Telemetry>>)>,
 }
 
@@ -71,7 +71,7 @@ impl ReplyQueue {
         self.marked |= arrival.ce && env.config.feedback == CongestionFeedback::AckEcho;
     }
 
-    /// Sends a CNP for a marked data packet if the CNP interval has passed since the previous CNP.
+    /// Sends a CNP for a packet with an ECN mark, if the CNP interval has passed since the previous CNP.
     pub(super) fn on_ecn_mark(&mut self, env: &mut QpContext<'_>) {
         env.counters.np_ecn_marked_roce_packets += 1;
         let CongestionFeedback::Cnp { interval } = env.config.feedback else {
@@ -88,7 +88,7 @@ impl ReplyQueue {
         env.send_unpaced(env.config.cnp_class, UnpacedPacket::cnp(env.qp));
     }
 
-    /// Counts accepted packets, and acknowledges all packets before `acked_end` if an acknowledgement is due.
+    /// Counts accepted packets. If an acknowledgement is due, acknowledges all packets before `acked_end`.
     #[inline]
     pub(super) fn count_packets(
         &mut self,
@@ -107,7 +107,7 @@ impl ReplyQueue {
         }
     }
 
-    /// Sends a reply, or defers the reply until the responses of earlier READs are sent.
+    /// Sends a reply. If responses of earlier READs are not sent yet, the reply waits for them.
     #[inline]
     pub(super) fn send_reply(
         &mut self,
@@ -125,7 +125,7 @@ impl ReplyQueue {
             return;
         }
         let (sequence, syndrome) = match reply {
-            // Nothing precedes packet 0, so there is nothing to acknowledge.
+            // No packet precedes packet 0, so nothing is acknowledged.
             Reply::Ack(acked_end) => match acked_end.checked_sub(1) {
                 Some(last) => (last, Syndrome::ACK),
                 None => return,
@@ -139,7 +139,8 @@ impl ReplyQueue {
         self.send_acknowledge(env, sequence, syndrome, telemetry);
     }
 
-    /// Sends a NAK that acknowledges nothing and therefore does not wait for READ responses.
+    /// Sends a NAK of selective repeat. This NAK acknowledges no packets, so it does not wait for
+    /// READ responses.
     pub(super) fn send_selective_nak(&mut self, env: &mut QpContext<'_>, sequence: u64) {
         self.send_acknowledge(env, sequence, Syndrome::Nak(NakCode::PsnSequenceError), None);
     }
@@ -163,8 +164,8 @@ impl ReplyQueue {
         Aeth { syndrome, msn }
     }
 
-    /// Queues a READ. Returns `false` if too many READs wait, or if the PSN space is too small
-    /// for the responses.
+    /// Queues the responses of a READ. Returns `false` if too many READs wait, or if the READ has too many
+    /// responses for the PSN space.
     pub(super) fn push_read(&mut self, mtu: u32, first: u64, bytes: u32) -> bool {
         let packets = packet_count(bytes, mtu);
         if self.reads.len() >= READS_MAX || packets > super::requester::OUTSTANDING_MAX {
@@ -179,8 +180,8 @@ impl ReplyQueue {
         true
     }
 
-    /// Answers a repeated READ request. The request can cover the whole READ or only its remaining bytes.
-    /// Later READs are discarded, because the requester repeats them as well.
+    /// Answers a repeated READ request. The request is for the whole READ or for its remaining bytes. Later
+    /// READs are discarded, because the requester repeats them too.
     pub(super) fn restart_read(&mut self, mtu: u32, first: u64, bytes: u32) {
         while self.reads.back().is_some_and(|read| read.end > first) {
             self.reads.pop_back();

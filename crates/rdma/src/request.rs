@@ -1,4 +1,4 @@
-//! RequestPacket packets as the responder sees them.
+//! Request packets in the form that the responder uses.
 
 use xoff_wire::Opcode;
 
@@ -6,24 +6,24 @@ use super::config::Transport;
 use super::packet::{ExtensionHeader, Packet};
 use super::work::Verb;
 
-/// Transport fields of a request packet, without its addresses.
+/// Transport fields of a request packet. Addresses are not included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct RequestPacket {
     pub(super) verb: Verb,
-    /// Whether the packet is the first packet and whether it is the last packet of its message. A READ
-    /// request is both.
+    /// True for the first packet of a message. A READ request is the first and the last packet.
     pub(super) first: bool,
+    /// True for the last packet of a message.
     pub(super) last: bool,
     pub(super) ack_req: bool,
     pub(super) payload_len: u32,
-    /// DMA length of the RETH. It is the length of the whole message. For a READ, it is the length of the
-    /// requested data.
+    /// DMA length in the RETH: the length of the whole WRITE message or of the requested READ data. 0 without
+    /// a RETH.
     pub(super) dma_len: u32,
 }
 
 impl RequestPacket {
-    /// Parses a request packet. Returns `None` if the packet is not a request or lacks the RETH
-    /// of its operation.
+    /// Parses a request packet. Returns `None` if the packet is not a request, or if its operation requires a
+    /// RETH that is missing.
     #[inline]
     pub(super) fn parse(packet: &Packet) -> Option<(Transport, RequestPacket)> {
         let (transport, verb, first, last) = decode_opcode(packet.opcode)?;

@@ -23,8 +23,8 @@ pub(super) const OUTSTANDING_MAX: u32 = 1 << 22;
 #[derive(Clone, Copy, Debug)]
 struct Departure {
     sequence: u64,
-    /// [`Picos::NEVER`] for a retransmitted packet, because its acknowledgement could belong to the first or
-    /// to the second copy (Karn, SIGCOMM 1987).
+    /// Departure time. [`Picos::NEVER`] for a retransmitted packet, because its acknowledgement can belong to
+    /// either copy (Karn, SIGCOMM 1987).
     at: Picos,
 }
 
@@ -41,30 +41,32 @@ pub(super) struct Requester {
     pub(super) sent: u64,
     /// Index of the message that contains `next`.
     cursor: usize,
-    /// Payload bytes before `next`, and the largest value that this number has had.
+    /// Payload bytes before `next`.
     next_bytes: u64,
+    /// Largest value that `next_bytes` has had.
     sent_bytes: u64,
-    /// Payload bytes before `unacked`, and the largest value that this number has had.
+    /// Largest value that `unacked_bytes` has had.
     unacked_bytes: u64,
     acked_bytes: u64,
     departures: VecDeque<Departure>,
-    /// Packets to retransmit out of order (selective repeat).
+    /// Sequence numbers of packets to retransmit out of order (selective repeat).
     pub(super) repeats: BTreeSet<u64>,
-    /// Value of `next` at the last timeout (selective repeat). Until all packets before this sequence number
-    /// are acknowledged, every acknowledgement causes a retransmission of the first unacknowledged packet.
+    /// Value of `next` at the last timeout (selective repeat). While packets before this sequence number are
+    /// unacknowledged, every acknowledgement causes a retransmission of the oldest unacknowledged packet.
     pub(super) recover: u64,
-    /// The responder owes an acknowledgement of all packets before this sequence number.
+    /// Sequence number up to which the responder must send an acknowledgement, because the sent packets
+    /// request one.
     answered_to: u64,
     /// Number of outstanding READ requests.
     reads: u32,
-    /// A missing READ response has been requested again.
+    /// True if a missing READ response has been requested again.
     pub(super) read_gap: bool,
     pub(super) held_responses: HeldResponses,
     pub(super) retries_left: u8,
     pub(super) rnr_left: u8,
-    /// End of the local ACK timeout.
+    /// End of the local ACK timeout. [`Picos::NEVER`] if the timeout does not run.
     pub(super) deadline: Picos,
-    /// End of the wait that an RNR NAK has requested.
+    /// End of the wait that an RNR NAK has requested. [`Picos::NEVER`] without a wait.
     pub(super) rnr_until: Picos,
     pub(super) failed: bool,
 }
@@ -117,7 +119,7 @@ impl Requester {
         Ok(())
     }
 
-    /// Returns whether the windows permit another packet.
+    /// Returns whether a packet exists and the windows permit it.
     #[inline]
     pub(super) fn can_send(&self, config: &QpConfig, congestion: &dyn CongestionControl) -> bool {
         if self.failed || self.rnr_until != Picos::NEVER {
@@ -128,8 +130,8 @@ impl Requester {
                 && (self.window_has_room(config, congestion) || self.needs_window_probe(config))
     }
 
-    /// Returns whether a new packet exists and may be sent if the windows permit it. Checks the limits of
-    /// outstanding packets and READs, but not the windows.
+    /// Returns whether a new packet exists and the limits of outstanding packets and READs permit it. Does
+    /// not check the windows.
     fn may_start_next(&self, config: &QpConfig) -> bool {
         self.messages.get(self.cursor).is_some_and(|message| {
             self.next - self.unacked < u64::from(OUTSTANDING_MAX)
@@ -137,8 +139,8 @@ impl Requester {
         })
     }
 
-    /// Returns whether fewer packets and bytes are in flight than the windows permit. Always true for UC and
-    /// UD. These services have no acknowledgements, so a full window would never open again.
+    /// Returns whether fewer packets and bytes are in flight than the windows permit. The result is always
+    /// true for UC and UD. These services have no acknowledgements, so a full window would never open again.
     fn window_has_room(&self, config: &QpConfig, congestion: &dyn CongestionControl) -> bool {
         if config.transport != Transport::Rc {
             return true;
@@ -156,33 +158,35 @@ impl Requester {
         self.next - self.unacked < u64::from(packets_max) && self.inflight_bytes() < bytes_max
     }
 
-    /// Returns whether the requester must send one packet beyond a full window to request an acknowledgement.
+    /// Returns whether the requester must send one packet beyond a full window, to request
+    /// an acknowledgement.
     ///
-    /// This is necessary if the window has shrunk below the data in flight and the responder owes no
-    /// acknowledgement. With a window of constant size it is not necessary, because the packet that fills the
-    /// window requests an acknowledgement in [`next_packet`](Requester::next_packet).
+    /// This is necessary if the window has become smaller than the data in flight and no sent packet
+    /// requests an acknowledgement. A window of constant size does not need this packet. In this case,
+    /// [`next_packet`](Requester::next_packet) requests an acknowledgement with the packet that fills
+    /// the window.
     fn needs_window_probe(&self, config: &QpConfig) -> bool {
         config.ack_every > 1 && self.next > self.unacked && !self.awaits_acknowledgement()
     }
 
-    /// Returns whether an acknowledgement that the responder owes has not arrived.
+    /// Returns whether a requested acknowledgement has not arrived yet.
     fn awaits_acknowledgement(&self) -> bool {
         self.answered_to > self.unacked
     }
 
-    /// Returns whether the whole oldest message has been sent.
+    /// Returns whether all packets of the oldest message have been sent.
     #[inline]
     pub(super) fn has_sent_message(&self) -> bool {
         let oldest = self.messages.front();
         oldest.is_some_and(|message| message.end() <= self.sent)
     }
 
-    /// Returns whether a packet is unsent or waits for retransmission, whatever the windows permit.
+    /// Returns whether a packet is unsent or waits for retransmission. The windows are not checked.
     pub(super) fn has_data_left(&self) -> bool {
         !self.failed && (!self.repeats.is_empty() || self.messages.get(self.cursor).is_some())
     }
 
-    /// Returns whether a message is not complete.
+    /// Returns whether the queue pair has an incomplete message.
     pub(super) fn has_messages(&self) -> bool {
         self.messages.front().is_some()
     }
@@ -191,7 +195,7 @@ impl Requester {
         self.next_bytes.saturating_sub(self.unacked_bytes)
     }
 
-    /// Takes the next packet, if the windows permit one.
+    /// Takes the next packet. Returns `None` if no packet exists or the windows do not permit one.
     #[inline]
     pub(super) fn next_packet(&mut self, env: &mut QpContext<'_>) -> Option<Packet> {
         if !self.can_send(env.config, env.congestion) {
@@ -234,7 +238,8 @@ impl Requester {
             } else if ack_req || env.config.ack_every == 1 {
                 self.answered_to = self.answered_to.max(sequence + 1);
             }
-            // If the responder owes no acknowledgement, its silence is not a loss (IBTA 9.7.6.1.3).
+            // If no sent packet requests an acknowledgement, a missing acknowledgement is not a loss
+            // (IBTA 9.7.6.1.3).
             if self.deadline == Picos::NEVER && self.awaits_acknowledgement() {
                 self.deadline = env.ack_deadline();
             }
@@ -252,7 +257,7 @@ impl Requester {
         })
     }
 
-    /// Moves `next` past the packet that is sent in order.
+    /// Moves `next` behind a packet that is sent in order.
     fn advance_next(&mut self, now: Picos, message: &Message, payload_len: u32, is_retransmission: bool) {
         let sequence = self.next;
         if message.verb == Verb::Read {
@@ -301,8 +306,8 @@ impl Requester {
         env.push_completion(CompletionKind::Acked { id: message.id });
     }
 
-    /// Acknowledges all packets before `acked_end`. If the responses of a READ are missing, the function
-    /// stops at this READ and returns `true`.
+    /// Acknowledges all packets before `acked_end`. Stops at a READ whose responses are missing, and then
+    /// returns `true`.
     #[inline]
     pub(super) fn acknowledge_before(&mut self, env: &mut QpContext<'_>, acked_end: u64) -> bool {
         let before = self.unacked;
@@ -328,7 +333,8 @@ impl Requester {
         found_read
     }
 
-    /// Processes the oldest missing READ response.
+    /// Processes the oldest missing READ response. `end` is the sequence number after the last response of
+    /// the READ.
     pub(super) fn acknowledge_read_response(&mut self, env: &mut QpContext<'_>, end: u64) {
         self.unacked += 1;
         if self.unacked == end {
@@ -361,8 +367,8 @@ impl Requester {
         }
     }
 
-    /// Reports an acknowledgement to congestion control. `acked_packet` is the packet that the
-    /// acknowledgement names.
+    /// Reports an acknowledgement to congestion control. `acked_packet` is the sequence number that the
+    /// acknowledgement names. `None` if it names no packet.
     #[inline(always)]
     pub(super) fn report_ack(
         &mut self,
@@ -422,8 +428,8 @@ impl Requester {
         self.next_bytes = self.messages.stream_offset_at(sequence, mtu);
     }
 
-    /// Schedules the retransmission of one packet, or of the READ that contains it. Ignores packets that are
-    /// not sent yet.
+    /// Schedules the retransmission of one packet, or of the READ that contains it. Packets that are not sent
+    /// yet are ignored.
     pub(super) fn schedule_retransmission(&mut self, sequence: u64) {
         if sequence >= self.next {
             return;
@@ -434,12 +440,12 @@ impl Requester {
         if message.verb != Verb::Read {
             self.repeats.insert(sequence);
         } else if sequence == message.first.max(self.unacked) {
-            // The NAKs name every response of a lost READ request. The request is repeated only once.
+            // NAKs arrive for every response of a lost READ request. The request is repeated only once.
             self.repeats.insert(sequence);
         }
     }
 
-    /// Uses one retry. Without a retry left, fails the queue pair and returns `false`.
+    /// Uses one retry. If no retry is left, fails the queue pair and returns `false`.
     pub(super) fn use_retry(&mut self, env: &mut QpContext<'_>) -> bool {
         if let Some(left) = self.retries_left.checked_sub(1) {
             self.retries_left = left;
@@ -450,7 +456,7 @@ impl Requester {
         false
     }
 
-    /// Uses one RNR retry. Without one left, fails the queue pair and returns `false`.
+    /// Uses one RNR retry. If no RNR retry is left, fails the queue pair and returns `false`.
     pub(super) fn use_rnr_retry(&mut self, env: &mut QpContext<'_>) -> bool {
         if env.config.rnr_retry >= RETRY_MAX {
             return true;
@@ -464,8 +470,8 @@ impl Requester {
         false
     }
 
-    /// Processes a timer that has expired: the local ACK timeout, the wait after an RNR NAK, or the tolerated
-    /// reordering time.
+    /// Processes the timers that have expired: the local ACK timeout, the wait after an RNR NAK, and the
+    /// tolerated reordering time.
     pub(super) fn process_timers(&mut self, env: &mut QpContext<'_>) {
         if self.rnr_until <= env.now {
             self.rnr_until = Picos::NEVER;
@@ -497,7 +503,7 @@ impl Requester {
         }
     }
 
-    /// Fails the oldest request with a reason, and flushes all others.
+    /// Fails the oldest request for the reason `why`, and flushes all other requests.
     pub(super) fn fail_requests(&mut self, env: &mut QpContext<'_>, why: FailReason) {
         self.failed = true;
         let mut why = why;
@@ -513,7 +519,8 @@ impl Requester {
         self.held_responses.clear();
     }
 
-    /// Returns the next time at which a timer of the requester ends.
+    /// Returns the time at which the next timer of the requester expires. Returns [`Picos::NEVER`] if no
+    /// timer runs.
     pub(super) fn next_deadline(&self) -> Picos {
         self.deadline
             .min(self.rnr_until)

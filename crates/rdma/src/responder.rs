@@ -1,4 +1,4 @@
-//! The responder of a queue pair. It puts requests in order and answers them (IBTA 9.7.4 to 9.7.5).
+//! The responder of a queue pair. It brings requests into order and answers them (IBTA 9.7.4 to 9.7.5).
 
 use xoff_units::Picos;
 use xoff_wire::NakCode;
@@ -13,7 +13,7 @@ use super::sequence::PsnNumbering;
 use super::state::QpContext;
 use super::work::{ArrivalInfo, CompletionKind, Verb};
 
-/// A message that has arrived only partly: at least one packet has arrived, but the last packet is missing.
+/// A message that has arrived only in part: at least one packet has arrived, but the last packet is missing.
 #[derive(Clone, Copy, Debug)]
 struct PartialMessage {
     first: u64,
@@ -25,9 +25,9 @@ struct PartialMessage {
 /// Reason why a request was not executed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum RequestError {
-    /// No receive entry is free.
+    /// No receive entry is free for a SEND.
     NotReady,
-    /// The request is malformed or does not belong at this position of a message.
+    /// The request is malformed, or it is not possible at this position of a message.
     Invalid,
 }
 
@@ -40,19 +40,19 @@ pub(super) struct Responder {
     partial: Option<PartialMessage>,
     /// Number of complete SEND and WRITE messages.
     received: u64,
-    /// Free receive entries.
+    /// Number of free receive entries.
     pub(super) receive_entries: u64,
     /// Start of the current interval of [`ReceiveQueue::Reposted`].
     reposting_since: Picos,
-    /// A NAK for the gap at `expected` has been sent. The responder sends no further NAK until the
-    /// gap is filled.
+    /// True if a NAK for the gap at `expected` has been sent. The responder then sends no further NAK until
+    /// the gap is filled.
     has_sent_nak: bool,
     pub(super) failed: bool,
     window: ReorderWindow,
-    /// With a reorder window, the responder has sent a NAK for every missing packet before
-    /// this sequence number.
+    /// With a reorder window: the responder has sent NAKs for all missing packets before this
+    /// sequence number.
     reported_before: u64,
-    /// Time at which a tolerated gap is reported.
+    /// Time at which a tolerated gap is reported with a NAK. [`Picos::NEVER`] if no gap is tolerated now.
     pub(super) gap_deadline: Picos,
     pub(super) replies: ReplyQueue,
 }
@@ -128,8 +128,7 @@ impl Responder {
         }
     }
 
-    /// Executes the next request in order. Then executes the following requests that are stored in the
-    /// reorder window.
+    /// Executes the next request in order, and then the requests that follow it in the reorder window.
     fn execute_in_order(
         &mut self,
         env: &mut QpContext<'_>,
@@ -172,7 +171,7 @@ impl Responder {
         self.start_gap_timer(env);
     }
 
-    /// Starts the timer of the gap that is now the oldest.
+    /// Starts the timer of the gap that is now the oldest gap. Stops the timer if no gap is tolerated.
     fn start_gap_timer(&mut self, env: &QpContext<'_>) {
         let tolerated = env.config.out_of_order.filter(|_| !self.window.is_empty());
         self.gap_deadline = tolerated.map_or(Picos::NEVER, |time| env.now.saturating_add(time));
@@ -252,7 +251,8 @@ impl Responder {
         })
     }
 
-    /// Adds the receive entries that the application has reposted since the last call.
+    /// Adds the receive entries that the application has posted since the previous
+    /// call ([`ReceiveQueue::Reposted`]).
     fn repost_receive_entries(&mut self, env: &QpContext<'_>) {
         let ReceiveQueue::Reposted { depth, interval_ps } = env.config.receive_queue else {
             return;
@@ -286,7 +286,7 @@ impl Responder {
         }
     }
 
-    /// Processes a request that has arrived before. A READ is answered again, and any other request is
+    /// Processes a request that had already arrived. A READ is answered again, and any other request is
     /// acknowledged again.
     fn on_duplicate(
         &mut self,
@@ -324,7 +324,8 @@ impl Responder {
             .send_reply(env, Reply::Nak(self.expected, NakCode::PsnSequenceError), None);
     }
 
-    /// Discards the started message. The responder then expects its first packet again.
+    /// Discards a message that has arrived only in part. The responder then expects the first packet of this
+    /// message again.
     fn restart_message(&mut self, config: &QpConfig) {
         let Some(partial) = self.partial.take() else {
             return;
@@ -336,7 +337,7 @@ impl Responder {
         }
     }
 
-    /// Stores a request that arrived after a gap in the reorder window.
+    /// Stores a request in the reorder window. The request arrived after a gap.
     fn store_in_window(
         &mut self,
         env: &mut QpContext<'_>,
@@ -366,7 +367,7 @@ impl Responder {
         }
     }
 
-    /// Sends NAKs for the missing packets that have not been reported.
+    /// Sends NAKs for the missing packets for which none has been sent.
     fn send_missing_naks(&mut self, env: &mut QpContext<'_>) {
         self.gap_deadline = Picos::NEVER;
         let from = self.reported_before.max(self.expected);
@@ -397,8 +398,8 @@ impl Responder {
         }
     }
 
-    /// Processes a UC request. If a packet is missing, its whole message is discarded. All packets are then
-    /// discarded until the first packet of another message arrives.
+    /// Processes a request of an unreliable connection (UC). If a packet is missing, its whole message is
+    /// discarded. All further packets are discarded until the first packet of another message arrives.
     fn on_uc_request(&mut self, env: &mut QpContext<'_>, sequence: u64, request: RequestPacket) {
         if sequence < self.expected {
             env.counters.duplicate_request += 1;

@@ -1,11 +1,12 @@
 //! Round-robin selection of queue pairs, as in the NIC of the ns-3 models
 //! (`QbbNetDevice::DequeueAndTransmit`, `RdmaEgressQueue::GetNextQindex`).
 //!
-//! The ns-3 NIC polls its queue pairs at certain events: a frame arrives, a message is posted, its link
-//! becomes free, or its timer fires. If the poll finds no packet, the NIC starts the timer. For each queue
-//! pair with data, the rate permits the next packet at a certain time. The timer fires at the earliest of
-//! these times, even if the window of this queue pair is full. The NIC starts no timer if this time has
-//! passed or if the timer is running. A queue pair that may send can therefore wait for the next event.
+//! The ns-3 NIC polls its queue pairs at certain events: a frame arrives, a message is posted, the link
+//! becomes free, or the timer of the NIC fires. If the poll finds no packet, the NIC starts its timer. For
+//! each queue pair with data, the rate permits the next packet at a certain time. The timer fires at the
+//! earliest of these times, even if the window of this queue pair is full. The NIC starts no timer if this
+//! time has passed or if the timer is running. A queue pair that may send can therefore wait until the
+//! next event.
 
 use std::collections::BTreeSet;
 
@@ -16,27 +17,27 @@ use xoff_units::Picos;
 pub(super) struct RoundRobin {
     /// Indices of the queue pairs that may send.
     ready: BTreeSet<u32>,
-    /// Indices of all queue pairs that the NIC polls. A queue pair without messages stays in the list until
-    /// the NIC removes it at a poll.
+    /// Indices of all queue pairs that the NIC polls, sorted. A queue pair without messages stays in the list
+    /// until the NIC removes it at a poll.
     group: Vec<u32>,
     /// Queue pairs of `group` without messages.
     finished: BTreeSet<u32>,
     /// Position in `group` of the last selected queue pair. As in ns-3, the position does not change when a
-    /// queue pair is removed, so the position can later refer to another queue pair.
+    /// queue pair is removed. It can then refer to another queue pair.
     last: usize,
-    /// Departure time of each queue pair, or [`Picos::NEVER`] if the queue pair is not queued. If an entry in
-    /// the heap of waiting queue pairs has a different time, the entry is obsolete. The first entry of the
+    /// Departure time of each queue pair. [`Picos::NEVER`] if the queue pair is not queued. An entry in the
+    /// heap of waiting queue pairs is obsolete if its time differs from this time. The first entry of the
     /// heap is never obsolete.
     due: Vec<Picos>,
     /// Queue pairs with data, ordered by the time at which their rate permits the next packet.
     with_data: BTreeSet<(Picos, u32)>,
-    /// The time in `with_data` of each queue pair, or [`Picos::NEVER`] without data.
+    /// The time in `with_data` of each queue pair. [`Picos::NEVER`] without data.
     next_available: Vec<Picos>,
-    /// Time at which the timer fires. A time in the past means that no timer is running.
+    /// Time at which the timer fires. If the time is in the past, no timer is running.
     timer: Picos,
-    /// Time of the next poll, or of the last one.
+    /// Time of the next poll or of the last poll.
     poll_at: Picos,
-    /// The poll at `poll_at` occurs because the link becomes free.
+    /// True if the poll at `poll_at` occurs because the link becomes free.
     awaits_link: bool,
 }
 
@@ -62,7 +63,7 @@ impl RoundRobin {
         !self.ready.is_empty()
     }
 
-    /// Records whether a queue pair has messages.
+    /// Records whether a queue pair has incomplete messages.
     pub(super) fn set_active(&mut self, qp: u32, is_active: bool) {
         match (self.group.binary_search(&qp), is_active) {
             (Err(place), true) => self.group.insert(place, qp),
@@ -73,7 +74,7 @@ impl RoundRobin {
     }
 
     /// Takes the next queue pair that may send. The search starts after the last selected queue pair and
-    /// wraps around at the end.
+    /// continues at the start of the list.
     pub(super) fn pop_next(&mut self) -> Option<u32> {
         let last = match self.group.len() {
             0 => 0,
@@ -91,7 +92,7 @@ impl RoundRobin {
         Some(next)
     }
 
-    /// Removes the queue pairs without messages that the poll passes.
+    /// Removes queue pairs without messages. `is_passed` tells which queue pairs the poll passes.
     fn remove_finished(&mut self, is_passed: impl Fn(u32) -> bool) {
         if self.finished.is_empty() {
             return;
@@ -100,8 +101,8 @@ impl RoundRobin {
         self.group.retain(|qp| !(is_passed(*qp) && finished.remove(qp)));
     }
 
-    /// Sets the time at which the rate of a queue pair permits its next packet, or
-    /// [`Picos::NEVER`] without data.
+    /// Sets the time at which the rate of a queue pair permits its next packet. [`Picos::NEVER`] means that
+    /// it has no data.
     pub(super) fn set_next_available(&mut self, qp: u32, available: Picos) {
         let before = std::mem::replace(time_entry(&mut self.next_available, qp), available);
         if before == available {
@@ -121,8 +122,8 @@ impl RoundRobin {
         }
     }
 
-    /// Returns the time at which the NIC next finds a packet or polls again. If a packet may be sent now,
-    /// this is the time of the last poll. `due` is the earliest departure time.
+    /// Returns the time at which the NIC finds a packet or polls again. If a packet may be sent now, this is
+    /// the time of the last poll. `due` is the earliest departure time.
     pub(super) fn next_poll(&self, due: Picos) -> Picos {
         match self.has_ready() || due <= self.poll_at {
             true => self.poll_at,
@@ -130,7 +131,8 @@ impl RoundRobin {
         }
     }
 
-    /// Returns the time of the timer if the last poll finds no packet.
+    /// Returns the time at which the timer fires if the last poll finds no packet. Returns `None` if no timer
+    /// runs then.
     fn timer_after_poll(&self) -> Option<Picos> {
         if self.timer > self.poll_at {
             return Some(self.timer);
@@ -139,8 +141,8 @@ impl RoundRobin {
         (*first > self.poll_at).then_some(*first)
     }
 
-    /// Processes a poll at `now`. If `now` is after the last poll, the cause of the poll was the timer, and
-    /// the timer stops.
+    /// Processes a poll at `now`. If `now` is after the last poll, the timer has caused this poll, and the
+    /// timer stops.
     pub(super) fn on_poll(&mut self, now: Picos) {
         if now > self.poll_at {
             self.remove_finished(|_| true);
@@ -150,11 +152,11 @@ impl RoundRobin {
         }
     }
 
-    /// Starts an event at `now`. If an earlier poll found no packet, its effects are applied first: the timer
+    /// Starts an event at `now`. If an earlier poll found no packet, its effects come first: the timer
     /// starts, and queue pairs without messages are removed.
     pub(super) fn begin_event(&mut self, now: Picos) {
-        // A frame that arrives when the link becomes free was in flight before the departing packet, so it is
-        // processed first.
+        // A frame can arrive at the time at which the link becomes free. This frame was in flight before the
+        // departing packet, so it is processed first.
         if self.poll_at < now || self.poll_at == now && !self.awaits_link {
             self.remove_finished(|_| true);
             self.timer = self.timer_after_poll().unwrap_or(Picos::ZERO);

@@ -1,5 +1,5 @@
-//! Packet sequence numbers. A packet carries 24 bits of the number. xoff computes with 64 bits, so its
-//! numbers never wrap.
+//! Packet sequence numbers (PSNs). A packet carries the lower 24 bits of a number. xoff computes with 64
+//! bits, so its numbers never wrap.
 
 use xoff_wire::bth::MASK_24;
 
@@ -7,7 +7,7 @@ use xoff_wire::bth::MASK_24;
 /// it is old (IBTA 9.7.1).
 const HALF_PSN_SPACE: u32 = 1 << 23;
 
-/// Sequence numbers of one direction. Sequence number 0 corresponds to the first PSN.
+/// Sequence numbers of the packets in one direction. The first PSN has sequence number 0.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PsnNumbering {
     first_psn: u32,
@@ -24,8 +24,8 @@ impl PsnNumbering {
         self.first_psn.wrapping_add(sequence as u32) & MASK_24
     }
 
-    /// Returns the 64-bit sequence number that has this PSN and is nearest to `reference`. Returns `None` if
-    /// the number would be negative.
+    /// Returns the 64-bit sequence number with this PSN that is nearest to `reference`. Returns `None` if the
+    /// number would be negative.
     #[inline]
     pub(super) fn nearest_sequence(self, psn: u32, reference: u64) -> Option<u64> {
         let ahead = psn.wrapping_sub(self.psn(reference)) & MASK_24;

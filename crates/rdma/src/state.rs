@@ -18,19 +18,19 @@ pub(super) struct EndpointState {
     pub(super) classes: ClassQueues,
     pub(super) timers: QpTimers,
     pub(super) completions: VecDeque<Completion>,
-    // Boxes, because acknowledgements carry telemetry in a box.
+    // The telemetry is boxed, because acknowledgements carry it in a box.
     #[allow(clippy::vec_box)]
     pub(super) spare: Vec<Box<Telemetry>>,
-    /// Number of local ACK timeouts of all queue pairs. The sum is stored here because it is read often.
+    /// Number of local ACK timeouts of all queue pairs. The sum is stored here, because it is read often.
     pub(super) timeouts: u64,
-    /// Retransmitted packets of all queue pairs.
+    /// Number of packets that all queue pairs have retransmitted.
     pub(super) retransmitted_packets: u64,
-    /// Queue pairs for which [`super::Endpoint::completes_nothing_before`] has to return `false`.
+    /// Number of queue pairs for which [`super::Endpoint::completes_nothing_before`] must return `false`.
     pub(super) completing_qps: u32,
 }
 
 impl EndpointState {
-    /// Copies the telemetry of a packet for its acknowledgement. Reuses a spare box if a spare box exists.
+    /// Copies the telemetry of a packet for its acknowledgement. Uses a spare box if one exists.
     pub(super) fn echo_telemetry(&mut self, telemetry: &Telemetry) -> Box<Telemetry> {
         let mut echo = match self.spare.pop() {
             Some(mut spare) => {

@@ -1,25 +1,25 @@
-//! In-band network telemetry: records that the links on a path write into a packet (HPCC, SIGCOMM 2019,
+//! In-band network telemetry: each switch on a path writes a record into the packet (HPCC, SIGCOMM 2019,
 //! section 3).
 
 use xoff_units::Picos;
 
-/// Maximum number of hop records in a packet.
+/// Largest number of hop records (one for each switch port) in a packet.
 pub const HOPS_MAX: usize = 16;
 
-/// Size of the telemetry in a packet.
+/// Space for telemetry in a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TelemetryFormat {
     /// Number of hop records for which a packet has space, 1 to [`HOPS_MAX`]. If a path has more hops, only
-    /// the first hops are recorded.
+    /// the first hops add records.
     pub hops_max: u8,
     /// Bytes that telemetry adds to a data packet and to its acknowledgement, on every link and in every
-    /// buffer. The sender reserves the space, so the size does not depend on the number of recorded hops.
+    /// buffer. The sender reserves the space, so the number does not depend on the recorded hops.
     pub bytes: u16,
 }
 
 impl TelemetryFormat {
-    /// Returns the format of HPCC. It has 2 bytes plus 8 bytes per hop (SIGCOMM 2019, section 4.1).
-    /// `hops_max` is limited to [`HOPS_MAX`].
+    /// Returns the format of HPCC: 2 bytes plus 8 bytes per hop (SIGCOMM 2019, section 4.1). A `hops_max`
+    /// above [`HOPS_MAX`] is replaced by [`HOPS_MAX`].
     pub const fn hpcc(hops_max: u8) -> TelemetryFormat {
         let hops_max = if hops_max as usize > HOPS_MAX {
             HOPS_MAX as u8
@@ -34,26 +34,26 @@ impl TelemetryFormat {
 }
 
 impl Default for TelemetryFormat {
-    /// HPCC's format for five hops, the longest path of a fat tree: 42 bytes.
+    /// Returns the HPCC format for five hops, the longest path of a fat tree: 42 bytes.
     fn default() -> TelemetryFormat {
         TelemetryFormat::hpcc(5)
     }
 }
 
-/// Record of one switch port, taken when the packet left the port.
+/// Record of one switch port, written when the packet left the port.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HopTelemetry {
-    /// Start of the transmission.
+    /// Start of the transmission of the packet, in model time.
     pub at: Picos,
-    /// Bytes that the port has sent since its start, including this packet.
+    /// Bytes that the port has sent in total, including this packet.
     pub tx_bytes: u64,
-    /// Bytes that remain in the queue of the packet.
+    /// Bytes that are queued at the port after this packet.
     pub queue_bytes: u64,
     /// Speed of the port in Mb/s.
     pub speed_mbps: u32,
 }
 
-/// Hop records of a packet, in path order.
+/// Hop records of a packet, in the order of the path.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Telemetry {
     hops: [HopTelemetry; HOPS_MAX],
@@ -63,7 +63,7 @@ pub struct Telemetry {
 }
 
 impl Telemetry {
-    /// Creates the telemetry of a packet that has not passed a switch.
+    /// Creates the telemetry of a packet that has not passed a switch yet.
     pub fn new(format: TelemetryFormat) -> Telemetry {
         Telemetry {
             format,
@@ -71,7 +71,7 @@ impl Telemetry {
         }
     }
 
-    /// Adds a hop record. Has no effect if the telemetry is an echo or if its space is full.
+    /// Adds a hop record. The call has no effect if the telemetry is an echo or if its space is full.
     pub fn push(&mut self, hop: HopTelemetry) {
         if !self.is_echo && self.len < self.format.hops_max {
             self.hops[usize::from(self.len)] = hop;
@@ -79,7 +79,7 @@ impl Telemetry {
         }
     }
 
-    /// Returns the hop records so far.
+    /// Returns the hop records, in the order of the path.
     pub fn hops(&self) -> &[HopTelemetry] {
         &self.hops[..usize::from(self.len)]
     }
@@ -89,8 +89,8 @@ impl Telemetry {
         self.format
     }
 
-    /// Turns the telemetry of a data packet into the echo in its acknowledgement. Links on the return path
-    /// add no records.
+    /// Marks the telemetry as an echo: an acknowledgement returns the telemetry of a data packet. Switches on
+    /// the return path add no records to an echo.
     pub fn become_echo(&mut self) {
         self.is_echo = true;
     }

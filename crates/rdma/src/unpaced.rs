@@ -7,23 +7,24 @@ use super::config::QpIndex;
 use super::packet::{ExtensionHeader, Packet};
 use super::telemetry::Telemetry;
 
-/// Flag beside the PSN: the packet is a CNP.
+/// Flag above the PSN: the packet is a CNP.
 const CNP: u32 = 1 << 24;
-/// Flag beside the PSN: BECN bit of the BTH.
+/// Flag above the PSN: BECN bit of the BTH.
 const BECN: u32 = 1 << 25;
 
 /// A packet that leaves as soon as its NIC class may send.
 ///
-/// All fields are 32 or 64 bits wide. A packet is often read right after it was written, and a wide read
-/// after narrow writes would stall the processor.
+/// All fields have 32 or 64 bits. A packet is often read directly after it was written, and a wide read after
+/// narrow writes would stall the processor.
 #[derive(Debug)]
 pub(super) struct UnpacedPacket {
     pub(super) qp: QpIndex,
-    /// PSN and flags.
+    /// PSN in the lower 24 bits, and the flags.
     psn_and_flags: u32,
-    /// ACK extended transport header in wire format: syndrome and message sequence number.
+    /// ACK extended transport header in wire format: syndrome in the upper 8 bits, message sequence number in
+    /// the lower 24 bits.
     aeth: u32,
-    /// Telemetry of the acknowledged packet.
+    /// Telemetry of the acknowledged packet. `None` without telemetry.
     pub(super) telemetry: Option<Box<Telemetry>>,
 }
 
@@ -55,7 +56,7 @@ impl UnpacedPacket {
         }
     }
 
-    /// Builds the packet for a peer queue pair number.
+    /// Builds the packet. `peer` is the number of the destination queue pair.
     #[inline]
     pub(super) fn to_packet(&self, peer: u32) -> Packet {
         let is_cnp = self.psn_and_flags & CNP != 0;

@@ -1,22 +1,22 @@
-//! Alpha, the congestion estimate of DCQCN, computed without an event for each update.
+//! Alpha, the estimate of congestion in DCQCN. The updates of alpha need no events.
 
 use xoff_units::Picos;
 
-/// Below this value, alpha is treated as zero. In double precision, `1 - alpha / 2` is then equal to 1, and
-/// `(1 - g) * alpha + g` is equal to `g`, for each `g` in its range.
+/// If alpha is below this value, it counts as zero. In double precision, `1 - alpha / 2` is then equal to 1,
+/// and `(1 - g) * alpha + g` is equal to `g`, for each `g` in its range.
 const NEGLIGIBLE: f64 = 1e-30;
 
-/// Alpha of DCQCN. An update takes place once per interval. If congestion was reported since the last update,
-/// the new value is `(1 - g) * alpha + g`. Otherwise it is `(1 - g) * alpha`.
+/// Alpha of DCQCN, updated once per interval. If congestion was reported since the last update, the new value
+/// is `(1 - g) * alpha + g`. Otherwise it is `(1 - g) * alpha`.
 ///
-/// Alpha is only read at notifications and rate cuts. Each read first computes all updates that have become
-/// due since the previous read.
+/// Alpha is read only at notifications and rate cuts. Each read first computes all updates since the
+/// previous read.
 #[derive(Clone, Debug)]
 pub(super) struct AlphaEstimator {
     value: f64,
     g: f64,
     interval: Picos,
-    /// Time of the first update that is not computed yet, or [`Picos::NEVER`] before the start.
+    /// Time of the first update that is not computed yet. [`Picos::NEVER`] before the start.
     next: Picos,
     is_congested: bool,
 }
@@ -38,12 +38,12 @@ impl AlphaEstimator {
         self.next = now.saturating_add(self.interval);
     }
 
-    /// Applies an update of an interval with congestion.
+    /// Applies the update of an interval with congestion.
     pub(super) fn increase_on_congestion(&mut self) {
         self.value = (1.0 - self.g) * self.value + self.g;
     }
 
-    /// Reports congestion to the next update.
+    /// Reports congestion for the next update.
     pub(super) fn mark_congested(&mut self) {
         self.is_congested = true;
     }

@@ -1,4 +1,4 @@
-//! Congestion control algorithms by name, as lab files select them.
+//! Congestion control algorithms by the names that lab files use.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -14,23 +14,23 @@ use super::{
     HpccParameters, Swift, SwiftParameters, Timely, TimelyParameters,
 };
 
-/// Congestion control algorithms of xoff.
+/// Congestion control algorithm of xoff.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Algorithm {
-    /// [`ConstantRate`], no congestion control.
+    /// `none`: a constant rate without congestion control ([`ConstantRate`]).
     #[default]
     None,
-    /// [`Dcqcn`], DCQCN as published.
+    /// `dcqcn`: DCQCN as published ([`Dcqcn`]).
     Dcqcn,
-    /// [`DcqcnNic`], DCQCN as network cards implement it.
+    /// `dcqcn-nic`: DCQCN as network cards implement it ([`DcqcnNic`]).
     DcqcnNic,
-    /// The algorithm [`Dctcp`].
+    /// `dctcp`: a window that depends on the share of marked bytes ([`Dctcp`]).
     Dctcp,
-    /// The algorithm [`Timely`].
+    /// `timely`: a rate that depends on the gradient of the round-trip time ([`Timely`]).
     Timely,
-    /// The algorithm [`Hpcc`].
+    /// `hpcc`: a window that depends on in-band telemetry ([`Hpcc`]).
     Hpcc,
-    /// The algorithm [`Swift`].
+    /// `swift`: a window that keeps the round-trip time at a target ([`Swift`]).
     Swift,
 }
 
@@ -46,7 +46,7 @@ impl Algorithm {
         Algorithm::Swift,
     ];
 
-    /// Returns the name of the algorithm in lab files.
+    /// Returns the name of the algorithm in lab files, such as `dcqcn-nic`.
     pub fn name(self) -> &'static str {
         match self {
             Algorithm::None => ConstantRateParameters::ALGORITHM,
@@ -83,10 +83,10 @@ impl FromStr for Algorithm {
 /// A congestion control algorithm and its changed parameters.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct CongestionConfig {
-    /// Selected algorithm.
+    /// The algorithm.
     pub algorithm: Algorithm,
-    /// Parameters by name. The entry `preset` selects a named parameter set. The default is the first preset
-    /// of the algorithm. All other entries override single parameters of the preset.
+    /// Changed parameters by name. The entry `preset` selects a named set of parameters. Without this entry,
+    /// the first preset of the algorithm is used. All other entries override single parameters of the preset.
     pub parameters: BTreeMap<String, ParameterValue>,
 }
 
@@ -99,13 +99,17 @@ impl CongestionConfig {
         }
     }
 
-    /// Sets a parameter or selects a preset. [`factory`](CongestionConfig::factory) checks the value.
+    /// Sets the parameter `name`, or selects a preset if `name` is `preset`.
+    /// [`factory`](CongestionConfig::factory) checks the value.
     pub fn with_parameter(mut self, name: &str, value: impl Into<ParameterValue>) -> CongestionConfig {
         self.parameters.insert(name.to_owned(), value.into());
         self
     }
 
-    /// Creates a controller factory, or returns the first error in the parameters.
+    /// Creates a factory for the controllers of all queue pairs.
+    ///
+    /// # Errors
+    /// Returns the first error in the parameters: an unknown name, a wrong type or a value out of range.
     pub fn factory(&self) -> Result<ControllerFactory, ParameterError> {
         let values = &self.parameters;
         match self.algorithm {
@@ -119,10 +123,11 @@ impl CongestionConfig {
         }
     }
 
-    /// Returns the default feedback for ECN marks.
+    /// Returns the feedback for ECN marks that the algorithm uses by default.
     ///
-    /// The DCQCN paper uses 50 us between CNPs. NVIDIA's firmware uses 4 us (`MIN_TIME_BETWEEN_CNPS`). The
-    /// ns-3 models have no CNPs and echo each mark.
+    /// DCQCN as published has at least 50 us between two CNPs, as in the paper. DCQCN of network cards has 4
+    /// us, as in NVIDIA's firmware (`MIN_TIME_BETWEEN_CNPS`). Presets with a name that ends in `-ns3` report
+    /// each mark in an acknowledgement, because the ns-3 models have no CNPs.
     pub fn default_feedback(&self) -> CongestionFeedback {
         let models_ns3 = matches!(self.parameters.get("preset"), Some(ParameterValue::Text(preset)) if preset.ends_with("-ns3"));
         match self.algorithm {

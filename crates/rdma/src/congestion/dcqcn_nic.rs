@@ -1,10 +1,13 @@
 //! DCQCN as network cards implement it. Notifications set flags, and two periodic checks read them.
 //!
-//! [`Dcqcn`](super::Dcqcn) is the published algorithm. This module differs in two points. First, alpha and
-//! the rate are updated periodically, and both periods start at the first notification. Several notifications
-//! in one period count as one notification. Second, only a timer increases the rate. There is no byte
-//! counter. All results equal those of the public HPCC model for ns-3 (`CC_MODE 1`) bit for bit. The HPCC
-//! model follows ConnectX.
+//! [`Dcqcn`](super::Dcqcn) is the published algorithm. This module differs in two points:
+//!
+//! - Alpha and the rate are updated periodically. Both periods start at the first notification. Several
+//!   notifications in one period count as one notification.
+//! - Only a timer increases the rate. There is no byte counter.
+//!
+//! All results equal those of the public HPCC model for ns-3 (`CC_MODE 1`) bit for bit. The HPCC model
+//! follows ConnectX.
 //!
 //! The ns-3 model has one event per microsecond and queue pair. This module sets a deadline only if the rate
 //! can change. The rate check has a deadline only after a notification. The increase timer has a deadline
@@ -17,28 +20,31 @@ use super::parameters::{FieldRef, ParameterField, ParameterSet, Preset};
 use super::rate::RateBounds;
 use super::{Ack, CongestionControl, CongestionSignal, ControllerContext};
 
-/// Delay of the rate check after an update of alpha that is due at the same time, as in the ns-3 model.
+/// Delay of the rate check. If an update of alpha is due at the same time, the update comes first, as in the
+/// ns-3 model.
 const CHECK_DELAY: Picos = Picos::from_nanos(1);
 
-/// Parameters of [`DcqcnNic`]. Parentheses contain the names of NVIDIA's firmware and of the ns-3 model.
+/// Parameters of [`DcqcnNic`]. Names in parentheses are those of NVIDIA's firmware and of the ns-3 model.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DcqcnNicParameters {
-    /// Period of the alpha updates, 100 ns to 100 ms (`DCE_TCP_RTT`, `ALPHA_RESUME_INTERVAL`).
+    /// Period of the updates of alpha in nanoseconds, 100 ns to 100 ms
+    /// (`DCE_TCP_RTT`, `ALPHA_RESUME_INTERVAL`).
     pub alpha_interval_ns: u64,
-    /// Weight of an alpha update, 0.0001 to 1 (`EWMA_GAIN`). The firmware parameter `DCE_TCP_G` is `(1 - g) *
-    /// 1024`.
+    /// Weight of an update of alpha, 0.0001 to 1 (`EWMA_GAIN`). The firmware parameter `DCE_TCP_G` is `(1 -
+    /// g) * 1024`.
     pub g: f64,
     /// Alpha at the first notification, 0 to 1 (`INITIAL_ALPHA_VALUE`).
     pub initial_alpha: f64,
-    /// Period of the rate check, 100 ns to 100 ms (`RATE_REDUCE_MONITOR_PERIOD`, `RATE_DECREASE_INTERVAL`).
+    /// Period of the rate check in nanoseconds, 100 ns to 100 ms
+    /// (`RATE_REDUCE_MONITOR_PERIOD`, `RATE_DECREASE_INTERVAL`).
     pub decrease_interval_ns: u64,
     /// Smallest factor by which a cut multiplies the rate, 0 to 0.99 (`RPG_MIN_DEC_FAC`). Without this limit,
-    /// the factor is `1 - alpha / 2`, at least 0.5. Values up to 0.5 therefore have no effect.
+    /// the factor is `1 - alpha / 2`, which is at least 0.5. Values up to 0.5 therefore have no effect.
     pub min_decrease_factor: f64,
-    /// Period of the increases after a cut, 1 us to 1 s (`RPG_TIME_RESET`, `RP_TIMER`).
+    /// Period of the increases after a cut in nanoseconds, 1 us to 1 s (`RPG_TIME_RESET`, `RP_TIMER`).
     pub increase_interval_ns: u64,
-    /// Number of increases in fast recovery, 0 to 1000 (`RPG_THRESHOLD`, `FAST_RECOVERY_TIMES`). After fast
-    /// recovery, there is one additive increase. All later increases are hyper increases.
+    /// Number of increases in fast recovery, 0 to 1000 (`RPG_THRESHOLD`, `FAST_RECOVERY_TIMES`). The next
+    /// increase is an additive increase. All later increases are hyper increases.
     pub fast_recovery_times: u64,
     /// Step of the target rate in additive increase, in bits per second, 0 to 1 Tb/s (`RPG_AI_RATE`,
     /// `RATE_AI`).
@@ -48,19 +54,20 @@ pub struct DcqcnNicParameters {
     pub rate_hai_bps: u64,
     /// Lowest rate in bits per second, 1 kb/s to 1 Tb/s (`RPG_MIN_RATE`, `MIN_RATE`).
     pub min_rate_bps: u64,
-    /// Factor by which the first notification multiplies the rate, 0.001 to 1 (`RATE_TO_SET_ON_FIRST_CNP`,
-    /// where 0 means factor 1). The first cut follows later.
+    /// Factor by which the first notification multiplies the rate, 0.001 to 1. In the firmware parameter
+    /// `RATE_TO_SET_ON_FIRST_CNP`, 0 means the factor 1. The first cut follows later.
     pub first_cnp_rate: f64,
-    /// Whether each cut sets the target rate to the previous rate (`CLAMP_TGT_RATE`). Otherwise only the
-    /// first cut after an increase does so (`CLAMP_TGT_RATE_AFTER_TIME_INC`).
+    /// If true, each cut sets the target rate to the rate before the cut (`CLAMP_TGT_RATE`). If false, only
+    /// the first cut after an increase does so (`CLAMP_TGT_RATE_AFTER_TIME_INC`).
     pub clamp_target: bool,
-    /// Whether a NAK counts as a notification, as in the ConWeave model.
+    /// If true, a NAK counts as a notification, as in the ConWeave model.
     pub cut_on_nak: bool,
 }
 
 impl DcqcnNicParameters {
-    /// Returns the defaults of NVIDIA's firmware (mlxconfig), without the byte counter. The unit of
-    /// `RPG_BYTE_RESET` is not documented, and the ns-3 models have no byte counter.
+    /// Returns the preset `nvidia-firmware`, the default: the defaults of NVIDIA's firmware (mlxconfig)
+    /// without the byte counter. The unit of `RPG_BYTE_RESET` is not documented, and the ns-3 models have no
+    /// byte counter.
     pub fn nvidia_firmware() -> DcqcnNicParameters {
         DcqcnNicParameters {
             alpha_interval_ns: 1_000,
@@ -79,10 +86,10 @@ impl DcqcnNicParameters {
         }
     }
 
-    /// Returns the values of the HPCC model, `run.py --cc dcqcn`.
+    /// Returns the preset `hpcc-ns3`: the values of the HPCC model for ns-3 (`run.py --cc dcqcn`).
     ///
     /// The additive increase is 1/5000 of the line rate, and the hyper increase is 1/500. The lowest rate is
-    /// 1 Gb/s as in the model. The model does not cover links below 25 Gb/s. For these links, the lowest rate
+    /// 1 Gb/s, as in the model. The model does not cover line rates below 25 Gb/s. For these, the lowest rate
     /// is 1/25 of the line rate.
     pub fn hpcc_ns3(line_rate_bps: u64) -> DcqcnNicParameters {
         DcqcnNicParameters {
@@ -95,10 +102,10 @@ impl DcqcnNicParameters {
         }
     }
 
-    /// Returns the values of the ConWeave model, `run.py`.
+    /// Returns the preset `conweave-ns3`: the values of the ConWeave model for ns-3 (`run.py`).
     ///
     /// The additive increase is 1/2500 of the line rate, and the hyper increase is 1/1000. The lowest rate is
-    /// 100 Mb/s. For line rates below 25 Gb/s, it is 1/250 of the line rate. A NAK causes a cut.
+    /// 100 Mb/s. For line rates below 25 Gb/s, the lowest rate is 1/250 of the line rate. A NAK causes a cut.
     pub fn conweave_ns3(line_rate_bps: u64) -> DcqcnNicParameters {
         DcqcnNicParameters {
             rate_ai_bps: line_rate_bps / 2_500,
@@ -161,11 +168,11 @@ impl ParameterSet for DcqcnNicParameters {
     ];
 }
 
-/// DCQCN as network cards implement it. The comment at the top of the source file lists the
-/// differences from [`Dcqcn`](super::Dcqcn).
+/// DCQCN as network cards implement it. Notifications set flags, and periodic checks read the flags. Only a
+/// timer increases the rate.
 ///
-/// A marked acknowledgement counts as a notification, so the controller works with CNPs and
-/// with echoed marks.
+/// A marked acknowledgement counts as a notification, so the controller works with CNPs and with marks
+/// in acknowledgements.
 #[derive(Clone, Debug)]
 pub struct DcqcnNic {
     parameters: DcqcnNicParameters,
@@ -173,9 +180,9 @@ pub struct DcqcnNic {
     rate_bps: u64,
     target_bps: u64,
     alpha: AlphaEstimator,
-    /// Time of the first rate check, or [`Picos::NEVER`] before the first notification.
+    /// Time of the first rate check. [`Picos::NEVER`] before the first notification.
     first_check: Picos,
-    /// Next rate check after a notification, or [`Picos::NEVER`].
+    /// Next rate check after a notification. [`Picos::NEVER`] without a notification since the last check.
     check_due: Picos,
     increase_due: Picos,
     /// Number of increases since the last cut.
@@ -184,7 +191,8 @@ pub struct DcqcnNic {
 }
 
 impl DcqcnNic {
-    /// Creates a controller that starts at line rate. Parameters are clamped to their ranges.
+    /// Creates a controller that starts at line rate. Parameters outside their ranges are replaced by the
+    /// nearest limit.
     pub fn new(parameters: DcqcnNicParameters, context: &ControllerContext) -> DcqcnNic {
         let parameters = parameters.clamped();
         let bounds = RateBounds::new(parameters.min_rate_bps, context);
@@ -206,20 +214,20 @@ impl DcqcnNic {
         }
     }
 
-    /// Sets the delay of a notification on its last link. Default 0.
+    /// Sets the delay of the last link of a notification. Default 0.
     ///
-    /// The delay matters only if a notification arrives exactly at the time of an alpha update or a rate
-    /// check. The ns-3 model runs simultaneous events in the order in which they were scheduled. If the delay
-    /// is longer than the period, the arrival of the notification was scheduled before the check. The check
-    /// then uses the notification.
+    /// The delay matters only if a notification arrives exactly at the time of an update of alpha or of a
+    /// rate check. The ns-3 model runs simultaneous events in the order in which they were scheduled. If the
+    /// delay is longer than the period, the arrival of the notification was scheduled before the check. The
+    /// check then uses the notification.
     #[must_use]
     pub fn with_notification_delay(mut self, delay: Picos) -> DcqcnNic {
         self.notification_delay = delay;
         self
     }
 
-    /// Returns the time up to which periodic events run before a notification that arrives at `now`. This
-    /// time is `now`, or 1 ps earlier.
+    /// Returns the time up to which periodic events run before a notification. For a notification that
+    /// arrives at `now`, this time is `now` or 1 ps earlier.
     fn events_done_until(&self, now: Picos, period_ns: u64) -> Picos {
         match self.notification_delay > Picos::from_nanos(period_ns) {
             true => Picos(now.0.saturating_sub(1)),
@@ -227,9 +235,10 @@ impl DcqcnNic {
         }
     }
 
-    /// Processes all events up to and including `now`, in order.
+    /// Processes all events up to and including `now`, in the order of their times.
     fn process_due_events(&mut self, now: Picos) {
-        // The model runs the event first that was scheduled first. This is the event with the longer period.
+        // Of two simultaneous events, the model first runs the event that was scheduled first. This is the
+        // event with the longer period.
         let increase_wins = self.parameters.increase_interval_ns > self.parameters.decrease_interval_ns;
         loop {
             let due = self.next_deadline();
@@ -244,7 +253,7 @@ impl DcqcnNic {
         }
     }
 
-    /// Cuts the rate at a rate check after a notification.
+    /// Cuts the rate at the first rate check after a notification.
     fn cut_rate(&mut self) {
         let now = self.check_due;
         if self.parameters.clamp_target || self.stage > 0 {
@@ -272,8 +281,8 @@ impl DcqcnNic {
             .clamp((self.rate_bps / 2 + self.target_bps / 2) as f64);
         self.stage += 1;
         let period = Picos::from_nanos(self.parameters.increase_interval_ns);
-        // With the target at line rate and an unchanged rate, further increases have no effect. A cut only
-        // needs to know whether an increase has occurred.
+        // If the target is the line rate and the rate did not change, further increases have no effect. A
+        // later cut only needs to know that an increase has occurred.
         let settled = self.target_bps == self.bounds.line_bps && before == (self.rate_bps, self.target_bps);
         self.increase_due = if settled {
             Picos::NEVER

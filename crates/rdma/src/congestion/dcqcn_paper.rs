@@ -1,4 +1,4 @@
-//! DCQCN as published (Zhu et al., SIGCOMM 2015, section 3.1). Its rate increase is that of QCN (802.1Qau).
+//! DCQCN as published (Zhu et al., SIGCOMM 2015, section 3.1). The rate increases as in QCN (802.1Qau).
 
 use xoff_units::Picos;
 
@@ -7,19 +7,20 @@ use super::parameters::{FieldRef, ParameterField, ParameterSet, Preset};
 use super::rate::RateBounds;
 use super::{Ack, CongestionControl, CongestionSignal, ControllerContext};
 
-/// Parameters of [`Dcqcn`]. Parentheses contain the names of the paper.
+/// Parameters of [`Dcqcn`]. Names in parentheses are those of the paper.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DcqcnParameters {
     /// Weight of an alpha update, 0.0001 to 1 (g).
     pub g: f64,
-    /// Period of alpha updates, 100 ns to 100 ms (K). Alpha decreases once for each period
+    /// Period of the updates of alpha in nanoseconds, 100 ns to 100 ms (K). Alpha decreases after each period
     /// without a notification.
     pub alpha_interval_ns: u64,
-    /// Period of the increase timer, 1 us to 1 s (T).
+    /// Period of the increase timer in nanoseconds, 1 us to 1 s (T).
     pub increase_interval_ns: u64,
-    /// Bytes sent between two increases of the byte counter, headers included, 1000 to 2^40 (B).
+    /// Bytes that the queue pair sends between two increases by the byte counter, with headers, 1000 to
+    /// 2^40 (B).
     pub increase_bytes: u64,
-    /// Number of increases of either kind in fast recovery, 1 to 1000 (F).
+    /// Number of increases by the timer, and by the byte counter, in fast recovery, 1 to 1000 (F).
     pub fast_recovery_times: u64,
     /// Step of the target rate in additive increase, in bits per second, 0 to 1 Tb/s (R_AI).
     pub rate_ai_bps: u64,
@@ -31,7 +32,8 @@ pub struct DcqcnParameters {
 }
 
 impl DcqcnParameters {
-    /// Returns the values of the paper, for 40 Gb/s. The lowest rate is that of NVIDIA's firmware, 1 Mb/s.
+    /// Returns the preset `sigcomm2015`, the default: the values of the paper for 40 Gb/s. The lowest rate is
+    /// 1 Mb/s, as in NVIDIA's firmware.
     pub fn sigcomm2015() -> DcqcnParameters {
         DcqcnParameters {
             g: 1.0 / 256.0,
@@ -45,8 +47,8 @@ impl DcqcnParameters {
         }
     }
 
-    /// Returns the sample configuration of the authors' model (bobzhuyb/ns3-rdma): a timer of 60 us and a
-    /// byte counter of 300 MB.
+    /// Returns the preset `ns3-rdma`: the sample configuration of the model by the authors
+    /// (bobzhuyb/ns3-rdma). The timer has 60 us, and the byte counter 300 MB.
     pub fn ns3_rdma() -> DcqcnParameters {
         DcqcnParameters {
             increase_interval_ns: 60_000,
@@ -94,8 +96,8 @@ impl ParameterSet for DcqcnParameters {
 
 /// DCQCN as published. Each notification cuts the rate. A timer and a byte counter increase the rate.
 ///
-/// The responder limits the rate of notifications. The paper uses one notification per 50 us. A marked
-/// acknowledgement counts as a notification.
+/// The responder limits the rate of notifications. The paper uses at most one notification in 50 us. A marked
+/// acknowledgement also counts as a notification.
 #[derive(Clone, Debug)]
 pub struct Dcqcn {
     parameters: DcqcnParameters,
@@ -103,9 +105,10 @@ pub struct Dcqcn {
     rate_bps: u64,
     target_bps: u64,
     alpha: AlphaEstimator,
-    /// [`Picos::NEVER`] at line rate, when no increase is left. Bytes are not counted then.
+    /// Time of the next increase by the timer. [`Picos::NEVER`] at line rate, if no increase is left. Bytes
+    /// are not counted then.
     increase_due: Picos,
-    /// Bytes since the last increase by the byte counter.
+    /// Bytes sent since the last increase by the byte counter.
     bytes: u64,
     /// Number of increases by the timer since the last cut.
     timer_stage: u64,
@@ -114,7 +117,8 @@ pub struct Dcqcn {
 }
 
 impl Dcqcn {
-    /// Creates a controller that starts at line rate. Parameters are clamped to their ranges.
+    /// Creates a controller that starts at line rate. Parameters outside their ranges are replaced by the
+    /// nearest limit.
     pub fn new(parameters: DcqcnParameters, context: &ControllerContext) -> Dcqcn {
         let parameters = parameters.clamped();
         let bounds = RateBounds::new(parameters.min_rate_bps, context);
@@ -141,8 +145,9 @@ impl Dcqcn {
         }
     }
 
-    /// Increases the rate once, for the timer or for the byte counter. The number of earlier increases
-    /// determines the phase. The first `fast_recovery_times` increases of each kind are fast recovery.
+    /// Increases the rate once, for the timer or for the byte counter. The number of earlier increases since
+    /// the last cut determines the phase. While both numbers are below `fast_recovery_times`, the phase is
+    /// fast recovery.
     fn increase_rate(&mut self) {
         let before = (self.rate_bps, self.target_bps);
         let threshold = self.parameters.fast_recovery_times;
@@ -156,7 +161,7 @@ impl Dcqcn {
             self.parameters.rate_ai_bps
         };
         self.target_bps = self.target_bps.saturating_add(step).min(self.bounds.line_bps);
-        // Rounded up, so that the rate reaches the target.
+        // The rate is rounded up, so that it reaches the target.
         self.rate_bps = (self.rate_bps + self.target_bps).div_ceil(2);
         if self.rate_bps == self.bounds.line_bps && before == (self.rate_bps, self.target_bps) {
             self.increase_due = Picos::NEVER;

@@ -1,4 +1,4 @@
-//! The DCTCP window for a queue pair (Alizadeh et al., SIGCOMM 2010; RFC 8257).
+//! DCTCP, applied to the window of a queue pair (Alizadeh et al., SIGCOMM 2010; RFC 8257).
 
 use xoff_units::Picos;
 
@@ -9,22 +9,23 @@ use super::{Ack, CongestionControl, CongestionSignal, ControllerContext};
 /// Parameters of [`Dctcp`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct DctcpParameters {
-    /// Weight of the latest sample in the average alpha, 0.0001 to 1. The sample is the share of marked bytes
-    /// in the last window. RFC 8257 section 4.2 uses 1/16.
+    /// Weight of the newest sample in the average alpha, 0.0001 to 1. A sample is the share of marked bytes
+    /// in one round trip. RFC 8257 section 4.2 uses 1/16.
     pub g: f64,
     /// Initial alpha, 0 to 1. RFC 8257 section 3.3 uses 1.
     pub initial_alpha: f64,
-    /// Growth of the window per round trip without marks, in packets, 0.001 to 1000. RFC 8257 uses 1.
+    /// Growth of the window in a round trip without ECN marks, in packets, 0.001 to 1000. RFC 8257 uses 1.
     pub increase_packets: f64,
-    /// Initial window in payload bytes, 1 to 2^40. The default is line rate x round-trip time of an idle
-    /// network. With the default, a flow starts at line rate, as RDMA does.
+    /// Initial window in payload bytes, 1 to 2^40. `None`, the default, means line rate times round-trip time
+    /// of an idle network. A flow then starts at line rate, as in RDMA.
     pub initial_window_bytes: Option<u64>,
-    /// Lowest rate in bits per second, 1 kb/s to 1 Tb/s. The smallest window is this rate x round-trip time.
+    /// Lowest rate in bits per second, 1 kb/s to 1 Tb/s. The smallest window is this rate times the
+    /// round-trip time of an idle network.
     pub min_rate_bps: u64,
 }
 
 impl DctcpParameters {
-    /// Returns the values of RFC 8257, with a start at line rate.
+    /// Returns the preset `rfc8257`, the default: the values of RFC 8257, with a start at line rate.
     pub fn rfc8257() -> DctcpParameters {
         DctcpParameters {
             g: 1.0 / 16.0,
@@ -59,12 +60,12 @@ impl ParameterSet for DctcpParameters {
     }];
 }
 
-/// DCTCP: at most once per round trip, the window is multiplied by `1 - alpha / 2`, where alpha is the
-/// average share of marked bytes.
+/// DCTCP: a window that shrinks in proportion to the share of bytes with ECN marks. At most once per round
+/// trip, the window is multiplied by `1 - alpha / 2`. Alpha is the average share of marked bytes.
 ///
-/// DCTCP expects switches that mark above one queue length, and acknowledgements that echo each mark. The
-/// rate is `window / base_rtt`, limited to the line rate. If the window is smaller than one packet, the rate
-/// leaves gaps between packets.
+/// DCTCP expects switches that set ECN marks above one queue length, and acknowledgements that report each
+/// mark. The rate is `window / base_rtt`, limited to the line rate. If the window is smaller than one packet,
+/// the rate leaves gaps between packets.
 #[derive(Clone, Debug)]
 pub struct Dctcp {
     parameters: DctcpParameters,
@@ -74,17 +75,18 @@ pub struct Dctcp {
     window: f64,
     min_window: f64,
     alpha: f64,
-    /// Bytes acknowledged in the current round trip, and the marked ones of them.
+    /// Bytes acknowledged in the current round trip.
     acked_bytes: u64,
+    /// Bytes acknowledged with a mark in the current round trip.
     marked_bytes: u64,
-    /// The round trip ends when this byte position is acknowledged.
+    /// Byte position in the sent data. When it is acknowledged, the round trip ends.
     round_end: u64,
-    /// Marks up to this byte position have already caused a cut.
+    /// Byte position in the sent data. Marks up to this position have already caused a cut.
     cut_end: u64,
 }
 
 impl Dctcp {
-    /// Creates a controller. Parameters are clamped to their ranges.
+    /// Creates a controller. Parameters outside their ranges are replaced by the nearest limit.
     pub fn new(parameters: DctcpParameters, context: &ControllerContext) -> Dctcp {
         let parameters = parameters.clamped();
         let bounds = RateBounds::new(parameters.min_rate_bps, context);
@@ -112,7 +114,7 @@ impl Dctcp {
         self.window = (self.window * factor).max(self.min_window);
     }
 
-    /// Updates alpha with the share of marks of one round trip.
+    /// Ends a round trip: updates alpha with its share of marked bytes.
     fn end_round_trip(&mut self, sent_total: u64) {
         if self.acked_bytes > 0 {
             let marked = self.marked_bytes as f64 / self.acked_bytes as f64;
@@ -156,7 +158,7 @@ impl CongestionControl for Dctcp {
             }
             return;
         }
-        // A window that is not full does not show that the network could carry a larger one.
+        // If the window is not full, it is not known whether the network could carry a larger window.
         let used = ack.inflight_bytes as f64 + ack.acked_bytes as f64 + self.packet_bytes;
         if used >= self.window {
             let growth = self.parameters.increase_packets * self.packet_bytes * ack.acked_bytes as f64;

@@ -1,4 +1,5 @@
-//! HPCC: a window computed from in-band telemetry of the links (Li et al., SIGCOMM 2019, algorithm 1).
+//! HPCC: a window that is computed from in-band telemetry of the switches (Li et al., SIGCOMM 2019,
+//! algorithm 1).
 
 use xoff_units::Picos;
 
@@ -7,28 +8,29 @@ use super::parameters::{FieldRef, ParameterField, ParameterSet, Preset};
 use super::rate::{RateBounds, bytes_at_rate, rate_for_bytes, window_to_bytes};
 use super::{Ack, CongestionControl, CongestionSignal, ControllerContext};
 
-/// Parameters of [`Hpcc`]. Parentheses contain the names of the paper.
+/// Parameters of [`Hpcc`]. Names in parentheses are those of the paper.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HpccParameters {
     /// Target utilisation of a link, 0.5 to 1 (eta).
     pub eta: f64,
-    /// Maximum number of round trips in a row with additive increase only, 0 to 1000 (maxStage).
+    /// Largest number of consecutive round trips with additive increase only, 0 to 1000 (maxStage).
     pub max_stage: u64,
-    /// Additive increase of the window per round trip, in bytes, 0 to 1 GB (W_AI). The sum over all flows
+    /// Additive increase of the window per round trip in bytes, 0 to 10^9 (W_AI). The sum over all flows
     /// should stay below `(1 - eta) * line rate * T`. Otherwise queues do not drain.
     pub w_ai_bytes: f64,
-    /// Round-trip time of an idle network, 100 ns to 1 s (T). Default: the value of the host.
+    /// Round-trip time of an idle network in nanoseconds, 100 ns to 1 s (T). `None`, the default,
+    /// means [`ControllerContext::base_rtt`].
     pub base_rtt_ns: Option<u64>,
     /// Lowest rate in bits per second, 1 kb/s to 1 Tb/s.
     pub min_rate_bps: u64,
     /// Number of hop records for which a packet has space, 1 to [`HOPS_MAX`]. Each record adds 8 bytes to a
-    /// data packet and to its acknowledgement. If a path has more hops, HPCC ignores the queues of
-    /// the later hops.
+    /// data packet and to its acknowledgement. If a path has more hops, HPCC ignores the queues of the
+    /// later hops.
     pub telemetry_hops: u64,
 }
 
 impl HpccParameters {
-    /// Returns the values of the paper, for 100 Gb/s and T = 13 us.
+    /// Returns the preset `sigcomm2019`: the values of the paper for 100 Gb/s and T = 13 us.
     pub fn sigcomm2019() -> HpccParameters {
         HpccParameters {
             eta: 0.95,
@@ -40,8 +42,9 @@ impl HpccParameters {
         }
     }
 
-    /// Returns the values of the HPCC model, `run.py --cc hp`. The additive increase is 1/2500 of the line
-    /// rate. Each round trip can change the window by multiplication (maxStage is 0).
+    /// Returns the preset `hpcc-ns3`, the default: the values of the HPCC model for ns-3 (`run.py --cc hp`).
+    /// The additive increase is 1/2500 of the line rate. Each round trip can change the window by
+    /// multiplication, because maxStage is 0.
     pub fn hpcc_ns3(context: &ControllerContext) -> HpccParameters {
         HpccParameters {
             max_stage: 0,
@@ -80,10 +83,10 @@ impl ParameterSet for HpccParameters {
     ];
 }
 
-/// HPCC: each acknowledgement computes the window from a reference window. The reference window changes once
-/// per round trip.
+/// HPCC: a window that keeps the utilisation of the busiest link at a target. Each acknowledgement computes
+/// the window from a reference window. The reference window changes once per round trip.
 ///
-/// HPCC needs switches that write telemetry. Without telemetry the controller stays at line rate.
+/// HPCC needs switches that write telemetry. Without telemetry, the controller stays at line rate.
 #[derive(Clone, Debug)]
 pub struct Hpcc {
     parameters: HpccParameters,
@@ -93,16 +96,17 @@ pub struct Hpcc {
     reference: f64,
     /// Averaged utilisation of the busiest link: `rate / speed + queue / (speed * T)`.
     utilisation: f64,
-    /// Number of round trips in a row with additive increase only.
+    /// Number of consecutive round trips with additive increase only.
     stage: u64,
-    /// Telemetry of the previous acknowledgement.
+    /// Telemetry of the previous acknowledgement. `None` at the start.
     last: Option<Telemetry>,
-    /// The reference window changes when this byte position is acknowledged.
+    /// Byte position in the sent data. When it is acknowledged, the reference window changes.
     round_end: u64,
 }
 
 impl Hpcc {
-    /// Creates a controller that starts at line rate. Parameters are clamped to their ranges.
+    /// Creates a controller that starts at line rate. Parameters outside their ranges are replaced by the
+    /// nearest limit.
     pub fn new(parameters: HpccParameters, context: &ControllerContext) -> Hpcc {
         let parameters = parameters.clamped();
         let bounds = RateBounds::new(parameters.min_rate_bps, context);
@@ -125,7 +129,7 @@ impl Hpcc {
     }
 
     /// Computes the utilisation of the busiest hop since the previous acknowledgement and adds it to the
-    /// average. Returns `false` if the packets of both acknowledgements used different paths.
+    /// average. Returns `false` if the packets of the two acknowledgements used different paths.
     fn update_utilisation(&mut self, last: &Telemetry, telemetry: &Telemetry) -> bool {
         let is_same_path = last.hops().len() == telemetry.hops().len()
             && last
@@ -150,13 +154,13 @@ impl Hpcc {
         true
     }
 
-    /// Computes the window from the utilisation. If `update_reference` is true, the reference window is set
-    /// to the same value.
+    /// Computes the window from the utilisation. If `update_reference` is true, also sets the reference
+    /// window to the new window.
     fn update_window(&mut self, update_reference: bool) {
         let load = self.utilisation / self.parameters.eta;
         let multiply = load >= 1.0 || self.stage >= self.parameters.max_stage;
         let kept = if multiply {
-            // An idle link can have a load of zero. The result is infinity, which the bounds limit.
+            // The load of an idle link can be zero. The division then gives infinity, which the bounds limit.
             self.reference / load
         } else {
             self.reference
@@ -171,8 +175,8 @@ impl Hpcc {
     }
 }
 
-/// Returns the utilisation of one hop between two records, and the time between the two records. Returns
-/// `None` if the records have the same time.
+/// Returns the utilisation of one hop between two records, and the time between the records. Returns `None`
+/// if the records have the same time or if the speed is 0.
 fn hop_utilisation(old: &HopTelemetry, new: &HopTelemetry, base_rtt: Picos) -> Option<(f64, Picos)> {
     let span = new.at.since(old.at);
     if span == Picos::ZERO || new.speed_mbps == 0 {
@@ -209,7 +213,7 @@ impl CongestionControl for Hpcc {
         let Some(telemetry) = ack.telemetry else { return };
         let update_reference = ack.acked_total > self.round_end;
         match self.last.replace(*telemetry) {
-            // The first telemetry only serves for later comparisons.
+            // The first telemetry is only stored for later comparisons.
             None => self.round_end = ack.sent_total,
             Some(last) => {
                 if self.update_utilisation(&last, telemetry) {

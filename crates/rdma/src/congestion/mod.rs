@@ -1,8 +1,8 @@
-//! Congestion control of a queue pair: its sending rate and its window.
+//! Congestion control of a queue pair: the sending rate and the window.
 //!
 //! [`CongestionControl`] is the interface of an algorithm. [`CongestionConfig`] selects one of xoff's
-//! algorithms by name, and [`ControllerFactory`] accepts algorithms of other crates. Each algorithm has a
-//! parameter struct that documents the meaning, unit, range and source of every parameter.
+//! algorithms by name. [`ControllerFactory`] also accepts algorithms of other crates. Each algorithm has a
+//! parameter struct, which documents the meaning, unit, range and source of every parameter.
 
 mod alpha;
 mod config;
@@ -37,39 +37,40 @@ pub use parameters::{FieldRef, ParameterError, ParameterField, ParameterSet, Par
 pub use swift::{Swift, SwiftParameters};
 pub use timely::{Timely, TimelyParameters};
 
-/// Feedback of the responder to the requester for ECN marks (CE) on data packets.
+/// Feedback that the responder sends to the requester for data packets with an ECN mark (CE).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum CongestionFeedback {
     /// No feedback.
     #[default]
     None,
-    /// Congestion notification packets, as the notification point of DCQCN sends them.
+    /// Congestion notification packets (CNPs), as in DCQCN.
     Cnp {
-        /// Shortest time between two CNPs of a queue pair. With 0, every marked packet causes a CNP.
+        /// Shortest time between two CNPs of a queue pair. With 0, the responder sends a CNP for every
+        /// marked packet.
         #[serde(with = "xoff_units::serde_picos")]
         interval: Picos,
     },
-    /// The acknowledgement of a marked packet echoes the mark in its BECN bit.
+    /// The acknowledgement of a marked packet reports the mark in its BECN bit.
     AckEcho,
 }
 
-/// A signal of congestion that a controller can use.
+/// A signal from which a controller detects congestion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CongestionSignal {
     /// Acknowledgements of any content ([`CongestionControl::on_ack`]).
     Acknowledgement,
     /// Congestion notification packets ([`CongestionControl::on_cnp`]).
     Cnp,
-    /// ECN marks that acknowledgements echo ([`Ack::marked`]).
+    /// ECN marks that acknowledgements report ([`Ack::marked`]).
     MarkEcho,
-    /// Link records that acknowledgements echo ([`Ack::telemetry`]).
+    /// Hop records that acknowledgements return ([`Ack::telemetry`]).
     Telemetry,
     /// Round-trip times of acknowledged packets ([`Ack::rtt`]).
     RoundTrip,
 }
 
 impl CongestionSignal {
-    /// Returns the text for messages.
+    /// Returns the name of the signal in messages, such as `CNPs`.
     pub fn description(self) -> &'static str {
         match self {
             CongestionSignal::Acknowledgement => "acknowledgements",
@@ -86,7 +87,8 @@ impl CongestionSignal {
 pub struct ControllerContext {
     /// Speed of the host's link in bits per second.
     pub line_rate_bps: u64,
-    /// Round-trip time of an idle network. If the network is not known, use a few microseconds.
+    /// Round-trip time of a full packet in an idle network. If the network is not known, use a
+    /// few microseconds.
     pub base_rtt: Picos,
     /// Length of a full data packet in bytes, with headers and without telemetry.
     pub packet_bytes: u32,
@@ -95,8 +97,7 @@ pub struct ControllerContext {
 }
 
 impl ControllerContext {
-    /// Properties of a host at 100 Gb/s, for calls that need a host although their result does not depend on
-    /// the host.
+    /// Properties of a host at 100 Gb/s, for calls that need a host but have the same result for every host.
     const NOMINAL_HOST: ControllerContext = ControllerContext {
         line_rate_bps: 100_000_000_000,
         base_rtt: Picos::from_micros(10),
@@ -105,35 +106,36 @@ impl ControllerContext {
     };
 }
 
-/// Contents of an acknowledgement.
+/// Contents of an acknowledgement or NAK. Byte counts cover payload only.
 #[derive(Clone, Copy, Debug)]
 pub struct Ack<'a> {
-    /// Payload bytes that this acknowledgement covers and no earlier one did.
+    /// Payload bytes that this acknowledgement is the first to acknowledge.
     pub acked_bytes: u64,
-    /// Payload bytes that remain in flight.
+    /// Payload bytes that are still in flight.
     pub inflight_bytes: u64,
-    /// All payload bytes acknowledged so far, including `acked_bytes`.
+    /// Payload bytes acknowledged in total, including `acked_bytes`.
     pub acked_total: u64,
-    /// All payload bytes sent so far, without retransmissions.
+    /// Payload bytes sent in total, without retransmissions.
     pub sent_total: u64,
-    /// Time from the departure of the acknowledged packet to the arrival of this acknowledgement.
+    /// Time from the departure of the acknowledged packet to the arrival of this acknowledgement. `None` if
+    /// the packet was retransmitted or if the acknowledgement names no packet.
     pub rtt: Option<Picos>,
-    /// The acknowledgement echoes an ECN mark.
+    /// True if the acknowledgement reports an ECN mark.
     pub marked: bool,
-    /// Link records of the acknowledged packet, if it collected any.
+    /// Hop records of the acknowledged packet. `None` if it collected none.
     pub telemetry: Option<&'a Telemetry>,
 }
 
 /// Congestion control of one queue pair.
 ///
-/// The requester reads [`rate_bps`](CongestionControl::rate_bps) before each packet and spaces its packets by
-/// this rate. It stops when [`window_bytes`](CongestionControl::window_bytes) bytes are in flight. It calls
-/// the other methods at the events that they describe. Every call passes the model time,
-/// which never decreases.
+/// The requester reads [`rate_bps`](CongestionControl::rate_bps) before each packet and spaces its packets
+/// by this rate. It stops when [`window_bytes`](CongestionControl::window_bytes) bytes are in flight. It
+/// calls the methods `on_...` at the events that they describe. Every call passes the model time, which
+/// never decreases.
 ///
-/// A run with the same seed must give the same result. A controller therefore reads no clock and shares no
-/// state. For floating-point numbers it uses only `+`, `-`, `*`, `/`, square roots and comparisons. The
-/// results of these operations are equal on every machine.
+/// Two runs with the same seed must give the same result. A controller therefore reads no clock and shares no
+/// state. For floating-point numbers, it uses only `+`, `-`, `*`, `/`, square roots and comparisons. These
+/// operations give the same results on every machine.
 pub trait CongestionControl: fmt::Debug + Send {
     /// Returns the name of the algorithm, as in lab files.
     fn name(&self) -> &'static str;
@@ -141,33 +143,34 @@ pub trait CongestionControl: fmt::Debug + Send {
     /// Returns the current rate in bits per second. The rate counts whole packets with their headers.
     fn rate_bps(&self) -> u64;
 
-    /// Returns the window in payload bytes, or `None` without a limit. A packet may be sent while fewer bytes
+    /// Returns the window in payload bytes. `None` means no limit. A packet may be sent while fewer bytes
     /// than the window are in flight.
     fn window_bytes(&self) -> Option<u64> {
         None
     }
 
-    /// Returns the signals that the controller uses. One of them is sufficient.
+    /// Returns the signals that the controller uses. The controller works if it receives one of them.
     ///
     /// If no flow of a lab receives such a signal, xoff rejects the lab. If only some flows receive no
-    /// signal, xoff prints a warning. An empty slice means that the controller needs no signal. UC, UD and
-    /// READ responses have no acknowledgements.
+    /// signal, xoff prints a warning. An empty slice means that the controller needs no signal. UC messages,
+    /// UD messages and READ responses have no acknowledgements.
     fn signals(&self) -> &'static [CongestionSignal] {
         &[]
     }
 
-    /// Returns the format of the telemetry that data packets collect, or `None`. Called once, when the queue
-    /// pair is created. Telemetry bytes make packets longer on links, in buffers and in pacing.
+    /// Returns the format of the telemetry that data packets collect. `None` means no telemetry. Called once,
+    /// when the queue pair is created. Telemetry makes packets longer on links, in buffers and in pacing.
     fn telemetry_format(&self) -> Option<TelemetryFormat> {
         None
     }
 
-    /// A data packet starts to leave. `packet_bytes` includes headers. Retransmissions count too.
+    /// A data packet starts to leave. `packet_bytes` is its length in bytes with headers. Retransmissions
+    /// are included.
     fn on_packet_sent(&mut self, now: Picos, packet_bytes: u32) {
         let _ = (now, packet_bytes);
     }
 
-    /// An acknowledgement has arrived.
+    /// An acknowledgement has arrived. READ responses and NAKs also count as acknowledgements.
     fn on_ack(&mut self, now: Picos, ack: &Ack<'_>) {
         let _ = (now, ack);
     }
@@ -177,7 +180,7 @@ pub trait CongestionControl: fmt::Debug + Send {
         let _ = now;
     }
 
-    /// A NAK has reported a missing packet.
+    /// A NAK has reported a missing packet ("PSN sequence error").
     fn on_nak(&mut self, now: Picos) {
         let _ = now;
     }
@@ -187,8 +190,8 @@ pub trait CongestionControl: fmt::Debug + Send {
         let _ = now;
     }
 
-    /// Returns the time of the next [`on_deadline`](CongestionControl::on_deadline) call, or
-    /// [`Picos::NEVER`]. The queue pair reads the time again after every call.
+    /// Returns the time at which [`on_deadline`](CongestionControl::on_deadline) must be called next.
+    /// [`Picos::NEVER`] means no call. The queue pair reads the time again after every call.
     fn next_deadline(&self) -> Picos {
         Picos::NEVER
     }
@@ -201,12 +204,12 @@ pub trait CongestionControl: fmt::Debug + Send {
 
 type MakeController = dyn Fn(&ControllerContext) -> Box<dyn CongestionControl> + Send + Sync;
 
-/// Creates a controller for each queue pair.
+/// Creates one controller for each queue pair.
 #[derive(Clone)]
 pub struct ControllerFactory(Arc<MakeController>);
 
 impl ControllerFactory {
-    /// Creates a factory from a function. Other crates use this to add an algorithm.
+    /// Creates a factory from a function. Other crates use this method to add an algorithm.
     pub fn new(
         make: impl Fn(&ControllerContext) -> Box<dyn CongestionControl> + Send + Sync + 'static,
     ) -> ControllerFactory {

@@ -1,4 +1,4 @@
-//! No congestion control: a constant rate and an optional constant window.
+//! Without congestion control: a constant rate and an optional constant window.
 
 use super::parameters::{FieldRef, ParameterField, ParameterSet, Preset};
 use super::rate::RateBounds;
@@ -7,11 +7,12 @@ use super::{CongestionControl, CongestionSignal, ControllerContext};
 /// Parameters of [`ConstantRate`].
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ConstantRateParameters {
-    /// Rate in bits per second, 1 Mb/s to 1.6 Tb/s. The rate is limited to the line rate. The default is the
+    /// Rate in bits per second, 1 Mb/s to 1.6 Tb/s, limited to the line rate. `None`, the default, means the
     /// line rate.
     pub rate_bps: Option<u64>,
-    /// Window in payload bytes, 1 to 2^40. Default: none. A window of `line rate * round trip` limits a flow
-    /// to the data that an idle network can hold (the BDP cap of IRN, SIGCOMM 2018).
+    /// Window in payload bytes, 1 to 2^40. `None`, the default, means no limit. A window of `line rate
+    /// * round trip` limits a flow to the data that an idle network can hold (the BDP cap of IRN,
+    /// SIGCOMM 2018).
     pub window_bytes: Option<u64>,
 }
 
@@ -29,7 +30,7 @@ impl ParameterSet for ConstantRateParameters {
     }];
 }
 
-/// Controller with a constant rate.
+/// Controller with a constant rate and an optional constant window.
 #[derive(Clone, Debug)]
 pub struct ConstantRate {
     rate_bps: u64,
@@ -37,7 +38,7 @@ pub struct ConstantRate {
 }
 
 impl ConstantRate {
-    /// Creates a controller. Parameters are clamped to their ranges.
+    /// Creates a controller. Parameters outside their ranges are replaced by the nearest limit.
     pub fn new(parameters: ConstantRateParameters, context: &ControllerContext) -> ConstantRate {
         let parameters = parameters.clamped();
         let bounds = RateBounds::new(1, context);

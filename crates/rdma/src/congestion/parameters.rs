@@ -1,4 +1,4 @@
-//! Named parameters of algorithms: ranges, presets and changes by the user.
+//! Named parameters of congestion control algorithms: ranges, presets and changes by the user.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -13,9 +13,9 @@ pub enum ParameterError {
     /// No algorithm has this name.
     #[error("no congestion control is called {name:?}; there are {known}")]
     UnknownAlgorithm {
-        /// Name in the configuration.
+        /// Unknown name in the configuration.
         name: String,
-        /// Known names.
+        /// Names of all algorithms, separated by commas.
         known: String,
     },
     /// The algorithm has no parameter of this name.
@@ -23,9 +23,9 @@ pub enum ParameterError {
     UnknownField {
         /// Name of the algorithm.
         algorithm: &'static str,
-        /// Name in the configuration.
+        /// Unknown name in the configuration.
         name: String,
-        /// Known parameter names, with their ranges.
+        /// Names and ranges of all parameters of the algorithm.
         known: String,
     },
     /// The algorithm has no preset of this name.
@@ -33,12 +33,12 @@ pub enum ParameterError {
     UnknownPreset {
         /// Name of the algorithm.
         algorithm: &'static str,
-        /// Name in the configuration.
+        /// Unknown name in the configuration.
         name: String,
-        /// Known preset names.
+        /// Names of all presets of the algorithm.
         known: String,
     },
-    /// A number is outside its range.
+    /// A number is outside the range of its parameter.
     #[error("{field} = {value} is out of range, which is {min} to {max}")]
     OutOfRange {
         /// Name of the parameter.
@@ -57,13 +57,13 @@ pub enum ParameterError {
         field: &'static str,
         /// Value in the configuration, as text.
         value: String,
-        /// Type that the parameter accepts.
+        /// Type that the parameter accepts, such as `a whole number`.
         expected: &'static str,
     },
-    /// A parameter must be smaller than another one, and is not.
+    /// A parameter is not smaller than another parameter, but must be.
     #[error("{field} = {value} must be below {other} = {bound}")]
     NotBelow {
-        /// Name of the parameter.
+        /// Name of the parameter that must be smaller.
         field: &'static str,
         /// Value of the parameter.
         value: f64,
@@ -74,15 +74,15 @@ pub enum ParameterError {
     },
 }
 
-/// Parameter value in a lab file.
+/// Value of a parameter in a lab file.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(untagged)]
 pub enum ParameterValue {
     /// A Boolean, `true` or `false`.
     Flag(bool),
-    /// A number, integer or not.
+    /// A number, with or without a fraction.
     Number(f64),
-    /// A text: the name of a preset, or `none` for an optional parameter.
+    /// A text: the name of a preset, or `none` for an optional parameter without a value.
     Text(String),
 }
 
@@ -114,20 +114,21 @@ impl From<&str> for ParameterValue {
     }
 }
 
-/// Mutable reference to a parameter, by type.
+/// Mutable reference to a parameter, with the type of the parameter.
 #[derive(Debug)]
 pub enum FieldRef<'a> {
     /// A floating-point number.
     Real(&'a mut f64),
     /// An integer.
     Whole(&'a mut u64),
-    /// An integer, or no value.
+    /// An integer. `None`: the parameter has no value.
     Optional(&'a mut Option<u64>),
     /// A Boolean.
     Flag(&'a mut bool),
 }
 
-/// Description of one parameter: its name in the struct and in lab files, and its range.
+/// Description of one parameter of the struct `P`: its name, its range and its type. The struct and lab files
+/// use the same name.
 #[derive(Debug)]
 pub struct ParameterField<P: 'static> {
     name: &'static str,
@@ -156,7 +157,7 @@ impl<P> ParameterField<P> {
         self.name
     }
 
-    /// Returns the smallest and largest allowed value. For a Boolean these are 0 and 1.
+    /// Returns the smallest and the largest allowed value. For a Boolean, these are 0 and 1.
     pub fn range(&self) -> (f64, f64) {
         (self.min, self.max)
     }
@@ -232,38 +233,44 @@ impl<P> fmt::Display for ParameterField<P> {
     }
 }
 
-/// A named set of parameters. The values can depend on the link speed and on the round-trip time.
+/// A named set of parameters. The values can depend on the line rate and on the round-trip time.
 #[derive(Debug)]
 pub struct Preset<P> {
     /// Name of the preset in lab files.
     pub name: &'static str,
-    /// Function that returns the parameters for a host.
+    /// Function that returns the parameters for a queue pair of a host.
     pub make: fn(&ControllerContext) -> P,
 }
 
-/// Parameters of one algorithm.
+/// Parameter struct of one algorithm.
 pub trait ParameterSet: Clone + fmt::Debug + Send + Sync + 'static {
     /// Name of the algorithm in lab files.
     const ALGORITHM: &'static str;
-    /// All parameters.
+    /// Descriptions of all parameters.
     const FIELDS: &'static [ParameterField<Self>];
-    /// Named parameter sets. The first one is the default.
+    /// Named sets of parameters. The first set is the default.
     const PRESETS: &'static [Preset<Self>];
 
-    /// Checks the conditions between parameters.
+    /// Checks the conditions between several parameters. By default, no conditions apply.
+    ///
+    /// # Errors
+    /// Returns the first condition that does not hold.
     fn check_relations(&self) -> Result<(), ParameterError> {
         Ok(())
     }
 
     /// Checks the range of every parameter and the conditions between parameters.
+    ///
+    /// # Errors
+    /// Returns the first parameter or condition that is wrong.
     fn check(&self) -> Result<(), ParameterError> {
         let mut copy = self.clone();
         Self::FIELDS.iter().try_for_each(|field| field.check(&mut copy))?;
         self.check_relations()
     }
 
-    /// Limits all parameters to their ranges and returns them. Each controller calls this function when it is
-    /// created. A wrong value can then never cause an endless loop or a division by zero.
+    /// Replaces each value outside its range by the nearest limit. Each controller calls this method when it
+    /// is created. A wrong value can then never cause an endless loop or a division by zero.
     fn clamped(mut self) -> Self {
         for field in Self::FIELDS {
             field.clamp(&mut self);
@@ -272,7 +279,7 @@ pub trait ParameterSet: Clone + fmt::Debug + Send + Sync + 'static {
     }
 }
 
-/// A preset and its checked changes.
+/// A preset, and checked changes of single parameters.
 #[derive(Clone, Debug)]
 pub(super) struct PresetOverrides<P: ParameterSet> {
     preset: &'static Preset<P>,
@@ -332,7 +339,7 @@ impl<P: ParameterSet> PresetOverrides<P> {
     pub(super) fn parameters(&self, context: &ControllerContext) -> P {
         let mut parameters = (self.preset.make)(context);
         for (field, value) in &self.changes {
-            // The check of a change does not depend on the host, so every value that `parse` accepted is
+            // The check of a change is the same for every host, so every value that `parse` accepted is
             // accepted here.
             let accepted = field.set(&mut parameters, value);
             debug_assert!(accepted.is_ok());
@@ -341,8 +348,8 @@ impl<P: ParameterSet> PresetOverrides<P> {
     }
 }
 
-/// Host properties for checks before a host exists. The values do not matter, because no range or condition
-/// depends on the host.
+/// Host properties for checks before a host exists. The values do not matter, because ranges and conditions
+/// are the same for every host.
 const NOMINAL_HOST: ControllerContext = ControllerContext {
     line_rate_bps: 100_000_000_000,
     base_rtt: xoff_units::Picos::from_micros(10),

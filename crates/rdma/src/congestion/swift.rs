@@ -6,27 +6,28 @@ use super::parameters::{FieldRef, ParameterError, ParameterField, ParameterSet, 
 use super::rate::{RateBounds, bytes_at_rate, rate_for_bytes, window_to_bytes};
 use super::{Ack, CongestionControl, CongestionSignal, ControllerContext};
 
-/// Parameters of [`Swift`]. Parentheses contain the names of the paper.
+/// Parameters of [`Swift`]. Names in parentheses are those of the paper.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SwiftParameters {
-    /// Target round-trip time, 100 ns to 1 s (base target delay). It includes the paper's term for the number
-    /// of hops, because an acknowledgement does not contain that number. The target must leave space for some
-    /// packets of each flow.
+    /// Target round-trip time in nanoseconds, 100 ns to 1 s (base target delay). The paper adds a term for
+    /// the number of hops. This target includes the term, because an acknowledgement does not contain the
+    /// number of hops. The target must leave space for some packets of each flow.
     pub base_target_ns: u64,
     /// Growth of the window per round trip in packets, 0.001 to 1000 (ai).
     pub increase_packets: f64,
-    /// Factor of a window decrease, 0.001 to 1 (beta).
+    /// Factor that determines how strongly the window decreases above the target, 0.001 to 1 (beta).
     pub beta: f64,
-    /// Largest decrease as a share of the window, 0.01 to 0.99 (max_mdf).
+    /// Largest decrease of the window in one step, as a share of the window, 0.01 to 0.99 (max_mdf).
     pub max_decrease: f64,
-    /// Maximum addition to the target for small windows, 0 to 1 s (fs_range).
+    /// Largest addition to the target for small windows, in nanoseconds, 0 to 1 s (fs_range).
     pub scaling_range_ns: u64,
-    /// Window in packets at which the maximum is added, 0.001 to 1000 (fs_min_cwnd).
+    /// Window in packets, 0.001 to 1000 (fs_min_cwnd). At this window, the largest addition applies.
     pub scaling_min_packets: f64,
     /// Window in packets, 0.001 to 100 000 (fs_max_cwnd). For larger windows, nothing is added to the target.
-    /// Must be above `scaling_min_packets`.
+    /// The value must be above `scaling_min_packets`.
     pub scaling_max_packets: f64,
-    /// Number of timeouts in a row that reset the window to its minimum, 1 to 100 (RETX_RESET_THRESHOLD).
+    /// Number of consecutive timeouts after which the window is reset to its minimum, 1 to
+    /// 100 (RETX_RESET_THRESHOLD).
     pub timeouts_to_reset: u64,
     /// Smallest window in packets, 0.0001 to 1 (min_cwnd).
     pub min_window_packets: f64,
@@ -35,8 +36,8 @@ pub struct SwiftParameters {
 }
 
 impl SwiftParameters {
-    /// Returns the values of htsim (Broadcom/csg-htsim, `swift.cpp`) with a target of 20 us. In htsim, the
-    /// smallest window is 10 bytes, with packets of 1500 bytes.
+    /// Returns the preset `htsim`: the values of htsim (Broadcom/csg-htsim, `swift.cpp`) with a target of 20
+    /// us. In htsim, the smallest window is 10 bytes with packets of 1500 bytes.
     pub fn htsim() -> SwiftParameters {
         SwiftParameters {
             base_target_ns: 20_000,
@@ -52,8 +53,8 @@ impl SwiftParameters {
         }
     }
 
-    /// Returns the values of htsim with a target for the link: twice the round trip of an idle network plus
-    /// 16 packets.
+    /// Returns the preset `scaled`, the default: the values of htsim with a target for the link. The target
+    /// is twice the round-trip time of an idle network plus the time of 16 packets.
     pub fn scaled(context: &ControllerContext) -> SwiftParameters {
         let line_rate_bps = context.line_rate_bps.max(1) as f64;
         let packet_ns = f64::from(context.packet_bytes) * 8e9 / line_rate_bps;
@@ -125,7 +126,7 @@ impl ParameterSet for SwiftParameters {
 
 /// Swift: a window that keeps the round-trip time at a target.
 ///
-/// The target is higher for flows with small windows, so that many flows can share a link. If the window is
+/// Flows with small windows have a higher target, so that many flows can share a link. If the window is
 /// smaller than one packet, the queue pair leaves gaps between packets.
 #[derive(Clone, Debug)]
 pub struct Swift {
@@ -135,31 +136,36 @@ pub struct Swift {
     /// Window in packets.
     window: f64,
     max_window: f64,
-    /// Parameters of the flow scaling curve `scale / sqrt(window) - offset`, in picoseconds.
+    /// Factor of the curve that increases the target of small windows: `scale / sqrt(window) - offset`,
+    /// in picoseconds.
     scale: f64,
+    /// Offset of this curve, in picoseconds.
     offset: f64,
+    /// Latest round-trip time.
     rtt: Picos,
     /// Earliest time of the next window decrease.
     cut_allowed: Picos,
-    /// Number of timeouts in a row.
+    /// Number of consecutive timeouts.
     timeouts: u64,
 }
 
 impl Swift {
-    /// Creates a controller that starts at line rate. Parameters are clamped to their ranges.
+    /// Creates a controller that starts at line rate. Parameters outside their ranges are replaced by the
+    /// nearest limit.
     pub fn new(parameters: SwiftParameters, context: &ControllerContext) -> Swift {
         let parameters = parameters.clamped();
         let bounds = RateBounds::new(parameters.min_rate_bps, context);
         let packet_bytes = f64::from(context.packet_bytes.max(1));
         let at_most = 1.0 / parameters.scaling_max_packets.sqrt();
-        // `check` rejects limits in the wrong order. If they occur anyway, there is no scaling.
+        // `check` rejects limits in the wrong order. If they occur nevertheless, the target is not scaled.
         let window_range = 1.0 / parameters.scaling_min_packets.sqrt() - at_most;
         let scale = if window_range > 0.0 {
             Picos::from_nanos(parameters.scaling_range_ns).0 as f64 / window_range
         } else {
             0.0
         };
-        // While the round-trip time is below the target, no more than this is in flight even at line rate.
+        // While the round-trip time is below the target, the flow has at most this number of bytes in flight,
+        // even at line rate.
         let target = Picos::from_nanos(parameters.base_target_ns);
         let max_window = (bytes_at_rate(bounds.line_bps, target) / packet_bytes).max(1.0);
         let rtt = context.base_rtt.max(Picos(1));

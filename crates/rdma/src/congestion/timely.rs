@@ -6,33 +6,33 @@ use super::parameters::{FieldRef, ParameterError, ParameterField, ParameterSet, 
 use super::rate::RateBounds;
 use super::{Ack, CongestionControl, CongestionSignal, ControllerContext};
 
-/// Parameters of [`Timely`]. Parentheses contain the names of the paper.
+/// Parameters of [`Timely`]. Names in parentheses are those of the paper.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TimelyParameters {
-    /// Weight of the newest difference of round-trip times, 0.001 to 1 (alpha).
+    /// Weight of the newest difference of two round-trip times in their average, 0.001 to 1 (alpha).
     pub ewma_weight: f64,
-    /// Factor of a rate decrease, 0.001 to 1 (beta).
+    /// Factor that determines how strongly the rate decreases, 0.001 to 1 (beta).
     pub beta: f64,
-    /// Round-trip time below which the rate only increases, 100 ns to 1 s (T_low).
+    /// Round-trip time in nanoseconds, 100 ns to 1 s (T_low). Below this time, the rate only increases.
     pub t_low_ns: u64,
-    /// Round-trip time above which the rate only decreases, 100 ns to 1 s (T_high). Must be above `t_low_ns`.
+    /// Round-trip time in nanoseconds, 100 ns to 1 s (T_high). Above this time, the rate only decreases. The
+    /// value must be above `t_low_ns`.
     pub t_high_ns: u64,
-    /// Round-trip time of an idle network, 100 ns to 1 s (minRTT). Differences of round-trip times are
-    /// divided by this value.
+    /// Round-trip time of an idle network in nanoseconds, 100 ns to 1 s (minRTT). Differences of round-trip
+    /// times are divided by this time.
     pub min_rtt_ns: u64,
-    /// Step of an increase in bits per second, 0 to 1 Tb/s (delta).
+    /// Step of a normal increase in bits per second, 0 to 1 Tb/s (delta).
     pub rate_ai_bps: u64,
-    /// Step of the rate after more than `hyper_after` increases in a row, in bits per second, 0 to 1 Tb/s (N
-    /// delta).
+    /// Step of a hyperactive increase in bits per second, 0 to 1 Tb/s (N delta).
     pub rate_hai_bps: u64,
-    /// Number of increases in a row before hyperactive increase, 1 to 1000 (N).
+    /// Number of consecutive normal increases before hyperactive increases start, 1 to 1000 (N).
     pub hyper_after: u64,
     /// Lowest rate in bits per second, 1 kb/s to 1 Tb/s.
     pub min_rate_bps: u64,
 }
 
 impl TimelyParameters {
-    /// Returns the values of the paper, for 10 Gb/s.
+    /// Returns the preset `sigcomm2015`: the values of the paper for 10 Gb/s.
     pub fn sigcomm2015() -> TimelyParameters {
         TimelyParameters {
             ewma_weight: 0.875,
@@ -47,10 +47,11 @@ impl TimelyParameters {
         }
     }
 
-    /// Returns the values of the HPCC model, `run.py --cc timely`.
+    /// Returns the preset `hpcc-ns3`, the default: the values of the HPCC model for ns-3 (`run.py
+    /// --cc timely`).
     ///
-    /// The additive increase is 1/1000 of the line rate, and the hyper increase is 1/200. The lowest rate is
-    /// 1 Gb/s as in the model. For line rates below 25 Gb/s, it is 1/25 of the line rate.
+    /// The normal increase is 1/1000 of the line rate, and the hyperactive increase is 1/200. The lowest rate
+    /// is 1 Gb/s, as in the model. For line rates below 25 Gb/s, the lowest rate is 1/25 of the line rate.
     pub fn hpcc_ns3(line_rate_bps: u64) -> TimelyParameters {
         TimelyParameters {
             rate_ai_bps: line_rate_bps / 1_000,
@@ -104,26 +105,28 @@ impl ParameterSet for TimelyParameters {
     }
 }
 
-/// TIMELY: once per round trip, the rate follows the gradient of the round-trip time, as in the HPCC model
-/// for ns-3.
+/// TIMELY: a rate that follows the gradient of the round-trip time. The rate changes once per round trip, as
+/// in the HPCC model for ns-3.
 ///
-/// TIMELY limits the queue, but flows need not converge to equal shares of a link (Zhu et al., CoNEXT 2016).
+/// TIMELY limits the queue. The flows on a link do not always converge to equal shares (Zhu et al.,
+/// CoNEXT 2016).
 #[derive(Clone, Debug)]
 pub struct Timely {
     parameters: TimelyParameters,
     bounds: RateBounds,
     rate_bps: u64,
-    /// The last round-trip time, and the position in the byte stream whose acknowledgement causes the next
-    /// update. `None` at the start.
+    /// The last round-trip time, and a byte position in the sent data. When this position is acknowledged,
+    /// the rate is updated again. `None` at the start.
     last: Option<(Picos, u64)>,
-    /// Averaged difference of round-trip times in picoseconds.
+    /// Average difference of consecutive round-trip times in picoseconds.
     rtt_diff: f64,
-    /// Number of increases in a row.
+    /// Number of consecutive increases.
     increases: u64,
 }
 
 impl Timely {
-    /// Creates a controller that starts at line rate. Parameters are clamped to their ranges.
+    /// Creates a controller that starts at line rate. Parameters outside their ranges are replaced by the
+    /// nearest limit.
     pub fn new(parameters: TimelyParameters, context: &ControllerContext) -> Timely {
         let parameters = parameters.clamped();
         let bounds = RateBounds::new(parameters.min_rate_bps, context);
