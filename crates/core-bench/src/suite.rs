@@ -10,10 +10,10 @@ use crate::many_to_one_load::{ForwardingMode, ManyToOneLoad};
 use crate::mesh_load::{FEATURE_VARIANTS, MeshForwarding, MeshLoad, MeshTraffic, SwitchFeatures};
 use crate::stages::STAGE_WORKLOADS;
 
-/// A built-in workload.
+/// A built-in workload of core-bench.
 #[derive(Clone, Debug)]
 pub struct BuiltInWorkload {
-    /// The workload.
+    /// The workload with its name, its unit and the function that builds it.
     pub workload: Workload,
     /// Whether the workload belongs to the set `default`. Only workloads with a long set-up do not belong to
     /// this set.

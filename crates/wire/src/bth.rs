@@ -6,7 +6,7 @@ use super::ext::ExtensionKind;
 pub use super::ext::MASK_24;
 use super::{Error, read_be16, read_be24, require_len, write_be24};
 
-/// Length of the header in bytes.
+/// Length of the base transport header in bytes.
 pub const LEN: usize = 12;
 /// The default partition key 0xFFFF: partition 0x7FFF with full membership. RoCE hosts use this key if no
 /// other key is configured.

@@ -37,11 +37,11 @@ pub const DESTINATION: [u8; 6] = [0x01, 0x80, 0xc2, 0x00, 0x00, 0x0e];
 /// Subtype of link quality messages: "XQ" in ASCII. Other local experiments with the same ethertype have
 /// other subtypes.
 pub const SUBTYPE: u16 = 0x5851;
-/// Version of the message format.
+/// Version of the message format. [`LinkQuality::parse`] refuses other versions.
 pub const VERSION: u8 = 1;
 /// Largest number of entries in a message. A message with this number of entries fits an MTU of 1 500 bytes.
 pub const ENTRIES_MAX: usize = 120;
-/// Largest value of load and utilisation.
+/// Largest value of load and utilisation: 1 000 permille. Both values are in permille.
 pub const LOAD_MAX: u16 = 1_000;
 
 /// Value of load and utilisation in a message if nothing is measured.

@@ -32,7 +32,8 @@ mod field {
     pub(super) const PFC_END: usize = quanta(crate::PRIORITIES - 1).end;
 }
 
-/// The parameters of a PFC frame.
+/// The parameters of a PFC frame. A frame with `Pfc::default()` has no effect, because no priority
+/// is enabled.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Pfc {
     /// Class-enable vector. Bit *n* enables `quanta[n]`. If the bit of a priority is clear, the frame neither
@@ -50,7 +51,7 @@ impl Pfc {
     }
 }
 
-/// A parsed MAC control frame.
+/// The contents of a PAUSE or PFC frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MacControl {
     /// 802.3x PAUSE: all priorities pause.

@@ -15,7 +15,7 @@ use crate::{
 /// payload [`Payload::Other`].
 pub const TAGS_MAX: usize = 2;
 
-/// The protocol that a frame carries.
+/// The protocol that a frame carries after its Ethernet header and VLAN tags.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Payload {
     /// IPv4 with a complete fixed header and valid length fields. The checksum is not verified.

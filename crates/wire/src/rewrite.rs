@@ -105,7 +105,7 @@ pub struct LinkAddresses {
 }
 
 impl LinkAddresses {
-    /// Packs two MAC addresses.
+    /// Packs the destination and the source MAC address of a frame.
     #[inline(always)]
     pub const fn new(destination: [u8; 6], source: [u8; 6]) -> LinkAddresses {
         let (destination, source) = (mac_to_u64(destination), mac_to_u64(source));

@@ -19,7 +19,7 @@ mod field {
     pub(super) const TCI: Range<usize> = 14..16;
 }
 
-/// A VLAN tag of a frame.
+/// A VLAN tag of a frame: protocol identifier and control information.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct VlanTag {
     /// Tag protocol identifier: 0x8100, 0x88A8, 0x9100 or 0x9200.
@@ -44,7 +44,7 @@ impl VlanTag {
     pub const fn pcp(self) -> u8 {
         (self.tci >> 13) as u8
     }
-    /// Returns the drop eligible indicator (DEI).
+    /// Returns the drop eligible indicator (DEI): true if the frame may be dropped first.
     pub const fn dei(self) -> bool {
         self.tci & 0x1000 != 0
     }

@@ -18,14 +18,14 @@ pub enum FlowListFormat {
     Ns3,
 }
 
-/// A flow of a list.
+/// A flow of a flow list: one message from a host to another host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ListedFlow {
-    /// Index of the sending host.
+    /// Index of the sending host, as the caller of [`parse_flow_list`] resolved it.
     pub src: u32,
-    /// Index of the receiving host.
+    /// Index of the receiving host, as the caller of [`parse_flow_list`] resolved it. It differs from `src`.
     pub dst: u32,
-    /// Payload in bytes.
+    /// Payload of the message in bytes. A message of 0 bytes is one packet without payload.
     pub bytes: u64,
     /// Start time, counted from the start of the job.
     pub start: Picos,

@@ -15,9 +15,9 @@ pub(super) const NO_RECORD: u32 = u32::MAX;
 /// One direction between two hosts of a job. All messages of the job from `src` to `dst` use this connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Connection {
-    /// Index of the sending host.
+    /// Index of the sending host in the host list of the driver.
     pub src: u32,
-    /// Index of the receiving host.
+    /// Index of the receiving host in the host list of the driver.
     pub dst: u32,
     /// Number of queue pairs, at least 1.
     pub qps: u16,

@@ -10,15 +10,15 @@ const DIGITS: u8 = 3;
 /// Quantiles of latencies in nanoseconds. They have three significant digits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LatencyQuantiles {
-    /// Number of latencies.
+    /// Number of messages with a latency.
     pub count: u64,
-    /// The median.
+    /// The median in nanoseconds.
     pub p50: u64,
-    /// The 99th percentile.
+    /// The 99th percentile in nanoseconds.
     pub p99: u64,
-    /// The 99.9th percentile.
+    /// The 99.9th percentile in nanoseconds.
     pub p999: u64,
-    /// The largest latency.
+    /// The largest latency in nanoseconds.
     pub max: u64,
 }
 

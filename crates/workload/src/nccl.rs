@@ -26,7 +26,7 @@ const OVER_ITERATIONS: &str = concat!(
 pub struct NcclRun<'a> {
     /// Results of the job. The methods return `None` if the job is not a collective.
     pub job: &'a JobResults,
-    /// The command line of the run.
+    /// The command line of the run, as the field `args` of the JSON output.
     pub args: &'a [String],
     /// Names of the hosts, in the order of the ranks.
     pub hosts: &'a [String],

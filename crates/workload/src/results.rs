@@ -31,7 +31,7 @@ pub struct WorkloadResults {
 /// The results of one job.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct JobResults {
-    /// Name of the job.
+    /// Name of the job ([`JobSpec::name`](super::JobSpec::name)).
     pub name: String,
     /// Kind of the job: `flows`, `permutation`, `incast`, `poisson`, `replay`, or the operation of a
     /// collective (`all_reduce`, `all_gather`, `reduce_scatter`, `alltoall`).
@@ -50,13 +50,13 @@ pub struct JobResults {
     /// Job completion time divided by its lower bound `roofline_ns`. `None` if the job is not finished or the
     /// bound is 0.
     pub jct_ratio: Option<f64>,
-    /// Number of messages posted.
+    /// Number of messages that the job has posted.
     pub posted_messages: u64,
-    /// Payload bytes posted.
+    /// Payload bytes of all posted messages.
     pub posted_bytes: u64,
-    /// Number of messages received completely.
+    /// Number of messages that were received completely.
     pub received_messages: u64,
-    /// Payload bytes of the messages received completely.
+    /// Payload bytes of all messages that were received completely.
     pub received_bytes: u64,
     /// Statistics of the durations of all complete iterations except the warm-up, in nanoseconds. `None` if
     /// there is no such iteration.
@@ -74,10 +74,11 @@ pub struct JobResults {
     pub message_latency_ns: Option<LatencyQuantiles>,
 }
 
-/// The result of one iteration.
+/// The result of one iteration of a permutation, an incast or a collective.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct IterationResult {
-    /// Size of the iteration in bytes.
+    /// Size of the iteration in bytes: the payload of each message, or the size of a collective with the
+    /// meaning of nccl-tests ([`Collective::bytes`]).
     pub bytes: u64,
     /// Whether the iteration belongs to the warm-up and is not measured.
     pub warmup: bool,
@@ -101,7 +102,7 @@ pub struct CollectiveResults {
     pub algorithm: String,
     /// Name of the operation in nccl-tests ([`Algorithm::operation`]).
     pub operation: String,
-    /// Number of ranks.
+    /// Number of ranks (GPUs) in the collective.
     pub ranks: u32,
     /// Number of ranks (GPUs) per node.
     pub gpus_per_node: u32,
@@ -139,9 +140,9 @@ pub struct SizeResults {
 pub struct FlowResult {
     /// Index of the job in [`WorkloadResults::jobs`].
     pub job: u32,
-    /// Index of the sending host.
+    /// Index of the sending host in the host list of the driver.
     pub src: u32,
-    /// Index of the receiving host.
+    /// Index of the receiving host in the host list of the driver.
     pub dst: u32,
     /// Payload of the message in bytes.
     pub bytes: u64,
@@ -165,9 +166,9 @@ pub struct FlowResult {
 /// Summary of all flows of a job. Each message counts as one flow.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct FlowSummary {
-    /// Number of flows posted.
+    /// Number of messages that the job has posted. Each message counts as one flow.
     pub count: u64,
-    /// Number of flows received completely.
+    /// Number of messages that were received completely.
     pub completed: u64,
     /// Statistics of the flow completion times in nanoseconds. `None` if no flow was completed.
     pub completion_ns: Option<DistributionSummary>,

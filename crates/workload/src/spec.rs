@@ -1,5 +1,5 @@
-//! The specification of a workload. A host is a number that the driver chooses, and a time is relative to the
-//! start of the workload or of the job.
+//! The specification of a workload. A host is an index in the host list of the driver. A time is relative to
+//! the start of the workload or of the job.
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
@@ -24,7 +24,7 @@ pub struct WorkloadSpec {
     pub jobs: Vec<JobSpec>,
 }
 
-/// The specification of one job.
+/// The specification of one job: its traffic, its start time and its transport.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct JobSpec {
     /// Name of the job in reports and error messages.
@@ -132,9 +132,9 @@ pub enum JobKind {
 /// A flow: one message, or several messages between the same two hosts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FlowSpec {
-    /// Index of the sending host.
+    /// Index of the sending host in the host list of the driver.
     pub src: u32,
-    /// Index of the receiving host, different from `src`.
+    /// Index of the receiving host in the host list of the driver. It must differ from `src`.
     pub dst: u32,
     /// Payload of each message in bytes. A message of 0 bytes is one packet without payload.
     pub bytes: u64,
@@ -146,7 +146,7 @@ pub struct FlowSpec {
 }
 
 impl FlowSpec {
-    /// Makes a flow of one message.
+    /// Makes a flow of one message with `bytes` bytes of payload. `start` counts from the start of the job.
     pub fn once(src: u32, dst: u32, bytes: u64, start: Picos) -> FlowSpec {
         FlowSpec {
             src,
@@ -186,7 +186,7 @@ pub enum Repeat {
 /// the receivers once for all iterations. An iteration ends when all hosts have received their message.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Permutation {
-    /// The hosts: 2 to [`RANKS_MAX`], all different.
+    /// Indices of the hosts: 2 to [`RANKS_MAX`] different hosts.
     pub hosts: Vec<u32>,
     /// Payload that each host sends in an iteration, in bytes.
     pub bytes: u64,
@@ -201,9 +201,9 @@ pub struct Permutation {
 /// the receiver has received all messages.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Incast {
-    /// The senders: 1 to [`RANKS_MAX`] hosts, all different. The receiver must not be in the list.
+    /// Indices of the senders: 1 to [`RANKS_MAX`] different hosts. The receiver must not be in the list.
     pub senders: Vec<u32>,
-    /// Index of the receiving host.
+    /// Index of the receiving host in the host list of the driver.
     pub receiver: u32,
     /// Payload that each sender sends in an iteration, in bytes.
     pub bytes: u64,
@@ -313,9 +313,9 @@ impl Algorithm {
 /// Flows with random start times. The start times at each source are a Poisson process.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Poisson {
-    /// Sources and destinations.
+    /// Sources and destinations of the flows.
     pub endpoints: Endpoints,
-    /// Distribution of the flow sizes.
+    /// Distribution of the payload of a flow in bytes.
     pub sizes: SizeDistribution,
     /// Offered load: the mean payload rate of a source divided by its line rate, above 0. The value 1 is
     /// 100 %, and larger values are allowed. Headers are not included, as in the traffic generator of HPCC.
@@ -347,17 +347,17 @@ pub enum Endpoints {
     },
 }
 
-/// The error of an invalid workload.
+/// The reason why a workload is not valid.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("job `{job}`: {problem}")]
 pub struct SpecError {
-    /// Name of the job.
+    /// Name of the invalid job.
     pub job: String,
-    /// The problem of the job.
+    /// The first problem of this job.
     pub problem: SpecProblem,
 }
 
-/// A problem of a job specification.
+/// A problem of a job specification, such as an unknown host.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum SpecProblem {

@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Statistics of a list of values: durations in nanoseconds, or ratios. A quantile is always a value of the
-/// list (nearest rank method).
+/// Statistics of a list of values: durations in nanoseconds, or ratios. All fields except `count` have the
+/// unit of the values. A quantile is always a value of the list (nearest rank method).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct DistributionSummary {
     /// Number of values.

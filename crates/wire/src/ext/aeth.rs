@@ -71,10 +71,10 @@ pub enum Syndrome {
 }
 
 impl Syndrome {
-    /// A positive acknowledgement without credits.
+    /// A positive acknowledgement of a responder that does not use credits.
     pub const ACK: Syndrome = Syndrome::Ack { credits: 31 };
 
-    /// Decodes a syndrome byte.
+    /// Decodes a syndrome byte. Every byte is accepted.
     pub const fn from_u8(code: u8) -> Syndrome {
         let low = code & 0x1f;
         match code >> 5 {

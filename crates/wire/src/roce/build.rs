@@ -45,13 +45,13 @@ impl Addresses {
 /// Ethernet, IP and UDP header fields that all packets of a flow have in common.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FlowHeaders {
-    /// Destination MAC address.
+    /// Destination MAC address: the receiver, or the first router on the path.
     pub dst_mac: [u8; 6],
     /// Source MAC address.
     pub src_mac: [u8; 6],
     /// VLAN tag of the frame. `None`: the frame has no tag.
     pub tag: Option<VlanTag>,
-    /// IP addresses of sender and receiver.
+    /// IP addresses of the sender (source) and the receiver (destination).
     pub addresses: Addresses,
     /// DSCP. Only the low 6 bits are used.
     pub dscp: u8,
