@@ -1,8 +1,8 @@
 //! Converts `load_balancing` of a lab file into configuration layers of the switches.
 //!
 //! A switch merges its configuration from layers, and a higher layer overrides the lower layers. The scheme
-//! in `topology.defaults` is a layer below the configuration of each switch. The scheme of a single node is a
-//! layer above its configuration.
+//! in `topology.defaults` is a layer below the `config` of each switch. The scheme of a single node is a
+//! layer above the `config` of this node.
 
 use serde_json::json;
 
@@ -21,8 +21,8 @@ pub(super) fn scheme_layer(scheme: &str, source: String) -> ConfigLayer {
 
 const SCHEMES_TABLE: &str = "XOFF_LB_SCHEME";
 
-/// Returns whether a load-balancing scheme exists: a built-in scheme, or a scheme that the switch
-/// configuration defines.
+/// Returns whether a load-balancing scheme exists. It is either built in, or the configuration of the switch
+/// defines it.
 pub(super) fn has_scheme(switch: &SwitchPlan, scheme: &str) -> bool {
     built_in_scheme(scheme).is_some()
         || merged_config(switch)
@@ -41,7 +41,8 @@ fn merged_config(switch: &SwitchPlan) -> ConfigDb {
     xoff_config::parse_valid_entries(&texts.collect::<Vec<_>>(), switch.asic.as_deref())
 }
 
-/// Returns the built-in scheme that a scheme of the switch is based on.
+/// Returns the name of the built-in scheme on which a scheme of the switch is based. Returns `None` if the
+/// scheme does not exist.
 pub(super) fn built_in_base(switch: &SwitchPlan, scheme: &str) -> Option<&'static str> {
     let base = merged_config(switch).get(SCHEMES_TABLE, scheme, "scheme");
     built_in_scheme(base.as_deref().unwrap_or(scheme)).map(|scheme| scheme.name)
@@ -85,7 +86,7 @@ pub(super) fn enable_link_quality_messages(switches: &mut [SwitchPlan], source: 
     }
 }
 
-/// Returns the field `scheme` of `XOFF_LB|global` of a switch.
+/// Returns the field `scheme` in `XOFF_LB|global` of a switch. Returns `None` if the field is missing.
 pub(super) fn configured_scheme(switch: &SwitchPlan) -> Option<String> {
     merged_config(switch).get("XOFF_LB", "global", "scheme")
 }

@@ -8,9 +8,9 @@ use super::plan::{FarEnd, HostPlan, LabPlan, LinkPlan};
 use xoff_ports::net::{self, LinkChange, Netns, ethtool};
 use xoff_telemetry::failure::{Exit, Failure};
 
-/// Creates a network namespace for each host. Unless the lab uses taps, it also creates a veth pair for each
-/// link to a host. The switch end of a veth pair stays in the namespace of the calling thread, with the name
-/// from [`device_name`].
+/// Creates a network namespace for each host, in the order of the hosts. Unless the lab uses taps, this
+/// function also creates a veth pair for each link to a model or plain host. The switch end of a veth pair
+/// stays in the namespace of the calling thread, with the name from [`device_name`].
 ///
 /// # Errors
 /// Fails if the kernel rejects a namespace or a device.
@@ -40,8 +40,9 @@ pub(super) fn build_cabling(plan: &LabPlan, options: &LabOptions) -> Result<Vec<
 }
 
 /// Moves the network device of a tap into the namespace of its host. The device gets the interface name and
-/// MAC address of the host and the MTU of the link. Offloads and IPv6 of the device are disabled. The switch
-/// calls this function before the host opens the device.
+/// MAC address of the host and the MTU of the link. Its offloads are disabled. IPv6 is disabled, too, except
+/// for a plain host, which also gets its addresses and routes here. The switch calls this function before the
+/// host opens the device.
 ///
 /// # Errors
 /// Fails if the tap is not in the namespace of the calling thread, or if the kernel rejects a setting.
@@ -74,8 +75,8 @@ pub fn move_tap_to_host(
 }
 
 /// Configures the loopback interface, the addresses and the routes of a plain host in its namespace. The
-/// interface of the host is already up, and its offloads are disabled. The kernel therefore sends frames with
-/// complete checksums, and no frame is longer than the MTU.
+/// interface of the host is already up. Its offloads are disabled, so the kernel sends frames with complete
+/// checksums, and no frame is longer than the MTU.
 fn configure_plain_host(host: &HostPlan) -> net::Result<()> {
     let Some(plain) = host.as_plain() else {
         return Ok(());
@@ -103,9 +104,9 @@ fn host_link_settings(host: &HostPlan) -> LinkChange {
     }
 }
 
-/// Returns the device name of the switch end of a link, in the namespace of the lab. In a lab with one
-/// switch, the device has the name of the port if the kernel accepts this name. Otherwise the name is `p` and
-/// the link number.
+/// Returns the device name of the switch end of a link. `link` is an index of [`LabPlan::links`]. In a lab
+/// with one switch, the device has the name of its port if the kernel accepts this name. Otherwise the name
+/// is `p` and the link index, such as `p3`.
 pub(super) fn device_name(plan: &LabPlan, link: usize) -> String {
     let port = &plan.links[link].port;
     if plan.switches.len() == 1 && net::check_name(port).is_ok() {
@@ -115,7 +116,7 @@ pub(super) fn device_name(plan: &LabPlan, link: usize) -> String {
     }
 }
 
-/// Returns the name of the inherited descriptor of the namespace of a host.
+/// Returns the name under which processes inherit the file descriptor of a host's namespace.
 pub(super) fn netns_fd_name(host: usize) -> String {
     format!("host{host}")
 }

@@ -32,12 +32,13 @@ use super::status_pipe::{StatusMessage, StatusReader};
 use crate::report::Report;
 use xoff_telemetry::failure::{Exit, Failure};
 
-/// Time that `lab down` waits after SIGTERM, and again after SIGKILL, for the end of a lab. The switch
-/// process writes its report in this time.
+/// Time that `lab down` waits for the end of a lab after SIGTERM, and again after SIGKILL. The switch process
+/// writes its report in this time.
 const DOWN_TIMEOUT: Duration = Duration::from_secs(15);
 
-/// Starts a lab, runs its workload with a progress bar, and removes the lab (`xoff lab run FILE`). The output
-/// of the lab, such as its report, is written to `out`.
+/// Starts a lab in real time, runs its workload with a progress bar, and removes the lab (`xoff lab run
+/// FILE`). The output of the lab, such as its report, is written to `out`. Returns the exit code of the lab,
+/// which depends on its verdict. After Ctrl-C, the exit code is [`Exit::Interrupted`].
 ///
 /// # Errors
 /// Fails if the lab is invalid or if this machine cannot run it.
@@ -51,8 +52,8 @@ pub fn run_lab(arguments: &LabRunArgs, out: &mut dyn Write) -> Result<ExitCode, 
     load_and_start(file, field_values, options, pcap, LabRunMode::Run)?.wait_for_end(out)
 }
 
-/// Starts a lab that continues to run after the end of the command (`xoff lab up FILE`). The output of the
-/// lab is written to `out`.
+/// Starts a lab in real time that continues to run after the end of the command (`xoff lab up FILE`). Returns
+/// when the lab is ready. The output of the lab until then is written to `out`.
 ///
 /// # Errors
 /// Fails if the lab is invalid or if this machine cannot run it.
@@ -61,8 +62,8 @@ pub fn bring_up_lab(arguments: &LabUpArgs, out: &mut dyn Write) -> Result<ExitCo
     load_and_start(file, &[], options, pcap, LabRunMode::Up)?.wait_until_ready(out)
 }
 
-/// Stops a running lab with SIGTERM and waits for its end (`xoff lab down NAME`). If the lab does not end in
-/// time, it is killed.
+/// Stops a running lab with SIGTERM and waits for its end (`xoff lab down NAME`). After 15 seconds, the lab
+/// is killed.
 ///
 /// # Errors
 /// Fails if no lab has this name or if the lab cannot be stopped.
@@ -81,7 +82,8 @@ pub fn take_down_lab(name: &str) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Returns the table of the running labs of this network namespace (`xoff lab ls`).
+/// Returns the table of the running labs in this network namespace (`xoff lab ls`). Without a running lab,
+/// the table has only its header.
 ///
 /// # Errors
 /// Fails if the list of sockets cannot be read.
@@ -100,25 +102,25 @@ pub fn list_labs() -> Result<String, Failure> {
     Ok(format!("{}\n", table.trim_fmt()))
 }
 
-/// A started lab in the process of its command line.
+/// A started lab, as seen by the process of its command line.
 #[derive(Debug)]
 struct LabHandle {
     name: String,
     launcher: Child,
-    /// Write end of the pipe to the launcher. If the command line is killed, this end closes, and the
-    /// launcher kills the lab. `None` after the command line has closed the pipe itself.
+    /// Write end of the pipe to the launcher. If the command line is killed, the kernel closes this end, and
+    /// the launcher kills the lab. `None` after the command line has closed the pipe itself.
     lifeline: Option<File>,
     status: StatusReader,
     signals: File,
     borrowed: Vec<BorrowedDevice>,
-    /// The output of the lab processes of `lab up`, in a memory file. `None` for `lab run`, whose processes
-    /// write to the terminal.
+    /// The memory file with the output of the lab processes of `lab up`. `None` for `lab run`, because its
+    /// processes write to the terminal.
     log: Option<File>,
     /// Whether to print no progress and no status messages.
     is_quiet: bool,
 }
 
-/// Runs a lab like [`run_lab`] without output, and returns its report.
+/// Runs a lab like [`run_lab`], but prints nothing and returns the report.
 ///
 /// # Errors
 /// Fails if the lab is invalid, if this machine cannot run the lab, or if the user interrupts the run.
@@ -284,7 +286,7 @@ impl LabHandle {
         }
     }
 
-    /// Shows progress until the end of the lab, and returns its exit code.
+    /// Shows progress until the end of the lab and returns the exit code.
     fn wait_for_end(mut self, out: &mut dyn Write) -> Result<ExitCode, Failure> {
         let bar = ProgressBar::new(0).with_style(progress_bar_style());
         bar.set_message(self.name.clone());
@@ -319,7 +321,7 @@ impl LabHandle {
         })
     }
 
-    /// Waits until the lab is ready, and lets it run without the command line.
+    /// Waits until the lab is ready. The lab then continues without the command line.
     fn wait_until_ready(mut self, out: &mut dyn Write) -> Result<ExitCode, Failure> {
         let mut interrupted = false;
         loop {
@@ -359,9 +361,9 @@ impl LabHandle {
             .map(|lifeline| lifeline.write_all(&[request]));
     }
 
-    /// Waits for the end of the launcher, which is the last process of the lab, and returns its exit code.
-    /// Logs the output of the lab processes of `lab up`. If the launcher was killed, this function restores
-    /// the external devices.
+    /// Waits for the end of the launcher, the last process of the lab, and returns its exit code. Logs the
+    /// output of the lab processes of `lab up`. If the launcher was killed, this function restores the
+    /// external devices.
     fn reap_launcher(&mut self) -> ExitCode {
         let status = self.launcher.wait();
         if let Some(log) = &mut self.log {
@@ -425,7 +427,7 @@ fn send_signal(process: Pid, signal: Signal, lab_name: &str) -> Result<(), Failu
     }
 }
 
-/// Waits until a lab has ended, for at most `timeout`. Returns whether it has ended.
+/// Waits until a lab has ended, for at most `timeout`. Returns whether the lab has ended.
 fn wait_until_gone(lab: &RunningLab, timeout: Duration) -> Result<bool, Failure> {
     let deadline = Instant::now() + timeout;
     while Instant::now() < deadline {

@@ -1,7 +1,7 @@
 //! Resolves the configuration of the switches of a lab.
 //!
 //! A configuration is merged from layers, and a higher layer overrides the lower layers. The lowest layer
-//! contains the link speeds of the lab. The layers from the lab file are above this layer.
+//! sets the link speeds of the lab. The layers of the lab file are above it.
 
 use std::sync::Arc;
 
@@ -14,20 +14,21 @@ use xoff_runtime::session::reaction_budget;
 use xoff_runtime::workers::WorkerOptions;
 use xoff_telemetry::failure::Failure;
 
-/// The resolved configuration of a switch.
+/// The resolved configuration of one switch.
 #[derive(Clone, Debug)]
 pub struct SwitchSetup {
-    /// The configuration as tables and as the resolved form for the data plane.
+    /// The configuration, both as tables and in the resolved form for the data plane.
     pub loaded: LoadedConfig,
-    /// The options of the resolution. Later generations are resolved with the same options.
+    /// The options of the resolution. Later versions (generations) of the configuration are resolved with the
+    /// same options.
     pub resolve: ResolveOptions,
-    /// Speed of each link of the lab in Mb/s, in the order of [`LabPlan::links`]. A link that is not
-    /// connected to this switch has speed 0.
+    /// Speed of each link of the lab in Mb/s, in the order of [`LabPlan::links`]. The value is 0 for links of
+    /// other switches.
     pub speeds_mbps: Vec<u32>,
 }
 
-/// Resolves the configurations of all switches for a run in real time. `driver` contains the options of the
-/// worker threads.
+/// Resolves the configurations of all switches for a run in real time, in the order of [`LabPlan::switches`].
+/// `driver` contains the options of the worker threads.
 ///
 /// # Errors
 /// Returns the same errors as [`resolve_switch_setup`].
@@ -36,7 +37,7 @@ pub(super) fn resolve_switch_setups(
     seed: u64,
     driver: &WorkerOptions,
 ) -> Result<Vec<SwitchSetup>, Failure> {
-    // The reaction time contains the stalls of the machine and twice the delay of the longest link.
+    // The reaction budget covers stalls of the machine and twice the delay of the longest link.
     let longest_delay_ns = plan.links.iter().map(|link| link.delay_ns).max().unwrap_or(0);
     let budget =
         reaction_budget(driver).saturating_add(Picos::from_nanos(longest_delay_ns.saturating_mul(2)));
@@ -45,20 +46,25 @@ pub(super) fn resolve_switch_setups(
         .collect()
 }
 
-/// Returns the seed of one switch. Each switch gets a different seed, so the switches have different hash
-/// functions and mark different packets.
+/// Returns the seed of one switch. `seed` is the seed of the run, and `switch` is an index of
+/// [`LabPlan::switches`]. The switches get different seeds, so they have different hash functions and mark
+/// different packets.
 pub fn switch_seed(seed: u64, switch: usize) -> u64 {
     seed.wrapping_add((switch as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15))
 }
 
-/// Resolves the configuration of the switch with index `switch` in the plan.
+/// Resolves the configuration of one switch. `switch` is an index of [`LabPlan::switches`].
 ///
-/// The switch has one port for each of its links. The lab file can set the speed of a link. Otherwise the
-/// switch configuration sets the speed, and the default is 1 Gb/s. `reaction_budget` is in model time.
+/// Each link of the switch creates a port. The lab file can set the speed of a link. Otherwise the switch
+/// configuration sets the speed, and the default is 1 Gb/s. `reaction_budget` is the longest time for which
+/// the machine may stall xoff, as model time. A preset adds headroom for this time.
 ///
 /// # Errors
-/// Returns all errors of the configuration. If the lab file and the configuration set different speeds for a
-/// port, this is an error, too.
+/// Returns all errors of the configuration. It is also an error if the lab file and the configuration set
+/// different speeds for a port.
+///
+/// # Panics
+/// Panics if the plan has no switch with this index.
 pub fn resolve_switch_setup(
     plan: &LabPlan,
     switch: usize,
@@ -144,8 +150,8 @@ fn link_speed_layer(links: &[(&str, &LinkPlan)]) -> Value {
     }
 }
 
-/// Returns the speed of a link. Returns an error if the lab file and the switch configuration
-/// set different speeds.
+/// Returns the speed of a link in Mb/s. Returns an error if the lab file and the switch configuration set
+/// different speeds.
 fn link_speed_mbps(loaded: &LoadedConfig, name: &str, link: &LinkPlan) -> Result<u32, Failure> {
     let mut ports = loaded.resolved.config.ports.iter();
     let configured = ports

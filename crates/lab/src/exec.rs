@@ -1,8 +1,8 @@
 //! Implements `xoff lab exec`, which runs a command in a plain host of a running lab.
 //!
-//! Each plain host has a placeholder process that holds the namespaces of the host. The command searches for
-//! this process only among the descendants of the lab's launcher. A process outside the lab therefore cannot
-//! pose as a plain host.
+//! Each plain host has a placeholder process, which is in the namespaces of the host. The command searches
+//! for this process only among the descendants of the lab's launcher. A process outside the lab therefore
+//! cannot pretend to be a plain host.
 
 use std::collections::HashMap;
 use std::ffi::OsString;
@@ -18,12 +18,13 @@ use super::inner_process::{InnerProcess, process_title};
 use super::registry::{self, RunningLab};
 use xoff_telemetry::failure::Failure;
 
-/// Runs a command in a plain host of a running lab and returns its exit code (`xoff lab exec`). The command
-/// uses the terminal of this process.
+/// Runs a command in a plain host of a running lab (`xoff lab exec`) and returns its exit code. The first
+/// element of `command` is the program. The command uses the terminal of this process. If a signal ends the
+/// command, the exit code is 128 plus the signal number.
 ///
 /// # Errors
-/// Fails if the lab, the host or the command does not exist, or if the user may not enter the namespaces of
-/// the host.
+/// Fails if `command` is empty, if the lab, the host or the program does not exist, or if the user may not
+/// enter the namespaces of the host.
 pub fn exec_in_host(lab_name: &str, host_name: &str, command: &[OsString]) -> Result<ExitCode, Failure> {
     let running = registry::find_lab(lab_name)?;
     let process = find_host_process(&running, host_name)?;
@@ -96,7 +97,8 @@ fn descendants_of(ancestor: i32) -> Vec<i32> {
         else {
             continue;
         };
-        // The state and the parent follow the name in parentheses, which may contain any character.
+        // The state and the parent process follow the process name. The name is in parentheses and can
+        // contain any character.
         let stat = fs::read_to_string(entry.path().join("stat")).unwrap_or_default();
         let parent = stat
             .rsplit(')')
@@ -115,7 +117,7 @@ fn descendants_of(ancestor: i32) -> Vec<i32> {
 }
 
 /// Moves this single-threaded process into the user and network namespaces of another process. Child
-/// processes that are started later are also in the PID namespace of the lab, so they end with the lab.
+/// processes that start later are also in its PID namespace, so they end with the lab.
 fn enter_namespaces(process: i32) -> std::io::Result<()> {
     let own = fs::read_link("/proc/self/ns/user")?;
     let open = |kind: &str| File::open(format!("/proc/{process}/ns/{kind}"));

@@ -1,8 +1,9 @@
-//! Changes the settings of external devices for a run of a lab, and restores the settings at the end.
+//! Changes the settings of external devices (network devices of the machine that a lab uses as switch ports).
+//! Restores the settings at the end of the lab.
 //!
-//! The original settings are recorded before any change and passed to all processes of the lab. If the
-//! launcher is killed, another process can therefore restore the devices. Restoring the settings twice has no
-//! further effect.
+//! The original settings are recorded before any change, and all processes of the lab receive them. If the
+//! launcher is killed, another process can therefore restore the devices. It does no harm if two processes
+//! restore the same device.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,18 +11,17 @@ use xoff_ports::net::ethtool::{self, Features, Offloads, PauseParameters};
 use xoff_ports::net::{self, LinkChange};
 use xoff_telemetry::failure::Failure;
 
-/// An external device with its settings from before the lab.
+/// An external device with the settings that it had before the lab.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct BorrowedDevice {
     name: String,
-    /// Interface index of the device. After a rename, another device can have the same name, but not
-    /// the same index.
+    /// Interface index of the device. Another device can later have the same name, but not the same index.
     index: u32,
     features: Features,
     pause: Option<PauseParameters>,
     up: bool,
-    /// Whether the device is the veth peer of an external device. The lab changes only the offloads
-    /// of a peer.
+    /// Whether the device is the veth peer of an external device. The lab changes only the offloads of such
+    /// a peer.
     is_peer: bool,
 }
 
@@ -77,7 +77,7 @@ fn record_device(name: &str, is_peer: bool) -> Result<BorrowedDevice, Failure> {
 
 impl BorrowedDevice {
     /// Prepares the device as a switch port: sets the link up and disables offloads and 802.3x PAUSE. The
-    /// socket of the port sets promiscuous mode later, and the mode ends when the socket closes.
+    /// socket of the port enables promiscuous mode later. This mode ends when the socket closes.
     ///
     /// # Errors
     /// Fails if the kernel rejects a setting.
@@ -111,7 +111,7 @@ impl BorrowedDevice {
         prepare().map_err(|error| device_failure(&self.name, &error))
     }
 
-    /// Restores the settings of the device and logs failures.
+    /// Restores the settings of the device and logs failures. Does nothing if the device was removed.
     pub(super) fn restore(&self) {
         match net::read_link(&self.name) {
             Ok(facts) if facts.index == self.index => {}

@@ -1,5 +1,4 @@
-//! The fields of a lab file, `*.xoff.yml`. A lab file has a structure similar to a topology
-//! file of containerlab.
+//! The fields of a lab file, `*.xoff.yml`. Its structure is similar to a topology file of containerlab.
 //!
 //! serde checks the structure of the file, and the module `resolve` checks names and values. Fields that can
 //! have an invalid value are of type [`Spanned`], so that error messages can contain the line.
@@ -22,12 +21,12 @@ pub(super) use script::{
 };
 pub(super) use tree::{YamlTree, deserialize_tree};
 
-/// The maximum number of parser events from YAML aliases. The number is large, because thousands of switches
-/// can share a configuration through an alias.
+/// The maximum number of parser events from YAML aliases. The limit is high, because thousands of switches
+/// can share one configuration through an alias.
 const ALIAS_EVENTS_MAX: usize = 8_000_000;
 
-/// Parses a YAML document. The limit for the number of YAML nodes grows with the length of the text, so that
-/// a lab file can contain a long list of flows. YAML aliases have a separate limit.
+/// Parses a YAML document. The limit of YAML nodes grows with the length of the text, so that a lab file can
+/// contain a long list of flows. YAML aliases have a separate limit.
 pub(super) fn from_yaml<T: DeserializeOwned>(text: &str) -> Result<T, serde_saphyr::Error> {
     let default = serde_saphyr::Budget::default();
     let options = serde_saphyr::options! {
@@ -126,8 +125,8 @@ pub(super) struct RouteOverride {
     pub(super) via: Spanned<OneOrMore>,
 }
 
-/// The fields of a node. This type has the fields of every kind of node. The resolver reports fields that the
-/// kind of the node does not have.
+/// The fields of a node. This type has the fields of all kinds of nodes, and the resolver reports fields of a
+/// wrong kind.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct NodeFields {
@@ -206,8 +205,8 @@ pub(super) struct FlowFields {
     pub(super) start: Option<Spanned<String>>,
 }
 
-/// One end of a link. An end is an interface of a node, such as `"h1:eth0"`, or an existing network device,
-/// such as `external: eth1` or `"external:eth1"`.
+/// One end of a link: an interface of a node, such as `"h1:eth0"`, or an existing network device, such as
+/// `external: eth1` or `"external:eth1"`.
 #[derive(Clone, Debug)]
 pub(super) enum Endpoint {
     Node { node: String, interface: String },

@@ -1,6 +1,6 @@
-//! The init process of a lab: PID 1 of its PID namespace. It creates the namespaces of the hosts and the
-//! network devices between hosts and switches. Then it starts the switch process. When the init process ends,
-//! the kernel kills all other processes of the namespace.
+//! The init process of a lab, which is PID 1 of its PID namespace. It creates the namespaces of the hosts and
+//! the network devices between hosts and switches. Then it starts the switch process. When the init process
+//! ends, the kernel kills all other processes of the PID namespace.
 
 use std::fs::File;
 use std::io::Read;
@@ -20,7 +20,7 @@ use super::{cabling, external_devices};
 use xoff_ports::net::Netns;
 use xoff_telemetry::failure::{Exit, Failure};
 
-/// Time that the switch process may take to stop and to write its report.
+/// Longest time for which the switch process may stop and write its report.
 const STOP_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Runs the init process until the end of the switch process.
@@ -33,8 +33,8 @@ pub(super) fn run_init(inherited: &InheritedFds) -> Result<ExitCode, Failure> {
     drop(spec_file);
     let end = watch_switch(switch, &lifeline, &children);
     if let SwitchEnd::LifelineCut = end {
-        // The launcher may have ended, so this process restores the devices. The switch process must end
-        // first.
+        // The launcher may have ended, so this process restores the devices, after the switch process
+        // has ended.
         let _ = kill(switch, Signal::SIGKILL);
         let _ = waitpid(switch, None);
         let _ = outside.run(|| external_devices::restore_devices(&spec.borrowed));
@@ -79,7 +79,7 @@ enum SwitchEnd {
     Killed,
     /// The process did not stop within [`STOP_TIMEOUT`] after a stop request.
     StopTimeout,
-    /// The lifeline ended: the launcher was killed, or it ends the lab at once.
+    /// The lifeline (the pipe to the launcher) ended: the launcher was killed, or it ends the lab at once.
     LifelineCut,
 }
 
@@ -119,7 +119,7 @@ fn watch_switch(switch: Pid, lifeline: &File, children: &File) -> SwitchEnd {
 }
 
 /// Reaps all ended child processes, including orphans of the switch process. Returns how the switch process
-/// ended, if it is one of these processes.
+/// ended. Returns `None` if the switch process still runs.
 fn reap_children(switch: Pid) -> Option<SwitchEnd> {
     loop {
         match waitpid(None, Some(WaitPidFlag::WNOHANG)) {

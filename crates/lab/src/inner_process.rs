@@ -1,10 +1,10 @@
-//! Starts the inner processes of a lab. Each inner process gets the plan of the lab and
-//! inherits file descriptors.
+//! Starts the inner processes of a lab (launcher, init, switch, plain hosts). They inherit file descriptors,
+//! one of which contains the plan of the lab.
 //!
 //! An inner process executes this program again, because a plain fork is not safe in a program with threads.
-//! Its arguments contain the name and number of each inherited file descriptor. The process opens these
-//! descriptors again through `/proc/self/fd`. Sockets cannot be opened in this way. The only inherited
-//! socket, the listener of the control socket, is therefore the standard input of all inner processes.
+//! The command line lists the name and number of each inherited file descriptor. The process opens these
+//! descriptors again through `/proc/self/fd`. This does not work for sockets. The only inherited socket, the
+//! listener of the control socket, is therefore the standard input of all inner processes.
 
 use std::collections::HashMap;
 use std::ffi::CStr;
@@ -23,10 +23,10 @@ use super::options::{LabOptions, LabRunMode};
 use super::plan::LabPlan;
 use xoff_telemetry::failure::Failure;
 
-/// Byte in a lifeline pipe: stop the lab in good order.
+/// Byte in a lifeline pipe that asks the lab to stop in good order.
 pub(super) const STOP_REQUEST: u8 = b'q';
-/// Byte in a lifeline pipe, through which a process watches its parent process. The parent sends this byte
-/// before it exits if the lab must continue. If the pipe closes without this byte, the lab is killed.
+/// Byte in a lifeline pipe, through which a process watches its parent process. If the lab must continue, the
+/// parent sends this byte before it exits. If the pipe closes without this byte, the lab is killed.
 pub(super) const DETACH_REQUEST: u8 = b'k';
 
 /// A kind of inner process of a lab.
@@ -54,7 +54,7 @@ impl InnerProcess {
         }
     }
 
-    /// Returns the kind of process for a first argument.
+    /// Returns the kind of inner process with this first argument. Returns `None` for other commands.
     pub(super) fn from_argument(argument: &str) -> Option<InnerProcess> {
         [
             InnerProcess::Launcher,
@@ -66,7 +66,7 @@ impl InnerProcess {
         .find(|process| process.argument() == argument)
     }
 
-    /// Returns the process name for `ps` and `top`. Without it, they would show `exe`.
+    /// Returns the process name for `ps` and `top`, which would otherwise show `exe`.
     pub(super) fn process_name(self) -> &'static CStr {
         match self {
             InnerProcess::Launcher => c"xoff-lab",
@@ -117,8 +117,8 @@ impl InheritedFds {
         }
     }
 
-    /// Opens an inherited descriptor again as a file that is closed on exec. The inherited descriptor
-    /// is then closed.
+    /// Opens an inherited descriptor again as a file with the close-on-exec flag. Then closes the
+    /// inherited descriptor.
     ///
     /// # Errors
     /// Fails if the descriptor was not inherited or cannot be opened.
@@ -222,7 +222,7 @@ pub(super) fn signal_pipe(signals: &[i32]) -> Result<File, Failure> {
 }
 
 /// Waits until at least one file is readable or has ended. Returns for each file whether it is ready. The
-/// wait ends after `timeout_ms` milliseconds, and `None` means no time limit.
+/// wait ends after `timeout_ms` milliseconds. With `None`, the wait has no time limit.
 pub(super) fn wait_until_readable<const N: usize>(
     files: [Option<BorrowedFd<'_>>; N],
     timeout_ms: Option<u16>,

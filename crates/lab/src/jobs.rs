@@ -1,5 +1,4 @@
-//! Creates the jobs of a lab on its hosts, and collects their results. Runs in virtual time and in real time
-//! use this module.
+//! Creates the jobs of a lab on its hosts and collects their results. Used in virtual time and in real time.
 
 use std::net::IpAddr;
 
@@ -20,7 +19,7 @@ const FAILED_MESSAGES_LISTED_MAX: usize = 8;
 /// for this step.
 ///
 /// # Errors
-/// Fails if a job is invalid. Fails if a job connects two hosts and no path of links exists between them.
+/// Fails if a job is invalid, or if a job connects two hosts without a path of links between them.
 pub(super) fn create_jobs(
     plan: &LabPlan,
     fabric_plan: &FabricPlan,
@@ -77,7 +76,7 @@ pub(super) fn workload_results(jobs: &Jobs) -> WorkloadResults {
 }
 
 /// Returns the connections on which packets arrived out of order. `received` contains the packet counts of
-/// each connection.
+/// all connections in their order.
 pub(super) fn reordered_connections(
     plan: &LabPlan,
     jobs: &Jobs,
@@ -97,7 +96,8 @@ pub(super) fn reordered_connections(
         .collect()
 }
 
-/// Describes the first failed messages, one line each. Times are counted from the start of the workload.
+/// Describes the first failed messages, one line each. The times in the text start at the start of
+/// the workload.
 pub(super) fn describe_failed_messages(plan: &LabPlan, jobs: &Jobs, workload_start: Picos) -> Vec<String> {
     let first = jobs.failed().iter().take(FAILED_MESSAGES_LISTED_MAX);
     first
@@ -115,8 +115,8 @@ pub(super) fn describe_failed_messages(plan: &LabPlan, jobs: &Jobs, workload_sta
         .collect()
 }
 
-/// Describes the unfinished jobs in a text that can be appended to a message. Returns an empty text if all
-/// jobs are finished.
+/// Describes the unfinished jobs as the end of a message, which begins with `; not done: `. Returns an empty
+/// text if all jobs are finished.
 pub(super) fn describe_unfinished_jobs(jobs: &Jobs) -> String {
     match jobs.is_finished() {
         true => String::new(),

@@ -1,9 +1,9 @@
-//! The launcher process of a lab. It enters the namespaces, starts the init process, and restores external
+//! The launcher process of a lab, which enters the namespaces, starts the init process, and restores external
 //! devices at the end.
 //!
-//! The launcher runs outside the PID namespace of the lab and continues after the end of the command line.
-//! `lab down` therefore sends its signals to the launcher. The launcher has a single thread, because only
-//! such a process can enter a user namespace.
+//! The launcher runs outside the PID namespace of the lab and can continue after the end of the command line.
+//! `lab down` therefore sends its signals to the launcher. The launcher has a single thread, because only a
+//! process with a single thread can enter a user namespace.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -27,8 +27,9 @@ pub(super) fn run_launcher(inherited: &InheritedFds) -> Result<ExitCode, Failure
     let (spec, spec_file) = inherited.read_lab_spec()?;
     let parent_lifeline = inherited.open_reader("lifeline")?;
     let signals = signal_pipe(&[SIGTERM, SIGINT, SIGHUP])?;
-    // A session of its own keeps Ctrl-C of the terminal away from the launcher. The command line gets it and
-    // sends a stop request. The launcher also works without its own session, so an error is ignored.
+    // In its own session, the launcher does not receive Ctrl-C of the terminal. The command line
+    // receives Ctrl-C and sends a stop request. The launcher also works without its own session, so an
+    // error is ignored.
     let _ = nix::unistd::setsid();
     // A running lab must not keep the current folder and its file system in use.
     let _ = std::env::set_current_dir("/");
@@ -43,8 +44,8 @@ pub(super) fn run_launcher(inherited: &InheritedFds) -> Result<ExitCode, Failure
         Err(failure) => Err(failure),
     };
     if !spec.borrowed.is_empty() {
-        // A process cannot start a thread after `unshare` of the PID namespace, so it enters the network
-        // namespace itself.
+        // After `unshare` of the PID namespace, this process cannot start a thread. The main thread therefore
+        // enters the network namespace itself.
         outside
             .enter()
             .map_err(|error| Failure::environment("cannot restore the external devices").because(error))?;
@@ -65,7 +66,8 @@ fn run_init(
     let status = inherited.open_writer("status")?;
     enter_namespaces()?;
     let (init_lifeline_reader, init_lifeline) = create_pipe()?;
-    // All processes below hold the write end, and none writes. The pipe ends with the last process.
+    // The init process and all its descendants hold the write end, and none of them writes. The pipe ends
+    // when the last of them ends.
     let (alive, alive_writer) = create_pipe()?;
     let fds = [
         ("spec", spec_file.as_fd()),
@@ -137,7 +139,8 @@ fn forward_requests(parent_lifeline: File, init_lifeline: File, alive: &File, si
             match (file.read(&mut byte), byte[0]) {
                 (Ok(1), STOP_REQUEST) => request_stop(&mut init_lifeline),
                 (Ok(1), DETACH_REQUEST) => parent_lifeline = None,
-                // The command line was killed. The end of the lifeline kills the init process and all others.
+                // The command line was killed. The end of the lifeline makes the init process end, and with
+                // it the whole lab.
                 _ => (parent_lifeline, init_lifeline) = (None, None),
             }
         }

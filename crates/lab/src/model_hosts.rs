@@ -14,13 +14,13 @@ use xoff_host::{
 };
 use xoff_telemetry::FlowReport;
 
-/// Number of the first queue pair of `send` steps. Queue pairs of jobs have lower numbers.
+/// First queue pair number for `send` steps. Queue pairs of jobs have lower numbers.
 const FIRST_SEND_QP: u32 = 0x80_0000;
 
-/// Returns the configuration of the host with index `index` in the plan.
+/// Returns the configuration of a model host. `index` is an index of [`LabPlan::hosts`].
 ///
-/// `speed_mbps` is the link speed of the host. `port_has_pfc` is true if PFC is enabled at the switch port of
-/// the host.
+/// `speed_mbps` is the link speed of the host. `port_has_pfc` tells whether the switch port of the host
+/// uses PFC.
 pub(super) fn host_config(
     lab: &LabPlan,
     options: &LabOptions,
@@ -75,8 +75,8 @@ pub(super) fn host_config(
     config
 }
 
-/// Returns the flow configuration of a `send` step. Each frame is a complete SEND message, so all frames have
-/// the same length.
+/// Returns the flow configuration of a `send` step. Each frame is a complete SEND message, so all frames are
+/// equally long.
 fn send_config(plan: &LabPlan, id: usize, send: &SendPlan) -> FlowConfig {
     let ipv6 = send.flow.ip == IpVersion::V6;
     let base = flow_config(plan, id, &send.flow);
@@ -108,8 +108,8 @@ fn gateway_config(plan: &HostPlan, address: IpAddr) -> Option<Gateway> {
     Some(Gateway { network, address })
 }
 
-/// Returns the receive buffer of a host that receives slower than its link. Half of the buffer is headroom
-/// for frames that arrive after XOFF.
+/// Returns the receive buffer of a host that receives more slowly than its link. Half of the buffer is
+/// headroom for frames that arrive after XOFF.
 fn receive_buffer(plan: &HostPlan, buffer_bytes: u32, link: &LinkTiming) -> ReceiveBuffer {
     let mut dscp_to_class = [0; 64];
     dscp_to_class
@@ -152,10 +152,10 @@ fn flow_config(plan: &LabPlan, id: usize, flow: &FlowPlan) -> FlowConfig {
     }
 }
 
-/// Returns the MAC address of the gateway that a host uses to reach another host, if the lab has configured
-/// this address.
+/// Returns the MAC address of the gateway for frames from one host to another host. The lab knows this
+/// address only if it has computed routes.
 ///
-/// The address is `None` for hosts in the same network and for IPv6.
+/// Returns `None` for hosts in the same network, for IPv6, and without computed routes.
 pub(super) fn next_hop_mac(plan: &LabPlan, from: usize, to: usize, ip: IpVersion) -> Option<[u8; 6]> {
     let (host, peer) = (&plan.hosts[from], &plan.hosts[to]);
     let same_network = IpNet::new(host.ipv4.into(), host.ipv4_prefix)
@@ -163,7 +163,7 @@ pub(super) fn next_hop_mac(plan: &LabPlan, from: usize, to: usize, ip: IpVersion
     host.gateway_mac.filter(|_| ip == IpVersion::V4 && !same_network)
 }
 
-/// Returns a report for each flow, in the order of the plan.
+/// Returns a report for each open-loop flow, in the order of the plan. `send` steps have no report.
 pub(super) fn flow_reports(plan: &LabPlan, results: &[&HostResults]) -> Vec<FlowReport> {
     let results_of = |host: usize| {
         results

@@ -1,5 +1,5 @@
-//! Creates the notes that are printed before a run. Each note names a setting of the lab file or of a switch
-//! configuration that has no effect.
+//! Creates the notes that are printed before a run. Each note names a setting without effect, in the lab file
+//! or in a switch configuration.
 
 use super::config::SwitchSetup;
 use super::plan::LabPlan;
@@ -7,8 +7,8 @@ use super::plan::LabPlan;
 /// Largest number of switches that a note names.
 const SWITCHES_NAMED_MAX: usize = 3;
 
-/// Returns the notes about a lab file and the configurations of its switches, one line each. If several
-/// switches have the same note, it appears once with their names.
+/// Returns the notes about a lab file and the configurations of its switches, one line each. A note that
+/// applies to several switches appears once, with the names of these switches.
 pub(super) fn lab_notes(plan: &LabPlan, setups: &[SwitchSetup]) -> Vec<String> {
     let mut groups: Vec<(&str, Vec<&str>)> = Vec::new();
     let mut group_indices = std::collections::HashMap::new();

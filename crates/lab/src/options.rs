@@ -16,7 +16,7 @@ use xoff_telemetry::allowed_cpus;
 pub struct LabRunArgs {
     /// The lab file.
     pub file: PathBuf,
-    /// Fields of the lab file that have another value in this run.
+    /// Fields of the lab file with other values for this run (`--set`). May be empty.
     pub field_values: Vec<FieldValue>,
     /// Options of the run.
     pub options: LabOptions,
@@ -35,14 +35,15 @@ pub struct LabUpArgs {
     pub pcap: LabRecordings,
 }
 
-/// Options of a run of a lab. The switch process receives them unchanged.
+/// Options of one run of a lab. The switch process receives them as part of the lab description.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LabOptions {
-    /// Path of the JSON report. The path is made absolute before any process starts.
+    /// Path of the JSON report. `None`: no report is written. The path is made absolute before any
+    /// process starts.
     pub report: Option<PathBuf>,
     /// Dilation, at least 1. With dilation 10, model time runs ten times slower than wall time.
     pub dilate: u32,
-    /// Number of worker threads. `None`: see [`LabOptions::driver_options`].
+    /// Number of worker threads for the switches, at least 1. `None`: see [`LabOptions::driver_options`].
     pub workers: Option<usize>,
     /// Assignment of threads to cores.
     pub pin: CorePinning,
@@ -50,16 +51,18 @@ pub struct LabOptions {
     pub idle: IdleMode,
     /// Seed of all random decisions.
     pub seed: u64,
-    /// Port backend of the links to hosts.
+    /// Port backend of the links to hosts: the kernel interface through which the switch sends and
+    /// receives frames.
     ///
-    /// With `tap`, the switch uses a tap device for each host instead of a veth pair. This option does not
-    /// apply to external devices.
+    /// With [`Backend::Tap`], the switch uses a tap device for each host instead of a veth pair. This option
+    /// does not apply to external devices.
     pub backend: Backend,
     /// Time limit for jobs in nanoseconds of model time, from the start of the workload. At this time, the
-    /// run ends even if a job is not complete.
+    /// run ends even if a job is not complete. `None`: no limit.
     pub until_ns: Option<u64>,
-    /// Packet recordings of each switch, in the order of the switches of the plan. Paths are made absolute
-    /// before any process starts.
+    /// Packet recordings of each switch, in the order of
+    /// [`LabPlan::switches`](crate::plan::LabPlan::switches). Empty before the start of the lab. Paths are
+    /// made absolute before any process starts.
     pub pcap: Vec<PcapOptions>,
 }
 
@@ -80,16 +83,16 @@ impl Default for LabOptions {
 }
 
 impl LabOptions {
-    /// Returns whether hosts are connected through tap devices of the switch.
+    /// Returns whether hosts are connected through tap devices instead of veth pairs.
     pub fn uses_taps(&self) -> bool {
         self.backend == Backend::Tap
     }
 
-    /// Returns the options of the driver.
+    /// Returns the options of the worker threads of the switches.
     ///
     /// `other_threads` is the number of threads of the hosts. By default, a lab with several switches has one
-    /// worker thread for each switch. If fewer cores are free, the lab has one worker thread for
-    /// each free core.
+    /// worker thread for each switch, but not more than the cores without host threads. A lab with one switch
+    /// has the default of [`WorkerOptions`].
     pub fn driver_options(&self, other_threads: usize, switch_count: usize) -> WorkerOptions {
         let default = WorkerOptions::default();
         let free = allowed_cpus().len().saturating_sub(other_threads);
@@ -108,10 +111,10 @@ impl LabOptions {
     }
 }
 
-/// The command that a lab runs for.
+/// The command that started a lab.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum LabRunMode {
-    /// `lab run`: the lab runs the workload, writes the report and ends.
+    /// `lab run`: the lab runs its workload, writes the report and ends.
     Run,
     /// `lab up`: the lab runs without the workload until a user stops it.
     Up,

@@ -25,19 +25,20 @@ use super::file::{LabFile, from_yaml};
 use super::plan::{LabPlan, ScriptPlan, TimeMode};
 use super::problem::Problems;
 
-/// Longest name of a lab or node in bytes. The name is part of a socket address, which can have at
-/// most 107 bytes.
+/// Longest name of a lab or node in bytes. The name of a lab is part of a socket address, which has at most
+/// 107 bytes.
 const NAME_MAX: usize = 48;
 /// Largest number of names that a message lists.
 const LISTED_NAMES_MAX: usize = 16;
 
-/// Reads and checks a lab file and the switch configurations that it names.
+/// Reads a lab file and the files that it names, checks the lab file and returns its plan.
 ///
-/// `time` is the mode of the run, real time or virtual time. A field that does not work in this mode
-/// is an error.
+/// `time` selects real time or virtual time. Fields that work only in the other mode are errors. Switch
+/// configurations are read here, but [`resolve_switch_setup`](crate::resolve_switch_setup) checks them.
 ///
 /// # Errors
-/// Returns all errors of the file. Each error has a file, a line, the reason and the allowed values.
+/// Returns all errors of the file together. Each error has a file, a line, the reason and a suggested fix. A
+/// file that cannot be read or is not valid YAML gives a single error.
 pub fn load_lab(path: &Path, time: TimeMode) -> Result<LabPlan, Problems> {
     let file = path.display().to_string();
     match fs::read_to_string(path) {
@@ -58,7 +59,8 @@ pub fn load_lab(path: &Path, time: TimeMode) -> Result<LabPlan, Problems> {
 
 /// Parses and checks the text of a lab file.
 ///
-/// `file` is the name of the file in messages. Paths in the text are relative to `folder`.
+/// `file` is the name of the file in messages. Paths in the text are relative to `folder`. `time` has the
+/// same meaning as in [`load_lab`].
 ///
 /// # Errors
 /// Returns the same errors as [`load_lab`].
@@ -116,8 +118,8 @@ struct LabResolver<'a> {
     models: Vec<String>,
     /// Index of each node, by name.
     nodes: HashMap<String, NodeIndex>,
-    /// The connected component of each host, if the lab has computed routes. Two hosts can communicate only
-    /// if they are in the same component.
+    /// The connected component (part of the topology) of each host, by host index. Two hosts can communicate
+    /// only if they are in the same component. `None` if the lab has no computed routes.
     component_of_host: Option<Vec<usize>>,
 }
 
@@ -129,7 +131,7 @@ enum NodeIndex {
 }
 
 impl LabResolver<'_> {
-    /// Adds an error at `location`. `what` describes the error, and `fix` tells the user how to correct it.
+    /// Adds an error at `location`. `what` describes the error, and `fix` describes the correction.
     fn report_problem(&mut self, location: Location, what: impl Into<String>, fix: impl Into<String>) {
         self.problems.push(self.file, location, what, fix);
     }
@@ -175,8 +177,8 @@ impl LabResolver<'_> {
         value.value
     }
 
-    /// Reports an error if a name contains invalid characters. `object` is the named thing: a lab, node,
-    /// link, job or flow.
+    /// Reports an error if a name is empty, too long or has invalid characters. `object` is the named thing:
+    /// a lab, node, link, job or flow.
     fn check_name(&mut self, name: &Spanned<String>, object: &str) {
         let text = &name.value;
         let well_formed = text.starts_with(|c: char| c.is_ascii_alphanumeric())

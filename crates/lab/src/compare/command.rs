@@ -29,31 +29,33 @@ pub struct CompareArgs {
     pub file: PathBuf,
     /// The field that differs between the rows.
     pub compared: ComparedField,
-    /// Other fields of the lab file with several values.
+    /// Other fields of the lab file with their values (`--set`). The comparison runs all combinations of the
+    /// values. May be empty.
     pub settings: Vec<FieldSetting>,
-    /// The seeds. The list has at least one seed.
+    /// The seeds, at least one. Each variant of the lab runs once with each seed.
     pub seeds: Vec<u64>,
     /// The mode of the runs: virtual time or real time.
     pub run_mode: RunMode,
-    /// Format of the printed result.
+    /// Format of the printed result. [`OutputFormat::Nccl`] prints the same table as [`OutputFormat::Table`].
     pub format: OutputFormat,
-    /// File of the report in JSON. `None`: no file.
+    /// File for the report in JSON. `None`: no file.
     pub json: Option<PathBuf>,
-    /// File of the table in CSV. `None`: no file.
+    /// File for the table in CSV. `None`: no file.
     pub csv: Option<PathBuf>,
-    /// Folder of the plots. `None`: no plots.
+    /// Folder for the plots, which is created if it does not exist. `None`: no plots.
     pub plots: Option<PathBuf>,
 }
 
 /// The figures of a run, and its timeline if it was recorded.
 type RunWithTimeline = (ComparisonRun, Option<RunTimeline>);
 
-/// Runs a comparison, writes the table to `out` and writes the requested files. The comparison ends early if
-/// `stop` becomes true.
+/// Runs a comparison, writes the table to `out` and writes the requested files. If `stop` becomes true, the
+/// comparison ends early without a result. Returns the exit code: "inconclusive" if a run is tainted,
+/// otherwise "check failed" if a run failed.
 ///
 /// # Errors
-/// Fails before the first run if the lab or a scheme is invalid. Fails if a run cannot be set up or a file
-/// cannot be written.
+/// Fails before the first run if the lab or a scheme is invalid. Later, fails if a run cannot be set up or a
+/// file cannot be written.
 pub fn run_compare(
     arguments: &CompareArgs,
     stop: &AtomicBool,
@@ -110,8 +112,8 @@ pub fn run_compare(
     print_and_write(arguments, &report, timelines, out)
 }
 
-/// Runs one variant of the lab with one seed. If the reference lab with a single switch cannot be set up, the
-/// function returns a failed run, and the comparison continues.
+/// Runs one variant of the lab with one seed. If the reference lab with a single switch cannot be set up,
+/// returns a failed run, so that the comparison continues.
 fn run_variant(
     run_mode: &RunMode,
     variant: &LabVariant,
@@ -147,8 +149,7 @@ fn run_variant(
     Ok((run, timeline))
 }
 
-/// Computes the percentages of each run. The reference (100 %) is the run with a single switch and
-/// the same seed.
+/// Computes the percentages of each run. The run with a single switch and the same seed is 100 %.
 fn set_percentages(variants: &[LabVariant], runs: &mut [ComparisonRun], seed_count: usize) {
     for (index, variant) in variants.iter().enumerate() {
         let Some(one_switch) = variant.one_switch else {

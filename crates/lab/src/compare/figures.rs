@@ -1,9 +1,9 @@
-//! The figures of a comparison.
+//! The figures of a comparison: measured quantities, such as the job completion time.
 
 use super::super::sweep::{FigureColumn, RunFigures, round_to_six_decimals};
 use crate::report::Report;
 
-/// The figures in the order of the columns of the table. `docs/compare.md` defines them.
+/// The figures, in the order of the table columns. `docs/compare.md` defines them.
 pub(super) const KPIS: [FigureColumn; 14] = [
     FigureColumn::BUS_BANDWIDTH,
     FigureColumn::GOODPUT,
@@ -28,11 +28,12 @@ pub struct NamedFigure {
     pub job: Option<String>,
     /// Name of the figure, as in `docs/compare.md`.
     pub name: &'static str,
-    /// Value of the figure, in the unit of its name.
+    /// Value of the figure. The end of the name gives the unit, such as `_ns`.
     pub value: f64,
 }
 
-/// Returns all figures of a run, except figures relative to a second run.
+/// Returns all figures of a run in the order of `docs/compare.md`. Figures relative to a second run are left
+/// out, such as the percentage of a single switch. A figure that the run does not have is also left out.
 pub fn figures_of_report(report: &Report) -> Vec<NamedFigure> {
     let run = RunFigures::of_report(0, Vec::new(), report);
     let mut figures = Vec::new();
@@ -57,7 +58,7 @@ pub fn figures_of_report(report: &Report) -> Vec<NamedFigure> {
     figures
 }
 
-/// Computes the percentages of a run and of its jobs. The reference (100 %) is the run with a single switch.
+/// Computes the percentages of a run and of its jobs. The run with a single switch, `one_switch`, is 100 %.
 pub(super) fn set_percent_of_one_switch(run: &mut RunFigures, one_switch: &RunFigures) {
     let percent = |part: f64, whole: f64| (whole > 0.0).then(|| round_to_six_decimals(100.0 * part / whole));
     run.percent_of_one_switch = percent(run.goodput_bps as f64, one_switch.goodput_bps as f64);

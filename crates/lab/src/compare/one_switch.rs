@@ -1,4 +1,4 @@
-//! Builds the reference lab of a comparison, which has the same hosts on one non-blocking switch.
+//! Builds the reference lab of a comparison, which has the same hosts at one non-blocking switch.
 
 use std::collections::HashMap;
 
@@ -15,9 +15,9 @@ const FABRIC_TABLES: [&str; 3] = ["STATIC_ROUTE", "XOFF_ROUTE", "NEIGH"];
 
 /// Moves all hosts of a lab to one switch and returns the new lab. Each host keeps its link, its address and
 /// its part in the workload. Links between switches are removed. The configuration of the new switch is
-/// merged from the configurations of all switches with hosts. Settings of a port come from the switch that
-/// had this port. Settings of the whole switch come from the first switch with a host. A lab with only one
-/// switch is returned unchanged.
+/// merged from the configurations of all switches with hosts. Settings of a port come from the old switch of
+/// this port. Settings of the whole switch come from the first switch with a host. A lab with only one switch
+/// is returned unchanged.
 ///
 /// # Errors
 /// Fails if the addresses of the hosts are not possible on one switch.
@@ -91,7 +91,7 @@ pub(super) fn one_switch_lab(plan: &LabPlan) -> Result<LabPlan, Failure> {
 type PortRenames = HashMap<String, Option<String>>;
 
 /// Merges layer number `layer_index` of all switches into one layer. `written_layers` contains the
-/// configuration layers of each switch with hosts.
+/// configuration layers of each switch with hosts, without computed routes.
 fn merge_layers(
     plan: &LabPlan,
     layer_index: usize,
@@ -156,8 +156,8 @@ fn merge_tables(merged: &mut Map<String, Value>, tables: Map<String, Value>, por
     }
 }
 
-/// Renames the ports in a key of a table. The segments of a key are separated by `|`. Returns `None` if a
-/// segment names only removed ports.
+/// Renames the ports in a key of a table. The character `|` separates the segments of a key. Returns `None`
+/// if a segment names only removed ports.
 fn rename_ports_in_key(key: &str, ports: &PortRenames) -> Option<String> {
     let parts: Option<Vec<String>> = key
         .split('|')
@@ -194,7 +194,7 @@ fn rename_ports_in_value(value: Value, ports: &PortRenames) -> Value {
     }
 }
 
-/// Renames the ports of a comma-separated list and drops the ports of removed links. Returns `None` if the
+/// Renames the ports of a comma-separated list and deletes the ports of removed links. Returns `None` if the
 /// text is not a list of ports.
 fn rename_port_list(text: &str, ports: &PortRenames) -> Option<String> {
     let new_names: Option<Vec<&Option<String>>> =

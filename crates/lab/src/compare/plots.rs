@@ -12,8 +12,9 @@ use xoff_telemetry::failure::Failure;
 
 pub(super) use plot::create_folder;
 
-/// Writes the plots `jct.svg` and `links.svg`, and for each scheme the plots `SCHEME-queues.svg` and
-/// `SCHEME-pauses.svg`. All plots over time show the run with the first seed.
+/// Writes the plots of a comparison: `jct.svg` (job completion times), `links.svg` (link loads), and
+/// `SCHEME-queues.svg` and `SCHEME-pauses.svg` for each scheme. All plots over time show the run with the
+/// first seed.
 ///
 /// # Errors
 /// Fails if a file cannot be written.

@@ -6,11 +6,11 @@ use serde::{Deserialize, Serialize};
 
 use super::super::sweep::{Parameter, RunFigures};
 
-/// Name and version of the format. The number changes if a field is removed or changes its meaning.
+/// Name and version of the report format. The version changes if a field is removed or changes its meaning.
 pub const COMPARE_SCHEMA: &str = "xoff.compare/1";
 
-/// The report of a comparison. In virtual time, the report does not depend on the machine or on the order in
-/// which runs end.
+/// The report of a comparison (`--json`). In virtual time, the report depends neither on the machine nor on
+/// the order in which runs end.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CompareReport {
     /// The value of [`COMPARE_SCHEMA`].
@@ -19,11 +19,12 @@ pub struct CompareReport {
     pub xoff_version: String,
     /// Name of the lab.
     pub lab: String,
-    /// CRC-32 of the text of the lab file in hexadecimal digits.
+    /// CRC-32 of the text of the lab file, as 8 hexadecimal digits.
     pub lab_crc32: String,
     /// `virtual` for runs in virtual time, `real` for runs in real time.
     pub time: String,
-    /// Model time limit of each run (`--until`), in nanoseconds. `None`: no limit.
+    /// Time limit of each run in nanoseconds of model time (`--until`). `None`: no limit, or a comparison in
+    /// real time.
     pub until_ns: Option<u64>,
     /// The compared field with its values.
     pub compared: Parameter,
@@ -31,36 +32,38 @@ pub struct CompareReport {
     pub parameters: Vec<Parameter>,
     /// The seeds in the order of the command line.
     pub seeds: Vec<u64>,
-    /// Warnings about settings that limit the comparison.
+    /// Warnings about settings that limit the comparison, such as packets out of order with go-back-N. May
+    /// be empty.
     pub warnings: Vec<String>,
-    /// The rows of the table. Each combination of `--set` values and job has one row for each scheme and one
-    /// row for the lab with a single switch.
+    /// The rows of the table, one for each variant of the lab and each of its jobs. The variants are the
+    /// schemes and the lab with a single switch, for each combination of `--set` values.
     pub rows: Vec<ComparisonRow>,
-    /// One entry for each run, in the order of the run numbers.
+    /// One entry for each run, in the order of the run numbers. The seed changes fastest.
     pub runs: Vec<ComparisonRun>,
 }
 
-/// The figures of one scheme and one job over all seeds.
+/// The figures (measured quantities) of one scheme and one job, over all seeds.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ComparisonRow {
-    /// The load-balancing scheme or the compared value. `None`: the lab on one switch.
+    /// The load-balancing scheme, or the value of another compared field. `None`: the lab with a
+    /// single switch.
     pub scheme: Option<String>,
-    /// Set only for a lab with a single switch. If each compared value has its own single-switch lab, this is
-    /// the value of this lab. `None` otherwise.
+    /// The compared value of a lab with a single switch, if this lab is the reference for only one value.
+    /// `None` if the lab is the reference for all values, and for labs with several switches.
     pub one_switch_for: Option<String>,
-    /// The value of each parameter.
+    /// The value of each field of `--set`, in the order of [`CompareReport::parameters`].
     pub values: Vec<String>,
     /// Name of the job. `None` in a lab without jobs.
     pub job: Option<String>,
-    /// Number of runs.
+    /// Number of runs, one for each seed.
     pub runs: u64,
     /// Number of runs with failures.
     pub failed: u64,
-    /// All figures by name. `None`: no run has the figure.
+    /// The figures by name, as in `docs/compare.md`. The value is `None` if no run has the figure.
     pub figures: BTreeMap<String, Option<MedianAndRange>>,
 }
 
-/// Median and range of a figure over all seeds.
+/// Median and range of a figure over all seeds, in the unit of the figure.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct MedianAndRange {
     /// The median. For an even number of values, the median is the lower of the two middle values.
@@ -74,27 +77,29 @@ pub struct MedianAndRange {
 /// The figures of one run of a comparison.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ComparisonRun {
-    /// The load-balancing scheme or the compared value. `None`: the lab on one switch.
+    /// The load-balancing scheme, or the value of another compared field. `None`: the lab with a
+    /// single switch.
     pub scheme: Option<String>,
-    /// Set only for a lab with a single switch. If each compared value has its own single-switch lab, this is
-    /// the value of this lab. `None` otherwise.
+    /// The compared value of a lab with a single switch, if this lab is the reference for only one value.
+    /// `None` if the lab is the reference for all values, and for labs with several switches.
     pub one_switch_for: Option<String>,
-    /// Whether the run is tainted.
+    /// Whether the run is tainted: something outside the model could change its results. Always false in
+    /// virtual time.
     pub tainted: bool,
-    /// The figures of the run. Its `values` are the values of the parameters.
+    /// The figures of the run. [`RunFigures::values`] are the values of the fields of `--set`.
     #[serde(flatten)]
     pub figures: RunFigures,
 }
 
 impl ComparisonRow {
-    /// Returns the name in tables and plots.
+    /// Returns the name in tables and plots: the scheme or compared value, or `one switch`.
     pub fn variant_name(&self) -> String {
         variant_name(self.scheme.as_deref(), self.one_switch_for.as_deref())
     }
 }
 
 impl ComparisonRun {
-    /// Returns the name in tables and plots.
+    /// Returns the name in tables and plots: the scheme or compared value, or `one switch`.
     pub fn variant_name(&self) -> String {
         variant_name(self.scheme.as_deref(), self.one_switch_for.as_deref())
     }
@@ -109,7 +114,7 @@ fn variant_name(scheme: Option<&str>, one_switch_for: Option<&str>) -> String {
 }
 
 impl CompareReport {
-    /// Formats the report as JSON.
+    /// Formats the report as indented JSON with a newline at the end.
     pub fn to_json(&self) -> String {
         let mut text =
             serde_json::to_string_pretty(self).expect("a comparison has string keys and finite numbers");

@@ -11,17 +11,17 @@ use xoff_telemetry::failure::Failure;
 /// The mode of the runs of a comparison.
 #[derive(Clone, Debug)]
 pub enum RunMode {
-    /// Runs in virtual time. Several runs can execute at the same time.
+    /// Virtual time. Several runs can execute at the same time.
     Virtual {
-        /// Arguments of each run. The comparison ignores the seed, the field values and the output files in
+        /// Arguments of each run. The comparison uses only the file, the time limit and the event limit of
         /// these arguments.
         run: Box<VirtualRunArgs>,
-        /// Number of runs that execute at the same time. `None` means the number of CPUs that the
+        /// Number of runs that execute at the same time, at least 1. `None` means the number of CPUs that the
         /// process may use.
         jobs: Option<usize>,
     },
-    /// Runs in real time, one after the other. The comparison ignores the seed and the report file
-    /// in these options.
+    /// Real time, one run after the other. The comparison ignores the seed and the report file in
+    /// these options.
     RealTime(Box<LabOptions>),
 }
 
@@ -33,7 +33,7 @@ impl RunMode {
         }
     }
 
-    /// Returns the number of runs at the same time.
+    /// Returns the number of runs that execute at the same time, at least 1. In real time, this is 1.
     pub fn parallel_runs(&self) -> usize {
         match self {
             RunMode::Virtual { jobs, .. } => {
@@ -43,11 +43,12 @@ impl RunMode {
         }
     }
 
-    /// Runs a plan with a seed and returns the report. In virtual time with `records_timeline`, it also
-    /// returns the timeline.
+    /// Runs a plan with a seed and returns the report. If `records_timeline` is true, a run in virtual time
+    /// also returns its timeline (loads, queues and pauses over time).
     ///
     /// # Errors
-    /// Fails if the lab cannot be set up.
+    /// Fails if the lab cannot be set up. In real time, also fails if the user interrupts the run or the
+    /// report is missing.
     pub fn run(
         &self,
         plan: LabPlan,

@@ -1,4 +1,4 @@
-//! Formats the tables of a comparison. A table has one row for each scheme and one row for the lab with a
+//! Formats the tables of a comparison. A table has a row for each scheme and a row for the lab with a
 //! single switch.
 
 use std::collections::BTreeMap;
@@ -9,10 +9,11 @@ use super::figures::KPIS;
 use super::report::{CompareReport, ComparisonRow, ComparisonRun, MedianAndRange};
 use xoff_telemetry::{group_thousands, simple_table};
 
-/// Largest number of printed failures.
+/// Largest number of failed runs that are printed.
 const FAILURES_SHOWN_MAX: usize = 8;
 
-/// Builds the rows of one variant from its runs. Each job has a row. A lab without jobs has one row.
+/// Builds the rows of one variant from its runs. Each job has one row. A lab without jobs has one row
+/// in total.
 pub(super) fn comparison_rows(runs: &[ComparisonRun]) -> Vec<ComparisonRow> {
     let Some(first) = runs.first() else {
         return Vec::new();
@@ -61,8 +62,8 @@ fn figures_over_seeds(
         .collect()
 }
 
-/// Formats the table for a terminal. A cell shows the median. If the values differ, it also shows the range
-/// as `[smallest, largest]`. Columns without a value are omitted.
+/// Formats the table for a terminal. A cell shows the median. If the values differ, the cell also shows the
+/// range as `[smallest, largest]`. Columns without a value are omitted.
 pub(super) fn render_comparison(report: &CompareReport) -> String {
     let jobs = report.rows.iter().filter_map(|row| row.job.as_ref());
     let has_several_jobs = jobs.collect::<std::collections::BTreeSet<_>>().len() > 1;

@@ -10,16 +10,16 @@ use super::super::sweep::setting_combinations;
 use super::one_switch::one_switch_lab;
 use xoff_telemetry::failure::Failure;
 
-/// The field of a lab file with the load-balancing scheme of all switches.
+/// Path of the field in a lab file that sets the default load-balancing scheme of all switches.
 pub const LOAD_BALANCING: &str = "topology.defaults.load_balancing";
 
 /// The field of the lab file that differs between the rows of a comparison.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ComparedField {
-    /// The load-balancing scheme. The values are names of schemes. If the lab file does not have the field,
-    /// the comparison adds the field.
+    /// The field [`LOAD_BALANCING`]. The values are names of schemes. If the lab file does not have this
+    /// field, the comparison adds it.
     LoadBalancing(Vec<String>),
-    /// Another field. The lab file must have this field.
+    /// Another field with its values. The lab file must have this field.
     Field(FieldSetting),
 }
 
@@ -39,18 +39,19 @@ impl ComparedField {
 /// A variant of the lab: its plan with one combination of values.
 #[derive(Clone, Debug)]
 pub(super) struct LabVariant {
-    /// The value of the compared field. `None`: the lab on one switch.
+    /// The value of the compared field. `None`: the lab with a single switch.
     pub(super) scheme: Option<String>,
-    /// All changed fields, including the compared one.
+    /// All changed fields, including the compared field.
     pub(super) fields: Vec<FieldValue>,
     /// The values of the fields of `--set`, in the order of the command line.
     pub(super) values: Vec<String>,
     /// The plan of the variant.
     pub(super) plan: LabPlan,
-    /// Set only for a lab with a single switch. If each compared value has its own single-switch lab, this is
-    /// the value of this lab. `None` otherwise.
+    /// The compared value of a lab with a single switch, if this lab is the reference for only one value.
+    /// `None` if the lab is the reference for all values, and for labs with several switches.
     pub(super) one_switch_for: Option<String>,
-    /// Index of the variant on one switch, the reference of this variant.
+    /// Index in [`LabVariants::variants`] of the variant with a single switch, the reference of this variant.
+    /// `None` if the lab cannot be built with a single switch.
     pub(super) one_switch: Option<usize>,
 }
 
@@ -60,7 +61,7 @@ pub(super) struct LabVariants {
     pub(super) text: String,
     /// The variants in the order of the table.
     pub(super) variants: Vec<LabVariant>,
-    /// The reasons why variants are not compared with one switch.
+    /// The reasons for which variants have no reference with a single switch.
     pub(super) warnings: Vec<String>,
 }
 
@@ -100,8 +101,8 @@ pub(super) fn build_variants(
     Ok(comparison)
 }
 
-/// Adds the variants of one combination of `--set` values. Each compared value has one variant, and the lab
-/// with a single switch follows. If the compared field also changes the lab with a single switch, this lab is
+/// Adds the variants of one combination of `--set` values: one variant for each compared value, followed by
+/// the lab with a single switch. If the compared field also changes the lab with a single switch, this lab is
 /// added once for each value.
 fn add_combination(
     comparison: &mut LabVariants,

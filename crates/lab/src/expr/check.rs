@@ -16,7 +16,7 @@ pub(super) enum ValueType {
 pub(super) struct TypedNode {
     pub(super) node: SyntaxNode,
     pub(super) value_type: ValueType,
-    /// Whether the part contains a pattern and so has several values.
+    /// Whether the part contains a pattern such as `sw1.*.tx_bytes`, and therefore has several values.
     pub(super) is_list: bool,
     /// The offset of the part in the text, in bytes.
     pub(super) offset: usize,
@@ -86,7 +86,7 @@ pub(super) fn arithmetic_dimension(
     }
 }
 
-/// Fails at the offset `offset` unless two operands have the same dimension.
+/// Returns an error at `offset` if two operands have different dimensions.
 pub(super) fn require_same_dimension(
     left: Dimension,
     right: Dimension,
@@ -100,8 +100,8 @@ pub(super) fn require_same_dimension(
     Err(ExpressionError::new(offset, what, fix))
 }
 
-/// Checks the arguments of a function call and returns its syntax node with the type of the result. `offset`
-/// is the position of the function name.
+/// Checks the arguments of a function call. Returns the syntax node of the call with the type of the result.
+/// `offset` is the position of the function name.
 pub(super) fn check_call(
     function: Function,
     arguments: Vec<TypedNode>,

@@ -5,9 +5,10 @@ use xoff_dataplane::drops::DropReason;
 /// The documentation of a counter or an event.
 #[derive(Clone, Copy, Debug)]
 pub struct CounterDescription {
-    /// The name of the counter. It ends in the unit of the counter.
+    /// The name of the counter, without its prefix. If the counter has a unit, the name ends in the unit,
+    /// such as `_ns` or `_bytes`.
     pub name: &'static str,
-    /// The meaning in the table of `docs/script.md`.
+    /// The meaning, as in the tables of `docs/script.md`.
     pub meaning: &'static str,
 }
 
@@ -28,7 +29,7 @@ pub const RUN_COUNTERS: CounterTable = &[
     ),
 ];
 
-/// Counters with the prefix `link.NAME.`, for both directions of a link.
+/// Counters with the prefix `link.NAME.`, for both directions of a link together.
 pub const LINK_COUNTERS: CounterTable = &[
     describe(
         "lost_frames",
@@ -240,8 +241,8 @@ pub const PORT_PFC_COUNTERS: CounterTable = &[
     ),
 ];
 
-/// Counters with the prefix `HOST.`. The counter `out_of_sequence` and all counters after it have the names
-/// of the Linux `hw_counters`.
+/// Counters with the prefix `HOST.`. From `out_of_sequence` on, the counters have the names of the
+/// Linux `hw_counters`.
 pub const HOST_COUNTERS: CounterTable = &[
     describe("tx_packets", "RDMA packets sent by queue pairs"),
     describe("tx_bytes", "payload of the RDMA packets sent"),
@@ -298,8 +299,8 @@ pub const HOST_COUNTERS: CounterTable = &[
     ),
 ];
 
-/// Counters with the prefix `HOST.dscpN.`, for IP packets with DSCP N that have arrived since the last
-/// `clear` step.
+/// Counters with the prefix `HOST.dscpN.`, for IP packets with DSCP N (0 to 63) that arrived at the host
+/// since the last `clear` step for counters.
 pub const ARRIVAL_COUNTERS: CounterTable = &[
     describe("rx_frames", "packets received"),
     describe("rx_bytes", "bytes received, without FCS"),
@@ -317,8 +318,8 @@ pub const HOST_PFC_COUNTERS: CounterTable = &[
     describe("paused_ns", "time that this class was paused"),
 ];
 
-/// Counters of a flow group or of a `send` step. The prefix `flow.NAME.` means all senders, and the prefix
-/// `flow.NAME.SENDER.` means one sender.
+/// Counters of an open-loop flow or of a `send` step. The prefix `flow.NAME.` means all senders, and the
+/// prefix `flow.NAME.SENDER.` means one sending host.
 pub const FLOW_COUNTERS: CounterTable = &[
     describe("sent_frames", "frames sent"),
     describe("received_frames", "frames received"),
@@ -377,7 +378,8 @@ pub const JOB_COUNTERS: CounterTable = &[
     describe("completed_flows", "finished flows"),
 ];
 
-/// Counters with the prefix `job.NAME.SENDER.`, for jobs that consist of flows.
+/// Counters of one sending host of a job, with the prefix `job.NAME.SENDER.`. `SENDER` is the name of the
+/// host. All kinds of jobs except collectives have these counters.
 pub const JOB_SENDER_COUNTERS: CounterTable = &[
     describe("received_bytes", "payload of completely received messages"),
     describe("completed_flows", "finished flows"),
@@ -388,8 +390,9 @@ pub const JOB_SENDER_COUNTERS: CounterTable = &[
     ),
 ];
 
-/// Events for `first()` and `last()`. Without a prefix, an event can happen anywhere in the lab. The prefix
-/// `SWITCH.`, `SWITCH.PORT.` or `HOST.` selects one switch, port or host.
+/// Events for the functions `first()` and `last()`, which return the time of an event. Without a prefix, an
+/// event can happen anywhere in the lab. The prefix `SWITCH.`, `SWITCH.PORT.` or `HOST.` selects one switch,
+/// port or host.
 pub const EVENTS: CounterTable = &[
     describe(
         "ce",

@@ -1,9 +1,9 @@
-//! The names that a condition can contain: the counters of switches, ports, hosts, flows, jobs and links
-//! of a lab.
+//! The names that a condition of a script can contain: the counters of switches, ports, hosts, flows, jobs
+//! and links.
 //!
-//! A name consists of parts that are separated by dots, for example `sw1.Ethernet0.tx_bytes`. The first part
-//! is the name of a switch or host, or the word `flow`, `job` or `link`. The last part is a counter. A `*`
-//! matches any characters within one part.
+//! Dots separate the parts of a name, for example `sw1.Ethernet0.tx_bytes`. The first part is the name of a
+//! switch or host, or the word `flow`, `job` or `link`. The last part is a counter. A `*` matches any
+//! characters within one part.
 
 use std::collections::HashMap;
 
@@ -12,23 +12,23 @@ use super::{UnknownName, unit};
 
 /// The maximum number of names in an error message.
 const LISTED_NAMES_MAX: usize = 24;
-/// The index in a [`CounterOwner`] that stands for the word `flow`, `job` or `link` alone. The next part of
-/// the name selects a flow, job or link.
+/// The index in a [`CounterOwner`] for the word `flow`, `job` or `link` alone. The next part of the name then
+/// selects a flow, job or link.
 const NO_INDEX: usize = usize::MAX;
 /// The number of PFC priorities, queues and priority groups of a port.
 const PRIORITIES: u8 = 8;
 /// The number of DSCP values.
 const DSCPS: u8 = 64;
 
-/// All names of a lab.
+/// The directory of all names of a lab.
 #[derive(Clone, Debug)]
 pub struct NameDirectory {
     /// The name of each switch and of its ports.
     switches: Vec<(String, Vec<String>)>,
     hosts: Vec<String>,
-    /// The name of each group of flows and the indices of its senders.
+    /// The name of each open-loop flow or `send` step and the host indices of its senders.
     flows: Vec<(String, Vec<usize>)>,
-    /// The name of each job and the indices of its senders.
+    /// The name of each job and the host indices of its senders.
     jobs: Vec<(String, Vec<usize>)>,
     links: Vec<String>,
     /// The index of each switch and host by name.
@@ -41,61 +41,63 @@ enum NodeIndex {
     Host(usize),
 }
 
-/// The object to which a counter or an event belongs. Switches, ports, hosts, flows, jobs and links are
-/// stored as indices.
+/// The object to which a counter or an event belongs. Switches, hosts, flows, jobs and links are indices of
+/// the lists in [`NameDirectory::new`] and [`NameDirectory::with_links`]. A port is its index in the list of
+/// ports of its switch. Flows, jobs and links can also have the index `usize::MAX`, which selects no object
+/// and has no counters.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum CounterOwner {
-    /// The whole run, such as for `now_ns`.
+    /// The whole run, for counters such as `now_ns`.
     Run,
-    /// All ports of a switch.
+    /// A switch. Most counters are sums over its ports.
     Switch(usize),
-    /// A link.
+    /// Both directions of a link.
     Link(usize),
-    /// The prefix `SWITCH.pool` without a pool. It has no counters.
+    /// The prefix `SWITCH.pool` without the name of a pool. It has no counters.
     Pools(usize),
-    /// A buffer pool of a switch, by name. Any pool name is valid here, because the configuration that
-    /// defines the pools is loaded later.
+    /// A buffer pool of a switch, by name. Any pool name is valid here, because the configuration of the
+    /// switch is loaded later.
     Pool(usize, String),
-    /// A port of a switch.
+    /// A port: the switch and the port.
     Port(usize, usize),
-    /// A priority group of a port.
+    /// A priority group of a port: the switch, the port and the number of the group, 0 to 7.
     PriorityGroup(usize, usize, u8),
-    /// An egress queue of a port.
+    /// An egress queue of a port: the switch, the port and the number of the queue, 0 to 7.
     Queue(usize, usize, u8),
-    /// PFC of one priority at a port.
+    /// PFC of one priority at a port: the switch, the port and the priority, 0 to 7.
     PortPfc(usize, usize, u8),
-    /// The drops of a port. The counter is
-    /// a reason, [`DropReason::name`](xoff_dataplane::drops::DropReason::name).
+    /// The drops of a port: the switch and the port. Each drop reason is a counter with the
+    /// name [`DropReason::name`](xoff_dataplane::drops::DropReason::name).
     Drops(usize, usize),
     /// A host.
     Host(usize),
-    /// PFC of one priority at a host.
+    /// PFC of one priority at a host: the host and the priority, 0 to 7.
     HostPfc(usize, u8),
-    /// The packets with one DSCP that arrived at a host.
+    /// The packets with one DSCP that arrived at a host: the host and the DSCP, 0 to 63.
     Arrivals(usize, u8),
-    /// A flow group or a named `send` step. The second index selects one sender, and `None`
-    /// means all senders.
+    /// An open-loop flow or a `send` step. The second value is the host index of one sender, and `None` means
+    /// all senders.
     Flow(usize, Option<usize>),
-    /// A job, and one sender or all senders.
+    /// A job. The second value is the host index of one sender, and `None` means all senders.
     Job(usize, Option<usize>),
 }
 
-/// A counter that a name refers to.
+/// The counter to which a name refers.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CounterReference {
     /// The owner of the counter.
     pub owner: CounterOwner,
     /// The name of the counter in the tables of `docs/script.md`.
     pub counter: &'static str,
-    /// The divisor that converts the value of the counter to the unit of the name. For example, the divisor
-    /// is 1000 if the counter is in nanoseconds and the name ends in `_us`.
+    /// The divisor that converts the value of the counter to the unit of the name. Usually 1. If the counter
+    /// is in nanoseconds and the name ends in `_us`, the divisor is 1000.
     pub divisor: f64,
 }
 
-/// An event that a name refers to.
+/// The event to which a name refers.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct EventReference {
-    /// The object at which the event happens: the whole lab, a switch, a port or a host.
+    /// The object at which the event happens: the whole lab, a switch, a port, a host or one DSCP at a host.
     pub owner: CounterOwner,
     /// The name of the event in the table of `docs/script.md`.
     pub event: &'static str,
@@ -108,10 +110,10 @@ struct NameLevel {
 }
 
 impl NameDirectory {
-    /// Creates a directory without links.
+    /// Creates a directory. [`NameDirectory::with_links`] adds the names of links.
     ///
     /// `switches` contains the name of each switch and the names of its ports. `flows` and `jobs` contain the
-    /// name of each flow or job, and the indices of its senders in `hosts`.
+    /// name of each flow or job, and the indices of its senders in `hosts`. A `send` step is a flow here.
     pub fn new(
         switches: Vec<(String, Vec<String>)>,
         hosts: Vec<String>,
@@ -137,29 +139,30 @@ impl NameDirectory {
         }
     }
 
-    /// Adds the names of the links.
+    /// Sets the names of the links, in the order of their indices. Earlier names of links are replaced.
     #[must_use]
     pub fn with_links(self, links: Vec<String>) -> NameDirectory {
         NameDirectory { links, ..self }
     }
 
-    /// Returns the name of a switch and the names of its ports.
+    /// Returns the name of the switch with this index and the names of its ports, in the order of their
+    /// indices. Returns `None` if no switch has this index.
     pub fn switch_and_port_names(&self, switch: usize) -> Option<(&str, &[String])> {
         self.switches
             .get(switch)
             .map(|(name, ports)| (name.as_str(), ports.as_slice()))
     }
 
-    /// Returns the name of a group of flows.
+    /// Returns the name of the flow or `send` step with this index. Returns `None` if no flow has this index.
     pub fn flow_name(&self, flow: usize) -> Option<&str> {
         self.flows.get(flow).map(|(name, _)| name.as_str())
     }
 
-    /// Finds the counter of a name.
+    /// Finds the counter with a full name, such as `sw1.Ethernet0.tx_bytes`. A name with `*` is unknown here.
     ///
     /// # Errors
-    /// The name is unknown. The error contains the unknown part of the name and the valid names
-    /// at this position.
+    /// Returns an error if the name is unknown. The hint of the error contains the unknown part, and a
+    /// similar name or the valid names at this position.
     pub fn find_counter(&self, path: &str) -> Result<CounterReference, UnknownName> {
         let parts: Vec<&str> = path.split('.').collect();
         let (last, parents) = parts.split_last().unwrap_or((&"", &[]));
@@ -172,10 +175,11 @@ impl NameDirectory {
         })
     }
 
-    /// Returns all names that match a pattern, in the order of the lab file.
+    /// Returns all counter names that match a pattern with `*`, in the order of the lab file. A pattern
+    /// matches neither event names nor the words `flow`, `job` and `link`.
     ///
     /// # Errors
-    /// No name matches the pattern.
+    /// Returns an error if no name matches the pattern.
     pub fn matching_names(&self, pattern: &str) -> Result<Vec<String>, UnknownName> {
         let parts: Vec<&str> = pattern.split('.').collect();
         let (last, parents) = parts.split_last().unwrap_or((&"", &[]));
@@ -209,11 +213,12 @@ impl NameDirectory {
         Ok(names)
     }
 
-    /// Finds the event of a name. For example, `ce` is an ECN mark anywhere in the lab, `sw1.ce` a mark at a
-    /// switch, and `sw1.Ethernet0.ce` a mark at a port.
+    /// Finds the event with a name. For example, `ce` means an ECN mark anywhere in the lab, `sw1.ce` a mark
+    /// at a switch, and `sw1.Ethernet0.ce` a mark at a port.
     ///
     /// # Errors
-    /// The event is unknown, the object in its prefix is unknown, or this kind of object has no events.
+    /// Returns an error if the event or the object in its prefix is unknown, or if this kind of object has
+    /// no events.
     pub fn find_event(&self, path: &str) -> Result<EventReference, UnknownName> {
         let parts: Vec<&str> = path.split('.').collect();
         let (last, parents) = parts.split_last().unwrap_or((&"", &[]));
@@ -250,8 +255,8 @@ impl NameDirectory {
         Ok(owner)
     }
 
-    /// Returns the counter of an object by name. A counter in nanoseconds, such as `paused_ns`, can also be
-    /// read in another unit, such as `paused_us`.
+    /// Returns the counter of an object by name. A counter in nanoseconds, such as `paused_ns`, is also found
+    /// with another unit of time, such as `paused_us`.
     fn counter_of(&self, owner: CounterOwner, name: &str) -> Option<CounterReference> {
         let counters = counters_of(&owner);
         let reference = |counter: &'static str, divisor| CounterReference {

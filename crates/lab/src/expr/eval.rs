@@ -1,8 +1,8 @@
 //! Evaluation of conditions.
 //!
-//! Evaluation uses only sums, products and comparisons of doubles, so the result is the same on every
-//! machine. Conditions use three-valued logic: a condition that depends on a missing value is undecided. The
-//! time of an event that has not happened is infinity.
+//! Evaluation uses only sums, products, quotients and comparisons of doubles, so the result is the same on
+//! every machine. A condition is true, false or undecided. It is undecided if it depends on a missing value.
+//! An event that has not happened has the time infinity.
 
 use super::syntax::{ArithmeticOperator, ComparisonOperator, Function, SyntaxNode};
 use super::{Occurrence, UnknownName, ValueSource};
@@ -10,8 +10,7 @@ use super::{Occurrence, UnknownName, ValueSource};
 /// The relative difference up to which two numbers with fractions are equal.
 const RELATIVE_TOLERANCE: f64 = 1e-9;
 
-/// The value of a part of an expression. `None` means that the number is missing or that the
-/// condition is undecided.
+/// The value of a part of an expression. `None` means a missing number or an undecided condition.
 #[derive(Clone, Debug, PartialEq)]
 enum ExpressionValue {
     Number(Option<f64>),
@@ -54,8 +53,9 @@ impl ExpressionValue {
         }
     }
 
-    /// Combines two values with `function`. Two lists are combined member by member: the first members, the
-    /// second members, and so on. If only one value is a list, each member is combined with the other value.
+    /// Combines two values with `function`. If both are lists, the first members are combined, then the
+    /// second members, and so on. If only one value is a list, each of its members is combined with the
+    /// other value.
     fn combine(
         self,
         other: ExpressionValue,
@@ -84,7 +84,7 @@ impl ExpressionValue {
     }
 }
 
-/// Returns whether a condition holds, or `None` if it is undecided.
+/// Returns whether a condition is true. Returns `None` if the condition is undecided.
 pub(super) fn evaluate_condition(
     root: &SyntaxNode,
     values: &dyn ValueSource,
@@ -161,8 +161,8 @@ fn read_scaled_value(
     Ok(ExpressionValue::Number(value.map(|value| value * scale)))
 }
 
-/// Returns the time of the first or the last of several events, in picoseconds. Returns infinity if none of
-/// the events has happened.
+/// Returns the time of the first or last of several events, in picoseconds. Returns infinity if none
+/// has happened.
 fn read_event_time(
     values: &dyn ValueSource,
     occurrence: Occurrence,
@@ -179,8 +179,8 @@ fn read_event_time(
     Ok(time.unwrap_or(f64::INFINITY))
 }
 
-/// Applies an arithmetic operator to two numbers. Returns a missing value if the result is undefined, as in 0
-/// / 0.
+/// Applies an arithmetic operator to two numbers. Returns `None` if a number is missing or the result is
+/// undefined, as in `0 / 0`.
 fn apply_operator(operator: ArithmeticOperator, left: Option<f64>, right: Option<f64>) -> Option<f64> {
     Some(operator.apply(left?, right?)).filter(|result| !result.is_nan())
 }
@@ -202,7 +202,7 @@ fn compare(operator: ComparisonOperator, left: Option<f64>, right: Option<f64>) 
     })
 }
 
-/// Compares two numbers. Two whole numbers must be exactly equal, because counters are whole numbers. Numbers
+/// Returns whether two numbers are equal. Whole numbers, such as counters, must be exactly equal. Numbers
 /// with fractions may differ by a rounding error.
 fn is_equal(left: f64, right: f64) -> bool {
     let is_whole = left.fract() == 0.0 && right.fract() == 0.0;
@@ -225,7 +225,7 @@ fn or_three_valued(left: Option<bool>, right: Option<bool>) -> Option<bool> {
     }
 }
 
-/// Combines conditions with `and` or `or`. `neutral` is the result of no conditions.
+/// Combines conditions with `and` or `or`. `neutral` is the result for an empty list.
 fn evaluate_junction(
     conditions: &[SyntaxNode],
     values: &dyn ValueSource,
@@ -242,8 +242,8 @@ fn evaluate_junction(
     Ok(result)
 }
 
-/// Applies a function to its arguments. Missing arguments are ignored. If all arguments are missing, the
-/// result is missing.
+/// Applies a function to its arguments. Functions of numbers ignore missing arguments, and their result is
+/// missing if all arguments are missing.
 fn call_function(function: Function, arguments: Vec<ExpressionValue>) -> ExpressionValue {
     if function.is_unary() {
         let argument = arguments

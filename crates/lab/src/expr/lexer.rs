@@ -4,7 +4,7 @@ use super::ExpressionError;
 use super::unit::{self, Dimension, PLAIN, UNITS};
 
 const KEYWORDS: [&str; 5] = ["and", "or", "not", "within", "of"];
-/// All signs. A sign comes before the signs that are its beginning.
+/// All signs. A longer sign such as `<=` comes before a sign with which it begins, such as `<`.
 const SIGNS: [&str; 16] = [
     "<=", ">=", "==", "!=", "<", ">", "=", "+", "-", "*", "//", "/", "%", "(", ")", ",",
 ];
@@ -12,9 +12,10 @@ const SIGNS: [&str; 16] = [
 /// The two languages of expressions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ExpressionLanguage {
-    /// A condition. Numbers and names have units. Names can contain `-`, `*` and quotes.
+    /// A condition. Numbers and names have units. Names can contain `-`, `*` and quotes, so a minus sign
+    /// needs spaces.
     Check,
-    /// A formula, the text inside `$(...)`. A formula has no units and no keywords. The characters `-`, `*`
+    /// A formula: the text inside `$(...)`. A formula has no units and no keywords. The characters `-`, `*`
     /// and `%` are always operators.
     Formula,
 }
@@ -91,8 +92,8 @@ pub(super) fn tokenize(
     Ok(tokens)
 }
 
-/// Reads a number at an offset of the text. In a condition, a unit such as `us` can follow the number, with
-/// or without a space.
+/// Reads a number at an offset of the text and returns its length in bytes. In a condition, a unit such as
+/// `us` can follow the number, with or without a space.
 fn read_number(
     text: &str,
     offset: usize,
@@ -149,8 +150,8 @@ fn digits_end(text: &str, start: usize) -> usize {
     start + text[start..].bytes().take_while(u8::is_ascii_digit).count()
 }
 
-/// Returns the length of the unit at the start of a text. A unit is `%` or a word such as `us`, `KiB` or
-/// `Gb`. A unit of bits can end in `/s`, as in `Gb/s`.
+/// Returns the length in bytes of the unit at the start of a text. A unit is `%` or a word such as `us` or
+/// `KiB`. A rate in bits can end in `/s`, as in `Gb/s`.
 fn unit_len(text: &str) -> usize {
     if text.starts_with('%') {
         return 1;
@@ -170,8 +171,8 @@ fn unit_len(text: &str) -> usize {
 
 /// Reads a name or a keyword at an offset.
 ///
-/// A name consists of parts that are separated by dots. A part contains letters, digits and `_`. In a
-/// condition, a part can also contain `-` and `*`, or it is enclosed in single quotes.
+/// Dots separate the parts of a name. A part contains letters, digits and `_`. In a condition, a part can
+/// also contain `-` and `*`, or a part is enclosed in single quotes.
 fn read_name(
     text: &str,
     offset: usize,
@@ -220,8 +221,8 @@ fn read_name(
 
 /// Returns the length of the first part of a name, at the start of a text.
 ///
-/// A `-` belongs to the name only if characters of the name surround it. For example, `a-b` is a name. The
-/// texts `a - b` and `a -b` are differences.
+/// A `-` belongs to the name only if other characters of the name are on both sides. For example, `a-b` is a
+/// name, but `a - b` and `a -b` are differences.
 fn name_part_len(text: &str, is_check: bool) -> usize {
     let is_inside = |c: char| c.is_ascii_alphanumeric() || c == '_' || (is_check && c == '*');
     let mut len = 0;

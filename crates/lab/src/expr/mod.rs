@@ -1,5 +1,4 @@
-//! Expressions of scripts: conditions over counters, watermarks, latencies and times, and
-//! formulas in `$(...)`.
+//! Expressions of scripts: conditions over counters and times, and formulas in `$(...)`.
 //!
 //! ```text
 //! sw1.Ethernet0.pg3.headroom_watermark_cells <= 24
@@ -8,12 +7,11 @@
 //! ```
 //!
 //! `docs/script.md` contains the grammar. The parser checks the types of a condition. For example, a time
-//! cannot be compared with a number of bytes, and a condition cannot be added to a number. After this check,
-//! evaluation fails only if the [`ValueSource`] does not know a name. The result is the same
-//! on every machine.
+//! cannot be compared with a number of bytes, and a condition cannot be added to a number. Evaluation can
+//! fail only if the [`ValueSource`] does not know a name. The result is the same on every machine.
 //!
-//! A name ends in its unit, for example `_ns`, `_us`, `_bytes` or `_bps`. The evaluation converts all times
-//! to picoseconds and all amounts of data to bytes.
+//! The end of a name is the unit of its value, for example `_ns`, `_us`, `_bytes` or `_bps`. The evaluation
+//! converts all times to picoseconds and all amounts of data to bytes.
 
 mod check;
 pub mod counters;
@@ -41,25 +39,26 @@ pub const CONDITION_LEN_MAX: usize = 4096;
 
 /// The values of the names in an expression.
 pub trait ValueSource {
-    /// Returns the value of a name, in the unit of the name. Returns `None` if the value does not exist yet.
-    /// For example, a flow has no latency before its first packet arrives.
+    /// Returns the value of a full name, in the unit of the name. Returns `None` if the value does not exist
+    /// yet. For example, a flow has no latency before its first packet arrives. A value that is not a number
+    /// (NaN) also counts as missing.
     ///
     /// # Errors
-    /// The name is unknown.
+    /// Returns an error if the name is unknown.
     fn value(&self, path: &str) -> Result<Option<f64>, UnknownName>;
 
-    /// Returns all names that match a pattern with `*`. Two patterns that differ only in the counter return
-    /// the objects in the same order.
+    /// Returns all full names that match a pattern with `*`, at least one. If two patterns differ only in the
+    /// counter, both results have the same objects in the same order.
     ///
     /// # Errors
-    /// No name matches the pattern.
+    /// Returns an error if no name matches the pattern.
     fn matching_names(&self, pattern: &str) -> Result<Vec<String>, UnknownName>;
 
-    /// Returns the time of the first or the last event with this name, in picoseconds. Returns `None` if no
-    /// such event has happened.
+    /// Returns the time of the first or the last event with this name, in picoseconds of model time since the
+    /// start of the workload. Returns `None` if no such event has happened.
     ///
     /// # Errors
-    /// The name is unknown.
+    /// Returns an error if the name is unknown.
     fn event_time_ps(&self, path: &str, occurrence: Occurrence) -> Result<Option<f64>, UnknownName>;
 }
 
@@ -67,13 +66,14 @@ pub trait ValueSource {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("nothing is called \"{name}\"; {hint}")]
 pub struct UnknownName {
-    /// The name in the expression.
+    /// The full name in the expression.
     pub name: String,
-    /// The names that exist instead, as a phrase: `the ports of sw1 are ...`.
+    /// Help for the user, as a phrase: a similar name or the names that exist, such as `sw1 has no
+    /// "Ethernet99"; it has ...`.
     pub hint: String,
 }
 
-/// The first or the last event of a kind.
+/// Selects the first or the last event of a kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Occurrence {
     /// The first event, `first(EVENT)`.
@@ -82,13 +82,13 @@ pub enum Occurrence {
     Last,
 }
 
-/// The reason why a text is not a valid expression.
+/// The first error in the text of an expression.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{what}{}", quote_rest(rest))]
 pub struct ExpressionError {
     /// The offset of the error in the text, in bytes.
     pub offset: usize,
-    /// The text from the offset on, shortened for the message. Empty if the error is at the end of the text.
+    /// The text from the offset on, at most 24 characters. Empty if the error is at the end of the text.
     pub rest: String,
     /// A description of the error.
     pub what: String,
@@ -97,7 +97,7 @@ pub struct ExpressionError {
 }
 
 impl ExpressionError {
-    /// Returns an error without a quotation. The parser adds the quotation.
+    /// Returns an error with an empty `rest`, which the parser sets later.
     fn new(offset: usize, what: impl Into<String>, fix: impl Into<String>) -> ExpressionError {
         ExpressionError {
             offset,
@@ -115,7 +115,7 @@ fn quote_rest(rest: &str) -> String {
     }
 }
 
-/// Parses the text inside `$(...)`. The names in this text have no units.
+/// Parses the text inside `$(...)`. Names and numbers in this text have no units.
 ///
 /// # Errors
 /// Returns the first error of the text.
@@ -126,13 +126,13 @@ pub(crate) fn parse_formula(text: &str) -> Result<SyntaxNode, ExpressionError> {
 /// A name in an expression.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NameReference<'a> {
-    /// The full name, or a pattern with stars.
+    /// The full name, or a pattern with `*`.
     pub path: &'a str,
-    /// Whether the name is an event, the argument of `first` or `last`.
+    /// Whether the name is an event: an argument of `first` or `last`.
     pub is_event: bool,
 }
 
-/// A parsed condition. It is serialised as its text.
+/// A parsed condition. Serialisation writes its text.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Expression {
@@ -141,7 +141,7 @@ pub struct Expression {
 }
 
 impl Expression {
-    /// Parses a condition.
+    /// Parses a condition of at most [`CONDITION_LEN_MAX`] bytes.
     ///
     /// # Errors
     /// Returns the first error of the text.
@@ -152,28 +152,31 @@ impl Expression {
         })
     }
 
-    /// Returns whether the condition is true. Returns `None` if the result depends on a missing value.
+    /// Returns whether the condition is true. Returns `None` if the result depends on a missing value. For
+    /// example, `a == 1 or b == 1` is true if `a` is 1, even if `b` is missing.
     ///
     /// # Errors
-    /// A name is unknown.
+    /// Returns an error if a name is unknown.
     pub fn holds(&self, values: &dyn ValueSource) -> Result<Option<bool>, UnknownName> {
         eval::evaluate_condition(&self.root, values)
     }
 
-    /// Returns the names in the condition from left to right. A name that occurs twice is returned twice.
+    /// Returns the names in the condition from left to right, with repetitions.
     pub fn name_references(&self) -> Vec<NameReference<'_>> {
         let mut names = Vec::new();
         self.root.collect_names(&mut names);
         names
     }
 
-    /// Returns each name in the condition with its value, for the message of a failed check.
+    /// Returns each name in the condition once, with its value (`None` if the value is missing). The message
+    /// of a failed check contains this list.
     ///
-    /// The end of a name states the unit of its value, such as `_us` or `_bytes`. Times of events are in
-    /// picoseconds. For a pattern, the result has all names that match the pattern.
+    /// A value is in the unit at the end of its name, such as `_us` or `_bytes`. Events appear as
+    /// `first(NAME)` or `last(NAME)`, with the time in picoseconds. A pattern is replaced by all names
+    /// that match.
     ///
     /// # Errors
-    /// A name is unknown.
+    /// Returns an error if a name is unknown.
     pub fn values_of_names(
         &self,
         values: &dyn ValueSource,

@@ -76,7 +76,7 @@ struct Parser {
     language: ExpressionLanguage,
     /// The index of the next token.
     next: usize,
-    /// The number of rules inside brackets and signs at the current position.
+    /// The number of open brackets and signs at the current position.
     depth: usize,
 }
 
@@ -103,8 +103,7 @@ impl Parser {
         is_next
     }
 
-    /// Returns the error for an unexpected next token. `expected` describes the tokens that are valid
-    /// at this position.
+    /// Returns the error for an unexpected next token. `expected` describes the tokens that are valid here.
     fn unexpected_token(&self, expected: &str) -> ExpressionError {
         let what = match self.token() {
             Token::End => format!("something is missing at the end: {expected}"),
@@ -219,7 +218,7 @@ impl Parser {
         Ok(TypedNode::new_condition(node, is_list, offset))
     }
 
-    /// Parses the right side of a comparison. Sets `is_list` if the right side contains a pattern and has
+    /// Parses the right side of a comparison. Sets `is_list` if the right side contains a pattern with
     /// several values.
     fn parse_right_side(
         &mut self,
@@ -252,8 +251,8 @@ impl Parser {
         Some(operator)
     }
 
-    /// Parses the tolerance after `within`. The tolerance is a percentage of the right side, such as `5 %`,
-    /// or an amount, such as `2us`.
+    /// Parses the tolerance after `within`: a percentage of the right side, such as `5 %`, or an amount, such
+    /// as `2us`.
     fn parse_tolerance(&mut self, right_dimension: Dimension) -> Result<ComparisonOperator, ExpressionError> {
         let offset = self.offset();
         let Token::Number {

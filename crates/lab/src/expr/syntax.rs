@@ -53,20 +53,20 @@ pub(crate) enum Function {
     Abs,
     Floor,
     Ceil,
-    /// The number of values, or the number of conditions that hold.
+    /// The number of values, or the number of true conditions.
     Count,
     All,
     Any,
 }
 
 impl Function {
-    /// Returns whether the function has exactly one argument. Such a function is applied to each value
-    /// of a pattern.
+    /// Returns whether the function has exactly one argument. If the argument is a pattern, such a function
+    /// is applied to each value.
     pub(super) fn is_unary(self) -> bool {
         matches!(self, Function::Abs | Function::Floor | Function::Ceil)
     }
 
-    /// Applies the function to numbers. Returns `None` without numbers, and for functions of conditions.
+    /// Applies the function to numbers. Returns `None` for an empty list and for functions of conditions.
     pub(crate) fn apply(self, numbers: &[f64]) -> Option<f64> {
         let reduce = |combine: fn(f64, f64) -> f64| numbers.iter().copied().reduce(combine);
         let map_first = |map: fn(f64) -> f64| numbers.first().copied().map(map);
@@ -83,13 +83,12 @@ impl Function {
     }
 }
 
-/// A node of the syntax tree of an expression with correct types.
+/// A node of the syntax tree of an expression. The types of all operands have been checked.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum SyntaxNode {
     /// A number in base units: picoseconds, bytes, or a product of their powers.
     Number(f64),
-    /// A name or a pattern. `scale` is the factor that converts a value from the unit of the name
-    /// to base units.
+    /// A name or a pattern. A value of the name times `scale` is in base units.
     Name {
         path: String,
         is_pattern: bool,

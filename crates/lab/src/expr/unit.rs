@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-/// The dimension of a number, as exponents of time and of data. For example, a rate is data divided by time
-/// and has exponents -1 and 1.
+/// The dimension of a number, as exponents of time and data. For example, a rate is data divided by time, so
+/// the exponents are -1 for time and 1 for data.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Dimension {
     time: i8,
@@ -50,8 +50,8 @@ impl fmt::Display for Dimension {
     }
 }
 
-/// Returns the dimension of a unit and the factor that converts the unit to base units, for a number
-/// such as `10us`.
+/// Returns the dimension of a unit such as `us` and the factor that converts the unit to base units. Returns
+/// `None` for an unknown unit.
 pub(super) fn number_unit(unit: &str) -> Option<(f64, Dimension)> {
     Some(match unit {
         "%" => (0.01, PLAIN),
@@ -82,7 +82,7 @@ pub(super) const UNITS: &str =
     "ps, ns, us, ms, s, min; B, kB, MB, GB, K, M, G (of 1024); bps, kbps, Mbps, Gbps, Tbps; %";
 
 /// Returns the dimension of a name and the factor that converts its value to base units. The end of the name,
-/// such as `_us`, is its unit.
+/// such as `_us`, is the unit of the value.
 pub(super) fn name_unit(path: &str) -> (f64, Dimension) {
     let last = path.rsplit('.').next().unwrap_or(path);
     // The unit can be the whole last part: `queue3.bytes` is an amount of data like `tx_bytes`.

@@ -10,8 +10,8 @@ use serde_saphyr::Spanned;
 use super::OneOrMore;
 use xoff_rdma::congestion::ParameterValue;
 
-/// The fields of a job. This type has the fields of every kind of job. The resolver reports fields that the
-/// kind of the job does not have.
+/// The fields of a job. This type has the fields of all kinds of jobs, and the resolver reports fields of a
+/// wrong kind.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct JobFields {

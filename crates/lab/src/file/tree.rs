@@ -1,8 +1,8 @@
 //! YAML trees with locations, and a deserializer that reads values from such a tree.
 //!
-//! The steps of a script are stored as trees, because a formula `$(...)` has a value only after the expansion
-//! of `repeat`. The fields of a step are parsed after the expansion. Each tree node keeps its location in the
-//! file for error messages.
+//! The steps of a script are first stored as trees. A formula `$(...)` in a step can use the names that
+//! `repeat` defines, so the fields of the step are parsed only after the expansion of `repeat`. Each tree
+//! node keeps its location in the file for error messages.
 
 use std::fmt;
 
@@ -12,10 +12,11 @@ use serde::de::{self, DeserializeSeed, Deserializer, IntoDeserializer, MapAccess
 use serde::forward_to_deserialize_any;
 use serde_saphyr::{Location, Spanned};
 
-/// The name of the newtype struct that [`Spanned`] passes to serde to request a value with its location.
+/// The struct name that [`Spanned`] passes to serde. With this name, it asks for a value together with
+/// its location.
 const SPANNED: &str = "__yaml_spanned";
-/// The first key of the mapping from which [`Spanned`] reads a value and its location. The key is private to
-/// `serde_saphyr`, so a test checks that it still works.
+/// The first key of the mapping from which [`Spanned`] reads a value and its location. The key is a private
+/// detail of `serde_saphyr`, so a test checks that it still works.
 const SPANNED_MARKER: &str = "__serde_saphyr_private_spanned";
 
 /// A YAML value.
@@ -31,7 +32,7 @@ pub(crate) enum YamlTree {
 }
 
 impl YamlTree {
-    /// Returns the value of a key of a mapping.
+    /// Returns the value of a key. Returns `None` if the tree is not a mapping or does not have the key.
     pub(crate) fn get(&self, key: &str) -> Option<&Spanned<YamlTree>> {
         match self {
             YamlTree::Map(entries) => entries
@@ -42,7 +43,7 @@ impl YamlTree {
         }
     }
 
-    /// Returns a scalar as text.
+    /// Returns a scalar as text. Returns `None` for null, lists and mappings.
     fn scalar_text(&self) -> Option<String> {
         match self {
             YamlTree::Bool(value) => Some(value.to_string()),

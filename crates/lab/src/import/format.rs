@@ -2,13 +2,13 @@
 
 use crate::ns3::{Scenario, Topology};
 
-/// Returns the start of the first flow in nanoseconds.
+/// Returns the start time of the first flow in nanoseconds. Returns 0 for a scenario without flows.
 pub(super) fn first_start_ns(scenario: &Scenario) -> u64 {
     scenario.flows.first().map_or(0, |flow| flow.start_ns)
 }
 
-/// Returns the name of a node, for example `s12` for a switch or `h3` for a host. The number is the node
-/// number, which ns-3 flow lists refer to.
+/// Returns the name of a node, for example `s12` for a switch or `h3` for a host. The number in the name is
+/// the node number in ns-3 flow lists.
 pub(super) fn node_name(topology: &Topology, node: u32) -> String {
     match topology.nodes[node as usize].is_switch {
         true => format!("s{node}"),
@@ -30,8 +30,7 @@ pub(super) fn format_speed(speed_mbps: u32) -> String {
     }
 }
 
-/// Formats a duration for a lab file, such as `2us`. The unit is the largest one in which the duration is a
-/// whole number.
+/// Formats a duration for a lab file, such as `2us`. The unit is the largest unit that gives a whole number.
 pub(super) fn format_duration(ns: u64) -> String {
     const UNITS: [(u64, &str); 3] = [(1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "us")];
     let unit = UNITS

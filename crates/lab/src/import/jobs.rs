@@ -8,12 +8,12 @@ use crate::ns3::{CongestionMode, PairTimings, Scenario};
 
 /// Largest number of queue pairs of a connection.
 const QPS_MAX: usize = 4_096;
-/// Largest number of queue pairs per flow in one job. All connections of a job have the same number of queue
-/// pairs, so some queue pairs can be unused. A flow group that exceeds this number is divided
-/// into several jobs.
+/// Largest number of queue pairs per flow in one job. All connections of a job have the same number of
+/// queue pairs, so some queue pairs can be unused. If a flow group has more queue pairs per flow, several
+/// jobs are written.
 const UNUSED_QPS_MAX: usize = 2;
 
-/// Default end of the run of the model in seconds (`simulator_stop_time`).
+/// Default end time of the model run in seconds (`simulator_stop_time` in `third.cc`).
 const STOP_S_DEFAULT: f64 = 3.01;
 
 /// Flows with the same transport.
@@ -23,9 +23,9 @@ pub(super) struct FlowGroup {
     pub(super) name: String,
     /// Priority of the flows.
     pub(super) priority: u8,
-    /// Round-trip time that determines windows and rate increases.
+    /// Round-trip time in nanoseconds, from which the model computes windows and rate increases.
     pub(super) rtt_ns: u64,
-    /// Window in bytes. It has an effect only if `HAS_WIN` is set.
+    /// Window in bytes, which the model uses only if `HAS_WIN` is 1.
     pub(super) window_bytes: u32,
     /// Indices of the flows in the scenario.
     flows: Vec<usize>,
@@ -34,7 +34,7 @@ pub(super) struct FlowGroup {
 impl FlowGroup {
     /// Returns the flow groups of a scenario.
     ///
-    /// All flows of a group have the same priority. With `GLOBAL_T` 0, they also have the
+    /// All flows of a group have the same priority. With `GLOBAL_T 0`, the flows of a group also have the
     /// same round-trip time.
     pub(super) fn groups_of(scenario: &Scenario) -> Vec<FlowGroup> {
         let parameters = &scenario.parameters;
@@ -71,8 +71,8 @@ impl FlowGroup {
     }
 }
 
-/// Writes the jobs. In the model, each flow has its own queue pair. If a pair of hosts has *n* flows, its
-/// connection in the lab therefore has *n* queue pairs.
+/// Writes the jobs. In the model, each flow has its own queue pair. The connection of two hosts with *n*
+/// flows therefore has at least *n* queue pairs in the lab.
 pub(super) fn write_jobs(
     text: &mut String,
     scenario: &Scenario,
@@ -111,7 +111,7 @@ pub(super) fn write_jobs(
 }
 
 /// Writes a script for `xoff lab check`. The script checks that no frame is dropped and that all flows end
-/// before the run of the model ends.
+/// before the end time of the model run.
 fn write_script(text: &mut String, scenario: &Scenario, jobs: &[String]) {
     let stop_ns = stop_after_ns(scenario);
     if stop_ns == 0 {
@@ -128,8 +128,8 @@ fn write_script(text: &mut String, scenario: &Scenario, jobs: &[String]) {
     text.push_str("  - name: nothing is dropped\n    expect: sum(*.dropped_packets) == 0\n");
 }
 
-/// Returns the time from the start of the first flow to the end of the model run, in nanoseconds. Returns 0
-/// if the model run ends before the first flow starts.
+/// Returns the time in nanoseconds from the start of the first flow to the end of the model run. Returns 0 if
+/// the model run ends before the first flow starts.
 fn stop_after_ns(scenario: &Scenario) -> u64 {
     let stop_ns = scenario.parameters.stop_s.unwrap_or(STOP_S_DEFAULT) * 1e9;
     (stop_ns.clamp(0.0, 1e18) as u64).saturating_sub(first_start_ns(scenario))
@@ -150,11 +150,11 @@ fn write_flow(text: &mut String, scenario: &Scenario, index: usize) {
     };
 }
 
-/// Divides a flow group into jobs. The key of a job is its number of queue pairs per connection, and the
-/// value is the list of its flows.
+/// Divides a flow group into jobs. The key is the number of queue pairs per connection, and the value is the
+/// list of flows of this job.
 ///
 /// A group usually becomes one job. If too many queue pairs of this job would be unused, the group becomes
-/// several jobs with 1, 2, 4, 8 and so on queue pairs per connection.
+/// several jobs. Their connections have 1, 2, 4, 8 and so on queue pairs.
 fn split_by_queue_pairs(scenario: &Scenario, group: &FlowGroup) -> BTreeMap<usize, Vec<usize>> {
     let pair = |index: usize| (scenario.flows[index].src, scenario.flows[index].dst);
     let mut counts: BTreeMap<(u32, u32), usize> = BTreeMap::new();

@@ -1,7 +1,7 @@
 //! Converts a scenario of the HPCC model of ns-3 into a lab file.
 //!
-//! The lab has switches with SONiC tables, model hosts, transports and jobs of kind `flows`. For each feature
-//! of the model that a lab does not support, the import returns a note (docs/import.md).
+//! The lab has switches with SONiC tables, model hosts, transports and jobs of kind `flows`. Some features of
+//! the model do not exist in labs, and the import returns a note for each of them (docs/import.md).
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -17,19 +17,21 @@ use xoff_telemetry::failure::Failure;
 /// Largest number of characters in the name of a lab.
 const NAME_LEN_MAX: usize = 48;
 
-/// A generated lab file with notes about its differences from the scenario.
+/// A lab file that [`import_ns3`] generated, with notes about its differences from the scenario.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ImportedLab {
     /// Text of the lab file in YAML.
     pub text: String,
-    /// Differences from the scenario. The comment at the beginning of `text` contains them too.
+    /// Differences from the scenario, one text each, possibly none. The comment at the beginning of `text`
+    /// also lists them.
     pub notes: Vec<String>,
 }
 
-/// Reads the scenario at `path` and converts it into a lab file.
+/// Reads a scenario of the HPCC model of ns-3 and converts it into a lab file.
 ///
-/// `path` is a folder or a configuration file that names the other files.
+/// `path` is the configuration file of the scenario, or the folder with the file `parameters.txt`
+/// or `config.txt`.
 ///
 /// # Errors
 /// Fails if a file is missing or invalid, or if a flow has no path from its sender to its receiver.
@@ -75,7 +77,7 @@ fn header_comment(scenario: &Scenario, notes: &[String]) -> String {
     text
 }
 
-/// Returns the name of the lab. This is the name of the scenario, in which `-` replaces invalid characters.
+/// Returns the name of the lab: the name of the scenario with `-` instead of invalid characters.
 fn lab_name(name: &str) -> String {
     let stem = name.strip_suffix(".txt").unwrap_or(name);
     let is_allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');

@@ -1,5 +1,5 @@
-//! Writes switches and hosts. The switches get SONiC tables with the buffers, ECN thresholds and priorities
-//! of the model.
+//! Writes the switches and hosts of a lab file. The switches get SONiC tables with the buffers, ECN
+//! thresholds and priorities of the model.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
@@ -7,8 +7,8 @@ use std::fmt::Write;
 use super::format::{format_duration, format_speed, node_name, port_name};
 use crate::ns3::{EcnThresholds, Link, ModelParameters, Scenario, SwitchBuffer, Topology};
 
-/// Smallest and largest number of frame slots of a switch. Within this range, the number is twice the buffer
-/// size divided by the payload of a full packet.
+/// Smallest and largest number of frame slots of a switch. Inside this range, the number of frame slots is
+/// twice the buffer size divided by the payload of a full packet.
 const FRAME_COUNT_RANGE: std::ops::RangeInclusive<u64> = 4_096..=1_048_576;
 
 /// Writes the switches and then the hosts.
@@ -28,8 +28,8 @@ pub(super) fn write_nodes(text: &mut String, scenario: &Scenario, notes: &mut Ve
     note_rounded_percentages(&scenario.parameters, notes);
 }
 
-/// Configuration layers that have already been written to the lab file. Later switches with the same layer
-/// use a YAML alias.
+/// The configuration layers that the lab file already contains. Later switches with the same layer use a
+/// YAML alias.
 #[derive(Default)]
 struct WrittenLayers {
     /// Whether the common layer is written.
@@ -102,7 +102,7 @@ fn common_layer(scenario: &Scenario) -> String {
     text
 }
 
-/// Returns the ECN thresholds of the speeds of links at switches.
+/// Returns the ECN thresholds for all link speeds that occur at switches.
 fn used_thresholds(scenario: &Scenario) -> Vec<&EcnThresholds> {
     let topology = &scenario.topology;
     let has_switch = |link: &&Link| {
@@ -157,7 +157,7 @@ fn note_rounded_percentages(parameters: &ModelParameters, notes: &mut Vec<String
 /// The layer with the tables of the ports and the buffer of one switch.
 struct PortLayer<'a> {
     scenario: &'a Scenario,
-    /// The ports of the switch, grouped by link speed in Mb/s and delay in nanoseconds. All ports of a group
+    /// The names of the ports, grouped by link speed in Mb/s and delay in nanoseconds. All ports of a group
     /// have the same buffer profile.
     ports: BTreeMap<(u32, u64), Vec<String>>,
     buffer: SwitchBuffer,

@@ -45,12 +45,12 @@ struct TransportWriter<'a> {
 }
 
 impl TransportWriter<'_> {
-    /// Returns whether marks can occur and the congestion control reacts to them.
+    /// Returns whether ECN marks can occur and the congestion control reacts to them.
     fn has_marks(&self) -> bool {
         self.parameters.can_mark()
     }
 
-    /// Adds a note once.
+    /// Adds a note, unless the same note exists.
     fn add_note(&mut self, note: impl Into<String>) {
         let note = note.into();
         if !self.notes.contains(&note) {
@@ -82,7 +82,7 @@ impl TransportWriter<'_> {
 
     /// Returns `none` and adds a note with the reason.
     ///
-    /// Without ECN marks, DCQCN and DCTCP would never decrease a rate. A lab rejects such a setting.
+    /// Without ECN marks, DCQCN and DCTCP would never decrease a rate. A lab reports such a setting.
     fn value_without_marks(&mut self) -> String {
         let reason = match (self.parameters.ecn, self.parameters.rate_bound) {
             (false, _) => "ENABLE_QCN 0: nothing is marked",

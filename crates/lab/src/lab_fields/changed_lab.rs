@@ -1,4 +1,4 @@
-//! Changes values of fields in the text of a lab file and reads the changed lab.
+//! Changes fields in the text of a lab file and reads the changed lab.
 
 use std::fs;
 use std::path::Path;
@@ -12,11 +12,13 @@ use xoff_telemetry::failure::Failure;
 /// The field with the load-balancing scheme of all switches.
 const LOAD_BALANCING: &str = "topology.defaults.load_balancing";
 
-/// Reads a lab file, changes the given fields and checks the result.
+/// Reads a lab file, changes the given fields (`--set PATH=VALUE`) and checks the result. `time` selects real
+/// time or virtual time, as for [`load_lab`].
 ///
 /// # Errors
-/// Fails if the file cannot be read, if the file does not contain a field of `values`, or if the lab is
-/// invalid. A missing field is reported as an error of the command line.
+/// Fails if the file cannot be read, if a field of `values` is missing in the file, or if the lab is invalid.
+/// A missing field is reported as an error of the command line. Only the load-balancing scheme of
+/// `topology.defaults` is added if it is missing.
 pub fn load_with_values(file: &Path, values: &[FieldValue], time: TimeMode) -> Result<LabPlan, Failure> {
     if values.is_empty() {
         return load_lab(file, time).map_err(|problems| Failure::configuration(problems.to_string()));
@@ -35,7 +37,8 @@ pub(crate) fn read_lab_file(file: &Path) -> Result<String, Failure> {
     })
 }
 
-/// Changes fields in the text of a lab file. Line numbers change only if a load-balancing scheme is added.
+/// Changes fields in the text of a lab file. Line numbers stay the same, unless a load-balancing scheme
+/// is added.
 pub(crate) fn apply_values(file: &Path, text: &str, values: &[FieldValue]) -> Result<String, Failure> {
     let mut text = text.to_owned();
     for field in values {
@@ -70,7 +73,7 @@ fn edit_failure(error: EditError, option: &str, file: &Path) -> Failure {
         .fix(error.fix)
 }
 
-/// Parses the changed text of a lab file. An error names the changed fields.
+/// Parses the changed text of a lab file. Errors name the changed fields.
 pub(crate) fn parse_changed_lab(
     file: &Path,
     text: &str,

@@ -2,13 +2,13 @@
 
 use std::str::FromStr;
 
-/// A field of the lab file with the values of a sweep.
+/// A field of the lab file with one or more values, as in `--set PATH=V1,V2`. Parsed from this text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FieldSetting {
-    /// Path of the field in the lab file. The path consists of keys and list indices that are
-    /// separated by dots.
+    /// Path of the field in the lab file: keys, list indices (from 0) and names of list elements, separated
+    /// by dots, such as `workload.jobs.0.bytes`.
     pub path: String,
-    /// The values. The list has at least one value and no duplicates.
+    /// The values, at least one, without duplicates and empty texts.
     pub values: Vec<String>,
 }
 
@@ -37,7 +37,7 @@ impl FromStr for FieldSetting {
 pub struct FieldValue {
     /// Path of the field in the lab file.
     pub path: String,
-    /// The value of the field in a run.
+    /// The value of the field in a run, as text.
     pub value: String,
 }
 

@@ -1,5 +1,5 @@
-//! Changes single values in the text of a lab file. The rest of the text does not change, so comments and
-//! line numbers stay.
+//! Changes single values in the text of a lab file. The rest of the text stays the same, including comments
+//! and line numbers.
 
 use std::fmt;
 
@@ -23,7 +23,7 @@ pub(super) struct EditError {
     pub(super) fix: String,
 }
 
-/// A node of a YAML document. Child nodes are [`Spanned`] values, which contain their position in the text.
+/// A node of a YAML document. Child nodes are [`Spanned`] values, so their position in the text is known.
 #[derive(Clone, Debug)]
 enum YamlNode {
     Scalar(String),
@@ -31,9 +31,9 @@ enum YamlNode {
     List(Vec<Spanned<YamlNode>>),
 }
 
-/// Replaces the scalar at `path` and returns the new text. The segments of the path are separated by dots. A
-/// segment is a key of a mapping, the index of a list element (from 0) or the `name` of a list element. Keys
-/// that contain dots are allowed.
+/// Replaces the scalar at `path` and returns the new text. Dots separate the segments of the path. A segment
+/// is a key of a mapping, the index of a list element (from 0) or the `name` of a list element. A key can
+/// also contain dots.
 pub(super) fn replace_value(text: &str, path: &str, value: &str) -> Result<String, EditError> {
     let root = parse_yaml(text)?;
     let Some(found) = find_node(&root, path) else {
@@ -67,8 +67,8 @@ pub(super) fn replace_value(text: &str, path: &str, value: &str) -> Result<Strin
     ))
 }
 
-/// Replaces or adds the scalar at `path` and returns the new text. A missing value is added to the innermost
-/// mapping of the path that exists. This can add one line to the text.
+/// Replaces or adds the scalar at `path` and returns the new text. If the value is missing, it is added to
+/// the deepest existing mapping on the path. This can add one line to the text.
 pub(super) fn replace_or_add_value(text: &str, path: &str, value: &str) -> Result<String, EditError> {
     let root = parse_yaml(text)?;
     if find_node(&root, path).is_some() {
@@ -161,7 +161,7 @@ fn find_node<'a>(node: &'a Spanned<YamlNode>, path: &str) -> Option<&'a Spanned<
     match &node.value {
         YamlNode::Scalar(_) => None,
         YamlNode::Map(entries) => {
-            // A key may contain dots, so the longest key that is a prefix of the path matches.
+            // A key can contain dots. If several keys are a prefix of the path, the longest key matches.
             let begins = |key: &str| {
                 let rest = path.strip_prefix(key)?;
                 rest.strip_prefix('.').or(rest.is_empty().then_some(""))
@@ -181,12 +181,11 @@ fn find_node<'a>(node: &'a Spanned<YamlNode>, path: &str) -> Option<&'a Spanned<
     }
 }
 
-/// Builds the error for a path that does not exist. The error suggests the existing path with the smallest
-/// edit distance.
+/// Builds the error for a path that does not exist. The error suggests the most similar existing path.
 fn unknown_path_error(root: &Spanned<YamlNode>, path: &str) -> EditError {
     let mut paths = Vec::new();
     collect_scalar_paths(root, "", &mut paths);
-    // Of several paths with the same distance, the first one of the file is chosen.
+    // If several paths are equally similar, the first path of the file is chosen.
     let nearest = paths
         .iter()
         .min_by_key(|(other, _)| strsim::damerau_levenshtein(other, path));

@@ -1,39 +1,41 @@
-//! Computes the buffer settings of the switches of the model (`switch-mmu.cc` and `third.cc`).
+//! Computes the buffer settings of switches in the HPCC model of ns-3 (`switch-mmu.cc` and `third.cc`).
 
 use super::scenario::Scenario;
 use super::topology::Topology;
 
-/// Reserved bytes of each port.
+/// Reserved bytes of each port, for each of its priority groups.
 const RESERVE_BYTES: u64 = 4_096;
-/// Offset of the XON threshold in bytes. The XON threshold of a priority group is lower than its shared limit
-/// by this number.
+/// Difference in bytes between the shared limit of a priority group and its XON threshold, which is lower.
 const RESUME_OFFSET_BYTES: u64 = 3_072;
 /// Shift of a port to a host. With shift 3, the shared limit is the free buffer divided by 2^3. Faster ports
-/// have a smaller shift.
+/// have smaller shifts.
 const HOST_PORT_SHIFT: u8 = 3;
 
 /// The buffer of one switch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SwitchBuffer {
     /// Bytes of the buffer that are neither reserved nor headroom. `None` if reserved space and headroom
-    /// together exceed the buffer. In this case, the subtraction of the model overflows (modulo 2^32), and
-    /// its limits have no effect.
+    /// together exceed the buffer. In this case, a subtraction in the model overflows (modulo 2^32), and its
+    /// limits have no effect.
     pub shared_bytes: Option<u64>,
     nic_rate_bps: u64,
 }
 
-/// The buffer settings of the priority groups of a port.
+/// The buffer settings that all priority groups of a port have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PortBuffer {
+    /// Reserved bytes of a priority group.
     pub reserve_bytes: u64,
+    /// Headroom of a priority group in bytes: three times the bytes in flight on the link.
     pub headroom_bytes: u64,
     /// The shared limit of a priority group is the free buffer divided by 2^shift.
     pub shift: u8,
+    /// Difference in bytes between the shared limit and the XON threshold, which is lower.
     pub resume_offset_bytes: u64,
 }
 
 impl SwitchBuffer {
-    /// Returns the buffer settings of a switch node.
+    /// Returns the buffer settings of the switch `node`, an index of [`Topology::nodes`].
     pub fn new(scenario: &Scenario, node: u32) -> SwitchBuffer {
         let topology = &scenario.topology;
         let buffer = SwitchBuffer {
@@ -54,7 +56,7 @@ impl SwitchBuffer {
         }
     }
 
-    /// Returns the buffer settings of a port whose link has this speed and delay.
+    /// Returns the buffer settings of a port with this link speed and link delay.
     pub fn port_profile(&self, speed_mbps: u32, delay_ns: u64) -> PortBuffer {
         let rate_bps = u64::from(speed_mbps) * 1_000_000;
         PortBuffer {
@@ -66,7 +68,8 @@ impl SwitchBuffer {
     }
 }
 
-/// Returns the link speed of the first host. The model assumes that all hosts have this speed.
+/// Returns the link speed of the first host in bits per second. The model assumes that all hosts have
+/// this speed.
 fn first_host_rate_bps(topology: &Topology) -> u64 {
     let first = topology
         .hosts()
@@ -76,7 +79,7 @@ fn first_host_rate_bps(topology: &Topology) -> u64 {
 
 /// Returns the headroom: three times the bytes in flight on the link.
 ///
-/// The order of operations and the arithmetic modulo 2^32 are those of the model.
+/// The model has the same order of operations and the same arithmetic modulo 2^32.
 fn headroom_bytes(rate_bps: u64, delay_ns: u64) -> u32 {
     let bytes = rate_bps.wrapping_mul(delay_ns) / 8 / 1_000_000_000;
     bytes.wrapping_mul(3) as u32

@@ -1,11 +1,11 @@
-//! Finds the files of a scenario. The configuration can contain the path of a file. Otherwise the file has a
-//! default name.
+//! Finds the files of a scenario. The configuration contains the paths of the other files, or the files have
+//! default names.
 
 use std::path::{Path, PathBuf};
 
 use super::text::{InputText, InputWord, ReadError};
 
-/// The files of a scenario. The result files `completions` and `pauses` are optional.
+/// The files of a scenario. The result files `completions` and `pauses` are `None` if they do not exist.
 #[derive(Debug)]
 pub(super) struct InputFiles {
     pub(super) configuration: InputText,
@@ -54,11 +54,12 @@ impl InputFiles {
     }
 }
 
-/// Returns the file that a setting names. The last setting with the name counts.
+/// Returns the file that a setting names. If a setting occurs several times, the last one counts. Returns
+/// `None` if the setting is missing.
 ///
-/// The path is relative to the working directory of the simulator, which is not known. The function therefore
+/// The path is relative to the working directory of the simulator, which is unknown. This function therefore
 /// tries the folder of the configuration and the three folders above it. If none of these paths exists, the
-/// function returns the file name in the folder of the configuration.
+/// function takes only the file name and returns its path in the folder of the configuration.
 fn named_file(configuration: &InputText, setting: &str, folder: &Path) -> Option<PathBuf> {
     let words: Vec<InputWord<'_>> = configuration.words().collect();
     let index = words.iter().rposition(|word| word.text == setting)?;

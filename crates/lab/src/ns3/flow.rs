@@ -1,36 +1,36 @@
-//! Flows of a scenario and pauses of the model.
+//! Flows of a scenario, and pauses in the results of the model.
 
 /// A flow of a scenario.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Flow {
-    /// Number of the sending host.
+    /// Node number of the sending host.
     pub src: u32,
-    /// Number of the receiving host.
+    /// Node number of the receiving host.
     pub dst: u32,
     /// Priority, 1 to 7.
     pub priority: u8,
-    /// UDP destination port. The ECMP hash of the model uses it.
+    /// UDP destination port, which is an input of the ECMP hash in the model.
     pub dst_port: u16,
-    /// Payload bytes.
+    /// Size of the flow in payload bytes.
     pub bytes: u64,
-    /// Start time in nanoseconds.
+    /// Start time in nanoseconds since the start of the simulation.
     pub start_ns: u64,
-    /// Time from the start of the flow to its last acknowledgement in the model. `None` if the
-    /// time is unknown.
+    /// Time in nanoseconds from the start of the flow to its last acknowledgement, as the model measured it.
+    /// `None` if the result file is missing or does not contain the flow.
     pub reference_ns: Option<u64>,
-    /// The same time without other flows in the model.
+    /// The time `reference_ns` for the case without other flows, as the model computed it. `None` if unknown.
     pub ideal_ns: Option<u64>,
 }
 
-/// A pause or resume frame that a node received.
+/// A pause or resume frame that a node received in the model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PauseEvent {
-    /// Arrival time in nanoseconds.
+    /// Arrival time in nanoseconds since the start of the simulation.
     pub time_ns: u64,
     /// Number of the receiving node.
     pub node: u32,
     /// Interface of the node, from 1.
     pub interface: u32,
-    /// Whether the frame is a pause. Otherwise it is a resume.
+    /// True for a pause frame, false for a resume frame.
     pub is_pause: bool,
 }

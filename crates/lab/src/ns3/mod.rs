@@ -1,13 +1,13 @@
-//! Reads the input files of the HPCC model of ns-3. Simulators that are derived from this model use
+//! Reads the input files of the HPCC model of ns-3. Several simulators are derived from this model and use
 //! the same files.
 //!
 //! The HPCC model is published as alibaba-edu/High-Precision-Congestion-Control.
 //!
 //! A [`Scenario`] contains a topology, a flow list and a configuration. It can also contain the results of
-//! the model. `xoff bench oracle` runs a scenario and compares its own results with those of the model. `xoff
-//! lab import --ns3` converts a scenario into a lab file.
+//! the model. `xoff bench oracle` runs a scenario and compares the results of xoff with those of the model.
+//! `xoff lab import --ns3` converts a scenario into a lab file.
 //!
-//! A file is a sequence of words that are separated by white space. A list starts with the number of its
+//! A file is a sequence of words with white space between them. A list starts with the number of its
 //! elements. The program `third.cc` of the model reads the files in the same way.
 
 mod buffer;

@@ -117,9 +117,9 @@ pub struct SendPlan {
     pub ecn: u8,
     /// The PCP (0 to 7) and the VLAN ID (0 to 4094) of the 802.1Q tag. `None` means untagged frames.
     pub tag: Option<(u8, u16)>,
-    /// The PSN of the first frame, 24 bits. `None` means the PSN that the host chooses.
+    /// The PSN of the first frame, 24 bits. `None` means 0.
     pub first_psn: Option<u32>,
-    /// The number of the destination queue pair, 24 bits. `None` means the queue pair of the flow.
+    /// The number of the destination queue pair, 24 bits. `None` means a number that only this step uses.
     pub dst_qp: Option<u32>,
 }
 
@@ -128,8 +128,8 @@ pub struct SendPlan {
 pub struct InjectPlan {
     /// The index in [`super::LabPlan::hosts`] of the sending host.
     pub host: usize,
-    /// The bytes of the frame from the destination address on, without FCS, 60 to 9234 bytes. Zeros pad a
-    /// shorter frame.
+    /// The bytes of the frame from the destination address on, without FCS. The length is 60 to 9234 bytes,
+    /// and shorter frames of a lab file are padded with zeros.
     pub frame: Vec<u8>,
     /// The number of copies of the frame that the host sends, 1 to 2^40.
     pub frames: u64,

@@ -49,7 +49,7 @@ pub struct Report {
     /// no signal.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
-    /// The open-loop flows between hosts and the `send` steps of a script. Jobs have their own field.
+    /// The open-loop flows between hosts, which send without acknowledgements. Results of jobs are in `jobs`.
     pub flows: Vec<FlowReport>,
     /// The switches, in the order of the lab.
     pub switches: Vec<SwitchReport>,

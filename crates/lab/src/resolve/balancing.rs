@@ -10,8 +10,9 @@ use super::{LabResolver, join_names};
 impl LabResolver<'_> {
     /// Adds the load-balancing schemes of the lab file to the configurations of the switches.
     ///
-    /// A higher layer of a switch configuration overrides the lower layers. The default scheme is the lowest
-    /// layer, and the scheme of a node is the highest layer.
+    /// A switch configuration is merged from layers, and a higher layer overrides the lower layers. The
+    /// scheme in `topology.defaults` becomes the lowest layer. The scheme of a node becomes the highest layer
+    /// of this node.
     pub(super) fn apply_load_balancing(
         &mut self,
         defaults: Option<&NodeDefaults>,
@@ -52,7 +53,7 @@ impl LabResolver<'_> {
         announce.value
     }
 
-    /// Returns whether a switch has the load-balancing scheme. Reports an unknown scheme.
+    /// Returns whether a load-balancing scheme exists at a switch. Reports an unknown scheme.
     fn check_scheme(&mut self, switch: &SwitchPlan, scheme: &Spanned<String>) -> bool {
         let is_known = balancing::has_scheme(switch, &scheme.value);
         if !is_known {

@@ -1,5 +1,5 @@
-//! Resolves patterns of host names. Examples are `all`, `h3`, `h1..h8` and `*-g1`. The pattern `!h3` removes
-//! a host.
+//! Resolves patterns of host names, such as `all`, `h3`, `h1..h8` and `*-g1`. The pattern `!h3` removes the
+//! host `h3` from the hosts before it.
 
 use serde_saphyr::{Location, Spanned};
 
@@ -11,7 +11,7 @@ use super::{LabResolver, NodeIndex, join_names};
 const PATTERN_FORMAT: &str = "a host, `all`, a range h1..h8, a name with a star such as n1-* or *-g1, or one of these patterns after a !";
 
 impl LabResolver<'_> {
-    /// Returns the model hosts that a list of patterns selects, each host once.
+    /// Returns the indices of the model hosts that a list of patterns selects, each host once.
     ///
     /// The hosts are in the order of the patterns. Hosts of a range such as `h8..h1` are in the order of the
     /// range. Hosts of `all` and of patterns with `*` are in the order of the lab file.
@@ -87,7 +87,7 @@ impl LabResolver<'_> {
         found
     }
 
-    /// Returns the model hosts for whose names `predicate` returns `true`, in the order of the lab file.
+    /// Returns all model hosts with a name that `predicate` accepts, in the order of the lab file.
     fn filter_model_hosts(&self, predicate: impl Fn(&str) -> bool) -> Vec<u32> {
         let names = self.models.iter().filter(|name| predicate(name));
         let index = |name: &String| match self.nodes.get(name) {

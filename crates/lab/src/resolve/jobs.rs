@@ -41,12 +41,13 @@ impl<'a> JobContext<'a> {
         }
     }
 
-    /// Returns the link of a host.
+    /// Returns the link of a host. Returns `None` if the host has no link.
     fn host_link(&self, host: u32) -> Option<&'a LinkPlan> {
         *self.links.get(host as usize)?
     }
 
-    /// Returns the link speed of a host. If the lab file does not set the speed, returns the default speed.
+    /// Returns the link speed of a host in bits per second. If the lab file does not set the speed, returns
+    /// the default speed. Returns 0 for a host without a link.
     fn line_rate_bps(&self, host: u32) -> u64 {
         let speed_mbps = |link: &LinkPlan| link.speed_mbps.unwrap_or(SPEED_MBPS_DEFAULT);
         self.host_link(host)
@@ -54,7 +55,7 @@ impl<'a> JobContext<'a> {
     }
 }
 
-/// The facts of a transport that the check of a flow list needs.
+/// The properties of a transport that the check of a flow list needs.
 #[derive(Clone, Copy, Debug)]
 struct JobTransport<'a> {
     name: &'a str,
@@ -83,8 +84,8 @@ impl LabResolver<'_> {
         spec
     }
 
-    /// Resolves one job. Checks that its packets are not larger than the MTU of the links and that paths
-    /// between its hosts exist. Returns `None` after an error.
+    /// Resolves one job. Checks that paths between its hosts exist and that its packets fit into the MTU of
+    /// the links. Returns `None` if a field is invalid.
     fn resolve_job(&mut self, job: &Spanned<JobFields>, context: &JobContext<'_>) -> Option<JobSpec> {
         let (location, job) = (job.referenced, &job.value);
         let problems_before = self.problems.0.len();
@@ -127,7 +128,7 @@ impl LabResolver<'_> {
     }
 
     /// Returns the index of the transport with the given name. Without a name, returns the index of the
-    /// default transport. Reports unknown names.
+    /// default transport. Reports an unknown name and returns 0.
     fn find_transport(&mut self, name: Option<&Spanned<String>>, context: &JobContext<'_>) -> usize {
         let find = |name: &str| {
             context
@@ -157,9 +158,9 @@ impl LabResolver<'_> {
     /// Reports an error if a job connects two hosts and no path exists between them. Only labs with computed
     /// routes are checked.
     ///
-    /// A lab can have hosts without a path between them if these hosts exchange no messages. An example is a
-    /// fabric with two rails and without spine switches. If the pairs of a job depend on the seed, they are
-    /// checked later, when the job is set up.
+    /// Hosts that exchange no messages may have no path between them. An example is a fabric with two
+    /// separate rails and no spine switches. If the pairs of a job depend on the seed, they are checked
+    /// later, when the job is set up.
     fn check_pairs_connected(&mut self, job: &str, pairs: &[(u32, u32)], location: Location) {
         let Some(component_of_host) = &self.component_of_host else {
             return;

@@ -10,9 +10,9 @@ use super::super::units;
 use super::topology::MergedTopology;
 use super::{LabResolver, NodeIndex, join_names};
 
-/// Smallest MTU that IPv4 allows a link (RFC 791), bytes.
+/// Smallest MTU in bytes that IPv4 allows for a link (RFC 791).
 const MTU_MIN: u32 = 68;
-/// Largest MTU of a veth or tap, bytes.
+/// Largest MTU in bytes of a veth or tap device.
 const MTU_MAX: u32 = 65_535;
 
 /// An endpoint whose node exists.
@@ -26,7 +26,7 @@ enum ResolvedEndpoint {
 }
 
 impl LabResolver<'_> {
-    /// Resolves all links. Reports endpoints in several links and links with the same name.
+    /// Resolves all links. Reports endpoints that several links use, and links with the same name.
     pub(super) fn resolve_links(&mut self, links: &[Spanned<LinkFields>]) -> Vec<LinkPlan> {
         let mut used = HashSet::new();
         let mut names = HashSet::new();

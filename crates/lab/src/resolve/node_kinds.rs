@@ -14,7 +14,7 @@ use super::LabResolver;
 const MEMORY_MIB_DEFAULT: u32 = 512;
 /// Default program name of the emulator.
 pub(crate) const QEMU: &str = "qemu-system-x86_64";
-/// Largest number of CPUs of a virtual machine. QEMU has the same limit for its PC machine type.
+/// Largest number of CPUs of a virtual machine, as for the PC machine type of QEMU.
 const CPUS_MAX: u32 = 255;
 /// The format of a route, for messages.
 const ROUTE_FORMAT: &str = "\"PREFIX via GATEWAY\", such as \"10.1.0.0/16 via 10.0.0.254\"";
@@ -204,9 +204,10 @@ impl LabResolver<'_> {
         }
     }
 
-    /// Returns the absolute path of a file that QEMU loads. Reports an error if the file cannot be read.
+    /// Returns the absolute path of a file for QEMU. Reports an error with the reason if the file cannot
+    /// be read.
     ///
-    /// The error of QEMU would not contain the reason.
+    /// QEMU itself would not report the reason.
     fn check_readable_file(&mut self, path: &Spanned<String>, field: &str) -> PathBuf {
         let file = self.absolute_path(&path.value);
         let opened = std::fs::File::open(&file).and_then(|file| file.metadata());
@@ -249,13 +250,13 @@ fn field_location<T>(field: &Option<Spanned<T>>) -> Option<Location> {
     field.as_ref().map(|field| field.referenced)
 }
 
-/// Returns the location of a list entry. If the field contains a single value instead of a list, returns the
+/// Returns the location of a list entry. If the field has a single value instead of a list, returns the
 /// location of the field.
 pub(super) fn entry_location(entry: Location, field: Location) -> Location {
     if entry == Location::UNKNOWN { field } else { entry }
 }
 
-/// Parses a route such as `10.1.0.0/16 via 10.0.0.254`. The word `default` stands for a prefix of length 0.
+/// Parses a route such as `10.1.0.0/16 via 10.0.0.254`. The word `default` means a prefix of length 0.
 fn parse_route(text: &str) -> Option<RoutePlan> {
     let (destination, gateway) = text.split_once(" via ")?;
     let gateway: IpAddr = gateway.trim().parse().ok()?;

@@ -1,4 +1,4 @@
-//! Resolves the nodes of a lab file. Switches get their configuration, and hosts get their addresses.
+//! Resolves the nodes of a lab file: the configurations of switches and the addresses of hosts.
 
 use std::collections::HashMap;
 use std::fs;
@@ -113,8 +113,8 @@ impl LabResolver<'_> {
 
     /// Resolves a host. `number` is the position of the host in the file, from 1.
     ///
-    /// The default MAC, IPv4 and IPv6 addresses of a host contain `number`. They change only if the order of
-    /// the hosts in the file changes.
+    /// The default MAC, IPv4 and IPv6 addresses of a host contain `number`. These addresses depend only on
+    /// the order of the hosts in the file.
     fn resolve_host(
         &mut self,
         name: &Spanned<String>,
@@ -240,8 +240,7 @@ impl LabResolver<'_> {
 
     /// Reads the `pg_profile_lookup.ini` file of a switch.
     ///
-    /// This function does not check the rows of the file. The rows are checked later with
-    /// the switch configuration.
+    /// The rows of the file are checked later, with the switch configuration.
     fn read_pg_profiles(&mut self, path: Option<&Spanned<String>>) -> Option<PgProfilesPlan> {
         let path = path?;
         let file = self.resolve_path(&path.value);
@@ -261,8 +260,7 @@ impl LabResolver<'_> {
         }
     }
 
-    /// Adds the layers of a `config` field to `layers`. If the field is a list, the layers of each element
-    /// are added.
+    /// Adds the layers of a `config` field to `layers`. For a list, adds the layers of all elements.
     fn add_config_layers(&mut self, source: &Spanned<ConfigSource>, layers: &mut Vec<ConfigLayer>) {
         let location = source.referenced;
         match &source.value {
@@ -302,8 +300,8 @@ impl LabResolver<'_> {
 
 /// Parses an address with an optional prefix length, such as `10.0.0.1` or `10.0.0.1/16`.
 ///
-/// `parse_address` parses the address without the prefix length. `default` is the value for a missing prefix
-/// length, and `longest` is the largest valid value.
+/// `parse_address` parses the address without the prefix length. A missing prefix length has the value
+/// `default`. The largest valid prefix length is `longest`.
 fn parse_address_and_prefix<T>(
     text: &str,
     longest: u8,

@@ -12,8 +12,8 @@ use super::node_kinds::entry_location;
 use super::{LabResolver, NodeIndex, join_names};
 
 impl LabResolver<'_> {
-    /// Computes the addresses, neighbours and routes of all switches of a lab. Adds them to
-    /// the switch configurations.
+    /// Computes the addresses, neighbours and routes of all switches and adds them to the
+    /// switch configurations.
     pub(super) fn resolve_routes(
         &mut self,
         overrides: &[Spanned<RouteOverride>],
@@ -88,7 +88,7 @@ impl LabResolver<'_> {
                 );
                 self.report_problem(entry_location(via.referenced, route.via.referenced), what, fix);
             }
-            // A port and the switch behind it may both be named.
+            // The list may contain both a port and the switch behind it.
             next_hops.extend(found);
         }
         next_hops.sort_unstable();
@@ -100,7 +100,8 @@ impl LabResolver<'_> {
         })
     }
 
-    /// Returns the destination prefix of a route. A host name is replaced by the address of the host.
+    /// Returns the destination prefix of a route. The text is an IPv4 prefix, or the name of a host, which
+    /// means its address.
     fn parse_destination(&mut self, to: &Spanned<String>, hosts: &[HostPlan]) -> Option<Ipv4Net> {
         if let Some(&NodeIndex::Host(host)) = self.nodes.get(&to.value) {
             return Some(Ipv4Net::from(hosts[host].ipv4));

@@ -1,4 +1,4 @@
-//! Resolution of the `script` of a lab file: converts its steps to a `ScriptPlan`.
+//! Resolves the `script` of a lab file into a `ScriptPlan`.
 
 mod actions;
 mod expand;
@@ -18,8 +18,8 @@ use formula::ConstantScope;
 /// The keys of a step that select its action.
 const ACTION_KEYS: &str = "send, inject, start, stop, block, unblock, pause, link, fault, heal, configure, clear, wait, expect, let, repeat";
 
-/// All conditions of a script with their locations. The names in these conditions are checked after all steps
-/// have been read, because a later `send` step can define a name.
+/// All conditions of a script with their locations. A later `send` step can define a name that a condition
+/// contains. The names are therefore checked after all steps have been read.
 #[derive(Default)]
 struct ScriptConditions(Vec<(Location, Expression)>);
 
@@ -68,8 +68,7 @@ impl LabResolver<'_> {
         Some(at_ns)
     }
 
-    /// Resolves the actions of a step. A `clear` step can have two actions, and every other step
-    /// has one action.
+    /// Resolves the actions of a step. Only a `clear` step can have two actions.
     fn resolve_actions(
         &mut self,
         step: &Spanned<StepFields>,
@@ -190,7 +189,7 @@ impl LabResolver<'_> {
         }
     }
 
-    /// Checks that all names in conditions exist. Also checks that no node is called `flow`, `job` or `link`,
+    /// Checks that all names in conditions exist. Also reports nodes with the name `flow`, `job` or `link`,
     /// because these words are prefixes of names.
     fn check_condition_names(&mut self, conditions: &ScriptConditions, plan: &LabPlan) {
         for word in ["flow", "job", "link"] {

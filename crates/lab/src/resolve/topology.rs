@@ -1,4 +1,5 @@
-//! Merges the nodes and links of a fabric template with the nodes and links that the lab file lists.
+//! Merges the nodes and links of a fabric template, such as a leaf-spine fabric, with those that the lab
+//! file lists.
 //!
 //! The result contains the unresolved fields of the lab file.
 
@@ -56,8 +57,7 @@ impl LabResolver<'_> {
         Some(MergedTopology { nodes, links, routes })
     }
 
-    /// Reports an error if a node is a switch in the template and a host in the lab file, or the
-    /// other way round.
+    /// Reports an error if a node is a switch in the template and a host in the lab file, or vice versa.
     fn check_same_kind(&mut self, name: &Spanned<String>, node: &NodeFields, template_node: &NodeFields) {
         let is_switch = |node: &NodeFields| node.kind.as_ref().map(|kind| kind.value == "switch");
         if let (Some(kind), true) = (&node.kind, is_switch(node) != is_switch(template_node)) {
@@ -71,7 +71,7 @@ impl LabResolver<'_> {
     }
 }
 
-/// Returns a node of the template with the fields that the lab file changes.
+/// Returns a node of the template with the changes of the lab file.
 ///
 /// The configuration in the lab file overrides fields of the configuration in the template.
 fn merge_node(template_node: &NodeFields, file_node: &NodeFields) -> NodeFields {

@@ -13,12 +13,12 @@ use xoff_rdma::congestion::{CongestionConfig, CongestionFeedback};
 use xoff_rdma::{MTU_MAX, MTU_MIN, ReceiveQueue, Recovery, Transport as Service};
 use xoff_workload::MessageSpread;
 
-/// Name of the transport of a job that names no transport.
+/// Name of the transport for jobs that select no transport.
 pub(super) const DEFAULT_TRANSPORT: &str = "default";
-/// Default time that a receiver of out-of-order packets waits for a missing packet.
+/// Default time for which a receiver waits for a missing packet, if it accepts packets out of order.
 const REORDER_TIMEOUT: Picos = Picos::from_micros(100);
-/// Default interval between CNPs in nanoseconds. It applies if `feedback` is `cnp` and the congestion control
-/// has no default of its own.
+/// Default interval between CNPs in nanoseconds, for `feedback: cnp` with a congestion control that has no
+/// own default.
 ///
 /// The value is the default of NVIDIA's firmware.
 const CNP_INTERVAL_NS: u64 = 4_000;
@@ -31,8 +31,7 @@ const RECEIVES_MAX: u32 = 32_768;
 const RECEIVE_RATE_DEFAULT: u64 = 1_000;
 /// Largest number of receive entries that an application posts per second of model time.
 const RECEIVE_RATE_MAX: u64 = 1_000_000_000;
-/// Largest window in packets, which is half of the 24-bit PSN space. In a larger window, a PSN
-/// would be ambiguous.
+/// Largest window in packets: half of the 24-bit PSN space. In a larger window, a PSN would be ambiguous.
 const WINDOW_MAX: u32 = 1 << 23;
 
 impl LabResolver<'_> {

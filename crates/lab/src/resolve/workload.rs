@@ -19,7 +19,7 @@ const HEADER_BYTES_IPV4: u32 = 14 + 20 + 8 + 12 + 4;
 const HEADER_BYTES_IPV6: u32 = HEADER_BYTES_IPV4 + 20;
 /// Default payload of a frame in bytes. The value is an RDMA MTU of 1024 bytes.
 const PAYLOAD_DEFAULT: u32 = 1024;
-/// Smallest payload in bytes. The payload contains the fields that the receiver checks.
+/// Smallest payload in bytes. The receiver checks fields of this length at the start of the payload.
 const PAYLOAD_MIN: u32 = 40;
 /// Largest payload in bytes. The payload fits into a jumbo frame.
 const PAYLOAD_MAX: u32 = 8192;
@@ -77,7 +77,7 @@ impl LabResolver<'_> {
 
     /// Returns the duration of the workload in nanoseconds. Returns 0 if the workload consists of jobs only.
     ///
-    /// Open-loop flows end after the duration. Jobs end without it.
+    /// Open-loop flows end after the duration. Jobs end by themselves.
     fn workload_duration_ns(&mut self, workload: &WorkloadFields) -> u64 {
         let Some(duration) = &workload.duration else {
             if workload.jobs.is_empty() || !workload.flows.is_empty() {
@@ -251,8 +251,8 @@ impl LabResolver<'_> {
         frame_len
     }
 
-    /// Returns the message size in bytes. Reports an error if the payload of the last frame of a message
-    /// would be too small.
+    /// Returns the message size in bytes. Reports an error if the last frame of a message would have a
+    /// payload below [`PAYLOAD_MIN`].
     fn parse_message_bytes(&mut self, message: Option<&Spanned<u32>>, frame_len: u32, ip: IpVersion) -> u32 {
         let payload = frame_len - header_bytes(ip);
         let bytes = self.number_in_range(message, MESSAGE_BYTES_DEFAULT, PAYLOAD_MIN..=MESSAGE_BYTES_MAX);

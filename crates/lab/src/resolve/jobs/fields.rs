@@ -78,8 +78,8 @@ impl LabResolver<'_> {
     }
 }
 
-/// Returns the name of every field that only some kinds of jobs have. If the job sets the field, its location
-/// is also returned.
+/// Returns the names of all fields that only some kinds of jobs have, each with its location in the job. The
+/// location is `None` if the job does not set the field.
 fn job_field_locations(job: &JobFields) -> [(&'static str, Option<Location>); 21] {
     [
         ("hosts", field_location(&job.hosts)),

@@ -18,8 +18,8 @@ use xoff_workload::{
 const ITERATIONS_MAX: u32 = 1 << 20;
 
 impl LabResolver<'_> {
-    /// Resolves the fields of a job. Returns `None` if a field is missing or invalid, or if the kind of the
-    /// job does not have the field.
+    /// Resolves the fields that depend on the kind of a job. Returns `None` if a field is missing, invalid or
+    /// not allowed for this kind.
     pub(super) fn resolve_job_kind(
         &mut self,
         job: &JobFields,
@@ -108,7 +108,7 @@ impl LabResolver<'_> {
         }))
     }
 
-    /// Returns the message size of a job that must have exactly one size.
+    /// Returns the message size in bytes of a job that must have exactly one size.
     fn parse_single_size(&mut self, job: &JobFields) -> Option<u64> {
         let list = job.bytes.as_ref()?;
         match list.value.0.as_slice() {
@@ -141,8 +141,8 @@ impl LabResolver<'_> {
         Some(JobKind::Flows(flows))
     }
 
-    /// Adds a flow for each pair of a sender and a receiver. If a host is both sender and receiver, it does
-    /// not send to itself.
+    /// Adds a flow for each pair of a sender and a receiver. A host that is both sender and receiver does not
+    /// send to itself.
     fn add_job_flows(&mut self, flow: &Spanned<JobFlowFields>, flows: &mut Vec<FlowSpec>) {
         let (location, flow) = (flow.referenced, &flow.value);
         let (senders, receivers) = (
@@ -229,8 +229,8 @@ impl LabResolver<'_> {
         }))
     }
 
-    /// Returns the distribution of message sizes. The field contains a constant size, or the path of a file
-    /// with a distribution.
+    /// Returns the distribution of message sizes. The field contains either a constant size or the path of a
+    /// file with a distribution.
     fn resolve_size_distribution(&mut self, sizes: &Spanned<String>) -> Option<SizeDistribution> {
         if let Some(bytes) = units::parse_bytes(&sizes.value) {
             return Some(SizeDistribution::constant(bytes));
@@ -250,7 +250,7 @@ impl LabResolver<'_> {
         }
     }
 
-    /// Reads a file whose path is in the lab file. Messages use `what` as the name of its contents.
+    /// Reads a file that the lab file names. Error messages call its contents `what`.
     pub(super) fn read_named_file(&mut self, path: &Spanned<String>, what: &str) -> Option<String> {
         let file = self.resolve_path(&path.value);
         match fs::read_to_string(&file) {

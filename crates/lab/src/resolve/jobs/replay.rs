@@ -1,7 +1,7 @@
 //! Resolves jobs of kind `replay`, which take their flows from a flow list.
 //!
 //! A flow list contains host names or ns-3 node numbers. This module finds the host of the lab for each name
-//! or number. It also reports columns of the list that have no effect.
+//! or number. It also adds notes about columns of the list without effect.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,7 +10,7 @@ use super::super::{LabResolver, NodeIndex};
 use super::JobTransport;
 use xoff_workload::{FlowListFormat, FlowSpec, JobKind, ListedFlow, parse_flow_list};
 
-/// The assignment of node numbers of an ns-3 flow list to hosts.
+/// The assignment of hosts to the node numbers of an ns-3 flow list.
 enum NodeNumbers {
     /// The job lists the hosts. Node 0 is the first host of the list.
     Listed(Vec<u32>),
@@ -84,7 +84,7 @@ impl LabResolver<'_> {
         NodeNumbers::FromNames(numbers)
     }
 
-    /// Returns the host with an ns-3 node number.
+    /// Returns the index of the host with an ns-3 node number.
     ///
     /// A node number differs from a host index, because ns-3 also numbers the switches.
     fn find_host_by_number(&self, word: &str, numbers: &NodeNumbers) -> Result<u32, String> {

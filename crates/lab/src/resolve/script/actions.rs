@@ -16,8 +16,8 @@ use super::super::{LabResolver, NodeIndex, join_names};
 
 /// The maximum number of frames of one `send` or `inject`.
 const FRAMES_MAX: u64 = 1 << 40;
-/// The allowed lengths of an injected frame in bytes, without FCS. The smallest length is the minimum of
-/// Ethernet, and the largest length is the maximum of a link.
+/// The allowed lengths of an injected frame in bytes, without FCS: from the minimum of Ethernet to the
+/// maximum of a link.
 const INJECTED_FRAME_LEN: std::ops::RangeInclusive<u32> = 60..=9234;
 /// The maximum pause time in quanta (IEEE 802.3 annex 31B).
 const QUANTA_MAX: u32 = 65_535;

@@ -1,5 +1,4 @@
-//! Expands a script. The expansion evaluates `let`, `repeat` and `$(...)` and returns the list of
-//! steps to run.
+//! Expands a script: evaluates `let`, `repeat` and `$(...)` and returns the list of steps to run.
 
 use std::collections::BTreeMap;
 
@@ -144,7 +143,8 @@ impl LabResolver<'_> {
         }
     }
 
-    /// Returns the values of a list or of a range. For example, the range `"0..7"` has eight values.
+    /// Returns the values of a list or of a range. For example, the range `"0..7"` has the eight values 0
+    /// to 7.
     fn repeat_values(&mut self, values: &Spanned<YamlTree>, scope: &ConstantScope) -> Vec<Constant> {
         let Some(substituted) = self.substitute_tree(values, scope) else {
             return Vec::new();
@@ -285,8 +285,7 @@ impl LabResolver<'_> {
         Some(Spanned::new(value, tree.referenced, tree.defined))
     }
 
-    /// Replaces every `$(...)` in a text by its value. If a formula is invalid, reports an error
-    /// and returns `None`.
+    /// Replaces every `$(...)` in a text by its value. Reports an invalid formula and returns `None`.
     fn substitute_text(&mut self, text: &str, at: Location, scope: &ConstantScope) -> Option<Constant> {
         match substitute(text, scope) {
             Ok(value) => Some(value),

@@ -28,7 +28,8 @@ impl fmt::Display for Constant {
     }
 }
 
-/// The constants that a step can use. If two entries have the same name, the later entry applies.
+/// The names that a step can use, with their values. If two entries have the same name, the later
+/// entry applies.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ConstantScope(Vec<(String, Constant)>);
 
@@ -98,7 +99,7 @@ pub(super) fn substitute(text: &str, scope: &ConstantScope) -> Result<Constant, 
     Ok(Constant::Text(substituted))
 }
 
-/// Returns the offset of the bracket that closes a bracket before the text.
+/// Returns the offset of the closing bracket for an opening bracket that is directly before the text.
 fn find_closing_bracket(text: &str) -> Option<usize> {
     let mut depth = 0_usize;
     for (offset, letter) in text.char_indices() {
@@ -115,8 +116,8 @@ fn find_closing_bracket(text: &str) -> Option<usize> {
 /// Returns the value of a formula.
 ///
 /// # Errors
-/// The text is not a formula, or a name in it is unknown. The error also occurs if a result is larger than
-/// 2^53 or is not a number.
+/// Returns an error if the text is not a formula or contains an unknown name. The absolute value of each
+/// result must be at most 2^53.
 pub(super) fn evaluate(text: &str, scope: &ConstantScope) -> Result<Constant, FormulaError> {
     let result = match parse_formula(text) {
         Ok(node) => evaluate_node(&node, scope),
