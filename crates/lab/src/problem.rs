@@ -7,15 +7,15 @@ use serde_saphyr::Location;
 /// One error of a lab file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
-    /// Path of the lab file.
+    /// Path of the lab file, as the user wrote it.
     pub file: String,
-    /// Line, from 1. 0 if the error concerns the whole file.
+    /// Line, from 1. The value 0 means that the error concerns the whole file.
     pub line: u64,
-    /// Column, from 1.
+    /// Column, from 1. Not used if `line` is 0.
     pub column: u64,
-    /// The reason, with the invalid value.
+    /// Description of the error, with the invalid value.
     pub what: String,
-    /// The allowed values or the action of the user.
+    /// The correction: the allowed values or an action of the user. Empty if no correction is known.
     pub fix: String,
 }
 
@@ -33,7 +33,7 @@ impl fmt::Display for Problem {
     }
 }
 
-/// All errors of a lab file. The `Display` format has one line per error.
+/// All errors of a lab file. The [`Display`](fmt::Display) format has one line for each error.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Problems(pub Vec<Problem>);
 
@@ -52,8 +52,8 @@ impl fmt::Display for Problems {
 impl std::error::Error for Problems {}
 
 impl Problems {
-    /// Adds an error at `location` of `file`. `what` describes the error, and `fix` tells the user how to
-    /// correct it.
+    /// Adds an error at `location` of `file`, unless the list already contains it. `what` describes the
+    /// error, and `fix` describes the correction.
     pub(super) fn push(
         &mut self,
         file: &str,

@@ -1,4 +1,4 @@
-//! The option `--pcap` of labs: selects the switch ports to record.
+//! The option `--pcap` of labs, which selects the switch ports to record.
 
 use std::path::PathBuf;
 
@@ -6,21 +6,22 @@ use super::plan::LabPlan;
 use xoff_capture::recorder::{PcapOptions, PcapRequest};
 use xoff_telemetry::failure::Failure;
 
-/// The recordings of a command line, before they are checked with the lab file.
+/// The packet recordings that a command line requests (`--pcap`). They are checked later, with the lab file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LabRecordings {
-    /// The recording files and their targets. A target is `SWITCH:PORT`, or `SWITCH` for all ports. In a lab
-    /// with one switch, a target can also be `PORT`, or `None` for all ports.
+    /// The targets with their recording files. A target is `SWITCH:PORT`, or `SWITCH` for all its ports. In
+    /// a lab with one switch, a target can also be a port such as `Ethernet0`, or `None` for all ports. May
+    /// be empty.
     pub files: Vec<(Option<String>, PathBuf)>,
-    /// Largest number of recorded bytes of each frame. The value 0 means whole frames.
+    /// Largest number of bytes that are recorded of each frame. The value 0 means whole frames.
     pub snaplen: u32,
 }
 
-/// Returns the recordings of each switch of a plan.
+/// Returns the recordings of each switch, in the order of the plan.
 ///
 /// # Errors
-/// Fails if a target is neither a switch nor a port with a link. Fails if a file is `-`, because a lab cannot
-/// record to standard output.
+/// Fails if a target is neither a switch nor a port with a link. Also fails if a file is `-`, because a lab
+/// cannot record to standard output.
 pub(super) fn resolve_recordings(
     plan: &LabPlan,
     recordings: &LabRecordings,
@@ -55,7 +56,7 @@ pub(super) fn resolve_recordings(
     Ok(all)
 }
 
-/// Returns the switch and the port of a target. If the port is `None`, all ports of the switch are recorded.
+/// Returns the index of the switch and the port of a target. The port `None` means all ports of the switch.
 fn find_target(plan: &LabPlan, target: Option<&str>) -> Result<(usize, Option<String>), Failure> {
     let Some(target) = target else {
         return only_switch(plan).map(|switch| (switch, None));

@@ -1,4 +1,4 @@
-//! Warnings about load-balancing schemes that reorder packets of transports without reordering support.
+//! Warnings about load-balancing schemes that can reorder packets, if a transport does not tolerate this.
 
 use xoff_dataplane::config::{SchemeConfig, SchemeKind, SwitchConfig};
 use xoff_units::Picos;
@@ -11,8 +11,8 @@ const NAMED_SWITCHES_MAX: usize = 3;
 /// Length of the longest frame in bits: MTU 9216, headers, FCS, preamble and gap.
 const LONGEST_FRAME_BITS: u64 = 8 * (9_216 + 18 + 4 + 20);
 
-/// Returns a warning for each load-balancing scheme that can reorder packets. There are no warnings if all
-/// jobs use selective repeat, which tolerates reordering.
+/// Returns a warning for each load-balancing scheme that can reorder packets. Returns an empty list if the
+/// transports of all jobs tolerate reordering, with selective repeat or `out_of_order`.
 ///
 /// `switches` are in the order of the plan.
 pub(super) fn reordering_warnings(plan: &LabPlan, switches: &[&SwitchConfig]) -> Vec<String> {
@@ -48,8 +48,8 @@ pub(super) fn reordering_warnings(plan: &LabPlan, switches: &[&SwitchConfig]) ->
         .collect()
 }
 
-/// Returns the first transport that a job uses and that does not tolerate reordered packets. Also returns the
-/// name of its loss recovery.
+/// Returns the first transport of a job that does not tolerate reordered packets, and the name of its
+/// loss recovery.
 fn find_intolerant_transport(plan: &LabPlan) -> Option<(&str, &'static str)> {
     plan.workload.jobs.jobs.iter().find_map(|job| {
         let transport = plan.transports.get(job.transport)?;
@@ -93,8 +93,8 @@ fn describe_reordering(scheme: &SchemeConfig, delay_difference: Picos) -> String
 
 /// Returns the largest delay difference between two paths with empty queues.
 ///
-/// The paths are assumed to differ in two links. The result is twice the difference between the longest and
-/// the shortest link delay, plus the serialization time of one frame.
+/// The function assumes that the paths differ in two links. The result is twice the difference between the
+/// longest and the shortest delay of links between switches, plus the serialization time of one frame.
 fn path_delay_difference(plan: &LabPlan) -> Picos {
     let switch_links = || {
         plan.links

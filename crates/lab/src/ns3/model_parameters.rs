@@ -1,6 +1,7 @@
 //! The settings of the model.
 
-/// The settings of the model that have an effect in xoff.
+/// The settings of the HPCC model of ns-3 that have an effect in xoff. The names in parentheses are those of
+/// the configuration file. A missing setting has the default of the model (`third.cc`).
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct ModelParameters {
@@ -10,32 +11,35 @@ pub struct ModelParameters {
     pub window: WindowSettings,
     /// Settings of HPCC, for `CC_MODE` 3 and 10.
     pub hpcc: HpccSettings,
-    /// Additive increase of DCTCP in bits per second (`DCTCP_RATE_AI`).
+    /// Additive rate increase of DCTCP in bits per second (`DCTCP_RATE_AI`).
     pub dctcp_rate_ai_bps: u64,
-    /// Hosts send acknowledgements while priority 3 is paused (`ACK_HIGH_PRIO`).
+    /// Whether hosts send acknowledgements even while the priority of the data is paused (`ACK_HIGH_PRIO`).
     pub acks_pass_pauses: bool,
-    /// Number of bytes after which the receiver sends an acknowledgement (`L2_ACK_INTERVAL`).
+    /// Number of bytes after which the receiver sends an acknowledgement (`L2_ACK_INTERVAL`), 1 to
+    /// `payload_bytes`. Each packet is therefore acknowledged.
     pub ack_interval_bytes: u64,
-    /// End of the run in seconds (`SIMULATOR_STOP_TIME`).
+    /// End of the run in seconds of simulated time (`SIMULATOR_STOP_TIME`). `None` if the setting is missing.
+    /// The model then stops at 3.01 s.
     pub stop_s: Option<f64>,
-    /// Names of settings that the model does not have.
+    /// Names of settings in the file that the model does not have.
     pub unknown: Vec<String>,
-    /// Switches mark packets (`ENABLE_QCN`).
+    /// Whether switches mark packets with ECN (`ENABLE_QCN`).
     pub ecn: bool,
     /// Payload of a full packet in bytes (`PACKET_PAYLOAD_SIZE`).
     pub payload_bytes: u32,
-    /// Whether the congestion control limits the rate of a flow (`RATE_BOUND`). If not, only the link speed
+    /// Whether the congestion control limits the rate of a flow (`RATE_BOUND`). If false, only the link speed
     /// limits the rate.
     pub rate_bound: bool,
-    /// Buffer of each switch in bytes, modulo 2^32 (`BUFFER_SIZE`, in MiB).
+    /// Buffer size of each switch in bytes (`BUFFER_SIZE`, which is in MiB). As in the model, the product is
+    /// taken modulo 2^32.
     pub buffer_bytes: u32,
-    /// ECN thresholds of each link speed.
+    /// ECN thresholds, one entry for each link speed.
     pub marking: Vec<EcnThresholds>,
     /// Settings of DCQCN.
     pub dcqcn: DcqcnSettings,
 }
 
-/// Congestion control algorithms of the model (`CC_MODE`).
+/// The congestion control algorithms of the model. Each number is the value of `CC_MODE`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CongestionMode {
     /// 1: DCQCN in the form that NICs implement.
@@ -69,7 +73,8 @@ impl CongestionMode {
         matches!(self, CongestionMode::Hpcc | CongestionMode::HpccPint)
     }
 
-    /// Returns the telemetry bytes of each data packet and acknowledgement (`IntHeader::GetStaticSize`).
+    /// Returns the number of telemetry bytes in each data packet and acknowledgement
+    /// (`IntHeader::GetStaticSize` of the model).
     pub fn telemetry_bytes(self) -> u32 {
         match self {
             CongestionMode::Dcqcn | CongestionMode::Dctcp => 0,
@@ -83,32 +88,33 @@ impl CongestionMode {
 /// Settings of the windows of flows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WindowSettings {
-    /// The window limits the unacknowledged bytes of a flow (`HAS_WIN`).
+    /// Whether a window limits the unacknowledged bytes of a flow (`HAS_WIN`).
     pub is_used: bool,
-    /// Whether all flows use the largest window and round-trip time of the network (`GLOBAL_T`). If not, each
-    /// flow uses the values of its own pair of hosts.
+    /// Whether all flows use the largest window and round-trip time of all pairs of hosts (`GLOBAL_T` is 1).
+    /// If false, each flow uses the values of its own pair.
     pub of_largest_pair: bool,
-    /// The window is proportional to the rate (`VAR_WIN`).
+    /// Whether the window is proportional to the rate (`VAR_WIN`).
     pub follows_rate: bool,
 }
 
 /// Settings that only HPCC and HPCC-PINT have.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct HpccSettings {
-    /// Every acknowledgement changes the rate, not only one per round trip (`FAST_REACT`).
+    /// Whether every acknowledgement changes the rate (`FAST_REACT`). If false, only one acknowledgement of
+    /// each round trip changes the rate.
     pub fast_react: bool,
-    /// Target utilisation of links (`U_TARGET`).
+    /// Target utilisation of links (`U_TARGET`), 0.01 to 10. The value 1 is full utilisation.
     pub target_utilisation: f64,
-    /// Largest number of consecutive additive increases (`MI_THRESH`).
+    /// Largest number of additive increases in a row (`MI_THRESH`).
     pub stages_max: u64,
-    /// Multiplier of the units in HPCC telemetry (`INT_MULTI`). With 1, byte counts are in units of 128
-    /// bytes, and queue lengths are in units of 80 bytes.
+    /// Multiplier of the units in HPCC telemetry (`INT_MULTI`), 1 to 1 000 000. With 1, byte counts are in
+    /// units of 128 bytes, and queue lengths are in units of 80 bytes.
     pub unit_multiple: u64,
-    /// The flow has a rate for each hop and uses the lowest one (`MULTI_RATE`).
+    /// Whether a flow has one rate for each hop and uses the lowest of them (`MULTI_RATE`).
     pub rate_per_hop: bool,
-    /// Within a round trip, hops with an empty queue are ignored (`SAMPLE_FEEDBACK`).
+    /// Whether acknowledgements within a round trip ignore hops with an empty queue (`SAMPLE_FEEDBACK`).
     pub skips_empty_queues: bool,
-    /// Share of the acknowledgements that HPCC-PINT evaluates (`PINT_PROB`).
+    /// Share of the acknowledgements that HPCC-PINT evaluates (`PINT_PROB`), 0 to 1.
     pub sampled_share: f64,
 }
 
@@ -117,9 +123,9 @@ pub struct HpccSettings {
 pub struct EcnThresholds {
     /// Speed of the links in bits per second.
     pub rate_bps: u64,
-    /// Queue length in bytes up to which no packet is marked.
+    /// Lower threshold: queue length in bytes up to which no packet is marked.
     pub min_bytes: u64,
-    /// Queue length in bytes above which every packet is marked.
+    /// Upper threshold: queue length in bytes above which every packet is marked. At least `min_bytes`.
     pub max_bytes: u64,
     /// Marking probability at the upper threshold, 0 to 1.
     pub max_probability: f64,
@@ -128,23 +134,24 @@ pub struct EcnThresholds {
 /// Settings of DCQCN in the form that NICs implement.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct DcqcnSettings {
-    /// Interval of alpha updates in microseconds (`ALPHA_RESUME_INTERVAL`).
+    /// Interval between alpha updates in microseconds (`ALPHA_RESUME_INTERVAL`). With DCQCN, the three timers
+    /// are at least 1.
     pub alpha_interval_us: u64,
     /// Smallest interval between rate decreases in microseconds (`RATE_DECREASE_INTERVAL`).
     pub decrease_interval_us: u64,
-    /// A decrease lowers the target rate in every case (`CLAMP_TARGET_RATE`).
+    /// Whether each rate decrease also lowers the target rate (`CLAMP_TARGET_RATE`).
     pub clamp_target: bool,
-    /// Interval of rate increases in microseconds (`RP_TIMER`).
+    /// Interval between rate increases in microseconds (`RP_TIMER`).
     pub increase_interval_us: u64,
-    /// Gain of the moving average of alpha (`EWMA_GAIN`).
+    /// Gain of the moving average alpha (`EWMA_GAIN`), 0 to 1. DCTCP uses it too.
     pub gain: f64,
-    /// Number of increases in fast recovery (`FAST_RECOVERY_TIMES`).
+    /// Number of rate increases in fast recovery (`FAST_RECOVERY_TIMES`), 0 to 1000.
     pub fast_recovery_times: u64,
-    /// Additive increase in bits per second (`RATE_AI`).
+    /// Additive increase in bits per second (`RATE_AI`). HPCC and TIMELY use it too.
     pub rate_ai_bps: u64,
-    /// Hyper increase in bits per second (`RATE_HAI`).
+    /// Hyper increase in bits per second (`RATE_HAI`). TIMELY uses it too.
     pub rate_hai_bps: u64,
-    /// Smallest rate in bits per second (`MIN_RATE`).
+    /// Smallest rate of a flow in bits per second (`MIN_RATE`), for all algorithms.
     pub min_rate_bps: u64,
 }
 
@@ -191,19 +198,20 @@ impl ModelParameters {
         }
     }
 
-    /// Returns the ECN thresholds of the links with a speed.
+    /// Returns the ECN thresholds of links with this speed, in bits per second. Returns `None` if no map has
+    /// this speed.
     pub fn marking(&self, rate_bps: u64) -> Option<&EcnThresholds> {
         self.marking.iter().find(|marking| marking.rate_bps == rate_bps)
     }
 
-    /// Returns the length of the headers of a data packet in bytes: 48 plus the telemetry of the algorithm.
+    /// Returns the header bytes of a data packet: 48 plus the telemetry bytes of the algorithm.
     ///
     /// The 48 bytes are Ethernet 14, IPv4 20, UDP 8 and sequence number 6.
     pub fn header_bytes(&self) -> u32 {
         48 + self.mode.telemetry_bytes()
     }
 
-    /// Returns the length of an acknowledgement in bytes: 46 plus the telemetry of the algorithm, and at
+    /// Returns the length of an acknowledgement in bytes: 46 plus the telemetry bytes of the algorithm, at
     /// least 60.
     ///
     /// The 46 bytes are Ethernet 14, IPv4 20 and acknowledgement header 12.
@@ -211,8 +219,9 @@ impl ModelParameters {
         (46 + self.mode.telemetry_bytes()).max(60)
     }
 
-    /// Returns whether ECN marks have an effect: a queue can reach a marking threshold, and the algorithm
-    /// reacts to marks.
+    /// Returns whether ECN marks have an effect. This requires that a lower threshold is below the
+    /// buffer size, that marking and rate limits are enabled, and that the algorithm reacts to marks
+    /// (DCQCN or DCTCP).
     pub fn can_mark(&self) -> bool {
         let reachable = |marking: &EcnThresholds| marking.min_bytes < u64::from(self.buffer_bytes);
         matches!(self.mode, CongestionMode::Dcqcn | CongestionMode::Dctcp)
@@ -222,8 +231,8 @@ impl ModelParameters {
     }
 }
 
-/// The three threshold maps (`KMIN_MAP`, `KMAX_MAP`, `PMAX_MAP`). Each entry contains a link speed in bits
-/// per second and the value for this speed.
+/// The three threshold maps (`KMIN_MAP`, `KMAX_MAP`, `PMAX_MAP`). Each entry has a link speed in bits per
+/// second and the value for this speed. Thresholds are in units of 1000 bytes.
 #[derive(Default)]
 pub(super) struct ThresholdMaps {
     pub(super) min: Vec<(u64, u64)>,

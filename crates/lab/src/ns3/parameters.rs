@@ -9,8 +9,8 @@ use super::topology::Topology;
 
 /// Reads the settings in the same way as `third.cc`.
 ///
-/// The file is a sequence of names and values. Line ends have no meaning. If a setting occurs twice, the last
-/// value applies. Unknown words are skipped.
+/// The file is a sequence of names and values, and line ends have no meaning. If a setting occurs twice, the
+/// last value applies. Unknown words are skipped.
 pub(super) fn read_parameters(text: &InputText) -> Result<ModelParameters, ReadError> {
     let mut parameters = ModelParameters::new();
     let mut maps = ThresholdMaps::default();
@@ -67,8 +67,7 @@ pub(super) fn read_parameters(text: &InputText) -> Result<ModelParameters, ReadE
     Ok(parameters)
 }
 
-/// Returns whether a word looks like the name of a setting, with only capital letters,
-/// digits and underscores.
+/// Returns whether a word looks like the name of a setting: only capital letters, digits and underscores.
 fn is_setting_name(word: &str) -> bool {
     let is_name_character = |c: char| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_';
     word.starts_with(|c: char| c.is_ascii_uppercase())
@@ -101,7 +100,7 @@ pub(super) fn check_thresholds(
 }
 
 impl ThresholdMaps {
-    /// Combines the three maps into thresholds per link speed.
+    /// Combines the three maps into the thresholds of each link speed.
     fn combine(&self, text: &InputText) -> Result<Vec<EcnThresholds>, ReadError> {
         let threshold_bytes =
             |map: &[(u64, u64)], rate: u64| map.iter().find(|(r, _)| *r == rate).map(|(_, k)| *k * 1_000);

@@ -1,4 +1,5 @@
-//! Computes the paths of flows in the model. The ECMP hash of the model selects one of the shortest paths.
+//! Computes the paths of flows in the HPCC model of ns-3. The ECMP hash of the model selects one of the
+//! shortest paths.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +9,8 @@ use super::topology::Topology;
 /// UDP source port of the first flow between two hosts. The second flow has this port plus 1, and so on.
 pub(super) const FIRST_SOURCE_PORT: u16 = 10_000;
 
-/// Returns the IPv4 address of a node in the model.
+/// Returns the IPv4 address of a node in the model, in host byte order. For example, node 1 has the
+/// address 11.0.1.1.
 pub fn node_address(node: u32) -> u32 {
     0x0b00_0001 + (node / 256) * 0x1_0000 + (node % 256) * 0x100
 }
@@ -18,27 +20,29 @@ pub(super) fn node_of_model_address(address: u32) -> u32 {
     address >> 8 & 0xffff
 }
 
-/// The paths of the data packets and of the acknowledgements of a flow.
+/// The paths of a flow: one for its data packets and one for its acknowledgements.
 ///
-/// A path is a list of nodes with their egress links. The last node of the path is not in the list.
+/// A path is a list of nodes with their egress links. The last node of the path, the receiver of the packets,
+/// is not in the list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FlowPaths {
-    /// Path of the data packets, from the sender.
+    /// Path of the data packets, from the sender to the receiver.
     pub data: Vec<PathStep>,
-    /// Path of the acknowledgements, from the receiver.
+    /// Path of the acknowledgements, from the receiver to the sender.
     pub acks: Vec<PathStep>,
 }
 
 /// A node of a path with its egress link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PathStep {
-    /// Number of the node.
+    /// Number of the node, an index of [`Topology::nodes`].
     pub node: u32,
-    /// Index of the egress link.
+    /// Index of the egress link in [`Topology::links`].
     pub link: usize,
 }
 
-/// Returns the path of each flow, or `None` if the flow has no path. `flows` must be sorted by start time.
+/// Returns the paths of each flow, in the order of `flows`. The entry is `None` if the flow has no path.
+/// `flows` must be sorted by start time, because the position of a flow determines its UDP source port.
 pub fn flow_paths(topology: &Topology, flows: &[Flow]) -> Vec<Option<FlowPaths>> {
     let mut hops: BTreeMap<u32, Vec<Vec<usize>>> = BTreeMap::new();
     let mut source_ports: BTreeMap<(u32, u32), u16> = BTreeMap::new();
@@ -72,12 +76,11 @@ pub fn flow_paths(topology: &Topology, flows: &[Flow]) -> Vec<Option<FlowPaths>>
     all
 }
 
-/// Returns for each node the egress links of its shortest paths to a host. The links have the same order as
-/// in the model.
+/// Returns for each node the egress links of its shortest paths to a host, in the order of the model.
 ///
 /// The order matters only for nodes with several shortest paths. The model visits neighbours in the order of
-/// their memory addresses. A switch is a large object with its own memory mapping, and the kernel allocates
-/// mappings at decreasing addresses. The model therefore visits the switch with the highest number first.
+/// their memory addresses. A switch is a large object with its own memory mapping, and the kernel places each
+/// new mapping at a lower address. The model therefore visits the switch with the highest number first.
 fn shortest_path_links(topology: &Topology, host: u32) -> Vec<Vec<usize>> {
     let mut hops = vec![Vec::new(); topology.nodes.len()];
     let mut distance = vec![u32::MAX; topology.nodes.len()];
@@ -103,15 +106,15 @@ fn shortest_path_links(topology: &Topology, host: u32) -> Vec<Vec<usize>> {
     hops
 }
 
-/// Returns whether at least one node has several shortest paths to a host.
+/// Returns whether at least one node has several shortest paths to the host `host`, a node number.
 pub fn has_equal_paths(topology: &Topology, host: u32) -> bool {
     shortest_path_links(topology, host)
         .iter()
         .any(|links| links.len() > 1)
 }
 
-/// Returns the links that the model uses for the routes of a node, in the order of its
-/// neighbour map (`nbr2if`).
+/// Returns the links that the model uses for the routes of a node, in the order of the neighbour map of the
+/// node (`nbr2if`).
 ///
 /// The map keeps only the last of several links between two nodes.
 fn usable_links(topology: &Topology, node: u32) -> Vec<usize> {
@@ -127,20 +130,19 @@ fn usable_links(topology: &Topology, node: u32) -> Vec<usize> {
     of_neighbour.into_values().collect()
 }
 
-/// Round-trip time and bandwidth-delay product of a pair of hosts. The model computes the same values as
-/// `pairRtt` and `pairBdp` in `third.cc`.
+/// Round-trip time and bandwidth-delay product of a pair of hosts, as `pairRtt` and `pairBdp` in `third.cc`.
 ///
-/// The round-trip time is twice the sum of the link delays on a shortest path, plus the serialization time of
-/// a full payload on each link of the path.
+/// The round-trip time is twice the sum of the link delays on a shortest path, plus the serialization times
+/// of one full payload on the links of this path.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PairTiming {
     /// Round-trip time in nanoseconds.
     pub rtt_ns: u64,
-    /// Bandwidth-delay product in bytes, modulo 2^32 as in the model. 0 means no window.
+    /// Bandwidth-delay product in bytes, modulo 2^32 as in the model. The value 0 means no window.
     pub window_bytes: u32,
 }
 
-/// The timings of all pairs of hosts. The timings to a receiver are computed when they are first requested.
+/// The timings of all pairs of hosts. The timings to a receiver are computed at their first use.
 #[derive(Debug)]
 pub struct PairTimings<'a> {
     topology: &'a Topology,
@@ -150,7 +152,7 @@ pub struct PairTimings<'a> {
 }
 
 impl<'a> PairTimings<'a> {
-    /// Creates the timings of a topology for packets with `payload_bytes` bytes of payload.
+    /// Creates the timings of a topology for packets with a payload of `payload_bytes`.
     pub fn new(topology: &'a Topology, payload_bytes: u32) -> PairTimings<'a> {
         PairTimings {
             topology,
@@ -160,9 +162,11 @@ impl<'a> PairTimings<'a> {
         }
     }
 
-    /// Returns the timing of a pair of hosts.
+    /// Returns the timing of a pair of hosts. `src` and `dst` are node numbers. Both values are 0 if no
+    /// path exists.
     ///
-    /// With `of_largest_pair` (`GLOBAL_T` 1), the values are the largest ones of all pairs.
+    /// With `of_largest_pair` (`GLOBAL_T` is 1), returns the largest round-trip time and the largest window
+    /// of all pairs.
     pub fn pair_timing(&mut self, src: u32, dst: u32, of_largest_pair: bool) -> PairTiming {
         if of_largest_pair {
             let (topology, payload_bytes) = (self.topology, self.payload_bytes);
@@ -178,7 +182,7 @@ impl<'a> PairTimings<'a> {
     }
 }
 
-/// Returns the timing from each node to a host. Switches, and hosts without a path, have timing 0.
+/// Returns the timing from each node to a host. The timing is 0 for switches and for hosts without a path.
 fn timings_to_host(topology: &Topology, payload_bytes: u32, host: u32) -> Vec<PairTiming> {
     let hops = shortest_path_links(topology, host);
     let hosts = topology.nodes.iter().enumerate();
@@ -218,8 +222,8 @@ fn largest_timing(topology: &Topology, payload_bytes: u32) -> PairTiming {
     })
 }
 
-/// Returns the path of packets with these UDP ports. At a node with several shortest paths, the ECMP hash
-/// selects the link.
+/// Returns the path of packets with these UDP source and destination ports. At a node with several shortest
+/// paths, the ECMP hash selects the link. Returns `None` if no path exists.
 fn follow_path(
     topology: &Topology,
     hops: &[Vec<usize>],

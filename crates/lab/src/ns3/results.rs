@@ -1,6 +1,6 @@
 //! Reads the results of the model: completion times and pauses.
 //!
-//! Each file has the native format of the model or is a CSV table with a header.
+//! Each file has either the native format of the model or is a CSV table with a header.
 
 use std::collections::BTreeMap;
 
@@ -9,8 +9,8 @@ use super::paths::{FIRST_SOURCE_PORT, node_of_model_address};
 use super::text::{InputText, ReadError};
 use super::topology::Topology;
 
-/// Largest difference between the start of a flow in the flow list and in the results. The times can differ
-/// because ns-3 rounds times down.
+/// Largest difference in nanoseconds between the start of a flow in the flow list and in the results. The
+/// times can differ, because ns-3 rounds times down.
 const START_SLACK_NS: u64 = 1;
 /// Columns of the CSV table of completions.
 const COMPLETION_COLUMNS: [&str; 6] = ["src", "dst", "bytes", "start_ns", "fct_ns", "ideal_fct_ns"];
@@ -19,7 +19,7 @@ const PAUSE_COLUMNS: [&str; 5] = ["time_ns", "node", "node_is_switch", "interfac
 /// Largest time in nanoseconds.
 const TIME_NS_MAX: u64 = u64::MAX / 2_000;
 
-/// Reads the completions in either format and stores the reference times in `flows`.
+/// Reads the completions in either format and stores the completion times of the model in `flows`.
 pub(super) fn read_completions(text: &InputText, flows: &mut [(Flow, usize)]) -> Result<(), ReadError> {
     match text.words().next() {
         Some(word) if word.text.starts_with("src,") || word.text.contains(',') => {
@@ -32,8 +32,8 @@ pub(super) fn read_completions(text: &InputText, flows: &mut [(Flow, usize)]) ->
 
 /// Reads completions in the native format: `sip dip sport dport size start fct standalone_fct`.
 ///
-/// The file has one row for each completed flow. If a pair of hosts has several flows, the source port
-/// identifies the flow.
+/// Each completed flow has one row. If a pair of hosts has several flows, the source port identifies
+/// the flow.
 fn read_native_completions(text: &InputText, flows: &mut [(Flow, usize)]) -> Result<(), ReadError> {
     const ROW: &str = "`sip dip sport dport size start fct standalone_fct`, such as `0b000101 0b000201 10000 100 5000 2000000000 8910 8937`";
     let mut flows_of_pair: BTreeMap<(u32, u32), Vec<usize>> = BTreeMap::new();
@@ -78,8 +78,8 @@ fn read_native_completions(text: &InputText, flows: &mut [(Flow, usize)]) -> Res
 
 /// Reads completions from a CSV table with [`COMPLETION_COLUMNS`] and one row for each flow.
 ///
-/// Several flows can have the same hosts, size and start. Such flows get the completion times
-/// in increasing order.
+/// Several flows can have the same hosts, size and start time. These flows get their completion times in
+/// increasing order.
 fn read_completion_table(text: &InputText, flows: &mut [(Flow, usize)]) -> Result<(), ReadError> {
     let mut open_flows: BTreeMap<[u64; 3], Vec<usize>> = BTreeMap::new();
     for (index, (flow, _)) in flows.iter().enumerate().rev() {
@@ -120,7 +120,7 @@ fn read_completion_table(text: &InputText, flows: &mut [(Flow, usize)]) -> Resul
 
 /// Reads the pause and resume events in either format.
 ///
-/// The native format has the same columns, separated by blanks, and no header.
+/// The native format has the same columns as the CSV table, but white space between them and no header.
 pub(super) fn read_pauses(text: &InputText, topology: &Topology) -> Result<Vec<PauseEvent>, ReadError> {
     let rows = match text.words().next() {
         Some(word) if word.text.contains(',') => text.table_rows(&PAUSE_COLUMNS)?,

@@ -29,28 +29,32 @@ const FLOW_FIELDS: [&str; 6] = [
     "the start",
 ];
 
-/// A checked scenario. [`Scenario::read`] reads it.
+/// A checked scenario of the HPCC model: topology, flows, settings and results. [`Scenario::read`]
+/// creates it.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Scenario {
-    /// Name for reports: the last component of the path.
+    /// Name for reports: the last component of the path of the scenario.
     pub name: String,
     /// The nodes and links.
     pub topology: Topology,
-    /// The flows, sorted by start time. Each flow contains its completion time in the model.
+    /// The flows, at least one, sorted by start time. [`Flow::reference_ns`] is the completion time in
+    /// the model.
     pub flows: Vec<Flow>,
     /// The settings of the model.
     pub parameters: ModelParameters,
-    /// Pause and resume events of the model. `None` without a file of pauses.
+    /// Pause and resume events of the model, in the order of time. `None` if the scenario has no file
+    /// of pauses.
     pub pauses: Option<Vec<PauseEvent>>,
 }
 
 impl Scenario {
-    /// Reads a scenario and checks that its files are consistent. `path` is a folder or a configuration file.
+    /// Reads a scenario and checks that its files are consistent. `path` is the configuration file, or the
+    /// folder with the file `parameters.txt` or `config.txt`.
     ///
     /// # Errors
-    /// Fails if a file is missing or invalid. The error contains the position in the file and
-    /// the expected text.
+    /// Returns an error if a file is missing or invalid. The error contains the position in the file and the
+    /// expected text.
     pub fn read(path: &Path) -> Result<Scenario, ReadError> {
         let files = InputFiles::find(path)?;
         let topology = topology::read_topology(&InputText::read(files.topology)?)?;
@@ -73,7 +77,7 @@ impl Scenario {
         })
     }
 
-    /// Returns the paths of each flow.
+    /// Returns the paths of each flow, in the order of [`Scenario::flows`].
     ///
     /// # Errors
     /// Returns an error if no path connects the hosts of a flow.
@@ -90,7 +94,7 @@ impl Scenario {
         checked.collect()
     }
 
-    /// Returns notes about input that has no effect in xoff.
+    /// Returns notes about settings that have no effect or another effect in xoff, possibly none.
     pub fn notes(&self) -> Vec<String> {
         let mut notes = Vec::new();
         if !self.parameters.unknown.is_empty() {
@@ -123,8 +127,8 @@ fn scenario_name(path: &Path) -> String {
 
 /// Reads the flows and their line numbers, in the order of their starts.
 ///
-/// The first word of the file is the number of flows. The function reads this number of flows and ignores
-/// later words. The program `third.cc` of the model does the same.
+/// The first word of the file is the number of flows. Like `third.cc` of the model, this function reads this
+/// number of flows and ignores later words.
 fn read_flows(text: &InputText, topology: &Topology) -> Result<Vec<(Flow, usize)>, ReadError> {
     const COUNT: &str = "the number of flows, then the flows";
     let mut words = text.words();

@@ -6,8 +6,7 @@ use super::model_parameters::{CongestionMode, ModelParameters, ThresholdMaps};
 use super::text::{InputText, InputWord, ReadError, quote};
 use super::units;
 
-/// Settings for files, traces and pauses that have no effect in xoff. The values of these settings
-/// are not checked.
+/// Settings that have no effect in xoff, most of them for files and traces. Their values are not checked.
 const WITHOUT_EFFECT: [&str; 16] = [
     "DATA_RATE",
     "ENABLE_TRACE",
@@ -79,7 +78,7 @@ impl<'a, W: Iterator<Item = InputWord<'a>>> SettingReader<'a, '_, W> {
         })
     }
 
-    /// Reads a value that must be 0. `expected` is a text for the error that explains the meaning of 0.
+    /// Reads a value that must be 0. In the error, `expected` explains the meaning of 0.
     fn require_zero(&mut self, expected: &str) -> Result<(), ReadError> {
         let word = self.next_value()?;
         if word.text.parse::<f64>() == Ok(0.0) {
@@ -164,13 +163,13 @@ impl<'a, W: Iterator<Item = InputWord<'a>>> SettingReader<'a, '_, W> {
         Ok(true)
     }
 
-    /// Reads `L2_ACK_INTERVAL` in bytes. A packet of at least this size is acknowledged.
+    /// Reads `L2_ACK_INTERVAL` in bytes, at least 1.
     fn ack_interval_value(&mut self) -> Result<u64, ReadError> {
         self.integer_value(1, u64::from(u32::MAX))
     }
 
-    /// Reads a map in the form `count rate value rate value ...`. If a rate occurs twice, the
-    /// last value applies.
+    /// Reads a map of the form `count rate value rate value ...`. If a rate occurs twice, its last
+    /// value applies.
     fn rate_pairs<T>(&mut self, min: T, max: T) -> Result<Vec<(u64, T)>, ReadError>
     where
         T: FromStr + PartialOrd + std::fmt::Display + Copy,

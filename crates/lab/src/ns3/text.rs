@@ -1,4 +1,4 @@
-//! Reads text files that consist of words or of table rows. Every error contains the file, line and column.
+//! Reads text files that consist of words or table rows. Every error contains the file, line and column.
 
 use std::fmt;
 use std::ops::RangeInclusive;
@@ -18,7 +18,7 @@ pub enum ReadError {
     Unreadable {
         /// Path of the file.
         file: PathBuf,
-        /// Reason from the operating system.
+        /// Error message of the operating system.
         why: String,
     },
     /// A file has invalid contents.
@@ -26,14 +26,14 @@ pub enum ReadError {
     Invalid {
         /// Path of the file.
         file: PathBuf,
-        /// Line, from 1.
+        /// Line, from 1. For missing text at the end of the file, this is the line after the last line.
         line: usize,
-        /// Column in characters, from 1. In a table, this is the position of the first character
-        /// of the field.
+        /// Column of the invalid word in characters, from 1. In a table, this is the first character of
+        /// the field.
         column: usize,
-        /// Reason, with the invalid value.
+        /// Description of the error, with the invalid value.
         what: String,
-        /// Expected contents.
+        /// Description of valid contents at this position.
         expected: String,
     },
 }
@@ -111,8 +111,8 @@ impl InputText {
         self.lines().flat_map(|line| line.words)
     }
 
-    /// Returns the next word. Returns an error at the end of the file, and `form` describes
-    /// the expected text.
+    /// Returns the next word. At the end of the file, returns an error that uses `name` for the missing word
+    /// and `form` for the expected text.
     pub(super) fn next_word<'a>(
         &self,
         words: &mut impl Iterator<Item = InputWord<'a>>,
@@ -180,8 +180,8 @@ impl InputText {
             .collect()
     }
 
-    /// Splits each line into words that are separated by one character. `lengths` returns the lengths of the
-    /// words of a line.
+    /// Splits each line into words, with one separating character between them. `lengths` returns the lengths
+    /// of the words of a line in bytes.
     fn split_lines(&self, lengths: impl Fn(&str) -> Vec<usize>) -> impl Iterator<Item = TextLine<'_>> {
         self.content.lines().enumerate().map(move |(index, text)| {
             let number = index + 1;
@@ -269,7 +269,7 @@ impl InputText {
     }
 }
 
-/// Returns a word in quotes. A word longer than [`QUOTED_MAX`] is cut.
+/// Returns a word in quotes. A word with more than [`QUOTED_MAX`] characters is cut.
 pub(super) fn quote(text: &str) -> String {
     let text = text.trim();
     match text.char_indices().nth(QUOTED_MAX) {

@@ -3,7 +3,7 @@
 use super::text::{InputText, InputWord, ReadError, quote};
 use super::units;
 
-/// Largest number of nodes. An address of the model contains a 16-bit node number.
+/// Largest number of nodes. The IPv4 address of a node in the model contains a 16-bit node number.
 const NODES_MAX: u32 = 65_536;
 /// Largest number of links.
 const LINKS_MAX: u32 = 1 << 20;
@@ -23,7 +23,7 @@ const LINK_FIELDS: [&str; 5] = [
 /// The nodes and links of a scenario.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Topology {
-    /// The nodes, by node number.
+    /// The nodes. The node number is the index of this list.
     pub nodes: Vec<Node>,
     /// The links, in the order of the file.
     pub links: Vec<Link>,
@@ -32,19 +32,19 @@ pub struct Topology {
 /// A switch or a host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Node {
-    /// Whether the node is a switch. All other nodes are hosts.
+    /// True for a switch, false for a host.
     pub is_switch: bool,
-    /// Indices of the links of the node. The model numbers interfaces from 1, so the first link belongs to
-    /// interface 1.
+    /// Indices in [`Topology::links`] of the links of the node. The model numbers interfaces from 1, so the
+    /// first link belongs to interface 1. A host has at most one link.
     pub links: Vec<usize>,
 }
 
 /// A link between two nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Link {
-    /// Numbers of the nodes at both ends.
+    /// Node numbers of the two ends, which differ.
     pub ends: [u32; 2],
-    /// Speed in Mb/s.
+    /// Speed in Mb/s, 1 to 1 600 000.
     pub speed_mbps: u32,
     /// Propagation delay in nanoseconds.
     pub delay_ns: u64,
@@ -56,7 +56,7 @@ impl Link {
         u64::from(self.speed_mbps) * 1_000_000
     }
 
-    /// Returns the node at the other end.
+    /// Returns the number of the node at the other end. `node` must be one of the ends.
     pub fn peer_of(&self, node: u32) -> u32 {
         match self.ends {
             [a, b] if a == node => b,
@@ -66,7 +66,8 @@ impl Link {
 }
 
 impl Topology {
-    /// Returns the interface of a node, from 1, that is connected to a link.
+    /// Returns the number of the interface (from 1) that connects a node to a link. `link` is an index of
+    /// [`Topology::links`]. Returns `None` if the link has no end at this node.
     pub fn interface_number(&self, node: u32, link: usize) -> Option<u32> {
         let links = &self.nodes.get(node as usize)?.links;
         links
@@ -75,12 +76,12 @@ impl Topology {
             .map(|index| index as u32 + 1)
     }
 
-    /// Returns the numbers of all hosts.
+    /// Returns the node numbers of all hosts in increasing order.
     pub fn hosts(&self) -> impl Iterator<Item = u32> {
         self.nodes_of_kind(false)
     }
 
-    /// Returns the numbers of all switches.
+    /// Returns the node numbers of all switches in increasing order.
     pub fn switches(&self) -> impl Iterator<Item = u32> {
         self.nodes_of_kind(true)
     }
@@ -95,8 +96,7 @@ impl Topology {
 
 /// Reads the file in the same way as `third.cc` of the model.
 ///
-/// The file is a sequence of words, and line ends have no meaning. The function reads the number of links
-/// from the file and ignores words after these links.
+/// The file is a sequence of words, and line ends have no meaning. Words after the last link are ignored.
 pub(super) fn read_topology(text: &InputText) -> Result<Topology, ReadError> {
     let mut words = text.words();
     let mut count = |name: &str, max: u32| {

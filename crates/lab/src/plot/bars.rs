@@ -1,4 +1,4 @@
-//! Bar charts of a figure by scheme, with the range over the seeds.
+//! Bar charts of a figure (a measured quantity), one bar for each scheme, with the range over the seeds.
 
 use std::path::Path;
 
@@ -26,7 +26,8 @@ const MARGIN_WIDTH: u32 = 130;
 pub struct Bar {
     /// Label of the bar.
     pub name: String,
-    /// Median, smallest value and largest value. `None`: the bar has no value.
+    /// Median, smallest value and largest value, in the unit of the chart. `None`: the bar has no value and
+    /// is not drawn.
     pub median_min_max: Option<[f64; 3]>,
     /// Whether the bar is the reference for the other bars. The reference bar has another colour.
     pub is_reference: bool,
@@ -42,8 +43,8 @@ pub struct BarPanel {
 }
 
 /// Writes an SVG file with bar charts of times, one below the other. The values of the bars are in
-/// nanoseconds. `x_label` is the label of the bars, such as the name of the compared field. `y_label` is the
-/// name of the measured time.
+/// nanoseconds. `x_label` is the label of the horizontal axis, such as the name of the compared field.
+/// `y_label` is the name of the measured time. A chart without a value shows a message instead.
 ///
 /// # Errors
 /// Fails if the file cannot be written.
@@ -72,8 +73,8 @@ pub fn write_time_bars(
     })
 }
 
-/// Writes an SVG file with bar charts of any values, one below the other. Each entry of `panels` contains a
-/// chart and the name of its unit.
+/// Writes an SVG file with bar charts of any values, one below the other. Each entry of `panels` contains the
+/// unit of a chart, which labels its vertical axis, and the chart.
 ///
 /// # Errors
 /// Fails if the file cannot be written.
@@ -94,14 +95,14 @@ pub fn write_unit_bars(path: &Path, panels: &[(&str, BarPanel)]) -> Result<(), F
     })
 }
 
-/// Returns the largest value of all bars, or 0 without values.
+/// Returns the largest value of all bars. Returns 0 if no bar has a value.
 fn largest_value(panel: &BarPanel) -> f64 {
     let values = panel.bars.iter().filter_map(|bar| bar.median_min_max);
     values.map(|[.., max]| max).fold(0.0, f64::max)
 }
 
-/// Draws one chart. `unit` is the unit of the axis, as its name and its size. For example, it is
-/// `("us", 1000.0)` for values in nanoseconds.
+/// Draws one chart. `unit` is the name of the axis unit and its size. For example, the unit `("us", 1000.0)`
+/// shows values in nanoseconds as microseconds.
 fn draw_panel(
     area: &Area<'_>,
     panel: &BarPanel,

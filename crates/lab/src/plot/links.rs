@@ -14,19 +14,19 @@ use xoff_telemetry::failure::Failure;
 const WIDTH: u32 = 960;
 const PANEL_HEIGHT: u32 = 240;
 const LEGEND_HEIGHT: u32 = 34;
-/// Colour of the band from the least loaded to the busiest link.
+/// Colour of the area from the load of the least loaded link to the load of the busiest link.
 const RANGE_COLOUR: RGBColor = RGBColor(222, 235, 247);
-/// Colour of the band from the lower to the upper quartile.
+/// Colour of the area from the lower to the upper quartile of the link loads.
 const QUARTILES_COLOUR: RGBColor = RGBColor(158, 202, 225);
 
 /// The link loads of one run over time.
 struct LinkLoads {
     /// Description of the links.
     links: &'static str,
-    /// Start and end of each bin, in nanoseconds.
+    /// Start and end of each bin (interval of time), in nanoseconds.
     bins: Vec<(f64, f64)>,
-    /// The load of the links in each bin, in percent of the link speed. The five values are the minimum,
-    /// lower quartile, mean, upper quartile and maximum over all links.
+    /// The link loads in each bin, in percent of the link speed: minimum, lower quartile, mean, upper
+    /// quartile and maximum over all links. Empty if no link was selected.
     quantiles: Vec<[f64; 5]>,
 }
 
@@ -80,7 +80,9 @@ impl LinkLoads {
     }
 }
 
-/// Writes a plot of the link loads with one panel for each run. All panels have the same axes.
+/// Writes a plot of the link loads over time, with one panel for each run. A run is a title and a timeline.
+/// All panels have the same axes. The plot shows the links between switches that the workload could use, or
+/// the links to hosts if no such link exists.
 ///
 /// # Errors
 /// Fails if the file cannot be written.

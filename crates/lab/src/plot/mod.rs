@@ -1,8 +1,8 @@
-//! Draws plots of runs as SVG files. The plots show link loads, queues and pauses over time. Bar charts
-//! compare the figures of several runs.
+//! Draws plots of runs as SVG files. Plots over time show link loads, queues and pauses. Bar charts compare
+//! the figures (measured quantities) of several runs.
 //!
-//! A plot shows a [`RunTimeline`] or the figures of a comparison. This module draws results but does not
-//! compute them. The viewer of an SVG file selects the fonts, so the plots leave room for wide fonts.
+//! This module draws results but does not compute them. The viewer of an SVG file selects the fonts, so the
+//! plots leave room for wide fonts.
 
 mod bars;
 mod links;
@@ -20,12 +20,12 @@ use xoff_telemetry::failure::Failure;
 pub use bars::{Bar, BarPanel, write_time_bars, write_unit_bars};
 pub use links::write_link_plot;
 
-/// The timeline of a run with the names of its ports.
+/// The timeline of a run in virtual time, with the names of its switch ports.
 #[derive(Clone, Debug)]
 pub struct RunTimeline {
     /// Link loads, queues and pauses of all switch ports over time.
     pub timeline: Timeline,
-    /// Names of the switch ports, in the same order.
+    /// Names of the switch ports, in the order of [`Timeline::ports`].
     pub names: Vec<PortName>,
 }
 
@@ -34,16 +34,17 @@ pub struct RunTimeline {
 pub struct PortName {
     /// Name of the port, such as `leaf1:Ethernet16`.
     pub port: String,
-    /// Name of the other end of the link, which is a switch port or a host. Empty if the port has no link.
+    /// Name of the other end of the link: a switch port or a host. Empty if the port has no link.
     pub peer: String,
     /// Whether the other end is a switch port.
     pub between_switches: bool,
-    /// Whether the workload could use the link in this direction.
+    /// Whether the workload could use the link in the direction away from this port.
     pub usable: bool,
 }
 
-/// Creates the output folder of a command-line option and checks that the folder is writable. A command calls
-/// this function before a long run, so that the user sees an error early.
+/// Creates the folder of an output option and checks that files can be created in it. Commands call this
+/// function before a long run, so that the user sees an error early. `option` is the name of the option for
+/// messages, such as `--plots`.
 ///
 /// # Errors
 /// Fails if the folder or a file in it cannot be created.
@@ -61,7 +62,7 @@ pub fn create_folder(option: &str, folder: &Path) -> Result<(), Failure> {
         .map_err(|error| failure("cannot write into the folder", error))
 }
 
-/// Writes the plots of one run: `links.svg`, `queues.svg` and `pauses.svg`.
+/// Writes the plots of one run into an existing folder: `links.svg`, `queues.svg` and `pauses.svg`.
 ///
 /// # Errors
 /// Fails if a file cannot be written.
@@ -70,7 +71,8 @@ pub fn write_run_plots(folder: &Path, title: &str, run: &RunTimeline) -> Result<
     write_queue_and_pause_plots(folder, "", title, run)
 }
 
-/// Writes the plots `queues.svg` and `pauses.svg` of one run. The file names start with `prefix`.
+/// Writes the plots `queues.svg` (longest queues) and `pauses.svg` (longest paused senders) of one run.
+/// `prefix` is added at the start of the file names.
 ///
 /// # Errors
 /// Fails if a file cannot be written.

@@ -23,13 +23,13 @@ const NAME_LENGTH_MAX: usize = 30;
 /// A sender that was paused: a switch port or a host.
 struct PausedSender {
     name: String,
-    /// Paused time in each bin, in picoseconds.
+    /// Paused time in each bin (interval of time), in picoseconds.
     paused_ps: Vec<u64>,
     total_ps: u128,
 }
 
-/// Writes a plot of the senders that were paused longest, one row for each sender. A column is an interval of
-/// time. The longer the sender was paused in this interval, the darker the cell.
+/// Writes a plot of the longest paused senders, with one row for each sender and one column for each interval
+/// of time. A darker cell means a longer pause.
 ///
 /// # Errors
 /// Fails if the file cannot be written.
@@ -116,7 +116,7 @@ fn paused_senders(run: &RunTimeline) -> Vec<PausedSender> {
             }
         };
         add(&name.port, &port.paused_ps);
-        // The timeline has switch ports only. The paused time of a host is the time for which its switch port
+        // The timeline has switch ports only. A host is paused for the time for which its switch port
         // pauses it.
         if !name.between_switches && !name.peer.is_empty() {
             add(&name.peer, &port.pausing_ps);
@@ -127,7 +127,7 @@ fn paused_senders(run: &RunTimeline) -> Vec<PausedSender> {
     senders
 }
 
-/// Shortens a long name by removing its start. The ends of names differ more than the starts.
+/// Shortens a long name by removing its start, because the ends of names differ more than the starts.
 fn shorten_name(name: &str) -> String {
     let length = name.chars().count();
     match length.checked_sub(NAME_LENGTH_MAX) {

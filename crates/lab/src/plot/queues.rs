@@ -11,7 +11,7 @@ use xoff_telemetry::failure::Failure;
 
 /// Width and height of the plot, in pixels.
 const SIZE: (u32, u32) = (960, 420);
-/// Largest number of lines in the plot.
+/// Largest number of ports in the plot.
 const LINES_SHOWN_MAX: usize = 6;
 const LEGEND_LINE_HEIGHT: u32 = 24;
 

@@ -9,12 +9,11 @@ use xoff_telemetry::failure::Failure;
 
 /// The drawing area of a plot or of a part of it.
 pub(super) type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
-/// The result of a drawing function. The plots are drawn into a text in memory, which does not
-/// fail in practice.
+/// The result of a drawing function. Plots are drawn into memory, so errors do not occur in practice.
 pub(super) type DrawResult = Result<(), Box<dyn std::error::Error>>;
 
-/// Colours of lines and bars. The palette of Okabe and Ito is suitable for colour-blind readers. The darker
-/// colours come first.
+/// Colours of lines and bars, darker colours first. The palette of Okabe and Ito is suitable for
+/// colour-blind users.
 pub(super) const COLOURS: [RGBColor; 7] = [
     RGBColor(0, 114, 178),
     RGBColor(213, 94, 0),
@@ -36,14 +35,14 @@ pub(super) const AXIS: (&str, i32) = ("sans-serif", 15);
 /// Font of labels.
 pub(super) const LABEL: (&str, i32) = ("sans-serif", 13);
 
-/// Returns the range of an axis with `count` categories. In the library `plotters`, a range includes its end,
-/// and a range with a single category is not allowed.
+/// Returns the range of an axis with `count` categories, such as bars. In the library `plotters`, a range
+/// includes its end, and a range with only one category is not allowed.
 pub(super) fn category_range(count: usize) -> std::ops::Range<usize> {
     0..count.saturating_sub(1).max(1)
 }
 
-/// Returns the position at which a category starts, on an axis with the range [`category_range`]. For the
-/// index after the last category, it returns the end of the axis.
+/// Returns the position on an axis at which a category starts. The axis has the range [`category_range`]. For
+/// the index after the last category, returns the end of the axis.
 pub(super) fn category_edge(category: usize, count: usize) -> SegmentValue<usize> {
     match category == count.max(2) {
         true => SegmentValue::Last,

@@ -1,6 +1,6 @@
 //! Units of plot axes.
 
-/// A unit of an axis. `size` is its multiple of the smallest unit.
+/// A unit of an axis. `size` is the number of smallest units (nanoseconds or bytes) in this unit.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Unit {
     pub(super) name: &'static str,

@@ -1,5 +1,5 @@
-//! Runs the virtual machines of a lab. Each virtual machine is a QEMU process that is connected to a tap
-//! device of a switch. This module also reads their consoles and detects when they end.
+//! Runs the virtual machines of a lab. Each virtual machine is a QEMU process, which is connected to a tap
+//! device of a switch. This module also reads the consoles and detects the end of a virtual machine.
 
 use std::collections::VecDeque;
 use std::fs::{File, OpenOptions};
@@ -14,7 +14,7 @@ use crate::attached_lab::Lab;
 use crate::plan::{FarEnd, HostPlan, LabPlan, LinkPlan, VmPlan};
 use xoff_telemetry::failure::Failure;
 
-/// Number of lines of the console in the message about a virtual machine that has ended.
+/// When a virtual machine ends, a message quotes this number of lines from the end of its console.
 const CONSOLE_TAIL_LINES: usize = 8;
 /// Longest wait for the remaining console output after the end of a virtual machine.
 const CONSOLE_DRAIN_TIMEOUT: Duration = Duration::from_millis(500);
@@ -26,7 +26,7 @@ pub(super) struct Guest {
     source: String,
     /// The QEMU process. `None` after its end.
     child: Option<Child>,
-    /// The file for the console output, if the lab file sets `console`.
+    /// The file for the console output. `None` if the lab file does not set `console`.
     console_file: Option<File>,
     /// The last lines of the console.
     console_tail: Arc<Mutex<VecDeque<String>>>,
@@ -36,7 +36,7 @@ pub(super) struct Guest {
 /// The end of a virtual machine.
 #[derive(Debug)]
 pub(super) struct GuestExit {
-    /// Whether the virtual machine shut down by itself.
+    /// Whether the virtual machine shut down by itself, so that QEMU ended without an error.
     pub(super) is_orderly: bool,
     /// Description of the end, with the last lines of the console.
     pub(super) failure: Failure,
@@ -72,8 +72,8 @@ fn find_program(name: &str) -> Option<PathBuf> {
     files.find(|file| file.is_file())
 }
 
-/// Starts all virtual machines of the lab. Their tap devices already exist and get a carrier when
-/// QEMU opens them.
+/// Starts all virtual machines of the lab. Their tap devices already exist. A tap device gets a carrier when
+/// QEMU opens it.
 pub(super) fn start_guests(lab: &Lab) -> Result<Vec<Guest>, Failure> {
     let mut guests = Vec::new();
     for (index, host) in lab.plan.hosts.iter().enumerate() {
@@ -90,8 +90,8 @@ pub(super) fn start_guests(lab: &Lab) -> Result<Vec<Guest>, Failure> {
     Ok(guests)
 }
 
-/// Returns the command line of QEMU. The network device has no vnet header. The guest therefore computes all
-/// checksums and does all segmentation itself.
+/// Returns the command line of QEMU. The network device has no vnet header, so the guest itself computes all
+/// checksums and does all segmentation.
 fn qemu_arguments(host: &HostPlan, vm: &VmPlan, link: &LinkPlan, tap: &str) -> Vec<String> {
     let mac = host.mac.map(|byte| format!("{byte:02x}")).join(":");
     // A kernel ignores unknown parameters whose names contain a dot.
@@ -133,12 +133,11 @@ fn qemu_arguments(host: &HostPlan, vm: &VmPlan, link: &LinkPlan, tap: &str) -> V
     words
 }
 
-/// Returns the value of the QEMU option `-smp`. A virtual machine with one CPU gets a `maxcpus` of 2. With
-/// `maxcpus` 1, the CPU emulation of QEMU omits memory barriers, including the barriers between the guest and
-/// its network card. The card can then miss a frame to send and stop permanently (benches/README.md,
-/// Soft-RoCE).
+/// Returns the value of the QEMU option `-smp`. A virtual machine with one CPU gets `maxcpus=2`. With
+/// `maxcpus=1`, the CPU emulation of QEMU omits memory barriers, even those between the guest and its network
+/// card. The network card can then miss a frame and stop permanently (benches/README.md, Soft-RoCE).
 fn smp_option(cpus: u32, extra_arguments: &[String]) -> String {
-    // An `-smp` of the lab file overrides single keys, and can have more CPUs than this value allows.
+    // The lab file can contain its own `-smp`, which overrides single keys of this value.
     let has_own = extra_arguments
         .iter()
         .any(|word| word == "-smp" || word == "--smp");
@@ -148,9 +147,9 @@ fn smp_option(cpus: u32, extra_arguments: &[String]) -> String {
     }
 }
 
-/// Returns whether KVM can run unmodified guests. In a virtual machine with PVM, `/dev/kvm` can be opened
-/// although the CPU has no virtualisation extensions. Such a KVM runs only guest kernels that are
-/// built for PVM.
+/// Returns whether KVM can run unmodified guests. This requires a CPU with virtualisation extensions. Without
+/// them, `/dev/kvm` can still exist, in a virtual machine with PVM. Such a KVM runs only guest kernels that
+/// are built for PVM.
 fn has_kvm() -> bool {
     let is_accessible = || OpenOptions::new().read(true).write(true).open("/dev/kvm").is_ok();
     let text = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
@@ -185,7 +184,7 @@ impl Guest {
             .stdout(input.try_clone().map_err(failed)?)
             .stderr(input);
         let child = command.spawn().map_err(failed)?;
-        // The command has copies of the write end, which would keep the console open after the end of QEMU.
+        // The command has copies of the write end. They would keep the console open after the end of QEMU.
         drop(command);
         let console_tail = Arc::new(Mutex::new(VecDeque::new()));
         let shared_tail = Arc::clone(&console_tail);
@@ -208,12 +207,13 @@ impl Guest {
         })
     }
 
-    /// Whether the virtual machine is running.
+    /// Returns whether the virtual machine has not ended yet, as of the last [`Guest::poll_exit`].
     pub(super) fn is_running(&self) -> bool {
         self.child.is_some()
     }
 
-    /// Returns how the virtual machine ended, if it has ended since the last call.
+    /// Returns how the virtual machine ended. Returns `None` if it is running, or if an earlier call has
+    /// returned its end.
     pub(super) fn poll_exit(&mut self) -> Option<GuestExit> {
         let status = self.child.as_mut()?.try_wait().ok()??;
         self.child = None;
@@ -245,7 +245,7 @@ impl Guest {
 impl Drop for Guest {
     fn drop(&mut self) {
         if let Some(child) = &mut self.child {
-            // The state of the virtual machine is in memory only, so it need not shut down.
+            // The state of the virtual machine is only in memory, so a shutdown is not necessary.
             let _ = child.kill();
             let _ = child.wait();
         }
@@ -257,8 +257,8 @@ fn create_console_file(path: &Path) -> std::io::Result<File> {
         .map_err(|error| std::io::Error::new(error.kind(), format!("console {}: {error}", path.display())))
 }
 
-/// Reads the console of a virtual machine until the console closes. Writes all output to the file and keeps
-/// the last lines in `tail`.
+/// Reads the console of a virtual machine until the console closes. Writes all output to `file` and keeps the
+/// last lines in `tail`.
 fn read_console(output: PipeReader, mut file: Option<File>, tail: &Mutex<VecDeque<String>>) {
     /// Largest length of a console line in memory, in bytes. Without this limit, a guest that never ends a
     /// line would fill the memory.

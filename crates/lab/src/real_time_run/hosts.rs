@@ -14,7 +14,7 @@ use xoff_runtime::workers::clock::ModelClock;
 use xoff_runtime::workers::{TaintLedger, WorkerOptions};
 use xoff_telemetry::failure::Failure;
 
-/// Opens the device of each model host in the namespace of the host. Starts the thread that runs all model
+/// Opens the device of each model host in the namespace of the host, and starts the thread of all model
 /// hosts. Returns `None` if the lab has no model hosts.
 pub(super) fn start_model_hosts(
     lab: &Lab,
@@ -75,8 +75,8 @@ pub(super) fn start_model_hosts(
 /// The MTU of a link after the configuration of its switch.
 #[derive(Clone, Copy)]
 pub(super) struct LinkMtu {
-    /// The MTU of the link or of its switch port, whichever is smaller, in bytes. The frame slots of the host
-    /// have room for this MTU. Larger slots would only make the receive ring shorter.
+    /// The smaller MTU of the link and its switch port, in bytes. The frame slots of the host have room for
+    /// this MTU. Larger slots would only make the receive ring shorter.
     mtu: u32,
 }
 
@@ -103,7 +103,7 @@ fn link_of_host(plan: &LabPlan, host: usize) -> Option<(usize, &LinkPlan)> {
 
 fn open_port(lab: &Lab, index: usize, plan: &HostPlan, link: &LinkPlan, mtu: u32) -> Result<Port, Failure> {
     let attachment = &lab.hosts[index];
-    // The end of the host is a network device, independent of the port backend of the switch.
+    // The host uses a network device. The port backend of the switch does not matter here.
     let spec = PortSpec {
         name: format!("{}:{}", plan.name, plan.interface),
         device: attachment.interface.clone(),

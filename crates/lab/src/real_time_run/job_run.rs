@@ -11,7 +11,8 @@ use xoff_runtime::hosts::{Application, AttachedHost, HostAccess};
 #[derive(Debug)]
 pub(super) struct JobRun {
     pub(super) jobs: Jobs,
-    /// Index of each host of the plan in the host thread. `None` for hosts that are not model hosts.
+    /// For each host of the plan, its index in the thread of the model hosts. `None` for other kinds
+    /// of hosts.
     positions: Vec<Option<usize>>,
     /// Model time at the start of the workload.
     pub(super) workload_start: Picos,
@@ -24,7 +25,7 @@ pub(super) struct JobRun {
 }
 
 impl JobRun {
-    /// Creates the run. Host n of the plan has position `positions[n]` in the thread.
+    /// Creates the run. Host n of the plan has index `positions[n]` in the thread of the model hosts.
     pub(super) fn new(jobs: Jobs, positions: Vec<Option<usize>>, signal_warnings: Vec<String>) -> JobRun {
         JobRun {
             jobs,
@@ -41,7 +42,7 @@ impl JobRun {
         self.jobs_end.since(self.workload_start)
     }
 
-    /// Extends the run to at least `span` of model time, the duration of the open-loop flows.
+    /// Sets [`JobRun::elapsed`] to at least `span`, the duration of the open-loop flows.
     pub(super) fn extend_to_flows_end(&mut self, span: Picos) {
         self.jobs_end = self.jobs_end.max(self.workload_start.saturating_add(span));
     }
@@ -87,7 +88,7 @@ impl Application for JobRun {
     }
 }
 
-/// The hosts of the running thread, addressed by their index in the plan.
+/// The hosts of the running thread. The methods take the index of a host in the plan.
 struct RunningJobHosts<'a, 'b> {
     hosts: &'a mut HostAccess<'b>,
     positions: &'a [Option<usize>],
@@ -128,8 +129,8 @@ impl JobHosts for RunningJobHosts<'_, '_> {
     }
 }
 
-/// The hosts before their thread starts. Jobs create their queue pairs on these hosts. A host is addressed by
-/// its index in the plan.
+/// The hosts before the start of their thread. Jobs create their queue pairs on these hosts. The methods take
+/// the index of a host in the plan.
 pub(super) struct HostsBeforeStart<'a> {
     pub(super) hosts: &'a mut [AttachedHost],
     pub(super) positions: &'a [Option<usize>],

@@ -1,4 +1,4 @@
-//! Runs a lab in real time: starts switches and hosts, runs the workload and writes the report.
+//! Runs a lab in real time: starts the switches and hosts, runs the workload and writes the report.
 //!
 //! Switches and model hosts run in one process. The namespaces and network devices of the lab already exist
 //! when this process starts. Plain hosts and virtual machines run in child processes.
@@ -40,19 +40,18 @@ use xoff_telemetry::{Environment, StealMeter, SwitchSnapshot};
 
 /// Wall time between two checks of the run.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
-/// Wall time that a lab waits for its links and addresses. If a link is still down or an address is still
-/// unresolved after this time, the lab fails.
+/// Longest wall time until all links are up and all addresses are resolved. After this time, the lab fails.
 const READY_TIMEOUT: Duration = Duration::from_secs(10);
-/// Model time without a received frame after which no frame is in flight.
+/// If no host receives a frame for this model time, no frame is in flight.
 const DRAIN_QUIET_TIME: Duration = Duration::from_millis(100);
-/// Unfinished jobs fail if no host receives a frame for this model time. If twice the longest ACK timeout is
-/// more than this time, twice the ACK timeout is the limit.
+/// Unfinished jobs fail if no host receives a frame for this model time. With long ACK timeouts, twice the
+/// longest ACK timeout is the limit.
 const STANDSTILL_TIMEOUT: Duration = Duration::from_secs(10);
 /// Unit of the local ACK timeout (IBTA 9.7.6.1.3), in nanoseconds.
 const ACK_TIMEOUT_UNIT_NS: u64 = 4_096;
 
-/// Returns the standstill timeout in nanoseconds. Unfinished jobs fail if no host receives a frame for this
-/// model time. The timeout is longer than the time until a retransmission.
+/// Returns the standstill timeout in nanoseconds of model time. Unfinished jobs fail if no host receives a
+/// frame for this time. The timeout is longer than the time until a retransmission.
 fn standstill_timeout_ns(plan: &LabPlan) -> u64 {
     let timeouts = plan.transports.iter().map(|transport| transport.qp.ack_timeout);
     let longest_ns = ACK_TIMEOUT_UNIT_NS << timeouts.max().unwrap_or(0).min(31);
@@ -70,7 +69,7 @@ struct RealTimeRun {
     commands: HostCommands,
     ledger: TaintLedger,
     steal: StealMeter,
-    /// The reason why the run did not wait for the end of the jobs.
+    /// The reason for which the run did not wait for the end of the jobs. `None` if the run waited.
     early_end: Option<&'static str>,
 }
 
@@ -118,7 +117,7 @@ fn start_lab(lab: Lab) -> Result<RealTimeRun, Failure> {
     let sessions = switches::start_switches(&lab, setups, &options, &ledger)?;
     let clock = ModelClock::new(options.epoch_ns.unwrap_or_default(), options.dilate);
     // The thread of the model hosts gets the core after the workers of the first switch. The virtual machines
-    // get the cores after it.
+    // get the next cores.
     let cores = sessions.first().map_or(&[][..], |session| &session.cores);
     let core = cores.iter().rev().nth(guest_threads).copied().flatten();
     let hosts = hosts::start_model_hosts(&lab, &fabric, &links, &options, clock, core, &ledger)?;
@@ -186,8 +185,8 @@ impl RealTimeRun {
         self.lab.stop.load(Ordering::Relaxed)
     }
 
-    /// Waits until the links of all hosts are up and all hosts have resolved the addresses
-    /// of their receivers.
+    /// Waits until all links with a device are up and all hosts have resolved the addresses of
+    /// their receivers.
     ///
     /// # Errors
     /// Fails after [`READY_TIMEOUT`], or if a virtual machine ends.
@@ -200,7 +199,7 @@ impl RealTimeRun {
             if down.is_empty() && unresolved == 0 {
                 return Ok(());
             }
-            // During the run, a virtual machine may end. An end before the run is a failure.
+            // A virtual machine may end during the run, but an end before the run is a failure.
             if let Some(exit) = self.guests.iter_mut().find_map(Guest::poll_exit) {
                 return Err(exit.failure);
             }
@@ -227,8 +226,8 @@ impl RealTimeRun {
         Ok(())
     }
 
-    /// Runs the workload to its end. In a lab without a workload, this function waits until the commands of
-    /// all plain hosts and all virtual machines have ended.
+    /// Runs the workload to its end. Without a workload, waits until the commands of all plain hosts and all
+    /// virtual machines have ended.
     fn run_workload(&mut self) -> Result<(), Failure> {
         let workload = &self.lab.plan.workload;
         let until_ns = self.lab.options.until_ns.unwrap_or(u64::MAX);
@@ -288,8 +287,8 @@ impl RealTimeRun {
         Ok(())
     }
 
-    /// Returns whether the run of the jobs is over. The run is over if all jobs are finished, if the time
-    /// limit is reached, or if no frame has arrived for the standstill timeout.
+    /// Returns whether the jobs are over: all jobs are finished, the time limit is reached, or no frame has
+    /// arrived for the standstill timeout.
     fn are_jobs_over(&mut self, start_ns: u64, elapsed_ns: u64) -> bool {
         let Some(hosts) = &self.hosts else { return true };
         let progress = hosts.progress();
@@ -341,7 +340,8 @@ impl RealTimeRun {
     /// Stops the hosts and switches, and builds the report.
     fn stop_and_report(&mut self) -> Report {
         let hosts = self.hosts.take().and_then(RunningHosts::stop_with_application);
-        // All switches stop together, so that no running switch sees the links of its neighbours go down.
+        // All switches stop together. Otherwise a running switch would see the links to its stopped
+        // neighbours go down.
         self.sessions.iter().for_each(|session| session.request_stop());
         let finished: Vec<StoppedSwitch> = self.sessions.iter().map(|session| session.stop()).collect();
         for note in finished.iter().flat_map(|finished| &finished.notes) {

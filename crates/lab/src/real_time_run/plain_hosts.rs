@@ -22,8 +22,8 @@ pub(super) struct HostCommands {
     busy_hosts: Arc<AtomicUsize>,
 }
 
-/// Starts the placeholder process of each plain host. `xoff lab exec` enters the namespaces of this process
-/// to run a command in the host.
+/// Starts the placeholder process of each plain host. To run a command in a host, `xoff lab exec` enters the
+/// namespaces of this process.
 pub(super) fn start_plain_hosts(lab: &Lab) -> Result<(), Failure> {
     for (host, attachment) in lab.plan.hosts.iter().zip(&lab.hosts) {
         if host.as_plain().is_none() {
@@ -42,8 +42,8 @@ pub(super) fn start_plain_hosts(lab: &Lab) -> Result<(), Failure> {
 }
 
 impl HostCommands {
-    /// Starts the commands of all plain hosts. Different hosts run their commands at the same time. Each host
-    /// runs its commands one after the other.
+    /// Starts the commands of all plain hosts. A host runs its commands one after the other. The hosts do
+    /// this at the same time.
     pub(super) fn start(lab: &Lab) -> Result<HostCommands, Failure> {
         let host_commands = HostCommands::default();
         for (host, attachment) in lab.plan.hosts.iter().zip(&lab.hosts) {
@@ -68,7 +68,7 @@ impl HostCommands {
         Ok(host_commands)
     }
 
-    /// Whether a command is running.
+    /// Returns whether a command of any host is running.
     pub(super) fn are_running(&self) -> bool {
         self.busy_hosts.load(Ordering::Relaxed) > 0
     }
@@ -89,8 +89,8 @@ fn run_commands(host: &str, commands: &[String], netns: &Netns, status: &StatusP
     }
 }
 
-/// Runs a shell command and prints its output. Background processes of the command continue after the
-/// command, and their output is also printed.
+/// Runs a shell command and prints its output. Background processes continue after the end of the command,
+/// and their output is also printed.
 fn run_command(host: &str, command: &str, status: &StatusPipe) -> std::io::Result<std::process::ExitStatus> {
     let (output, input) = pipe()?;
     let mut shell = Command::new("/bin/sh");
@@ -104,8 +104,8 @@ fn run_command(host: &str, command: &str, status: &StatusPipe) -> std::io::Resul
     let (host, status) = (host.to_owned(), status.clone());
     let printer = std::thread::spawn(move || print_output(output, &host, &status));
     let ended = child.wait()?;
-    // The last output is printed before the message about the end. A background process can keep the pipe
-    // open.
+    // The remaining output is printed before the end of the command is reported. The wait has a limit,
+    // because a background process can keep the pipe open.
     let deadline = Instant::now() + OUTPUT_DRAIN_TIMEOUT;
     while !printer.is_finished() && Instant::now() < deadline {
         std::thread::sleep(Duration::from_millis(2));

@@ -52,8 +52,8 @@ impl EndState<'_> {
         report.warnings.clone_from(&run.signal_warnings);
     }
 
-    /// Returns the traffic of both directions of each link. The traffic that plain hosts and virtual machines
-    /// send is unknown and counts as 0.
+    /// Returns the traffic of both directions of each link. The traffic from plain hosts and virtual machines
+    /// is unknown and counts as 0.
     fn link_traffic(&self, switches: &[SwitchReport]) -> Vec<[LinkTraffic; 2]> {
         let sent = |end: LinkEnd| match end {
             LinkEnd::Switch { switch, port } => {

@@ -14,7 +14,7 @@ use xoff_runtime::session::{SwitchPort, SwitchSession, SwitchStart};
 use xoff_runtime::workers::{TaintLedger, WorkerOptions};
 use xoff_telemetry::failure::Failure;
 
-/// Capacity of each ring of a link in memory between two switches, in frames.
+/// Number of frames in each ring of a link between two switches. Such a link is in memory.
 const LINK_RING_FRAMES: usize = 512;
 
 /// Starts all switches of the lab. Links between switches are in memory.
@@ -55,7 +55,8 @@ fn link_ends_between_switches(
     far: usize,
     far_port: &str,
 ) -> [SwitchPort; 2] {
-    // The link carries frames up to the larger MTU. Each switch drops frames that are too long for its port.
+    // The link transports frames up to the larger MTU. Each switch drops frames that are too long for
+    // its port.
     let mtu = port_mtu(&setups[link.switch], &link.port, link).max(port_mtu(&setups[far], far_port, link));
     let names = [
         format!(
@@ -78,8 +79,8 @@ fn link_ends_between_switches(
     })
 }
 
-/// Returns the MTU of a port from the switch configuration. If the configuration does not contain the port,
-/// returns the MTU of the link.
+/// Returns the MTU of a port in the switch configuration, or the MTU of the link if the configuration does
+/// not contain the port.
 fn port_mtu(setup: &SwitchSetup, port: &str, link: &LinkPlan) -> u32 {
     let mut ports = setup.loaded.resolved.config.ports.iter();
     ports
@@ -123,9 +124,8 @@ fn switch_port(
     })
 }
 
-/// Returns the port backend of a link. The option `--backend` applies to links between a switch and the
-/// namespace of a host. For external devices and the taps of virtual machines, the backend
-/// is selected automatically.
+/// Returns the port backend of a link. The option `--backend` applies to links to model and plain hosts. For
+/// external devices and virtual machines, the backend is selected automatically.
 fn backend_of_link(lab: &Lab, link: &LinkPlan) -> Backend {
     match link.far {
         FarEnd::Host(host) if lab.plan.hosts[host].as_vm().is_none() => lab.options.backend,
@@ -160,7 +160,8 @@ fn open_port(
         create_persistent_tap(&tap).map_err(failed)?;
     }
     let mut opened = Port::open(&spec).map_err(failed)?;
-    // The notes of a port are about the settings of its peer. The lab has set up both ends correctly.
+    // The notes of a port are about the settings of its peer. They are not needed, because the lab has
+    // configured both ends.
     opened.notes.clear();
     if backend == Backend::Tap {
         move_tap_to_host(&attachment.device, link, &lab.plan.hosts[host], &lab.hosts[host]).map_err(
