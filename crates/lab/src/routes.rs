@@ -1,14 +1,14 @@
-//! Computes the routes of a lab from its topology and writes them as SONiC tables. The switches need no
-//! routing protocol.
+//! Computes the routes of a lab from its topology and writes them as SONiC tables. The switches therefore
+//! need no routing protocol.
 //!
 //! Every switch becomes a router. Each link between switches gets a /31 network of 172.16.0.0/12, in the
 //! order of the links. The first end of a link gets the lower address. Each switch with hosts gets a block of
-//! 10.0.0.0/8, and each of its hosts gets a /31 network of this block. Other switches therefore need only one
-//! route for all hosts of a switch.
+//! 10.0.0.0/8. Each host gets a /31 network of the block of its switch. Other switches therefore need only
+//! one route for all hosts of a switch.
 //!
-//! The next hops of a route are all neighbours that are one hop nearer to the destination. They form an ECMP
-//! group. The table `NEIGH` contains static neighbour entries, and hosts know the MAC address of their
-//! gateway. ARP is therefore not needed.
+//! The next hops of a route are all neighbours that are one hop nearer to the destination. Several next hops
+//! form an ECMP group. The table `NEIGH` contains static neighbour entries, and hosts know the MAC address of
+//! their gateway. ARP is therefore not needed.
 //!
 //! The computed tables are the lowest configuration layer of a switch. The configuration of the switch can
 //! override every field of this layer.
@@ -74,13 +74,13 @@ pub(super) struct RouteOverridePlan {
     pub(super) switch: usize,
     /// The destination prefix.
     pub(super) prefix: Ipv4Net,
-    /// The next hops. Without a next hop the switch drops packets to the prefix.
+    /// The next hops. If the list is empty, the switch drops packets to the prefix.
     pub(super) next_hops: Vec<Ipv4Addr>,
 }
 
 impl SwitchGraph {
-    /// Builds the graph of a lab. Returns `None` if the lab has so many links between switches that
-    /// 172.16.0.0/12 is too small.
+    /// Builds the graph of a lab. Returns `None` if 172.16.0.0/12 is too small for the links
+    /// between switches.
     pub(super) fn new(switch_count: usize, links: &[LinkPlan]) -> Option<SwitchGraph> {
         let mut routers = vec![RouterNode::default(); switch_count];
         let mut switch_links = 0;
@@ -115,7 +115,7 @@ impl SwitchGraph {
         Some(SwitchGraph { routers })
     }
 
-    /// Returns the number of hops from every switch to `destination`.
+    /// Returns the number of hops from every switch to the switch `destination`, or [`UNREACHABLE`].
     fn hops_to(&self, destination: usize) -> Vec<u32> {
         let mut hops = vec![UNREACHABLE; self.routers.len()];
         let mut reached = Vec::with_capacity(self.routers.len());
@@ -134,8 +134,8 @@ impl SwitchGraph {
         hops
     }
 
-    /// Returns the next hops of a switch towards a destination: the addresses of all neighbours with fewer
-    /// hops to the destination. `hops` contains the hop count of each switch to this destination.
+    /// Returns the next hops of a switch towards a destination: the addresses of all neighbours that are
+    /// nearer. `hops` contains the hop count from each switch to the destination.
     fn next_hops_towards(&self, switch: usize, hops: &[u32]) -> Vec<Ipv4Addr> {
         let own_hops = hops[switch];
         let switch_links = self.routers[switch].switch_links.iter();
@@ -143,7 +143,7 @@ impl SwitchGraph {
         nearer.map(|link| link.peer_address).collect()
     }
 
-    /// Returns the connected component of each host, as the lowest index of its switches.
+    /// Returns the connected component of each host, as the lowest index of a switch in this component.
     ///
     /// Two hosts have a path between them if they are in the same component.
     pub(super) fn connected_components(&self, host_count: usize) -> Vec<usize> {
@@ -166,11 +166,10 @@ impl SwitchGraph {
         of_host
     }
 
-    /// Returns the next hops that `via` stands for. `via` is the name of a port, of a neighbouring switch or
-    /// of a host.
+    /// Returns the addresses of the next hops with the name `via`: a port, a neighbouring switch or a host.
     ///
-    /// `names` contains the names of all switches. The result is empty if the switch has no port and no
-    /// neighbour with the name `via`.
+    /// `names` contains the names of all switches. If the switch has no such port or neighbour, the result
+    /// is empty.
     pub(super) fn next_hops(
         &self,
         switch: usize,
@@ -193,7 +192,7 @@ impl SwitchGraph {
             .collect()
     }
 
-    /// Returns the valid values of `via` in a route of a switch. These are the names of its ports and of the
+    /// Returns the valid values of `via` in a route of a switch: the names of its ports and
     /// neighbouring switches.
     pub(super) fn port_and_neighbour_names(&self, switch: usize, names: &[String]) -> Vec<String> {
         let router = &self.routers[switch];
@@ -207,9 +206,9 @@ impl SwitchGraph {
         names_found
     }
 
-    /// Assigns addresses to all hosts and returns the networks of each switch.
+    /// Assigns addresses to all hosts and returns the host networks of each switch.
     ///
-    /// A host that is marked in `fixed` keeps its address from the lab file.
+    /// If `fixed` is true for a host, the host keeps its address from the lab file.
     ///
     /// # Errors
     /// Fails if two networks overlap or if 10.0.0.0/8 is too small for the hosts.
@@ -233,10 +232,10 @@ impl SwitchGraph {
     }
 }
 
-/// The networks of the hosts of a switch.
+/// The networks of the hosts at one switch.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct HostNetworks {
-    /// The networks that other switches have routes to.
+    /// The networks to which other switches have routes.
     advertised: Vec<Ipv4Net>,
     /// The gateway and the prefix length of each host of a switch, in the order of the host ports.
     gateways: Vec<(Ipv4Addr, u8)>,

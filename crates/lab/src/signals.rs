@@ -1,7 +1,7 @@
 //! A check of congestion control before a run.
 //!
-//! A congestion control needs a signal, such as ECN marks or telemetry. The check finds flows whose
-//! congestion control gets no signal. It also finds transport options without an effect.
+//! A congestion control reacts to a signal, such as ECN marks or telemetry. The check finds flows that get no
+//! such signal. It also finds transport options without effect.
 
 mod paths;
 
@@ -18,15 +18,15 @@ use xoff_rdma::{HOPS_MAX, Transport};
 use xoff_telemetry::failure::Failure;
 use xoff_workload::{Connection, Verb, Workload};
 
-/// The reason why the congestion control of a flow gets no signal.
+/// The reason for which the congestion control of a flow gets no signal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum MissingSignal {
     /// The transport is unreliable, so there are no acknowledgements.
     Unreliable,
     /// The flow consists of READ responses, which are not acknowledged.
     ReadResponses,
-    /// The receiver reports marks in a form that the congestion control does not support. The text is the
-    /// value of `feedback` that it needs.
+    /// The receiver reports ECN marks in a form that the congestion control does not support. The text is the
+    /// necessary value of `feedback`.
     WrongFeedback(&'static str),
     /// The packets are not ECN-capable.
     NotEcnCapable,
@@ -46,7 +46,7 @@ struct AffectedFlows {
 
 /// The congestion control of one transport.
 struct TransportControl {
-    /// The signals that the congestion control reacts to.
+    /// The signals to which the congestion control reacts.
     signals: &'static [CongestionSignal],
     /// The maximum number of hops in the telemetry of a packet.
     hops_max: Option<u8>,
@@ -71,10 +71,10 @@ impl TransportControl {
     }
 }
 
-/// Checks the flows of all jobs. Returns a warning for each setting that has no effect on at least one flow.
+/// Checks the flows of all jobs. Returns a warning for each setting that has no effect on some flows.
 ///
 /// # Errors
-/// No flow of the lab gets a signal for its congestion control.
+/// Returns an error if no flow of the lab gets a signal for its congestion control.
 pub(super) fn check_congestion_signals(
     plan: &LabPlan,
     fabric: &FabricPlan,
@@ -111,15 +111,14 @@ struct SignalCheck<'a> {
     marking_ports: HashMap<u8, MarkingPorts>,
     /// The shortest paths for each destination and DSCP.
     paths: HashMap<(u32, u8), ShortestPaths>,
-    /// Whether the script changes the configuration of a switch. If so, switches may mark packets later in
-    /// the run.
+    /// Whether a script step changes the configuration of a switch, so that switches may mark packets later.
     has_configure_step: bool,
     /// The flows without a signal for each transport and reason.
     flows_without_signal: BTreeMap<(usize, MissingSignal), AffectedFlows>,
-    /// The flows of each transport that ignore its window.
+    /// The flows that ignore the window of their transport, by transport.
     ignored_windows: BTreeMap<usize, AffectedFlows>,
-    /// The longest path of each transport, as a number of switches. An entry exists only if the telemetry of
-    /// a packet has no room for so many switches.
+    /// The longest path of each transport, as a number of switches. Only paths that are too long for the
+    /// telemetry of a packet have an entry.
     long_paths: BTreeMap<usize, (u32, Connection)>,
 }
 
@@ -162,8 +161,8 @@ impl SignalCheck<'_> {
         }
     }
 
-    /// Returns the number of switches on a shortest path of a flow. Also returns whether a switch on such a
-    /// path may mark the packets of the flow.
+    /// Returns the number of switches on a shortest path of a flow, and whether a switch on such a path may
+    /// mark packets of the flow.
     fn shortest_path(&mut self, connection: &Connection, dscp: u8) -> (u32, bool) {
         let topology = &self.topology;
         let ports = self
@@ -180,7 +179,8 @@ impl SignalCheck<'_> {
         )
     }
 
-    /// Returns the reason why a flow gets no congestion signal. Returns `None` if the flow can get a signal.
+    /// Returns the reason for which a flow gets no congestion signal. Returns `None` if the flow can get
+    /// a signal.
     fn missing_signal(
         &mut self,
         signals: &[CongestionSignal],
@@ -203,7 +203,7 @@ impl SignalCheck<'_> {
                 CongestionSignal::MarkEcho if unacknowledged.is_some() => unacknowledged,
                 CongestionSignal::Cnp | CongestionSignal::MarkEcho => self.missing_mark(options, connection),
             };
-            // The first reason is reported, but a wrong feedback only if there is no other reason.
+            // The first reason is reported. A wrong feedback is reported only if no other reason exists.
             match (reason, selected) {
                 (None, _) => return None,
                 (Some(_), None) => selected = reason,
@@ -218,7 +218,8 @@ impl SignalCheck<'_> {
         selected
     }
 
-    /// Returns the reason why no switch marks the packets of a flow.
+    /// Returns the reason for which no switch marks the packets of a flow. Returns `None` if a switch may
+    /// mark them.
     fn missing_mark(&mut self, options: &TransportPlan, connection: &Connection) -> Option<MissingSignal> {
         if !options.ecn_capable {
             return Some(MissingSignal::NotEcnCapable);
@@ -235,7 +236,7 @@ impl SignalCheck<'_> {
         }
     }
 
-    /// Fails if no flow that needs a signal gets one.
+    /// Returns an error if flows need a signal and none of them gets a signal.
     fn fail_without_signals(&self) -> Result<(), Failure> {
         let flows: usize = self.controls.iter().map(|control| control.flows).sum();
         let flows_without: usize = self
@@ -243,7 +244,7 @@ impl SignalCheck<'_> {
             .values()
             .map(|affected| affected.count)
             .sum();
-        // With routes of the user, a flow can take a path that is not a shortest one.
+        // With routes from the lab file, a flow can take a longer path.
         let is_certain = self.topology.takes_shortest_paths(self.plan)
             || self
                 .flows_without_signal
@@ -304,7 +305,7 @@ impl SignalCheck<'_> {
         warnings
     }
 
-    /// Returns the warning for a path with more switches than the telemetry of a packet has room for.
+    /// Returns the warning for a path with too many switches for the telemetry of a packet.
     fn long_path_warning(&self, transport: usize, hops: u32, connection: &Connection) -> String {
         let options = &self.plan.transports[transport];
         let hops_max = self.controls[transport].hops_max.unwrap_or_default();
@@ -323,8 +324,8 @@ impl SignalCheck<'_> {
         )
     }
 
-    /// Returns a warning if one acknowledgement covers several packets, but the congestion control needs an
-    /// acknowledgement for each packet.
+    /// Returns a warning if an acknowledgement covers several packets although the congestion control needs
+    /// an acknowledgement of each packet.
     fn acknowledgement_interval_warning(
         &self,
         transport: usize,
@@ -407,7 +408,8 @@ impl SignalCheck<'_> {
     }
 }
 
-/// Returns the reason why the sender of a flow gets no acknowledgements for its data.
+/// Returns the reason for which the sender of a flow gets no acknowledgements. Returns `None` if the sender
+/// gets acknowledgements.
 fn acknowledgement_problem(options: &TransportPlan, verb: Verb) -> Option<MissingSignal> {
     match (options.qp.transport, verb) {
         (Transport::Uc | Transport::Ud, _) => Some(MissingSignal::Unreliable),

@@ -1,5 +1,4 @@
-//! Sends status messages from the switch process of a lab to the command line. Each message is a line of JSON
-//! in a pipe.
+//! Sends status messages from the switch process of a lab to the command line, as lines of JSON in a pipe.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -7,18 +6,19 @@ use std::sync::{Arc, Mutex};
 
 use serde::{Deserialize, Serialize};
 
-/// The write end of the status pipe, in the switch process.
+/// The write end of the status pipe, in the switch process. If the command line has ended, its methods
+/// do nothing.
 #[derive(Clone, Debug)]
 pub struct StatusPipe(Arc<Mutex<File>>);
 
 /// A status message.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum StatusMessage {
-    /// All switches forward and all hosts are ready.
+    /// All switches forward frames and all hosts are ready.
     Ready,
-    /// Elapsed and total time of the workload.
+    /// Elapsed and total time of the workload, in nanoseconds of model time.
     Progress { done_ns: u64, total_ns: u64 },
-    /// A text for standard output.
+    /// A text for the standard output of the command line.
     Print { text: String },
 }
 
@@ -27,19 +27,19 @@ impl StatusPipe {
         StatusPipe(Arc::new(Mutex::new(file)))
     }
 
-    /// Reports that all switches forward frames and all hosts are ready. The command `lab up` ends when it
-    /// receives this message.
+    /// Reports that all switches forward frames and all hosts are ready. The command `lab up` ends after
+    /// this message.
     pub fn report_ready(&self) {
         self.send(&StatusMessage::Ready);
     }
 
-    /// Reports elapsed and total time of the workload, in nanoseconds of model time.
+    /// Reports the elapsed and the total time of the workload, in nanoseconds of model time, for the
+    /// progress bar.
     pub fn report_progress(&self, done_ns: u64, total_ns: u64) {
         self.send(&StatusMessage::Progress { done_ns, total_ns });
     }
 
-    /// Prints a text on the standard output of the command line. The command line redraws its progress bar
-    /// after the text.
+    /// Prints a text on the standard output of the command line, above its progress bar.
     pub fn print(&self, text: &str) {
         self.send(&StatusMessage::Print {
             text: text.to_owned(),
@@ -52,13 +52,12 @@ impl StatusPipe {
         };
         line.push(b'\n');
         let mut file = self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        // The command line of `lab up` has ended, so a failed write is expected.
+        // A failed write is not an error, because the command line of `lab up` has already ended.
         let _ = file.write_all(&line);
     }
 }
 
-/// The read end of the status pipe, in the command line. The pipe reaches its end when the last process of
-/// the lab ends.
+/// The read end of the status pipe, in the command line. The pipe ends with the last process of the lab.
 #[derive(Debug)]
 pub(super) struct StatusReader(BufReader<File>);
 
@@ -71,7 +70,7 @@ impl StatusReader {
         self.0.get_ref()
     }
 
-    /// Whether the buffer may have a complete line that `poll` does not report.
+    /// Returns whether the buffer contains data. `poll` does not report such data.
     pub(super) fn has_buffered(&self) -> bool {
         !self.0.buffer().is_empty()
     }

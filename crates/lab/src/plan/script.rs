@@ -35,8 +35,9 @@ impl ScriptPlan {
 /// One step of a script.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct StepPlan {
-    /// The start time of the step in nanoseconds of model time. `None` means the end of the previous step.
-    /// The times of a script never decrease.
+    /// The start time of the step in nanoseconds of model time, from the start of the workload. `None` means
+    /// the end of the previous step. The times of a script never decrease. If the previous step ends after
+    /// this time, the step starts then, and a check fails.
     pub at_ns: Option<u64>,
     /// The name of the step in results. `None` if the lab file names none.
     pub name: Option<String>,

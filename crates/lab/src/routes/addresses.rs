@@ -1,4 +1,4 @@
-//! Assigns IPv4 addresses to hosts and to links between switches.
+//! Assigns IPv4 addresses to hosts and links between switches.
 
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -16,20 +16,19 @@ const LINKS_MAX: u32 = 1 << 19;
 const HOST_NETWORK: u32 = 0x0a00_0000;
 /// First address after 10.0.0.0/8.
 const HOST_NETWORK_END: u64 = 0x0b00_0000;
-/// Smallest number of addresses in the block of a switch. Such a /24 block has room for 128 hosts.
+/// Smallest number of addresses in the block of a switch: a /24 block, which has room for 128 hosts.
 const BLOCK_SIZE_MIN: u32 = 256;
 
-/// An error in the addresses of hosts. Examples are overlapping networks and a network
-/// without free addresses.
+/// An error in the addresses of hosts, such as overlapping networks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct AddressConflict {
-    /// Index of the host with the invalid address, if one host causes the error.
+    /// Index of the host with the invalid address. `None` if no single host causes the error.
     pub(crate) host: Option<usize>,
     /// The reason, for messages.
     pub(crate) reason: String,
 }
 
-/// Returns the addresses of both ends of a link between switches. Returns `None` if all addresses are in use.
+/// Returns the addresses of both ends of a link between switches. Returns `None` if no address is left.
 pub(super) fn switch_link_addresses(link_index: u32) -> Option<(Ipv4Addr, Ipv4Addr)> {
     (link_index < LINKS_MAX).then(|| {
         (
@@ -39,8 +38,8 @@ pub(super) fn switch_link_addresses(link_index: u32) -> Option<(Ipv4Addr, Ipv4Ad
     })
 }
 
-/// Assigns an address and a gateway to each host, and returns the networks of each switch. Hosts for which
-/// `fixed` is true keep the address in the lab file.
+/// Assigns an address and a gateway to each host, and returns the host networks of each switch. If `fixed` is
+/// true for a host, the host keeps its address from the lab file.
 pub(super) fn assign_host_addresses(
     routers: &[RouterNode],
     hosts: &mut [HostPlan],
@@ -87,8 +86,8 @@ pub(super) fn assign_host_addresses(
     Ok(all)
 }
 
-/// Returns the next free block of `size` addresses. `size` must be a power of two. The block does not overlap
-/// a network in `taken`.
+/// Returns the next free block of `size` addresses, a power of two. The block does not overlap a network
+/// in `taken`.
 fn allocate_block(
     next: &mut u64,
     size: u32,
@@ -167,8 +166,8 @@ fn host_network(host: &HostPlan) -> Ipv4Net {
     Ipv4Net::new(host.ipv4, host.ipv4_prefix).map_or(Ipv4Net::from(host.ipv4), |network| network.trunc())
 }
 
-/// Returns the gateway of a host. If the lab file sets no gateway, returns the first address in the network
-/// of the host that the host does not use.
+/// Returns the gateway of a host. If the lab file sets no gateway, returns the first other address in the
+/// network of the host.
 fn host_gateway(host: &HostPlan, network: Ipv4Net) -> Ipv4Addr {
     if let Some(IpAddr::V4(gateway)) = ipv4_gateway(host) {
         return gateway;
@@ -177,7 +176,8 @@ fn host_gateway(host: &HostPlan, network: Ipv4Net) -> Ipv4Addr {
     others.next().unwrap_or(host.ipv4)
 }
 
-/// Returns the IPv4 gateway of a host, if the lab file sets a `gateway` or a default route.
+/// Returns the IPv4 gateway of a host. Returns `None` if the lab file sets neither a `gateway` nor a
+/// default route.
 pub(crate) fn ipv4_gateway(host: &HostPlan) -> Option<IpAddr> {
     let plain = host.as_plain().map_or(&[][..], |plain| &plain.routes);
     let default = plain
@@ -187,7 +187,7 @@ pub(crate) fn ipv4_gateway(host: &HostPlan) -> Option<IpAddr> {
     host.gateways.iter().copied().chain(default).find(IpAddr::is_ipv4)
 }
 
-/// Sets the IPv4 gateway of a host that has none.
+/// Sets the IPv4 gateway of a host, unless the lab file sets one.
 fn set_gateway(host: &mut HostPlan, gateway: Ipv4Addr) {
     if ipv4_gateway(host).is_some() {
         return;

@@ -73,8 +73,8 @@ pub(super) fn add_layers(
 
 /// Computes the routes of all switches.
 ///
-/// For each switch with hosts, a breadth-first search finds the next hops of all other switches
-/// towards this switch.
+/// For each switch with hosts, a breadth-first search finds the next hops that lead from all other switches
+/// to it.
 fn compute_routes(
     graph: &SwitchGraph,
     networks: &[HostNetworks],
@@ -116,8 +116,8 @@ fn static_route_table(routes: &RouteTable) -> Map<String, Value> {
     routes.iter().map(entry).collect()
 }
 
-/// Returns the `XOFF_LB_SITE` table, which assigns a site to each network. All networks of a switch have the
-/// same site: the index of the switch plus 1.
+/// Returns the `XOFF_LB_SITE` table, which assigns a site to each network. The site of a network is the index
+/// of its switch plus 1.
 fn site_table(networks: &[HostNetworks]) -> Map<String, Value> {
     let mut table = Map::new();
     for (switch, networks) in networks.iter().enumerate() {
@@ -161,8 +161,8 @@ fn interface_table(router: &RouterNode, networks: &HostNetworks) -> Map<String, 
     table
 }
 
-/// Returns the `NEIGH` table of one switch. `mac_of` returns the MAC address that a neighbouring switch has
-/// on the link.
+/// Returns the `NEIGH` table of one switch. `mac_of` returns the MAC address of a neighbouring switch at its
+/// own end of the link.
 fn neighbour_table(
     router: &RouterNode,
     hosts: &[HostPlan],
@@ -189,9 +189,10 @@ fn neighbour_table(
     table
 }
 
-/// The configuration layers of a switch, searched for MAC addresses.
+/// The configuration layers of a switch in which MAC addresses are looked up.
 ///
-/// These layers override the layer with the computed routes, so the switch uses the MAC addresses in them.
+/// These layers override the layer with the computed routes. If they contain a MAC address, the switch uses
+/// this address.
 struct ConfiguredMacs {
     layers: Vec<Value>,
 }
@@ -209,6 +210,7 @@ impl ConfiguredMacs {
     }
 
     /// Returns the MAC address in a field. If several layers contain the field, the highest layer applies.
+    /// Returns `None` if no layer contains a valid address.
     fn find_mac(&self, table: &str, key: &str, field: &str) -> Option<[u8; 6]> {
         let value = self
             .layers
@@ -220,8 +222,7 @@ impl ConfiguredMacs {
 
     /// Returns the MAC address of a switch.
     ///
-    /// The default is a locally administered address. It contains the letters "XOS" and the index
-    /// of the switch.
+    /// The default is a locally administered address with the letters "XOS" and the index of the switch.
     fn base_mac(&self, index: usize) -> [u8; 6] {
         let [high, low] = (index as u16).to_be_bytes();
         let default = [0x02, 0x58, 0x4f, 0x53, high, low];
@@ -229,7 +230,8 @@ impl ConfiguredMacs {
             .unwrap_or(default)
     }
 
-    /// Returns the MAC address of an interface, or `base` if no layer contains one.
+    /// Returns the MAC address of an interface. Returns `base` if no layer contains an address for
+    /// the interface.
     fn interface_mac(&self, port: &str, base: [u8; 6]) -> [u8; 6] {
         self.find_mac("INTERFACE", port, "mac_addr").unwrap_or(base)
     }

@@ -1,5 +1,4 @@
-//! Counts the frames that arrive at a host. IP packets are counted for each DSCP, and MAC control frames are
-//! counted separately.
+//! Counts the frames that arrive at a host: IP packets for each DSCP, and MAC control frames.
 
 use xoff_units::Picos;
 use xoff_wire::parse::{Payload, parse_prefix};
@@ -54,7 +53,9 @@ impl DscpArrivals {
         }
     }
 
-    /// Returns the value of a counter of [`ARRIVALS`](super::super::expr::counters::ARRIVAL_COUNTERS).
+    /// Returns the value of a counter in
+    /// [`ARRIVAL_COUNTERS`](super::super::expr::counters::ARRIVAL_COUNTERS). Returns `None` if the value
+    /// needs a packet and no packet has arrived.
     pub(super) fn counter_value(&self, counter: &str) -> Option<f64> {
         let if_any = |value: u32| (self.frames > 0).then_some(f64::from(value));
         match counter {
@@ -81,8 +82,8 @@ pub(super) struct HostArrivals {
 }
 
 impl HostArrivals {
-    /// Creates the counters of a host. `port_mac` is the MAC address of the switch port that the host is
-    /// connected to.
+    /// Creates the counters of a host. `port_mac` is the MAC address of the switch port at the other end of
+    /// the link.
     pub(super) fn new(port_mac: [u8; 6]) -> HostArrivals {
         HostArrivals {
             by_dscp: Box::new([DscpArrivals::default(); DSCPS]),
@@ -97,12 +98,12 @@ impl HostArrivals {
         *self = HostArrivals::new(self.port_mac);
     }
 
-    /// Returns the packets of one DSCP.
+    /// Returns the packets of one DSCP. Returns `None` for a DSCP above 63.
     pub(super) fn of_dscp(&self, dscp: u8) -> Option<&DscpArrivals> {
         self.by_dscp.get(usize::from(dscp))
     }
 
-    /// Returns the value of a counter of MAC control frames.
+    /// Returns the value of a counter of MAC control frames. Returns `None` for other counters.
     pub(super) fn counter_value(&self, counter: &str) -> Option<f64> {
         match counter {
             "rx_control_frames" => Some(self.control_frames as f64),
@@ -135,14 +136,13 @@ impl HostArrivals {
 
     /// Returns whether a MAC control frame conforms to IEEE 802.3 annexes 31B and 31D.
     ///
-    /// The frame must be a PAUSE or PFC frame of minimum length. Its destination must be the standard
-    /// address, and its source must be the address of the port. The padding and the pause times of disabled
-    /// classes must be zero.
+    /// The frame must be a PAUSE or PFC frame of minimum length, from the address of the port to the standard
+    /// address. The padding and the pause times of disabled classes must be zero.
     fn is_regular_control_frame(&self, frame: &FrameView<'_>) -> bool {
         let Ok(control) = MacControl::parse(frame.prefix) else {
             return false;
         };
-        // A regular frame equals the frame that is built from its parsed fields.
+        // A regular frame is equal to the frame that is built from the parsed fields.
         let expected = control.to_frame(self.port_mac);
         let has_regular_times = match control {
             MacControl::Pfc(pfc) => {

@@ -19,7 +19,7 @@ use xoff_telemetry::failure::{Exit, Failure};
 /// The output format of results.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CheckFormat {
-    /// Test Anything Protocol, version 14.
+    /// Test Anything Protocol (TAP), version 14.
     #[default]
     Tap,
     /// JUnit XML.
@@ -33,27 +33,32 @@ pub enum CheckFormat {
 /// The arguments of the command.
 #[derive(Clone, Debug)]
 pub struct CheckArgs {
-    /// The lab files. At least one is needed.
+    /// The lab files, at least one.
     pub files: Vec<PathBuf>,
-    /// Whether the labs run in virtual time. Scripts need virtual time.
+    /// Whether the labs run in virtual time (`--virtual`). Scripts need virtual time, so false is an error.
     pub virtual_time: bool,
     /// The seed of all random decisions.
     pub seed: u64,
-    /// The maximum number of simulation events of a lab. If a lab has more events, its script is aborted.
+    /// The maximum number of simulation events of each lab. If a lab reaches the limit, its script
+    /// is aborted.
     pub events_max: u64,
-    /// The number of labs that run at the same time. `None` means one lab for each CPU.
+    /// The number of labs that run at the same time, at least 1. `None` means the number of CPUs that the
+    /// process may use.
     pub jobs: Option<usize>,
     /// The output format of the results.
     pub format: CheckFormat,
-    /// The path of the JSON report, for a single lab.
+    /// The path of the JSON report of the run. `None`: no report is written. For a single lab file, because
+    /// each lab would replace the report.
     pub report: Option<PathBuf>,
 }
 
-/// Runs the scripts of labs and writes the results to `out`.
+/// Runs the scripts of labs and writes the results to `out`, in the order of the files. Returns
+/// [`Exit::CheckFailed`] as exit code if a condition failed or a script was aborted.
 ///
 /// # Errors
-/// Fails if a lab file is invalid, or if its script is missing or has no condition. All labs are checked
-/// before the first lab runs.
+/// Fails if a lab file is invalid, or if its script is missing or has no condition. All labs are
+/// checked before the first lab runs. Later, fails if a step has an invalid configuration or a file
+/// cannot be written.
 pub fn check_labs(arguments: &CheckArgs, out: &mut dyn Write) -> Result<ExitCode, Failure> {
     let plans = arguments
         .files
@@ -109,7 +114,7 @@ fn log_notes(labs: &[LabCheckResult]) {
 /// Runs the script of a plan in virtual time.
 ///
 /// # Errors
-/// The lab cannot be set up, or a step has an invalid configuration.
+/// Returns an error if the lab cannot be set up, or if a step has an invalid configuration.
 fn run_script(
     plan: LabPlan,
     file: &Path,

@@ -1,4 +1,4 @@
-//! The values of counters of switches, hosts, flows, jobs and links.
+//! Reads the counters of switches, hosts, flows, jobs and links.
 
 use std::cell::OnceCell;
 
@@ -77,7 +77,7 @@ pub(super) fn counter_value(
                 Some(host) => job_sender_value(results, *job, *host, counter),
             }
         }
-        // The observer keeps the arrivals. A prefix without a pool has no counters.
+        // The observer has the counters of arrivals. A prefix without a pool has no counters.
         CounterOwner::Pools(_) | CounterOwner::Arrivals(..) => None,
     }
 }
@@ -137,8 +137,8 @@ fn load_balancing_value(lab: &VirtualLab, switch: usize, counter: &str) -> Optio
     } as f64)
 }
 
-/// Returns the path quality that a load-balancing group has measured for a port. Returns `None` if no scheme
-/// measures the path quality.
+/// Returns the path quality that a load-balancing group has measured for a port. Returns `None` if no group
+/// with this port measures the quality of its paths.
 fn path_quality_value(lab: &VirtualLab, switch: usize, port: PortId, counter: &str) -> Option<f64> {
     let groups = fabric_switch(lab, switch).balanced_groups(lab.simulation.fabric.now());
     let mut members = groups.iter().flat_map(|group| &group.members);
@@ -362,8 +362,8 @@ fn sender_value(lab: &VirtualLab, ids: FlowIdentity, counter: &str) -> Option<f6
     } as f64)
 }
 
-/// Returns a value of a running job without computing all job results. `wait: {until: ...}` reads
-/// such values often.
+/// Returns a value of a running job without the results of all jobs, which take longer to compute. `wait:
+/// {until: ...}` reads such values often.
 fn running_job_value(lab: &VirtualLab, job: usize, sender: Option<usize>, counter: &str) -> Option<f64> {
     let jobs = &lab.simulation.jobs;
     match (sender, counter) {

@@ -1,4 +1,4 @@
-//! Records the first and the last time of each kind of event. The recorder is an observer of the fabric.
+//! Records the first and last time of each kind of event, as an observer of the fabric.
 
 use xoff_dataplane::{ForwardingResult, Picos, PortId, SwitchEvent, SwitchEventKind};
 use xoff_wire::{ETHERTYPE_MAC_CONTROL, MacControl, Opcode, Syndrome};
@@ -65,7 +65,7 @@ impl EventKind {
 /// The spans of all kinds of events at one port or host.
 type EventSpans = [EventSpan; EventKind::ALL.len()];
 
-/// The counters of a host at its last update. Their increase means an event.
+/// The counters of a host at its last update. An increase of a counter means an event.
 #[derive(Clone, Copy, Debug, Default)]
 struct HostCounts {
     timeouts: u64,
@@ -73,7 +73,7 @@ struct HostCounts {
     dropped: u64,
 }
 
-/// An observer that records the times of events by port and host.
+/// An observer that records the times of events, separately for each port and host.
 #[derive(Clone, Debug)]
 pub(super) struct EventRecorder {
     ports: Vec<Vec<EventSpans>>,
@@ -84,7 +84,7 @@ pub(super) struct EventRecorder {
 }
 
 impl EventRecorder {
-    /// Nothing has happened.
+    /// Creates a recorder without events.
     pub(super) fn new(fabric: &Fabric) -> EventRecorder {
         let ports = |switch| vec![EventSpans::default(); fabric.switch(switch).port_count()];
         EventRecorder {
@@ -125,8 +125,8 @@ impl EventRecorder {
         }
     }
 
-    /// Returns the time of the first or the last event with the given name. In `owner`, a port is the index
-    /// of the port in the switch.
+    /// Returns the time of the first or last event with the given name. A port in `owner` is the number of
+    /// the port in the switch. Returns `None` if no such event has happened.
     pub(super) fn event_time(
         &self,
         event: &str,
@@ -175,8 +175,8 @@ impl EventRecorder {
     }
 }
 
-/// Returns the MAC address of the switch port that a host is connected to. Returns zeros if the host is not
-/// connected to a switch.
+/// Returns the MAC address of the switch port at the other end of a host's link. Returns zeros if the host is
+/// not connected to a switch.
 fn switch_port_mac(fabric: &Fabric, host: usize) -> [u8; 6] {
     match fabric.peer(LinkEnd::Host(host as u32)) {
         Some(LinkEnd::Switch { switch, port }) => {
@@ -187,8 +187,7 @@ fn switch_port_mac(fabric: &Fabric, host: usize) -> [u8; 6] {
     }
 }
 
-/// Returns whether an acknowledgement is a NAK or an RNR NAK. The syndrome in its AETH contains this
-/// information (IBTA 9.7.5.2.1).
+/// Returns whether an acknowledgement is a NAK or an RNR NAK, as its AETH syndrome tells (IBTA 9.7.5.2.1).
 fn is_nak(frame: &FrameView<'_>) -> bool {
     frame
         .aeth()

@@ -9,8 +9,8 @@ use super::verdict::{CheckResult, LabCheckResult};
 /// The name and version of the JSON format.
 const SCHEMA: &str = "xoff.lab-check/1";
 
-/// Formats results as TAP version 14 (testanything.org). Each condition has one line. A YAML block follows
-/// after each failed condition.
+/// Formats results as TAP version 14 (testanything.org). Each condition has one line. After a failed
+/// condition, a YAML block contains its values.
 pub(super) fn format_tap(labs: &[LabCheckResult]) -> String {
     let mut text = "TAP version 14\n".to_owned();
     let mut number = 0;
@@ -65,8 +65,8 @@ fn quote_json(text: &str) -> String {
     serde_json::Value::from(text).to_string()
 }
 
-/// Formats a value for a failed condition. Counters are in the unit of their name, and times of events are
-/// formatted as times.
+/// Formats a value for a failed condition. The value of a counter is printed as a number, and the time of an
+/// event in nanoseconds.
 fn format_value(name: &str, value: Option<f64>) -> String {
     let is_event = name.starts_with("first(") || name.starts_with("last(");
     match value {
@@ -162,7 +162,7 @@ fn escape_xml(text: &str) -> String {
     escaped
 }
 
-/// Formats results as a table with one row for each lab. The failed conditions follow the table.
+/// Formats results as a table with one row for each lab. After the table, failed conditions are listed.
 pub(super) fn format_table(labs: &[LabCheckResult]) -> String {
     let mut rows = Vec::with_capacity(labs.len());
     let mut failures = String::new();

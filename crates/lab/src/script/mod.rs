@@ -2,8 +2,8 @@
 //! `docs/script.md` describes the language.
 //!
 //! A condition is evaluated between two simulation events. [`values`] reads the counters of switches, hosts
-//! and flows directly. Counters do not contain the times of events, so the observer in [`events`] records the
-//! first and the last time of each kind of event.
+//! and flows directly. Counters contain no times, so the observer in [`events`] records the first and last
+//! time of each kind of event.
 
 mod arrivals;
 mod command;

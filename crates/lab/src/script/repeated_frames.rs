@@ -29,7 +29,8 @@ struct RepeatedFrame {
     left: u64,
 }
 
-/// All repeated frames of a script. Times are on the clock of the fabric.
+/// All repeated frames of a script. Times are on the clock of the fabric, not relative to the start of
+/// the workload.
 #[derive(Debug, Default)]
 pub(super) struct RepeatedFrames(Vec<RepeatedFrame>);
 
@@ -48,7 +49,7 @@ pub(super) fn build_pause_frame(pause: &PausePlan) -> MacControl {
 }
 
 impl RepeatedFrames {
-    /// Adds the repeated pause frames of a `pause` step. The caller has already sent the first frame.
+    /// Adds the repeated pause frames of a `pause` step, after the first frame, which the caller has sent.
     /// Repeated pauses of earlier steps for the same host and class end.
     pub(super) fn add_pause(&mut self, now: Picos, pause: &PausePlan) {
         self.0.retain(|repeated| {
@@ -72,8 +73,8 @@ impl RepeatedFrames {
         });
     }
 
-    /// Adds the repeated frames of an `inject` step. The caller has already sent the first frame. If the step
-    /// has no interval, the frames are sent back to back. `frame_time` is the time that a frame
+    /// Adds the repeated frames of an `inject` step, after the first frame, which the caller has sent.
+    /// Without an interval, the frames are sent back to back. `frame_time` is the time for which a frame
     /// occupies the link.
     pub(super) fn add_injected_frames(&mut self, now: Picos, inject: &InjectPlan, frame_time: Picos) {
         let interval = inject.every_ns.map_or(frame_time, Picos::from_nanos);
@@ -88,7 +89,7 @@ impl RepeatedFrames {
         self.0.retain(|repeated| repeated.left > 0);
     }
 
-    /// Returns the time of the next frame, or [`Picos::NEVER`] if no frame is left.
+    /// Returns the time of the next frame. Returns [`Picos::NEVER`] if no frame is left.
     pub(super) fn next_time(&self) -> Picos {
         let next_time = |repeated: &RepeatedFrame| (repeated.next <= repeated.until).then_some(repeated.next);
         self.0.iter().filter_map(next_time).min().unwrap_or(Picos::NEVER)

@@ -1,4 +1,5 @@
-//! Executes a script. The steps run in order, and each step can advance model time or check conditions.
+//! Executes a script. The steps run one after the other. A step changes the lab, advances model time or
+//! checks conditions.
 
 use std::cell::OnceCell;
 
@@ -17,7 +18,7 @@ use crate::report::Report;
 use xoff_fabric::{SIMULTANEOUS_EVENTS_MAX, SimulationEnd};
 use xoff_telemetry::failure::Failure;
 
-/// The minimum interval of evaluations of a `wait: {until: ...}`.
+/// The minimum interval between two evaluations of a `wait: {until: ...}`.
 const EVALUATION_INTERVAL_MIN: Picos = Picos::from_nanos(100);
 /// The maximum number of evaluations of one `wait: {until: ...}`.
 const EVALUATIONS_MAX: u64 = 10_000;
@@ -42,7 +43,7 @@ pub(super) struct ScriptRun {
 /// The reason why model time cannot advance.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum AbortReason {
-    /// There are more than [`SIMULTANEOUS_EVENTS_MAX`] events at one time.
+    /// More than [`SIMULTANEOUS_EVENTS_MAX`] events have the same time.
     TooManySimultaneousEvents,
     /// The limit of events of the run has been reached.
     EventLimit,
@@ -52,7 +53,7 @@ impl ScriptRun {
     /// Sets up a lab. Starts all jobs and flows, except those that a step of the script starts.
     ///
     /// # Errors
-    /// [`VirtualLab`] cannot be created, or a condition contains an unknown name.
+    /// Returns an error if the [`VirtualLab`] cannot be created, or if a condition contains an unknown name.
     pub(super) fn new(plan: LabPlan, options: LabOptions, events_max: u64) -> Result<ScriptRun, Failure> {
         let lab_name = plan.name.clone();
         let mut lab = VirtualLab::new(plan, options)?;
@@ -60,8 +61,7 @@ impl ScriptRun {
         let names = ScriptNames::new(&lab).map_err(|unknown| unknown_name_failure(&unknown, &lab_name))?;
         let mut events = EventRecorder::new(&lab.simulation.fabric);
         lab.resolve_addresses(&mut events)?;
-        // Address resolution of the hosts is not part of the run. The first frame of the workload is the
-        // first event.
+        // The address resolution of the hosts is not part of the run, so its events are removed.
         events.clear();
         let baseline = CounterBaseline::new(&lab, &names);
         lab.start_workload(&mut events);
@@ -87,7 +87,7 @@ impl ScriptRun {
     /// Runs all steps of the script.
     ///
     /// # Errors
-    /// A step has an invalid configuration.
+    /// Returns an error if a step has an invalid configuration.
     pub(super) fn run(mut self, file: &str) -> Result<(LabCheckResult, Report), Failure> {
         let steps = std::mem::take(&mut self.lab.plan.script.steps);
         let mut aborted = None;
@@ -161,8 +161,8 @@ impl ScriptRun {
         Ok(Ok(()))
     }
 
-    /// Advances model time to the time of a step. If this time is in the past, a failed check is added
-    /// to the results.
+    /// Advances model time to the time of a step. If this time is in the past, adds a failed check to
+    /// the results.
     fn advance_to_step(&mut self, step: &StepPlan, at: Picos) -> Result<(), AbortReason> {
         if at >= self.lab.elapsed() {
             return self.advance_to(at);
@@ -180,7 +180,7 @@ impl ScriptRun {
         Ok(())
     }
 
-    /// Advances model time until a condition holds, at most by `at_most`.
+    /// Advances model time until a condition is true, but at most by `at_most`.
     fn wait_until(
         &mut self,
         step: &StepPlan,
@@ -236,7 +236,7 @@ impl ScriptRun {
     }
 
     /// Advances model time to `at`, on the clock of the fabric. The run continues even if all jobs are
-    /// finished or no frame moves, because a later step can start jobs or unblock frames.
+    /// finished or no frame can move. A later step can start jobs or unblock frames.
     fn run_fabric_to(&mut self, at: Picos) -> Result<(), AbortReason> {
         let elapsed = at.since(self.lab.workload_start);
         loop {
@@ -278,8 +278,8 @@ impl ScriptRun {
         }
     }
 
-    /// Adds the result of a condition to the results of the script. For a failed condition, the values of all
-    /// its names are stored.
+    /// Adds the result of a condition to the results of the script. A failed condition is stored with the
+    /// values of all its names.
     fn add_check(
         &mut self,
         step: &StepPlan,

@@ -1,4 +1,4 @@
-//! The names in a script and their objects in the fabric.
+//! The names in a script, and the objects in the fabric to which they refer.
 
 use std::collections::HashSet;
 
@@ -13,7 +13,7 @@ use super::super::virtual_run::VirtualLab;
 pub(super) struct FlowIdentity {
     /// The number of the flow at its hosts.
     pub(super) id: u32,
-    /// The indices of the sender and of the receiver.
+    /// The host indices of the sender and the receiver.
     pub(super) hosts: (usize, usize),
 }
 
@@ -21,9 +21,9 @@ pub(super) struct FlowIdentity {
 #[derive(Debug)]
 pub(super) struct ScriptNames {
     pub(super) directory: NameDirectory,
-    /// The port of each switch and each index of a port in the directory.
+    /// For each switch, the port numbers of its ports in the order of the directory.
     ports: Vec<Vec<PortId>>,
-    /// The flows of each index of a flow in the directory.
+    /// For each flow index of the directory, the flows with this name.
     pub(super) flows: Vec<Vec<FlowIdentity>>,
     /// The counters in the script that `clear: counters` sets to zero.
     pub(super) clearable_counters: Vec<CounterReference>,
@@ -33,8 +33,8 @@ impl ScriptNames {
     /// Collects the names of a lab.
     ///
     /// # Errors
-    /// A condition contains an unknown name. Names of buffer pools, for example, are checked only here,
-    /// because the lab file does not contain them.
+    /// Returns an error if a condition contains an unknown name. Some names are checked only here, such as
+    /// buffer pools, because only the configuration of a switch defines them.
     pub(super) fn new(lab: &VirtualLab) -> Result<ScriptNames, UnknownName> {
         let directory = lab.plan.name_directory();
         let mut names = ScriptNames {
@@ -71,7 +71,8 @@ impl ScriptNames {
         Ok(paths)
     }
 
-    /// Returns the port for an index of a port in the directory.
+    /// Returns the port number for a port index of the directory. Returns `None` if the directory has no
+    /// such port.
     pub(super) fn port_id(&self, switch: usize, port_index: usize) -> Option<PortId> {
         self.ports.get(switch)?.get(port_index).copied()
     }
@@ -86,8 +87,8 @@ fn step_conditions(action: &ActionPlan) -> &[Expression] {
     }
 }
 
-/// Returns the port number in the switch for each port of the directory. The directory lists ports in the
-/// order of the links. The switch numbers its ports in the order of its configuration.
+/// Returns the port number in the switch for each port of the directory. The directory has the order of the
+/// links, and the switch numbers its ports in the order of its configuration.
 fn directory_ports(lab: &VirtualLab, directory: &NameDirectory, switch: usize) -> Vec<PortId> {
     let configured = &lab.fabric_plan.switches[switch].ports;
     let names = directory
@@ -100,8 +101,8 @@ fn directory_ports(lab: &VirtualLab, directory: &NameDirectory, switch: usize) -
         .collect()
 }
 
-/// Returns the flows that belong to each flow name. The names of flow groups come before the names of `send`
-/// steps, as in [`LabPlan::name_directory`].
+/// Returns the flows of each flow name. The names of open-loop flows come before the names of `send` steps,
+/// as in [`LabPlan::name_directory`].
 fn flows_by_name(plan: &LabPlan) -> Vec<Vec<FlowIdentity>> {
     let sends = plan.script.send_steps().map(|send| &send.flow);
     let mut groups: Vec<(&str, Vec<FlowIdentity>)> = Vec::new();
@@ -118,8 +119,8 @@ fn flows_by_name(plan: &LabPlan) -> Vec<Vec<FlowIdentity>> {
     groups.into_iter().map(|(_, group)| group).collect()
 }
 
-/// Returns whether `clear: counters` sets a counter to zero. It does not clear states, watermarks,
-/// rates and results.
+/// Returns whether `clear: counters` sets a counter to zero. States, watermarks, rates and results are
+/// not cleared.
 fn is_clearable(reference: &CounterReference) -> bool {
     let counter = reference.counter;
     match reference.owner {
@@ -147,7 +148,7 @@ fn is_clearable(reference: &CounterReference) -> bool {
 /// Checks that the owner of a counter exists in the configured lab.
 ///
 /// # Errors
-/// The switch does not have the named buffer pool.
+/// Returns an error if the switch does not have the named buffer pool.
 fn check_owner(lab: &VirtualLab, owner: &CounterOwner, path: &str) -> Result<(), UnknownName> {
     let CounterOwner::Pool(switch, name) = owner else {
         return Ok(());

@@ -12,11 +12,10 @@ use xoff_host::{Host, SendFrameError};
 use xoff_telemetry::failure::Failure;
 
 impl ScriptRun {
-    /// Performs the action of a step on the lab. For steps that wait or check conditions, this
-    /// function does nothing.
+    /// Performs the action of a step on the lab. Does nothing for steps that wait or check conditions.
     ///
     /// # Errors
-    /// The step has an invalid configuration or frame.
+    /// Returns an error if the step has an invalid configuration or frame.
     pub(super) fn perform_action(&mut self, action: &ActionPlan, source: &str) -> Result<(), Failure> {
         match action {
             ActionPlan::Send(send) => {
@@ -92,11 +91,11 @@ impl ScriptRun {
         fabric.change_host(host, &mut self.events, change)
     }
 
-    /// Sends a frame from a host. If the transmit queue of the host is full, the frame is dropped and counted
-    /// in `nic_tx_dropped_frames`.
+    /// Sends a frame from a host. If the transmit queue of the host is full, the frame is dropped, and
+    /// `nic_tx_dropped_frames` counts it.
     ///
     /// # Errors
-    /// The length of the frame is invalid.
+    /// Returns an error if the length of the frame is invalid.
     pub(super) fn send_frame(&mut self, host: usize, frame: &ScriptFrame) -> Result<(), Failure> {
         let sent = self.change_host(host, |host, now| match frame {
             ScriptFrame::Control(control) => host.send_mac_control(now, *control),
@@ -166,8 +165,8 @@ impl ScriptRun {
         );
     }
 
-    /// Sets a link up or down. Frames on the link and in the queues at its ends are lost. The observer does
-    /// not see this loss, so this function records `drop` events.
+    /// Sets a link up or down. If the link goes down, frames on the link and in the queues at its ends are
+    /// lost. The observer does not see this loss, so this function itself records `drop` events.
     fn set_link_state(&mut self, link: usize, up: bool) {
         let ends = self.lab.fabric_plan.links[link].ends;
         let dropped_before = self.dropped_frames(ends);
@@ -210,7 +209,7 @@ impl ScriptRun {
     }
 }
 
-/// Fails if the flow or link that a step refers to does not exist in the running lab.
+/// Returns an error if the flow or link in a step does not exist in the running lab.
 fn check_exists(exists: bool, source: &str, kind: &str, name: &str) -> Result<(), Failure> {
     match exists {
         true => Ok(()),

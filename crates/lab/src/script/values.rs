@@ -10,7 +10,7 @@ use super::events::EventRecorder;
 use super::script_names::ScriptNames;
 use xoff_workload::WorkloadResults;
 
-/// The values of counters at the last `clear: counters` step. A condition sees the increase since that step.
+/// The values of counters at the last `clear: counters` step. Conditions see the increase since this step.
 #[derive(Clone, Debug, Default)]
 pub(super) struct CounterBaseline(HashMap<(CounterOwner, &'static str), f64>);
 
@@ -33,7 +33,7 @@ pub(super) struct LabValues<'a> {
     pub(super) names: &'a ScriptNames,
     pub(super) events: &'a EventRecorder,
     pub(super) baseline: &'a CounterBaseline,
-    /// The results of jobs, calculated when the first name needs them.
+    /// The results of jobs, computed at their first use.
     pub(super) results: OnceCell<WorkloadResults>,
 }
 
@@ -54,7 +54,7 @@ impl ValueSource for LabValues<'_> {
             }
             _ => None,
         };
-        // `clear: counters` sets these counters to zero itself.
+        // The recorder of events sets these counters to zero at `clear: counters`, so they need no baseline.
         if arrivals.is_some() {
             return Ok(arrivals);
         }
@@ -68,7 +68,8 @@ impl ValueSource for LabValues<'_> {
             divisor,
         } = reference;
         let baseline = self.baseline.0.get(&(owner, counter)).copied();
-        // `lost_frames` can decrease when frames that were in flight at the clear arrive.
+        // `lost_frames` also counts frames in flight. It decreases when frames arrive that were in flight at
+        // the `clear` step.
         let value = baseline.map_or(value, |baseline| (value - baseline).max(0.0));
         Ok(Some(value / divisor))
     }

@@ -5,20 +5,22 @@ use serde::Serialize;
 /// The result of one condition of a script.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct CheckResult {
-    /// The name of the step, if the step has one.
+    /// The name of the step. `None` if the step has no name.
     pub name: Option<String>,
-    /// The text of the condition.
+    /// The text of the condition, such as `sw1.dropped_packets == 0`. For `wait`, the time limit is added.
     pub condition: String,
-    /// The position of the condition in the lab file, `FILE:LINE`.
+    /// Where the lab file defines the step, as `FILE:LINE`.
     pub source: String,
-    /// The model time of the result in nanoseconds, counted from the start of the workload.
+    /// The model time at which the result was known, in nanoseconds since the start of the workload.
     pub model_time_ns: u64,
-    /// Whether the condition held.
+    /// Whether the condition was true.
     pub passed: bool,
-    /// The reason of a failure that is not just a false condition. For example, a value is missing.
+    /// The reason of a failure if the condition was not simply false. For example, a value is missing.
+    /// `None` otherwise.
     pub reason: Option<String>,
     /// The names in a failed condition and their values. Values of counters are in the unit of the name, and
-    /// times of events are in picoseconds. `None` means a missing value.
+    /// times of events are in picoseconds. `None` means a missing value, or an event that has not happened.
+    /// Empty if the condition was true.
     pub values: Vec<(String, Option<f64>)>,
 }
 
@@ -33,30 +35,30 @@ pub struct LabCheckResult {
     pub seed: u64,
     /// The duration of the script in nanoseconds of model time.
     pub model_time_ns: u64,
-    /// Settings of the lab file and of the switch configurations that have no effect.
+    /// Notes about settings without effect, in the lab file and in the switch configurations. May be empty.
     pub notes: Vec<String>,
-    /// Probable mistakes, such as congestion control that gets no signal.
+    /// Warnings about probable mistakes, such as a congestion control that gets no signal. May be empty.
     pub warnings: Vec<String>,
-    /// The results of the conditions, in the order of evaluation.
+    /// The results of the conditions, in the order of evaluation. Skipped steps have no results.
     pub checks: Vec<CheckResult>,
-    /// The reason why the script stopped before its last step, if it did.
+    /// The reason for which the script stopped before its last step. `None` if all steps ran.
     pub aborted: Option<String>,
 }
 
 impl LabCheckResult {
-    /// Returns whether all steps ran and all conditions held.
+    /// Returns whether all steps ran and all conditions were true.
     pub fn has_passed(&self) -> bool {
         self.aborted.is_none() && self.checks.iter().all(|check| check.passed)
     }
 
-    /// Returns the number of conditions that did not hold.
+    /// Returns the number of conditions that were false or undecided.
     pub fn failed_checks(&self) -> usize {
         self.checks.iter().filter(|check| !check.passed).count()
     }
 }
 
 impl CheckResult {
-    /// Returns the name of the step, if there is one, and the condition.
+    /// Returns the condition, with the name of the step in front if the step has a name: `NAME: CONDITION`.
     pub fn title(&self) -> String {
         match &self.name {
             Some(name) => format!("{name}: {}", self.condition),

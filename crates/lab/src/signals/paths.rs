@@ -1,4 +1,4 @@
-//! Finds the shortest paths of flows, and the queues on these paths that may mark packets with CE.
+//! Finds the shortest paths of flows, and whether queues on these paths may mark packets with CE.
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -21,7 +21,7 @@ pub(super) struct FabricTopology<'a> {
     plan: &'a FabricPlan,
     /// The links of each switch.
     switch_links: Vec<Vec<SwitchLink>>,
-    /// The switch that each host is connected to.
+    /// The switch at the other end of each host's link.
     access_switches: Vec<Option<u32>>,
 }
 
@@ -42,8 +42,8 @@ impl MarkingPorts {
 /// The shortest paths from each switch to one destination.
 #[derive(Clone, Debug)]
 pub(super) struct ShortestPaths {
-    /// The number of switches on the path from each switch. 0 means that the switch has no path
-    /// to the destination.
+    /// The number of switches on the path from each switch, including itself. The value 0 means that no
+    /// path exists.
     hops: Vec<u32>,
     /// Whether a queue on one of the shortest paths may mark packets.
     may_mark: Vec<bool>,
@@ -76,8 +76,8 @@ impl FabricTopology<'_> {
 
     /// Returns whether all flows take shortest paths.
     ///
-    /// Computed routes always follow shortest paths. A lab without routes is bridged and has no loops, so its
-    /// only paths are shortest paths.
+    /// Computed routes always follow shortest paths. A lab without routes is bridged and has no loops, so
+    /// each path is the only path and therefore the shortest.
     pub(super) fn takes_shortest_paths(&self, plan: &LabPlan) -> bool {
         let is_computed = |layer: &ConfigLayer| matches!(layer, ConfigLayer::Text { source, .. } if source == COMPUTED_ROUTES);
         let has_computed_routes = plan
@@ -108,7 +108,7 @@ impl FabricTopology<'_> {
             hops[last] = 1;
             queue.push_back(last);
         }
-        // The queue is in the order of distance, so all switches nearer to the host are complete.
+        // The queue is sorted by distance, so the entries of all switches nearer to the host are complete.
         while let Some(current) = queue.pop_front() {
             for link in &self.switch_links[current] {
                 let marked_later = match link.far_end {
@@ -149,8 +149,8 @@ impl FabricTopology<'_> {
     }
 }
 
-/// Returns the traffic classes that packets with a DSCP can have in a switch. The DSCP maps of all ingress
-/// ports are considered.
+/// Returns the traffic classes that packets with a DSCP can have in a switch, according to the maps of all
+/// ingress ports.
 fn traffic_classes(switch: &SwitchConfig, dscp: u8) -> BTreeSet<u8> {
     let mut classes = BTreeSet::new();
     for port in &switch.ports {
@@ -158,7 +158,7 @@ fn traffic_classes(switch: &SwitchConfig, dscp: u8) -> BTreeSet<u8> {
             TrustMode::Dscp => {
                 classes.insert(port.classify.dscp_to_tc[usize::from(dscp & 63)]);
             }
-            // An untagged packet has class 0. The tag of another packet decides its class.
+            // An untagged packet has class 0. The class of a tagged packet depends on its tag.
             TrustMode::Pcp => {
                 classes.insert(0);
                 classes.extend(port.classify.dot1p_to_tc);
@@ -171,8 +171,8 @@ fn traffic_classes(switch: &SwitchConfig, dscp: u8) -> BTreeSet<u8> {
         .collect()
 }
 
-/// Returns whether a port may mark packets of one of the classes: the marking threshold of the egress queue
-/// must be smaller than the buffer of the switch.
+/// Returns whether a port may mark packets of one of the classes. This requires a marking threshold of the
+/// egress queue that is smaller than the buffer of the switch.
 fn queue_may_mark(port: &PortConfig, classes: &BTreeSet<u8>, buffer_bytes: u64) -> bool {
     let marks = |wred: &WredProfile| {
         let threshold_bytes = match wred.max_probability {
@@ -187,7 +187,7 @@ fn queue_may_mark(port: &PortConfig, classes: &BTreeSet<u8>, buffer_bytes: u64) 
     queues.filter_map(|queue| queue.wred.as_ref()).any(marks)
 }
 
-/// Returns the buffer size of a switch in bytes, as the sum over all ingress pools and priority groups.
+/// Returns the buffer size of a switch in bytes: the sum over all ingress pools and priority groups.
 fn ingress_buffer_bytes(switch: &SwitchConfig) -> u64 {
     let pools = switch.pools.iter().filter(|pool| pool.side == PoolSide::Ingress);
     let shared: u64 = pools

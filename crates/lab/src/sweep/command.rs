@@ -15,36 +15,37 @@ use super::report::{Parameter, RunFigures, SWEEP_SCHEMA, Shard, SweepReport};
 use super::table;
 use xoff_telemetry::failure::{Exit, Failure};
 
-/// Largest number of runs of a sweep.
+/// Largest number of runs of a sweep or a comparison.
 pub const RUNS_MAX: usize = 1_000_000;
 
 /// Arguments of a sweep.
 #[derive(Clone, Debug)]
 pub struct SweepArgs {
-    /// Arguments of each run. The sweep ignores the seed, the field values and the output files
-    /// in these arguments.
+    /// Arguments of each run. The sweep uses the file, the time limit, the event limit and the output format
+    /// of these arguments.
     pub run: VirtualRunArgs,
-    /// The seeds. The list has at least one seed.
+    /// The seeds, at least one. Each combination of values runs once with each seed.
     pub seeds: Vec<u64>,
-    /// Fields of the lab file with the values of the sweep.
+    /// Fields of the lab file with the values of the sweep (`--set`). The sweep runs all combinations of the
+    /// values. May be empty.
     pub settings: Vec<FieldSetting>,
-    /// Number of runs that execute at the same time. `None` means the number of CPUs that the
+    /// Number of runs that execute at the same time, at least 1. `None` means the number of CPUs that the
     /// process may use.
     pub jobs: Option<usize>,
-    /// The part of the sweep to run. `None`: the whole sweep.
+    /// The part of the sweep to run (`--shard`). `None`: the whole sweep.
     pub shard: Option<Shard>,
-    /// File of the report in JSON. `None`: no file.
+    /// File for the report in JSON. `None`: no file.
     pub report: Option<PathBuf>,
-    /// File of the table in CSV. `None`: no file.
+    /// File for the table in CSV. `None`: no file.
     pub csv: Option<PathBuf>,
 }
 
-/// Runs a sweep, writes its table to `out` and writes the requested files. The sweep ends early if `stop`
-/// becomes true.
+/// Runs a sweep, writes its table to `out` and writes the requested files. If `stop` becomes true, the sweep
+/// ends early without a result. Returns [`Exit::CheckFailed`] as exit code if a run failed.
 ///
 /// # Errors
-/// Fails before the first run if the lab or a value is invalid. Fails if a run cannot be set up or a file
-/// cannot be written.
+/// Fails before the first run if the lab or a value is invalid. Later, fails if a run cannot be set up or a
+/// file cannot be written.
 pub fn run_sweep(arguments: &SweepArgs, stop: &AtomicBool, out: &mut dyn Write) -> Result<ExitCode, Failure> {
     let file = &arguments.run.file;
     let text = lab_fields::read_lab_file(file)?;
@@ -126,8 +127,7 @@ pub(super) fn print_and_write(
     Ok(if succeeded { Exit::Ok } else { Exit::CheckFailed }.into())
 }
 
-/// Runs the lab with one combination of values and one seed. `text` is the content of the lab file
-/// with these values.
+/// Runs the lab with one combination of values and one seed. `text` is the lab file with these values.
 fn run_combination(
     run: u64,
     template: &VirtualRunArgs,
@@ -153,7 +153,7 @@ fn run_combination(
     })
 }
 
-/// Adds the field values and the seed of a run to its failure, in the form of command-line options.
+/// Adds the field values and the seed of a run to its failure, as command-line options.
 pub(crate) fn with_run_options(failure: Failure, file: &Path, values: &[FieldValue], seed: u64) -> Failure {
     let source = failure
         .location

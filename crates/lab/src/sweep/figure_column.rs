@@ -1,4 +1,5 @@
-//! Defines the columns of result tables. Also computes and formats the median and the range of a figure over
+//! Defines the columns of result tables. A column shows a figure (a measured quantity, such as the job
+//! completion time). This module also computes and formats the median and the range of a figure over
 //! several runs.
 
 use super::report::{JobFigures, RunFigures, round_to_six_decimals};
@@ -10,9 +11,10 @@ use xoff_telemetry::{
 pub(crate) struct FigureColumn {
     /// Title of the column in tables.
     pub(crate) title: &'static str,
-    /// Name of the figure in files, with its unit.
+    /// Name of the figure in files. If the figure has a unit, the name ends in the unit.
     pub(crate) name: &'static str,
-    /// Returns the value of the figure for a run. If the row belongs to a job, the job is also passed.
+    /// Returns the value of the figure for a run, or for the given job of the run. Returns `None` if the run
+    /// or the job does not have this figure.
     pub(crate) value: fn(&RunFigures, Option<&JobFigures>) -> Option<f64>,
     /// Formats a value for tables.
     pub(crate) format: fn(f64) -> String,
@@ -41,7 +43,7 @@ impl FigureColumn {
         value: |_, job| job?.bus_bandwidth_gbytes_per_s,
         format: format_gbytes_per_second,
     };
-    /// Bus bandwidth, job completion time or goodput relative to the run on one switch.
+    /// Bus bandwidth, job completion time or goodput, in percent of the run with a single switch.
     pub(crate) const PERCENT_OF_ONE_SWITCH: Self = Self {
         title: "% of one switch",
         name: "percent_of_one_switch",
@@ -172,7 +174,7 @@ fn ratio_to_data_packets(run: &RunFigures, packets: u64) -> Option<f64> {
 }
 
 /// Returns the smallest value, the median and the largest value. For an even number of values, the median is
-/// the lower of the two middle values. Returns `None` if there are no values.
+/// the lower of the two middle values. Returns `None` for an empty list.
 pub(crate) fn min_median_max(values: impl Iterator<Item = f64>) -> Option<[f64; 3]> {
     let mut values: Vec<f64> = values.collect();
     values.sort_by(f64::total_cmp);
@@ -180,8 +182,8 @@ pub(crate) fn min_median_max(values: impl Iterator<Item = f64>) -> Option<[f64; 
     Some([min, values[(values.len() - 1) / 2], max])
 }
 
-/// Formats the median and the range of a figure as `median [smallest, largest]`. If all three numbers have
-/// the same text, only one number is printed.
+/// Formats the median and the range of a figure as `median [smallest, largest]`. If the formatted numbers are
+/// equal, only one number is printed. Without values, the text is `-`.
 pub(crate) fn format_median_and_range(min_median_max: Option<[f64; 3]>, format: fn(f64) -> String) -> String {
     match min_median_max {
         None => "-".to_owned(),
