@@ -23,7 +23,7 @@ use xoff_telemetry::failure::{Exit, Failure};
 const DEFAULT_MTU: &str = "9216";
 /// A MAC address that no station can have. `--port` accepts it because some devices send PFC frames with it.
 const ZERO_MAC: &str = "00:00:00:00:00:00";
-/// Speed in Mb/s of ports whose speed is neither on the command line nor in the configuration.
+/// Default speed of ports in Mb/s, if neither the command line nor the configuration has a speed.
 const DEFAULT_SPEED_MBPS: u32 = 1_000;
 
 pub(super) const HELP: &str = "\

@@ -8,7 +8,7 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 use xoff_telemetry::failure::{Exit, Failure};
 
 /// Returns a flag that becomes true at the first SIGINT or SIGTERM. The second signal ends the
-/// process at once.
+/// process immediately.
 ///
 /// # Errors
 /// The kernel refuses a signal handler.

@@ -15,7 +15,8 @@ use xoff_telemetry::write_result_file;
 /// `core-bench run`
 #[derive(Debug, Args)]
 pub(crate) struct RunArguments {
-    /// Workloads, separated by commas; `default` is all but those with a long set-up, `all` is all
+    /// Workloads, separated by commas. `all` means all workloads, and `default` all workloads without a
+    /// long set-up
     #[arg(
         long,
         value_name = "NAME,...",
@@ -29,10 +30,10 @@ pub(crate) struct RunArguments {
     /// Count instructions with valgrind instead of measuring time
     #[arg(long)]
     instructions: bool,
-    /// Compare the instruction counts with this record; a growth of more than 3 % fails
+    /// Compare the instruction counts with the counts in this file. Growth of more than 3 % is an error
     #[arg(long, value_name = "FILE", requires = "instructions")]
     record: Option<PathBuf>,
-    /// Write the instruction counts to the record instead
+    /// Write the instruction counts to the file of --record instead
     #[arg(long, requires = "record")]
     write: bool,
     /// Send this number of frames without a measurement, for use with a profiler

@@ -94,7 +94,7 @@ impl SizeDistribution {
     }
 }
 
-/// Parses one line. Its values must not be less than those of the previous point.
+/// Parses one line. Neither value may be less than the same value of the previous point.
 fn parse_point(content: &str, before: Option<&(f64, f64)>) -> Result<(f64, f64), String> {
     let fields: Vec<&str> = content.split_whitespace().collect();
     let [bytes, percent] = fields[..] else {

@@ -35,7 +35,8 @@ pub(in crate::cli) fn run(kind: ProbeKind) -> Exit {
 
 /// Enters new namespaces and tries each feature.
 fn try_features(kind: ProbeKind) -> Findings {
-    // A lab needs these namespaces: one for its links, and one whose init process ends all others.
+    // A lab needs a network namespace for its links, and a PID namespace. When the init process of a PID
+    // namespace ends, the kernel ends all its processes.
     let kinds = CloneFlags::CLONE_NEWNET | CloneFlags::CLONE_NEWPID;
     let entered = match kind {
         ProbeKind::Privileged => unshare(kinds).map_err(|errno| errno.desc().to_owned()),

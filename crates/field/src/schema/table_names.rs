@@ -37,7 +37,7 @@ impl TableNames {
         table.is_some_and(|table| table.has_free_fields || table.fields.contains(field))
     }
 
-    /// Returns whether the table has a field whose name differs from `field` in one letter.
+    /// Returns whether the name of a field in the table differs from `field` in one letter.
     pub(super) fn has_similar_field(&self, table: &str, field: &str) -> bool {
         let table = self.0.get(table);
         table.is_some_and(|table| {

@@ -171,7 +171,7 @@ pub(super) fn missing_objects(errors: &[String], document: &[DocumentExample]) -
     Value::Object(tables)
 }
 
-/// Adds those entries of `more` to `tables` that `tables` does not contain.
+/// Adds the entries of `more` to `tables`. Entries that `tables` already contains stay unchanged.
 pub(super) fn add_missing_objects(tables: &mut Value, more: &Value) {
     for (table, entries) in more.as_object().into_iter().flatten() {
         for (name, fields) in entries.as_object().into_iter().flatten() {

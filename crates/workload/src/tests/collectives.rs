@@ -71,8 +71,8 @@ fn long_links_bound_pipelined_rings_by_their_round_trip() {
     let mut spec = collective(Algorithm::RingAllReduce, n, chunk * u64::from(n));
     spec.slice_bytes = Some(100);
     let (_, results) = run(JobKind::Collective(spec));
-    // The first slices of a step leave when those of the previous step have arrived. The last slice follows
-    // two slices later.
+    // The first slices of a step leave when the first slices of the previous step have arrived. The last
+    // slice follows two slices later.
     let expected = Picos(4 * alone(100).0 + 2 * transmission_time(100, RATE_BPS).0);
     assert_eq!(only(&results).time_ns, expected.as_nanos());
 }
