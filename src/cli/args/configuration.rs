@@ -17,7 +17,8 @@ pub(crate) struct ConfigurationInput {
     /// VOQ chassis, this ASIC owns the queues
     #[arg(long, value_name = "NAME")]
     pub asic: Option<String>,
-    /// Create lossless buffer profiles from this file, as SONiC's buffermgrd does in the traditional buffer model
+    /// Create lossless buffer profiles from this file, like SONiC's buffermgrd in the traditional
+    /// buffer model
     ///
     /// The file is the pg_profile_lookup.ini of the SKU. Its columns are speed, cable, size, xon, xoff,
     /// threshold and, optionally, xon_offset. Profiles of the configuration are kept.

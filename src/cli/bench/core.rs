@@ -1,4 +1,4 @@
-//! `xoff bench core`: processor time or instructions of a switch for each frame, with a configuration or a lab.
+//! `xoff bench core`: processor time or instructions of a switch for each frame.
 
 use std::path::PathBuf;
 

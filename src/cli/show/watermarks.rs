@@ -1,5 +1,5 @@
-//! `show` and `clear` for `priority-group`, `queue`, `buffer_pool` and `headroom-pool`, in the layouts of SONiC's
-//! `watermarkstat` and `pg-drop`.
+//! `show` and `clear` for `priority-group`, `queue`, `buffer_pool` and `headroom-pool`. The layouts are those
+//! of SONiC's `watermarkstat` and `pg-drop`.
 
 use super::buffer_args::{
     ClearGroups, ClearPool, ClearQueues, ClearWatermarks, GroupPart, QueuePart, ShowGroups, ShowPool,
