@@ -1,10 +1,13 @@
 //! Composition of pcapng blocks: little-endian, time stamps in nanoseconds.
 //!
-//! The recorder must compose blocks in existing buffers, so this module uses no other crate. `pcap-parser`
-//! writes only blocks that it has read, and `pcap-file` has had no release since early 2023. Only four kinds
-//! of blocks and a dozen options are needed. The tests read the written blocks with `pcap-parser`.
+//! The recorder must compose blocks in existing buffers, so this module uses no crate for the format.
+//! `pcap-parser` writes only blocks that it has read, and `pcap-file` has had no release since early 2023.
+//! Only four kinds of blocks and a dozen options are needed. The tests read the written blocks with
+//! `pcap-parser`.
 
 use std::io::{self, Write};
+
+use bytes::BufMut;
 
 use super::{Direction, LINK_TYPE_ETHERNET};
 
@@ -12,6 +15,8 @@ const SECTION_HEADER_BLOCK: u32 = 0x0a0d_0d0a;
 const INTERFACE_DESCRIPTION_BLOCK: u32 = 1;
 const INTERFACE_STATISTICS_BLOCK: u32 = 5;
 const ENHANCED_PACKET_BLOCK: u32 = 6;
+/// Option code and length of the last option of a block (`opt_endofopt`).
+const END_OF_OPTIONS: u32 = 0;
 /// Number of bytes in an enhanced packet block, without the frame and the comment. These are the header, both
 /// length fields and all other options.
 const PACKET_BLOCK_OVERHEAD: usize = 32 + 8 + 12 + 8 + 4;
@@ -63,21 +68,21 @@ pub fn max_packet_block_bytes(stored_len: usize, comment_len: usize) -> usize {
 /// Appends a section header block. The comment is for the reader of the file.
 pub fn append_section_header(out: &mut Vec<u8>, comment: &str) {
     append_block(out, SECTION_HEADER_BLOCK, |out| {
-        append_u32(out, 0x1a2b_3c4d);
-        out.extend_from_slice(&[1, 0, 0, 0]);
+        out.put_u32_le(0x1a2b_3c4d);
+        out.put_slice(&[1, 0, 0, 0]);
         // The length of the section is unknown.
-        out.extend_from_slice(&[0xff; 8]);
+        out.put_bytes(0xff, 8);
         append_option(out, 1, comment.as_bytes());
         append_option(out, 4, concat!("xoff ", env!("CARGO_PKG_VERSION")).as_bytes());
-        append_end_of_options(out);
+        out.put_u32_le(END_OF_OPTIONS);
     });
 }
 
 /// Appends an interface description block.
 pub fn append_interface(out: &mut Vec<u8>, interface: &InterfaceBlock<'_>) {
     append_block(out, INTERFACE_DESCRIPTION_BLOCK, |out| {
-        append_u32(out, LINK_TYPE_ETHERNET);
-        append_u32(out, interface.snaplen);
+        out.put_u32_le(LINK_TYPE_ETHERNET);
+        out.put_u32_le(interface.snaplen);
         append_option(out, 2, interface.name.as_bytes());
         if let Some(mac) = interface.mac {
             append_option(out, 6, &mac);
@@ -88,7 +93,7 @@ pub fn append_interface(out: &mut Vec<u8>, interface: &InterfaceBlock<'_>) {
             &(u64::from(interface.speed_mbps) * 1_000_000).to_le_bytes(),
         );
         append_option(out, 9, &[9]);
-        append_end_of_options(out);
+        out.put_u32_le(END_OF_OPTIONS);
     });
 }
 
@@ -97,13 +102,13 @@ pub fn append_interface(out: &mut Vec<u8>, interface: &InterfaceBlock<'_>) {
 pub fn append_packet(out: &mut Vec<u8>, packet: &PacketBlock<'_>) {
     append_block(out, ENHANCED_PACKET_BLOCK, |out| {
         let [head, tail] = packet.data;
-        append_u32(out, packet.interface);
-        append_u32(out, (packet.at_ns >> 32) as u32);
-        append_u32(out, packet.at_ns as u32);
-        append_u32(out, (head.len() + tail.len()) as u32);
-        append_u32(out, packet.len);
-        out.extend_from_slice(head);
-        out.extend_from_slice(tail);
+        out.put_u32_le(packet.interface);
+        out.put_u32_le((packet.at_ns >> 32) as u32);
+        out.put_u32_le(packet.at_ns as u32);
+        out.put_u32_le((head.len() + tail.len()) as u32);
+        out.put_u32_le(packet.len);
+        out.put_slice(head);
+        out.put_slice(tail);
         append_padding(out, head.len() + tail.len());
         append_option(out, 1, packet.comment.as_bytes());
         let direction = match packet.direction {
@@ -118,7 +123,7 @@ pub fn append_packet(out: &mut Vec<u8>, packet: &PacketBlock<'_>) {
         if let Some(queue) = packet.queue {
             append_option(out, 6, &queue.to_le_bytes());
         }
-        append_end_of_options(out);
+        out.put_u32_le(END_OF_OPTIONS);
     });
 }
 
@@ -126,12 +131,12 @@ pub fn append_packet(out: &mut Vec<u8>, packet: &PacketBlock<'_>) {
 /// frames that are missing in the file.
 pub fn append_statistics(out: &mut Vec<u8>, interface: u32, at_ns: u64, passed: u64, missing: u64) {
     append_block(out, INTERFACE_STATISTICS_BLOCK, |out| {
-        append_u32(out, interface);
-        append_u32(out, (at_ns >> 32) as u32);
-        append_u32(out, at_ns as u32);
+        out.put_u32_le(interface);
+        out.put_u32_le((at_ns >> 32) as u32);
+        out.put_u32_le(at_ns as u32);
         append_option(out, 4, &passed.to_le_bytes());
         append_option(out, 5, &missing.to_le_bytes());
-        append_end_of_options(out);
+        out.put_u32_le(END_OF_OPTIONS);
     });
 }
 
@@ -139,12 +144,12 @@ pub fn append_statistics(out: &mut Vec<u8>, interface: u32, at_ns: u64, passed: 
 #[inline]
 fn append_block(out: &mut Vec<u8>, kind: u32, body: impl FnOnce(&mut Vec<u8>)) {
     let begin = out.len();
-    append_u32(out, kind);
-    append_u32(out, 0);
+    out.put_u32_le(kind);
+    out.put_u32_le(0);
     body(out);
     let len = (out.len() - begin + 4) as u32;
     out[begin + 4..begin + 8].copy_from_slice(&len.to_le_bytes());
-    append_u32(out, len);
+    out.put_u32_le(len);
 }
 
 /// Appends an option. An empty value appends nothing.
@@ -155,25 +160,15 @@ fn append_option(out: &mut Vec<u8>, code: u16, value: &[u8]) {
     }
     // The format limits the length of an option. A longer value is cut.
     let value = &value[..value.len().min(usize::from(u16::MAX))];
-    out.extend_from_slice(&code.to_le_bytes());
-    out.extend_from_slice(&(value.len() as u16).to_le_bytes());
-    out.extend_from_slice(value);
+    out.put_u16_le(code);
+    out.put_u16_le(value.len() as u16);
+    out.put_slice(value);
     append_padding(out, value.len());
 }
 
 #[inline]
-fn append_end_of_options(out: &mut Vec<u8>) {
-    append_u32(out, 0);
-}
-
-#[inline]
 fn append_padding(out: &mut Vec<u8>, len: usize) {
-    out.extend_from_slice(&[0; 3][..len.next_multiple_of(4) - len]);
-}
-
-#[inline]
-fn append_u32(out: &mut Vec<u8>, value: u32) {
-    out.extend_from_slice(&value.to_le_bytes());
+    out.put_bytes(0, len.next_multiple_of(4) - len);
 }
 
 /// A writer of a pcapng file.

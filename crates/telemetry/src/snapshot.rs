@@ -12,7 +12,7 @@ use super::{BalancingSnapshot, LoadBalancingReport, SwitchReport};
 pub struct SwitchSnapshot {
     /// The report without load balancing: [`SwitchReport::load_balancing`] is `None`.
     pub report: SwitchReport,
-    /// The latest events of the switch, in the order of their times.
+    /// The first events of the switch in the order of their times, up to 8192 events.
     pub events: Vec<SwitchEvent>,
     /// Load balancing groups and flow moves.
     pub balancing: BalancingSnapshot,

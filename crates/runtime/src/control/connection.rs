@@ -5,6 +5,8 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::time::Instant;
 
+use bytes::{Buf, Bytes, BytesMut};
+
 use super::protocol::{REQUEST_BYTES_MAX, bad_request, response_line};
 
 /// Largest number of bytes that the server reads from a client in one turn. The limit keeps a fast client
@@ -17,11 +19,10 @@ const REQUESTS_PER_TURN: usize = 8;
 #[derive(Debug)]
 pub(super) struct Connection {
     stream: UnixStream,
-    input: Vec<u8>,
+    input: BytesMut,
     /// Number of bytes of `input` that were searched and contain no line end.
     searched: usize,
-    output: Vec<u8>,
-    written: usize,
+    output: Bytes,
     /// Whether the client sends no more requests. The connection is closed after its last response.
     is_input_closed: bool,
     /// Time of the last transfer in either direction.
@@ -40,10 +41,9 @@ impl Connection {
         stream.set_nonblocking(true)?;
         Ok(Connection {
             stream,
-            input: Vec::new(),
+            input: BytesMut::new(),
             searched: 0,
-            output: Vec::new(),
-            written: 0,
+            output: Bytes::new(),
             is_input_closed: false,
             last_activity: Instant::now(),
         })
@@ -56,7 +56,7 @@ impl Connection {
     /// Returns whether the client has unread responses. The server reads no further request from
     /// such a client.
     pub(super) fn has_unsent_output(&self) -> bool {
-        self.written < self.output.len()
+        !self.output.is_empty()
     }
 
     /// Returns whether a complete request is in memory. The next turn then does not wait for the socket.
@@ -82,7 +82,7 @@ impl Connection {
             if line.len() > REQUEST_BYTES_MAX {
                 self.refuse_long_request();
             } else if !line.iter().all(u8::is_ascii_whitespace) {
-                self.output = answer(&line);
+                self.output = answer(&line).into();
             }
             if self.write_output() == ConnectionState::Closed {
                 return ConnectionState::Closed;
@@ -114,11 +114,10 @@ impl Connection {
     /// Removes the next request from the input and returns it without its line end. The last request may have
     /// no line end. If a request exceeds the size limit, only its first part is returned, so that memory
     /// stays bounded.
-    fn take_request(&mut self) -> Option<Vec<u8>> {
+    fn take_request(&mut self) -> Option<BytesMut> {
         if let Some(at) = self.input[self.searched..].iter().position(|&byte| byte == b'\n') {
-            let rest = self.input.split_off(self.searched + at + 1);
-            let mut line = std::mem::replace(&mut self.input, rest);
-            line.pop();
+            let line = self.input.split_to(self.searched + at);
+            self.input.advance(1);
             self.searched = 0;
             return Some(line);
         }
@@ -128,15 +127,15 @@ impl Connection {
             return None;
         }
         self.searched = 0;
-        Some(std::mem::take(&mut self.input))
+        Some(self.input.split())
     }
 
     /// Answers a request that exceeds the size limit. The server then reads no more input, because it does
     /// not know where the next request starts.
     fn refuse_long_request(&mut self) {
         let reason = format!("at most {REQUEST_BYTES_MAX} bytes are read");
-        self.output = response_line(None, Err(bad_request("the request is too long", reason)));
-        self.input = Vec::new();
+        self.output = response_line(None, Err(bad_request("the request is too long", reason))).into();
+        self.input = BytesMut::new();
         self.searched = 0;
         self.is_input_closed = true;
     }
@@ -144,10 +143,10 @@ impl Connection {
     /// Writes as much output as the socket accepts.
     fn write_output(&mut self) -> ConnectionState {
         while self.has_unsent_output() {
-            match self.stream.write(&self.output[self.written..]) {
+            match self.stream.write(&self.output) {
                 Ok(0) => return ConnectionState::Closed,
                 Ok(count) => {
-                    self.written += count;
+                    self.output.advance(count);
                     self.last_activity = Instant::now();
                 }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return ConnectionState::Open,
@@ -155,8 +154,6 @@ impl Connection {
                 Err(_) => return ConnectionState::Closed,
             }
         }
-        self.output = Vec::new();
-        self.written = 0;
         ConnectionState::Open
     }
 }
