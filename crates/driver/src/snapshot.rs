@@ -1,4 +1,4 @@
-//! Snapshots of a switch: its counters and states, and its latest events.
+//! Snapshots of a switch: counters, states and events.
 
 use std::collections::BTreeMap;
 
@@ -18,22 +18,24 @@ use xoff_telemetry::{
 
 const PS_PER_NS: u64 = 1_000;
 
-/// Properties of a port that the switch does not know.
+/// Properties of a port that the driver supplies for the report, because the switch does not know them.
 #[derive(Clone, Debug, Default)]
 pub struct PortFacts {
-    /// Name of the network device.
+    /// Name of the network device. `None` for a port without a device.
     pub device: Option<String>,
-    /// Name of the port backend.
+    /// Name of the port backend: `packet`, `tap`, `link`, `pnet` or `xdp`. `None` for a port without
+    /// a device.
     pub backend: Option<String>,
-    /// Number of frames that the kernel lost.
+    /// Number of frames that the machine lost before they reached the switch.
     pub lost: u64,
-    /// Number of frames that are missing in a recording.
+    /// Number of frames that are missing in the recording of the port. The number is known at the end of
+    /// the run.
     pub pcap_missed: u64,
 }
 
-/// Reads the counters and states of a switch at `now`, and its latest events. `config` is the configuration of
-/// the switch. `facts` has one element for each port. `delayed_frames` returns how many frames of a port
-/// arrived faster than its link.
+/// Reads the counters and states of a switch at the model time `now`, and the events in `journal`. `config`
+/// is the configuration of the switch. `facts` has one element for each port, in the order of the ports.
+/// `delayed_frames` returns the number of frames that arrived at a port faster than its link can carry them.
 pub fn take_snapshot(
     switch: &Switch,
     journal: &Journal,
@@ -74,8 +76,7 @@ pub fn take_snapshot(
     }
 }
 
-/// Reads the counters and states of a port. `xoff_transitions` and `xoff_now` are indexed by the number of the
-/// priority group. This number can differ from the priority.
+/// Reads the counters and states of a port, except the number of delayed frames.
 fn read_port(
     switch: &Switch,
     config: &SwitchConfig,
@@ -122,7 +123,8 @@ fn read_port(
     }
 }
 
-/// Reads the fields of a port report that are copies of counters and states, in the units of the report.
+/// Reads the fields of a port report that only copy counters and states, in the units of the report. All
+/// other fields have default values.
 fn read_port_state(
     switch: &Switch,
     port: &PortConfig,
@@ -174,10 +176,11 @@ fn pause_history_report(history: PauseHistory) -> PauseHistoryReport {
     }
 }
 
-/// Returns the span from the first to the last departure in picoseconds. Also returns the share of this span
-/// in which the link was busy.
+/// Returns the time from the start of the first sent frame to the end of the last sent frame, in
+/// picoseconds. Also returns the share of this time in which the link was busy, or `None` if the port has
+/// not sent a frame.
 fn span_and_utilisation(counters: &PortCounters) -> (u64, Option<f64>) {
-    // Before the first departure, `tx_first_ps` is the largest value, so an unused port has no span.
+    // Before the first sent frame, `tx_first_ps` is the largest value, so the span is zero.
     let span_ps = counters.tx_last_ps.saturating_sub(counters.tx_first_ps);
     (
         span_ps,
@@ -185,8 +188,8 @@ fn span_and_utilisation(counters: &PortCounters) -> (u64, Option<f64>) {
     )
 }
 
-/// Returns a value for each drop reason with at least one drop. `value` receives the drops of each traffic
-/// class.
+/// Returns a value for each drop reason with at least one drop, by the name of the reason. `value` computes
+/// the value from the drops of each traffic class.
 fn drops_by_reason<T>(
     counters: &PortCounters,
     value: impl Fn(&[u64; TRAFFIC_CLASSES]) -> T,
@@ -199,7 +202,8 @@ fn drops_by_reason<T>(
         .collect()
 }
 
-/// Returns the buffer limits of the latest drops by the name of the drop reason.
+/// Returns the buffer limit of the latest drop for each drop reason, by the name of the reason. Reasons
+/// without a buffer limit are missing.
 fn drop_limits(switch: &Switch, port: PortId) -> BTreeMap<String, String> {
     DropReason::ALL
         .iter()
@@ -210,7 +214,7 @@ fn drop_limits(switch: &Switch, port: PortId) -> BTreeMap<String, String> {
         .collect()
 }
 
-/// Returns the bits of a mask. Bit 0 is first.
+/// Returns the bits of a mask, with bit 0 first.
 fn mask_to_bools(mask: u8) -> [bool; PRIORITIES] {
     std::array::from_fn(|bit| mask & (1 << bit) != 0)
 }

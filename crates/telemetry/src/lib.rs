@@ -1,10 +1,10 @@
-//! This crate contains the counters, events and reports of switches. It also contains the exit codes and
-//! error messages of commands.
+//! Counters, events and reports of switches. The crate also contains the exit codes and error messages
+//! of commands.
 //!
-//! A driver reads the counters of a switch into a [`SwitchReport`]. A [`SwitchSnapshot`] is such a report with
-//! the latest events of the switch. Reports of runs and replies of the control socket contain the report as
-//! JSON. [`EventReport`] is the JSON form of an event. [`failure::Failure`] is the error message of a command.
-//! The page `docs/report.md` describes every field of a report.
+//! A driver reads the counters of a switch into a [`SwitchReport`]. A [`SwitchSnapshot`] contains such a
+//! report and the events of the switch. Reports of runs and replies of the control socket contain the switch
+//! report as JSON. [`EventReport`] is the JSON form of an event. [`failure::Failure`] is the error message of
+//! a command. The page `docs/report.md` describes every field of a report.
 //!
 //! # Examples
 //!
@@ -60,23 +60,23 @@ pub use switch::{PoolReport, PortReport, PriorityGroupReport, QueueReport, Switc
 pub use table::{drops_table, format_counts_by_class, simple_table};
 pub use watchdog::{PauseHistoryReport, StormReport, WatchdogPort, WatchdogQueue, WatchdogReport};
 
-/// The verdict of a run: whether its results are valid.
+/// The verdict of a run: whether anything outside the model can have changed the results.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "lowercase")]
 pub enum Verdict {
     /// Nothing outside the model can have changed the results.
     Clean,
-    /// The run has at least one taint.
+    /// The run has at least one [`Taint`], so its results prove nothing.
     Tainted,
 }
 
-/// A taint: something outside the model that can change the result of a run. Examples are a frame that the
-/// kernel lost, a stall longer than the reaction budget, an exhausted arena, an unfinished checksum and a
-/// clock step.
+/// A reason for which the results of a run prove nothing. Something outside the model, such as the kernel or
+/// the machine, can have changed the results. Examples are a frame that the kernel lost, a stall that was too
+/// long, a lack of free frame slots, an unfinished checksum, and a step of the clock.
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq, Eq)]
 pub struct Taint {
     /// Time of the first occurrence, in nanoseconds of model time.
     pub since_ns: u64,
-    /// Description of the cause with its location and size.
+    /// Description of the cause in English, with its location and size.
     pub cause: String,
 }

@@ -4,8 +4,8 @@ use xoff_dataplane::ids::TRAFFIC_CLASSES;
 
 use super::*;
 
-/// A switch with two ports. The first port was busy for 995 us of one millisecond. It received and sent PFC
-/// for priority 3, and dropped frames of class 0. The second port has no device.
+/// Returns a snapshot of a switch with two ports. `Ethernet0` was sending for 995 us of one millisecond,
+/// received and sent PFC for priority 3, and dropped frames of class 0. `Ethernet4` has no device.
 pub fn sample_snapshot() -> SwitchSnapshot {
     let mut port = PortReport {
         name: "Ethernet0".to_owned(),
@@ -58,10 +58,10 @@ pub fn sample_snapshot() -> SwitchSnapshot {
     }
 }
 
-/// Size of a buffer cell of the sample switch.
+/// Size of a buffer cell of the sample switch, in bytes.
 const CELL_BYTES: u64 = 256;
 
-/// A port without traffic. PFC is on for priority 3.
+/// Returns the report of a port without traffic. PFC is enabled for priority 3.
 fn idle_port() -> PortReport {
     let mut port = PortReport {
         speed_mbps: 1_000,

@@ -1,25 +1,26 @@
-//! Snapshots of a switch: its counters and states at one model time.
+//! Snapshots of a switch: counters, states and events at one model time.
 
 use xoff_dataplane::SwitchEvent;
 
 use super::{BalancingSnapshot, LoadBalancingReport, SwitchReport};
 
-/// The counters and states of a switch at one model time.
+/// The counters, states and events of a switch at one model time.
 ///
-/// The thread of the switch takes the snapshot. [`SwitchSnapshot::into_report`] completes the report in the
-/// thread that reads it, because the names of load balancing groups need a pass over all routes.
+/// The switch thread takes the snapshot. The reading thread then calls [`SwitchSnapshot::into_report`], which
+/// adds load balancing to the report. This step is separate because it reads all routes, which would delay
+/// the switch thread.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SwitchSnapshot {
-    /// The report without load balancing: [`SwitchReport::load_balancing`] is `None`.
+    /// The report without load balancing. [`SwitchReport::load_balancing`] is `None`.
     pub report: SwitchReport,
-    /// The first events of the switch in the order of their times, up to 8192 events.
+    /// The first 8192 events of the switch, oldest first. Later events are not recorded.
     pub events: Vec<SwitchEvent>,
-    /// Load balancing groups and flow moves.
+    /// The state of the load balancing groups, and the latest flow moves.
     pub balancing: BalancingSnapshot,
 }
 
 impl SwitchSnapshot {
-    /// Returns the report with load balancing.
+    /// Returns the report with load balancing. The events are dropped.
     pub fn into_report(self) -> SwitchReport {
         SwitchReport {
             load_balancing: LoadBalancingReport::new(&self.balancing),

@@ -1,5 +1,4 @@
-//! The report of a switch. This is the JSON form in the report of a run and in the replies of
-//! the control socket.
+//! The report of a switch. Reports of runs and replies of the control socket contain it as JSON.
 
 use std::collections::BTreeMap;
 
@@ -11,35 +10,35 @@ use xoff_dataplane::ids::{PRIORITIES, TRAFFIC_CLASSES};
 use super::balancing::LoadBalancingReport;
 use super::watchdog::{PauseHistoryReport, WatchdogReport};
 
-/// The counters and states of one switch at one model time, in the form of reports and of the replies of the
-/// control socket. Times are model time. Numbers of bytes include the frame from the destination
-/// address to the FCS.
+/// The counters and states of one switch at one model time. Times are model time. Byte counts cover the frame
+/// from the destination address to the FCS, including padding.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq)]
 pub struct SwitchReport {
-    /// Host name of the switch.
+    /// Name of the switch (`DEVICE_METADATA|localhost hostname`).
     pub name: String,
-    /// Model time of the snapshot, in nanoseconds since the start of the switch.
+    /// Model time of the report, in nanoseconds.
     pub model_time_ns: u64,
     /// Size of a buffer cell in bytes (`SAI_SWITCH_ATTR_SHARED_BUFFER_CELL_SIZE`).
     pub cell_bytes: u32,
-    /// Wall time for which the switch worker was busy since its start, in nanoseconds. The field is omitted
-    /// in virtual time.
+    /// Wall time for which the switch worker thread had work since its start, in nanoseconds. The field is
+    /// omitted in virtual time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub worker_busy_ns: Option<u64>,
-    /// `SAI_SWITCH_STAT_TX_TRIM_PACKETS`: sum of the trimmed packets that the ports have sent.
+    /// `SAI_SWITCH_STAT_TX_TRIM_PACKETS`: trimmed packets that all ports have sent.
     #[serde(default)]
     pub tx_trim_packets: u64,
-    /// `SAI_SWITCH_STAT_DROPPED_TRIM_PACKETS`: sum of the trimmed packets that the ports have dropped.
+    /// `SAI_SWITCH_STAT_DROPPED_TRIM_PACKETS`: trimmed packets that all ports have dropped.
     #[serde(default)]
     pub dropped_trim_packets: u64,
     /// The ports in the order of the configuration.
     pub ports: Vec<PortReport>,
-    /// The ingress and egress pools.
+    /// The ingress pools and egress pools, in the order of the configuration. Built-in pools come last.
     pub pools: Vec<PoolReport>,
-    /// The PFC watchdog. The field is omitted if it watches no queue.
+    /// The PFC watchdog. The field is omitted if no port has a watchdog and no event is recorded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pfc_watchdog: Option<WatchdogReport>,
-    /// Load balancing groups. The field is omitted if the switch has none.
+    /// Load balancing. The field is omitted if the switch has no load balancing group and does not count
+    /// packets that arrive out of order.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub load_balancing: Option<LoadBalancingReport>,
 }
@@ -50,71 +49,76 @@ pub struct SwitchReport {
 pub struct PortReport {
     /// Name of the port, such as `Ethernet0`.
     pub name: String,
-    /// Network device of the port. Null for a port without a device.
+    /// Name of the network device of the port. The value is null for a port without a device.
     pub device: Option<String>,
     /// Port backend: `packet`, `tap`, `link`, `pnet` or `xdp`. The value is null if the port has no device.
     pub backend: Option<String>,
-    /// Whether the port is configured up and its device has a carrier.
+    /// Whether the port is configured up and its link is up.
     pub up: bool,
-    /// Model speed in Mb/s.
+    /// Speed of the port in the model, in Mb/s (`PORT` `speed`).
     pub speed_mbps: u32,
-    /// Share of `tx_span_ns` in which the link was busy, from 0 to 1. Preamble and gap are included in the
-    /// busy time. The value is null before the first departure.
+    /// Share of `tx_span_ns` in which the link was busy, from 0 to 1. The busy time includes preambles, gaps
+    /// and MAC control frames. The value is null before the port has sent a frame.
     pub tx_utilisation: Option<f64>,
-    /// Time from the start of the first departure to the end of the last departure, in nanoseconds.
+    /// Time from the start of the first sent frame to the end of the last sent frame, in nanoseconds.
     pub tx_span_ns: u64,
-    /// Transmit deficit: the transmit time that was lost in the span because the machine was too slow, in
-    /// nanoseconds. During this time, the link was idle for lack of CPU time although frames were waiting.
-    /// Without the deficit, the utilisation would be `tx_utilisation + tx_deficit_ns / tx_span_ns`.
+    /// Transmit deficit: the time for which frames were waiting but the link was idle, because the machine
+    /// was too slow, in nanoseconds. Without the deficit, the utilisation would be
+    /// `tx_utilisation + tx_deficit_ns / tx_span_ns`.
     pub tx_deficit_ns: u64,
     /// Frames received, including dropped frames. PAUSE and PFC frames do not count.
     pub rx_packets: u64,
     /// `SAI_PORT_STAT_IF_IN_OCTETS`: bytes received.
     pub rx_bytes: u64,
-    /// Frames received by traffic class.
+    /// Frames received, indexed by traffic class.
     pub rx_class_packets: [u64; TRAFFIC_CLASSES],
-    /// Frames received for the switch itself only: ARP, neighbour discovery and echo requests.
+    /// Received frames that only the switch itself processes, such as ARP, neighbour discovery and echo
+    /// requests. `rx_packets` includes these frames.
     #[serde(default)]
     pub rx_own_packets: u64,
     /// Frames sent. PAUSE and PFC frames do not count.
     pub tx_packets: u64,
     /// `SAI_PORT_STAT_IF_OUT_OCTETS`: bytes sent.
     pub tx_bytes: u64,
-    /// Frames sent by traffic class.
+    /// Frames sent, indexed by traffic class.
     pub tx_class_packets: [u64; TRAFFIC_CLASSES],
-    /// `SAI_PORT_STAT_PFC_n_RX_PKTS`: PFC frames received with the enable bit of the priority,
-    /// including XON frames.
+    /// `SAI_PORT_STAT_PFC_n_RX_PKTS`: PFC frames received with the enable bit of the priority, including XON
+    /// frames. Indexed by priority.
     pub pfc_rx: [u64; PRIORITIES],
-    /// `SAI_PORT_STAT_PFC_n_TX_PKTS`: PFC frames sent with the enable bit of the priority,
-    /// including XON frames.
+    /// `SAI_PORT_STAT_PFC_n_TX_PKTS`: PFC frames sent with the enable bit of the priority, including XON
+    /// frames. Indexed by priority.
     pub pfc_tx: [u64; PRIORITIES],
-    /// PFC frames received with any enable bits.
+    /// PFC frames received. A frame for several priorities is counted once.
     pub pfc_rx_frames: u64,
-    /// PFC frames sent with any enable bits.
+    /// PFC frames sent. A frame for several priorities is counted once.
     pub pfc_tx_frames: u64,
-    /// `SAI_PORT_STAT_PFC_n_ON2OFF_RX_PKTS`: received pauses that stopped a running priority.
+    /// `SAI_PORT_STAT_PFC_n_ON2OFF_RX_PKTS`: received pauses that stopped a running priority, indexed by
+    /// priority. XOFF frames that extend a pause are not counted.
     pub pfc_on2off_rx: [u64; PRIORITIES],
-    /// Number of times that the priority group entered XOFF.
+    /// Number of times that the priority group entered XOFF, indexed by priority group. The number of a
+    /// priority group can differ from the priority.
     pub xoff_transitions: [u64; PRIORITIES],
-    /// `SAI_PORT_STAT_PFC_n_RX_PAUSE_DURATION`: time in which the peer paused the priority, in nanoseconds.
+    /// `SAI_PORT_STAT_PFC_n_RX_PAUSE_DURATION`: time for which the peer paused the priority, in nanoseconds,
+    /// including a current pause. Indexed by priority.
     pub paused_ns: [u64; PRIORITIES],
-    /// `SAI_PORT_STAT_PFC_n_TX_PAUSE_DURATION`: time in which the port asked its peer to
-    /// pause, in nanoseconds.
+    /// `SAI_PORT_STAT_PFC_n_TX_PAUSE_DURATION`: time for which this port paused the priority of its peer, in
+    /// nanoseconds, including a current pause. Indexed by priority.
     pub pausing_ns: [u64; PRIORITIES],
-    /// Whether the peer pauses the priority now.
+    /// Whether the peer currently pauses the priority. Indexed by priority.
     pub paused_now: [bool; PRIORITIES],
-    /// Whether the priority group is in XOFF now.
+    /// Whether the priority group is currently in XOFF. Indexed by priority group, whose number can differ
+    /// from the priority.
     pub xoff_now: [bool; PRIORITIES],
-    /// Whether PFC is enabled for the priority (`pfc_enable`).
+    /// Whether PFC is enabled for the priority (`pfc_enable`). Indexed by priority.
     #[serde(default)]
     pub pfc_enabled: [bool; PRIORITIES],
     /// Whether the port honours pauses of all priorities (`pfc_asym`).
     #[serde(default)]
     pub pfc_asymmetric: bool,
-    /// Received pauses of each priority.
+    /// History of the received pauses, indexed by priority.
     #[serde(default)]
     pub pause_history: [PauseHistoryReport; PRIORITIES],
-    /// `SAI_PORT_STAT_PAUSE_RX_PKTS`: 802.3x PAUSE frames received.
+    /// `SAI_PORT_STAT_PAUSE_RX_PKTS`: 802.3x PAUSE frames received, even if the port does not honour them.
     pub pause_rx: u64,
     /// `SAI_PORT_STAT_PAUSE_TX_PKTS`: 802.3x PAUSE frames sent.
     #[serde(default)]
@@ -131,10 +135,10 @@ pub struct PortReport {
     /// Link quality messages sent. No other counter includes them.
     #[serde(default)]
     pub link_quality_tx_frames: u64,
-    /// `SAI_PORT_STAT_ECN_MARKED_PACKETS`: packets that the port marked CE.
+    /// `SAI_PORT_STAT_ECN_MARKED_PACKETS`: packets with an ECN mark (CE) that the switch set at this
+    /// egress port.
     pub ecn_marked: u64,
-    /// `SAI_PORT_STAT_TRIM_PACKETS`: number of packets that were trimmed because their queue was full. The
-    /// value is the sum over all queues of the port.
+    /// `SAI_PORT_STAT_TRIM_PACKETS`: packets that were trimmed because a queue of this port was full.
     #[serde(default)]
     pub trim_packets: u64,
     /// `SAI_PORT_STAT_TX_TRIM_PACKETS`: trimmed packets sent.
@@ -143,21 +147,24 @@ pub struct PortReport {
     /// `SAI_PORT_STAT_DROPPED_TRIM_PACKETS`: trimmed packets that were dropped or flushed.
     #[serde(default)]
     pub dropped_trim_packets: u64,
-    /// Frames dropped by reason. Reasons without a drop are omitted.
+    /// Dropped frames by the name of the drop reason, such as `QUEUE_DROPPED_PACKETS`. Reasons without a drop
+    /// are omitted. Drops for ingress reasons are counted at the ingress port, and drops for egress reasons
+    /// at the egress port.
     pub drops: BTreeMap<String, u64>,
-    /// Frames dropped by reason and traffic class.
+    /// Dropped frames by the name of the drop reason, indexed by traffic class. Reasons without a drop
+    /// are omitted.
     pub drops_by_class: BTreeMap<String, [u64; TRAFFIC_CLASSES]>,
-    /// The buffer limit that caused the latest drop, for each drop reason with a limit. The text contains the
-    /// name of the limit and the numbers of used, allowed and requested cells.
+    /// For each drop reason that has a buffer limit: the limit that caused the latest drop. The text contains
+    /// the name of the limit, and the numbers of used, allowed and requested cells.
     #[serde(default)]
     pub drop_limits: BTreeMap<String, String>,
     /// Number of frames that the machine lost before they reached the switch. This loss is outside the model
     /// and marks the run as tainted.
     pub host_lost: u64,
-    /// Frames that arrived faster than the model speed and had to wait.
+    /// Frames that arrived at the port faster than its link can carry them, and were therefore delayed.
     pub wire_waits: u64,
     /// Number of frames that are missing in the recording of the port (`--pcap`), because the file could not
-    /// be written fast enough. The number is known at the end of a run. Missing frames do not mark the run as
+    /// be written fast enough. The value is 0 until the end of a run. Missing frames do not mark the run as
     /// tainted, because the switch processed these frames.
     #[serde(default)]
     pub pcap_missed: u64,
@@ -167,8 +174,8 @@ pub struct PortReport {
     pub queues: Vec<QueueReport>,
 }
 
-/// The report of one priority group, with the names of SAI. Watermarks are the largest values since the last
-/// clear. They are in bytes: the number of used cells times the cell size.
+/// The report of one priority group, with the names of SAI. Occupancies and watermarks are in bytes: the
+/// number of used cells times the cell size. Watermarks are the largest occupancies since the last clear.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq, Eq)]
 #[allow(
     missing_docs,
@@ -195,8 +202,8 @@ pub struct PriorityGroupReport {
     pub headroom_watermark_bytes: u64,
 }
 
-/// The report of one egress queue, with the names of SAI. Watermarks are the largest values since the last
-/// clear. They are in bytes: the number of used cells times the cell size.
+/// The report of one egress queue, with the names of SAI. Occupancies and watermarks are in bytes: the number
+/// of used cells times the cell size. Watermarks are the largest occupancies since the last clear.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq, Eq)]
 #[allow(
     missing_docs,
@@ -231,8 +238,8 @@ pub struct QueueReport {
     pub shared_watermark_bytes: u64,
 }
 
-/// The report of one buffer pool, with the names of SAI. Watermarks are the largest values since the last
-/// clear. They are in bytes: the number of used cells times the cell size.
+/// The report of one buffer pool, with the names of SAI. Occupancies and watermarks are in bytes: the number
+/// of used cells times the cell size. Watermarks are the largest occupancies since the last clear.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq, Eq)]
 #[allow(
     missing_docs,
@@ -252,13 +259,13 @@ pub struct PoolReport {
 }
 
 impl PortReport {
-    /// Returns the number of dropped frames, summed over all reasons.
+    /// Returns the number of dropped frames, as the sum over all reasons.
     pub fn dropped(&self) -> u64 {
         self.drops.values().sum()
     }
 
     /// Returns the utilisation that the link would have without the transmit deficit:
-    /// `tx_utilisation + tx_deficit_ns / tx_span_ns`.
+    /// `tx_utilisation + tx_deficit_ns / tx_span_ns`. Returns `None` if the port has not sent a frame.
     pub fn tx_utilisation_with_deficit(&self) -> Option<f64> {
         let deficit = self.tx_deficit_ns as f64 / self.tx_span_ns.max(1) as f64;
         self.tx_utilisation.map(|utilisation| utilisation + deficit)
@@ -266,7 +273,8 @@ impl PortReport {
 }
 
 impl PriorityGroupReport {
-    /// Combines the counters and the buffer use of a priority group. `cell_bytes` is the size of a buffer cell.
+    /// Combines the counters and the buffer use of a priority group. `cell_bytes` is the size of a buffer
+    /// cell in bytes.
     pub fn new(counters: &PgCounters, buffers: &PgBuffers, cell_bytes: u32) -> PriorityGroupReport {
         let (current_bytes, watermark_bytes) = gauge_in_bytes(buffers.total, cell_bytes);
         let (shared_current_bytes, shared_watermark_bytes) = gauge_in_bytes(buffers.shared, cell_bytes);
@@ -286,7 +294,8 @@ impl PriorityGroupReport {
 }
 
 impl QueueReport {
-    /// Combines the counters and the buffer use of an egress queue. `cell_bytes` is the size of a buffer cell.
+    /// Combines the counters and the buffer use of an egress queue. `cell_bytes` is the size of a buffer cell
+    /// in bytes.
     pub fn new(counters: &QueueCounters, buffers: &QueueBuffers, cell_bytes: u32) -> QueueReport {
         let (current_bytes, watermark_bytes) = gauge_in_bytes(buffers.total, cell_bytes);
         QueueReport {
@@ -308,13 +317,14 @@ impl QueueReport {
 }
 
 impl PoolReport {
-    /// Returns whether the pool has headroom. The result is true if headroom was used, or if the name of the
-    /// pool is SONiC's name of the ingress lossless pool.
+    /// Returns whether the pool has headroom. The report does not contain the configured headroom. The
+    /// result is therefore true if headroom was used since the last clear, or if the name of the pool begins
+    /// with `ingress_lossless`.
     pub fn has_headroom(&self) -> bool {
         self.headroom_watermark_bytes > 0 || self.name.starts_with("ingress_lossless")
     }
 
-    /// Returns the buffer use of the pool with the given name. `cell_bytes` is the size of a buffer cell.
+    /// Converts the buffer use of the pool `name`. `cell_bytes` is the size of a buffer cell in bytes.
     pub fn new(name: &str, buffers: &PoolBuffers, cell_bytes: u32) -> PoolReport {
         let (current_bytes, watermark_bytes) = gauge_in_bytes(buffers.shared, cell_bytes);
         let (headroom_current_bytes, headroom_watermark_bytes) = gauge_in_bytes(buffers.headroom, cell_bytes);
@@ -328,13 +338,14 @@ impl PoolReport {
     }
 }
 
-/// Returns the current use and watermark of a gauge in bytes.
+/// Returns the current occupancy and the watermark of a gauge, in bytes.
 fn gauge_in_bytes(gauge: Occupancy, cell_bytes: u32) -> (u64, u64) {
     let bytes = |cells: u32| u64::from(cells) * u64::from(cell_bytes);
     (bytes(gauge.current_cells), bytes(gauge.peak_cells))
 }
 
-/// Describes a drop reason in a sentence. Returns `None` for an unknown name.
+/// Describes a drop reason in a sentence. `name` is the name of the reason in reports. Returns `None` for an
+/// unknown name.
 pub fn describe_drop(name: &str) -> Option<&'static str> {
     DropReason::ALL
         .iter()
