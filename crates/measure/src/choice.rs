@@ -11,7 +11,7 @@ pub trait NamedChoice: Copy + PartialEq + Send + Sync + 'static {
         choice.map_or("", |(_, name, _)| name)
     }
 
-    /// Returns the value with a name, or `None` if the name is unknown.
+    /// Returns the value with the name `name`, or `None` if no value has this name. Letter case matters.
     fn from_name(name: &str) -> Option<Self> {
         let choice = Self::CHOICES.iter().find(|(_, known, _)| *known == name);
         choice.map(|(value, ..)| *value)
@@ -30,7 +30,7 @@ macro_rules! named_choices {
         }
 
         impl $name {
-            /// Returns the name on the command line.
+            /// Returns the name of the value on the command line.
             pub fn name(self) -> &'static str {
                 $crate::NamedChoice::choice_name(self)
             }

@@ -22,7 +22,7 @@ pub struct BenchmarkSuite<'a, D> {
     pub pattern: TrafficPattern,
     /// Largest burst that a search tries, in frames per sender, at least 1 (`--burst-max`).
     pub burst_max: u64,
-    /// The result that collects figures, notes and taints.
+    /// The result to which the benchmarks add figures, notes and taints.
     pub result: &'a mut BenchResult,
     trials: u64,
 }

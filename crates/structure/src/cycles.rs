@@ -73,7 +73,7 @@ pub fn find_cycles(workspace: &Workspace) -> Result<Vec<CrateCycles>, String> {
     Ok(crates)
 }
 
-/// Finds the import cycles of a crate.
+/// Finds the import cycles of one library or binary.
 pub fn cycles_of_crate(tree: &CrateTree) -> CrateCycles {
     let mut modules = Graph::default();
     let mut files = Graph::default();
@@ -173,7 +173,7 @@ fn cycles_of_graph(graph: &Graph<String, Import>) -> Vec<Cycle> {
 pub struct AllowedCycle {
     /// Name of the package.
     pub name: String,
-    /// Paths of the files. Sorted.
+    /// Paths of the files in the cycle, sorted.
     pub files: Vec<String>,
     /// The reason for which the cycle is accepted.
     pub reason: String,

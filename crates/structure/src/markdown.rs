@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
-/// Kinds of lines.
+/// Kinds of lines in a Markdown text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LineKind {
     /// Text of a paragraph or a list.
@@ -19,7 +19,7 @@ pub enum LineKind {
     Blank,
 }
 
-/// A line of Markdown.
+/// A line of a Markdown text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MarkdownLine {
     /// Kind of the line.

@@ -7,7 +7,7 @@ use proc_macro2::{Delimiter, Span, TokenStream, TokenTree};
 
 use crate::test_code;
 
-/// A parsed source file.
+/// A parsed Rust source file.
 #[derive(Clone, Debug)]
 pub struct SourceFile {
     /// Path of the file, relative to the root of the workspace.

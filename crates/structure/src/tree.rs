@@ -15,7 +15,7 @@ pub struct CrateTree {
     pub modules: Vec<Module>,
 }
 
-/// A module of a crate.
+/// A module of a crate, with its items, imports and references.
 #[derive(Clone, Debug, Default)]
 pub struct Module {
     /// Names of the modules from the crate root to this module. Empty for the crate root.
@@ -31,7 +31,7 @@ pub struct Module {
     pub items: BTreeMap<String, bool>,
     /// Imported paths, by the name that the import gives to them. A name can have several paths.
     pub imports: BTreeMap<String, Vec<Vec<String>>>,
-    /// Glob imports.
+    /// The glob imports of the module.
     pub globs: Vec<GlobImport>,
     /// Paths that the code of the module uses.
     pub references: Vec<PathReference>,

@@ -17,7 +17,7 @@ pub struct ReportSetup {
     pub topology: String,
     /// Description of the configuration of switches and hosts, in Markdown.
     pub configuration: String,
-    /// Command that reproduces the results.
+    /// Command line that reproduces the results.
     pub command: String,
 }
 

@@ -90,7 +90,7 @@ impl FabricShape {
 }
 
 named_choices! {
-    /// A collective operation.
+    /// A collective operation that the bench can measure.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub enum Collective {
         Allreduce = "allreduce": "Ring AllReduce",
@@ -114,13 +114,13 @@ impl Collective {
 /// Settings of generated labs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LabSettings {
-    /// Shape of the fabric.
+    /// Switches and hosts of the fabric.
     pub fabric: FabricShape,
     /// Speed of all links, in Mb/s.
     pub speed_mbps: u32,
     /// Size of the collective in bytes, as defined by nccl-tests.
     pub bytes: u64,
-    /// Number of measured iterations.
+    /// Number of iterations of the collective, at least 1.
     pub iterations: u32,
     /// Name of the congestion control in lab files, such as `dcqcn` or `none`.
     pub congestion: String,

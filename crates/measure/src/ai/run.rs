@@ -19,7 +19,7 @@ pub struct BenchLab {
     pub prefix: String,
     /// Name of the lab. It is a part of the names of figures that belong to no job.
     pub name: String,
-    /// Plan of the lab.
+    /// Plan of the lab. Each run uses a copy.
     pub plan: LabPlan,
 }
 

@@ -20,7 +20,7 @@ const OWN_PROGRAM: &str = "/proc/self/exe";
 const COMPARABLE_PROGRAM: &str =
     "a program that prints a result with schema \"xoff-bench/1\", such as xoff or core-bench";
 
-/// One side of a comparison.
+/// One side of a comparison: a command that is run, or a saved result.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ComparedSide {
     /// A command that prints a [`BenchResult`] as JSON.

@@ -20,7 +20,7 @@ pub const COMPARISON_SCHEMA: &str = "xoff-compare/1";
 pub struct ComparedFigure {
     /// Name of the figure, such as `ecmp/time`.
     pub name: String,
-    /// Unit of the samples.
+    /// Unit of the medians, such as `ns` or `frames/s`.
     pub unit: String,
     /// Direction in which the figure improves.
     pub better: BetterWhen,
@@ -48,7 +48,7 @@ pub struct ComparedFigure {
     /// True if the confidence interval has no width. Every run then gives the same value, such as an
     /// instruction count, and no statistical test is necessary.
     pub exact: bool,
-    /// Verdict about the figure.
+    /// Verdict about B relative to A for this figure.
     pub verdict: Verdict,
 }
 
@@ -189,7 +189,7 @@ pub struct Comparison {
     pub b: String,
     /// The gate: percentage by which B must be worse than A for the comparison to fail. `None` means no gate.
     pub gate_percent: Option<f64>,
-    /// Seed of the order of the two sides within the pairs.
+    /// Seed of the random order of the two sides within the pairs.
     pub seed: u64,
     /// Number of pairs that were measured in turns, including pairs that were left out later. `None` if a
     /// side is a saved result.
@@ -200,7 +200,7 @@ pub struct Comparison {
     /// Reasons why the comparison proves nothing, such as a disturbed machine. The comparison is inconclusive
     /// unless this list is empty.
     pub tainted: Vec<String>,
-    /// Remarks about figures or pairs that were left out.
+    /// Notes, for example about figures or pairs that were left out.
     pub notes: Vec<String>,
     /// The figures that both sides have, in the order of A.
     pub figures: Vec<ComparedFigure>,
@@ -245,7 +245,7 @@ impl Comparison {
         self.uncompared = missing_in_b;
     }
 
-    /// Sets the verdict of the comparison from its figures and taints.
+    /// Sets the verdict of the comparison from its figures and taints, as [`Comparison::exit`] does.
     #[must_use]
     pub fn with_verdict(mut self) -> Comparison {
         self.verdict = match self.exit() {

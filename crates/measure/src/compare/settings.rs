@@ -9,7 +9,7 @@ pub struct ComparisonSettings {
     /// Largest number of pairs that are measured in turns. With a saved result, the number of runs of the
     /// other side.
     pub pairs_max: usize,
-    /// Seed of the order of the two sides within the pairs.
+    /// Seed of the random order of the two sides within the pairs.
     pub seed: u64,
 }
 

@@ -7,7 +7,7 @@
 
 use super::ranks::{PairwiseDifferences, RankSumDistribution, cut_per_tail};
 
-/// An estimated shift with its confidence interval.
+/// The estimated shift between two samples, with its confidence interval and p-value.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ShiftEstimate {
     /// The Hodges-Lehmann estimate of the shift. It is positive if the second sample is larger, and 0 if a

@@ -69,14 +69,14 @@ impl TestPlan {
 pub enum Verdict {
     /// B is significantly worse. If there is a gate, the estimated shift also reaches the gate.
     Worse,
-    /// B is significantly worse, but by less than the gate.
+    /// B is significantly worse, but the whole confidence interval is below the gate.
     WorseWithinGate,
     /// B may be better or worse, but by less than the gate: the whole confidence interval is between minus
     /// the gate and the gate.
     Equal,
-    /// B is not worse by the gate. B may be better.
+    /// B is not worse by the gate or more. B can also be better by more than the gate.
     NotWorse,
-    /// B is significantly better.
+    /// B is significantly better: the whole confidence interval is below 0.
     Better,
     /// The comparison has no gate and shows no significant difference.
     NoDifference,

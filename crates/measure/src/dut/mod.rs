@@ -29,7 +29,7 @@ use xoff_telemetry::failure::Failure;
 /// A device under test in virtual time or in real time.
 #[derive(Debug)]
 pub enum AnyDut {
-    /// A switch in virtual time.
+    /// A switch with xoff's data plane, in virtual time.
     Virtual(Box<VirtualDut>),
     /// A device that is connected to network interfaces of this machine, in real time.
     Real(RealDut),

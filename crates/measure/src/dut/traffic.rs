@@ -118,13 +118,13 @@ pub struct TrafficStream {
     pub from: usize,
     /// Destination of the frames.
     pub to: StreamDestination,
-    /// Length of the frames.
+    /// Frame length of the stream.
     pub size: FrameSize,
     /// Rate of the stream as a share of the line rate of the sending port, above 0 and at most 1.
     pub share: f64,
     /// Number of frames after which the stream ends, or `None` if only `until` ends the stream.
     pub frames: Option<u64>,
-    /// Time from the start of the trial to the first frame.
+    /// Time from the start of the trial to the start of the stream.
     pub start: Picos,
     /// Time from the start of the trial to the end of the stream.
     pub until: Picos,
@@ -177,7 +177,7 @@ impl TrafficStream {
 /// One measurement: the streams that the tester sends, and the sending time.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Trial {
-    /// The streams.
+    /// The streams. Their indices are also those of [`TrialResult::streams`](super::TrialResult::streams).
     pub streams: Vec<TrafficStream>,
     /// Sending time, from the start of the trial. [`VirtualDut`](super::VirtualDut) ends streams at this
     /// time, except streams with a limit in `frames`.

@@ -114,7 +114,7 @@ pub struct LostFrame {
     pub sent_at: Picos,
 }
 
-/// The results of one stream.
+/// The results of one stream: numbers of sent, received and lost frames.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct StreamResult {
     /// Number of frames that the rate and the duration of the stream require.
@@ -198,7 +198,7 @@ impl Backlog {
     }
 }
 
-/// The results of a trial.
+/// The results of a trial: frames, pauses and latencies.
 #[derive(Clone, Debug, Default)]
 pub struct TrialResult {
     /// Results of the streams, in the order of [`Trial::streams`](super::Trial::streams).
@@ -248,7 +248,8 @@ impl TrialResult {
         self.loss_ratio().max(paused).max(growth)
     }
 
-    /// Returns the forwarding rate in frames per second during the sending time.
+    /// Returns the forwarding rate in frames per second: the frames that were received in time, divided by
+    /// the sending time.
     pub fn forwarded_fps(&self) -> f64 {
         self.sum_over_streams(|s| s.received_in_time) as f64 * 1e12 / self.duration.0.max(1) as f64
     }

@@ -4,7 +4,7 @@ use std::net::Ipv4Addr;
 
 use xoff_wire::{Addresses, Aeth, BthFields, Extension, FlowHeaders, Opcode, Reth, RocePacket, Syndrome};
 
-/// Number of frames in one burst.
+/// Number of frames that a load sends in one burst.
 pub const BURST_FRAMES: usize = 32;
 
 /// The Ethernet, IPv4 and UDP headers of a frame. These are the only bytes that differ between flows, or that

@@ -31,7 +31,7 @@ const CHECK_INTERVAL: Picos = Picos::from_micros(1);
 /// Model time before the measurement, in which the queues fill.
 const FILL_TIME: Picos = Picos::from_micros(50);
 
-/// A lab that runs in virtual time.
+/// A load that runs a lab in virtual time and counts frame-hops.
 pub struct VirtualLabLoad {
     lab: VirtualLab,
     now: Picos,

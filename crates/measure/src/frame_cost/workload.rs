@@ -17,7 +17,7 @@ pub struct Workload {
     /// Name of the workload, such as `ecmp`. The names of its figures (measured quantities) start with
     /// this name.
     pub name: String,
-    /// Description in one line.
+    /// Description of the workload in one line, such as "a lab in virtual time".
     pub summary: String,
     /// Unit of work that is counted: `frame`, or `frame-hop` (one frame on one link).
     pub unit: &'static str,

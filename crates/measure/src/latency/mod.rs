@@ -20,7 +20,7 @@ const QUANTILES: [(&str, f64); 5] = [
 /// The latencies at one load.
 #[derive(Clone, Debug)]
 pub struct LoadLatency {
-    /// Load in percent of the loss-free rate.
+    /// Load in percent of the loss-free rate, as requested.
     pub percent: f64,
     /// Latencies of the received frames, from the first bit sent to the last bit received.
     pub latencies: LatencyHistogram,

@@ -32,9 +32,9 @@ const MIN_FRAMES_PER_STREAM: f64 = 2.0;
 /// Durations of the trials of a search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TrialDurations {
-    /// Duration of the first trials.
+    /// Duration of the first trials, which only narrow the range of loads. At most `full`.
     pub initial: Picos,
-    /// Duration of the trials that decide the result.
+    /// Duration of the trials that decide the result (full trials).
     pub full: Picos,
     /// Total duration of full trials after which the search decides about a load.
     pub sum: Picos,
@@ -96,9 +96,9 @@ pub fn virtual_trial_duration(dut: &impl Dut, pattern: TrafficPattern, size: Fra
 /// The traffic that the tester sends during a search.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct OfferedTraffic {
-    /// Traffic pattern.
+    /// The pairs of sending and receiving ports.
     pub pattern: TrafficPattern,
-    /// Frame length.
+    /// Frame length of all streams.
     pub size: FrameSize,
     /// Number of flows (UDP source ports) of each stream, at least 1.
     pub flows: u16,
@@ -133,7 +133,7 @@ impl OfferedTraffic {
     }
 }
 
-/// The measured rates of one frame size.
+/// The results of a search for one frame size.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MeasuredRates {
     /// Bounds of the highest load that meets a goal. The list has the order of the goals.
@@ -146,7 +146,7 @@ pub struct MeasuredRates {
     pub paused_at_max: f64,
     /// Number of trials, including the warm-up trial.
     pub trials: u64,
-    /// Frames received in all trials.
+    /// Number of frames that were received in all trials together.
     pub received: u64,
     /// Facts that can have changed a rate. Empty for a valid measurement.
     pub tainted: Vec<String>,
@@ -217,7 +217,7 @@ fn check_frames_per_stream(dut: &impl Dut, goal: &SearchGoal, trial: &Trial) -> 
     )
 }
 
-/// Returns the failure for a device that forwarded no frame.
+/// Returns the failure for a device that forwarded no frame at any load, with [`Exit::Inconclusive`].
 pub fn no_frame_forwarded() -> Failure {
     Failure::new(Exit::Inconclusive, "no frame came out at any load")
         .because(

@@ -9,7 +9,8 @@ use xoff_units::Picos;
 
 use xoff_telemetry::failure::Failure;
 
-/// The conditions that a load must meet.
+/// The conditions that a load must meet, such as no loss. The result of a search is the highest load that
+/// meets them.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SearchGoal {
     /// Name of the goal in the names of benchmark figures, such as `ndr`.
@@ -18,9 +19,9 @@ pub struct SearchGoal {
     /// ([`TrialResult::shortfall`](crate::dut::TrialResult::shortfall)). A trial with a larger shortfall
     /// is bad.
     pub loss_ratio: f64,
-    /// Duration of the first trials.
+    /// Duration of the first trials, which only narrow the range of loads. At most `full`.
     pub initial: Picos,
-    /// Duration of the trials that decide the result.
+    /// Duration of the trials that decide the result (full trials).
     pub full: Picos,
     /// Total duration of full trials after which the search decides about a load.
     pub sum: Picos,
@@ -30,12 +31,12 @@ pub struct SearchGoal {
     pub width: f64,
 }
 
-/// The measured result of one trial.
+/// The measured result of one trial, as the search needs it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct TrialScore {
     /// Shortfall of the trial, 0 to 1 ([`TrialResult::shortfall`](crate::dut::TrialResult::shortfall)).
     pub ratio: f64,
-    /// Forwarding rate in frames per second.
+    /// Forwarding rate in frames per second, as the sum over all receivers.
     pub forwarded_fps: f64,
 }
 

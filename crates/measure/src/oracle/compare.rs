@@ -97,9 +97,9 @@ pub struct PauseComparison {
     pub is_switch: bool,
     /// Interface number at the node, from 1.
     pub interface: u32,
-    /// Number of transitions in the reference.
+    /// Number of transitions to paused in the reference.
     pub reference: u64,
-    /// Number of transitions in xoff.
+    /// Number of transitions to paused in xoff.
     pub xoff: u64,
     /// Time of the first transition in the reference in nanoseconds, or `None` without a transition.
     pub reference_first_ns: Option<u64>,
@@ -163,7 +163,7 @@ impl ScenarioComparison {
         }
     }
 
-    /// Returns whether the comparison is within all bounds.
+    /// Returns whether the completion times and the number of transitions to paused are within their bounds.
     pub fn is_within_bounds(&self) -> bool {
         self.completions_hold && self.pauses_hold
     }

@@ -38,7 +38,7 @@ const FIRST_ACK_ADDRESS: u32 = 0x0a20_0000;
 /// First address of neighbours on links.
 const FIRST_NEIGHBOUR_ADDRESS: u32 = 0x0a30_0000;
 
-/// The lengths of frames and the overhead of links.
+/// The rule for frame lengths and for the overhead of links in an oracle run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FrameLengths {
     /// The frame lengths of the ns-3 model. A frame has 48 bytes of headers, and no preamble, FCS or gap.

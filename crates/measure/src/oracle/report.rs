@@ -17,9 +17,9 @@ pub const SCHEMA: &str = "xoff.oracle/1";
 /// The comparisons of all scenario folders that a command names.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct OracleReport {
-    /// Name and version of the report format ([`SCHEMA`]).
+    /// Name and version of the format: [`SCHEMA`].
     pub schema: &'static str,
-    /// Version of xoff.
+    /// Version of xoff that created the report.
     pub xoff_version: &'static str,
     /// Seed of all random decisions.
     pub seed: u64,
@@ -49,7 +49,7 @@ impl OracleReport {
         }
     }
 
-    /// Renders the report as text tables.
+    /// Returns the report as text tables for a terminal.
     pub fn render(&self) -> String {
         let mut text = String::new();
         for folder in &self.folders {

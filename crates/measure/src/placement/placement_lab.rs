@@ -46,7 +46,8 @@ impl LeafShape {
         }
     }
 
-    /// Returns the speed of an uplink in Mb/s.
+    /// Returns the speed of an uplink in Mb/s, so that all uplinks together have the speed of all
+    /// hosts together.
     pub fn uplink_mbps(&self) -> u64 {
         self.host_mbps() * u64::from(self.hosts) / u64::from(self.uplinks)
     }
@@ -114,7 +115,7 @@ named_choices! {
 /// The parameters of a series of placements.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PlacementParameters {
-    /// Hosts and uplinks of the leaf.
+    /// Number of hosts and uplinks of the leaf.
     pub shape: LeafShape,
     /// Number of queue pairs of each host, at least 1.
     pub queue_pairs: u16,

@@ -41,12 +41,12 @@ pub const PUBLISHED_FIGURES: [(LeafShape, u16, MeanUtilisation); 10] = {
     ]
 };
 
-/// The report of `xoff bench placement`.
+/// The report of `xoff bench placement`. docs/ecmp.md describes the fields.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct PlacementReport {
     /// Name and version of the format: [`PLACEMENT_SCHEMA`].
     pub schema: &'static str,
-    /// Version of xoff.
+    /// Version of xoff that created the report.
     pub xoff_version: &'static str,
     /// Number of placements in each row, one for each seed.
     pub seeds: usize,
@@ -126,7 +126,7 @@ pub struct FramePlacementRow {
     pub queue_pairs: u16,
     /// Name of the congestion control. PFC is always enabled.
     pub congestion: String,
-    /// Number of placements.
+    /// Number of placements that ran with frames.
     pub placements: usize,
     /// Calculated mean utilisation of these placements.
     pub arithmetic: MeanUtilisation,
@@ -184,7 +184,7 @@ impl PlacementReport {
         }
     }
 
-    /// Returns the report as tables.
+    /// Returns the report as text tables for a terminal.
     pub fn render(&self) -> String {
         let mut text = format!(
             "Mean utilisation of the uplinks / slowest host, over {} placements\n\n",

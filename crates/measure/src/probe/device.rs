@@ -13,7 +13,7 @@ pub enum HoldMethod {
     Block,
 }
 
-/// The output of the switch since the previous call.
+/// The frames that a switch has sent since the previous call of [`ProbeDevice::take_output`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DeviceOutput {
     /// Bit *n* is set if the switch sent XOFF for priority *n* to the sending port.

@@ -4,7 +4,7 @@ use super::device::{DeviceOutput, HoldMethod, ProbeDevice};
 use super::threshold_search::{FrameRange, ThresholdSearch, unstable_answer_error};
 use xoff_telemetry::failure::{Exit, Failure};
 
-/// The parameters of a probe.
+/// The parameters of a threshold measurement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ProbeOptions {
     /// The first number of frames to try, such as the size of the pool. Values outside 1 to `frames_max` are
@@ -34,7 +34,7 @@ pub struct MeasuredThresholds {
     pub leaked: u32,
     /// The method that held the frames in the switch. Always set by [`measure_thresholds`].
     pub hold: Option<HoldMethod>,
-    /// Number of times that the buffer was filled.
+    /// Number of times that the buffer was filled for the measurement.
     pub fillings: u32,
 }
 

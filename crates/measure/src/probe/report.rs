@@ -11,14 +11,14 @@ use xoff_telemetry::{group_thousands, simple_table};
 /// Name and version of the report's JSON format.
 pub const PROBE_SCHEMA: &str = "xoff.probe/1";
 
-/// The report of a probe.
+/// The report of `xoff bench probe`. docs/probe.md describes the fields.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ProbeReport {
     /// Name and version of the format: [`PROBE_SCHEMA`].
     pub schema: &'static str,
-    /// Version of xoff.
+    /// Version of xoff that created the report.
     pub xoff_version: &'static str,
-    /// Name of the switch.
+    /// Name of the probed switch.
     pub switch: String,
     /// Name of the ingress port of the frames.
     pub ingress: String,
@@ -38,7 +38,7 @@ pub struct ProbeReport {
     pub classes: Vec<ClassThresholds>,
 }
 
-/// The thresholds of a traffic class.
+/// The measured and expected thresholds of a traffic class.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ClassThresholds {
     /// Traffic class, 0 to 7.
@@ -54,7 +54,7 @@ pub struct ClassThresholds {
     pub thresholds: Vec<ThresholdResult>,
 }
 
-/// A measured threshold, and the expected one.
+/// A measured threshold, and the expected value if there is one.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ThresholdResult {
     /// `xoff`, `xon`, `headroom` or `drop`. A class without pauses has only `drop`. `xon` needs two
@@ -141,7 +141,7 @@ impl ProbeReport {
         }
     }
 
-    /// Returns the report as a table.
+    /// Returns the report as a text table for a terminal.
     pub fn render(&self) -> String {
         let number = |value: Option<u64>| value.map_or_else(|| "never".to_owned(), group_thousands);
         let mut rows = Vec::new();

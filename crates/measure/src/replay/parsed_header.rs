@@ -26,7 +26,7 @@ pub struct ParsedHeader {
 }
 
 impl ParsedHeader {
-    /// Parses the headers of a captured frame.
+    /// Parses the headers of a captured frame, and completes headers that were captured only in part.
     pub fn of(record: &CapturedFrame) -> ParsedHeader {
         let address = |at: usize| record.data.get(at..)?.first_chunk::<6>().copied();
         let len = record.len as usize;

@@ -55,11 +55,11 @@ pub struct DroppedFrame<'a> {
     pub port: PortId,
     /// Model time of the drop.
     pub at: Picos,
-    /// Drop reason.
+    /// Reason of the drop, as in the drop counters of the switch.
     pub reason: DropReason,
     /// The buffer limit that caused the drop, or `None` if the drop had another cause.
     pub refusal: Option<BufferRefusal>,
-    /// The captured frame.
+    /// The captured frame that was dropped, or of which a copy was dropped.
     pub origin: &'a FrameOrigin,
 }
 
@@ -93,7 +93,7 @@ pub enum ReplayError {
 /// The number of frames for each result of the replay.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FrameTally {
-    /// Frames that were offered to the switch.
+    /// Frames of the capture that were offered to the switch.
     pub offered: u64,
     /// Usable frames of the capture that were not offered, for each reason.
     pub skipped: BTreeMap<SkipReason, u64>,
@@ -107,7 +107,7 @@ pub struct FrameTally {
     pub copies: u64,
     /// Copies of the frames in `forwarded` that were dropped.
     pub copies_dropped: u64,
-    /// Frames that were dropped at all ports.
+    /// Frames that were dropped and left through no port.
     pub dropped: u64,
     /// Frames that waited until the MAC address of their next hop was known. It does not matter what happened
     /// to them later.
@@ -116,8 +116,8 @@ pub struct FrameTally {
     pub held: u64,
     /// Frames that the switch created and sent, without flow control frames.
     pub own: u64,
-    /// Frames with a smaller time stamp than a previous frame of the capture. Such a frame arrives at the
-    /// same time as the previous frame.
+    /// Frames with a smaller time stamp than a previous frame of the capture, by at most an hour. Such a
+    /// frame arrives at the same time as the previous frame.
     pub disordered: u64,
     /// Number of gaps between two time stamps that were shortened to one second. A gap is shortened if it is
     /// longer than an hour, or if the capture would not fit in model time.
@@ -128,7 +128,7 @@ pub struct FrameTally {
     pub learnt: u64,
 }
 
-/// The result of a replay.
+/// The frame counts of a replay and the final state of the switch.
 #[derive(Debug)]
 pub struct ReplayResult {
     /// The number of frames for each result.
@@ -144,7 +144,7 @@ struct PendingFrame {
     origin: FrameOrigin,
 }
 
-/// A replay in progress.
+/// A replay in progress: the second pass over a capture.
 #[derive(Debug)]
 pub struct ReplayRun<'a, S> {
     switch: VirtualSwitch<CaptureStore>,

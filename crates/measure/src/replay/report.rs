@@ -23,7 +23,7 @@ pub const REPLAY_SCHEMA: &str = "xoff.replay/1";
 pub struct ReplayReport {
     /// Name and version of the format: [`REPLAY_SCHEMA`].
     pub schema: String,
-    /// Version of xoff.
+    /// Version of xoff that created the report.
     pub xoff_version: String,
     /// Seed of all random decisions.
     pub seed: u64,
@@ -33,7 +33,7 @@ pub struct ReplayReport {
     pub capture: CaptureSummary,
     /// The number of frames for each result of the replay.
     pub frames: FrameSums,
-    /// Counters and state of the switch.
+    /// Counters and state of the switch at the end of the replay.
     pub switch: SwitchReport,
 }
 
@@ -90,10 +90,10 @@ pub struct FrameSums {
     pub held: u64,
     /// Frames in which the switch set the ECN mark (CE).
     pub marked: u64,
-    /// PFC frames that the switch sent.
+    /// PFC frames that the switch sent, over all ports.
     pub pfc_sent: u64,
-    /// Frames with a smaller time stamp than a previous frame of the capture. Such a frame arrives at the
-    /// same time as the previous frame.
+    /// Frames with a smaller time stamp than a previous frame of the capture, by at most an hour. Such a
+    /// frame arrives at the same time as the previous frame.
     pub disordered: u64,
     /// Number of gaps between two time stamps that were shortened to one second. A gap is shortened if it is
     /// longer than an hour, or if the capture would not fit in model time.

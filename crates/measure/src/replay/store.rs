@@ -13,9 +13,9 @@ pub struct FrameOrigin {
     pub port: PortId,
     /// Model time at which the frame is offered to the switch, or at which a tester starts to send it.
     pub at: Picos,
-    /// Traffic class at ingress.
+    /// Traffic class at ingress, 0 to 7. 0 if it was not determined.
     pub tc: u8,
-    /// Priority group at ingress.
+    /// Priority group at ingress, 0 to 7. 0 if it was not determined.
     pub pg: u8,
     /// ECN bits of the IP header at ingress, 0 to 3. 0 if the frame is not IP.
     pub ecn: u8,
@@ -52,7 +52,7 @@ pub struct CaptureStore {
 }
 
 impl CaptureStore {
-    /// Stores a received frame.
+    /// Stores a received frame and returns its handle.
     pub fn insert(&mut self, origin: FrameOrigin) -> FrameHandle {
         self.insert_with_completion(origin, &[])
     }
@@ -101,7 +101,7 @@ impl CaptureStore {
         }
     }
 
-    /// Returns the number of frames that are not released.
+    /// Returns the number of stored frames that are not released.
     pub fn in_use(&self) -> usize {
         self.slots.len() - self.free.len() - self.released.len()
     }

@@ -13,7 +13,7 @@ use xoff_capture::{CapturedFrame, Direction, Interface, ReadError, Reader, Unusa
 /// station as sender and as destination, and for inbound and outbound frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StationObservation {
-    /// The observed station.
+    /// MAC address of the observed station.
     pub station: Mac,
     /// The sender of the frame. This is the observed station, or another station that sent a frame to the
     /// observed station.

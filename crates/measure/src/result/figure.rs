@@ -51,7 +51,7 @@ pub struct MedianInterval {
 }
 
 impl BenchFigure {
-    /// Creates a figure.
+    /// Creates a figure from its samples.
     ///
     /// # Panics
     /// `samples` is empty.

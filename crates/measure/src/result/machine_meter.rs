@@ -40,7 +40,7 @@ pub struct MachineMeter {
 }
 
 impl MachineMeter {
-    /// Starts the measurement.
+    /// Starts to measure the CPU time of other programs and other virtual machines.
     pub fn start() -> MachineMeter {
         MachineMeter {
             steal: StealMeter::start(),

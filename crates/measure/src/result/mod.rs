@@ -24,7 +24,7 @@ use xoff_telemetry::failure::Exit;
 /// Name and version of the JSON format. The version increases when a field is removed or changes its meaning.
 pub const RESULT_SCHEMA: &str = "xoff-bench/1";
 
-/// The result of a bench.
+/// The result of a bench, as it is saved and compared (`--json`, `--save`).
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
 pub struct BenchResult {
     /// Name and version of the JSON format: [`RESULT_SCHEMA`].

@@ -30,14 +30,14 @@ pub struct TrafficProfile {
     pub flows: u16,
     /// DSCP of all frames, 0 to 63.
     pub dscp: u8,
-    /// MAC address of the generator.
+    /// Source MAC address of all frames.
     pub src_mac: [u8; 6],
     /// Destination MAC address. It must differ from the MAC address of the sink's interface. Otherwise, the
     /// kernel of the sink's host would answer the frames.
     pub dst_mac: [u8; 6],
-    /// IPv4 source address.
+    /// IPv4 source address of all frames.
     pub src: Ipv4Addr,
-    /// IPv4 destination address.
+    /// IPv4 destination address of all frames.
     pub dst: Ipv4Addr,
 }
 

@@ -11,7 +11,7 @@ use xoff_telemetry::failure::Failure;
 /// Rate of the generator.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum SendRate {
-    /// As fast as possible.
+    /// The generator sends as fast as possible.
     Saturate,
     /// A constant rate in frames per second. If the generator is late, it catches up with bursts of at most
     /// 32 frames.
@@ -30,7 +30,7 @@ pub struct SendResult {
     pub frames: u64,
     /// Frames that the interface refused, for example because its queue was full. These frames are lost.
     pub refused: u64,
-    /// Duration of the sending in nanoseconds.
+    /// Measured duration of the sending, in nanoseconds.
     pub elapsed_ns: u64,
     /// Frames that a paced generator should have sent before the end, but did not send. 0
     /// for [`SendRate::Saturate`].

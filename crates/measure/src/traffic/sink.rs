@@ -10,7 +10,7 @@ use xoff_ports::tester::{FrameListener, FrameSender};
 /// Frames that arrived at the sink since the start of a trial.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Arrivals {
-    /// Frames of the generator.
+    /// Frames of the generator: the frame counter of the interface minus `other_frames`.
     pub frames: u64,
     /// Frames of other senders, such as ARP frames, pause frames and frames of bridge protocols.
     pub other_frames: u64,

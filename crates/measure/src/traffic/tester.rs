@@ -32,10 +32,10 @@ pub struct TesterInterface {
     pub device: String,
 }
 
-/// How the generator builds and sends frames.
+/// The method by which the generator builds and sends frames.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SendMethod {
-    /// From a packet socket that bypasses the queueing discipline.
+    /// The generator sends prebuilt frames from a packet socket that bypasses the queueing discipline.
     #[default]
     PacketSocket,
     /// The kernel builds XDP frames ([`KernelFrameSender`]) and sends them as fast as possible, without
@@ -44,7 +44,7 @@ pub enum SendMethod {
     KernelFrames,
 }
 
-/// Settings of a trial.
+/// Settings of a trial of a [`Tester`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct TrialConfig {
     /// Rate of the generator. With [`SendMethod::KernelFrames`], this field is ignored.
@@ -54,7 +54,7 @@ pub struct TrialConfig {
     /// Shortest interval between two latency samples in nanoseconds, or `None` for no samples. With
     /// [`SendMethod::KernelFrames`], there are no samples.
     pub sample_every_ns: Option<u64>,
-    /// How the generator builds and sends frames.
+    /// Method by which the generator builds and sends frames.
     pub method: SendMethod,
     /// CPU core of the sending thread, or `None` if the kernel may choose the core.
     pub core: Option<usize>,
@@ -74,7 +74,7 @@ impl TrialConfig {
     }
 }
 
-/// The result of a trial.
+/// The result of a trial of a [`Tester`].
 #[derive(Clone, Debug)]
 pub struct TesterResult {
     /// The frames that the generator sent.

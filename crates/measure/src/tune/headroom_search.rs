@@ -13,7 +13,7 @@ use super::tuning_target::{BufferCandidate, TuningTarget};
 use xoff_lab::{PoolResult, run_in_parallel};
 use xoff_telemetry::failure::{Exit, Failure};
 
-/// The parameters of a search.
+/// The parameters of a headroom search.
 #[derive(Clone, Debug)]
 pub struct TuningPlan {
     /// The switch and its lossless traffic class.

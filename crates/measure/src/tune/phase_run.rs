@@ -34,7 +34,7 @@ const EVENTS_MAX: u64 = 200_000_000;
 pub struct TrafficPhase {
     /// Index of the phase in the list that [`build_phases`](super::build_phases) returns.
     pub number: usize,
-    /// Traffic pattern.
+    /// Traffic pattern of the run.
     pub pattern: TrafficPattern,
     /// Start time of each sender, relative to the start of the run.
     pub begins: Vec<Picos>,
@@ -50,7 +50,7 @@ pub struct TrafficPhase {
     pub own_frame_at: Option<Picos>,
 }
 
-/// The result of a run.
+/// The result of one run of a phase.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PhaseResult {
     /// Number of dropped frames of the lossless class.
@@ -61,7 +61,7 @@ pub struct PhaseResult {
     pub headroom_cells: u32,
     /// Largest number of cells that a priority group used in the shared pool.
     pub shared_cells: u32,
-    /// Time of the first XOFF to the watched sender, relative to the start of the senders.
+    /// Time of the first XOFF to the first sender, relative to the start of the senders.
     pub first_xoff: Picos,
     /// Used share of the receiver's link after the first XOFF, 0 to 1.
     pub utilisation: f64,
@@ -72,12 +72,12 @@ pub struct PhaseResult {
     pub latency_p999_ns: u64,
 }
 
-/// A dropped frame.
+/// The drop of a frame of the lossless class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PhaseDrop {
     /// Time of the drop, from the start of the senders.
     pub at: Picos,
-    /// Ingress port.
+    /// Ingress port of the dropped frame.
     pub port: PortId,
     /// The buffer limit that caused the drop. `None` if the drop had another cause.
     pub refusal: Option<BufferRefusal>,

@@ -10,7 +10,7 @@ use xoff_host::FlowConfig;
 
 /// Largest number of senders. A switch with 512 ports can connect this number of senders and one receiver.
 pub const SENDERS_MAX: u16 = 511;
-/// Longest cable, in metres.
+/// Longest permitted cable, in metres.
 pub const CABLE_MAX_M: u32 = 100_000;
 
 /// A traffic pattern. All senders send frames of one length back to back. Users write `incast:N`
@@ -25,7 +25,7 @@ pub enum TrafficPattern {
 }
 
 impl TrafficPattern {
-    /// Returns the number of senders.
+    /// Returns the number of senders of the pattern.
     pub fn senders(self) -> usize {
         let (TrafficPattern::Incast(senders) | TrafficPattern::Standstill(senders)) = self;
         usize::from(senders)

@@ -21,9 +21,10 @@ pub struct TuningTarget {
     pub ports: Vec<usize>,
     /// Traffic class of the frames, 0 to 7.
     pub class: u8,
-    /// DSCP or 802.1p priority that selects the class.
+    /// DSCP (or 802.1p priority, if `tagged` is true) that selects the class.
     pub code: u8,
-    /// DSCP or 802.1p priority that selects another class, or `code` if there is none.
+    /// DSCP (or 802.1p priority) that selects a class with another priority group. If there is no such class,
+    /// this is `code`.
     pub other_code: u8,
     /// True if frames carry their class in an 802.1Q tag.
     pub tagged: bool,

@@ -60,7 +60,7 @@ pub struct ConfiguredPorts {
     pub router: Option<Mac>,
 }
 
-/// The reason why a frame of the capture is not offered to the switch.
+/// The reason for which a frame of the capture is not offered to the switch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum SkipReason {
     /// The frame left through its interface, so it is a result of forwarding.
@@ -70,12 +70,12 @@ pub enum SkipReason {
     FromSwitch,
     /// The capture does not contain the addresses of the frame.
     NoAddress,
-    /// The reader cannot use the frame.
+    /// The capture reader cannot use the frame, for the given reason.
     Unusable(UnusableReason),
 }
 
 impl SkipReason {
-    /// Returns the name of the reason in reports.
+    /// Returns the name of the reason in reports, such as `outbound` or `no_address`.
     pub const fn name(self) -> &'static str {
         match self {
             SkipReason::Outbound => "outbound",
@@ -103,7 +103,7 @@ impl SkipReason {
     }
 }
 
-/// The ports of a switch, and the stations and interfaces of the capture behind them.
+/// The mapping from stations and interfaces of a capture to the ports of a switch.
 #[derive(Clone, Debug)]
 pub struct PortMapping {
     /// Names of all ports, in the order of the switch's ports.
@@ -206,7 +206,8 @@ impl PortMapping {
         self.by_interface
     }
 
-    /// Returns the names of the ports at which frames can arrive.
+    /// Returns the names of the ports at which frames can arrive: ports with a station, with an interface, or
+    /// for all other frames.
     pub fn ports_in_use(&self) -> BTreeSet<&str> {
         let used = self
             .stations
