@@ -33,8 +33,8 @@ const GLIBC_TUNABLES: &str =
 /// Processes under valgrind call this function.
 ///
 /// # Errors
-/// The load cannot be built, or its traffic was not as intended
-/// ([`FrameLoad::check`](super::FrameLoad::check)).
+/// The load cannot be built, or its traffic was not
+/// as intended ([`FrameLoad::check`](super::FrameLoad::check)).
 pub fn run_workload_once(workload: &Workload, frames: u64) -> Result<u64, Failure> {
     let mut load = workload.build()?;
     let count = load.run(frames);

@@ -57,8 +57,8 @@ impl CaptureStore {
         self.insert_with_completion(origin, &[])
     }
 
-    /// Stores a received frame, and the bytes that complete its headers
-    /// ([`ParsedHeader::completion`](super::ParsedHeader::completion)).
+    /// Stores a received frame, and the bytes that complete
+    /// its headers ([`ParsedHeader::completion`](super::ParsedHeader::completion)).
     pub fn insert_with_completion(&mut self, origin: FrameOrigin, completion: &[u8]) -> FrameHandle {
         let handle = self.claim_slot();
         let slot = &mut self.slots[handle.0 as usize];
