@@ -1,8 +1,8 @@
-//! Parses the pcapng blocks that describe interfaces and frames. All layouts
-//! are from draft-ietf-opsawg-pcapng.
+//! Parses the pcapng blocks that describe interfaces and frames (draft-ietf-opsawg-pcapng).
 //!
-//! This module does not use the crate `pcap-parser`. The crate rejects a whole block if one option is
-//! malformed or if the resolution is a power of two. It also rejects obsolete packet blocks.
+//! This module does not use the crate `pcap-parser`, because this crate rejects blocks that xoff accepts:
+//! blocks with a malformed option, interfaces with a resolution that is a power of two, and obsolete
+//! packet blocks.
 
 use std::ops::Range;
 
@@ -16,10 +16,10 @@ const IF_TSRESOL: u16 = 9;
 const IF_FCSLEN: u16 = 13;
 /// Option with the offset of time stamps in seconds (`if_tsoffset`).
 const IF_TSOFFSET: u16 = 14;
-/// Number of the option with the flags of a frame. The option is `epb_flags` in enhanced packet blocks and
-/// `pack_flags` in obsolete packet blocks.
+/// Option with the flags of a frame: `epb_flags` in enhanced packet blocks, and `pack_flags` in obsolete
+/// packet blocks.
 const PACKET_FLAGS: u16 = 2;
-/// Resolution of time stamps without `if_tsresol`: microseconds.
+/// Resolution of time stamps if the option `if_tsresol` is missing: 10^-6 seconds.
 const RESOLUTION_DEFAULT: u8 = 6;
 
 /// Byte order of a pcap file or a pcapng section.
@@ -55,20 +55,20 @@ impl ByteOrder {
     }
 }
 
-/// An interface of a capture.
+/// An interface of a capture file.
 ///
 /// Several sections of a file can describe the same interface. Two descriptions belong to the same interface
 /// if their names, MAC addresses and link types are equal. If the interfaces have no name, they must also
 /// have the same position in their sections.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Interface {
-    /// Name of the interface (`if_name`).
+    /// Name of the interface (`if_name`). `None` in pcap files, and if the option is missing.
     pub name: Option<String>,
-    /// MAC address of the interface (`if_MACaddr`).
+    /// MAC address of the interface (`if_MACaddr`). `None` in pcap files, and if the option is missing.
     pub mac: Option<[u8; 6]>,
-    /// Link type number (`LINKTYPE_`).
+    /// Link type number (`LINKTYPE_` in pcap), such as [`LINK_TYPE_ETHERNET`](crate::LINK_TYPE_ETHERNET).
     pub link_type: u32,
-    /// Largest number of bytes stored of each frame. The value 0 means no limit.
+    /// Largest number of bytes that the file stores of each frame. The value 0 means no limit.
     pub snaplen: u32,
 }
 
@@ -80,13 +80,13 @@ pub(super) struct InterfaceDescription {
     pub(super) resolution: u8,
     /// Number of seconds to add to every time stamp.
     pub(super) offset_s: i64,
-    /// Number of FCS bytes that the capture stores after each frame.
+    /// Number of FCS bytes that the capture stores after each frame (`if_fcslen`). The value 0 means no FCS.
     pub(super) fcs_bytes: u32,
 }
 
 impl InterfaceDescription {
-    /// Reads the body of an interface description block. Returns `None` if the body is shorter than its fixed
-    /// fields. Options after a malformed option are ignored.
+    /// Parses the body of an interface description block. Returns `None` if the body is shorter than the
+    /// fixed fields. Options after a malformed option are ignored.
     pub(super) fn parse(body: &[u8], order: ByteOrder) -> Option<InterfaceDescription> {
         let mut description = InterfaceDescription {
             interface: Interface {
@@ -121,7 +121,7 @@ impl InterfaceDescription {
         let power = u32::from(self.resolution & 0x7f);
         let stamp = u128::from(stamp);
         let ns = match self.resolution & 0x80 != 0 {
-            // A 64-bit time stamp in units of 2^-94 seconds or less is shorter than a nanosecond.
+            // If the unit is 2^-94 seconds or less, every 64-bit time stamp is less than a nanosecond.
             true => (stamp * 1_000_000_000).checked_shr(power).unwrap_or(0),
             false if power <= 9 => stamp * 10_u128.pow(9 - power),
             false => 10_u128.checked_pow(power - 9).map_or(0, |unit| stamp / unit),
@@ -132,9 +132,9 @@ impl InterfaceDescription {
     }
 }
 
-/// Converts `if_fcslen` to bytes. The format does not define the unit of this option (pcapng issue 60), and
-/// some writers use bytes while others use bits. A value below 8 is in bytes, because an FCS has at least one
-/// byte. A value of 8 or more is in bits.
+/// Converts `if_fcslen` to bytes. The format does not define the unit of this option (pcapng issue 60).
+/// Some writers use bytes, and others use bits. Values below 8 are taken as bytes, and values of 8 or more
+/// as bits.
 fn fcs_length_in_bytes(length: u8) -> u32 {
     match u32::from(length) {
         bytes @ 0..8 => bytes,
@@ -142,30 +142,31 @@ fn fcs_length_in_bytes(length: u8) -> u32 {
     }
 }
 
-/// The fields of a packet block that has been read.
+/// The fields of a parsed packet block.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct ParsedPacketBlock {
-    /// Number of the interface in its section.
+    /// Number of the interface in its section, from 0.
     pub(super) interface: u32,
     /// Time stamp in units of the resolution of the interface. The value is `None` if the block has
     /// no time stamp.
     pub(super) stamp: Option<u64>,
     /// Range of the stored bytes in the body. In a simple packet block, this range includes the padding.
     pub(super) stored_range: Range<usize>,
-    /// Original length of the frame in bytes.
+    /// Original length of the frame in bytes. The value can include the FCS.
     pub(super) len: u32,
-    /// Flags of the frame (`epb_flags`), or 0 without this option.
+    /// Flags of the frame (`epb_flags`). The value is 0 if the option is missing.
     pub(super) flags: u32,
 }
 
 impl ParsedPacketBlock {
-    /// Reads the body of an enhanced packet block (type 6). Returns `None` if the block is malformed.
+    /// Parses the body of an enhanced packet block (type 6). Returns `None` if the block is malformed.
     pub(super) fn parse_enhanced(body: &[u8], order: ByteOrder) -> Option<ParsedPacketBlock> {
         ParsedPacketBlock::parse_with_time_stamp(order.read_u32(body, 0)?, body, order)
     }
 
-    /// Reads the body of an obsolete packet block (type 2). Unlike an enhanced packet block, an obsolete
-    /// packet block has an interface number of 16 bits and a drop counter.
+    /// Parses the body of an obsolete packet block (type 2). The layout is that of an enhanced packet block,
+    /// except that the interface number has 16 bits, and a drop counter follows it. Returns `None` if the
+    /// block is malformed.
     pub(super) fn parse_obsolete(body: &[u8], order: ByteOrder) -> Option<ParsedPacketBlock> {
         ParsedPacketBlock::parse_with_time_stamp(u32::from(order.read_u16(body, 0)?), body, order)
     }
@@ -188,8 +189,8 @@ impl ParsedPacketBlock {
         })
     }
 
-    /// Reads the body of a simple packet block (type 3). Such a frame belongs to the first interface
-    /// of the section.
+    /// Parses the body of a simple packet block (type 3). The frame of such a block belongs to the first
+    /// interface of the section. Returns `None` if the block is malformed.
     pub(super) fn parse_simple(body: &[u8], order: ByteOrder) -> Option<ParsedPacketBlock> {
         Some(ParsedPacketBlock {
             interface: 0,
@@ -201,7 +202,8 @@ impl ParsedPacketBlock {
     }
 }
 
-/// Iterates over the options of a block, up to the end marker or the first malformed option.
+/// Returns the code and the value of each option in a block, up to the end marker or the first
+/// malformed option.
 fn parse_options(mut bytes: &[u8], order: ByteOrder) -> impl Iterator<Item = (u16, &[u8])> {
     std::iter::from_fn(move || {
         let (code, len) = (order.read_u16(bytes, 0)?, usize::from(order.read_u16(bytes, 2)?));

@@ -1,9 +1,10 @@
-//! Composition of pcapng blocks: little-endian, time stamps in nanoseconds.
+//! Composes pcapng blocks (draft-ietf-opsawg-pcapng) with little-endian numbers and time stamps
+//! in nanoseconds.
 //!
-//! The recorder must compose blocks in existing buffers, so this module uses no crate for the format.
-//! `pcap-parser` writes only blocks that it has read, and `pcap-file` has had no release since early 2023.
-//! Only four kinds of blocks and a dozen options are needed. The tests read the written blocks with
-//! `pcap-parser`.
+//! This module uses no crate for the format, because the recorder must compose blocks in existing buffers.
+//! The crate `pcap-parser` writes only blocks that it has read, and the crate `pcap-file` has had no release
+//! since early 2023. xoff needs only four kinds of blocks and a dozen options. The tests read the written
+//! blocks with `pcap-parser`.
 
 use std::io::{self, Write};
 
@@ -15,10 +16,10 @@ const SECTION_HEADER_BLOCK: u32 = 0x0a0d_0d0a;
 const INTERFACE_DESCRIPTION_BLOCK: u32 = 1;
 const INTERFACE_STATISTICS_BLOCK: u32 = 5;
 const ENHANCED_PACKET_BLOCK: u32 = 6;
-/// Option code and length of the last option of a block (`opt_endofopt`).
+/// Code and length of the option that ends the options of a block (`opt_endofopt`).
 const END_OF_OPTIONS: u32 = 0;
-/// Number of bytes in an enhanced packet block, without the frame and the comment. These are the header, both
-/// length fields and all other options.
+/// Number of bytes in an enhanced packet block, without the frame and the comment: the fixed fields, and all
+/// other options.
 const PACKET_BLOCK_OVERHEAD: usize = 32 + 8 + 12 + 8 + 4;
 
 /// The contents of an interface description block.
@@ -28,35 +29,39 @@ pub struct InterfaceBlock<'a> {
     pub name: &'a str,
     /// Speed of the interface in Mb/s (`if_speed`).
     pub speed_mbps: u32,
-    /// MAC address of the interface (`if_MACaddr`).
+    /// MAC address of the interface (`if_MACaddr`). With `None`, the option is not written.
     pub mac: Option<[u8; 6]>,
-    /// Largest number of bytes stored of each frame. The value 0 means no limit.
+    /// Largest number of bytes that the file stores of each frame. The value 0 means no limit.
     pub snaplen: u32,
 }
 
 /// The contents of an enhanced packet block: one frame.
 #[derive(Clone, Copy, Debug)]
 pub struct PacketBlock<'a> {
-    /// Number of the interface in the order of the interface descriptions.
+    /// Number of the interface: its position among the interface description blocks of the section, from 0
+    /// (pcapng Interface ID).
     pub interface: u32,
-    /// Time stamp in nanoseconds since 1970.
+    /// Time stamp in nanoseconds since 1970-01-01 00:00 UTC.
     pub at_ns: u64,
     /// Original length of the frame in bytes, without FCS.
     pub len: u32,
-    /// The stored bytes of the frame, in two slices. A frame in memory may consist of two parts.
+    /// The stored bytes of the frame in two slices, because a frame in memory can be split. A slice may
+    /// be empty.
     pub data: [&'a [u8]; 2],
-    /// Direction of the frame at the interface.
+    /// Direction of the frame at the interface (`epb_flags`).
     pub direction: Direction,
-    /// Number of the queue (`epb_queue`).
+    /// Number of the queue (`epb_queue`). With `None`, the option is not written.
     pub queue: Option<u32>,
-    /// Identifier of the frame (`epb_packetid`). All copies of a frame have the same identifier.
+    /// Identifier of the frame (`epb_packetid`). All copies of a frame have the same identifier. With `None`,
+    /// the option is not written.
     pub id: Option<u64>,
-    /// Comment for the reader of the file (`opt_comment`). An empty text means no comment.
+    /// Comment for people who read the file (`opt_comment`), at most 65 535 bytes. An empty text means
+    /// no comment.
     pub comment: &'a str,
 }
 
 /// Returns the largest number of bytes that [`append_packet`] appends. `stored_len` is the number of stored
-/// bytes of the frame.
+/// bytes of the frame, and `comment_len` is the length of the comment in bytes.
 pub fn max_packet_block_bytes(stored_len: usize, comment_len: usize) -> usize {
     let options = match comment_len {
         0 => 0,
@@ -65,7 +70,7 @@ pub fn max_packet_block_bytes(stored_len: usize, comment_len: usize) -> usize {
     PACKET_BLOCK_OVERHEAD + stored_len.next_multiple_of(4) + options
 }
 
-/// Appends a section header block. The comment is for the reader of the file.
+/// Appends a section header block. `comment` is for people who read the file, and may be empty.
 pub fn append_section_header(out: &mut Vec<u8>, comment: &str) {
     append_block(out, SECTION_HEADER_BLOCK, |out| {
         out.put_u32_le(0x1a2b_3c4d);
@@ -127,8 +132,9 @@ pub fn append_packet(out: &mut Vec<u8>, packet: &PacketBlock<'_>) {
     });
 }
 
-/// Appends an interface statistics block: the number of frames that passed the interface, and the number of
-/// frames that are missing in the file.
+/// Appends an interface statistics block. `interface` is the number of the interface, and `at_ns` is the time
+/// in nanoseconds since 1970. `passed` is the number of frames that passed the interface (`isb_ifrecv`).
+/// `missing` is the number of these frames that are not in the file (`isb_ifdrop`).
 pub fn append_statistics(out: &mut Vec<u8>, interface: u32, at_ns: u64, passed: u64, missing: u64) {
     append_block(out, INTERFACE_STATISTICS_BLOCK, |out| {
         out.put_u32_le(interface);
@@ -140,7 +146,7 @@ pub fn append_statistics(out: &mut Vec<u8>, interface: u32, at_ns: u64, passed: 
     });
 }
 
-/// Appends a block: its type, and its length before and after its body.
+/// Appends a block: the type, the length, the body, and the length again.
 #[inline]
 fn append_block(out: &mut Vec<u8>, kind: u32, body: impl FnOnce(&mut Vec<u8>)) {
     let begin = out.len();
@@ -158,7 +164,7 @@ fn append_option(out: &mut Vec<u8>, code: u16, value: &[u8]) {
     if value.is_empty() {
         return;
     }
-    // The format limits the length of an option. A longer value is cut.
+    // The format limits the length of an option to 65 535 bytes. A longer value is cut.
     let value = &value[..value.len().min(usize::from(u16::MAX))];
     out.put_u16_le(code);
     out.put_u16_le(value.len() as u16);
@@ -171,7 +177,7 @@ fn append_padding(out: &mut Vec<u8>, len: usize) {
     out.put_bytes(0, len.next_multiple_of(4) - len);
 }
 
-/// A writer of a pcapng file.
+/// A writer of a pcapng file with one section. Each call writes one block to `out`.
 #[derive(Debug)]
 pub struct Writer<W> {
     out: W,
@@ -179,11 +185,12 @@ pub struct Writer<W> {
 }
 
 impl<W: Write> Writer<W> {
-    /// Writes the section header and the interface descriptions.
+    /// Writes the section header and the interface descriptions. The number of an interface is its index in
+    /// `interfaces`. An empty `comment` means no comment.
     ///
     /// # Errors
     ///
-    /// The write error of `out`.
+    /// Returns the error of `out`.
     pub fn new(out: W, comment: &str, interfaces: &[InterfaceBlock<'_>]) -> io::Result<Writer<W>> {
         let mut writer = Writer {
             out,
@@ -197,22 +204,22 @@ impl<W: Write> Writer<W> {
         Ok(writer)
     }
 
-    /// Appends a frame.
+    /// Appends a frame as an enhanced packet block.
     ///
     /// # Errors
     ///
-    /// The write error of the file.
+    /// Returns the error of the output.
     pub fn write(&mut self, frame: &PacketBlock<'_>) -> io::Result<()> {
         self.block.clear();
         append_packet(&mut self.block, frame);
         self.out.write_all(&self.block)
     }
 
-    /// Flushes the file.
+    /// Flushes the output. A writer that is dropped without this call does not flush.
     ///
     /// # Errors
     ///
-    /// The write error of the file.
+    /// Returns the error of the output.
     pub fn finish(mut self) -> io::Result<()> {
         self.out.flush()
     }
