@@ -50,14 +50,14 @@ const HOSTS_MAX: usize = 1 << 24;
 /// Direction number of a port or NIC without a link.
 const NO_LINK: u32 = u32::MAX;
 
-/// Reason why [`Fabric::run`] returned.
+/// Reason why [`Fabric::run`] returned before or at the requested time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RunStopReason {
     /// The requested time has been reached. Later events are pending.
     TimeReached,
     /// A host has a completion (see [`Fabric::take_completions`]).
     Completion,
-    /// No event is left.
+    /// No event is left. Model time has not advanced to the requested time.
     Idle,
     /// More than [`SIMULTANEOUS_EVENTS_MAX`] events have occurred at one model time.
     Stuck,

@@ -14,10 +14,10 @@ pub enum FaultAction {
     Corrupt,
 }
 
-/// Selection of the frames that a fault affects.
+/// Rule that selects the frames that a fault affects.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum FrameSelector {
-    /// All frames.
+    /// All frames that [`Fault::spares_up_to_len`] does not protect.
     All,
     /// Every *n*-th frame. The value 0 has the same effect as 1: all frames. Frames that
     /// [`Fault::spares_up_to_len`] protects are not counted.
@@ -40,9 +40,9 @@ pub enum FrameSelector {
 pub struct Fault {
     /// Effect on the selected frames.
     pub action: FaultAction,
-    /// Selection of the frames.
+    /// Rule that selects the frames.
     pub selector: FrameSelector,
-    /// Number of affected frames after which the fault has no more effect.
+    /// Largest number of affected frames. Afterwards the fault has no effect. [`u64::MAX`] means no limit.
     pub frames_max: u64,
     /// Frames up to this length are not affected. The length is in bytes, without FCS. With 0, all frames can
     /// be affected. With 127, acknowledgements are not affected.

@@ -118,8 +118,7 @@ struct QueuePairRole {
     connection: u32,
     /// Index among the queue pairs of the connection.
     pair: u16,
-    /// True if this queue pair posts the messages. The queue pair of the peer receives them or returns
-    /// the data.
+    /// True if this queue pair posts the messages. False for the queue pair at the other end.
     posts: bool,
 }
 
@@ -130,7 +129,7 @@ struct ConnectionQueuePairs {
     poster: u32,
     /// Queue pairs of the poster.
     qps: Vec<QpIndex>,
-    /// For each queue pair: the messages whose arrival is expected, in the order of posting.
+    /// For each queue pair: the messages that have not arrived yet, in the order of posting.
     expected: Vec<std::collections::VecDeque<MessageId>>,
     /// Queue pair of the next message that is not split, with round-robin.
     next: u16,
@@ -189,7 +188,7 @@ pub struct Jobs {
 /// The data packets of one queue pair of a connection, as switches see them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DataFlow {
-    /// Index of the sending host.
+    /// Index of the host that sends the data.
     pub from: usize,
     /// IP addresses of the sending and the receiving host.
     pub addresses: (IpAddr, IpAddr),
@@ -304,9 +303,8 @@ impl Jobs {
     /// Announces the path of flows to switches. Each hop names one switch, the egress port there, and the
     /// flow by its index in [`Jobs::data_flows`].
     ///
-    /// Returns the number of announcements in force. An announcement is not in force if the switch
-    /// refuses it. When a job ends, [`Simulation::run`](crate::Simulation::run) withdraws the
-    /// announcements of the job.
+    /// Returns the number of announcements that switches have accepted and that are not withdrawn. When a job
+    /// ends, [`Simulation::run`](crate::Simulation::run) withdraws the announcements of the job.
     pub fn announce_flows(
         &mut self,
         fabric: &mut Fabric,

@@ -12,7 +12,8 @@ use xoff_rdma::Completion;
 /// A frame in the form in which observers receive it.
 #[derive(Clone, Copy, Debug)]
 pub struct FrameView<'a> {
-    /// First bytes of the frame, at least all headers. The payload of a queue pair has no stored bytes.
+    /// First bytes of the frame, at least all headers. For frames of queue pairs, no payload bytes
+    /// are stored.
     pub prefix: &'a [u8],
     /// Length of the whole frame in bytes, without FCS.
     pub frame_len: u32,

@@ -241,7 +241,7 @@ impl PendingEvents {
         self.window.open(route_hint);
     }
 
-    /// Moves those events of a partition into the window that are in the time of the window.
+    /// Moves the events that belong to the window from a partition into the window.
     fn fill_window(&mut self, partition: usize, prefetch: &mut impl FnMut(Event)) {
         let (near, far) = (&mut self.later[partition].near, &mut self.far[partition]);
         let (mut remaining, mut first_remaining) = (0, Picos::NEVER);

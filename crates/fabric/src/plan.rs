@@ -30,7 +30,7 @@ pub struct LinkPlan {
     pub delay: Picos,
 }
 
-/// One end of a link.
+/// One end of a link: a switch port or a host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum LinkEnd {
     /// A port of a switch.

@@ -17,7 +17,7 @@ use xoff_capture::pcapng_writer::{
 /// Number of bytes per write.
 const CHUNK_BYTES: usize = 1 << 16;
 
-/// Reason why a recording failed.
+/// Reason why the recording of a link failed.
 #[derive(Debug, Error)]
 pub enum RecordingError {
     /// The file cannot be created or written.

@@ -19,15 +19,15 @@ pub const DEADLOCKS_MAX: usize = 64;
 /// Reason why [`Simulation::run`] returned.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SimulationEnd {
-    /// The requested time has been reached.
+    /// The requested time has been reached, and jobs may still be running.
     TimeReached,
     /// All jobs are over or stopped. Frames such as acknowledgements can still be in flight.
     Finished,
     /// No event is left, but some jobs are not finished or have not been started.
     Idle,
-    /// Frames wait in the queues of switches and no frame has moved for at least 10 ms. If a PFC watchdog
-    /// needs a longer time to act, this time applies. The value is the deadlock that the last check found.
-    /// `None` means that no deadlock is the cause.
+    /// Frames wait in the queues of switches, and no frame has moved for at least 10 ms. The simulation waits
+    /// longer if a PFC watchdog needs more time to act. The value is the deadlock that the last check found.
+    /// `None`: no deadlock is the cause.
     Standstill(Option<Deadlock>),
     /// Model time does not advance (see [`RunStopReason::Stuck`]).
     Stuck,
@@ -59,8 +59,8 @@ struct DeadlockTracker {
 }
 
 impl DeadlockTracker {
-    /// Records the result of a check. Returns the deadlock at the first check at which it has lasted for 10
-    /// ms. Shorter deadlocks are not recorded, because pauses can form a cycle for a moment.
+    /// Records the result of a check. When a deadlock has lasted for 10 ms, returns it once. Shorter
+    /// deadlocks are not recorded, because pauses can form a cycle for a moment.
     fn record_check(&mut self, now: Picos, deadlock: Option<Deadlock>) -> Option<&LastingDeadlock> {
         let same = match (&self.now, &deadlock) {
             (Some(known), Some(deadlock)) => known.deadlock == *deadlock,

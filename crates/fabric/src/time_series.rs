@@ -10,8 +10,8 @@ use xoff_dataplane::{PgId, Picos, PortId, QueueId};
 use super::engine::Fabric;
 
 /// Samples all ports of all switches at a constant interval of model time. `docs/virtual-time.md` describes
-/// the files. The files have a line for a port, queue or priority group only if it is active now or was
-/// active at the previous sample. The files are therefore small but contain every change.
+/// the files. A port, queue or priority group has a line only if it is active now or was active at the
+/// previous sample. The files are therefore small but contain every change.
 #[derive(Debug)]
 pub struct TimeSeries {
     queues: BufWriter<File>,

@@ -21,7 +21,7 @@ pub const PATH_MTU_MAX: u16 = 8192;
 /// Configuration of a model host: NIC, addresses and flows.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HostConfig {
-    /// Name of the host in reports.
+    /// Name of the host in reports and messages.
     pub name: String,
     /// MAC address of the NIC, a unicast address.
     pub mac: [u8; 6],
@@ -36,7 +36,7 @@ pub struct HostConfig {
     /// 802.1Q tag of ARP, neighbour discovery and queue pairs. `None`: these frames are untagged. Flows have
     /// their own tag.
     pub vlan: Option<VlanTag>,
-    /// Configuration of the NIC.
+    /// Link, pauses and classes of the NIC.
     pub nic: NicConfig,
     /// Open-loop flows that the host sends, at most [`FLOWS_MAX`].
     pub flows: Vec<FlowConfig>,
@@ -51,7 +51,7 @@ pub struct HostConfig {
     pub dilate: u32,
     /// Interval of announcements (gratuitous ARP and unsolicited neighbour advertisements) in model time.
     /// Announcements keep the address of the host in the tables of switches. With 0, the host announces its
-    /// addresses only at the start, twice.
+    /// addresses only twice, at the start.
     pub announce_interval: Picos,
     /// Frame lengths of another simulator, for comparisons in virtual time. `None`: frames have their
     /// real lengths.
@@ -133,7 +133,7 @@ impl HostConfig {
     }
 }
 
-/// Configuration of a NIC.
+/// Configuration of the NIC of a host.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NicConfig {
     /// Speed and framing of the link. The speed is 1 to 1 600 000 Mb/s.
@@ -226,21 +226,20 @@ impl ReceiveBuffer {
 pub struct FlowConfig {
     /// Number of the flow, unique among all senders with the same token.
     pub id: u32,
-    /// Transmit queue of the NIC, 0 to 7.
+    /// Class (transmit queue) of the NIC, 0 to 7.
     pub class: u8,
-    /// Destination address. The host must have an address of the same IP version, which is the
-    /// source address.
+    /// Destination address. The source address is the host address of the same IP version, which must exist.
     pub dst_ip: IpAddr,
     /// MAC address of the destination or gateway. `None`: the host resolves the address by ARP or neighbour
     /// discovery before it sends.
     pub dst_mac: Option<[u8; 6]>,
-    /// DSCP, 0 to 63.
+    /// DSCP of the frames, 0 to 63.
     pub dscp: u8,
     /// ECN field of the frames. Switches mark frames only if the field is not [`Ecn::NotEct`].
     pub ecn: Ecn,
     /// 802.1Q tag of the frames, with a VLAN ID of 0 to 4094. `None`: the frames are untagged.
     pub vlan: Option<VlanTag>,
-    /// Hop limit (TTL), at least 1.
+    /// Hop limit (IPv4 TTL) of the frames, 1 to 255.
     pub ttl: u8,
     /// Number of the source queue pair, 24 bits.
     pub src_qp: u32,
@@ -251,14 +250,14 @@ pub struct FlowConfig {
     /// UDP source port. `None`: the port is computed from the queue pair numbers as in
     /// rdma-core (`rdma_flow_label_to_udp_sport`).
     pub udp_source_port: Option<u16>,
-    /// Operation of the messages.
+    /// Operation of the messages, RDMA WRITE or SEND.
     pub operation: FlowOperation,
     /// Length of a message in bytes, 40 to 2^31. If the length is not a multiple of `path_mtu`, the last
     /// frame is shorter. The last frame must also have at least the 40 bytes of the stamp.
     pub message_bytes: u32,
     /// Payload of a full frame in bytes, 40 to 8192. InfiniBand permits values from 256 to 4096.
     pub path_mtu: u16,
-    /// Highest sending rate.
+    /// Highest sending rate of the flow.
     pub rate: FlowRate,
     /// Start time, counted from [`super::Host::start`] or [`super::Host::start_flow`].
     pub start: Picos,
@@ -269,8 +268,8 @@ pub struct FlowConfig {
 }
 
 impl FlowConfig {
-    /// Creates a flow with DSCP 26, class 3 and ECT(0) that sends at link rate. Each message is an RDMA WRITE
-    /// of 1 MiB in frames of 1082 bytes, without FCS. The first frame has 16 more bytes.
+    /// Creates a flow with DSCP 26, class 3 and ECT(0). The flow sends at link rate. Each message is an RDMA
+    /// WRITE of 1 MiB in frames of 1082 bytes, without FCS. The first frame has 16 more bytes.
     pub fn lossless(id: u32, dst_ip: IpAddr, dst_mac: Option<[u8; 6]>) -> FlowConfig {
         FlowConfig {
             id,
@@ -400,8 +399,8 @@ impl HostConfig {
     /// Checks the range of every field.
     ///
     /// # Errors
-    /// Returns the first field with a value outside its range. A gateway outside the network of the host, and
-    /// a flow to an IP version without an own address, are also errors.
+    /// Returns the first field with a value that is not allowed. A gateway must be in the network of the
+    /// host. A flow needs a host address of the same IP version.
     pub fn check(&self) -> Result<(), HostConfigError> {
         let rule = |ok: bool, field: String, value: String, allowed: &'static str| {
             let host = self.name.clone();

@@ -9,7 +9,7 @@ pub const ENTROPY_VALUES_MAX: u16 = 0x4000;
 const PORT_FIRST: u16 = 0xc000;
 const PORT_BITS_MASK: u16 = ENTROPY_VALUES_MAX - 1;
 
-/// Distance between consecutive ports of a pool: 2^14 divided by the golden ratio. The distance is odd, so
+/// Distance between consecutive ports of a pool. The value is 2^14 divided by the golden ratio. It is odd, so
 /// all ports of a pool differ.
 const STRIDE: u16 = 10_125;
 

@@ -49,8 +49,8 @@ pub struct Host {
     nic: Nic,
     receive_buffer: Option<SlowReceiveBuffer>,
     neighbours: Neighbours,
-    /// PFC frames and given frames that wait for the end of the current transmission. These frames leave in
-    /// this order, before all other frames.
+    /// PFC frames and frames of [`Host::send_frame`] that wait for the end of the current transmission. They
+    /// leave before all other frames, in this order.
     pfc_outbox: VecDeque<ControlFrame>,
     flows: Vec<FlowSender>,
     queues: [ClassQueue; PRIORITIES],
@@ -86,7 +86,7 @@ pub struct InboundFrame<'a> {
     pub frame_len: u32,
     /// Parsed headers of `prefix`.
     pub parsed: &'a ParsedHeaders,
-    /// True if the ICRC is wrong.
+    /// True if a link has corrupted the frame, so its ICRC is wrong.
     pub damaged: bool,
     /// Telemetry that the frame has collected on its path. `None`: the frame carries no telemetry.
     pub telemetry: Option<&'a Telemetry>,
@@ -220,7 +220,7 @@ impl Host {
         }
     }
 
-    /// Stops all flows. Queue pairs continue.
+    /// Stops all flows. Queue pairs continue. [`Host::start_flow`] continues a stopped flow.
     pub fn stop(&mut self) {
         self.flows.iter_mut().for_each(|flow| flow.started_at = None);
         self.queues.iter_mut().for_each(ClassQueue::clear);
@@ -339,7 +339,8 @@ impl Host {
         }
     }
 
-    /// Queues a MAC control frame (PFC or PAUSE) that leaves before all data frames, as from a faulty NIC.
+    /// Queues a MAC control frame (PFC or PAUSE). The frame leaves before all data frames, as from a
+    /// faulty NIC.
     ///
     /// # Errors
     /// Returns [`SendFrameError::QueueFull`] if too many frames wait. The frame is then counted
@@ -348,8 +349,8 @@ impl Host {
         self.queue_before_data(now, control.to_frame(self.config.mac).to_vec())
     }
 
-    /// Queues a frame that leaves before all data frames. `bytes` is the frame without FCS. If this frame is
-    /// longer than all frames of the host, [`Host::frame_len_max`] increases.
+    /// Queues a frame. The frame leaves before all data frames. `bytes` is the frame without FCS. If this
+    /// frame is longer than all frames of the host, [`Host::frame_len_max`] increases.
     ///
     /// # Errors
     /// Returns an error in these cases:

@@ -34,13 +34,13 @@ pub struct QueuePairSetup {
     pub dst_mac: Option<[u8; 6]>,
     /// DSCP of requests and READ responses, 0 to 63.
     pub dscp: u8,
-    /// DSCP of acknowledgements, 0 to 63.
+    /// DSCP of acknowledgements and NAKs, 0 to 63.
     pub ack_dscp: u8,
     /// DSCP of CNPs (congestion notification packets), 0 to 63. NICs use 48.
     pub cnp_dscp: u8,
     /// ECN field of all packets except CNPs, which are not ECN-capable.
     pub ecn: Ecn,
-    /// Hop limit (TTL), at least 1.
+    /// Hop limit (IPv4 TTL) of all packets, 1 to 255.
     pub ttl: u8,
     /// UDP source port. `None`: the port is computed from the queue pair numbers as in rdma-core.
     pub udp_source_port: Option<u16>,
@@ -543,8 +543,8 @@ fn with_extensions<'a>(
 }
 
 /// Parses the headers of a RoCEv2 packet. Returns `None` for other frames and for packets that a switch has
-/// trimmed. `check_length` is false if frames have the fixed lengths of a simulator. Trimmed packets are then
-/// not detected.
+/// trimmed. `check_length` is false if frames have the fixed lengths of another simulator. Trimmed packets
+/// are then not detected.
 #[inline]
 fn parse_packet(prefix: &[u8], parsed: &ParsedHeaders, check_length: bool) -> Option<Packet> {
     let packet = parse_roce_datagram(prefix, parsed)?;

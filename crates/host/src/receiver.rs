@@ -103,7 +103,8 @@ pub struct ReceiveTotals {
     pub unattributed_icrc_errors: u64,
     /// Number of frames of flows beyond [`TRACKED_FLOWS_MAX`].
     pub untracked_frames: u64,
-    /// Number of frames with the unicast MAC address of another host, which a switch has flooded.
+    /// Number of frames with the unicast MAC address of another host. A switch floods such a frame if it does
+    /// not know the address.
     pub flooded_frames: u64,
     /// Number of RoCE packets that a switch has trimmed. These packets have no ICRC, so the host drops them
     /// as a real NIC does.

@@ -50,7 +50,7 @@ pub enum Recovery {
 /// Source of the receive entries. Each arriving SEND message uses one receive entry.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ReceiveQueue {
-    /// A receive entry is always available.
+    /// Each SEND finds a receive entry.
     #[default]
     Unlimited,
     /// The host adds entries with [`Endpoint::post_receives`](super::Endpoint::post_receives). A SEND that
@@ -74,11 +74,11 @@ pub struct QpConfig {
     pub number: u32,
     /// Number of the queue pair at the other end, 24 bits.
     pub peer: u32,
-    /// Transport service. Default RC.
+    /// Transport service, the same at both ends. Default RC (reliable connection).
     pub transport: Transport,
     /// Payload of a full packet in bytes (path MTU), [`MTU_MIN`] to [`MTU_MAX`]. InfiniBand defines 256, 512,
-    /// 1024, 2048 and
-    /// 4096. Simulators also use other values. Both ends must use the same value. Default 1024.
+    /// 1024, 2048 and 4096 bytes. Simulators also use other values. Both ends must use the same value.
+    /// Default 1024.
     pub mtu: u32,
     /// Packet sequence number (PSN) of the first request of this queue pair, 24 bits. Default 0.
     pub first_psn: u32,
@@ -112,11 +112,11 @@ pub struct QpConfig {
     /// Code of the local ACK timeout, 0 to 31. The timeout is 4.096 us times 2^code. The code 0 disables the
     /// timeout (IBTA 9.7.6.1.3). Default 14, which is 67 ms.
     pub ack_timeout: u8,
-    /// Number of retries without progress after which the queue pair fails. Hardware supports 0 to
+    /// Number of retries without progress after a loss. The queue pair then fails. Hardware supports 0 to
     /// [`RETRY_MAX`]. xoff also accepts larger values. Default 7.
     pub retry_cnt: u8,
-    /// Number of retries after RNR NAKs (receiver not ready) without progress, after which the queue pair
-    /// fails. [`RETRY_MAX`] or more means no limit. Default 7.
+    /// Number of retries without progress after RNR NAKs (receiver not ready). The queue pair then fails.
+    /// [`RETRY_MAX`] or more means no limit. Default 7.
     pub rnr_retry: u8,
     /// Code of the wait that this queue pair requests in RNR NAKs, 0 to 31
     /// ([`rnr_timer_us`](xoff_wire::ext::rnr_timer_us)). Default 12, which is 640 us.

@@ -83,25 +83,26 @@ impl Endpoint {
         self.shared.classes.enable_round_robin();
     }
 
-    /// Announces an event at `now`: a frame arrives or a message is posted. The host calls this method before
-    /// it processes the event, but only with [round robin](Endpoint::enable_round_robin).
+    /// Tells the endpoint that an event starts at `now`: a frame arrives or a message is
+    /// posted. The host calls this method before it processes the event. Needed only with
+    /// [round robin](Endpoint::enable_round_robin).
     pub fn begin_event(&mut self, now: Picos) {
         self.shared.classes.begin_event(now);
     }
 
-    /// Announces the end of the event at `now`. The host calls this method after it has processed the event,
-    /// but only with [round robin](Endpoint::enable_round_robin).
+    /// Tells the endpoint that the event at `now` has ended. The host calls this method after it has
+    /// processed the event. Needed only with [round robin](Endpoint::enable_round_robin).
     pub fn end_event(&mut self, now: Picos) {
         self.shared.classes.end_event(now);
     }
 
-    /// Announces that a packet starts to leave and that the link is free again at `free`. The host calls this
-    /// method only with [round robin](Endpoint::enable_round_robin).
+    /// Tells the endpoint that a packet starts to leave and that the link is free again at `free`. Needed
+    /// only with [round robin](Endpoint::enable_round_robin).
     pub fn set_link_free_at(&mut self, free: Picos) {
         self.shared.classes.on_packet_sent(free);
     }
 
-    /// Returns the number of queue pairs.
+    /// Returns the number of queue pairs. Their indices are 0 to the number minus 1.
     pub fn len(&self) -> usize {
         self.queue_pairs.len()
     }

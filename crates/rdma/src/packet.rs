@@ -6,7 +6,7 @@ use xoff_wire::{Aeth, Deth, Opcode, Reth, Syndrome};
 /// The payload has no bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Packet {
-    /// Operation and position in the message.
+    /// Opcode of the BTH: the operation and the position in the message.
     pub opcode: Opcode,
     /// Number of the destination queue pair, 24 bits.
     pub dst_qp: u32,

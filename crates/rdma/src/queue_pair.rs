@@ -35,7 +35,7 @@ pub(super) struct QueuePair {
     pub(super) updates_departure: bool,
     /// Number of acknowledged packets when the departure time was last computed.
     acked_at_update: u64,
-    /// True if the next data packet is a READ response, in case a response waits. Requests and
+    /// True if a waiting READ response leaves before the next request packet. Requests and
     /// responses alternate.
     response_next: bool,
     /// Time at which the timer of this queue pair fires. [`Picos::NEVER`] if no timer runs.

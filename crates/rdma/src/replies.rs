@@ -1,5 +1,5 @@
-//! Packets that the responder sends: acknowledgements, NAKs and READ responses. They have the order of
-//! their requests.
+//! Packets that the responder sends: acknowledgements, NAKs and READ responses. They leave in the order of
+//! the requests.
 
 use std::collections::VecDeque;
 

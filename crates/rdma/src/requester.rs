@@ -54,8 +54,8 @@ pub(super) struct Requester {
     /// Value of `next` at the last timeout (selective repeat). While packets before this sequence number are
     /// unacknowledged, every acknowledgement causes a retransmission of the oldest unacknowledged packet.
     pub(super) recover: u64,
-    /// Sequence number up to which the responder must send an acknowledgement, because the sent packets
-    /// request one.
+    /// End of the packets for which the responder must send an acknowledgement: the first sequence number
+    /// after them.
     answered_to: u64,
     /// Number of outstanding READ requests.
     reads: u32,
@@ -161,8 +161,8 @@ impl Requester {
     /// Returns whether the requester must send one packet beyond a full window, to request
     /// an acknowledgement.
     ///
-    /// This is necessary if the window has become smaller than the data in flight and no sent packet
-    /// requests an acknowledgement. A window of constant size does not need this packet. In this case,
+    /// The packet is necessary in one case: the window has become smaller than the data in flight, and
+    /// no sent packet requests an acknowledgement. A window of constant size does not need it, because
     /// [`next_packet`](Requester::next_packet) requests an acknowledgement with the packet that fills
     /// the window.
     fn needs_window_probe(&self, config: &QpConfig) -> bool {
@@ -306,8 +306,8 @@ impl Requester {
         env.push_completion(CompletionKind::Acked { id: message.id });
     }
 
-    /// Acknowledges all packets before `acked_end`. Stops at a READ whose responses are missing, and then
-    /// returns `true`.
+    /// Acknowledges all packets before `acked_end`. If a READ with missing responses comes first, stops there
+    /// and returns `true`.
     #[inline]
     pub(super) fn acknowledge_before(&mut self, env: &mut QpContext<'_>, acked_end: u64) -> bool {
         let before = self.unacked;

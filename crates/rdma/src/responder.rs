@@ -49,7 +49,7 @@ pub(super) struct Responder {
     has_sent_nak: bool,
     pub(super) failed: bool,
     window: ReorderWindow,
-    /// With a reorder window: the responder has sent NAKs for all missing packets before this
+    /// Used with a reorder window. The responder has sent NAKs for all missing packets before this
     /// sequence number.
     reported_before: u64,
     /// Time at which a tolerated gap is reported with a NAK. [`Picos::NEVER`] if no gap is tolerated now.

@@ -6,7 +6,7 @@ use xoff_units::Picos;
 /// Largest number of hop records (one for each switch port) in a packet.
 pub const HOPS_MAX: usize = 16;
 
-/// Space for telemetry in a packet.
+/// Size of the telemetry in a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TelemetryFormat {
     /// Number of hop records for which a packet has space, 1 to [`HOPS_MAX`]. If a path has more hops, only
@@ -45,9 +45,10 @@ impl Default for TelemetryFormat {
 pub struct HopTelemetry {
     /// Start of the transmission of the packet, in model time.
     pub at: Picos,
-    /// Bytes that the port has sent in total, including this packet.
+    /// Bytes of all data frames that the port has sent, including this packet, with padding and FCS.
     pub tx_bytes: u64,
-    /// Bytes that are queued at the port after this packet.
+    /// Bytes in all queues of the port when the packet starts to leave, with padding and FCS. The packet
+    /// itself is not included.
     pub queue_bytes: u64,
     /// Speed of the port in Mb/s.
     pub speed_mbps: u32,

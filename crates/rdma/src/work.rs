@@ -27,7 +27,8 @@ pub enum Verb {
 pub struct WorkRequest {
     /// Identifier that the caller chooses. The completion of the request has the same identifier.
     pub id: u64,
-    /// Operation of the request.
+    /// Operation of the request. Not all transport services support all operations
+    /// (see [`PostError::Unsupported`]).
     pub verb: Verb,
     /// Length of the message in bytes, 0 to [`MESSAGE_BYTES_MAX`]. A message of a UD queue pair has at most
     /// the MTU. A READ has at most 2^22 packets.
@@ -76,7 +77,7 @@ pub struct Completion {
     pub qp: QpIndex,
     /// Model time of the completion.
     pub at: Picos,
-    /// What is complete.
+    /// What has happened, with the identifier of the request or the number of the message.
     pub kind: CompletionKind,
 }
 
@@ -90,7 +91,7 @@ pub enum CompletionKind {
         /// Identifier of the work request ([`WorkRequest::id`]).
         id: u64,
     },
-    /// A work request failed.
+    /// A work request has failed, and its data may have been transferred only in part.
     Failed {
         /// Identifier of the work request ([`WorkRequest::id`]).
         id: u64,

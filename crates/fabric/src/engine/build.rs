@@ -123,8 +123,8 @@ fn is_between_hosts(link: &LinkPlan) -> bool {
     link.ends.iter().all(|end| matches!(end, LinkEnd::Host(_)))
 }
 
-/// Returns the shortest delay of a link between two partitions, where all hosts form one partition. Returns
-/// [`Picos::NEVER`] if no link connects two partitions.
+/// Returns the shortest delay of a link between two partitions. All hosts count as one partition here.
+/// Returns [`Picos::NEVER`] if no link connects two partitions.
 fn lookahead(plan: &FabricPlan) -> Picos {
     let partitions = Partitions::new(plan.hosts.len());
     let between = plan.links.iter().filter(|link| {

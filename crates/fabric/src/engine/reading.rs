@@ -113,12 +113,12 @@ impl Fabric {
         self.switches.iter().map(|node| node.switch.queued_frames()).sum()
     }
 
-    /// Returns the number of processed events.
+    /// Returns the number of events that the fabric has processed since its creation.
     pub fn events(&self) -> u64 {
         self.events
     }
 
-    /// Returns the number of pending events.
+    /// Returns the number of events that are scheduled and not processed yet.
     pub fn events_pending(&self) -> usize {
         self.pending.len()
     }

@@ -40,8 +40,9 @@ pub struct Edge {
 }
 
 impl Edge {
-    /// Returns three keys. The first, the first two, and all three keys identify the sets that contain the
-    /// edge at one side of the graph, from the outermost set to the innermost set.
+    /// Returns three keys. They identify the sets that contain the edge at one side of the graph. The
+    /// first key identifies the outermost set, the first two keys the next set, and all three keys the
+    /// innermost set.
     fn set_keys(&self, side: Side) -> [u32; 3] {
         match side {
             Side::Left => [self.left, self.class, self.right],

@@ -20,9 +20,9 @@
 //!
 //! If links are missing or have different speeds, flows are assigned one by one. A flow through a next switch
 //! uses one link to this switch and one link from this switch. The load of a link is the number of its flows
-//! divided by its speed. Only the flows of the same turn count, including the new flow. A flow gets the next
-//! switch with the lowest load, where the busier of the two links counts. This method guarantees no upper
-//! bound for the differences between links.
+//! divided by its speed. Only flows of the same turn count, including the new flow. For each next switch, the
+//! busier of the two links decides. The flow gets the next switch with the lowest load. This method
+//! guarantees no upper bound for the differences between links.
 
 mod colouring;
 mod walk;
@@ -40,7 +40,7 @@ use super::plan::FabricPlan;
 /// Largest number of colours. If speed ratios need more colours, flows are assigned one by one.
 const COLOURS_MAX: u64 = 1_024;
 
-/// A flow that [`place_flows`] places.
+/// A flow for which [`place_flows`] selects a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PlannedFlow {
     /// Index of the sending host in [`FabricPlan::hosts`].
@@ -125,8 +125,11 @@ fn choose_candidates(stage: &[FlowChoice]) -> Vec<usize> {
 }
 
 /// Returns the relative speeds of the candidates, as small integers. Returns `None` if an edge colouring is
-/// not possible: two flows have candidates with different speeds or partly different next switches, or more
-/// than [`COLOURS_MAX`] colours would be needed.
+/// not possible:
+///
+/// - Two flows have candidates with different speeds.
+/// - Two flows have candidates that lead only partly to the same next switches.
+/// - More than [`COLOURS_MAX`] colours would be needed.
 fn relative_speeds(stage: &[FlowChoice]) -> Option<Vec<u64>> {
     let first = stage.first()?;
     let speeds: Vec<u64> = first.candidates.iter().map(Candidate::speed).collect();

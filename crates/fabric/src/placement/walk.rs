@@ -116,7 +116,7 @@ impl RouteWalk<'_> {
     }
 
     /// Returns the switch at which all paths from `switch` to the destination meet again. If the paths do not
-    /// meet again, returns a last switch of the paths.
+    /// meet again, returns the last switch of one path.
     pub(super) fn meeting_switch(&mut self, switch: usize, destination: IpAddr) -> usize {
         if let Some(known) = self.meets.get(&(switch, destination)) {
             return *known;

@@ -12,7 +12,7 @@ use xoff_dataplane::{LinkRate, LinkTiming, Picos};
 /// Largest number of packets between two comparisons of the state of parallel links. The comparisons find a
 /// period after which the state repeats.
 const PERIOD_MAX: u64 = 4_096;
-/// Largest number of packets at the end of a message that are computed stage by stage.
+/// Largest number of packets at the end of a message that can be computed stage by stage.
 const TAIL_MAX: u64 = 65_536;
 
 /// A link and the switch at its end.
@@ -142,8 +142,8 @@ pub(super) fn stages_arrival(stages: &[Stage], train: &[PacketRun], released: Pi
 }
 
 /// Returns the number of packets at the end of a message that can overtake or be overtaken. These are the
-/// packets after the longest run, and the last `n` packets of this run, where `n` is the largest number of
-/// parallel links.
+/// packets after the longest run (consecutive packets of equal length) and the last `n` packets of this run.
+/// `n` is the largest number of parallel links.
 fn tail_len(stages: &[Stage], train: &[PacketRun]) -> u64 {
     let width = stages.iter().map(Stage::link_count).max().unwrap_or(1);
     let longest = (0..train.len()).max_by_key(|run| train[*run].count).unwrap_or(0);
@@ -322,9 +322,9 @@ impl Pipeline {
         self.last_arrival = self.last_arrival.max(last);
     }
 
-    /// Returns a period: after this number of equal packets, all links of a stage have sent the same number
-    /// of packets. This holds for every stage. Returns `None` if the links of a stage differ or if the number
-    /// is too large.
+    /// Returns the number of packets in a period. After a period of equal packets, all links of a stage have
+    /// sent the same number of packets, for every stage. Returns `None` if the links of a stage differ or if
+    /// the number is too large.
     fn packets_per_period(&self) -> Option<u64> {
         let mut period = 1_u64;
         for stage in &self.stages {
@@ -339,10 +339,10 @@ impl Pipeline {
         Some(period)
     }
 
-    /// Returns the growth of the times of each stage over `period` packets. Returns `None` if further
-    /// periods can add other amounts. Every further period adds the same amount if the times of all links of
-    /// a stage grow by the larger of two values: the growth of the previous stage, and the links' own
-    /// transmission time.
+    /// Returns how much the times of each stage grow over one period of `period` packets. Returns `None` if
+    /// later periods can grow by other amounts. All periods grow equally if the times of all links of a stage
+    /// grow by the larger of two values: the growth of the previous stage, and the transmission time of the
+    /// links of this stage.
     fn growth_per_period(&self, before: &[Vec<u64>], period: u64) -> Option<Vec<u64>> {
         let mut all = Vec::with_capacity(self.stages.len());
         let mut arrivals = 0;

@@ -13,7 +13,7 @@ use xoff_telemetry::{FlowReport, LatencyReport};
 /// Results of one flow at its sender.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SentFlow {
-    /// Number of the flow ([`FlowConfig::id`](crate::FlowConfig::id)).
+    /// Number of the flow, [`FlowConfig::id`](crate::FlowConfig::id).
     pub flow: u32,
     /// Class of the flow, 0 to 7.
     pub class: u8,
@@ -32,7 +32,7 @@ pub struct SentFlow {
 pub struct HostResults {
     /// Name of the host.
     pub name: String,
-    /// Counters of the NIC.
+    /// Counters of the NIC of the host.
     pub nic: NicCounters,
     /// Results of the sent flows, in the order of the configuration.
     pub sent: Vec<SentFlow>,

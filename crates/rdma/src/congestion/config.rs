@@ -14,7 +14,7 @@ use super::{
     HpccParameters, Swift, SwiftParameters, Timely, TimelyParameters,
 };
 
-/// Congestion control algorithm of xoff.
+/// Congestion control algorithm of xoff, with its name in lab files.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Algorithm {
     /// `none`: a constant rate without congestion control ([`ConstantRate`]).
@@ -35,7 +35,7 @@ pub enum Algorithm {
 }
 
 impl Algorithm {
-    /// All algorithms.
+    /// All algorithms, in the order in which messages list them.
     pub const ALL: [Algorithm; 7] = [
         Algorithm::None,
         Algorithm::Dcqcn,
@@ -83,7 +83,7 @@ impl FromStr for Algorithm {
 /// A congestion control algorithm and its changed parameters.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct CongestionConfig {
-    /// The algorithm.
+    /// The selected algorithm. The default is [`Algorithm::None`].
     pub algorithm: Algorithm,
     /// Changed parameters by name. The entry `preset` selects a named set of parameters. Without this entry,
     /// the first preset of the algorithm is used. All other entries override single parameters of the preset.

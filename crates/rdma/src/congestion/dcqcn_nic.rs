@@ -30,8 +30,8 @@ pub struct DcqcnNicParameters {
     /// Period of the updates of alpha in nanoseconds, 100 ns to 100 ms
     /// (`DCE_TCP_RTT`, `ALPHA_RESUME_INTERVAL`).
     pub alpha_interval_ns: u64,
-    /// Weight of an update of alpha, 0.0001 to 1 (`EWMA_GAIN`). The firmware parameter `DCE_TCP_G` is `(1 -
-    /// g) * 1024`.
+    /// Weight of an update of alpha, 0.0001 to 1 (`EWMA_GAIN`). The firmware parameter `DCE_TCP_G`
+    /// is `(1 - g) * 1024`.
     pub g: f64,
     /// Alpha at the first notification, 0 to 1 (`INITIAL_ALPHA_VALUE`).
     pub initial_alpha: f64,

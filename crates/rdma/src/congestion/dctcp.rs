@@ -6,7 +6,7 @@ use super::parameters::{FieldRef, ParameterField, ParameterSet, Preset};
 use super::rate::{RateBounds, bytes_at_rate, rate_for_bytes, window_to_bytes};
 use super::{Ack, CongestionControl, CongestionSignal, ControllerContext};
 
-/// Parameters of [`Dctcp`].
+/// Parameters of [`Dctcp`]. In the docs of the fields, marks are ECN marks (CE).
 #[derive(Clone, Debug, PartialEq)]
 pub struct DctcpParameters {
     /// Weight of the newest sample in the average alpha, 0.0001 to 1. A sample is the share of marked bytes

@@ -40,7 +40,7 @@ pub use timely::{Timely, TimelyParameters};
 /// Feedback that the responder sends to the requester for data packets with an ECN mark (CE).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum CongestionFeedback {
-    /// No feedback.
+    /// The responder sends no feedback.
     #[default]
     None,
     /// Congestion notification packets (CNPs), as in DCQCN.
@@ -57,7 +57,7 @@ pub enum CongestionFeedback {
 /// A signal from which a controller detects congestion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CongestionSignal {
-    /// Acknowledgements of any content ([`CongestionControl::on_ack`]).
+    /// Acknowledgements, independent of their contents ([`CongestionControl::on_ack`]).
     Acknowledgement,
     /// Congestion notification packets ([`CongestionControl::on_cnp`]).
     Cnp,
@@ -97,7 +97,7 @@ pub struct ControllerContext {
 }
 
 impl ControllerContext {
-    /// Properties of a host at 100 Gb/s, for calls that need a host but have the same result for every host.
+    /// A host at 100 Gb/s. Some calls need a host, although their result is equal for all hosts.
     const NOMINAL_HOST: ControllerContext = ControllerContext {
         line_rate_bps: 100_000_000_000,
         base_rtt: Picos::from_micros(10),
@@ -221,12 +221,13 @@ impl ControllerFactory {
         (self.0)(context)
     }
 
-    /// Returns [`CongestionControl::signals`] of the controllers.
+    /// Returns the signals that the controllers use ([`CongestionControl::signals`]).
     pub fn signals(&self) -> &'static [CongestionSignal] {
         self.make(&ControllerContext::NOMINAL_HOST).signals()
     }
 
-    /// Returns [`CongestionControl::telemetry_format`] of the controllers.
+    /// Returns the telemetry format of the controllers ([`CongestionControl::telemetry_format`]). `None`
+    /// means no telemetry.
     pub fn telemetry_format(&self) -> Option<TelemetryFormat> {
         self.make(&ControllerContext::NOMINAL_HOST).telemetry_format()
     }

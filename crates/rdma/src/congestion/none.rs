@@ -4,14 +4,14 @@ use super::parameters::{FieldRef, ParameterField, ParameterSet, Preset};
 use super::rate::RateBounds;
 use super::{CongestionControl, CongestionSignal, ControllerContext};
 
-/// Parameters of [`ConstantRate`].
+/// Parameters of [`ConstantRate`]. By default, the rate is the line rate and the window is not limited.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ConstantRateParameters {
     /// Rate in bits per second, 1 Mb/s to 1.6 Tb/s, limited to the line rate. `None`, the default, means the
     /// line rate.
     pub rate_bps: Option<u64>,
-    /// Window in payload bytes, 1 to 2^40. `None`, the default, means no limit. A window of `line rate
-    /// * round trip` limits a flow to the data that an idle network can hold (the BDP cap of IRN,
+    /// Window in payload bytes, 1 to 2^40. `None`, the default, means no limit. A window of
+    /// `line rate * round trip` limits a flow to the data that an idle network can hold (the BDP cap of IRN,
     /// SIGCOMM 2018).
     pub window_bytes: Option<u64>,
 }

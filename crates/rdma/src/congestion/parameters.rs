@@ -7,10 +7,10 @@ use serde::{Deserialize, Serialize};
 
 use super::ControllerContext;
 
-/// Reason why parameters were rejected.
+/// Reason why the parameters of a congestion control algorithm were rejected.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum ParameterError {
-    /// No algorithm has this name.
+    /// No congestion control algorithm has this name.
     #[error("no congestion control is called {name:?}; there are {known}")]
     UnknownAlgorithm {
         /// Unknown name in the configuration.
@@ -119,7 +119,7 @@ impl From<&str> for ParameterValue {
 pub enum FieldRef<'a> {
     /// A floating-point number.
     Real(&'a mut f64),
-    /// An integer.
+    /// An integer without a sign.
     Whole(&'a mut u64),
     /// An integer. `None`: the parameter has no value.
     Optional(&'a mut Option<u64>),

@@ -47,8 +47,8 @@ impl TimelyParameters {
         }
     }
 
-    /// Returns the preset `hpcc-ns3`, the default: the values of the HPCC model for ns-3 (`run.py
-    /// --cc timely`).
+    /// Returns the preset `hpcc-ns3`, the default: the values of the HPCC model for
+    /// ns-3 (`run.py --cc timely`).
     ///
     /// The normal increase is 1/1000 of the line rate, and the hyperactive increase is 1/200. The lowest rate
     /// is 1 Gb/s, as in the model. For line rates below 25 Gb/s, the lowest rate is 1/25 of the line rate.
