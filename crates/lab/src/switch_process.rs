@@ -1,4 +1,4 @@
-//! The switch process of a lab: it builds the lab from inherited file descriptors and runs it.
+//! The switch process of a lab, which builds the lab from inherited file descriptors and runs it.
 
 use std::io;
 use std::os::fd::AsFd;

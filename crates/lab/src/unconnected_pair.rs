@@ -1,4 +1,4 @@
-//! Pairs of hosts that a job connects although no path of links exists between them.
+//! Pairs of hosts that a job connects although no path of links leads from one host to the other.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use super::plan::LabPlan;
 use xoff_fabric::Paths;
 use xoff_workload::Workload;
 
-/// Two hosts without a path of links between them, although a job sends data from one host to the other.
+/// A job sends data from one host to another, but no path of links exists between them.
 pub(super) struct UnconnectedPair<'a> {
     pub(super) job: &'a str,
     pub(super) from: &'a str,
@@ -40,8 +40,8 @@ impl fmt::Display for UnconnectedPair<'_> {
     }
 }
 
-/// Returns the first pair of hosts that communicate but have no path. Also returns the number of other such
-/// pairs in the same job.
+/// Returns the first pair of hosts that communicate without a path between them. The result contains the
+/// number of other such pairs in the same job. Returns `None` if all pairs have paths.
 pub(super) fn first_unconnected_pair<'a>(
     plan: &'a LabPlan,
     workload: &Workload,

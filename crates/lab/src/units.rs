@@ -16,7 +16,8 @@ pub const BYTES: &str = "a number of bytes such as 4096, 64K or 64M (powers of 1
 /// Description of a valid bit rate, for messages.
 pub(crate) const BIT_RATE: &str = "bits per second from 1k to 10t, such as 250m or 40g";
 
-/// Splits a text such as `20.5ms` into the number and the unit. The unit is converted to lower case.
+/// Splits a text such as `20.5ms` into the number and the unit, in lower case. Returns `None` if no number is
+/// at the start.
 fn split_number_and_unit(text: &str) -> Option<(f64, String)> {
     let text = text.trim();
     let unit_start = text
@@ -30,15 +31,16 @@ fn split_number_and_unit(text: &str) -> Option<(f64, String)> {
 /// Longest duration: 5000 hours. Model time has 64 bits and counts picoseconds.
 const DURATION_MAX_NS: f64 = 1.8e16;
 
-/// Parses a duration into nanoseconds. Every number except 0 needs a unit.
+/// Parses a duration such as `10us` into nanoseconds, rounded. The units are ns, us, ms, s, m (or min) and h.
+/// Only 0 needs no unit. Returns `None` for an invalid text and for more than 5000 hours.
 pub fn parse_duration_ns(text: &str) -> Option<u64> {
     try_parse_duration_ns(text).ok()
 }
 
-/// Parses a duration into nanoseconds, with a reason for an invalid text.
+/// Parses a duration like [`parse_duration_ns`], but returns a reason for an invalid text.
 ///
 /// # Errors
-/// Fails with a reason if the text is not a duration, or if the duration is longer than 5000 hours.
+/// Returns the reason as text if the text is not a duration, or if the duration is longer than 5000 hours.
 pub fn try_parse_duration_ns(text: &str) -> Result<u64, String> {
     let ns = parse_nanoseconds(text).ok_or_else(|| format!("write {DURATION}"))?;
     if ns > DURATION_MAX_NS {
@@ -62,7 +64,8 @@ fn parse_nanoseconds(text: &str) -> Option<f64> {
     Some((number * scale).round())
 }
 
-/// Parses bytes in hexadecimal digits. Blanks, colons, dashes and underscores between digits are ignored.
+/// Parses bytes in hexadecimal digits. Blanks, colons, dashes and underscores are ignored. Returns `None` for
+/// other characters and for an odd number of digits.
 pub(crate) fn parse_hex_bytes(text: &str) -> Option<Vec<u8>> {
     let digits: Option<Vec<u8>> = text
         .chars()
@@ -95,14 +98,17 @@ fn parse_bits_per_second(text: &str) -> Option<f64> {
     Some(number * scale)
 }
 
-/// Parses a link speed into Mb/s, 10 to 1 600 000.
+/// Parses a link speed such as `25g` into Mb/s. The units are k, m, g and t, optionally with `bit/s`,
+/// `b/s` or `bps`. Returns `None` for an invalid text, a fraction of 1 Mb/s, and a speed outside 10 to 1
+/// 600 000 Mb/s.
 pub fn parse_speed_mbps(text: &str) -> Option<u32> {
     let mbps = parse_bits_per_second(text)? / 1e6;
     ((10.0..=1_600_000.0).contains(&mbps) && mbps.fract() == 0.0).then_some(mbps as u32)
 }
 
-/// Parses the rate of a flow. The text is a share of the link speed, such as `40%`, or a bit rate,
-/// such as `1g`.
+/// Parses the rate of a flow. The text is a share of the link speed, such as `40%`, or a bit rate, such as
+/// `1g`. Returns `None` for an invalid text, a share outside 0.0001 % to 100 %, and a bit rate outside 1 b/s
+/// to 1.6 Tb/s.
 pub fn parse_rate(text: &str) -> Option<super::plan::RatePlan> {
     use super::plan::RatePlan;
     if let Some(percent) = text.trim().strip_suffix('%') {
@@ -117,16 +123,17 @@ pub fn parse_rate(text: &str) -> Option<super::plan::RatePlan> {
         .then_some(RatePlan::WireBitsPerSecond(bps as u64))
 }
 
-/// Parses a bit rate into bits per second, 1000 to 10^13.
+/// Parses a bit rate such as `40g` into bits per second, 1000 to 10^13.
 pub(crate) fn parse_bit_rate(text: &str) -> Option<u64> {
     let bps = parse_bits_per_second(text)?.round();
     (1e3..=1e13).contains(&bps).then_some(bps as u64)
 }
 
-/// Parses a size into bytes.
+/// Parses a size such as `64K` into bytes. Without a unit, the number is in bytes. Returns `None` for an
+/// invalid text, a fraction of a byte, and a size above 9 * 10^15 bytes.
 ///
-/// As in nccl-tests, the units K, M, G and T are powers of 1024. The units KiB, MiB, GiB and TiB mean the
-/// same. The units KB, MB, GB and TB are powers of 1000.
+/// As in nccl-tests, the units K, M, G and T are powers of 1024. KiB, MiB, GiB and TiB have the same meaning.
+/// KB, MB, GB and TB are powers of 1000.
 pub fn parse_bytes(text: &str) -> Option<u64> {
     let (number, unit) = split_number_and_unit(text)?;
     let (prefix, base) = match unit.strip_suffix('b') {
@@ -141,18 +148,18 @@ pub fn parse_bytes(text: &str) -> Option<u64> {
         .iter()
         .position(|known| *known == prefix)?;
     let bytes = (0..power).fold(number, |bytes, _| bytes * base);
-    // A larger `f64` cannot represent every whole number of bytes.
+    // Above this limit, an `f64` cannot represent every whole number.
     (bytes.fract() == 0.0 && bytes <= 9e15).then_some(bytes as u64)
 }
 
-/// Parses a percentage into a fraction. For example, `40%` becomes 0.4. The largest valid percentage
-/// is 10000 %.
+/// Parses a percentage into a fraction. For example, `40%` becomes 0.4. Valid percentages are above 0 and at
+/// most 10000 %.
 pub(crate) fn parse_percent(text: &str) -> Option<f64> {
     let percent: f64 = text.trim().strip_suffix('%')?.trim().parse().ok()?;
     (percent > 0.0 && percent <= 10_000.0).then_some(percent / 100.0)
 }
 
-/// Parses a memory size and returns it in MiB. The default unit is MiB, as in the option `-m` of QEMU.
+/// Parses a memory size into MiB, 16 to 1 048 576. The default unit is MiB, as in the option `-m` of QEMU.
 pub(crate) fn parse_memory_mib(text: &str) -> Option<u32> {
     let (number, unit) = split_number_and_unit(text)?;
     let scale = match unit.trim_end_matches('b').trim_end_matches('i') {
@@ -165,7 +172,8 @@ pub(crate) fn parse_memory_mib(text: &str) -> Option<u32> {
     ((16.0..=1_048_576.0).contains(&mib) && mib.fract() == 0.0).then_some(mib as u32)
 }
 
-/// Parses a unicast MAC address.
+/// Parses a MAC address of six bytes with `:` or `-` between them. Returns `None` for an invalid text, for a
+/// multicast address and for zeros.
 pub fn parse_mac(text: &str) -> Option<[u8; 6]> {
     let mut bytes = [0; 6];
     let mut parts = text.trim().split([':', '-']);

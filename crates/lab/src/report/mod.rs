@@ -107,8 +107,8 @@ pub struct Totals {
     pub out_of_order_packets: u64,
 }
 
-/// Builds a report from the last snapshots of all switches and the results of all flows. `taints` need not be
-/// sorted. The sections for receivers, jobs, virtual time and real time are empty, and the caller adds them.
+/// Builds a report from the reports of all switches and all flows. `taints` need not be sorted. The sections
+/// for receivers, jobs, virtual time and real time are empty, and the caller adds them.
 pub fn build_report(
     environment: Environment,
     seed: u64,

@@ -15,21 +15,22 @@ const MISSING_PARTS_LISTED_MAX: usize = 16;
 /// Arguments of `xoff lab merge`.
 #[derive(Clone, Debug)]
 pub struct MergeArgs {
-    /// Report files of all parts, in any order.
+    /// Report files of all parts, in any order. At least one.
     pub parts: Vec<PathBuf>,
-    /// File of the merged report in JSON. `None`: no file.
+    /// File for the merged report in JSON. `None`: no file.
     pub report: Option<PathBuf>,
-    /// File of the table in CSV. `None`: no file.
+    /// File for the table in CSV. `None`: no file.
     pub csv: Option<PathBuf>,
     /// Format of the printed result.
     pub format: OutputFormat,
 }
 
-/// Merges the parts of a sweep, writes the table to `out` and writes the requested files.
+/// Merges the parts of a sweep, writes the table to `out` and writes the requested files. Returns the exit
+/// code for a check that failed if a run of the sweep failed.
 ///
 /// # Errors
-/// Fails if a file is not a part of a sweep, or if the parts belong to different sweeps. Fails if a part is
-/// missing or is passed twice.
+/// Fails if a file is not a part of a sweep, if the parts belong to different sweeps, if a part is missing or
+/// passed twice, or if a file cannot be written.
 pub fn merge_sweep(arguments: &MergeArgs, out: &mut dyn Write) -> Result<ExitCode, Failure> {
     let parts = arguments
         .parts
@@ -112,8 +113,8 @@ fn merge_parts(parts: Vec<(PathBuf, SweepReport)>) -> Result<SweepReport, Failur
     })
 }
 
-/// Compares the properties that all parts of one sweep must have in common. Returns the name of the first
-/// property in which two parts differ.
+/// Compares two parts of a sweep in the properties that all parts must share. Returns the name of the first
+/// property that differs.
 fn first_difference(one: &SweepReport, other: &SweepReport) -> Option<&'static str> {
     let shard_count = |part: &SweepReport| part.shard.map(|shard| shard.of);
     [
@@ -130,7 +131,7 @@ fn first_difference(one: &SweepReport, other: &SweepReport) -> Option<&'static s
     .find_map(|(differs, what)| differs.then_some(what))
 }
 
-/// Builds the error for runs that none of the files contains. The error lists the missing parts.
+/// Builds the error for missing runs. The error lists the parts that none of the files contains.
 fn missing_runs_failure(parts: &[(PathBuf, SweepReport)], missing: usize, runs: usize) -> Failure {
     let failure =
         Failure::usage(format!("{missing} of {runs} runs are in none of the files")).at("xoff lab merge");

@@ -1,11 +1,11 @@
-//! Runs sweeps. A sweep consists of independent runs of one lab in virtual time, with several seeds and
-//! several values of lab fields.
+//! Runs sweeps: many independent runs of one lab in virtual time, with several seeds and several values of
+//! lab fields.
 //!
-//! Runs are numbered from 0. The seed changes fastest, then the last field of the command line, and the first
-//! field changes slowest. For example, `--set a=1,2 --seeds 5,6` has the runs (1, 5), (1, 6), (2, 5) and (2,
-//! 6). If a sweep is divided into n shards, each shard has every n-th run, so that all shards take about the
-//! same time. Results do not depend on the machine. The merged report of all shards therefore has the same
-//! bytes as the report of one undivided sweep.
+//! Runs are numbered from 0. The seed changes fastest, then the last `--set` field, and the first `--set`
+//! field changes slowest. For example, `--set a=1,2 --seeds 5,6` has four runs with these pairs of `a` and
+//! seed: (1, 5), (1, 6), (2, 5) and (2, 6). A sweep can be divided into n shards. Each shard has every n-th
+//! run, so all shards take about the same time. Results do not depend on the machine. The merged report of
+//! all shards is therefore identical to the report of the undivided sweep, byte for byte.
 
 mod command;
 mod figure_column;

@@ -17,16 +17,18 @@ const INTERRUPT_POLL_INTERVAL: Duration = Duration::from_millis(50);
 pub enum PoolResult<T> {
     /// The results of all runs, in the order of the runs.
     Done(Vec<T>),
-    /// An interrupt. The value is the number of finished runs.
+    /// `stop` became true. The value is the number of finished runs.
     Interrupted(usize),
 }
 
-/// Calls `work` with each number from 0 to `count` - 1 in several threads, and returns the results in this
-/// order. `progress` is called with the number of finished runs. If `stop` becomes true, the function returns
-/// soon. It does not wait for runs in progress, because the process then ends.
+/// Calls `work` with each number from 0 to `count` - 1 and returns the results in this order. The calls run
+/// in `threads` threads, at least 1. After each run, `progress` receives the number of finished runs. If
+/// `stop` becomes true, the function returns soon. The threads of unfinished runs then continue until the
+/// process ends.
 ///
 /// # Errors
-/// If several runs fail, returns the failure of the run with the lowest number.
+/// Returns the failure of a run. If several runs fail, this is the run with the lowest number. After a
+/// failure, no further runs start. Also returns a failure if a thread cannot be started.
 pub fn run_in_parallel<T: Send + 'static>(
     count: usize,
     threads: usize,
@@ -41,7 +43,7 @@ pub fn run_in_parallel<T: Send + 'static>(
         let (next, failed, results) = (Arc::clone(&next), Arc::clone(&failed), results.clone());
         let work = Arc::clone(&work);
         let body = move || {
-            // Runs start in the order of their numbers. All runs before a failed one have therefore started,
+            // Runs start in the order of their numbers. All runs before a failed run have therefore started,
             // and their results arrive.
             while !failed.load(Ordering::Relaxed) {
                 let run = next.fetch_add(1, Ordering::Relaxed);

@@ -5,11 +5,11 @@ use serde::{Deserialize, Serialize};
 use crate::report::{Report, Totals};
 use xoff_workload::JobResults;
 
-/// Name and version of the format. The number changes if a field is removed or changes its meaning.
+/// Name and version of the report format. The version changes if a field is removed or changes its meaning.
 pub const SWEEP_SCHEMA: &str = "xoff.sweep/1";
 
-/// The report of a sweep or of one part of a sweep. The report does not depend on the machine or on the order
-/// in which runs end.
+/// The report of a sweep or of one part of a sweep (`--report`). The report depends neither on the machine
+/// nor on the order in which runs end.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SweepReport {
     /// The value of [`SWEEP_SCHEMA`].
@@ -18,83 +18,89 @@ pub struct SweepReport {
     pub xoff_version: String,
     /// Name of the lab.
     pub lab: String,
-    /// CRC-32 of the text of the lab file, in hexadecimal digits. Two parts with different checksums are not
-    /// merged. The checksum does not cover other files that the lab file refers to.
+    /// CRC-32 of the text of the lab file, as 8 hexadecimal digits. Parts with different checksums cannot be
+    /// merged. The checksum does not cover other files, such as configurations that the lab file names.
     pub lab_crc32: String,
-    /// Model time limit of each run (`--until`), in nanoseconds. `None`: no limit.
+    /// Time limit of each run in nanoseconds of model time (`--until`). `None`: no limit.
     pub until_ns: Option<u64>,
-    /// Event limit of each run (`--events-max`).
+    /// Largest number of events of each run (`--events-max`).
     pub events_max: u64,
     /// The fields of `--set` with their values, in the order of the command line.
     pub parameters: Vec<Parameter>,
-    /// The seeds in the order of the command line.
+    /// The seeds in the order of the command line, without duplicates.
     pub seeds: Vec<u64>,
-    /// The part of the sweep. `None`: the whole sweep.
+    /// The part of the sweep that this report contains. `None`: the whole sweep.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shard: Option<Shard>,
     /// One entry for each run of this part, in the order of the run numbers.
     pub runs: Vec<RunFigures>,
 }
 
-/// A field of the lab file with the values of the sweep.
+/// A field of the lab file with its values in a sweep or a comparison.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Parameter {
-    /// Path of the field in the lab file.
+    /// Path of the field in the lab file, such as `workload.jobs.0.bytes`.
     pub path: String,
     /// The values in the order of the command line.
     pub values: Vec<String>,
 }
 
-/// A part of a sweep. For example, `--shard 2/4` is the second of four parts.
+/// A part of a sweep. For example, `--shard 2/4` is the second of four parts. Parsed from the
+/// text `PART/PARTS`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Shard {
-    /// Number of the part, from 1.
+    /// Number of the part, 1 to `of`.
     pub part: u32,
-    /// Number of all parts.
+    /// Number of parts of the sweep, at least 1.
     pub of: u32,
 }
 
-/// The figures of one run.
+/// The figures (measured quantities) of one run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct RunFigures {
-    /// Number of the run in the whole sweep, from 0.
+    /// Number of the run in the whole sweep or comparison, from 0.
     pub run: u64,
-    /// The value of each parameter.
+    /// The value of each `--set` field, in the order of the command line.
     pub values: Vec<String>,
     /// Seed of the run.
     pub seed: u64,
     /// The failures of the run, as in [`Report::failures`].
     pub failures: Vec<String>,
-    /// Settings of the lab file and of the switch configurations without effect.
+    /// Notes about settings without effect, in the lab file and in the switch configurations. Empty
+    /// in comparisons.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
     /// The warnings of the run, as in [`Report::warnings`].
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
-    /// Model time since the start of the workload, in nanoseconds.
+    /// Model time from the start of the workload to the end of the run, in nanoseconds.
     pub model_time_ns: u64,
-    /// Number of events.
+    /// Number of events of the simulation. The value is 0 in real time.
     pub events: u64,
     /// Number of frame arrivals at the ends of links. A frame that crosses three links counts three times.
+    /// The value is 0 in real time.
     pub frame_hops: u64,
     /// Sums over flows, switches and queue pairs.
     pub totals: Totals,
-    /// Sum of the goodputs of all open-loop flows, in b/s.
+    /// Sum of the goodputs of all open-loop flows, in bits per second of model time.
     pub goodput_bps: u64,
-    /// Largest 99.9th percentile of the frame latency of an open-loop flow, in nanoseconds.
+    /// Largest value over all open-loop flows of the 99.9th percentile of the frame latency, in nanoseconds.
+    /// `None` without open-loop flows.
     #[serde(default)]
     pub frame_latency_p999_ns: Option<u64>,
-    /// Largest load divided by the mean load, as in [`LinkBalanceReport`](crate::LinkBalanceReport).
+    /// Largest load of a link between switches divided by the mean load, as in
+    /// [`LinkBalanceReport`](crate::LinkBalanceReport). `None` without such links or traffic on them.
     #[serde(default)]
     pub link_max_mean_ratio: Option<f64>,
-    /// Jain's index of the link loads, as in [`LinkBalanceReport`](crate::LinkBalanceReport).
+    /// Jain's fairness index of the loads of links between switches, as in
+    /// [`LinkBalanceReport`](crate::LinkBalanceReport). `None` without such links or traffic on them.
     #[serde(default)]
     pub link_jain_index: Option<f64>,
-    /// Goodput in percent of the reference run. The reference is the run with a single switch and the same
-    /// seed. Only comparisons set this field.
+    /// Goodput in percent of the goodput in the run with a single switch and the same seed. Only comparisons
+    /// set this field. `None` if this run is missing or has no goodput.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub percent_of_one_switch: Option<f64>,
-    /// The figures of the jobs.
+    /// The figures of the jobs, in the order of the lab file.
     pub jobs: Vec<JobFigures>,
 }
 
@@ -107,24 +113,29 @@ pub struct JobFigures {
     pub kind: String,
     /// Job completion time in nanoseconds. `None` if the job did not end.
     pub jct_ns: Option<u64>,
-    /// Job completion time divided by the roofline.
+    /// Job completion time divided by the roofline, the completion time on ideal links. `None` if the job did
+    /// not end.
     pub jct_ratio: Option<f64>,
-    /// Bus bandwidth of a collective in 10^9 bytes per second, as the mean over all message sizes.
+    /// Bus bandwidth of a collective in 10^9 bytes per second, as nccl-tests defines it: the mean over all
+    /// message sizes. `None` for other kinds of jobs.
     pub bus_bandwidth_gbytes_per_s: Option<f64>,
-    /// 99th percentile of the slowdowns of the flows. `None` for a job without flows.
+    /// 99th percentile of the slowdowns of the flows. A slowdown is the flow completion time divided by the
+    /// least possible time. `None` for a job without flows.
     pub slowdown_p99: Option<f64>,
-    /// Jain's index of the throughputs of the flows. `None` for a job without flows.
+    /// Jain's fairness index of the throughputs of the flows. The value 1 means equal throughputs. `None` for
+    /// a job without flows.
     pub jain_index: Option<f64>,
     /// 99.9th percentile of the slowdowns of the flows. `None` for a job without flows.
     #[serde(default)]
     pub slowdown_p999: Option<f64>,
-    /// 99.9th percentile of the message latency of a collective, in nanoseconds.
+    /// 99.9th percentile of the message latency of a collective, in nanoseconds. `None` for other kinds
+    /// of jobs.
     #[serde(default)]
     pub message_latency_p999_ns: Option<u64>,
-    /// Performance in percent of the reference run. The reference is the run with a single switch and the
-    /// same seed. For a collective, this is the ratio of the bus bandwidths. For other jobs, it is the
-    /// completion time in the reference run divided by the completion time in this run. Only comparisons set
-    /// this field.
+    /// Performance in percent of the reference run, which has a single switch and the same seed. For a
+    /// collective, this is the ratio of the bus bandwidths. For other jobs, this is the completion time in
+    /// the reference run divided by the completion time in this run. Only comparisons set this field. `None`
+    /// if the reference run or one of the values is missing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub percent_of_one_switch: Option<f64>,
 }
@@ -200,7 +211,7 @@ impl JobFigures {
 }
 
 impl SweepReport {
-    /// Formats the report as JSON.
+    /// Formats the report as indented JSON with a newline at the end.
     pub fn to_json(&self) -> String {
         let mut text =
             serde_json::to_string_pretty(self).expect("a sweep has string keys and finite numbers");
@@ -208,7 +219,7 @@ impl SweepReport {
         text
     }
 
-    /// Returns the number of runs of the whole sweep.
+    /// Returns the number of runs of the whole sweep, even for the report of one part.
     pub fn total_runs(&self) -> u64 {
         let combinations = self
             .parameters
@@ -219,7 +230,7 @@ impl SweepReport {
 }
 
 impl Shard {
-    /// Whether a run belongs to this part.
+    /// Returns whether a run belongs to this part. `run` is the number of the run in the whole sweep, from 0.
     pub fn contains_run(self, run: u64) -> bool {
         run % u64::from(self.of) == u64::from(self.part - 1)
     }
@@ -241,7 +252,7 @@ impl std::str::FromStr for Shard {
     }
 }
 
-/// Rounds to six decimals. A rounded number stays the same when it is written to a file and read again.
+/// Rounds to six decimals. A rounded number does not change when it is written to a file and read again.
 pub(crate) fn round_to_six_decimals(value: f64) -> f64 {
     (value * 1e6).round() / 1e6
 }

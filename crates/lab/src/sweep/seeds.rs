@@ -8,7 +8,8 @@ use super::command::RUNS_MAX;
 /// Advice about the syntax of seeds in error messages.
 const SYNTAX_HINT: &str = "write numbers and ranges such as 1..=32 or 1,2,5";
 
-/// The seeds of a sweep, in the order of the command line. The list has at least one seed and no duplicates.
+/// The seeds of a sweep, in the order of the command line, such as `1..=32` or `1,2,5`. A parsed list has at
+/// least one seed, at most [`RUNS_MAX`] seeds and no duplicates.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Seeds(pub Vec<u64>);
 

@@ -1,5 +1,5 @@
-//! Formats the table of a sweep. Each row belongs to one combination of values and one job. A cell has the
-//! median and the range over all seeds.
+//! Formats the table of a sweep. Each combination of values and each job have a row. A cell has the median
+//! and the range of a figure (a measured quantity) over all seeds.
 
 use std::collections::HashSet;
 use std::fmt::Write as _;
@@ -8,7 +8,7 @@ use super::figure_column::{FigureColumn, csv_field, format_median_and_range, min
 use super::report::{JobFigures, RunFigures, SweepReport};
 use xoff_telemetry::{group_thousands, simple_table};
 
-/// Largest number of printed failures.
+/// Largest number of failed runs that are printed.
 const FAILURES_SHOWN_MAX: usize = 8;
 
 /// The figures of the table, in the order of its columns.
@@ -26,7 +26,7 @@ const COLUMNS: [FigureColumn; 11] = [
     FigureColumn::MARKED_FRAMES,
 ];
 
-/// A row of the table. It contains the runs of one combination of values, and the index of one job.
+/// A row of the table: the runs of one combination of values, and the index of one job.
 struct SweepRow<'a> {
     runs: &'a [RunFigures],
     job: Option<usize>,
@@ -48,15 +48,15 @@ impl SweepRow<'_> {
         self.runs.iter().filter(|run| !run.failures.is_empty()).count()
     }
 
-    /// Returns smallest value, median and largest value over the seeds.
+    /// Returns the smallest value, the median and the largest value over the seeds.
     fn min_median_max(&self, column: &FigureColumn) -> Option<[f64; 3]> {
         let runs = self.runs.iter();
         min_median_max(runs.filter_map(|run| (column.value)(run, self.job_of(run))))
     }
 }
 
-/// Returns the rows in the order of runs and jobs. All runs of a combination follow each other, because the
-/// seed changes fastest.
+/// Returns the rows in the order of the runs and jobs. The seed changes fastest, so the runs of a combination
+/// follow each other.
 fn sweep_rows(sweep: &SweepReport) -> Vec<SweepRow<'_>> {
     let mut rows = Vec::new();
     for runs in sweep.runs.chunk_by(|one, next| one.values == next.values) {
@@ -68,8 +68,8 @@ fn sweep_rows(sweep: &SweepReport) -> Vec<SweepRow<'_>> {
     rows
 }
 
-/// Formats the table for a terminal. A cell shows the median. If the values differ, it also shows the range
-/// as `[smallest, largest]`. Columns without a value are omitted.
+/// Formats the table for a terminal. A cell shows the median. If the values differ, the cell also shows the
+/// range as `[smallest, largest]`. Columns without a value are omitted.
 pub(super) fn render_sweep(sweep: &SweepReport) -> String {
     let rows = sweep_rows(sweep);
     let with_jobs = rows.iter().any(|row| row.job.is_some());
@@ -123,8 +123,8 @@ pub(super) fn render_sweep(sweep: &SweepReport) -> String {
     text
 }
 
-/// Formats all notes and warnings. If several runs have the same note, it is printed once, with the field
-/// values of the first run.
+/// Formats all notes and warnings. A note of several runs is printed once, with the field values of the first
+/// of them.
 fn format_notes_and_warnings(sweep: &SweepReport) -> String {
     let mut text = String::new();
     let mut shown = HashSet::new();

@@ -13,8 +13,8 @@ use xoff_config::PORTS_MAX;
 const SWITCHES_MAX: u64 = 4096;
 /// Largest number of links of a template.
 const LINKS_MAX: u64 = 65_536;
-/// Largest value of a field of a template. This limit only prevents overflow. The limits for the numbers of
-/// switches, hosts and links are lower.
+/// Largest value of a field of a template. This limit only prevents overflows in [`TemplateNumbers::size`].
+/// The numbers of switches, hosts and links have lower limits.
 const FIELD_VALUE_MAX: u32 = 65_536;
 
 /// The checked numbers of a template.
@@ -75,7 +75,7 @@ impl TemplateNumbers {
     }
 }
 
-/// Checks a template and returns its numbers. If there is an error, adds it to `problems` and returns `None`.
+/// Checks a template and returns its numbers. Adds all errors to `problems` and then returns `None`.
 pub(super) fn check_template(
     name: &Spanned<String>,
     template: &TemplateFields,
@@ -114,7 +114,7 @@ pub(super) fn check_template(
                 format!("add `{field}`: it needs {}", required.join(", ")),
             );
         }
-        // Without spines, the rails of a template are not connected with each other.
+        // `spines` can be 0. The leaves are then not connected with each other.
         let least = u32::from(*field != "spines");
         if let Some(value) = value.filter(|value| !(least..=FIELD_VALUE_MAX).contains(&value.value)) {
             let fix = format!("write a number from {least} to {FIELD_VALUE_MAX}");
@@ -179,7 +179,8 @@ fn numbers_of_shape(shape: &str, fields: &[(&str, Option<&Spanned<u32>>)]) -> Op
     })
 }
 
-/// Reports an error if `host` contains an address, because all hosts of the template would have this address.
+/// Reports an error if the field `host` contains an address. All hosts of the template would have
+/// this address.
 fn check_shared_addresses(template: &TemplateFields, file: &str, problems: &mut Problems) {
     let Some(host) = &template.host else { return };
     let addresses = [

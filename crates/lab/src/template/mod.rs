@@ -1,8 +1,8 @@
-//! Expands fabric templates into nodes and links.
+//! Expands fabric templates, such as `leaf-spine` and `fat-tree`, into nodes and links.
 //!
-//! The result has the same types as the nodes and links of a lab file, and the resolver handles both in the
-//! same way. Ports are called `Ethernet0`, `Ethernet4` and so on, like SONiC ports with four lanes. Ports to
-//! hosts have lower numbers than ports to other switches.
+//! The result has the same types as the nodes and links of a lab file, so the resolver handles both in the
+//! same way. Ports have the names `Ethernet0`, `Ethernet4` and so on, like SONiC ports with four lanes. Ports
+//! to hosts have lower numbers than ports to other switches.
 
 mod check;
 mod shapes;
@@ -30,7 +30,7 @@ pub(super) struct ExpandedTemplate {
     pub(super) links: Vec<Spanned<LinkFields>>,
 }
 
-/// Returns the nodes and links of a template. If there is an error, adds it to `problems` and returns `None`.
+/// Returns the nodes and links of a template. Adds all errors to `problems` and then returns `None`.
 pub(super) fn expand_template(
     fabric: &Spanned<OrderedMap<TemplateFields>>,
     file: &str,

@@ -15,7 +15,8 @@ pub(super) struct TwoStageNumbers {
     pub(super) uplinks: u32,
 }
 
-/// Builds the template `leaf-spine`: switches `leaf1`.. and `spine1`.., and hosts `h1`.. leaf by leaf.
+/// Builds the template `leaf-spine`. The switches are `leaf1`, `leaf2` and so on, and `spine1`, `spine2` and
+/// so on. The hosts `h1`, `h2` and so on are at the leaves: first those of `leaf1`, then those of `leaf2`.
 ///
 /// The first ports of a spine are connected to `leaf1`, the next ports to `leaf2`, and so on.
 pub(super) fn build_leaf_spine(builder: &mut TopologyBuilder<'_>, numbers: TwoStageNumbers) {
@@ -72,12 +73,11 @@ fn add_mesh(builder: &mut TopologyBuilder<'_>, leaves: &[usize], spines: &[usize
     }
 }
 
-/// Builds the template `fat-tree`, the fat tree of k-port switches that Al-Fares et al. describe (SIGCOMM
-/// 2008).
+/// Builds the template `fat-tree`: the fat tree of k-port switches by Al-Fares et al. (SIGCOMM 2008).
 ///
-/// The tree has (k/2)^2 core switches and k pods. A pod has k/2 edge switches and k/2 aggregation switches,
-/// and each edge switch has k/2 hosts. Aggregation switch 1 of each pod is connected to core switches 1 to
-/// k/2, aggregation switch 2 to the next k/2 core switches, and so on.
+/// The tree has (k/2)^2 core switches and k pods. A pod has k/2 edge switches and k/2 aggregation switches.
+/// Each edge switch has k/2 hosts. In each pod, aggregation switch 1 is connected to the first k/2 core
+/// switches, aggregation switch 2 to the next k/2, and so on.
 pub(super) fn build_fat_tree(builder: &mut TopologyBuilder<'_>, k: u32) {
     let half = k / 2;
     let cores: Vec<usize> = (1..=half * half)
@@ -104,7 +104,7 @@ pub(super) fn build_fat_tree(builder: &mut TopologyBuilder<'_>, k: u32) {
     }
 }
 
-/// Builds the template `star`: switch `sw1` with the hosts `h1`..
+/// Builds the template `star`: switch `sw1` with the hosts `h1`, `h2` and so on.
 pub(super) fn build_star(builder: &mut TopologyBuilder<'_>, hosts: u32) {
     let switch = builder.add_switch("sw1".to_owned());
     (1..=hosts).for_each(|host| builder.add_host(format!("h{host}"), switch));
@@ -112,7 +112,8 @@ pub(super) fn build_star(builder: &mut TopologyBuilder<'_>, hosts: u32) {
 
 /// Builds the template `dumbbell`: switches `sw1` and `sw2`, each with hosts.
 ///
-/// Switch `sw1` has the hosts `h1` to `h<left>`. The host numbers continue on `sw2`, starting at `left` + 1.
+/// Switch `sw1` has the hosts with the numbers 1 to `left`, such as `h1`. The hosts at `sw2` have the
+/// next numbers.
 pub(super) fn build_dumbbell(builder: &mut TopologyBuilder<'_>, left: u32, right: u32, uplinks: u32) {
     let (sw1, sw2) = (
         builder.add_switch("sw1".to_owned()),

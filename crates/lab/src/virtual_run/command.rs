@@ -21,12 +21,12 @@ use xoff_telemetry::failure::Failure;
 
 /// Largest number of updates of the progress bar in a run.
 const PROGRESS_UPDATES_MAX: u64 = 200;
-/// Model time limit of a run with jobs, if the command has no `--until`. The run stops at this time if the
-/// jobs are not finished.
+/// Model time limit of a run with jobs and without `--until`. At this time, the run stops even if jobs are
+/// not finished.
 const UNTIL_MAX: Picos = Picos(u64::MAX / 4);
 
-/// Default of `--events-max`, the number of simulation events after which a run stops. One core takes about
-/// an hour for this number.
+/// Default of `--events-max`, the number of simulation events after which a run stops. One core needs about
+/// an hour for this number of events.
 pub const EVENTS_MAX_DEFAULT: u64 = 10_000_000_000;
 
 /// Arguments of `xoff lab run --virtual`.
@@ -36,45 +36,48 @@ pub struct VirtualRunArgs {
     pub file: PathBuf,
     /// Seed of all random decisions.
     pub seed: u64,
-    /// Model time after which the run stops, counted from the start of the workload. `None` means no limit.
+    /// Model time from the start of the workload after which the run stops. `None`: a run with jobs ends with
+    /// its jobs, and a run without jobs ends after the duration and the drain time of its workload.
     pub until: Option<Picos>,
-    /// File of the report in JSON. `None`: no file.
+    /// File for the report in JSON. `None`: no file.
     pub report: Option<PathBuf>,
-    /// File of the event log. `None`: no event log.
+    /// File for the event log. `None`: no event log.
     pub events: Option<PathBuf>,
-    /// Whether the event log has an entry for each frame. Without this option, the event log has only drops,
-    /// pauses and other rare events.
+    /// Whether the event log has an entry for each frame. If false, the event log has only rare events, such
+    /// as drops and pauses.
     pub events_frames: bool,
-    /// Links to record by name, with the pcapng file of each recording.
+    /// Names of the links to record, each with its pcapng file. May be empty.
     pub pcap: Vec<(String, PathBuf)>,
-    /// Folder of the time series. `None`: no time series.
+    /// Folder for the time series (counters and queue lengths over time). `None`: no time series.
     pub series: Option<PathBuf>,
-    /// Model time between two samples of the time series.
+    /// Model time between two samples of the time series. Not used without `series`.
     pub series_interval: Picos,
-    /// Fields of the lab file to change, with their new values.
+    /// Fields of the lab file to change, with their new values (`--set`). May be empty.
     pub field_values: Vec<FieldValue>,
     /// Format of the printed result.
     pub format: OutputFormat,
-    /// File for the results of collectives in the JSON format of nccl-tests. `None` means that no
-    /// file is written.
+    /// File for the results of collectives in the JSON format of nccl-tests. `None`: no file. The lab must
+    /// have a collective.
     pub nccl_json: Option<PathBuf>,
-    /// Number of events after which the run stops with a failure.
+    /// Number of simulation events after which the run stops with a failure.
     pub events_max: u64,
-    /// Whether to print no progress, notes and warnings.
+    /// Whether progress, notes and warnings are hidden.
     pub quiet: bool,
-    /// Folder of the plots. `None`: no plots.
+    /// Folder for the plots, which is created if it does not exist. `None`: no plots.
     pub plots: Option<PathBuf>,
-    /// Whether to record the timeline of the run even without plots.
+    /// Whether the timeline (loads, queues and pauses over time) is recorded even without plots.
     pub records_timeline: bool,
 }
 
 /// The observers of a run: the event log and the recordings of links.
 type RunObservers = (Option<EventLog<BufWriter<File>>>, Vec<LinkRecording>);
 
-/// Runs a lab in virtual time, writes the result to `out` and writes the requested files.
+/// Runs a lab without its script in virtual time, writes the result to `out` and writes the requested files.
+/// Returns the exit code of the report: a run with failures is a failed check.
 ///
 /// # Errors
-/// Fails if the lab is invalid or a file cannot be written.
+/// Fails if the lab is invalid, if no flow gets a signal for its congestion control, or if a file cannot
+/// be written.
 pub fn run_virtual(arguments: &VirtualRunArgs, out: &mut dyn Write) -> Result<ExitCode, Failure> {
     let plan = load_with_values(&arguments.file, &arguments.field_values, TimeMode::Virtual)?;
     if let Some(folder) = &arguments.plots {
@@ -117,15 +120,15 @@ pub(crate) struct FinishedRun {
     pub(crate) lab: VirtualLab,
     /// The report of the run.
     pub(crate) report: Report,
-    /// The timeline of the run, if it was recorded.
+    /// The timeline of the run. `None` if it was not recorded.
     pub(crate) timeline: Option<RunTimeline>,
 }
 
 /// Runs a lab without its script from start to end.
 ///
 /// # Errors
-/// Fails if the lab cannot be set up or a file cannot be written. If a run stops early, this function
-/// succeeds, and the report contains a failure.
+/// Fails if the lab cannot be set up or a file cannot be written. A run that stops early is not an error
+/// here. Its report contains a failure.
 pub(crate) fn run_to_end(mut plan: LabPlan, arguments: &VirtualRunArgs) -> Result<FinishedRun, Failure> {
     let options = LabOptions {
         seed: arguments.seed,
@@ -245,7 +248,7 @@ fn run_workload(
     let flows_end = Picos::from_nanos(workload.duration_ns);
     let drain_end = flows_end.saturating_add(Picos::from_nanos(workload.drain_ns));
     let has_jobs = !lab.simulation.jobs.workload().connections().is_empty();
-    // Open-loop flows end at a fixed time. Jobs take as long as they need.
+    // Open-loop flows end at a fixed time. Jobs run until they are finished.
     let end = arguments
         .until
         .unwrap_or(if has_jobs { UNTIL_MAX } else { drain_end });
@@ -314,7 +317,7 @@ fn run_workload(
     Ok(outcome)
 }
 
-/// Describes failed and unfinished jobs. If the run ended early, also describes the reason.
+/// Describes failed messages and unfinished jobs. If the run ended early, also describes the reason.
 fn run_failures(lab: &VirtualLab, end: &SimulationEnd, events_max: u64) -> Vec<String> {
     let jobs = &lab.simulation.jobs;
     let mut failures = jobs::describe_failed_messages(&lab.plan, jobs, lab.workload_start);
@@ -346,7 +349,8 @@ fn run_failures(lab: &VirtualLab, end: &SimulationEnd, events_max: u64) -> Vec<S
 }
 
 impl VirtualRunArgs {
-    /// Creates the arguments for a lab file with the defaults of the command line.
+    /// Creates the arguments for a lab file with the defaults of the command line: seed 0, no limit of time,
+    /// no files, and 10 us between samples of time series.
     pub fn new(file: PathBuf) -> VirtualRunArgs {
         VirtualRunArgs {
             file,

@@ -13,8 +13,8 @@ use xoff_fabric::{FabricPlan, LinkEnd, LinkPlan};
 use xoff_workload::Connection;
 
 impl VirtualLab {
-    /// Returns a report for each direction of each link since the start of the workload. The two directions
-    /// of a link follow each other.
+    /// Returns a report for each direction of each link, with the traffic since the start of the workload.
+    /// The two directions of a link follow each other.
     pub(super) fn link_reports(&self) -> Vec<LinkReport> {
         let mut traffic = traffic_of_links(&self.simulation.fabric, &self.fabric_plan);
         for (now, before) in traffic.iter_mut().zip(&self.traffic_before_workload) {
@@ -56,8 +56,7 @@ impl VirtualLab {
         names
     }
 
-    /// Returns the name of an end of a link. The name is a switch port, such as `leaf1:Ethernet16`,
-    /// or a host.
+    /// Returns the name of an end of a link: a switch port such as `leaf1:Ethernet16`, or the name of a host.
     pub(super) fn end_name(&self, end: LinkEnd) -> String {
         end_name(&self.plan, &self.fabric_plan, end)
     }
@@ -95,8 +94,8 @@ pub(crate) fn link_reports(
     reports
 }
 
-/// Returns the sending end of each link direction that the workload could use. Such a direction is on a
-/// shortest path of a job or flow.
+/// Returns the sending end of each link direction that the workload could use: the directions on shortest
+/// paths of jobs and flows.
 fn usable_link_ends(plan: &LabPlan, fabric: &FabricPlan, connections: &[Connection]) -> BTreeSet<LinkEnd> {
     let jobs = connections
         .iter()
@@ -127,8 +126,8 @@ fn speed_mbps(fabric: &FabricPlan, end: LinkEnd) -> u32 {
     }
 }
 
-/// Returns the sending end of each link direction that is on a shortest path of at least one pair. A pair
-/// contains the indices of a source host and a destination host. The length of a path is its number of links.
+/// Returns the sending end of each link direction on a shortest path of at least one pair. A pair contains
+/// the indices of a source host and a destination host. The length of a path is its number of links.
 fn ends_on_shortest_paths(
     links: &[LinkPlan],
     switch_count: usize,

@@ -16,7 +16,8 @@ pub enum OutputFormat {
     /// Tables for a terminal.
     #[default]
     Table,
-    /// One table for each collective in the format of nccl-tests.
+    /// One table for each collective in the format of nccl-tests. Commands for several runs print
+    /// [`OutputFormat::Table`] instead.
     Nccl,
     /// The report in JSON.
     Json,
@@ -93,8 +94,7 @@ fn format_collectives<T>(
     formatted
 }
 
-/// Writes the text of a result to the output of a command. If the output is a closed pipe, the
-/// call still succeeds.
+/// Writes the text of a result to the output of a command. A closed pipe is not an error.
 ///
 /// # Errors
 /// Fails if the text cannot be written.

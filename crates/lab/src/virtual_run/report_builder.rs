@@ -18,7 +18,8 @@ fn deadlock_report(lasting: &LastingDeadlock) -> DeadlockReport {
 }
 
 impl VirtualLab {
-    /// Returns the report of the run up to the current model time.
+    /// Returns the report of the run up to the current model time. The reason for an early end of the run is
+    /// not a failure of this report. The caller adds it.
     pub fn report(&self) -> Report {
         let fabric = &self.simulation.fabric;
         let hosts: Vec<_> = (0..fabric.host_count())
@@ -67,7 +68,7 @@ impl VirtualLab {
         report
     }
 
-    /// Returns the results of the jobs up to the current model time.
+    /// Returns the results of all jobs up to the current model time, in the order of the lab file.
     pub fn job_results(&self) -> WorkloadResults {
         jobs::workload_results(&self.simulation.jobs)
     }

@@ -22,35 +22,38 @@ use xoff_fabric::{
 };
 use xoff_telemetry::failure::Failure;
 
-/// The longest frame of a link: MTU 9216 with Ethernet header, tag and FCS.
+/// Length of the longest frame of a link in bytes: MTU 9216 with Ethernet header, tag and FCS.
 const FRAME_MAX_BYTES: u32 = 9_216 + 14 + 4 + 4;
-/// Model time after which unresolved addresses are a failure of the lab.
+/// Longest model time for the resolution of all addresses. After this time, the lab fails.
 const ADDRESS_RESOLUTION_TIMEOUT: Picos = Picos::from_millis(1_000);
 
-/// A lab in virtual time that has been set up.
+/// A lab in virtual time: a simulated fabric with the jobs and flows of the lab. A run calls
+/// [`VirtualLab::new`], then [`VirtualLab::start`], then [`VirtualLab::run`] one or more times,
+/// then [`VirtualLab::report`].
 #[derive(Debug)]
 pub struct VirtualLab {
-    /// The plan of the lab, with all configuration changes of the run.
+    /// The plan of the lab, including the configuration layers that the run has added.
     pub plan: LabPlan,
-    /// The options of the run, such as the seed.
+    /// The options of the run. Virtual time uses mainly the seed.
     pub options: LabOptions,
-    /// The fabric and its jobs.
+    /// The simulation: the fabric and the jobs.
     pub simulation: Simulation,
-    /// Model time at the start of the workload. The hosts have resolved all addresses before this time.
+    /// Model time at the start of the workload, on the clock of the fabric. The hosts have resolved all
+    /// addresses before this time. The value is 0 before the resolution.
     pub workload_start: Picos,
-    /// The plan of the fabric, with the names of its nodes and links.
+    /// The plan of the fabric. Its switches, hosts and links have the order of the lab plan.
     pub fabric_plan: FabricPlan,
-    /// Notes about settings that have no effect, in the lab file or in a switch configuration. Each note is
-    /// one line.
+    /// Notes about settings without effect, in the lab file or in a switch configuration, one line each. May
+    /// be empty.
     pub notes: Vec<String>,
-    /// Warnings about congestion controls that get no signal on some flows.
+    /// Warnings about flows whose congestion control gets no signal.
     pub(super) signal_warnings: Vec<String>,
     /// Traffic of the links before the start of the workload.
     pub(super) traffic_before_workload: Vec<[LinkTraffic; 2]>,
 }
 
-/// Returns the configuration of each switch of a lab file for a run in virtual time, in the order
-/// of the file.
+/// Returns the configuration of each switch of a lab file for a run in virtual time with seed 0, in the order
+/// of [`LabPlan::switches`].
 ///
 /// # Errors
 /// Fails if the lab file or the configuration of a switch is invalid.
@@ -60,10 +63,14 @@ pub fn switch_configurations(file: &std::path::Path) -> Result<Vec<SwitchConfig>
     Ok(fabric_plan_of(&plan, &LabOptions::default(), &setups)?.switches)
 }
 
-/// Returns the configuration of one switch of a plan, for a run with the given seed.
+/// Returns the configuration of one switch of a plan, for a run in virtual time. `switch` is an index of
+/// [`LabPlan::switches`], and `seed` is the seed of the run.
 ///
 /// # Errors
 /// Fails if the configuration of the switch is invalid.
+///
+/// # Panics
+/// Panics if the plan has no switch with this index.
 pub fn switch_configuration(plan: &LabPlan, switch: usize, seed: u64) -> Result<SwitchConfig, Failure> {
     let setup = resolve_switch_setup(
         plan,
@@ -75,12 +82,12 @@ pub fn switch_configuration(plan: &LabPlan, switch: usize, seed: u64) -> Result<
 }
 
 impl VirtualLab {
-    /// Sets up a lab. If a script step starts a flow or job, this flow or job waits for the step. To run a
+    /// Sets up a lab. If a script step starts a flow or job, the flow or job waits for this step. To run a
     /// lab without its script, the caller must first remove the script from the plan.
     ///
     /// # Errors
-    /// Fails if the configuration of a switch, host or job is invalid. Fails if virtual time does not support
-    /// the kind of a node.
+    /// Fails if the configuration of a switch, host or job is invalid, if the plan has plain hosts, guests or
+    /// external devices, or if no flow gets a signal for its congestion control.
     pub fn new(plan: LabPlan, options: LabOptions) -> Result<VirtualLab, Failure> {
         let setups = switch_setups(&plan, &options)?;
         let fabric_plan = fabric_plan_of(&plan, &options, &setups)?;
@@ -105,7 +112,8 @@ impl VirtualLab {
         })
     }
 
-    /// Returns warnings about settings with a probably unwanted effect, one line each.
+    /// Returns warnings about probable mistakes, one line each: load balancing that reorders packets, and
+    /// congestion control without a signal. May be empty.
     pub fn warnings(&self) -> Vec<String> {
         let switches: Vec<&SwitchConfig> = self.fabric_plan.switches.iter().collect();
         let mut warnings = reordering::reordering_warnings(&self.plan, &switches);
@@ -113,21 +121,22 @@ impl VirtualLab {
         warnings
     }
 
-    /// Resolves the addresses of the hosts and starts the workload.
+    /// Resolves the addresses of the hosts and starts the workload ([`VirtualLab::resolve_addresses`],
+    /// then [`VirtualLab::start_workload`]).
     ///
     /// # Errors
-    /// Fails if a host cannot resolve an address.
+    /// Fails if a host cannot resolve an address within 1 s of model time.
     pub fn start(&mut self, observer: &mut impl Observer) -> Result<(), Failure> {
         self.resolve_addresses(observer)?;
         self.start_workload(observer);
         Ok(())
     }
 
-    /// Runs the fabric until the hosts have resolved the addresses of their peers. The workload
-    /// does not start.
+    /// Runs the fabric until the hosts have resolved the addresses of their peers (ARP or neighbour
+    /// discovery). Then resets watermarks and utilisation. The workload does not start.
     ///
     /// # Errors
-    /// Fails if a host cannot resolve an address.
+    /// Fails if a host cannot resolve an address within 1 s of model time.
     pub fn resolve_addresses(&mut self, observer: &mut impl Observer) -> Result<(), Failure> {
         let step = self.resolution_step();
         let fabric = &mut self.simulation.fabric;
@@ -167,8 +176,8 @@ impl VirtualLab {
         Ok(())
     }
 
-    /// Starts the workload at the current model time. With `announce` in the lab file, this function first
-    /// sends the paths of all queue pairs to the switches.
+    /// Starts the jobs and flows at the current model time. With `announce` in the lab file, this function
+    /// first announces the paths of all queue pairs to the switches.
     pub fn start_workload(&mut self, observer: &mut impl Observer) {
         if self.plan.announce {
             self.announce_paths(observer);
@@ -183,9 +192,9 @@ impl VirtualLab {
         }
     }
 
-    /// Selects a path through the fabric for the data of each queue pair and announces the paths to the
-    /// switches ([`place_flows`](xoff_fabric::place_flows)). A switch uses the announced paths if its
-    /// load-balancing scheme supports this. Returns the number of announced paths.
+    /// Selects a path for the data of each queue pair ([`place_flows`](xoff_fabric::place_flows)) and
+    /// announces the paths to the switches. A switch uses them if its load-balancing scheme supports
+    /// announced paths. Returns the number of announced paths.
     pub fn announce_paths(&mut self, observer: &mut impl Observer) -> usize {
         let Simulation { fabric, jobs, .. } = &mut self.simulation;
         let planned = |flow: &DataFlow| PlannedFlow {
@@ -197,7 +206,7 @@ impl VirtualLab {
         jobs.announce_flows(fabric, &place_flows(&self.fabric_plan, &flows), observer)
     }
 
-    /// Stops the open-loop flows of all hosts.
+    /// Stops the open-loop flows of all hosts at the current model time. Jobs continue.
     pub fn stop_flows(&mut self, observer: &mut impl Observer) {
         for host in 0..self.simulation.fabric.host_count() {
             self.simulation
@@ -206,7 +215,8 @@ impl VirtualLab {
         }
     }
 
-    /// Adds configuration layers on top of all layers of a switch.
+    /// Adds configuration layers on top of all layers of a running switch. `switch` is an index
+    /// of [`LabPlan::switches`].
     ///
     /// # Errors
     /// Fails if the layers are invalid, or if they change a field that cannot change while the switch runs.
@@ -224,8 +234,8 @@ impl VirtualLab {
         let resolved = setup.loaded.resolved;
         let mut config = resolved.config;
         let fabric = &mut self.simulation.fabric;
-        // The new routes continue the generation of the current ones, so that groups of next hops keep their
-        // flows.
+        // The new routes continue the generation number of the current routes, so that groups of next hops
+        // keep their flows.
         let routes = resolved.rib.next_generation(fabric.switch(switch).fib());
         config.routing.fib = Arc::new(routes.map_err(|error| {
             Failure::configuration(error.to_string()).at(format!("switch {}", config.name))
@@ -240,8 +250,9 @@ impl VirtualLab {
         Ok(())
     }
 
-    /// Runs until model time `until`, counted from the start of the workload. If `stop_when_finished` is set,
-    /// the run also ends as soon as all jobs are finished.
+    /// Runs until model time `until`, counted from the start of the workload. If `stop_when_finished` is
+    /// true, the run also ends as soon as all jobs are finished. Returns the reason for the end, such as the
+    /// time limit, the event limit or a standstill.
     pub fn run(
         &mut self,
         until: Picos,
@@ -257,7 +268,7 @@ impl VirtualLab {
         self.simulation.fabric.now().since(self.workload_start)
     }
 
-    /// Returns a duration in model time in which an ARP request and its reply can cross the fabric.
+    /// Returns a model time that is long enough for an ARP request and its reply to cross the fabric.
     fn resolution_step(&self) -> Picos {
         let delays: u64 = self.plan.links.iter().map(|link| link.delay_ns).sum();
         Picos::from_micros(100).saturating_add(Picos::from_nanos(delays.saturating_mul(4).min(10_000_000)))
@@ -289,8 +300,8 @@ fn switch_setups(plan: &LabPlan, options: &LabOptions) -> Result<Vec<SwitchSetup
     Ok(setups)
 }
 
-/// Builds the plan of a fabric from a lab plan and the configurations of its switches. Links to external
-/// devices are omitted.
+/// Builds the plan of a fabric from a lab plan and the configurations of its switches (`setups`, in the order
+/// of the plan). Links to external devices are left out.
 ///
 /// # Errors
 /// Fails if a host has no link, or if the port of a link does not exist.
@@ -346,11 +357,11 @@ pub(crate) fn fabric_plan_of(
     })
 }
 
-/// Returns the longest time that a neighbour in the lab takes to honour a pause. Presets compute the headroom
-/// from this time and the port speed. The result is the sum of four times:
+/// Returns the longest time until a neighbour in the lab honours a pause. Presets compute the headroom from
+/// this time and the port speed. The result is the sum of four times:
 ///
 /// - the delay of the link in both directions
-/// - the transmission time of a full-size frame that is sent before the pause frame
+/// - the transmission time of a full-size frame that the port sends before the pause frame
 /// - the transmission time of a full-size frame that the peer has just started
 /// - the response time of IEEE 802.3 annex 31B.3.7
 fn longest_pause_response(plan: &LabPlan) -> Picos {
