@@ -122,9 +122,9 @@ impl Fabric {
     /// plan decides.
     ///
     /// This order is used for comparisons with ns-3, where frames often leave and arrive in the same
-    /// nanosecond. At the start of a transmission, an event is inserted that ends the transmission and frees
-    /// the link. Insertion numbers have 32 bits, so fewer than 2^32 events may be inserted between two events
-    /// of equal time.
+    /// nanosecond. At the start of a transmission, the fabric inserts an event that ends the transmission and
+    /// frees the link. Insertion numbers have 32 bits, so fewer than 2^32 events may be inserted between two
+    /// events of equal time.
     pub fn order_by_insertion(&mut self) {
         self.insertions = Some(0);
         // Frames that were sent when a link came up are already in flight.

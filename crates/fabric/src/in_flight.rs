@@ -8,8 +8,8 @@
 
 use xoff_units::Picos;
 
-/// Number of slices that are stored, more than a window contains. Earlier slices are settled: their frames
-/// are summed up.
+/// Number of stored slices. A window has fewer slices. The frames of older slices are already summed
+/// up (settled).
 const SLICES: usize = 512;
 
 /// Number of frames in flight, and its peak.
@@ -38,7 +38,8 @@ impl Default for FramesInFlight {
 }
 
 impl FramesInFlight {
-    /// Creates a count of zero. Frames may be added and removed up to `window` after the settled time.
+    /// Creates a count of zero. `window` is the longest time between the settled time (up to which the counts
+    /// are final) and a change.
     pub(super) fn new(window: Picos) -> FramesInFlight {
         FramesInFlight {
             // A window can begin and end within a slice.
@@ -65,8 +66,8 @@ impl FramesInFlight {
         ahead.peak
     }
 
-    /// Sets the time at which the next frames are added and removed. The time must be between the settled
-    /// time and one window after the settled time.
+    /// Sets the time at which the next frames are added and removed. The time must not be before the settled
+    /// time (up to which the counts are final), and at most one window after it.
     #[inline]
     pub(super) fn set_time(&mut self, at: Picos) {
         debug_assert!((at.0 >> self.slice_bits).wrapping_sub(self.first) < SLICES as u64);
@@ -91,8 +92,8 @@ impl FramesInFlight {
         self.removed[self.current_slice()] += 1;
     }
 
-    /// Settles all slices before the time `until`: their frames are summed up. Later changes must not be
-    /// earlier than `until`.
+    /// Makes the counts of all slices before the time `until` final. Later changes must not be earlier
+    /// than `until`.
     #[inline]
     pub(super) fn settle(&mut self, until: Picos) {
         let slice = until.0 >> self.slice_bits;

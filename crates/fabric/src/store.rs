@@ -29,8 +29,8 @@ const DESTINATION: usize = ETHERNET_LEN + 16;
 const SECOND_LINE: usize = 64 - std::mem::offset_of!(FrameSlot, bytes);
 const NONE: u32 = u32::MAX;
 
-/// A stored frame, in two cache lines. The first cache line contains all fields that a switch reads or writes
-/// of an untagged IPv4 packet.
+/// A stored frame, in two cache lines. For an untagged IPv4 packet, a switch reads and writes only fields in
+/// the first cache line.
 #[derive(Clone, Copy, Debug)]
 #[repr(C, align(64))]
 struct FrameSlot {

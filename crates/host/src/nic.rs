@@ -93,8 +93,8 @@ pub(super) struct EarliestDepartures<'a> {
 }
 
 impl EarliestDepartures<'_> {
-    /// Merges these departure times with those of another kind of senders (flows or queue pairs). `at`
-    /// returns the departure time of a class. The result is stored in `merged`.
+    /// Merges the departure times of queue pairs with those of flows. `at` returns the earliest departure
+    /// time of the flows of a class. The result is stored in `merged`.
     pub(super) fn merged_with<'b>(
         self,
         at: impl Fn(usize) -> Picos,

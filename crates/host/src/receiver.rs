@@ -12,8 +12,8 @@ use super::sequence::{ArrivalOrder, SequenceWindow};
 use super::stamp::Stamp;
 use xoff_telemetry::LatencyReport;
 
-/// Largest number of flows for which a receiver keeps results, with and without a stamp. For further flows,
-/// the receiver only counts their frames.
+/// Largest number of flows, with or without a stamp, for which a receiver keeps results. For further flows,
+/// the receiver only counts the frames.
 pub const TRACKED_FLOWS_MAX: usize = 65_536;
 
 /// Largest recorded latency, one minute. Longer latencies are recorded as one minute.

@@ -15,7 +15,7 @@ pub struct Stamp {
     /// Number of the frame in its flow, counted from 0.
     pub sequence: u64,
     /// Wall clock when the frame was built, in nanoseconds since 1970 (`CLOCK_REALTIME`). In virtual time,
-    /// the model time.
+    /// this is the model time.
     pub wall_ns: u64,
     /// Number of the flow ([`super::FlowConfig::id`]).
     pub flow: u32,

@@ -125,9 +125,14 @@ impl CongestionConfig {
 
     /// Returns the feedback for ECN marks that the algorithm uses by default.
     ///
-    /// DCQCN as published has at least 50 us between two CNPs, as in the paper. DCQCN of network cards has 4
-    /// us, as in NVIDIA's firmware (`MIN_TIME_BETWEEN_CNPS`). Presets with a name that ends in `-ns3` report
-    /// each mark in an acknowledgement, because the ns-3 models have no CNPs.
+    /// The feedback depends on the algorithm:
+    ///
+    /// - `dcqcn`: CNPs with at least 50 us between them, as in the paper.
+    /// - `dcqcn-nic`: CNPs with at least 4 us between them, as in NVIDIA's firmware
+    ///   (`MIN_TIME_BETWEEN_CNPS`). With the presets for ns-3, each acknowledgement reports the mark of its
+    ///   packet, because the ns-3 models have no CNPs.
+    /// - `dctcp`: each acknowledgement reports the mark of its packet.
+    /// - All other algorithms use no feedback for ECN marks.
     pub fn default_feedback(&self) -> CongestionFeedback {
         let models_ns3 = matches!(self.parameters.get("preset"), Some(ParameterValue::Text(preset)) if preset.ends_with("-ns3"));
         match self.algorithm {

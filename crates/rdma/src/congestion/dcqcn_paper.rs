@@ -20,7 +20,8 @@ pub struct DcqcnParameters {
     /// Bytes that the queue pair sends between two increases by the byte counter, with headers, 1000 to
     /// 2^40 (B).
     pub increase_bytes: u64,
-    /// Number of increases by the timer, and by the byte counter, in fast recovery, 1 to 1000 (F).
+    /// Number of increases in fast recovery, 1 to 1000 (F). The increases by the timer and by the byte
+    /// counter are counted separately.
     pub fast_recovery_times: u64,
     /// Step of the target rate in additive increase, in bits per second, 0 to 1 Tb/s (R_AI).
     pub rate_ai_bps: u64,
@@ -48,7 +49,8 @@ impl DcqcnParameters {
     }
 
     /// Returns the preset `ns3-rdma`: the sample configuration of the model by the authors
-    /// (bobzhuyb/ns3-rdma). The timer has 60 us, and the byte counter 300 MB.
+    /// (bobzhuyb/ns3-rdma). The increase timer has a period of 60 us. The byte counter increases the rate
+    /// after every 300 MB.
     pub fn ns3_rdma() -> DcqcnParameters {
         DcqcnParameters {
             increase_interval_ns: 60_000,

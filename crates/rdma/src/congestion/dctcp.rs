@@ -176,7 +176,7 @@ mod tests {
     use super::super::tests::{ack, context};
     use super::*;
 
-    /// A controller at 10 Gb/s with a round trip of 10 us, which gives a window of 12 500 bytes.
+    /// Creates a controller at 10 Gb/s with a round trip of 10 us. Its window starts at 12 500 bytes.
     fn dctcp() -> Dctcp {
         Dctcp::new(DctcpParameters::rfc8257(), &context(10_000_000_000))
     }

@@ -232,7 +232,8 @@ mod tests {
     use super::super::tests::{ack, context};
     use super::*;
 
-    /// A controller at 100 Gb/s with a round trip of 10 us: 125 000 bytes, plus 80 bytes per round trip.
+    /// Creates a controller at 100 Gb/s with a round trip of 10 us. Its window starts at 125 000 bytes and
+    /// grows by 80 bytes per round trip.
     fn hpcc(max_stage: u64) -> Hpcc {
         let parameters = HpccParameters {
             max_stage,

@@ -136,8 +136,8 @@ pub struct Swift {
     /// Window in packets.
     window: f64,
     max_window: f64,
-    /// Factor of the curve that increases the target of small windows: `scale / sqrt(window) - offset`,
-    /// in picoseconds.
+    /// Factor of the curve `scale / sqrt(window) - offset`, in picoseconds. The curve gives the addition to
+    /// the target for small windows.
     scale: f64,
     /// Offset of this curve, in picoseconds.
     offset: f64,
@@ -270,8 +270,8 @@ mod tests {
 
     const LINE: u64 = 100_000_000_000;
 
-    /// A controller at 100 Gb/s with a round trip of 10 us, a target of 20 us and no scaling. `window` counts
-    /// packets of 1000 bytes.
+    /// Creates a controller at 100 Gb/s with a round trip of 10 us, a target of 20 us and no scaling.
+    /// `window` is the window in packets of 1000 bytes.
     fn swift(window: f64) -> Swift {
         let parameters = SwiftParameters {
             scaling_range_ns: 0,
