@@ -152,8 +152,8 @@ fn a_packet_on_an_idle_path_has_the_computed_time() {
     let mut arrivals = ArrivalRecorder::default();
     post_write(&mut fabric, 0, qp, 1_024);
     run_until_acknowledged(&mut fabric, 1, &mut arrivals);
-    // Preamble 8, Ethernet 14, IPv4 20, UDP 8, BTH 12, RETH 16, payload 1024, ICRC 4, FCS 4. Twice, plus two
-    // delays.
+    // Preamble 8, Ethernet 14, IPv4 20, UDP 8, BTH 12, RETH 16, payload 1024, ICRC 4, FCS 4. Twice, plus
+    // two delays.
     let one = 8 + 14 + 20 + 8 + 12 + 16 + 1_024 + 4 + 4;
     assert_eq!(arrivals.at_host, [start + Picos(2 * (one * BYTE_PS + DELAY.0))]);
 }

@@ -270,8 +270,8 @@ impl Receiver {
     fn receive_foreign(&mut self, peer: (IpAddr, u32), view: &RoceView<'_>) {
         let at = match self.by_peer.get(&peer) {
             Some(FlowIndex::Foreign(at)) => *at,
-            // This is the queue pair of a stamped flow. Another sender uses it, for example for
-            // acknowledgements.
+            // This is the queue pair of a stamped flow. Another sender uses it, for example
+            // for acknowledgements.
             Some(FlowIndex::Stamped(_)) => {
                 self.totals.other_frames += 1;
                 return;

@@ -257,8 +257,8 @@ fn four_links_of_a_quarter_of_the_speed_are_as_fast_as_one() {
         links: vec![links],
         order: QueueOrder::AsArrived,
     });
-    // 1000 packets of 1082 bytes, and the last one over three more links, without the gaps that do not delay
-    // arrivals.
+    // 1000 packets of 1082 bytes, and the last one over three more links, without the gaps that do not
+    // delay arrivals.
     let byte = 80;
     let expected = 1_082 * byte * 1_000 + 1_082 * byte * (4 + 4 + 1) - 12 * byte * (1 + 4 + 4 + 1);
     assert_eq!(stages_arrival(&stages, &train, Picos::ZERO), Picos(expected));

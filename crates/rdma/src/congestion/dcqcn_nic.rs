@@ -46,11 +46,11 @@ pub struct DcqcnNicParameters {
     /// Number of increases in fast recovery, 0 to 1000 (`RPG_THRESHOLD`, `FAST_RECOVERY_TIMES`). The next
     /// increase is an additive increase. All later increases are hyper increases.
     pub fast_recovery_times: u64,
-    /// Step of the target rate in additive increase, in bits per second, 0 to 1 Tb/s (`RPG_AI_RATE`,
-    /// `RATE_AI`).
+    /// Step of the target rate in additive increase, in bits per second, 0 to 1 Tb/s
+    /// (`RPG_AI_RATE`, `RATE_AI`).
     pub rate_ai_bps: u64,
-    /// Step of the target rate in hyper increase, in bits per second, 0 to 1 Tb/s (`RPG_HAI_RATE`,
-    /// `RATE_HAI`).
+    /// Step of the target rate in hyper increase, in bits per second, 0 to 1 Tb/s
+    /// (`RPG_HAI_RATE`, `RATE_HAI`).
     pub rate_hai_bps: u64,
     /// Lowest rate in bits per second, 1 kb/s to 1 Tb/s (`RPG_MIN_RATE`, `MIN_RATE`).
     pub min_rate_bps: u64,

@@ -243,8 +243,8 @@ mod tests {
         assert_eq!(dcqcn.rate_bps(), LINE / 2, "alpha starts at 1");
         dcqcn.on_cnp(Picos::from_micros(51));
         assert_eq!((dcqcn.rate_bps(), dcqcn.target_bps), (LINE / 4, LINE / 2));
-        // Alpha is updated twice without a notification, at 106 and 161 us. The timer halves the distance
-        // twice.
+        // Alpha is updated twice without a notification, at 106 and 161 us. The timer halves the
+        // distance twice.
         dcqcn.on_deadline(Picos::from_micros(106));
         assert_eq!(dcqcn.rate_bps(), 15_000_000_000);
         dcqcn.on_deadline(Picos::from_micros(161));

@@ -47,8 +47,8 @@ fn go_back_n_wastes_a_round_trip_per_loss() {
     let (done, counters, received) = transfer(Recovery::GoBackN, 1024);
     let packet_ps = f64::from((1024 + HEADER_BYTES) * 80);
     let lossless = 4.0 * PACKETS as f64 * packet_ps;
-    // The data in flight when a NAK arrives are discarded: a round trip of packets, including the lost
-    // packet.
+    // The data in flight when a NAK arrives are discarded: a round trip of packets, including the
+    // lost packet.
     let round_trip_ps = 2.0 * LATENCY.0 as f64 + 2.0 * packet_ps + f64::from(HEADER_BYTES * 80);
     let wasted = (round_trip_ps / packet_ps).ceil();
     // 256 packets on the link carry 256 - wasted packets of new data.
