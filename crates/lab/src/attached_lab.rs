@@ -21,8 +21,8 @@ pub struct Lab {
     pub options: LabOptions,
     /// The command that started the lab: `lab run` runs the workload, and `lab up` only waits for `lab down`.
     pub mode: LabRunMode,
-    /// The switch ports with a network device, in the order of [`LabPlan::links`]. Each link to a host or an
-    /// external device has one. Links between switches have none.
+    /// The switch ports with a network device, in the order of [`LabPlan::links`]. Each link to a host or to
+    /// an external device has such a port. Links between switches need no device.
     pub ports: Vec<PortAttachment>,
     /// The hosts, in the order of [`LabPlan::hosts`].
     pub hosts: Vec<HostAttachment>,

@@ -22,8 +22,8 @@ pub struct SwitchSetup {
     /// The options of the resolution. Later versions (generations) of the configuration are resolved with the
     /// same options.
     pub resolve: ResolveOptions,
-    /// Speed of each link of the lab in Mb/s, in the order of [`LabPlan::links`]. The value is 0 for links of
-    /// other switches.
+    /// Speed of each link of the lab in Mb/s, in the order of [`LabPlan::links`]. The value is 0 for a link
+    /// that is not connected to this switch.
     pub speeds_mbps: Vec<u32>,
 }
 
@@ -188,8 +188,8 @@ mod tests {
         resolve_switch_setup(&plan, 0, 7, BUDGET)
     }
 
-    /// In the traditional buffer model of SONiC, a switch reads its lossless profile from the
-    /// lookup file (`pg_profiles`).
+    /// In SONiC's traditional buffer model, a switch takes its lossless profiles from the lookup
+    /// file (`pg_profiles`).
     #[test]
     fn lossless_profiles_are_read_from_the_lookup_file() {
         let lab = |key: &str| {

@@ -1,4 +1,4 @@
-//! The fields of a lab file, `*.xoff.yml`. Its structure is similar to a topology file of containerlab.
+//! The fields of a lab file (`*.xoff.yml`). A lab file is similar to a topology file of containerlab.
 //!
 //! serde checks the structure of the file, and the module `resolve` checks names and values. Fields that can
 //! have an invalid value are of type [`Spanned`], so that error messages can contain the line.
@@ -125,8 +125,8 @@ pub(super) struct RouteOverride {
     pub(super) via: Spanned<OneOrMore>,
 }
 
-/// The fields of a node. This type has the fields of all kinds of nodes, and the resolver reports fields of a
-/// wrong kind.
+/// The fields of a node. This type has the fields of all kinds of nodes. The resolver reports a field that
+/// the kind of the node does not have.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct NodeFields {

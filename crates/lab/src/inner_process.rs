@@ -1,5 +1,5 @@
-//! Starts the inner processes of a lab (launcher, init, switch, plain hosts). They inherit file descriptors,
-//! one of which contains the plan of the lab.
+//! Starts the inner processes of a lab (launcher, init, switch, plain hosts). The processes inherit file
+//! descriptors. One of them is a file with the plan of the lab.
 //!
 //! An inner process executes this program again, because a plain fork is not safe in a program with threads.
 //! The command line lists the name and number of each inherited file descriptor. The process opens these
@@ -88,8 +88,8 @@ pub(super) struct LabSpec {
 }
 
 impl LabSpec {
-    /// Writes the description to a memory file that inner processes inherit. The description of a large lab
-    /// is too long for a command line.
+    /// Writes the description to a memory file, which inner processes inherit. The description of a large lab
+    /// would be too long for a command line.
     pub(super) fn write_to_memory_file(&self) -> io::Result<OwnedFd> {
         let memory = memfd_create(c"xoff-lab", MFdFlags::MFD_CLOEXEC)?;
         let mut file = File::from(memory);

@@ -76,7 +76,7 @@ pub(super) fn workload_results(jobs: &Jobs) -> WorkloadResults {
 }
 
 /// Returns the connections on which packets arrived out of order. `received` contains the packet counts of
-/// all connections in their order.
+/// all connections, in the order of the connections.
 pub(super) fn reordered_connections(
     plan: &LabPlan,
     jobs: &Jobs,

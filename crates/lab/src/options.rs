@@ -57,8 +57,8 @@ pub struct LabOptions {
     /// With [`Backend::Tap`], the switch uses a tap device for each host instead of a veth pair. This option
     /// does not apply to external devices.
     pub backend: Backend,
-    /// Time limit for jobs in nanoseconds of model time, from the start of the workload. At this time, the
-    /// run ends even if a job is not complete. `None`: no limit.
+    /// Time limit for flows and jobs in nanoseconds of model time, from the start of the workload. At this
+    /// time, the run ends even if a job is not complete. `None`: no limit.
     pub until_ns: Option<u64>,
     /// Packet recordings of each switch, in the order of
     /// [`LabPlan::switches`](crate::plan::LabPlan::switches). Empty before the start of the lab. Paths are
@@ -90,9 +90,10 @@ impl LabOptions {
 
     /// Returns the options of the worker threads of the switches.
     ///
-    /// `other_threads` is the number of threads of the hosts. By default, a lab with several switches has one
-    /// worker thread for each switch, but not more than the cores without host threads. A lab with one switch
-    /// has the default of [`WorkerOptions`].
+    /// `other_threads` is the number of threads of the hosts. If [`LabOptions::workers`] is `None`, a lab
+    /// with several switches gets one worker thread for each switch. If fewer cores are free, it gets one
+    /// worker thread for each core that no host thread needs. A lab with one switch gets the default number
+    /// of [`WorkerOptions`].
     pub fn driver_options(&self, other_threads: usize, switch_count: usize) -> WorkerOptions {
         let default = WorkerOptions::default();
         let free = allowed_cpus().len().saturating_sub(other_threads);

@@ -210,8 +210,8 @@ pub struct NicPlan {
     /// 1.6 Tb/s.
     pub drain_bps: Option<u64>,
     /// The priorities for which the NIC honours PFC: bit *n* is priority *n*. With 0, the NIC honours 802.3x
-    /// PAUSE frames instead. With `None`, the NIC honours PFC of all priorities, or 802.3x PAUSE if its
-    /// switch port has no PFC.
+    /// PAUSE frames instead. With `None`, the NIC honours PFC of all priorities. If its switch port has no
+    /// PFC, the NIC honours 802.3x PAUSE frames, too.
     pub pfc_honoured: Option<u8>,
 }
 
@@ -227,8 +227,8 @@ pub struct LinkPlan {
     pub port: String,
     /// The other end of the link.
     pub far: FarEnd,
-    /// The speed in Mb/s, 10 to 1 600 000, if the lab file sets the speed. `None` means the speed in the port
-    /// configuration, or [`SPEED_MBPS_DEFAULT`] if that is not set either.
+    /// The speed in the lab file in Mb/s, 10 to 1 600 000. If the lab file sets no speed, the value is
+    /// `None`. The link then has the speed in the port configuration, or else [`SPEED_MBPS_DEFAULT`].
     pub speed_mbps: Option<u32>,
     /// The propagation delay of each direction in nanoseconds of model time.
     pub delay_ns: u64,
@@ -302,8 +302,8 @@ pub struct FlowPlan {
     pub class: u8,
     /// Whether a lost frame makes the run fail.
     pub lossless: bool,
-    /// The length of a full frame in bytes, without FCS. The payload is 40 to 8192 bytes and a multiple of 4.
-    /// The headers and the ICRC have 58 bytes for IPv4 and 78 bytes for IPv6.
+    /// The length of a full frame in bytes, without FCS. Headers and ICRC take 58 bytes for IPv4 and 78 bytes
+    /// for IPv6. The rest is payload: 40 to 8192 bytes, a multiple of 4.
     pub frame_len: u32,
     /// The length of an RDMA message in bytes, 40 to 2^31. The last frame of a message has at least 40 bytes
     /// of payload.
@@ -368,7 +368,7 @@ impl HostPlan {
 
 impl LabPlan {
     /// Returns the link of a host. `host` is an index of [`LabPlan::hosts`]. Returns `None` if no link has
-    /// this host, which does not occur in a resolved plan.
+    /// this host. In a resolved plan, each host has a link.
     pub fn link_of_host(&self, host: usize) -> Option<&LinkPlan> {
         self.links.iter().find(|link| link.far == FarEnd::Host(host))
     }

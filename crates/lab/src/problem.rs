@@ -15,7 +15,7 @@ pub struct Problem {
     pub column: u64,
     /// Description of the error, with the invalid value.
     pub what: String,
-    /// The correction: the allowed values or an action of the user. Empty if no correction is known.
+    /// The suggested correction, such as the allowed values. Empty if no correction is known.
     pub fix: String,
 }
 

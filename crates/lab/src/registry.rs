@@ -28,10 +28,11 @@ pub struct RunningLab {
     pub uid: u32,
 }
 
-/// Returns the address of the control socket of the lab `lab` of user `uid`: an abstract Unix socket.
+/// Returns the address of the control socket of a lab: an abstract Unix socket. `uid` is the user who started
+/// the lab, and `lab` is the name of the lab.
 ///
 /// # Errors
-/// Returns an error if the lab name is too long for a socket address (107 bytes with the prefix).
+/// Returns an error if the name of the lab is too long for a socket address.
 pub fn lab_socket_address(uid: u32, lab: &str) -> io::Result<SocketAddr> {
     SocketAddr::from_abstract_name(format!("{LAB_PREFIX}{uid}.{lab}"))
 }

@@ -324,8 +324,8 @@ impl SignalCheck<'_> {
         )
     }
 
-    /// Returns a warning if an acknowledgement covers several packets although the congestion control needs
-    /// an acknowledgement of each packet.
+    /// Returns a warning if the congestion control needs an acknowledgement of each packet, but an
+    /// acknowledgement covers several packets.
     fn acknowledgement_interval_warning(
         &self,
         transport: usize,

@@ -32,8 +32,8 @@ pub struct NamedFigure {
     pub value: f64,
 }
 
-/// Returns all figures of a run in the order of `docs/compare.md`. Figures relative to a second run are left
-/// out, such as the percentage of a single switch. A figure that the run does not have is also left out.
+/// Returns all figures of a run, in the order of the table columns. Figures that compare the run with a
+/// second run are left out, such as the percentage of a single switch. Missing figures are also left out.
 pub fn figures_of_report(report: &Report) -> Vec<NamedFigure> {
     let run = RunFigures::of_report(0, Vec::new(), report);
     let mut figures = Vec::new();

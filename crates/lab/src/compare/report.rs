@@ -48,8 +48,8 @@ pub struct ComparisonRow {
     /// The load-balancing scheme, or the value of another compared field. `None`: the lab with a
     /// single switch.
     pub scheme: Option<String>,
-    /// The compared value of a lab with a single switch, if this lab is the reference for only one value.
-    /// `None` if the lab is the reference for all values, and for labs with several switches.
+    /// Only for a lab with a single switch: the compared value for which this lab is the reference. `None` if
+    /// the lab is the reference for all values, and for a lab with several switches.
     pub one_switch_for: Option<String>,
     /// The value of each field of `--set`, in the order of [`CompareReport::parameters`].
     pub values: Vec<String>,
@@ -80,8 +80,8 @@ pub struct ComparisonRun {
     /// The load-balancing scheme, or the value of another compared field. `None`: the lab with a
     /// single switch.
     pub scheme: Option<String>,
-    /// The compared value of a lab with a single switch, if this lab is the reference for only one value.
-    /// `None` if the lab is the reference for all values, and for labs with several switches.
+    /// Only for a lab with a single switch: the compared value for which this lab is the reference. `None` if
+    /// the lab is the reference for all values, and for a lab with several switches.
     pub one_switch_for: Option<String>,
     /// Whether the run is tainted: something outside the model could change its results. Always false in
     /// virtual time.

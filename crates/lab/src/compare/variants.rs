@@ -47,8 +47,8 @@ pub(super) struct LabVariant {
     pub(super) values: Vec<String>,
     /// The plan of the variant.
     pub(super) plan: LabPlan,
-    /// The compared value of a lab with a single switch, if this lab is the reference for only one value.
-    /// `None` if the lab is the reference for all values, and for labs with several switches.
+    /// Only for a lab with a single switch: the compared value for which this lab is the reference. `None` if
+    /// the lab is the reference for all values, and for a lab with several switches.
     pub(super) one_switch_for: Option<String>,
     /// Index in [`LabVariants::variants`] of the variant with a single switch, the reference of this variant.
     /// `None` if the lab cannot be built with a single switch.

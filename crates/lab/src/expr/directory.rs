@@ -41,10 +41,10 @@ enum NodeIndex {
     Host(usize),
 }
 
-/// The object to which a counter or an event belongs. Switches, hosts, flows, jobs and links are indices of
-/// the lists in [`NameDirectory::new`] and [`NameDirectory::with_links`]. A port is its index in the list of
-/// ports of its switch. Flows, jobs and links can also have the index `usize::MAX`, which selects no object
-/// and has no counters.
+/// The object to which a counter or an event belongs. The numbers are indices of the lists in
+/// [`NameDirectory::new`] and [`NameDirectory::with_links`]. A port is an index of the port list of its
+/// switch. A flow, job or link can also have the index `usize::MAX`. This index selects no object and has
+/// no counters.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum CounterOwner {
     /// The whole run, for counters such as `now_ns`.
@@ -89,8 +89,8 @@ pub struct CounterReference {
     pub owner: CounterOwner,
     /// The name of the counter in the tables of `docs/script.md`.
     pub counter: &'static str,
-    /// The divisor that converts the value of the counter to the unit of the name. Usually 1. If the counter
-    /// is in nanoseconds and the name ends in `_us`, the divisor is 1000.
+    /// The value of the counter divided by this number is in the unit of the name. Usually 1. If the counter
+    /// is in nanoseconds and the name ends in `_us`, the number is 1000.
     pub divisor: f64,
 }
 
@@ -153,7 +153,8 @@ impl NameDirectory {
             .map(|(name, ports)| (name.as_str(), ports.as_slice()))
     }
 
-    /// Returns the name of the flow or `send` step with this index. Returns `None` if no flow has this index.
+    /// Returns the name of the flow or `send` step with this index. Returns `None` if the index is not in the
+    /// list of flows.
     pub fn flow_name(&self, flow: usize) -> Option<&str> {
         self.flows.get(flow).map(|(name, _)| name.as_str())
     }

@@ -1,8 +1,8 @@
 //! Evaluation of conditions.
 //!
 //! Evaluation uses only sums, products, quotients and comparisons of doubles, so the result is the same on
-//! every machine. A condition is true, false or undecided. It is undecided if it depends on a missing value.
-//! An event that has not happened has the time infinity.
+//! every machine. A condition is true, false or undecided. A condition that depends on a missing value is
+//! undecided. An event that has not happened has the time infinity.
 
 use super::syntax::{ArithmeticOperator, ComparisonOperator, Function, SyntaxNode};
 use super::{Occurrence, UnknownName, ValueSource};
@@ -34,7 +34,7 @@ impl ExpressionValue {
         }
     }
 
-    /// Returns the members of a list. For a single value, it returns a list with this value.
+    /// Returns the members of a list. A single value becomes a list with one member.
     fn into_members(self) -> Vec<ExpressionValue> {
         match self {
             ExpressionValue::List(members) => members,

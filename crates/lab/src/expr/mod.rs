@@ -40,8 +40,8 @@ pub const CONDITION_LEN_MAX: usize = 4096;
 /// The values of the names in an expression.
 pub trait ValueSource {
     /// Returns the value of a full name, in the unit of the name. Returns `None` if the value does not exist
-    /// yet. For example, a flow has no latency before its first packet arrives. A value that is not a number
-    /// (NaN) also counts as missing.
+    /// yet. For example, a flow has no latency before its first packet arrives. NaN (not a number) also
+    /// counts as a missing value.
     ///
     /// # Errors
     /// Returns an error if the name is unknown.
@@ -68,8 +68,8 @@ pub trait ValueSource {
 pub struct UnknownName {
     /// The full name in the expression.
     pub name: String,
-    /// Help for the user, as a phrase: a similar name or the names that exist, such as `sw1 has no
-    /// "Ethernet99"; it has ...`.
+    /// A similar name, or the names that exist. Example: `sw1 has no "Ethernet99"; it has
+    /// Ethernet0, Ethernet4`.
     pub hint: String,
 }
 

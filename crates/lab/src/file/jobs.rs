@@ -10,8 +10,8 @@ use serde_saphyr::Spanned;
 use super::OneOrMore;
 use xoff_rdma::congestion::ParameterValue;
 
-/// The fields of a job. This type has the fields of all kinds of jobs, and the resolver reports fields of a
-/// wrong kind.
+/// The fields of a job. This type has the fields of all kinds of jobs. The resolver reports a field that the
+/// kind of the job does not have.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct JobFields {

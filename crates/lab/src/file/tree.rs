@@ -12,8 +12,7 @@ use serde::de::{self, DeserializeSeed, Deserializer, IntoDeserializer, MapAccess
 use serde::forward_to_deserialize_any;
 use serde_saphyr::{Location, Spanned};
 
-/// The struct name that [`Spanned`] passes to serde. With this name, it asks for a value together with
-/// its location.
+/// The struct name with which [`Spanned`] asks serde for a value together with its location.
 const SPANNED: &str = "__yaml_spanned";
 /// The first key of the mapping from which [`Spanned`] reads a value and its location. The key is a private
 /// detail of `serde_saphyr`, so a test checks that it still works.
@@ -110,7 +109,8 @@ impl<'de> Deserialize<'de> for YamlTree {
 /// Deserializes a value from a tree.
 ///
 /// # Errors
-/// The tree does not have the structure of the type. The error contains the location in the file.
+/// Returns an error if the tree does not have the structure of the type. The error contains the location in
+/// the file.
 pub(crate) fn deserialize_tree<T: de::DeserializeOwned>(tree: &Spanned<YamlTree>) -> Result<T, TreeError> {
     T::deserialize(TreeDeserializer(tree)).map_err(|error| error.with_default_location(tree.referenced))
 }

@@ -8,9 +8,9 @@ use crate::ns3::{CongestionMode, PairTimings, Scenario};
 
 /// Largest number of queue pairs of a connection.
 const QPS_MAX: usize = 4_096;
-/// Largest number of queue pairs per flow in one job. All connections of a job have the same number of
-/// queue pairs, so some queue pairs can be unused. If a flow group has more queue pairs per flow, several
-/// jobs are written.
+/// Largest number of queue pairs per flow in one job. All connections of a job have the same number of queue
+/// pairs, so some queue pairs can be unused. If a job would exceed this number, its flows are divided into
+/// several jobs.
 const UNUSED_QPS_MAX: usize = 2;
 
 /// Default end time of the model run in seconds (`simulator_stop_time` in `third.cc`).
@@ -150,8 +150,8 @@ fn write_flow(text: &mut String, scenario: &Scenario, index: usize) {
     };
 }
 
-/// Divides a flow group into jobs. The key is the number of queue pairs per connection, and the value is the
-/// list of flows of this job.
+/// Divides a flow group into jobs. The key of the result is the number of queue pairs per connection. The
+/// value is the list of the flows of this job.
 ///
 /// A group usually becomes one job. If too many queue pairs of this job would be unused, the group becomes
 /// several jobs. Their connections have 1, 2, 4, 8 and so on queue pairs.

@@ -5,7 +5,8 @@ use crate::file::{LabFile, from_yaml};
 use crate::plan::{LabPlan, TimeMode};
 use crate::resolve::parse_lab;
 
-/// Two switches with two hosts each. The link between the switches is faster and longer than the host links.
+/// A scenario with two switches and two hosts at each switch. The link between the switches is faster and
+/// longer than the host links.
 const TOPOLOGY: &str = "6 2 5\n4 5\n0 4 100Gbps 0.001ms 0\n1 4 100Gbps 0.001ms 0\n4 5 400Gbps 0.002ms 0\n5 2 100Gbps 0.001ms 0\n5 3 100Gbps 1us 0\n";
 const FLOWS: &str = "3\n0 2 3 100 100000 2\n1 2 3 100 200000 2.000001\n0 1 3 100 5000 2\n";
 const SETTINGS: &str = "\

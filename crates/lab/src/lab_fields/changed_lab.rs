@@ -16,9 +16,9 @@ const LOAD_BALANCING: &str = "topology.defaults.load_balancing";
 /// time or virtual time, as for [`load_lab`].
 ///
 /// # Errors
-/// Fails if the file cannot be read, if a field of `values` is missing in the file, or if the lab is invalid.
-/// A missing field is reported as an error of the command line. Only the load-balancing scheme of
-/// `topology.defaults` is added if it is missing.
+/// Fails if the file cannot be read, if the lab is invalid, or if the file does not contain a field of
+/// `values`. A missing field is reported as an error of the command line. Only
+/// `topology.defaults.load_balancing` may be missing. This field is then added.
 pub fn load_with_values(file: &Path, values: &[FieldValue], time: TimeMode) -> Result<LabPlan, Failure> {
     if values.is_empty() {
         return load_lab(file, time).map_err(|problems| Failure::configuration(problems.to_string()));

@@ -18,7 +18,8 @@ pub struct Flow {
     /// Time in nanoseconds from the start of the flow to its last acknowledgement, as the model measured it.
     /// `None` if the result file is missing or does not contain the flow.
     pub reference_ns: Option<u64>,
-    /// The time `reference_ns` for the case without other flows, as the model computed it. `None` if unknown.
+    /// The same time without other flows in the network, as the model computed it. `None` if `reference_ns`
+    /// is `None`.
     pub ideal_ns: Option<u64>,
 }
 

@@ -1,7 +1,7 @@
 //! The settings of the model.
 
-/// The settings of the HPCC model of ns-3 that have an effect in xoff. The names in parentheses are those of
-/// the configuration file. A missing setting has the default of the model (`third.cc`).
+/// The settings of the HPCC model of ns-3 that have an effect in xoff. The names in parentheses are the names
+/// in the configuration file. A missing setting has the default of the model (`third.cc`).
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct ModelParameters {
@@ -16,7 +16,7 @@ pub struct ModelParameters {
     /// Whether hosts send acknowledgements even while the priority of the data is paused (`ACK_HIGH_PRIO`).
     pub acks_pass_pauses: bool,
     /// Number of bytes after which the receiver sends an acknowledgement (`L2_ACK_INTERVAL`), 1 to
-    /// `payload_bytes`. Each packet is therefore acknowledged.
+    /// `payload_bytes`. Each full packet is therefore acknowledged.
     pub ack_interval_bytes: u64,
     /// End of the run in seconds of simulated time (`SIMULATOR_STOP_TIME`). `None` if the setting is missing.
     /// The model then stops at 3.01 s.
@@ -219,9 +219,8 @@ impl ModelParameters {
         (46 + self.mode.telemetry_bytes()).max(60)
     }
 
-    /// Returns whether ECN marks have an effect. This requires that a lower threshold is below the
-    /// buffer size, that marking and rate limits are enabled, and that the algorithm reacts to marks
-    /// (DCQCN or DCTCP).
+    /// Returns whether ECN marks have an effect. The algorithm must react to marks (DCQCN or DCTCP). Marking
+    /// and rate limits must be enabled, and a lower threshold must be below the buffer size.
     pub fn can_mark(&self) -> bool {
         let reachable = |marking: &EcnThresholds| marking.min_bytes < u64::from(self.buffer_bytes);
         matches!(self.mode, CongestionMode::Dcqcn | CongestionMode::Dctcp)

@@ -287,8 +287,8 @@ BUFFER_SIZE 32
         );
     }
 
-    /// The model reads words with the C++ operator `>>`. It ignores line ends and skips unknown words. If a
-    /// setting occurs twice, the last value applies.
+    /// The model reads words with the C++ operator `>>`. The operator ignores line ends, and the model skips
+    /// unknown words. If a setting occurs twice, the last value applies.
     #[test]
     fn line_ends_and_unknown_words_are_ignored() {
         let expected = parse_settings(VALID_SETTINGS).unwrap();

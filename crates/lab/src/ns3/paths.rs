@@ -106,7 +106,7 @@ fn shortest_path_links(topology: &Topology, host: u32) -> Vec<Vec<usize>> {
     hops
 }
 
-/// Returns whether at least one node has several shortest paths to the host `host`, a node number.
+/// Returns whether at least one node has several shortest paths to a host. `host` is a node number.
 pub fn has_equal_paths(topology: &Topology, host: u32) -> bool {
     shortest_path_links(topology, host)
         .iter()

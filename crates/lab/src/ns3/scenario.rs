@@ -94,7 +94,8 @@ impl Scenario {
         checked.collect()
     }
 
-    /// Returns notes about settings that have no effect or another effect in xoff, possibly none.
+    /// Returns notes about differences from the model, one line each: unknown settings without effect, and
+    /// flows with several priorities. May be empty.
     pub fn notes(&self) -> Vec<String> {
         let mut notes = Vec::new();
         if !self.parameters.unknown.is_empty() {
@@ -240,8 +241,8 @@ mod tests {
         }
     }
 
-    /// The model reads words with the C++ operator `>>`. It ignores line ends and stops after the number of
-    /// flows at the start of the file.
+    /// The model reads words with the C++ operator `>>`, which ignores line ends. The file starts with the
+    /// number of flows, and the model ignores words after the last flow.
     #[test]
     fn words_after_the_announced_flows_are_ignored() {
         let sorted_flows = parse_flows("2\n0 1 3 100 5000 2.5\n1 0 3 200 7 2\n").unwrap();

@@ -26,7 +26,7 @@ pub enum ReadError {
     Invalid {
         /// Path of the file.
         file: PathBuf,
-        /// Line, from 1. For missing text at the end of the file, this is the line after the last line.
+        /// Line, from 1. If text is missing at the end of the file, the line is the one after the last line.
         line: usize,
         /// Column of the invalid word in characters, from 1. In a table, this is the first character of
         /// the field.

@@ -226,8 +226,8 @@ mod tests {
         assert_eq!(topology.links[1].peer_of(3), 2);
     }
 
-    /// The model reads words with the C++ operator `>>`. It ignores line ends and stops after the number of
-    /// links at the start of the file.
+    /// The model reads words with the C++ operator `>>`, which ignores line ends. The file starts with the
+    /// number of links, and the model ignores words after the last link.
     #[test]
     fn words_after_the_announced_links_are_ignored() {
         let expected = parse_topology("3 1 2\n2\n0 2 1Gbps 5ms 0\n1 2 1Gbps 5ms 0\n").unwrap();

@@ -36,8 +36,8 @@ impl ScriptPlan {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct StepPlan {
     /// The start time of the step in nanoseconds of model time, from the start of the workload. `None` means
-    /// the end of the previous step. The times of a script never decrease. If the previous step ends after
-    /// this time, the step starts then, and a check fails.
+    /// the end of the previous step. The times of a script never decrease. If the previous step ends later
+    /// than this time, the step starts late, and a failed check is reported.
     pub at_ns: Option<u64>,
     /// The name of the step in results. `None` if the lab file names none.
     pub name: Option<String>,
@@ -98,7 +98,7 @@ pub enum ActionPlan {
     WaitUntil {
         /// The condition.
         condition: Expression,
-        /// The maximum waiting time in nanoseconds of model time. If the condition is still false then, the
+        /// The maximum waiting time in nanoseconds of model time. If the condition is not true by then, the
         /// check fails.
         at_most_ns: u64,
     },
@@ -129,8 +129,8 @@ pub struct SendPlan {
 pub struct InjectPlan {
     /// The index in [`super::LabPlan::hosts`] of the sending host.
     pub host: usize,
-    /// The bytes of the frame from the destination address on, without FCS. The length is 60 to 9234 bytes,
-    /// and shorter frames of a lab file are padded with zeros.
+    /// The bytes of the frame from the destination address on, without FCS: 60 to 9234 bytes. Shorter frames
+    /// in a lab file are padded with zeros.
     pub frame: Vec<u8>,
     /// The number of copies of the frame that the host sends, 1 to 2^40.
     pub frames: u64,

@@ -73,8 +73,8 @@ pub fn write_time_bars(
     })
 }
 
-/// Writes an SVG file with bar charts of any values, one below the other. Each entry of `panels` contains the
-/// unit of a chart, which labels its vertical axis, and the chart.
+/// Writes an SVG file with bar charts of any values, one below the other. Each entry of `panels` contains a
+/// unit and a chart. The unit is the label of the vertical axis.
 ///
 /// # Errors
 /// Fails if the file cannot be written.

@@ -14,7 +14,7 @@ use crate::attached_lab::Lab;
 use crate::plan::{FarEnd, HostPlan, LabPlan, LinkPlan, VmPlan};
 use xoff_telemetry::failure::Failure;
 
-/// When a virtual machine ends, a message quotes this number of lines from the end of its console.
+/// Number of console lines that the message about the end of a virtual machine quotes.
 const CONSOLE_TAIL_LINES: usize = 8;
 /// Longest wait for the remaining console output after the end of a virtual machine.
 const CONSOLE_DRAIN_TIMEOUT: Duration = Duration::from_millis(500);
@@ -147,9 +147,9 @@ fn smp_option(cpus: u32, extra_arguments: &[String]) -> String {
     }
 }
 
-/// Returns whether KVM can run unmodified guests. This requires a CPU with virtualisation extensions. Without
-/// them, `/dev/kvm` can still exist, in a virtual machine with PVM. Such a KVM runs only guest kernels that
-/// are built for PVM.
+/// Returns whether KVM can run unmodified guests. This requires a CPU with virtualisation extensions. In a
+/// virtual machine with PVM, `/dev/kvm` exists without these extensions. Such a KVM runs only guest kernels
+/// that are built for PVM.
 fn has_kvm() -> bool {
     let is_accessible = || OpenOptions::new().read(true).write(true).open("/dev/kvm").is_ok();
     let text = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();

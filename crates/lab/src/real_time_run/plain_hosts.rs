@@ -42,8 +42,8 @@ pub(super) fn start_plain_hosts(lab: &Lab) -> Result<(), Failure> {
 }
 
 impl HostCommands {
-    /// Starts the commands of all plain hosts. A host runs its commands one after the other. The hosts do
-    /// this at the same time.
+    /// Starts the commands of all plain hosts. All hosts run commands at the same time. A single host runs
+    /// its commands one after the other.
     pub(super) fn start(lab: &Lab) -> Result<HostCommands, Failure> {
         let host_commands = HostCommands::default();
         for (host, attachment) in lab.plan.hosts.iter().zip(&lab.hosts) {

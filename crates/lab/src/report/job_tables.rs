@@ -23,8 +23,8 @@ const NORMAL_TRAFFIC_COUNTERS: [&str; 7] = [
     "rx_read_requests",
 ];
 
-/// Formats the tables of all jobs. The first table has the job completion times and rooflines. A roofline
-/// is the completion time on ideal links. The other tables have the results of collectives and flows for
+/// Formats the tables of all jobs. The first table has the job completion times and the rooflines (lower
+/// bounds from the links of the hosts). The other tables have the results of collectives and flows for
 /// each size.
 pub(super) fn format_job_tables(results: &WorkloadResults) -> String {
     let header = [
@@ -109,8 +109,8 @@ fn collectives_table(jobs: &[JobResults]) -> Option<String> {
     (!rows.is_empty()).then(|| simple_table(&header, 2, rows))
 }
 
-/// Formats the table of flows. Each job has one row for all its flows. If the flows of a job have sizes in
-/// several ranges, each range has another row. Returns `None` if no job has flows.
+/// Formats the table of flows. Each job has one row for all its flows. If the sizes of the flows are in
+/// several ranges, each range has a row, too. Returns `None` if no job has flows.
 fn flows_table(jobs: &[JobResults]) -> Option<String> {
     let header = [
         "Flows of",

@@ -20,8 +20,8 @@ pub struct LinkReport {
     /// Bytes of the frames in `tx_packets`. The bytes of a frame are counted from the destination address to
     /// the FCS.
     pub tx_bytes: u64,
-    /// Share of the time since the start of the workload for which frames occupied the link, 0 to 1.
-    /// Preambles and gaps are included. `None` if no time has passed.
+    /// Share of the time since the start of the workload for which frames, with preambles and gaps, occupied
+    /// the link. The value 1 means that the link was always busy. `None` if no time has passed.
     pub utilisation: Option<f64>,
     /// Whether both ends are switches.
     pub between_switches: bool,

@@ -1,4 +1,5 @@
-//! Reports the receive counters of model hosts. Some of these counters make a run with lossless flows fail.
+//! Reports the receive counters of model hosts. In a run with lossless flows, some of these counters are
+//! failures of the run.
 
 use std::collections::BTreeMap;
 
@@ -20,14 +21,14 @@ pub struct ReceiverReport {
     /// The receive counters by name, as `docs/report.md` defines them. Most of them count frames. Counters
     /// with the value 0 are omitted.
     pub counters: BTreeMap<String, u64>,
-    /// RoCE traffic that no model host of the lab sent, one entry for each pair of source address and
-    /// destination queue pair.
+    /// RoCE traffic that no model host of the lab sent. Each pair of a source address and a destination queue
+    /// pair has one entry.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub foreign: Vec<ForeignFlowReport>,
 }
 
-/// RoCE packets from one source address to one queue pair that no model host sent. They lack the flow header
-/// that model hosts add.
+/// RoCE packets from one source address to one queue pair. No model host sent these packets, because they
+/// lack the flow header of model hosts.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ForeignFlowReport {
     /// Source IP address.

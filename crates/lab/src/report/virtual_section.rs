@@ -56,8 +56,8 @@ pub struct ReorderedConnectionReport {
     pub out_of_order_packets: u64,
 }
 
-/// A PFC deadlock: a cycle of ports, each of which is paused by the next. Times are in model time, as in the
-/// event log.
+/// A PFC deadlock: a cycle of ports in which each port is paused by the next. Times are in model time, as in
+/// the event log.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct DeadlockReport {
     /// Time at which the deadlock was detected, in nanoseconds. Detection runs every millisecond.
@@ -79,8 +79,8 @@ pub struct HostReport {
     pub name: String,
     /// Counters of the queue pairs by name. Counters with the value 0 are omitted.
     pub counters: BTreeMap<String, u64>,
-    /// Number of received PFC frames for each priority. A frame for several priorities counts for each
-    /// of them.
+    /// Number of received PFC frames for each priority. A frame for several priorities counts once for
+    /// each priority.
     pub pfc_rx: [u64; 8],
     /// Time for which PFC paused each priority, in nanoseconds of model time.
     pub paused_ns: [u64; 8],

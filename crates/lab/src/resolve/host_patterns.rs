@@ -1,5 +1,5 @@
 //! Resolves patterns of host names, such as `all`, `h3`, `h1..h8` and `*-g1`. The pattern `!h3` removes the
-//! host `h3` from the hosts before it.
+//! host `h3` from the hosts that earlier patterns selected.
 
 use serde_saphyr::{Location, Spanned};
 

@@ -100,8 +100,8 @@ impl LabResolver<'_> {
         })
     }
 
-    /// Returns the destination prefix of a route. The text is an IPv4 prefix, or the name of a host, which
-    /// means its address.
+    /// Returns the destination prefix of a route. The text is an IPv4 prefix or the name of a host. A host
+    /// name means the address of the host.
     fn parse_destination(&mut self, to: &Spanned<String>, hosts: &[HostPlan]) -> Option<Ipv4Net> {
         if let Some(&NodeIndex::Host(host)) = self.nodes.get(&to.value) {
             return Some(Ipv4Net::from(hosts[host].ipv4));

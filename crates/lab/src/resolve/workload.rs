@@ -19,7 +19,7 @@ const HEADER_BYTES_IPV4: u32 = 14 + 20 + 8 + 12 + 4;
 const HEADER_BYTES_IPV6: u32 = HEADER_BYTES_IPV4 + 20;
 /// Default payload of a frame in bytes. The value is an RDMA MTU of 1024 bytes.
 const PAYLOAD_DEFAULT: u32 = 1024;
-/// Smallest payload in bytes. The receiver checks fields of this length at the start of the payload.
+/// Smallest payload in bytes. The payload starts with fields of this length, which the receiver checks.
 const PAYLOAD_MIN: u32 = 40;
 /// Largest payload in bytes. The payload fits into a jumbo frame.
 const PAYLOAD_MAX: u32 = 8192;

@@ -73,8 +73,8 @@ pub(super) fn add_layers(
 
 /// Computes the routes of all switches.
 ///
-/// For each switch with hosts, a breadth-first search finds the next hops that lead from all other switches
-/// to it.
+/// For each switch with hosts, a breadth-first search finds the next hops of all other switches towards
+/// this switch.
 fn compute_routes(
     graph: &SwitchGraph,
     networks: &[HostNetworks],
@@ -161,8 +161,8 @@ fn interface_table(router: &RouterNode, networks: &HostNetworks) -> Map<String, 
     table
 }
 
-/// Returns the `NEIGH` table of one switch. `mac_of` returns the MAC address of a neighbouring switch at its
-/// own end of the link.
+/// Returns the `NEIGH` table of one switch. `mac_of` returns the MAC address of a neighbouring switch: its
+/// arguments are the index of this switch and its address on the link.
 fn neighbour_table(
     router: &RouterNode,
     hosts: &[HostPlan],

@@ -47,8 +47,8 @@ pub struct CheckArgs {
     pub jobs: Option<usize>,
     /// The output format of the results.
     pub format: CheckFormat,
-    /// The path of the JSON report of the run. `None`: no report is written. For a single lab file, because
-    /// each lab would replace the report.
+    /// The path of the JSON report of the run. `None`: no report is written. Use this option with a single
+    /// lab file, because each lab replaces the report.
     pub report: Option<PathBuf>,
 }
 

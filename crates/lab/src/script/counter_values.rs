@@ -362,8 +362,8 @@ fn sender_value(lab: &VirtualLab, ids: FlowIdentity, counter: &str) -> Option<f6
     } as f64)
 }
 
-/// Returns a value of a running job without the results of all jobs, which take longer to compute. `wait:
-/// {until: ...}` reads such values often.
+/// Returns a value of a running job. This is faster than to compute the results of all jobs. `wait: {until:
+/// ...}` reads such values often.
 fn running_job_value(lab: &VirtualLab, job: usize, sender: Option<usize>, counter: &str) -> Option<f64> {
     let jobs = &lab.simulation.jobs;
     match (sender, counter) {

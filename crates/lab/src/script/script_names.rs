@@ -33,8 +33,8 @@ impl ScriptNames {
     /// Collects the names of a lab.
     ///
     /// # Errors
-    /// Returns an error if a condition contains an unknown name. Some names are checked only here, such as
-    /// buffer pools, because only the configuration of a switch defines them.
+    /// Returns an error if a condition contains an unknown name. The names of buffer pools are checked only
+    /// here, because the configuration of a switch defines them.
     pub(super) fn new(lab: &VirtualLab) -> Result<ScriptNames, UnknownName> {
         let directory = lab.plan.name_directory();
         let mut names = ScriptNames {

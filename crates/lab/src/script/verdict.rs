@@ -15,8 +15,7 @@ pub struct CheckResult {
     pub model_time_ns: u64,
     /// Whether the condition was true.
     pub passed: bool,
-    /// The reason of a failure if the condition was not simply false. For example, a value is missing.
-    /// `None` otherwise.
+    /// The reason for a failure other than a false condition, such as a missing value. `None` otherwise.
     pub reason: Option<String>,
     /// The names in a failed condition and their values. Values of counters are in the unit of the name, and
     /// times of events are in picoseconds. `None` means a missing value, or an event that has not happened.
@@ -58,7 +57,7 @@ impl LabCheckResult {
 }
 
 impl CheckResult {
-    /// Returns the condition, with the name of the step in front if the step has a name: `NAME: CONDITION`.
+    /// Returns the title of the check: `NAME: CONDITION`, or only the condition if the step has no name.
     pub fn title(&self) -> String {
         match &self.name {
             Some(name) => format!("{name}: {}", self.condition),

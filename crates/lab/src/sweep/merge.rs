@@ -25,12 +25,12 @@ pub struct MergeArgs {
     pub format: OutputFormat,
 }
 
-/// Merges the parts of a sweep, writes the table to `out` and writes the requested files. Returns the exit
-/// code for a check that failed if a run of the sweep failed.
+/// Merges the parts of a sweep, writes the table to `out` and writes the requested files. The exit code is
+/// that of [`run_sweep`](super::run_sweep).
 ///
 /// # Errors
-/// Fails if a file is not a part of a sweep, if the parts belong to different sweeps, if a part is missing or
-/// passed twice, or if a file cannot be written.
+/// Fails if a file is not a part of a sweep, or if the parts belong to different sweeps. Fails if a part is
+/// missing or is passed twice. Fails if a result file cannot be written.
 pub fn merge_sweep(arguments: &MergeArgs, out: &mut dyn Write) -> Result<ExitCode, Failure> {
     let parts = arguments
         .parts

@@ -84,7 +84,7 @@ pub struct RunFigures {
     pub totals: Totals,
     /// Sum of the goodputs of all open-loop flows, in bits per second of model time.
     pub goodput_bps: u64,
-    /// Largest value over all open-loop flows of the 99.9th percentile of the frame latency, in nanoseconds.
+    /// 99.9th percentile of the frame latency in nanoseconds: the largest value of all open-loop flows.
     /// `None` without open-loop flows.
     #[serde(default)]
     pub frame_latency_p999_ns: Option<u64>,
@@ -96,8 +96,8 @@ pub struct RunFigures {
     /// [`LinkBalanceReport`](crate::LinkBalanceReport). `None` without such links or traffic on them.
     #[serde(default)]
     pub link_jain_index: Option<f64>,
-    /// Goodput in percent of the goodput in the run with a single switch and the same seed. Only comparisons
-    /// set this field. `None` if this run is missing or has no goodput.
+    /// Goodput in percent of the reference run, which has a single switch and the same seed. Only comparisons
+    /// set this field. `None` if the reference run is missing or has no goodput.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub percent_of_one_switch: Option<f64>,
     /// The figures of the jobs, in the order of the lab file.
@@ -113,8 +113,8 @@ pub struct JobFigures {
     pub kind: String,
     /// Job completion time in nanoseconds. `None` if the job did not end.
     pub jct_ns: Option<u64>,
-    /// Job completion time divided by the roofline, the completion time on ideal links. `None` if the job did
-    /// not end.
+    /// Job completion time divided by the roofline. The roofline is a lower bound of the job completion time
+    /// from the links of the hosts. `None` if the job did not end.
     pub jct_ratio: Option<f64>,
     /// Bus bandwidth of a collective in 10^9 bytes per second, as nccl-tests defines it: the mean over all
     /// message sizes. `None` for other kinds of jobs.

@@ -1,4 +1,4 @@
-//! Formats the table of a sweep. Each combination of values and each job have a row. A cell has the median
+//! Formats the table of a sweep. For each combination of values, each job has one row. A cell has the median
 //! and the range of a figure (a measured quantity) over all seeds.
 
 use std::collections::HashSet;

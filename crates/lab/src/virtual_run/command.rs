@@ -73,7 +73,7 @@ pub struct VirtualRunArgs {
 type RunObservers = (Option<EventLog<BufWriter<File>>>, Vec<LinkRecording>);
 
 /// Runs a lab without its script in virtual time, writes the result to `out` and writes the requested files.
-/// Returns the exit code of the report: a run with failures is a failed check.
+/// Returns the exit code of the report ([`Report::exit`]).
 ///
 /// # Errors
 /// Fails if the lab is invalid, if no flow gets a signal for its congestion control, or if a file cannot

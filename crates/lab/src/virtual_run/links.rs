@@ -94,8 +94,8 @@ pub(crate) fn link_reports(
     reports
 }
 
-/// Returns the sending end of each link direction that the workload could use: the directions on shortest
-/// paths of jobs and flows.
+/// Returns the sending ends of all link directions that the workload could use. These are the directions on
+/// shortest paths of jobs and flows.
 fn usable_link_ends(plan: &LabPlan, fabric: &FabricPlan, connections: &[Connection]) -> BTreeSet<LinkEnd> {
     let jobs = connections
         .iter()

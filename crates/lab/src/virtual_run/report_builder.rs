@@ -18,8 +18,8 @@ fn deadlock_report(lasting: &LastingDeadlock) -> DeadlockReport {
 }
 
 impl VirtualLab {
-    /// Returns the report of the run up to the current model time. The reason for an early end of the run is
-    /// not a failure of this report. The caller adds it.
+    /// Returns the report of the run up to the current model time. If the run ended early, the caller adds
+    /// the reason to the failures of the report.
     pub fn report(&self) -> Report {
         let fabric = &self.simulation.fabric;
         let hosts: Vec<_> = (0..fabric.host_count())

@@ -75,7 +75,7 @@ pub(super) type FormulaError = (String, String);
 /// itself, which can be a number.
 ///
 /// # Errors
-/// A formula is invalid or does not end.
+/// Returns an error if a formula is invalid or does not end.
 pub(super) fn substitute(text: &str, scope: &ConstantScope) -> Result<Constant, FormulaError> {
     let mut substituted = String::with_capacity(text.len());
     let mut rest = text;
