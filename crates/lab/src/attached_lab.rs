@@ -34,7 +34,7 @@ pub struct Lab {
     /// cannot use the socket. Root can still stop the lab with `lab down`, which uses signals. `None`
     /// after [`Lab::take_listener`].
     pub listener: Option<UnixListener>,
-    /// The status messages to the command line.
+    /// The pipe for status messages to the command line.
     pub status: StatusPipe,
     /// Becomes true when the lab must stop. If the process has not ended ten seconds later, the init process
     /// kills it.

@@ -147,7 +147,7 @@ fn forward_requests(parent_lifeline: File, init_lifeline: File, alive: &File, si
     }
 }
 
-/// Returns the exit code of a process of the lab that has ended. Logs an error if a signal killed the process.
+/// Returns the exit code of an ended process of the lab. Logs an error if a signal killed the process.
 pub(super) fn exit_code_of_process(status: io::Result<ExitStatus>, process: &str) -> ExitCode {
     let Ok(status) = status else {
         return Exit::Environment.into();

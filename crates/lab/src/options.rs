@@ -14,28 +14,28 @@ use xoff_telemetry::allowed_cpus;
 /// Arguments of `xoff lab run`.
 #[derive(Clone, Debug)]
 pub struct LabRunArgs {
-    /// The lab file.
+    /// Path of the lab file.
     pub file: PathBuf,
     /// Fields of the lab file with other values for this run (`--set`). May be empty.
     pub field_values: Vec<FieldValue>,
     /// Options of the run.
     pub options: LabOptions,
-    /// Recordings of the run.
+    /// Packet recordings of switch ports (`--pcap`).
     pub pcap: LabRecordings,
 }
 
 /// Arguments of `xoff lab up`.
 #[derive(Clone, Debug)]
 pub struct LabUpArgs {
-    /// The lab file.
+    /// Path of the lab file.
     pub file: PathBuf,
     /// Options of the run.
     pub options: LabOptions,
-    /// Recordings of the run.
+    /// Packet recordings of switch ports (`--pcap`).
     pub pcap: LabRecordings,
 }
 
-/// Options of one run of a lab. The switch process receives them as part of the lab description.
+/// Options of one run of a lab in real time. The switch process receives them as part of the lab description.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LabOptions {
     /// Path of the JSON report. `None`: no report is written. The path is made absolute before any
@@ -45,11 +45,12 @@ pub struct LabOptions {
     pub dilate: u32,
     /// Number of worker threads for the switches, at least 1. `None`: see [`LabOptions::driver_options`].
     pub workers: Option<usize>,
-    /// Assignment of threads to cores.
+    /// Assignment of the worker and host threads to cores (`--pin`).
     pub pin: CorePinning,
-    /// Behaviour of idle worker threads.
+    /// Behaviour of idle worker threads (`--idle`): whether they sleep or poll.
     pub idle: IdleMode,
-    /// Seed of all random decisions.
+    /// Seed of all random decisions. Each switch derives its own seed from it
+    /// ([`switch_seed`](crate::switch_seed)).
     pub seed: u64,
     /// Port backend of the links to hosts: the kernel interface through which the switch sends and
     /// receives frames.

@@ -28,7 +28,7 @@ pub const SPEED_MBPS_DEFAULT: u32 = 1000;
 /// The default MTU of a link in bytes. It is large enough for RoCE packets with an RDMA MTU of 4096 bytes.
 pub const MTU_DEFAULT: u32 = 9216;
 
-/// The clock of a run: real time or virtual time.
+/// The clock of a run: real time (`xoff lab run`) or virtual time (`xoff lab run --virtual`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum TimeMode {
     /// Model time follows the wall clock, divided by the dilation. The lab uses namespaces and devices of
@@ -87,13 +87,13 @@ pub struct SwitchPlan {
 /// A lookup file of lossless profiles (SONiC's `pg_profile_lookup.ini`).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PgProfilesPlan {
-    /// The path of the file for messages.
+    /// The path of the file, for use in messages.
     pub source: String,
     /// The text of the file. Its rows are checked later, with the configuration of the switch.
     pub text: String,
 }
 
-/// One configuration layer of a switch. The layers are merged table by table.
+/// One configuration layer of a switch. Layers are merged field by field.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum ConfigLayer {
     /// The text of a `config_db.json`.
@@ -136,13 +136,13 @@ pub struct HostPlan {
     /// The MAC address of the IPv4 gateway, if the lab has computed routes. The host then needs no ARP for
     /// the gateway. `None` means that the host resolves the address by ARP.
     pub gateway_mac: Option<[u8; 6]>,
-    /// The implementation of the host.
+    /// The kind of the host, with its options.
     pub kind: HostKind,
     /// The options of the NIC of a model host. Plain hosts and guests ignore them.
     pub nic: NicPlan,
 }
 
-/// The implementation of a host.
+/// The kind of a host: how the host is implemented.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum HostKind {
     /// A model host: an RDMA host that xoff simulates. In real time, the host has its own network namespace.
@@ -190,7 +190,7 @@ pub struct VmPlan {
     pub cpus: u32,
     /// The QEMU accelerator, `kvm` or `tcg`. `None` means `kvm` if available, otherwise `tcg`.
     pub accel: Option<String>,
-    /// Additional arguments of QEMU.
+    /// Additional arguments at the end of the QEMU command line. May be empty.
     pub args: Vec<String>,
     /// The absolute path of the file for the console output. `None` writes no file.
     pub console: Option<PathBuf>,
@@ -267,7 +267,7 @@ impl LinkPlan {
     }
 }
 
-/// The traffic of a lab and its duration.
+/// The workload of a lab: its open-loop flows and its jobs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct WorkloadPlan {
     /// The time during which open-loop flows send, in nanoseconds of model time. The value is 0 if the
@@ -291,7 +291,7 @@ pub struct FlowPlan {
     pub from: usize,
     /// The index of the receiver in [`LabPlan::hosts`], another model host.
     pub to: usize,
-    /// The offered rate.
+    /// The rate at which the sender offers frames.
     pub rate: RatePlan,
     /// The DSCP of the frames, 0 to 63.
     pub dscp: u8,
@@ -300,7 +300,7 @@ pub struct FlowPlan {
     /// The class of the frames, 0 to 7: the transmit queue of the sender and the PFC priority that pauses
     /// this queue.
     pub class: u8,
-    /// Whether a lost frame makes the run fail.
+    /// Whether lost, reordered and damaged frames are failures of the run.
     pub lossless: bool,
     /// The length of a full frame in bytes, without FCS. Headers and ICRC take 58 bytes for IPv4 and 78 bytes
     /// for IPv6. The rest is payload: 40 to 8192 bytes, a multiple of 4.
@@ -310,7 +310,7 @@ pub struct FlowPlan {
     pub message_bytes: u32,
     /// The IP version of the frames.
     pub ip: IpVersion,
-    /// The TTL or hop limit of the frames, at least 1.
+    /// The TTL (IPv4) or hop limit (IPv6) of the frames, 1 to 255.
     pub ttl: u8,
     /// The time between the start of the workload and the start of this flow, in nanoseconds of model time.
     pub start_ns: u64,
@@ -357,7 +357,7 @@ impl HostPlan {
         }
     }
 
-    /// Returns the address of the host for an IP version.
+    /// Returns the IPv4 or IPv6 address of the host.
     pub fn address(&self, version: IpVersion) -> IpAddr {
         match version {
             IpVersion::V4 => self.ipv4.into(),

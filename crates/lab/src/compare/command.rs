@@ -25,9 +25,9 @@ use xoff_telemetry::{self, Verdict};
 /// Arguments of `xoff lab compare`.
 #[derive(Clone, Debug)]
 pub struct CompareArgs {
-    /// The lab file.
+    /// Path of the lab file.
     pub file: PathBuf,
-    /// The field that differs between the rows.
+    /// The field of the lab file that differs between the rows of the result table, with its values.
     pub compared: ComparedField,
     /// Other fields of the lab file with their values (`--set`). The comparison runs all combinations of the
     /// values. May be empty.

@@ -26,9 +26,9 @@ pub struct CompareReport {
     /// Time limit of each run in nanoseconds of model time (`--until`). `None`: no limit, or a comparison in
     /// real time.
     pub until_ns: Option<u64>,
-    /// The compared field with its values.
+    /// Path and values of the compared field ([`ComparedField`](super::ComparedField)).
     pub compared: Parameter,
-    /// The fields of `--set` with their values.
+    /// The fields of `--set` with their values, in the order of the command line.
     pub parameters: Vec<Parameter>,
     /// The seeds in the order of the command line.
     pub seeds: Vec<u64>,
@@ -57,7 +57,7 @@ pub struct ComparisonRow {
     pub job: Option<String>,
     /// Number of runs, one for each seed.
     pub runs: u64,
-    /// Number of runs with failures.
+    /// Number of these runs that have failures.
     pub failed: u64,
     /// The figures by name, as in `docs/compare.md`. The value is `None` if no run has the figure.
     pub figures: BTreeMap<String, Option<MedianAndRange>>,

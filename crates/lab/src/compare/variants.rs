@@ -24,7 +24,7 @@ pub enum ComparedField {
 }
 
 impl ComparedField {
-    /// Returns the path of the field and its values.
+    /// Returns the path of the field and its values, in the order of the command line.
     pub fn setting(&self) -> FieldSetting {
         match self {
             ComparedField::LoadBalancing(names) => FieldSetting {

@@ -12,7 +12,7 @@ pub struct CounterDescription {
     pub meaning: &'static str,
 }
 
-/// The counters of one kind of object.
+/// The counters of one kind of object, such as a port, in the order of the documentation.
 pub type CounterTable = &'static [CounterDescription];
 
 /// Creates an entry of a table.
@@ -20,7 +20,7 @@ const fn describe(name: &'static str, meaning: &'static str) -> CounterDescripti
     CounterDescription { name, meaning }
 }
 
-/// Counters of the whole run, without a prefix.
+/// Counters of the whole run. Their names have no prefix.
 pub const RUN_COUNTERS: CounterTable = &[
     describe("now_ns", "model time since the start of the workload"),
     describe(
@@ -38,7 +38,7 @@ pub const LINK_COUNTERS: CounterTable = &[
     describe("up", "1 while the link is up, else 0"),
 ];
 
-/// Counters with the prefix `SWITCH.`, as sums over the ports of a switch.
+/// Counters with the prefix `SWITCH.`, for a whole switch. Most of them are sums over its ports.
 pub const SWITCH_COUNTERS: CounterTable = &[
     describe("rx_packets", "frames received"),
     describe("rx_bytes", "bytes received"),
@@ -90,7 +90,7 @@ pub const SWITCH_COUNTERS: CounterTable = &[
     ),
 ];
 
-/// Counters with the prefix `SWITCH.pool.NAME.`, for a buffer pool.
+/// Counters with the prefix `SWITCH.pool.NAME.`, for the buffer pool `NAME` of the switch configuration.
 pub const POOL_COUNTERS: CounterTable = &[
     describe("current_cells", "shared cells in use"),
     describe(
@@ -107,7 +107,7 @@ pub const POOL_COUNTERS: CounterTable = &[
     ),
 ];
 
-/// Counters with the prefix `SWITCH.PORT.`, for a port.
+/// Counters with the prefix `SWITCH.PORT.`, for a switch port such as `sw1.Ethernet0`.
 pub const PORT_COUNTERS: CounterTable = &[
     describe("rx_packets", "frames received"),
     describe("rx_bytes", "bytes received"),
@@ -151,7 +151,7 @@ pub const PORT_COUNTERS: CounterTable = &[
     ),
 ];
 
-/// Counters with the prefix `SWITCH.PORT.pgN.`, for a priority group.
+/// Counters with the prefix `SWITCH.PORT.pgN.`, for priority group N (0 to 7) of a port.
 pub const PRIORITY_GROUP_COUNTERS: CounterTable = &[
     describe("packets", "frames accepted"),
     describe("bytes", "bytes accepted"),
@@ -178,7 +178,7 @@ pub const PRIORITY_GROUP_COUNTERS: CounterTable = &[
     ),
 ];
 
-/// Counters with the prefix `SWITCH.PORT.queueN.`, for an egress queue.
+/// Counters with the prefix `SWITCH.PORT.queueN.`, for egress queue N (0 to 7) of a port.
 pub const QUEUE_COUNTERS: CounterTable = &[
     describe("packets", "frames sent"),
     describe("bytes", "bytes sent"),
@@ -227,7 +227,7 @@ pub const QUEUE_COUNTERS: CounterTable = &[
     ),
 ];
 
-/// Counters with the prefix `SWITCH.PORT.pfcN.`, for PFC of one priority at a port.
+/// Counters with the prefix `SWITCH.PORT.pfcN.`, for PFC of priority N (0 to 7) at a port.
 pub const PORT_PFC_COUNTERS: CounterTable = &[
     describe("tx", "PFC frames sent with this class enabled, XON included"),
     describe("rx", "PFC frames received with this class enabled, XON included"),
@@ -311,7 +311,7 @@ pub const ARRIVAL_COUNTERS: CounterTable = &[
     describe("len_max_bytes", "length of the longest frame, without FCS"),
 ];
 
-/// Counters with the prefix `HOST.pfcN.`, for PFC of one priority at a host.
+/// Counters with the prefix `HOST.pfcN.`, for PFC of priority N (0 to 7) at a host.
 pub const HOST_PFC_COUNTERS: CounterTable = &[
     describe("rx", "PFC frames received with this class enabled"),
     describe("tx", "PFC frames sent with this class enabled"),
@@ -344,7 +344,7 @@ pub const FLOW_COUNTERS: CounterTable = &[
     describe("latency_max_ns", "largest latency"),
 ];
 
-/// Counters with the prefix `job.NAME.`. `docs/workloads.md` defines the values.
+/// Counters with the prefix `job.NAME.`, for a job of the workload. `docs/workloads.md` defines the values.
 pub const JOB_COUNTERS: CounterTable = &[
     describe("done", "1 when the job is done, else 0"),
     describe("posted_messages", "messages posted"),

@@ -37,7 +37,7 @@ pub(crate) use syntax::SyntaxNode;
 /// The maximum length of a condition, in bytes.
 pub const CONDITION_LEN_MAX: usize = 4096;
 
-/// The values of the names in an expression.
+/// A source of the values for the names in an expression, such as a running lab.
 pub trait ValueSource {
     /// Returns the value of a full name, in the unit of the name. Returns `None` if the value does not exist
     /// yet. For example, a flow has no latency before its first packet arrives. NaN (not a number) also
@@ -86,11 +86,11 @@ pub enum Occurrence {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{what}{}", quote_rest(rest))]
 pub struct ExpressionError {
-    /// The offset of the error in the text, in bytes.
+    /// The offset of the error in the text, in bytes from 0.
     pub offset: usize,
     /// The text from the offset on, at most 24 characters. Empty if the error is at the end of the text.
     pub rest: String,
-    /// A description of the error.
+    /// A description of the error, without its position.
     pub what: String,
     /// A way to correct the error.
     pub fix: String,

@@ -8,7 +8,7 @@ pub struct FieldSetting {
     /// Path of the field in the lab file: keys, list indices (from 0) and names of list elements, separated
     /// by dots, such as `workload.jobs.0.bytes`.
     pub path: String,
-    /// The values, at least one, without duplicates and empty texts.
+    /// The values as texts: at least one, no duplicates, no empty texts.
     pub values: Vec<String>,
 }
 
@@ -35,7 +35,7 @@ impl FromStr for FieldSetting {
 /// A field of the lab file with one value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FieldValue {
-    /// Path of the field in the lab file.
+    /// Path of the field in the lab file, as in [`FieldSetting::path`].
     pub path: String,
     /// The value of the field in a run, as text.
     pub value: String,

@@ -11,7 +11,7 @@ const RESUME_OFFSET_BYTES: u64 = 3_072;
 /// have smaller shifts.
 const HOST_PORT_SHIFT: u8 = 3;
 
-/// The buffer of one switch.
+/// The buffer of one switch of the model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SwitchBuffer {
     /// Bytes of the buffer that are neither reserved nor headroom. `None` if reserved space and headroom

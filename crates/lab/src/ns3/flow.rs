@@ -1,13 +1,13 @@
 //! Flows of a scenario, and pauses in the results of the model.
 
-/// A flow of a scenario.
+/// A flow of a scenario, one row of the flow list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Flow {
     /// Node number of the sending host.
     pub src: u32,
     /// Node number of the receiving host.
     pub dst: u32,
-    /// Priority, 1 to 7.
+    /// Priority of the data packets, 1 to 7.
     pub priority: u8,
     /// UDP destination port, which is an input of the ECMP hash in the model.
     pub dst_port: u16,
@@ -30,7 +30,7 @@ pub struct PauseEvent {
     pub time_ns: u64,
     /// Number of the receiving node.
     pub node: u32,
-    /// Interface of the node, from 1.
+    /// Number of the interface of the node that received the frame, from 1.
     pub interface: u32,
     /// True for a pause frame, false for a resume frame.
     pub is_pause: bool,

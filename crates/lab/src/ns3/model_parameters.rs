@@ -9,7 +9,7 @@ pub struct ModelParameters {
     pub mode: CongestionMode,
     /// Settings of the windows: `HAS_WIN`, `VAR_WIN` and `GLOBAL_T`.
     pub window: WindowSettings,
-    /// Settings of HPCC, for `CC_MODE` 3 and 10.
+    /// Settings that only HPCC and HPCC-PINT use (`CC_MODE` 3 and 10).
     pub hpcc: HpccSettings,
     /// Additive rate increase of DCTCP in bits per second (`DCTCP_RATE_AI`).
     pub dctcp_rate_ai_bps: u64,
@@ -35,7 +35,7 @@ pub struct ModelParameters {
     pub buffer_bytes: u32,
     /// ECN thresholds, one entry for each link speed.
     pub marking: Vec<EcnThresholds>,
-    /// Settings of DCQCN.
+    /// Settings of DCQCN. The other algorithms use some of them, too.
     pub dcqcn: DcqcnSettings,
 }
 
@@ -85,7 +85,7 @@ impl CongestionMode {
     }
 }
 
-/// Settings of the windows of flows.
+/// Settings of the flow windows, which limit the unacknowledged bytes of a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WindowSettings {
     /// Whether a window limits the unacknowledged bytes of a flow (`HAS_WIN`).

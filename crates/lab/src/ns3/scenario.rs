@@ -41,7 +41,7 @@ pub struct Scenario {
     /// The flows, at least one, sorted by start time. [`Flow::reference_ns`] is the completion time in
     /// the model.
     pub flows: Vec<Flow>,
-    /// The settings of the model.
+    /// The settings of the model from the configuration file.
     pub parameters: ModelParameters,
     /// Pause and resume events of the model, in the order of time. `None` if the scenario has no file
     /// of pauses.

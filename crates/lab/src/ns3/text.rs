@@ -10,7 +10,7 @@ use xoff_telemetry::failure::Failure;
 /// Largest number of characters of a word that an error quotes.
 const QUOTED_MAX: usize = 40;
 
-/// An error in the files of a scenario.
+/// An error of a file of a scenario: the file cannot be read or has invalid contents.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ReadError {
     /// A file cannot be read.

@@ -44,7 +44,8 @@ pub struct StepPlan {
     /// The condition of the step. If the condition is false, the step is skipped. With `None`, the step
     /// always runs.
     pub when: Option<Expression>,
-    /// The action of the step.
+    /// The action of the step. A step of the lab file with several actions (`clear`) has one entry for each
+    /// of them.
     pub action: ActionPlan,
     /// Where the lab file defines this step, as `FILE:LINE`, for use in messages.
     pub source: String,
@@ -139,7 +140,7 @@ pub struct InjectPlan {
     pub every_ns: Option<u64>,
 }
 
-/// A job or a flow that a step starts or stops.
+/// A job or an open-loop flow that a step starts or stops.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum WorkloadTarget {
     /// A job, by its index in the jobs of the workload.
@@ -148,7 +149,7 @@ pub enum WorkloadTarget {
     Flow(usize),
 }
 
-/// The egress of a port, or one egress queue.
+/// The part of a switch port that a `block` or `unblock` step changes: all egress queues or one of them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EgressBlockPlan {
     /// The index of the switch in [`super::LabPlan::switches`].
@@ -162,7 +163,7 @@ pub struct EgressBlockPlan {
 /// PFC or 802.3x PAUSE frames that a host sends.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PausePlan {
-    /// The index of the host in [`super::LabPlan::hosts`].
+    /// The index in [`super::LabPlan::hosts`] of the sending host.
     pub host: usize,
     /// The paused classes of a PFC frame: bit *n* is class *n*. `None` means that the host sends 802.3x
     /// PAUSE frames.
@@ -181,9 +182,9 @@ pub struct PausePlan {
 pub struct LinkDirectionPlan {
     /// The index of the link in [`super::LabPlan::links`].
     pub link: usize,
-    /// Whether the direction is selected in which the switch [`super::LinkPlan::switch`] sends.
+    /// Whether frames from the switch [`super::LinkPlan::switch`] are affected.
     pub from_switch: bool,
-    /// Whether the direction is selected in which the far end ([`super::LinkPlan::far`]) sends.
+    /// Whether frames from the far end ([`super::LinkPlan::far`]) are affected.
     pub from_far: bool,
 }
 

@@ -15,11 +15,11 @@ const FRAME_OVERHEAD_BYTES: u32 = 20;
 /// A transport: a named set of options for the queue pairs of jobs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TransportPlan {
-    /// The name of the transport in the lab file.
+    /// The name of the transport in the lab file. A job without a transport uses the name `default`.
     pub name: String,
     /// The configuration of each queue pair. The queue pair numbers in this configuration are ignored.
     pub qp: QpConfig,
-    /// The congestion control of each queue pair.
+    /// The congestion control algorithm of each queue pair, with its parameters.
     pub congestion: CongestionConfig,
     /// The DSCPs of data packets, acknowledgements and CNPs, in this order, 0 to 63.
     pub dscp: [u8; 3],

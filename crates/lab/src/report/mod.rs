@@ -34,7 +34,7 @@ pub struct Report {
     pub schema: String,
     /// The machine and the program version of the run.
     pub environment: Environment,
-    /// Seed of all random decisions.
+    /// Seed of all random decisions of the run (`--seed`).
     pub seed: u64,
     /// Whether the run is clean or tainted. A tainted run proves nothing, because something outside the model
     /// could change its results.
@@ -65,7 +65,7 @@ pub struct Report {
     /// Results of a lab in real time. `None` for runs in virtual time and for runs without a lab.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub real_time: Option<RealTimeReport>,
-    /// Results of the jobs of the workload. `None` without jobs.
+    /// Results of the jobs, which send RDMA messages through queue pairs. `None` without jobs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub jobs: Option<WorkloadResults>,
 }

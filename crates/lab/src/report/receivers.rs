@@ -13,7 +13,7 @@ use xoff_host::HostResults;
 /// Counters of normal traffic. The table omits receivers that have only these counters.
 const NORMAL_TRAFFIC_COUNTERS: [&str; 3] = ["roce_frames", "flooded_frames", "other_frames"];
 
-/// Counters of a model host as a receiver.
+/// Receive counters of a model host.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReceiverReport {
     /// Name of the host.
@@ -31,7 +31,7 @@ pub struct ReceiverReport {
 /// lack the flow header of model hosts.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ForeignFlowReport {
-    /// Source IP address.
+    /// Source IP address of the packets, as text.
     pub src: String,
     /// Number of the destination queue pair.
     pub dst_qp: u32,
@@ -39,7 +39,7 @@ pub struct ForeignFlowReport {
     pub frames: u64,
     /// The SEND and WRITE requests of the services RC and UC among these packets.
     pub requests: u64,
-    /// Number of PSNs that were skipped.
+    /// Number of packet sequence numbers (PSNs) that were skipped.
     pub missing_psns: u64,
     /// Requests with a PSN before the newest PSN that arrived.
     pub out_of_order: u64,

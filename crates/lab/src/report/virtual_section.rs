@@ -22,7 +22,7 @@ pub struct VirtualReport {
     pub frames_under_way_max: u64,
     /// Frames that links lost because a link went down or a script configured a fault.
     pub link_lost_frames: u64,
-    /// PFC deadlocks that lasted 10 ms of model time or more.
+    /// PFC deadlocks that lasted 10 ms of model time or more, in the order of their detection. At most 64.
     #[serde(default)]
     pub deadlocks: Vec<DeadlockReport>,
     /// Queue pair counters of each host, with the names of the Linux `hw_counters`.
@@ -60,7 +60,8 @@ pub struct ReorderedConnectionReport {
 /// the event log.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct DeadlockReport {
-    /// Time at which the deadlock was detected, in nanoseconds. Detection runs every millisecond.
+    /// Time of the check that detected the deadlock, in nanoseconds. A check runs every millisecond of
+    /// model time.
     pub since_ns: u64,
     /// Time of the first check without the deadlock, in nanoseconds. `None` (null) if the deadlock lasted
     /// until the end of the run.
@@ -72,7 +73,7 @@ pub struct DeadlockReport {
     pub queue: u8,
 }
 
-/// Counters of the queue pairs and the NIC of a host.
+/// Counters of the queue pairs and the NIC of a host, as sums over its queue pairs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct HostReport {
     /// Name of the host.

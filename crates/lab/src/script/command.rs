@@ -30,7 +30,7 @@ pub enum CheckFormat {
     Table,
 }
 
-/// The arguments of the command.
+/// The arguments of `xoff lab check`.
 #[derive(Clone, Debug)]
 pub struct CheckArgs {
     /// The lab files, at least one.

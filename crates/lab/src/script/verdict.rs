@@ -13,7 +13,7 @@ pub struct CheckResult {
     pub source: String,
     /// The model time at which the result was known, in nanoseconds since the start of the workload.
     pub model_time_ns: u64,
-    /// Whether the condition was true.
+    /// Whether the condition was true. For `wait`, whether it became true in time.
     pub passed: bool,
     /// The reason for a failure other than a false condition, such as a missing value. `None` otherwise.
     pub reason: Option<String>,

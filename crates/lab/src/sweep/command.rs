@@ -18,7 +18,8 @@ use xoff_telemetry::failure::{Exit, Failure};
 /// Largest number of runs of a sweep or a comparison.
 pub const RUNS_MAX: usize = 1_000_000;
 
-/// Arguments of a sweep.
+/// Arguments of a sweep: `xoff lab run --virtual` with `--seeds`, `--shard`, `--csv` or several values of a
+/// `--set` field.
 #[derive(Clone, Debug)]
 pub struct SweepArgs {
     /// Arguments of each run. The sweep uses the file, the time limit, the event limit and the output format

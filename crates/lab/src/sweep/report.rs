@@ -80,7 +80,7 @@ pub struct RunFigures {
     /// Number of frame arrivals at the ends of links. A frame that crosses three links counts three times.
     /// The value is 0 in real time.
     pub frame_hops: u64,
-    /// Sums over flows, switches and queue pairs.
+    /// Sums over all flows, switches and queue pairs of the run, as in [`Report::totals`].
     pub totals: Totals,
     /// Sum of the goodputs of all open-loop flows, in bits per second of model time.
     pub goodput_bps: u64,
@@ -107,7 +107,7 @@ pub struct RunFigures {
 /// The figures of one job of a run. Fractions are rounded to six decimals.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct JobFigures {
-    /// Name of the job.
+    /// Name of the job in the lab file.
     pub name: String,
     /// Kind of the job, as in [`JobResults::kind`].
     pub kind: String,

@@ -32,7 +32,7 @@ pub const EVENTS_MAX_DEFAULT: u64 = 10_000_000_000;
 /// Arguments of `xoff lab run --virtual`.
 #[derive(Clone, Debug, Default)]
 pub struct VirtualRunArgs {
-    /// The lab file.
+    /// Path of the lab file.
     pub file: PathBuf,
     /// Seed of all random decisions.
     pub seed: u64,

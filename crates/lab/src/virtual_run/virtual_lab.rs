@@ -34,7 +34,7 @@ const ADDRESS_RESOLUTION_TIMEOUT: Picos = Picos::from_millis(1_000);
 pub struct VirtualLab {
     /// The plan of the lab, including the configuration layers that the run has added.
     pub plan: LabPlan,
-    /// The options of the run. Virtual time uses mainly the seed.
+    /// The options of the run. Virtual time uses only the seed and the dilation.
     pub options: LabOptions,
     /// The simulation: the fabric and the jobs.
     pub simulation: Simulation,
@@ -263,7 +263,8 @@ impl VirtualLab {
         self.simulation.run(until, stop_when_finished, observer)
     }
 
-    /// Returns the model time since the start of the workload.
+    /// Returns the model time since the start of the workload. Before the start, this is the model time
+    /// since 0.
     pub fn elapsed(&self) -> Picos {
         self.simulation.fabric.now().since(self.workload_start)
     }
