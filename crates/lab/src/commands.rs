@@ -182,8 +182,8 @@ fn start_lab(
     options.report = options.report.as_deref().map(writable_report_path).transpose()?;
     guests::check_emulators(&plan)?;
     options.pcap = recording_option::resolve_recordings(&plan, pcap)?;
-    // The switch process resolves the configurations itself. This check finds errors before the lab creates
-    // anything.
+    // The switch process resolves the configurations again. This check finds errors before the lab creates
+    // any process or device.
     resolve_switch_setups(
         &plan,
         options.seed,

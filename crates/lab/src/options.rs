@@ -49,8 +49,7 @@ pub struct LabOptions {
     pub pin: CorePinning,
     /// Behaviour of idle worker threads (`--idle`): whether they sleep or poll.
     pub idle: IdleMode,
-    /// Seed of all random decisions. Each switch derives its own seed from it
-    /// ([`switch_seed`](crate::switch_seed)).
+    /// Seed of all random decisions. Each switch has its own seed, see [`switch_seed`](crate::switch_seed).
     pub seed: u64,
     /// Port backend of the links to hosts: the kernel interface through which the switch sends and
     /// receives frames.

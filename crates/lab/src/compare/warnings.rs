@@ -13,8 +13,8 @@ pub(super) fn variant_warnings(variant: &LabVariant, runs: &[ComparisonRun]) -> 
         .map(|warning| format!("{name}: {warning}"))
         .into_iter()
         .collect();
-    // The lab on one switch has the same transports and jobs, so its warnings would repeat those of the
-    // schemes.
+    // The lab with a single switch has the same transports and jobs. Its warnings would repeat the warnings
+    // of the schemes.
     let first_run = runs.first().filter(|_| variant.scheme.is_some());
     let ineffective = first_run.map_or(&[][..], |run| &run.figures.warnings);
     warnings.extend(ineffective.iter().map(|warning| format!("{name}: {warning}")));
