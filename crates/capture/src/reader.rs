@@ -480,8 +480,8 @@ impl<R: Read> Reader<R> {
         self.block.clear();
     }
 
-    /// Converts an error of the source. Three kinds of errors mean that a decompressor has found damaged
-    /// data, because a plain file never reports these kinds.
+    /// Converts an error of the source. `UnexpectedEof`, `InvalidData` and `InvalidInput` mean damaged
+    /// compressed data: a decompressor reports them, but an uncompressed file never does.
     fn convert_io_error(&self, error: io::Error) -> ReadError {
         match error.kind() {
             io::ErrorKind::UnexpectedEof | io::ErrorKind::InvalidData | io::ErrorKind::InvalidInput => {

@@ -43,8 +43,9 @@ pub struct HostConfig {
     /// Identifier of the run. The host writes it into each frame of its flows, so that a receiver can
     /// recognise frames of an earlier run. All hosts of a run have the same token.
     pub token: u64,
-    /// If true, frames with another token are counted for their flows. A receiver that does not know its
-    /// senders needs this setting. If false, frames with another token are only counted as stale.
+    /// If true, frames are counted for their flows even if their token differs from [`HostConfig::token`].
+    /// A receiver that does not know its senders needs this setting. If false, such frames are counted only
+    /// as stale.
     pub accept_any_token: bool,
     /// Dilation: wall time divided by model time, at least 1. The host measures latencies in wall time and
     /// divides them by this factor.
@@ -304,8 +305,8 @@ impl FlowConfig {
         }
     }
 
-    /// Returns the length of the headers and the ICRC in bytes. A middle frame (neither first nor last of a
-    /// message) has no other headers.
+    /// Returns the length of the headers and the ICRC in bytes. These are all headers of a middle frame
+    /// (neither first nor last of a message).
     pub fn headers_len(&self) -> u32 {
         FlowConfig::headers_len_of(self.dst_ip.is_ipv6(), self.vlan.is_some())
     }

@@ -57,7 +57,7 @@ pub struct LabPlan {
     /// first packet of the queue pair. Only in virtual time.
     #[serde(default)]
     pub announce: bool,
-    /// The traffic of the hosts. Without a workload in the lab file, all its lists are empty.
+    /// The traffic of the hosts. If the lab file has no workload, the lists of flows and jobs are empty.
     pub workload: WorkloadPlan,
     /// The steps of the script. Empty without a script.
     pub script: ScriptPlan,

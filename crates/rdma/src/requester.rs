@@ -54,8 +54,8 @@ pub(super) struct Requester {
     /// Value of `next` at the last timeout (selective repeat). While packets before this sequence number are
     /// unacknowledged, every acknowledgement causes a retransmission of the oldest unacknowledged packet.
     pub(super) recover: u64,
-    /// End of the packets for which the responder must send an acknowledgement: the first sequence number
-    /// after them.
+    /// First sequence number for which no acknowledgement or READ response has been requested. All lower
+    /// sequence numbers have an answer or expect an answer.
     answered_to: u64,
     /// Number of outstanding READ requests.
     reads: u32,

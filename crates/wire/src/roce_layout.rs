@@ -64,7 +64,8 @@ fn roce_ipv4_len(bytes: &[u8]) -> Result<usize, Error> {
     Ok(len)
 }
 
-/// Returns the length of an IPv6 packet that can carry RoCEv2: no extension headers, next header UDP.
+/// Returns the length of an IPv6 packet in bytes, with its header. To carry RoCEv2, the packet must have no
+/// extension headers, so its next header must be UDP.
 fn roce_ipv6_len(bytes: &[u8]) -> Result<usize, Error> {
     require_len("IPv6", bytes, IPV6_LEN)?;
     let packet = Ipv6Packet::new_unchecked(bytes);

@@ -286,8 +286,8 @@ impl BulkJob {
 }
 
 impl IterationSchedule {
-    /// Returns a schedule with one size. The gap is between two iterations, but not before the
-    /// first iteration.
+    /// Returns a schedule in which all iterations transfer the same number of bytes. The gap is between two
+    /// iterations, but not before the first iteration.
     fn of_one_size(bytes: u64, iterations: u32, gap: Picos) -> IterationSchedule {
         IterationSchedule {
             sizes: vec![bytes],

@@ -22,8 +22,9 @@
 //! Because of the last rule, load messages travel along the routes, in the opposite direction of the packets.
 //! Routes have no loops, so messages cannot loop.
 //!
-//! The switch sends loads in every interval while at least one path is busy. When all paths have become idle,
-//! the switch sends one more message and then stops. An idle switch therefore has no pending timer.
+//! While at least one path is busy, the switch sends a message with the loads of its paths in every interval.
+//! When all paths have become idle, the switch sends one more message and then stops. An idle switch
+//! therefore has no pending timer.
 //!
 //! When a site becomes unreachable or reachable, the switch advertises the change immediately and again in
 //! each of the next three intervals. The switch also advertises again that a site is unreachable when a

@@ -207,7 +207,8 @@ impl FlowMap {
         (0..BUCKET_SLOTS).map(at).find(|slot| self.slots[*slot] == NONE)
     }
 
-    /// Opens the next bucket, and moves flows to it from the bucket that it splits.
+    /// Adds one bucket to the hash table. The new bucket splits an existing bucket: some flows move from the
+    /// existing bucket to the new bucket.
     fn split_next_bucket(&mut self) {
         let opened = self.buckets;
         self.buckets += 1;

@@ -270,8 +270,8 @@ fn recent_placements(
         .sum()
 }
 
-/// Returns the level of a load from 0 to 1000. The level is the number of the quality band, where the best
-/// band has number 0.
+/// Converts a load (0 to 1000) to a level (0 to 7). The level counts the quality bands (steps of path
+/// quality) in reverse: the best band has level 0.
 #[inline]
 fn level_of_load(load: u32) -> u8 {
     BANDS - 1 - super::load::Quality::from_load(load).band

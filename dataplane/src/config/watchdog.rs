@@ -43,8 +43,8 @@ pub enum WatchdogRule {
 /// Watchdog settings of a port (`PFC_WD|<port>`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PortWatchdog {
-    /// Bit mask of the watched queues. Bit *n* belongs to queue *n*. A queue is watched if a priority in
-    /// `pfcwd_sw_enable` pauses the queue.
+    /// Bit mask of the watched queues. Bit *n* belongs to queue *n*. A queue is watched if PFC frames for a
+    /// priority in `pfcwd_sw_enable` pause this queue.
     pub queues: u8,
     /// Action of the watchdog during a storm.
     pub action: WatchdogAction,

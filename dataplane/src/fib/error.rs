@@ -7,8 +7,8 @@ use ipnet::IpNet;
 
 use super::{GROUPS_MAX, MEMBERS_MAX, NEXT_HOPS_MAX, ROUTES_MAX, WEIGHT_SUM_MAX};
 
-/// Reason for which routes cannot form a [`super::Fib`]. The first value is the prefix of the first route
-/// that violates the rule.
+/// Reason for which routes cannot form a [`super::Fib`]. Each variant names a violated rule. Its first value
+/// is the prefix of the first route that violates this rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FibError {
     /// Two routes have the same prefix.

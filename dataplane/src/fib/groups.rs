@@ -94,8 +94,9 @@ pub(super) struct GroupAssignment {
 }
 
 impl GroupAssignment {
-    /// Assigns groups to routes. If `ignore_history` is true, all routes with equal sets share one group. The
-    /// error is the index of the route that would exceed [`GROUPS_MAX`].
+    /// Assigns groups to routes. If `ignore_history` is true, all routes with the same set of next hops share
+    /// one group, even if their previous groups were different. The error is the index of the route that
+    /// would exceed [`GROUPS_MAX`].
     pub(super) fn assign(
         sets: &PathSets,
         pasts: &[Option<Lineage>],

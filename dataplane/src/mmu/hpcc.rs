@@ -8,8 +8,8 @@
 //! - A frame is refused only if it does not fit into the headroom and would also exceed the limit. The test
 //!   for refusal adds the whole frame to the shared use. The test that selects the region adds only the part
 //!   of the frame beyond the reserve.
-//! - A group enters XOFF if headroom is in use or if its shared use has reached the limit. The use of its
-//!   reserve has no influence.
+//! - A priority group enters the XOFF state, in which it pauses its peer, if it uses headroom or if the
+//!   shared space that it uses has reached the limit. The use of its reserve has no influence.
 //! - A group can leave XOFF only when one of its own frames leaves. Its headroom must then be empty. In
 //!   addition, its shared use must be zero, or below the limit by at least the resume offset.
 //!

@@ -4,12 +4,12 @@ use super::limits::ProfileLimits;
 
 /// `waiter_index` of a group that is not in XOFF.
 pub(super) const NOT_WAITING: u32 = u32::MAX;
-/// Value of `waiter_index` for a group in XOFF that resumes only after its own releases (rule of
-/// the HPCC simulator).
+/// Value of `waiter_index` for a priority group that pauses its peer (XOFF) and follows the rules of the HPCC
+/// simulator. Such a group resumes its peer only when one of its own frames leaves.
 pub(super) const WAITS_FOR_OWN_RELEASE: u32 = u32::MAX - 1;
 
-/// Value of `waiter_index` for a group in XOFF with a port limit. Such a group is in the list
-/// `waiting_at_port_limit` of its pool.
+/// Value of `waiter_index` for a priority group that pauses its peer (XOFF) and has a port limit. Such a
+/// group is in the list `waiting_at_port_limit` of its pool.
 pub(super) const WAITS_AT_PORT_LIMIT: u32 = u32::MAX - 2;
 
 /// A priority group. Its limits, use and watermarks are in one cache line. On admission, the MMU reads only

@@ -160,8 +160,9 @@ impl Switch {
         }
     }
 
-    /// Returns the path qualities that the switch at the other end of `port` has advertised, in the order of
-    /// their sites. The result is empty if no advertisement is valid at `now`.
+    /// Returns the path qualities that the switch at the other end of `port` has advertised, in ascending
+    /// order of the site number (a site is a group of destinations behind one leaf). Sites without an
+    /// advertisement are left out. If an advertised load has expired at `now`, its `load` is `None`.
     pub fn remote_advertisements(
         &self,
         now: Picos,

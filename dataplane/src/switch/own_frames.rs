@@ -19,8 +19,8 @@ use xoff_wire::parse::{self, Payload};
 const OWN_FRAMES_QUEUE: u8 = 7;
 
 impl Switch {
-    /// Sends a frame through egress queue `queue` of a port, without charging a priority group. Valid queues
-    /// are 0 to 7.
+    /// Sends a frame through egress queue `queue` of a port. The frame uses no buffer space of a priority
+    /// group, because it did not arrive at a port. Valid queues are 0 to 7.
     ///
     /// # Errors
     /// Returns the frame if the port is down, the frame table is full, or the watchdog drops the frames of

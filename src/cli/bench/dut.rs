@@ -103,7 +103,8 @@ pub(crate) struct TrialArguments {
     /// Duration of the last trials in model time [default: 10000 frames at line rate, more with many streams]
     #[arg(long, value_name = "TIME", value_parser = parse_model_time)]
     pub trial_duration: Option<Picos>,
-    /// Total time of the trials that decide on a load [default: the time of three trials]
+    /// Total time of the trials at one load, after which the load passes or fails [default: the time of
+    /// three trials]
     #[arg(long, value_name = "TIME", value_parser = parse_model_time)]
     pub trial_sum: Option<Picos>,
 }

@@ -22,7 +22,8 @@ use xoff_telemetry::{allowed_cpus, write_result_file};
 /// `xoff bench tune-buffers`
 #[derive(Clone, Debug, Args)]
 pub(crate) struct BenchTuneBuffers {
-    /// Configuration in the form of SONiC's config_db.json, or a lab file (.yml, .yaml) [default: --preset]
+    /// Configuration in the form of SONiC's config_db.json, or a lab file (.yml, .yaml) [default: the preset
+    /// of --preset]
     #[arg(value_name = "FILE", conflicts_with_all = ["preset", "speed", "ports"])]
     pub file: Option<PathBuf>,
     /// Switch of the lab file [default: the first switch]

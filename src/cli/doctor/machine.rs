@@ -44,7 +44,8 @@ fn read_trimmed(path: impl AsRef<Path>) -> String {
     fs::read_to_string(path).unwrap_or_default().trim().to_owned()
 }
 
-/// Checks the capabilities that `switch run` and `host run` need for existing devices. Labs do not need them.
+/// Checks the capabilities `CAP_NET_ADMIN` and `CAP_NET_RAW`. `switch run` and `host run` need both to use
+/// network devices of this machine. Labs need neither.
 fn check_capabilities(process_status: &str) -> Check {
     let effective = process_status
         .lines()

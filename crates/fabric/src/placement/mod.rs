@@ -37,7 +37,9 @@ use walk::{Candidate, FlowLocation, RouteWalk};
 
 use super::plan::FabricPlan;
 
-/// Largest number of colours. If speed ratios need more colours, flows are assigned one by one.
+/// Largest number of colours of the edge colouring. A next hop gets a number of colours in proportion to its
+/// link speed. If the link speeds require more colours, [`place_flows`] does not use the colouring and
+/// selects the path of one flow after the other.
 const COLOURS_MAX: u64 = 1_024;
 
 /// A flow for which [`place_flows`] selects a path.

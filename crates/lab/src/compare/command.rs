@@ -50,8 +50,8 @@ pub struct CompareArgs {
 type RunWithTimeline = (ComparisonRun, Option<RunTimeline>);
 
 /// Runs a comparison, writes the table to `out` and writes the requested files. If `stop` becomes true, the
-/// comparison ends early without a result. Returns the exit code: "inconclusive" if a run is tainted,
-/// otherwise "check failed" if a run failed.
+/// comparison ends early without a result. Returns the exit code: "inconclusive" if the machine disturbed a
+/// run, so that the run proves nothing. Otherwise "check failed" if a run failed, or success.
 ///
 /// # Errors
 /// Fails before the first run if the lab or a scheme is invalid. Later, fails if a run cannot be set up or a

@@ -42,9 +42,9 @@ enum NodeIndex {
 }
 
 /// The object to which a counter or an event belongs. The numbers are indices of the lists in
-/// [`NameDirectory::new`] and [`NameDirectory::with_links`]. A port is an index of the port list of its
-/// switch. A flow, job or link can also have the index `usize::MAX`. This index selects no object and has
-/// no counters.
+/// [`NameDirectory::new`] and [`NameDirectory::with_links`]. The number of a port is an index in the port
+/// list of its switch. A flow, job or link can also have the index `usize::MAX`. This index selects no object
+/// and has no counters.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum CounterOwner {
     /// The whole run, for counters such as `now_ns`.
@@ -424,8 +424,8 @@ fn counters_of(owner: &CounterOwner) -> CounterTable {
     }
 }
 
-/// Returns the error for a part of a name that is not one of `names`. The error suggests a similar name or
-/// lists the valid names.
+/// Returns the error for `part`, a part of a name. The caller has found that `part` is not one of the valid
+/// names in `names`. The error suggests a similar name or lists the valid names.
 fn unknown_part(
     path: &str,
     part: &str,

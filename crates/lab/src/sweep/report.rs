@@ -219,7 +219,8 @@ impl SweepReport {
         text
     }
 
-    /// Returns the number of runs of the whole sweep, even for the report of one part.
+    /// Returns the number of runs of the whole sweep (all combinations of values and seeds), even if this
+    /// report covers only one part (`--shard`) of the sweep.
     pub fn total_runs(&self) -> u64 {
         let combinations = self
             .parameters

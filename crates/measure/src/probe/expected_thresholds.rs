@@ -1,10 +1,12 @@
 //! Computes the buffer thresholds that a configuration should give. The calculation assumes that only frames
 //! of one traffic class pass the switch.
 //!
-//! This module does not use the code of the memory management unit (MMU), because the probe checks this code.
-//! The cells of a frame are charged one by one. A cell uses reserved space first, then shared space up to the
-//! shared limit, then headroom. If one cell does not fit, the frame is dropped. A priority group enters XOFF
-//! in two cases: it uses headroom, or its reserved space is full and its shared use has reached the limit.
+//! `xoff bench probe` compares these thresholds with measured thresholds, to check the memory management unit
+//! (MMU) of the switch. An independent check must not share code with the MMU, so this module computes the
+//! thresholds on its own. The cells of a frame are assigned one by one. A cell uses reserved space first,
+//! then shared space up to the shared limit, then headroom. If one cell does not fit, the frame is dropped. A
+//! priority group pauses its peer (XOFF) in two cases: it uses headroom, or its reserved space is full and
+//! its shared cells have reached the limit.
 
 use xoff_dataplane::config::{BufferThreshold, PortProfile, SwitchConfig};
 

@@ -16,8 +16,8 @@ pub struct ProbeOptions {
     pub verifications: u32,
 }
 
-/// The measured thresholds, as numbers of frames with the same length. `None` means that the event did not
-/// occur with the largest permitted number of frames.
+/// The measured thresholds, as numbers of frames with the same length. A threshold is `None` if its event
+/// (XOFF, XON or a drop) did not occur with the largest permitted number of frames.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MeasuredThresholds {
     /// Number of the frame that causes XOFF, counted from 1.

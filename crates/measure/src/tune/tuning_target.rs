@@ -23,8 +23,8 @@ pub struct TuningTarget {
     pub class: u8,
     /// DSCP (or 802.1p priority, if `tagged` is true) that selects the class.
     pub code: u8,
-    /// DSCP (or 802.1p priority) that selects a class with another priority group. If there is no such class,
-    /// this is `code`.
+    /// DSCP (or 802.1p priority) of a second class, whose priority group differs from `pg`. If no such class
+    /// exists, the value is equal to the field `code`.
     pub other_code: u8,
     /// True if frames carry their class in an 802.1Q tag.
     pub tagged: bool,

@@ -29,8 +29,8 @@ impl SlotSet {
         self.count += 1;
     }
 
-    /// Removes a slot from the set. Returns whether the slot was in the set. Any slot number is allowed,
-    /// because the number comes from the kernel.
+    /// Removes a slot from the set. Returns whether the slot was in the set. The slot number may be out of
+    /// range, for example if the kernel returned a wrong number. The result is then `false`.
     pub(super) fn remove(&mut self, slot: FrameHandle) -> bool {
         let (word, bit) = word_and_bit(slot);
         match self.words.get_mut(word) {

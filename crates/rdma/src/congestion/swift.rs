@@ -23,8 +23,8 @@ pub struct SwiftParameters {
     pub scaling_range_ns: u64,
     /// Window in packets, 0.001 to 1000 (fs_min_cwnd). At this window, the largest addition applies.
     pub scaling_min_packets: f64,
-    /// Window in packets, 0.001 to 100 000 (fs_max_cwnd). For larger windows, nothing is added to the target.
-    /// The value must be above `scaling_min_packets`.
+    /// Window in packets, 0.001 to 100 000 (fs_max_cwnd). If the window is larger, the target round-trip time
+    /// is `base_target_ns`, without an addition. The value must be above `scaling_min_packets`.
     pub scaling_max_packets: f64,
     /// Number of consecutive timeouts after which the window is reset to its minimum, 1 to
     /// 100 (RETX_RESET_THRESHOLD).

@@ -164,7 +164,8 @@ fn remove_stale(path: &Path) -> Result<(), Failure> {
     }
 }
 
-/// Converts an error of binding a control socket to a [`Failure`] with a fix for the user.
+/// Returns the [`Failure`] to report if a control socket cannot be bound to its address. The failure suggests
+/// a fix to the user.
 fn bind_failure(address: &ControlAddress, error: &io::Error) -> Failure {
     let fix = match error.kind() {
         ErrorKind::NotFound => "create the folder first",
