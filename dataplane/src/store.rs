@@ -30,7 +30,7 @@ const _: () = assert!(size_of::<FrameSlot>() == LINE_BYTES / 2);
 
 /// The bytes that a slot shares with other slots.
 #[derive(Clone, Copy, Debug)]
-struct SharedRest {
+struct SharedBytes {
     /// The slot whose bytes `rest_from..rest_to` follow this prefix.
     rest: u32,
     rest_from: u32,
@@ -39,9 +39,9 @@ struct SharedRest {
     users: u32,
 }
 
-impl SharedRest {
+impl SharedBytes {
     /// The value of a free slot.
-    const NONE: SharedRest = SharedRest {
+    const NONE: SharedBytes = SharedBytes {
         rest: NONE,
         rest_from: 0,
         rest_to: 0,
@@ -93,7 +93,7 @@ impl FrameSlot {
 pub struct VecStore {
     slots: Vec<FrameSlot>,
     /// One entry for each slot.
-    shares: Vec<SharedRest>,
+    shares: Vec<SharedBytes>,
     free: Vec<u32>,
     slots_max: usize,
     in_use: usize,
@@ -154,7 +154,7 @@ impl VecStore {
             }
             None if self.slots.len() < self.slots_max => {
                 self.slots.push(FrameSlot::new(len));
-                self.shares.push(SharedRest::NONE);
+                self.shares.push(SharedBytes::NONE);
                 self.slots.len() as u32 - 1
             }
             None => return None,
@@ -162,9 +162,9 @@ impl VecStore {
         self.in_use += 1;
         let slot = &mut self.slots[index as usize];
         (slot.start, slot.end, slot.editable) = (slot.first, slot.first, u32::MAX);
-        self.shares[index as usize] = SharedRest {
+        self.shares[index as usize] = SharedBytes {
             users: 1,
-            ..SharedRest::NONE
+            ..SharedBytes::NONE
         };
         Some(FrameHandle(index))
     }
@@ -238,7 +238,7 @@ impl FrameStore for VecStore {
             rest => (rest, shared.rest_from, shared.rest_to),
         };
         source.editable = source.editable.min(stored);
-        self.shares[copy.0 as usize] = SharedRest {
+        self.shares[copy.0 as usize] = SharedBytes {
             rest,
             rest_from,
             rest_to,

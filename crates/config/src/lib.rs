@@ -89,7 +89,7 @@ pub use db::ConfigDb;
 pub use diff::{FieldChange, diff_configs};
 pub use invariants::PORTS_MAX;
 pub use merge::merge_layers;
-pub use natural::compare_naturally as natural_order;
+pub use natural::compare_naturally;
 pub use pg_profile_lookup::PgProfileLookup;
 pub use preset::{PRESETS, UnknownPreset, build_preset};
 pub use problem::{Problem, Problems};

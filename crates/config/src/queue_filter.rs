@@ -208,11 +208,11 @@ impl QueueFilter {
                 tables.join(", ")
             )
         });
-        cpu_tables.into_iter().chain(self.describe_queues_above_last())
+        cpu_tables.into_iter().chain(self.describe_queues_out_of_range())
     }
 
     /// Returns the note about queues above 7.
-    fn describe_queues_above_last(&self) -> Option<String> {
+    fn describe_queues_out_of_range(&self) -> Option<String> {
         let tables: Vec<&str> = self.tables.iter().map(String::as_str).collect();
         (self.count > 0).then(|| {
             format!(

@@ -1,6 +1,6 @@
 //! Event queues of a switch in virtual time.
 
-use std::cmp::Reverse;
+use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 
 use xoff_dataplane::{Deadline, Picos, TimerId};
@@ -29,52 +29,106 @@ pub trait EventQueue<E> {
     /// Moves the deadlines that the switch has requested to the queue. `deadlines` is then empty.
     #[inline]
     fn push_deadlines(&mut self, deadlines: &mut Vec<Deadline>) {
-        for deadline in deadlines.drain(..) {
+        for deadline in deadlines.iter() {
             self.push(deadline.at, Event::Deadline(deadline.timer));
         }
+        deadlines.clear();
     }
 }
 
 /// An event queue ordered by time. Events with equal times are handled in the order in which they were added.
+///
+/// A switch under steady load has one pending event most of the time: the end of the current transmission. The
+/// queue keeps its earliest event outside the heap, so such a switch does not use the heap.
 #[derive(Debug)]
 pub struct TimeOrderedQueue<E> {
-    heap: BinaryHeap<Reverse<(Picos, u64, Event<E>)>>,
+    /// The earliest event. If the value is `None`, the earliest event is in the heap.
+    earliest: Option<Entry<E>>,
+    heap: BinaryHeap<Entry<E>>,
     added_events: u64,
 }
 
-impl<E: Ord> TimeOrderedQueue<E> {
+/// A pending event. The largest entry is the event that is handled first, because [`BinaryHeap`] returns the
+/// largest element.
+#[derive(Debug)]
+struct Entry<E> {
+    at: Picos,
+    /// Number of the event in the order in which events were added.
+    number: u64,
+    event: Event<E>,
+}
+
+impl<E> TimeOrderedQueue<E> {
     /// Creates an empty queue that can store `events` events before it allocates more memory.
     pub fn with_capacity(events: usize) -> TimeOrderedQueue<E> {
         TimeOrderedQueue {
+            earliest: None,
             heap: BinaryHeap::with_capacity(events),
             added_events: 0,
         }
     }
+
+    fn first_entry(&self) -> Option<&Entry<E>> {
+        self.earliest.as_ref().or_else(|| self.heap.peek())
+    }
 }
 
-impl<E: Ord> Default for TimeOrderedQueue<E> {
+impl<E> Default for TimeOrderedQueue<E> {
     fn default() -> Self {
         TimeOrderedQueue::with_capacity(0)
     }
 }
 
-impl<E: Ord> EventQueue<E> for TimeOrderedQueue<E> {
+impl<E> EventQueue<E> for TimeOrderedQueue<E> {
+    #[inline]
     fn push(&mut self, at: Picos, event: Event<E>) {
         self.added_events += 1;
-        self.heap.push(Reverse((at, self.added_events, event)));
+        let entry = Entry {
+            at,
+            number: self.added_events,
+            event,
+        };
+        if self.first_entry().is_some_and(|first| entry < *first) {
+            self.heap.push(entry);
+        } else {
+            self.heap.extend(self.earliest.replace(entry));
+        }
     }
 
+    #[inline]
     fn next_time(&self) -> Option<Picos> {
-        self.heap.peek().map(|Reverse((at, ..))| *at)
+        self.first_entry().map(|entry| entry.at)
     }
 
+    #[inline]
     fn pop_until(&mut self, until: Picos) -> Option<(Picos, Event<E>)> {
         if self.next_time()? > until {
             return None;
         }
-        self.heap.pop().map(|Reverse((at, _, event))| (at, event))
+        let entry = self.earliest.take().or_else(|| self.heap.pop())?;
+        Some((entry.at, entry.event))
     }
 }
+
+impl<E> Ord for Entry<E> {
+    fn cmp(&self, other: &Self) -> Ordering {
+        (other.at, other.number).cmp(&(self.at, self.number))
+    }
+}
+
+impl<E> PartialOrd for Entry<E> {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl<E> PartialEq for Entry<E> {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+
+impl<E> Eq for Entry<E> {}
 
 #[cfg(test)]
 mod tests {
@@ -98,5 +152,22 @@ mod tests {
             ]
         );
         assert_eq!(queue.next_time(), Some(Picos(5)));
+    }
+
+    #[test]
+    fn an_earlier_event_overtakes_the_event_outside_the_heap() {
+        let mut queue = TimeOrderedQueue::default();
+        for at in [7, 4, 9, 4, 2] {
+            queue.push(Picos(at), Event::Scheduled(at));
+        }
+        assert_eq!(queue.pop_until(Picos(2)), Some((Picos(2), Event::Scheduled(2))));
+        // The heap now holds the earliest event, and a later event stays behind it.
+        queue.push(Picos(8), Event::Scheduled(8));
+        queue.push(Picos(3), Event::Scheduled(3));
+        let times: Vec<_> = std::iter::from_fn(|| queue.pop_until(Picos::NEVER))
+            .map(|(at, _)| at.0)
+            .collect();
+        assert_eq!(times, [3, 4, 4, 7, 8, 9]);
+        assert_eq!(queue.pop_until(Picos::NEVER), None);
     }
 }

@@ -57,7 +57,7 @@ pub struct VirtualSwitch<S, E = Infallible, Q = TimeOrderedQueue<E>> {
     event_type: std::marker::PhantomData<E>,
 }
 
-impl<S: FrameStore, E: Ord> VirtualSwitch<S, E> {
+impl<S: FrameStore, E> VirtualSwitch<S, E> {
     /// Creates a switch at model time zero. All links are down. If the switch has router interfaces, a CPU
     /// stack answers frames for their addresses.
     pub fn new(config: &SwitchConfig, store: S) -> VirtualSwitch<S, E> {
@@ -210,9 +210,10 @@ impl<S: FrameStore, E, Q: EventQueue<E>> VirtualSwitch<S, E, Q> {
     /// release it.
     #[inline(always)]
     pub fn take_departures(&mut self, mut handle: impl FnMut(Transmit, &mut S)) {
-        for departure in self.outputs.transmits.drain(..) {
+        for &departure in &self.outputs.transmits {
             handle(departure, &mut self.store);
         }
+        self.outputs.transmits.clear();
     }
 
     /// Removes the departures and releases their frames in the frame store.

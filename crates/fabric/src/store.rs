@@ -58,8 +58,8 @@ const DAMAGED: u8 = 1 << 1;
 /// neither this flag nor the flow hash.
 const PARSED: u8 = 1 << 2;
 /// The arrival of the frame at a host causes no completion
-/// ([`Packet::completes_nothing`](xoff_rdma::Packet::completes_nothing)).
-const COMPLETES_NOTHING: u8 = 1 << 3;
+/// ([`Packet::completes_no_message`](xoff_rdma::Packet::completes_no_message)).
+const COMPLETES_NO_MESSAGE: u8 = 1 << 3;
 
 const FRESH_SLOT: FrameSlot = FrameSlot {
     bytes: [0; SLOT_BYTES],
@@ -148,7 +148,7 @@ impl FabricStore {
         slot.unstored_bytes = (emitted.frame_len - emitted.stored) as u32;
         slot.end = START + emitted.stored as u8;
         slot.flow_hash = emitted.flow_hash.unwrap_or(0);
-        slot.flags |= COMPLETES_NOTHING * u8::from(emitted.completes_nothing);
+        slot.flags |= COMPLETES_NO_MESSAGE * u8::from(emitted.completes_no_message);
         slot.flags |= PARSED * u8::from(emitted.flow_hash.is_some());
         FrameHandle(index)
     }
@@ -156,9 +156,9 @@ impl FabricStore {
     /// Returns true if the arrival of the frame at a host certainly causes no completion. This is the case
     /// for MAC control frames and for frames that the sender has marked accordingly.
     #[inline]
-    pub(super) fn completes_nothing(&self, frame: FrameHandle) -> bool {
+    pub(super) fn completes_no_message(&self, frame: FrameHandle) -> bool {
         let slot = &self.slots.items[frame.0 as usize];
-        slot.flags & COMPLETES_NOTHING != 0 || is_mac_control(self.prefix(frame))
+        slot.flags & COMPLETES_NO_MESSAGE != 0 || is_mac_control(self.prefix(frame))
     }
 
     /// Stores a frame of `frame_len` bytes. `prefix` contains the first bytes, which are stored.
@@ -414,7 +414,7 @@ impl FrameStore for FabricStore {
 
     fn truncate(&mut self, frame: FrameHandle, len: usize) {
         let slot = &mut self.slots.items[frame.0 as usize];
-        slot.flags &= !(PARSED | COMPLETES_NOTHING);
+        slot.flags &= !(PARSED | COMPLETES_NO_MESSAGE);
         let stored = match slot.long {
             NONE => {
                 let stored = usize::from(slot.end - slot.start).min(len);

@@ -425,10 +425,10 @@ impl Host {
     }
 
     /// Returns whether no queue pair can have a completion before `until`
-    /// (see [`Endpoint::completes_nothing_before`]).
+    /// (see [`Endpoint::completes_no_message_before`]).
     #[inline]
-    pub fn completes_nothing_before(&self, until: Picos) -> bool {
-        self.queue_pairs.completes_nothing_before(until)
+    pub fn completes_no_message_before(&self, until: Picos) -> bool {
+        self.queue_pairs.completes_no_message_before(until)
     }
 
     /// Returns the sums of the counters of all queue pairs. The names are those of Linux `hw_counters`.

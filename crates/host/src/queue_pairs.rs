@@ -90,9 +90,9 @@ pub struct EmittedFrame {
     pub telemetry: Option<Box<Telemetry>>,
     /// Format of the telemetry that the frame collects on its path. `None`: the frame collects none.
     pub collects: Option<TelemetryFormat>,
-    /// True if the frame cannot complete a request ([`Packet::completes_nothing`]). `false` if this is
+    /// True if the frame cannot complete a request ([`Packet::completes_no_message`]). `false` if this is
     /// not known.
-    pub completes_nothing: bool,
+    pub completes_no_message: bool,
     /// Flow hash of an untagged IPv4 packet. `None`: the hash is not known before the frame is parsed.
     pub flow_hash: Option<u32>,
 }
@@ -105,7 +105,7 @@ impl EmittedFrame {
             frame_len,
             telemetry: None,
             collects: None,
-            completes_nothing: false,
+            completes_no_message: false,
             flow_hash: None,
         }
     }
@@ -307,8 +307,8 @@ impl QueuePairs {
     }
 
     #[inline]
-    pub(super) fn completes_nothing_before(&self, until: Picos) -> bool {
-        self.endpoint.completes_nothing_before(until)
+    pub(super) fn completes_no_message_before(&self, until: Picos) -> bool {
+        self.endpoint.completes_no_message_before(until)
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -354,7 +354,7 @@ impl QueuePairs {
             return Some(EmittedFrame {
                 stored,
                 frame_len: lower.frame_len as usize,
-                completes_nothing: packet.completes_nothing(),
+                completes_no_message: packet.completes_no_message(),
                 flow_hash: lower.flow_hash,
                 telemetry: outgoing.telemetry,
                 collects: outgoing.collects,
@@ -395,7 +395,7 @@ impl QueuePairs {
         Some(EmittedFrame {
             stored: written.0,
             frame_len: written.1,
-            completes_nothing: packet.completes_nothing(),
+            completes_no_message: packet.completes_no_message(),
             flow_hash: None,
             telemetry: outgoing.telemetry,
             collects: outgoing.collects,

@@ -239,10 +239,10 @@ impl Endpoint {
 
     /// Returns whether it is certain that no completion occurs before `until`.
     ///
-    /// The method assumes that all packets that arrive before `until` satisfy [`Packet::completes_nothing`].
+    /// The method assumes that all packets that arrive before `until` satisfy [`Packet::completes_no_message`].
     /// `false` means that a completion is possible.
     #[inline]
-    pub fn completes_nothing_before(&self, until: Picos) -> bool {
+    pub fn completes_no_message_before(&self, until: Picos) -> bool {
         self.shared.completing_qps == 0 && self.shared.timers.next() >= until
     }
 

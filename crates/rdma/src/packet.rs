@@ -29,9 +29,9 @@ impl Packet {
     ///
     /// The result is true for RC data packets that do not end a message, for positive
     /// acknowledgements and for CNPs. The result is only valid while the endpoint of the receiving
-    /// host satisfies [`completes_nothing_before`](super::Endpoint::completes_nothing_before).
+    /// host satisfies [`completes_no_message_before`](super::Endpoint::completes_no_message_before).
     #[inline]
-    pub fn completes_nothing(&self) -> bool {
+    pub fn completes_no_message(&self) -> bool {
         match self.opcode {
             Opcode::RcSendFirst
             | Opcode::RcSendMiddle

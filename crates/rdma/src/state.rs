@@ -25,7 +25,7 @@ pub(super) struct EndpointState {
     pub(super) timeouts: u64,
     /// Number of packets that all queue pairs have retransmitted.
     pub(super) retransmitted_packets: u64,
-    /// Number of queue pairs for which [`super::Endpoint::completes_nothing_before`] must return `false`.
+    /// Number of queue pairs for which [`super::Endpoint::completes_no_message_before`] must return `false`.
     pub(super) completing_qps: u32,
 }
 
@@ -39,7 +39,7 @@ impl EndpointState {
             }
             None => Box::new(*telemetry),
         };
-        echo.become_echo();
+        echo.convert_to_echo();
         echo
     }
 }

@@ -92,7 +92,7 @@ impl Telemetry {
 
     /// Marks the telemetry as an echo: an acknowledgement returns the telemetry of a data packet. Switches on
     /// the return path add no records to an echo.
-    pub fn become_echo(&mut self) {
+    pub fn convert_to_echo(&mut self) {
         self.is_echo = true;
     }
 }
@@ -123,7 +123,7 @@ mod tests {
     fn an_echo_records_no_hops() {
         let mut telemetry = Telemetry::default();
         telemetry.push(HopTelemetry::default());
-        telemetry.become_echo();
+        telemetry.convert_to_echo();
         telemetry.push(HopTelemetry::default());
         assert_eq!(telemetry.hops().len(), 1);
     }

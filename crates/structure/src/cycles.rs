@@ -51,7 +51,7 @@ pub struct Cycle {
 
 /// The import cycles of a library or binary.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct CrateCycles {
+pub struct CrateImportCycles {
     /// Name of the package.
     pub name: String,
     /// Cycles between top-level modules. The crate root does not count as a top-level module.
@@ -64,7 +64,7 @@ pub struct CrateCycles {
 ///
 /// # Errors
 /// A file cannot be read or parsed.
-pub fn find_cycles(workspace: &Workspace) -> Result<Vec<CrateCycles>, String> {
+pub fn find_cycles(workspace: &Workspace) -> Result<Vec<CrateImportCycles>, String> {
     let mut crates = Vec::new();
     for member in &workspace.members {
         let sources = workspace.read_sources(member)?;
@@ -74,7 +74,7 @@ pub fn find_cycles(workspace: &Workspace) -> Result<Vec<CrateCycles>, String> {
 }
 
 /// Finds the import cycles of one library or binary.
-pub fn cycles_of_crate(tree: &CrateTree) -> CrateCycles {
+pub fn cycles_of_crate(tree: &CrateTree) -> CrateImportCycles {
     let mut modules = Graph::default();
     let mut files = Graph::default();
     for (from, module) in tree.modules.iter().enumerate() {
@@ -99,7 +99,7 @@ pub fn cycles_of_crate(tree: &CrateTree) -> CrateCycles {
             files.add_edge(name(&import.from), name(&import.to), import);
         }
     }
-    CrateCycles {
+    CrateImportCycles {
         name: tree.name.clone(),
         modules: cycles_of_graph(&modules),
         files: cycles_of_graph(&files),
@@ -207,7 +207,7 @@ pub fn read_allowed_cycles(path: &Path) -> Result<Vec<AllowedCycle>, String> {
 }
 
 /// Returns a finding for each cycle between top-level modules.
-pub fn module_findings(crates: &[CrateCycles]) -> Vec<Finding> {
+pub fn module_findings(crates: &[CrateImportCycles]) -> Vec<Finding> {
     let cycles = crates.iter().flat_map(|own| &own.modules);
     cycles
         .map(|cycle| cycle_finding(cycle, "cycle between top-level modules"))
@@ -216,8 +216,8 @@ pub fn module_findings(crates: &[CrateCycles]) -> Vec<Finding> {
 
 /// Returns a finding for each cycle between files that is not in `allowed`. Also returns a finding for each
 /// entry of `allowed` that is not a cycle any more.
-pub fn file_findings(crates: &[CrateCycles], allowed: &[AllowedCycle]) -> Vec<Finding> {
-    let matches = |allowed: &AllowedCycle, own: &CrateCycles, cycle: &Cycle| {
+pub fn file_findings(crates: &[CrateImportCycles], allowed: &[AllowedCycle]) -> Vec<Finding> {
+    let matches = |allowed: &AllowedCycle, own: &CrateImportCycles, cycle: &Cycle| {
         allowed.name == own.name && allowed.files == cycle.members
     };
     let mut findings = Vec::new();
@@ -229,7 +229,7 @@ pub fn file_findings(crates: &[CrateCycles], allowed: &[AllowedCycle]) -> Vec<Fi
         }
     }
     for allowed in allowed {
-        let exists = |own: &CrateCycles| own.files.iter().any(|cycle| matches(allowed, own, cycle));
+        let exists = |own: &CrateImportCycles| own.files.iter().any(|cycle| matches(allowed, own, cycle));
         if !crates.iter().any(exists) {
             let file = PathBuf::from("crates/structure/allowed-cycles.txt");
             let message = format!("no such cycle: {}", allowed.files.join(", "));

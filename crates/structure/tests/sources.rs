@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use structure::builder;
-use structure::cycles::{self, CrateCycles};
+use structure::cycles::{self, CrateImportCycles};
 use structure::markdown::{self, LineKind};
 use structure::source::{SourceFile, TextKind};
 
@@ -19,7 +19,7 @@ fn parse(files: &[(&str, &str)]) -> BTreeMap<PathBuf, SourceFile> {
 }
 
 /// Returns the cycles of a crate with the given files.
-fn cycles_of(files: &[(&str, &str)]) -> CrateCycles {
+fn cycles_of(files: &[(&str, &str)]) -> CrateImportCycles {
     let (crates, _) = builder::build_crates("sample", Path::new("src"), &parse(files));
     cycles::cycles_of_crate(&crates[0])
 }

@@ -28,7 +28,7 @@ pub fn write_result_file(option: &str, path: &Path, text: &str) -> Result<(), Fa
         _ => replace_file(path, text),
     };
     result.map_err(|error| {
-        Failure::environment("the result cannot be result")
+        Failure::environment("the result cannot be written")
             .at(format!("{option} {}", path.display()))
             .because(error)
             .fix("choose a folder that exists and that you may write to")

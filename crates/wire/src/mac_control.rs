@@ -4,7 +4,7 @@
 use core::fmt;
 
 use super::{ETHERTYPE_MAC_CONTROL, MIN_FRAME_LEN, read_array, read_be16};
-use crate::PRIORITIES;
+use crate::{DisplayMac, PRIORITIES};
 
 /// Length of a MAC control frame without FCS, in bytes.
 pub const FRAME_LEN: usize = MIN_FRAME_LEN;
@@ -208,10 +208,10 @@ impl fmt::Display for MacControlError {
                     "MAC control: ethertype {found:#06x}, expected 0x8808 without a tag"
                 )
             }
-            MacControlError::Destination([a, b, c, d, e, g]) => write!(
-                f,
-                "MAC control: destination {a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{g:02x}, expected 01:80:c2:00:00:01"
-            ),
+            MacControlError::Destination(found) => {
+                let found = DisplayMac(*found);
+                write!(f, "MAC control: destination {found}, expected 01:80:c2:00:00:01")
+            }
             MacControlError::Opcode(found) => {
                 write!(
                     f,

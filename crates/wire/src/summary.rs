@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use super::{Ipv4Packet, Ipv6Packet, LinkQuality, MacControl, RoceView, vlan};
+use super::{DisplayMac, Ipv4Packet, Ipv6Packet, LinkQuality, MacControl, RoceView, vlan};
 use crate::parse::{Payload, parse};
 
 /// Prints a frame in the style of tcpdump, for example with `format!("{}", FrameSummary(frame))`. Malformed
@@ -17,9 +17,8 @@ impl fmt::Display for FrameSummary<'_> {
         if parsed.payload == Payload::Truncated {
             return write!(f, "truncated, length {}", frame.len());
         }
-        write_mac(f, &frame[6..12])?;
-        write!(f, " > ")?;
-        write_mac(f, &frame[0..6])?;
+        let [destination, source] = [0, 6].map(|at| DisplayMac(super::read_array(frame, at..at + 6)));
+        write!(f, "{source} > {destination}")?;
         for tag in vlan::tags(frame) {
             write!(f, ", {tag}")?;
         }
@@ -68,13 +67,6 @@ impl fmt::Display for FrameSummary<'_> {
             }
         }
     }
-}
-
-fn write_mac(f: &mut fmt::Formatter<'_>, bytes: &[u8]) -> fmt::Result {
-    for (n, byte) in bytes.iter().enumerate() {
-        write!(f, "{}{byte:02x}", if n == 0 { "" } else { ":" })?;
-    }
-    Ok(())
 }
 
 #[cfg(test)]

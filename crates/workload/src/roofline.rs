@@ -62,7 +62,7 @@ impl Workload {
     pub(super) fn iteration_roofline(&self, bulk: &BulkJob, bytes: u64, framing: Framing) -> Picos {
         let mut loads = HostLoads::new(self);
         for (edge, &connection) in bulk.connections.iter().enumerate() {
-            loads.add_message(connection, bulk.pattern.edge_bytes(edge as u32, bytes));
+            loads.add_message(connection, bulk.pattern.bytes_on_edge(edge as u32, bytes));
         }
         loads.busiest_link_time(framing)
     }

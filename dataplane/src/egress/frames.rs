@@ -15,7 +15,7 @@ const NO_FRAME: u32 = u32::MAX;
 pub(crate) enum IngressCharge {
     /// The cells of one frame, which are charged to its priority group.
     Own { pg: PgId, cells: u32 },
-    /// The frame is a copy of a flooded frame. An entry of [`SharedCharges`] records the cells, which are
+    /// The frame is a copy of a flooded frame. An entry of [`SharedCellCharges`] records the cells, which are
     /// released with the last copy.
     Shared(u32),
     /// No cells, because the switch itself sends the frame.
@@ -178,7 +178,7 @@ impl FrameQueue {
 pub(crate) struct DequeuedFrame<'a> {
     pub(crate) frame: &'a QueuedFrame,
     /// The shared charges, which are needed to release the ingress cells of the frame.
-    pub(crate) charges: &'a mut SharedCharges,
+    pub(crate) charges: &'a mut SharedCellCharges,
     /// Bytes (`mac_len`) that remain in all queues of the port.
     pub(crate) remaining_at_port: u64,
 }
@@ -192,7 +192,7 @@ pub(crate) struct FrameTable {
     frames_max: usize,
     free: u32,
     in_use: usize,
-    shared: SharedCharges,
+    shared: SharedCellCharges,
     /// Number of bytes in all queues of each port. These numbers are in one array, so that load balancing can
     /// compare ports quickly.
     port_bytes: Vec<u64>,
@@ -206,7 +206,7 @@ impl FrameTable {
             frames_max,
             free: NO_FRAME,
             in_use: 0,
-            shared: SharedCharges::new(frames_max / 2),
+            shared: SharedCellCharges::new(frames_max / 2),
             port_bytes: vec![0; ports],
         }
     }
@@ -289,7 +289,7 @@ impl FrameTable {
 
     /// Returns the charges that copies of flooded frames share.
     #[inline(always)]
-    pub(crate) fn shared_charges_mut(&mut self) -> &mut SharedCharges {
+    pub(crate) fn shared_charges_mut(&mut self) -> &mut SharedCellCharges {
         &mut self.shared
     }
 
@@ -324,7 +324,7 @@ impl FrameTable {
         self.shared.add(pg, cells, copies)
     }
 
-    /// Like [`SharedCharges::release_charge`].
+    /// Like [`SharedCellCharges::release_charge`].
     pub(crate) fn release_charge(&mut self, charge: IngressCharge) -> Option<(PgId, u32)> {
         self.shared.release_charge(charge)
     }
@@ -332,7 +332,7 @@ impl FrameTable {
 
 /// The ingress cells of flooded frames. All copies of a frame share one entry.
 #[derive(Debug)]
-pub(crate) struct SharedCharges {
+pub(crate) struct SharedCellCharges {
     charges: Vec<SharedCharge>,
     free: u32,
 }
@@ -346,9 +346,9 @@ struct SharedCharge {
     next_free: u32,
 }
 
-impl SharedCharges {
-    fn new(charges_max: usize) -> SharedCharges {
-        SharedCharges {
+impl SharedCellCharges {
+    fn new(charges_max: usize) -> SharedCellCharges {
+        SharedCellCharges {
             charges: Vec::with_capacity(charges_max),
             free: NO_FRAME,
         }

@@ -7,7 +7,7 @@ mod scheduler;
 mod shaper;
 mod wred;
 
-pub(crate) use frames::{FrameQueue, FrameTable, IngressCharge, QueuedFrame, SharedCharges};
+pub(crate) use frames::{FrameQueue, FrameTable, IngressCharge, QueuedFrame, SharedCellCharges};
 pub use link_rate::LinkRate;
 pub use scheduler::{Scheduler, SchedulerDecision};
 pub(crate) use shaper::TokenBucket;

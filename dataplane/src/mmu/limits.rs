@@ -223,7 +223,7 @@ impl PortLimits {
     }
 
     /// Returns the index of the port limit for a group or queue of this port, or [`NO_PORT_LIMIT`].
-    pub(super) fn index_for(&self, port: usize, limits: &ProfileLimits) -> u16 {
+    pub(super) fn port_limit_index(&self, port: usize, limits: &ProfileLimits) -> u16 {
         let key = (port as u16, limits.pool);
         match self.index.get(&key) {
             Some(port_limit) if !limits.rule.is_hpcc() => *port_limit,

@@ -139,9 +139,9 @@ impl Mmu {
                     let group_limits = ProfileLimits::group_limits(port, number, config, self.cell);
                     let queue_limits = ProfileLimits::queue_limits(port, number, config, self.cell);
                     group.limits = group_limits
-                        .with_port_limit(port_limits.index_for(index / PRIORITIES, &group_limits));
+                        .with_port_limit(port_limits.port_limit_index(index / PRIORITIES, &group_limits));
                     queue.limits = queue_limits
-                        .with_port_limit(port_limits.index_for(index / PRIORITIES, &queue_limits));
+                        .with_port_limit(port_limits.port_limit_index(index / PRIORITIES, &queue_limits));
                 }
                 None => {
                     group.limits = none;

@@ -60,27 +60,27 @@ impl Switch {
             return self.router.select_by_hash(group, hash);
         }
         if self.balance.uses_five_tuple_hash(group) {
-            return self.hash_or_detour(group, hash);
+            return self.hashed_or_detour_next_hop(group, hash);
         }
         match self
             .balance
             .choose_next_hop(group, &build_context(), &self.frames)
         {
-            PathDecision::Hash(hash) => self.hash_or_detour_outlined(group, hash),
+            PathDecision::Hash(hash) => self.hashed_or_detour_next_hop_outlined(group, hash),
             PathDecision::Member(member) => Some(self.router.next_hop_of_member(group, member)),
             PathDecision::NoMember => None,
         }
     }
 
     #[inline(always)]
-    fn hash_or_detour(&self, group: GroupId, hash: u32) -> Option<NextHopId> {
+    fn hashed_or_detour_next_hop(&self, group: GroupId, hash: u32) -> Option<NextHopId> {
         let chosen = self.router.select_by_hash(group, hash)?;
         Some(self.balance.detour_next_hop(group, hash, chosen))
     }
 
     #[inline(never)]
-    fn hash_or_detour_outlined(&self, group: GroupId, hash: u32) -> Option<NextHopId> {
-        self.hash_or_detour(group, hash)
+    fn hashed_or_detour_next_hop_outlined(&self, group: GroupId, hash: u32) -> Option<NextHopId> {
+        self.hashed_or_detour_next_hop(group, hash)
     }
 
     /// Selects the port for a packet that leaves through the port or LAG `to`. Returns `None` if the LAG

@@ -54,7 +54,7 @@ impl Switch {
         let state = &mut self.ports[port.index()];
         state.generator.discard_pending();
         state.scheduler.clear_deficits();
-        state.backlog = 0;
+        state.backlogged_queues = 0;
         while let Some(frame) = state.control.pop_front() {
             store.release(frame);
         }

@@ -62,7 +62,7 @@ pub(crate) struct Port {
     /// Queues that the peer pauses and that honour the pause.
     pub(crate) paused_queues: u8,
     /// Queues with waiting frames.
-    pub(crate) backlog: u8,
+    pub(crate) backlogged_queues: u8,
     /// See [`Switch::set_links_free_by_deadline`](super::Switch::set_links_free_by_deadline).
     pub(crate) frees_by_deadline: bool,
     /// Priority groups whose received frames are dropped, because the watchdog drops the frames of
@@ -146,7 +146,7 @@ impl Port {
             mark_on_arrival_queues: 0,
             marker: WredMarker::new(config.seed, index as u16),
             fifos: [FrameQueue::EMPTY; PRIORITIES],
-            backlog: 0,
+            backlogged_queues: 0,
             transmit_due: Picos::NEVER,
             free_at: Picos::ZERO,
             frees_by_deadline: false,
@@ -288,14 +288,14 @@ impl Port {
     pub(crate) fn enqueue(&mut self, frames: &mut FrameTable, id: PortId, queue: usize, frame: QueuedFrame) {
         let queue = queue % PRIORITIES;
         frames.push(id, &mut self.fifos[queue], frame);
-        self.backlog |= 1 << queue;
+        self.backlogged_queues |= 1 << queue;
     }
 
     /// Returns the mask of queues that have frames and are neither paused nor blocked.
     #[inline(always)]
     pub(crate) fn sendable_queues(&self) -> u8 {
         if self.tx_enabled {
-            self.backlog & self.enabled_queues & !self.paused_queues
+            self.backlogged_queues & self.enabled_queues & !self.paused_queues
         } else {
             0
         }
@@ -306,7 +306,7 @@ impl Port {
     #[inline(always)]
     pub(crate) fn is_idle(&self, now: Picos, queue: usize) -> bool {
         self.free_at <= now
-            && self.backlog == 0
+            && self.backlogged_queues == 0
             && self.tx_enabled
             && self.enabled_queues & !self.paused_queues & 1 << queue != 0
             && self.shaper.is_none()

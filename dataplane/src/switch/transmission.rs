@@ -6,7 +6,7 @@ use super::timers::{self, TimerKind, TimerOwner, Timers};
 use crate::balance::LoadBalancer;
 use crate::bits::set_bits;
 use crate::config::MarkPoint;
-use crate::egress::{FrameTable, QueuedFrame, SchedulerDecision, SharedCharges};
+use crate::egress::{FrameTable, QueuedFrame, SchedulerDecision, SharedCellCharges};
 use crate::frame::{FrameHandle, FrameStore};
 use crate::ids::{PRIORITIES, PgId, PortId, QueueId, TimerId};
 use crate::mmu::Mmu;
@@ -349,7 +349,7 @@ impl PortTransmitter<'_> {
         release_cells(self.mmu, charges, frame, id, self.resumed);
         let behind = state.fifos[queue].bytes();
         if behind == 0 {
-            state.backlog &= !(1 << queue);
+            state.backlogged_queues &= !(1 << queue);
         }
         state.scheduler.record_sent(now, queue, mac_len, behind == 0);
         if let Some(shaper) = &mut state.shaper {
@@ -524,7 +524,7 @@ fn occupy_link(
 #[inline(always)]
 fn release_cells(
     mmu: &mut Mmu,
-    charges: &mut SharedCharges,
+    charges: &mut SharedCellCharges,
     frame: &QueuedFrame,
     queue: QueueId,
     resumed: &mut Vec<PgId>,

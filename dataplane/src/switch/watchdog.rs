@@ -111,7 +111,7 @@ impl Switch {
             now,
             interval_start: poll_schedule.interval_start(now),
             poll: poll_schedule.interval(),
-            has_waiting_frames: state.backlog & (1 << n) != 0,
+            has_waiting_frames: state.backlogged_queues & (1 << n) != 0,
             sent: state.counters.queues[n].packets,
             last_xoff_at: state.last_xoff_at(n),
         };
@@ -220,7 +220,7 @@ impl Switch {
     ) {
         self.ports[port.index()].apply_watchdog_state();
         let state = &self.ports[port.index()];
-        for n in set_bits(state.dropping_queues & state.backlog) {
+        for n in set_bits(state.dropping_queues & state.backlogged_queues) {
             self.discard_queue(QueueId::new(port, n as u8), store);
         }
         self.update_pauses(now, port, outputs);
@@ -242,7 +242,7 @@ impl Switch {
             counters.queues[n].count_drop(frame.mac_len());
         }
         let state = &mut self.ports[queue.port().index()];
-        state.backlog &= !(1 << n);
+        state.backlogged_queues &= !(1 << n);
         state.scheduler.clear_deficit(n);
     }
 

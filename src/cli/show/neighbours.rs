@@ -2,7 +2,7 @@
 
 use super::tabulate::{TextAlignment, tabulate};
 use super::{ShowMac, ShowTable, connect, print};
-use xoff_config::natural_order;
+use xoff_config::compare_naturally;
 use xoff_runtime::control::{AddressFamily, MacEntry, Neighbour};
 use xoff_telemetry::failure::{Exit, Failure};
 
@@ -82,7 +82,7 @@ fn neighbour_table(entries: &[Neighbour], with_status: bool) -> String {
         Some(row)
     };
     let mut rows: Vec<Vec<String>> = entries.iter().filter_map(row).collect();
-    rows.sort_by(|a, b| natural_order(&a[0], &b[0]));
+    rows.sort_by(|a, b| compare_naturally(&a[0], &b[0]));
     let header = ["Address", "MacAddress", "Iface", "Vlan", "Status"];
     let header = if with_status { &header[..] } else { &header[..4] };
     let table = tabulate(header, &rows, TextAlignment::Left);

@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 use super::pfc::check_port_names;
 use super::tabulate::{TextAlignment, tabulate};
 use super::{ShowQueueCounters, connect, print};
-use xoff_config::natural_order;
+use xoff_config::compare_naturally;
 use xoff_telemetry::failure::{Exit, Failure};
 use xoff_telemetry::{PortReport, QueueReport};
 
@@ -67,7 +67,7 @@ pub(super) fn show_counters(options: &ShowQueueCounters) -> Result<Exit, Failure
     let mut ports = connect(&table.target)?.counters()?.switch.ports;
     check_port_names(names, ports.iter().map(|port| port.name.as_str()))?;
     ports.retain(|port| names.is_empty() || names.contains(&port.name));
-    ports.sort_by(|a, b| natural_order(&a.name, &b.name));
+    ports.sort_by(|a, b| compare_naturally(&a.name, &b.name));
     let counters = select_counters(options.all, options.trim);
     let json = queues_json(&ports, &counters, options.nonzero);
     print(table.json, &json, |_| {

@@ -153,20 +153,11 @@ pub(crate) fn parse_number(text: &str) -> Option<i128> {
     text.parse().ok()
 }
 
-/// Parses a unicast MAC address: six bytes in hexadecimal digits, separated by colons or dashes. Returns
+/// Parses a unicast MAC address: six bytes of two hexadecimal digits, separated by colons or dashes. Returns
 /// `None` for other texts, for group addresses and for the address 0.
 pub(crate) fn parse_mac(text: &str) -> Option<[u8; 6]> {
-    let mut mac = [0; 6];
-    let mut octets = text.split([':', '-']);
-    for octet in &mut mac {
-        let digits = octets.next()?;
-        if digits.len() != 2 || !digits.bytes().all(|b| b.is_ascii_hexdigit()) {
-            return None;
-        }
-        *octet = u8::from_str_radix(digits, 16).ok()?;
-    }
-    let unicast = mac[0] & 1 == 0 && mac != [0; 6];
-    (unicast && octets.next().is_none()).then_some(mac)
+    const LEN: usize = "02:00:00:00:00:01".len();
+    xoff_wire::parse_unicast_mac(text).filter(|_| text.len() == LEN)
 }
 
 /// Parses a list of priorities such as `3,4` into a bit mask, in which bit n stands for priority n. An empty

@@ -132,14 +132,17 @@ impl Fabric {
     /// in this window therefore belongs to a packet that was sent before the window.
     fn hosts_complete_nothing_before(&self, limit: u128) -> bool {
         let until = time_of_key(limit);
-        let causes_no_completion =
-            |event: Event| !is_arrival(event) || self.store.completes_nothing(FrameHandle(event.payload()));
+        let causes_no_completion = |event: Event| {
+            !is_arrival(event) || self.store.completes_no_message(FrameHandle(event.payload()))
+        };
         let mut groups =
             (0..self.partitions.host_group_count()).filter(|group| self.pending.has_before(*group, limit));
         !self.hosts_linked
             && groups.all(|group| {
                 let hosts = &self.hosts[self.partitions.hosts_in_group(group, self.hosts.len())];
-                hosts.iter().all(|node| node.host.completes_nothing_before(until))
+                hosts
+                    .iter()
+                    .all(|node| node.host.completes_no_message_before(until))
                     && self.pending.all_before(group, limit, causes_no_completion)
             })
     }

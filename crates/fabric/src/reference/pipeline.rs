@@ -137,7 +137,7 @@ pub(super) fn stages_arrival(stages: &[Stage], train: &[PacketRun], released: Pi
         let left = run.count - in_order;
         tail.extend(std::iter::repeat_n(run.frame_len, left as usize));
     }
-    pipeline.send_tail(&tail);
+    pipeline.send_last_packets(&tail);
     Picos(pipeline.last_arrival)
 }
 
@@ -313,7 +313,7 @@ impl Pipeline {
     }
 
     /// Sends the last packets of a message, which can overtake each other.
-    fn send_tail(&mut self, frame_lens: &[u32]) {
+    fn send_last_packets(&mut self, frame_lens: &[u32]) {
         let mut times = vec![self.released; frame_lens.len()];
         for stage in &mut self.stages {
             stage.send_packets_through(frame_lens, &mut times);

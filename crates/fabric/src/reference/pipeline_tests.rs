@@ -99,7 +99,7 @@ fn skipped_periods_do_not_change_the_result() {
         let mut pipeline = Pipeline::new(&stages, 0);
         // All packets are computed stage by stage.
         let frame_lens: Vec<u32> = [1_058; 3_000].into_iter().chain([last]).collect();
-        pipeline.send_tail(&frame_lens);
+        pipeline.send_last_packets(&frame_lens);
         let expected = Picos(pipeline.last_arrival);
         if order != QueueOrder::Unknown {
             assert_eq!(

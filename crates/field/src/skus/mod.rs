@@ -6,7 +6,7 @@
 //! 1. `render.py` renders the templates of each SKU.
 //! 2. `xoff config check` loads each rendered configuration with the lookup file of the SKU.
 //! 3. A lossless incast (two senders, one receiver) runs in virtual time for each combination of speed and
-//!   cable length with headroom.
+//!    cable length with headroom.
 //!
 //! The result is a page with tables of counts, and with the reason for each input that does not load or
 //! loses frames.

@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use crate::attached_lab::Lab;
 use crate::plan::{FarEnd, HostPlan, LabPlan, LinkPlan, VmPlan};
 use xoff_telemetry::failure::Failure;
+use xoff_wire::DisplayMac;
 
 /// Number of console lines that the message about the end of a virtual machine quotes.
 const CONSOLE_TAIL_LINES: usize = 8;
@@ -93,7 +94,7 @@ pub(super) fn start_guests(lab: &Lab) -> Result<Vec<Guest>, Failure> {
 /// Returns the command line of QEMU. The network device has no vnet header, so the guest itself computes all
 /// checksums and does all segmentation.
 fn qemu_arguments(host: &HostPlan, vm: &VmPlan, link: &LinkPlan, tap: &str) -> Vec<String> {
-    let mac = host.mac.map(|byte| format!("{byte:02x}")).join(":");
+    let mac = DisplayMac(host.mac);
     // A kernel ignores unknown parameters whose names contain a dot.
     let append = format!(
         "console=ttyS0 panic=-1 xoff.name={} xoff.ip={}/{} xoff.ip6={}/{} xoff.mtu={} {}",

@@ -12,6 +12,7 @@ use super::super::plan::{
 };
 use super::super::units;
 use super::{LabResolver, NodeIndex};
+use xoff_wire::DisplayMac;
 
 /// The kinds of nodes, for messages.
 const NODE_KINDS: &str = "switch (a switch of xoff), model (an RDMA host of xoff), plain (a host of this machine's kernel) \
@@ -213,7 +214,7 @@ impl LabResolver<'_> {
     ) {
         let mut owners: HashMap<String, &str> = HashMap::new();
         for host in hosts {
-            let mac = host.mac.map(|byte| format!("{byte:02x}")).join(":");
+            let mac = DisplayMac(host.mac).to_string();
             for address in [mac, host.ipv4.to_string(), host.ipv6.to_string()] {
                 let Some(other) = owners.insert(address.clone(), &host.name) else {
                     continue;

@@ -9,6 +9,7 @@ use serde_json::{Map, Value, json};
 use super::{HostNetworks, RouteOverridePlan, RouterNode, SwitchGraph};
 use crate::plan::{ConfigLayer, HostPlan, SwitchPlan};
 use crate::units;
+use xoff_wire::DisplayMac;
 
 /// Largest MTU of a port in the `PORT` table, in bytes.
 const MTU_MAX: u32 = 9216;
@@ -51,7 +52,7 @@ pub(super) fn add_layers(
             })
         });
         let mut layer = json!({
-            "DEVICE_METADATA": { "localhost": { "mac": format_mac(macs[index]) } },
+            "DEVICE_METADATA": { "localhost": { "mac": DisplayMac(macs[index]).to_string() } },
             "PORT": port_table(router),
             "INTERFACE": interface_table(router, &networks[index]),
             "NEIGH": neighbours,
@@ -172,7 +173,7 @@ fn neighbour_table(
     let mut add = |port: &str, address: Ipv4Addr, mac: [u8; 6]| {
         table.insert(
             format!("{port}|{address}"),
-            json!({ "neigh": format_mac(mac), "family": "IPv4" }),
+            json!({ "neigh": DisplayMac(mac).to_string(), "family": "IPv4" }),
         );
     };
     for host_port in &router.host_ports {
@@ -235,9 +236,4 @@ impl ConfiguredMacs {
     fn interface_mac(&self, port: &str, base: [u8; 6]) -> [u8; 6] {
         self.find_mac("INTERFACE", port, "mac_addr").unwrap_or(base)
     }
-}
-
-/// Formats a MAC address for a SONiC table.
-fn format_mac(mac: [u8; 6]) -> String {
-    mac.map(|byte| format!("{byte:02x}")).join(":")
 }

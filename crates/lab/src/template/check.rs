@@ -93,7 +93,7 @@ pub(super) fn check_template(
         return None;
     };
     let problems_before = problems.0.len();
-    let fields = number_fields(template);
+    let fields = list_number_fields(template);
     for (field, value) in &fields {
         let location = value.map_or(name.referenced, |value| value.referenced);
         if value.is_some() && !required.contains(field) && !optional.contains(field) {
@@ -135,7 +135,7 @@ pub(super) fn check_template(
 }
 
 /// Returns all number fields of a template.
-fn number_fields(template: &TemplateFields) -> [(&'static str, Option<&Spanned<u32>>); 9] {
+fn list_number_fields(template: &TemplateFields) -> [(&'static str, Option<&Spanned<u32>>); 9] {
     [
         ("leaves", template.leaves.as_ref()),
         ("spines", template.spines.as_ref()),

@@ -36,11 +36,11 @@ impl SlotStates {
         self.change_state(slot, USED, FREE);
     }
 
-    pub(super) fn mark_lingering(&self, slot: FrameHandle) {
+    pub(super) fn mark_released_but_shared(&self, slot: FrameHandle) {
         self.change_state(slot, USED, LINGERING);
     }
 
-    pub(super) fn free_lingering(&self, slot: FrameHandle) {
+    pub(super) fn free_released_but_shared(&self, slot: FrameHandle) {
         self.change_state(slot, LINGERING, FREE);
     }
 
@@ -66,7 +66,7 @@ impl SlotStates {
     }
     pub(super) fn mark_used(&self, _: FrameHandle) {}
     pub(super) fn mark_free(&self, _: FrameHandle) {}
-    pub(super) fn mark_lingering(&self, _: FrameHandle) {}
-    pub(super) fn free_lingering(&self, _: FrameHandle) {}
+    pub(super) fn mark_released_but_shared(&self, _: FrameHandle) {}
+    pub(super) fn free_released_but_shared(&self, _: FrameHandle) {}
     pub(super) fn assert_used(&self, _: FrameHandle) {}
 }

@@ -91,7 +91,7 @@ impl ArenaStore {
         *shares -= 1;
         if *shares == RELEASED {
             *shares = 0;
-            self.arena.states.free_lingering(FrameHandle(slot));
+            self.arena.states.free_released_but_shared(FrameHandle(slot));
             self.push_free_slot(FrameHandle(slot));
         }
     }
@@ -238,7 +238,7 @@ impl FrameStore for ArenaStore {
         let rest_slot = self.arena.layout(frame).rest_slot;
         if rest_slot == frame.0 && self.shares[rest_slot as usize] != 0 {
             self.shares[rest_slot as usize] |= RELEASED;
-            self.arena.states.mark_lingering(frame);
+            self.arena.states.mark_released_but_shared(frame);
             return;
         }
         self.arena.states.mark_free(frame);

@@ -146,7 +146,7 @@ pub trait ControlTarget: Send + Sync {
 
     /// Returns the values that the PFC counters had when they were last cleared. Clients get the difference
     /// between the present counters and these values. The result is empty if the counters were never cleared.
-    fn pfc_base(&self) -> Vec<PfcPort> {
+    fn pfc_baseline(&self) -> Vec<PfcPort> {
         Vec::new()
     }
 
@@ -155,7 +155,7 @@ pub trait ControlTarget: Send + Sync {
     ///
     /// # Errors
     /// Returns an error if the switch does not support this request.
-    fn set_pfc_base(&self, base: Vec<PfcPort>) -> Result<(), Failure> {
+    fn set_pfc_baseline(&self, base: Vec<PfcPort>) -> Result<(), Failure> {
         let _ = base;
         Err(unsupported("clear counters"))
     }

@@ -27,7 +27,7 @@ pub struct PfcPort {
 
 /// Returns the present PFC counters and pause histories of all ports. [`pfc_ports_since`] subtracts these
 /// values from later counters.
-pub(super) fn pfc_baseline(report: &SwitchReport) -> Vec<PfcPort> {
+pub(super) fn read_pfc_ports(report: &SwitchReport) -> Vec<PfcPort> {
     report.ports.iter().map(pfc_of_port).collect()
 }
 
@@ -97,7 +97,7 @@ mod tests {
         let mut earlier = sample_snapshot().report;
         earlier.ports[0].pause_history[3].transitions = 2;
         earlier.ports[0].pause_history[3].total_pause_ns = 5_000;
-        let base = pfc_baseline(&earlier);
+        let base = read_pfc_ports(&earlier);
         let mut now = earlier.clone();
         now.ports[0].pfc_rx[3] += 10;
         now.ports[0].pause_history[3].transitions += 1;

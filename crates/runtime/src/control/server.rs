@@ -13,7 +13,7 @@ use serde_json::Value;
 use super::ControlTarget;
 use super::address::{ControlListener, is_trusted_peer};
 use super::connection::{Connection, ConnectionState};
-use super::pfc::{pfc_baseline, pfc_ports_since};
+use super::pfc::{pfc_ports_since, read_pfc_ports};
 use super::protocol::{
     COUNTERS_SCHEMA, CountersReply, ErrorReply, Operation, PingReply, parse_hex_bytes, parse_request,
     response_line, to_value,
@@ -285,10 +285,10 @@ fn execute(target: &dyn ControlTarget, op: Operation) -> Result<Value, ErrorRepl
         Operation::Events {} => Ok(to_value(&event_reports(&current_snapshot(target)?))),
         Operation::Pfc {} => Ok(to_value(&pfc_ports_since(
             &current_snapshot(target)?.report,
-            &target.pfc_base(),
+            &target.pfc_baseline(),
         ))),
         Operation::ClearPfc {} => {
-            target.set_pfc_base(pfc_baseline(&current_snapshot(target)?.report))?;
+            target.set_pfc_baseline(read_pfc_ports(&current_snapshot(target)?.report))?;
             Ok(Value::Null)
         }
     }

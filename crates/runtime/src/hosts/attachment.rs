@@ -200,10 +200,11 @@ impl AttachedHostState {
         ledger: &TaintLedger,
     ) -> HostRunResult {
         self.check_losses(times, ledger);
-        let not_taken = self.unsent_frames.len() as u64;
-        if not_taken > 0 {
+        let unaccepted_frames = self.unsent_frames.len() as u64;
+        if unaccepted_frames > 0 {
             let (name, device) = (self.host.name(), self.port.device_name());
-            let cause = format!("device {device} never took frames that host {name} had sent ({not_taken})");
+            let cause =
+                format!("device {device} never took frames that host {name} had sent ({unaccepted_frames})");
             ledger.add_taint(times.now.as_nanos(), cause);
         }
         self.unsent_frames
@@ -215,7 +216,7 @@ impl AttachedHostState {
             queue_pairs: self.host.rdma_counters(),
             device: self.port.device_name().to_owned(),
             lost_frames: self.lost_frames,
-            not_taken,
+            unaccepted_frames,
             notes: self.notes,
             error: self.error,
         }

@@ -69,7 +69,7 @@ pub struct HostRunResult {
     pub lost_frames: u64,
     /// Number of frames that the NIC had sent in the model, and that the device had not accepted at the end.
     /// Such frames taint the run.
-    pub not_taken: u64,
+    pub unaccepted_frames: u64,
     /// Notes for the user about the device.
     pub notes: Vec<String>,
     /// The error after which the device could not be used any more. `None` if no such error occurred.

@@ -69,7 +69,7 @@ pub struct SwitchSession {
     resolve: ResolveOptions,
     ledger: TaintLedger,
     /// The PFC counters at the time when they were last cleared. Empty if they were never cleared.
-    pfc_base: Mutex<Vec<PfcPort>>,
+    pfc_baseline: Mutex<Vec<PfcPort>>,
     watermarks: Mutex<Watermarks>,
     ports: Vec<String>,
     /// Notes for the user about the configuration, the ports and the worker threads.
@@ -246,7 +246,7 @@ impl PendingSession {
             current: Mutex::new(self.current),
             resolve: self.resolve,
             ledger,
-            pfc_base: Mutex::default(),
+            pfc_baseline: Mutex::default(),
             watermarks: Mutex::new(Watermarks::new(Instant::now())),
             ports: self.ports,
             notes,
@@ -428,12 +428,12 @@ impl ControlTarget for SwitchSession {
         })
     }
 
-    fn pfc_base(&self) -> Vec<PfcPort> {
-        lock(&self.pfc_base).clone()
+    fn pfc_baseline(&self) -> Vec<PfcPort> {
+        lock(&self.pfc_baseline).clone()
     }
 
-    fn set_pfc_base(&self, base: Vec<PfcPort>) -> Result<(), Failure> {
-        *lock(&self.pfc_base) = base;
+    fn set_pfc_baseline(&self, base: Vec<PfcPort>) -> Result<(), Failure> {
+        *lock(&self.pfc_baseline) = base;
         Ok(())
     }
 

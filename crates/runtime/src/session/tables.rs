@@ -12,7 +12,8 @@ use crate::control::{
     AddressFamily, Interfaces, LagMember, LagStatus, MacEntry, Neighbour, PortStatus, RouteEntry, RouteHop,
     RouterInterface,
 };
-use xoff_config::natural_order;
+use xoff_config::compare_naturally;
+use xoff_wire::DisplayMac;
 
 /// The operational states of ports, LAGs and router interfaces, by their indices in the configuration. True
 /// means up.
@@ -42,11 +43,6 @@ impl LinkStates {
     }
 }
 
-fn format_mac(address: [u8; 6]) -> String {
-    let [a, b, c, d, e, f] = address;
-    format!("{a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{f:02x}")
-}
-
 /// Returns the name of a port or LAG. The result is empty if the configuration has no such port or LAG.
 fn logical_port_name(config: &SwitchConfig, port: LogicalPort) -> String {
     let lag = port.index().checked_sub(config.ports.len());
@@ -64,7 +60,7 @@ pub(super) fn list_mac_entries(
 ) -> Vec<MacEntry> {
     let named_entry = |(vlan, address, port, age): (u16, [u8; 6], LogicalPort, Picos)| MacEntry {
         vlan,
-        mac: format_mac(address),
+        mac: DisplayMac(address).to_string(),
         port: logical_port_name(config, port),
         kind: "dynamic".to_owned(),
         age_ns: age.as_nanos(),
@@ -85,7 +81,7 @@ pub(super) fn list_neighbours(config: &SwitchConfig, entries: Vec<NeighbourEntry
         };
         Some(Neighbour {
             address: entry.address,
-            mac: entry.mac.map(format_mac),
+            mac: entry.mac.map(|mac| DisplayMac(mac).to_string()),
             interface: interface.name.clone(),
             vlan: match interface.attachment {
                 InterfaceAttachment::Vlan(id) => Some(id),
@@ -285,7 +281,7 @@ pub(super) fn list_interfaces(current: &Generation, links: &LinkStates) -> Inter
     };
     let router = |(index, interface): (usize, &InterfaceConfig)| RouterInterface {
         name: interface.name.clone(),
-        mac: format_mac(interface.mac),
+        mac: DisplayMac(interface.mac).to_string(),
         mtu: interface.mtu,
         addresses: interface.addresses.iter().map(ToString::to_string).collect(),
         admin_up: match interface.attachment {
@@ -297,7 +293,7 @@ pub(super) fn list_interfaces(current: &Generation, links: &LinkStates) -> Inter
     };
     let mut router_interfaces: Vec<RouterInterface> =
         config.routing.interfaces.iter().enumerate().map(router).collect();
-    router_interfaces.sort_by(|a, b| natural_order(&a.name, &b.name));
+    router_interfaces.sort_by(|a, b| compare_naturally(&a.name, &b.name));
     Interfaces {
         ports: config.ports.iter().enumerate().map(port).collect(),
         lags: config.lags.iter().enumerate().map(lag).collect(),

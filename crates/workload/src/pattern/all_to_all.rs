@@ -41,7 +41,7 @@ impl DirectAllToAll {
         sends.extend((0..self.edges.len() as u32).map(|edge| Transfer {
             edge,
             sequence: 0,
-            bytes: self.edge_bytes(edge, bytes),
+            bytes: self.bytes_on_edge(edge, bytes),
         }));
     }
 
@@ -51,7 +51,7 @@ impl DirectAllToAll {
 
     pub(super) fn handle_arrival(&mut self, _edge: u32, _sequence: u64, _sends: &mut Vec<Transfer>) {}
 
-    pub(super) fn edge_bytes(&self, edge: u32, bytes: u64) -> u64 {
+    pub(super) fn bytes_on_edge(&self, edge: u32, bytes: u64) -> u64 {
         let to = self.edges[edge as usize].to;
         part_len(bytes, u64::from(self.shape.ranks), u64::from(to))
     }
@@ -149,7 +149,7 @@ impl RailAlignedAllToAll {
         }
     }
 
-    pub(super) fn edge_bytes(&self, edge: u32, bytes: u64) -> u64 {
+    pub(super) fn bytes_on_edge(&self, edge: u32, bytes: u64) -> u64 {
         let Edge { to, network, .. } = self.edges[edge as usize];
         let RankLayout { ranks, gpus } = self.shape;
         if network {
@@ -188,7 +188,7 @@ impl RailAlignedAllToAll {
         Transfer {
             edge,
             sequence: 0,
-            bytes: self.edge_bytes(edge, self.bytes),
+            bytes: self.bytes_on_edge(edge, self.bytes),
         }
     }
 }

@@ -120,7 +120,7 @@ impl Pattern {
     }
 
     /// Returns the number of bytes on an edge in one iteration of the given size.
-    pub(super) fn edge_bytes(&self, edge: u32, bytes: u64) -> u64 {
-        call_inner!(self, inner => inner.edge_bytes(edge, bytes))
+    pub(super) fn bytes_on_edge(&self, edge: u32, bytes: u64) -> u64 {
+        call_inner!(self, inner => inner.bytes_on_edge(edge, bytes))
     }
 }

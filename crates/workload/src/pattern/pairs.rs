@@ -39,7 +39,7 @@ impl Pairs {
 
     pub(super) fn handle_arrival(&mut self, _edge: u32, _sequence: u64, _sends: &mut Vec<Transfer>) {}
 
-    pub(super) fn edge_bytes(&self, _edge: u32, bytes: u64) -> u64 {
+    pub(super) fn bytes_on_edge(&self, _edge: u32, bytes: u64) -> u64 {
         bytes
     }
 }

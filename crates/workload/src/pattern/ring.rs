@@ -92,7 +92,7 @@ impl RingPattern {
         sends.extend(ready.map(|sequence| self.transfer(next, sequence)));
     }
 
-    pub(super) fn edge_bytes(&self, edge: u32, bytes: u64) -> u64 {
+    pub(super) fn bytes_on_edge(&self, edge: u32, bytes: u64) -> u64 {
         let steps = (0..self.step_count()).map(|step| self.chunk_bytes(edge, step, bytes));
         steps.fold(0, u64::saturating_add)
     }

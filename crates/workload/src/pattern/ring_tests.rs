@@ -73,7 +73,7 @@ fn run(kind: RingKind, shape: RankLayout, slice_bytes: Option<u64>, bytes: u64, 
             carried,
             (
                 ring.transfer_count(edge as u32),
-                ring.edge_bytes(edge as u32, bytes)
+                ring.bytes_on_edge(edge as u32, bytes)
             ),
             "edge {edge}"
         );

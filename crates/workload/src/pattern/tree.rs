@@ -130,7 +130,7 @@ impl TreePattern {
         }
     }
 
-    pub(super) fn edge_bytes(&self, edge: u32, bytes: u64) -> u64 {
+    pub(super) fn bytes_on_edge(&self, edge: u32, bytes: u64) -> u64 {
         part_len(
             bytes,
             u64::from(2 * self.shape.gpus),
@@ -174,7 +174,7 @@ impl TreePattern {
         Transfer {
             edge,
             sequence,
-            bytes: part_len(self.edge_bytes(edge, self.bytes), self.slices, sequence),
+            bytes: part_len(self.bytes_on_edge(edge, self.bytes), self.slices, sequence),
         }
     }
 }
@@ -196,9 +196,9 @@ fn rank_parent(shape: RankLayout, number: u32, rank: u32) -> Option<(u32, bool)>
 /// Returns `None` for the root.
 fn node_parent(nodes: u32, which: u32, node: u32) -> Option<u32> {
     match (which, nodes % 2) {
-        (0, _) => bit_parent(nodes, node),
-        (_, 0) => bit_parent(nodes, nodes - 1 - node).map(|parent| nodes - 1 - parent),
-        _ => bit_parent(nodes, (node + nodes - 1) % nodes).map(|parent| (parent + 1) % nodes),
+        (0, _) => parent_in_binary_tree(nodes, node),
+        (_, 0) => parent_in_binary_tree(nodes, nodes - 1 - node).map(|parent| nodes - 1 - parent),
+        _ => parent_in_binary_tree(nodes, (node + nodes - 1) % nodes).map(|parent| (parent + 1) % nodes),
     }
 }
 
@@ -208,7 +208,7 @@ fn node_parent(nodes: u32, which: u32, node: u32) -> Option<u32> {
 ///
 /// The rule: let `b` be the lowest set bit of the node number. To get the parent, clear `b` and set the next
 /// higher bit. If no node has the resulting number, only clear `b`.
-fn bit_parent(nodes: u32, node: u32) -> Option<u32> {
+fn parent_in_binary_tree(nodes: u32, node: u32) -> Option<u32> {
     let lowest = node & node.wrapping_neg();
     let without = node ^ lowest;
     let parent = without | lowest << 1;

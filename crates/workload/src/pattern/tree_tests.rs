@@ -61,7 +61,7 @@ fn run(shape: RankLayout, slice_bytes: Option<u64>, bytes: u64, seed: u64) -> Ve
         tree.handle_arrival(transfer.edge, transfer.sequence, &mut released);
     }
     for (edge, carried) in carried.into_iter().enumerate() {
-        assert_eq!(carried, tree.edge_bytes(edge as u32, bytes), "edge {edge}");
+        assert_eq!(carried, tree.bytes_on_edge(edge as u32, bytes), "edge {edge}");
     }
     data
 }

@@ -15,7 +15,7 @@ use xoff_telemetry::failure::Failure;
 
 /// The number of frames that a mapping offers to the switch, and the number that it loses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct MappingLoss {
+struct MappingFrameCounts {
     /// Frames that have an ingress port.
     offered: u64,
     /// Number of frames that are not forwarded because of the mapping. There are two cases: the destination
@@ -78,8 +78,8 @@ impl PortMapping {
         survey: &CaptureSurvey,
         router: Option<Mac>,
         reader: &mut Reader<impl Read>,
-    ) -> MappingLoss {
-        let mut effect = MappingLoss::default();
+    ) -> MappingFrameCounts {
+        let mut effect = MappingFrameCounts::default();
         let heard = survey
             .observations
             .iter()

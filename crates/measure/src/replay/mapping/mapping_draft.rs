@@ -7,7 +7,7 @@ use xoff_dataplane::PortId;
 use super::{ConfiguredPorts, FrameSource, MappingOptions, PortMapping};
 use crate::replay::mac_address::Mac;
 use crate::replay::survey::CaptureSurvey;
-use xoff_config::{PORTS_MAX, natural_order};
+use xoff_config::{PORTS_MAX, compare_naturally};
 use xoff_telemetry::failure::Failure;
 
 pub(super) struct MappingDraft<'a> {
@@ -93,7 +93,7 @@ impl<'a> MappingDraft<'a> {
         let mut free: Vec<&String> = free
             .filter(|port| !self.configured.down.contains(*port))
             .collect();
-        free.sort_by(|a, b| natural_order(a, b));
+        free.sort_by(|a, b| compare_naturally(a, b));
         let port = match free.first() {
             Some(port) => (*port).clone(),
             None if self.can_add_ports() && self.ports.len() < PORTS_MAX => {
@@ -146,7 +146,7 @@ impl<'a> MappingDraft<'a> {
             peers.entry(b).or_default().push((a, frames));
         }
         let mut ports: Vec<String> = self.used_ports.iter().cloned().collect();
-        ports.sort_by(|a, b| natural_order(a, b));
+        ports.sort_by(|a, b| compare_naturally(a, b));
         let mut stations_of: HashMap<String, usize> = HashMap::new();
         self.stations
             .values()
@@ -235,7 +235,7 @@ impl<'a> MappingDraft<'a> {
 
     pub(super) fn into_mapping(self, ingress: Option<&str>, by_interface: bool) -> PortMapping {
         let mut ports: Vec<String> = self.ports.into_iter().collect();
-        ports.sort_by(|a, b| natural_order(a, b));
+        ports.sort_by(|a, b| compare_naturally(a, b));
         let ids: BTreeMap<&str, PortId> = ports
             .iter()
             .enumerate()
