@@ -9,7 +9,8 @@ pub struct AclTable {
     /// Ingress ports to which the table applies, as indices in
     /// the list [`SwitchConfig::ports`](crate::config::SwitchConfig::ports).
     pub ports: Vec<u16>,
-    /// The rules of the table. Only the first rule that matches a packet applies.
+    /// The rules of the table, in descending order of `PRIORITY`. Only the first rule that matches a packet
+    /// applies. A packet that matches no rule is not exempt.
     pub rules: Vec<AclRule>,
 }
 
@@ -21,11 +22,14 @@ pub struct AclRule {
     pub source: Option<IpNet>,
     /// Destination prefix (`DST_IP`, `DST_IPV6`).
     pub destination: Option<IpNet>,
-    /// IP protocol number (`IP_PROTOCOL`, `NEXT_HEADER`).
+    /// IP protocol number (`IP_PROTOCOL`). For IPv6, the next header in the fixed IPv6
+    /// header (`NEXT_HEADER`).
     pub protocol: Option<u8>,
-    /// First and last source port of UDP or TCP (`L4_SRC_PORT`, `L4_SRC_PORT_RANGE`), both included.
+    /// First and last source port of UDP or TCP (`L4_SRC_PORT`, `L4_SRC_PORT_RANGE`), both included, the
+    /// smaller first. Other protocols and IP fragments do not match a rule with this condition.
     pub source_ports: Option<(u16, u16)>,
-    /// First and last destination port of UDP or TCP (`L4_DST_PORT`, `L4_DST_PORT_RANGE`), both included.
+    /// First and last destination port of UDP or TCP (`L4_DST_PORT`, `L4_DST_PORT_RANGE`), both included, the
+    /// smaller first. Other protocols and IP fragments do not match a rule with this condition.
     pub destination_ports: Option<(u16, u16)>,
     /// DSCP of the received packet (`DSCP`), 0 to 63.
     pub dscp: Option<u8>,

@@ -32,17 +32,19 @@ pub struct SwitchConfig {
     pub name: String,
     /// Base MAC address (`DEVICE_METADATA.localhost.mac`).
     pub mac: [u8; 6],
-    /// Seed of all random decisions: WRED, and load-balancing schemes. Each port and each load balancing
-    /// group has its own random generator.
+    /// Seed of all random decisions (`XOFF_SWITCH.seed`): WRED, and load-balancing schemes. Each port and
+    /// each load balancing group has its own random generator.
     pub seed: u64,
     /// Size of a buffer cell in bytes (SAI `SHARED_BUFFER_CELL_SIZE`), 1 to 16384.
     pub cell_bytes: u32,
-    /// Pipeline latency: the shortest time from the arrival of a frame's last bit to the start of its
-    /// transmission. Zero means that a frame may leave at once.
+    /// Pipeline latency (`XOFF_SWITCH.pipeline_latency`): the shortest time from the arrival of a frame's
+    /// last bit to the start of its transmission. Zero means that a frame may leave at once.
     pub pipeline_latency: Picos,
-    /// The time at which the switch decides about ECN marks. WRED drops are always decided on arrival.
+    /// The time at which the switch decides about ECN marks (`XOFF_SWITCH.mark_point`). WRED drops are always
+    /// decided on arrival.
     pub mark_point: MarkPoint,
-    /// Time after the latest frame of a station at which its MAC address is removed.
+    /// Time after the latest frame of a station at which its MAC address is removed
+    /// (`XOFF_SWITCH.fdb_ageing`). With [`Picos::NEVER`], addresses are not removed.
     pub fdb_ageing: Picos,
     /// Largest number of learnt MAC addresses, at least 1. When the table is full, no address is learnt, and
     /// frames to unknown addresses are flooded.
@@ -92,7 +94,8 @@ pub struct LagConfig {
     pub admin_up: bool,
     /// The LAG is up if at least this number of members is up (`min_links`). The value is at least 1.
     pub min_links: u16,
-    /// Port indices of the members, in any order. A port is a member of at most one LAG.
+    /// The member ports, as indices in [`SwitchConfig::ports`], in any order. A port is a member of at most
+    /// one LAG.
     pub members: Vec<u16>,
 }
 
@@ -174,7 +177,7 @@ pub struct PortConfig {
     /// Buffer profile of each priority group: an index in [`SwitchConfig::profiles`], or [`NO_PROFILE`]. The
     /// profile belongs to an ingress pool.
     pub pgs: [u16; PRIORITIES],
-    /// The eight egress queues.
+    /// The eight egress queues. The index is the number of the queue.
     pub queues: [QueueConfig; PRIORITIES],
     /// Shaper of the whole port, which limits the rate in addition to the link speed. `None`: no shaper.
     pub shaper: Option<ShaperConfig>,
@@ -244,10 +247,11 @@ pub struct PfcConfig {
     /// Asymmetric PFC (`PORT.pfc_asym`): if true, the port honours pauses of all priorities, but sends PFC
     /// only for the enabled priorities.
     pub asymmetric: bool,
-    /// Pause time in an XOFF frame, in pause quanta of 512 bit times, 1 to 65535.
+    /// Pause time in an XOFF frame (`XOFF_PORT.pause_quanta`), in pause quanta of 512 bit times, 1 to 65535.
     pub pause_quanta: u16,
-    /// Interval at which the port repeats XOFF while a priority group stays in XOFF, above 0. If the interval
-    /// is longer than the pause, the peer resumes in between. Not used with [`PauseModel::UntilResumed`].
+    /// Interval at which the port repeats XOFF while a priority group stays in XOFF
+    /// (`XOFF_PORT.pause_refresh`), above 0. If the interval is longer than the pause, the peer resumes in
+    /// between. Not used with [`PauseModel::UntilResumed`].
     pub refresh: Picos,
     /// The egress queue (0 to 7) that a received pause of each priority stops (`MAP_PFC_PRIORITY_TO_QUEUE`).
     pub priority_to_queue: [u8; PRIORITIES],
@@ -256,21 +260,21 @@ pub struct PfcConfig {
     /// Model of pauses: how long a pause lasts, and when pause frames are sent. The default follows
     /// IEEE 802.1Q.
     pub pauses: PauseModel,
-    /// Response time in pause quanta: the time from the arrival of a PFC or 802.3x pause to its effect.
-    /// IEEE 802.3 31B.3.7 allows at most [`response_quanta_max`](crate::pfc::response_quanta_max). 0 means
-    /// no delay.
+    /// Response time in pause quanta (`PORT.pause_response_quanta`): the time from the arrival of a PFC or
+    /// 802.3x pause to its effect. IEEE 802.3 31B.3.7 allows at most
+    /// [`response_quanta_max`](crate::pfc::response_quanta_max). 0 means no delay.
     pub response_quanta: u16,
     /// 802.3x PAUSE of the whole port. This setting has no effect while the port honours PFC for
     /// any priority.
     pub global: GlobalPause,
 }
 
-/// 802.3x PAUSE of a whole port (SAI `GLOBAL_FLOW_CONTROL_MODE`).
+/// 802.3x PAUSE of a whole port (`XOFF_PORT.flow_control`, SAI `GLOBAL_FLOW_CONTROL_MODE`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct GlobalPause {
-    /// True if a received PAUSE frame stops all queues of the port.
+    /// True if a received PAUSE frame stops all queues of the port (`rx` or `both`).
     pub honoured: bool,
-    /// True if XOFF of a priority group with headroom pauses the peer.
+    /// True if XOFF of a priority group with headroom pauses the peer (`tx` or `both`).
     pub generated: bool,
 }
 
@@ -297,19 +301,20 @@ impl PfcConfig {
         if self.asymmetric { 0xff } else { self.enabled }
     }
 
-    /// Returns true if the port honours received 802.3x PAUSE frames: PAUSE is enabled, and the port honours
-    /// PFC for no priority.
+    /// Returns true if the port honours received 802.3x PAUSE frames: [`GlobalPause::honoured`] is set, and
+    /// the port honours PFC for no priority. A link uses either PFC or 802.3x PAUSE (IEEE 802.1Q 36.1.1).
     pub const fn honours_global_pause(&self) -> bool {
         self.global.honoured && self.honoured_priorities() == 0
     }
 
-    /// Returns true if the port signals XOFF with 802.3x PAUSE frames: PAUSE is enabled, and the port honours
-    /// PFC for no priority.
+    /// Returns true if the port signals XOFF with 802.3x PAUSE frames: [`GlobalPause::generated`] is set, and
+    /// the port honours PFC for no priority. A link uses either PFC or 802.3x PAUSE (IEEE 802.1Q 36.1.1).
     pub const fn generates_global_pause(&self) -> bool {
         self.global.generated && self.honoured_priorities() == 0
     }
 
-    /// Returns true if a priority with PFC signals XOFF of priority group `pg`.
+    /// Returns true if XOFF of the priority group `pg` (0 to 7) is signalled with PFC: an enabled priority is
+    /// mapped to this group in `priority_to_pg`.
     pub fn signals_priority_group(&self, pg: u8) -> bool {
         (0..PRIORITIES).any(|p| self.enabled & (1 << p) != 0 && self.priority_to_pg[p] == pg)
     }

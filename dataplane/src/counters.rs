@@ -46,11 +46,11 @@ pub struct QueueCounters {
     /// `DROPPED_TRIM_PACKETS`: number of frames that this queue refused, and that were dropped after
     /// trimming. The reason is that the second queue was full or was flushed.
     pub dropped_trim_packets: u64,
-    /// Number of frames in `dropped_packets` that WRED dropped.
+    /// `WRED_DROPPED_PACKETS`: number of frames in `dropped_packets` that WRED dropped.
     pub wred_dropped_packets: u64,
-    /// Number of frames that were marked CE.
+    /// `WRED_ECN_MARKED_PACKETS`: number of frames that were marked CE.
     pub wred_ecn_marked_packets: u64,
-    /// Bytes of the frames that were marked CE (`mac_len`).
+    /// `WRED_ECN_MARKED_BYTES`: bytes of the frames that were marked CE (`mac_len`).
     pub wred_ecn_marked_bytes: u64,
 }
 
@@ -96,7 +96,7 @@ pub struct PortCounters {
     pub tx_first_ps: u64,
     /// Model time in picoseconds at which the last data frame ended, or 0 if no data frame was sent.
     pub tx_last_ps: u64,
-    /// Number of frames that were marked CE at this port.
+    /// `ECN_MARKED_PACKETS`: number of frames that were marked CE at this port.
     pub ecn_marked: u64,
     /// Number of received frames of each traffic class.
     pub rx_class_packets: [u64; TRAFFIC_CLASSES],
@@ -211,10 +211,10 @@ pub struct Occupancy {
     pub peak_cells: u32,
 }
 
-/// Buffer use of a priority group.
+/// Buffer use of a priority group (`SAI_INGRESS_PRIORITY_GROUP_STAT_*`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PgBuffers {
-    /// Reserved, shared and headroom cells together.
+    /// Reserved, shared and headroom cells together (`CURR_OCCUPANCY_*`, `WATERMARK_*`).
     pub total: Occupancy,
     /// Shared cells (`SHARED_*`).
     pub shared: Occupancy,
@@ -224,20 +224,21 @@ pub struct PgBuffers {
     pub xoff: bool,
 }
 
-/// Buffer use of an egress queue.
+/// Buffer use of an egress queue (`SAI_QUEUE_STAT_*`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct QueueBuffers {
-    /// Reserved and shared cells together.
+    /// Reserved and shared cells together (`CURR_OCCUPANCY_*`, `WATERMARK_*`).
     pub total: Occupancy,
     /// Shared cells (`SHARED_*`).
     pub shared: Occupancy,
 }
 
-/// Buffer use of a pool.
+/// Buffer use of a pool (`SAI_BUFFER_POOL_STAT_*`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PoolBuffers {
-    /// Shared cells of the pool.
+    /// Shared cells of the pool (`CURR_OCCUPANCY_*`, `WATERMARK_*`).
     pub shared: Occupancy,
-    /// Headroom cells of the pool's priority groups, private or from the shared headroom pool.
+    /// Headroom cells of the pool's priority groups, private or from the shared headroom
+    /// pool (`XOFF_ROOM_*`).
     pub headroom: Occupancy,
 }

@@ -112,7 +112,8 @@ pub struct PuntedFrame {
     pub reason: PuntReason,
     /// The received frame, unchanged. The driver releases it.
     pub frame: FrameHandle,
-    /// Offset of the layer-3 header in bytes, from the start of the frame.
+    /// Offset of the header after the Ethernet header and at most two VLAN tags, in bytes from the start of
+    /// the frame: 14, 18 or 22. In a frame without IP or ARP, this is the offset of the payload.
     pub l3_offset: u8,
 }
 

@@ -36,7 +36,7 @@ pub struct EventLog<W> {
 impl<W: Write> EventLog<W> {
     /// Creates an event log for a plan and writes the first line. The first line contains the schema, the
     /// name `lab`, the seed and `frames`. If `frames` is true, the log contains each departure and each
-    /// arrival of a frame.
+    /// arrival of a frame. A write error is stored, and [`EventLog::finish`] returns it.
     pub fn new(plan: &FabricPlan, lab: &str, seed: u64, frames: bool, out: W) -> EventLog<W> {
         let switch = |config: &xoff_dataplane::config::SwitchConfig| {
             let ports = config.ports.iter().map(|port| json_escaped(&port.name)).collect();
@@ -60,7 +60,7 @@ impl<W: Write> EventLog<W> {
     /// Flushes the log and returns the writer.
     ///
     /// # Errors
-    /// Returns the first write error. The log ends before this error.
+    /// Returns the first write error, or the error of the flush. The log ends before the first write error.
     pub fn finish(mut self) -> io::Result<W> {
         match self.error.take() {
             Some(error) => Err(error),

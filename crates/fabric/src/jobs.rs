@@ -147,7 +147,8 @@ struct OpenParts {
 pub struct ReceivedPackets {
     /// Number of data packets, including retransmissions and duplicates.
     pub data_packets: u64,
-    /// Number of data packets that arrived after a gap in the packet sequence numbers.
+    /// Number of requests and READ responses that arrived after a gap in the packet sequence numbers, plus
+    /// the number of implied NAKs ([`out_of_order_packets`](xoff_rdma::Counters::out_of_order_packets)).
     pub out_of_order_packets: u64,
 }
 
@@ -164,7 +165,9 @@ pub struct FailedMessage {
     pub why: String,
 }
 
-/// A running workload: its jobs, their queue pairs and their messages in flight.
+/// A running workload: its jobs, their queue pairs and their messages in flight. It posts the messages as
+/// work requests of queue pairs, and passes the completions back to the workload. [`Jobs::next_start`] is the
+/// time of the next call of [`Jobs::post_due`].
 #[derive(Debug)]
 pub struct Jobs {
     workload: Workload,
@@ -295,7 +298,8 @@ impl Jobs {
         &self.failed
     }
 
-    /// Returns the data flows of all queue pairs, in the order of [`Workload::connections`].
+    /// Returns the data flows of all queue pairs, in the order of [`Workload::connections`]. The flows of one
+    /// connection are in the order of [`DataFlow::pair`].
     pub fn data_flows(&self) -> &[DataFlow] {
         &self.data_flows
     }
@@ -305,6 +309,9 @@ impl Jobs {
     ///
     /// Returns the number of announcements that switches have accepted and that are not withdrawn. When a job
     /// ends, [`Simulation::run`](crate::Simulation::run) withdraws the announcements of the job.
+    ///
+    /// # Panics
+    /// Panics if a hop names a switch or a flow that does not exist.
     pub fn announce_flows(
         &mut self,
         fabric: &mut Fabric,
@@ -383,19 +390,21 @@ impl Jobs {
         self.submit_posts(hosts);
     }
 
-    /// Holds a job: the job starts only with [`Jobs::start_job`]. This call has no effect
-    /// after [`Jobs::start`].
+    /// Holds a job: the job starts only with [`Jobs::start_job`]. This call has no effect after
+    /// [`Jobs::start`], or if no job has this index.
     pub fn hold_job(&mut self, job: usize) {
         self.workload.hold_job(job);
     }
 
-    /// Starts a held job. The start time of the job counts from now.
+    /// Starts a held job. The start time of the job counts from now. Before [`Jobs::start`], the call only
+    /// ends the hold. The call has no effect if the job is not held.
     pub fn start_job(&mut self, job: usize, hosts: &mut impl JobHosts) {
         self.workload.start_job(hosts.now(), job, &mut self.posts);
         self.submit_posts(hosts);
     }
 
-    /// Stops a job: the job posts no more messages. Messages in flight continue.
+    /// Stops a job: the job posts no more messages. Messages in flight continue. The call has no effect if
+    /// the job is over or already stopped.
     pub fn stop_job(&mut self, job: usize) {
         self.workload.stop_job(job);
     }
@@ -519,7 +528,8 @@ impl Jobs {
     }
 
     /// Returns the shortest possible time for a message of `bytes` bytes on a connection (see
-    /// [`ReferenceTimes`]). Returns `None` if no path connects the hosts.
+    /// [`ReferenceTimes`]). Returns `None` if no path connects the hosts, or if the transport of the
+    /// connection does not exist.
     pub fn least_time(&self, connection: &Connection, bytes: u64) -> Option<Picos> {
         let transport = self.transports.get(connection.transport)?;
         let verb = match self.workload.job_verb(connection.job) {

@@ -61,8 +61,8 @@ const ETHERNET_HEADER_BYTES: u32 = 14;
 /// Length of an Ethernet header with two VLAN tags, in bytes. The MTU does not count these bytes.
 const L2_HEADER_BYTES: u32 = ETHERNET_HEADER_BYTES + 2 * 4;
 
-/// The largest MTU of a port, in bytes. The longest frame at this MTU has two VLAN tags and fills a
-/// large slot.
+/// The largest MTU of a port: 16 106 bytes. The longest frame at this MTU has two VLAN tags and
+/// [`arena::LARGE_FRAME_BYTES`] bytes.
 pub const MTU_MAX: u32 = LARGE_FRAME_BYTES as u32 - L2_HEADER_BYTES;
 
 /// The backend of a port: the kernel interface through which the port uses its device.
@@ -292,9 +292,9 @@ impl Port {
         with_backend!(self, backend => backend.transmit(arena, frames))
     }
 
-    /// Same as [`Port::transmit`], with the arrival time of each frame in model time. `arrivals` has the
-    /// same order as `frames`. Only in-memory links pass the times to the receiver, and all other ports
-    /// ignore them.
+    /// Same as [`Port::transmit`], with the arrival time of each frame in model time. `arrivals` has the same
+    /// order as `frames`. A frame without an entry has no arrival time. Only in-memory links pass the times
+    /// to the receiver, and all other ports ignore them.
     ///
     /// # Errors
     /// Returns the same errors as [`Port::receive`].
@@ -386,8 +386,10 @@ impl Port {
     }
 }
 
-/// Returns whether an error of a port means that the device is gone. A device is gone if it was removed or
-/// moved to another namespace. [`Port::open`] succeeds again as soon as a device of this name exists.
+/// Returns whether an error of [`Port::receive`] or [`Port::transmit`] means that the device is gone: ENODEV,
+/// ENXIO, ENETDOWN or EBADFD. A device is gone if it was removed or moved to another namespace. A backend
+/// must not return ENETDOWN for a device that is only down. [`Port::open`] succeeds again as soon as a device
+/// of this name exists.
 pub fn is_device_removed(error: &io::Error) -> bool {
     matches!(
         error.raw_os_error(),

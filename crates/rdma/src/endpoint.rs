@@ -24,10 +24,11 @@ const SPARE_TELEMETRY_MAX: usize = 1024;
 /// - It takes the next packet of a NIC class with [`pop_packet`](Endpoint::pop_packet) when two conditions
 ///   hold: its link is free, and the time in [`earliest_departures`](Endpoint::earliest_departures) has
 ///   been reached.
+/// - It takes the finished requests from [`completions`](Endpoint::completions).
 /// - It calls [`advance`](Endpoint::advance) at the time of [`next_deadline`](Endpoint::next_deadline).
 ///
-/// Every call passes the current model time, which must never decrease. Departure times and deadline can
-/// change with every call, so the host reads them again after each call.
+/// Calls with an argument `now` get the current model time, which must never decrease. Departure times and
+/// deadline can change with every such call, so the host reads them again after each of these calls.
 #[derive(Debug, Default)]
 pub struct Endpoint {
     queue_pairs: Vec<QueuePair>,
@@ -49,8 +50,9 @@ impl Endpoint {
         Endpoint::default()
     }
 
-    /// Creates a queue pair that is ready to send, and returns its index. If several queue pairs have the
-    /// same number, the newest one receives the arriving packets.
+    /// Creates a queue pair that is ready to send, and returns its index. Values of `config` outside their
+    /// ranges are limited to these ranges. If several queue pairs have the same number, the newest one
+    /// receives the arriving packets.
     pub fn create_queue_pair(&mut self, config: QpConfig, congestion: Box<dyn CongestionControl>) -> QpIndex {
         let index = u32::try_from(self.queue_pairs.len()).unwrap_or(u32::MAX);
         let config = config.clamped();
@@ -139,7 +141,8 @@ impl Endpoint {
         }
     }
 
-    /// Processes an arriving packet. Returns `false` if its destination queue pair does not exist.
+    /// Processes an arriving packet. Returns `false` if its destination queue pair does not exist. Such a
+    /// packet is counted in [`Counters::rx_unknown_qp`].
     #[inline]
     pub fn receive(&mut self, now: Picos, packet: &Packet, arrival: ArrivalInfo<'_>) -> bool {
         let number = packet.dst_qp & MASK_24;
@@ -173,8 +176,9 @@ impl Endpoint {
 
     /// Takes the next packet of a class, 0 to 7. The packet starts to leave at `now`.
     ///
-    /// Returns `None` before the time in [`earliest_departures`](Endpoint::earliest_departures). The result
-    /// can also be `None` after this time, if an acknowledgement has made a retransmission unnecessary.
+    /// Returns `None` for other classes, and before the time in
+    /// [`earliest_departures`](Endpoint::earliest_departures). The result can also be `None` after this time,
+    /// if an acknowledgement has made a retransmission unnecessary.
     #[inline]
     pub fn pop_packet(&mut self, now: Picos, class: u8) -> Option<OutgoingPacket> {
         if usize::from(class) >= CLASS_COUNT {
@@ -264,7 +268,8 @@ impl Endpoint {
         self.shared.retransmitted_packets
     }
 
-    /// Returns the sums of the counters of all queue pairs.
+    /// Returns the sums of the counters of all queue pairs, and in [`Counters::rx_unknown_qp`] the number of
+    /// packets for queue pairs that do not exist.
     pub fn counters(&self) -> Counters {
         let mut sum = Counters {
             rx_unknown_qp: self.unknown_qp,

@@ -13,7 +13,8 @@ use crate::style;
 use crate::terms;
 use crate::workspace::Workspace;
 
-/// A check of the workspace.
+/// A check of the sources and the structure of this workspace. Each variant names the defects that
+/// it reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Check {
     /// Import cycles between top-level modules.

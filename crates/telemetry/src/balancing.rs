@@ -22,8 +22,8 @@ pub struct BalancingSnapshot {
     /// Groups of next hops in the order of their numbers, followed by the LAGs with several members in the
     /// order of the configuration.
     pub groups: Vec<GroupSnapshot>,
-    /// The latest flow moves, oldest first. The first placement of a flow at a member is also listed as a
-    /// flow move.
+    /// The latest flow moves, oldest first, at most `XOFF_LB|global moves_kept` entries. The first placement
+    /// of a flow at a member is also listed as a flow move.
     pub moves: Vec<FlowMoveSnapshot>,
     /// Counters of packets that the switch received out of order. `None` if the switch does not count these
     /// packets (`XOFF_LB|global reordering_flows`).
@@ -37,7 +37,8 @@ pub struct GroupSnapshot {
     pub next_hops: Option<GroupId>,
     /// Name of the LAG. `None` for a group of next hops.
     pub lag: Option<String>,
-    /// Name of the load-balancing scheme. The default is `ecmp`, a static hash.
+    /// Name of the load-balancing scheme: a built-in scheme or an entry of `XOFF_LB_SCHEME`. The name is
+    /// `ecmp`, a static hash, if neither the group nor the switch has a configured scheme.
     pub scheme: String,
     /// Number of the site of the routes (`XOFF_LB_SITE`). The value 0 means no configured site.
     pub site: u16,
@@ -85,13 +86,14 @@ pub struct LoadBalancingReport {
 pub struct GroupReport {
     /// Name of the LAG, or the first prefix whose route uses the group. Empty if no route uses the group.
     pub name: String,
-    /// Name of the load-balancing scheme. The default is `ecmp`, a static hash.
+    /// Name of the load-balancing scheme: a built-in scheme or an entry of `XOFF_LB_SCHEME`. The name is
+    /// `ecmp`, a static hash, if neither the group nor the switch has a configured scheme.
     pub scheme: String,
     /// Number of the site of the routes (`XOFF_LB_SITE`). The value is null without a configured site.
     pub site: Option<u16>,
     /// Number of routes that use the group. The value is 0 for a LAG.
     pub routes: usize,
-    /// The prefixes of these routes, at most the first 16.
+    /// The prefixes of these routes, at most the first 16. Empty for a LAG.
     pub prefixes: Vec<String>,
     /// The members in the order of the group: next hops, or ports of a LAG.
     pub members: Vec<MemberReport>,
@@ -100,10 +102,11 @@ pub struct GroupReport {
     /// The use of the flow table. The value is null if the scheme has no flow table.
     pub table: Option<FlowTableReport>,
     /// Largest load of a usable member divided by the mean load of the usable members. The load of a member
-    /// is `tx_bytes` divided by `speed_mbps`. The value is null if nothing was sent.
+    /// is `tx_bytes` divided by `speed_mbps`. The value is null if the usable members have sent nothing.
     pub max_mean_ratio: Option<f64>,
     /// Jain's fairness index of the loads of the usable members. The value is 1 if all loads are equal. If
-    /// one of n members has all the load, the value is 1/n. The value is null if nothing was sent.
+    /// one of n members has all the load, the value is 1/n. The value is null if the usable members have
+    /// sent nothing.
     pub jain_index: Option<f64>,
 }
 
@@ -168,15 +171,17 @@ pub struct FlowMoveReport {
     /// Name of the [`MoveReason`]: `new`, `idle`, `quality`, `link-down`, `link-up`, `announced`
     /// or `promoted`.
     pub reason: String,
-    /// Name of the previous member ([`MemberReport::name`]). The value is null for a new flow.
+    /// Name of the previous member ([`MemberReport::name`]), or `member` and its index if the group no longer
+    /// exists. The value is null for a new flow.
     pub from: Option<String>,
-    /// Name of the new member ([`MemberReport::name`]).
+    /// Name of the new member ([`MemberReport::name`]), or `member` and its index if the group no
+    /// longer exists.
     pub to: String,
 }
 
 impl MemberReport {
     /// Returns the name of the member in messages: the names of its ports with commas between them, or the
-    /// address of the next hop if no port is known.
+    /// address of the next hop if no port is known. The name is empty if neither is known.
     pub fn name(&self) -> String {
         match (self.ports.is_empty(), &self.next_hop) {
             (false, _) => self.ports.join(","),

@@ -12,8 +12,9 @@ pub struct WatchdogReport {
     /// True if the big red switch is on (`PFC_WD|GLOBAL` `BIG_RED_SWITCH`). In this state, all watched queues
     /// drop their frames.
     pub big_red_switch: bool,
-    /// The rule that decides whether a paused queue without waiting frames is in a storm: `broadcom`,
-    /// `nvidia` or `vs`.
+    /// The rule that decides whether a paused queue without waiting frames is in a storm
+    /// (`XOFF_PFC_WD|GLOBAL` `rule`): `broadcom`, `nvidia` or `vs`.
+    /// [`WatchdogRule`](xoff_dataplane::config::WatchdogRule) explains the rules.
     pub rule: String,
     /// Ports with a watchdog, in the order of the configuration.
     pub ports: Vec<WatchdogPort>,
@@ -31,7 +32,8 @@ pub struct WatchdogReport {
 pub struct WatchdogPort {
     /// Name of the port.
     pub port: String,
-    /// Watchdog action: `drop`, `forward` or `alert`.
+    /// Watchdog action (`action`): `drop`, `forward` or `alert`.
+    /// [`WatchdogAction`](xoff_dataplane::config::WatchdogAction) explains the actions.
     pub action: String,
     /// Detection time in milliseconds (`detection_time`).
     pub detection_time_ms: u64,
@@ -40,7 +42,7 @@ pub struct WatchdogPort {
     pub restoration_time_ms: Option<u64>,
     /// Whether the history of received pauses is reported (`pfc_stat_history`, [`PauseHistoryReport`]).
     pub pfc_stat_history: bool,
-    /// Numbers of the watched queues, 0 to 7.
+    /// Numbers of the watched queues, 0 to 7: the queues of the priorities in `PORT_QOS_MAP.pfcwd_sw_enable`.
     pub queues: Vec<u8>,
 }
 
@@ -158,7 +160,8 @@ pub struct PauseHistoryReport {
     pub transitions: u64,
     /// Total pause time in nanoseconds of model time.
     pub total_pause_ns: u64,
-    /// Duration of the latest pause so far, in nanoseconds.
+    /// Duration of the latest pause in nanoseconds of model time. For a pause that has not ended, the time so
+    /// far. The value is 0 if the port has received no pause.
     pub recent_pause_ns: u64,
     /// Model time at which the latest pause began, in nanoseconds. The value is null if the port has received
     /// no pause.

@@ -221,14 +221,15 @@ impl Switch {
         }
     }
 
-    /// Returns all groups that have a load-balancing scheme. Groups of next hops come first, then LAGs. The
-    /// quality of members is computed for the time `now`.
+    /// Returns all groups that have a load-balancing scheme other than a static hash. Groups of next hops
+    /// come first, then LAGs. The quality of members is computed for the time `now`.
     pub fn balanced_groups(&self, now: Picos) -> Vec<GroupView<'_>> {
         self.balance.group_views(now, &self.frames)
     }
 
-    /// Returns the number of packets that arrived out of order, for each queue pair and in total. Returns
-    /// `None` if the configuration does not enable these counters
+    /// Returns the counters of packets that arrived out of order: the total, and the counters of each stream
+    /// in the table. A stream is the requests or the responses to one queue pair. Returns `None` if the
+    /// configuration does not enable these counters
     /// ([`BalancingConfig::reordering_flows`](crate::config::BalancingConfig::reordering_flows) is 0).
     pub fn reordering(&self) -> Option<ReorderingView> {
         self.reordering.as_ref().map(|reordering| reordering.view())
@@ -244,7 +245,7 @@ impl Switch {
         }
     }
 
-    /// Applies a new configuration. The counts are kept if the maximum number of counted queue pairs does
+    /// Applies a new configuration. The counts are kept if the maximum number of counted streams does
     /// not change.
     pub(super) fn configure_reordering(&mut self, config: &SwitchConfig) {
         let streams_max = self.reordering.as_ref().map_or(0, |known| known.streams_max());
@@ -286,9 +287,10 @@ pub struct FlowAnnouncement {
 
 impl Switch {
     /// Places a flow on a path before its first packet, if the route to its destination uses cluster load
-    /// balancing ([`crate::config::SchemeKind::Cluster`]). The placement remains until
-    /// [`Switch::withdraw_flow`], even if the flow is idle for a long time. The flow stays on port `via`
-    /// while the port is up. A flow that already sends keeps its present placement.
+    /// balancing ([`crate::config::SchemeKind::Cluster`]). Otherwise, the result is
+    /// [`AnnounceResult::NotSupported`]. The placement remains until [`Switch::withdraw_flow`], even if the
+    /// flow is idle for a long time. The flow stays on port `via` while the port is up. A flow that already
+    /// sends keeps its present placement.
     pub fn announce_flow(&mut self, now: Picos, flow: &FlowAnnouncement) -> AnnounceResult {
         let key = queue_pair_key(flow.source, flow.destination, flow.destination_qp);
         match (key, self.router.fib.lookup(flow.destination)) {

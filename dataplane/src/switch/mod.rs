@@ -505,8 +505,8 @@ impl Switch {
         self.router.interface(interface).up
     }
 
-    /// Returns true if enough members of a LAG are up ([`min_links`](crate::config::LagConfig::min_links)).
-    /// `lag` is the index in [`SwitchConfig::lags`].
+    /// Returns true if a LAG is up: it is administratively up, and enough of its members are up
+    /// ([`min_links`](crate::config::LagConfig::min_links)). `lag` is the index in [`SwitchConfig::lags`].
     pub fn is_lag_up(&self, lag: usize) -> bool {
         self.lags.is_lag_up(lag)
     }
@@ -535,10 +535,12 @@ impl Switch {
         self.frames.in_use()
     }
 
-    /// Checks the buffer accounting, for tests ([`Mmu::assert_consistent`]).
+    /// Checks the buffer accounting, for tests ([`Mmu::assert_consistent`]). The check visits every queue and
+    /// priority group.
     ///
     /// # Panics
-    /// Panics if the cells of the queues, priority groups and pools do not add up.
+    /// Panics if the cells of the queues, priority groups, ports and pools do not add up, or if the list of
+    /// groups in XOFF is wrong.
     pub fn assert_consistent(&self) {
         self.mmu.assert_consistent();
     }

@@ -32,12 +32,12 @@ impl ShowDrop {
     }
 }
 
-/// Regions of a priority group.
+/// Parts of the buffer use of a priority group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum GroupPart {
-    /// Shared use
+    /// Use of the shared space of a pool
     Shared,
-    /// Headroom of priority groups
+    /// Use of headroom
     Headroom,
 }
 
@@ -55,7 +55,7 @@ pub(crate) enum QueuePart {
 /// Options of a table of watermarks of priority groups.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct ShowGroupWatermark {
-    /// Region of the group
+    /// Part of the buffer use of priority groups: shared or headroom
     pub part: GroupPart,
     /// The switch and the output format.
     #[command(flatten)]
@@ -65,7 +65,7 @@ pub(crate) struct ShowGroupWatermark {
 /// Options of a table of watermarks of queues.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct ShowQueueWatermark {
-    /// Kind of queues
+    /// Kind of queues: unicast, multicast or all
     pub part: QueuePart,
     /// The switch and the output format.
     #[command(flatten)]
@@ -166,7 +166,7 @@ pub(crate) enum ClearGroups {
 /// Watermarks of priority groups to be cleared.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct ClearGroupWatermark {
-    /// Region of the group
+    /// Part of the buffer use of priority groups: shared or headroom
     pub part: GroupPart,
     /// The running switch.
     #[command(flatten)]

@@ -144,13 +144,14 @@ pub struct LoadedConfig {
     pub resolved: ResolvedConfig,
 }
 
-/// Parses several layers, merges them in order, and resolves the result. Each layer is a pair of its name for
-/// messages and its JSON text.
+/// Parses several layers, merges them in order, and resolves the result. A later layer overrides earlier
+/// layers ([`merge_layers`]). Each layer is a pair of its name for messages and its JSON text.
 ///
 /// # Errors
 ///
 /// Returns the errors of all layers and of the merged configuration, so that a user can correct all of them
-/// at once. Errors that only follow from other errors are left out.
+/// at once. Errors that only follow from other errors are left out. If a text cannot be parsed, the merged
+/// configuration is not checked.
 pub fn load(layers: &[(&str, &str)], options: &ResolveOptions) -> Result<LoadedConfig, Problems> {
     let read = read::parse_all_layers(layers, options.asic.as_deref());
     let db = merge_layers(&read.layers);

@@ -25,7 +25,7 @@ pub struct ModelParameters {
     pub unknown: Vec<String>,
     /// Whether switches mark packets with ECN (`ENABLE_QCN`).
     pub ecn: bool,
-    /// Payload of a full packet in bytes (`PACKET_PAYLOAD_SIZE`).
+    /// Payload of a full packet in bytes (`PACKET_PAYLOAD_SIZE`), 64 to 8192.
     pub payload_bytes: u32,
     /// Whether the congestion control limits the rate of a flow (`RATE_BOUND`). If false, only the link speed
     /// limits the rate.
@@ -134,14 +134,16 @@ pub struct EcnThresholds {
 /// Settings of DCQCN in the form that NICs implement.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct DcqcnSettings {
-    /// Interval between alpha updates in microseconds (`ALPHA_RESUME_INTERVAL`). With DCQCN, the three timers
-    /// are at least 1.
+    /// Interval between alpha updates in microseconds (`ALPHA_RESUME_INTERVAL`), 0 to 1 000 000. With DCQCN,
+    /// the value is at least 1.
     pub alpha_interval_us: u64,
-    /// Smallest interval between rate decreases in microseconds (`RATE_DECREASE_INTERVAL`).
+    /// Smallest interval between rate decreases in microseconds (`RATE_DECREASE_INTERVAL`), 0 to 1 000 000.
+    /// With DCQCN, the value is at least 1.
     pub decrease_interval_us: u64,
     /// Whether each rate decrease also lowers the target rate (`CLAMP_TARGET_RATE`).
     pub clamp_target: bool,
-    /// Interval between rate increases in microseconds (`RP_TIMER`).
+    /// Interval between rate increases in microseconds (`RP_TIMER`), 0 to 1 000 000. With DCQCN, the value is
+    /// at least 1.
     pub increase_interval_us: u64,
     /// Gain of the moving average alpha (`EWMA_GAIN`), 0 to 1. DCTCP uses it too.
     pub gain: f64,

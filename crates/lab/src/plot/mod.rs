@@ -38,7 +38,8 @@ pub struct PortName {
     pub peer: String,
     /// Whether the other end is a switch port.
     pub between_switches: bool,
-    /// Whether the workload could use the link in the direction away from this port.
+    /// Whether the workload could use the link in the direction away from this port: the direction is on a
+    /// shortest path from a sender to a receiver.
     pub usable: bool,
 }
 

@@ -102,7 +102,8 @@ pub struct Totals {
     /// Data packets that arrived out of order. For example, a host sends packets 1, 2 and 3, and they arrive
     /// in the order 1, 3, 2. For an open-loop flow, packet 2 is counted, because packet 3 arrived before. For
     /// a queue pair, packet 3 is counted, because packet 2 is missing at its arrival. For requests, this is
-    /// the Linux `hw_counter` `out_of_sequence`. READ responses after a missing response are counted as well.
+    /// the Linux `hw_counter` `out_of_sequence`. READ responses after a missing response and implied NAKs are
+    /// counted as well.
     #[serde(default)]
     pub out_of_order_packets: u64,
 }
@@ -144,7 +145,7 @@ pub fn build_report(
 
 impl Report {
     /// Returns the exit code of the command. A tainted run is [`Exit::Inconclusive`], even if it has
-    /// failures. A clean run with failures is [`Exit::CheckFailed`].
+    /// failures. A clean run with failures is [`Exit::CheckFailed`]. Otherwise the result is [`Exit::Ok`].
     pub fn exit(&self) -> Exit {
         match self.verdict {
             Verdict::Tainted => Exit::Inconclusive,

@@ -10,7 +10,7 @@ use xoff_telemetry::Environment;
 /// repeatable if its coefficient of variation is below this limit.
 pub const CV_MAX_PERCENT: f64 = 5.0;
 
-/// The texts of a report that do not come from measured values.
+/// The texts of a report ([`render_report`]) that do not come from measured values.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ReportSetup {
     /// Description of hosts, switches and links, in Markdown.
@@ -33,8 +33,10 @@ pub fn coefficient_of_variation_percent(figure: &BenchFigure) -> Option<f64> {
     Some((squares / (count - 1.0)).sqrt() * 100.0 / mean.abs())
 }
 
-/// Renders the report in Markdown. `seed_count` is the number of runs, one for each seed. `anomalies` are
-/// failed checks and incomplete runs. The user must complete the passages that are marked `TO BE FILLED IN`.
+/// Renders the report that the IETF draft on AI fabric benchmarking requires, in Markdown. `setup` has the
+/// descriptions, and `result` the measured figures. `seed_count` is the number of runs, one for each seed.
+/// `anomalies` are failed checks and incomplete runs. The user must complete the passages that are marked `TO
+/// BE FILLED IN`.
 pub fn render_report(
     setup: &ReportSetup,
     result: &BenchResult,

@@ -9,8 +9,8 @@ use xoff_units::Picos;
 
 use xoff_telemetry::failure::Failure;
 
-/// The conditions that a load must meet, such as no loss. The result of a search is the highest load that
-/// meets them.
+/// The conditions that a load must meet, such as no loss (search goal of MLRsearch,
+/// draft-ietf-bmwg-mlrsearch). The result of a search is the highest load that meets the conditions.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SearchGoal {
     /// Name of the goal in the names of benchmark figures, such as `ndr`.
@@ -40,7 +40,8 @@ pub struct TrialScore {
     pub forwarded_fps: f64,
 }
 
-/// The bounds of the highest load that meets a goal. Loads are shares of the line rate.
+/// The bounds of the highest load that meets a goal, by the rules of MLRsearch (draft-ietf-bmwg-mlrsearch).
+/// Loads are shares of the line rate.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LoadBounds {
     /// The highest load that meets the goal (relevant lower bound), or `None` if no load meets it.
@@ -126,9 +127,10 @@ fn classify_load(goal: &SearchGoal, records: &[TrialRecord]) -> LoadClass {
     }
 }
 
-/// Finds, for each goal, the highest load up to `load_max`. Loads are shares of the line rate. `measure` runs
-/// a trial with a load and a duration. The first trial is a warm-up at `load_max`, and its result is
-/// discarded. The result has the order of `goals`.
+/// Finds, for each goal, the highest load up to `load_max`, by the rules of MLRsearch
+/// (draft-ietf-bmwg-mlrsearch). Loads are shares of the line rate. `measure` runs a trial with a load and a
+/// duration. The first trial is a warm-up at `load_max`, and its result is discarded. The result has the
+/// order of `goals`.
 ///
 /// # Errors
 /// The errors of `measure`.

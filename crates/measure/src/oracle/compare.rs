@@ -8,10 +8,12 @@ use super::plan::{FrameLengths, MODEL_HEADER_BYTES};
 use super::run::OracleRunResult;
 use xoff_lab::ns3::{CongestionMode, PauseEvent, Scenario, flow_paths};
 
-/// Largest permitted relative difference of a completion time without DCQCN: 0.5 %.
+/// Largest permitted relative difference of a completion time: 0.5 %. In some scenarios,
+/// [`COMPLETION_BOUND_DCQCN`] applies instead.
 pub const COMPLETION_BOUND: f64 = 0.005;
-/// Largest permitted relative difference of a completion time with DCQCN: 5 %. This bound is larger, because
-/// the rates of DCQCN depend on which packet is marked first.
+/// Largest permitted relative difference of a completion time, if ECN marks can change rates
+/// ([`ScenarioComparison::dcqcn`]) or the congestion control is HPCC-PINT: 5 %. This bound is larger, because
+/// the rates depend on which packet is marked first, or on random numbers.
 pub const COMPLETION_BOUND_DCQCN: f64 = 0.05;
 /// Permitted relative difference of the number of transitions to paused: 10 %. A difference of up to
 /// [`PAUSE_COUNT_BOUND`] is always permitted.
@@ -29,9 +31,11 @@ const ETHERNET_HEADER_BYTES: u32 = 82;
 pub struct ScenarioComparison {
     /// Name of the scenario folder.
     pub folder: String,
-    /// True if queues can set ECN marks, so that DCQCN can change rates.
+    /// True if ECN marks can change rates: the congestion control is DCQCN or DCTCP, marking and rate limits
+    /// are on, and a queue can reach a marking threshold.
     pub dcqcn: bool,
-    /// Largest permitted relative difference of a completion time: 0.005 means 0.5 %.
+    /// Largest permitted relative difference of a completion time: [`COMPLETION_BOUND`]
+    /// or [`COMPLETION_BOUND_DCQCN`].
     pub completion_bound: f64,
     /// Comparisons of the flows, in the order of their start times.
     pub flows: Vec<FlowComparison>,
@@ -45,7 +49,9 @@ pub struct ScenarioComparison {
     pub dropped_frames: u64,
     /// Number of frame-hops in xoff: each frame counts once for each link that it passed.
     pub frame_hops: u64,
-    /// True if the completion times are within the bound.
+    /// True if the completion times are within the bound. If ECN marks are random or the congestion control
+    /// is HPCC-PINT, only the median difference must be within the bound, and every flow with a reference
+    /// must end.
     pub completions_hold: bool,
     /// True if the number of transitions to paused is within the bounds, or if the reference has no record
     /// of pauses.
@@ -55,8 +61,8 @@ pub struct ScenarioComparison {
     pub median_difference: Option<f64>,
     /// Notes about settings of the input that the run does not support.
     pub notes: Vec<String>,
-    /// Comparisons of the same flows with a second run, in which frames have the lengths of Ethernet. Empty
-    /// if there was no such run.
+    /// Comparisons of the flows with a completion time in the reference, for a second run in which frames
+    /// have the lengths of Ethernet. Empty if there was no such run.
     pub ethernet: Vec<EthernetComparison>,
 }
 
@@ -77,7 +83,8 @@ pub struct FlowComparison {
     /// Completion time in xoff in nanoseconds, from the start of the flow to its last acknowledgement. `None`
     /// if the flow did not end.
     pub xoff_ns: Option<u64>,
-    /// `(xoff - reference) / reference`, or `None` if one of the completion times is missing.
+    /// `(xoff - reference) / reference`, or `None` if one of the completion times is missing or the reference
+    /// is 0.
     pub difference: Option<f64>,
     /// Completion time in the reference, divided by the ideal completion time that the reference contains.
     /// `None` if one of them is missing.

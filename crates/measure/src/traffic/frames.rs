@@ -108,8 +108,8 @@ impl TrafficProfile {
         Ok(FlowFrame { bytes })
     }
 
-    /// Returns a broadcast frame for the sink to send. From this frame, bridges learn the port of
-    /// the destination.
+    /// Returns a frame for the sink to send, from the destination MAC address of the traffic to its source
+    /// MAC address. From this frame, bridges learn the port of the destination.
     pub fn learning_frame(&self) -> Vec<u8> {
         let mut bytes = vec![0; 60];
         bytes[0..6].copy_from_slice(&self.src_mac);

@@ -56,7 +56,8 @@ pub struct TrialConfig {
     pub sample_every_ns: Option<u64>,
     /// Method by which the generator builds and sends frames.
     pub method: SendMethod,
-    /// CPU core of the sending thread, or `None` if the kernel may choose the core.
+    /// CPU core of the sending thread, or `None` if the kernel may choose the core. A thread that cannot be
+    /// pinned to the core sends anyway.
     pub core: Option<usize>,
 }
 
@@ -84,8 +85,8 @@ pub struct TesterResult {
     pub arrivals: Arrivals,
     /// Frames that arrived in the last four fifths of the sending time, when the rates are steady.
     pub window: SteadyWindow,
-    /// Latencies of the samples in nanoseconds. A latency starts just before the system call that sends the
-    /// frame. It ends with the time stamp of the kernel at the sink.
+    /// Latencies of the samples in nanoseconds, at most 10 s. A latency starts just before the system call
+    /// that sends the frame. It ends with the time stamp of the kernel at the sink. Empty without samples.
     pub latency_ns: Histogram<u64>,
 }
 
@@ -150,10 +151,11 @@ impl Tester {
         })
     }
 
-    /// Sends a broadcast frame from the sink. From this frame, bridges learn the port of the destination.
+    /// Sends one frame from the sink to the source MAC address of the traffic. The source of the frame is the
+    /// destination MAC address of the traffic, so that bridges learn the port of the destination.
     ///
     /// # Errors
-    /// The interface is down or was removed.
+    /// The interface cannot send the frame, for example because it is down or was removed.
     pub fn send_learning_frame(&mut self) -> Result<(), Failure> {
         let frame = self.traffic.learning_frame();
         let sent = self.sink.sender.send(&[&frame]);
@@ -164,7 +166,8 @@ impl Tester {
     /// Sends the frames of a trial, waits for the frames in flight, and counts the frames that arrive.
     ///
     /// # Errors
-    /// The kernel refuses to send or to build frames, or the frame counter of the sink cannot be read.
+    /// The kernel refuses a thread, refuses to send or to build frames, or the frame counter of the sink
+    /// cannot be read.
     pub fn run_trial(&mut self, trial: &TrialConfig) -> Result<TesterResult, Failure> {
         self.run_trial_observing(trial, || 0)
     }

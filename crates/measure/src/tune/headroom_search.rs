@@ -18,13 +18,13 @@ use xoff_telemetry::failure::{Exit, Failure};
 pub struct TuningPlan {
     /// The switch and its lossless traffic class.
     pub subject: TuningTarget,
-    /// Frame lengths and link delays.
+    /// Lengths of the frames, delay of the cables, and response time of the senders.
     pub traffic: TrafficParameters,
     /// The traffic patterns that must not lose frames.
     pub patterns: Vec<TrafficPattern>,
     /// Seeds of the random phases. A phase is one arrangement of start times and buffer use.
     pub seeds: Vec<u64>,
-    /// Largest number of runs at the same time.
+    /// Largest number of runs at the same time. 0 counts as 1.
     pub jobs: usize,
 }
 

@@ -96,7 +96,8 @@ impl ParameterSet for DcqcnParameters {
     ];
 }
 
-/// DCQCN as published. Each notification cuts the rate. A timer and a byte counter increase the rate.
+/// DCQCN as published (Zhu et al., SIGCOMM 2015, section 3.1). Each notification cuts the rate. A timer and a
+/// byte counter increase the rate, as in QCN (IEEE 802.1Qau).
 ///
 /// The responder limits the rate of notifications. The paper uses at most one notification in 50 us. A marked
 /// acknowledgement also counts as a notification.

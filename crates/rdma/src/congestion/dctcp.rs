@@ -60,8 +60,9 @@ impl ParameterSet for DctcpParameters {
     }];
 }
 
-/// DCTCP: a window that shrinks in proportion to the share of bytes with ECN marks. At most once per round
-/// trip, the window is multiplied by `1 - alpha / 2`. Alpha is the average share of marked bytes.
+/// DCTCP (RFC 8257), applied to the window of a queue pair. The window shrinks in proportion to the share of
+/// bytes with ECN marks. At most once per round trip, the window is multiplied by `1 - alpha / 2`. Alpha is
+/// the average share of marked bytes.
 ///
 /// DCTCP expects switches that set ECN marks above one queue length, and acknowledgements that report each
 /// mark. The rate is `window / base_rtt`, limited to the line rate. If the window is smaller than one packet,

@@ -83,8 +83,9 @@ impl ParameterSet for HpccParameters {
     ];
 }
 
-/// HPCC: a window that keeps the utilisation of the busiest link at a target. Each acknowledgement computes
-/// the window from a reference window. The reference window changes once per round trip.
+/// HPCC (Li et al., SIGCOMM 2019, algorithm 1): a window that keeps the utilisation of the busiest link at a
+/// target. Each acknowledgement computes the window from a reference window. The reference window changes
+/// once per round trip.
 ///
 /// HPCC needs switches that write telemetry. Without telemetry, the controller stays at line rate.
 #[derive(Clone, Debug)]

@@ -124,7 +124,7 @@ impl ParameterSet for SwiftParameters {
     }
 }
 
-/// Swift: a window that keeps the round-trip time at a target.
+/// Swift (Kumar et al., SIGCOMM 2020, algorithm 1): a window that keeps the round-trip time at a target.
 ///
 /// Flows with small windows have a higher target, so that many flows can share a link. If the window is
 /// smaller than one packet, the queue pair leaves gaps between packets.

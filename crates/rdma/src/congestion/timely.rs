@@ -105,8 +105,8 @@ impl ParameterSet for TimelyParameters {
     }
 }
 
-/// TIMELY: a rate that follows the gradient of the round-trip time. The rate changes once per round trip, as
-/// in the HPCC model for ns-3.
+/// TIMELY (Mittal et al., SIGCOMM 2015, algorithm 1): a rate that follows the gradient of the round-trip
+/// time. The rate changes once per round trip, as in the HPCC model for ns-3.
 ///
 /// TIMELY limits the queue. The flows on a link do not always converge to equal shares (Zhu et al.,
 /// CoNEXT 2016).

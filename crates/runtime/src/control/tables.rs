@@ -36,7 +36,8 @@ pub struct Neighbour {
     pub port: Option<String>,
     /// State of the entry: `unknown`, `incomplete`, `reachable`, `probe` or `static`.
     pub state: String,
-    /// Time since the neighbour was last heard, in nanoseconds of model time.
+    /// Time since the neighbour was last heard, in nanoseconds of model time. For a neighbour that was not
+    /// heard, the time since model time 0.
     pub age_ns: u64,
     /// Number of frames that wait for the MAC address of the neighbour.
     pub held_frames: usize,
@@ -88,7 +89,8 @@ pub struct RouteHop {
     pub address: Option<IpAddr>,
     /// Name of the egress interface. For a local route, the interface with the address.
     pub interface: String,
-    /// Weight of the next hop. Next hops share the flows of a route in proportion to their weights.
+    /// Weight of the next hop, at least 1. Next hops share the flows of a route in proportion to
+    /// their weights.
     pub weight: u16,
     /// Whether the egress interface is up.
     pub active: bool,
@@ -114,7 +116,7 @@ pub struct PortStatus {
     pub lanes: Option<String>,
     /// The field `PORT.alias`. `None` if it is not configured.
     pub alias: Option<String>,
-    /// Model speed of the port in Mb/s.
+    /// Speed of the port in model time (`PORT.speed`), in Mb/s.
     pub speed_mbps: u32,
     /// MTU in use, in bytes: the smaller value of `PORT.mtu` and the MTU of the link.
     pub mtu: u32,
@@ -134,7 +136,8 @@ pub struct PortStatus {
 pub struct LagStatus {
     /// Name of the LAG, such as `PortChannel1`.
     pub name: String,
-    /// Sum of the model speeds of all members in Mb/s, whether they are up or not.
+    /// Sum of the speeds of all members in model time (`PORT.speed`), in Mb/s. Members that are down
+    /// are included.
     pub speed_mbps: u32,
     /// Smallest MTU of the members in bytes. `None` if the LAG has no members.
     pub mtu: Option<u32>,

@@ -45,7 +45,8 @@ pub struct HostThreadOptions {
     pub name: String,
     /// The clock of model time that all hosts and switches of a run share.
     pub clock: ModelClock,
-    /// The core to which the thread is pinned. `None` means that the thread is not pinned.
+    /// The core to which the thread is pinned. `None` means that the thread is not pinned. If the kernel
+    /// refuses the core, the thread logs a warning and runs on any core.
     pub core: Option<usize>,
     /// The way in which the thread waits for work.
     pub idle: IdleMode,
@@ -137,7 +138,7 @@ pub struct RunningHosts<A = ()> {
 /// They send flows only after [`RunningHosts::start_sending`].
 ///
 /// # Errors
-/// Returns an error if the kernel refuses memory or a thread.
+/// Returns an error if the kernel refuses memory or a thread, or if a port cannot use the memory.
 pub fn spawn_hosts(hosts: Vec<AttachedHost>, options: HostThreadOptions) -> io::Result<RunningHosts> {
     spawn_hosts_with_application(hosts, (), options)
 }
@@ -146,7 +147,7 @@ pub fn spawn_hosts(hosts: Vec<AttachedHost>, options: HostThreadOptions) -> io::
 /// flows, in [`RunningHosts::start_sending`].
 ///
 /// # Errors
-/// Returns an error if the kernel refuses memory or a thread.
+/// Returns an error if the kernel refuses memory or a thread, or if a port cannot use the memory.
 pub fn spawn_hosts_with_application<A: Application>(
     mut hosts: Vec<AttachedHost>,
     application: A,
@@ -198,14 +199,16 @@ pub fn spawn_hosts_with_application<A: Application>(
 }
 
 impl<A> RunningHosts<A> {
-    /// Starts the flows and the application, and waits for the start, at most one second. Later calls have
-    /// no effect.
+    /// Starts the flows and the application, and waits for the start, at most one second. If the thread has
+    /// not started them by then or has died, the call returns without an error ([`RunningHosts::is_dead`]).
+    /// Calls after the first one or after [`RunningHosts::stop_sending`] have no effect.
     pub fn start_sending(&self) {
         self.advance_and_wait(ThreadPhase::Sending);
     }
 
-    /// Stops the flows without sending their remaining frames, and waits for the stop, at most one second.
-    /// The application continues.
+    /// Stops the flows without sending their remaining frames, and waits for the stop, at most one second. If
+    /// the thread has not stopped them by then or has died, the call returns without an error
+    /// ([`RunningHosts::is_dead`]). The application continues.
     pub fn stop_sending(&self) {
         self.advance_and_wait(ThreadPhase::Draining);
     }

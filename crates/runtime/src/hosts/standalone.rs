@@ -35,7 +35,7 @@ const DRAIN_MAX: Duration = Duration::from_secs(5);
 /// Wall time between two checks for a stop request and the end of the flows.
 const CHECK_INTERVAL: Duration = Duration::from_millis(20);
 
-/// The settings of a standalone host.
+/// The settings of [`run_standalone`]: a model host on a network device of this machine.
 #[derive(Clone, Debug)]
 pub struct HostRunSpec {
     /// Name of the network device, in the network namespace of the calling thread.
@@ -121,7 +121,7 @@ pub struct SendFlowSpec {
     pub frames_max: Option<u64>,
 }
 
-/// The result of a standalone host.
+/// The result of [`run_standalone`]: the run of a model host on a network device of this machine.
 #[derive(Clone, Debug)]
 pub struct HostSummary {
     /// Results and counters of the host, and the losses of its device.
@@ -133,13 +133,14 @@ pub struct HostSummary {
     pub notes: Vec<String>,
     /// The taints of the run, which are the reasons for which the run proves nothing. Empty for a clean run.
     pub taints: Vec<Taint>,
-    /// Destination addresses whose MAC address stayed unknown. The host sent no frames to these destinations.
+    /// Destination addresses whose MAC address stayed unknown, one entry for each flow to such an address.
+    /// The host sent no frames of these flows.
     pub unresolved: Vec<IpAddr>,
     /// Whether a stop request ended the run before its planned end. False if the run had no planned end.
     pub interrupted: bool,
 }
 
-/// The error of a standalone host.
+/// The error of [`run_standalone`].
 #[derive(Debug, Error)]
 pub enum HostRunError {
     /// The device cannot be used as a port.

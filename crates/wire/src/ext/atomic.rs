@@ -13,10 +13,10 @@ mod field {
     pub(super) const COMPARE: Range<usize> = 20..28;
 }
 
-/// Atomic extended transport header (AtomicETH) of a compare-and-swap or fetch-and-add request.
+/// Atomic extended transport header (AtomicETH, IBTA 9.3) of a compare-and-swap or fetch-and-add request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AtomicEth {
-    /// Address in the memory of the responder.
+    /// Address of the 8-byte operand in the memory of the responder. A valid address is a multiple of 8.
     pub virtual_address: u64,
     /// Remote key of the memory region.
     pub rkey: u32,
