@@ -47,8 +47,8 @@ pub enum ReadErrorKind {
 
 impl ReadError {
     /// Returns whether the error only ends the capture early, so that the frames before the error can be
-    /// used. This is the case if the file ends inside a frame, or if its contents are not valid from this
-    /// point on.
+    /// used. This is the case if the file ends inside a frame, or if the contents of the file are not valid
+    /// from the error position on.
     pub fn ends_capture(&self) -> bool {
         matches!(
             self.kind,

@@ -1,5 +1,6 @@
-//! Headers of pcap files and of their records (draft-ietf-opsawg-pcap). Old versions of the format store the
-//! two lengths of a frame in another order. This module handles them like `sf-pcap.c` of libpcap.
+//! Headers of pcap files and of their records (draft-ietf-opsawg-pcap). A record has two lengths: the length
+//! of the frame and the number of stored bytes. Old versions of the format store these lengths in reverse
+//! order. This module handles old versions like `sf-pcap.c` of libpcap.
 
 use super::pcapng_block::ByteOrder;
 

@@ -1,8 +1,7 @@
 //! Parses the pcapng blocks that describe interfaces and frames (draft-ietf-opsawg-pcapng).
 //!
-//! This module does not use the crate `pcap-parser`, because this crate rejects blocks that xoff accepts:
-//! blocks with a malformed option, interfaces with a resolution that is a power of two, and obsolete
-//! packet blocks.
+//! The crate `pcap-parser` cannot be used here, because it rejects blocks that xoff must accept: blocks with
+//! a malformed option, interfaces with a resolution that is a power of two, and obsolete packet blocks.
 
 use std::ops::Range;
 

@@ -18,8 +18,8 @@ const INTERFACE_STATISTICS_BLOCK: u32 = 5;
 const ENHANCED_PACKET_BLOCK: u32 = 6;
 /// Code and length of the option that ends the options of a block (`opt_endofopt`).
 const END_OF_OPTIONS: u32 = 0;
-/// Number of bytes in an enhanced packet block, without the frame and the comment: the fixed fields, and all
-/// other options.
+/// Number of bytes of the fixed fields and options in an enhanced packet block. The frame and the comment
+/// option are not included.
 const PACKET_BLOCK_OVERHEAD: usize = 32 + 8 + 12 + 8 + 4;
 
 /// The contents of an interface description block.

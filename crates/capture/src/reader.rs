@@ -38,8 +38,8 @@ pub struct CapturedFrame {
     pub offset: u64,
     /// Index of the interface in [`Reader::interfaces`].
     pub interface: usize,
-    /// Time stamp in nanoseconds since 1970-01-01 00:00 UTC. `None` if the frame has no time stamp, because
-    /// it is in a simple packet block.
+    /// Time stamp in nanoseconds since 1970-01-01 00:00 UTC. `None` if the frame is in a simple packet block,
+    /// which has no time stamp.
     pub at_ns: Option<i64>,
     /// The stored bytes of the frame, without FCS. A capture with a snap length stores only the start of a
     /// long frame.

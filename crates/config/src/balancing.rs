@@ -34,8 +34,8 @@ impl BuiltInScheme {
 }
 
 /// Default idle time of the flowlet schemes that select members by path quality. If a flow sends nothing for
-/// this time, it may take another path. The value is longer than half the round-trip time of a two-tier
-/// fabric with short queues. Vendors document values from 16 to 256 us.
+/// this time, it may change its path. The value is longer than half the round-trip time of a two-tier fabric
+/// with short queues. Vendors document values from 16 to 256 us.
 const FLOWLET_IDLE_TIME: Picos = Picos::from_micros(64);
 /// Default idle time of LetFlow and CONGA, as in the simulator of ConWeave.
 const LETFLOW_IDLE_TIME: Picos = Picos::from_micros(100);

@@ -42,8 +42,9 @@ impl FieldValue {
 
 /// The tables of a `config_db.json`.
 ///
-/// Every table name, key, field name and value is valid by itself. [`resolve`](super::resolve()) later checks
-/// references and rules about several fields, because a later layer can add a missing entry.
+/// Every table name, key, field name and value is valid by itself. References between entries, and rules
+/// about several fields, are not checked yet, because a later layer can add a missing entry.
+/// [`resolve`](super::resolve()) checks them.
 ///
 /// Two configurations are equal if their tables are equal, even if their source files differ.
 #[derive(Clone, Debug, Default)]

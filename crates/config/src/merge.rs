@@ -95,8 +95,8 @@ fn merge_table(table: &str, lower: &mut TableEntries, upper: &TableEntries) {
     }
 }
 
-/// Compares the ranges in the keys of two tables. If a range overlaps a different range of the other table,
-/// the range is split into its numbers.
+/// Compares the number ranges in the keys of two tables. If a range of one table overlaps a different range
+/// of the second table, the first range is split into single numbers.
 pub(crate) fn split_overlapping_ranges(a: &mut TableEntries, b: &mut TableEntries) {
     let crossing = |one: &TableEntries, other: &TableEntries| -> Vec<NaturalName> {
         let others: Vec<_> = other

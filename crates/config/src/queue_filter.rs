@@ -70,7 +70,8 @@ impl LineCard {
     }
 }
 
-/// A filter for keys of a VOQ chassis. The filter drops and counts the keys of other line cards and ASICs.
+/// A filter for keys of a VOQ chassis. The filter drops and counts the keys that do not belong to the line
+/// card and the ASIC of this switch.
 #[derive(Debug, Default)]
 pub(super) struct ChassisKeyFilter {
     own: LineCard,

@@ -24,10 +24,11 @@ pub(crate) type ObjectKey = (String, String);
 pub(crate) struct FoundErrors {
     /// Invalid names and invalid values.
     pub(crate) values: Vec<Problem>,
-    /// Missing fields, invalid references and contradictions within one entry. An error in another entry
-    /// cannot cause such an error.
+    /// Missing fields, invalid references and contradictions within one entry. An error of this kind is never
+    /// the consequence of an error in a different entry.
     pub(crate) own: Vec<Problem>,
-    /// Contradictions between entries. Such an error can be the consequence of an error in another entry.
+    /// Contradictions between two entries. Such an error can be the consequence of an error in one of the
+    /// two entries.
     pub(crate) derived: Vec<Problem>,
 }
 
@@ -92,11 +93,12 @@ const BUFFER_MODEL: &[(&str, &str)] = &[
 ///
 /// - A reference to a refused entry is removed.
 /// - The error about a missing field is removed if the value of the field was refused.
-/// - A contradiction between entries is removed if its entry has another error. It is also removed if its
-///   entry refers to an entry with an error, directly or through other entries.
+/// - A contradiction between entries is removed if the reported entry also has an error of its own. The
+///   contradiction is also removed if the reported entry refers to an entry with an error, directly or
+///   through intermediate entries.
 ///
-/// `found` contains the errors of all layers. `refused` lists the tables and entries that are not in `db`,
-/// because the reader refused them.
+/// `found` contains the errors of all layers. `refused` lists the tables and entries that the reader refused.
+/// They are therefore missing in `db`.
 pub(crate) fn remove_consequences(db: &ConfigDb, refused: &RefusedObjects, found: FoundErrors) -> Problems {
     let FoundErrors { values, own, derived } = found;
     let misspelt: BTreeSet<&str> = values.iter().filter_map(suggested_table_name).collect();
@@ -261,7 +263,7 @@ impl ReferenceGraph<'_> {
         objects
     }
 
-    /// Returns an entry and all entries to which it refers, directly or through other entries.
+    /// Returns an entry and all entries to which it refers, directly or through intermediate entries.
     fn reachable_objects(&self, from: &ObjectKey) -> BTreeSet<ObjectKey> {
         let (mut reached, mut open) = (BTreeSet::from([from.clone()]), vec![from.clone()]);
         while let Some(object) = open.pop() {
@@ -320,7 +322,8 @@ fn objects_in_field(table: &TableSchema, field: &str, value: &str) -> Vec<Object
 /// Text of the error about a table that exists neither in SONiC nor in xoff.
 pub(crate) const NO_SUCH_TABLE: &str = "no such table";
 
-/// Returns the table name that the error about an unknown table suggests. Returns `None` for other errors.
+/// Returns the table name that an error about an unknown table suggests. Returns `None` if the error is not
+/// about an unknown table.
 fn suggested_table_name(problem: &Problem) -> Option<&str> {
     let suggestion = problem.fix.as_deref()?.strip_prefix("did you mean ")?;
     (problem.why == NO_SUCH_TABLE).then(|| suggestion.trim_end_matches('?'))

@@ -1,5 +1,5 @@
-//! A load for load-balancing schemes. Four ports send to one route, which has eight equal-cost next hops at
-//! eight other ports.
+//! A load for load-balancing schemes. Frames arrive at four ports and follow one route. This route has eight
+//! equal-cost next hops, each at its own port.
 //!
 //! Most cases have 1000 queue pairs, and some have 100 000.
 
@@ -144,7 +144,7 @@ const BURST_INTERVAL: Picos = Picos::from_nanos(708);
 pub struct BalancedLoad {
     switch: VirtualSwitch<VecStore>,
     /// Frames that have left the switch and wait for their next arrival. Before a frame arrives again, the
-    /// load writes the headers of another queue pair into the frame.
+    /// load writes the headers of a different queue pair into the frame.
     waiting: VecDeque<FrameHandle>,
     /// One frame of each queue pair.
     frames: Vec<Vec<u8>>,

@@ -16,7 +16,7 @@ pub const GROWTH_MAX_PERCENT: f64 = 3.0;
 const SCHEMA: &str = "xoff-instructions/1";
 
 /// Recorded instruction counts. Each build (such as `x86_64` or `x86_64-dev`) has one count for each figure
-/// (such as `ecmp/instructions`).
+/// (measured quantity, such as `ecmp/instructions`).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct InstructionRecord {
     schema: String,
@@ -27,8 +27,8 @@ pub struct InstructionRecord {
 /// Returns the name of the build of this program: the architecture, and `-dev` for a build
 /// with debug assertions.
 ///
-/// The counts of a dev build change only if the executed code changes. The counts of a release build also
-/// change by up to 4 % if other code of the program changes, because other code influences inlining.
+/// The counts of a dev build change only if the executed code changes. In a release build, a change of
+/// unrelated code can also change the counts by up to 4 %, because unrelated code influences inlining.
 fn build_name() -> String {
     let suffix = if cfg!(debug_assertions) { "-dev" } else { "" };
     format!("{}{suffix}", std::env::consts::ARCH)
@@ -68,7 +68,8 @@ impl InstructionRecord {
     }
 
     /// Replaces the recorded counts of this build by the counts of `counted`, rounded to a tenth of an
-    /// instruction. Other builds and figures keep their counts.
+    /// instruction. The counts of all remaining builds stay unchanged. Figures (measured quantities) that are
+    /// not in `counted` also keep their counts.
     pub fn update(&mut self, counted: &BenchResult) {
         let counts = self.counts.entry(build_name()).or_default();
         for figure in &counted.figures {

@@ -6,7 +6,7 @@
 //! this workload.
 //!
 //! The flows are selected so that the switch spreads them evenly over the egress links. When a frame has left
-//! on a link, the load writes the headers of another flow of this link into the frame, and the frame arrives
+//! on a link, the load writes the headers of the next flow of this link into the frame, and the frame arrives
 //! again. The load therefore does not end.
 
 mod switch_features;
@@ -175,7 +175,8 @@ struct WaitingFrame {
 /// Pending deadlines, first in first out.
 ///
 /// All links of the load have the same speed, and all frames have the same length. The switch therefore
-/// requests deadlines in the order of their times, and a queue costs less than a heap.
+/// always requests an earlier deadline before a later deadline. A simple queue keeps such deadlines sorted,
+/// and costs less than a heap.
 #[derive(Debug)]
 struct FifoDeadlines(SlotRing<Deadline, DEADLINES_MAX>);
 

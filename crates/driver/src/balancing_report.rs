@@ -167,8 +167,8 @@ impl GroupReader<'_> {
         }
     }
 
-    /// Returns the report of a member with the fields that do not depend on the scheme. All other fields have
-    /// default values.
+    /// Returns the report of a group member, with values for the fields that do not depend on the
+    /// load-balancing scheme. The fields that depend on the scheme have default values.
     fn member_report(&self, ports: &[PortId], hop: Option<NextHop>, weight: u16) -> MemberReport {
         let configured = ports
             .iter()

@@ -66,7 +66,7 @@ impl IngressPacer {
     /// times: `arrival.received_at`, `now`, and the time at which the link has carried all earlier frames.
     /// The frame then occupies the link for its transmission time.
     ///
-    /// Returns the arrival time if no other frame is in flight to the port, and otherwise `None`.
+    /// Returns the arrival time if this is the only frame in flight to the port. Otherwise, returns `None`.
     #[inline(always)]
     pub fn add_paced(&mut self, now: Picos, port: PortId, arrival: ReceivedFrame) -> Option<Picos> {
         let pacer = &mut self.ports[port.index()];
@@ -81,7 +81,7 @@ impl IngressPacer {
     /// Adds a frame that the link has already carried. The frame arrives at `arrival.received_at`, which may
     /// be in the future, but never before an earlier frame of the port.
     ///
-    /// Returns the arrival time if no other frame is in flight to the port, and otherwise `None`.
+    /// Returns the arrival time if this is the only frame in flight to the port. Otherwise, returns `None`.
     #[inline]
     pub fn add_carried(&mut self, now: Picos, port: PortId, arrival: ReceivedFrame) -> Option<Picos> {
         let pacer = &mut self.ports[port.index()];

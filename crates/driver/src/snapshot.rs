@@ -123,8 +123,8 @@ fn read_port(
     }
 }
 
-/// Reads the fields of a port report that only copy counters and states, in the units of the report. All
-/// other fields have default values.
+/// Reads the fields of a port report that only copy counters and states, in the units of the report. Fields
+/// that must be computed have default values.
 fn read_port_state(
     switch: &Switch,
     port: &PortConfig,

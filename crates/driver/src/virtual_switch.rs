@@ -131,7 +131,7 @@ impl<S: FrameStore, E, Q: EventQueue<E>> VirtualSwitch<S, E, Q> {
     }
 
     /// Returns the switch for changes. Use this method only for settings that need no model time and have no
-    /// outputs. Use [`change`](VirtualSwitch::change) for all other changes.
+    /// outputs. For changes that need model time or have outputs, use [`change`](VirtualSwitch::change).
     pub fn switch_mut(&mut self) -> &mut Switch {
         &mut self.switch
     }

@@ -83,8 +83,8 @@ struct HostNode {
     armed: Picos,
     /// True while a frame occupies the link. Used only if events are ordered by insertion.
     busy: bool,
-    /// Time of the earliest timer event. Used only if events are ordered by insertion, because timers and
-    /// departures are then separate events.
+    /// Time of the earliest timer event. If events are ordered by insertion, timers and departures are
+    /// separate events. In all other runs, this field is not used.
     timer_armed: Picos,
 }
 
@@ -118,8 +118,8 @@ pub struct Fabric {
 }
 
 impl Fabric {
-    /// Orders events of equal time by their insertion, as ns-3 does. By default, the order of the
-    /// plan decides.
+    /// Orders events of equal time by the order in which they were inserted, as ns-3 does. By default, events
+    /// of equal time follow the order of their sources in the plan.
     ///
     /// This order is used for comparisons with ns-3, where frames often leave and arrive in the same
     /// nanosecond. At the start of a transmission, the fabric inserts an event that ends the transmission and
@@ -234,8 +234,8 @@ impl Fabric {
         }
     }
 
-    /// Parses the headers of a frame and passes the frame to the switch. This is a separate function because
-    /// the compiler would otherwise copy the headers through memory.
+    /// Parses the headers of a frame and passes the frame to the switch. If this code were inlined, the
+    /// compiler would copy the headers through memory.
     #[inline(never)]
     fn parse_and_admit_to_switch(
         &mut self,

@@ -131,8 +131,8 @@ impl<W: Write> EventLog<W> {
     }
 }
 
-/// Formats the sites of a link quality message. Each site has a number, a capacity in Mb/s, a load and a
-/// utilisation. Values that were not measured are `null`.
+/// Formats the sites of a link quality message. A site is the leaf behind which some destinations are. Each
+/// site has a number, a capacity in Mb/s, a load and a utilisation. Values that were not measured are `null`.
 fn format_sites(message: &LinkQuality<'_>) -> String {
     let mut text = String::new();
     for entry in message.entries() {

@@ -280,9 +280,9 @@ impl EventQueue {
         first
     }
 
-    /// Finds the next slot with events. If this slot starts by `until`, it becomes the current slot. A slot
-    /// after `until` must not become current, because all events that are added before this slot would then
-    /// be sorted into it.
+    /// Finds the next slot with events. If this slot starts at `until` or earlier, the slot becomes the
+    /// current slot. A slot after `until` must not become current: the queue would then sort later insertions
+    /// into this slot, even if their time is before the slot.
     #[inline]
     fn advance_wheel(&mut self, until: Picos) {
         let near = self.next_occupied_slot();

@@ -23,7 +23,7 @@ use xoff_rdma::{
 };
 use xoff_workload::{Connection, MessageId, MessagePost, MessageSpread, Verb, Workload};
 
-/// Number of the first queue pair of the jobs. Smaller numbers remain free, because InfiniBand reserves the
+/// Number of the first queue pair of the jobs. No queue pair has a smaller number. InfiniBand reserves the
 /// numbers 0 and 1.
 pub const FIRST_QUEUE_PAIR: u32 = 0x100;
 
@@ -34,7 +34,7 @@ pub struct JobTransport {
     pub qp: QpConfig,
     /// Factory that creates one congestion controller for each queue pair.
     pub congestion: ControllerFactory,
-    /// DSCP of data packets, acknowledgements and CNPs, in this order. Each value is 0 to 63.
+    /// DSCP values, 0 to 63: first for data packets, then for acknowledgements, then for CNPs.
     pub dscp: [u8; 3],
     /// UDP source port of all queue pairs. `None`: the port of a queue pair is computed from the numbers of
     /// both queue pairs.
@@ -118,7 +118,8 @@ struct QueuePairRole {
     connection: u32,
     /// Index among the queue pairs of the connection.
     pair: u16,
-    /// True if this queue pair posts the messages. False for the queue pair at the other end.
+    /// True if this queue pair posts the messages of the connection. False for the queue pair at the
+    /// receiving end.
     posts: bool,
 }
 

@@ -28,7 +28,8 @@ impl<'a> FrameView<'a> {
         parse_prefix(self.prefix, self.frame_len as usize).tos & 3
     }
 
-    /// Returns the base transport header (BTH) of a RoCEv2 packet. Returns `None` for other frames.
+    /// Returns the base transport header (BTH) of a RoCEv2 packet. Returns `None` if the frame is not a
+    /// RoCEv2 packet.
     pub fn bth(&self) -> Option<Bth<&'a [u8]>> {
         Bth::new_checked(self.transport()?).ok()
     }
@@ -44,8 +45,8 @@ impl<'a> FrameView<'a> {
         }
     }
 
-    /// Returns the bytes of a RoCEv2 packet from the base transport header on. Returns `None` for
-    /// other frames.
+    /// Returns the bytes of a RoCEv2 packet from the base transport header on. Returns `None` if the frame is
+    /// not a RoCEv2 packet.
     fn transport(&self) -> Option<&'a [u8]> {
         let parsed = parse_prefix(self.prefix, self.frame_len as usize);
         let l3 = usize::from(parsed.l3_offset);
@@ -70,9 +71,9 @@ pub trait Observer {
     /// Returns whether the observer needs the events of all nodes in the order of their times. The fabric
     /// calls this method at the start of each run.
     ///
-    /// If the result is `false`, only the events of each single node arrive in the order of their times. One
-    /// node can be ahead of another node by at most one link delay. A departure is an event of the sending
-    /// node. An arrival is an event of the receiving node.
+    /// If the result is `false`, only the events of each single node arrive in the order of their times. Two
+    /// nodes can be at different times. The difference is at most one link delay. A departure is an event of
+    /// the sending node. An arrival is an event of the receiving node.
     fn needs_total_order(&self) -> bool {
         true
     }

@@ -55,8 +55,8 @@ pub struct Paths {
     links: Vec<Vec<(u32, LinkTiming, Picos)>>,
     /// Pipeline latency of each switch.
     latency: Vec<Picos>,
-    /// Number of the connected component of each node. Two switches that are connected only through a host
-    /// are in different components, because hosts do not forward packets.
+    /// Number of the connected component of each node. Hosts do not forward packets. Two switches with a
+    /// common host, but without any other connection, are therefore in different components.
     components: Vec<u32>,
 }
 

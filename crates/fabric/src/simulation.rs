@@ -60,7 +60,7 @@ struct DeadlockTracker {
 
 impl DeadlockTracker {
     /// Records the result of a check. When a deadlock has lasted for 10 ms, returns it once. Shorter
-    /// deadlocks are not recorded, because pauses can form a cycle for a moment.
+    /// deadlocks are not recorded, because pauses can form a cycle for a moment and then end without harm.
     fn record_check(&mut self, now: Picos, deadlock: Option<Deadlock>) -> Option<&LastingDeadlock> {
         let same = match (&self.now, &deadlock) {
             (Some(known), Some(deadlock)) => known.deadlock == *deadlock,

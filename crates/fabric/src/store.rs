@@ -124,8 +124,8 @@ impl FabricStore {
     }
 
     /// Returns space for the headers of the next frame. The caller writes the headers and then calls
-    /// [`FabricStore::insert_written`]. The headers are written in place, because a copy would read large
-    /// words directly after small writes and stall the processor.
+    /// [`FabricStore::insert_written`]. The headers are written in place. With a copy, the processor would
+    /// read large words directly after small writes to the same bytes, and would stall.
     #[inline]
     pub(super) fn header_space(&mut self) -> &mut [u8] {
         let Slab { items, free } = &mut self.slots;
@@ -153,8 +153,8 @@ impl FabricStore {
         FrameHandle(index)
     }
 
-    /// Returns true if the arrival of the frame at a host certainly causes no completion. This is the case
-    /// for MAC control frames and for frames that the sender has marked accordingly.
+    /// Returns true if the arrival of the frame at a host certainly causes no completion. The result is true
+    /// for MAC control frames, and for frames that the sender has marked as frames without a completion.
     #[inline]
     pub(super) fn completes_no_message(&self, frame: FrameHandle) -> bool {
         let slot = &self.slots.items[frame.0 as usize];
@@ -176,7 +176,8 @@ impl FabricStore {
         FrameHandle(index)
     }
 
-    /// Returns whether a link has corrupted a frame. All other frames count as having a correct ICRC and FCS.
+    /// Returns whether a link has corrupted a frame. If not, the ICRC and the FCS of the frame count
+    /// as correct.
     pub(super) fn is_damaged(&self, frame: FrameHandle) -> bool {
         self.slots.items[frame.0 as usize].flags & DAMAGED != 0
     }

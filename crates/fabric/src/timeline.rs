@@ -103,8 +103,8 @@ impl Timeline {
         }
     }
 
-    /// Closes the last bin at the current time of the fabric. The last bin can be shorter than the
-    /// other bins.
+    /// Closes the last bin (time interval) at the current time of the fabric. The last bin can be shorter
+    /// than the bins before.
     pub fn finish(&mut self, fabric: &Fabric) {
         let last = self.ends.last().copied().unwrap_or(self.began);
         if fabric.now() > last {

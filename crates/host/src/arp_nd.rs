@@ -12,8 +12,8 @@ use xoff_wire::{EchoRequest, NeighbourFrame, NeighbourMessage, VlanTag};
 
 use super::config::HostConfig;
 
-/// Largest number of frames that wait for the link. Further frames are dropped. The other side repeats
-/// its requests.
+/// Largest number of frames that wait for the link. Further frames are dropped. This loses nothing, because
+/// the peer that sent an ARP or ND request repeats the request.
 const OUTBOX_MAX: usize = 64;
 /// Longest echo reply in bytes. Longer echo requests get no reply.
 pub(super) const REPLY_LEN_MAX: usize = 1518;
@@ -178,8 +178,9 @@ impl Neighbours {
         None
     }
 
-    /// Answers a request for an address of the host. For other messages, returns the address that the message
-    /// resolves. Messages that RFC 4861 declares invalid are also accepted.
+    /// Handles an ARP or ND message. If the message requests an address of the host, the host answers.
+    /// Otherwise, returns the address that the message resolves. Messages that RFC 4861 declares invalid are
+    /// also accepted.
     fn receive_neighbour_message(
         &mut self,
         now: Picos,

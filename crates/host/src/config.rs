@@ -31,7 +31,8 @@ pub struct HostConfig {
     /// IPv6 address. The host answers neighbour solicitations and echo requests for this address. `None`: the
     /// host does not use IPv6.
     pub ipv6: Option<Ipv6Addr>,
-    /// Gateways, at most one for IPv4 and one for IPv6. Packets to other networks are sent to the gateway.
+    /// Gateways, at most one for IPv4 and one for IPv6. Packets to destinations outside the host's own
+    /// networks are sent to the gateway.
     pub gateways: Vec<Gateway>,
     /// 802.1Q tag of ARP, neighbour discovery and queue pairs. `None`: these frames are untagged. Flows have
     /// their own tag.
@@ -54,8 +55,8 @@ pub struct HostConfig {
     /// Announcements keep the address of the host in the tables of switches. With 0, the host announces its
     /// addresses only twice, at the start.
     pub announce_interval: Picos,
-    /// Frame lengths of another simulator, for comparisons in virtual time. `None`: frames have their
-    /// real lengths.
+    /// Frame lengths of a different simulator (ns-3), for comparisons in virtual time. `None`: frames have
+    /// their real lengths.
     pub fixed_lengths: Option<FixedLengths>,
     /// If true, the host selects queue pairs round robin, as the ns-3 models
     /// do ([`Endpoint::enable_round_robin`]).

@@ -49,8 +49,8 @@ pub struct Host {
     nic: Nic,
     receive_buffer: Option<SlowReceiveBuffer>,
     neighbours: Neighbours,
-    /// PFC frames and frames of [`Host::send_frame`] that wait for the end of the current transmission. They
-    /// leave before all other frames, in this order.
+    /// PFC frames and frames of [`Host::send_frame`] that wait for the end of the current transmission. The
+    /// host sends them in the order of this queue, and before the frames of flows and queue pairs.
     pfc_outbox: VecDeque<ControlFrame>,
     flows: Vec<FlowSender>,
     queues: [ClassQueue; PRIORITIES],
@@ -172,9 +172,9 @@ impl Host {
         longest.map_or(Picos::NEVER, |frame_len| self.nic.catch_up_span(frame_len as u32))
     }
 
-    /// Starts the flows that do not wait for [`Host::start_flow`]. The start time of each flow counts from
-    /// `now`. The host also announces its addresses again, because the network may not have been ready for
-    /// the first announcement.
+    /// Starts the flows that do not wait for [`Host::start_flow`]. The start time of each flow counts
+    /// from `now`. The host also announces its addresses again, in case the network was not ready at the
+    /// first announcement.
     pub fn start(&mut self, now: Picos) {
         self.neighbours.announce_again(now);
         for index in 0..self.flows.len() {

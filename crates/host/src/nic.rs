@@ -45,7 +45,8 @@ pub struct NicCounters {
     pub pfc_tx: [u64; PRIORITIES],
     /// Number of frames that did not fit into the receive buffer, by class.
     pub rx_dropped_frames: [u64; PRIORITIES],
-    /// Link time that was lost because calls came too late to catch up, in nanoseconds of model time.
+    /// Link time in nanoseconds of model time during which the NIC could not send, because the caller was so
+    /// late that the NIC could not catch up.
     pub tx_deficit_ns: u64,
 }
 
@@ -88,7 +89,8 @@ impl NicCounters {
 pub(super) struct EarliestDepartures<'a> {
     /// Departure time of each class. [`Picos::NEVER`] if the class has no frame.
     pub(super) at: &'a [Picos; PRIORITIES],
-    /// Classes that have a frame. Bit *n* is class *n*. The times of the other classes are not read.
+    /// Classes that have a frame to send. Bit *n* is class *n*. The send times of classes without a frame are
+    /// not read.
     pub(super) waiting: u8,
 }
 

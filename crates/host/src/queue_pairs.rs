@@ -86,7 +86,7 @@ pub struct EmittedFrame {
     /// Length of the whole frame in bytes, without FCS.
     pub frame_len: usize,
     /// Telemetry that an acknowledgement returns to the sender. `None`: the frame returns no telemetry. The
-    /// value is boxed, because few frames have telemetry and the struct is passed by value.
+    /// value is boxed, so that the struct stays small: it is passed by value, and few frames have telemetry.
     pub telemetry: Option<Box<Telemetry>>,
     /// Format of the telemetry that the frame collects on its path. `None`: the frame collects none.
     pub collects: Option<TelemetryFormat>,
@@ -542,9 +542,9 @@ fn with_extensions<'a>(
     }
 }
 
-/// Parses the headers of a RoCEv2 packet. Returns `None` for other frames and for packets that a switch has
-/// trimmed. `check_length` is false if frames have the fixed lengths of another simulator. Trimmed packets
-/// are then not detected.
+/// Parses the headers of a RoCEv2 packet. Returns `None` if the frame is not a RoCEv2 packet or a switch has
+/// trimmed the packet. `check_length` is false if frames have fixed lengths for a comparison with ns-3.
+/// Trimmed packets are then not detected.
 #[inline]
 fn parse_packet(prefix: &[u8], parsed: &ParsedHeaders, check_length: bool) -> Option<Packet> {
     let packet = parse_roce_datagram(prefix, parsed)?;

@@ -68,8 +68,8 @@ pub struct ReceivedFlow {
     pub clock_errors: u64,
 }
 
-/// Results of the receiver for RoCE packets without a stamp, from other senders. Each combination of source
-/// address and destination queue pair has its own results.
+/// Results of the receiver for RoCE packets without a stamp. Such packets do not come from model hosts. Each
+/// combination of source address and destination queue pair has its own results.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ForeignFlow {
     /// Source IP address.
@@ -103,8 +103,8 @@ pub struct ReceiveTotals {
     pub unattributed_icrc_errors: u64,
     /// Number of frames of flows beyond [`TRACKED_FLOWS_MAX`].
     pub untracked_frames: u64,
-    /// Number of frames with the unicast MAC address of another host. A switch floods such a frame if it does
-    /// not know the address.
+    /// Number of frames whose unicast destination MAC address is not that of this host. A switch floods a
+    /// frame if it does not know the destination address.
     pub flooded_frames: u64,
     /// Number of RoCE packets that a switch has trimmed. These packets have no ICRC, so the host drops them
     /// as a real NIC does.
@@ -307,8 +307,8 @@ impl Receiver {
         self.totals.unattributed_icrc_errors + tracked.chain(foreign).sum::<u64>()
     }
 
-    /// Returns the results of all flows. Flows with a stamp are sorted by token and number. Flows without a
-    /// stamp are sorted by source address and queue pair.
+    /// Returns the results of all flows. Flows with a stamp are sorted by token (run identifier) and number.
+    /// Flows without a stamp are sorted by source address and queue pair.
     pub(super) fn results(&self) -> (Vec<ReceivedFlow>, Vec<ForeignFlow>) {
         let mut tracked: Vec<ReceivedFlow> = self.tracked.iter().map(TrackedFlow::result).collect();
         tracked.sort_by_key(|flow| (flow.token, flow.flow));

@@ -28,7 +28,8 @@ pub(super) fn is_trimmed(prefix: &[u8], parsed: &ParsedHeaders) -> bool {
     parse_roce_datagram(prefix, parsed).is_some_and(|datagram| datagram.is_trimmed())
 }
 
-/// Parses a RoCEv2 packet up to its UDP header. Returns `None` for other frames and for fragments.
+/// Parses a RoCEv2 packet up to its UDP header. Returns `None` if the frame is a fragment or not a
+/// RoCEv2 packet.
 #[inline]
 pub(super) fn parse_roce_datagram<'a>(prefix: &'a [u8], parsed: &ParsedHeaders) -> Option<RoceDatagram<'a>> {
     let l3 = prefix.get(usize::from(parsed.l3_offset)..)?;

@@ -1,7 +1,8 @@
 //! Detects lost, reordered and duplicate frames of a flow.
 
-/// Size of the reorder window in frames: the receiver records which of the last frames have arrived. An older
-/// frame counts as lost and reordered, because the receiver cannot know whether it is a duplicate.
+/// Size of the reorder window in frames: the receiver records which of the last frames have arrived. A frame
+/// that is older than the window is counted as lost and reordered: the receiver cannot know whether the frame
+/// is late or a duplicate.
 pub const REORDER_WINDOW_FRAMES: u64 = 16_384;
 
 const WORDS: usize = (REORDER_WINDOW_FRAMES / 64) as usize;

@@ -6,8 +6,8 @@ pub const STAMP_BYTES: usize = 40;
 /// First eight bytes of the stamp: name and version.
 const MAGIC: [u8; 8] = *b"xoffRoC1";
 
-/// Contents of a stamp. A stamp has a magic number of eight bytes, the following fields in this order
-/// (big-endian), and three zero bytes.
+/// Contents of a stamp, the test data at the start of a payload. A stamp starts with a magic number of eight
+/// bytes. The fields of this struct follow in their order here (big-endian), and then three zero bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stamp {
     /// Identifier of the run ([`super::HostConfig::token`]).

@@ -3,8 +3,8 @@
 //! - the benchmarks of RFC 2544, RFC 2889 and RFC 8239 ([`rfc2544`], [`rfc2889`], [`rfc8239`]), and searches
 //!   for the loss-free rate ([`ndr`]) and the latency ([`latency`]),
 //! - PFC threshold probes ([`probe`]) and the tuning of buffers ([`tune`]),
-//! - benchmarks of AI workloads ([`ai`]), placement of queue pairs ([`placement`]) and comparison with other
-//!   simulators ([`oracle`]),
+//! - benchmarks of AI workloads ([`ai`]), placement of queue pairs ([`placement`]) and comparison with the
+//!   HPCC model of ns-3 ([`oracle`]),
 //! - replays of captures ([`replay`]) and the processor cost of a frame ([`frame_cost`]),
 //! - comparison of two results ([`compare`]).
 

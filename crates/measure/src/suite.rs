@@ -133,7 +133,7 @@ impl<'a, D: Dut> BenchmarkSuite<'a, D> {
     }
 
     /// Runs a trial in which each stream starts exactly at its [`TrafficStream::start`]. Adds the taints of
-    /// the trial to the result.
+    /// the trial (facts that can have changed a measured value) to the result.
     ///
     /// # Errors
     /// See [`Dut::run`].

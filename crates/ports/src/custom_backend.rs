@@ -11,8 +11,8 @@ use super::{Arena, PortDrops, PortFrame, SlotSource};
 /// A port backend outside this crate. [`Port::Custom`](super::Port::Custom) contains such a backend.
 ///
 /// The backend runs in the worker thread that owns the port, and its methods must never block. A custom
-/// backend is slower than a built-in backend: it needs a virtual call for each burst, and another one for
-/// each frame that it stores in a slot.
+/// backend is slower than a built-in backend: it needs one virtual call for each burst, and one virtual call
+/// for each frame that it stores in a slot.
 ///
 /// The example `examples/port_backend.rs` carries frames in UDP datagrams.
 pub trait PortBackend: fmt::Debug + Send {
@@ -23,8 +23,9 @@ pub trait PortBackend: fmt::Debug + Send {
     /// backend either keeps the frame for a later call, or drops and counts the frame.
     ///
     /// # Errors
-    /// Returns the error of the device. If [`is_device_removed`](super::is_device_removed) is true for this
-    /// error, the worker closes the port. After any other error, the worker calls the function again.
+    /// Returns the error of the device. If [`is_device_removed`](super::is_device_removed) is true for
+    /// this error, the worker closes the port. Otherwise, the worker ignores the error and calls the
+    /// function again.
     fn receive(
         &mut self,
         slots: &mut dyn SlotSource,

@@ -1,7 +1,7 @@
 //! Checks a network device and changes its settings before the device becomes a port. The settings are
 //! restored when the port closes.
 //!
-//! The changed settings protect frames against silent changes and losses. With other settings, a bridge can
+//! The changed settings protect frames against silent changes and losses. Without the changes, a bridge can
 //! consume PFC frames, checksums can stay incomplete, several frames can be coalesced, and the kernel can
 //! answer frames that are for the switch.
 
@@ -12,8 +12,8 @@ use crate::net::{self, LinkChange, LinkState, Netns, PeerChange, ethtool};
 use super::device_state::Device;
 use super::{PortError, PortSpec};
 
-/// Queue length that the setup gives to a tap of another program, in frames. The default of the kernel is 500
-/// or 1000 frames.
+/// Queue length in frames that the setup gives to a tap device of another program (for example QEMU). The
+/// default of the kernel is 500 or 1000 frames.
 const TAP_QUEUE_FRAMES: u32 = 10_000;
 
 /// Smallest MTU of a port at which a frame can fill a whole page of memory, in bytes.
@@ -140,7 +140,7 @@ fn is_ipv6_enabled(device: &str) -> bool {
 }
 
 /// Returns whether the device has an IPv4 address, or an IPv6 address that is not link-local. Link-local
-/// addresses are not counted, because they disappear when IPv6 is turned off.
+/// addresses are not counted. The setup turns off IPv6, and the link-local addresses then disappear.
 fn has_address(device: &str) -> bool {
     let Ok(addresses) = nix::ifaddrs::getifaddrs() else {
         return false;

@@ -15,7 +15,7 @@ pub(super) struct DeviceDrops {
 }
 
 /// A network device of one namespace. The socket and the file belong to the namespace in which they were
-/// opened. Threads of other namespaces may therefore use the value.
+/// opened. The value therefore works in any thread, even if the namespace of the thread is different.
 #[derive(Debug)]
 pub(super) struct Device {
     name: String,
@@ -23,8 +23,8 @@ pub(super) struct Device {
     socket: OwnedFd,
     /// The file `/proc/net/dev` of the namespace. `None` if `/proc` is not mounted.
     statistics: Option<File>,
-    /// Buffer for the content of `statistics`. The buffer is reused, because a worker thread reads the file
-    /// several times per second.
+    /// Buffer for the content of `statistics`. A worker thread reads the file several times per second and
+    /// uses the same buffer each time, so it allocates no memory.
     statistics_text: Vec<u8>,
 }
 

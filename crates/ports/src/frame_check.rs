@@ -20,7 +20,7 @@ pub(super) struct CapturedLengths {
     pub(super) stored_len: usize,
 }
 
-/// Checks whether the switch can forward a frame unchanged. Returns `None` if it can, and otherwise the
+/// Checks whether the switch can forward a frame unchanged. If so, returns `None`. Otherwise, returns the
 /// reason for dropping the frame.
 ///
 /// `frame_len_max` is the length of the longest frame of the link, in bytes. `is_unfinished` returns whether
@@ -111,7 +111,7 @@ pub(super) fn has_unfinished_checksum(frame: &[u8], parsed: &ParsedHeaders) -> b
 }
 
 /// Returns the protocol, both addresses and the transport segment of an IPv4 packet. Returns `None` for
-/// fragments, because they always have a complete checksum.
+/// fragments. The checksum of a fragment is always complete, so no caller needs its segment.
 fn parse_ipv4_transport(l3: &[u8]) -> Option<(u8, &[u8], &[u8])> {
     let header: &[u8; 20] = l3.first_chunk()?;
     let header_len = usize::from(header[0] & 0x0f) * 4;

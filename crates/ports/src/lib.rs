@@ -5,8 +5,8 @@
 //! virtual dispatch.
 //!
 //! A backend inserts the VLAN tags that the kernel has removed, and parses the headers of each frame. If the
-//! switch cannot forward a frame unchanged, the backend drops and counts the frame. All other work on a frame
-//! is done by the switch.
+//! switch cannot forward a frame unchanged, the backend drops and counts the frame. The switch does all
+//! further work on a frame.
 
 mod af_packet;
 mod af_xdp;
@@ -163,8 +163,8 @@ pub struct PortFrame {
     /// backend `packet`. For an in-memory link, it is the time of sending. For other backends, it is the time
     /// at which the backend read the frame.
     pub received_ns: u64,
-    /// Time of arrival in model time, which may be in the future. Only an in-memory link sets this time, and
-    /// only if the sender knows it. `None` for all other frames.
+    /// Time of arrival in model time, which may be in the future. An in-memory link sets this time if the
+    /// sender knows it. In all remaining cases, the time is `None`.
     pub arrival: Option<Picos>,
 }
 
@@ -312,9 +312,9 @@ impl Port {
         }
     }
 
-    /// Returns the descriptor that becomes readable when frames arrive. Returns `None` for an in-memory
-    /// link, because its other end wakes the thread with a [`ThreadWaker`]. A custom backend may also
-    /// return `None`.
+    /// Returns the descriptor that becomes readable when frames arrive. Returns `None` for an in-memory link:
+    /// instead of a descriptor, the far end of the link uses a [`ThreadWaker`] to wake the thread. A custom
+    /// backend may also return `None`.
     pub fn fd(&self) -> Option<BorrowedFd<'_>> {
         match self {
             Port::Packet(packet) => Some(packet.fd()),
@@ -350,7 +350,7 @@ impl Port {
     /// Stops the port and returns its slots to `slots`. Returns true when the port holds no slot any more. If
     /// the result is false, the caller calls the function again later.
     ///
-    /// An in-memory link can return false, because its other end holds slots of this end. The other end
+    /// An in-memory link can return false while its far end still holds slots of this end. The far end
     /// returns these slots when it is closed or dropped.
     pub fn close(&mut self, slots: &mut impl SlotSource) -> bool {
         match self {

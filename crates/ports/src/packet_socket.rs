@@ -79,7 +79,7 @@ pub(super) fn set_receive_ring(
 }
 
 /// Adds a transmit ring of `bytes` bytes to the socket. In the ring, a `virtio_net_hdr` precedes each frame.
-/// The other arguments are as for [`set_receive_ring`].
+/// The remaining arguments have the same meaning as for [`set_receive_ring`].
 pub(super) fn set_send_ring(
     socket: &OwnedFd,
     block_bytes: usize,
@@ -159,8 +159,8 @@ pub(super) fn set_filter(socket: &OwnedFd, program: &[libc::sock_filter]) -> io:
     set_option(socket, libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &program)
 }
 
-/// Returns the number of frames that were lost since the last call, because the ring or the receive buffer
-/// was full.
+/// Returns the number of frames that were lost since the last call. A frame is lost if the ring or the
+/// receive buffer is full.
 pub(super) fn take_ring_drops(socket: &OwnedFd) -> io::Result<u32> {
     let none = libc::tpacket_stats {
         tp_packets: 0,
@@ -211,8 +211,8 @@ pub(super) fn get_option<T>(
     Ok(value)
 }
 
-/// Converts the return value of a system call to a result. 0 means success. For any other value, the function
-/// returns the error in `errno`.
+/// Converts the return value of a system call to a result. 0 means success. If the value is not 0, the
+/// function returns the error in `errno`.
 pub(super) fn check_result(return_value: libc::c_int) -> io::Result<()> {
     match return_value {
         0 => Ok(()),

@@ -1,21 +1,22 @@
 //! Loads frames into the CPU cache before the thread reads them (prefetch).
 //!
 //! Another core has written the frames, so their cache lines are in the cache of that core. Without prefetch,
-//! the first read of each frame would wait for such a cache line. This wait takes as long as all other work
-//! of the switch on the frame.
+//! the first read of each frame would wait for such a cache line. This wait would take as long as all the
+//! work of the switch on the frame.
 
 /// Length of a cache line, in bytes.
 const LINE_BYTES: usize = 64;
 
 /// Starts to load `len` bytes at `address` into the first-level CPU cache, and returns without waiting. The
-/// call has no other effect.
+/// call does not change the bytes.
 #[inline(always)]
 pub(super) fn prefetch(address: *const u8, len: usize) {
     prefetch_lines::<FIRST_LEVEL_HINT>(address, len);
 }
 
-/// Same as [`prefetch`], but for the second-level cache. This function is for bytes that are copied later,
-/// because the first-level cache is too small for a burst of frames.
+/// Same as [`prefetch`], but for the second-level cache. The second-level cache has space for a whole burst
+/// of frames, and the first-level cache does not. This function is therefore for frame contents that are
+/// copied later.
 #[inline(always)]
 pub(super) fn prefetch_for_copy(address: *const u8, len: usize) {
     prefetch_lines::<SECOND_LEVEL_HINT>(address, len);

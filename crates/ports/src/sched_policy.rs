@@ -16,8 +16,8 @@ const SLICE_NS: u64 = 100_000;
 /// The burst of the sender then stays complete. If a core is free, the woken thread runs at once under
 /// both policies.
 ///
-/// If a user has already selected another policy for the thread, the thread keeps this policy. The nice value
-/// never changes.
+/// If a user has already selected a policy for the thread, such as a real-time policy, the thread keeps this
+/// policy. The nice value never changes.
 #[derive(Default)]
 pub struct SchedPolicy {
     is_batch: bool,

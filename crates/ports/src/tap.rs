@@ -185,8 +185,8 @@ impl TapPort {
         Ok(frames.len())
     }
 
-    /// Finds the network device again after it was moved to another namespace. This needs CAP_SYS_ADMIN over
-    /// the other namespace. Without this capability, the function returns `None`. The device then counts as
+    /// Finds the network device again after it was moved to a new namespace. This needs CAP_SYS_ADMIN over
+    /// the new namespace. Without this capability, the function returns `None`. The device then counts as
     /// down, and its losses are not visible.
     fn follow_device(&mut self) -> Option<()> {
         if self.device.exists() {
@@ -245,7 +245,7 @@ impl TapPort {
 ///
 /// # Errors
 /// Returns an error if `/dev/net/tun` or a privilege is missing, another process has opened the tap, or a
-/// link of another kind has this name.
+/// link with this name exists and is not a tap.
 pub fn create_persistent_tap(spec: &PortSpec) -> Result<(), PortError> {
     let io = |error| PortError::io(spec, "make a persistent tap", "cap_net_admin", error);
     let file = open_tun_device(spec)?;

@@ -38,7 +38,8 @@ pub struct Counters {
     pub rx_read_requests: u64,
     /// Number of received CNPs that were passed to congestion control.
     pub rp_cnp_handled: u64,
-    /// Number of received CNPs that were ignored, because the queue pair does not use CNPs or has failed.
+    /// Number of received CNPs that were ignored. A CNP is ignored if the queue pair does not use CNPs or
+    /// has failed.
     pub rp_cnp_ignored: u64,
     /// Number of CNPs that the responder sent.
     pub np_cnp_sent: u64,

@@ -180,8 +180,8 @@ impl ReplyQueue {
         true
     }
 
-    /// Answers a repeated READ request. The request is for the whole READ or for its remaining bytes. Later
-    /// READs are discarded, because the requester repeats them too.
+    /// Answers a repeated READ request. The request is for the whole READ or for its remaining bytes. Pending
+    /// replies to later READs are discarded, because the requester also repeats the later READs.
     pub(super) fn restart_read(&mut self, mtu: u32, first: u64, bytes: u32) {
         while self.reads.back().is_some_and(|read| read.end > first) {
             self.reads.pop_back();

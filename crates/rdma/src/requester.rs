@@ -23,8 +23,9 @@ pub(super) const OUTSTANDING_MAX: u32 = 1 << 22;
 #[derive(Clone, Copy, Debug)]
 struct Departure {
     sequence: u64,
-    /// Departure time. [`Picos::NEVER`] for a retransmitted packet, because its acknowledgement can belong to
-    /// either copy (Karn, SIGCOMM 1987).
+    /// Departure time, for the measurement of the round-trip time. [`Picos::NEVER`] for a retransmitted
+    /// packet, which cannot be measured: its acknowledgement can belong to the first or the second copy
+    /// (Karn, SIGCOMM 1987).
     at: Picos,
 }
 

@@ -286,8 +286,8 @@ impl Responder {
         }
     }
 
-    /// Processes a request that had already arrived. A READ is answered again, and any other request is
-    /// acknowledged again.
+    /// Processes a request that had already arrived. A READ is answered again. A request that is not a READ
+    /// is acknowledged again.
     fn on_duplicate(
         &mut self,
         env: &mut QpContext<'_>,
@@ -399,7 +399,7 @@ impl Responder {
     }
 
     /// Processes a request of an unreliable connection (UC). If a packet is missing, its whole message is
-    /// discarded. All further packets are discarded until the first packet of another message arrives.
+    /// discarded. All further packets are discarded until the first packet of the next message arrives.
     fn on_uc_request(&mut self, env: &mut QpContext<'_>, sequence: u64, request: RequestPacket) {
         if sequence < self.expected {
             env.counters.duplicate_request += 1;

@@ -22,8 +22,9 @@ pub(super) struct RoundRobin {
     group: Vec<u32>,
     /// Queue pairs of `group` without messages.
     finished: BTreeSet<u32>,
-    /// Position in `group` of the last selected queue pair. As in ns-3, the position does not change when a
-    /// queue pair is removed. It can then refer to another queue pair.
+    /// Position in `group` of the last selected queue pair. As in ns-3, the number stays the same when a
+    /// queue pair is removed from `group`. After a removal, the position can therefore belong to a queue pair
+    /// that was not the last selected one.
     last: usize,
     /// Departure time of each queue pair. [`Picos::NEVER`] if the queue pair is not queued. An entry in the
     /// heap of waiting queue pairs is obsolete if its time differs from this time. The first entry of the

@@ -21,7 +21,8 @@ pub(super) struct EndpointState {
     // The telemetry is boxed, because acknowledgements carry it in a box.
     #[allow(clippy::vec_box)]
     pub(super) spare: Vec<Box<Telemetry>>,
-    /// Number of local ACK timeouts of all queue pairs. The sum is stored here, because it is read often.
+    /// Number of local ACK timeouts of all queue pairs. The sum is read often, so it is stored and not
+    /// computed at each read.
     pub(super) timeouts: u64,
     /// Number of packets that all queue pairs have retransmitted.
     pub(super) retransmitted_packets: u64,

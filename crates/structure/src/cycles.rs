@@ -1,9 +1,10 @@
 //! Finds import cycles between the modules and between the files of a crate.
 //!
-//! A file imports another file if its production code uses an item that the other file defines. If the item
-//! is re-exported, the file with the definition counts. A `mod` declaration or a re-export alone is not an
-//! import. Imports between a module and its own submodules do not count. A cycle is a group of modules or
-//! files that all import each other, directly or through others (a strongly connected component).
+//! A file imports another file if its production code uses an item that the other file defines. If the
+//! item is re-exported, the file with the definition counts. A `mod` declaration or a re-export alone is
+//! not an import. Imports between a module and its own submodules do not count. A cycle is a group of
+//! modules or files that all import each other, directly or through members of the group (a strongly
+//! connected component).
 
 use std::fmt;
 use std::path::{Path, PathBuf};

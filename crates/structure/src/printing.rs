@@ -44,8 +44,8 @@ pub fn printing_macros(workspace: &Workspace) -> Result<Vec<Finding>, String> {
     Ok(findings)
 }
 
-/// Adds the line and the name of each printing macro in a token stream. Calls inside the arguments of other
-/// macros are included.
+/// Adds the line and the name of each printing macro in a token stream. A printing macro is also found inside
+/// the arguments of an outer macro call.
 fn add_printing_calls(stream: TokenStream, calls: &mut Vec<(usize, String)>) {
     let mut previous = None;
     for tree in stream {

@@ -9,7 +9,7 @@ pub(crate) enum PathTarget {
     Module(usize),
     /// An item. The index in [`CrateTree::modules`] is that of the defining module.
     Item(usize),
-    /// An item of another crate, or a name that does not refer to an item.
+    /// An item that is defined outside this crate, or a name that does not refer to an item.
     Outside,
 }
 

@@ -1,4 +1,4 @@
-//! Finds terms that must not appear, because networking has a standard term with the same meaning.
+//! Finds forbidden terms: private terms for which networking has a standard term with the same meaning.
 
 use std::path::Path;
 

@@ -40,7 +40,8 @@ pub struct GroupSnapshot {
     /// Name of the load-balancing scheme: a built-in scheme or an entry of `XOFF_LB_SCHEME`. The name is
     /// `ecmp`, a static hash, if neither the group nor the switch has a configured scheme.
     pub scheme: String,
-    /// Number of the site of the routes (`XOFF_LB_SITE`). The value 0 means no configured site.
+    /// Number of the site of the routes (`XOFF_LB_SITE`): the leaf behind which the destinations are. The
+    /// value 0 means no configured site.
     pub site: u16,
     /// The members in the order of the group: next hops, or ports of a LAG.
     pub members: Vec<MemberReport>,
@@ -50,7 +51,8 @@ pub struct GroupSnapshot {
     pub table: Option<FlowTableUse>,
 }
 
-/// A flow move: a member was selected for a new flow, or the flow moved to another member.
+/// A flow move: a group member was selected for a new flow, or an existing flow moved from one member to
+/// another member.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FlowMoveSnapshot {
     /// Model time of the flow move.
@@ -89,7 +91,8 @@ pub struct GroupReport {
     /// Name of the load-balancing scheme: a built-in scheme or an entry of `XOFF_LB_SCHEME`. The name is
     /// `ecmp`, a static hash, if neither the group nor the switch has a configured scheme.
     pub scheme: String,
-    /// Number of the site of the routes (`XOFF_LB_SITE`). The value is null without a configured site.
+    /// Number of the site of the routes (`XOFF_LB_SITE`): the leaf behind which the destinations are. The
+    /// value is null without a configured site.
     pub site: Option<u16>,
     /// Number of routes that use the group. The value is 0 for a LAG.
     pub routes: usize,

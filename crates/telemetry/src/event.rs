@@ -20,9 +20,9 @@ pub fn queue_oid(queue: QueueId) -> u64 {
     SAI_QUEUE | (queue.index() as u64 + 1)
 }
 
-/// An event of a switch in JSON. Events of the big red switch have only the field `on`. Storm events have
-/// all other fields, except that `action` and `paused_ns` are only in `pfc-storm`. Fields without a value
-/// are omitted.
+/// An event of a switch in JSON. Events of the big red switch have only the field `on`. Storm events have all
+/// fields except `on`. The fields `action` and `paused_ns` exist only in the event `pfc-storm`. Fields
+/// without a value are omitted.
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq, Eq)]
 pub struct EventReport {
     /// Model time of the event in nanoseconds.
@@ -110,7 +110,8 @@ impl EventReport {
     }
 
     /// Formats the event as a log line: the model time in seconds, the severity, the name `switch` and the
-    /// message. The message is the same as in SONiC, because SONiC tests search for this text.
+    /// message. The message has the same text as in SONiC, so that tests for SONiC, which search the log for
+    /// this text, also work with xoff.
     pub fn log_line(&self, switch: &str) -> String {
         let (seconds, nanos) = (self.at_ns / 1_000_000_000, self.at_ns % 1_000_000_000);
         format!("[{seconds}.{nanos:09}] NOTICE {switch}: {}", self.log_message())

@@ -16,7 +16,8 @@ pub enum Exit {
     Environment = 3,
     /// A configuration or a lab file is not valid.
     Configuration = 4,
-    /// The results prove nothing, for example because the run is tainted or has too few samples.
+    /// The results prove nothing, for example because the machine disturbed the run (a tainted run) or
+    /// because the run has too few samples.
     Inconclusive = 5,
     /// A signal interrupted the command before its end (128 + SIGINT).
     Interrupted = 130,
@@ -48,8 +49,8 @@ pub struct Failure {
     pub why: Option<String>,
     /// The action that solves the problem, with a command if possible. `None` if no action is known.
     pub fix: Option<String>,
-    /// All errors of a configuration, one text for each error. JSON output contains all of them, and `why`
-    /// may contain only the first ones. Empty for other failures.
+    /// All errors of a configuration, one text for each error. JSON output contains all errors, and `why` may
+    /// contain only the first errors. Empty if the failure is not an invalid configuration.
     pub errors: Box<[String]>,
 }
 

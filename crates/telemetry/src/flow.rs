@@ -2,7 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-/// The report of one flow. All frames of a flow go from one host to another host in one traffic class.
+/// The report of one flow. All frames of a flow have the same sender, the same receiver and the same
+/// traffic class.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FlowReport {
     /// Name of the sending host.

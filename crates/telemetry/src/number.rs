@@ -28,7 +28,7 @@ pub fn format_bit_rate(bits_per_second: u64) -> String {
 }
 
 /// Formats a rate in 10^9 bytes per second as nccl-tests does, without the unit. Positive values below 0.1
-/// have four decimals, and other values have two.
+/// have four decimals. Zero and values of 0.1 or more have two decimals.
 pub fn format_gbytes_per_second(gbytes_per_second: f64) -> String {
     match gbytes_per_second {
         small if small > 0.0 && small < 0.1 => format!("{small:.4}"),

@@ -7,8 +7,8 @@ use super::{BalancingSnapshot, LoadBalancingReport, SwitchReport};
 /// The counters, states and events of a switch at one model time.
 ///
 /// The switch thread takes the snapshot. The reading thread then calls [`SwitchSnapshot::into_report`], which
-/// adds load balancing to the report. This step is separate because it reads all routes, which would delay
-/// the switch thread.
+/// adds load balancing to the report. The reading thread does this step, because the step reads all routes
+/// and would delay the switch thread.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SwitchSnapshot {
     /// The report without load balancing. [`SwitchReport::load_balancing`] is `None`.

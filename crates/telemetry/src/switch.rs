@@ -62,9 +62,9 @@ pub struct PortReport {
     pub tx_utilisation: Option<f64>,
     /// Time from the start of the first sent frame to the end of the last sent frame, in nanoseconds.
     pub tx_span_ns: u64,
-    /// Transmit deficit: the time for which frames were waiting but the link was idle, because the machine
-    /// was too slow, in nanoseconds. Without the deficit, the utilisation would be
-    /// `tx_utilisation + tx_deficit_ns / tx_span_ns`.
+    /// Transmit deficit in nanoseconds: the time for which frames were waiting but the link was idle. The
+    /// cause is a machine that is too slow. Without the deficit, the utilisation would be `tx_utilisation +
+    /// tx_deficit_ns / tx_span_ns`.
     pub tx_deficit_ns: u64,
     /// Frames received, including dropped frames. PAUSE and PFC frames do not count.
     pub rx_packets: u64,
@@ -95,8 +95,8 @@ pub struct PortReport {
     /// `SAI_PORT_STAT_PFC_n_ON2OFF_RX_PKTS`: received pauses that stopped a running priority, indexed by
     /// priority. XOFF frames that extend a pause are not counted.
     pub pfc_on2off_rx: [u64; PRIORITIES],
-    /// Number of times that the priority group entered XOFF, indexed by priority group. The number of a
-    /// priority group can differ from the priority.
+    /// Number of times that a priority group entered the XOFF state, in which it pauses its peer. Indexed by
+    /// priority group. The number of a priority group can differ from the priority.
     pub xoff_transitions: [u64; PRIORITIES],
     /// `SAI_PORT_STAT_PFC_n_RX_PAUSE_DURATION`: time for which the peer paused the priority, in nanoseconds,
     /// including a current pause. Indexed by priority.
@@ -106,8 +106,8 @@ pub struct PortReport {
     pub pausing_ns: [u64; PRIORITIES],
     /// Whether the peer currently pauses the priority. Indexed by priority.
     pub paused_now: [bool; PRIORITIES],
-    /// Whether the priority group is currently in XOFF. Indexed by priority group, whose number can differ
-    /// from the priority.
+    /// Whether a priority group currently pauses its peer (XOFF state). Indexed by priority group. The number
+    /// of a priority group can differ from the priority.
     pub xoff_now: [bool; PRIORITIES],
     /// Whether PFC is enabled for the priority (`pfc_enable`). Indexed by priority.
     #[serde(default)]
@@ -159,13 +159,13 @@ pub struct PortReport {
     #[serde(default)]
     pub drop_limits: BTreeMap<String, String>,
     /// Number of frames that the machine lost before they reached the switch. This loss is outside the model
-    /// and marks the run as tainted.
+    /// and marks the run as tainted: the run proves nothing.
     pub host_lost: u64,
     /// Frames that arrived at the port faster than its link can carry them, and were therefore delayed.
     pub wire_waits: u64,
     /// Number of frames that are missing in the recording of the port (`--pcap`), because the file could not
-    /// be written fast enough. The value is 0 until the end of a run. Missing frames do not mark the run as
-    /// tainted, because the switch processed these frames.
+    /// be written fast enough. The value is 0 until the end of a run. The switch has processed these frames,
+    /// so they do not mark the run as tainted (a run that proves nothing).
     #[serde(default)]
     pub pcap_missed: u64,
     /// Priority groups 0 to 7.

@@ -95,8 +95,8 @@ pub const fn ns3_nanos(value: f64, unit_ns: u64) -> Option<u64> {
 /// The speed of a link, and the bytes that the link adds to each frame.
 ///
 /// [`LinkTiming::ethernet`] has the values of IEEE 802.3: preamble 7 bytes, start delimiter 1 byte,
-/// inter-packet gap 12 bytes, shortest frame 64 bytes with FCS. Comparisons with other simulators use other
-/// values, because these simulators model links differently.
+/// inter-packet gap 12 bytes, shortest frame 64 bytes with FCS. Comparisons with ns-3 use different values,
+/// because ns-3 models links differently.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct LinkTiming {
     /// Speed in Mb/s, 1 to 1 600 000 (SONiC `PORT` `speed`).

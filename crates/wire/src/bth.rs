@@ -8,8 +8,8 @@ use super::{Error, read_be16, read_be24, require_len, write_be24};
 
 /// Length of the base transport header in bytes.
 pub const LEN: usize = 12;
-/// The default partition key 0xFFFF: partition 0x7FFF with full membership. RoCE hosts use this key if no
-/// other key is configured.
+/// The default partition key 0xFFFF: partition 0x7FFF with full membership. RoCE hosts use this key if no key
+/// is configured.
 pub const DEFAULT_P_KEY: u16 = 0xffff;
 mod field {
     use core::ops::Range;
@@ -171,8 +171,8 @@ impl Opcode {
         self.info().name
     }
 
-    /// Returns the extension headers that follow the BTH, in the order of the packet. The result is empty for
-    /// an unknown opcode.
+    /// Returns the extension headers that follow the BTH, in the order in which they appear in the packet.
+    /// The result is empty for an unknown opcode.
     pub const fn extensions(self) -> &'static [ExtensionKind] {
         self.info().extensions
     }
@@ -339,8 +339,8 @@ impl<T: AsRef<[u8]>> fmt::Display for Bth<T> {
     }
 }
 
-/// The fields of a base transport header that a sender can choose. The other fields are the pad count, which
-/// follows from the payload length, and the version, which is always 0.
+/// The fields of a base transport header that a sender can choose. Two fields are missing here: the pad
+/// count, which follows from the payload length, and the version, which is always 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BthFields {
     /// The operation of the packet.

@@ -34,8 +34,8 @@ use super::{read_be16, read_be32};
 pub const ETHERTYPE: u16 = 0x88b5;
 /// Destination address of the messages: the group address of the nearest bridge.
 pub const DESTINATION: [u8; 6] = [0x01, 0x80, 0xc2, 0x00, 0x00, 0x0e];
-/// Subtype of link quality messages: "XQ" in ASCII. Other local experiments with the same ethertype have
-/// other subtypes.
+/// Subtype of link quality messages: "XQ" in ASCII. The ethertype is reserved for local experiments, and the
+/// subtype distinguishes link quality messages from frames of unrelated experiments.
 pub const SUBTYPE: u16 = 0x5851;
 /// Version of the message format. [`LinkQuality::parse`] refuses other versions.
 pub const VERSION: u8 = 1;
@@ -59,7 +59,8 @@ pub struct SiteEntry {
     pub site: u16,
     /// Load of the path to the site. `None` if the load is not measured.
     pub load: Option<PathLoad>,
-    /// Capacity towards the site in Mb/s. The value 0 means that the sender has no path to the site.
+    /// Capacity of the paths from the sender to the site (the destinations behind one leaf), in Mb/s. The
+    /// value 0 means that the sender has no path to the site.
     pub capacity_mbps: u32,
 }
 

@@ -74,8 +74,8 @@ pub enum MacControlError {
         /// Length of the frame in bytes.
         available: usize,
     },
-    /// The frame has this ethertype instead of 0x8808. It can also be the TPID of a VLAN tag, because MAC
-    /// control frames have no tags.
+    /// The frame has this ethertype instead of 0x8808. MAC control frames have no VLAN tags, so the value can
+    /// also be the TPID of a tag.
     EtherType(u16),
     /// The frame has this destination address instead of 01:80:C2:00:00:01. For PAUSE,
     /// [`MacControl::parse_for_station`] also accepts the address of the receiving port.

@@ -40,11 +40,12 @@ pub struct ParsedHeaders {
     /// Offset in bytes of the header after the Ethernet header and at most [`TAGS_MAX`] VLAN tags. The value
     /// is 0 for [`Payload::Truncated`].
     pub l3_offset: u8,
-    /// Traffic class byte of IP: DSCP (6 bits) and ECN (2 bits). The value is 0 for other protocols.
+    /// Traffic class byte of IP: DSCP (6 bits) and ECN (2 bits). The value is 0 if the frame is not an
+    /// IP packet.
     pub tos: u8,
     /// Hash of the flow. For IP, the hash covers the addresses, the protocol and the ports of unfragmented
-    /// UDP and TCP. For other protocols, the hash covers the MAC addresses. The hash is the same on every
-    /// machine and in every release. The value is 0 for [`Payload::Truncated`].
+    /// UDP and TCP. If the frame is not an IP packet, the hash covers the MAC addresses. The hash is the same
+    /// on every machine and in every release. The value is 0 for [`Payload::Truncated`].
     pub flow_hash: u32,
 }
 
@@ -92,7 +93,7 @@ pub fn parse_prefix(prefix: &[u8], frame_len: usize) -> ParsedHeaders {
     }
 }
 
-/// The fields of [`ParsedHeaders`] in the order of the struct. The tag is packed into one
+/// The fields of [`ParsedHeaders`], in the same order as in that struct. The VLAN tag is packed into one
 /// word ([`pack_tag`]).
 type PackedHeaders = (Payload, u32, u8, u8, u32);
 

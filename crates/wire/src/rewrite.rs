@@ -164,8 +164,8 @@ pub fn rewrite_routed_ipv4(frame: &mut [u8], addresses: LinkAddresses) -> bool {
     true
 }
 
-/// Decrements the TTL, which must not be 0, and corrects the checksum. In the equation of
-/// [`update_checksum`], `~m + m'` is always 0xfeff in this case.
+/// Decrements the TTL, which must not be 0, and corrects the checksum. Because the TTL changes by exactly 1,
+/// the term `~m + m'` in the equation of [`update_checksum`] is always 0xfeff.
 #[inline(always)]
 fn decrement_ttl(header: &mut [u8; super::IPV4_LEN]) {
     const LESS: u32 = u16::from_ne_bytes([0xfe, 0xff]) as u32;

@@ -163,7 +163,7 @@ impl Workload {
     }
 
     /// Returns the host of each rank of a collective. `job` is an index in [`WorkloadSpec::jobs`]. Returns
-    /// `None` for other jobs and if no job has this index.
+    /// `None` if the job is not a collective, or if no job has this index.
     pub fn ranks(&self, job: usize) -> Option<&[u32]> {
         match &self.jobs.get(job)?.spec.kind {
             JobKind::Collective(collective) => Some(&collective.ranks),
@@ -449,8 +449,8 @@ impl Workload {
 
 impl JobSpec {
     /// Returns the source host and the destination host of each connection of a job, in the order of
-    /// [`Workload::connections`]. Returns `None` for permutations and random arrivals, because their
-    /// connections depend on the seed.
+    /// [`Workload::connections`]. Returns `None` for permutations and random arrivals. The connections of
+    /// these jobs depend on the seed.
     ///
     /// Ranks of one node exchange data over NVLink and have no connection.
     ///

@@ -29,11 +29,11 @@ pub struct ListedFlow {
     pub bytes: u64,
     /// Start time, counted from the start of the job.
     pub start: Picos,
-    /// Priority 0 to 7, or `None` for the CSV format. A job ignores the priority, because the transport of
-    /// the job sets the traffic class.
+    /// Priority 0 to 7, or `None` for the CSV format. A job ignores the priority: the traffic class comes
+    /// from the transport of the job.
     pub priority: Option<u8>,
-    /// Destination port, or `None` for the CSV format. A job ignores the port, because RoCEv2 uses a
-    /// fixed port.
+    /// Destination port, or `None` for the CSV format. A job ignores the port: its packets always have the
+    /// RoCEv2 port 4791.
     pub dst_port: Option<u16>,
 }
 

@@ -8,8 +8,9 @@ use xoff_units::Picos;
 pub struct MessageId(pub u64);
 
 impl MessageId {
-    /// Returns the slot of the message. No other message in flight has the same slot, so a driver can use the
-    /// slot as an index. When the message is received and acknowledged, another message can get the slot.
+    /// Returns the slot of the message. No two messages in flight have the same slot, so a driver can use
+    /// the slot as an index. When the message is received and acknowledged, the slot becomes free for a
+    /// new message.
     pub fn slot(self) -> usize {
         (self.0 & 0xffff_ffff) as usize
     }

@@ -255,8 +255,9 @@ fn size_result_json(collective: &CollectiveResults, size: &SizeResults) -> Value
     })
 }
 
-/// Returns the number of elements for the column `count` of nccl-tests. For AllReduce this is the number of
-/// elements of the whole array. For the other operations it is the number of elements of one rank.
+/// Returns the number of elements for the column `count` of nccl-tests. For AllReduce, this is the number
+/// of elements of the whole array. For any collective except AllReduce, it is the number of elements of
+/// one rank.
 fn element_count(collective: &CollectiveResults, size: &SizeResults) -> u64 {
     let all = size.bytes / ELEMENT_BYTES;
     if collective.operation == "all_reduce" {

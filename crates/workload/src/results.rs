@@ -62,14 +62,14 @@ pub struct JobResults {
     /// there is no such iteration.
     pub iteration_ns: Option<DistributionSummary>,
     /// All complete iterations of a permutation, an incast or a collective, including the warm-up. Empty for
-    /// other jobs.
+    /// jobs of all other kinds.
     pub iterations: Vec<IterationResult>,
     /// Results of a collective by size. `None` for other jobs.
     pub collective: Option<CollectiveResults>,
     /// Summary of the flows. `None` for a collective.
     pub flows: Option<FlowSummary>,
     /// Latencies of the messages of a collective in nanoseconds, from posting to complete reception. `None`
-    /// for other jobs, and if no message was received.
+    /// if the job is not a collective or no message was received.
     #[serde(default)]
     pub message_latency_ns: Option<LatencyQuantiles>,
 }

@@ -10,7 +10,8 @@ use super::distribution::SizeDistribution;
 /// Largest number of messages with a flow record in a job: messages of flows, of permutations, of incasts and
 /// of random arrivals ([`Poisson`]). Each record stays in memory until the end of the run.
 pub const FLOWS_MAX: usize = 1 << 24;
-/// Largest number of ranks of a collective, and of hosts in a list of another job.
+/// Largest number of ranks of a collective. For jobs that are not collectives, this is the largest number of
+/// hosts in a list.
 pub const RANKS_MAX: usize = 1 << 16;
 /// Largest number of connections of a collective. Pairs of GPUs in the same node count as well.
 pub(super) const EDGES_MAX: u64 = 1 << 24;
@@ -182,8 +183,9 @@ pub enum Repeat {
     },
 }
 
-/// In each iteration, every host sends one message to another host and receives one message. The seed selects
-/// the receivers once for all iterations. An iteration ends when all hosts have received their message.
+/// In each iteration, every host sends one message and receives one message. No host sends to itself. The
+/// seed selects the receivers once for all iterations. An iteration ends when all hosts have received
+/// their message.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Permutation {
     /// Indices of the hosts: 2 to [`RANKS_MAX`] different hosts.
@@ -299,8 +301,8 @@ impl Algorithm {
     }
 
     /// Returns the bus bandwidth divided by the algorithm bandwidth for `n` ranks (nccl-tests,
-    /// `doc/PERFORMANCE.md`). The result is `2(n-1)/n` for AllReduce and `(n-1)/n` for the other operations.
-    /// It is 0 if `n` is 0.
+    /// `doc/PERFORMANCE.md`). The result is `2(n-1)/n` for AllReduce and `(n-1)/n` for any operation except
+    /// AllReduce. It is 0 if `n` is 0.
     pub fn bus_factor(self, n: u32) -> f64 {
         let share = f64::from(n.saturating_sub(1)) / f64::from(n.max(1));
         match self {

@@ -10,7 +10,7 @@ pub(super) fn part_start(total: u64, parts: u64, index: u64) -> u64 {
 }
 
 /// Returns the length of part `index` if `total` bytes are divided into `parts` parts. If `total` is not
-/// divisible by `parts`, the first parts are one byte longer than the others.
+/// divisible by `parts`, the first parts are one byte longer than the last parts.
 pub(super) fn part_len(total: u64, parts: u64, index: u64) -> u64 {
     total / parts + u64::from(index < total % parts)
 }

@@ -9,8 +9,8 @@
 //!   switch advertises for the site. The result is the load of the busiest link of the path, across all
 //!   tiers. If the next switch has advertised no load, this load counts as zero.
 //! - The advertised load is the load of the **best** path if the groups of these routes select by load.
-//!   Otherwise, the advertised load is the **mean** of all paths, weighted by capacity, because a static hash
-//!   cannot avoid busy paths.
+//!   Otherwise, the groups use a static hash, which cannot avoid busy paths. The advertised load is then the
+//!   **mean** of all paths, weighted by capacity.
 //! - The capacity of a path is the lower of the local link speed and the capacity that the next switch
 //!   advertises. The advertised capacity is the sum over all paths. If two paths share a link beyond the next
 //!   switch, the sum is too high.
@@ -96,8 +96,9 @@ impl AdvertisedSite {
         }
     }
 
-    /// Computes the load and the capacity of the site from its paths. Without `loads`, only the capacity is
-    /// computed. Returns true if the site became reachable or unreachable.
+    /// Computes the load and the capacity of a site (the destinations behind one leaf) from the paths to
+    /// this site. Without `loads`, only the capacity is computed. Returns true if the site became reachable
+    /// or unreachable.
     fn update_from_paths(
         &mut self,
         now: Picos,
@@ -253,8 +254,8 @@ impl Advertiser {
         self.sites.iter().map(|known| known.site).collect()
     }
 
-    /// Records whether a group of the routes to a site selects by load. A site is load-aware only if all its
-    /// groups are.
+    /// Records whether a group of the routes to a site selects members by load. A site is load-aware if all
+    /// groups of its routes select by load.
     pub(super) fn record_load_awareness(&mut self, site: u16, is_load_aware: bool) {
         if let Ok(place) = self.sites.binary_search_by_key(&site, |known| known.site) {
             self.sites[place].is_load_aware &= is_load_aware;
@@ -314,8 +315,8 @@ impl Advertiser {
         now.saturating_add(self.interval)
     }
 
-    /// Advertises all unreachable sites again after a link to a neighbour came up. Returns true if at least
-    /// one site is unreachable.
+    /// Advertises all unreachable sites (destination leaves) again after a link to a neighbour came up.
+    /// Returns true if at least one site is unreachable.
     pub(crate) fn repeat_unreachable_sites(&mut self) -> bool {
         let missing = self
             .sites

@@ -27,11 +27,11 @@ pub(crate) enum MemberSelector {
     Scheme(Box<BalancingGroup>),
 }
 
-/// Number of the random stream that gives a switch without a site its first start member. The random streams
-/// of groups have smaller numbers.
+/// Number of a random stream. It selects the first start member of a switch whose own networks have no site
+/// number. The random streams of groups have smaller numbers.
 const PLACEMENT_STREAM: u64 = 1 << 33;
-/// This constant is mixed into the flow hash when a flow takes a detour. The detour is then independent of
-/// other uses of the flow hash. The value consists of digits of pi.
+/// This constant is mixed into the flow hash when a flow takes a detour. The choice of the detour is then
+/// independent of the choice by the flow hash itself. The value consists of digits of pi.
 const DETOUR_HASH_SEED: u64 = 0xa409_3822_299f_31d0;
 
 const FIVE_TUPLE_HASH: MemberSelector = MemberSelector::Hash(HashFields::FiveTuple);
@@ -67,13 +67,13 @@ pub(crate) struct LoadBalancer {
     remote: RemotePaths,
     /// Reachability and loads that this switch advertises.
     advertiser: Advertiser,
-    /// Groups with static hashing in which some next hops have no path to the site, in the order of
-    /// group numbers.
+    /// Groups with static hashing in which some next hops have no path to the destination leaf (site). Sorted
+    /// by group number.
     detours: Vec<DetourGroup>,
 }
 
-/// The next hops of a group with static hashing that still have a path to the site. A next hop of weight 3 is
-/// listed three times.
+/// The next hops of a group with static hashing that still have a path to the site (the destination leaf). A
+/// next hop of weight 3 is listed three times.
 #[derive(Debug)]
 struct DetourGroup {
     group: GroupId,
@@ -307,8 +307,9 @@ impl LoadBalancer {
         self.update_detours(fib);
     }
 
-    /// Returns the next hop of a flow in a group with static hashing. The result is `chosen` if this next hop
-    /// has a path to the site. Otherwise, the result is another next hop.
+    /// Returns the next hop of a flow in a group with static hashing. If the next hop `chosen` has a path to
+    /// the site (the destination leaf), the result is `chosen`. Otherwise, the result is a next hop of the
+    /// group that still has a path.
     #[inline]
     pub(crate) fn detour_next_hop(&self, group: GroupId, hash: u32, chosen: NextHopId) -> NextHopId {
         match self.detours.is_empty() {
@@ -357,8 +358,8 @@ impl LoadBalancer {
         }
     }
 
-    /// Updates the load and the reachability of all advertised sites. Returns true if a site became reachable
-    /// or unreachable.
+    /// Updates the load and the reachability of all advertised sites (destination leaves). Returns true if a
+    /// site became reachable or unreachable.
     pub(crate) fn update_advertised_sites(&mut self, now: Picos, frames: &FrameTable) -> bool {
         self.advertiser
             .update_sites(now, &mut self.loads, frames, &self.remote)
@@ -548,7 +549,8 @@ impl MemberSelector {
     }
 }
 
-/// Returns the lowest site number among the switch's own networks. Returns `None` if they have no site.
+/// Returns the lowest site number among the networks that are connected to the switch. Returns `None` if
+/// these networks have no site number.
 fn own_site(fib: &Fib) -> Option<u16> {
     let own = |target: &RouteTarget| matches!(target, RouteTarget::Local | RouteTarget::Connected(_));
     let sites = fib

@@ -198,8 +198,8 @@ pub(super) struct MemberSlot {
     counts: FlowCounts,
 }
 
-/// Key of a set of groups. Groups of the same kind that lead to the same site have the same key, and their
-/// flows on a port are counted together.
+/// Key of a set of groups. Groups of the same kind that lead to the same site (destination leaf) have the
+/// same key. The flows of these groups on a port are counted together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct FlowCountKey {
     /// True if the groups are LAGs. Flows in LAGs are counted separately from flows in next-hop groups.
@@ -226,7 +226,9 @@ pub(super) struct MemberRank {
 }
 
 impl MemberRank {
-    /// Returns true if this member is better than `other` by rule 1, or equal by rule 1 and better by rule 2.
+    /// Returns true if this member is better than `other`: it has fewer flows to the same site for its
+    /// capacity (rule 1), or it is equal by rule 1 and has fewer flows to all sites for its capacity
+    /// (rule 2).
     pub(super) fn has_fewer_flows_than(&self, other: &MemberRank) -> bool {
         self.compare(other, 2).is_lt()
     }
@@ -258,7 +260,8 @@ pub(crate) struct FlowPlacements {
     rows: Vec<FlowCountRow>,
     /// Flows to all sites on each port: first flows of next-hop groups, then flows of LAGs.
     totals: [Vec<FlowCounts>; 2],
-    /// Start member of flows to site 0. Its index is taken modulo the number of members.
+    /// Start member of flows to site 0, the destinations without a site number. The index of the start member
+    /// is this value modulo the number of members.
     start: u32,
     groups: u32,
     /// Entry of the flow table that the aging scan checks next.

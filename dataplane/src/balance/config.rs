@@ -76,8 +76,8 @@ pub struct SchemeConfig {
     /// peer. With 0, alternate members are used whenever they are better. Schemes that do not compare
     /// qualities ignore this value and use alternate members only if no primary member is up.
     pub primary_threshold: u8,
-    /// Number of bands by which an alternate member must be better than the best primary member (SAI
-    /// `ARS_ATTR_ALTERNATE_PATH_COST`). The default is 0.
+    /// Number of quality bands (classes of path quality) by which an alternate member must be better than the
+    /// best primary member (SAI `ARS_ATTR_ALTERNATE_PATH_COST`). The default is 0.
     pub alternate_cost: u8,
 }
 
@@ -240,8 +240,8 @@ pub struct LoadConfig {
 /// Weight and limits of one measure of the load of a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LoadMeasure {
-    /// Weight of this measure relative to the other measures. With weight 0, the measure is ignored. If all
-    /// weights are 0, every port is in the best band.
+    /// Weight of this measure relative to the two remaining measures. With weight 0, the measure is ignored.
+    /// If all weights are 0, every port is in the best band.
     pub weight: u32,
     /// Lower limit in permille. Values up to this limit are mapped to 0.
     pub min_permille: u32,
@@ -276,11 +276,12 @@ pub struct AdvertiseConfig {
     pub interval: Picos,
     /// Indices of the ports that lead to other switches, in [`crate::config::SwitchConfig::ports`].
     pub ports: Vec<u16>,
-    /// True if loads are measured and advertised. The loss of all paths to a site is always advertised.
+    /// True if loads are measured and advertised. Even if false, the switch advertises when it loses all
+    /// paths to a site (a destination leaf).
     pub loads: bool,
 }
 
-/// A scheme from outside xoff. Two values of this type are equal if one is a clone of the other.
+/// A scheme that is not part of xoff. Two values of this type are equal if they are clones of the same value.
 #[derive(Clone)]
 pub struct CustomScheme(Arc<dyn Fn() -> Box<dyn PathChoice> + Send + Sync>);
 

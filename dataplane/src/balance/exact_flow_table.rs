@@ -14,7 +14,7 @@ const SET_ENTRIES: usize = 8;
 /// 70 s.
 const LAST_USE_SHIFT: u32 = 30;
 
-/// Idle time after which another flow may take the entry of a flow. The value is 1 s, in units of 1.07 ms.
+/// Idle time of a flow after which a new flow may take over its entry. The value is 1 s, in units of 1.07 ms.
 const EVICT_AFTER: u16 = 931;
 
 /// Flow table with the flow hash as its key. Flows with equal hashes share an entry.

@@ -8,9 +8,9 @@ const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
 /// Number of slots in a bucket. One bucket fills one cache line.
 const BUCKET_SLOTS: usize = 16;
 
-/// If the average number of flows in a bucket reaches this value, the map opens another bucket. A bucket
-/// that has not been split yet may contain up to twice the average. The value is low, so full buckets are
-/// very rare.
+/// If the average number of flows in a bucket (a group of slots) reaches this value, the map adds a bucket. A
+/// bucket that has not been split yet may contain up to twice the average. The value is low, so full buckets
+/// are very rare.
 const FLOWS_PER_BUCKET: usize = 4;
 
 /// Number of low bits in a slot that store the entry number of a flow, counted from 1. The upper bits of the

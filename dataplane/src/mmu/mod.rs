@@ -315,7 +315,8 @@ impl Mmu {
         Ok(())
     }
 
-    /// Charges a planned frame. Returns true if the group entered XOFF.
+    /// Adds the cells of a frame, as computed by [`Mmu::plan_ingress`], to the use of its priority group.
+    /// Returns true if the group entered the XOFF state, in which it pauses its peer.
     ///
     /// Between planning and committing, the caller must not charge or release cells of the group's pool.
     #[inline]
@@ -384,8 +385,8 @@ impl Mmu {
         Ok(EgressPlan { reserved, shared })
     }
 
-    /// Charges a planned frame to its queue. If a frame is flooded, the caller must plan and commit one copy
-    /// before the next copy is planned.
+    /// Adds the cells of a frame, as computed by [`Mmu::plan_egress`], to the use of its queue. If a frame is
+    /// flooded, the caller must plan and commit one copy before the next copy is planned.
     #[inline]
     pub fn commit_egress(&mut self, queue: QueueId, plan: EgressPlan) {
         let queue = &mut self.queues[queue.index()];

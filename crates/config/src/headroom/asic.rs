@@ -12,8 +12,8 @@ pub(crate) struct Asic {
     pub(crate) pipeline_latency_bytes: u64,
     /// Bytes that are in flight in MAC and PHY, in tenths of a byte.
     pub(crate) mac_phy_delay_tenth_bytes: u64,
-    /// Bytes that a peer still sends after it has received XOFF, in tenths of a byte. The value is used only
-    /// at speeds without a value in IEEE 802.3, unless `own_peer_response` is set.
+    /// Bytes that a peer still sends after it has received an XOFF frame, in tenths of a byte. The value is
+    /// used only at speeds without a value in IEEE 802.3, unless `own_peer_response` is set.
     pub(crate) peer_response_tenth_bytes: u64,
     /// Whether `peer_response_tenth_bytes` replaces the values of IEEE 802.3 at every speed.
     pub(crate) own_peer_response: bool,

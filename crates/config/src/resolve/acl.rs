@@ -302,8 +302,8 @@ fn parse_port_range(value: &str) -> Result<(u16, u16), FieldError> {
     Ok((first, last))
 }
 
-/// Parses a network. An address without a length is a network of one host. Returns an error for the other
-/// address family.
+/// Parses a network. An address without a length is a network of one host. Returns an error if the address
+/// does not belong to the expected address family.
 fn parse_network(value: &str, is_ipv6: bool) -> Result<IpNet, FieldError> {
     let net = schema::parse_prefix(value)
         .or_else(|| value.parse().ok().map(|address: std::net::IpAddr| address.into()));

@@ -4,7 +4,8 @@ use std::net::IpAddr;
 
 use ipnet::IpNet;
 
-/// Returns the reason for which an address cannot belong to a host in any network. Returns `None` if it can.
+/// Returns the reason why an address can belong to no host in any network. Returns `None` if the address can
+/// belong to a host.
 pub(super) fn why_not_host_address(address: IpAddr) -> Option<&'static str> {
     match address {
         IpAddr::V4(address) => match address.octets() {
@@ -26,7 +27,8 @@ pub(super) fn why_not_host_address(address: IpAddr) -> Option<&'static str> {
     }
 }
 
-/// Returns the reason for which an address cannot belong to a host in `network`. Returns `None` if it can.
+/// Returns the reason why an address cannot belong to a host in `network`. Returns `None` if the address can
+/// belong to such a host.
 ///
 /// The first address of an IPv4 network is the network address, and the last address is the broadcast
 /// address. Networks with the prefix lengths 31 (RFC 3021) and 32 have no such addresses.
@@ -46,7 +48,8 @@ pub(super) fn why_not_host_of_network(address: IpAddr, network: IpNet) -> Option
     }
 }
 
-/// Returns the reason for which packets to a prefix are never routed. Returns `None` if they can be routed.
+/// Returns the reason why packets to a prefix are never routed. Returns `None` if packets to the prefix can
+/// be routed.
 pub(super) fn why_not_routable(prefix: IpNet) -> Option<&'static str> {
     let within = |network: &str| {
         network

@@ -86,8 +86,8 @@ fn warn_headroom_without_pfc(context: &mut ResolveContext<'_>, config: &SwitchCo
     }
 }
 
-/// Warns about queues that set ECN marks only above the XOFF threshold. ECN should slow down the senders
-/// before PFC pauses them.
+/// Warns about queues that start to set ECN marks above the XOFF threshold (the fill level at which PFC
+/// pauses the senders). ECN should slow down the senders before PFC pauses them.
 fn warn_marking_above_xoff(context: &mut ResolveContext<'_>, config: &SwitchConfig, port: &PortConfig) {
     for (number, queue) in port.queues.iter().enumerate() {
         let Some(wred) = queue.wred.filter(|wred| wred.ecn) else {

@@ -12,9 +12,10 @@ const TABLE_ENTRIES_MAX: usize = 4_096;
 /// The indices of a pool or profile on the ingress side and on the egress side. An index is `None` if the
 /// object does not exist on this side.
 ///
-/// A pool of type `both` (`SAI_BUFFER_POOL_TYPE_BOTH`) has an index on each side. A frame occupies the memory
-/// of the pool only once. However, the frame is charged to a priority group at ingress and to a queue at
-/// egress. Each side therefore counts all frames in the pool.
+/// A pool of type `both` (`SAI_BUFFER_POOL_TYPE_BOTH`) is an ingress pool and an egress pool. It has an index
+/// in each of the two lists. A frame occupies the memory of the pool only once. However, the frame counts for
+/// a priority group at ingress and for a queue at egress. The ingress pool and the egress pool therefore both
+/// count all frames.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct SideIndices {
     pub(super) ingress: Option<u16>,

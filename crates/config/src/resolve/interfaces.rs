@@ -147,8 +147,8 @@ pub(super) fn resolve_interfaces(
 /// `running` contains the names of the interfaces of the running switch, in the order of their numbers.
 ///
 /// Interfaces of the running switch keep their numbers, so that neighbours and flows stay valid. New
-/// interfaces get the free numbers, in the order of their names. If numbers are still free, the interfaces
-/// with the highest numbers move to these numbers.
+/// interfaces get the free numbers, in the order of their names. If lower numbers are still free after that,
+/// the interfaces with the highest numbers move to the free numbers.
 fn order_by_number(
     sorted: impl Iterator<Item = InterfaceConfig>,
     running: &[String],

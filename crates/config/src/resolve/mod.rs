@@ -175,14 +175,15 @@ pub fn load(layers: &[(&str, &str)], options: &ResolveOptions) -> Result<LoadedC
 ///
 /// # Errors
 ///
-/// Returns all invalid references, missing fields, contradictions and invalid port names. Errors that only
-/// follow from other errors are left out.
+/// Returns all invalid references, missing fields, contradictions and invalid port names. An error that is
+/// only a consequence of a second error is left out.
 pub fn resolve(db: &ConfigDb, options: &ResolveOptions) -> Result<ResolvedConfig, Problems> {
     resolve_with_consequences(db, options)
         .map_err(|found| remove_consequences(db, &RefusedObjects::default(), found))
 }
 
-/// Resolves a configuration like [`resolve`], but also returns errors that only follow from other errors.
+/// Resolves a configuration like [`resolve`]. In addition, returns errors that are only consequences of a
+/// second error.
 fn resolve_with_consequences(db: &ConfigDb, options: &ResolveOptions) -> Result<ResolvedConfig, FoundErrors> {
     let mut completion_context = ResolveContext::new(db, options);
     let completed = match buffer_model::is_dynamic_model_selected(db) {

@@ -72,8 +72,8 @@ pub(super) fn resolve_neighbours(
     neighbours
 }
 
-/// Returns the reason for which an address cannot belong to a neighbour on an interface. Returns `None` if
-/// it can.
+/// Returns the reason why an address cannot belong to a neighbour on an interface. Returns `None` if the
+/// address can belong to such a neighbour.
 fn why_not_neighbour(
     address: IpAddr,
     config: &xoff_dataplane::config::InterfaceConfig,

@@ -34,8 +34,8 @@ pub(super) fn resolve_port_profiles(
     listed
 }
 
-/// Returns the indices of the profiles in a list. If several profiles have the same pool, only the first of
-/// them is used, and a warning names the others.
+/// Returns the indices of the profiles in a list. If several profiles have the same pool, the first profile
+/// is used. A warning names the profiles that are not used.
 fn resolve_profile_list(
     context: &mut ResolveContext<'_>,
     buffers: &ResolvedBuffers,

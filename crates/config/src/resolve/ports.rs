@@ -26,8 +26,8 @@ pub(super) fn base_mac(context: &ResolveContext<'_>) -> [u8; 6] {
     })
 }
 
-/// Returns the 64-bit FNV-1a hash. The hash is fixed, because addresses and seeds derived from it must be the
-/// same on all machines and in all versions.
+/// Returns the 64-bit FNV-1a hash of a text. Addresses and seeds are derived from this hash. The hash
+/// function must therefore never change, so that they are the same on all machines and in all versions.
 pub(super) fn fnv1a_hash(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
         (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3)

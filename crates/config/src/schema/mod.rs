@@ -167,8 +167,8 @@ pub(crate) enum FieldEffect {
     Label,
     /// The field has no effect in xoff. The text gives the reason. A note lists the field.
     None(&'static str),
-    /// The field has only one supported value, which is the first text. The switch always behaves as with
-    /// this value. Other values have no effect, and the second text gives the reason.
+    /// The field has only one supported value, the first text. The switch always behaves as if the field had
+    /// this value. All remaining values have no effect, and the second text gives the reason.
     Fixed(&'static str, &'static str),
 }
 
@@ -330,8 +330,9 @@ impl TableSchema {
         }
     }
 
-    /// Returns whether SONiC has this field, but the schema does not contain it. The result is `false` if the
-    /// field belongs to another form of keys of the same table.
+    /// Returns whether SONiC has this field, but the schema does not contain it. A table can have
+    /// several forms of keys. The result is `false` if the field belongs to a different form of keys in
+    /// the same table.
     pub(crate) fn has_ignored_field(&self, name: &str) -> bool {
         let mut forms = all_tables().filter(|table| table.name == self.name);
         sonic_names::has_sonic_field(self.name, name) && forms.all(|form| form.find_field(name).is_none())

@@ -154,7 +154,7 @@ pub(crate) fn parse_number(text: &str) -> Option<i128> {
 }
 
 /// Parses a unicast MAC address: six bytes of two hexadecimal digits, separated by colons or dashes. Returns
-/// `None` for other texts, for group addresses and for the address 0.
+/// `None` for an invalid text, a group address or the address 0.
 pub(crate) fn parse_mac(text: &str) -> Option<[u8; 6]> {
     const LEN: usize = "02:00:00:00:00:01".len();
     xoff_wire::parse_unicast_mac(text).filter(|_| text.len() == LEN)
@@ -181,7 +181,7 @@ pub(crate) fn parse_tpid(text: &str) -> Option<u16> {
     u16::from_str_radix(digits, 16).ok().filter(|_| is_hex)
 }
 
-/// Parses a cable length such as `40m` into metres. Returns `None` for other texts and for more than 2^32 -
+/// Parses a cable length such as `40m` into metres. Returns `None` for an invalid text or more than 2^32 -
 /// 1 metres.
 pub(crate) fn parse_cable(text: &str) -> Option<u64> {
     let digits = text.strip_suffix('m')?;
@@ -220,7 +220,8 @@ pub(crate) fn parse_vlan_id(text: &str) -> Option<u16> {
 }
 
 /// Returns whether the text can be the name of an object: 1 to 128 letters, digits and some punctuation
-/// characters. Commas, bars, brackets and quotes are not allowed, because they separate names.
+/// characters. Commas, bars, brackets and quotes are not allowed, because these characters separate or
+/// enclose names in lists and keys.
 pub(crate) fn is_object_name(text: &str) -> bool {
     let allowed = |c: char| c.is_ascii_alphanumeric() || "._-/:@#+~%&=*".contains(c);
     (1..=128).contains(&text.len()) && text.chars().all(allowed)

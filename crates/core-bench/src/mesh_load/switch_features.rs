@@ -94,7 +94,7 @@ impl SwitchFeatures {
         watchdog: false,
     };
 
-    /// Changes the parts of the configuration that depend on features other than the default features.
+    /// Changes the configuration of the switch for those selected features that are not default features.
     fn apply_to(&self, config: &mut SwitchConfig) {
         config.pipeline_latency = self.pipeline_latency;
         if !self.lossless {

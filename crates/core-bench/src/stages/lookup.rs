@@ -14,8 +14,8 @@ use xoff_measure::frame_cost::{FrameLoad, run_bursts};
 
 /// Classifies 64 frames in turn. The frames use eight traffic classes.
 ///
-/// Three quarters of the frames arrive at a port that trusts the DSCP. The other frames have a VLAN tag and
-/// arrive at a port that trusts the priority in the tag.
+/// Three quarters of the frames arrive at a port that trusts the DSCP. The last quarter of the frames has a
+/// VLAN tag and arrives at a port that trusts the priority in the tag.
 #[derive(Debug)]
 pub(super) struct ClassificationLoad {
     /// Maps of the port that trusts the DSCP and of the port that trusts the tag.

@@ -21,7 +21,7 @@ const FRAME_LENGTHS: [u32; 4] = [68, 1_086, 1_086, 4_204];
 
 /// Charges a burst of 32 frames to the buffer, then releases the previous burst from the buffer.
 ///
-/// The frames come from four ports and leave through four other ports, with two lossless priorities.
+/// The frames have two lossless priorities. They arrive at four ports and leave through four further ports.
 #[derive(Debug)]
 pub(super) struct AdmissionLoad {
     mmu: Mmu,

@@ -88,8 +88,8 @@ impl InterfaceAddresses {
     /// on the interface `ingress`. Returns `None` if no address is suitable.
     ///
     /// The first choice is an address of `ingress`, and the second choice is an address of a loopback
-    /// interface. An IPv6 link-local address of `ingress` is the last choice, because other links cannot use
-    /// this address (RFC 7404 2.2).
+    /// interface. An IPv6 link-local address of `ingress` is the last choice, because hosts on other links
+    /// than that of `ingress` cannot reach this address (RFC 7404 2.2).
     pub(super) fn source_address(&self, destination: IpAddr, ingress: Option<InterfaceId>) -> Option<IpAddr> {
         let interface = ingress.and_then(|id| self.interface(id));
         let loopbacks = self.0.iter().filter(|own| own.is_loopback);

@@ -16,8 +16,8 @@ use xoff_wire::neighbour::solicited_node_address;
 use super::addresses::CpuInterface;
 
 /// Builds the reply to an ARP request or a neighbour solicitation for an address of the interface `own`.
-/// `frame_mac` is the source MAC address of the request. Returns `None` for other messages and for
-/// invalid requests.
+/// `frame_mac` is the source MAC address of the request. Returns `None` if the message is not such a request,
+/// or if the request is invalid.
 pub(super) fn answer_request(
     own: &CpuInterface,
     request: &NeighbourMessage,

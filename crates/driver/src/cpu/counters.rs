@@ -26,11 +26,11 @@ pub struct CpuCounters {
     pub protocol_ignored: u64,
     /// Sent ICMP errors, indexed by [`IcmpError::index`].
     pub errors: [u64; IcmpError::COUNT],
-    /// ICMP errors that were not sent, indexed by the rule (the number of a [`Suppression`]).
+    /// ICMP errors that were not sent. The index is the number of the [`Suppression`]: the rule that forbade
+    /// the error.
     pub suppressed: [u64; Suppression::COUNT],
-    /// Number of replies that could not be sent, because no frame slot or no egress
-    /// port was available. Punted frames that the driver dropped are also counted
-    /// ([`CpuPort::answer_punts`](crate::CpuPort::answer_punts)).
+    /// Number of replies that were not sent for lack of a free frame slot or an egress port. Punted frames
+    /// that the driver dropped are also counted ([`CpuPort::answer_punts`](crate::CpuPort::answer_punts)).
     pub unsent: u64,
 }
 

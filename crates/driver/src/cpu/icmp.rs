@@ -1,8 +1,9 @@
 //! Builds ICMP and ICMPv6 errors about packets that the switch does not forward. This module contains the
 //! format of the errors, and the rules that suppress errors.
 //!
-//! An error quotes the packet that caused it. This module copies the received bytes, because smoltcp would
-//! change the header of the quoted packet. The other headers of an error are built with smoltcp.
+//! An ICMP error quotes the packet that caused the error. This module copies the quoted packet byte by
+//! byte, because smoltcp would change its header. The IP and ICMP headers of the error itself are built
+//! with smoltcp.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -197,7 +198,7 @@ fn check_ipv4(
 }
 
 /// Checks whether an ICMPv6 error about an IPv6 packet is allowed. Returns the destination of the error,
-/// which is the source of the packet. The error "packet too big" is also allowed for multicast packets,
+/// which is the source of the packet. The error "packet too big" is allowed even for multicast packets,
 /// because path MTU discovery needs this error.
 fn check_ipv6(error: IcmpError, punt: &PuntedBytes<'_>, l3: &[u8]) -> Result<Ipv6Addr, Suppression> {
     if l3.len() < IPV6_HEADER_LEN {

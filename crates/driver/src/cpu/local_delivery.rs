@@ -1,7 +1,7 @@
 //! Replies to packets for the switch itself, from a smoltcp stack without sockets.
 //!
 //! The stack answers echo requests, reassembles IPv4 fragments and sends long replies in fragments. The stack
-//! answers TCP segments with a reset and refuses all other packets. The stack has these limits:
+//! answers TCP segments with a reset and refuses packets of all remaining kinds. The stack has these limits:
 //!
 //! - IPv6 fragments are ignored, because smoltcp 0.14 can neither reassemble nor fragment IPv6 packets. An
 //!   IPv6 echo request is therefore answered only if the reply fits into the MTU.

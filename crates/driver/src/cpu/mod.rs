@@ -135,7 +135,7 @@ impl CpuStack {
         &self.counters
     }
 
-    /// Counts a reply that could not be sent, because no frame slot or no egress port was available.
+    /// Counts a reply that was not sent for lack of a free frame slot or an egress port.
     pub fn count_unsent_reply(&mut self) {
         self.counters.unsent += 1;
     }
@@ -201,8 +201,8 @@ impl CpuStack {
     }
 }
 
-/// Returns whether an address is an IPv6 link-local address. IPv4 link-local addresses (169.254.0.0/16) are
-/// routed like other addresses.
+/// Returns whether an address is an IPv6 link-local address. The result is false for IPv4 link-local
+/// addresses (169.254.0.0/16), which are routed like ordinary addresses.
 fn is_link_local(address: IpAddr) -> bool {
     matches!(address, IpAddr::V6(address) if address.is_unicast_link_local())
 }

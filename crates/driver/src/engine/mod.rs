@@ -172,9 +172,9 @@ impl Engine {
         result
     }
 
-    /// Passes the arrived frames of a port to the switch until another event is due. The departures are
-    /// forwarded together at the end. If the engine read each departure immediately after the switch wrote
-    /// it, the processor would wait for the stores.
+    /// Passes the arrived frames of a port to the switch until an event of the engine is due, such as a
+    /// timer. The departures are forwarded together at the end. If the engine read each departure immediately
+    /// after the switch wrote it, the processor would wait for the stores.
     fn handle_arrivals<S: FrameStore>(
         &mut self,
         now: Picos,

@@ -13,8 +13,8 @@ use xoff_rdma::Completion;
 
 /// Changes between two runs.
 impl Fabric {
-    /// Sets a link up or down. `link` is an index in [`FabricPlan::links`](crate::FabricPlan::links), and
-    /// other values have no effect. If a link goes down, the frames on the link are lost.
+    /// Sets a link up or down. `link` is an index in [`FabricPlan::links`](crate::FabricPlan::links). An
+    /// index out of range has no effect. If a link goes down, the frames on the link are lost.
     pub fn set_link(&mut self, link: usize, up: bool, observer: &mut impl Observer) {
         for index in [2 * link, 2 * link + 1] {
             let Some(direction) = self.directions.get_mut(index) else {

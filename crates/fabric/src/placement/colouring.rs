@@ -22,8 +22,9 @@
 //!    length, and its edges alternate between the two colours. The colours then differ by at most one in
 //!    every set.
 //!
-//! Each redistribution reduces the sum of the squared edge counts of all colours and sets, so the algorithm
-//! terminates. The algorithm uses no random numbers, so the same edges always get the same colours.
+//! Each redistribution reduces one sum: the sum of the squared edge counts of all colours in all sets. The
+//! algorithm therefore terminates. The algorithm uses no random numbers, so the same edges always get the
+//! same colours.
 
 use std::collections::BTreeMap;
 
@@ -32,8 +33,8 @@ use std::collections::BTreeMap;
 pub struct Edge {
     /// Number of the left vertex.
     pub left: u32,
-    /// Class of the edge. The colours are also balanced within each class, such as the flows that send at the
-    /// same time.
+    /// Class of the edge: flows of the same class send at the same time. The colours (paths) are also
+    /// balanced within each class.
     pub class: u32,
     /// Number of the right vertex.
     pub right: u32,
@@ -59,9 +60,9 @@ enum Side {
 
 const SIDES: [Side; 2] = [Side::Left, Side::Right];
 
-/// Returns a colour for each edge, in the order of `edges`. Colours are 0 to `colour_count - 1`. The numbers
-/// of edges of any two colours differ by at most one at every vertex, in each class of a vertex, and in each
-/// class between two vertices.
+/// Returns a colour for each edge, in the order of `edges`. A colour is a number from 0 to `colour_count - 1`
+/// and stands for a path. The numbers of edges of any two colours differ by at most one at every vertex, in
+/// each class of a vertex, and in each class between two vertices.
 ///
 /// # Panics
 /// Panics if edges exist and `colour_count` is 0.
@@ -91,8 +92,8 @@ pub fn equitable_colouring(edges: &[Edge], colour_count: usize) -> Vec<u32> {
     found
 }
 
-/// Distributes the edges of each left vertex over the colours in turn. Left vertex `v` starts with the colour
-/// `v` modulo `colour_count`. Returns the edges of each colour.
+/// Distributes the edges of each left vertex (sending leaf) over the colours (paths) in turn. Left vertex `v`
+/// starts with the colour `v` modulo `colour_count`. Returns a list of edges for each colour.
 fn distribute_edges(edges: &[Edge], colour_count: usize) -> Vec<Vec<u32>> {
     let mut distributed = vec![Vec::new(); colour_count];
     let mut order: Vec<u32> = (0..edges.len() as u32).collect();
@@ -117,7 +118,8 @@ struct ColourBalancer<'a> {
     edges: &'a [Edge],
     /// Numbers of the five sets that contain each edge. The innermost set is the same at both ends.
     sets: Vec<[u32; 5]>,
-    /// For each set: the number of edges of one colour minus the number of edges of the other colour.
+    /// For each set of edges: the number of edges of the first colour minus the number of edges of the
+    /// second colour.
     more: Vec<i32>,
     /// Partner of each edge at its left end and at its right end, or [`NONE`].
     partners: Vec<[u32; 2]>,
@@ -227,8 +229,8 @@ mod tests {
         Edge { left, class, right }
     }
 
-    /// Returns the largest difference between the edge counts of two colours. The counts are compared at each
-    /// vertex, in each class of a vertex, and in each class between two vertices.
+    /// Returns the largest difference between the edge counts of any two colours (paths). The counts are
+    /// compared at each vertex, in each class of a vertex, and in each class between two vertices.
     fn imbalance(edges: &[Edge], colour_count: usize, found: &[u32]) -> u32 {
         let mut counts: BTreeMap<(u8, u32, u32, u32), Vec<u32>> = BTreeMap::new();
         for (&Edge { left, class, right }, &colour) in edges.iter().zip(found) {

@@ -94,8 +94,9 @@ struct ReferenceCache {
     times: HashMap<TimeKey, Picos>,
 }
 
-/// Key of a computed time: the path of the data, and for a READ also the path of the request. Two messages
-/// with equal paths have the same time, even between other hosts.
+/// Key of a computed time: the path of the data, and for a READ also the path of the request. Two paths are
+/// equal if their links have the same speeds and delays. Messages with equal paths have the same time, even
+/// if their hosts differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct TimeKey {
     message: ReferenceMessage,

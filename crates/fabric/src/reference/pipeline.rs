@@ -340,7 +340,7 @@ impl Pipeline {
     }
 
     /// Returns how much the times of each stage grow over one period of `period` packets. Returns `None` if
-    /// later periods can grow by other amounts. All periods grow equally if the times of all links of a stage
+    /// the growth can differ between periods. All periods grow equally if the times of all links of a stage
     /// grow by the larger of two values: the growth of the previous stage, and the transmission time of the
     /// links of this stage.
     fn growth_per_period(&self, before: &[Vec<u64>], period: u64) -> Option<Vec<u64>> {

@@ -21,7 +21,7 @@ const SCAPY_SCRIPT: &str = include_str!("scapy_reader.py");
 /// Version of scapy that the script supports.
 const SCAPY: &str = "scapy==2.8.0";
 /// Largest percentage of captures that xoff may refuse as damaged. With more damaged captures, the
-/// sweep fails.
+/// command fails.
 const DAMAGED_PERCENT_MAX: usize = 3;
 
 /// Options of the sweep.
@@ -37,8 +37,8 @@ pub(crate) struct Arguments {
     python: Option<PathBuf>,
 }
 
-/// Runs the sweep. Prints a Markdown table, the damaged files and the deviations. The exit code is 1 if a
-/// result deviates or too many captures are damaged.
+/// Replays all captures. Prints a Markdown table, the damaged files and the deviations. The exit code is 1 if
+/// a result deviates or too many captures are damaged.
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, String> {
     let program = crate::program::build_xoff()?;
     let scratch = TempDir::new().map_err(|error| format!("no temporary folder: {error}"))?;

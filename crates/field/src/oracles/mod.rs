@@ -16,7 +16,8 @@ use crate::git::Repository;
 mod public_configurations;
 mod result_table;
 
-/// Settings of the model with file names. They are removed, because the files of a run have fixed names.
+/// Settings of the ns-3 model that contain file names. The settings are removed, because the files of a run
+/// have fixed names.
 const FILE_SETTINGS: [&str; 7] = [
     "TOPOLOGY_FILE",
     "FLOW_FILE",
@@ -30,8 +31,8 @@ const FILE_SETTINGS: [&str; 7] = [
 /// Options of the runs.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// Bare git directories of the repositories, each as `OWNER/NAME=DIR`. Runs that need another repository
-    /// are left out.
+    /// Bare git directories of the repositories, each as `OWNER/NAME=DIR`. Runs that need a repository
+    /// without such a directory are left out.
     #[arg(value_name = "OWNER/NAME=DIR", required = true)]
     repositories: Vec<String>,
     /// Also run the configurations that take more than two minutes. In a release build, each of them takes up
@@ -180,9 +181,9 @@ fn write_file(path: &Path, text: &str) -> Result<(), String> {
     fs::write(path, text).map_err(|error| format!("{}: {error}", path.display()))
 }
 
-/// Returns the flows of a file of results as a flow file. A row of the results is
-/// `sip dip sport dport size start fct standalone_fct`. The flows are sorted by start time, source port and
-/// sender, and all have priority 3. Returns `None` if a row has another format.
+/// Returns the flows of a file of results as a flow file. A row of the results is `sip dip sport dport size
+/// start fct standalone_fct`. The flows are sorted by start time, source port and sender, and all have
+/// priority 3. Returns `None` if a row does not have this format.
 fn flows_from_results(results: &str) -> Option<String> {
     let mut flows = Vec::new();
     for row in results.lines().filter(|row| !row.trim().is_empty()) {

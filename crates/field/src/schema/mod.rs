@@ -28,8 +28,8 @@ use table_names::TableNames;
 
 const MODELS: &str = "src/sonic-yang-models/";
 
-/// Names that are missing in the other sources. An entry contains the table, its fields and the SONiC source
-/// that uses them.
+/// Names that exist neither in SONiC's YANG models nor in its documents. An entry contains the table, the
+/// fields and the SONiC source that uses these names.
 const READ_BY_PROGRAMS: &[(&str, &[&str], &str)] = &[
     (
         "PORT_QOS_MAP",

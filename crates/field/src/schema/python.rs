@@ -54,7 +54,7 @@ fn call_arguments(text: &str) -> Vec<&str> {
 }
 
 /// Returns the table name that an argument stands for. The argument is a string literal or the name of a
-/// constant such as `CFG_TABLE = "PORT"`. Returns `None` for other arguments.
+/// constant such as `CFG_TABLE = "PORT"`. Returns `None` for any other form of argument.
 fn table_name<'a>(program: &'a str, argument: &'a str) -> Option<&'a str> {
     let argument = argument.trim();
     let name = string_literal(argument).or_else(|| {

@@ -115,8 +115,8 @@ impl YangStatement {
     }
 }
 
-/// All groupings, with the module and the name as the key. Also contains the prefixes that each module uses
-/// for other modules.
+/// All groupings, with the module and the name as the key. Also contains the prefixes by which each module
+/// refers to imported modules.
 struct Groupings<'a> {
     groupings: BTreeMap<(&'a str, &'a str), &'a YangStatement>,
     prefixes: BTreeMap<(&'a str, &'a str), &'a str>,

@@ -1,9 +1,9 @@
 //! Reads the JSON examples of SONiC's `Configuration.md`.
 //!
 //! An example shows one or two tables and can refer to objects in other tables, such as ports.
-//! [`missing_objects`] returns the objects that the example does not contain. They come from other examples
-//! of the document. If no other example contains an object, a new port, LAG, VLAN, interface or buffer
-//! profile without further settings is used.
+//! [`missing_objects`] returns the objects that the example does not contain. The missing objects are taken
+//! from the remaining examples of the document. If none of these examples contains an object, a new port,
+//! LAG, VLAN, interface or buffer profile without further settings is used.
 
 use serde_json::{Map, Value, json};
 
@@ -64,7 +64,7 @@ fn parse_block(line: usize, block: &str) -> DocumentExample {
     example(Err(format!("not JSON: {error}")), None)
 }
 
-/// Adds missing commas: a value needs a comma if another entry follows in the next line.
+/// Adds missing commas: a value needs a comma if the next line contains an entry.
 fn with_missing_commas(text: &str) -> String {
     let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
     let mut corrected = String::new();

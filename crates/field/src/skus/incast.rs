@@ -23,8 +23,8 @@ pub(super) enum IncastResult {
     /// All messages are complete, both senders were paused, and no frame was dropped.
     /// `headroom_used` is the largest headroom that a port used, in bytes.
     Passed { headroom_used: u64 },
-    /// Frames were dropped, because the headroom is smaller than the calculation demands. Contains
-    /// the calculation.
+    /// Frames were dropped. The reason is a headroom below the required size. Contains the calculation of the
+    /// required size.
     Explained(String),
     /// The incast did not run, because the switch has too few ports or no DSCP selects the lossless class.
     /// Contains the reason.
@@ -123,9 +123,9 @@ impl IncastRunner<'_> {
     }
 }
 
-/// Selects the ports of two senders and a receiver. If the group has only two ports, the receiver is the
-/// slowest other port. The senders together must be faster than the receiver. Returns `None` if there are no
-/// such ports.
+/// Selects the ports of two senders and a receiver. If the group has only two ports, both are senders, and
+/// the receiver is the slowest port outside the group. The senders together must be faster than the receiver.
+/// Returns `None` if there are no such ports.
 fn select_ports(config: &Value, group: &LosslessPorts) -> Option<[String; 3]> {
     if let [first, second, third, ..] = group.ports.as_slice() {
         return Some([first.clone(), second.clone(), third.clone()]);
@@ -147,8 +147,9 @@ fn select_ports(config: &Value, group: &LosslessPorts) -> Option<[String; 3]> {
     Some([first.clone(), second.clone(), slowest.0.clone()])
 }
 
-/// Returns the size of a message in bytes that fills the shared space of both senders' priority groups. The
-/// buffer grows by half of the received bytes, because the receiver takes the other half.
+/// Returns the size of a message in bytes that fills the shared space of both senders' priority groups. Only
+/// half of the bytes from the senders stay in the buffer, because the receiver takes the second half at the
+/// same time.
 fn first_message_bytes(config: &Value, group: &LosslessPorts) -> u64 {
     let (pool, threshold) = match &group.headroom {
         HeadroomSource::Row(sizes) | HeadroomSource::Profile(sizes) => (sizes.pool.as_str(), sizes.threshold),

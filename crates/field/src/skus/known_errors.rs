@@ -1,7 +1,7 @@
 //! The known errors of sonic-buildimage, with their reasons.
 //!
-//! If xoff refuses a configuration only because of known errors, the report lists it as a true error of the
-//! configuration. Any other error makes the sweep fail.
+//! If xoff refuses a configuration only for known errors, the report lists these errors as true errors of the
+//! configuration. An error that is not known makes the command fail.
 
 /// A known error of an input.
 struct KnownError {

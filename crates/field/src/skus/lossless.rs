@@ -58,8 +58,8 @@ pub(super) type LookupRows = BTreeMap<(u64, String), (u64, i64)>;
 /// Reads the rows of a `pg_profile_lookup.ini`. If two rows have the same key, the later row is used. Invalid
 /// rows are skipped.
 ///
-/// The sweep does not use the reader of xoff for this file, so that the results do not depend on the program
-/// under test.
+/// This code does not use xoff's own reader for this file, so that the expected results do not depend on the
+/// program under test.
 pub(super) fn parse_lookup_rows(text: &str) -> LookupRows {
     let mut rows = LookupRows::new();
     for line in text.lines().filter(|line| !line.starts_with('#')) {
@@ -74,7 +74,7 @@ pub(super) fn parse_lookup_rows(text: &str) -> LookupRows {
     rows
 }
 
-/// Returns the length of a cable such as `5m` in metres, or `None` if the text has another form.
+/// Returns the length of a cable such as `5m` in metres, or `None` if the text does not have this form.
 pub(super) fn cable_metres(cable: &str) -> Option<u64> {
     cable.strip_suffix('m')?.parse().ok()
 }

@@ -114,7 +114,8 @@ impl ConfigCase {
     }
 }
 
-/// Runs the sweep. The exit code is 1 if at least one result is not explained.
+/// Loads all configurations and tests the lossless ones. The exit code is 1 if at least one result is
+/// not explained.
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, String> {
     let program = match &arguments.program {
         Some(program) => {

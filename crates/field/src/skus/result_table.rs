@@ -9,7 +9,8 @@ use super::incast::IncastResult;
 use super::lossless::HeadroomSource;
 use super::{ConfigCase, LinkCase, LinkResult, LoadResult};
 
-/// Largest number of names in a list of the page. The list ends with the number of the other names.
+/// Largest number of names in a list of the page. A longer list ends with the number of the names that are
+/// left out.
 const LISTED_MAX: usize = 4;
 
 /// Returns the whole page as Markdown.
@@ -391,7 +392,7 @@ pub(super) fn failure_lines(cases: &[ConfigCase]) -> String {
 }
 
 /// Joins at most [`LISTED_MAX`] names to a text. If there are more names, the text ends with the number of
-/// the other names.
+/// the names that are left out.
 pub(super) fn join_limited(names: &[String]) -> String {
     let shown = names.len().min(LISTED_MAX);
     let mut text = names[..shown].join(", ");

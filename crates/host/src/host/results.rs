@@ -65,8 +65,8 @@ impl Host {
             .map(|index| sent_flow_results(&self.flows[index]))
     }
 
-    /// Returns the results of the received flow with the number `flow` and the token of this host. Returns
-    /// `None` if no frame of the flow has arrived.
+    /// Returns the results of the received flow with the number `flow` and the token (run identifier) of this
+    /// host. Returns `None` if no frame of the flow has arrived.
     pub fn received_flow(&self, flow: u32) -> Option<ReceivedFlow> {
         self.receiver.received(self.config.token, flow)
     }

@@ -11,8 +11,8 @@ use xoff_lab::plan::TimeMode;
 use xoff_lab::{LabOptions, VirtualLab, parse_lab};
 use xoff_telemetry::failure::Failure;
 
-/// A lab file with 16 hosts, 4 leaf switches and 4 spine switches at 100 Gb/s. Each host sends to one other
-/// host (a permutation).
+/// A lab file with 16 hosts, 4 leaf switches and 4 spine switches at 100 Gb/s. The traffic is a permutation:
+/// each host sends to one host and receives from one host.
 ///
 /// The hosts send RDMA WRITE messages, and the receiver acknowledges each frame. The switches route, with
 /// lossless priorities and WRED.

@@ -8,7 +8,8 @@ use super::ndr::OfferedTraffic;
 use super::result::{BenchFigure, BetterWhen};
 use xoff_telemetry::failure::{Exit, Failure};
 
-/// Reported quantiles. Each entry has the last part of the figure's name and the quantile.
+/// Reported quantiles of the latency. Each entry has the quantile, and the last part of the name under which
+/// the result reports this quantile.
 const QUANTILES: [(&str, f64); 5] = [
     ("p50", 0.5),
     ("p90", 0.9),

@@ -60,7 +60,7 @@ impl TrialDurations {
         }
     }
 
-    /// Returns the goals NDR (no loss) and PDR (at most 0.5 % loss) with these durations, in this order.
+    /// Returns two goals with these durations: first NDR (no loss), then PDR (at most 0.5 % loss).
     pub fn ndr_and_pdr_goals(self) -> [SearchGoal; 2] {
         let goal = |name, loss_ratio| SearchGoal {
             name,
@@ -153,8 +153,8 @@ pub struct MeasuredRates {
 }
 
 /// Checks that the tester can send the trials of a search with the loads up to `load_max`, a share of the
-/// line rate. Each stream must send at least two frames in a trial, because a stream with fewer frames has
-/// no rate.
+/// line rate. Each stream must send at least two frames in a trial, because the rate of a stream is measured
+/// between its first and its last frame.
 ///
 /// # Errors
 /// The errors of [`Dut::check`]. Also fails if a stream would send fewer than two frames at the largest load.

@@ -1,5 +1,5 @@
-//! Oracle runs compare xoff with another simulator: the public HPCC model of ns-3 ([`xoff_lab::ns3`]). The
-//! model has published results of simulated scenarios. xoff runs the same scenarios and compares the results.
+//! Oracle runs compare xoff with the public HPCC model of the simulator ns-3 ([`xoff_lab::ns3`]). The model
+//! has published results of simulated scenarios. xoff runs the same scenarios and compares the results.
 //!
 //! Links, hosts and buffers of xoff have options that reproduce the properties of the model:
 //!

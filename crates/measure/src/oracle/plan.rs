@@ -360,8 +360,8 @@ fn flow_route(address: Ipv4Addr, port: usize) -> Route {
     }
 }
 
-/// Returns the buffer profile of egress queues. The profile has no limit, because the model drops
-/// only at ingress.
+/// Returns the buffer profile of egress queues. The profile has no limit: the ns-3 model drops frames at
+/// ingress but never at egress.
 fn egress_buffer_profile() -> BufferProfile {
     BufferProfile::new("queues", 1, BufferThreshold::Static(0))
 }

@@ -34,8 +34,8 @@ pub struct FramePlacement {
     /// Largest relative deviation of a measured rate from the calculated rate, over all queue pairs. 0.01
     /// means 1 %.
     pub deviation: f64,
-    /// Number of queue pairs that used another uplink than the one that [`LeafSwitch`] has selected, or more
-    /// than one uplink.
+    /// Number of queue pairs that did not use exactly the uplink that [`LeafSwitch`] has selected. They used
+    /// a different uplink, or several uplinks.
     pub astray: usize,
 }
 

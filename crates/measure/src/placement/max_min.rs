@@ -6,8 +6,8 @@
 /// capacities. Every flow has unlimited demand.
 ///
 /// The algorithm raises all rates together until a link is full. The flows of this link then keep their rate,
-/// and the next round raises the rates of the other flows. Each round fills at least one link, so the number
-/// of rounds is at most the number of links.
+/// and the next round raises the rates of all remaining flows. Each round fills at least one link, so the
+/// number of rounds is at most the number of links.
 pub fn max_min_rates<const LINKS: usize>(capacities: &[f64], flows: &[[usize; LINKS]]) -> Vec<f64> {
     let mut left = capacities.to_vec();
     let mut open = vec![0_u32; capacities.len()];

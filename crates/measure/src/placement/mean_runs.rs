@@ -15,7 +15,8 @@ use xoff_telemetry::failure::{Exit, Failure};
 
 /// Number of seeds that a thread processes at a time.
 const SEEDS_PER_BATCH: usize = 64;
-/// Seed of the run if the seeds of placements change another input than the hash seed.
+/// Seed of the run if the seeds of placements change the addresses or the queue pairs instead of the
+/// hash seed.
 const FIXED_SEED: u64 = 0;
 
 /// Calls `work` for each seed, on all CPUs, and returns the results in the order of the seeds. A thread

@@ -135,14 +135,15 @@ pub struct FramePlacementRow {
     /// Largest relative deviation of a measured rate from the calculated rate, over all queue pairs. 0.01
     /// means 1 %.
     pub deviation: f64,
-    /// Number of queue pairs, over all placements, that used another uplink than
+    /// Number of queue pairs, over all placements, that did not use the uplink that
     /// [`LeafSwitch`](super::LeafSwitch) has selected.
     pub astray: usize,
     /// True if the measured rates must agree with the calculated rates. This is the case if each host has one
-    /// queue pair and there is no congestion control. With more queue pairs, a pause for one queue pair also
-    /// delays the other queue pairs of the host.
+    /// queue pair and there is no congestion control. If a host has several queue pairs, a pause for one of
+    /// them delays all of them, so the rates differ from the calculation.
     pub compared: bool,
-    /// True if no queue pair used another uplink, and the rates agree if they must agree.
+    /// True if every queue pair used the uplink that [`LeafSwitch`](super::LeafSwitch) has selected, and if
+    /// the measured rates agree with the calculated rates where they must agree.
     pub holds: bool,
 }
 

@@ -28,7 +28,7 @@ pub struct DeviceOutput {
 /// A switch between the ports of a tester. One port sends, and one or more ports receive.
 ///
 /// The tester does not honour the pauses that it receives. Implementations must ensure two conditions: the
-/// switch has learned the receiving stations, and no other traffic passes the switch.
+/// switch has learned the receiving stations, and only frames of the tester pass the switch.
 pub trait ProbeDevice {
     /// Returns the number of receiving ports.
     fn egress_count(&self) -> usize;

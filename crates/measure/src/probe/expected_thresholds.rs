@@ -28,7 +28,8 @@ pub struct ExpectedThresholds {
 struct PoolUser {
     pool: i64,
     threshold: SharedLimit,
-    /// The shared limit of the port, if the port has one. No other group or queue of the port uses the pool.
+    /// The shared limit of the port, if the port has one. The tested priority group or queue is the only user
+    /// of the pool at this port.
     port: Option<SharedLimit>,
     reserved_max: i64,
     headroom_max: i64,
@@ -145,8 +146,8 @@ impl PoolUser {
         true
     }
 
-    /// Returns the XON level in cells. The group leaves XOFF when its use is at or below this level. `xon`
-    /// and `offset` are in cells.
+    /// Returns the XON level in cells. A paused priority group resumes its peer when its use is at or below
+    /// this level. `xon` and `offset` are in cells.
     fn xon_level_cells(&self, xon: i64, offset: i64) -> i64 {
         if offset == 0 {
             return xon;

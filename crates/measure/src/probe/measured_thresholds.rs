@@ -22,9 +22,9 @@ pub struct ProbeOptions {
 pub struct MeasuredThresholds {
     /// Number of the frame that causes XOFF, counted from 1.
     pub xoff: Option<u32>,
-    /// Number of frames that must leave before the switch sends XON. Before the measurement, exactly `xoff`
-    /// frames were sent, so the switch was in XOFF. Also `None` if there is only one receiving port, because
-    /// the measurement needs two.
+    /// Number of frames that must leave before the switch sends XON. The measurement starts with exactly
+    /// `xoff` frames in the switch, so that the switch has just sent XOFF. Also `None` if there is only one
+    /// receiving port, because the measurement needs two.
     pub xon: Option<u32>,
     /// Number of the first dropped frame, counted from 1.
     pub drop: Option<u32>,

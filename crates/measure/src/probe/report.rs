@@ -66,8 +66,9 @@ pub struct ThresholdResult {
     pub cells: Option<u64>,
     /// Threshold in bytes: `frames` times the frame length with FCS.
     pub bytes: Option<u64>,
-    /// Expected threshold in cells, computed from the configuration. `None` means that the event should not
-    /// occur, or that there is no expectation (`compared` is false).
+    /// Expected threshold in cells, computed from the configuration. `None` means that the event of
+    /// the threshold (XOFF, XON or a drop) should not occur, or that there is no expectation
+    /// (`compared` is false).
     pub expected_cells: Option<u64>,
     /// True if the threshold was compared with a configuration.
     pub compared: bool,

@@ -57,7 +57,7 @@ pub struct DroppedFrame<'a> {
     pub at: Picos,
     /// Reason of the drop, as in the drop counters of the switch.
     pub reason: DropReason,
-    /// The buffer limit that caused the drop, or `None` if the drop had another cause.
+    /// The buffer limit that caused the drop. `None` if no buffer limit caused the drop.
     pub refusal: Option<BufferRefusal>,
     /// The captured frame that was dropped, or of which a copy was dropped.
     pub origin: &'a FrameOrigin,

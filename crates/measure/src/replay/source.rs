@@ -16,7 +16,7 @@ const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
 pub enum CaptureSource {
     /// A regular file. Each pass opens it again.
     File(PathBuf),
-    /// The content of standard input, of a pipe, or of another file that can be read only once.
+    /// The content of a source that can be read only once, such as standard input or a pipe.
     Memory(Arc<[u8]>),
 }
 

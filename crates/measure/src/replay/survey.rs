@@ -15,7 +15,7 @@ use xoff_capture::{CapturedFrame, Direction, Interface, ReadError, Reader, Unusa
 pub struct StationObservation {
     /// MAC address of the observed station.
     pub station: Mac,
-    /// The sender of the frame. This is the observed station, or another station that sent a frame to the
+    /// The sender of the frame: either the observed station itself, or a station that sent a frame to the
     /// observed station.
     pub sender: Mac,
     /// Index in [`CaptureSurvey::interfaces`] of the interface that captured the frame.

@@ -21,7 +21,8 @@ const RESAMPLES: usize = 1_000;
 
 impl BenchResult {
     /// Writes each time and each frame rate to the folder `folder/BENCH/FIGURE/baseline/`. Criterion stores
-    /// times only, so other figures are not written. Returns the names of the figures that were not written.
+    /// only times. Figures (measured quantities) that cannot be expressed as a time are not written. Returns
+    /// the names of these figures.
     ///
     /// # Errors
     /// A folder or file cannot be written.

@@ -25,8 +25,8 @@ impl BetterWhen {
 /// A figure: one measured quantity with all its samples, such as a rate or a latency.
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
 pub struct BenchFigure {
-    /// Name of the figure, such as `1082/ndr/rate`. The most general part comes first. A bench uses the same
-    /// names in every run.
+    /// Name of the figure (measured quantity), such as `1082/ndr/rate`. The most general part comes first. A
+    /// bench uses the same names in every run.
     pub name: String,
     /// Unit, such as `frames/s`, `ns`, `percent` or `bytes`.
     pub unit: String,

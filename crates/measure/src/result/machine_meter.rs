@@ -1,4 +1,5 @@
-//! Measures how much CPU time other programs and other virtual machines take during a bench.
+//! Measures how much CPU time the rest of the machine takes during a bench: programs that do not belong to
+//! the bench, and the other virtual machines of the same hypervisor.
 
 use std::fs;
 use std::time::Instant;
@@ -11,8 +12,8 @@ use xoff_telemetry::{Environment, StealMeter};
 /// change a single result. It does not affect a comparison of two programs that run in turns.
 pub const GOVERNOR_TAINT_PREFIX: &str = "the frequency governor is";
 
-/// Limits of the CPU time that other programs and other virtual machines may take. If a run exceeds a limit,
-/// it is marked as tainted: its results can be wrong.
+/// Limits of the CPU time that programs outside the bench, and other virtual machines, may take. If a run
+/// exceeds a limit, the run is marked as tainted: its results can be wrong.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct TaintLimits {
     /// Steal in percent: the share of CPU time that the hypervisor gave to other virtual machines.

@@ -38,11 +38,12 @@ pub struct BenchResult {
     /// The machine on which the bench ran. `None` for a bench in virtual time, because its results do not
     /// depend on the machine.
     pub environment: Option<Environment>,
-    /// Facts that can have changed a figure, such as other busy programs. Empty for a valid result. `xoff
-    /// bench compare` does not decide by a tainted result.
+    /// Taints: facts that can have changed a figure (a measured quantity), such as busy programs outside the
+    /// bench. Empty for a valid result. If a result has taints, `xoff bench compare` does not decide which
+    /// side is better.
     pub tainted: Vec<String>,
-    /// Notes about the run. They do not change a figure. Examples: a program for comparison is not installed,
-    /// or a frame size was left out.
+    /// Notes about the run, such as "a frame size was left out". Unlike a taint, a note does not concern the
+    /// correctness of the results.
     pub notes: Vec<String>,
     /// Figures in the order of measurement.
     pub figures: Vec<BenchFigure>,
@@ -63,7 +64,8 @@ impl BenchResult {
         }
     }
 
-    /// Returns the figure with this name, or `None` if the result has no such figure.
+    /// Returns the figure (measured quantity) with this name. Returns `None` if the result has no
+    /// such figure.
     pub fn figure(&self, name: &str) -> Option<&BenchFigure> {
         self.figures.iter().find(|figure| figure.name == name)
     }

@@ -81,8 +81,8 @@ impl BenchResult {
     }
 
     /// Returns JSON for the "custom" tools of <https://github.com/benchmark-action/github-action-benchmark>:
-    /// an array of objects with `name`, `unit`, `value`, `range` and `extra`. The array contains only figures
-    /// that improve in the direction `better`.
+    /// an array of objects with `name`, `unit`, `value`, `range` and `extra`. The array contains only the
+    /// figures (measured quantities) for which `better` is the better direction, such as smaller values.
     fn to_github_action_json(&self, better: BetterWhen) -> String {
         let entry = |figure: &BenchFigure| {
             let spread = figure.spread();

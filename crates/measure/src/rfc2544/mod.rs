@@ -59,7 +59,8 @@ pub fn check_test(test: Rfc2544Test, _ports: usize) -> Result<(), Failure> {
     }
 }
 
-/// Measures one benchmark for all frame sizes and adds its figures to the result of `suite`.
+/// Measures one benchmark for all frame sizes and adds the measured quantities (figures) to the result
+/// of `suite`.
 ///
 /// # Errors
 /// xoff does not measure the benchmark ([`check_test`]), a trial fails ([`Dut::run`]), or frames are lost at

@@ -90,8 +90,8 @@ pub fn check_test(test: Rfc2889Test, port_count: usize) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Measures one benchmark for all frame sizes and adds its figures to the result of `suite`. The benchmark
-/// `addr-cache` uses only frames of 64 bytes.
+/// Measures one benchmark for all frame sizes and adds the measured quantities (figures) to the result of
+/// `suite`. The benchmark `addr-cache` uses only frames of 64 bytes.
 ///
 /// # Errors
 /// The errors of [`check_test`] and [`Dut::run`]. Also fails if frames are lost at every load, or if the

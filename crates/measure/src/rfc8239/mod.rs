@@ -1,7 +1,8 @@
 //! `xoff bench rfc8239`: the data-centre benchmarks of RFC 8239. RFC 8238 defines their terms.
 //!
 //! For a lossless traffic class with senders that honour pauses, the buffer counts as full when the device
-//! sends the first pause. For other classes, the buffer is full when the first frame is lost.
+//! sends the first pause. For a lossy class, or for senders that ignore pauses, the buffer counts as full
+//! when the first frame is lost.
 
 use crate::choice::named_choices;
 use xoff_units::Picos;
@@ -76,7 +77,8 @@ pub fn check_test(test: Rfc8239Test, port_count: usize) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Measures one benchmark for all frame sizes and adds its figures to the result of `suite`.
+/// Measures one benchmark for all frame sizes and adds the measured quantities (figures) to the result
+/// of `suite`.
 ///
 /// # Errors
 /// The errors of [`check_test`] and [`Dut::run`].
@@ -120,8 +122,8 @@ fn measure_line_rate<D: Dut>(suite: &mut BenchmarkSuite<'_, D>) -> Result<(), Fa
 
 /// Measures the buffer by the procedures of RFC 8239 section 3.2:
 ///
-/// - Procedure A over-subscribes one port. It is measured for each frame size. The other procedures use the
-///   frame size with the largest result of A.
+/// - Procedure A over-subscribes one port. It is measured for each frame size. The procedures after A use
+///   only the frame size with the largest result of procedure A.
 /// - Procedure B over-subscribes one port after the other.
 /// - Procedure C over-subscribes two ports at the same time.
 /// - Procedure D over-subscribes one port from all other ports.
@@ -183,7 +185,7 @@ fn measure_buffer<D: Dut>(suite: &mut BenchmarkSuite<'_, D>) -> Result<(), Failu
 }
 
 /// Measures the buffer of one or more over-subscribed ports. Each group has three ports: the first port sends
-/// to the second port at line rate, and the third port sends another 1 % to the second port.
+/// to the second port at line rate, and the third port sends to the second port at 1 % of the line rate.
 fn measure_over_subscribed_ports<D: Dut>(
     suite: &mut BenchmarkSuite<'_, D>,
     size: FrameSize,
@@ -296,8 +298,8 @@ fn measure_head_of_line_blocking<D: Dut>(suite: &mut BenchmarkSuite<'_, D>) -> R
     Ok(())
 }
 
-/// Results of the victim flow. This flow goes to a port that is not over-subscribed, but it can suffer from
-/// another port that is over-subscribed. Each measured group of ports gives one sample.
+/// Results of the victim flow. The destination port of this flow is not over-subscribed, but the flow can
+/// suffer from the over-subscription of a different port. Each measured group of ports gives one sample.
 #[derive(Debug, Default)]
 pub(crate) struct VictimFlow {
     lost: Vec<f64>,

@@ -1,5 +1,5 @@
-//! The frames of a trial, and the kernel filter of the sink that passes only samples (frames with a measured
-//! latency) and frames of other senders.
+//! The frames of a trial, and the kernel filter for the sink (the receiver). The filter passes only samples,
+//! which are frames with a measured latency, and frames that do not come from the generator.
 
 use std::net::Ipv4Addr;
 
@@ -21,7 +21,8 @@ const HEADERS_BYTES: usize = 14 + 20 + 8 + 12 + 4;
 const FIRST_SOURCE_PORT: u16 = 0xc000;
 
 /// Settings of the generator's frames. The frames are RoCEv2 SEND ONLY packets over IPv4. All frames of a
-/// flow carry the ICRC of its first frame, because switches do not check the ICRC.
+/// flow carry the ICRC of the first frame of the flow. This ICRC is wrong for the later frames, but switches
+/// do not check it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TrafficProfile {
     /// Frame length in bytes without FCS, 60 to 9216.
@@ -161,9 +162,9 @@ pub(super) fn sample_number(bytes: &[u8]) -> Option<usize> {
     }
 }
 
-/// Returns a classic BPF program for the socket of the sink. It drops the counted frames of the generator,
-/// which are RoCEv2 packets over IPv4 to the data queue pair. Sample frames and frames of other senders pass
-/// the filter.
+/// Returns a classic BPF program for the socket of the sink. The program drops the RoCEv2 packets over IPv4
+/// that the generator sends to the data queue pair. The device counts these packets anyway. Sample frames,
+/// and frames that do not come from the generator, pass the filter.
 pub(super) fn sample_filter() -> [libc::sock_filter; 11] {
     const LOAD_B: u16 = 0x30;
     const LOAD_H: u16 = 0x28;

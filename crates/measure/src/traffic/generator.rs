@@ -28,7 +28,8 @@ const LIVE_FRAMES_PER_CALL: u32 = 8_192;
 pub struct SendResult {
     /// Frames that the interface accepted.
     pub frames: u64,
-    /// Frames that the interface refused, for example because its queue was full. These frames are lost.
+    /// Number of frames that the interface refused, for example because the transmit queue of the interface
+    /// was full. These frames are lost.
     pub refused: u64,
     /// Measured duration of the sending, in nanoseconds.
     pub elapsed_ns: u64,

@@ -12,9 +12,11 @@ use xoff_ports::tester::{FrameListener, FrameSender};
 pub struct Arrivals {
     /// Frames of the generator: the frame counter of the interface minus `other_frames`.
     pub frames: u64,
-    /// Frames of other senders, such as ARP frames, pause frames and frames of bridge protocols.
+    /// Number of frames that do not come from the generator, such as ARP frames, pause frames and frames of
+    /// bridge protocols.
     pub other_frames: u64,
-    /// Frames that were lost because the socket of the sink was full. Most of them are samples.
+    /// Number of frames that were lost because the socket of the sink was full. Most of these frames are
+    /// samples (frames with a measured latency).
     pub lost_frames: u64,
 }
 

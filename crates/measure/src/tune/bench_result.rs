@@ -8,8 +8,8 @@ use crate::result::{BenchFigure, BenchResult, BetterWhen};
 use xoff_telemetry::{format_nanos, group_thousands};
 
 /// Builds the result of `xoff bench tune-buffers`: the buffer memory before and after the search, the trials
-/// that prove the result, and the figures of the profile `variants`. `subject` names the tuned switch, such
-/// as the path of its configuration.
+/// that prove the result, and the measured quantities (figures) of the profile `variants`. `subject` names
+/// the tuned switch, such as the path of its configuration.
 pub fn build_result(
     subject: &str,
     plan: &TuningPlan,

@@ -128,8 +128,8 @@ pub fn search_headroom(
     verify_candidate(&bench, as_given, with(headroom), generous.headroom, closed_form)
 }
 
-/// Runs three kinds of candidates in all phases: the found one, the one with one cell less, and others with
-/// slightly more or less headroom.
+/// Runs three kinds of candidates (headroom sizes) in all phases: the size that the search has found, the
+/// size below it by one cell, and sizes with slightly more or less headroom.
 fn verify_candidate(
     bench: &PhaseRunner<'_>,
     given: CandidateTrial,

@@ -3,7 +3,7 @@
 //!
 //! Headroom stores the frames that arrive after XOFF is due. The worst case depends on three conditions:
 //!
-//! - how much of another frame the port must still send before it can send XOFF,
+//! - how much of a frame in transmission the port must still send before it can send XOFF,
 //! - how much of the frame that causes XOFF exceeds the limit,
 //! - when the senders start.
 //!

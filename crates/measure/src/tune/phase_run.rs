@@ -38,8 +38,8 @@ pub struct TrafficPhase {
     pub pattern: TrafficPattern,
     /// Start time of each sender, relative to the start of the run.
     pub begins: Vec<Picos>,
-    /// Number of cells in the shared pool that other users hold. This number determines how much of the frame
-    /// that causes XOFF is stored in headroom.
+    /// Number of cells of the shared pool that are already occupied by ports outside the test. This number
+    /// determines how much of the frame that causes XOFF is stored in headroom.
     pub others_cells: u32,
     /// Progress of the own frame, a frame from the receiver to a sender. XOFF must wait while the switch
     /// transmits this frame. The value is the time for which the switch has already transmitted it when XOFF
@@ -85,8 +85,8 @@ pub struct PhaseDrop {
 
 /// Sets the time at which the receiver sends the own frame. This frame delays XOFF, because the switch must
 /// transmit it first. The time is chosen so that the switch is transmitting the own frame when XOFF is due.
-/// It does not depend on the headroom, because a group uses headroom only after XOFF. A phase without an own
-/// frame is not changed.
+/// The time does not depend on the headroom, because a priority group starts to use headroom after XOFF is
+/// due. A phase without an own frame is not changed.
 ///
 /// # Errors
 /// The buffer does not fill, or the run takes too many events.
@@ -142,7 +142,8 @@ struct PhaseRun<'a> {
     watch: RunObserver,
     began: Picos,
     xon_offset_bytes: u64,
-    /// Time of the first XOFF, and the bytes and packets that were sent to the receiver before this time.
+    /// Time of the first XOFF frame, and the bytes and packets that were sent to the receiver before
+    /// this time.
     before: (Picos, u64, u64),
 }
 
@@ -407,8 +408,8 @@ fn fabric_plan(
     }
 }
 
-/// Builds the flow of a sender. The flow consists of SEND messages, because all frames of a SEND message have
-/// the same length.
+/// Builds the flow of a sender. The flow consists of SEND messages: only for this operation do all frames of
+/// a message have the same length.
 fn sender_flow(
     subject: &TuningTarget,
     traffic: &TrafficParameters,

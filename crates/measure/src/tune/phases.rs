@@ -10,7 +10,8 @@ use super::traffic_pattern::{TrafficParameters, TrafficPattern};
 use super::tuning_target::TuningTarget;
 
 /// Largest number of alignments of the frame that causes XOFF. An alignment is the part of this frame that is
-/// stored in headroom. If the frame has more cells, the alignments are further apart.
+/// stored in headroom. If the frame has more cells than this number, only some alignments at equal distances
+/// are tested.
 const ALIGNMENTS_MAX: u32 = 40;
 
 /// Time between the transmission of the own frame and the start of the senders.

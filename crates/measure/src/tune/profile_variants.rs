@@ -1,5 +1,5 @@
-//! Runs variants of the profile that the search has found. The variants have other values of the shared limit
-//! (`dynamic_th`) and of `xon_offset`.
+//! Runs variants of the profile that the search has found. The variants differ from this profile in the
+//! shared limit (`dynamic_th`) and in `xon_offset`.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;

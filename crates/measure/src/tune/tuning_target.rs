@@ -208,7 +208,7 @@ impl TuningTarget {
     }
 
     /// Returns the configuration of the switch with the values of a candidate. The shared pool is reduced by
-    /// `others_cells` cells, which stand for the cells that other users hold.
+    /// `others_cells` cells. These cells stand for the use of the pool by ports outside the test.
     pub fn config_with(&self, candidate: &BufferCandidate, others_cells: u32) -> SwitchConfig {
         let mut config = self.config.clone();
         config.profiles[self.profile] = self.profile_of(candidate);

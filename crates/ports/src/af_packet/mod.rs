@@ -35,8 +35,8 @@ use ring_frame::{FrameAction, choose_action, copy_with_tag};
 use send_ring::SendRing;
 use transmitter::Transmitter;
 
-/// Number of reads from an empty ring between two checks that the device exists. Not every read makes this
-/// check, because it needs a system call.
+/// Number of reads from an empty ring between two checks that the device exists. The check needs a system
+/// call, so it is too slow for every read.
 const EMPTY_READS_PER_CHECK: u32 = 64;
 
 /// After this number of frames in one call, the backend expects that more frames wait. It then prefetches

@@ -120,8 +120,8 @@ impl SendSlots {
         sent_frames
     }
 
-    /// Removes all pending frames after a system call, and returns how many of them the call has sent. The
-    /// other frames are not sent.
+    /// Removes all pending frames after a system call, and returns the number of frames that the call has
+    /// sent. The remaining frames are lost.
     #[cold]
     pub(super) fn complete_sent(&mut self) -> usize {
         let is_unsent = |n: &usize| self.status(self.slot_index(*n)).load(Ordering::Acquire) & UNSENT != 0;

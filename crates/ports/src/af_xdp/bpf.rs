@@ -1,9 +1,9 @@
 //! The XDP program of a port and its maps. They are loaded through `bpf(2)`, without libbpf and without
 //! a compiler.
 //!
-//! The program passes the frames of queue 0 to the socket of the port. It drops and counts all other frames:
-//! the frames of other queues, and the frames that arrive before the socket is set. Every lost frame is
-//! therefore counted. The network stack of the kernel receives no frames.
+//! The program passes the frames of queue 0 to the socket of the port. The program drops and counts two kinds
+//! of frames: frames of all queues except queue 0, and frames that arrive before the socket is set. Every
+//! lost frame is therefore counted. The network stack of the kernel receives no frames.
 
 use std::io;
 use std::mem::size_of;

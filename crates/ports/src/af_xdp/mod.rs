@@ -97,8 +97,8 @@ struct ActiveSocket {
     fill: Producer<u64>,
     receive: Consumer<libc::xdp_desc>,
     transmitter: Transmitter,
-    /// Slots for received frames. Each of these slots is in one of the two rings, or the kernel is just
-    /// moving the slot from one ring to the other.
+    /// Slots for received frames. Each slot is in the fill ring or in the receive ring, or the kernel is just
+    /// moving the slot from the fill ring to the receive ring.
     posted: SlotSet,
     /// Number of slots that the transmitter needs for copies.
     copy_slots: usize,

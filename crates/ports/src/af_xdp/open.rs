@@ -99,7 +99,7 @@ impl XdpPort {
 }
 
 /// Returns an error if the device has several receive queues. A socket receives from only one queue, and
-/// would miss the frames of the other queues.
+/// would miss all frames of the remaining queues.
 fn check_single_queue(spec: &PortSpec) -> Result<(), PortError> {
     let channels = ethtool::channels(&spec.device).map_err(|error| PortError::net(spec, error))?;
     let Some(channels) = channels.filter(|channels| channels.rx > 1) else {

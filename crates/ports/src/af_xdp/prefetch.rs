@@ -12,8 +12,9 @@ const PAYLOAD_DISTANCE: u32 = 8;
 /// reasons. Headers are read before the payload. In addition, the CPU first loads all cache lines that were
 /// requested earlier.
 const HEADERS_DISTANCE: u32 = 16;
-/// Prefetch distance of descriptors in frames. This distance is the largest, because a descriptor contains
-/// the address of its frame and must be loaded first. A cache line holds four descriptors.
+/// Prefetch distance of descriptors in frames. Descriptors need a larger distance than frames: a
+/// descriptor contains the address of the frame, so it must be loaded before the frame. A cache line holds
+/// four descriptors.
 const DESCRIPTORS_DISTANCE: u32 = 24;
 /// Number of bytes at the start of a frame. A switch reads only these bytes of most frames.
 const HEADERS_BYTES: usize = 64;

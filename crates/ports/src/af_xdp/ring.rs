@@ -1,5 +1,6 @@
-//! Rings that an AF_XDP socket shares with the kernel (`Documentation/networking/af_xdp.rst`). One side of a
-//! ring produces entries and the other side consumes them. Each side publishes its position.
+//! Rings that an AF_XDP socket shares with the kernel (`Documentation/networking/af_xdp.rst`). The producer
+//! of a ring adds entries, and the consumer removes them. xoff is one of the two, and the kernel is the
+//! second. Both publish their position in the ring.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};

@@ -34,7 +34,7 @@ const INVALID_DESCRIPTOR: libc::xdp_desc = libc::xdp_desc {
 struct SubmittedFrame {
     /// Index of the ring entry after the last descriptor of the frame.
     end: u32,
-    /// Whether the frame is refused. A refused frame has no descriptor, because the device would not send it.
+    /// Whether the frame is refused because the device cannot send it. A refused frame gets no descriptor.
     is_refused: bool,
 }
 

@@ -4,12 +4,12 @@ use std::io;
 use std::os::fd::BorrowedFd;
 use std::ptr::NonNull;
 
-/// The smallest page size in bytes. The mapping is aligned to this size. All other page sizes are multiples
-/// of it.
+/// The smallest page size in bytes. The mapping is aligned to this size. Every larger page size is a multiple
+/// of the smallest one.
 pub(super) const PAGE_BYTES: usize = 4096;
 
-/// Page-aligned shared memory of zeros. The memory has a file descriptor (memfd), so that another process can
-/// map it too.
+/// Page-aligned shared memory, filled with zeros. The memory has a file descriptor (memfd), with which a
+/// second process can map the same memory.
 pub(super) struct Mapping {
     base: NonNull<u8>,
     len: usize,

@@ -8,9 +8,9 @@
 //!
 //! Only one part of the program holds a [`FrameHandle`] at a time, and only this holder reads and writes the
 //! frame. A handle moves from one thread to another only over a ring, and rings order the memory accesses.
-//! The compiler cannot check this rule, because `FrameHandle` must be `Copy` for the queues of the data
-//! plane. Debug builds keep a state for each slot (`state.rs`). They panic on a double free and on a use
-//! after free.
+//! The compiler cannot check that a handle has only one holder, because `FrameHandle` must be `Copy` for the
+//! queues of the data plane. Debug builds keep a state for each slot (`state.rs`). They panic on a double
+//! free and on a use after free.
 //!
 //! # Shared bytes
 //!
@@ -170,8 +170,8 @@ impl Arena {
         (self.small_slots as usize, self.large_slots as usize)
     }
 
-    /// Returns the descriptor of the memory, which can be passed to another process. Returns `None` only
-    /// under Miri.
+    /// Returns the file descriptor of the memory. This process can pass the descriptor to a second process,
+    /// which then maps the same memory. Returns `None` only under Miri.
     pub fn as_fd(&self) -> Option<BorrowedFd<'_>> {
         self.mapping.as_fd()
     }
@@ -186,9 +186,9 @@ impl Arena {
         }
     }
 
-    /// Returns the bytes of a frame in two parts: first the bytes in the frame's own slot, then the bytes
-    /// that the frame shares with other frames. The second part is often empty. Only the holder of the handle
-    /// may call this function (see [Ownership](self#ownership)).
+    /// Returns the bytes of a frame in two parts: first the bytes in the frame's own slot, then the bytes in
+    /// a slot that several frames share. The second part is often empty. Only the holder of the handle may
+    /// call this function (see [Ownership](self#ownership)).
     ///
     /// # Panics
     /// Panics if the arena has no slot with this number. Debug builds also panic if the slot is free. A
@@ -219,7 +219,7 @@ impl Arena {
     }
 
     /// Loads the layout and the headers of a frame into the CPU cache, without waiting. The call has no
-    /// other effect.
+    /// effect on the frame.
     ///
     /// # Panics
     /// Panics if the arena has no slot with this number.

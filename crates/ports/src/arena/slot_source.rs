@@ -10,8 +10,9 @@ pub trait Sealed {}
 /// A source of empty slots for backends. A switch worker uses an [`ArenaStore`](super::ArenaStore) as source,
 /// and an I/O worker uses a [`SlotCache`](super::SlotCache).
 ///
-/// The trait is sealed (only this crate can implement it), because backends write to the slots without
-/// further checks. Every implementation returns only slots that no other part of the program holds.
+/// The trait is sealed: only this crate can implement it. Backends write to the returned slots without
+/// further checks, so a wrong implementation would be unsafe. Every implementation returns only slots that no
+/// other part of the program holds.
 pub trait SlotSource: Sealed {
     /// Returns the arena that contains the slots.
     fn arena(&self) -> &Arena;
@@ -31,8 +32,7 @@ pub trait SlotSource: Sealed {
         }
     }
 
-    /// Returns a slot to the source. The slot is empty, or has a frame that shares no bytes with
-    /// another frame.
+    /// Returns a slot to the source. The slot must be empty, or must have a frame whose bytes are not shared.
     ///
     /// # Panics
     /// Debug builds panic if the slot is already free or may share bytes.

@@ -21,7 +21,7 @@ pub struct ArenaStore {
     small: Vec<FrameHandle>,
     large: Vec<FrameHandle>,
     slots: usize,
-    /// Share count of each slot, by slot number. This is the number of other frames that share bytes of the
+    /// Share count of each slot, by slot number: how many frames from different slots share bytes of this
     /// slot. The bit [`RELEASED`] is set when the slot has no handle.
     shares: Box<[u32]>,
 }
@@ -58,7 +58,7 @@ impl ArenaStore {
 
     /// Returns the number of slots that are not free. Such a slot holds a frame, is an empty slot of an I/O
     /// worker or a port, or belonged to a released frame whose bytes are still shared. At the end of a run,
-    /// the number is 0. Any other number is a leak.
+    /// the number must be 0. A larger number means that slots have leaked.
     pub fn used_slots(&self) -> usize {
         self.slots - self.small.len() - self.large.len()
     }
@@ -215,8 +215,8 @@ impl FrameStore for ArenaStore {
         self.arena.set_layout(frame, layout);
     }
 
-    /// If other frames share bytes of this frame's slot, the slot stays in use until the last of these frames
-    /// is released.
+    /// If frames from different slots share bytes of this frame's slot, the slot stays in use until the last
+    /// of these frames is released.
     fn truncate(&mut self, frame: FrameHandle, len: usize) {
         let mut layout = self.arena.layout(frame);
         let own = len.min(layout.len as usize);

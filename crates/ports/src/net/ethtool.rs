@@ -149,9 +149,9 @@ pub fn offloads(name: &str) -> Result<Offloads> {
     })
 }
 
-/// Sets the offloads of the link `name` in the calling thread's namespace. Only offloads with another state
-/// are written. Offloads that the device does not know are ignored. If the device cannot turn off receive
-/// checksums, the function still succeeds.
+/// Sets the offloads of the link `name` in the calling thread's namespace. Offloads that already have the
+/// wanted state are not written. Offloads that the device does not know are ignored. If the device cannot
+/// turn off receive checksums, the function still succeeds.
 ///
 /// # Errors
 /// Returns [`Error::NoSuchLink`], [`Error::BadName`], [`Error::NotPermitted`], or [`Error::Refused`] if an

@@ -50,8 +50,9 @@ pub struct LinkState {
     /// Index of the other end of a veth pair. The index is valid in the namespace of that end. `None` if the
     /// link is not a veth.
     pub peer_index: Option<u32>,
-    /// Number of the namespace of the other end of a veth pair. The link's own namespace assigns this number
-    /// (`ip netns list-id`). `None` if both ends are in the same namespace, or if the link is not a veth.
+    /// Number of the namespace in which the other end of a veth pair is. The namespace of this end assigns
+    /// the number (`ip netns list-id`). `None` if both ends are in the same namespace, or if the link is not
+    /// a veth.
     pub peer_netns: Option<i32>,
     /// Whether the owner of a tap may send unfinished checksums and superframes (IFF_VNET_HDR). `None` if the
     /// link is not a tap or the kernel does not report the value.
@@ -200,7 +201,7 @@ pub fn delete_link(name: &str) -> Result<()> {
 ///
 /// # Errors
 /// Returns [`Error::BadName`] if the name is not valid, or another [`Error`] if `/proc/sys` is read-only or
-/// belongs to another user namespace.
+/// does not belong to the user namespace of this process.
 pub fn disable_ipv6(name: &str) -> Result<()> {
     check_name(name)?;
     // `/proc/sys/net` shows the namespace of the calling thread.

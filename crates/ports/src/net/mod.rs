@@ -1,8 +1,8 @@
 //! Reads and changes the network configuration of the kernel: namespaces, links and their offloads.
 //!
 //! All functions are synchronous and act on the network namespace of the calling thread. To act on another
-//! namespace, call the function through [`Netns::run`]. Each call opens a new netlink socket, because a
-//! socket stays in the namespace in which it was opened.
+//! namespace, call the function through [`Netns::run`]. Each call opens a new netlink socket. An existing
+//! socket could not be used, because a socket stays in the namespace in which it was opened.
 
 mod address;
 mod error;

@@ -46,8 +46,8 @@ fn list_directory(directory: &str) -> Vec<PathBuf> {
     entries.map(|entry| entry.path()).collect()
 }
 
-/// Returns the number of another namespace (`ip netns list-id`). The calling thread's namespace assigns this
-/// number. Returns `None` if the other namespace has no number.
+/// Returns the number by which the calling thread's namespace refers to the namespace `peer` (`ip netns
+/// list-id`). Returns `None` if that namespace has no number.
 fn netns_number(netns: &Netns) -> Result<Option<i32>> {
     let mut request = NsidMessage::default();
     request

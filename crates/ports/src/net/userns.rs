@@ -7,9 +7,9 @@ use nix::unistd::{getegid, geteuid};
 
 use super::{Error, Result};
 
-/// Moves this process to a new user namespace, in which the process is root. `extra_namespaces` selects other
-/// kinds of namespaces to create at the same time, such as a mount namespace. Outside the user namespace, the
-/// process gets no new privileges.
+/// Moves this process to a new user namespace, in which the process is root. `extra_namespaces` selects
+/// further namespaces that the process enters at the same time, such as a new mount namespace. Outside the
+/// user namespace, the process gets no new privileges.
 ///
 /// The process must have only one thread (`unshare(2)`).
 ///

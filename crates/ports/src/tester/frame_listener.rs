@@ -19,7 +19,8 @@ pub struct CapturedFrame<'a> {
     pub captured_ns: u64,
 }
 
-/// Receives those frames of a device that a filter accepts. The kernel discards all other frames.
+/// Receives the frames of a device that a filter accepts. The kernel discards frames that the filter does
+/// not accept.
 #[derive(Debug)]
 pub struct FrameListener {
     ring: ReceiveRing,
@@ -71,8 +72,8 @@ impl FrameListener {
         count
     }
 
-    /// Returns the number of accepted frames that were lost since the last call, because the receive ring
-    /// was full.
+    /// Returns the number of accepted frames that were lost since the last call. A frame is lost if the
+    /// receive ring is full.
     pub fn take_lost_frames(&self) -> u64 {
         // The statistics option cannot fail on a packet socket.
         packet_socket::take_ring_drops(&self.socket).map_or(0, u64::from)

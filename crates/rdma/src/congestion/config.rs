@@ -86,7 +86,7 @@ pub struct CongestionConfig {
     /// The selected algorithm. The default is [`Algorithm::None`].
     pub algorithm: Algorithm,
     /// Changed parameters by name. The entry `preset` selects a named set of parameters. Without this entry,
-    /// the first preset of the algorithm is used. All other entries override single parameters of the preset.
+    /// the first preset of the algorithm is used. Every further entry overrides one parameter of the preset.
     pub parameters: BTreeMap<String, ParameterValue>,
 }
 

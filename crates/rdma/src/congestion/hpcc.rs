@@ -43,8 +43,8 @@ impl HpccParameters {
     }
 
     /// Returns the preset `hpcc-ns3`, the default: the values of the HPCC model for ns-3 (`run.py --cc hp`).
-    /// The additive increase is 1/2500 of the line rate. Each round trip can change the window by
-    /// multiplication, because maxStage is 0.
+    /// The additive increase is 1/2500 of the line rate. The parameter maxStage is 0, so the window can be
+    /// changed by multiplication in each round trip.
     pub fn hpcc_ns3(context: &ControllerContext) -> HpccParameters {
         HpccParameters {
             max_stage: 0,

@@ -287,8 +287,8 @@ pub(super) struct PresetOverrides<P: ParameterSet> {
 }
 
 impl<P: ParameterSet> PresetOverrides<P> {
-    /// Parses parameters by name. The entry `preset` selects a preset. All other entries override single
-    /// parameters of the preset.
+    /// Parses parameters by name. The entry `preset` selects a preset. Every further entry overrides one
+    /// parameter of the preset.
     pub(super) fn parse(
         values: &BTreeMap<String, ParameterValue>,
     ) -> Result<PresetOverrides<P>, ParameterError> {

@@ -42,8 +42,8 @@ impl ControlAddress {
         }
     }
 
-    /// Connects to the socket and checks that the server belongs to the same user or to root. This check is
-    /// necessary, because any user can bind an abstract name.
+    /// Connects to the socket and checks that the server belongs to the same user or to root. Without this
+    /// check, any user could bind the abstract name of the socket and act as the server.
     ///
     /// # Errors
     /// Returns an error if no process listens at the address, or if the process belongs to another user.
@@ -73,8 +73,8 @@ pub struct ControlListener {
     file: Option<SocketFile>,
 }
 
-/// A socket file that this process has created, with its inode. If another process has replaced the file, the
-/// inode differs, and the new file is not removed.
+/// A socket file that this process has created, with its inode. If a different process has since replaced the
+/// file, the inode of the path differs, and the new file is not removed.
 #[derive(Debug)]
 struct SocketFile {
     path: PathBuf,
@@ -107,8 +107,8 @@ impl ControlListener {
     /// Creates a socket and binds it to `address`. An existing socket file without a listener is replaced.
     ///
     /// # Errors
-    /// Returns an error if the path belongs to an active socket or to another file, or if the folder of the
-    /// path is missing or not writable.
+    /// Returns an error if a process listens on a socket at this path, if the path belongs to a file that is
+    /// not a socket, or if the folder of the path is missing or not writable.
     pub fn bind(address: &ControlAddress) -> Result<ControlListener, Failure> {
         let failure = |error: io::Error| bind_failure(address, &error);
         let socket_address = address.socket_address().map_err(failure)?;

@@ -9,8 +9,8 @@ use bytes::{Buf, Bytes, BytesMut};
 
 use super::protocol::{REQUEST_BYTES_MAX, bad_request, response_line};
 
-/// Largest number of bytes that the server reads from a client in one turn. The limit keeps a fast client
-/// from delaying the other clients.
+/// Largest number of bytes that the server reads from a client in one turn. With this limit, a fast client
+/// cannot delay the requests of slower clients.
 const READ_BYTES_MAX: usize = 64 << 10;
 /// Largest number of requests of a client that the server answers in one turn.
 const REQUESTS_PER_TURN: usize = 8;

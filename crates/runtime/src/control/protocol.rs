@@ -7,7 +7,8 @@ use super::tables::AddressFamily;
 use xoff_telemetry::SwitchReport;
 use xoff_telemetry::failure::{Exit, Failure};
 
-/// Version of the protocol. Each request states a version, and the server refuses other versions.
+/// Version of the protocol. Each request states a version, and the server refuses a request with a
+/// different version.
 pub const VERSION: u64 = 1;
 /// Length of the longest request in bytes, including the end of the line. A request with the configuration of
 /// the largest switch is shorter.
@@ -185,8 +186,8 @@ pub struct MacControlFrame {
 #[derive(Clone, Copy, Debug, Serialize, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "snake_case")]
 pub enum ErrorCode {
-    /// The request is not JSON, has another version, is unknown, incomplete or too long, or names an
-    /// unknown port.
+    /// The request is not JSON, is unknown, incomplete or too long, names an unknown port, or has a version
+    /// that differs from [`VERSION`].
     BadRequest,
     /// The configuration of the request is invalid. Nothing was changed.
     InvalidConfiguration,
@@ -210,8 +211,8 @@ pub struct ErrorReply {
     /// An action that solves the problem. `None` if no action is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fix: Option<String>,
-    /// All errors of an invalid configuration, one line each. `why` contains only the first errors. Empty for
-    /// other errors.
+    /// All errors of an invalid configuration, one line each. `why` contains only the first of these errors.
+    /// Empty if the request failed for a different reason.
     #[serde(default, skip_serializing_if = "<[String]>::is_empty")]
     pub errors: Box<[String]>,
 }

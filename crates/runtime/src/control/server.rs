@@ -225,7 +225,8 @@ fn current_snapshot(target: &dyn ControlTarget) -> Result<SwitchSnapshot, Failur
     require_snapshot(target.snapshot())
 }
 
-/// Returns the snapshot, or an error if `snapshot` is `None` because the switch starts or stops.
+/// Returns the snapshot. `snapshot` is `None` while the switch starts or stops. In this case, returns
+/// an error.
 fn require_snapshot(snapshot: Option<SwitchSnapshot>) -> Result<SwitchSnapshot, Failure> {
     snapshot
         .ok_or_else(|| Failure::environment("the switch is starting or stopping").fix("repeat the request"))

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 /// A learned MAC address.
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq, Eq)]
 pub struct MacEntry {
-    /// VLAN id of the address. 0 if the switch bridges transparently, because it then ignores VLAN tags.
+    /// VLAN id of the address. 0 if the switch bridges transparently. Such a switch ignores VLAN tags.
     pub vlan: u16,
     /// The address, such as `02:00:00:00:00:01`.
     pub mac: String,
@@ -60,8 +60,8 @@ impl AddressFamily {
     }
 }
 
-/// One route in the answer to the request `routes`. The answer also has static routes that are not in use,
-/// because another route to the same prefix is preferred.
+/// One route in the answer to the request `routes`. The answer also contains static routes that are not in
+/// use: the switch prefers a different route to the same prefix.
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq, Eq)]
 pub struct RouteEntry {
     /// Destination prefix, such as `10.1.0.0/24`.

@@ -157,7 +157,8 @@ impl AttachedHostState {
         self.unsent_frames.len()
     }
 
-    /// Reads the loss counters of the device. Each loss taints the run, because the model has no such loss.
+    /// Reads the loss counters of the device. The model has no such losses, so each loss taints the run (the
+    /// run then proves nothing).
     pub(super) fn check_losses(&mut self, times: &TurnTimes, ledger: &TaintLedger) {
         if !self.is_usable() {
             return;

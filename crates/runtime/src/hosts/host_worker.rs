@@ -99,8 +99,8 @@ impl<A: Application> HostWorker<A> {
         }
     }
 
-    /// Reads the clocks at the start of a turn. If the real-time clock was set, the function taints the run,
-    /// because measured latencies are then wrong.
+    /// Reads the clocks at the start of a turn. If the real-time clock was set, measured latencies are wrong.
+    /// The function then taints the run, which means that the run proves nothing.
     fn read_clocks(&mut self) -> TurnTimes {
         let (before, real, after) = (monotonic_ns(), realtime_ns(), monotonic_ns());
         let reading_ns = after - before;

@@ -52,7 +52,8 @@ pub struct HostThreadOptions {
     pub idle: IdleMode,
     /// Longest stall of the thread in wall time that does not taint the run. A tainted run proves nothing.
     pub reaction_budget: Duration,
-    /// The ledger that gets the taints of the run, such as stalls and lost frames.
+    /// The ledger that collects the taints of the run: facts, such as stalls and lost frames, for which the
+    /// run proves nothing.
     pub ledger: TaintLedger,
 }
 
@@ -66,10 +67,10 @@ pub struct HostRunResult {
     /// Name of the network device.
     pub device: String,
     /// Number of frames that the kernel lost on the device or that the port backend dropped. Such a loss
-    /// taints the run.
+    /// taints the run, which means that the run proves nothing.
     pub lost_frames: u64,
     /// Number of frames that the NIC had sent in the model, and that the device had not accepted at the end.
-    /// Such frames taint the run.
+    /// Such frames taint the run, which means that the run proves nothing.
     pub unaccepted_frames: u64,
     /// Notes for the user about the device.
     pub notes: Vec<String>,

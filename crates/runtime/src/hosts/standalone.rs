@@ -1,5 +1,5 @@
 //! A model host on a network device of this machine. The host sends and receives RoCEv2 traffic, for example
-//! to test a hardware switch or the lab of another tool.
+//! to test a hardware switch or a virtual network that xoff did not create.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -126,8 +126,9 @@ pub struct SendFlowSpec {
 pub struct HostSummary {
     /// Results and counters of the host, and the losses of its device.
     pub outcome: HostRunResult,
-    /// Received flows of other model hosts, in the form of a report. The receiver knows only the frames up to
-    /// the last received frame. `sent_frames` and `lost_frames` therefore do not include later frames.
+    /// Received flows from remote model hosts, in the form of a report. The receiver cannot know about frames
+    /// that were sent after the last received frame. `sent_frames` and `lost_frames` therefore do not include
+    /// later frames.
     pub received: Vec<FlowReport>,
     /// Notes for the user about the device, such as notes about changed settings.
     pub notes: Vec<String>,
@@ -415,8 +416,8 @@ fn check_mtu(config: &HostConfig, device: &str, mtu: u32) -> Result<(), HostRunE
     Ok(())
 }
 
-/// Returns a token that differs from the tokens of earlier runs. It is computed from the present time in
-/// nanoseconds and the process id.
+/// Returns a token (run identifier) that differs from the tokens of earlier runs. The token is computed from
+/// the present time in nanoseconds and the process id.
 fn create_unique_token() -> u64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     (now.as_nanos() as u64).rotate_left(16) ^ u64::from(std::process::id())

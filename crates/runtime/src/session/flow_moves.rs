@@ -1,5 +1,6 @@
-//! Describes the flow moves that a new configuration causes. A load balancing group is a set of next hops or
-//! LAG members. If the scheme of a group changes, its flows can move to other members.
+//! Describes the flow moves that a new configuration causes. A load balancing group is a set of next hops
+//! or LAG members. If the scheme of a group changes, flows of this group can move from one member to
+//! another member.
 
 use std::collections::BTreeMap;
 

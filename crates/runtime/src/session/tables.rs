@@ -96,8 +96,8 @@ pub(super) fn list_neighbours(config: &SwitchConfig, entries: Vec<NeighbourEntry
     entries.into_iter().filter_map(neighbour).collect()
 }
 
-/// Returns the routes of an address family. They are sorted by prefix, and routes in use come first. The
-/// result includes static routes that are not in use.
+/// Returns the routes of an address family. The routes are sorted by prefix. Among routes with the same
+/// prefix, the route in use comes first. The result includes static routes that are not in use.
 pub(super) fn list_routes(
     current: &Generation,
     links: &LinkStates,

@@ -42,8 +42,8 @@ const PREEMPTIONS_MIN: u64 = 2;
 /// worker would delay the threads that send frames to this worker.
 const CROWDED_HOLD_NS: u64 = 1_000_000_000;
 /// Limit for the amount of work without idle time. A frame counts as up to three units of work. Above this
-/// limit, the worker does not wait for other threads. During such a wait, a receive ring could overflow,
-/// because it may hold only 1024 frames.
+/// limit, the worker no longer lets other threads of the core run first. During such a wait, a receive ring,
+/// which may hold only 1024 frames, could overflow.
 const BACKLOG_FRAMES_MAX: usize = 3 * 512;
 /// Time in nanoseconds for which a worker does not wait for other threads, after it had too much work without
 /// idle time.
@@ -61,8 +61,8 @@ pub(crate) enum IdleAction {
     Sleep(Duration),
 }
 
-/// The idle state of one thread, such as the time of its last work. It also tells whether other threads
-/// compete for the core of this thread.
+/// The idle state of one thread: for example, the time of its last work, and whether other threads compete
+/// for its core.
 #[derive(Debug)]
 pub(crate) struct IdlePolicy {
     idle: IdleMode,

@@ -8,7 +8,8 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum CorePinning {
     /// Each thread is pinned to its own core. If there are fewer cores than threads, no thread is pinned.
-    /// While other processes keep a core busy, the switch worker of this core may use other cores.
+    /// While other processes keep a core busy, the switch worker of this core may run on any core that the
+    /// process is allowed to use.
     #[default]
     Auto,
     /// No thread is pinned.
@@ -77,8 +78,8 @@ pub fn bind_to_core(core: Option<usize>) -> Result<(), String> {
 /// The core of a thread under [`CorePinning::Auto`]. The thread is pinned to this core as long as no other
 /// thread competes for the core.
 ///
-/// Virtual machines or other programs can keep the core busy. A pinned thread would then wait for its time
-/// slice, even if another core is free. The thread is therefore unpinned while its core is crowded.
+/// Other programs can keep the core of a pinned thread busy. The thread would then wait for its time slice,
+/// even if a second core is free. The thread is therefore unpinned while its core is crowded.
 #[derive(Clone, Debug)]
 pub struct CoreBinding {
     core: usize,

@@ -37,8 +37,8 @@ enum IoCommand {
     AddSlot(FrameHandle),
 }
 
-/// The handle with which the switch worker uses an I/O worker. The indices of the rings are updated once for
-/// each burst, because each update moves a cache line from one core to the other.
+/// The handle with which the switch worker uses an I/O worker. Each update of a ring index moves a cache line
+/// from one core to another core. The indices are therefore updated only once for each burst.
 #[derive(Debug)]
 pub(crate) struct IoWorkerHandle {
     received: Consumer<ReceivedEntry>,
@@ -390,8 +390,9 @@ pub(crate) enum PortIo {
 }
 
 impl PortIo {
-    /// Returns the descriptors that wake the switch worker when a frame arrives. The result is empty if I/O
-    /// workers own the ports, because an I/O worker wakes the switch worker with a waker.
+    /// Returns the descriptors that wake the switch worker when a frame arrives. The result is empty if
+    /// I/O workers own the ports. An I/O worker needs no descriptor, because it wakes the switch worker
+    /// with a waker.
     pub(crate) fn fds(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         let own = match self {
             PortIo::Direct(ports) => Some(ports.fds()),

@@ -14,7 +14,8 @@ use xoff_ports::{Arena, Port, PortFrame, SlotSource, ThreadWaker, is_device_remo
 
 /// Largest number of frames that a port receives or sends at once.
 pub(crate) const BURST_FRAMES: usize = 64;
-/// Largest number of frames that wait for a device. Further frames are dropped, and the run is tainted.
+/// Largest number of frames that wait for a device. Further frames are dropped, and the run is marked as
+/// tainted: it proves nothing.
 const DEVICE_QUEUE_MAX: usize = 4_096;
 
 /// An event at a port.
@@ -177,8 +178,8 @@ impl PortSet {
         }
     }
 
-    /// Returns whether frames have arrived over an in-memory link. This check is necessary, because such a
-    /// link has no descriptor to poll.
+    /// Returns whether frames have arrived over an in-memory link. Such a link has no descriptor that `poll`
+    /// could check, so this function checks it.
     pub(crate) fn has_input(&self) -> bool {
         self.ports
             .iter()
@@ -325,7 +326,8 @@ impl PortSet {
     }
 
     /// Handles an error of the device of a port. If the device was removed, the port is closed, and the
-    /// device watcher opens the device later. All other errors are temporary and ignored.
+    /// device watcher opens the device later. Any error that does not mean a removed device is temporary and
+    /// is ignored.
     fn handle_failure(&mut self, index: usize, error: &io::Error) {
         if !is_device_removed(error) {
             return;

@@ -9,8 +9,8 @@ use xoff_ports::PortFrame;
 /// after about 8 ms.
 pub const RING_ENTRIES: usize = 8_192;
 
-/// A received frame that an I/O worker passes to the switch worker. An entry has only 40 bytes, because its
-/// cache lines move from one core to another.
+/// A received frame that an I/O worker passes to the switch worker. The cache lines of an entry move from one
+/// core to another core. An entry is therefore small (40 bytes).
 #[derive(Clone, Copy, Debug)]
 pub struct ReceivedEntry {
     pub(super) received_ns: u64,

@@ -210,7 +210,8 @@ impl RunningSwitch {
         self.ledger.taints()
     }
 
-    /// Returns whether the thread of the switch has ended, because it died or because a stop was requested.
+    /// Returns whether the thread of the switch has ended. The thread ends after a panic or when a stop
+    /// is requested.
     pub fn is_dead(&self) -> bool {
         self.thread.as_ref().is_none_or(|thread| thread.is_finished())
     }
@@ -222,7 +223,8 @@ impl RunningSwitch {
     }
 
     /// Stops all threads of the switch, waits for their end, and returns the last state. If the switch worker
-    /// died, the result has no snapshot, and a taint reports this.
+    /// died, the result has no snapshot. A taint (a reason for which the run proves nothing) then reports the
+    /// death of the worker.
     pub fn stop(mut self) -> StoppedSwitch {
         let (result, mut notes) = self.stop_threads();
         let (snapshot, retained_ports) = result

@@ -39,9 +39,9 @@ const LARGE_FRAME_BYTES_MIN: u64 = 1_793;
 /// Options of the worker threads of one or more switches.
 #[derive(Clone, Debug)]
 pub struct WorkerOptions {
-    /// Number of worker threads. 0 counts as 1. A single switch uses one thread for itself, and the other
-    /// threads as I/O workers for its ports. Several switches share the threads. Each thread then owns some
-    /// switches together with their ports.
+    /// Number of worker threads. 0 counts as 1. With a single switch, one thread is the switch worker, and
+    /// the remaining threads are I/O workers for its ports. Several switches share the threads: each thread
+    /// then owns some switches together with their ports.
     pub workers: usize,
     /// The cores to which the threads are pinned. The first core is for the first switch worker.
     pub pin: CorePinning,
@@ -51,8 +51,8 @@ pub struct WorkerOptions {
     pub dilate: u32,
     /// Longest stall of the machine in wall time that does not taint the run. A tainted run proves nothing.
     pub reaction_budget: Duration,
-    /// Number of other threads that need a core, such as the threads of the hosts of a lab. They are counted
-    /// if cores are assigned automatically ([`CorePinning::Auto`]).
+    /// Number of threads outside the switches that also need a core, such as the threads of the hosts of a
+    /// lab. These threads are counted if cores are assigned automatically ([`CorePinning::Auto`]).
     pub other_threads: usize,
     /// The recordings to write, and the number of bytes that they store of each frame.
     pub pcap: PcapOptions,

@@ -76,7 +76,7 @@ pub(crate) struct SwitchWorker {
     pub(crate) ledger: TaintLedger,
     pub(crate) commands: Receiver<Command>,
     /// Reaction budget: the largest permitted lateness of a frame or a deadline, in nanoseconds of wall time.
-    /// A larger lateness taints the run.
+    /// A larger lateness taints the run, which means that the run proves nothing.
     pub(crate) stall_ns: u64,
     pub(crate) config: SwitchConfig,
     pub(crate) facts: Vec<PortFacts>,
@@ -418,8 +418,8 @@ impl SwitchWorker {
         }
     }
 
-    /// Taints the run if frames were dropped because no frame slot or no entry of the frame table was free.
-    /// These limits are limits of xoff and not of the modelled switch.
+    /// Taints the run (the run proves nothing) if frames were dropped for lack of a free frame slot or a free
+    /// entry in the frame table. The modelled switch does not have these two limits of xoff.
     fn check_slots(&self) {
         let frames = self.engine.switch().dropped_frames_for(DropReason::NoBufferSpace);
         if frames > 0 {
@@ -430,7 +430,8 @@ impl SwitchWorker {
         }
     }
 
-    /// Taints the run if the real-time clock was set, because kernel time stamps are then wrong.
+    /// Taints the run (the run proves nothing) if the real-time clock was set. Kernel time stamps are wrong
+    /// after such a change.
     fn check_clocks(&mut self) {
         let monotonic = monotonic_ns();
         let now = realtime_ns().wrapping_sub(monotonic);

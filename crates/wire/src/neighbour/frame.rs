@@ -14,7 +14,8 @@ use crate::{
     emit_ethernet_header,
 };
 
-/// Hop limit of neighbour discovery. A packet with another hop limit has crossed a router (RFC 4861 7.1).
+/// Hop limit of neighbour discovery: the largest possible value. A packet with a smaller hop limit has
+/// crossed a router (RFC 4861 7.1).
 pub(super) const NDISC_HOP_LIMIT: u8 = 255;
 const BROADCAST: [u8; 6] = [0xff; 6];
 const ALL_NODES: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1);

@@ -34,8 +34,9 @@ pub struct NeighbourMessage {
 
 impl NeighbourMessage {
     /// Parses a frame. `l3_offset` is the offset of the ARP or IPv6 header, after the Ethernet header and all
-    /// VLAN tags. Returns `None` if the frame has another protocol, is truncated or has a wrong ICMPv6
-    /// checksum. The other rules of RFC 4861 only affect `is_valid`.
+    /// VLAN tags. Returns `None` if the frame is neither ARP nor neighbour discovery, is truncated, or has a
+    /// wrong ICMPv6 checksum. If a message breaks a further rule of RFC 4861, it is still returned, but
+    /// `is_valid` is false.
     pub fn parse(frame: &[u8], l3_offset: usize) -> Option<NeighbourMessage> {
         let l3 = frame.get(l3_offset..)?;
         match read_be16(frame, l3_offset.checked_sub(2)?..l3_offset) {

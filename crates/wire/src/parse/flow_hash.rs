@@ -1,8 +1,8 @@
 //! The flow hash. It multiplies and folds 64-bit words in the manner of wyhash.
 //!
 //! The hash must be the same on all machines and in all releases, because the path of a flow depends on it.
-//! With another hash, a run with the same seed would have other results. A test compares the hash with
-//! recorded values. The constants are the first digits of pi.
+//! If the hash function changed, a run with the same seed would have different results. A test compares the
+//! hash with recorded values. The constants are the first digits of pi.
 
 use crate::{ETHERNET_LEN, IPV4_LEN, IPV6_LEN};
 

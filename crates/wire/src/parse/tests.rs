@@ -58,8 +58,9 @@ fn ip_headers_are_read() {
     );
 }
 
-/// The values were computed once by an implementation in another language. Do not adjust them: another hash
-/// changes the paths of flows, and therefore the results of runs with the same seed.
+/// The values were computed once by an independent implementation that is not written in Rust. Do not
+/// adjust the values: a changed hash changes the paths of flows, and therefore the results of runs with the
+/// same seed.
 #[test]
 fn flow_hashes_are_fixed() {
     assert_eq!(parse(&ipv4_frame(17)).flow_hash, 0x0487_2e91);

@@ -63,9 +63,9 @@ impl DirectAllToAll {
 ///
 /// Each rank has two kinds of edges, both sorted by distance:
 ///
-/// - `gpus - 1` edges to the other GPUs of the same node. Each edge carries one transfer for every node. The
-///   last transfer is for the own node.
-/// - `nodes - 1` edges to the GPUs of the same rail in other nodes.
+/// - `gpus - 1` edges, one to each other GPU in the node of the sending GPU. Each edge carries one transfer
+///   for every node. The last transfer is for the node of the sending GPU.
+/// - `nodes - 1` edges, one to the GPU of the same rail in each other node.
 #[derive(Clone, Debug)]
 pub(in super::super) struct RailAlignedAllToAll {
     shape: RankLayout,
@@ -133,7 +133,7 @@ impl RailAlignedAllToAll {
     }
 
     /// Handles a part that has arrived at a GPU. If all GPUs of the node have delivered their parts of a
-    /// message, the message to the other node can be sent.
+    /// message, the message can be sent to its destination node.
     pub(super) fn handle_arrival(&mut self, edge: u32, sequence: u64, sends: &mut Vec<Transfer>) {
         let Some(&Edge { to, network, .. }) = self.edges.get(edge as usize) else {
             return;

@@ -1,9 +1,9 @@
 //! AllReduce over a double binary tree. The data is summed on the way up to the root and sent down again.
 //!
-//! Each of the two trees carries half of the data. A leaf of one tree is an inner node of the other tree,
-//! so every NIC sends about as much as in a ring. The number of steps grows with the logarithm of the
-//! number of nodes (Sanders, Speck, Träff, "Two-tree algorithms for full bandwidth broadcast, reduction and
-//! scan", 2009).
+//! Each of the two trees carries half of the data. A leaf of the first tree is an inner node of the second
+//! tree, and vice versa. Every NIC therefore sends about as much as in a ring. The number of steps grows with
+//! the logarithm of the number of nodes (Sanders, Speck, Träff, "Two-tree algorithms for full bandwidth
+//! broadcast, reduction and scan", 2009).
 //!
 //! The trees are those of NCCL. The first tree is a binary tree over the bits of the node number. The second
 //! tree is its mirror image. If the number of nodes is odd, the second tree is instead the first tree,
@@ -144,8 +144,8 @@ impl TreePattern {
         edge / (2 * (self.shape.ranks - 1))
     }
 
-    /// Sends the slices that all children have delivered to the parent. The root sends these slices to its
-    /// children instead.
+    /// If all children of a node have delivered a slice, the node sends this slice to its parent. The root
+    /// has no parent and sends the slice to its children instead.
     fn send_to_parent(&mut self, node: usize, sends: &mut Vec<Transfer>) {
         let here = &self.nodes[node];
         let arrived = here

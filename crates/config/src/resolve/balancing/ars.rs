@@ -8,8 +8,8 @@
 //! | `global` | as `interface`, or all groups if `ARS_INTERFACES` is empty | as `interface`, or all ports |
 //! | `nexthop` | groups with a next hop of `ARS_NEXTHOPS` | these next hops |
 //!
-//! The mode is the field `ars_nhg_path_selector_mode`. The field `ars_lag_path_selector_mode` has the same
-//! meaning for LAGs. All other groups use a static hash.
+//! The field `ars_nhg_path_selector_mode` contains the mode for next-hop groups, and
+//! `ars_lag_path_selector_mode` contains the mode for LAGs. Groups without ARS use a static hash.
 
 use std::net::IpAddr;
 
@@ -259,7 +259,8 @@ fn resolve_ars_next_hops(
     }
 }
 
-/// Resolves `ARS_PORTCHANNELS`: alternate members of LAGs, which are used if the other members are worse.
+/// Resolves `ARS_PORTCHANNELS`: alternate members of LAGs. The switch uses alternate members only if the
+/// primary members have a worse quality.
 fn resolve_alternate_members(
     context: &mut ResolveContext<'_>,
     lags: &[LagConfig],

@@ -32,8 +32,8 @@ const MOVES_KEPT: u64 = 256;
 /// Default time between link quality messages in us, equal to the sampling interval of SAI.
 const ADVERTISE_INTERVAL_US: u64 = 16;
 
-/// The load balancing of the switch, and the tags of its routes. A tag contains the site and the scheme of
-/// a route.
+/// The load balancing of the switch, and the tags of its routes. A tag contains the scheme and the site of a
+/// route. A site is the number of the leaf behind which the destinations are.
 pub(super) struct ResolvedBalancing {
     pub(super) config: BalancingConfig,
     tags: RouteTags,

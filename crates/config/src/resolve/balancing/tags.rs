@@ -14,7 +14,8 @@ use crate::schema;
 const GROUP: &str = "XOFF_LB_GROUP";
 const SITE: &str = "XOFF_LB_SITE";
 
-/// Schemes and sites of routes by prefix. A scheme is an index in the list of used schemes.
+/// Load-balancing schemes and sites of routes by prefix. A scheme is stored as an index in the list of used
+/// schemes. A site is the number of a destination leaf.
 pub(super) struct RouteTags {
     schemes: BTreeMap<IpNet, u16>,
     /// Schemes of routes without a matching prefix: first for IPv4, then for IPv6.
@@ -52,7 +53,8 @@ impl RouteTags {
         self.sites.clear();
     }
 
-    /// Returns the tag of routes to a prefix. The site 0 means that no site is configured.
+    /// Returns the tag (load-balancing scheme and site) of routes to a prefix. A site is the number of the
+    /// destination leaf. The site 0 means that no site is configured.
     pub(super) fn tag_of(&self, prefix: IpNet) -> RouteTag {
         RouteTag {
             site: find_longest_prefix(&self.sites, prefix).unwrap_or(0),

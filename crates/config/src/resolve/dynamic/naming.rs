@@ -41,8 +41,8 @@ fn name_stem(profile: &LosslessProfileSpec, threshold: i64) -> String {
     stem
 }
 
-/// Returns whether SONiC adds `_8lane` to the profile name of a port with eight lanes. SONiC adds no suffix
-/// at the highest speed of a chip, because all ports with this speed have eight lanes.
+/// Returns whether SONiC adds `_8lane` to the profile name of a port with eight lanes. At the highest speed
+/// of a chip, SONiC adds no suffix, because every port with this speed has eight lanes anyway.
 fn has_lane_suffix(asic: &str, speed_mbps: u32) -> bool {
     match asic {
         "spectrum3" => speed_mbps != 400_000,

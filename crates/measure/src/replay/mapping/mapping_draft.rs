@@ -136,8 +136,8 @@ impl<'a> MappingDraft<'a> {
         Ok(())
     }
 
-    /// Assigns each station to a port that it shares with other stations. The port is chosen so that the
-    /// stations behind it exchange the fewest frames with the new station. If several ports have the same
+    /// Assigns each station (host) to a port, with several stations behind one port. The chosen port is the
+    /// one whose stations exchange the fewest frames with the new station. If several ports have the same
     /// number of frames, the port with the fewest stations is selected.
     fn assign_shared_ports(&mut self, stations: impl Iterator<Item = Mac>) {
         let mut peers: HashMap<Mac, Vec<(Mac, u64)>> = HashMap::new();

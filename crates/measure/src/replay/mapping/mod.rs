@@ -27,8 +27,8 @@ pub enum FrameSource {
 /// The rule that selects ports for stations and interfaces that no option names.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum MappingMode {
-    /// By sender or by interface, whichever loses fewer frames. If the capture has frames of only one
-    /// interface, the rule is by sender.
+    /// By sender or by interface: xoff uses the mode that loses fewer frames. If the capture has frames of
+    /// only one interface, xoff uses the mode by sender.
     #[default]
     Auto,
     /// Each sender has its own port.
@@ -42,7 +42,8 @@ pub enum MappingMode {
 pub struct MappingOptions {
     /// Names of ports, each with a source of its frames. A port can have several entries.
     pub ports: Vec<(String, FrameSource)>,
-    /// Name of the port at which all other frames arrive, or `None` if `mode` selects the ports.
+    /// Name of the port at which all frames arrive to which no explicit mapping applies. `None` if `mode`
+    /// selects the ports of these frames.
     pub ingress: Option<String>,
     /// Rule that selects ports for the frames that no entry of `ports` covers. Not used if `ingress` is set.
     pub mode: MappingMode,
@@ -65,8 +66,8 @@ pub struct ConfiguredPorts {
 pub enum SkipReason {
     /// The frame left through its interface, so it is a result of forwarding.
     Outbound,
-    /// A switch sent the frame. There are two cases: the source is the MAC address of this switch, or bridges
-    /// do not forward frames of this kind and the sender sends no other frames.
+    /// A switch sent the frame. There are two cases: the source is the MAC address of this switch, or the
+    /// sender sends only frames of kinds that bridges do not forward.
     FromSwitch,
     /// The capture does not contain the addresses of the frame.
     NoAddress,
@@ -206,8 +207,8 @@ impl PortMapping {
         self.by_interface
     }
 
-    /// Returns the names of the ports at which frames can arrive: ports with a station, with an interface, or
-    /// for all other frames.
+    /// Returns the names of the ports at which frames can arrive: ports of a station, ports of a capture
+    /// interface, and the port for frames without an explicit mapping.
     pub fn ports_in_use(&self) -> BTreeSet<&str> {
         let used = self
             .stations
