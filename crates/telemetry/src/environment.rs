@@ -24,7 +24,7 @@ pub struct Environment {
     pub clocksource: Option<String>,
     /// Stolen time during the run, in percent of the time of all CPUs. Stolen time is the CPU time that the
     /// hypervisor used for other virtual machines. The value is null if the time was not measured. A high
-    /// value alone does not make the results invalid. A stall of xoff during stolen time does.
+    /// value alone does not make the results invalid. A stall of xoff that it causes does.
     pub steal_percent: Option<f64>,
 }
 

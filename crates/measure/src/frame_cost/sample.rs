@@ -121,8 +121,9 @@ fn measure_in_process(workload: &Workload, stop: &AtomicBool) -> Result<f64, Fai
     }
 }
 
-/// Returns the failure for a process that ended with an error. Known exit codes are kept, because the user
-/// may have changed the file of the workload since the first sample.
+/// Returns the failure for a process that ended with an error. The failure keeps a known exit code, for
+/// example the code for an invalid file: the user may have changed the file of the workload since the
+/// first sample.
 fn process_failure(workload: &Workload, printed: &ProgramOutput) -> Failure {
     let exit = match printed.status.code() {
         Some(1) => Exit::CheckFailed,

@@ -153,8 +153,7 @@ pub struct MeasuredRates {
 }
 
 /// Checks that the tester can send the trials of a search with the loads up to `load_max`, a share of the
-/// line rate. Each stream must send at least two frames in a trial, because the rate of a stream is measured
-/// between its first and its last frame.
+/// line rate. Each stream must send at least two frames in a trial, because one frame alone has no rate.
 ///
 /// # Errors
 /// The errors of [`Dut::check`]. Also fails if a stream would send fewer than two frames at the largest load.

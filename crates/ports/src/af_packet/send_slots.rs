@@ -121,7 +121,7 @@ impl SendSlots {
     }
 
     /// Removes all pending frames after a system call, and returns the number of frames that the call has
-    /// sent. The remaining frames are lost.
+    /// sent. The remaining frames were not sent, and their slots are free again.
     #[cold]
     pub(super) fn complete_sent(&mut self) -> usize {
         let is_unsent = |n: &usize| self.status(self.slot_index(*n)).load(Ordering::Acquire) & UNSENT != 0;

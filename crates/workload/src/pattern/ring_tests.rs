@@ -29,8 +29,8 @@ fn shapes() -> Vec<RankLayout> {
 }
 
 /// Runs an operation and delivers the transfers in flight in random order. Returns the array of every rank.
-/// The reducing steps add received values, and the gathering steps replace values. The function also counts
-/// deliveries of each chunk at each rank.
+/// The reducing steps add received values, and steps without a reduction replace values. The function also
+/// counts deliveries of each chunk at each rank.
 fn run(kind: RingKind, shape: RankLayout, slice_bytes: Option<u64>, bytes: u64, seed: u64) -> Vec<Vec<u64>> {
     let mut ring = RingPattern::new(kind, shape, slice_bytes);
     let array = |rank: u64| (0..bytes).map(|at| initial(rank, at)).collect::<Vec<u64>>();
