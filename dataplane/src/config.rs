@@ -35,7 +35,7 @@ pub struct SwitchConfig {
     /// Seed of all random decisions (`XOFF_SWITCH.seed`): WRED, and load-balancing schemes. Each port and
     /// each load balancing group has its own random generator.
     pub seed: u64,
-    /// Size of a buffer cell in bytes (SAI `SHARED_BUFFER_CELL_SIZE`), 1 to 16384.
+    /// Size of a buffer cell in bytes (`XOFF_SWITCH.cell_size`, SAI `SHARED_BUFFER_CELL_SIZE`), 1 to 16384.
     pub cell_bytes: u32,
     /// Pipeline latency (`XOFF_SWITCH.pipeline_latency`): the shortest time from the arrival of a frame's
     /// last bit to the start of its transmission. Zero means that a frame may leave at once.
@@ -46,10 +46,11 @@ pub struct SwitchConfig {
     /// Time after the latest frame of a station at which its MAC address is removed
     /// (`XOFF_SWITCH.fdb_ageing`). With [`Picos::NEVER`], addresses are not removed.
     pub fdb_ageing: Picos,
-    /// Largest number of learnt MAC addresses, at least 1. When the table is full, no address is learnt, and
-    /// frames to unknown addresses are flooded.
+    /// Largest number of learnt MAC addresses (`XOFF_SWITCH.fdb_entries`), at least 1. When the table is
+    /// full, no address is learnt, and frames to unknown addresses are flooded.
     pub fdb_entries_max: usize,
-    /// Largest number of frames in the egress queues, at least 1. Each copy of a flooded frame counts.
+    /// Largest number of frames in the egress queues (`XOFF_SWITCH.frames`), at least 1. Each copy of a
+    /// flooded frame counts.
     pub frames_max: usize,
     /// The ports, at most 1024. A [`crate::PortId`] is an index in this list.
     pub ports: Vec<PortConfig>,
@@ -161,7 +162,7 @@ pub struct PortConfig {
     pub admin_up: bool,
     /// Longest frame in bytes, without Ethernet header, VLAN tags and FCS (`PORT.mtu`), 68 to 9216.
     pub mtu: u32,
-    /// Speed of the link, and the number of bytes that a frame occupies on it.
+    /// Speed of the link (`PORT.speed`), and the number of bytes that a frame occupies on the link.
     pub link: LinkTiming,
     /// TPID (ethertype) of the outer VLAN tag that the port recognises and writes (`PORT.tpid`).
     pub tpid: u16,

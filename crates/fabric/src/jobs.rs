@@ -118,8 +118,7 @@ struct QueuePairRole {
     connection: u32,
     /// Index among the queue pairs of the connection.
     pair: u16,
-    /// True if this queue pair posts the messages of the connection. False for the queue pair at the
-    /// receiving end.
+    /// True if this queue pair posts the messages of the connection. False for the peer of such a queue pair.
     posts: bool,
 }
 

@@ -15,19 +15,23 @@ pub struct RoutingConfig {
     pub interfaces: Vec<InterfaceConfig>,
     /// All routes, prepared for look-ups. The local and connected routes of the interfaces are included.
     pub fib: Arc<Fib>,
-    /// Seed of the hash that selects equal-cost next hops and LAG members. If two switches have the same
-    /// seed, they select the same member for a flow, which leads to uneven load (hash polarisation).
+    /// Seed of the hash that selects equal-cost next hops and LAG members (`XOFF_SWITCH.hash_seed`). If two
+    /// switches have the same seed, they select the same member for a flow, which leads to uneven load
+    /// (hash polarisation).
     pub hash_seed: u64,
-    /// Number of hash buckets of a resilient group, at least 1. A change of members then moves only the flows
-    /// of affected buckets. With `None`, hashing is not resilient, and a change may move any flow.
+    /// Number of hash buckets of a resilient group (`XOFF_SWITCH.resilient_buckets`), at least 1. A change of
+    /// members then moves only the flows of affected buckets. With `None`, hashing is not resilient, and a
+    /// change may move any flow.
     pub resilient_buckets: Option<u16>,
-    /// Largest number of neighbours, including static neighbours.
+    /// Largest number of neighbours (`XOFF_SWITCH.neighbours`), including static neighbours.
     pub neighbours_max: usize,
-    /// Largest number of frames that wait for the link address of one neighbour.
+    /// Largest number of frames that wait for the link address of one
+    /// neighbour (`XOFF_SWITCH.neighbour_hold`).
     pub hold_frames: usize,
     /// Neighbours with a configured MAC address (`NEIGH`).
     pub neighbours: Vec<StaticNeighbour>,
-    /// Largest rate of ICMP errors of all kinds, in errors per second. This number is also the largest burst.
+    /// Largest rate of ICMP errors of all kinds, in errors per second (`XOFF_SWITCH.icmp_rate`). This number
+    /// is also the largest burst.
     pub icmp_errors_per_second: u32,
 }
 

@@ -39,13 +39,14 @@ pub struct ShaperConfig {
 /// average, because SONiC sets the WRED weight to 0.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct WredProfile {
-    /// Queue length in bytes up to which the probability is zero, at most `max_bytes`.
+    /// Queue length in bytes up to which the probability is zero (`green_min_threshold`), at
+    /// most `max_bytes`.
     pub min_bytes: u64,
-    /// Queue length in bytes at which the probability is `max_probability`. Above this length, the
-    /// probability is one.
+    /// Queue length in bytes at which the probability is `max_probability` (`green_max_threshold`). Above
+    /// this length, the probability is one.
     pub max_bytes: u64,
-    /// Probability at `max_bytes`, in units of 2^-32, at most 2^32. For example, 5 % is `0.05 * 2^32`, and
-    /// 100 % is 2^32.
+    /// Probability at `max_bytes` (`green_drop_probability`), in units of 2^-32, at most 2^32. For example, 5
+    /// % is `0.05 * 2^32`, and 100 % is 2^32.
     pub max_probability: u64,
     /// True if ECN-capable frames are marked CE (`ecn`).
     pub ecn: bool,

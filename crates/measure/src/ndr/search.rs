@@ -21,13 +21,15 @@ pub struct SearchGoal {
     pub loss_ratio: f64,
     /// Duration of the first trials, which only narrow the range of loads. At most `full`.
     pub initial: Picos,
-    /// Duration of the trials that decide the result (full trials).
+    /// Duration of the trials that decide the result (full trials), at least `initial`.
     pub full: Picos,
-    /// Total duration of full trials after which the search decides about a load.
+    /// Total duration of full trials at a load after which the search decides about this load.
     pub sum: Picos,
-    /// Permitted share of bad trials in this total duration, at least 0 and below 1.
+    /// Permitted share of bad trials in the total duration of the full trials at a load, at least 0 and
+    /// below 1.
     pub exceed_ratio: f64,
-    /// Largest permitted distance between the two bounds, as a share of the upper bound.
+    /// Largest permitted distance between the lower and the upper bound of the result, as a share of the
+    /// upper bound.
     pub width: f64,
 }
 

@@ -168,8 +168,8 @@ impl ParameterSet for DcqcnNicParameters {
     ];
 }
 
-/// DCQCN as network cards implement it. Notifications set flags, and periodic checks read the flags. Only a
-/// timer increases the rate.
+/// DCQCN as network cards implement it. Congestion notifications set flags, and periodic checks read the
+/// flags. Only a timer increases the rate. [`Dcqcn`](super::Dcqcn) is the published algorithm.
 ///
 /// A marked acknowledgement counts as a notification, so the controller works with CNPs and with marks
 /// in acknowledgements.

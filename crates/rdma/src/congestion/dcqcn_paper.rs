@@ -7,7 +7,7 @@ use super::parameters::{FieldRef, ParameterField, ParameterSet, Preset};
 use super::rate::RateBounds;
 use super::{Ack, CongestionControl, CongestionSignal, ControllerContext};
 
-/// Parameters of [`Dcqcn`]. Names in parentheses are those of the paper.
+/// Parameters of [`Dcqcn`]. Names in parentheses are those of the paper (Zhu et al., SIGCOMM 2015).
 #[derive(Clone, Debug, PartialEq)]
 pub struct DcqcnParameters {
     /// Weight of an alpha update, 0.0001 to 1 (g).

@@ -8,7 +8,7 @@ use super::parameters::{FieldRef, ParameterField, ParameterSet, Preset};
 use super::rate::{RateBounds, bytes_at_rate, rate_for_bytes, window_to_bytes};
 use super::{Ack, CongestionControl, CongestionSignal, ControllerContext};
 
-/// Parameters of [`Hpcc`]. Names in parentheses are those of the paper.
+/// Parameters of [`Hpcc`]. Names in parentheses are those of the paper (Li et al., SIGCOMM 2019).
 #[derive(Clone, Debug, PartialEq)]
 pub struct HpccParameters {
     /// Target utilisation of a link, 0.5 to 1 (eta).

@@ -6,7 +6,7 @@ use super::parameters::{FieldRef, ParameterError, ParameterField, ParameterSet, 
 use super::rate::{RateBounds, bytes_at_rate, rate_for_bytes, window_to_bytes};
 use super::{Ack, CongestionControl, CongestionSignal, ControllerContext};
 
-/// Parameters of [`Swift`]. Names in parentheses are those of the paper.
+/// Parameters of [`Swift`]. Names in parentheses are those of the paper (Kumar et al., SIGCOMM 2020).
 #[derive(Clone, Debug, PartialEq)]
 pub struct SwiftParameters {
     /// Target round-trip time in nanoseconds, 100 ns to 1 s (base target delay). The paper adds a term for

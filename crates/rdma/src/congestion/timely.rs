@@ -6,7 +6,7 @@ use super::parameters::{FieldRef, ParameterError, ParameterField, ParameterSet, 
 use super::rate::RateBounds;
 use super::{Ack, CongestionControl, CongestionSignal, ControllerContext};
 
-/// Parameters of [`Timely`]. Names in parentheses are those of the paper.
+/// Parameters of [`Timely`]. Names in parentheses are those of the paper (Mittal et al., SIGCOMM 2015).
 #[derive(Clone, Debug, PartialEq)]
 pub struct TimelyParameters {
     /// Weight of the newest difference of two round-trip times in their average, 0.001 to 1 (alpha).

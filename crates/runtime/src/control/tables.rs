@@ -89,8 +89,8 @@ pub struct RouteHop {
     pub address: Option<IpAddr>,
     /// Name of the egress interface. For a local route, the interface with the address.
     pub interface: String,
-    /// Weight of the next hop, at least 1. Next hops share the flows of a route in proportion to
-    /// their weights.
+    /// Weight of the next hop (`XOFF_ROUTE.weight`), at least 1. Next hops share the flows of a route in
+    /// proportion to their weights.
     pub weight: u16,
     /// Whether the egress interface is up.
     pub active: bool,

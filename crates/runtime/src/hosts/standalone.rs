@@ -48,14 +48,15 @@ pub struct HostRunSpec {
     /// IP addresses of the host, at most one of each family. If the list is empty, the host
     /// uses [`DEFAULT_ADDRESS`].
     pub addresses: Vec<IpAddr>,
-    /// Model speed of the link in Mb/s. 0 counts as 1.
+    /// Speed of the link in model time, in Mb/s. 0 counts as 1.
     pub speed_mbps: u32,
     /// Flows to send. Without flows, the host only receives.
     pub flows: Vec<SendFlowSpec>,
     /// Wall time for which the host runs. `None` means that the host runs until a stop request. If all flows
     /// have a limit of frames, the run also ends when all frames are sent.
     pub duration: Option<Duration>,
-    /// Time from the arrival of a pause to its effect, in nanoseconds of model time. `None` means two quanta.
+    /// Time from the arrival of a pause to its effect, in nanoseconds of model time. `None` means two pause
+    /// quanta of 512 bit times.
     pub response_ns: Option<u64>,
     /// Whether the NIC honours PFC. If false, the NIC honours 802.3x PAUSE instead.
     pub pfc: bool,

@@ -14,7 +14,8 @@ mod field {
     pub(super) const MSN: Range<usize> = 1..4;
 }
 
-/// Acknowledge extended transport header (AETH). Acknowledgements and read responses have this header.
+/// Acknowledge extended transport header (AETH, IBTA 9.3). Acknowledgements and read responses have
+/// this header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Aeth {
     /// The kind of acknowledgement and its parameter.

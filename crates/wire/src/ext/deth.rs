@@ -12,7 +12,7 @@ mod field {
     pub(super) const SOURCE_QP: Range<usize> = 5..8;
 }
 
-/// Datagram extended transport header (DETH) of the unreliable datagram service.
+/// Datagram extended transport header (DETH, IBTA 9.3) of the unreliable datagram service.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Deth {
     /// Queue key, which the destination queue pair checks.

@@ -12,8 +12,8 @@ mod field {
     pub(super) const DMA_LEN: Range<usize> = 12..16;
 }
 
-/// RDMA extended transport header (RETH). The header describes the memory region that an RDMA WRITE or
-/// READ accesses.
+/// RDMA extended transport header (RETH, IBTA 9.3). The header describes the memory region that an RDMA WRITE
+/// or READ accesses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Reth {
     /// Address in the memory of the responder.
