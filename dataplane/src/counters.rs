@@ -13,8 +13,8 @@ pub struct PgCounters {
     pub bytes: u64,
     /// Number of frames that were dropped because no cells were free or because of the PFC watchdog.
     pub dropped_packets: u64,
-    /// Number of frames that the PFC watchdog dropped because of a storm at a queue of the port.
-    /// `dropped_packets` includes these frames.
+    /// Number of frames that the PFC watchdog dropped because of a storm at a queue of the port, or because
+    /// of the big red switch. `dropped_packets` includes these frames.
     pub watchdog_dropped_packets: u64,
     /// Number of times that the group has entered XOFF.
     pub xoff_transitions: u64,
@@ -35,7 +35,8 @@ pub struct QueueCounters {
     /// Bytes of the frames in `dropped_packets` (`mac_len`).
     pub dropped_bytes: u64,
     /// Number of frames that the PFC watchdog dropped. The watchdog drops the frames that wait when a storm
-    /// is detected and the frames that arrive during the storm. `dropped_packets` includes these frames.
+    /// is detected and the frames that arrive during the storm. The big red switch has the same effect.
+    /// `dropped_packets` includes these frames.
     pub watchdog_dropped_packets: u64,
     /// `TRIM_PACKETS`: number of frames that were trimmed because this queue was full. The port counts such a
     /// frame as a drop ([`PortCounters::drops`]) only if the trimmed frame was also dropped.

@@ -22,7 +22,7 @@ const END_OF_OPTIONS: u32 = 0;
 /// option are not included.
 const PACKET_BLOCK_OVERHEAD: usize = 32 + 8 + 12 + 8 + 4;
 
-/// The contents of an interface description block.
+/// The contents of an interface description block (draft-ietf-opsawg-pcapng).
 #[derive(Clone, Copy, Debug)]
 pub struct InterfaceBlock<'a> {
     /// Name of the interface (`if_name`).
@@ -35,7 +35,7 @@ pub struct InterfaceBlock<'a> {
     pub snaplen: u32,
 }
 
-/// The contents of an enhanced packet block: one frame.
+/// The contents of an enhanced packet block (draft-ietf-opsawg-pcapng): one frame.
 #[derive(Clone, Copy, Debug)]
 pub struct PacketBlock<'a> {
     /// Number of the interface: its position among the interface description blocks of the section, from 0

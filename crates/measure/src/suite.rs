@@ -10,8 +10,8 @@ use super::ndr::{
 use super::result::{BenchFigure, BenchResult, BetterWhen};
 use xoff_telemetry::failure::{Exit, Failure};
 
-/// A device under test (DUT) with the settings of its benchmarks. The benchmarks add their figures (measured
-/// quantities) to `result`.
+/// A device under test (DUT) with the settings of its benchmarks (RFC 2544, RFC 2889 and RFC 8239). The
+/// benchmarks add their figures (measured quantities) to `result`.
 #[derive(Debug)]
 pub struct BenchmarkSuite<'a, D> {
     /// The device under test.

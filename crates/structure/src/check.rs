@@ -25,11 +25,11 @@ pub enum Check {
     Terms,
     /// Documentation comments of one word.
     Docs,
-    /// Comment lines and Markdown lines that are too long.
+    /// Comment lines and Markdown lines of more than 120 characters.
     Lines,
     /// Dependencies between members that break the layers.
     Layers,
-    /// Dependencies on clap.
+    /// Dependencies on clap, except those of xoff and the tools.
     Clap,
     /// Macros that print in libraries.
     Printing,

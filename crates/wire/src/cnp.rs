@@ -12,7 +12,8 @@ pub const RESERVED_LEN: usize = 16;
 /// The usual DSCP of a CNP: 48 (CS6).
 pub const DSCP: u8 = 48;
 
-/// A congestion notification packet. The packet asks a sending queue pair to reduce its rate.
+/// A congestion notification packet (CNP, IBTA annex A17). The packet asks a sending queue pair to reduce
+/// its rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cnp {
     /// Number of the queue pair that must reduce its rate, 24 bits. The queue pair belongs to the host that

@@ -6,7 +6,7 @@ use smoltcp::wire::{Icmpv4Message, Icmpv4Packet, Icmpv6Message, Icmpv6Packet};
 
 use crate::{Addresses, IpProtocol, Ipv4Packet, Ipv6Packet};
 
-/// An echo request of ICMP or ICMPv6 that is not a fragment.
+/// An echo request of ICMP (RFC 792) or ICMPv6 (RFC 4443 section 4) that is not a fragment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EchoRequest {
     l3_offset: usize,

@@ -36,7 +36,7 @@ mod masked {
     pub(super) const BTH_CONGESTION: usize = 4;
 }
 
-/// Computes the ICRC of a frame without FCS. The stored ICRC is not read.
+/// Computes the invariant CRC (ICRC, IBTA annex A17) of a frame without FCS. The stored ICRC is not read.
 ///
 /// # Errors
 ///

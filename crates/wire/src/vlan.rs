@@ -19,7 +19,7 @@ mod field {
     pub(super) const TCI: Range<usize> = 14..16;
 }
 
-/// A VLAN tag of a frame: protocol identifier and control information.
+/// A VLAN tag of a frame (IEEE 802.1Q clause 9.6): protocol identifier and control information.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct VlanTag {
     /// Tag protocol identifier: 0x8100, 0x88A8, 0x9100 or 0x9200.

@@ -16,7 +16,7 @@ mod field {
 /// or READ accesses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Reth {
-    /// Address in the memory of the responder.
+    /// Address of the first byte in the memory of the responder.
     pub virtual_address: u64,
     /// Remote key of the memory region.
     pub rkey: u32,
