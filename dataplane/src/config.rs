@@ -24,8 +24,8 @@ use crate::ids::{PRIORITIES, TRAFFIC_CLASSES};
 use xoff_units::{LinkTiming, Picos};
 use xoff_wire::parse::ParsedHeaders;
 
-/// Configuration of a switch. Each value of this type is one generation of the configuration. The switch
-/// applies a generation completely or not at all.
+/// Configuration of a switch. Each value of this type is one complete version of the configuration (a
+/// generation). The switch applies a version completely or not at all.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SwitchConfig {
     /// Host name of the switch, for reports.
@@ -289,7 +289,7 @@ pub enum PauseModel {
     Timed,
     /// The model of the ns-3 RDMA simulators, for comparisons with them. A pause lasts until the resume and
     /// is not repeated. The port sends a separate frame for each change of each priority, in the order of the
-    /// changes. This also applies to a change that a later change has already reversed.
+    /// changes. A frame is sent even for a change that a later change has already reversed.
     UntilResumed {
         /// Number of bytes that a pause frame occupies on the link, with FCS. The simulators use 43 bytes.
         frame_bytes: u32,
@@ -364,8 +364,8 @@ pub struct BufferProfile {
     pub xoff_bytes: u64,
     /// Total use in bytes at or below which the priority group leaves XOFF (`xon`).
     pub xon_bytes: u64,
-    /// Distance in bytes between the use at which XOFF begins and the use at which the group leaves XOFF
-    /// (`xon_offset`). With less than one cell, only `xon_bytes` decides.
+    /// Distance in bytes between the use at which a priority group pauses its peer (XOFF) and the lower use
+    /// at which its peer may resume (`xon_offset`). With less than one cell, only `xon_bytes` decides.
     pub xon_offset_bytes: u64,
     /// True if frames are trimmed when a queue of this profile is full (`packet_discard_action`). Trimming
     /// must also be configured for the switch.
@@ -391,10 +391,10 @@ pub enum BufferThreshold {
     Dynamic(i8),
     /// A fixed number of bytes. 0 means no limit, as in SAI.
     Static(u64),
-    /// The rule of the HPCC simulator, for comparisons with this simulator (see the module `mmu`). The
-    /// `size_bytes` of the profile is the reserve, `xoff_bytes` is the headroom, and `xon_offset_bytes` is
-    /// the resume offset. The size of the pool is the whole buffer. The rule applies to priority groups. A
-    /// queue with this rule has no limit.
+    /// The buffer rule of the HPCC simulator, for comparisons between xoff and this simulator (see the module
+    /// `mmu`). The `size_bytes` of the profile is the reserve, `xoff_bytes` is the headroom, and
+    /// `xon_offset_bytes` is the resume offset. The size of the pool is the whole buffer. The rule applies to
+    /// priority groups. A queue with this rule has no limit.
     Hpcc {
         /// The limit is the number of free shared cells, shifted right by this number (0 to 31). With 3, the
         /// limit is one eighth of the free cells.

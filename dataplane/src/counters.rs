@@ -11,7 +11,7 @@ pub struct PgCounters {
     pub packets: u64,
     /// Bytes of the accepted frames (`mac_len`).
     pub bytes: u64,
-    /// Number of frames that were dropped because no cells were free or because of the PFC watchdog.
+    /// Number of frames that were dropped for lack of free buffer cells or by the PFC watchdog.
     pub dropped_packets: u64,
     /// Number of frames that the PFC watchdog dropped because of a storm at a queue of the port, or because
     /// of the big red switch. `dropped_packets` includes these frames.
@@ -38,8 +38,8 @@ pub struct QueueCounters {
     /// is detected and the frames that arrive during the storm. The big red switch has the same effect.
     /// `dropped_packets` includes these frames.
     pub watchdog_dropped_packets: u64,
-    /// `TRIM_PACKETS`: number of frames that were trimmed because this queue was full. The port counts such a
-    /// frame as a drop ([`PortCounters::drops`]) only if the trimmed frame was also dropped.
+    /// `TRIM_PACKETS`: number of frames that were trimmed (shortened) because this queue was full. The port
+    /// counts such a frame as a drop ([`PortCounters::drops`]) only if the trimmed frame was also dropped.
     pub trim_packets: u64,
     /// `TX_TRIM_PACKETS`: number of frames that this queue refused, and that the port then trimmed and sent
     /// through any of its queues.
@@ -76,8 +76,8 @@ pub struct TrimCounters {
 }
 
 /// Counters of one port (`SAI_PORT_STAT_*`). PFC frames, PAUSE frames and link quality messages have their
-/// own counters and are not included in other counters. If such a frame is dropped, it is counted as a
-/// received frame of traffic class 0 and as a drop.
+/// own counters. The counters of frames and bytes do not include them. If such a frame is dropped, it is
+/// counted as a received frame of traffic class 0 and as a drop.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[repr(C, align(64))] // what every frame counts comes first
 pub struct PortCounters {

@@ -110,20 +110,20 @@ pub struct NextHopGroup {
     pub members: Vec<(NextHopId, u16)>,
     /// Tag of the routes of the group.
     pub tag: RouteTag,
-    /// The group of the previous generation whose flows this group takes over. `None` if there is no
-    /// such group.
+    /// The group in the previous version (generation) of the routes from which this group takes over the
+    /// flows. `None` if there is no such group.
     pub predecessor: Option<GroupId>,
 }
 
 /// One generation of routes.
 ///
-/// The ids of next hops and groups are valid in one generation only. Next hops are sorted, so their ids do
-/// not depend on the order in which routes were inserted.
+/// The ids of next hops and groups are valid in one version (generation) of the routes only. Next hops are
+/// sorted, so their ids do not depend on the order in which routes were inserted.
 ///
 /// Routes with equal sets of next hops share a group. There is one exception: routes whose flows were in
 /// different groups before may get different groups. With resilient hashing
-/// ([`PathTable`](crate::route::PathTable)), the buckets of a group depend on its history. A route does not
-/// join a group whose buckets would move flows of the route unnecessarily.
+/// ([`PathTable`](crate::route::PathTable)), the assignment of hash values to next hops depends on the
+/// history of a group. A route does not join a group if this would move flows of the route unnecessarily.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Fib {
     /// Sorted by address and length, IPv4 first. Host bits are zero.
@@ -147,8 +147,8 @@ impl Fib {
         build::build(&Fib::default(), routes.into_iter().collect())
     }
 
-    /// Builds the next generation of routes. Each group of the next generation refers to the group of this
-    /// generation that had the same flows ([`NextHopGroup::predecessor`]).
+    /// Builds the next version (generation) of the routes. Each group of the next version refers to the group
+    /// of this version that had the same flows ([`NextHopGroup::predecessor`]).
     ///
     /// # Errors
     /// Returns the first rule of [`FibError`] that the routes violate.

@@ -293,8 +293,8 @@ impl Port {
     }
 
     /// Same as [`Port::transmit`], with the arrival time of each frame in model time. `arrivals` has the same
-    /// order as `frames`. A frame without an entry has no arrival time. Only in-memory links pass the times
-    /// to the receiver, and all other ports ignore them.
+    /// order as `frames`. A frame without an entry has no arrival time. In-memory links pass the times to the
+    /// receiver. Ports with a network device or a custom backend ignore the times.
     ///
     /// # Errors
     /// Returns the same errors as [`Port::receive`].

@@ -22,13 +22,15 @@ const NONE: u32 = 0;
 
 /// A hash map with a fixed capacity.
 ///
-/// The map uses linear hashing (Litwin 1980). It opens buckets one by one as flows arrive. Each new bucket
-/// takes a part of the flows of an existing bucket. The state of the flows is stored in a separate array, in
-/// the order of arrival. A map with space for a million flows therefore uses only a few memory pages for the
-/// first thousand flows. Nothing is allocated after the start, and no insertion waits for a rehash.
+/// The map uses linear hashing (Litwin 1980). A bucket is a group of slots for flows. As flows arrive, the
+/// map adds buckets one by one. Each new bucket takes a part of the flows of an existing bucket. The state of
+/// the flows is stored in a separate array, in the order of arrival. A map with space for a million flows
+/// therefore uses only a few memory pages for the first thousand flows. Nothing is allocated after the start,
+/// and no insertion waits for a rehash.
 ///
-/// A flow may be in either of two buckets. If both buckets are full, which is very rare, an insertion fails.
-/// An empty map contains only zeros, so the kernel provides memory only for the parts in use.
+/// The hash of a flow selects two buckets (groups of slots), and the flow may be in either of them. If both
+/// buckets are full, which is very rare, an insertion fails. An empty map contains only zeros, so the kernel
+/// provides memory only for the parts in use.
 #[derive(Clone, Debug)]
 pub(super) struct FlowMap {
     slots: Vec<u32>,
@@ -57,7 +59,8 @@ impl KeyHash {
         KeyHash(key.wrapping_mul(SPREAD))
     }
 
-    /// Returns the hashes of the two buckets that may contain the flow, first choice first.
+    /// Returns the hashes of the two buckets (groups of slots) that may contain the flow. The first hash
+    /// belongs to the preferred bucket.
     #[inline]
     fn bucket_choices(self) -> [u32; 2] {
         [(self.0 >> 40) as u32, self.0 as u32 & 0xf_ffff]
@@ -69,8 +72,8 @@ impl KeyHash {
         (self.0 >> 20) as usize % BUCKET_SLOTS
     }
 
-    /// Returns the tag: the part of the hash that a slot stores. A look-up compares the tags first and
-    /// thereby skips most other flows without reading their entries.
+    /// Returns the tag: the part of the hash that a slot stores. A look-up compares the tags first. Most
+    /// slots of different flows have a different tag, so their entries are not read.
     #[inline]
     fn slot_tag(self) -> u32 {
         self.0 as u32 >> ENTRY_BITS
@@ -302,7 +305,8 @@ mod tests {
         assert_eq!(kept, expected);
     }
 
-    /// Flows move to other buckets while the map grows, and their entry numbers stay the same.
+    /// While the map grows, flows move from one bucket (group of slots) to another bucket. Their entry
+    /// numbers stay the same.
     #[test]
     fn many_flows_find_entries_and_keep_them() {
         let flows = 100_000u64;

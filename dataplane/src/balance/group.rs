@@ -36,7 +36,8 @@ pub enum GroupKey {
 pub struct FlowMove {
     /// Model time of the move.
     pub at: Picos,
-    /// The group of the flow. Its number belongs to the generation of routes at the time of the move.
+    /// The group of the flow. Group numbers can change with each new version of the routes. This number is
+    /// valid for the routes at the time of the move.
     pub group: GroupKey,
     /// Hash of the flow ([`Packet::hash`]). For an announced flow, the low 32 bits of the key of its
     /// queue pair.
@@ -79,7 +80,7 @@ pub struct MemberView<'a> {
     pub bytes: u64,
     /// Present quality of the member's local link.
     pub quality: Quality,
-    /// Number of flows on this member that carry data, for the scheme `cluster`. `None` for other schemes.
+    /// Number of flows on this member that carry data. `None` if the scheme is not `cluster`.
     pub flows: Option<u32>,
 }
 
@@ -89,8 +90,8 @@ pub(crate) struct BalancingGroup {
     key: GroupKey,
     scheme_index: u16,
     site: u16,
-    /// Index of the site among the sites that neighbours can advertise. `None` if they cannot advertise
-    /// the site.
+    /// Index of the group's site (destination leaf) in the list of sites that neighbours can advertise.
+    /// `None` if the list does not contain this site.
     site_index: Option<SiteIndex>,
     fields: HashFields,
     members: Vec<Member>,
@@ -335,9 +336,9 @@ impl BalancingGroup {
         self.scheme.members_changed(renumbered, &mut paths);
     }
 
-    /// Returns the eligible members whose links are up. Members whose neighbour cannot reach the site are
-    /// left out if other members remain. If the scheme does not compare qualities, alternate members are
-    /// included only if no primary member is usable.
+    /// Returns the eligible members whose links are up. Members whose neighbour cannot reach the site (the
+    /// destination leaf) are left out, unless no member would remain. If the scheme does not compare
+    /// qualities, alternate members are included only if no primary member is usable.
     fn find_usable_members(&self, live: &[bool], remote: &RemotePaths) -> Vec<u16> {
         let mut usable = self.find_reachable_members(live, remote);
         let alternate = |member: &u16| self.members[usize::from(*member)].alternate;
@@ -474,8 +475,8 @@ pub enum AnnounceResult {
         /// The egress port of the member. For a LAG, the first port. `None` if the member has no known port.
         port: Option<PortId>,
     },
-    /// The flow is not placed, because the flow table is full or no member is usable. If the table is full,
-    /// the hash selects the member. If no member is usable, the switch drops the packets.
+    /// The flow has no entry in the flow table. There are two cases. If the table is full, the hash selects
+    /// the member for the flow. If no member is usable, the switch drops the packets of the flow.
     Rejected,
     /// The flow is not placed. The route to the destination has no group, or the scheme of the group does not
     /// place queue pairs.

@@ -4,7 +4,7 @@
 use super::config::{BalancerSetup, LoadConfig, LoadMeasure};
 use xoff_units::Picos;
 
-/// Number of quality bands. Band 7 is the best, and band 0 is the worst.
+/// Number of quality bands (classes of path quality). Band 7 is the best, and band 0 is the worst.
 pub const BANDS: u8 = 8;
 
 /// Full load, in permille.
@@ -13,8 +13,8 @@ const FULL_LOAD: u32 = 1_000;
 /// Number of fraction bits of averages. Their unit is 2^-16 permille.
 const FRACTION_BITS: u32 = 16;
 
-/// Per-packet schemes count one quality band of load as a wait. This wait is the sampling interval divided by
-/// this number ([`PortLoads::band_cost_ps`]).
+/// Per-packet schemes count each quality band (class of path quality) below the best band as a wait. This
+/// wait is the sampling interval divided by this number ([`PortLoads::band_cost_ps`]).
 const BAND_COST_PART: u64 = 128;
 
 /// Value of one flow that has just been placed, in the counter of recent placements.
@@ -297,9 +297,9 @@ impl PortLoads {
     /// schemes add this wait and the queue wait. The value is 1/128 of the sampling interval. An interval of
     /// 16 us gives 125 ns, which is the wait for 1.5 KB at 100 Gb/s.
     ///
-    /// The weight of the averages is small because they change only once per sampling interval. If packets
-    /// followed only the averages, all packets would use the same member until the next sample. The averages
-    /// therefore matter only between queues of nearly equal length.
+    /// The averages have a small weight. They change only once per sampling interval, so if packets followed
+    /// only the averages, all packets would use the same member until the next sample. The averages therefore
+    /// matter only between queues of nearly equal length.
     #[inline]
     pub(crate) fn band_cost_ps(&self) -> u64 {
         self.band_cost_ps

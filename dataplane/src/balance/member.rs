@@ -22,8 +22,8 @@ pub struct Member {
     /// True for an alternate member. Schemes use alternate members when the primary members are
     /// worse ([`SchemeConfig::primary_threshold`](crate::config::SchemeConfig::primary_threshold)).
     pub alternate: bool,
-    /// True if the member may carry traffic. False if another member's port defines the scheme of the group
-    /// and the port of this member has no scheme.
+    /// True if the member may carry traffic. The value is false in one case: the port of this member has no
+    /// scheme, and the group takes its scheme from the port of a different member.
     pub eligible: bool,
 }
 

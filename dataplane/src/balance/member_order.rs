@@ -10,8 +10,9 @@
 //!
 //! The *wait* of a member is the time that its link needs for the current transmission and for all queued
 //! frames. The wait changes with every packet, and the averages are constant during a sampling interval. A
-//! flow keeps its member for a long time, so the averages select the member of a flow. If several members are
-//! in the same band, the wait decides. An example is a group of idle links when many flows start.
+//! flow keeps its member for a long time, so the averages select the member of a flow. If several members
+//! are in the same band (quality class), the wait decides. An example is a group of idle links when many
+//! flows start.
 //!
 //! The *placement penalty* spreads flows that start within a few sampling intervals. Such starts are common:
 //! a host that starts a step of a collective starts all its flows in the same microsecond. Without the
@@ -43,8 +44,8 @@ const LEVEL_SHIFT: u32 = 57;
 /// Largest placement penalty, in quality bands.
 const PLACEMENT_PENALTY_MAX: u32 = 2 * BANDS as u32;
 
-/// This value is added to the level of a member whose link is paused. It is larger than every other level, so
-/// such a member is worse than all others.
+/// This value is added to the level of a member whose link is paused. The value is larger than every level,
+/// so a member with a paused link is worse than any member without a pause.
 const PAUSED_LEVEL: u8 = 32;
 
 /// The unit for which a member is selected: a flow or a single packet.
@@ -59,10 +60,11 @@ pub(super) enum Granularity {
 pub(super) struct MemberOrder {
     pick: MemberSelection,
     granularity: Granularity,
-    /// Alternate members may be selected if the best primary member has this level or a worse one. Level 0 is
-    /// the best band.
+    /// Alternate members may be selected if the level of the best primary member has this value or a higher
+    /// value. Level 0 is the best quality band, and level 7 the worst.
     threshold: u8,
-    /// An alternate member must be better than the best primary member by more than this number of bands.
+    /// An alternate member must be better than the best primary member by more than this number of quality
+    /// bands (classes of path quality).
     cost: u8,
 }
 

@@ -11,7 +11,8 @@ use xoff_units::Picos;
 pub(super) const UNUSABLE_RANK: u64 = 1 << 63;
 
 /// Constant part of the packet rank of a member that is not usable. Packet ranks must be below 2^48. For a
-/// usable member, this part is much smaller, because it is the wait of only a few quality bands.
+/// usable member, the constant part is the wait for its quality bands (at most 7 steps of path quality),
+/// which is much smaller.
 const UNUSABLE_PACKET_BASE: u64 = 1 << 46;
 
 /// Number of fraction bits of the factor that scales waits by weight.

@@ -14,8 +14,8 @@
 //! | `Cluster` | a queue pair | the number of queue pairs of each member | table of queue pairs |
 //! | `Custom` | defined by its implementation | | |
 //!
-//! A group with static hashing by the five-tuple has no scheme object, because the router computes the
-//! hash ([`crate::route::PathTable`]).
+//! In a group with static hashing by the five-tuple, the router itself selects the next hop
+//! ([`crate::route::PathTable`]). Such a group has no scheme object.
 //!
 //! A scheme from outside xoff implements [`PathChoice`], as in `examples/load_balancer.rs`. Built-in schemes
 //! implement the same trait. The switch calls built-in schemes through an enum, so they need no virtual call.
@@ -25,8 +25,9 @@
 //! therefore needs no timer, and runs are reproducible on every machine.
 //!
 //! Switches send link quality messages to their neighbours. `advertise.rs` builds these messages, and
-//! `remote.rs` stores the received messages. While a neighbour advertises that it has no path to the
-//! destination site, its member is not usable. This rule applies to every scheme.
+//! `remote.rs` stores the received messages. While a neighbour advertises that it has no path to the site of
+//! a packet (the destination leaf), the member that leads to this neighbour is not usable. This rule applies
+//! to every scheme.
 
 mod advertise;
 mod balancer;

@@ -47,7 +47,7 @@ const ROCE_PORT: [u8; 2] = 4791u16.to_be_bytes();
 const UDP_LEN: usize = 8;
 
 impl Packet<'_> {
-    /// Parses the queue pair of a RoCEv2 packet. Returns `None` for other packets, and for packets whose base
+    /// Parses the queue pair of a RoCEv2 packet. Returns `None` if the packet is not RoCEv2, or if its base
     /// transport header is not stored.
     #[inline]
     pub fn queue_pair(&self) -> Option<QueuePair> {
@@ -55,8 +55,8 @@ impl Packet<'_> {
     }
 }
 
-/// Parses the queue pair of a RoCEv2 packet. Returns `None` for other packets. The function is always
-/// inlined, so that the result stays in registers.
+/// Parses the queue pair of a RoCEv2 packet. Returns `None` if the packet is not RoCEv2. The function is
+/// always inlined, so that the result stays in registers.
 #[inline(always)]
 pub(crate) fn queue_pair(payload: Payload, l3: &[u8]) -> Option<QueuePair> {
     let (addresses, protocol, header_len) = match payload {

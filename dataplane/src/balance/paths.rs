@@ -39,8 +39,8 @@ impl Paths<'_> {
     }
 
     /// Returns the indices of the members that may be selected, in ascending order. Such a member is up,
-    /// eligible, and has a path to the site. The list has at least one entry when a scheme is called for
-    /// a packet.
+    /// eligible, and has a path to the site (the destination leaf). The list has at least one entry when a
+    /// scheme is called for a packet.
     #[inline]
     pub fn usable(&self) -> &[u16] {
         self.usable
@@ -135,17 +135,17 @@ impl Paths<'_> {
         self.members[usize::from(member)].backlog_permille(self.loads, self.frames)
     }
 
-    /// Returns the load that the neighbour behind a member advertises for its path to the packet's site. The
-    /// range is 0 to 1000, as for [`Quality::load`]. Returns `None` if the neighbour has advertised no load
-    /// or the load has expired.
+    /// Returns the load that the neighbour behind a member advertises for its path to the packet's site (the
+    /// destination leaf). The range is 0 to 1000, as for [`Quality::load`]. Returns `None` if the neighbour
+    /// has advertised no load or the load has expired.
     #[inline]
     pub fn remote_load(&self, packet: &Packet<'_>, member: u16) -> Option<u32> {
         Some(u32::from(self.remote_path_load(packet, member)?.load))
     }
 
-    /// Returns the utilisation that the neighbour behind a member advertises for its path to
-    /// the packet's site, in permille as for [`Paths::utilisation_permille`]. Returns `None` as
-    /// for [`Paths::remote_load`].
+    /// Returns the utilisation that the neighbour behind a member advertises for its path to the packet's
+    /// site (the destination leaf), in permille. Returns `None` if the neighbour has advertised no load or
+    /// the load has expired.
     #[inline]
     pub fn remote_utilisation(&self, packet: &Packet<'_>, member: u16) -> Option<u32> {
         Some(u32::from(self.remote_path_load(packet, member)?.utilisation))
@@ -178,7 +178,8 @@ impl Paths<'_> {
         own.max(self.remote_utilisation(packet, member).unwrap_or(0))
     }
 
-    /// Returns the load that the neighbour behind a member has advertised for the packet's site.
+    /// Returns the load that the neighbour behind a member has advertised for the packet's site (the
+    /// destination leaf).
     #[inline]
     fn remote_path_load(&self, packet: &Packet<'_>, member: u16) -> Option<PathLoad> {
         let ports = &self.members[usize::from(member)].ports;

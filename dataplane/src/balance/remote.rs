@@ -7,8 +7,8 @@
 //!   load of the local link. A load of zero is valid until the next message, because a neighbour with idle
 //!   paths sends no messages.
 //! - **No path** is valid until the neighbour advertises a path again, or until the link to the neighbour
-//!   goes down. Members behind such a neighbour carry no traffic. If the group has no other members, it still
-//!   uses them.
+//!   goes down. Members behind such a neighbour carry no traffic. If all members of a group are behind such
+//!   neighbours, the group still uses them.
 //!
 //! If a message is lost, selections are therefore only worse for one or two intervals.
 
@@ -45,9 +45,11 @@ impl SiteIndex {
 pub struct RemoteAdvertisement {
     /// Number of the site ([`RouteTag::site`](crate::route::RouteTag::site)).
     pub site: u16,
-    /// Load of the neighbour's path to the site. `None` if no load was advertised or the load has expired.
+    /// Load of the neighbour's path to the site (a destination leaf). `None` if no load was advertised or the
+    /// load has expired.
     pub load: Option<PathLoad>,
-    /// Capacity of the neighbour's paths to the site in Mb/s. 0 means that the neighbour has no path.
+    /// Capacity of the neighbour's paths to the site (a destination leaf) in Mb/s. 0 means that the neighbour
+    /// has no path.
     pub capacity_mbps: u32,
     /// Model time at which the latest message with this site arrived.
     pub received_at: Picos,
@@ -114,7 +116,8 @@ impl RemotePaths {
         }
     }
 
-    /// Sets the sites of the routes, in ascending order. Sites that existed before keep their state.
+    /// Sets the site numbers (destination leaves) of the routes, in ascending order. Sites that existed
+    /// before keep their state.
     pub(super) fn set_sites(&mut self, sites: Vec<u16>) {
         if sites == self.sites {
             return;
@@ -135,7 +138,8 @@ impl RemotePaths {
         self.sites = sites;
     }
 
-    /// Returns the index of a site. Returns `None` if no neighbour can advertise the site.
+    /// Returns the index of a site in the list of sites (destination leaves). Returns `None` if no neighbour
+    /// can advertise the site.
     pub(super) fn site_index(&self, site: u16) -> Option<SiteIndex> {
         let index = self.sites.binary_search(&site).ok()?;
         (!self.paths.is_empty()).then(|| SiteIndex::new(index))
@@ -172,7 +176,8 @@ impl RemotePaths {
         changed
     }
 
-    /// Stores one entry of a message. Returns true if the reachability of the site changed.
+    /// Stores one entry of a link quality message: the state of one site (destination leaf). Returns true if
+    /// the reachability of the site changed.
     fn store_entry(&mut self, now: Picos, row: usize, until: Picos, entry: SiteEntry) -> bool {
         let Ok(index) = self.sites.binary_search(&entry.site) else {
             return false;
@@ -197,8 +202,8 @@ impl RemotePaths {
         reached != reaches
     }
 
-    /// Removes the states of a port whose link went down. Returns true if a site was unreachable through
-    /// this port.
+    /// Removes the states of a port whose link went down. Returns true if the neighbour at this port had
+    /// advertised at least one site (destination leaf) as unreachable.
     pub(crate) fn clear_port(&mut self, port: PortId) -> bool {
         let Some(row) = self.row_of_port(port) else {
             return false;
@@ -223,8 +228,9 @@ impl RemotePaths {
             || self.paths_on(ports, site).any(RemotePathState::reaches)
     }
 
-    /// Returns the load of the neighbour's path to a site. Returns `None` if the load is not known. All ports
-    /// of a LAG lead to the same neighbour, so the result is the highest load of these ports.
+    /// Returns the load of the neighbour's path to a site. Returns `None` if the load is not known. If
+    /// `ports` are the ports of a LAG, all of them lead to the same neighbour, and the result is the
+    /// highest load.
     #[inline]
     pub(super) fn load(&self, now: Picos, ports: &[PortId], site: SiteIndex) -> Option<PathLoad> {
         let known = self.paths_on(ports, site).filter(|path| now < path.until);

@@ -15,7 +15,8 @@
 //! | more than 65536 below | in order: another connection uses the queue pair number |
 //!
 //! Suppose that a packet was lost before this switch, and the sender repeats only this packet (selective
-//! repeat). The switch then counts the packet as out of order, because it cannot distinguish the two cases.
+//! repeat). The switch then counts the repeated packet as out of order, because it cannot distinguish a late
+//! retransmission from reordering.
 //!
 //! Datagrams, CNPs and NAKs are not counted. The sequence numbers of datagrams come from many senders, CNPs
 //! have no sequence number, and the number in a NAK is the number of the missing packet.

@@ -10,8 +10,8 @@ use super::{
 use crate::ids::{PRIORITIES, TRAFFIC_CLASSES};
 
 impl SwitchConfig {
-    /// Creates a transparent bridge with these ports, without buffer pools and profiles. The caller must add
-    /// pools and profiles, because frames are dropped without them.
+    /// Creates a transparent bridge with these ports, without buffer pools and profiles. Without pools and
+    /// profiles, the switch drops all frames, so the caller must add them.
     ///
     /// The defaults are seed 1, cells of 256 bytes, no pipeline latency, and ECN marks at dequeue. MAC
     /// addresses age out after 600 s. The tables have space for 1024 MAC addresses and 16 384 frames. Load

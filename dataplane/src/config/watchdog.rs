@@ -51,8 +51,8 @@ pub struct PortWatchdog {
     /// Detection time: a storm is detected when a queue was paused without progress for this time. It is at
     /// least the poll interval. SONiC's tables permit 100 ms to 5 s.
     pub detection: Picos,
-    /// Restoration time: a storm ends when no XOFF has arrived for this time, which is at least the poll
-    /// interval. With `None`, the storm does not end.
+    /// Restoration time: a storm ends when no XOFF frame has arrived for this time. The time is at least the
+    /// poll interval. With `None`, the storm does not end.
     pub restoration: Option<Picos>,
     /// True if reports show the start and the length of the latest pause (`pfc_stat_history`).
     pub history: bool,

@@ -35,8 +35,8 @@ pub struct ShaperConfig {
     pub burst_bytes: u32,
 }
 
-/// The green thresholds of a `WRED_PROFILE`. The thresholds apply to the present queue length and not to an
-/// average, because SONiC sets the WRED weight to 0.
+/// The green thresholds of a `WRED_PROFILE`. SONiC sets the WRED weight to 0. The thresholds therefore apply
+/// to the present queue length and not to an average.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct WredProfile {
     /// Queue length in bytes up to which the probability is zero (`green_min_threshold`), at

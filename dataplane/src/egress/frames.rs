@@ -305,8 +305,8 @@ impl FrameTable {
         &self.port_bytes
     }
 
-    /// Returns the priority group of each frame in a queue, starting with the first frame. Frames that are
-    /// charged to no group are skipped.
+    /// Returns the priority group of each frame in a queue, starting with the first frame. Frames that use no
+    /// cells of a priority group are skipped.
     pub(crate) fn priority_groups_in(&self, fifo: &FrameQueue) -> impl Iterator<Item = PgId> + '_ {
         let first = Some(fifo.head).filter(|index| *index != NO_FRAME);
         let indices = core::iter::successors(first, |index| {
@@ -375,8 +375,9 @@ impl SharedCellCharges {
         IngressCharge::Shared(index)
     }
 
-    /// Releases the ingress charge of one frame. Returns the priority group and the number of cells that are
-    /// now free. For a copy of a flooded frame, returns `None` until the last copy is released.
+    /// Releases the cells that one frame uses in its ingress priority group. Returns the group and the number
+    /// of cells that are now free. The copies of a flooded frame share these cells, so the result is `None`
+    /// until the last copy is released.
     #[inline(always)]
     pub(crate) fn release_charge(&mut self, charge: IngressCharge) -> Option<(PgId, u32)> {
         match charge {

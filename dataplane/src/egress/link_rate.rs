@@ -2,9 +2,9 @@
 
 use xoff_units::{LinkTiming, Picos};
 
-/// A [`LinkTiming`] that also stores the transmission time of one byte. At Ethernet speeds, this time is a
-/// whole number of picoseconds. The time of a frame is then computed by a multiplication. At other speeds, it
-/// is computed by a division.
+/// A [`LinkTiming`] that also stores the transmission time of one byte. At Ethernet speeds, the time of one
+/// byte is a whole number of picoseconds. The time of a frame is then computed by a multiplication. At a
+/// speed without this property, the time of a frame is computed by a division.
 #[derive(Clone, Copy, Debug)]
 pub struct LinkRate {
     timing: LinkTiming,

@@ -8,9 +8,9 @@ use crate::bits::set_bits;
 use crate::ids::PRIORITIES;
 use xoff_units::Picos;
 
-/// DWRR quantum: the number of bytes that the queue with the smallest weight may send in each turn. The
-/// quantum of another queue is larger in proportion to its weight. The quantum is about one frame long, so
-/// that shares are also correct over short times.
+/// DWRR quantum: the number of bytes that the queue with the smallest weight may send in each turn. A queue
+/// with a larger weight has a larger quantum, in proportion to its weight. The quantum is about one frame
+/// long, so that shares are also correct over short times.
 const QUANTUM_BYTES: u32 = 1_536;
 
 /// The decision of the scheduler about the next frame of a port.
@@ -176,8 +176,8 @@ impl Scheduler {
     }
 }
 
-/// Returns the lowest set bit above bit `after`. After the highest bit, the search continues with bit 0.
-/// Returns `after` if no other bit is set.
+/// Returns the number of the lowest set bit above bit `after`. After the highest bit, the search continues
+/// with bit 0. Returns `after` if this is the only set bit.
 fn next_set_bit(mask: u8, after: usize) -> usize {
     let above = mask.rotate_right(after as u32 + 1);
     (after + 1 + above.trailing_zeros() as usize) % PRIORITIES

@@ -34,8 +34,8 @@ impl WredMarker {
 }
 
 /// Returns true if `draw` is below `max_probability * depth / span`, in units of 2^-32. The function
-/// multiplies both sides by `span`, because a 128-bit division would cost more than all other steps of
-/// a departure.
+/// multiplies both sides by `span`. A 128-bit division would cost more than all remaining steps of a
+/// departure together.
 #[inline]
 fn is_below_probability(wred: &WredProfile, queued_bytes: u64, draw: u32) -> bool {
     let depth = u128::from(queued_bytes - wred.min_bytes);

@@ -55,7 +55,8 @@ fn address_words(address: u128) -> [u64; 2] {
     [(address >> 64) as u64, address as u64]
 }
 
-/// Builds the trie of one IP version. `address` returns `None` for prefixes of the other version.
+/// Builds the trie for IPv4 or for IPv6. `address` returns `None` for a prefix that does not belong to this
+/// IP version.
 fn build_trie<const WORDS: usize>(
     routes: &[Route],
     entries: &[FibEntry],

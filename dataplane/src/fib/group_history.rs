@@ -1,10 +1,10 @@
 //! The history of groups, stored as hashes that remain valid across generations of routes.
 //!
-//! With resilient hashing, the buckets of a group depend on its members and on the buckets of its
-//! predecessor. The identity of a group is therefore a hash of its members and of its predecessor's identity.
-//! Routes with equal histories have equal hashes and share a group. This also holds if their changes happen
-//! in different generations, for example when a routing daemon reports a failure in batches. The hashes
-//! remain valid if a generation is skipped.
+//! With resilient hashing, the hash buckets of a group depend on its members and on the buckets of its
+//! predecessor, the group before the last change. The identity of a group is therefore a hash of its members
+//! and of the identity of its predecessor. Routes with equal histories have equal hashes and share a group,
+//! even if their changes happen in different versions (generations) of the routes. An example is a routing
+//! daemon that reports a failure in batches. The hashes remain valid if a version is skipped.
 //!
 //! If two hashes are equal by chance, the only effect is that some flows move unnecessarily.
 
@@ -53,13 +53,15 @@ impl LineageIndex {
         LineageIndex(hashes)
     }
 
-    /// Returns the predecessor of group `heir` of the generation `next`. The predecessor is the group of this
-    /// generation whose flows `heir` takes over. Returns `None` if there is none.
+    /// Returns the predecessor of `heir`, which is a group in the next version `next` of the routes. The
+    /// predecessor is the group in this version from which `heir` takes over the flows. Returns `None` if
+    /// there is no predecessor.
     pub(crate) fn predecessor_of_group(&self, next: &Fib, heir: GroupId) -> Option<GroupId> {
         self.predecessor_of_lineage(next.lineages[heir.index()])
     }
 
-    /// Returns the group of this generation with the same hash, or else the group with the parent hash.
+    /// Returns the group in this version of the routes that has the same hash. If there is none, returns the
+    /// group whose hash is the parent hash.
     pub(super) fn predecessor_of_lineage(&self, heir: Lineage) -> Option<GroupId> {
         self.find_group(heir.own_hash)
             .or_else(|| self.find_group(heir.parent_hash?))

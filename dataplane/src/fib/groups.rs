@@ -50,8 +50,8 @@ pub(super) fn group_lineages(previous: &Fib, routes: &[Route], sets: &PathSets) 
 
 /// A group of the previous generation.
 struct PreviousGroup {
-    /// Index of the set with the same next hops in the new generation. `None` if no route has these
-    /// next hops.
+    /// Index of the set with the same next hops in the new version (generation) of the routes. `None` if no
+    /// route has these next hops.
     set: Option<u32>,
     paths: Vec<RoutePath>,
 }

@@ -312,8 +312,8 @@ mod tests {
         assert_eq!(trie.find([address[0] ^ 1, address[1]]), 0);
     }
 
-    /// Builds the routing table of a leaf switch. The table contains the host networks, the switch's own
-    /// addresses in these networks, the other leaves, and the links to the spines.
+    /// Builds the routing table of a leaf switch. The table contains routes to the host networks, to the
+    /// switch's own addresses in these networks, to all remaining leaves, and to the links to the spines.
     #[test]
     fn a_small_table_needs_two_skips_and_three_branches() {
         let hosts = (0..4).flat_map(|n| {

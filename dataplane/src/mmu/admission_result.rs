@@ -1,4 +1,5 @@
-//! Results of admission: the regions to which cells are charged, or the limit that refused a frame.
+//! Results of admission: the buffer regions (reserved, shared, headroom) that take the cells of a frame, or
+//! the limit that refused the frame.
 
 use std::fmt;
 
@@ -6,8 +7,8 @@ use super::limits::ProfileLimits;
 use super::pool::BufferPool;
 use super::port::PortLimit;
 
-/// The regions to which the cells of an arriving frame are charged. Returned
-/// by [`Mmu::plan_ingress`](super::Mmu::plan_ingress).
+/// The number of cells of an arriving frame in each buffer region. Returned by
+/// [`Mmu::plan_ingress`](super::Mmu::plan_ingress).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "planned cells are charged by commit_ingress"]
 pub struct IngressPlan {
@@ -19,8 +20,8 @@ pub struct IngressPlan {
     pub headroom: u32,
 }
 
-/// The regions to which the cells of a queued frame are charged.
-/// Returned by [`Mmu::plan_egress`](super::Mmu::plan_egress).
+/// The number of cells of a queued frame in each buffer region. Returned by
+/// [`Mmu::plan_egress`](super::Mmu::plan_egress).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "planned cells are charged by commit_egress"]
 pub struct EgressPlan {
@@ -64,12 +65,13 @@ impl BufferLimit {
 pub struct BufferRefusal {
     /// The limit that refused the frame.
     pub limit: BufferLimit,
-    /// Size of the limit in cells. A dynamic limit falls with each charged cell. The value is the limit when
-    /// the last cell of the frame would be charged.
+    /// Size of the limit in cells. A dynamic limit falls with each cell that is added. The value is the limit
+    /// at the moment when the last cell of the frame would be added.
     pub limit_cells: u32,
     /// Cells in use under the limit before the frame arrived.
     pub used_cells: u32,
-    /// Cells of the frame that did not fit under the limit together. Cells in other regions are not included.
+    /// Number of cells of the frame that would count under this limit, but did not fit together. Cells that
+    /// would go to a different buffer region are not included.
     pub wanted_cells: u32,
 }
 

@@ -8,8 +8,8 @@ impl Mmu {
     /// Checks that the sums of the buffer accounting agree:
     /// - The shared and headroom cells of each pool equal the use of its groups and queues.
     /// - The shared cells of each port limit equal the use of its port.
-    /// - The list of waiting groups in each pool contains exactly the groups in XOFF, with the correct
-    ///   numbers of free cells that they need to resume.
+    /// - The list of waiting groups in each pool contains exactly the priority groups that pause their peer
+    ///   (XOFF). For each of them, the stored number of free cells that it needs to resume is correct.
     ///
     /// This method visits every group and queue. It is meant for tests and debug builds.
     ///

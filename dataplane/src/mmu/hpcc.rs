@@ -3,18 +3,19 @@
 //!
 //! The rules differ from those of chips as follows:
 //!
-//! - A frame is charged either completely to headroom, or completely to reserved and shared space. The
-//!   headroom and the reserve of one group per port are subtracted from the buffer size in advance.
+//! - A frame uses either only headroom, or only reserved and shared space. The size of the shared space is
+//!   the buffer size minus the headroom and the reserve of one group per port.
 //! - A frame is refused only if it does not fit into the headroom and would also exceed the limit. The test
 //!   for refusal adds the whole frame to the shared use. The test that selects the region adds only the part
 //!   of the frame beyond the reserve.
 //! - A priority group enters the XOFF state, in which it pauses its peer, if it uses headroom or if the
 //!   shared space that it uses has reached the limit. The use of its reserve has no influence.
-//! - A group can leave XOFF only when one of its own frames leaves. Its headroom must then be empty. In
-//!   addition, its shared use must be zero, or below the limit by at least the resume offset.
+//! - A group in the XOFF state can resume its peer only when one of its own frames leaves. Its headroom must
+//!   then be empty. In addition, the group must use no shared space, or its shared use must be below the
+//!   limit by at least the resume offset.
 //!
 //! All arithmetic uses unsigned 32-bit numbers, as in the simulator. If the buffer is smaller than the space
-//! in use, the limit wraps around to a huge number and no group enters XOFF. This module
+//! in use, the limit wraps around to a huge number, and no group pauses its peer (XOFF). This module
 //! reproduces that behaviour.
 
 use super::admission_result::{BufferLimit, BufferRefusal, IngressPlan};
@@ -23,8 +24,9 @@ use super::priority_group::PriorityGroup;
 use super::threshold::shared_limit;
 use crate::config::{BufferThreshold, SwitchConfig};
 
-/// Plans the charge of an arriving frame of `cells` cells. `free` is the number of free shared cells of the
-/// pool, and `shift` is the shift of [`LimitRule::Hpcc`](super::threshold::LimitRule::Hpcc).
+/// Computes which buffer regions take the `cells` cells of an arriving frame.
+/// `free` is the number of free shared cells of the pool, and `shift` is the shift
+/// of [`LimitRule::Hpcc`](super::threshold::LimitRule::Hpcc).
 pub(super) fn plan_charge(
     group: &PriorityGroup,
     free: i64,
@@ -59,7 +61,8 @@ pub(super) fn plan_charge(
     })
 }
 
-/// Returns true if a group in XOFF may resume after one of its own frames has left.
+/// Returns true if a group that pauses its peer (XOFF) may let it resume after one of the group's own frames
+/// has left.
 pub(super) fn can_resume(group: &PriorityGroup, free: i64, shift: u8) -> bool {
     let below =
         u64::from(group.shared) + u64::from(group.limits.xon_offset) <= u64::from(shared_limit(free, shift));

@@ -83,7 +83,8 @@ pub(super) struct ProfileLimits {
     pub(super) headroom: u32,
     /// Total use at or below which the group leaves XOFF.
     pub(super) xon: u32,
-    /// Distance between the XOFF point and the use at which the group leaves XOFF. 0: not used.
+    /// Distance in cells between the use at which a group pauses its peer (XOFF) and the lower use at which
+    /// the peer may resume. 0: not used.
     pub(super) xon_offset: u32,
     /// Index of the pool in [`Mmu::pools`](super::Mmu).
     pub(super) pool: u16,
@@ -91,8 +92,8 @@ pub(super) struct ProfileLimits {
     pub(super) port_limit: u16,
     /// True if the profile has headroom or uses the HPCC rule. Lossless frames are never dropped at egress.
     pub(super) lossless: bool,
-    /// True if the group can enter XOFF: it has headroom, uses the HPCC rule, or signals XOFF with
-    /// pause frames.
+    /// True if the group can enter the XOFF state, in which it pauses its peer: it has headroom, uses the
+    /// HPCC rule, or sends pause frames.
     pub(super) tracks_xoff: bool,
     /// True if only the group's or queue's own limit and the pool limit its use. False with a port limit or
     /// the HPCC rule.

@@ -1,31 +1,32 @@
 //! Memory management unit (MMU): decides which frames may occupy buffer cells.
 //!
-//! A frame occupies `ceil(mac_len / cell)` cells. These cells are charged twice: to the priority group at the
-//! ingress port, and to the queue at the egress port. Each copy of a flooded frame is charged to its own
-//! queue. The switch first plans the charges on both sides, and then commits both plans. Planning changes
-//! nothing. If one side refuses the frame, the other side is therefore unchanged.
+//! A frame occupies `ceil(mac_len / cell)` cells. These cells count twice: for the priority group at the
+//! ingress port, and for the queue at the egress port. Each copy of a flooded frame counts for its own queue.
+//! The switch first plans the use at ingress and at egress, and then commits both plans. Planning changes
+//! nothing, so a frame that is refused at egress has changed nothing at ingress.
 //!
 //! # Rules
 //!
 //! All numbers are whole cells. Configured sizes are rounded down to whole cells. SAI names
 //! are from `saibuffer.h`.
 //!
-//! - **Regions of a group**: cells are charged to *reserved*, then to *shared*, then to *headroom*. Shared
-//!   space is available while the shared use of the group is below its limit and the pool has a free cell.
-//!   Headroom is available while the headroom of the group (`xoff`) and the shared headroom pool have space.
-//!   If one cell does not fit, the whole frame is refused and nothing is charged. Reserved space and headroom
-//!   are not part of the size of the pool.
-//! - **One more shared cell** is available to a group that is at its limit but not in XOFF. This happens if
-//!   the use of other groups has lowered a dynamic limit. The additional cell puts the group into XOFF.
+//! - **Regions of a group**: the cells of a frame use *reserved* space first, then *shared* space, then
+//!   *headroom*. Shared space is available while the shared use of the group is below its limit and the pool
+//!   has a free cell. Headroom is available while the headroom of the group (`xoff`) and the shared headroom
+//!   pool have space. If one cell does not fit, the whole frame is refused and uses no cell. Reserved space
+//!   and headroom are not part of the size of the pool.
+//! - **One more shared cell** is available to a group that is at its limit but does not pause its peer yet.
+//!   This happens if other groups fill the pool and thereby lower the dynamic limit of this group. With the
+//!   additional cell, the group pauses its peer (XOFF).
 //! - **Reserved** space is `size - xoff` if the pool has no shared headroom and `size` is at least `xoff`.
 //!   Otherwise, reserved space is `size`.
 //! - **Limit** of the shared use (`SAI_BUFFER_PROFILE_ATTR_SHARED_DYNAMIC_TH`, `_STATIC_TH`): see the
 //!   module `threshold`.
 //! - **Port limit**: a port may have a threshold for its own use of a pool. See the module `port`. A group or
 //!   queue is at its limit if its own limit or the port limit is reached.
-//! - **XOFF** is decided on arrival, after charging. A group enters XOFF if headroom is in use. A group also
-//!   enters XOFF if its reserved space is full and its shared use has reached the current limit. Only groups
-//!   that have headroom or send pause frames enter XOFF.
+//! - **XOFF**: when the cells of an arriving frame have been added, a group enters the XOFF state, in which
+//!   it pauses its peer, in two cases. It uses headroom, or its reserved space is full and its shared use has
+//!   reached the current limit. Only groups that have headroom or send pause frames enter the XOFF state.
 //! - **Release** frees headroom first, then shared, then reserved. Real chips use the same order, so headroom
 //!   is empty before XON is sent.
 //! - **XON** (`SAI_BUFFER_PROFILE_ATTR_XON_TH`, `_XON_OFFSET_TH`): a group leaves XOFF when its headroom is
@@ -97,9 +98,9 @@ impl Mmu {
     /// their cells, and the sums of the pools are computed again. Watermarks are kept. The watermark of a
     /// pool is kept if the new configuration has a pool of the same name.
     ///
-    /// Groups that leave XOFF are appended to `resumed` in ascending order. No group enters XOFF here,
-    /// because XOFF is decided on arrival. Ports that are missing in the new configuration keep their cells
-    /// and admit no frame.
+    /// Groups that let their peer resume (XON) are appended to `resumed` in ascending order. No group starts
+    /// to pause its peer here, because this happens only when a frame arrives. Ports that are missing in the
+    /// new configuration keep their cells and admit no frame.
     pub fn reconfigure(&mut self, config: &SwitchConfig, resumed: &mut Vec<PgId>) {
         self.cell = CellSize::new(config.cell_bytes);
         self.resolve_limits(config);
@@ -190,12 +191,13 @@ impl Mmu {
     }
 
     /// Plans and commits a frame at ingress and egress in one step. This step handles only the common case:
-    /// - The group is not in XOFF and does not enter XOFF.
+    /// - The group does not pause its peer (XOFF), neither before nor after the frame.
     /// - No port limit and no rule of the HPCC simulator applies.
-    /// - No cell is charged to headroom.
+    /// - No cell of the frame uses headroom.
     ///
-    /// Returns false in all other cases. Nothing is then charged, and the caller must use
-    /// [`plan_ingress`](Self::plan_ingress) and [`plan_egress`](Self::plan_egress).
+    /// Returns true if the frame was admitted. Returns false if the case is not the common one:
+    /// nothing has then changed, and the caller must use [`plan_ingress`](Self::plan_ingress)
+    /// and [`plan_egress`](Self::plan_egress).
     #[inline(always)]
     pub fn try_admit(&mut self, pg: PgId, queue: QueueId, cells: u32) -> bool {
         let group = &mut self.groups[pg.index()];
@@ -239,7 +241,8 @@ impl Mmu {
         true
     }
 
-    /// Plans the regions to which the cells of an arriving frame are charged. Nothing is charged yet.
+    /// Computes how many cells of an arriving frame use reserved space, shared space and headroom of its
+    /// priority group. The use of the buffer does not change yet.
     ///
     /// # Errors
     /// Returns the limit that refuses the frame. The caller must then drop the frame.
@@ -266,7 +269,7 @@ impl Mmu {
         })
     }
 
-    /// Returns how many of `wanted` cells a group or queue may charge to shared space. The group or queue
+    /// Returns how many of `wanted` cells a group or queue may store in shared space. The group or queue
     /// already has `used` shared cells.
     #[inline]
     fn available_cells(&self, limits: &ProfileLimits, used: u32, pool: &BufferPool, wanted: u32) -> u32 {
@@ -276,8 +279,8 @@ impl Mmu {
         }
     }
 
-    /// Checks that `headroom` cells of a frame fit into the headroom. `shared` is the number of cells that
-    /// the same frame charges to shared space.
+    /// Checks that `headroom` cells of a frame fit into the headroom. `shared` is the number of cells of the
+    /// same frame that use shared space.
     #[inline(never)]
     fn check_headroom(
         &self,
@@ -318,7 +321,8 @@ impl Mmu {
     /// Adds the cells of a frame, as computed by [`Mmu::plan_ingress`], to the use of its priority group.
     /// Returns true if the group entered the XOFF state, in which it pauses its peer.
     ///
-    /// Between planning and committing, the caller must not charge or release cells of the group's pool.
+    /// Between [`Mmu::plan_ingress`] and this call, the caller must not add or release cells of the
+    /// group's pool.
     #[inline]
     pub fn commit_ingress(&mut self, pg: PgId, plan: IngressPlan) -> bool {
         let group = &mut self.groups[pg.index()];
@@ -354,8 +358,9 @@ impl Mmu {
         true
     }
 
-    /// Plans the regions to which the cells of a frame are charged at its egress queue. Nothing is charged
-    /// yet. A lossless frame is never refused and may exceed the limit.
+    /// Computes how many cells of a frame use the reserved space of its egress queue, and how many use
+    /// shared space. The use of the buffer does not change yet. A lossless frame is never refused and may
+    /// exceed the limit.
     ///
     /// # Errors
     /// Returns the limit that refuses the frame. The caller must then drop the frame.
@@ -396,10 +401,10 @@ impl Mmu {
         charge_port_limit(&mut self.port_limits, &queue.limits, plan.shared);
     }
 
-    /// Releases `cells` cells of a group: headroom first, then shared, then reserved. Groups that leave XOFF
-    /// are appended to `resumed` in ascending order.
+    /// Releases `cells` cells of a group: headroom first, then shared, then reserved. Groups that let their
+    /// peer resume (XON) are appended to `resumed` in ascending order.
     ///
-    /// The caller must not release more cells than were charged. Debug builds panic in this case. Release
+    /// The caller must not release more cells than the group uses. Debug builds panic in this case. Release
     /// builds free the cells that exist.
     #[inline(always)]
     pub fn release_ingress(&mut self, pg: PgId, cells: u32, resumed: &mut Vec<PgId>) {
@@ -417,8 +422,8 @@ impl Mmu {
         }
     }
 
-    /// The general form of [`Mmu::release_ingress`]. This method also handles groups in XOFF, groups with a
-    /// port limit, and releases that free more than shared cells.
+    /// The general form of [`Mmu::release_ingress`]. This method also handles groups that pause their peer
+    /// (XOFF), groups with a port limit, and releases of headroom or reserved cells.
     #[inline(never)]
     fn release_ingress_in_full(&mut self, pg: PgId, cells: u32, resumed: &mut Vec<PgId>) {
         let first = resumed.len();
@@ -445,8 +450,8 @@ impl Mmu {
         }
     }
 
-    /// Resumes the groups of a pool that may leave XOFF after a release. `first` is the length of
-    /// `resumed` before.
+    /// Ends the pause (XOFF) of all groups of a pool that meet the XON condition after a release. `first` is
+    /// the length of `resumed` before the release.
     #[cold]
     fn resume_waiting_groups(&mut self, pool: usize, first: usize, resumed: &mut Vec<PgId>) {
         if self.pools[pool].lower_bound_reached() {
@@ -475,8 +480,8 @@ impl Mmu {
         resumed[first..].sort_unstable();
     }
 
-    /// Resumes all waiting groups of a pool that may leave XOFF. Sorts the entries of `resumed` from index
-    /// `first` on.
+    /// Ends the pause (XOFF) of all waiting groups of a pool that meet the XON condition. Sorts the entries
+    /// of `resumed` from index `first` on.
     fn resume_waiters(&mut self, pool: usize, first: usize, resumed: &mut Vec<PgId>) {
         let pool = &mut self.pools[pool];
         let mut from = 0;
@@ -494,7 +499,8 @@ impl Mmu {
     }
 
     /// Releases `cells` cells of a queue: shared cells first, then reserved cells. As with
-    /// [`release_ingress`](Self::release_ingress), the caller must not release more cells than were charged.
+    /// [`release_ingress`](Self::release_ingress), the caller must not release more cells than the
+    /// queue uses.
     #[inline(always)]
     pub fn release_egress(&mut self, queue: QueueId, cells: u32) {
         let queue = &mut self.queues[queue.index()];
@@ -546,7 +552,8 @@ fn release_port_limit(port_limits: &mut [PortLimit], limits: &ProfileLimits, cel
     }
 }
 
-/// Adds a group that has entered XOFF to the list that lets it resume later.
+/// Adds a group that has just paused its peer (XOFF) to a list of waiting groups. Later releases check this
+/// list for the XON condition.
 #[cold]
 fn register_waiter(group: &mut PriorityGroup, pool: &mut BufferPool, pg: PgId) {
     group.waiter_index = match group.limits.rule {

@@ -34,7 +34,8 @@ pub(super) struct BufferPool {
     headroom_peak: i64,
     lower_bound: i64,
     waiters: Vec<XonWaiter>,
-    /// Groups in XOFF whose port has a port limit. Every release of the pool checks all groups of this list.
+    /// Groups that pause their peer (XOFF) and whose port has a port limit. Every release of cells of the
+    /// pool checks all groups of this list.
     pub(super) waiting_at_port_limit: Vec<u16>,
 }
 
@@ -52,7 +53,8 @@ impl BufferPool {
         }
     }
 
-    /// Reserves memory for `groups` waiters, so that no allocation is needed when a group enters XOFF.
+    /// Reserves memory for `groups` waiting groups, so that no allocation is needed when a group pauses its
+    /// peer (XOFF).
     pub(super) fn reserve_waiters(&mut self, groups: usize) {
         self.waiters.reserve(groups);
         self.waiting_at_port_limit.reserve(groups);

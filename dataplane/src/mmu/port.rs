@@ -53,8 +53,9 @@ impl PortLimit {
         }
     }
 
-    /// Returns how many of `wanted` cells a group or queue with `used` shared cells may charge. Cells are
-    /// charged one by one until one of the two limits is reached or the pool has no free cell.
+    /// Returns how many of `wanted` cells a group or queue with `used` shared cells may store in shared
+    /// space. Cells are added one by one until the limit of the group or queue, the port limit or the end of
+    /// the pool is reached.
     pub(super) fn available_cells(self, rule: LimitRule, used: u32, free: i64, wanted: u32) -> u32 {
         let admits = |cell: u32| {
             let cell = i64::from(cell);

@@ -24,8 +24,8 @@ pub(super) struct PriorityGroup {
     pub(super) total_peak: u32,
     pub(super) shared_peak: u32,
     pub(super) headroom_peak: u32,
-    /// Position of the group in the waiter list of its pool, if it waits there. Otherwise a special value,
-    /// such as [`NOT_WAITING`] if the group is not in XOFF.
+    /// Position of the group in the list of waiting groups of its pool. If the group is not in this list, the
+    /// field has a special value: for example, [`NOT_WAITING`] if the group does not pause its peer (XOFF).
     pub(super) waiter_index: u32,
 }
 

@@ -51,7 +51,7 @@ impl LimitRule {
         }
     }
 
-    /// Returns true for the rule of the HPCC simulator. The MMU has separate code for this rule.
+    /// Returns true if this is the rule of the HPCC simulator. The MMU has separate code for that rule.
     #[inline(always)]
     pub(super) fn is_hpcc(self) -> bool {
         matches!(self, LimitRule::Hpcc { .. })
@@ -69,8 +69,7 @@ impl LimitRule {
         }
     }
 
-    /// Returns true if all of `wanted` cells may be charged to shared space, as
-    /// in [`LimitRule::available_cells`].
+    /// Returns true if [`LimitRule::available_cells`] would permit all of `wanted` cells in shared space.
     #[inline(always)]
     pub(super) fn fits(self, used: u32, free: i64, wanted: u32) -> bool {
         let Some(last) = wanted.checked_sub(1) else {
@@ -80,8 +79,8 @@ impl LimitRule {
         i64::from(last) < free && u64::from(used) + u64::from(last) < self.limit(free - i64::from(last))
     }
 
-    /// Returns how many of `wanted` cells may be charged to shared space. Cells are charged one by one. For
-    /// each cell, the use must be below the present limit and the pool must have a free cell.
+    /// Returns how many of `wanted` cells may use shared space. Cells are added one by one. For each cell,
+    /// the use must be below the present limit and the pool must have a free cell.
     #[inline(always)]
     pub(super) fn available_cells(self, used: u32, free: i64, wanted: u32) -> u32 {
         if self.fits(used, free, wanted) {
@@ -94,7 +93,7 @@ impl LimitRule {
             .min(i64::from(wanted)) as u32
     }
 
-    /// Returns the smallest number of cells after which no further cell may be charged. The caller must
+    /// Returns the smallest number of cells after which no further cell may use shared space. The caller must
     /// ensure that `free > 0` and `used < limit(free)`.
     #[cold]
     fn cells_until_limit(self, used: i64, free: i64) -> i64 {

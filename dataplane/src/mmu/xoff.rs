@@ -7,8 +7,8 @@ use super::port::PortLimit;
 use super::priority_group::{NOT_WAITING, PriorityGroup, WAITS_AT_PORT_LIMIT, WAITS_FOR_OWN_RELEASE};
 
 impl PriorityGroup {
-    /// Returns true if the group must be in XOFF: headroom is in use, or the group is at its limit. `free` is
-    /// the number of free shared cells of the pool.
+    /// Returns true if the group must pause its peer (XOFF): headroom is in use, or the group is at its
+    /// limit. `free` is the number of free shared cells of the pool.
     #[inline(always)]
     pub(super) fn meets_xoff_condition(&self, free: i64, port_limit: Option<PortLimit>) -> bool {
         if let Some(port_limit) = port_limit {
@@ -29,8 +29,9 @@ impl PriorityGroup {
         )
     }
 
-    /// Returns true if the next cell puts the group into XOFF. The caller has checked that the group is at
-    /// its shared limit. The next cell still uses shared space, and all later cells need headroom.
+    /// Returns true if the group pauses its peer (XOFF) with the next cell. The caller has checked that
+    /// the group is at its shared limit. The next cell may still use shared space, and all later cells
+    /// need headroom.
     #[inline]
     pub(super) fn next_cell_enters_xoff(&self, pool: &BufferPool) -> bool {
         self.limits.headroom > 0 && self.waiter_index == NOT_WAITING && pool.free > 0
@@ -58,16 +59,16 @@ impl PriorityGroup {
         }
     }
 
-    /// Returns the shared use `total - reserved + offset - 1`. The group may resume if this shared use does
-    /// not cause XOFF. The XON condition is `total <= reserved + X - offset`, where `X` is the smallest
-    /// shared use that causes XOFF.
+    /// Returns the shared use `total - reserved + offset - 1`. If this shared use would not cause XOFF, the
+    /// group may let its peer resume. The XON condition is `total <= reserved + X - offset`, where `X` is the
+    /// smallest shared use that causes XOFF.
     fn largest_use_outside_xoff(&self) -> i64 {
         let total = self.reserved + self.shared;
         i64::from(total) - i64::from(self.limits.reserved) + i64::from(self.limits.xon_offset) - 1
     }
 
-    /// Returns true if a group with a port limit may leave XOFF. `free` is the number of free shared cells of
-    /// the pool.
+    /// Returns true if a group with a port limit may let its peer resume (XON). `free` is the number of free
+    /// shared cells of the pool.
     pub(super) fn can_resume(&self, free: i64, port_limit: PortLimit) -> bool {
         if self.headroom > 0 {
             return false;

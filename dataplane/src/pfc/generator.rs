@@ -21,8 +21,8 @@ const SUBJECT_COUNT: usize = PRIORITIES + 1;
 pub(crate) struct PauseGenerator {
     /// Priorities in XOFF, and [`WHOLE_PORT`] if the port uses PAUSE.
     xoff: u16,
-    /// Priorities for which an XOFF frame must be sent, because they entered XOFF or because a
-    /// refresh is due.
+    /// Priorities for which an XOFF frame must be sent: a priority group has just started to pause its peer,
+    /// or the repetition of the frame is due.
     pending_xoff: u16,
     /// Priorities for which an XON frame must be sent.
     pending_xon: u16,
@@ -123,7 +123,7 @@ impl PauseGenerator {
     }
 
     /// Discards pending frames after the link went down. When the link comes up again,
-    /// [`PauseGenerator::announce_xoff`] sends the XOFF state.
+    /// [`PauseGenerator::announce_xoff`] sends an XOFF frame for all priorities that must be paused.
     pub(crate) fn discard_pending(&mut self) {
         (self.pending_xoff, self.pending_xon, self.last_sent_xoff) = (0, 0, 0);
         self.changes.clear();
@@ -152,10 +152,10 @@ impl PauseGenerator {
         self.pending_xoff | self.pending_xon != 0
     }
 
-    /// Returns the frame to send now, or `None` if no frame is needed. An XOFF frame carries all
-    /// priorities in XOFF and refreshes all of them. An XON frame carries the priorities that resume. If
-    /// PFC and PAUSE frames are both pending, the PFC frame is sent first. This happens only after a
-    /// change of the configuration.
+    /// Returns the frame to send now, or `None` if no frame is needed. An XOFF frame carries all priorities
+    /// that the peer must pause, and renews the pause of all of them. An XON frame carries the priorities
+    /// that resume. If PFC and PAUSE frames are both pending, the PFC frame is sent first. Both are pending
+    /// at the same time only after a change of the configuration.
     pub(crate) fn next_frame(&mut self, now: Picos) -> Option<MacControl> {
         if self.in_order {
             return self.next_frame_in_order();

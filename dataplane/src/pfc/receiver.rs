@@ -62,8 +62,8 @@ pub struct PauseReceiver {
     on_to_off: [u64; PRIORITIES],
     until_resumed: bool,
     response: Picos,
-    /// Pause frames that have not taken effect yet, in the order of their effect. Empty without a
-    /// response time.
+    /// Pause frames that have not taken effect yet. The frame that takes effect first comes first. Empty
+    /// without a response time.
     pending: VecDeque<PendingPause>,
 }
 
@@ -242,9 +242,9 @@ impl PauseReceiver {
         self.paused_since[priority]
     }
 
-    /// Returns the arrival time of the latest XOFF of a priority (0 to 7). During a pause that lasts until
-    /// its resume, returns [`Picos::NEVER`], because such a pause is not repeated. Returns zero if no XOFF
-    /// has arrived.
+    /// Returns the arrival time of the latest XOFF of a priority (0 to 7). With
+    /// [`UntilResumed`](crate::config::PauseModel::UntilResumed), a pause lasts until its resume and is not
+    /// repeated. During such a pause, returns [`Picos::NEVER`]. Returns zero if no XOFF frame has arrived.
     pub fn last_xoff_at(&self, priority: usize) -> Picos {
         let lasts_until_resumed =
             self.paused & (1 << priority) != 0 && self.paused_until[priority] == Picos::NEVER;

@@ -9,7 +9,7 @@ pub(crate) struct Adjacency {
     /// MAC addresses of the neighbour and of the interface.
     pub(crate) addresses: LinkAddresses,
     /// Value of [`NeighbourTable::changes`](super::neighbour::NeighbourTable::changes) when the adjacency was
-    /// computed. If the table has another value now, the adjacency is invalid.
+    /// computed. If the present value of the table differs, the adjacency is invalid.
     pub(super) valid_for: u64,
     /// MTU of the interface. With 0, no packet fits, so all frames take the full path.
     pub(crate) mtu: u32,

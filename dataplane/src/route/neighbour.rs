@@ -342,9 +342,9 @@ impl NeighbourTable {
     }
 
     /// Stores the link address that a message of a neighbour contains. If `known_only` is true, only an
-    /// existing entry is updated. This is the rule for messages that are not a request for the router (RFC
-    /// 826: merge; RFC 4861 7.2.5). Returns the neighbour if it is now resolved. The caller must then send
-    /// the frames that waited for it.
+    /// existing entry is updated. RFC 826 ("merge") and RFC 4861 section 7.2.5 require `known_only` for
+    /// messages that are not requests for the router. Returns the neighbour if it is now resolved. The caller
+    /// must then send the frames that have waited for this neighbour.
     pub(crate) fn update_from_message(
         &mut self,
         now: Picos,

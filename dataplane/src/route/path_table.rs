@@ -8,9 +8,9 @@ use apportion::{BucketClaim, assign_buckets};
 use crate::fib::{Fib, LineageIndex, gcd};
 use crate::ids::{GroupId, NextHopId};
 
-/// Default number of buckets of a group with resilient hashing. The share of each member differs by at most
-/// one bucket from its exact share. For 32 members, this error is at most 0.8 %. With 1024 buckets, the error
-/// would be 2.9 % for 31 members.
+/// Default number of hash buckets (ranges of the flow hash, each with one next hop) of a group with resilient
+/// hashing. The share of each member differs by at most one bucket from its exact share. For 32 members, this
+/// error is at most 0.8 %. With 1024 buckets, the error would be 2.9 % for 31 members.
 pub const RESILIENT_BUCKETS: u16 = 4_096;
 
 /// Position of a group's buckets in [`PathTable::buckets`].
@@ -27,17 +27,18 @@ struct BucketRange {
 /// The hash of a flow, scaled to the number of buckets, is the bucket number.
 ///
 /// **Normal hashing** divides the weights of the usable members by their greatest common divisor. The number
-/// of buckets is the sum of these weights, so shares are exact. A change of the members or of their state may
-/// move any flow.
+/// of hash buckets is the sum of the divided weights, so shares are exact. A change of the members or of
+/// their state may move any flow.
 ///
-/// **Resilient hashing** uses a fixed number of buckets. Each bucket prefers one member, its *home*. The
-/// number of buckets of a member differs by at most one from its exact share.
+/// **Resilient hashing** uses a fixed number of hash buckets. Each bucket prefers one member, its *home*. The
+/// number of buckets of a member differs by at most one from the exact share of the member.
 ///
-/// - If a member fails, its buckets go to the usable members in proportion to their weights. No other
-///   bucket moves.
-/// - If the member recovers, its buckets return. When all members are usable, every bucket is at its home.
-/// - If other members are still down at this time, the recovered member also receives its share of
-///   their buckets.
+/// - If a member fails, its buckets go to the usable members in proportion to their weights. The buckets of
+///   the usable members do not move.
+/// - If the member recovers, its buckets return to it. When all members are usable, every bucket is at its
+///   home (the member that it prefers).
+/// - If some members are still down at this time, the recovered member also receives its share of the buckets
+///   of those members.
 /// - If the members of a route change, the remaining members keep their buckets up to their new share. Only
 ///   surplus buckets and the buckets of removed members move.
 ///
@@ -56,7 +57,7 @@ pub struct PathTable {
 }
 
 impl PathTable {
-    /// Creates the table of a first generation. `resilient_buckets` is
+    /// Creates the table for the first version (generation) of the routes. `resilient_buckets` is
     /// [`crate::config::RoutingConfig::resilient_buckets`], where 0 is treated as 1. `live` returns true if a
     /// next hop is usable.
     pub fn new(fib: &Fib, resilient_buckets: Option<u16>, live: impl Fn(NextHopId) -> bool) -> PathTable {
@@ -65,9 +66,9 @@ impl PathTable {
         table
     }
 
-    /// Changes the table from the generation `previous` to the generation `next`. `live` returns true if a
-    /// next hop of `next` is usable. Flows keep their members if `next` has the same groups, or if `next` was
-    /// built as a successor of `previous` or of an earlier generation.
+    /// Changes the table from the version `previous` of the routes to the version `next`. `live` returns true
+    /// if a next hop of `next` is usable. Flows keep their members if `next` has the same groups, or if
+    /// `next` was built as a successor of `previous` or of an earlier version.
     pub fn change_generation(
         &mut self,
         previous: &Fib,
@@ -146,8 +147,8 @@ impl PathTable {
         Some(self.buckets[group_range.first as usize + bucket as usize])
     }
 
-    /// Returns the next hop of each bucket of a group, for `show` commands and tests. The list is empty if no
-    /// next hop is usable.
+    /// Returns the next hop of each hash bucket of a group, for `show` commands and tests. The list is empty
+    /// if no next hop is usable.
     pub fn buckets(&self, group: GroupId) -> &[NextHopId] {
         let group_range = self.ranges[group.index()];
         &self.buckets[group_range.first as usize..][..group_range.active as usize]
@@ -176,8 +177,8 @@ impl PathTable {
         }
     }
 
-    /// Returns for each bucket of a group the members that claim it. The buckets are scaled to `size`
-    /// buckets. `renamed` contains the new id of each next hop, or `None` if it was removed.
+    /// Returns for each hash bucket of a group the members that claim the bucket. The buckets are scaled to
+    /// `size` buckets. `renamed` contains the new id of each next hop, or `None` if the next hop was removed.
     fn bucket_claims(&self, group: GroupId, renamed: &[Option<NextHopId>], size: usize) -> Vec<BucketClaim> {
         let group_range = self.ranges[group.index()];
         let range = group_range.first as usize..(group_range.first + group_range.size) as usize;
@@ -194,9 +195,9 @@ impl PathTable {
         (0..size).map(claim).collect()
     }
 
-    /// Moves each bucket to its home (the member that the bucket prefers) if the home is usable. The other
-    /// buckets stay at their present member if it is usable and its share permits this. The remaining buckets
-    /// are distributed.
+    /// Moves each bucket to its home (the member that the bucket prefers) if the home is usable. A bucket
+    /// without a usable home stays at its present member if that member is usable and its share permits this.
+    /// All remaining buckets are distributed.
     fn reassign_buckets(&mut self, group: usize, members: &[(NextHopId, u16)]) {
         let group_range = self.ranges[group];
         let living: Vec<_> = members

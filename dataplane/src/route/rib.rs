@@ -36,7 +36,7 @@ type PrefixRoutes = BTreeMap<(u8, RouteSource), (RouteTarget, RouteTag)>;
 ///
 /// If a source has several next hops of the same distance, it sets one route with all of them. If the
 /// distances differ, as in a `STATIC_ROUTE` with a list of distances, the source sets one route for each
-/// distance. When the route with the smaller distance is removed, the other route is used.
+/// distance. When the route with the smaller distance is removed, the route with the next distance is used.
 #[derive(Clone, Debug, Default)]
 pub struct Rib {
     routes_of_prefix: BTreeMap<IpNet, PrefixRoutes>,

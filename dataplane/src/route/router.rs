@@ -111,7 +111,7 @@ pub(crate) enum ResolvedHop {
     Local,
     /// To a neighbour on this interface. The neighbour is `None` if the neighbour table is full.
     Neighbour(InterfaceId, Option<NeighbourId>),
-    /// To no next hop, because none of the route's next hops is reachable at present.
+    /// To no next hop: none of the route's next hops is reachable at present.
     Down,
     /// To no destination, because the route is a blackhole route.
     Blackhole,
@@ -247,7 +247,8 @@ impl Router {
         core::mem::replace(&mut self.interfaces[id.index()].up, up) != up
     }
 
-    /// Assigns the hash buckets again to the usable next hops, after the state of an interface has changed.
+    /// Distributes the hash buckets (ranges of the flow hash) over the usable next hops again, after the
+    /// state of an interface has changed.
     pub(crate) fn refresh_paths(&mut self) {
         let (fib, interfaces) = (&self.fib, &self.interfaces);
         let live = |hop: NextHopId| is_interface_up(interfaces, fib.next_hops()[hop.index()].interface);

@@ -12,7 +12,8 @@ struct AclFields {
     destination: IpAddr,
     protocol: u8,
     dscp: u8,
-    /// Source and destination port of a UDP or TCP packet. `None` for other protocols and for IPv4 fragments.
+    /// Source and destination port of a UDP or TCP packet. `None` if the packet is neither UDP nor TCP, or if
+    /// it is an IPv4 fragment.
     ports: Option<(u16, u16)>,
 }
 

@@ -44,8 +44,9 @@ impl Switch {
         Ok(())
     }
 
-    /// Charges a frame at ingress and egress. Returns true if the priority group entered XOFF, and the number
-    /// of charged ingress cells. A trimmed frame is charged for fewer cells than the original frame.
+    /// Adds the cells of a frame to the use of its priority group and of its egress queue. Returns two
+    /// values: true if the priority group has now paused its peer (XOFF), and the number of added ingress
+    /// cells. A trimmed frame has fewer cells than the original frame.
     fn charge_frame<S: FrameStore>(
         &mut self,
         context: &FrameContext,
@@ -97,7 +98,8 @@ impl Switch {
         })
     }
 
-    /// Counts an accepted frame, and pauses the sender if the frame put its priority group into XOFF.
+    /// Counts an accepted frame. If the priority group has reached its XOFF threshold with this frame, also
+    /// pauses the peer.
     pub(super) fn count_accepted<S: FrameStore>(
         &mut self,
         context: &FrameContext,

@@ -37,7 +37,8 @@ impl Switch {
         }
     }
 
-    /// Advertises all unreachable sites after a port came up, because the new peer has no information yet.
+    /// Advertises all unreachable sites (destination leaves) after a port came up: the new peer at this port
+    /// has no information yet.
     pub(super) fn advertise_to_new_peer<S: FrameStore>(
         &mut self,
         now: Picos,

@@ -59,7 +59,7 @@ enum Admitted {
     Queued,
     /// The frame is queued, and the link is free.
     QueuedLinkFree,
-    /// The frame is not queued, because the port is idle and can send the frame immediately.
+    /// The frame is not queued: the port is idle and sends the frame immediately.
     PortIdle(QueueId, QueuedFrame),
     /// The frame was not admitted. The full path must handle the frame.
     NeedsFullPath,
@@ -90,8 +90,8 @@ impl Switch {
     }
 
     /// Like [`Switch::receive`], but for a packet whose route has been looked up. With [`RouteHint::NONE`],
-    /// the switch looks up the route itself. A hint for another destination, or from an earlier generation of
-    /// routes, is an error of the caller.
+    /// the switch looks up the route itself. The caller must not pass a hint for a different destination, or
+    /// a hint from an earlier version of the routes.
     #[inline(always)]
     pub fn receive_with_route_hint<S: FrameStore>(
         &mut self,
@@ -236,8 +236,8 @@ impl Switch {
         })
     }
 
-    /// Routes an IPv4 packet to another port with a resolved next hop. Returns an error if the packet needs
-    /// the full path.
+    /// Routes an IPv4 packet to a resolved next hop at a port that is not the ingress port. Returns an error
+    /// if the packet needs the full path.
     #[inline(always)]
     fn route_on_fast_path(
         &mut self,

@@ -62,9 +62,9 @@ impl Switch {
         ForwardingResult::Forwarded { copies }
     }
 
-    /// Plans and charges the egress targets of a flooded frame, and makes the copies of the frame. The last
-    /// target uses the frame itself. Drops at egress ports are counted here, except for the last drop, which
-    /// is returned.
+    /// For each egress port of a flooded frame, makes a copy of the frame and adds its cells to the use of
+    /// the egress queue. The last target uses the frame itself. Drops at egress ports are counted here,
+    /// except for the last drop, which is returned.
     fn plan_flood_targets<S: FrameStore>(
         &mut self,
         context: &FrameContext,

@@ -169,8 +169,8 @@ impl Switch {
     /// change. Table sizes and the seed do not change.
     ///
     /// # Errors
-    /// Returns an error, and changes nothing, if `config` has other ports or another cell size than the
-    /// running switch.
+    /// Returns an error, and changes nothing, if the ports or the cell size in `config` differ from those of
+    /// the running switch.
     pub fn apply_config<S: FrameStore>(
         &mut self,
         now: Picos,
@@ -257,9 +257,9 @@ impl Switch {
         self.try_transmit(now, port, store, outputs);
     }
 
-    /// Blocks (`enabled` false) or unblocks one queue of a port. The other queues share the link as if the
-    /// blocked queue were empty. [`Switch::set_tx_enabled`] blocks all queues of a port. A queue sends only
-    /// if both methods permit it.
+    /// Blocks (`enabled` false) or unblocks one queue of a port. The remaining queues share the link as if
+    /// the blocked queue were empty. [`Switch::set_tx_enabled`] blocks all queues of a port. A queue sends
+    /// only if both methods permit it.
     pub fn set_queue_enabled<S: FrameStore>(
         &mut self,
         now: Picos,
@@ -352,8 +352,8 @@ impl Switch {
         self.protocols_attached = attached;
     }
 
-    /// Makes `fib` the current generation of routes. Returns the previous generation, so that the caller can
-    /// free its memory outside the worker thread.
+    /// Makes `fib` the current version (generation) of the routes. Returns the previous version, so that the
+    /// caller can free the memory of that version outside the worker thread.
     pub fn set_fib<S: FrameStore>(
         &mut self,
         now: Picos,
@@ -405,8 +405,8 @@ impl Switch {
         }
     }
 
-    /// Returns the priority groups to which the frames in a queue are charged. The group of the first frame
-    /// comes first. The list is empty if no frame waits. This method visits every frame of the queue.
+    /// Returns the ingress priority groups of the frames in a queue. The group of the first frame comes
+    /// first. The list is empty if no frame waits. This method visits every frame of the queue.
     pub fn priority_groups_in(&self, queue: QueueId) -> Vec<PgId> {
         let mut groups = Vec::new();
         let fifo = &self.ports[queue.port().index()].fifos[usize::from(queue.number())];
@@ -454,7 +454,8 @@ impl Switch {
         self.ports[port.index()].counters.drops[reason as usize][0] += frames;
     }
 
-    /// Returns a bit mask. Bit *n* is set if priority group *n* of this port is in XOFF.
+    /// Returns a bit mask. Bit *n* is set if priority group *n* of this port is in the XOFF state, in which
+    /// it pauses its peer.
     pub fn xoff_groups(&self, port: PortId) -> u8 {
         set_bits(0xff)
             .filter(|&n| self.mmu.is_in_xoff(PgId::new(port, n as u8)))
@@ -493,7 +494,7 @@ impl Switch {
         self.router.neighbours.entries(now)
     }
 
-    /// Returns the current generation of routes, which the last call of [`Switch::set_fib`] or
+    /// Returns the current version (generation) of the routes, which the last call of [`Switch::set_fib`] or
     /// [`Switch::apply_config`] has set.
     pub fn fib(&self) -> &Arc<Fib> {
         &self.router.fib
@@ -516,8 +517,8 @@ impl Switch {
         self.router.neighbours.held_frames()
     }
 
-    /// Returns the port of a transmit timer. Returns `None` for other timers. A late driver uses this port to
-    /// limit the number of frames that the port sends at once to catch up.
+    /// Returns the port of a transmit timer. Returns `None` if the timer is not a transmit timer. A driver
+    /// that is late uses this port to limit the number of frames that the port sends at once to catch up.
     pub fn port_of_transmit_timer(&self, timer: TimerId) -> Option<PortId> {
         let port = timers::port_of_transmit_timer(timer).filter(|port| *port < self.ports.len());
         port.map(|port| PortId(port as u16))

@@ -1,5 +1,5 @@
-//! Updates the sent and the received pauses of a port, after a change of XOFF states, of received pauses, or
-//! of the configuration.
+//! Updates the sent and the received pauses of a port. The caller calls this after a change of the priority
+//! groups in XOFF, of the received pauses, or of the configuration.
 
 use super::Switch;
 use super::port::Port;
@@ -54,7 +54,7 @@ impl Switch {
     }
 
     /// Returns the mask of priorities that the peer must pause, based on the XOFF states of the port's
-    /// priority groups. A group does not pause the peer while the watchdog drops its frames.
+    /// priority groups. A group does not pause the peer while the watchdog drops the frames of the group.
     pub(super) fn xoff_subjects(&self, port: PortId) -> u16 {
         let state = &self.ports[port.index()];
         set_bits(!state.dropping_groups)

@@ -65,8 +65,7 @@ pub(crate) struct Port {
     pub(crate) backlogged_queues: u8,
     /// See [`Switch::set_links_free_by_deadline`](super::Switch::set_links_free_by_deadline).
     pub(crate) frees_by_deadline: bool,
-    /// Priority groups whose received frames are dropped, because the watchdog drops the frames of
-    /// their queues.
+    /// Bit mask of the priority groups for which the watchdog drops all received frames during a storm.
     pub(crate) dropping_groups: u8,
     /// Queues whose frames the watchdog drops.
     pub(crate) dropping_queues: u8,
@@ -209,8 +208,8 @@ impl Port {
         self.arrival_rule_queues_lossless = self.mark_on_arrival_queues | self.dropping_queues;
     }
 
-    /// Returns the reason for which this port drops an arriving frame: its link, its LAG or its MTU. Returns
-    /// `None` if the port accepts the frame.
+    /// Returns the reason why this port drops an arriving frame: the link is down, the LAG does not accept
+    /// the frame, or the frame exceeds the MTU. Returns `None` if the port accepts the frame.
     #[inline(always)]
     pub(crate) fn ingress_drop_reason(&self, frame_len: u32, l3_offset: u8) -> Option<DropReason> {
         if !self.up || self.lag_down {
@@ -245,8 +244,8 @@ impl Port {
             .fold(0, |mask, p| mask | 1 << p)
     }
 
-    /// Returns the bit mask of priorities to pause while a priority group is in XOFF. With 802.3x PAUSE, the
-    /// result is [`WHOLE_PORT`].
+    /// Returns the bit mask of the priorities that the peer must pause while a priority group is in the XOFF
+    /// state. With 802.3x PAUSE, the result is [`WHOLE_PORT`].
     pub(crate) fn pause_subjects_for(&self, pg: u8) -> u16 {
         match self.pfc.generates_global_pause() {
             true => WHOLE_PORT,
@@ -336,7 +335,7 @@ impl Port {
         }
     }
 
-    /// Returns true if the port cannot start a transmission, because the port is down or the link is busy. If
+    /// Returns true if the port cannot start a transmission now: the port is down, or the link is busy. If
     /// the link is busy and frames wait, a deadline is requested.
     #[inline(always)]
     pub(crate) fn cannot_transmit(&mut self, now: Picos, id: PortId, outputs: &mut Outputs) -> bool {

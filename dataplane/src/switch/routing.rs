@@ -33,7 +33,7 @@ impl Switch {
         Ok(destination == own)
     }
 
-    /// Handles a frame on a routed port with another destination than the router's MAC address. Only ARP and
+    /// Handles a frame on a routed port whose destination is not the MAC address of the router. Only ARP and
     /// neighbour discovery messages to group addresses are accepted.
     #[cold]
     pub(super) fn handle_frame_not_to_router<S: FrameStore>(
@@ -380,7 +380,8 @@ fn ethertype<S: FrameStore>(context: &FrameContext, store: &S) -> Option<u16> {
     Some(u16::from_be_bytes(*octets))
 }
 
-/// Parses an ARP or neighbour discovery message. Returns `None` for other frames and for invalid messages.
+/// Parses an ARP or neighbour discovery message. Returns `None` if the frame is not such a message, or if the
+/// message is invalid.
 fn parse_neighbour_message<S: FrameStore>(context: &FrameContext, store: &S) -> Option<NeighbourMessage> {
     NeighbourMessage::parse(store.prefix(context.frame), usize::from(context.parsed.l3_offset))
         .filter(|message| message.is_valid)

@@ -39,8 +39,8 @@ pub(crate) fn transmit_timer(port: PortId) -> TimerId {
     TimerId(u32::from(port.0) * IDS_PER_PORT)
 }
 
-/// Returns the port index if `timer` is a transmit timer. Returns `None` for other timers. The index can be
-/// too large for this switch.
+/// Returns the port index if `timer` is a transmit timer, and `None` otherwise. The index can be too large
+/// for this switch.
 #[inline(always)]
 pub(crate) fn port_of_transmit_timer(timer: TimerId) -> Option<usize> {
     timer
@@ -106,7 +106,7 @@ impl Timers {
     }
 
     /// Handles an expired deadline and returns the owner of its timer. Returns `None` if the timer has no
-    /// request that is due at `now`. This is the case if an earlier call has already handled the deadline.
+    /// request that is due at `now`. For example, an earlier call may already have handled the deadline.
     pub(crate) fn take_expired(&mut self, now: Picos, timer: TimerId) -> Option<TimerOwner> {
         let requested_at = self.requested_at.get_mut(timer.0 as usize)?;
         if *requested_at > now {

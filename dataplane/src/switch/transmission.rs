@@ -150,8 +150,8 @@ impl Switch {
         self.transmit_next(now, port, due, store, outputs);
     }
 
-    /// Sends a frame that was just charged, without a queue. Its port must be [idle](Port::is_idle). The
-    /// result is the same as if the frame were queued and dequeued.
+    /// Sends a frame that was just admitted, without a queue. The egress port must be [idle](Port::is_idle).
+    /// The result is the same as if the frame were queued and dequeued.
     #[inline(never)]
     pub(super) fn transmit_unqueued<S: FrameStore>(
         &mut self,

@@ -1,5 +1,5 @@
-//! Packet trimming: if the queue of a packet is full, the packet is truncated and sent through another queue.
-//! The receiver can then request a retransmission at once.
+//! Packet trimming: if the queue of a packet is full, the packet is truncated and sent through a second
+//! queue, the trim queue. The receiver can then request a retransmission at once.
 //!
 //! The rules follow SAI (`SAI_SWITCH_ATTR_PACKET_TRIM_*` and
 //! `SAI_BUFFER_PROFILE_PACKET_ADMISSION_FAIL_ACTION_DROP_AND_TRIM`):
@@ -7,9 +7,9 @@
 //!   Packets that WRED or the priority group drops are not trimmed.
 //! - Only IP packets longer than `size` are trimmed. Other packets have no DSCP that could inform
 //!   the receiver.
-//! - At ingress and egress, the packet is charged for its trimmed length. Counters show the packet in its old
-//!   traffic class. The limits of the new queue apply. If the new queue is full, the packet is dropped with
-//!   the reason [`TrimDropped`](DropReason::TrimDropped).
+//! - At ingress and egress, the packet uses only the cells of its trimmed length. Counters show the packet in
+//!   its old traffic class. The limits of the new queue apply. If the new queue is full, the packet is
+//!   dropped with the reason [`TrimDropped`](DropReason::TrimDropped).
 //! - The switch updates the IPv4 total length and checksum, or the IPv6 payload length. Lengths and
 //!   checksums of upper layers are not changed, so that the receiver can see the original length. The ICRC
 //!   of RoCE is removed.

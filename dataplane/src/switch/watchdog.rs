@@ -246,8 +246,8 @@ impl Switch {
         state.scheduler.clear_deficit(n);
     }
 
-    /// Adds the frames up to now to the storm statistics. Called before a new configuration can assign other
-    /// priority groups to the queues.
+    /// Adds the frames up to now to the storm statistics. Called before a new configuration is applied,
+    /// because it can change the priority groups that belong to the queues.
     pub(super) fn update_storm_counts(&mut self) {
         for state in &mut self.ports {
             for n in 0..PRIORITIES {

@@ -7,9 +7,9 @@
 //!
 //! The terms are those of SONiC's `PFC_WD`.
 //!
-//! - **Pause of a queue**: the time from the XOFF that stops the queue until the queue may continue. An XOFF
-//!   that arrives before the end of the pause extends the pause. A later XOFF begins a new pause. XON never
-//!   begins a pause.
+//! - **Pause of a queue**: the time from the XOFF frame that stops the queue until the queue may continue. An
+//!   XOFF frame that arrives before the end of the pause extends the pause. A later XOFF frame begins a new
+//!   pause. XON never begins a pause.
 //! - **Progress** is a frame that leaves the queue. A queue that honours its pause makes no progress. The
 //!   time without progress starts at the beginning of the pause, or later in two cases. If the queue became
 //!   watched during the pause, the time starts then. If a storm of the queue was restored during the pause,

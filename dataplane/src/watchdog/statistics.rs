@@ -12,7 +12,8 @@ pub enum WatchdogStatus {
     Operational,
     /// A storm was detected and has not ended.
     Stormed,
-    /// The queue drops all frames because the big red switch is on. SONiC shows this state as stormed.
+    /// The big red switch is on, so the queue drops all frames without a detected storm. SONiC shows this
+    /// state as stormed.
     BigRedSwitch,
 }
 

@@ -16,8 +16,8 @@ pub(crate) struct QueueSample {
     pub(crate) has_waiting_frames: bool,
     /// Number of frames that the queue has sent since the start of the switch.
     pub(crate) sent: u64,
-    /// Arrival time of the latest XOFF. The value is [`Picos::NEVER`] during a pause that lasts
-    /// until its resume.
+    /// Arrival time of the latest XOFF frame. During a pause without an end time, which lasts until a resume
+    /// frame arrives, the value is [`Picos::NEVER`].
     pub(crate) last_xoff_at: Picos,
 }
 

@@ -150,8 +150,8 @@ pub struct LoadedConfig {
 /// # Errors
 ///
 /// Returns the errors of all layers and of the merged configuration, so that a user can correct all of them
-/// at once. Errors that only follow from other errors are left out. If a text cannot be parsed, the merged
-/// configuration is not checked.
+/// at once. An error that is only a consequence of a second error is left out. If a text cannot be parsed,
+/// the merged configuration is not checked.
 pub fn load(layers: &[(&str, &str)], options: &ResolveOptions) -> Result<LoadedConfig, Problems> {
     let read = read::parse_all_layers(layers, options.asic.as_deref());
     let db = merge_layers(&read.layers);

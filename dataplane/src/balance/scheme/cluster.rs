@@ -7,9 +7,9 @@ use crate::balance::{
 use crate::ids::PortId;
 use xoff_units::Picos;
 
-/// A group that distributes queue pairs evenly over its members. For all packets that are not RoCEv2, the
-/// flow hash selects the member, because many of their flows are short or small. The hash also selects the
-/// member if the flow table is full.
+/// A group that distributes queue pairs evenly over its members. Many flows that are not RoCEv2 are short or
+/// small. For packets of these flows, the flow hash selects the member. The hash also selects the member if
+/// the flow table is full.
 #[derive(Debug)]
 pub(crate) struct ClusterScheme {
     /// Number of this group in [`FlowPlacements`]. `None` until the group has members.
@@ -109,8 +109,8 @@ impl ClusterScheme {
         self.slots.get(usize::from(member)).copied().flatten()
     }
 
-    /// Returns the member of a known flow whose packet needs no new decision. Returns `None` for
-    /// other packets.
+    /// Returns the member of a known flow if its packet needs no new decision. Returns `None` if the flow is
+    /// unknown or the packet needs a decision.
     #[inline]
     pub(crate) fn member_of_known_flow(
         &self,
@@ -362,7 +362,8 @@ fn flags_of_class(class: MessageClass) -> u8 {
     }
 }
 
-/// Returns the flags of earlier light traffic that this packet could overtake on another path.
+/// Returns flags for the earlier light traffic (such as acknowledgements) that this packet could overtake if
+/// the flow changed its path.
 fn overtaken_flags(class: MessageClass) -> u8 {
     match class {
         MessageClass::Response => flow_flag::ACKNOWLEDGEMENTS,

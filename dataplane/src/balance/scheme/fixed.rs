@@ -7,9 +7,9 @@ use crate::balance::member_order::{Granularity, MemberOrder};
 use crate::balance::{FlowPlacement, FlowTableUse, MemberChoice, MoveReason, Packet, PathChoice, Paths};
 use xoff_units::Picos;
 
-/// Scheme of assigned flows. Each flow has its own entry in a table. After one second without packets,
-/// another flow may take the entry. If a flow has no entry, the flow hash selects its member. A member that
-/// recovers receives only new flows.
+/// Scheme of assigned flows. Each flow has its own entry in a table. After one second without packets of the
+/// flow, a new flow may take over the entry. If a flow has no entry, the flow hash selects its member. A
+/// member that recovers receives only new flows.
 #[derive(Debug)]
 pub(crate) struct FixedScheme {
     table: ExactFlowTable,

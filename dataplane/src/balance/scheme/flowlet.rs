@@ -8,12 +8,12 @@ use crate::balance::{FlowPlacement, FlowTableUse, MemberChoice, MoveReason, Pack
 use xoff_units::Picos;
 
 /// Flowlet scheme of one group. With [`MemberSelection::Random`] the scheme is LetFlow, and with
-/// [`MemberSelection::PathLoad`] the scheme is CONGA. With other values, the scheme is the dynamic load
-/// balancing (adaptive routing) of switch chips.
+/// [`MemberSelection::PathLoad`] the scheme is CONGA. With [`MemberSelection::Quality`], the scheme is the
+/// dynamic load balancing (adaptive routing) of switch chips.
 ///
-/// After a gap, a flow keeps its member if no other member is in a better quality band. With random
-/// selection, a flow selects a new member after each gap. A member that recovers receives new flows, and
-/// flows that continue after a gap.
+/// After a gap, a flow keeps its member (next hop or LAG port) unless a second member is in a better quality
+/// band (class of path quality). With random selection, a flow selects a new member after each gap. A member
+/// that recovers receives new flows, and flows that continue after a gap.
 #[derive(Debug)]
 pub(crate) struct FlowletScheme {
     flows: FlowSet,

@@ -22,17 +22,17 @@ struct MemberShare {
 pub(super) struct BucketClaim {
     /// Home of the bucket: the member that the bucket prefers. This claim has priority.
     pub(super) home: Option<NextHopId>,
-    /// Holder of the bucket: its present member. The holder keeps the bucket if the home is not among
-    /// the members.
+    /// Holder of the hash bucket: its present member. The holder keeps the bucket if the home, the member
+    /// that the bucket prefers, is not among the members.
     pub(super) holder: Option<NextHopId>,
 }
 
-/// Assigns `claims.len()` buckets to `members` in proportion to their weights. The number of buckets of a
-/// member differs by at most one from its exact share. Each member has at least one bucket. `members` is
-/// sorted, not empty and not longer than `claims`.
+/// Assigns `claims.len()` hash buckets to `members` in proportion to the weights of the members. The number
+/// of buckets of a member differs by at most one from the exact share of the member. Each member has at least
+/// one bucket. `members` is sorted, not empty and not longer than `claims`.
 ///
 /// A bucket can have a *home* (the member that it prefers) and a *holder* (its present member). A member
-/// receives the buckets that it claims as home or holder until it has its share. If `home_first` is true,
+/// receives buckets of which it is the home or the holder, until it has its share. If `home_first` is true,
 /// every bucket goes to its home, even if the home then exceeds its share by one bucket. The remaining
 /// buckets are assigned to the members in turn. The shares determine the smallest number of buckets that must
 /// move, and no further bucket moves.
@@ -97,7 +97,7 @@ pub(super) fn assign_buckets(
 
 /// Sets the quota of each member to its exact share, rounded down. Each of the remaining buckets goes to a
 /// member that has lost a fraction of a bucket by rounding. Members that claim more buckets than their quota
-/// come first. The other members follow in the order of their loss, largest first.
+/// come first. The remaining members follow, sorted by the lost fraction, largest first.
 fn set_quotas(shares: &mut [MemberShare], buckets: usize) {
     let total: u64 = shares.iter().map(|share| share.weight).sum();
     let exact = |share: &MemberShare| share.weight * buckets as u64;
