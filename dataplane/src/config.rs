@@ -250,7 +250,7 @@ pub struct PfcConfig {
     pub asymmetric: bool,
     /// Pause time in an XOFF frame (`XOFF_PORT.pause_quanta`), in pause quanta of 512 bit times, 1 to 65535.
     pub pause_quanta: u16,
-    /// Interval at which the port repeats XOFF while a priority group stays in XOFF
+    /// Interval at which the port repeats the XOFF frame while a priority group still pauses its peer
     /// (`XOFF_PORT.pause_refresh`), above 0. If the interval is longer than the pause, the peer resumes in
     /// between. Not used with [`PauseModel::UntilResumed`].
     pub refresh: Picos,

@@ -57,8 +57,8 @@ pub(crate) enum Command {
     /// Run a model RDMA host on a network device: a source and sink of RoCEv2 frames that honours PFC
     #[command(subcommand)]
     Host(HostCommand),
-    /// Send the frames of a capture through a switch in virtual time, and write the sent frames to
-    /// another capture
+    /// Send the frames of a capture through a switch in virtual time, and write the sent frames to a
+    /// new capture
     #[command(after_help = super::replay::HELP)]
     Replay(super::replay::ReplayArguments),
     /// Read or replace the configuration of a running switch
@@ -169,14 +169,14 @@ pub(crate) struct SwitchRun {
 /// Options of all commands that run a switch.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct RunningArguments {
-    /// Number of worker threads, 1 to 64. With several threads, the first thread only switches and the other
-    /// threads receive and send [default: depends on the number of cores]
+    /// Number of worker threads, 1 to 64. With several threads, the first thread runs the switch, and the
+    /// remaining threads receive and send frames [default: depends on the number of cores]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64))]
     pub workers: Option<u16>,
     /// Cores of the worker threads: `auto`, `none`, or a list such as 0,1 or 2-5
     ///
     /// `auto` pins each worker thread to its own core if the machine has enough cores. While other processes
-    /// keep a core busy, the worker thread of this core may use other cores.
+    /// keep a core busy, the worker thread of this core may run on any allowed core.
     #[arg(long, value_name = "auto|none|LIST", default_value = "auto", value_parser = parse_pinning)]
     pub pin: CorePinning,
     /// Run model time N times slower than wall time, 1 to 10000, so that a slow machine can keep up

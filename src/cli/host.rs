@@ -105,8 +105,8 @@ fn host_failure(error: HostRunError, arguments: &HostRun) -> Failure {
     Failure::new(exit, error.to_string()).at(format!("--dev {}", arguments.dev))
 }
 
-/// Builds the report. A received flow has all values. A sent flow has only the number of sent frames, because
-/// the sender does not know which frames arrived.
+/// Builds the report. A received flow has all values. The sender does not know which frames arrived, so a
+/// sent flow has only the number of sent frames.
 fn build_host_report(summary: &HostSummary, arguments: &HostRun, steal: &StealMeter) -> Report {
     let source = arguments
         .ip

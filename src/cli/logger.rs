@@ -33,7 +33,7 @@ impl Log for StderrLogger {
 }
 
 /// Displays a log record as one line without the line end. Warnings begin with `warning: `. Lines of errors
-/// and switch events have no prefix, and all other lines begin with `note: `.
+/// and switch events have no prefix. Lines of all remaining kinds begin with `note: `.
 struct LogLine<'a>(&'a Record<'a>);
 
 impl Display for LogLine<'_> {

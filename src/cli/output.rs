@@ -76,8 +76,8 @@ pub(super) fn check_report_path(option: &str, path: &Path) -> Result<(), Failure
 }
 
 /// Tests whether [`write_result_file`](xoff_telemetry::write_result_file) can write to a path.
-/// `write_result_file` replaces a regular file by a temporary file in the same folder, and writes directly
-/// into any other file. The test leaves no file behind.
+/// `write_result_file` replaces a regular file by a temporary file in the same folder. It writes directly
+/// into a file that is not regular, such as a pipe. The test leaves no file behind.
 fn check_writable(path: &Path) -> io::Result<()> {
     match path.symlink_metadata() {
         Ok(existing) if !existing.is_file() => {

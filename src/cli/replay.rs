@@ -1,5 +1,4 @@
-//! `xoff replay`: sends the frames of a capture through a switch and writes the sent frames
-//! to another capture.
+//! `xoff replay`: sends the frames of a capture through a switch and writes the sent frames to a new capture.
 
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -249,7 +248,8 @@ fn check_output_files(arguments: &ReplayArguments) -> Result<(), Failure> {
     }
 }
 
-/// Returns whether two paths name the same file. `-` is never the same file as another path.
+/// Returns whether two paths name the same file. The path `-` (standard input or output) never names the same
+/// file as a second path.
 fn is_same_file(a: &Path, b: &Path) -> bool {
     use std::os::unix::fs::MetadataExt;
     let dash = Path::new("-");
@@ -293,7 +293,8 @@ fn read_configured_ports(
     })
 }
 
-/// Prints a note for each port that drops all frames of the capture because it is configured down.
+/// Prints a note for each port that has the `admin_status` down although frames of the capture arrive there.
+/// The port drops all these frames.
 fn print_notes_about_down_ports(configured: &ConfiguredPorts, mapping: &PortMapping) {
     for port in mapping
         .ports_in_use()

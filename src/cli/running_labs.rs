@@ -19,7 +19,7 @@ pub(super) fn list_running_labs() -> Result<Vec<RunningLab>, Failure> {
 }
 
 /// Returns the address of the control socket of a running lab. If several labs match, a lab of the calling
-/// user is preferred. Only root can reach the labs of other users.
+/// user is preferred. A user who is not root can reach only the user's own labs.
 ///
 /// # Errors
 /// No lab of this name runs.

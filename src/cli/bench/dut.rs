@@ -69,8 +69,8 @@ pub(super) fn parse_model_time(text: &str) -> Result<Picos, String> {
     try_parse_duration_ns(text).map(Picos::from_nanos)
 }
 
-/// Reads the configuration of a switch. `switch` selects a switch of a lab file; `None` selects the first
-/// switch. For another file, a `switch` is an error.
+/// Reads the configuration of a switch. `switch` selects a switch of a lab file, and `None` selects the first
+/// switch. If the file is not a lab file, `switch` must be `None`.
 pub(super) fn read_dut_config(file: &Path, switch: Option<&str>) -> Result<SwitchConfig, Failure> {
     if let Some(name) = switch.filter(|_| !is_lab_file(file)) {
         return Err(Failure::usage("--switch needs a lab file")
@@ -299,7 +299,7 @@ impl TrialArguments {
     }
 
     /// Checks the arguments. Returns the frame sizes that the ports accept, in the order of the arguments.
-    /// Adds a note about each other size to the result.
+    /// Adds a note to the result about each size that the ports refuse.
     ///
     /// # Errors
     /// No frame size fits, a size is repeated or cannot be offered, the pattern needs more ports, or a
@@ -373,8 +373,8 @@ pub(super) fn check_port_count(dut: &impl Dut, pattern: TrafficPattern) -> Resul
     }
 }
 
-/// Returns the frame sizes that all ports accept. For each other size, adds a note to `result` and prints
-/// the note.
+/// Returns the frame sizes that all ports accept. For each size that a port refuses, adds a note to `result`
+/// and prints the note.
 ///
 /// # Errors
 /// No size fits, or a size is repeated.

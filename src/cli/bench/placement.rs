@@ -22,8 +22,8 @@ const SETTLE_TIME_PFC_ONLY: Picos = Picos::from_millis(1);
 /// Duration of the measurement in runs without congestion control. A host with 100 Gb/s sends 6000 packets in
 /// 2 ms.
 const MEASURE_TIME_PFC_ONLY: Picos = Picos::from_millis(2);
-/// Model time before the measurement starts, in runs with congestion control. DCQCN settles slowly, because
-/// its rate increases are small and tens of microseconds apart.
+/// Model time before the measurement starts, in runs with congestion control. The rate increases of DCQCN are
+/// small and tens of microseconds apart, so DCQCN settles slowly.
 const SETTLE_TIME: Picos = Picos::from_millis(20);
 /// Duration of the measurement in runs with congestion control.
 const MEASURE_TIME: Picos = Picos::from_millis(20);

@@ -114,8 +114,8 @@ pub(super) fn is_lab_file(path: &Path) -> bool {
     path.extension().is_some_and(|ext| ext == "yml" || ext == "yaml")
 }
 
-/// Reads a file of at most [`FILE_BYTES_MAX`] bytes. The limit is checked during the read, because the length
-/// of a pipe is not known before.
+/// Reads a file of at most [`FILE_BYTES_MAX`] bytes. The file may be a pipe, whose length is not known in
+/// advance, so the limit is checked during the read.
 fn read_limited(path: &Path) -> io::Result<String> {
     let mut text = String::new();
     File::open(path)?

@@ -49,9 +49,10 @@ impl ResultArguments {
         }
     }
 
-    /// Prints and saves a result. Returns exit code 0, or 5 for a tainted result.
+    /// Prints and saves a result. Returns exit code 0, or 5 if the machine disturbed the measurement (a
+    /// tainted result).
     ///
-    /// If one output fails, the other outputs are still written, so that the measurement is not lost.
+    /// If one output fails, the remaining outputs are still written, so that the measurement is not lost.
     pub(super) fn print_and_save(&self, result: &BenchResult) -> Result<Exit, Failure> {
         let format = if self.json {
             ResultFormat::Json
@@ -99,8 +100,8 @@ fn parse_baseline_name(text: &str) -> Result<String, String> {
     }
 }
 
-/// Refuses a list with equal entries, because their results would have the same name. `name` returns the text
-/// of an entry.
+/// Refuses a list with equal entries: the results of these entries would have the same name. `name` returns
+/// the text of an entry.
 pub(super) fn refuse_repetition<T: PartialEq>(
     option: &str,
     entries: &[T],

@@ -52,8 +52,8 @@ pub(crate) struct BenchTuneBuffers {
     /// Length of the lossless frames with FCS, rounded up to a possible length of a RoCEv2 packet
     #[arg(long, value_name = "BYTES", default_value_t = 4_200, value_parser = clap::value_parser!(u32).range(64..=16_384))]
     pub frame_size: u32,
-    /// Length with FCS of the frame that delays the pause frame because the switch has just started to send
-    /// it, 0 for none [default: the longest frame of the MTU]
+    /// Length with FCS of a frame that the switch has just started to send when the pause is due, and that
+    /// delays the pause frame; 0 for none [default: the longest frame of the MTU]
     #[arg(long, value_name = "BYTES")]
     pub own_frame_size: Option<u32>,
     /// Length of the cables in metres

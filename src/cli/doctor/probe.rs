@@ -1,5 +1,6 @@
-//! Checks whether namespaces, links, tap devices and packet sockets can be created. The checks run in a child
-//! process, because `unshare(2)` cannot be undone. The created namespaces disappear with the child process.
+//! Checks whether namespaces, links, tap devices and packet sockets can be created. The checks call
+//! `unshare(2)`, whose effect cannot be undone, so they run in a child process. The created namespaces
+//! disappear with the child process.
 
 use std::process::{Command, Stdio};
 
@@ -68,7 +69,7 @@ fn try_features(kind: ProbeKind) -> Findings {
     }
 }
 
-/// Returns the reason why the `xdp` backend cannot use this device. Returns `None` if it can.
+/// Returns the reason why the `xdp` backend cannot use this device. Returns `None` if the backend can use it.
 fn xdp_error(device: &str) -> Option<String> {
     let spec = PortSpec {
         name: "try".to_owned(),

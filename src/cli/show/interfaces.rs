@@ -159,8 +159,8 @@ fn portchannel_table(lags: &[LagStatus]) -> String {
     )
 }
 
-/// Returns the table of `ipintutil`. If an interface has several addresses, the other addresses follow in
-/// rows without a name.
+/// Returns the table of `ipintutil`. If an interface has several addresses, each further address follows in a
+/// row without a name.
 fn address_table(family: AddressFamily, interfaces: &[xoff_runtime::control::RouterInterface]) -> String {
     let mut rows = Vec::new();
     for interface in interfaces {

@@ -8,8 +8,8 @@ use crate::balance::{FlowPlacement, FlowTableUse, MemberChoice, MoveReason, Pack
 use xoff_units::Picos;
 
 /// Flowlet scheme of one group. With [`MemberSelection::Random`] the scheme is LetFlow, and with
-/// [`MemberSelection::PathLoad`] the scheme is CONGA. With [`MemberSelection::Quality`], the scheme is the
-/// dynamic load balancing (adaptive routing) of switch chips.
+/// [`MemberSelection::PathLoad`] the scheme is CONGA. With [`MemberSelection::Quality`] or
+/// [`MemberSelection::Global`], the scheme is the dynamic load balancing (adaptive routing) of switch chips.
 ///
 /// After a gap, a flow keeps its member (next hop or LAG port) unless a second member is in a better quality
 /// band (class of path quality). With random selection, a flow selects a new member after each gap. A member
