@@ -10,8 +10,8 @@ use xoff_units::Picos;
 /// Collects the results of calls into the switch. Each call only appends results. Before the next call, the
 /// driver must drain `deadlines`, `punts` and `events`. `transmits` may collect the results of several calls.
 ///
-/// The frames in `transmits` and `punts` belong to the driver. The driver releases their slots after the
-/// backend has sent them or the CPU has read them.
+/// The frames in `transmits` and `punts` belong to the driver. The driver releases the slot of a frame after
+/// the backend has sent the frame, or after the CPU has read it.
 #[derive(Debug, Default)]
 pub struct Outputs {
     /// Frames whose transmission starts. For each port, the frames are in the order of their start times.

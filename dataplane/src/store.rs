@@ -86,9 +86,9 @@ impl FrameSlot {
     }
 }
 
-/// Stores frames in vectors. The memory of a slot is allocated when the slot is first used. It is allocated
-/// again if a longer frame needs more space. The slot that was released last is used first. Methods panic if
-/// a frame does not exist or is released twice.
+/// Stores frames in vectors. The memory of a slot is allocated when the slot is first used. If a longer frame
+/// needs more space, the memory of the slot is allocated again. The slot that was released last is used
+/// first. Methods panic if a frame does not exist or is released twice.
 #[derive(Clone, Debug)]
 pub struct VecStore {
     slots: Vec<FrameSlot>,

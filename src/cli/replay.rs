@@ -402,8 +402,8 @@ fn write_failure(destination: &CaptureDestination, error: &std::io::Error) -> Fa
         .fix("choose an existing folder with write permission and free space")
 }
 
-/// Prints a note for each reason for which frames were skipped. Frames are skipped without a note if an
-/// interface of the capturing machine or a switch sent them.
+/// Prints a note for each reason why frames were skipped. There is no note for outbound frames of the
+/// capturing machine, or for frames that a switch sent.
 fn print_notes_about_skipped_frames(report: &ReplayReport) {
     let is_unreadable = |reason: &str| !matches!(reason, "outbound" | "of_a_switch");
     for (reason, count) in report

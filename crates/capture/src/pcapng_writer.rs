@@ -134,7 +134,7 @@ pub fn append_packet(out: &mut Vec<u8>, packet: &PacketBlock<'_>) {
 
 /// Appends an interface statistics block. `interface` is the number of the interface, and `at_ns` is the time
 /// in nanoseconds since 1970. `passed` is the number of frames that passed the interface (`isb_ifrecv`).
-/// `missing` is the number of these frames that are not in the file (`isb_ifdrop`).
+/// `missing` is the number of passed frames that are missing in the file (`isb_ifdrop`).
 pub fn append_statistics(out: &mut Vec<u8>, interface: u32, at_ns: u64, passed: u64, missing: u64) {
     append_block(out, INTERFACE_STATISTICS_BLOCK, |out| {
         out.put_u32_le(interface);

@@ -437,8 +437,8 @@ impl<R: Read> Reader<R> {
         order.read_u32(&self.block, at).unwrap_or_default()
     }
 
-    /// Appends up to `count` bytes of the source to the current block. Returns the number of appended bytes,
-    /// which is smaller only at the end of the file.
+    /// Appends up to `count` bytes of the source to the current block. Returns the number of appended bytes.
+    /// The number is smaller than `count` only at the end of the file.
     fn read_up_to(&mut self, count: usize) -> Result<usize, ReadError> {
         let before = self.block.len();
         let read = io::Read::by_ref(&mut self.source)

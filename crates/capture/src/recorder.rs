@@ -94,8 +94,8 @@ impl std::fmt::Debug for RecordWriter {
 }
 
 /// Opens the files and writes their headers. `dilate` is the factor by which model time runs slower than wall
-/// time, and is noted in the header if it is above 1. `real_less_monotonic_ns` is `CLOCK_REALTIME` minus
-/// `CLOCK_MONOTONIC` in nanoseconds. It converts the clock of the driver to the time of day.
+/// time. If the factor is above 1, a header notes it. `real_less_monotonic_ns` is `CLOCK_REALTIME` minus
+/// `CLOCK_MONOTONIC` in nanoseconds. This difference converts the clock of the driver to the time of day.
 ///
 /// # Errors
 ///

@@ -1,5 +1,5 @@
-//! Checks of a [`SwitchConfig`] before the data plane uses it. The data plane relies on these conditions and
-//! does not check them again.
+//! Checks of a [`SwitchConfig`] before the data plane uses it. The data plane relies on the checked
+//! conditions and does not check them again.
 
 use std::collections::BTreeSet;
 

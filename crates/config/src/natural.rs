@@ -4,7 +4,8 @@ use std::cmp::Ordering;
 use std::fmt;
 
 /// Compares two names in natural order: `Ethernet2` precedes `Ethernet10`. Sequences of digits are compared
-/// as numbers, and characters that are not digits by their code points. Only equal names compare as equal.
+/// as numbers, and characters that are not digits by their code points. Two different names never compare
+/// as equal.
 pub fn compare_naturally(a: &str, b: &str) -> Ordering {
     let (mut x, mut y) = (a, b);
     while let (Some(cx), Some(cy)) = (x.chars().next(), y.chars().next()) {

@@ -5,8 +5,8 @@ use xoff_units::Picos;
 use super::db::ConfigDb;
 use super::resolve::bytes_in_time_span;
 
-/// Names and descriptions of all presets, which are complete configurations for common uses. [`build_preset`]
-/// creates them.
+/// Names and descriptions of all presets. A preset is a complete configuration for a common use, and
+/// [`build_preset`] creates it.
 pub const PRESETS: &[(&str, &str)] = &[
     (
         "roce-lossless",
@@ -35,8 +35,8 @@ fn preset_names() -> String {
         .join(", ")
 }
 
-/// Shortest reaction time for which a preset computes headroom: 4 us. This time covers the round trip over a
-/// cable of 300 m and the response time of the peer.
+/// Shortest reaction time for which a preset computes headroom: 4 us. In 4 us, a pause can pass a cable of
+/// 300 m and take effect at the peer, and the last frame can arrive over the cable.
 const REACTION_TIME_MIN: Picos = Picos::from_micros(4);
 const PORT_MTU: u64 = 9_100;
 /// Largest frame in bytes.

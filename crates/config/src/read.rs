@@ -32,8 +32,8 @@ pub fn parse_asic_part(text: &str, source: &str, asic: Option<&str>) -> Result<C
     parse_layers(&[(source, text)], asic)
 }
 
-/// Parses several layers and [merges](crate::merge_layers) them. Each layer is a pair of its name for
-/// messages and its JSON text. `asic` selects a part as in [`parse_asic_part`].
+/// Parses several layers and [merges](crate::merge_layers) them. Each layer is a pair: the name of the layer
+/// for messages, and the JSON text of the layer. `asic` selects a part as in [`parse_asic_part`].
 ///
 /// # Errors
 ///
@@ -72,8 +72,8 @@ pub(crate) struct ParsedLayers {
     pub(crate) refused: RefusedObjects,
 }
 
-/// Parses several layers, given by their names and texts. The result contains the valid parts of each layer,
-/// so that later checks can use these parts.
+/// Parses several layers, given as pairs of a name and a text. The result contains the valid parts of each
+/// layer, so that later checks can use the valid parts.
 ///
 /// In files of a VOQ chassis, only the queues of one host and one ASIC are read. The names of this host and
 /// this ASIC are in `DEVICE_METADATA`, in any of the layers.

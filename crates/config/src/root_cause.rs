@@ -276,8 +276,8 @@ impl ReferenceGraph<'_> {
         reached
     }
 
-    /// Returns whether one of these objects has an error. Errors in tables on which these objects depend
-    /// ([`TABLE_DEPENDENCIES`]) also count.
+    /// Returns whether one of these objects has an error. The result is also true if a table on which the
+    /// objects depend ([`TABLE_DEPENDENCIES`]) has an error.
     fn contains_broken(&self, reached: &BTreeSet<ObjectKey>) -> bool {
         let is_broken =
             |object: &ObjectKey| self.broken.contains(object) || self.broken_tables.contains(&object.0);

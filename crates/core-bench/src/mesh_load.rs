@@ -38,8 +38,8 @@ const DEADLINES_MAX: usize = 128;
 /// Largest number of frames: the queued frames of all links and two bursts.
 const FRAMES_MAX: usize = 1_024;
 /// Number of frames by which the load writes headers in advance. A network card also writes headers into the
-/// cache some time before the driver reads them. If the load wrote headers immediately before the read, they
-/// would still be in the store buffer of the processor.
+/// cache some time before the driver reads them. If the load wrote headers immediately before the read, the
+/// headers would still be in the store buffer of the processor.
 const HEADERS_AHEAD: usize = 8;
 /// Number of source MAC addresses at each sending port.
 const STATIONS_PER_PORT: usize = 16;

@@ -51,9 +51,9 @@ impl CpuPort {
     }
 
     /// Answers the frames from [`CpuPort::take_punts`] at the model time `time`, and releases their slots.
-    /// After each reply, the function calls `forward_outputs`, which must remove deadlines and transmissions
-    /// from `outputs`. Frames for the CPU stay in `outputs` and are answered in the next round. After four
-    /// rounds, further frames are dropped and counted as unsent.
+    /// After each reply, the function calls `forward_outputs`. The caller's `forward_outputs` must remove
+    /// deadlines and transmissions from `outputs`, and leave frames for the CPU there. These frames are
+    /// answered in the next round. After four rounds, further frames are dropped and counted as unsent.
     pub fn answer_punts<S: FrameStore>(
         &mut self,
         time: Picos,

@@ -2,9 +2,9 @@
 //! partitions are processed.
 //!
 //! Time is divided into short slices. For each slice, only the numbers of added and removed frames are
-//! stored. The computed peak assumes that all frames of a slice are added before the first frame is
-//! removed. It can therefore be too high, at most by the number of frames that are removed within one slice
-//! of a few nanoseconds.
+//! stored. The computed peak assumes that all frames of a slice are added before the first frame is removed.
+//! The peak can therefore be too high. The error is at most the number of frames that are removed within one
+//! slice of a few nanoseconds.
 
 use xoff_units::Picos;
 

@@ -165,9 +165,9 @@ pub struct FailedMessage {
     pub why: String,
 }
 
-/// A running workload: its jobs, their queue pairs and their messages in flight. It posts the messages as
-/// work requests of queue pairs, and passes the completions back to the workload. [`Jobs::next_start`] is the
-/// time of the next call of [`Jobs::post_due`].
+/// A running workload: the jobs, the queue pairs of the jobs and the messages in flight. This struct posts
+/// the messages as work requests of queue pairs, and passes the completions back to the workload.
+/// [`Jobs::next_start`] is the time of the next call of [`Jobs::post_due`].
 #[derive(Debug)]
 pub struct Jobs {
     workload: Workload,
@@ -390,8 +390,8 @@ impl Jobs {
         self.submit_posts(hosts);
     }
 
-    /// Holds a job: the job starts only with [`Jobs::start_job`]. This call has no effect after
-    /// [`Jobs::start`], or if no job has this index.
+    /// Holds a job: it does not start by itself, but only when [`Jobs::start_job`] is called. This call has
+    /// no effect after [`Jobs::start`], or if no job has this index.
     pub fn hold_job(&mut self, job: usize) {
         self.workload.hold_job(job);
     }

@@ -213,16 +213,17 @@ impl PendingEvents {
         first_key_at(self.later[partition].first) < limit
     }
 
-    /// Sets the time at which the next windows start. This time decides which new events are near.
+    /// Sets the time at which the next windows start. New events shortly after this time count as near
+    /// events, and later events as far events.
     pub(super) fn begin_windows(&mut self, begin: Picos) {
         let near_span = Picos(NEAR_WINDOWS * self.window_max().0);
         self.near_until = begin.saturating_add(near_span);
     }
 
     /// Opens a window of some partitions. The window contains their events from the time `begin` up to the
-    /// key `limit`. It lasts at most [`PendingEvents::window_max`]. The method first calls `prefetch` with
-    /// each event. It then calls `route_hint` with each event and stores the results with the events. Used
-    /// only if partitions run separately.
+    /// key `limit`. A window lasts at most [`PendingEvents::window_max`]. The method first calls `prefetch`
+    /// with each event. Then the method calls `route_hint` with each event and stores the results with the
+    /// events. Used only if partitions run separately.
     pub(super) fn open_window(
         &mut self,
         partitions: Range<usize>,

@@ -38,11 +38,11 @@ pub struct PortTimeline {
     /// Bytes in all egress queues of the port at the end of each bin. If two bins are merged, the larger
     /// value remains. A queue holds whole buffer cells, so the value is a multiple of the cell size.
     pub queued_bytes: Vec<u64>,
-    /// Time in each bin for which the peer paused this port, in picoseconds. Each bin has the value of the
-    /// priority that was paused longest in this bin.
+    /// Time in each bin for which the peer paused this port, in picoseconds. A bin (time interval) contains
+    /// the value of one priority: the priority that was paused longest in the bin.
     pub paused_ps: Vec<u64>,
-    /// Time in each bin for which this port paused its peer, in picoseconds. Each bin has the value of the
-    /// priority that was paused longest in this bin.
+    /// Time in each bin for which this port paused its peer, in picoseconds. A bin (time interval) contains
+    /// the value of one priority: the priority that was paused longest in the bin.
     pub pausing_ps: Vec<u64>,
     previous: PreviousCounters,
 }

@@ -74,7 +74,7 @@ impl Repository {
     }
 
     /// Writes regular files to the folder `target` and keeps their paths. `is_wanted` selects files by their
-    /// contents. Files whose object is missing in the git directory are skipped.
+    /// contents. A file is skipped if the git directory does not contain its content.
     ///
     /// # Errors
     ///

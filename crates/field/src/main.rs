@@ -1,5 +1,5 @@
-//! Runs public configurations and captures through xoff, and reports which of them load and give the
-//! expected result.
+//! Runs public configurations and captures through xoff. Reports which configurations and captures load and
+//! give the expected result.
 //!
 //! - `cargo run -p field -- skus GITDIR` renders and loads the buffer and QoS templates of all SKUs. `GITDIR`
 //!   is a bare git directory of sonic-net/sonic-buildimage.

@@ -149,8 +149,8 @@ pub struct NicConfig {
     /// permits at most 2 quanta at 1 Gb/s and 394 quanta at 100 Gb/s. The end of a pause is delayed by the
     /// same time, so the length of the pause does not change.
     pub response_ns: u64,
-    /// Weight of each class, 1 to 100. Classes that have frames to send share the link in proportion to
-    /// their weights.
+    /// Weight of each class, 1 to 100. All classes with frames to send share the link in proportion to
+    /// the weights.
     pub weights: [u8; PRIORITIES],
     /// Receive buffer of a NIC that receives more slowly than the link. `None`: the NIC receives at
     /// link speed.

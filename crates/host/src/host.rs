@@ -157,8 +157,8 @@ impl Host {
             .max(self.given_len_max)
     }
 
-    /// Returns whether the host writes only headers for its next frame in virtual time. Such headers have at
-    /// most [`HEADERS_LEN_MAX`] bytes.
+    /// Returns whether the host writes only the headers of its next frame in virtual time. This is so if the
+    /// host has no flows and no control frame waits. The headers have at most [`HEADERS_LEN_MAX`] bytes.
     #[inline]
     pub fn writes_headers_only(&self) -> bool {
         self.flows.is_empty() && self.next_control_frame().is_none()

@@ -47,8 +47,8 @@ pub struct ReceivedFlow {
     /// Number of frames with a wrong ICRC and the same source address and destination queue pair. They are
     /// not counted elsewhere.
     pub icrc_errors: u64,
-    /// Number of frames with a PSN that does not match their sequence number. Only an error of the sender
-    /// causes this.
+    /// Number of frames with a PSN that does not match the sequence number in the stamp. This number is 0
+    /// unless the sender has an error.
     pub psn_errors: u64,
     /// Number of received frames with an ECN mark (CE).
     pub ce_marked_frames: u64,
@@ -63,8 +63,8 @@ pub struct ReceivedFlow {
     /// Latencies from the sending time in the stamp to the arrival, in nanoseconds of model time. Latencies
     /// above one minute count as one minute.
     pub latency_ns: LatencyReport,
-    /// Number of frames with an arrival time before their sending time. This happens if a clock is set during
-    /// the run. These frames are not included in `latency_ns`.
+    /// Number of frames with an arrival time that is before the sending time, because a clock was set during
+    /// the run. `latency_ns` does not include these frames.
     pub clock_errors: u64,
 }
 

@@ -40,9 +40,9 @@ pub(super) fn build_cabling(plan: &LabPlan, options: &LabOptions) -> Result<Vec<
 }
 
 /// Moves the network device of a tap into the namespace of its host. The device gets the interface name and
-/// MAC address of the host and the MTU of the link. Its offloads are disabled. IPv6 is disabled, too, except
-/// for a plain host, which also gets its addresses and routes here. The switch calls this function before the
-/// host opens the device.
+/// MAC address of the host and the MTU of the link. The offloads of the device are disabled. For a plain
+/// host, the device also gets the addresses and routes of the host. For all remaining kinds of hosts, IPv6 is
+/// disabled. The switch calls this function before the host opens the device.
 ///
 /// # Errors
 /// Fails if the tap is not in the namespace of the calling thread, or if the kernel rejects a setting.

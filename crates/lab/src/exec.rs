@@ -1,8 +1,8 @@
 //! Implements `xoff lab exec`, which runs a command in a plain host of a running lab.
 //!
-//! Each plain host has a placeholder process, which is in the namespaces of the host. The command searches
-//! for this process only among the descendants of the lab's launcher. A process outside the lab therefore
-//! cannot pretend to be a plain host.
+//! Each plain host has a placeholder process, which is in the namespaces of the host. The command accepts
+//! only a descendant of the lab's launcher as this process. A process outside the lab therefore cannot
+//! pretend to be a plain host.
 
 use std::collections::HashMap;
 use std::ffi::OsString;

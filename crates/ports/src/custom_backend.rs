@@ -16,8 +16,8 @@ use super::{Arena, PortDrops, PortFrame, SlotSource};
 ///
 /// The example `examples/port_backend.rs` carries frames in UDP datagrams.
 pub trait PortBackend: fmt::Debug + Send {
-    /// Receives up to `max` frames and appends them to `out`. Returns the number of received frames, which is
-    /// 0 if no frame waits.
+    /// Receives up to `max` frames and appends them to `out`. Returns the number of received frames: 0 if no
+    /// frame waits.
     ///
     /// The backend copies a frame into a slot with [`SlotSource::store_frame`]. If no slot is free, the
     /// backend either keeps the frame for a later call, or drops and counts the frame.

@@ -253,8 +253,8 @@ pub(super) fn enable_inline_vlan_tags(spec: &PortSpec, notes: &mut Vec<String>) 
 /// Increases the queue length of a tap that another program owns. A tap with a full queue silently
 /// drops frames.
 ///
-/// The owner of the tap, such as QEMU, decides about checksum and segmentation offloads. For these offloads,
-/// the function only adds a note.
+/// The owner of the tap, such as QEMU, decides about checksum and segmentation offloads. The function does
+/// not change these offloads, but adds a note about them.
 fn configure_foreign_tap(
     spec: &PortSpec,
     link: &LinkState,

@@ -262,10 +262,9 @@ impl Port {
         matches!(self, Port::Link(link) if link.has_waiting_frames())
     }
 
-    /// Receives up to `max` frames and appends them to `out`. Returns the number of received frames,
-    /// which is 0 if no frame waits. If `slots` has no free slot, frames wait in the device. The backend
-    /// `pnet` instead drops and counts the frame. The backend `tap` does the same with a frame that needs
-    /// a large slot.
+    /// Receives up to `max` frames and appends them to `out`. Returns the number of received frames: 0 if no
+    /// frame waits. If `slots` has no free slot, frames wait in the device. The backend `pnet` instead drops
+    /// and counts the frame. The backend `tap` does the same with a frame that needs a large slot.
     ///
     /// # Errors
     /// Returns the error of the device. If [`is_device_removed`] is true for this error, the device does not

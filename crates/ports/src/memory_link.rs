@@ -20,8 +20,8 @@ use super::clock::monotonic_ns;
 use super::drop_counts::DropCounts;
 use super::{Arena, PortDrops, PortFrame, SlotClass, SlotSource, ThreadWaker, frame_len_max};
 
-/// Number of small slots that one end posts for each large slot. Large slots are posted only if the MTU
-/// needs them.
+/// Number of small slots that one end posts for each large slot. If frames up to the MTU fit into small
+/// slots, no large slots are posted.
 const SMALL_PER_LARGE: usize = 4;
 
 /// A slot on its way back to the end that posted the slot. The slot has a frame or is empty.

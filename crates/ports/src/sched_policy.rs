@@ -55,7 +55,7 @@ impl std::fmt::Debug for SchedPolicy {
 }
 
 /// Sets the scheduling attributes of the calling thread. Returns whether the kernel accepted them. If the
-/// kernel refuses, the thread keeps its previous attributes. It then works correctly, but slower.
+/// kernel refuses them, the thread keeps its previous attributes. xoff then works correctly, but slower.
 fn set_thread_attributes(attributes: &libc::sched_attr) -> bool {
     // SAFETY: `attributes` is a `sched_attr` with the `size` that the kernel has set, and it outlives the
     // call. The kernel only reads it.

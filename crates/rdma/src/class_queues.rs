@@ -185,9 +185,9 @@ impl ClassQueues {
         self.update_class(class, |queue| queue.move_departure(due, qp));
     }
 
-    /// Sets the time at which the rate of a queue pair permits its next packet. [`Picos::NEVER`] means that
-    /// the queue pair has no data. `has_new_rate` is true if congestion control has computed a new rate.
-    /// `is_active` is true if the queue pair has an incomplete message. Used only with round robin.
+    /// Sets the time at which a queue pair may send its next packet according to its rate. [`Picos::NEVER`]
+    /// means that the queue pair has no data. `has_new_rate` is true if congestion control has computed a new
+    /// rate. `is_active` is true if the queue pair has an incomplete message. Used only with round robin.
     pub(super) fn set_next_available(
         &mut self,
         class: u8,

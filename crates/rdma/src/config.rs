@@ -66,8 +66,8 @@ pub enum ReceiveQueue {
     },
 }
 
-/// Configuration of a queue pair. Of queue pair numbers and PSNs, only the lower 24 bits are used. Other
-/// values outside their range are replaced by the nearest limit.
+/// Configuration of a queue pair. Of queue pair numbers and PSNs, only the lower 24 bits are used. If any
+/// further value is outside its range, the nearest limit of the range is used instead.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct QpConfig {
     /// Number of this queue pair, 24 bits.

@@ -50,9 +50,9 @@ impl Endpoint {
         Endpoint::default()
     }
 
-    /// Creates a queue pair that is ready to send, and returns its index. Values of `config` outside their
-    /// ranges are limited to these ranges. If several queue pairs have the same number, the newest one
-    /// receives the arriving packets.
+    /// Creates a queue pair that is ready to send, and returns its index. If a value of `config` is outside
+    /// its range, the nearest limit of the range is used. If several queue pairs have the same number, the
+    /// newest of these queue pairs receives the arriving packets.
     pub fn create_queue_pair(&mut self, config: QpConfig, congestion: Box<dyn CongestionControl>) -> QpIndex {
         let index = u32::try_from(self.queue_pairs.len()).unwrap_or(u32::MAX);
         let config = config.clamped();

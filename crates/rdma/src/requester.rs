@@ -1,5 +1,5 @@
-//! The requester of a queue pair. It divides messages into packets and completes them when acknowledgements
-//! arrive (IBTA 9.7.2 to 9.7.3).
+//! The requester of a queue pair. The requester divides messages into packets, and completes a message when
+//! its acknowledgements arrive (IBTA 9.7.2 to 9.7.3).
 
 use std::collections::{BTreeSet, VecDeque};
 

@@ -1,4 +1,5 @@
-//! The responder of a queue pair. It brings requests into order and answers them (IBTA 9.7.4 to 9.7.5).
+//! The responder of a queue pair. The responder brings requests into order and answers them (IBTA 9.7.4
+//! to 9.7.5).
 
 use xoff_units::Picos;
 use xoff_wire::NakCode;

@@ -30,7 +30,8 @@ pub(super) struct RoundRobin {
     /// heap of waiting queue pairs is obsolete if its time differs from this time. The first entry of the
     /// heap is never obsolete.
     due: Vec<Picos>,
-    /// Queue pairs with data, ordered by the time at which their rate permits the next packet.
+    /// Queue pairs with data. They are sorted by the time at which the rate of the queue pair permits the
+    /// next packet.
     with_data: BTreeSet<(Picos, u32)>,
     /// The time in `with_data` of each queue pair. [`Picos::NEVER`] without data.
     next_available: Vec<Picos>,

@@ -9,7 +9,7 @@ use syn::{Attribute, ImplItem, Item, TraitItem};
 use crate::imports::{self, UseLeaf};
 use crate::tree::{GlobImport, Module, PathReference};
 
-/// Keys of attributes that have a path in a string as their value, such as attributes of serde.
+/// Keys of attributes whose value is a string with a path. Examples are attributes of serde.
 const PATH_KEYS: [&str; 8] = [
     "default",
     "deserialize_with",

@@ -11,7 +11,7 @@ use crate::workspace::Workspace;
 /// Largest permitted number of characters in a comment line and in a line of Markdown.
 pub const WIDTH_MAX: usize = 120;
 
-/// Returns a finding for each documentation comment of production code that has only one word.
+/// Returns a finding for each documentation comment with only one word in production code.
 ///
 /// # Errors
 /// A file cannot be read or parsed.

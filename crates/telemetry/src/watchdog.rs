@@ -49,7 +49,7 @@ pub struct WatchdogPort {
 /// The watchdog counters of a queue, with the names of SONiC `COUNTERS_DB`. The frame counters cover only the
 /// time of storms and the time for which the big red switch was on. TX counters count frames of the queue. RX
 /// counters count frames received in the priority groups of the queue at the same port. Counters with `LAST`
-/// cover only the latest of these periods.
+/// cover only the latest storm, or the latest time for which the big red switch was on.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq, Eq)]
 #[allow(
     missing_docs,

@@ -77,9 +77,9 @@ pub fn parse(frame: &[u8]) -> ParsedHeaders {
     parse_prefix(frame, frame.len())
 }
 
-/// Reads the headers of a frame like [`parse`], for a frame of which only the first bytes are stored.
-/// `prefix` contains these bytes. `frame_len` is the length of the whole frame without FCS in bytes. The
-/// parser compares length fields with `frame_len`.
+/// Reads the headers of a frame like [`parse`]. Only the first bytes of the frame need to be stored. `prefix`
+/// contains these bytes. `frame_len` is the length of the whole frame without FCS in bytes. The parser
+/// compares length fields with `frame_len`.
 #[inline(always)] // into what takes the result: a copy of it would wait for its fields
 pub fn parse_prefix(prefix: &[u8], frame_len: usize) -> ParsedHeaders {
     // The struct is built in one place from values in registers.

@@ -50,8 +50,8 @@ impl Job {
 /// - [`Workload::advance`] at the time [`Workload::next_start`],
 /// - [`Workload::received`] and [`Workload::acknowledged`] for each message.
 ///
-/// Each of these calls appends messages to `out`, and the driver must post them immediately. `now` is the
-/// time of the driver and must not decrease from call to call.
+/// Each of these calls appends messages to `out`. The driver must post these messages immediately. `now` is
+/// the time of the driver and must not decrease from call to call.
 #[derive(Debug)]
 pub struct Workload {
     pub(super) jobs: Vec<Job>,

@@ -1,5 +1,5 @@
-//! Random numbers that are the same on every machine. The methods use integers and comparisons. They do not
-//! use the logarithm function of the platform, whose result can differ.
+//! Random numbers that are the same on every machine. The methods use only integers and comparisons. The
+//! result of the logarithm function can differ between platforms, so the methods do not use this function.
 
 use rand_core::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -54,8 +54,8 @@ impl RandomStream {
         u64::MAX
     }
 
-    /// Returns a random permutation of `0..count` in which no number stays at its position. All such
-    /// permutations are equally likely. If `count` is 1, the number stays at its position.
+    /// Returns a random permutation of `0..count` in which no number stays at its position (a derangement).
+    /// All such permutations are equally likely. If `count` is 1, the single number 0 stays at its position.
     pub(super) fn derangement(&mut self, count: usize) -> Vec<u32> {
         let mut order: Vec<u32> = (0..count as u32).collect();
         // A random shuffle moves every number with a probability of about 1/e, so few attempts are necessary.

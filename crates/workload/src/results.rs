@@ -36,7 +36,7 @@ pub struct JobResults {
     /// Kind of the job: `flows`, `permutation`, `incast`, `poisson`, `replay`, or the operation of a
     /// collective (`all_reduce`, `all_gather`, `reduce_scatter`, `alltoall`).
     pub kind: String,
-    /// Whether the job reached its end. This is false for a job that was stopped before its end.
+    /// Whether the job reached its end. False for a job that was stopped earlier.
     pub finished: bool,
     /// Start time of the job in the clock of the driver. For a held job that was never started, the value is
     /// the largest time (`u64::MAX / 1000`).

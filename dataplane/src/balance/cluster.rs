@@ -35,8 +35,8 @@
 //! and only if the new member is better by rule 1 or rule 2. These moves restore the balance after links came
 //! up or flows ended.
 //!
-//! A flow is removed after the idle time of the scheme. A scan finds such flows. It passes over the whole
-//! table once in each idle time. Announced flows stay in the table until the announcement is withdrawn.
+//! A flow is removed after the idle time of the scheme. A scan finds idle flows. The scan passes over the
+//! whole table once in each idle time. Announced flows stay in the table until the announcement is withdrawn.
 //! Pinned flows, which were announced with a port, stay on their member while the member is up.
 //!
 //! When a member fails, all its flows lose their member at once. Each of these flows is placed on a new

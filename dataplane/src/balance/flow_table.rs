@@ -20,8 +20,8 @@ pub(super) const REMOVED: u16 = 0xfffe;
 pub(super) const EMPTY: u16 = 0xffff;
 
 /// Times are 48-bit numbers in units of 8 ps, so whole nanoseconds are exact. The numbers wrap around after
-/// 37 minutes. A flow that was idle for a multiple of 37 minutes looks active and keeps its member, which
-/// is harmless.
+/// 37 minutes. A flow that was idle for a multiple of 37 minutes looks active and keeps its member. This
+/// error is harmless.
 const TIME_BITS: u32 = 64 - MEMBER_BITS;
 /// Shift from picoseconds to the time unit of an entry.
 const TIME_SHIFT: u32 = 3;

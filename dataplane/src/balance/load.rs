@@ -45,7 +45,7 @@ impl Quality {
     }
 }
 
-/// Loads of all ports of a switch. They are not measured as long as no group needs them.
+/// Loads of all ports of a switch. The loads are measured only if a load balancing group needs them.
 #[derive(Clone, Debug)]
 pub struct PortLoads {
     interval: Picos,

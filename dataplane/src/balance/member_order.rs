@@ -245,8 +245,8 @@ impl MemberOrder {
     }
 }
 
-/// Returns the time until which the qualities of all usable members are valid. Members in VLANs have no
-/// ports, so their quality does not expire.
+/// Returns the time until which the qualities of all usable members are valid. A member in a VLAN has no
+/// fixed port, so its quality does not expire.
 fn scores_valid_until(packet: &Packet<'_>, paths: &mut Paths<'_>) -> Picos {
     let mut until = Picos::NEVER;
     for member in paths.usable {

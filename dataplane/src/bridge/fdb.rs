@@ -37,8 +37,8 @@ struct FdbEntry {
     seen_at: Picos,
 }
 
-/// Table of the MAC addresses that were learnt in each VLAN. An entry that is older than the ageing time is
-/// treated as unknown. It is removed when the table is full.
+/// Table of the MAC addresses that were learnt in each VLAN. If an entry is older than the ageing time, its
+/// address is treated as unknown. Such an entry is removed when the table is full.
 #[derive(Debug)]
 pub struct Fdb {
     entries: HashMap<u64, FdbEntry, BuildHasherDefault<DeterministicHasher>>,

@@ -32,7 +32,8 @@ struct PortVlans {
 /// VLAN membership of all ports and LAGs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct VlanTable {
-    /// True if no VLAN is configured. All ports that are not routed then form one bridge, which ignores tags.
+    /// True if no VLAN is configured. All ports that are not routed then form one bridge. This bridge ignores
+    /// VLAN tags.
     transparent: bool,
     ports: Vec<PortVlans>,
     /// Ports and LAGs of each VLAN, sorted by VLAN id. The entry with id 0 contains the ports and LAGs of the

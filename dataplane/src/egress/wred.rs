@@ -22,8 +22,9 @@ impl WredMarker {
     }
 
     /// Decides whether a frame is marked or dropped when `queued_bytes` bytes wait. The probability is zero
-    /// up to the minimum threshold. It then rises linearly to `max_probability`, and is one above the maximum
-    /// threshold. A random number is drawn only between the two thresholds.
+    /// up to the minimum threshold. Between the minimum and the maximum threshold, the probability rises
+    /// linearly to `max_probability`. Above the maximum threshold, the probability is one. A random number is
+    /// drawn only between the two thresholds.
     #[inline(always)]
     pub fn decide_mark_or_drop(&mut self, wred: &WredProfile, queued_bytes: u64) -> bool {
         if queued_bytes <= wred.min_bytes {

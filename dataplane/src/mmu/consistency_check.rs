@@ -11,7 +11,7 @@ impl Mmu {
     /// - The list of waiting groups in each pool contains exactly the priority groups that pause their peer
     ///   (XOFF). For each of them, the stored number of free cells that it needs to resume is correct.
     ///
-    /// This method visits every group and queue. It is meant for tests and debug builds.
+    /// This method visits every group and queue, so it is meant for tests and debug builds.
     ///
     /// # Panics
     /// Panics with a message that states the differing values.

@@ -69,8 +69,8 @@ pub(super) fn can_resume(group: &PriorityGroup, free: i64, shift: u8) -> bool {
     group.headroom == 0 && (group.shared == 0 || below)
 }
 
-/// Returns the number of cells of a pool that are reserved in advance. For each port, these are the headroom
-/// and the reserve of one group with the HPCC rule.
+/// Returns the number of cells of a pool that are reserved in advance. The number is a sum over all ports:
+/// each port contributes the headroom and the reserve of one group with the HPCC rule.
 pub(super) fn set_aside_cells(config: &SwitchConfig, pool: usize, cell: CellSize) -> i64 {
     let port_cells = |pgs: &[u16]| {
         let mut profiles = pgs

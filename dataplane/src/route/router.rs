@@ -131,8 +131,8 @@ pub(crate) struct Router {
     hops: Vec<(InterfaceId, Option<NeighbourId>)>,
     /// Cached adjacency of each next hop.
     adjacencies: Vec<Adjacency>,
-    /// Cached adjacencies of stations that are not next hops of a route. Each hash value has one entry, which
-    /// belongs to the latest station with this hash.
+    /// Cached adjacencies of stations that are not next hops of a route. Each hash value has one entry. The
+    /// entry belongs to the station with this hash that was used last.
     on_link: Box<[OnLinkAdjacency; ON_LINK_SLOTS]>,
     pub(crate) neighbours: NeighbourTable,
     hash_seed: u64,

@@ -53,8 +53,8 @@ impl Switch {
         }
     }
 
-    /// Advertises again that a path is missing, after a packet arrived for which no path exists. The rate of
-    /// these messages is limited to the rate of load advertisements.
+    /// Advertises again that no path to a destination exists, after a packet for this destination arrived.
+    /// These messages are sent at most as often as load advertisements.
     #[cold]
     pub(super) fn readvertise_missing_path(&mut self, now: Picos, outputs: &mut Outputs) {
         let at = self.balance.advertiser_mut().handle_packet_without_path(now);

@@ -144,7 +144,7 @@ impl Switch {
     /// Routes an IP packet from the switch itself. `frame` begins with an untagged Ethernet header whose
     /// ethertype is set. This method sets the MAC addresses. A packet to a link-local address leaves through
     /// `interface`, if given. If the MAC address of the next hop is unknown, the switch holds the frame until
-    /// it is resolved.
+    /// the address is resolved.
     ///
     /// # Errors
     /// Returns the frame in these cases:

@@ -71,8 +71,8 @@ pub(crate) struct Port {
     pub(crate) dropping_queues: u8,
     /// Queues with rules for arriving frames: the watchdog drops frames, or WRED drops or marks them.
     pub(crate) arrival_rule_queues: u8,
-    /// Queues with rules for arriving frames of lossless groups: WRED marks these frames on arrival, or the
-    /// watchdog drops them.
+    /// Bit mask of the queues that act on frames of lossless groups on arrival: WRED marks such a frame, or
+    /// the watchdog drops it.
     pub(crate) arrival_rule_queues_lossless: u8,
     pub(crate) link: LinkRate,
     /// Updated when LAGs or router interfaces change, by [`Switch::bind_ports`](super::Switch::bind_ports).

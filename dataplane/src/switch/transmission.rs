@@ -206,8 +206,8 @@ impl Switch {
         })
     }
 
-    /// Like [`Switch::try_transmit`], but for MAC control frames only. This method is used where waiting data
-    /// frames need no new attempt, so that calls of transmissions do not nest.
+    /// Like [`Switch::try_transmit`], but for MAC control frames only. Callers use this method if they must
+    /// not start data frames, for example inside the transmission of a data frame.
     pub(super) fn try_transmit_control<S: FrameStore>(
         &mut self,
         now: Picos,

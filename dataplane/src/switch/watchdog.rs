@@ -257,8 +257,9 @@ impl Switch {
         }
     }
 
-    /// Applies a new configuration, after the ports have applied their part. A storm of a queue that is still
-    /// watched continues with the new action and times. Other storms end.
+    /// Applies a new configuration, after the ports have applied their part. If a queue in a storm is still
+    /// watched, the storm continues with the new action and times. If the queue is no longer watched, the
+    /// storm ends.
     pub(super) fn configure_watchdog<S: FrameStore>(
         &mut self,
         now: Picos,

@@ -30,8 +30,8 @@ impl PollSchedule {
         self.poll_time(self.poll_count(now).saturating_add(1))
     }
 
-    /// Returns the start of the last poll interval that was complete at `now`. This is the time of the poll
-    /// before the latest poll.
+    /// Returns the start of the last poll interval that was complete at `now`: the time of the poll before
+    /// the latest poll.
     pub(crate) fn interval_start(&self, now: Picos) -> Picos {
         self.poll_time(self.poll_count(now).saturating_sub(1))
     }

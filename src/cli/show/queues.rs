@@ -9,8 +9,8 @@ use xoff_config::compare_naturally;
 use xoff_telemetry::failure::{Exit, Failure};
 use xoff_telemetry::{PortReport, QueueReport};
 
-/// A counter of a queue. It has the title of its table column, the name of its JSON field, and a function
-/// that reads its value.
+/// A counter of a queue: the title of the column in the table, the name of the field in JSON, and a function
+/// that reads the value.
 struct QueueCounter {
     title: &'static str,
     name: &'static str,

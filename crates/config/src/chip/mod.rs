@@ -2,8 +2,8 @@
 //!
 //! SONiC's configuration does not contain the cell size and the latencies of the chip. This module finds the
 //! chip by the field `platform` of `DEVICE_METADATA|localhost`. If several chips use the same platform name,
-//! the field `hwsku` decides. `docs/chips.md` lists the source of every constant. The fields of `XOFF_SWITCH`
-//! override these constants.
+//! the field `hwsku` decides. `docs/chips.md` lists the source of every constant. The fields of the table
+//! `XOFF_SWITCH` override the constants of the chip.
 
 mod platforms;
 

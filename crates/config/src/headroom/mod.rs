@@ -23,8 +23,8 @@ pub(crate) use asic::{ASIC_NAMES, Asic};
 const STEP_BYTES: u128 = 1_024;
 /// Length of the smallest Ethernet frame with its FCS.
 const FRAME_MIN_BYTES: u128 = 64;
-/// Number of bytes that are added to private headroom (without a shared headroom pool) if the result is far
-/// below the worst case. This happens if the share of small packets is low.
+/// Number of bytes that are added to private headroom (without a shared headroom pool) if the computed
+/// headroom is far below the worst case. This happens if the share of small packets is low.
 const COMPENSATION_BYTES: u128 = 2 * 1_024;
 
 /// The inputs of the formula: a port, its cable and its traffic.

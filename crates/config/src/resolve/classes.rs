@@ -45,8 +45,9 @@ pub(super) fn resolve_class_maps(context: &mut ResolveContext<'_>, port: &str) -
     }
 }
 
-/// Reads the map `name` of a table as an array, in which the index is the field name. `default` returns the
-/// value for an index that is not in the map. If `name` is `None`, all values are defaults.
+/// Reads the map `name` of a table as an array. The field names of the map are the indices of the
+/// array. `default` returns the value for an index that is not in the map. If `name` is `None`, all
+/// values are defaults.
 pub(super) fn read_map<const N: usize>(
     context: &ResolveContext<'_>,
     table: &str,

@@ -59,8 +59,8 @@ const FDB_ENTRIES: u64 = 65_536;
 /// Limits of the computed number of frame slots. A frame slot needs 2 KiB of memory.
 const FRAMES_RANGE: std::ops::RangeInclusive<u64> = 1_024..=131_072;
 
-/// The kind of links that are attached to the ports of a switch ([`ResolveOptions::ports`]). The kind only
-/// changes the warnings about ports that are down.
+/// The kind of links that are attached to the ports of a switch ([`ResolveOptions::ports`]). The kind has an
+/// effect on only one thing: the warnings about ports that are down.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PortAttachment {
     /// Devices that the command line names.
@@ -145,7 +145,8 @@ pub struct LoadedConfig {
 }
 
 /// Parses several layers, merges them in order, and resolves the result. A later layer overrides earlier
-/// layers ([`merge_layers`]). Each layer is a pair of its name for messages and its JSON text.
+/// layers ([`merge_layers`]). Each layer is a pair: the name of the layer for messages, and the JSON text of
+/// the layer.
 ///
 /// # Errors
 ///

@@ -65,7 +65,7 @@ impl InterfaceAddresses {
     }
 
     /// Returns whether an address belongs to the switch. `ingress` is the interface on which the packet
-    /// arrived. An IPv6 link-local address is valid only on its own link.
+    /// arrived. An IPv6 link-local address belongs to the switch only on the link of its own interface.
     pub(super) fn is_own_address(&self, address: IpAddr, ingress: Option<InterfaceId>) -> bool {
         match super::is_link_local(address) {
             true => ingress

@@ -5,8 +5,8 @@
 //! - `Interface` answers neither ARP probes (RFC 5227, sender 0.0.0.0) nor duplicate address detection (RFC
 //!   4862, source ::).
 //! - `Interface` supports only eight addresses and needs its own neighbour table.
-//! - `Interface` sends advertisements without the router flag, which RFC 4861 7.2.4 requires of a router. If
-//!   hosts receive an advertisement without this flag, they remove their routes through the router.
+//! - `Interface` sends advertisements without the router flag. RFC 4861 7.2.4 requires this flag of a router.
+//!   If a host receives an advertisement without the flag, it removes its routes through the router.
 
 use std::net::IpAddr;
 

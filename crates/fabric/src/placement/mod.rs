@@ -20,9 +20,9 @@
 //!
 //! If links are missing or have different speeds, flows are assigned one by one. A flow through a next switch
 //! uses one link to this switch and one link from this switch. The load of a link is the number of its flows
-//! divided by its speed. Only flows of the same turn count, including the new flow. For each next switch, the
-//! busier of the two links decides. The flow gets the next switch with the lowest load. This method
-//! guarantees no upper bound for the differences between links.
+//! divided by the speed of the link. Only flows of the same turn as the new flow are counted, including the
+//! new flow. The load of a next switch is the load of the busier of the two links. The flow gets the next
+//! switch with the lowest load. This method guarantees no upper bound for the differences between links.
 
 mod colouring;
 mod walk;

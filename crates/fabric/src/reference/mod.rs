@@ -16,8 +16,8 @@
 //! - **Time.** The model is store and forward, exact to the picosecond. The computing time does not grow with
 //!   the message length ([`pipeline`]). The time of a READ includes the transfer of its request.
 //!
-//! Each route is searched only once for a source switch and a destination. Equal routes share their
-//! computed times.
+//! For each pair of a source switch and a destination, the route is searched only once. Times are computed
+//! only once for equal routes.
 
 mod forwarding;
 mod pipeline;

@@ -248,8 +248,8 @@ impl StageState {
         self.kinds[0].free = free.into_iter().map(Reverse).collect();
     }
 
-    /// Returns the times at which the links are free, sorted. This method is only for stages with one kind
-    /// of link.
+    /// Returns the sorted times at which the links of the stage become free. All links of the stage must be
+    /// of the same kind.
     fn sorted_free_times(&self) -> Vec<u64> {
         let mut all: Vec<u64> = self.kinds[0].free.iter().map(|Reverse(free)| *free).collect();
         all.sort_unstable();

@@ -58,8 +58,8 @@ impl InputFiles {
 /// `None` if the setting is missing.
 ///
 /// The path is relative to the working directory of the simulator, which is unknown. This function therefore
-/// tries the folder of the configuration and the three folders above it. If none of these paths exists, the
-/// function takes only the file name and returns its path in the folder of the configuration.
+/// tries the folder of the configuration and the three folders above it. If the path exists in none of these
+/// folders, the function removes its folders, and returns the file name in the folder of the configuration.
 fn named_file(configuration: &InputText, setting: &str, folder: &Path) -> Option<PathBuf> {
     let words: Vec<InputWord<'_>> = configuration.words().collect();
     let index = words.iter().rposition(|word| word.text == setting)?;

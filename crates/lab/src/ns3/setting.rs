@@ -6,7 +6,8 @@ use super::model_parameters::{CongestionMode, ModelParameters, ThresholdMaps};
 use super::text::{InputText, InputWord, ReadError, quote};
 use super::units;
 
-/// Settings that have no effect in xoff, most of them for files and traces. Their values are not checked.
+/// Names of settings that have no effect in xoff. Most of these settings concern files and traces. The values
+/// of the settings are not checked.
 const WITHOUT_EFFECT: [&str; 16] = [
     "DATA_RATE",
     "ENABLE_TRACE",

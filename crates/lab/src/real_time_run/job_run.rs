@@ -129,8 +129,8 @@ impl JobHosts for RunningJobHosts<'_, '_> {
     }
 }
 
-/// The hosts before the start of their thread. Jobs create their queue pairs on these hosts. The methods take
-/// the index of a host in the plan.
+/// The hosts before their thread starts. Jobs create queue pairs on these hosts. The methods take the index
+/// of a host in the plan.
 pub(super) struct HostsBeforeStart<'a> {
     pub(super) hosts: &'a mut [AttachedHost],
     pub(super) positions: &'a [Option<usize>],

@@ -53,8 +53,8 @@ pub struct Report {
     pub flows: Vec<FlowReport>,
     /// The switches, in the order of the lab.
     pub switches: Vec<SwitchReport>,
-    /// Receive counters of the model hosts that have a counter above 0. They include RoCE traffic that
-    /// belongs to no flow of the lab.
+    /// Receive counters of model hosts. The list contains the hosts that have at least one counter above 0.
+    /// The counters include RoCE traffic that belongs to no flow of the lab.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub receivers: Vec<ReceiverReport>,
     /// Sums over all flows, switches and queue pairs.

@@ -171,8 +171,8 @@ fn traffic_classes(switch: &SwitchConfig, dscp: u8) -> BTreeSet<u8> {
         .collect()
 }
 
-/// Returns whether a port may mark packets of one of the classes. This requires a marking threshold of the
-/// egress queue that is smaller than the buffer of the switch.
+/// Returns whether a port may mark packets of one of the classes. The result is true only if the egress queue
+/// has a marking threshold and the threshold is smaller than the buffer of the switch.
 fn queue_may_mark(port: &PortConfig, classes: &BTreeSet<u8>, buffer_bytes: u64) -> bool {
     let marks = |wred: &WredProfile| {
         let threshold_bytes = match wred.max_probability {

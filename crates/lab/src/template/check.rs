@@ -14,7 +14,7 @@ const SWITCHES_MAX: u64 = 4096;
 /// Largest number of links of a template.
 const LINKS_MAX: u64 = 65_536;
 /// Largest value of a field of a template. This limit only prevents overflows in [`TemplateNumbers::size`].
-/// The numbers of switches, hosts and links have lower limits.
+/// The lab itself has lower limits, for the numbers of switches, hosts and links.
 const FIELD_VALUE_MAX: u32 = 65_536;
 
 /// The checked numbers of a template.

@@ -165,8 +165,8 @@ enum FileKind {
     Lab,
 }
 
-/// Benchmarks that take a configuration or a lab as their first argument and print a result that can
-/// be compared.
+/// Names of the benchmarks that can be compared and that accept a configuration or a lab as the
+/// first argument.
 const FILE_BENCHES: [&str; 6] = ["ndr", "latency", "rfc2544", "rfc2889", "rfc8239", "tune-buffers"];
 
 /// Returns a side that measures a configuration or a lab with the running program.

@@ -26,7 +26,7 @@ pub struct ComparedFigure {
     pub better: BetterWhen,
     /// Medians of A and B, in this order.
     pub medians: [f64; 2],
-    /// Percentage by which B is worse than A. It is negative if B is better.
+    /// Percentage by which B is worse than A. The percentage is negative if B is better.
     ///
     /// If smaller values are better (a time), the percentage is relative to A. If larger values are better (a
     /// rate), the percentage is relative to B: 100 % worse means half of the rate. The value is `None` if a

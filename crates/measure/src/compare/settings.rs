@@ -3,8 +3,8 @@
 /// Settings of a comparison, from the command line.
 #[derive(Clone, Copy, Debug)]
 pub struct ComparisonSettings {
-    /// Percentage by which B must be worse than A for the comparison to fail (`--gate`). It is above 0 and at
-    /// most 1000. `None` means no gate.
+    /// Percentage by which B must be worse than A for the comparison to fail (`--gate`). The percentage is
+    /// above 0 and at most 1000. `None` means no gate.
     pub gate_percent: Option<f64>,
     /// Largest number of pairs that are measured in turns. With a saved result, the number of runs of the
     /// other side.

@@ -32,9 +32,9 @@ pub(super) fn frame_capacity(config: &SwitchConfig) -> u64 {
 }
 
 /// Returns the priorities for which a port sends pauses when `class` is congested: bit *n* stands for
-/// priority *n*. If the port pauses one of them, the connected sender stops sending frames of the traffic
-/// class. `port` is an index in [`SwitchConfig::ports`]. The mask is 0 if the port sends no PFC frames for
-/// the class.
+/// priority *n*. If the port pauses one of these priorities, the connected sender stops sending frames of the
+/// traffic class. `port` is an index in [`SwitchConfig::ports`]. The mask is 0 if the port sends no PFC
+/// frames for the class.
 pub(super) fn pausing_priorities(config: &SwitchConfig, port: usize, class: u8) -> u8 {
     let port = &config.ports[port];
     if port.pfc.generates_global_pause() {

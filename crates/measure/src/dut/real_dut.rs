@@ -28,8 +28,8 @@ const HEADER_AND_FCS_BYTES: u32 = 18;
 /// Speeds of network interfaces in Mb/s.
 const SPEED_RANGE_MBPS: std::ops::RangeInclusive<u32> = 10..=800_000;
 
-/// A device under test (DUT) that is connected to network interfaces of this machine and forwards between
-/// them like a bridge.
+/// A device under test (DUT) that is connected to network interfaces of this machine. The DUT forwards frames
+/// between these interfaces like a bridge.
 ///
 /// For each stream, a thread sends RoCEv2 frames from a packet socket at a constant rate. The receiving
 /// interface counts them. Senders do not honour pauses, and the order of frames is not checked.

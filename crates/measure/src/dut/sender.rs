@@ -170,7 +170,8 @@ impl StreamSender {
     }
 
     /// Returns the number of frames that the rate and the duration of the stream require. This number is the
-    /// sum of sent and withheld frames. It is final when the stream is over.
+    /// sum of the frames that were sent and the frames that a pause withheld. The number is final when the
+    /// stream is over.
     pub(super) fn wanted_frames(&self) -> u64 {
         self.sent + self.withheld
     }

@@ -119,7 +119,8 @@ pub struct LostFrame {
 pub struct StreamResult {
     /// Number of frames that the rate and the duration of the stream require.
     pub wanted: u64,
-    /// Number of frames that were sent. It is smaller than `wanted` if the sender was paused or too slow.
+    /// Number of frames that were sent. This number is smaller than `wanted` if the sender was paused or
+    /// too slow.
     pub sent: u64,
     /// Number of frames that the tester should receive. A broadcast frame counts once for each
     /// receiving port.
@@ -180,8 +181,9 @@ pub struct Backlog {
     pub frames_at_end: u64,
     /// Number of frames that arrived at the device between these two times.
     pub entered_in_second_half: u64,
-    /// Largest growth of the backlog in the second half that is possible without overload, in frames. The
-    /// order in which the streams send causes this growth.
+    /// Largest growth of the backlog in the second half that is possible without overload, in frames. Even
+    /// without overload, the backlog can grow for a short time, depending on the order in which the
+    /// streams send.
     pub noise_frames: u64,
 }
 

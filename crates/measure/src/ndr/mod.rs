@@ -32,7 +32,7 @@ const MIN_FRAMES_PER_STREAM: f64 = 2.0;
 /// Durations of the trials of a search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TrialDurations {
-    /// Duration of the first trials, which only narrow the range of loads. At most `full`.
+    /// Duration of the first trials, at most `full`. The first trials only narrow the range of loads.
     pub initial: Picos,
     /// Duration of the trials that decide the result (full trials).
     pub full: Picos,
@@ -142,7 +142,7 @@ pub struct MeasuredRates {
     /// rate (MRR).
     pub at_max_fps: f64,
     /// Share of the sending time, 0 to 1, for which a sender was paused at the largest load. If several
-    /// senders were paused, this is the largest of their shares.
+    /// senders were paused, this is the share of the sender that was paused longest.
     pub paused_at_max: f64,
     /// Number of trials, including the warm-up trial.
     pub trials: u64,

@@ -19,7 +19,7 @@ pub struct SearchGoal {
     /// ([`TrialResult::shortfall`](crate::dut::TrialResult::shortfall)). A trial with a larger shortfall
     /// is bad.
     pub loss_ratio: f64,
-    /// Duration of the first trials, which only narrow the range of loads. At most `full`.
+    /// Duration of the first trials, at most `full`. The first trials only narrow the range of loads.
     pub initial: Picos,
     /// Duration of the trials that decide the result (full trials), at least `initial`.
     pub full: Picos,

@@ -315,8 +315,9 @@ impl ScenarioRun<'_> {
     }
 }
 
-/// Returns the time at which a run ends even if flows are incomplete. With reference times, this is a
-/// multiple of the duration of the reference. Without them, it is the stop time of the model.
+/// Returns the time at which a run ends even if flows are incomplete. If the scenario contains results of
+/// the ns-3 model, this is a multiple of the duration of the model's run. Otherwise, it is the stop time of
+/// the model.
 fn latest_end(scenario: &Scenario, first_start_ns: u64) -> Picos {
     let references = scenario
         .flows

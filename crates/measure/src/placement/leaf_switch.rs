@@ -10,7 +10,8 @@ use xoff_telemetry::failure::Failure;
 /// Model time between two frames, so that each frame arrives at an idle switch.
 const FRAME_INTERVAL: Picos = Picos::from_micros(100);
 
-/// A leaf switch with all links up. It reports the uplink through which a frame leaves.
+/// A leaf switch whose links are all up. For a frame, the switch returns the uplink through which the
+/// frame leaves.
 #[derive(Debug)]
 pub struct LeafSwitch {
     switch: Switch,

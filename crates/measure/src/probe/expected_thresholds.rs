@@ -67,9 +67,10 @@ impl SharedLimit {
 }
 
 impl PoolUser {
-    /// Creates a priority group or queue with the profile that has the index `profile`. `port` is the index
-    /// of its port. The port may have its own limit for the pool of the profile. Returns `None` if the
-    /// profile or its pool does not exist, or if its rule exists only in simulators.
+    /// Creates a priority group or queue with the buffer profile at the index `profile`. `port` is the index
+    /// of the port of the group or queue. The port may have a limit for the pool of the profile. Returns
+    /// `None` if the profile or the pool does not exist, or if the profile has a limit rule that exists only
+    /// in simulators.
     fn new(config: &SwitchConfig, port: usize, profile: u16) -> Option<PoolUser> {
         let profile = config.profiles.get(usize::from(profile))?;
         let of_pool = |listed: &&PortProfile| {

@@ -232,8 +232,9 @@ impl<D: ProbeDevice> ThresholdProbe<'_, D> {
         Ok(point)
     }
 
-    /// Sends `xoff_frames` frames to two held receiving ports. `leaving` of these frames go to the second
-    /// port. Then releases only the second port, and returns whether the switch sends XON.
+    /// Sends `xoff_frames` frames to two receiving ports, both of which are held. The number `leaving` of
+    /// these frames go to the second port. Then releases the second port but not the first port, and returns
+    /// whether the switch sends XON.
     fn causes_xon(&mut self, xoff_frames: u32, leaving: u32) -> Result<bool, Failure> {
         self.begin_filling()?;
         if leaving < xoff_frames {

@@ -1,10 +1,10 @@
 //! The threshold probe. It measures the buffer thresholds of a switch from outside, with the ports of
 //! a tester.
 //!
-//! The probe sends numbered frames of one traffic class, holds them in the switch and releases them. It
-//! observes two things: the PFC frames of the switch, and the numbers of the frames that leave the switch.
-//! [`ProbeDevice`] is the interface between the probe and a switch. [`VirtualProbeDevice`] is an xoff switch
-//! in virtual time.
+//! The probe sends numbered frames of one traffic class, holds them in the switch and releases them. The
+//! probe observes two things: the PFC frames of the switch, and the numbers of the frames that leave the
+//! switch. [`ProbeDevice`] is the interface between the probe and a switch. [`VirtualProbeDevice`] is an xoff
+//! switch in virtual time.
 //!
 //! docs/probe.md defines each threshold and its measurement. [`expected_thresholds()`] computes the
 //! thresholds from a configuration. For an independent check, it does not use the code of the switch.

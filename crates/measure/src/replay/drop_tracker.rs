@@ -36,7 +36,8 @@ pub(super) struct DropTracker {
     pub(super) counts: ForwardingCounts,
     /// Number of drops that the switch has counted so far, for each reason and port.
     pub(super) counted_drops: BTreeMap<(DropReason, u16), u64>,
-    /// Frames that have started to wait for their next hop since the last delivery to the sink.
+    /// Frames that have started to wait for the MAC address of a next hop since the last delivery to
+    /// the sink.
     pub(super) newly_held: Vec<FrameHandle>,
     /// Numbers of the frames that wait or waited for their next hop.
     pub(super) waiting_numbers: HashSet<u64>,

@@ -17,16 +17,17 @@ pub struct ParsedHeader {
     /// Destination address and source address, or `None` if the capture does not contain both.
     pub addresses: Option<(Mac, Mac)>,
     /// Bytes that complete the headers if the capture contains only a part of them. Empty otherwise. The
-    /// switch reads these bytes after the captured bytes. They are either the rest of the VLAN tags and
-    /// an unknown ethertype, or the rest of an IP header. All bytes are 0, except the length fields and
-    /// the ethertype.
+    /// switch reads these bytes after the captured bytes. The added bytes are either the rest of the VLAN
+    /// tags and an unknown ethertype, or the rest of an IP header. All bytes are 0, except the length fields
+    /// and the ethertype.
     pub completion: Vec<u8>,
     /// True if the capture does not contain the bytes that select the traffic class.
     pub lacks_class: bool,
 }
 
 impl ParsedHeader {
-    /// Parses the headers of a captured frame, and completes headers that were captured only in part.
+    /// Parses the headers of a captured frame. If the capture contains only a part of a header, completes
+    /// this header.
     pub fn of(record: &CapturedFrame) -> ParsedHeader {
         let address = |at: usize| record.data.get(at..)?.first_chunk::<6>().copied();
         let len = record.len as usize;

@@ -109,8 +109,8 @@ pub struct FrameTally {
     pub copies_dropped: u64,
     /// Frames that were dropped and left through no port.
     pub dropped: u64,
-    /// Frames that waited until the MAC address of their next hop was known. It does not matter what happened
-    /// to them later.
+    /// Number of frames that waited for the MAC address of a next hop. A frame is counted even if it was
+    /// dropped later.
     pub waited: u64,
     /// Frames that still waited for the MAC address of their next hop at the end of the run.
     pub held: u64,

@@ -49,8 +49,8 @@ pub struct CaptureSummary {
     /// The first time stamp in nanoseconds since 1970. Model time 0 is this time. `None` if no frame has a
     /// time stamp.
     pub first_ns: Option<i64>,
-    /// Number of frames with a captured part that is too short to contain the traffic class. The switch
-    /// treats these frames as frames without IP.
+    /// Number of frames of which the capture contains so few bytes that the traffic class is missing. The
+    /// switch treats these frames as frames without IP.
     pub without_class: u64,
     /// Number of MAC addresses that send frames.
     pub stations: usize,

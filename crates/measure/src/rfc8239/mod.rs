@@ -122,8 +122,8 @@ fn measure_line_rate<D: Dut>(suite: &mut BenchmarkSuite<'_, D>) -> Result<(), Fa
 
 /// Measures the buffer by the procedures of RFC 8239 section 3.2:
 ///
-/// - Procedure A over-subscribes one port. It is measured for each frame size. The procedures after A use
-///   only the frame size with the largest result of procedure A.
+/// - Procedure A over-subscribes one port. The procedure is repeated for each frame size. The procedures
+///   after A use only the frame size with the largest result of procedure A.
 /// - Procedure B over-subscribes one port after the other.
 /// - Procedure C over-subscribes two ports at the same time.
 /// - Procedure D over-subscribes one port from all other ports.
@@ -309,8 +309,8 @@ pub(crate) struct VictimFlow {
 
 impl VictimFlow {
     /// Measures one group of ports. The first sender sends half of its load to `free_receiver` and half to
-    /// `full_receiver`. The second sender sends its whole load to `full_receiver`, which is over-subscribed
-    /// by half.
+    /// `full_receiver`. The second sender sends its whole load to `full_receiver`. This port is therefore
+    /// over-subscribed: its load is 1.5 times the line rate.
     pub(crate) fn measure<D: Dut>(
         &mut self,
         suite: &mut BenchmarkSuite<'_, D>,

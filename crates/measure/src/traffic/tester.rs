@@ -39,8 +39,8 @@ pub enum SendMethod {
     #[default]
     PacketSocket,
     /// The kernel builds XDP frames ([`KernelFrameSender`]) and sends them as fast as possible, without
-    /// samples. This method needs Linux 5.18 and frames below 3.4 KB. The receiving interface must poll,
-    /// which means that it has an XDP program or GRO.
+    /// samples. This method needs Linux 5.18 and frames below 3.4 KB. The receiving interface must use NAPI
+    /// polling: it needs an XDP program or GRO.
     KernelFrames,
 }
 

@@ -29,7 +29,8 @@ const STEP: Picos = Picos::from_micros(10);
 /// Largest number of events of a run.
 const EVENTS_MAX: u64 = 200_000_000;
 
-/// The conditions of one run. Runs with the same buffer sizes differ only in these conditions.
+/// The conditions of one run. If two runs have the same buffer sizes, they differ in these conditions and in
+/// nothing else.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TrafficPhase {
     /// Index of the phase in the list that [`build_phases`](super::build_phases) returns.

@@ -5,9 +5,9 @@
 //! this copy inserts the tags again. The backend does not use TPACKET_V3, because TPACKET_V3 delays a single
 //! frame until the timeout of its block.
 //!
-//! The transmit ring belongs to a second socket. Each frame of this socket has a vnet header, which makes the
-//! kernel copy the whole frame. Without this header, the kernel would share the pages of the ring with the
-//! device, and a veth would then copy these pages.
+//! The transmit ring belongs to a second socket. Each frame of this socket has a vnet header. Because of this
+//! header, the kernel copies the whole frame. Without the header, the kernel would share the pages of the
+//! ring with the device, and a veth device would copy these pages later.
 
 pub(super) mod receive_ring;
 mod ring_frame;

@@ -8,9 +8,9 @@
 //! port needs an empty slot as replacement. If no slot is empty, received frames wait in the kernel.
 //!
 //! The kernel gives the backend no metadata of a frame. VLAN tags must therefore be in the frame itself. If
-//! the far end is known to finish checksums, the backend does not check them. Otherwise it checks each
-//! frame with [`has_unfinished_checksum`]. The time stamp of a frame is the time at which the backend reads
-//! the frame.
+//! the far end is known to finish checksums, the backend does not check them. Otherwise, the backend checks
+//! each frame with [`has_unfinished_checksum`]. The time stamp of a frame is the time at which the backend
+//! reads the frame.
 //!
 //! [`HEADROOM_BYTES`]: xoff_dataplane::frame::HEADROOM_BYTES
 
@@ -53,8 +53,9 @@ const ETHERNET_BYTES: usize = 14;
 /// tagged frames.
 const TAGGED_BYTES_MIN: usize = 20;
 
-/// Returns the number of slots that a port with this MTU occupies as long as it is open. These are the slots
-/// for received frames, and the slots for copies of those frames that cannot be sent from their own slot.
+/// Returns the number of slots that a port with this MTU occupies as long as it is open. There are two kinds
+/// of these slots: slots for received frames, and slots for copies of frames that cannot be sent directly
+/// from their slot.
 pub(super) fn reserved_slots(mtu: u32) -> usize {
     let slots_per_frame = (frame_len_max(mtu) as usize).div_ceil(SMALL_FRAME_BYTES);
     socket::RECEIVE_ENTRIES as usize + 2 * BURST_FRAMES * slots_per_frame

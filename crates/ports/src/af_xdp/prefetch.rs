@@ -9,14 +9,15 @@ use crate::prefetch::{prefetch, prefetch_for_copy};
 /// that the CPU needs to load a cache line, and a frame of usual length occupies 17 cache lines.
 const PAYLOAD_DISTANCE: u32 = 8;
 /// Prefetch distance of headers in frames. This distance is larger than the distance of payloads, for two
-/// reasons. Headers are read before the payload. In addition, the CPU first loads all cache lines that were
-/// requested earlier.
+/// reasons. Headers are read before the payload. In addition, the CPU loads cache lines in the order of the
+/// requests, so a new request must wait for all earlier ones.
 const HEADERS_DISTANCE: u32 = 16;
 /// Prefetch distance of descriptors in frames. Descriptors need a larger distance than frames: a
 /// descriptor contains the address of the frame, so it must be loaded before the frame. A cache line holds
 /// four descriptors.
 const DESCRIPTORS_DISTANCE: u32 = 24;
-/// Number of bytes at the start of a frame. A switch reads only these bytes of most frames.
+/// Number of bytes at the start of a frame that are prefetched. Of most frames, a switch reads no
+/// further bytes.
 const HEADERS_BYTES: usize = 64;
 
 impl ActiveSocket {

@@ -149,7 +149,8 @@ impl<T: Copy> Producer<T> {
         self.next
     }
 
-    /// Reads the position of the consumer. This is the index of the first entry that is not consumed.
+    /// Reads the position of the consumer: the index of the first entry that the consumer has not
+    /// removed yet.
     pub(super) fn read_consumed(&mut self) -> u32 {
         // Acquire: the consumer has read the entries before this side writes them again.
         self.consumed = self.ring.consumer().load(Ordering::Acquire);

@@ -3,8 +3,8 @@
 //!
 //! The kernel reads the transmit ring only in system calls on the socket. In copy mode, the kernel copies a
 //! frame before it marks the frame's descriptors as consumed. Descriptors can therefore point directly to the
-//! slots of the frames, and the caller keeps these slots. For some drivers, the kernel does not copy the
-//! frame. With these drivers, the backend first copies every frame to one of its own slots.
+//! slots of the frames, and the caller keeps these slots. With some drivers, the kernel does not copy the
+//! frame. The backend then first copies every frame to a slot of its own.
 //!
 //! Before [`Transmitter::send`] returns, it withdraws all descriptors that the kernel has not consumed. A
 //! withdrawn descriptor is replaced by an invalid descriptor, which the kernel skips. The caller may then
@@ -238,8 +238,8 @@ impl Transmitter {
         Ok(())
     }
 
-    /// Withdraws the submitted frames from index `first` on. The kernel has not consumed the descriptors of
-    /// these frames. The function replaces them by invalid descriptors.
+    /// Withdraws the submitted frames from index `first` on. The kernel must not have consumed the
+    /// descriptors of these frames. The function replaces these descriptors by invalid descriptors.
     fn withdraw_frames(&mut self, first: usize) {
         let mut index = match first {
             0 => self.submission_start,

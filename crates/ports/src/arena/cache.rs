@@ -7,9 +7,9 @@ use xoff_dataplane::FrameHandle;
 use super::slot_source::{Sealed, SlotSource};
 use super::{Arena, FrameLayout, NO_SLOT, SlotClass};
 
-/// The empty slots of an I/O worker, which is a thread that owns some ports of a switch. The
-/// slots belong to the switch worker, which sends them to the I/O worker over a ring. The
-/// I/O worker adds a slot with [`return_slot`](SlotSource::return_slot) and removes a slot
+/// The empty slots of an I/O worker, which is a thread that owns some ports of a switch. The slots
+/// belong to the switch worker. The switch worker sends empty slots to the I/O worker over a ring.
+/// The I/O worker adds a slot with [`return_slot`](SlotSource::return_slot) and removes a slot
 /// with [`take_slot_of`](SlotSource::take_slot_of).
 #[derive(Debug)]
 pub struct SlotCache {

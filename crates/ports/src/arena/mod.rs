@@ -60,8 +60,8 @@ const HEADERS_BYTES: usize = 64;
 const NO_SLOT: u32 = u32::MAX;
 
 /// Position of a frame in the arena. The first `len` bytes of the frame are at offset `start` of its own
-/// slot. The remaining `rest_len` bytes are shared. They are at offset `rest_start` of slot `rest_slot`,
-/// which may also be the frame's own slot.
+/// slot. The remaining `rest_len` bytes are shared. The shared bytes are at offset `rest_start` of slot
+/// `rest_slot`. This slot may be the frame's own slot.
 #[derive(Clone, Copy)]
 struct FrameLayout {
     start: u16,

@@ -128,10 +128,10 @@ pub struct Ack<'a> {
 
 /// Congestion control of one queue pair.
 ///
-/// The requester reads [`rate_bps`](CongestionControl::rate_bps) before each packet and spaces its packets
-/// by this rate. It stops when [`window_bytes`](CongestionControl::window_bytes) bytes are in flight. It
-/// calls the methods `on_...` at the events that they describe. Every call passes the model time, which
-/// never decreases.
+/// The requester reads [`rate_bps`](CongestionControl::rate_bps) before each packet and spaces its packets by
+/// this rate. The requester stops when [`window_bytes`](CongestionControl::window_bytes) bytes are in flight.
+/// When an event occurs, the requester calls the method `on_...` for this event. Every call passes the model
+/// time, which never decreases.
 ///
 /// Two runs with the same seed must give the same result. A controller therefore reads no clock and shares no
 /// state. For floating-point numbers, it uses only `+`, `-`, `*`, `/`, square roots and comparisons. These

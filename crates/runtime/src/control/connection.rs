@@ -112,8 +112,8 @@ impl Connection {
     }
 
     /// Removes the next request from the input and returns it without its line end. The last request may have
-    /// no line end. If a request exceeds the size limit, only its first part is returned, so that memory
-    /// stays bounded.
+    /// no line end. If a request exceeds the size limit, the function returns only the first part of the
+    /// request, so that memory stays bounded.
     fn take_request(&mut self) -> Option<BytesMut> {
         if let Some(at) = self.input[self.searched..].iter().position(|&byte| byte == b'\n') {
             let line = self.input.split_to(self.searched + at);

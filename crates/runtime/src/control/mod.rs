@@ -2,9 +2,9 @@
 //! Requests and responses are JSON objects, one per line.
 //!
 //! `docs/control-socket.md` describes the protocol. One thread answers all clients and never waits for a
-//! client. A client that does not read its responses therefore delays no one but itself. The number of
-//! clients and the length of a request are limited. An invalid request gets an error response. The server
-//! accepts only clients of its own user and of root.
+//! client. If a client does not read its responses, the thread continues to answer all remaining clients. The
+//! number of clients and the length of a request are limited. An invalid request gets an error response. The
+//! server accepts only clients of its own user and of root.
 
 mod address;
 mod client;

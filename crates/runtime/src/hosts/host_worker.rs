@@ -22,8 +22,8 @@ use xoff_ports::ArenaStore;
 const CHECK_INTERVAL_NS: u64 = 50_000_000;
 /// Longest time between two clock readings that can be compared, in nanoseconds.
 const CLOCKS_APART_NS_MAX: u64 = 20_000;
-/// Smallest step of the real-time clock that is detected, in nanoseconds. At such a step, the difference
-/// between the two wall clocks changes by this amount. Smaller changes are regarded as slewing, which is a
+/// Smallest detected step of the real-time clock, in nanoseconds. A step changes the difference between the
+/// real-time clock and the monotonic clock. Smaller changes of this difference are regarded as slewing, a
 /// gradual correction of the clock.
 const CLOCK_STEP_NS: u64 = 1_000_000;
 /// Longest sleep of a thread that owns a port without a wake-up descriptor.

@@ -9,9 +9,9 @@ use std::time::Duration;
 
 use crate::workers::IdleMode;
 
-/// Divisor of the catch-up time. With traffic, the thread sleeps for the catch-up time divided by this
-/// number. The catch-up time is the longest delay after which a NIC still sends all frames at their
-/// model times.
+/// Divisor of the catch-up time. The catch-up time is the longest delay of a thread after which a NIC still
+/// sends all frames at their model times. With traffic, the thread sleeps for the catch-up time divided by
+/// this number.
 const PAUSE_DIVISOR: u64 = 6;
 /// Shortest pause in nanoseconds. A shorter pause would save less time than its system call costs.
 const PAUSE_NS_MIN: u64 = 50_000;

@@ -1,5 +1,5 @@
-//! Model hosts in real time. One thread drives several hosts, and moves frames between these hosts and
-//! their devices.
+//! Model hosts in real time. One thread drives several hosts, and moves frames between each host and the
+//! network device of the host.
 //!
 //! The thread can run in any network namespace, because each [`Port`] was opened in the namespace of its
 //! device. All hosts and switches of a run use the same [`ModelClock`]. The NIC of a host decides by model
@@ -207,8 +207,8 @@ impl<A> RunningHosts<A> {
         self.advance_and_wait(ThreadPhase::Sending);
     }
 
-    /// Stops the flows without sending their remaining frames, and waits for the stop, at most one second. If
-    /// the thread has not stopped them by then or has died, the call returns without an error
+    /// Stops all flows without sending their remaining frames, and waits for the stop, at most one second. If
+    /// the thread has died or has not stopped the flows within this second, the call returns without an error
     /// ([`RunningHosts::is_dead`]). The application continues.
     pub fn stop_sending(&self) {
         self.advance_and_wait(ThreadPhase::Draining);

@@ -135,8 +135,8 @@ pub struct HostSummary {
     pub notes: Vec<String>,
     /// The taints of the run, which are the reasons for which the run proves nothing. Empty for a clean run.
     pub taints: Vec<Taint>,
-    /// Destination addresses whose MAC address stayed unknown, one entry for each flow to such an address.
-    /// The host sent no frames of these flows.
+    /// Destination IP addresses whose MAC address stayed unknown. The list has one entry for each flow to
+    /// such an address. The host sent no frames of these flows.
     pub unresolved: Vec<IpAddr>,
     /// Whether a stop request ended the run before its planned end. False if the run had no planned end.
     pub interrupted: bool,

@@ -1,5 +1,5 @@
-//! The session of a running switch. It connects the switch with its configuration, its devices and its
-//! control socket.
+//! The session of a running switch. The session connects the switch with a configuration, with network
+//! devices and with a control socket.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};

@@ -21,8 +21,9 @@ pub enum IdleMode {
     Spin,
 }
 
-/// Time for which an adaptive worker polls after its last work, in nanoseconds. A sleep and its wake-up cost
-/// about the same CPU time. Longer polling would therefore cost more than it saves.
+/// Time for which an adaptive worker polls after its last work, in nanoseconds. Polling for this time
+/// costs about as much CPU time as one sleep with its wake-up. Longer polling would therefore cost more
+/// than it saves.
 const POLL_NS: u64 = 50_000;
 /// Limit for sleeping, in nanoseconds. If the next deadline is closer, a worker does not sleep. In a virtual
 /// machine, a thread can wake up late by this time.
@@ -35,8 +36,8 @@ const SLEEP_NS_MAX: u64 = 100_000_000;
 
 /// Time between two checks for preemptions of the thread, in nanoseconds.
 const PREEMPTION_CHECK_NS: u64 = 10_000_000;
-/// Smallest number of preemptions by which a core becomes crowded. They are counted since the last check. In
-/// addition, there must be at least one preemption for each [`PREEMPTION_CHECK_NS`].
+/// Smallest number of preemptions since the last check by which a core becomes crowded. In addition, there
+/// must be at least one preemption for each [`PREEMPTION_CHECK_NS`].
 const PREEMPTIONS_MIN: u64 = 2;
 /// Time for which a core is regarded as crowded after a check, in nanoseconds. On a crowded core, a polling
 /// worker would delay the threads that send frames to this worker.

@@ -1,8 +1,8 @@
 //! The access of a switch worker to its ports: directly, or through I/O workers.
 //!
-//! An I/O worker is a thread that owns ports. It receives and sends frames, restores VLAN tags, and checks
-//! and parses frames. Bursts of frame handles pass between threads over single-producer rings. All frame
-//! slots belong to the switch worker, which sends empty slots to the I/O workers.
+//! An I/O worker is a thread that owns ports. An I/O worker receives and sends frames, restores VLAN tags,
+//! and checks and parses frames. Bursts of frame handles pass between threads over single-producer rings. All
+//! frame slots belong to the switch worker, which sends empty slots to the I/O workers.
 
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
@@ -238,8 +238,8 @@ impl IoWorkerHandle {
         self.waker.wake();
     }
 
-    /// Waits for the end of an I/O worker that was asked to stop. Collects its last events and releases its
-    /// last frames.
+    /// Waits for the end of an I/O worker that was asked to stop. Collects the last events of this worker and
+    /// releases its last frames.
     pub(crate) fn close(&mut self, store: &mut ArenaStore, events: &mut Vec<PortEvent>) {
         self.waker.wake();
         loop {

@@ -62,7 +62,7 @@ struct TransmitQueue {
     frames: VecDeque<FrameHandle>,
     /// The due time of each frame in model time.
     dues: VecDeque<Picos>,
-    /// Whether frames wait here until their due time. This is necessary if the link has a delay, and the
+    /// Whether frames wait here until their due time. Frames must wait if the link has a delay and the
     /// receiver cannot get the arrival time from the sender.
     is_delayed: bool,
 }
@@ -86,8 +86,9 @@ impl TransmitQueue {
         self.dues.front().copied().filter(|_| self.is_delayed)
     }
 
-    /// Returns the next frames that may be sent, at most one burst, and their due times. The slices can be
-    /// shorter if the frames are not adjacent in memory. They are empty only if no frame may be sent.
+    /// Returns the next frames that may be sent, at most one burst, and their due times. The result can have
+    /// fewer frames than may be sent if the frames are not adjacent in memory. The result is empty only if no
+    /// frame may be sent.
     fn next_burst(&self, clock: ModelClock) -> (&[FrameHandle], &[Picos]) {
         let (frames, dues) = (self.frames.as_slices().0, self.dues.as_slices().0);
         let mut count = BURST_FRAMES.min(frames.len()).min(dues.len());

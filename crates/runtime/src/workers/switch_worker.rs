@@ -23,8 +23,9 @@ use xoff_driver::snapshot::PortFacts;
 use xoff_ports::{Arena, ArenaStore, Port, PortFrame, SlotSource};
 use xoff_telemetry::SwitchSnapshot;
 
-/// Smallest step of the real-time clock that is detected, in nanoseconds. At each check, the worker compares
-/// the two wall clocks. If their difference has changed by more than this limit, the real-time clock was set.
+/// Smallest detected step of the real-time clock, in nanoseconds. At each check, the worker compares the
+/// real-time clock with the monotonic clock. If the difference between these clocks has changed by more than
+/// this limit, the real-time clock was set.
 const CLOCK_STEP_NS: u64 = 50_000_000;
 
 /// The link of a port, and the worker that owns the port.
@@ -195,8 +196,8 @@ fn drain_received(
 }
 
 impl SwitchWorker {
-    /// Runs one turn. It receives frames, switches them, sends departing frames and executes commands.
-    /// Returns the amount of work, which is 0 if the turn had nothing to do.
+    /// Runs one turn: receives frames, switches them, sends departing frames and executes commands. Returns
+    /// the amount of work. The amount is 0 if the turn had nothing to do.
     pub(crate) fn run_once(&mut self, began_ns: u64) -> usize {
         if began_ns.saturating_sub(self.last_check_ns) > super::WATCH_INTERVAL_NS {
             self.last_check_ns = began_ns;

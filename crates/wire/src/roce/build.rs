@@ -281,10 +281,10 @@ impl RocePacket<'_> {
         Ok(frame.len())
     }
 
-    /// Writes only the headers, for a frame whose payload is not stored. Returns the number of bytes
-    /// written. The IP length field is that of a frame with `frame_len` bytes, which is usually
-    /// [`RocePacket::frame_len`]. A simulator may use shorter frames. The UDP length always follows
-    /// from `payload_len`.
+    /// Writes only the headers. Use this method for a frame whose payload is not stored. Returns the
+    /// number of bytes written. The IP length field is that of a frame with `frame_len` bytes, which is
+    /// usually [`RocePacket::frame_len`]. A simulator may use shorter frames. The UDP length always
+    /// follows from `payload_len`.
     ///
     /// # Errors
     ///

@@ -1,6 +1,5 @@
 //! SONiC's tables for adaptive routing and switching (ARS). The tables define which load balancing groups
-//! select their members by path quality, and how the quality is measured. A member is a next hop, or a port
-//! of a LAG.
+//! select a member (a next hop, or a port of a LAG) by path quality, and how the quality is measured.
 //!
 //! | mode | load balancing groups with a scheme | members with a quality |
 //! |---|---|---|

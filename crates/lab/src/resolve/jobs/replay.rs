@@ -1,7 +1,7 @@
 //! Resolves jobs of kind `replay`, which take their flows from a flow list.
 //!
 //! A flow list contains host names or ns-3 node numbers. This module finds the host of the lab for each name
-//! or number. It also adds notes about columns of the list without effect.
+//! or number. A note names each column of the list that has no effect.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -290,8 +290,8 @@ impl LabResolver<'_> {
         bits
     }
 
-    /// Finds a link by its name or by one of its ends. The name selects both directions of the link. An end
-    /// selects the direction in which this end sends.
+    /// Finds a link by its name or by one of its ends. The name selects both directions of the link. The name
+    /// of an end selects only the direction in which this end sends.
     pub(super) fn resolve_direction(
         &mut self,
         on: &Spanned<String>,

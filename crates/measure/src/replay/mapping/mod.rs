@@ -42,8 +42,8 @@ pub enum MappingMode {
 pub struct MappingOptions {
     /// Names of ports, each with a source of its frames. A port can have several entries.
     pub ports: Vec<(String, FrameSource)>,
-    /// Name of the port at which all frames arrive to which no explicit mapping applies. `None` if `mode`
-    /// selects the ports of these frames.
+    /// Name of the port for all frames without an explicit mapping: they arrive at this port. `None` if
+    /// `mode` selects the ports of these frames.
     pub ingress: Option<String>,
     /// Rule that selects ports for the frames that no entry of `ports` covers. Not used if `ingress` is set.
     pub mode: MappingMode,
