@@ -2,8 +2,8 @@
 
 use ipnet::IpNet;
 
-/// An ACL table (`ACL_TABLE`). The rules of the table apply to packets that arrive at some ports. They exempt
-/// packets from trimming or from load balancing by a scheme.
+/// An ACL table (`ACL_TABLE`). The rules of the table apply to packets that arrive at some ports. The rules
+/// exempt packets from trimming or from load balancing by a scheme.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AclTable {
     /// Ingress ports to which the table applies, as indices in
@@ -26,10 +26,12 @@ pub struct AclRule {
     /// header (`NEXT_HEADER`).
     pub protocol: Option<u8>,
     /// First and last source port of UDP or TCP (`L4_SRC_PORT`, `L4_SRC_PORT_RANGE`), both included, the
-    /// smaller first. Other protocols and IP fragments do not match a rule with this condition.
+    /// smaller first. A packet that is neither UDP nor TCP, or that is an IP fragment, does not match a rule
+    /// with this condition.
     pub source_ports: Option<(u16, u16)>,
     /// First and last destination port of UDP or TCP (`L4_DST_PORT`, `L4_DST_PORT_RANGE`), both included, the
-    /// smaller first. Other protocols and IP fragments do not match a rule with this condition.
+    /// smaller first. A packet that is neither UDP nor TCP, or that is an IP fragment, does not match a rule
+    /// with this condition.
     pub destination_ports: Option<(u16, u16)>,
     /// DSCP of the received packet (`DSCP`), 0 to 63.
     pub dscp: Option<u8>,

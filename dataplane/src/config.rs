@@ -187,8 +187,8 @@ pub struct PortConfig {
 /// The header field that selects the traffic class of a received frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TrustMode {
-    /// IP frames are classified by their DSCP. Other frames are classified by the 802.1p priority of their
-    /// VLAN tag. Other frames without a tag have class 0.
+    /// IP frames are classified by their DSCP. Frames without an IP header are classified by the 802.1p
+    /// priority of their VLAN tag. If such a frame has no tag, it has class 0.
     Dscp,
     /// All frames are classified by the 802.1p priority of their VLAN tag. Frames without a tag have class 0.
     Pcp,
@@ -328,7 +328,7 @@ pub struct PoolConfig {
     pub name: String,
     /// The users of the pool: priority groups or egress queues.
     pub side: PoolSide,
-    /// Size of the shared space in bytes. It does not include reserved space and headroom.
+    /// Size of the shared space in bytes. Reserved space and headroom are not included.
     pub size_bytes: u64,
     /// Size of the shared headroom pool in bytes (`BUFFER_POOL.xoff`). With 0, each priority group has its
     /// own headroom.

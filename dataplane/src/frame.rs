@@ -43,7 +43,7 @@ pub trait FrameStore {
     /// at most [`HEADROOM_BYTES`].
     fn push_front(&mut self, frame: FrameHandle, len: usize);
 
-    /// Removes the first `len` bytes of the frame. They must be part of the stored prefix.
+    /// Removes the first `len` bytes of the frame. The removed bytes must be part of the stored prefix.
     fn pull_front(&mut self, frame: FrameHandle, len: usize);
 
     /// Truncates the frame to its first `len` bytes. A shorter frame is not changed. Copies that share bytes

@@ -156,8 +156,8 @@ pub enum ForwardingResult {
     Punted,
     /// The frame waits until the link address of its next hop is resolved.
     Held,
-    /// The frame is dropped and counted. It is released, unless it is in [`Outputs::punts`] for an
-    /// ICMP error.
+    /// The frame is dropped and counted. The switch has released the frame, unless it is in
+    /// [`Outputs::punts`] for an ICMP error.
     Dropped(DroppedFrame),
 }
 

@@ -176,7 +176,8 @@ fn start_control_server(
         .map_err(|error| Failure::environment("the control socket cannot be served").because(error))
 }
 
-/// Returns the line that begins with `ready`. It tells a script that the switch now forwards frames.
+/// Returns the line that begins with `ready`. With this line, a script knows that the switch now
+/// forwards frames.
 fn ready_line(name: &str, arguments: &SwitchRun, session: &SwitchSession) -> String {
     let ports: Vec<String> = arguments
         .ports

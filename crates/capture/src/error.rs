@@ -56,8 +56,8 @@ impl ReadError {
         )
     }
 
-    /// Returns whether the contents of the file are not valid ([`ReadErrorKind::Malformed`]). A file that
-    /// only ends too early is not damaged.
+    /// Returns whether the contents of the file are not valid ([`ReadErrorKind::Malformed`]). The result is
+    /// false if the only error is that the file ends too early.
     pub fn is_damage(&self) -> bool {
         matches!(self.kind, ReadErrorKind::Malformed(_))
     }

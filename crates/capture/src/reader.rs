@@ -44,7 +44,7 @@ pub struct CapturedFrame {
     /// The stored bytes of the frame, without FCS. A capture with a snap length stores only the start of a
     /// long frame.
     pub data: Vec<u8>,
-    /// Original length of the frame in bytes, without FCS. It is at least the length of `data`.
+    /// Original length of the frame in bytes, without FCS. This length is at least the length of `data`.
     pub len: u32,
     /// Direction of the frame at the captured interface.
     pub direction: Direction,

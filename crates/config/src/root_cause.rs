@@ -38,9 +38,9 @@ impl FoundErrors {
     }
 }
 
-/// Dependencies between tables. The first name is the dependent table. An error in one of the listed tables
-/// and fields can cause an error in the dependent table, although the dependent table contains no reference
-/// to them.
+/// Dependencies between tables. The first name is the dependent table. The dependent table contains no
+/// reference to the listed tables and fields. Nevertheless, an error in one of them can cause an error in the
+/// dependent table.
 ///
 /// An empty field name stands for all fields of the listed table.
 const TABLE_DEPENDENCIES: &[(&str, &[(&str, &str)])] = &[
@@ -303,8 +303,8 @@ fn objects_in_key(table: &TableSchema, key: &str) -> Vec<ObjectKey> {
         .collect()
 }
 
-/// Returns the objects whose names are in the value of a field. In a table with one field for each port, the
-/// field name is a port.
+/// Returns the objects whose names are in the value of a field. In a table with one field for each port,
+/// returns the port with the name of the field.
 fn objects_in_field(table: &TableSchema, field: &str, value: &str) -> Vec<ObjectKey> {
     let own = |(table, name): (&str, &str)| (table.to_owned(), name.to_owned());
     match table.fields {

@@ -38,7 +38,7 @@ pub(crate) struct CompareArguments {
     /// Print the result as JSON (docs/bench.md)
     #[arg(long)]
     json: bool,
-    /// Other arguments of both programs, such as `bench ndr config_db.json` for two builds of xoff
+    /// Arguments that both programs get, such as `bench ndr config_db.json` for two builds of xoff
     #[arg(last = true, value_name = "ARGUMENTS", conflicts_with_all = ["by", "workload"])]
     arguments: Vec<String>,
 }

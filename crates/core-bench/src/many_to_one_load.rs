@@ -23,8 +23,8 @@ const RECEIVER: u16 = 4;
 const STATIONS_PER_PORT: u8 = 16;
 /// Number of bytes at the start of a frame that forwarding changes: MAC addresses, TTL and IPv4 checksum.
 pub(super) const REWRITTEN_BYTES: usize = 26;
-/// Number of frames in both queues when a burst arrives. With this length, WRED makes a decision
-/// for each frame.
+/// Sum of the frames in the two queues when a burst arrives. At this queue length, WRED makes a decision for
+/// each frame.
 const QUEUED_FRAMES: usize = 256;
 /// Largest number of frames in the load.
 const FRAMES_MAX: usize = 512;

@@ -29,7 +29,7 @@ use crate::slot_ring::SlotRing;
 use xoff_measure::frame_cost::{BURST_FRAMES, FrameHeaders};
 use xoff_measure::frame_cost::{FrameLoad, run_bursts};
 
-/// Number of frames in both queues of each egress link together when a burst arrives.
+/// Sum of the frames in the two queues of an egress link when a burst arrives.
 const QUEUED_FRAMES: usize = 32;
 /// Largest number of egress links, which are half of the ports. Each link has one pending deadline.
 const LINKS_MAX: usize = 16;

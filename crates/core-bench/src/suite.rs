@@ -82,8 +82,8 @@ pub fn built_in_workloads() -> Vec<BuiltInWorkload> {
     all
 }
 
-/// Returns the workloads for the complete packet path. They differ in forwarding, frame length and features
-/// of the switch.
+/// Returns the workloads for the complete packet path. The workloads differ in forwarding, frame length and
+/// features of the switch.
 fn mesh_workloads() -> Vec<BuiltInWorkload> {
     let traffic = |forwarding, frame_bytes| MeshTraffic {
         forwarding,

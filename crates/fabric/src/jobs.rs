@@ -1,5 +1,5 @@
 //! Runs workloads on hosts, in virtual and in real time. [`Jobs`] posts the messages of a workload as work
-//! requests of queue pairs. It passes the completions of the requests back to the workload.
+//! requests of queue pairs. When a request completes, [`Jobs`] informs the workload.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -396,8 +396,8 @@ impl Jobs {
         self.workload.hold_job(job);
     }
 
-    /// Starts a held job. The start time of the job counts from now. Before [`Jobs::start`], the call only
-    /// ends the hold. The call has no effect if the job is not held.
+    /// Starts a held job. The start time of the job counts from now. If [`Jobs::start`] was not called yet,
+    /// the call only ends the hold. The call has no effect if the job is not held.
     pub fn start_job(&mut self, job: usize, hosts: &mut impl JobHosts) {
         self.workload.start_job(hosts.now(), job, &mut self.posts);
         self.submit_posts(hosts);

@@ -7,8 +7,8 @@ use super::plan::LinkEnd;
 /// first-level cache.
 const HOSTS_PER_GROUP: usize = 2;
 
-/// Division of a fabric into partitions. The groups of hosts have the partition numbers from 0. The switches
-/// have the numbers after them.
+/// Division of a fabric into partitions. The groups of hosts have the partition numbers from 0. Each switch
+/// is a partition, with a number after those of the host groups.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Partitions {
     groups: usize,

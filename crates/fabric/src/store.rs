@@ -1,8 +1,8 @@
 //! Stores the frames of a run in virtual time: headers and lengths.
 //!
 //! For a frame of a queue pair, the store contains only the headers and the payload length, in a slot of
-//! fixed size. Other frames, such as frames of open-loop flows, ARP and pings, are stored completely. If such
-//! a frame does not fit into a slot, its bytes are in separate memory.
+//! fixed size. Frames that do not belong to a queue pair, such as open-loop flows, ARP and pings, are stored
+//! completely. If a complete frame does not fit into a slot, its bytes are in separate memory.
 
 use xoff_dataplane::{FrameHandle, FrameStore, Picos, prefetch};
 use xoff_wire::parse::{ParsedHeaders, Payload, parse_prefix};

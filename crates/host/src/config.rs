@@ -109,8 +109,8 @@ pub struct Gateway {
 }
 
 impl HostConfig {
-    /// Returns the next hop for packets to `destination`: the gateway, or `destination` itself if it is in
-    /// the network of the host. The host needs the MAC address of the next hop.
+    /// Returns the next hop for packets to `destination`: the gateway, or `destination` itself if this
+    /// address is in the network of the host. The host needs the MAC address of the next hop.
     pub fn next_hop(&self, destination: IpAddr) -> IpAddr {
         let of_family = |gateway: &&Gateway| gateway.address.is_ipv4() == destination.is_ipv4();
         match self.gateways.iter().find(of_family) {

@@ -55,7 +55,8 @@ pub struct Host {
     flows: Vec<FlowSender>,
     queues: [ClassQueue; PRIORITIES],
     queue_pairs: QueuePairs,
-    /// True if the last frame was from a queue pair. Flows and queue pairs alternate if both have frames.
+    /// True if the last frame was from a queue pair. If flows and queue pairs both have frames to send, they
+    /// send in turn.
     queue_pair_sent: bool,
     receiver: Receiver,
     sent_frames: u64,

@@ -44,8 +44,8 @@ pub struct ReceivedFlow {
     pub reordered_frames: u64,
     /// Number of frames that had already arrived.
     pub duplicate_frames: u64,
-    /// Number of frames with a wrong ICRC and the same source address and destination queue pair. They are
-    /// not counted elsewhere.
+    /// Number of frames with a wrong ICRC and with the source address and destination queue pair of this
+    /// flow. No second counter includes these frames.
     pub icrc_errors: u64,
     /// Number of frames with a PSN that does not match the sequence number in the stamp. This number is 0
     /// unless the sender has an error.

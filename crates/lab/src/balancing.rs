@@ -21,8 +21,8 @@ pub(super) fn scheme_layer(scheme: &str, source: String) -> ConfigLayer {
 
 const SCHEMES_TABLE: &str = "XOFF_LB_SCHEME";
 
-/// Returns whether a load-balancing scheme exists. It is either built in, or the configuration of the switch
-/// defines it.
+/// Returns whether a load-balancing scheme exists: either the scheme is built in, or the configuration of the
+/// switch defines it.
 pub(super) fn has_scheme(switch: &SwitchPlan, scheme: &str) -> bool {
     built_in_scheme(scheme).is_some()
         || merged_config(switch)
@@ -62,7 +62,8 @@ pub(super) fn scheme_names(switch: &SwitchPlan) -> Vec<String> {
     names
 }
 
-/// Enables link quality messages on all switches if the scheme of at least one switch uses them.
+/// Enables link quality messages on all switches if the load-balancing scheme of at least one switch needs
+/// these messages.
 ///
 /// The load of a path is known only if every switch on the path sends link quality messages.
 pub(super) fn enable_link_quality_messages(switches: &mut [SwitchPlan], source: &str) {

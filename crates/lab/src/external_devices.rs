@@ -20,8 +20,8 @@ pub(super) struct BorrowedDevice {
     features: Features,
     pause: Option<PauseParameters>,
     up: bool,
-    /// Whether the device is the veth peer of an external device. The lab changes only the offloads of such
-    /// a peer.
+    /// Whether the device is the veth peer of an external device. If so, the lab changes the offloads of the
+    /// device but none of its other settings.
     is_peer: bool,
 }
 

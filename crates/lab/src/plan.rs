@@ -22,7 +22,7 @@ use xoff_workload::WorkloadSpec;
 /// Largest number of hosts in one lab.
 pub(crate) const HOSTS_MAX: usize = 4096;
 
-/// The default port speed in Mb/s. It applies if neither the lab file nor the switch configuration
+/// The default port speed in Mb/s. This speed applies if neither the lab file nor the switch configuration
 /// sets a speed.
 pub const SPEED_MBPS_DEFAULT: u32 = 1000;
 /// The default MTU of a link in bytes. It is large enough for RoCE packets with an RDMA MTU of 4096 bytes.
@@ -43,9 +43,10 @@ pub enum TimeMode {
 pub struct LabPlan {
     /// The name of the lab. A user cannot run two labs with the same name.
     pub name: String,
-    /// The switches: first those of the template, then those of the lab file in its order. At least one.
+    /// The switches, at least one: first those of the template, then those of the lab file in the order of
+    /// the file.
     pub switches: Vec<SwitchPlan>,
-    /// The hosts: first those of the template, then those of the lab file in its order.
+    /// The hosts: first those of the template, then those of the lab file in the order of the file.
     pub hosts: Vec<HostPlan>,
     /// The links: first those of the template, then those of the lab file. A switch port has at most one
     /// link, and a host has exactly one link.
@@ -74,8 +75,8 @@ pub struct SwitchPlan {
     pub name: String,
     /// The configuration layers, possibly none. A later layer overrides fields of an earlier layer.
     pub config: Vec<ConfigLayer>,
-    /// The ASIC to read from configuration files for several ASICs, such as `asic0`. With `None`, such a file
-    /// is an error. Files for a single ASIC ignore this field.
+    /// The ASIC to read from configuration files for several ASICs, such as `asic0`. With `None`, a file for
+    /// several ASICs is an error. Files for a single ASIC ignore this field.
     #[serde(default)]
     pub asic: Option<String>,
     /// The lookup file of lossless profiles for SONiC's traditional buffer model. `None` if the lab file

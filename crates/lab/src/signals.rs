@@ -1,7 +1,7 @@
 //! A check of congestion control before a run.
 //!
 //! A congestion control reacts to a signal, such as ECN marks or telemetry. The check finds flows that get no
-//! such signal. It also finds transport options without effect.
+//! signal for their congestion control. The check also finds transport options without effect.
 
 mod paths;
 

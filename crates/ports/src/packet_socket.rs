@@ -195,8 +195,8 @@ pub(super) fn set_option<T>(
     })
 }
 
-/// Reads a socket option. `T` is the C structure of the kernel for this option, and it has only integer
-/// members. `value` is the initial content of the structure.
+/// Reads a socket option. `T` is the C structure of the kernel for this option. All members of this structure
+/// must be integers. `value` is the initial content of the structure.
 pub(super) fn get_option<T>(
     socket: &OwnedFd,
     level: libc::c_int,

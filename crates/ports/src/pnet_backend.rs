@@ -1,8 +1,8 @@
 //! Backend on the crate `pnet` (`pnet::datalink`). It is a simple reference for tests of the fast backends.
 //!
-//! The backend makes one system call and one additional copy for each frame. It cannot read the metadata that
-//! the kernel has about a frame. It therefore loses the VLAN tags that the kernel removes, and accepts frames
-//! with unfinished checksums.
+//! The backend makes one system call and one additional copy for each frame. The backend cannot read the
+//! metadata that the kernel has about a frame. The backend therefore loses the VLAN tags that the kernel
+//! removes, and accepts frames with unfinished checksums.
 
 use std::fmt;
 use std::io;

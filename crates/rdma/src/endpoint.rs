@@ -176,7 +176,7 @@ impl Endpoint {
 
     /// Takes the next packet of a class, 0 to 7. The packet starts to leave at `now`.
     ///
-    /// Returns `None` for other classes, and before the time in
+    /// Returns `None` if `class` is above 7, and before the time in
     /// [`earliest_departures`](Endpoint::earliest_departures). The result can also be `None` after this time,
     /// if an acknowledgement has made a retransmission unnecessary.
     #[inline]

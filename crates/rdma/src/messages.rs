@@ -86,8 +86,8 @@ impl Message {
         }
     }
 
-    /// Returns the extension header of a packet. Its addresses are offsets in the message. If a READ is
-    /// repeated from the middle, the request is only for the remaining bytes.
+    /// Returns the extension header of a packet. The addresses in the header are offsets in the message. If a
+    /// READ is repeated from the middle, the request is only for the remaining bytes.
     pub(super) fn header(
         &self,
         sequence: u64,

@@ -8,8 +8,8 @@ const DATAPLANE_DEPENDENCIES: [&str; 2] = ["xoff-units", "xoff-wire"];
 
 /// Returns a finding for each dependency that breaks the rules for the layers of the workspace.
 ///
-/// The rules are: of the packages in this workspace, `xoff-dataplane` may depend only on `xoff-units` and
-/// `xoff-wire`. No member may depend on `xoff`.
+/// There are two rules. First, `xoff-dataplane` may depend on only two packages of this workspace:
+/// `xoff-units` and `xoff-wire`. Second, no member of the workspace may depend on `xoff`.
 pub fn layer_findings(workspace: &Workspace) -> Vec<Finding> {
     let mut findings = Vec::new();
     let is_member = |name: &String| workspace.members.iter().any(|member| member.name == *name);

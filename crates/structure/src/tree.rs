@@ -24,8 +24,8 @@ pub struct Module {
     pub file: usize,
     /// Index of the parent module in [`CrateTree::modules`], or `None` for the crate root.
     pub parent: Option<usize>,
-    /// Indices of the child modules in [`CrateTree::modules`], by name. A name can have several modules if
-    /// `cfg` selects one of them.
+    /// Indices of the child modules in [`CrateTree::modules`], by name. A name can belong to several modules
+    /// if a `cfg` attribute selects one of these modules at compile time.
     pub children: BTreeMap<String, Vec<usize>>,
     /// Names of the items that the module defines. The value is true for a type or a trait.
     pub items: BTreeMap<String, bool>,

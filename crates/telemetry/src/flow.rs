@@ -30,8 +30,8 @@ pub struct FlowReport {
     pub ce_marked_frames: u64,
     /// Frames that arrived although the same frame had already arrived.
     pub duplicate_frames: u64,
-    /// Number of frames with a wrong ICRC. A NIC drops such frames silently, so they are counted as lost and
-    /// not as received.
+    /// Number of frames with a wrong ICRC. A NIC drops frames with a wrong ICRC silently, so these frames are
+    /// counted as lost and not as received.
     pub icrc_errors: u64,
     /// Received payload divided by the model time from the first to the last arrival, in bit/s. Headers, pad
     /// bytes and ICRC are not included.

@@ -247,8 +247,8 @@ impl<T: AsRef<[u8]>> Bth<T> {
     pub fn opcode(&self) -> Opcode {
         Opcode::from_u8(self.buffer.as_ref()[field::OPCODE])
     }
-    /// Returns the solicited event bit. It asks the receiving NIC to notify the application about
-    /// this message.
+    /// Returns the solicited event bit. With this bit, the sender asks the receiving NIC to notify the
+    /// application about this message.
     pub fn solicited(&self) -> bool {
         self.is_flag_set(field::FLAGS, 0x80)
     }

@@ -7,7 +7,7 @@ use super::bth::{BthFields, Opcode};
 use super::roce::{BuildError, FlowHeaders, RocePacket, RoceView};
 use super::{Error, require_len};
 
-/// Number of reserved bytes after the BTH. They are sent as 0 and ignored on receipt.
+/// Number of reserved bytes after the BTH. The reserved bytes are sent as 0 and ignored on receipt.
 pub const RESERVED_LEN: usize = 16;
 /// The usual DSCP of a CNP: 48 (CS6).
 pub const DSCP: u8 = 48;

@@ -27,8 +27,8 @@ pub enum Error {
         /// The version field of the IP header.
         found: u8,
     },
-    /// The value of a length field is too small or too large. It must cover at least the header and must not
-    /// exceed the bytes present. The UDP length must be the length of the IP payload.
+    /// The value of a length field is too small or too large. The value must cover at least the header and
+    /// must not exceed the bytes present. The UDP length must be the length of the IP payload.
     Length {
         /// Name of the header that contains the length field.
         header: &'static str,

@@ -14,8 +14,8 @@
 //! - Header views check only the length of one header. Examples are [`Bth`], the extension headers and the
 //!   views of smoltcp ([`EthernetFrame`], [`Ipv4Packet`], [`Ipv6Packet`] and [`UdpPacket`]).
 //! - Frame readers also check that the fields of all layers agree, such as ethertype and IP version. These
-//!   are [`RoceView`], [`MacControl::parse`], [`LinkQuality::parse`] and the functions of [`icrc`]. Their
-//!   errors name the wrong layer.
+//!   are [`RoceView`], [`MacControl::parse`], [`LinkQuality::parse`] and the functions of [`icrc`]. The
+//!   errors of frame readers name the layer with the wrong field.
 //!
 //! A frame in this crate has neither preamble nor FCS, like a frame of a packet socket.
 //!

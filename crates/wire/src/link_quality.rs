@@ -1,8 +1,8 @@
 //! Link quality messages. A switch sends them to its neighbours to report the load of its paths to each site.
 //! A site is a number for all destinations behind one leaf switch.
 //!
-//! The format is private to xoff. It uses the first ethertype that IEEE 802 reserves for local experiments,
-//! followed by a subtype and a version. All numbers are big-endian.
+//! The format is private to xoff. A message starts with the first ethertype that IEEE 802 reserves for local
+//! experiments, followed by a subtype and a version. All numbers are big-endian.
 //!
 //! | byte | field | value |
 //! |---|---|---|

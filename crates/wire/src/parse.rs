@@ -131,8 +131,8 @@ fn read_fields(prefix: &[u8], frame_len: usize) -> PackedHeaders {
     fields_with_hash(ETHERNET_LEN, None, found, ethernet)
 }
 
-/// Builds the fields of a frame whose network header is at offset `at`. If there is no IP hash, the flow hash
-/// covers the MAC addresses.
+/// Builds the fields of a frame whose network header is at offset `at`. If the frame has no IP header to
+/// hash, the flow hash covers the MAC addresses.
 #[inline(always)]
 fn fields_with_hash(
     at: usize,

@@ -1,4 +1,4 @@
-//! The engine of a workload. It handles events and returns the messages that the driver must post.
+//! The engine of a workload. The engine handles events and returns the messages that the driver must post.
 
 use std::cmp::Reverse;
 use std::fmt::Write;
@@ -213,8 +213,8 @@ impl Workload {
         }
     }
 
-    /// Starts a held job. The start time of the job counts from `now`. Before [`Workload::start`], the call
-    /// only ends the hold. The call has no effect if the job is not held.
+    /// Starts a held job. The start time of the job counts from `now`. If [`Workload::start`] was not called
+    /// yet, the call only ends the hold. The call has no effect if the job is not held.
     pub fn start_job(&mut self, now: Picos, job: usize, out: &mut Vec<MessagePost>) {
         let Some(held) = self.jobs.get_mut(job).filter(|job| job.held) else {
             return;

@@ -23,7 +23,8 @@ pub enum FlowListFormat {
 pub struct ListedFlow {
     /// Index of the sending host, as the caller of [`parse_flow_list`] resolved it.
     pub src: u32,
-    /// Index of the receiving host, as the caller of [`parse_flow_list`] resolved it. It differs from `src`.
+    /// Index of the receiving host, as the caller of [`parse_flow_list`] resolved it. This index differs
+    /// from `src`.
     pub dst: u32,
     /// Payload of the message in bytes. A message of 0 bytes is one packet without payload.
     pub bytes: u64,
@@ -114,7 +115,7 @@ impl Field<'_> {
 }
 
 /// Parses a flow list. `host` returns the index of the host for a name or number in the list, or an error
-/// text if no such host exists. Empty lines and lines that begin with `#` are ignored.
+/// text if the name or number matches no host. Empty lines and lines that begin with `#` are ignored.
 ///
 /// # Errors
 ///

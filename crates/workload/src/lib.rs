@@ -1,10 +1,10 @@
 //! Workloads of a lab: flows, permutations, incasts, collectives, random arrivals and replays. The crate also
 //! computes their results.
 //!
-//! A [`Workload`] does no I/O and reads no clock. It returns the messages to post ([`MessagePost`]). Its
-//! caller, the driver, moves the bytes and makes two reports for each message: [`Workload::received`] when
-//! the receiver has all bytes, and [`Workload::acknowledged`] when the sender has the last acknowledgement.
-//! The same [`WorkloadSpec`] and seed give the same messages.
+//! A [`Workload`] does no I/O and reads no clock. A workload returns the messages to post ([`MessagePost`]).
+//! The caller, called the driver, moves the bytes and makes two reports for each message:
+//! [`Workload::received`] when the receiver has all bytes, and [`Workload::acknowledged`] when the sender has
+//! the last acknowledgement. The same [`WorkloadSpec`] and seed give the same messages.
 //!
 //! A collective creates the messages of a step only when the data for the step is available, so a long
 //! collective needs little memory. The workload keeps one record per message of a flow and one record

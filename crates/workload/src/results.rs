@@ -59,7 +59,7 @@ pub struct JobResults {
     /// Payload bytes of all messages that were received completely.
     pub received_bytes: u64,
     /// Statistics of the durations of all complete iterations except the warm-up, in nanoseconds. `None` if
-    /// there is no such iteration.
+    /// no iteration except the warm-up is complete.
     pub iteration_ns: Option<DistributionSummary>,
     /// All complete iterations of a permutation, an incast or a collective, including the warm-up. Empty for
     /// jobs of all other kinds.

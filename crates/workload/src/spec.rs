@@ -99,7 +99,7 @@ pub enum Verb {
     #[default]
     Write,
     /// RDMA READ. The data also moves from [`Connection::src`](super::Connection::src) to `dst`, but `dst`
-    /// requests the data. The driver reports such a message as received and as acknowledged at the same time.
+    /// requests the data. The driver reports a READ message as received and as acknowledged at the same time.
     Read,
 }
 
@@ -135,7 +135,7 @@ pub enum JobKind {
 pub struct FlowSpec {
     /// Index of the sending host in the host list of the driver.
     pub src: u32,
-    /// Index of the receiving host in the host list of the driver. It must differ from `src`.
+    /// Index of the receiving host in the host list of the driver. This index must differ from `src`.
     pub dst: u32,
     /// Payload of each message in bytes. A message of 0 bytes is one packet without payload.
     pub bytes: u64,

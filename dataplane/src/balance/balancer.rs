@@ -466,8 +466,8 @@ impl LoadBalancer {
             || all.any(|selector| matches!(selector, MemberSelector::Scheme(_)));
     }
 
-    /// Builds the selector of a group. The new selector keeps the flows of its predecessor if both use the
-    /// same scheme.
+    /// Builds the selector of a group. The new selector keeps the flows of its predecessor if the old and the
+    /// new selector use the same scheme.
     fn build_selector(&mut self, successor: GroupSuccessor, frames: &FrameTable) -> MemberSelector {
         let GroupSuccessor {
             key,

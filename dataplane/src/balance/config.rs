@@ -207,8 +207,8 @@ pub struct PortBalancing {
 pub struct NextHopBalancing {
     /// IP address of the next hop.
     pub address: IpAddr,
-    /// Scheme of the groups with this next hop, as an index in [`BalancingConfig::schemes`]. It takes
-    /// precedence over the scheme of the port. `None`: the scheme of the port applies.
+    /// Scheme of the groups with this next hop, as an index in [`BalancingConfig::schemes`]. This scheme
+    /// takes precedence over the scheme of the port. `None`: the scheme of the port applies.
     pub scheme: Option<u16>,
     /// True if the next hop is an alternate member, which schemes use only under the conditions
     /// of [`SchemeConfig::primary_threshold`].
@@ -269,7 +269,8 @@ impl Default for LoadConfig {
     }
 }
 
-/// Link quality messages that a switch sends to its neighbours. The file `balance/remote.rs` describes them.
+/// Link quality messages that a switch sends to its neighbours. The file `balance/remote.rs` describes
+/// these messages.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AdvertiseConfig {
     /// Shortest time between two messages with loads, while traffic flows.

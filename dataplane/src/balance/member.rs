@@ -13,7 +13,7 @@ const UNKNOWN_LOAD: u32 = 500;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Member {
     /// The egress port of the member, or all ports if the next hop is behind a LAG. The list is empty if the
-    /// next hop is in a VLAN. The load of such a member is not known.
+    /// next hop is in a VLAN. The load of a member in a VLAN is not known.
     pub ports: Vec<PortId>,
     /// Weight relative to the other members. 0 means 1.
     pub weight: u16,

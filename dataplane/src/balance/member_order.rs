@@ -25,8 +25,8 @@
 //!
 //! If the weights of the members differ, waits are scaled by the weights.
 //!
-//! If several members are equal, one of them is selected at random. If the weights differ, the probability is
-//! proportional to the weights. Otherwise, it is proportional to the link speeds.
+//! If several members are equal, one of these members is selected at random. The probability is proportional
+//! to the weights if the weights differ, and proportional to the link speeds otherwise.
 
 use super::load::{BANDS, PLACEMENT_UNIT, PortLoads, WAIT_MAX_PS};
 use super::member::Member;

@@ -71,8 +71,9 @@ pub(crate) use selection_input::{LookupContext, MemberState};
 /// runs reproducible, an implementation must use only its arguments, and must take random numbers only
 /// from [`Paths::random`].
 pub trait PathChoice: core::fmt::Debug + Send {
-    /// Returns the member for a packet. The member must be one of [`Paths::usable`], which is never empty
-    /// here. If the result is not usable, the switch uses the first usable member.
+    /// Returns the member for a packet. The member must be one of [`Paths::usable`], which is never
+    /// empty here. If an implementation returns a member that is not usable, the switch uses the first
+    /// usable member.
     fn choose(&mut self, packet: &Packet<'_>, paths: &mut Paths<'_>) -> MemberChoice;
 
     /// Informs the scheme that the members or the usable members have changed. `renumbered[old]` is the new
@@ -96,8 +97,8 @@ pub struct MemberChoice {
 }
 
 impl MemberChoice {
-    /// Creates the choice for a packet whose flow stays on its member. Schemes that know no flows also return
-    /// this choice.
+    /// Creates the choice for a packet whose flow stays on its member. A scheme that stores no flows also
+    /// returns this choice.
     #[inline]
     pub const fn unchanged(member: u16) -> MemberChoice {
         MemberChoice { member, placed: None }

@@ -10,7 +10,8 @@
 //!   goes down. Members behind such a neighbour carry no traffic. If all members of a group are behind such
 //!   neighbours, the group still uses them.
 //!
-//! If a message is lost, selections are therefore only worse for one or two intervals.
+//! If a message is lost, the switch therefore selects worse members for one or two intervals. The loss has no
+//! further effect.
 
 use crate::balance::config::AdvertiseConfig;
 use crate::ids::PortId;

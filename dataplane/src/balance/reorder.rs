@@ -287,8 +287,8 @@ impl ReorderTracker {
         Some(free)
     }
 
-    /// Removes an idle stream and returns its index. Checks only a few streams. Returns `None` if they are
-    /// not idle.
+    /// Removes an idle stream and returns its index. Checks only a few streams. Returns `None` if none of the
+    /// checked streams is idle.
     fn evict_idle_stream(&mut self, now: Picos) -> Option<usize> {
         for _ in 0..EVICTION_CHECKS.min(self.streams.len()) {
             self.eviction_position = (self.eviction_position + 1) % self.streams.len();

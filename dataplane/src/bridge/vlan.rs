@@ -102,8 +102,8 @@ impl VlanTable {
         tag.is_some_and(|tag| tag.tpid == self.ports[port.index()].tpid)
     }
 
-    /// Returns true if a routed port accepts a frame with this tag. It accepts frames without a VLAN:
-    /// untagged and priority-tagged frames.
+    /// Returns true if a routed port accepts a frame with this tag. A routed port accepts frames without a
+    /// VLAN: untagged and priority-tagged frames.
     #[inline]
     pub(crate) fn accepts_without_vlan(&self, port: LogicalPort, tag: Option<VlanTag>) -> bool {
         tag.is_none_or(|tag| tag.tpid == self.ports[port.index()].tpid && tag.vid() == 0)

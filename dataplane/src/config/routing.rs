@@ -58,7 +58,8 @@ pub struct InterfaceConfig {
     pub name: String,
     /// The port, LAG or VLAN of the interface.
     pub attachment: InterfaceAttachment,
-    /// MAC address of the interface, for frames to and from the router. It is not a group address.
+    /// MAC address of the interface, for frames to and from the router. The address must not be a
+    /// group address.
     pub mac: [u8; 6],
     /// Longest IP packet that the interface sends and receives, in bytes, 68 to 9216.
     pub mtu: u32,

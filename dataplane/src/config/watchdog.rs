@@ -48,8 +48,8 @@ pub struct PortWatchdog {
     pub queues: u8,
     /// Action of the watchdog during a storm.
     pub action: WatchdogAction,
-    /// Detection time: a storm is detected when a queue was paused without progress for this time. It is at
-    /// least the poll interval. SONiC's tables permit 100 ms to 5 s.
+    /// Detection time: a storm is detected when a queue was paused without progress for this time. The
+    /// detection time is at least the poll interval. SONiC's tables permit 100 ms to 5 s.
     pub detection: Picos,
     /// Restoration time: a storm ends when no XOFF frame has arrived for this time. The time is at least the
     /// poll interval. With `None`, the storm does not end.

@@ -71,7 +71,8 @@ impl PathSets {
         set
     }
 
-    /// Returns the index of the set with these paths and this tag, or `None`. `hash` is the hash of both.
+    /// Returns the index of the set with these paths and this tag. Returns `None` if no such set exists.
+    /// `hash` is the hash of the paths and the tag.
     pub(super) fn find_set(&self, hash: u64, paths: &[RoutePath], tag: RouteTag) -> Option<u32> {
         let same = |&set: &u32| self.list[set as usize] == paths && self.tags[set as usize] == tag;
         self.by_hash.find(hash, same).copied()

@@ -5,9 +5,9 @@
 //!
 //! - A frame uses either only headroom, or only reserved and shared space. The size of the shared space is
 //!   the buffer size minus the headroom and the reserve of one group per port.
-//! - A frame is refused only if it does not fit into the headroom and would also exceed the limit. The test
-//!   for refusal adds the whole frame to the shared use. The test that selects the region adds only the part
-//!   of the frame beyond the reserve.
+//! - A frame is refused under two conditions, which must both hold: it does not fit into the headroom, and it
+//!   would exceed the limit. The test for refusal adds the whole frame to the shared use. The test that
+//!   selects the region adds only the part of the frame beyond the reserve.
 //! - A priority group enters the XOFF state, in which it pauses its peer, if it uses headroom or if the
 //!   shared space that it uses has reached the limit. The use of its reserve has no influence.
 //! - A group in the XOFF state can resume its peer only when one of its own frames leaves. Its headroom must

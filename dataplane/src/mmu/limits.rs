@@ -95,8 +95,8 @@ pub(super) struct ProfileLimits {
     /// True if the group can enter the XOFF state, in which it pauses its peer: it has headroom, uses the
     /// HPCC rule, or sends pause frames.
     pub(super) tracks_xoff: bool,
-    /// True if only the group's or queue's own limit and the pool limit its use. False with a port limit or
-    /// the HPCC rule.
+    /// True if the use of the group or queue has two limits only: its own limit and the size of the pool.
+    /// False with a port limit or the HPCC rule.
     pub(super) uses_common_rules: bool,
 }
 

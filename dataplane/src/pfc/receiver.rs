@@ -41,10 +41,10 @@ struct PendingPause {
 /// Pause timers of one port (IEEE 802.1Q clause 36, IEEE 802.3 Annex 31B). Switch ports and hosts use this
 /// type, for PFC and for 802.3x PAUSE.
 ///
-/// A new pause time replaces the running timer, and zero resumes the priority at once. When the timer
-/// expires, the priority resumes. With [`PauseReceiver::set_until_resumed`], pauses do not expire. A priority
-/// whose enable bit is clear is not changed. If a frame is already in transmission, the transmitter completes
-/// the frame.
+/// A new pause time replaces the running timer of a priority. The pause time zero resumes the priority at
+/// once. When the timer expires, the priority resumes. With [`PauseReceiver::set_until_resumed`], pauses do
+/// not expire. A priority whose enable bit is clear is not changed. If a frame is already in transmission,
+/// the transmitter completes the frame.
 ///
 /// With a response time ([`PauseReceiver::set_response_time`]), a pause frame takes effect when this time
 /// has passed since its arrival. A resume is delayed by the same time, so the length of the pause does
@@ -68,7 +68,7 @@ pub struct PauseReceiver {
 }
 
 /// Pause statistics of one priority (SONiC `pfc_stat_history`). The statistics are always collected. The
-/// SONiC option only controls whether they are shown.
+/// SONiC option controls only whether the statistics are shown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PauseHistory {
     /// Number of pauses that stopped the running priority.

@@ -1,5 +1,5 @@
-//! The neighbour table stores the link (MAC) addresses of next hops. It resolves and ages the addresses (RFC
-//! 826, RFC 4861 section 7.3) and holds the frames that wait for an address.
+//! The neighbour table stores the link (MAC) addresses of next hops. The table resolves and ages these
+//! addresses (RFC 826, RFC 4861 section 7.3), and holds the frames that wait for an address.
 
 use core::cmp::Reverse;
 use core::hash::BuildHasherDefault;

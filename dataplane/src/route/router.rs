@@ -81,9 +81,10 @@ impl RouterInterface {
         near && !self.owns_address(address)
     }
 
-    /// Builds the ARP request or neighbour solicitation for an address. The frame is sent to the link address
-    /// `receiver`, or to all stations. If possible, the source address is in the same network. Otherwise, the
-    /// source is any address of the same IP version. Returns `None` if there is no such address.
+    /// Builds the ARP request or neighbour solicitation for an address. The frame is sent to the link
+    /// address `receiver`, or to all stations. If possible, the source address is in the same network.
+    /// Otherwise, the source is any address of the same IP version. Returns `None` if the router has no
+    /// address of this IP version.
     pub(crate) fn address_request(
         &self,
         target: IpAddr,

@@ -305,8 +305,8 @@ impl Switch {
         })
     }
 
-    /// Charges, counts and queues a frame whose egress port is known. If the frame needs the full path, this
-    /// function changes nothing.
+    /// Adds the cells of a frame with a known egress port to the buffer use, counts the frame and queues it.
+    /// If the frame needs the full path, this function changes nothing.
     #[inline(always)]
     fn admit_on_fast_path(
         &mut self,

@@ -298,7 +298,7 @@ impl Switch {
     }
 
     /// Restarts the measurement of utilisation and transmit deficit on all ports. Call this method after an
-    /// initial phase, such as neighbour resolution. Other counters are not changed.
+    /// initial phase, such as neighbour resolution. All remaining counters keep their values.
     pub fn restart_utilisation(&mut self) {
         for port in &mut self.ports {
             port.counters.restart_utilisation();
@@ -425,7 +425,7 @@ impl Switch {
     }
 
     /// Returns the buffer limit that caused the latest drop of a port for `reason`. Returns `None` if no
-    /// limit of the buffer has caused such a drop.
+    /// buffer limit has caused a drop for this reason.
     pub fn last_refusal(&self, port: PortId, reason: DropReason) -> Option<BufferRefusal> {
         self.ports[port.index()].refusals[reason as usize]
     }

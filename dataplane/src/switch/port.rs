@@ -69,7 +69,8 @@ pub(crate) struct Port {
     pub(crate) dropping_groups: u8,
     /// Queues whose frames the watchdog drops.
     pub(crate) dropping_queues: u8,
-    /// Queues with rules for arriving frames: the watchdog drops frames, or WRED drops or marks them.
+    /// Bit mask of the queues that act on frames on arrival: the watchdog drops such a frame, or WRED drops
+    /// or marks it.
     pub(crate) arrival_rule_queues: u8,
     /// Bit mask of the queues that act on frames of lossless groups on arrival: WRED marks such a frame, or
     /// the watchdog drops it.

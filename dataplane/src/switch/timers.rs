@@ -49,7 +49,7 @@ pub(crate) fn port_of_transmit_timer(timer: TimerId) -> Option<usize> {
         .then_some((timer.0 / IDS_PER_PORT) as usize)
 }
 
-/// Number of timers of the switch itself. Their ids follow the ids of the port timers.
+/// Number of timers that belong to no port. The ids of these timers follow the ids of the port timers.
 const SWITCH_TIMERS: usize = 3;
 
 /// The earliest requested deadline of each timer. A deadline cannot be cancelled. If a deadline is no longer

@@ -63,8 +63,8 @@ fn mac_table(entries: &[MacEntry]) -> String {
     format!("{table}Total number of entries {}\n", rows.len())
 }
 
-/// Returns the table of `nbrshow`. Its last line ends in a space, as in SONiC. The table lists only
-/// neighbours with a known MAC address.
+/// Returns the table of `nbrshow`. The last line of the table ends in a space, as in SONiC. The table lists
+/// only neighbours with a known MAC address.
 fn neighbour_table(entries: &[Neighbour], with_status: bool) -> String {
     let row = |entry: &Neighbour| {
         let mac = entry.mac.clone()?;

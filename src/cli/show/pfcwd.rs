@@ -78,7 +78,7 @@ fn config_table(watchdog: &WatchdogReport) -> String {
     text
 }
 
-/// Returns the table of `pfcwd show stats`. Queues without storms are listed only with `include_empty`.
+/// Returns the table of `pfcwd show stats`. Queues without storms are listed only if `include_empty` is true.
 fn stats_table(queues: &[WatchdogQueue], include_empty: bool) -> String {
     let header = [
         "QUEUE",

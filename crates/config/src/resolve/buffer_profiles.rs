@@ -12,8 +12,8 @@ use crate::problem::Problem;
 
 const TABLE: &str = "BUFFER_PROFILE";
 
-/// Resolves all profiles. Returns the profiles, and for each name the index of its profile on each side. A
-/// profile of a pool of type `both` becomes two profiles.
+/// Resolves all profiles. Returns two results: the profiles, and for each profile name the indices of its
+/// ingress profile and its egress profile. A profile of a pool of type `both` becomes two profiles.
 pub(super) fn resolve_profiles<'a>(
     context: &mut ResolveContext<'a>,
     pools: &[PoolConfig],

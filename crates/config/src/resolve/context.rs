@@ -62,8 +62,8 @@ impl<'a> ResolveContext<'a> {
         }
     }
 
-    /// Returns the value of a field as an unsigned number. Returns `None` if the field is missing or is no
-    /// such number.
+    /// Returns the value of a field as an unsigned number. Returns `None` if the field is missing or its
+    /// value is not an unsigned number.
     pub(super) fn number(&self, table: &str, key: &str, field: &str) -> Option<u64> {
         self.text(table, key, field)?.parse().ok()
     }

@@ -136,8 +136,8 @@ fn resolve_link_timing(context: &ResolveContext<'_>, port: &str) -> LinkTiming {
     }
 }
 
-/// Reads the `TC_TO_DSCP_MAP` of a port: the DSCP for each traffic class. `None` means that the map has
-/// no entry.
+/// Reads the `TC_TO_DSCP_MAP` of a port: the DSCP for each traffic class. A DSCP is `None` if the map has no
+/// entry for the traffic class.
 fn read_tc_to_dscp_map(context: &ResolveContext<'_>, port: &str) -> [Option<u8>; TRAFFIC_CLASSES] {
     let map = context.text("PORT_QOS_MAP", port, "tc_to_dscp_map");
     std::array::from_fn(|tc| {

@@ -392,8 +392,8 @@ fn find_next_hop_interface(
     Ok(interface)
 }
 
-/// Groups the items of an entry into one route for each distance. The switch uses only the route with the
-/// lowest distance, so a warning reports the items with higher distances.
+/// Groups the items of an entry into one route for each distance. Only the items with the lowest distance are
+/// used, so a warning reports the number of items with higher distances.
 fn group_by_distance(
     context: &mut ResolveContext<'_>,
     entry: &RouteEntry<'_>,

@@ -11,8 +11,8 @@
 //! of frames to the CPU port, and resolves the neighbours of forwarded packets.
 //!
 //! - `arp_nd` answers ARP and neighbour discovery. An interface answers only for its own addresses, so hosts
-//!   must route packets to a loopback address. Linux differs: by default, it answers ARP for any address of
-//!   the machine on any interface.
+//!   must route packets to a loopback address. Linux differs: by default, a Linux machine answers ARP for any
+//!   of its addresses on any of its interfaces.
 //! - `local_delivery` passes packets for the switch to a smoltcp stack without sockets. The stack answers
 //!   echo requests. It refuses UDP with "port unreachable" and TCP with a reset.
 //! - `icmp` builds ICMP errors according to RFC 1812 4.3 and RFC 4443 2.4. If a rule of these RFCs forbids an

@@ -8,11 +8,13 @@ use xoff_dataplane::{Deadline, Picos};
 /// Pending events, ordered by time and then by timer id.
 ///
 /// The handling of an event usually adds one new event, such as the next departure of a port. The new event
-/// replaces the handled event in the heap. The heap therefore sorts once instead of twice.
+/// replaces the handled event in the heap. The heap therefore moves entries once for both events, instead of
+/// once for each event.
 #[derive(Debug)]
 pub(super) struct EventHeap {
     heap: BinaryHeap<Reverse<Deadline>>,
-    /// Whether the first event of the heap was already returned. It stays in the heap until the next call.
+    /// Whether the first event of the heap was already returned. A returned event stays in the heap until the
+    /// next call.
     is_first_taken: bool,
 }
 

@@ -39,7 +39,7 @@ impl Fabric {
     }
 
     /// Returns the longest time until a PFC watchdog drops or forwards the frames of a blocked queue. Returns
-    /// 0 if no watchdog does this, for example if all watchdogs only alert.
+    /// 0 if no watchdog drops or forwards frames, for example if the action of all watchdogs is `alert`.
     pub fn watchdog_reaction_time(&self) -> Picos {
         let acts = |port: &PortWatchdog| port.queues != 0 && port.action != WatchdogAction::Alert;
         let longest = |config: &SwitchConfig| {
@@ -73,13 +73,13 @@ impl Fabric {
     }
 
     /// Returns the number of frames that a link has lost in both directions. Frames are lost by faults and
-    /// when the link goes down. Returns 0 if the plan has no such link.
+    /// when the link goes down. Returns 0 if the index `link` is out of range.
     pub fn lost_frames(&self, link: usize) -> u64 {
         let directions = self.directions.get(2 * link..2 * link + 2).unwrap_or_default();
         directions.iter().map(|direction| direction.lost_frames).sum()
     }
 
-    /// Returns whether a link is up. Returns `false` if the plan has no such link.
+    /// Returns whether a link is up. Returns `false` if the index `link` is out of range.
     pub fn is_link_up(&self, link: usize) -> bool {
         self.directions
             .get(2 * link)

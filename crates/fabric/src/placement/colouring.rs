@@ -41,8 +41,8 @@ pub struct Edge {
 }
 
 impl Edge {
-    /// Returns three keys. They identify the sets that contain the edge at one side of the graph. The
-    /// first key identifies the outermost set, the first two keys the next set, and all three keys the
+    /// Returns three keys that identify the sets of the edge at one side of the graph. The sets are nested:
+    /// the first key identifies the outermost set, the first two keys the next set, and all three keys the
     /// innermost set.
     fn set_keys(&self, side: Side) -> [u32; 3] {
         match side {

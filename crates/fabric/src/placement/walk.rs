@@ -65,7 +65,8 @@ impl RouteWalk<'_> {
         }
     }
 
-    /// Follows the route to the next switch with several next hops. Returns `Done` if no such switch follows.
+    /// Follows the route to the next switch with several next hops. Returns `Done` if no switch with several
+    /// next hops follows.
     pub(super) fn next_choice(&self, at: FlowLocation, destination: IpAddr) -> FlowLocation {
         let FlowLocation::Switch(mut switch) = at else {
             return FlowLocation::Done;

@@ -12,7 +12,7 @@
 //!   pair, each packet has its own source port, or the message uses several queue pairs.
 //! - **Packets.** Each packet has the same length as a packet of the host ([`train`]). The length includes
 //!   the headers for the verb and for the position in the message, padding, FCS and a VLAN tag if required.
-//!   It is at least the minimum frame length.
+//!   The length is at least the minimum frame length.
 //! - **Time.** The model is store and forward, exact to the picosecond. The computing time does not grow with
 //!   the message length ([`pipeline`]). The time of a READ includes the transfer of its request.
 //!

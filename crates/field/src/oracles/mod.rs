@@ -35,8 +35,8 @@ pub(crate) struct Arguments {
     /// without such a directory are left out.
     #[arg(value_name = "OWNER/NAME=DIR", required = true)]
     repositories: Vec<String>,
-    /// Also run the configurations that take more than two minutes. In a release build, each of them takes up
-    /// to half an hour.
+    /// Also run the configurations that take more than two minutes. In a release build, one such
+    /// configuration takes up to half an hour.
     #[arg(long)]
     long: bool,
     /// Keep the result of each run in this folder. A run with a result in this folder is not repeated.

@@ -157,7 +157,7 @@ fn merge_tables(merged: &mut Map<String, Value>, tables: Map<String, Value>, por
 }
 
 /// Renames the ports in a key of a table. The character `|` separates the segments of a key. Returns `None`
-/// if a segment names only removed ports.
+/// if all ports in a segment were removed.
 fn rename_ports_in_key(key: &str, ports: &PortRenames) -> Option<String> {
     let parts: Option<Vec<String>> = key
         .split('|')

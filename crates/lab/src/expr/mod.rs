@@ -55,7 +55,7 @@ pub trait ValueSource {
     fn matching_names(&self, pattern: &str) -> Result<Vec<String>, UnknownName>;
 
     /// Returns the time of the first or the last event with this name, in picoseconds of model time since the
-    /// start of the workload. Returns `None` if no such event has happened.
+    /// start of the workload. Returns `None` if no event with this name has happened.
     ///
     /// # Errors
     /// Returns an error if the name is unknown.

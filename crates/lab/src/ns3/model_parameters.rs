@@ -100,7 +100,7 @@ pub struct WindowSettings {
 /// Settings that only HPCC and HPCC-PINT have.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct HpccSettings {
-    /// Whether every acknowledgement changes the rate (`FAST_REACT`). If false, only one acknowledgement of
+    /// Whether every acknowledgement changes the rate (`FAST_REACT`). If false, only one acknowledgement in
     /// each round trip changes the rate.
     pub fast_react: bool,
     /// Target utilisation of links (`U_TARGET`), 0.01 to 10. The value 1 is full utilisation.
@@ -110,7 +110,7 @@ pub struct HpccSettings {
     /// Multiplier of the units in HPCC telemetry (`INT_MULTI`), 1 to 1 000 000. With 1, byte counts are in
     /// units of 128 bytes, and queue lengths are in units of 80 bytes.
     pub unit_multiple: u64,
-    /// Whether a flow has one rate for each hop and uses the lowest of them (`MULTI_RATE`).
+    /// Whether a flow computes one rate for each hop and uses the lowest of these rates (`MULTI_RATE`).
     pub rate_per_hop: bool,
     /// Whether acknowledgements within a round trip ignore hops with an empty queue (`SAMPLE_FEEDBACK`).
     pub skips_empty_queues: bool,

@@ -44,8 +44,8 @@ pub struct StepPlan {
     /// The condition of the step. If the condition is false, the step is skipped. With `None`, the step
     /// always runs.
     pub when: Option<Expression>,
-    /// The action of the step. A step of the lab file with several actions (`clear`) has one entry for each
-    /// of them.
+    /// The action of the step. A step of the lab file with several actions (`clear`) has one entry for
+    /// each action.
     pub action: ActionPlan,
     /// Where the lab file defines this step, as `FILE:LINE`, for use in messages.
     pub source: String,

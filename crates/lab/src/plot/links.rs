@@ -81,8 +81,8 @@ impl LinkLoads {
 }
 
 /// Writes a plot of the link loads over time, with one panel for each run. A run is a title and a timeline.
-/// All panels have the same axes. The plot shows the links between switches that the workload could use, or
-/// the links to hosts if no such link exists.
+/// All panels have the same axes. The plot shows the links between switches that the workload could use. If
+/// there are none, the plot shows the links to hosts.
 ///
 /// # Errors
 /// Fails if the file cannot be written.

@@ -144,8 +144,9 @@ pub fn build_report(
 }
 
 impl Report {
-    /// Returns the exit code of the command. A tainted run is [`Exit::Inconclusive`], even if it has
-    /// failures. A clean run with failures is [`Exit::CheckFailed`]. Otherwise the result is [`Exit::Ok`].
+    /// Returns the exit code of the command. For a tainted run (a run that proves nothing), the exit code is
+    /// [`Exit::Inconclusive`], even if the run has failures. For a clean run with failures, it is
+    /// [`Exit::CheckFailed`]. Otherwise, it is [`Exit::Ok`].
     pub fn exit(&self) -> Exit {
         match self.verdict {
             Verdict::Tainted => Exit::Inconclusive,

@@ -113,7 +113,8 @@ impl LabResolver<'_> {
     /// Adds a route of a host. Reports an error if the gateway is outside the network of the host, or if the
     /// host already has a route to the prefix.
     ///
-    /// The kernel would also reject such a route, but its error would not contain the line of the lab file.
+    /// The kernel would also reject such a route, but the error of the kernel would not contain the line of
+    /// the lab file.
     fn add_route(
         &mut self,
         host: &HostPlan,

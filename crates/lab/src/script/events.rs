@@ -126,7 +126,7 @@ impl EventRecorder {
     }
 
     /// Returns the time of the first or last event with the given name. A port in `owner` is the number of
-    /// the port in the switch. Returns `None` if no such event has happened.
+    /// the port in the switch. Returns `None` if no event with this name has happened.
     pub(super) fn event_time(
         &self,
         event: &str,

@@ -89,11 +89,13 @@ pub struct RunFigures {
     #[serde(default)]
     pub frame_latency_p999_ns: Option<u64>,
     /// Largest load of a link between switches divided by the mean load, as in
-    /// [`LinkBalanceReport`](crate::LinkBalanceReport). `None` without such links or traffic on them.
+    /// [`LinkBalanceReport`](crate::LinkBalanceReport). `None` if there are no links between switches or
+    /// these links carried no traffic.
     #[serde(default)]
     pub link_max_mean_ratio: Option<f64>,
     /// Jain's fairness index of the loads of links between switches, as in
-    /// [`LinkBalanceReport`](crate::LinkBalanceReport). `None` without such links or traffic on them.
+    /// [`LinkBalanceReport`](crate::LinkBalanceReport). `None` if there are no links between switches or
+    /// these links carried no traffic.
     #[serde(default)]
     pub link_jain_index: Option<f64>,
     /// Goodput in percent of the reference run, which has a single switch and the same seed. Only comparisons

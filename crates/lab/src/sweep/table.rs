@@ -123,8 +123,8 @@ pub(super) fn render_sweep(sweep: &SweepReport) -> String {
     text
 }
 
-/// Formats all notes and warnings. A note of several runs is printed once, with the field values of the first
-/// of them.
+/// Formats all notes and warnings. If several runs have the same note, it is printed once, with the field
+/// values of the first of these runs.
 fn format_notes_and_warnings(sweep: &SweepReport) -> String {
     let mut text = String::new();
     let mut shown = HashSet::new();

@@ -13,8 +13,8 @@ pub fn parse_gate_percent(text: &str) -> Result<f64, String> {
     }
 }
 
-/// Removes the options for JSON output from the arguments of a benchmark. The comparison itself adds
-/// `--json`, and a benchmark refuses a repeated option.
+/// Removes the options for JSON output from the arguments of a benchmark. The comparison adds `--json` to the
+/// arguments later, and a benchmark refuses a repeated option.
 ///
 /// # Errors
 /// The arguments ask for another output format.

@@ -46,8 +46,8 @@ pub struct SideCommands {
     /// Arguments for a side that is a program. `None` means that programs are refused.
     pub program_arguments: Option<Vec<String>>,
     /// Arguments after `xoff bench` for a side that is a configuration or a lab, such as `["ndr", "--sizes",
-    /// "64"]`. The path of the side is inserted where the benchmark expects it. `None` means that
-    /// configurations and labs are refused.
+    /// "64"]`. The path of the configuration or lab is inserted at the position where the benchmark expects
+    /// it. `None` means that configurations and labs are refused.
     pub bench_arguments: Option<Vec<String>>,
 }
 

@@ -5,7 +5,8 @@
 
 use crate::result::{BenchFigure, BenchResult, BetterWhen};
 
-/// Largest ratio of two values. It replaces larger ratios, and the infinite ratio of a positive value to 0.
+/// Largest ratio of two values that is used. A larger ratio, such as the infinite ratio of a positive value
+/// to 0, is reduced to this limit.
 const RATIO_MAX: f64 = 1e6;
 
 /// Returns the logarithm of the ratio by which `b` is worse than `a`, such as 0.03 for 3 %. The logarithm is

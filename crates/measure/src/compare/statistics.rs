@@ -1,5 +1,5 @@
-//! Rank tests for noisy samples. The noise can have any distribution. The only assumption is that it affects
-//! both sides alike.
+//! Rank tests for noisy samples. The noise can have any distribution. The only assumption is that the noise
+//! affects both sides alike.
 //!
 //! Source: Hollander, Wolfe, Chicken, *Nonparametric Statistical Methods*, chapters 3.1 to 3.3 (pairs) and
 //! 4.1 to 4.3 (two samples). The distribution of signed ranks is exact, even with ties. The distribution for
@@ -10,8 +10,8 @@ use super::ranks::{PairwiseDifferences, RankSumDistribution, cut_per_tail};
 /// The estimated shift between two samples, with its confidence interval and p-value.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ShiftEstimate {
-    /// The Hodges-Lehmann estimate of the shift. It is positive if the second sample is larger, and 0 if a
-    /// sample is empty.
+    /// The Hodges-Lehmann estimate of the shift. The estimate is positive if the second sample is larger, and
+    /// 0 if a sample is empty.
     pub estimate: f64,
     /// Lower bound of the confidence interval of the shift. Negative infinity if there are too few samples
     /// for the confidence level.

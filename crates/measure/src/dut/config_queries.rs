@@ -1,5 +1,5 @@
 //! Properties of a switch configuration that a tester needs: the lossless traffic classes, the priorities
-//! whose pause stops each class, and the number of frames that fit in the buffer.
+//! that pause each class, and the number of frames that fit in the buffer.
 
 use xoff_dataplane::config::{NO_PROFILE, SwitchConfig};
 use xoff_dataplane::ids::PRIORITIES;

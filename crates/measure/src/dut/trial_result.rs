@@ -128,8 +128,8 @@ pub struct StreamResult {
     /// Number of frames that arrived at the intended port.
     pub received: u64,
     /// Number of frames that arrived at the intended port within the receive window. The window is as long as
-    /// the sending time. It starts when the first frame can arrive at the earliest, after the delay of both
-    /// cables. In real time, this number is an estimate.
+    /// the sending time. The window starts at the earliest time at which the first frame can arrive, after
+    /// the delay of both cables. In real time, this number is an estimate.
     pub received_in_time: u64,
     /// Frames that arrived after a frame of the same stream with a higher number (RFC 4737,
     /// Type-P-Reordered). Always 0 for [`RealDut`](super::RealDut).

@@ -7,8 +7,8 @@ use xoff_wire::{Addresses, Aeth, BthFields, Extension, FlowHeaders, Opcode, Reth
 /// Number of frames that a load sends in one burst.
 pub const BURST_FRAMES: usize = 32;
 
-/// The Ethernet, IPv4 and UDP headers of a frame. These are the only bytes that differ between flows, or that
-/// change when the switch forwards a frame.
+/// The Ethernet, IPv4 and UDP headers of a frame. All remaining bytes of a frame are the same for all flows,
+/// and do not change when the switch forwards the frame.
 pub type FrameHeaders = [u8; 42];
 
 /// Returns a RoCEv2 frame of `frame_bytes` bytes without FCS. `dscp` is 0 to 63. `queue_pair` is the

@@ -31,7 +31,7 @@ pub struct LoadLatency {
 
 /// Measures latencies at several loads. `loss_free_share` is the highest load without loss, as a share of the
 /// line rate. `percents` are the loads to measure, in percent of `loss_free_share`. The result has one entry
-/// for each of them, in the same order. `duration` is the sending time at each load.
+/// for each entry of `percents`, in the same order. `duration` is the sending time at each load.
 ///
 /// # Errors
 /// The errors of [`Dut::run`], or no frame was received at one of the loads.

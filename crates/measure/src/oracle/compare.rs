@@ -12,8 +12,8 @@ use xoff_lab::ns3::{CongestionMode, PauseEvent, Scenario, flow_paths};
 /// [`COMPLETION_BOUND_DCQCN`] applies instead.
 pub const COMPLETION_BOUND: f64 = 0.005;
 /// Largest permitted relative difference of a completion time, if ECN marks can change rates
-/// ([`ScenarioComparison::dcqcn`]) or the congestion control is HPCC-PINT: 5 %. This bound is larger, because
-/// the rates depend on which packet is marked first, or on random numbers.
+/// ([`ScenarioComparison::dcqcn`]) or the congestion control is HPCC-PINT: 5 %. The bound is larger than
+/// [`COMPLETION_BOUND`], because the rates depend on which packet is marked first, or on random numbers.
 pub const COMPLETION_BOUND_DCQCN: f64 = 0.05;
 /// Permitted relative difference of the number of transitions to paused: 10 %. A difference of up to
 /// [`PAUSE_COUNT_BOUND`] is always permitted.
@@ -87,9 +87,10 @@ pub struct FlowComparison {
     /// is 0.
     pub difference: Option<f64>,
     /// Completion time in the reference, divided by the ideal completion time that the reference contains.
-    /// `None` if one of them is missing.
+    /// `None` if one of the two times is missing.
     pub reference_slowdown: Option<f64>,
-    /// Completion time in xoff, divided by the same ideal completion time. `None` if one of them is missing.
+    /// Completion time in xoff, divided by the same ideal completion time. `None` if one of the two times
+    /// is missing.
     pub xoff_slowdown: Option<f64>,
     /// True if the difference is within the bound, or if the reference has no completion time.
     pub holds: bool,
@@ -134,7 +135,8 @@ pub struct EthernetComparison {
 
 impl ScenarioComparison {
     /// Compares a run with the reference results in the folder of its scenario. `ethernet` is a second run of
-    /// the scenario with the frame lengths of Ethernet. It is compared with a prediction from the reference.
+    /// the scenario with the frame lengths of Ethernet. The function compares the second run with a
+    /// prediction from the reference.
     pub(super) fn new(
         scenario: &Scenario,
         outcome: &OracleRunResult,

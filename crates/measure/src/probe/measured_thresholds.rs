@@ -7,8 +7,8 @@ use xoff_telemetry::failure::{Exit, Failure};
 /// The parameters of a threshold measurement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ProbeOptions {
-    /// The first number of frames to try, such as the size of the pool. Values outside 1 to `frames_max` are
-    /// limited to this range.
+    /// The first number of frames to try, such as the size of the pool. If the number is outside the range 1
+    /// to `frames_max`, the nearest limit of the range is used.
     pub first: u32,
     /// The largest number of frames to try, at least 1.
     pub frames_max: u32,

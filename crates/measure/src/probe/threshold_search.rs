@@ -10,8 +10,8 @@ const RANGE_WIDTH_DIVISOR: u32 = 20;
 /// The parameters of a search, and the number of measurements so far.
 #[derive(Clone, Copy, Debug)]
 pub struct ThresholdSearch {
-    /// The first number of frames to try, such as the size of the pool. Values outside 1 to `frames_max` are
-    /// limited to this range.
+    /// The first number of frames to try, such as the size of the pool. If the number is outside the range 1
+    /// to `frames_max`, the nearest limit of the range is used.
     pub first: u32,
     /// The largest number of frames to try, at least 1.
     pub frames_max: u32,

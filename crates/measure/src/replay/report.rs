@@ -1,4 +1,4 @@
-//! The report of a replay. It states what happened to every frame of the capture.
+//! The report of a replay. The report accounts for every frame of the capture: sent, dropped or skipped.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -105,7 +105,8 @@ pub struct FrameSums {
 }
 
 impl ReplayReport {
-    /// Builds the report from the results of both passes. `file` is the name of the capture.
+    /// Builds the report from the results of the two passes over the capture. `file` is the name of
+    /// the capture.
     pub fn new(
         file: &str,
         seed: u64,

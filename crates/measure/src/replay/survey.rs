@@ -50,7 +50,7 @@ pub struct CaptureSurvey {
     pub conversations: HashMap<(Mac, Mac), u64>,
     /// Number of usable frames that were captured only in part.
     pub partial: u64,
-    /// Number of frames with a captured part that is too short to contain the traffic class.
+    /// Number of frames of which the capture contains so few bytes that the traffic class is missing.
     pub without_class: u64,
     /// The reason for which the capture ends early, or `None` if it was read to its end.
     pub read_error: Option<ReadError>,

@@ -9,8 +9,8 @@ use super::replay_pace::ReplayPace;
 const GAP_NS_MAX: i128 = 3_600_000_000_000;
 /// Gap that replaces a longer one, in nanoseconds.
 const CUT_GAP_NS: u128 = 1_000_000_000;
-/// Latest arrival time. Arrivals use only the first half of model time, so that time remains for the events
-/// after the last arrival.
+/// Latest arrival time. Arrivals use only the first half of the range of model time, so that the second half
+/// remains for the events after the last arrival.
 const ARRIVAL_MAX: Picos = Picos(u64::MAX / 2);
 
 /// The error for a frame that arrives after the end of model time.

@@ -174,7 +174,7 @@ impl Tester {
 
     /// Works like [`run_trial`](Tester::run_trial), and also observes a counter, such as the processor time
     /// of a forwarding program. `observe` returns the value of the counter. [`SteadyWindow::observed`]
-    /// contains its increase.
+    /// contains the increase of the counter.
     ///
     /// # Errors
     /// See [`run_trial`](Tester::run_trial).

@@ -70,8 +70,8 @@ pub struct TuningResult {
     pub given: CandidateTrial,
     /// Results of the smallest candidate without loss.
     pub smallest: CandidateTrial,
-    /// Results with one cell of headroom less than `smallest`. If `smallest` has only one cell, a copy
-    /// of `smallest`.
+    /// Results with one cell of headroom less than `smallest`. If `smallest` has only one cell of headroom,
+    /// this field is a copy of `smallest`.
     pub below: CandidateTrial,
     /// Results of candidates with slightly more or less headroom. Each entry has the headroom in cells, and
     /// whether frames were lost. These results show that more headroom does not lose more frames.

@@ -10,9 +10,9 @@
 //! A phase is one combination of these conditions. [`build_phases`] creates the phases, and [`run_phase`]
 //! runs one phase on a switch between model hosts.
 //!
-//! [`search_headroom`] finds the smallest headroom in cells by bisection. It verifies that no phase loses a
-//! frame with this headroom, and that frames are lost with one cell less. [`headroom_cells`] calculates the
-//! headroom of the worst case with a formula.
+//! [`search_headroom`] finds the smallest headroom in cells by bisection. The search verifies that no phase
+//! loses a frame with this headroom, and that frames are lost with one cell less. [`headroom_cells`]
+//! calculates the headroom of the worst case with a formula.
 
 mod bench_result;
 mod closed_form;

@@ -17,7 +17,8 @@ pub const CABLE_MAX_M: u32 = 100_000;
 /// or `standstill:N`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TrafficPattern {
-    /// The number of senders, 2 to [`SENDERS_MAX`]. They send to one receiver that receives at link speed.
+    /// The number of senders, 2 to [`SENDERS_MAX`]. All senders send to one receiver that receives at
+    /// link speed.
     Incast(u16),
     /// The number of senders, 1 to [`SENDERS_MAX`]. The senders send to one receiver. The receiver pauses the
     /// switch all the time, as in a PFC storm.

@@ -190,7 +190,7 @@ impl TuningTarget {
     }
 
     /// Returns the size of the shared headroom pool for a candidate in bytes, or 0 without such a pool. The
-    /// pool shrinks in the same ratio as the headroom of the priority groups together.
+    /// pool is reduced by the same factor as the sum of the headroom of all priority groups.
     fn headroom_pool_bytes(&self, candidate: &BufferCandidate) -> u64 {
         let (pool, before) = (
             self.pool().xoff_bytes,

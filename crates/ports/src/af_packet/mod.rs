@@ -39,7 +39,7 @@ use transmitter::Transmitter;
 /// call, so it is too slow for every read.
 const EMPTY_READS_PER_CHECK: u32 = 64;
 
-/// After this number of frames in one call, the backend expects that more frames wait. It then prefetches
+/// After this number of frames in one call, the backend expects that more frames wait, and prefetches
 /// the ring.
 const PREFETCH_FRAMES_MIN: usize = 2;
 /// Prefetch distance in frames. While the backend processes a frame, it already loads the frame that comes

@@ -14,7 +14,7 @@ const SMALL_MTU: u32 = 1900;
 const SMALL_FRAME_BYTES: usize = 2 * 1024;
 const LARGE_FRAME_BYTES: usize = 16 * 1024;
 /// Size of a ring with 4096 small entries, in bytes. At the highest rate of a veth sender, such a ring is
-/// full after 4 ms. At the lower rates of a lab, it takes much longer.
+/// full after 4 ms. At the lower rates of a lab, the ring fills much more slowly.
 const SMALL_RING_BYTES: usize = 8 * 1024 * 1024;
 /// Size of a ring with 1024 large entries, in bytes.
 const LARGE_RING_BYTES: usize = 16 * 1024 * 1024;

@@ -1,5 +1,5 @@
-//! The XDP program of a port and its maps. They are loaded through `bpf(2)`, without libbpf and without
-//! a compiler.
+//! The XDP program of a port and its maps. The program and the maps are loaded through `bpf(2)`, without
+//! libbpf and without a compiler.
 //!
 //! The program passes the frames of queue 0 to the socket of the port. The program drops and counts two kinds
 //! of frames: frames of all queues except queue 0, and frames that arrive before the socket is set. Every

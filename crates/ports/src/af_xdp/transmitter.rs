@@ -57,7 +57,7 @@ pub(super) struct Transmitter {
     window: usize,
     is_withdrawing: bool,
     /// Slots of the withdrawn descriptors. The list may also contain slots of the caller. The transmitter
-    /// ignores them.
+    /// ignores these slots.
     withdrawn_slots: Vec<FrameHandle>,
     /// Number of descriptors that were withdrawn since the creation of the transmitter.
     pub(super) withdrawn_descriptors: u64,
@@ -107,7 +107,7 @@ impl Transmitter {
         self.free_slots.push(slot);
     }
 
-    /// Returns the slots for copies. The caller must close the socket before it reuses them.
+    /// Returns the slots for copies. Before the caller reuses these slots, it must close the socket.
     pub(super) fn into_copy_slots(self) -> Vec<FrameHandle> {
         self.copy_slots
     }

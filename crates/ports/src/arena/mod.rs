@@ -52,7 +52,7 @@ pub const SMALL_FRAME_BYTES: usize = SMALL_SLOT_BYTES - HEADROOM_BYTES;
 /// Length of the longest frame in a large slot, in bytes. No port sends or receives longer frames.
 pub const LARGE_FRAME_BYTES: usize = LARGE_SLOT_BYTES - HEADROOM_BYTES;
 
-/// Number of bytes at the start of a frame that a switch reads. They contain the link, network and
+/// Number of bytes at the start of a frame that a switch reads. These bytes contain the link, network and
 /// transport headers.
 const HEADERS_BYTES: usize = 64;
 

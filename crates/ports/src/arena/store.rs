@@ -11,8 +11,8 @@ use super::{Arena, FrameLayout, NO_SLOT, SlotClass};
 /// A bit in a share count. The bit is set if the slot has no handle but its bytes are still shared.
 const RELEASED: u32 = 1 << 31;
 
-/// The free lists and share counts of an arena. Only the switch worker uses them: it copies frames, and frees
-/// slots with shared bytes. I/O workers return sent frames to the switch worker.
+/// The free lists and share counts of an arena. Only the switch worker uses these lists and counts: it copies
+/// frames, and frees slots with shared bytes. I/O workers return sent frames to the switch worker.
 #[derive(Debug)]
 pub struct ArenaStore {
     arena: Arc<Arena>,

@@ -323,8 +323,8 @@ pub struct Channels {
     pub combined: u32,
 }
 
-/// Reads the numbers of queues of the link `name`. Returns `None` if the driver does not report them. For
-/// example, the driver of a tap does not report them.
+/// Reads the numbers of queues of the link `name`. Returns `None` if the driver does not report these
+/// numbers. An example is the driver of a tap.
 ///
 /// # Errors
 /// Returns [`Error::NoSuchLink`] if the namespace has no link of this name, [`Error::BadName`] if the name is

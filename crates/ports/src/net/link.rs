@@ -45,7 +45,7 @@ pub struct LinkState {
     /// Kind of the link, such as `veth`, `tun` or `bridge`. `None` for hardware.
     pub kind: Option<String>,
     /// Name of the bridge, bond or VRF that contains the link, or `if` and its index if the name is unknown.
-    /// `None` if the link belongs to no such device.
+    /// `None` if the link belongs to no bridge, bond or VRF.
     pub master: Option<String>,
     /// Index of the other end of a veth pair. The index is valid in the namespace of that end. `None` if the
     /// link is not a veth.

@@ -1,7 +1,8 @@
 //! A sender of frames that the kernel builds itself, and a forwarder that consists only of XDP programs.
 //!
-//! Both need CAP_BPF and CAP_NET_ADMIN in the initial user namespace. A veth delivers the frames of an XDP
-//! program only if the far end of the veth polls. The far end polls if it has an XDP program or GRO.
+//! The sender and the forwarder need CAP_BPF and CAP_NET_ADMIN in the initial user namespace. A veth delivers
+//! the frames of an XDP program only if the far end of the veth polls. The far end polls if it has an XDP
+//! program or GRO.
 
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};

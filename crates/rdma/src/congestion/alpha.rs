@@ -9,8 +9,8 @@ const NEGLIGIBLE: f64 = 1e-30;
 /// Alpha of DCQCN, updated once per interval. If congestion was reported since the last update, the new value
 /// is `(1 - g) * alpha + g`. Otherwise it is `(1 - g) * alpha`.
 ///
-/// Alpha is read only at notifications and rate cuts. Each read first computes all updates since the
-/// previous read.
+/// The value alpha is needed only at notifications and rate cuts. Before each use, all updates since the
+/// previous use are computed.
 #[derive(Clone, Debug)]
 pub(super) struct AlphaEstimator {
     value: f64,

@@ -58,7 +58,7 @@ pub struct DcqcnNicParameters {
     /// `RATE_TO_SET_ON_FIRST_CNP`, 0 means the factor 1. The first cut follows later.
     pub first_cnp_rate: f64,
     /// If true, each cut sets the target rate to the rate before the cut (`CLAMP_TGT_RATE`). If false, only
-    /// the first cut after an increase does so (`CLAMP_TGT_RATE_AFTER_TIME_INC`).
+    /// the first cut after an increase changes the target rate (`CLAMP_TGT_RATE_AFTER_TIME_INC`).
     pub clamp_target: bool,
     /// If true, a NAK counts as a notification, as in the ConWeave model.
     pub cut_on_nak: bool,

@@ -149,8 +149,8 @@ impl Dcqcn {
     }
 
     /// Increases the rate once, for the timer or for the byte counter. The number of earlier increases since
-    /// the last cut determines the phase. While both numbers are below `fast_recovery_times`, the phase is
-    /// fast recovery.
+    /// the last cut determines the phase. While the numbers of increases by the timer and by the byte counter
+    /// are both below `fast_recovery_times`, the phase is fast recovery.
     fn increase_rate(&mut self) {
         let before = (self.rate_bps, self.target_bps);
         let threshold = self.parameters.fast_recovery_times;

@@ -134,8 +134,8 @@ pub struct Ack<'a> {
 /// time, which never decreases.
 ///
 /// Two runs with the same seed must give the same result. A controller therefore reads no clock and shares no
-/// state. For floating-point numbers, it uses only `+`, `-`, `*`, `/`, square roots and comparisons. These
-/// operations give the same results on every machine.
+/// state. For floating-point numbers, a controller uses only `+`, `-`, `*`, `/`, square roots and
+/// comparisons. These operations give the same results on every machine.
 pub trait CongestionControl: fmt::Debug + Send {
     /// Returns the name of the algorithm, as in lab files.
     fn name(&self) -> &'static str;
@@ -149,9 +149,10 @@ pub trait CongestionControl: fmt::Debug + Send {
         None
     }
 
-    /// Returns the signals that the controller uses. The controller works if it receives one of them.
+    /// Returns the signals that the controller uses. The controller works if it receives at least one of
+    /// these signals.
     ///
-    /// If no flow of a lab receives such a signal, xoff rejects the lab. If only some flows receive no
+    /// If no flow of a lab receives one of the signals, xoff rejects the lab. If only some flows receive no
     /// signal, xoff prints a warning. An empty slice means that the controller needs no signal. UC messages,
     /// UD messages and READ responses have no acknowledgements.
     fn signals(&self) -> &'static [CongestionSignal] {

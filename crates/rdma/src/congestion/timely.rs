@@ -13,10 +13,11 @@ pub struct TimelyParameters {
     pub ewma_weight: f64,
     /// Factor that determines how strongly the rate decreases, 0.001 to 1 (beta).
     pub beta: f64,
-    /// Round-trip time in nanoseconds, 100 ns to 1 s (T_low). Below this time, the rate only increases.
+    /// Round-trip time in nanoseconds, 100 ns to 1 s (T_low). If the measured time is below this value, the
+    /// rate increases.
     pub t_low_ns: u64,
-    /// Round-trip time in nanoseconds, 100 ns to 1 s (T_high). Above this time, the rate only decreases. The
-    /// value must be above `t_low_ns`.
+    /// Round-trip time in nanoseconds, 100 ns to 1 s (T_high). If the measured time is above this value, the
+    /// rate decreases. The value must be above `t_low_ns`.
     pub t_high_ns: u64,
     /// Round-trip time of an idle network in nanoseconds, 100 ns to 1 s (minRTT). Differences of round-trip
     /// times are divided by this time.

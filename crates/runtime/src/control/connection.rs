@@ -53,8 +53,8 @@ impl Connection {
         self.stream.as_fd()
     }
 
-    /// Returns whether the client has unread responses. The server reads no further request from
-    /// such a client.
+    /// Returns whether the client has unread responses. If so, the server reads no further request from
+    /// the client.
     pub(super) fn has_unsent_output(&self) -> bool {
         !self.output.is_empty()
     }

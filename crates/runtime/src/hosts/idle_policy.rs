@@ -1,4 +1,4 @@
-//! The idle policy of the thread that drives model hosts. It decides how the thread waits.
+//! The idle policy of the thread that drives model hosts. The policy decides how the thread waits.
 //!
 //! If the thread calls the NIC of a host too late, the NIC still sends up to 32 late frames at their correct
 //! model times. The thread can therefore sleep for the time of several frames, and the result is the same as

@@ -215,8 +215,8 @@ pub enum HostRunError {
 /// is called once with the notes about the device. `progress` is called about 50 times per second.
 ///
 /// # Errors
-/// See [`HostRunError`]. An error of the device during the run is not returned as an error. It is
-/// in [`HostRunResult::error`].
+/// See [`HostRunError`]. An error of the device during the run is not returned as an `Err`.
+/// [`HostRunResult::error`] contains this error.
 pub fn run_standalone(
     spec: &HostRunSpec,
     stop: &AtomicBool,

@@ -1,4 +1,4 @@
-//! The current configuration of a switch. It consists of the tables as written and the resolved values.
+//! The current configuration of a switch. This struct contains the tables as written and the resolved values.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};

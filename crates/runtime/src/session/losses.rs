@@ -190,8 +190,8 @@ impl PortChange<'_> {
         }
     }
 
-    /// Reports a lossless priority group with frames that becomes lossy, or whose headroom becomes smaller
-    /// than its use.
+    /// Reports a lossless priority group that contains frames, if the new configuration makes the group lossy
+    /// or makes its headroom smaller than the headroom in use.
     fn check_priority_group(&self, group: usize, losses: &mut Vec<String>) {
         let held = &self.held.priority_groups[group];
         let (used, in_headroom) = (held.current_bytes, held.headroom_current_bytes);

@@ -43,7 +43,8 @@ impl LinkStates {
     }
 }
 
-/// Returns the name of a port or LAG. The result is empty if the configuration has no such port or LAG.
+/// Returns the name of a port or LAG. The result is empty if the configuration does not have this port
+/// or LAG.
 fn logical_port_name(config: &SwitchConfig, port: LogicalPort) -> String {
     let lag = port.index().checked_sub(config.ports.len());
     let name = match lag {

@@ -17,7 +17,8 @@ pub enum IdleMode {
     /// deadline is due. An idle thread needs almost no CPU time.
     #[default]
     Adaptive,
-    /// The thread never sleeps. It reacts faster than an adaptive thread, but needs its own core.
+    /// The thread never sleeps. A polling thread reacts faster than an adaptive thread, but needs its
+    /// own core.
     Spin,
 }
 
@@ -28,7 +29,7 @@ const POLL_NS: u64 = 50_000;
 /// Limit for sleeping, in nanoseconds. If the next deadline is closer, a worker does not sleep. In a virtual
 /// machine, a thread can wake up late by this time.
 const SLEEP_NS_MIN: u64 = 80_000;
-/// A sleeping worker wakes up this number of nanoseconds before its deadline. It then polls until
+/// A sleeping worker wakes up this number of nanoseconds before its deadline, and then polls until
 /// the deadline.
 const WAKE_EARLY_NS: u64 = 40_000;
 /// Longest sleep in nanoseconds. After a sleep, the worker checks link states and losses.

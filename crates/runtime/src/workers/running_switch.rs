@@ -1,4 +1,4 @@
-//! The handle of a running switch. It sends commands and queries to the switch, and stops it.
+//! The handle of a running switch. The handle sends commands and queries to the switch, and stops the switch.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};

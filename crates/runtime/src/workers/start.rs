@@ -29,8 +29,8 @@ use xoff_driver::snapshot::PortFacts;
 use xoff_ports::{Arena, ArenaStore, OpenedPort, Port, PortError, ThreadWaker};
 use xoff_telemetry::allowed_cpus;
 
-/// Number of additional frame slots for each port. They are for frames on links and in device queues, and for
-/// the stocks of I/O workers.
+/// Number of additional frame slots for each port. These slots are for frames on links and in device queues,
+/// and for the empty slots that I/O workers keep.
 const SPARE_SLOTS_PER_PORT: usize = 2 * IN_FLIGHT_FRAMES_MAX;
 /// Length of the shortest frame that needs a large slot, in bytes. Such a frame occupies at least this number
 /// of bytes of the switch buffer.

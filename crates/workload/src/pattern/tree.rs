@@ -5,9 +5,9 @@
 //! the logarithm of the number of nodes (Sanders, Speck, Träff, "Two-tree algorithms for full bandwidth
 //! broadcast, reduction and scan", 2009).
 //!
-//! The trees are those of NCCL. The first tree is a binary tree over the bits of the node number. The second
-//! tree is its mirror image. If the number of nodes is odd, the second tree is instead the first tree,
-//! shifted by one node.
+//! The trees are those of NCCL. The first tree is a binary tree over the bits of the node number. If the
+//! number of nodes is even, the second tree is the mirror image of the first tree. If the number of nodes is
+//! odd, the second tree is the first tree, shifted by one node.
 //!
 //! If a node has several GPUs, each rail (GPUs with the same position in their nodes) has its own pair of
 //! trees. The GPUs of a node form a chain that begins at the GPU of the rail.

@@ -61,8 +61,8 @@ impl ClusterScheme {
         }
     }
 
-    /// Returns the use of the flow table. The table is shared, but the number of flows covers this
-    /// group only.
+    /// Returns the use of the flow table. Several groups share the table. The number of flows in the result
+    /// covers this group only.
     pub(crate) fn table_use(&self, placements: &FlowPlacements) -> FlowTableUse {
         FlowTableUse {
             flows: self

@@ -78,8 +78,8 @@ impl DrillScheme {
     }
 
     /// Fast version of [`PathChoice::choose`] for the configuration of the DRILL paper. All members must be
-    /// usable and have one port. With the same random numbers, both functions select the same member. Returns
-    /// `None` if the group has fewer than three members.
+    /// usable and have one port. With the same random numbers, this function and [`PathChoice::choose`]
+    /// select the same member. Returns `None` if the group has fewer than three members.
     #[inline]
     pub(crate) fn choose_drill_2_1(
         &mut self,

@@ -39,8 +39,8 @@ const FLOWSET_RANGE: std::ops::RangeInclusive<u64> = 256..=32_768;
 /// The resolved ARS tables.
 #[derive(Debug, Default)]
 pub(super) struct ResolvedArs {
-    /// Index of the scheme for groups without a scheme of their own. `None`: the profile selects no
-    /// such scheme.
+    /// Index of the scheme for groups without a scheme of their own. `None`: the profile selects no scheme
+    /// for these groups.
     pub(super) default_scheme: Option<u16>,
     pub(super) ports: Vec<PortBalancing>,
     pub(super) next_hops: Vec<NextHopBalancing>,

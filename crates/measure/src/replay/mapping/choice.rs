@@ -25,9 +25,10 @@ struct MappingFrameCounts {
 
 impl PortMapping {
     /// Maps the stations of a capture to the ports of a configuration. There are two kinds of mappings: by
-    /// sender and by interface. If the options allow both and the capture has frames of several interfaces,
-    /// the mapping with fewer lost frames is selected. If the numbers are equal, the mapping by interface is
-    /// selected. To count lost frames, the function opens the capture again with `read`.
+    /// sender and by interface. If the options allow both and the capture has frames of several
+    /// interfaces, the mapping with fewer lost frames is selected. If both mappings lose the same number
+    /// of frames, the mapping by interface is selected. To count lost frames, the function opens the
+    /// capture again with `read`.
     ///
     /// # Errors
     /// The configuration has too few ports, an option names an interface that is not in the

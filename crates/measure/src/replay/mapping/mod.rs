@@ -55,7 +55,8 @@ pub struct ConfiguredPorts {
     /// Names of all ports. If the list is empty, the switch gets as many ports as
     /// the capture needs.
     pub names: Vec<String>,
-    /// Names of the ports with `admin_status` down. The mapping uses such a port only if an option names it.
+    /// Names of the ports with `admin_status` down. The mapping uses a port of this list only if an option
+    /// names the port.
     pub down: BTreeSet<String>,
     /// MAC address of the switch itself, which is not behind a port. `None` if the address is unknown.
     pub router: Option<Mac>,
