@@ -35,6 +35,8 @@ pub(crate) struct TestBed {
     pub(crate) cores: CoreAssignment,
     /// Further cores that this process may use.
     pub(crate) spare_cores: Vec<usize>,
+    /// The program of `--earlier`.
+    pub(crate) earlier_xoff: Option<std::path::PathBuf>,
     /// Files of this run; removed with this value.
     pub(crate) folder: tempfile::TempDir,
 }
@@ -70,6 +72,7 @@ impl TestBed {
         pin(&[cores.tester])?;
         let netns = || Netns::create().map_err(|error| error.to_string());
         Ok(TestBed {
+            earlier_xoff: None,
             namespaces: [netns()?, netns()?],
             cores,
             spare_cores: spare_cores.to_vec(),

@@ -4,6 +4,7 @@
 //!
 //!     cargo bench --bench peers
 //!     cargo bench --bench peers -- --rounds 12 --sizes 1082 --only xoff-packet,testpmd-packet --save peers.json
+//!     cargo bench --bench peers -- --only xoff-packet,earlier-packet --earlier PATH
 //!     cargo bench --bench peers -- idle
 //!     cargo bench --bench peers -- workers
 //!     cargo bench --bench peers -- reaction
@@ -60,6 +61,9 @@ struct Arguments {
     /// Duration of each trial in seconds.
     #[arg(long, global = true, default_value_t = 2.0)]
     seconds: f64,
+    /// Another xoff program, such as a build of the previous state. It is measured in turns with this one.
+    #[arg(long, value_name = "PATH")]
+    earlier: Option<PathBuf>,
     /// Number of pings in each measurement.
     #[arg(long, default_value_t = 200)]
     pings: u16,
@@ -146,7 +150,10 @@ fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     if !(0.2..=60.0).contains(&arguments.seconds) {
         return Err("--seconds: a trial takes 0.2 to 60 seconds".to_owned());
     }
-    let bed = TestBed::enter()?;
+    let bed = TestBed {
+        earlier_xoff: arguments.earlier.clone(),
+        ..TestBed::enter()?
+    };
     let run = Run {
         bed: &bed,
         rounds: arguments.rounds,
@@ -179,7 +186,11 @@ fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
 /// Measures all forwarders in turns.
 fn measure_forwarders(run: &Run<'_>, arguments: &Arguments, result: &mut BenchResult) -> Result<(), Failure> {
     let chosen: Vec<Forwarder> = match &arguments.only[..] {
-        [] => clap::ValueEnum::value_variants().to_vec(),
+        [] => clap::ValueEnum::value_variants()
+            .iter()
+            .copied()
+            .filter(|forwarder: &Forwarder| arguments.earlier.is_some() || !forwarder.is_earlier())
+            .collect(),
         only => only.to_vec(),
     };
     let plan = MeasurementPlan {

@@ -20,10 +20,14 @@ pub(crate) use xoff::{REACTION_BUDGET, Switch, report};
 pub(crate) enum Forwarder {
     /// xoff, one worker, AF_PACKET
     XoffPacket,
+    /// The program of `--earlier`, one worker, AF_PACKET
+    EarlierPacket,
     /// DPDK testpmd, io mode, net_af_packet
     TestpmdPacket,
     /// xoff, one worker, AF_XDP
     XoffXdp,
+    /// The program of `--earlier`, one worker, AF_XDP
+    EarlierXdp,
     /// DPDK testpmd, io mode, net_af_xdp
     TestpmdXdp,
     /// Open vSwitch, userspace datapath, AF_PACKET
@@ -57,8 +61,10 @@ impl Forwarder {
     pub(crate) fn name(self) -> &'static str {
         match self {
             Forwarder::XoffPacket => "xoff-packet",
+            Forwarder::EarlierPacket => "earlier-packet",
             Forwarder::TestpmdPacket => "testpmd-packet",
             Forwarder::XoffXdp => "xoff-xdp",
+            Forwarder::EarlierXdp => "earlier-xdp",
             Forwarder::TestpmdXdp => "testpmd-xdp",
             Forwarder::OvsPacket => "ovs-packet",
             Forwarder::OvsXdp => "ovs-xdp",
@@ -74,8 +80,15 @@ impl Forwarder {
         match self {
             Forwarder::XoffPacket => Some(Forwarder::TestpmdPacket),
             Forwarder::XoffXdp => Some(Forwarder::TestpmdXdp),
+            Forwarder::EarlierPacket => Some(Forwarder::XoffPacket),
+            Forwarder::EarlierXdp => Some(Forwarder::XoffXdp),
             _ => None,
         }
+    }
+
+    /// Returns true if the forwarder is the program of `--earlier`.
+    pub(crate) fn is_earlier(self) -> bool {
+        matches!(self, Forwarder::EarlierPacket | Forwarder::EarlierXdp)
     }
 
     /// Connects the cables. The error states the reason in words for a note.
@@ -83,6 +96,8 @@ impl Forwarder {
         match self {
             Forwarder::XoffPacket => Switch::fast("packet", "spin").start(bed, cables),
             Forwarder::XoffXdp => Switch::fast("xdp", "spin").start(bed, cables),
+            Forwarder::EarlierPacket => start_earlier("packet", bed, cables),
+            Forwarder::EarlierXdp => start_earlier("xdp", bed, cables),
             Forwarder::TestpmdPacket => testpmd::start(bed, cables, testpmd::Driver::AfPacket),
             Forwarder::TestpmdXdp => testpmd::start(bed, cables, testpmd::Driver::AfXdp),
             Forwarder::OvsPacket => openvswitch::start(bed, openvswitch::Datapath::Packet),
@@ -93,6 +108,15 @@ impl Forwarder {
             Forwarder::Pnet => pnet::start(bed),
         }
     }
+}
+
+fn start_earlier(backend: &str, bed: &TestBed, cables: &Cables<'_>) -> Result<RunningForwarder, Failure> {
+    let program = bed.earlier_xoff.as_deref();
+    let switch = Switch {
+        program: program.ok_or("it needs `--earlier PATH`")?,
+        ..Switch::fast(backend, "spin")
+    };
+    switch.start(bed, cables)
 }
 
 impl RunningForwarder {

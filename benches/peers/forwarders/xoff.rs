@@ -1,6 +1,6 @@
 //! xoff with a typical configuration: classes, PFC, ECN and buffers of the preset `roce-lossless`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde_json::{Value, json};
@@ -19,6 +19,8 @@ const PORTS: [&str; 2] = ["Ethernet0", "Ethernet4"];
 /// Options of a switch.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Switch<'a> {
+    /// The xoff program.
+    pub(crate) program: &'a Path,
     /// `packet` or `xdp`.
     pub(crate) backend: &'a str,
     /// `spin` or `adaptive`.
@@ -37,6 +39,7 @@ impl Switch<'_> {
     /// Returns options with a model speed at which no frame of a veth waits.
     pub(crate) fn fast<'a>(backend: &'a str, idle: &'a str) -> Switch<'a> {
         Switch {
+            program: Path::new(env!("CARGO_BIN_EXE_xoff")),
             backend,
             idle,
             cores: &[],
@@ -81,7 +84,7 @@ impl Switch<'_> {
             [] => &[bed.cores.forwarder],
             cores => cores,
         };
-        let mut program = Program::start_on(allowed, env!("CARGO_BIN_EXE_xoff"), change, &output, bed.cores)?;
+        let mut program = Program::start_on(allowed, self.program, change, &output, bed.cores)?;
         program.wait_for("ready:")?;
         Ok(RunningForwarder::programs(vec![program]))
     }

@@ -58,7 +58,7 @@ fn later_layer_changes_part_of_a_range() {
 }
 
 #[test]
-fn changes_are_listed_in_compare_naturally() {
+fn changes_are_listed_in_natural_order() {
     let old = r#"{"PORT": {"Ethernet10": {"mtu": "1500"}, "Ethernet2": {"speed": "1000", "mtu": "1500"}},
                   "INTERFACE": {"Ethernet2": {}}}"#;
     let new = r#"{"PORT": {"Ethernet10": {"mtu": "9100"}, "Ethernet2": {"mtu": "1500", "pfc_asym": "on"}},
