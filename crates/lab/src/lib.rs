@@ -26,7 +26,6 @@ mod config;
 mod exec;
 pub mod expr;
 mod external_devices;
-mod file;
 mod import;
 mod init;
 mod inner_process;

@@ -21,7 +21,6 @@ use std::path::{Path, PathBuf};
 
 use serde_saphyr::{Location, Spanned};
 
-use super::file::{LabFile, from_yaml};
 use super::plan::{LabPlan, ScriptPlan, TimeMode};
 use super::problem::Problems;
 
@@ -77,7 +76,7 @@ pub fn parse_lab(text: &str, file: &str, folder: &Path, time: TimeMode) -> Resul
         nodes: HashMap::new(),
         component_of_host: None,
     };
-    let lab: LabFile = match from_yaml(text) {
+    let lab = match xoff_lab_file::parse_lab(text) {
         Ok(lab) => lab,
         Err(error) => {
             let location = error.location().unwrap_or(Location::UNKNOWN);
@@ -208,7 +207,7 @@ impl LabResolver<'_> {
     }
 
     /// Resolves all sections of a lab file. `None` if the topology template is invalid.
-    fn resolve_lab(&mut self, lab: &LabFile) -> Option<LabPlan> {
+    fn resolve_lab(&mut self, lab: &xoff_lab_file::LabFile) -> Option<LabPlan> {
         self.check_name(&lab.name, "lab");
         let topology = self.merge_template(&lab.topology)?;
         let (mut switches, mut hosts) = self.resolve_nodes(&topology.nodes);

@@ -1,7 +1,6 @@
 use std::fs;
 
 use super::*;
-use crate::file::{LabFile, from_yaml};
 use crate::plan::{LabPlan, TimeMode};
 use crate::resolve::parse_lab;
 
@@ -266,7 +265,7 @@ fn lab_with_30000_imported_flows_is_parsed() {
         .map(|index| format!("{} 2 3 100 1000 2.{index:09}\n", index % 2))
         .collect();
     let imported = import_files(TOPOLOGY, &format!("30000\n{flows}"), SETTINGS);
-    let lab: LabFile = from_yaml(&imported.text).unwrap_or_else(|error| panic!("{error}"));
+    let lab = xoff_lab_file::parse_lab(&imported.text).unwrap_or_else(|error| panic!("{error}"));
     assert_eq!(lab.topology.links.len(), 5);
 }
 

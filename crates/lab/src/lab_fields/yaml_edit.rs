@@ -7,7 +7,6 @@ use serde::Deserialize;
 use serde::de::{Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_saphyr::{Location, Spanned};
 
-use crate::file::from_yaml;
 use xoff_telemetry::failure::Exit;
 
 /// The reason why a value could not be changed.
@@ -118,7 +117,7 @@ pub(super) fn replace_or_add_value(text: &str, path: &str, value: &str) -> Resul
 
 /// Parses a YAML document into nodes with positions.
 fn parse_yaml(text: &str) -> Result<Spanned<YamlNode>, EditError> {
-    from_yaml(text).map_err(|error| EditError {
+    xoff_lab_file::parse_yaml(text).map_err(|error| EditError {
         exit: Exit::Configuration,
         what: error
             .without_snippet()

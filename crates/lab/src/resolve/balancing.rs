@@ -3,9 +3,9 @@
 use serde_saphyr::Spanned;
 
 use super::super::balancing;
-use super::super::file::{LoadBalancingFields, NodeDefaults, NodeFields};
 use super::super::plan::SwitchPlan;
 use super::{LabResolver, join_names};
+use xoff_lab_file::{LoadBalancingFields, NodeDefaults, NodeFields};
 
 impl LabResolver<'_> {
     /// Adds the load-balancing schemes of the lab file to the configurations of the switches.

@@ -3,9 +3,9 @@
 
 use serde_saphyr::{Location, Spanned};
 
-use super::super::file::OneOrMore;
 use super::node_kinds::entry_location;
 use super::{LabResolver, NodeIndex, join_names};
+use xoff_lab_file::OneOrMore;
 
 /// The format of a pattern, for messages.
 const PATTERN_FORMAT: &str = "a host, `all`, a range h1..h8, a name with a star such as n1-* or *-g1, or one of these patterns after a !";

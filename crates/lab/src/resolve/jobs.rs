@@ -9,11 +9,11 @@ use std::collections::HashSet;
 use serde_saphyr::{Location, Spanned};
 use xoff_units::Picos;
 
-use super::super::file::JobFields;
 use super::super::plan::{FarEnd, LinkPlan, SPEED_MBPS_DEFAULT, TransportPlan};
 use super::super::unconnected_pair::UnconnectedPair;
 use super::super::units;
 use super::{LabResolver, join_names, transports};
+use xoff_lab_file::JobFields;
 use xoff_rdma::congestion::Algorithm;
 use xoff_workload::{JobKind, JobSpec, Verb, WorkloadSpec};
 

@@ -4,11 +4,11 @@ use std::collections::HashSet;
 
 use serde_saphyr::{Location, Spanned};
 
-use super::super::file::{Endpoint, LinkFields};
 use super::super::plan::{FarEnd, HostPlan, LinkPlan, MTU_DEFAULT, TimeMode};
 use super::super::units;
 use super::topology::MergedTopology;
 use super::{LabResolver, NodeIndex, join_names};
+use xoff_lab_file::{Endpoint, LinkFields};
 
 /// Smallest MTU in bytes that IPv4 allows for a link (RFC 791).
 const MTU_MIN: u32 = 68;
@@ -216,15 +216,6 @@ impl LabResolver<'_> {
                     host.name
                 ),
             );
-        }
-    }
-}
-
-impl std::fmt::Display for Endpoint {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Endpoint::Node { node, interface } => write!(f, "{node}:{interface}"),
-            Endpoint::External { device } => write!(f, "external:{device}"),
         }
     }
 }

@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 
 use serde_saphyr::{Location, Spanned};
 
-use super::super::file::NodeFields;
 use super::super::plan::{HostPlan, PlainPlan, RoutePlan, VmPlan};
 use super::super::units;
 use super::LabResolver;
+use xoff_lab_file::NodeFields;
 
 /// Default memory of a guest in MiB.
 const MEMORY_MIB_DEFAULT: u32 = 512;

@@ -6,12 +6,12 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 
 use serde_saphyr::{Location, Spanned};
 
-use super::super::file::{ConfigSource, NicFields, NodeFields};
 use super::super::plan::{
     ConfigLayer, HOSTS_MAX, HostKind, HostPlan, NicPlan, PgProfilesPlan, SwitchPlan, TimeMode,
 };
 use super::super::units;
 use super::{LabResolver, NodeIndex};
+use xoff_lab_file::{ConfigSource, NicFields, NodeFields};
 use xoff_wire::DisplayMac;
 
 /// The kinds of nodes, for messages.

@@ -5,11 +5,11 @@ use std::net::Ipv4Addr;
 use ipnet::Ipv4Net;
 use serde_saphyr::{Location, Spanned};
 
-use super::super::file::{NodeFields, RouteOverride};
 use super::super::plan::{HostPlan, LinkPlan, SwitchPlan};
 use super::super::routes::{RouteOverridePlan, SwitchGraph};
 use super::node_kinds::entry_location;
 use super::{LabResolver, NodeIndex, join_names};
+use xoff_lab_file::{NodeFields, RouteOverride};
 
 impl LabResolver<'_> {
     /// Computes the addresses, neighbours and routes of all switches and adds them to the

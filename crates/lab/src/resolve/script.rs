@@ -7,13 +7,13 @@ mod formula;
 use serde_saphyr::{Location, Spanned};
 
 use super::super::expr::{Expression, UnknownName};
-use super::super::file::{OneOrMore, StepFields, WaitFields, YamlTree};
 use super::super::plan::{ActionPlan, LabPlan, ScriptPlan, StepPlan};
 use super::super::units;
 use super::LabResolver;
 use super::node_kinds::entry_location;
 use expand::ExpandedSteps;
 use formula::ConstantScope;
+use xoff_lab_file::{OneOrMore, StepFields, WaitFields, YamlTree};
 
 /// The keys of a step that select its action.
 const ACTION_KEYS: &str = "send, inject, start, stop, block, unblock, pause, link, fault, heal, configure, clear, wait, expect, let, repeat";

@@ -5,11 +5,11 @@
 
 use serde_saphyr::Spanned;
 
-use super::super::file::{
-    ConfigSource, LinkFields, NodeFields, RouteOverride, RouteSource, TopologyFields as TopologySection,
-};
 use super::super::template;
 use super::LabResolver;
+use xoff_lab_file::{
+    ConfigSource, LinkFields, NodeFields, RouteOverride, RouteSource, TopologyFields as TopologySection,
+};
 
 /// All nodes and links of a lab. The nodes and links from the template come before those in the lab file.
 pub(super) struct MergedTopology {

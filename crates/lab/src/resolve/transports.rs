@@ -4,11 +4,11 @@
 use serde_saphyr::Spanned;
 use xoff_units::Picos;
 
-use super::super::file::{OrderedMap, TransportFields};
 use super::super::plan::TransportPlan;
 use super::super::units;
 use super::LabResolver;
 use xoff_host::{ENTROPY_VALUES_MAX, Entropy, EntropyPick};
+use xoff_lab_file::{OrderedMap, TransportFields};
 use xoff_rdma::congestion::{CongestionConfig, CongestionFeedback};
 use xoff_rdma::{MTU_MAX, MTU_MIN, ReceiveQueue, Recovery, Transport as Service};
 use xoff_workload::MessageSpread;

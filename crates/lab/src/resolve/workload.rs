@@ -5,10 +5,10 @@ use std::collections::HashSet;
 
 use serde_saphyr::{Location, Spanned};
 
-use super::super::file::{FlowFields, WorkloadFields};
 use super::super::plan::{FarEnd, FlowPlan, IpVersion, LinkPlan, RatePlan, TransportPlan, WorkloadPlan};
 use super::super::units;
 use super::{LabResolver, NodeIndex, join_names};
+use xoff_lab_file::{FlowFields, WorkloadFields};
 use xoff_workload::WorkloadSpec;
 
 /// Default time in nanoseconds for the queues to empty after the senders have stopped.

@@ -2,12 +2,12 @@
 
 use serde_saphyr::{Location, Spanned};
 
-use super::super::file::TemplateFields;
 use super::super::plan::HOSTS_MAX;
 use super::super::problem::Problems;
 use super::shapes::TwoStageNumbers;
 use super::{TEMPLATES, template_names};
 use xoff_config::PORTS_MAX;
+use xoff_lab_file::TemplateFields;
 
 /// Largest number of switches of a template.
 const SWITCHES_MAX: u64 = 4096;

@@ -11,8 +11,8 @@ mod tests;
 
 use serde_saphyr::{Location, Spanned};
 
-use super::file::{Endpoint, LinkFields, NodeFields, OrderedMap, TemplateFields};
 use super::problem::Problems;
+use xoff_lab_file::{Endpoint, LinkFields, NodeFields, OrderedMap, TemplateFields};
 
 /// The templates, each with its required and its optional fields.
 const TEMPLATES: [(&str, &[&str], &[&str]); 5] = [

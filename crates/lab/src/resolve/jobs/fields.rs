@@ -2,8 +2,8 @@
 
 use serde_saphyr::{Location, Spanned};
 
-use super::super::super::file::JobFields;
 use super::super::LabResolver;
+use xoff_lab_file::JobFields;
 
 /// The kinds of jobs, each with its required and its optional fields.
 const JOB_KINDS: [(&str, &[&str], &[&str]); 10] = [

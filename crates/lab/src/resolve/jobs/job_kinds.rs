@@ -4,11 +4,11 @@ use std::fs;
 
 use serde_saphyr::Spanned;
 
-use super::super::super::file::{JobFields, JobFlowFields, OneOrMore};
 use super::super::super::units;
 use super::super::LabResolver;
 use super::super::node_kinds::entry_location;
 use super::JobTransport;
+use xoff_lab_file::{JobFields, JobFlowFields, OneOrMore};
 use xoff_workload::{
     Algorithm, Collective, Endpoints, FLOWS_MAX, FlowSpec, Incast, JobKind, Permutation, Poisson, Repeat,
     SizeDistribution,

@@ -5,9 +5,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::super::super::file::JobFields;
 use super::super::{LabResolver, NodeIndex};
 use super::JobTransport;
+use xoff_lab_file::JobFields;
 use xoff_workload::{FlowListFormat, FlowSpec, JobKind, ListedFlow, parse_flow_list};
 
 /// The assignment of hosts to the node numbers of an ns-3 flow list.

@@ -3,9 +3,6 @@
 use serde_saphyr::Spanned;
 use xoff_wire::bth::MASK_24;
 
-use super::super::super::file::{
-    BlockFields, ConfigureFields, FaultFields, InjectFields, OneOrMore, PauseFields, SendFields,
-};
 use super::super::super::plan::{
     ActionPlan, EgressBlockPlan, FarEnd, FaultPlan, FaultSelectorPlan, FlowPlan, InjectPlan, IpVersion,
     LabPlan, LinkDirectionPlan, LinkPlan, PausePlan, RatePlan, SendPlan, WorkloadTarget,
@@ -13,6 +10,9 @@ use super::super::super::plan::{
 use super::super::super::units;
 use super::super::node_kinds::entry_location;
 use super::super::{LabResolver, NodeIndex, join_names};
+use xoff_lab_file::{
+    BlockFields, ConfigureFields, FaultFields, InjectFields, OneOrMore, PauseFields, SendFields,
+};
 
 /// The maximum number of frames of one `send` or `inject`.
 const FRAMES_MAX: u64 = 1 << 40;

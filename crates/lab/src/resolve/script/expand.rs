@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use serde_saphyr::{Location, Spanned};
 
-use super::super::super::file::{StepFields, YamlTree, deserialize_tree};
 use super::super::LabResolver;
 use super::formula::{Constant, ConstantScope, substitute};
+use xoff_lab_file::{StepFields, YamlTree};
 
 /// The maximum number of steps of a script after expansion.
 const STEPS_MAX: usize = 100_000;
@@ -57,7 +57,7 @@ impl LabResolver<'_> {
             let Some(substituted) = self.substitute_tree(step, scope) else {
                 continue;
             };
-            match deserialize_tree::<StepFields>(&substituted) {
+            match xoff_lab_file::parse_step(&substituted) {
                 Ok(read) => expanded
                     .steps
                     .push(Spanned::new(read, step.referenced, step.defined)),

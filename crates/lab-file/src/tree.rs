@@ -20,7 +20,7 @@ const SPANNED_MARKER: &str = "__serde_saphyr_private_spanned";
 
 /// A YAML value.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum YamlTree {
+pub enum YamlTree {
     Null,
     Bool(bool),
     Integer(i64),
@@ -32,7 +32,7 @@ pub(crate) enum YamlTree {
 
 impl YamlTree {
     /// Returns the value of a key. Returns `None` if the tree is not a mapping or does not have the key.
-    pub(crate) fn get(&self, key: &str) -> Option<&Spanned<YamlTree>> {
+    pub fn get(&self, key: &str) -> Option<&Spanned<YamlTree>> {
         match self {
             YamlTree::Map(entries) => entries
                 .iter()
@@ -117,9 +117,9 @@ pub(crate) fn deserialize_tree<T: de::DeserializeOwned>(tree: &Spanned<YamlTree>
 
 /// An error of a tree with its location in the file.
 #[derive(Clone, Debug)]
-pub(crate) struct TreeError {
-    pub(crate) what: String,
-    pub(crate) at: Location,
+pub struct TreeError {
+    pub what: String,
+    pub at: Location,
 }
 
 impl TreeError {

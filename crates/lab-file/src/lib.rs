@@ -1,7 +1,35 @@
-//! The fields of a lab file (`*.xoff.yml`). A lab file is similar to a topology file of containerlab.
+//! The fields of lab files (`*.xoff.yml`), read from YAML with their locations.
 //!
-//! serde checks the structure of the file, and the module `resolve` checks names and values. Fields that can
-//! have an invalid value are of type [`Spanned`], so that error messages can contain the line.
+//! [`parse_lab`] checks the structure of the file: names of fields, types, and required fields. The resolver of
+//! the crate `xoff-lab` checks the values. Values that can be invalid are of type [`Spanned`], so that messages
+//! can contain the line. The page `docs/lab.md` describes the fields, and their names are the same there and
+//! here.
+//!
+//! This is a crate of its own because the deserializers of the fields are more code than the rest of
+//! `xoff-lab`. They are compiled once, and not again when `xoff-lab` changes.
+//!
+//! # Examples
+//!
+//! Read the name and the nodes of a lab:
+//!
+//! ```
+//! let text = "
+//! name: pair
+//! topology:
+//!   nodes:
+//!     sw1: {kind: switch}
+//!     h1: {kind: model}
+//!   links:
+//!     - {endpoints: [sw1, h1], speed: 10g}
+//! ";
+//! let lab = xoff_lab_file::parse_lab(text)?;
+//! assert_eq!(lab.name.value, "pair");
+//! let (name, node) = &lab.topology.nodes.0[1];
+//! assert_eq!((name.value.as_str(), name.referenced.line()), ("h1", 6));
+//! assert_eq!(node.kind.as_ref().map(|kind| kind.value.as_str()), Some("model"));
+//! # Ok::<(), xoff_lab_file::YamlError>(())
+//! ```
+#![forbid(unsafe_code)]
 
 mod jobs;
 mod script;
@@ -13,13 +41,13 @@ use std::marker::PhantomData;
 use serde::Deserialize;
 use serde::de::{self, DeserializeOwned, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::Value;
-use serde_saphyr::Spanned;
 
-pub(super) use jobs::{JobFields, JobFlowFields, TransportFields};
-pub(super) use script::{
+pub use jobs::{JobFields, JobFlowFields, TransportFields};
+pub use script::{
     BlockFields, ConfigureFields, FaultFields, InjectFields, PauseFields, SendFields, StepFields, WaitFields,
 };
-pub(super) use tree::{YamlTree, deserialize_tree};
+pub use serde_saphyr::{Error as YamlError, Location, Spanned};
+pub use tree::{TreeError, YamlTree};
 
 /// The maximum number of parser events from YAML aliases. The limit is high, because thousands of switches
 /// can share one configuration through an alias.
@@ -27,7 +55,7 @@ const ALIAS_EVENTS_MAX: usize = 8_000_000;
 
 /// Parses a YAML document. The limit of YAML nodes grows with the length of the text, so that a lab file can
 /// contain a long list of flows. YAML aliases have a separate limit.
-pub(super) fn from_yaml<T: DeserializeOwned>(text: &str) -> Result<T, serde_saphyr::Error> {
+pub fn parse_yaml<T: DeserializeOwned>(text: &str) -> Result<T, YamlError> {
     let default = serde_saphyr::Budget::default();
     let options = serde_saphyr::options! {
         budget: serde_saphyr::budget! {
@@ -43,75 +71,92 @@ pub(super) fn from_yaml<T: DeserializeOwned>(text: &str) -> Result<T, serde_saph
     serde_saphyr::from_str_with_options(text, options)
 }
 
+/// Parses a lab file.
+///
+/// # Errors
+/// Returns the error of the YAML parser, with its location, if the text is not YAML or does not have the
+/// structure of a lab file.
+pub fn parse_lab(text: &str) -> Result<LabFile, YamlError> {
+    parse_yaml(text)
+}
+
+/// Parses a step of a script.
+///
+/// # Errors
+/// Returns an error with its location if the tree does not have the structure of a step.
+pub fn parse_step(step: &Spanned<YamlTree>) -> Result<StepFields, TreeError> {
+    tree::deserialize_tree(step)
+}
+
 /// A lab file.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct LabFile {
-    pub(super) name: Spanned<String>,
-    pub(super) topology: TopologyFields,
-    pub(super) load_balancing: Option<LoadBalancingFields>,
+pub struct LabFile {
+    pub name: Spanned<String>,
+    pub topology: TopologyFields,
+    pub load_balancing: Option<LoadBalancingFields>,
     #[serde(default)]
-    pub(super) transports: OrderedMap<TransportFields>,
-    pub(super) workload: Option<WorkloadFields>,
+    pub transports: OrderedMap<TransportFields>,
+    pub workload: Option<WorkloadFields>,
     /// The steps as trees. They are parsed after the expansion of `repeat`.
     #[serde(default)]
-    pub(super) script: Vec<Spanned<YamlTree>>,
+    pub script: Vec<Spanned<YamlTree>>,
 }
 
 /// The field `topology`.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct TopologyFields {
-    pub(super) defaults: Option<NodeDefaults>,
+pub struct TopologyFields {
+    pub defaults: Option<NodeDefaults>,
     /// One template, such as a leaf-spine fabric, with its name. The template adds nodes and links to the
     /// fields `nodes` and `links`.
-    pub(super) fabric: Option<Spanned<OrderedMap<TemplateFields>>>,
+    pub fabric: Option<Spanned<OrderedMap<TemplateFields>>>,
     #[serde(default)]
-    pub(super) nodes: OrderedMap<NodeFields>,
+    pub nodes: OrderedMap<NodeFields>,
     #[serde(default)]
-    pub(super) links: Vec<Spanned<LinkFields>>,
-    pub(super) routes: Option<Spanned<RouteSource>>,
+    pub links: Vec<Spanned<LinkFields>>,
+    pub routes: Option<Spanned<RouteSource>>,
 }
 
 /// The field `load_balancing` of the lab.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct LoadBalancingFields {
-    pub(super) announce: Option<Spanned<bool>>,
+pub struct LoadBalancingFields {
+    pub announce: Option<Spanned<bool>>,
 }
 
 /// The default values of nodes.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct NodeDefaults {
-    pub(super) load_balancing: Option<Spanned<String>>,
+pub struct NodeDefaults {
+    pub load_balancing: Option<Spanned<String>>,
 }
 
 /// The fields of all templates. The expansion checks which fields a template can have.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct TemplateFields {
-    pub(super) leaves: Option<Spanned<u32>>,
-    pub(super) spines: Option<Spanned<u32>>,
-    pub(super) hosts: Option<Spanned<u32>>,
-    pub(super) k: Option<Spanned<u32>>,
-    pub(super) nodes: Option<Spanned<u32>>,
-    pub(super) gpus: Option<Spanned<u32>>,
-    pub(super) left: Option<Spanned<u32>>,
-    pub(super) right: Option<Spanned<u32>>,
-    pub(super) uplinks: Option<Spanned<u32>>,
-    pub(super) speed: Option<Spanned<String>>,
-    pub(super) uplink_speed: Option<Spanned<String>>,
-    pub(super) delay: Option<Spanned<String>>,
-    pub(super) uplink_delay: Option<Spanned<String>>,
-    pub(super) mtu: Option<Spanned<u32>>,
-    pub(super) config: Option<Spanned<ConfigSource>>,
-    pub(super) host: Option<Spanned<NodeFields>>,
+pub struct TemplateFields {
+    pub leaves: Option<Spanned<u32>>,
+    pub spines: Option<Spanned<u32>>,
+    pub hosts: Option<Spanned<u32>>,
+    pub k: Option<Spanned<u32>>,
+    pub nodes: Option<Spanned<u32>>,
+    pub gpus: Option<Spanned<u32>>,
+    pub left: Option<Spanned<u32>>,
+    pub right: Option<Spanned<u32>>,
+    pub uplinks: Option<Spanned<u32>>,
+    pub speed: Option<Spanned<String>>,
+    pub uplink_speed: Option<Spanned<String>>,
+    pub delay: Option<Spanned<String>>,
+    pub uplink_delay: Option<Spanned<String>>,
+    pub mtu: Option<Spanned<u32>>,
+    pub config: Option<Spanned<ConfigSource>>,
+    pub host: Option<Spanned<NodeFields>>,
 }
 
 /// The field `routes`: `auto`, `none`, or a list of routes that override `auto`.
 #[derive(Clone, Debug)]
-pub(super) enum RouteSource {
+pub enum RouteSource {
     Auto(Vec<Spanned<RouteOverride>>),
     None,
 }
@@ -119,104 +164,113 @@ pub(super) enum RouteSource {
 /// A route of a switch that overrides the route of `auto`.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct RouteOverride {
-    pub(super) switch: Spanned<String>,
-    pub(super) to: Spanned<String>,
-    pub(super) via: Spanned<OneOrMore>,
+pub struct RouteOverride {
+    pub switch: Spanned<String>,
+    pub to: Spanned<String>,
+    pub via: Spanned<OneOrMore>,
 }
 
 /// The fields of a node. This type has the fields of all kinds of nodes. The resolver reports a field that
 /// the kind of the node does not have.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct NodeFields {
-    pub(super) kind: Option<Spanned<String>>,
-    pub(super) config: Option<Spanned<ConfigSource>>,
-    pub(super) asic: Option<Spanned<String>>,
-    pub(super) pg_profiles: Option<Spanned<String>>,
-    pub(super) load_balancing: Option<Spanned<String>>,
-    pub(super) mac: Option<Spanned<String>>,
-    pub(super) ipv4: Option<Spanned<String>>,
-    pub(super) ipv6: Option<Spanned<String>>,
-    pub(super) nic: Option<Spanned<NicFields>>,
-    pub(super) gateway: Option<Spanned<OneOrMore>>,
-    pub(super) routes: Option<Spanned<Vec<Spanned<String>>>>,
-    pub(super) exec: Option<Spanned<Vec<Spanned<String>>>>,
-    pub(super) kernel: Option<Spanned<String>>,
-    pub(super) initrd: Option<Spanned<String>>,
-    pub(super) append: Option<Spanned<String>>,
-    pub(super) memory: Option<Spanned<String>>,
-    pub(super) cpus: Option<Spanned<u32>>,
-    pub(super) accel: Option<Spanned<String>>,
-    pub(super) qemu: Option<Spanned<String>>,
-    pub(super) args: Option<Spanned<Vec<String>>>,
-    pub(super) console: Option<Spanned<String>>,
+pub struct NodeFields {
+    pub kind: Option<Spanned<String>>,
+    pub config: Option<Spanned<ConfigSource>>,
+    pub asic: Option<Spanned<String>>,
+    pub pg_profiles: Option<Spanned<String>>,
+    pub load_balancing: Option<Spanned<String>>,
+    pub mac: Option<Spanned<String>>,
+    pub ipv4: Option<Spanned<String>>,
+    pub ipv6: Option<Spanned<String>>,
+    pub nic: Option<Spanned<NicFields>>,
+    pub gateway: Option<Spanned<OneOrMore>>,
+    pub routes: Option<Spanned<Vec<Spanned<String>>>>,
+    pub exec: Option<Spanned<Vec<Spanned<String>>>>,
+    pub kernel: Option<Spanned<String>>,
+    pub initrd: Option<Spanned<String>>,
+    pub append: Option<Spanned<String>>,
+    pub memory: Option<Spanned<String>>,
+    pub cpus: Option<Spanned<u32>>,
+    pub accel: Option<Spanned<String>>,
+    pub qemu: Option<Spanned<String>>,
+    pub args: Option<Spanned<Vec<String>>>,
+    pub console: Option<Spanned<String>>,
 }
 
 /// The field `nic` of a model host.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct NicFields {
-    pub(super) response_ns: Option<u64>,
-    pub(super) buffer_bytes: Option<u32>,
-    pub(super) drain: Option<Spanned<String>>,
-    pub(super) pfc: Option<Vec<Spanned<u8>>>,
+pub struct NicFields {
+    pub response_ns: Option<u64>,
+    pub buffer_bytes: Option<u32>,
+    pub drain: Option<Spanned<String>>,
+    pub pfc: Option<Vec<Spanned<u8>>>,
 }
 
 /// An entry of `links`.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct LinkFields {
-    pub(super) name: Option<Spanned<String>>,
-    pub(super) endpoints: Spanned<Vec<Spanned<Endpoint>>>,
-    pub(super) speed: Option<Spanned<String>>,
-    pub(super) delay: Option<Spanned<String>>,
-    pub(super) mtu: Option<Spanned<u32>>,
+pub struct LinkFields {
+    pub name: Option<Spanned<String>>,
+    pub endpoints: Spanned<Vec<Spanned<Endpoint>>>,
+    pub speed: Option<Spanned<String>>,
+    pub delay: Option<Spanned<String>>,
+    pub mtu: Option<Spanned<u32>>,
 }
 
 /// The field `workload`.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct WorkloadFields {
-    pub(super) duration: Option<Spanned<String>>,
-    pub(super) drain: Option<Spanned<String>>,
+pub struct WorkloadFields {
+    pub duration: Option<Spanned<String>>,
+    pub drain: Option<Spanned<String>>,
     #[serde(default)]
-    pub(super) flows: Vec<Spanned<FlowFields>>,
+    pub flows: Vec<Spanned<FlowFields>>,
     #[serde(default)]
-    pub(super) jobs: Vec<Spanned<JobFields>>,
+    pub jobs: Vec<Spanned<JobFields>>,
 }
 
 /// An entry of `workload.flows`, a group of open-loop flows.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct FlowFields {
-    pub(super) name: Spanned<String>,
-    pub(super) from: Spanned<OneOrMore>,
-    pub(super) to: Spanned<String>,
-    pub(super) rate: Option<Spanned<String>>,
-    pub(super) dscp: Option<Spanned<u8>>,
-    pub(super) ecn: Option<bool>,
-    pub(super) class: Option<Spanned<u8>>,
-    pub(super) lossless: Option<bool>,
-    pub(super) frame: Option<Spanned<u32>>,
-    pub(super) message_bytes: Option<Spanned<u32>>,
-    pub(super) ip: Option<Spanned<u8>>,
-    pub(super) ttl: Option<Spanned<u8>>,
-    pub(super) start: Option<Spanned<String>>,
+pub struct FlowFields {
+    pub name: Spanned<String>,
+    pub from: Spanned<OneOrMore>,
+    pub to: Spanned<String>,
+    pub rate: Option<Spanned<String>>,
+    pub dscp: Option<Spanned<u8>>,
+    pub ecn: Option<bool>,
+    pub class: Option<Spanned<u8>>,
+    pub lossless: Option<bool>,
+    pub frame: Option<Spanned<u32>>,
+    pub message_bytes: Option<Spanned<u32>>,
+    pub ip: Option<Spanned<u8>>,
+    pub ttl: Option<Spanned<u8>>,
+    pub start: Option<Spanned<String>>,
 }
 
 /// One end of a link: an interface of a node, such as `"h1:eth0"`, or an existing network device, such as
 /// `external: eth1` or `"external:eth1"`.
 #[derive(Clone, Debug)]
-pub(super) enum Endpoint {
+pub enum Endpoint {
     Node { node: String, interface: String },
     External { device: String },
+}
+
+impl fmt::Display for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Endpoint::Node { node, interface } => write!(f, "{node}:{interface}"),
+            Endpoint::External { device } => write!(f, "external:{device}"),
+        }
+    }
 }
 
 /// A switch configuration: the path of a file, an inline `config_db`, `preset: NAME`, or a list
 /// of such configurations.
 #[derive(Clone, Debug)]
-pub(super) enum ConfigSource {
+pub enum ConfigSource {
     Path(String),
     Inline(serde_json::Map<String, Value>),
     Preset(String),
@@ -225,11 +279,11 @@ pub(super) enum ConfigSource {
 
 /// One name or quantity, or a list of them.
 #[derive(Clone, Debug)]
-pub(super) struct OneOrMore(pub(super) Vec<Spanned<String>>);
+pub struct OneOrMore(pub Vec<Spanned<String>>);
 
 /// A mapping in the order of the file.
 #[derive(Clone, Debug)]
-pub(super) struct OrderedMap<V>(pub(super) Vec<(Spanned<String>, V)>);
+pub struct OrderedMap<V>(pub Vec<(Spanned<String>, V)>);
 
 impl<V> Default for OrderedMap<V> {
     fn default() -> OrderedMap<V> {
