@@ -20,7 +20,7 @@
 //!     sw1: {kind: switch}
 //!     h1: {kind: model}
 //!   links:
-//!     - {endpoints: ["sw1:Ethernet0", "h1:eth0"], speed: 10g}
+//!     - {endpoints: ['sw1:Ethernet0', 'h1:eth0'], speed: 10g}
 //! ";
 //! let lab = xoff_lab_file::parse_lab(text)?;
 //! assert_eq!(lab.name.value, "pair");
