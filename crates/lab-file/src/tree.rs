@@ -21,12 +21,20 @@ const SPANNED_MARKER: &str = "__serde_saphyr_private_spanned";
 /// A YAML value.
 #[derive(Clone, Debug, PartialEq)]
 pub enum YamlTree {
+    /// No value: `null`, `~` or an empty value.
     Null,
+    /// The value `true` or `false`.
     Bool(bool),
+    /// An integer from -2^63 to 2^63 - 1.
     Integer(i64),
+    /// A number with a fraction or an exponent, or one of the special values `.inf` and `.nan`.
     Float(f64),
+    /// A text that YAML does not read as one of the other scalars, or a text in quotes. Integers from 2^63 to
+    /// 2^64 - 1 are also stored as text.
     Text(String),
+    /// A sequence, possibly empty.
     List(Vec<Spanned<YamlTree>>),
+    /// The keys and values of a mapping, in the order of the file.
     Map(Vec<(Spanned<String>, Spanned<YamlTree>)>),
 }
 
@@ -118,7 +126,9 @@ pub(crate) fn deserialize_tree<T: de::DeserializeOwned>(tree: &Spanned<YamlTree>
 /// An error of a tree with its location in the file.
 #[derive(Clone, Debug)]
 pub struct TreeError {
+    /// The description of the error, without its location.
     pub what: String,
+    /// The location of the wrong value or key in the file. [`Location::UNKNOWN`] if no location is known.
     pub at: Location,
 }
 
