@@ -102,19 +102,24 @@ impl LabResolver<'_> {
         duration_ns
     }
 
+    /// Returns the IP version of a flow or of a `send` step, 4 or 6. The default is 4.
+    pub(super) fn parse_ip_version(&mut self, ip: Option<&Spanned<u8>>) -> IpVersion {
+        match self.number_in_range(ip, 4, 4..=6) {
+            6 => IpVersion::V6,
+            4 => IpVersion::V4,
+            _ => {
+                let location = ip.map_or(Location::UNKNOWN, |ip| ip.referenced);
+                self.report_problem(location, "there is no IP version 5", "write 4 or 6");
+                IpVersion::V4
+            }
+        }
+    }
+
     /// Adds a flow plan for each sender of a flow.
     fn add_flows(&mut self, flow: &FlowFields, links: &[LinkPlan], flows: &mut Vec<FlowPlan>) {
         let lossless = flow.lossless.unwrap_or(false);
         let dscp = self.number_in_range(flow.dscp.as_ref(), if lossless { 26 } else { 0 }, 0..=63);
-        let ip = match self.number_in_range(flow.ip.as_ref(), 4, 4..=6) {
-            6 => IpVersion::V6,
-            4 => IpVersion::V4,
-            _ => {
-                let location = flow.ip.as_ref().map_or(Location::UNKNOWN, |ip| ip.referenced);
-                self.report_problem(location, "there is no IP version 5", "write 4 or 6");
-                IpVersion::V4
-            }
-        };
+        let ip = self.parse_ip_version(flow.ip.as_ref());
         if let (IpVersion::V6, Some(_), Some(ip)) = (ip, &self.component_of_host, &flow.ip) {
             let fix = "write ip: 4, or `routes: none` and routes of your own";
             self.report_problem(ip.referenced, "`routes: auto` routes no IPv6", fix);

@@ -4,8 +4,8 @@ use serde_saphyr::Spanned;
 use xoff_wire::bth::MASK_24;
 
 use super::super::super::plan::{
-    ActionPlan, EgressBlockPlan, FarEnd, FaultPlan, FaultSelectorPlan, FlowPlan, InjectPlan, IpVersion,
-    LabPlan, LinkDirectionPlan, LinkPlan, PausePlan, RatePlan, SendPlan, WorkloadTarget,
+    ActionPlan, EgressBlockPlan, FarEnd, FaultPlan, FaultSelectorPlan, FlowPlan, InjectPlan, LabPlan,
+    LinkDirectionPlan, LinkPlan, PausePlan, RatePlan, SendPlan, WorkloadTarget,
 };
 use super::super::super::units;
 use super::super::node_kinds::entry_location;
@@ -30,10 +30,7 @@ impl LabResolver<'_> {
         let (at, send) = (send.referenced, &send.value);
         let from = self.find_model_host(&send.from.value, send.from.referenced);
         let to = self.find_model_host(&send.to.value, send.to.referenced);
-        let ip = match self.number_in_range(send.ip.as_ref(), 4, 4..=6) {
-            6 => IpVersion::V6,
-            _ => IpVersion::V4,
-        };
+        let ip = self.parse_ip_version(send.ip.as_ref());
         let dscp = self.number_in_range(send.dscp.as_ref(), 0, 0..=63);
         let codepoints = [("not-ect", 0), ("ect1", 1), ("ect0", 2), ("ce", 3)];
         let ecn = self.parse_choice(send.ecn.as_ref(), 0, &codepoints);

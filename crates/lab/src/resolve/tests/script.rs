@@ -182,7 +182,7 @@ fn script_plan_survives_serialization() {
 
 #[test]
 fn errors_of_scripts_name_the_line_and_the_fix() {
-    let cases: [(&str, &str, &[&str]); 29] = [
+    let cases: [(&str, &str, &[&str]); 30] = [
         ("stop: bg", "halt: bg", &["s.xoff.yml:14", "halt"]),
         (
             "- stop: bg",
@@ -229,6 +229,11 @@ fn errors_of_scripts_name_the_line_and_the_fix() {
             &["h3 sends to itself"],
         ),
         ("ecn: ect0", "ecn: yes", &["not-ect, ect1, ect0, ce"]),
+        (
+            "ecn: ect0",
+            "ecn: ect0, ip: 5",
+            &["no IP version 5", "write 4 or 6"],
+        ),
         ("size: 1082", "size: 1083", &["1083", "multiple of 4"]),
         ("name: probe", "name: bg", &["\"bg\" is the name of a flow"]),
         (
