@@ -55,7 +55,7 @@ const ALIAS_EVENTS_MAX: usize = 8_000_000;
 
 /// Parses a YAML document. The limit of YAML nodes grows with the length of the text, so that a lab file can
 /// contain a long list of flows. YAML aliases have a separate limit.
-pub fn parse_yaml<T: DeserializeOwned>(text: &str) -> Result<T, YamlError> {
+fn parse_yaml<T: DeserializeOwned>(text: &str) -> Result<T, YamlError> {
     let default = serde_saphyr::Budget::default();
     let options = serde_saphyr::options! {
         budget: serde_saphyr::budget! {
@@ -77,6 +77,14 @@ pub fn parse_yaml<T: DeserializeOwned>(text: &str) -> Result<T, YamlError> {
 /// Returns the error of the YAML parser, with its location, if the text is not YAML or does not have the
 /// structure of a lab file.
 pub fn parse_lab(text: &str) -> Result<LabFile, YamlError> {
+    parse_yaml(text)
+}
+
+/// Parses any YAML document into a tree with locations.
+///
+/// # Errors
+/// Returns the error of the YAML parser, with its location, if the text is not YAML.
+pub fn parse_tree(text: &str) -> Result<Spanned<YamlTree>, YamlError> {
     parse_yaml(text)
 }
 

@@ -51,7 +51,7 @@ impl YamlTree {
     }
 
     /// Returns a scalar as text. Returns `None` for null, lists and mappings.
-    fn scalar_text(&self) -> Option<String> {
+    pub fn scalar_text(&self) -> Option<String> {
         match self {
             YamlTree::Bool(value) => Some(value.to_string()),
             YamlTree::Integer(value) => Some(value.to_string()),

@@ -1,12 +1,7 @@
 //! Changes single values in the text of a lab file. The rest of the text stays the same, including comments
 //! and line numbers.
 
-use std::fmt;
-
-use serde::Deserialize;
-use serde::de::{Deserializer, MapAccess, SeqAccess, Visitor};
-use serde_saphyr::{Location, Spanned};
-
+use xoff_lab_file::{Location, Spanned, YamlTree};
 use xoff_telemetry::failure::Exit;
 
 /// The reason why a value could not be changed.
@@ -20,14 +15,6 @@ pub(super) struct EditError {
     pub(super) line: u64,
     /// Advice for the user.
     pub(super) fix: String,
-}
-
-/// A node of a YAML document. Child nodes are [`Spanned`] values, so their position in the text is known.
-#[derive(Clone, Debug)]
-enum YamlNode {
-    Scalar(String),
-    Map(Vec<(String, Spanned<YamlNode>)>),
-    List(Vec<Spanned<YamlNode>>),
 }
 
 /// Replaces the scalar at `path` and returns the new text. Dots separate the segments of the path. A segment
@@ -44,7 +31,7 @@ pub(super) fn replace_value(text: &str, path: &str, value: &str) -> Result<Strin
         line: found.referenced.line(),
         fix,
     };
-    if let Some(inside) = found.value.first_child() {
+    if let Some(inside) = first_child(&found.value) {
         return Err(usage_error(
             format!("\"{path}\" is not a single value"),
             format!("name one of its values, such as {path}.{inside}"),
@@ -77,7 +64,7 @@ pub(super) fn replace_or_add_value(text: &str, path: &str, value: &str) -> Resul
     let parents = ends.filter_map(|at| Some((find_node(&root, &path[..at])?, &path[at + 1..])));
     let (mapping, rest) = parents.into_iter().next().unwrap_or((&root, path));
     let offset = usize::try_from(mapping.referenced.span().byte_offset().unwrap_or(u64::MAX)).ok();
-    let (YamlNode::Map(entries), Some(offset)) = (&mapping.value, offset.filter(|at| *at <= text.len()))
+    let (YamlTree::Map(entries), Some(offset)) = (&mapping.value, offset.filter(|at| *at <= text.len()))
     else {
         return Err(unknown_path_error(&root, path));
     };
@@ -106,8 +93,7 @@ pub(super) fn replace_or_add_value(text: &str, path: &str, value: &str) -> Resul
     };
     // The new text is parsed again, because the code above does not handle all forms of YAML.
     let is_added = parse_yaml(&added).ok().is_some_and(|root| {
-        find_node(&root, path)
-            .is_some_and(|found| matches!(&found.value, YamlNode::Scalar(scalar) if scalar == value))
+        find_node(&root, path).is_some_and(|found| found.value.scalar_text().as_deref() == Some(value))
     });
     match is_added {
         true => Ok(added),
@@ -116,8 +102,8 @@ pub(super) fn replace_or_add_value(text: &str, path: &str, value: &str) -> Resul
 }
 
 /// Parses a YAML document into nodes with positions.
-fn parse_yaml(text: &str) -> Result<Spanned<YamlNode>, EditError> {
-    xoff_lab_file::parse_yaml(text).map_err(|error| EditError {
+fn parse_yaml(text: &str) -> Result<Spanned<YamlTree>, EditError> {
+    xoff_lab_file::parse_tree(text).map_err(|error| EditError {
         exit: Exit::Configuration,
         what: error
             .without_snippet()
@@ -153,13 +139,12 @@ fn yaml_scalar(value: &str) -> String {
 }
 
 /// Returns the node at a path.
-fn find_node<'a>(node: &'a Spanned<YamlNode>, path: &str) -> Option<&'a Spanned<YamlNode>> {
+fn find_node<'a>(node: &'a Spanned<YamlTree>, path: &str) -> Option<&'a Spanned<YamlTree>> {
     if path.is_empty() {
         return Some(node);
     }
     match &node.value {
-        YamlNode::Scalar(_) => None,
-        YamlNode::Map(entries) => {
+        YamlTree::Map(entries) => {
             // A key can contain dots. If several keys are a prefix of the path, the longest key matches.
             let begins = |key: &str| {
                 let rest = path.strip_prefix(key)?;
@@ -167,21 +152,25 @@ fn find_node<'a>(node: &'a Spanned<YamlNode>, path: &str) -> Option<&'a Spanned<
             };
             let found = entries
                 .iter()
-                .filter_map(|(key, value)| Some((key.len(), value, begins(key)?)));
+                .filter_map(|(key, value)| Some((key.value.len(), value, begins(&key.value)?)));
             let (_, value, rest) = found.max_by_key(|(len, ..)| *len)?;
             find_node(value, rest)
         }
-        YamlNode::List(items) => {
+        YamlTree::List(items) => {
             let (segment, rest) = path.split_once('.').unwrap_or((path, ""));
-            let named = |item: &&Spanned<YamlNode>| item.value.name() == Some(segment);
+            let named = |item: &&Spanned<YamlTree>| {
+                let name = item.value.get("name").and_then(|name| name.value.scalar_text());
+                name.as_deref() == Some(segment)
+            };
             let by_position = segment.parse::<usize>().ok().and_then(|at| items.get(at));
             find_node(by_position.or_else(|| items.iter().find(named))?, rest)
         }
+        _ => None,
     }
 }
 
 /// Builds the error for a path that does not exist. The error suggests the most similar existing path.
-fn unknown_path_error(root: &Spanned<YamlNode>, path: &str) -> EditError {
+fn unknown_path_error(root: &Spanned<YamlTree>, path: &str) -> EditError {
     let mut paths = Vec::new();
     collect_scalar_paths(root, "", &mut paths);
     // If several paths are equally similar, the first path of the file is chosen.
@@ -201,88 +190,32 @@ fn unknown_path_error(root: &Spanned<YamlNode>, path: &str) -> EditError {
 }
 
 /// Appends the path and the line of each scalar under a node to `scalars`.
-fn collect_scalar_paths(node: &Spanned<YamlNode>, path: &str, scalars: &mut Vec<(String, u64)>) {
+fn collect_scalar_paths(node: &Spanned<YamlTree>, path: &str, scalars: &mut Vec<(String, u64)>) {
     let join = |segment: &str| match path {
         "" => segment.to_owned(),
         _ => format!("{path}.{segment}"),
     };
     match &node.value {
-        YamlNode::Scalar(_) => scalars.push((path.to_owned(), node.referenced.line())),
-        YamlNode::Map(entries) => entries
+        YamlTree::Map(entries) => entries
             .iter()
-            .for_each(|(key, value)| collect_scalar_paths(value, &join(key), scalars)),
-        YamlNode::List(items) => items
+            .for_each(|(key, value)| collect_scalar_paths(value, &join(&key.value), scalars)),
+        YamlTree::List(items) => items
             .iter()
             .enumerate()
             .for_each(|(at, value)| collect_scalar_paths(value, &join(&at.to_string()), scalars)),
+        _ => scalars.push((path.to_owned(), node.referenced.line())),
     }
 }
 
-impl YamlNode {
-    /// Returns the path segment of the first child. Returns `None` for a scalar.
-    fn first_child(&self) -> Option<String> {
-        match self {
-            YamlNode::Scalar(_) => None,
-            YamlNode::Map(entries) => Some(entries.first().map_or("KEY".to_owned(), |(key, _)| key.clone())),
-            YamlNode::List(_) => Some("0".to_owned()),
-        }
-    }
-
-    /// Returns the value of the key `name` of a mapping.
-    fn name(&self) -> Option<&str> {
-        let YamlNode::Map(entries) = self else { return None };
-        entries.iter().find_map(|(key, value)| match &value.value {
-            YamlNode::Scalar(name) if key == "name" => Some(name.as_str()),
-            _ => None,
-        })
-    }
-}
-
-impl<'de> Deserialize<'de> for YamlNode {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<YamlNode, D::Error> {
-        struct NodeVisitor;
-        impl<'de> Visitor<'de> for NodeVisitor {
-            type Value = YamlNode;
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("YAML")
-            }
-            fn visit_bool<E>(self, value: bool) -> Result<YamlNode, E> {
-                Ok(YamlNode::Scalar(value.to_string()))
-            }
-            fn visit_i64<E>(self, value: i64) -> Result<YamlNode, E> {
-                Ok(YamlNode::Scalar(value.to_string()))
-            }
-            fn visit_u64<E>(self, value: u64) -> Result<YamlNode, E> {
-                Ok(YamlNode::Scalar(value.to_string()))
-            }
-            fn visit_f64<E>(self, value: f64) -> Result<YamlNode, E> {
-                Ok(YamlNode::Scalar(value.to_string()))
-            }
-            fn visit_str<E>(self, value: &str) -> Result<YamlNode, E> {
-                Ok(YamlNode::Scalar(value.to_owned()))
-            }
-            fn visit_unit<E>(self) -> Result<YamlNode, E> {
-                Ok(YamlNode::Scalar(String::new()))
-            }
-            fn visit_none<E>(self) -> Result<YamlNode, E> {
-                Ok(YamlNode::Scalar(String::new()))
-            }
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<YamlNode, A::Error> {
-                let mut entries = Vec::new();
-                while let Some(entry) = map.next_entry()? {
-                    entries.push(entry);
-                }
-                Ok(YamlNode::Map(entries))
-            }
-            fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<YamlNode, A::Error> {
-                let mut items = Vec::new();
-                while let Some(item) = list.next_element()? {
-                    items.push(item);
-                }
-                Ok(YamlNode::List(items))
-            }
-        }
-        deserializer.deserialize_any(NodeVisitor)
+/// Returns the path segment of the first child. Returns `None` for a scalar.
+fn first_child(node: &YamlTree) -> Option<String> {
+    match node {
+        YamlTree::Map(entries) => Some(match entries.first() {
+            Some((key, _)) => key.value.clone(),
+            None => "KEY".to_owned(),
+        }),
+        YamlTree::List(_) => Some("0".to_owned()),
+        _ => None,
     }
 }
 
