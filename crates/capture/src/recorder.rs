@@ -193,9 +193,12 @@ fn first_blocks(
 }
 
 impl Recorder {
-    /// Records a frame that passes a port. A port that no file records is ignored. `monotonic_ns` is the time
-    /// of `CLOCK_MONOTONIC` in nanoseconds. `frame` has two parts, because a frame in memory can be split.
-    /// The second part may be empty.
+    /// Records a frame that passes `port`. Does nothing if no file records this port. `monotonic_ns` is the
+    /// time of the frame in nanoseconds of `CLOCK_MONOTONIC`. `frame` is the frame without FCS in two
+    /// consecutive parts. The second part may be empty.
+    ///
+    /// A file stores only the first [`PcapOptions::snaplen`] bytes of the frame. If a file has no free chunk
+    /// of memory, the frame is left out of this file and counted as missed (see [`Recorder::finish`]).
     pub fn record_frame(&mut self, port: PortId, direction: Direction, monotonic_ns: u64, frame: [&[u8]; 2]) {
         let port = port.index();
         if self.taps[port].is_empty() {

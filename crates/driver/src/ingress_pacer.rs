@@ -28,7 +28,8 @@ pub struct IngressPacer {
 }
 
 impl IngressPacer {
-    /// Creates idle links. `links` contains the link timing of each port, in the order of the ports.
+    /// Creates a pacer without frames in flight. `links` contains the speed and framing of the link to each
+    /// port, in the order of the port numbers.
     pub fn new(links: impl IntoIterator<Item = LinkTiming>) -> IngressPacer {
         let pacer = |link| PortPacer {
             frames: VecDeque::with_capacity(IN_FLIGHT_FRAMES_MAX),

@@ -68,7 +68,8 @@ pub struct PortReport {
     pub tx_deficit_ns: u64,
     /// Frames received, including dropped frames. PAUSE and PFC frames do not count.
     pub rx_packets: u64,
-    /// `SAI_PORT_STAT_IF_IN_OCTETS`: bytes received.
+    /// `SAI_PORT_STAT_IF_IN_OCTETS`: bytes of the frames in `rx_packets`, with FCS, without preambles
+    /// and gaps.
     pub rx_bytes: u64,
     /// Frames received, indexed by traffic class.
     pub rx_class_packets: [u64; TRAFFIC_CLASSES],
@@ -78,7 +79,8 @@ pub struct PortReport {
     pub rx_own_packets: u64,
     /// Frames sent. PAUSE and PFC frames do not count.
     pub tx_packets: u64,
-    /// `SAI_PORT_STAT_IF_OUT_OCTETS`: bytes sent.
+    /// `SAI_PORT_STAT_IF_OUT_OCTETS`: bytes of the frames in `tx_packets`, with FCS, without preambles
+    /// and gaps.
     pub tx_bytes: u64,
     /// Frames sent, indexed by traffic class.
     pub tx_class_packets: [u64; TRAFFIC_CLASSES],

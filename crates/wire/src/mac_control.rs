@@ -99,9 +99,11 @@ impl MacControl {
         MacControl::parse_for_station(frame, DESTINATION)
     }
 
-    /// Reads a MAC control frame that a station with the MAC address `own_mac` has received. A PAUSE frame
-    /// may have the address of the station as its destination (IEEE 802.3 Annex 31B.3.3). A PFC frame must
-    /// have the group address (IEEE 802.3 Annex 31D, IEEE 802.1Q clause 36).
+    /// Reads a MAC control frame that a station with the MAC address `own_mac` has received. The destination
+    /// of a PFC frame must be 01:80:C2:00:00:01 (IEEE 802.3 Annex 31D, IEEE 802.1Q clause 36). The
+    /// destination of a PAUSE frame may be this address or `own_mac` (IEEE 802.3 Annex 31B.3.3).
+    ///
+    /// The rules of [`MacControl::parse`] for padding, reserved bytes and source addresses apply.
     ///
     /// # Errors
     ///

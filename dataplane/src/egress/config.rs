@@ -1,6 +1,7 @@
 //! Configuration of egress queues.
 
-/// Configuration of an egress queue.
+/// Buffer profile, scheduling, rate limit and WRED of one of the eight egress queues of a port (SONiC tables
+/// `BUFFER_QUEUE` and `QUEUE`).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct QueueConfig {
     /// Buffer profile of an egress pool: an index into [`SwitchConfig::profiles`](crate::config::SwitchConfig::profiles), or [`NO_PROFILE`](crate::config::NO_PROFILE).

@@ -59,7 +59,7 @@ pub(crate) struct DutArguments {
     /// For network devices: DSCP of all frames
     #[arg(long, value_name = "N", default_value_t = 26, conflicts_with = "file", value_parser = clap::value_parser!(u8).range(0..64))]
     pub dscp: u8,
-    /// Seed of the start times of streams
+    /// Seed of the random start times of the streams. Without effect for network devices
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub seed: u64,
 }

@@ -58,7 +58,7 @@ pub struct ReferenceMessage {
     pub verb: Verb,
     /// Transport service of the queue pairs.
     pub service: Transport,
-    /// Payload of a full packet in bytes (path MTU).
+    /// Payload of a full packet in bytes (path MTU), at least 1.
     pub mtu: u32,
     /// Lengths of the packets on links.
     pub lengths: PacketLengths,

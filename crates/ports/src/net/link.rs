@@ -42,7 +42,8 @@ pub struct LinkState {
     /// Whether the link receives frames to any destination address. This is so if a process has set
     /// IFF_PROMISC, or has a packet socket with a promiscuous membership.
     pub promiscuous: bool,
-    /// Kind of the link, such as `veth`, `tun` or `bridge`. `None` for hardware.
+    /// Kind of the link (`IFLA_INFO_KIND`), such as `veth`, `tun` or `bridge`. `None` if the kernel reports
+    /// no kind, as for hardware and for `lo`.
     pub kind: Option<String>,
     /// Name of the bridge, bond or VRF that contains the link, or `if` and its index if the name is unknown.
     /// `None` if the link belongs to no bridge, bond or VRF.

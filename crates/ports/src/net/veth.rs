@@ -83,14 +83,16 @@ pub enum PeerChange {
     },
 }
 
-/// Turns off the offloads of the other end of the veth `name`. The other end must be in the calling thread's
-/// namespace or in one of `peer_namespaces`.
+/// Turns off the offloads of the other end of the veth `name`. Searches for the other end in the namespace
+/// of the calling thread and in `peer_namespaces`. Returns [`PeerChange::Unreachable`] if the other end is
+/// in none of these namespaces, and [`PeerChange::NotVeth`] if `name` is not a veth. In both cases, nothing
+/// is changed.
 ///
 /// The offloads of the sending end decide whether the receiving end gets complete checksums.
 ///
 /// # Errors
-/// Returns [`super::Error::NoSuchLink`] if the link does not exist, or another [`super::Error`] if the kernel
-/// refuses a change.
+/// Returns [`super::Error::NoSuchLink`] if `name` does not exist. Returns another [`super::Error`] if a
+/// namespace cannot be entered, or if the kernel refuses a read or a change.
 pub fn disable_peer_offloads(name: &str, peer_namespaces: &[&Netns]) -> Result<PeerChange> {
     change_peer(name, peer_namespaces, |peer| {
         let changed = ethtool::offloads(peer)? != ethtool::Offloads::OFF;
@@ -102,8 +104,8 @@ pub fn disable_peer_offloads(name: &str, peer_namespaces: &[&Netns]) -> Result<P
 }
 
 /// Makes the other end of the veth `name` write VLAN tags into its frames. Receivers that cannot read the
-/// metadata of the kernel then see the tags. The other end must be in the calling thread's namespace or in
-/// one of `peer_namespaces`.
+/// metadata of the kernel then see the tags. Searches for the other end like [`disable_peer_offloads`], with
+/// the same results.
 ///
 /// # Errors
 /// Returns the same errors as [`disable_peer_offloads`].

@@ -5,8 +5,8 @@ use xoff_wire::parse::ParsedHeaders;
 
 use xoff_ports::PortFrame;
 
-/// Number of entries of each ring between two workers. At one million frames per second, a ring with this
-/// number of entries is full after about 8 ms.
+/// Number of entries of each ring between two workers. If the reading worker stalls at one million frames per
+/// second, the ring is full after about 8 ms.
 pub const RING_ENTRIES: usize = 8_192;
 
 /// A received frame that an I/O worker passes to the switch worker. The cache lines of an entry move from one
