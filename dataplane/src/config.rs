@@ -164,7 +164,9 @@ pub struct PortConfig {
     pub mtu: u32,
     /// Speed of the link (`PORT.speed`), and the number of bytes that a frame occupies on the link.
     pub link: LinkTiming,
-    /// TPID (ethertype) of the outer VLAN tag that the port recognises and writes (`PORT.tpid`).
+    /// TPID (ethertype) of the outer VLAN tag that the port recognises and writes (`PORT.tpid`), default
+    /// 0x8100. Tags with another TPID are not VLAN tags for the port. The port can recognise only the TPIDs
+    /// 0x8100, 0x88A8, 0x9100 and 0x9200.
     pub tpid: u16,
     /// Maps that classify received frames.
     pub classify: ClassMaps,

@@ -313,7 +313,8 @@ impl FlowConfig {
     }
 
     /// Returns the shortest and the longest permitted length of a middle frame (neither first nor last of a
-    /// message), in bytes without FCS. Lengths between these limits are possible in steps of 4 bytes.
+    /// message), in bytes without FCS. Lengths between these limits are possible in steps of 4 bytes. For
+    /// untagged IPv4, the limits are 98 and 8250 bytes.
     pub fn frame_len_range(ipv6: bool, tagged: bool) -> (u32, u32) {
         let headers = FlowConfig::headers_len_of(ipv6, tagged);
         (headers + STAMP_BYTES as u32, headers + u32::from(PATH_MTU_MAX))
@@ -336,9 +337,11 @@ impl FlowConfig {
         (ETHERNET_LEN + tag + ip + UDP_LEN + bth::LEN + ICRC_LEN) as u32
     }
 
-    /// Returns this flow with frames of `frame_len` bytes without FCS. For untagged IPv4, the length is 98 to
-    /// 8240 in steps of 4. The first frame of a WRITE has 16 more bytes. The message length is rounded down
-    /// to full frames. Returns `None` if no payload gives this length.
+    /// Returns this flow with frames of `frame_len` bytes without FCS. The first frame of a WRITE has 16 more
+    /// bytes. The message length is rounded down to full frames, to at least one frame.
+    ///
+    /// For untagged IPv4, `frame_len` is 98 to 8250 in steps of 4. IPv6 adds 20 to both limits, and a VLAN
+    /// tag adds 4 ([`FlowConfig::frame_len_range`]). Returns `None` for any other length.
     pub fn with_frame_len(self, frame_len: u32) -> Option<FlowConfig> {
         let path_mtu = FlowConfig::path_mtu_for(frame_len, self.dst_ip.is_ipv6(), self.vlan.is_some())?;
         let frames = (self.message_bytes / u32::from(path_mtu)).max(1);

@@ -5,7 +5,8 @@ use serde_saphyr::Spanned;
 
 use super::{ConfigSource, OneOrMore};
 
-/// The fields of all steps. The resolver checks that a step has one action.
+/// One step of a script, as in the lab file. Exactly one of the fields marked `Action` must be set.
+/// Otherwise, the resolver reports an error.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StepFields {
@@ -28,7 +29,8 @@ pub struct StepFields {
     pub stop: Option<Spanned<OneOrMore>>,
     /// Action: a switch port, or one of its egress queues, stops sending.
     pub block: Option<Spanned<BlockFields>>,
-    /// Action: a blocked port or queue sends again.
+    /// Action: ends the block of a port, or of one of its queues. Blocks of the port and of the queue are
+    /// independent: a queue sends only if neither is blocked.
     pub unblock: Option<Spanned<BlockFields>>,
     /// Action: a model host sends PFC or 802.3x PAUSE frames.
     pub pause: Option<Spanned<PauseFields>>,

@@ -18,7 +18,8 @@ pub struct LabRunArgs {
     pub file: PathBuf,
     /// Fields of the lab file with other values for this run (`--set`). May be empty.
     pub field_values: Vec<FieldValue>,
-    /// Options of the run.
+    /// Options of the run in real time that are also sent to the switch process, such as dilation, seed, time
+    /// limit, cores and report file. `pcap` is empty here: the field `pcap` of these arguments replaces it.
     pub options: LabOptions,
     /// Packet recordings of switch ports (`--pcap`).
     pub pcap: LabRecordings,
@@ -29,7 +30,8 @@ pub struct LabRunArgs {
 pub struct LabUpArgs {
     /// Path of the lab file.
     pub file: PathBuf,
-    /// Options of the run.
+    /// Options of the run in real time that are also sent to the switch process, such as dilation, seed, time
+    /// limit, cores and report file. `pcap` is empty here: the field `pcap` of these arguments replaces it.
     pub options: LabOptions,
     /// Packet recordings of switch ports (`--pcap`).
     pub pcap: LabRecordings,

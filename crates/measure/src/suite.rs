@@ -113,8 +113,9 @@ impl<'a, D: Dut> BenchmarkSuite<'a, D> {
         }
     }
 
-    /// Runs a trial with new random start times of the streams, and adds the taints of the trial to the
-    /// result. A taint is a fact that can have changed a measured value.
+    /// Runs a trial with new random start times of the streams. `duration` is the sending time
+    /// ([`Trial::duration`]). Taints of the trial (facts that can have changed a measured value) are also
+    /// added to the benchmark result of this suite.
     ///
     /// # Errors
     /// See [`Dut::run`].
@@ -132,8 +133,9 @@ impl<'a, D: Dut> BenchmarkSuite<'a, D> {
         })
     }
 
-    /// Runs a trial in which each stream starts exactly at its [`TrafficStream::start`]. Adds the taints of
-    /// the trial (facts that can have changed a measured value) to the result.
+    /// Runs a trial in which each stream starts exactly at its [`TrafficStream::start`]. `duration` is the
+    /// sending time ([`Trial::duration`]). Taints of the trial (facts that can have changed a measured value)
+    /// are also added to the benchmark result of this suite.
     ///
     /// # Errors
     /// See [`Dut::run`].

@@ -44,14 +44,15 @@ impl ThreadWaker {
     }
 
     /// Announces that the thread is about to sleep. After this call, the thread must check for work once
-    /// more. If it has no work, the thread sleeps until [`ThreadWaker::fd`] is readable.
+    /// more. Without work, the thread sleeps until [`ThreadWaker::fd`] is readable. In both cases, it then
+    /// calls [`ThreadWaker::finish_sleep`].
     pub fn prepare_sleep(&self) {
         self.0.is_asleep.store(true, Ordering::Relaxed);
         fence(Ordering::SeqCst);
     }
 
-    /// Announces that the thread is awake. `is_readable` is true if [`ThreadWaker::fd`] was readable in the
-    /// last poll.
+    /// Announces that the thread is awake. `is_readable` must be true if [`ThreadWaker::fd`] was readable in
+    /// the last poll, and false if the thread did not sleep.
     ///
     /// A wake-up that arrives after the poll is not lost: it ends the next sleep at once.
     pub fn finish_sleep(&self, is_readable: bool) {

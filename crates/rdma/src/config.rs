@@ -53,11 +53,13 @@ pub enum ReceiveQueue {
     /// Each SEND finds a receive entry.
     #[default]
     Unlimited,
-    /// The host adds entries with [`Endpoint::post_receives`](super::Endpoint::post_receives). A SEND that
-    /// finds no entry gets an RNR NAK (receiver not ready).
+    /// The host adds entries with [`Endpoint::post_receives`](super::Endpoint::post_receives). The queue is
+    /// empty at the start. If a SEND of a reliable connection finds no entry, the responder sends an RNR NAK
+    /// (receiver not ready). A SEND of UC or UD is lost.
     Posted,
     /// The receive queue is full at the start. While the queue is not full, the application adds one entry
-    /// every `interval_ps` picoseconds. A SEND that finds no entry gets an RNR NAK (receiver not ready).
+    /// every `interval_ps` picoseconds. If a SEND finds no entry, the responder acts as with `Posted`: it
+    /// sends an RNR NAK for a reliable connection, and the SEND is lost with UC or UD.
     Reposted {
         /// Number of entries of a full queue, 1 or more.
         depth: u32,
@@ -131,7 +133,8 @@ pub struct QpConfig {
     pub window_bytes: Option<u64>,
     /// Largest number of outstanding READ requests, 1 or more (`max_rd_atomic` of the verbs API). Default 16.
     pub reads_max: u8,
-    /// Highest rate in bits per second with headers, in addition to the rate of congestion control. Default
+    /// Highest rate in bits per second, 1 or more, in addition to the rate of congestion control. Each packet
+    /// counts with its payload, `header_bytes` and telemetry, without preamble and interframe gap. Default
     /// `None`: no limit.
     pub rate_bps_max: Option<u64>,
     /// Computation of the interval between two packets. Default exact.

@@ -230,7 +230,8 @@ impl Endpoint {
         self.shared.timers.next()
     }
 
-    /// Takes the completions since the previous call, the oldest completion first.
+    /// Removes and returns the completions since the previous call, oldest first. If the caller drops the
+    /// iterator early, the remaining completions are discarded.
     pub fn completions(&mut self) -> impl Iterator<Item = Completion> + '_ {
         self.shared.completions.drain(..)
     }

@@ -183,7 +183,8 @@ pub struct AllowedCycle {
 /// Reads the table of allowed cycles from the file `path`.
 ///
 /// Each line has three columns, separated by tabs: package, files and reason. The files are separated by a
-/// comma and a space.
+/// comma and a space, in any order. The result has them sorted. Empty lines and lines that start with `#`
+/// are skipped.
 ///
 /// # Errors
 /// The file cannot be read, or a line does not have three columns.

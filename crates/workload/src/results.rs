@@ -94,7 +94,7 @@ pub struct IterationResult {
     pub slowest_rank: u32,
 }
 
-/// The results of a collective, one entry for each size.
+/// The results of a collective: its parameters and, in `sizes`, the results of each size.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct CollectiveResults {
     /// Operation and algorithm: `RingAllReduce`, `TreeAllReduce`, `RingAllGather`, `RingReduceScatter`,
@@ -154,9 +154,10 @@ pub struct FlowResult {
     /// Time from `start_ns` to the last acknowledgement at the sender. `None` if the message was
     /// not acknowledged.
     pub sender_completion_ns: Option<u64>,
-    /// The least possible flow completion time: no other traffic, no window and no congestion control. If the
-    /// message can use several paths or queue pairs, this is the time on the fastest path. `None` if the
-    /// driver does not know the time.
+    /// The least possible flow completion time in nanoseconds: no other traffic, no window and no congestion
+    /// control. The message uses all paths and queue pairs that it may use together. If switches hash a
+    /// single queue pair to one of several paths, the fastest path is assumed. `None` if the driver does not
+    /// know the time.
     pub ideal_ns: Option<u64>,
     /// Flow completion time divided by the least possible flow completion time. `None` if one of the two
     /// times is unknown, or if the least possible time is 0.

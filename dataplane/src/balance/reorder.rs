@@ -47,7 +47,9 @@ const EVICTION_CHECKS: usize = 4;
 pub struct ReorderCounts {
     /// Number of all packets.
     pub packets: u64,
-    /// Number of packets that arrived after a packet with a higher sequence number.
+    /// Number of packets that arrived after a packet with a higher sequence number and are not counted in
+    /// `repeated` (RFC 4737: reordered packets). A packet that was lost before the switch and repeated alone
+    /// also counts.
     pub out_of_order: u64,
     /// Number of packets that had already arrived before, or that the sender repeated by go-back-N.
     pub repeated: u64,

@@ -78,7 +78,8 @@ impl Rib {
         });
     }
 
-    /// Replaces the routes of an interface by the routes that follow from its addresses:
+    /// Replaces the routes of an earlier call for this interface by the routes that follow from
+    /// its addresses:
     ///
     /// | for each address | route | reason |
     /// |---|---|---|
@@ -108,7 +109,9 @@ impl Rib {
         }
     }
 
-    /// Removes the routes of an interface that was removed or went down.
+    /// Removes the routes that [`Rib::set_interface`] added for `interface`, for example because the
+    /// interface went down. Other routes through the interface remain. No effect if the interface has
+    /// no routes.
     pub fn remove_interface(&mut self, interface: InterfaceId) {
         for (source, prefix) in self.interfaces.remove(&interface).unwrap_or_default() {
             self.remove_route(source, DISTANCE_CONNECTED, prefix);

@@ -193,7 +193,7 @@ pub(crate) struct LabCompare {
     #[arg(long, value_name = "N", requires = "virtual_time", default_value_t = EVENTS_MAX_DEFAULT,
           value_parser = clap::value_parser!(u64).range(1..))]
     pub events_max: u64,
-    /// Number of parallel runs [default: the number of cores]
+    /// Number of parallel runs, 1 to 1024 [default: the number of CPUs that the process may use]
     #[arg(long, value_name = "N", requires = "virtual_time", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub jobs: Option<u16>,
     /// Worker threads and dilation.
@@ -228,7 +228,7 @@ pub(crate) struct LabCheck {
     /// Abort a lab after this number of events
     #[arg(long, value_name = "N", default_value_t = EVENTS_MAX_DEFAULT, value_parser = clap::value_parser!(u64).range(1..))]
     pub events_max: u64,
-    /// Number of labs that run in parallel [default: the number of cores]
+    /// Number of labs that run in parallel [default: the number of CPUs that the process may use]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub jobs: Option<u16>,
     /// Output format
@@ -315,7 +315,7 @@ pub(crate) struct SweepArguments {
     /// workload.jobs.0.bytes. The `name` of a list element can replace its position.
     #[arg(long, value_name = "PATH=V1[,V2...]")]
     pub set: Vec<FieldSetting>,
-    /// Number of parallel runs of a sweep [default: the number of cores]
+    /// Number of parallel runs of a sweep, 1 to 1024 [default: the number of CPUs that the process may use]
     #[arg(long, value_name = "N", requires = "virtual_time", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub jobs: Option<u16>,
     /// Run only part I of the N parts of a sweep. The first part is 1. `xoff lab merge` merges the reports of

@@ -54,7 +54,7 @@ pub(crate) struct BenchAi {
     /// Seeds of the runs. Each seed gives one sample of each measured quantity
     #[arg(long, value_name = "SEEDS", default_value = "1..=5")]
     pub seeds: Seeds,
-    /// Number of parallel runs [default: the number of cores]
+    /// Number of parallel runs [default: the number of CPUs that the process may use]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub jobs: Option<u16>,
     /// Also write the results in the report format of the draft, as Markdown

@@ -47,7 +47,7 @@ pub(crate) struct BenchProbe {
     /// Permitted difference of a threshold in cells
     #[arg(long, value_name = "CELLS", default_value_t = 0)]
     pub tolerance: u32,
-    /// Number of verifications of each threshold
+    /// Number of times that each threshold is measured, 1 to 5
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=5))]
     pub verify: u32,
     /// Largest number of frames of an attempt

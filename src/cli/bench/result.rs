@@ -26,7 +26,7 @@ pub(crate) struct ResultArguments {
     /// Also draw the medians and their intervals as SVG
     #[arg(long, value_name = "DIR")]
     pub plots: Option<PathBuf>,
-    /// Also save times in the format of criterion in this folder, such as target/criterion, for critcmp
+    /// Folder in which times are also saved for critcmp, in the format of criterion, such as target/criterion
     #[arg(long, value_name = "DIR")]
     pub criterion: Option<PathBuf>,
     /// Name of the baseline in the folder of --criterion

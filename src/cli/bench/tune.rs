@@ -65,7 +65,7 @@ pub(crate) struct BenchTuneBuffers {
     /// Seeds of random phases. Each seed adds a random phase to the constructed phases
     #[arg(long, value_name = "SEEDS", default_value = "1..=16")]
     pub seeds: Seeds,
-    /// Number of parallel runs [default: the number of cores]
+    /// Number of parallel runs [default: the number of CPUs that the process may use]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub jobs: Option<u16>,
     /// Skip the runs with other values of dynamic_th and xon_offset

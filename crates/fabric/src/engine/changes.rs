@@ -91,8 +91,11 @@ impl Fabric {
         Ok(())
     }
 
-    /// Changes a host at the current time: calls `change` with the host and the time. Afterwards the host
-    /// sends the packets that it may send now. Returns the result of `change`.
+    /// Changes a host at the current time: calls `change` with the host and the time, and returns its result.
+    /// `host` is an index in [`FabricPlan::hosts`](crate::FabricPlan::hosts). Afterwards the host sends the
+    /// packets that it may send now, and `observer` sees these events.
+    ///
+    /// # Panics `host` is out of range.
     pub fn change_host<R>(
         &mut self,
         host: usize,

@@ -26,9 +26,10 @@ pub struct SwitchBuffer {
 pub struct PortBuffer {
     /// Reserved bytes of a priority group.
     pub reserve_bytes: u64,
-    /// Headroom of a priority group in bytes: three times the bytes in flight on the link.
+    /// Headroom of a priority group in bytes: three times the bytes in flight in one direction of the link
+    /// (speed times delay), modulo 2^32 as in the model.
     pub headroom_bytes: u64,
-    /// The shared limit of a priority group is the free buffer divided by 2^shift.
+    /// The shared limit of a priority group is the free buffer divided by 2^shift. The shift is 0 to 3.
     pub shift: u8,
     /// Difference in bytes between the shared limit and the XON threshold, which is lower.
     pub resume_offset_bytes: u64,
@@ -77,7 +78,7 @@ fn first_host_rate_bps(topology: &Topology) -> u64 {
     first.map_or(u64::MAX, |link| topology.links[*link].rate_bps())
 }
 
-/// Returns the headroom: three times the bytes in flight on the link.
+/// Returns the headroom in bytes: three times the bytes in flight in one direction of the link.
 ///
 /// The model has the same order of operations and the same arithmetic modulo 2^32.
 fn headroom_bytes(rate_bps: u64, delay_ns: u64) -> u32 {

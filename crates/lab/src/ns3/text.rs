@@ -10,7 +10,8 @@ use xoff_telemetry::failure::Failure;
 /// Largest number of characters of a word that an error quotes.
 const QUOTED_MAX: usize = 40;
 
-/// An error of a file of a scenario: the file cannot be read or has invalid contents.
+/// The reason why a file of an ns-3 scenario was not read: the file is unreadable, or its contents
+/// are invalid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ReadError {
     /// A file cannot be read.

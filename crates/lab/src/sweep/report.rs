@@ -88,14 +88,14 @@ pub struct RunFigures {
     /// `None` without open-loop flows.
     #[serde(default)]
     pub frame_latency_p999_ns: Option<u64>,
-    /// Largest load of a link between switches divided by the mean load, as in
-    /// [`LinkBalanceReport`](crate::LinkBalanceReport). `None` if there are no links between switches or
-    /// these links carried no traffic.
+    /// Largest load of a usable link direction between switches, divided by the mean load, 1 or more
+    /// ([`LinkBalanceReport::max_mean_ratio`](crate::LinkBalanceReport::max_mean_ratio)). `None` if the
+    /// workload could use no such direction, or if these directions carried no traffic.
     #[serde(default)]
     pub link_max_mean_ratio: Option<f64>,
-    /// Jain's fairness index of the loads of links between switches, as in
-    /// [`LinkBalanceReport`](crate::LinkBalanceReport). `None` if there are no links between switches or
-    /// these links carried no traffic.
+    /// Jain's fairness index of the loads of the usable link directions between switches, above 0 and at most
+    /// 1 ([`LinkBalanceReport::jain_index`](crate::LinkBalanceReport::jain_index)). `None` in the same cases
+    /// as `link_max_mean_ratio`.
     #[serde(default)]
     pub link_jain_index: Option<f64>,
     /// Goodput in percent of the reference run, which has a single switch and the same seed. Only comparisons

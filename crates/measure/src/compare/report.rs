@@ -176,7 +176,8 @@ fn format_four_digits(value: f64) -> String {
     }
 }
 
-/// The result of a comparison of B with A.
+/// The result of a comparison of two sides of a benchmark: whether side B (such as a change) is worse than
+/// side A (the baseline).
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Comparison {
     /// Name and version of the JSON format: [`COMPARISON_SCHEMA`].
@@ -245,7 +246,8 @@ impl Comparison {
         self.uncompared = missing_in_b;
     }
 
-    /// Sets the verdict of the comparison from its figures and taints, as [`Comparison::exit`] does.
+    /// Sets [`Comparison::verdict`] from [`Comparison::exit`]: `ok` for exit code 0, `worse` for exit code 1,
+    /// and `inconclusive` for exit code 5.
     #[must_use]
     pub fn with_verdict(mut self) -> Comparison {
         self.verdict = match self.exit() {

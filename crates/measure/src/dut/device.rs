@@ -14,7 +14,9 @@ pub struct TesterPort {
     pub name: String,
     /// Speed and framing overhead of the link.
     pub link: LinkTiming,
-    /// Longest frame that the device accepts at this port, in bytes, with FCS.
+    /// Longest frame that the tester may send at this port, in bytes, with FCS and with the VLAN tag if its
+    /// frames have one. In virtual time, this is the limit of the device. In real time, the length is the MTU
+    /// of the tester's interface plus 18 bytes.
     pub frame_bytes_max: u32,
 }
 

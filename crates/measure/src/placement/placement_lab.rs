@@ -216,9 +216,11 @@ impl PlacementLab {
         (hosts, uplinks)
     }
 
-    /// Returns the queue pair numbers of both ends of a queue pair, in the placement of a seed. The first
-    /// number belongs to the sender. `pair` is the index of the queue pair: `host * queue_pairs + n` for
-    /// queue pair `n` of a host.
+    /// Returns the queue pair numbers (24 bits, at least 2) of the sender and of the receiver of a queue
+    /// pair. With [`QueuePairNumbering::Host`], both numbers are equal.
+    ///
+    /// `pair` is the index of the queue pair: `host * queue_pairs + n` for queue pair `n` of the host `host`.
+    /// `seed` changes the numbers only with [`SeedInput::QueuePairs`].
     pub fn queue_pair_numbers(&self, pair: usize, seed: u64) -> (u32, u32) {
         let queue_pairs = u64::from(self.setting.queue_pairs);
         let all = u64::from(self.setting.shape.hosts) * queue_pairs;
@@ -245,7 +247,8 @@ impl PlacementLab {
     }
 
     /// Returns the first packet of a queue pair as it leaves its host, without FCS. The packet is an RDMA
-    /// WRITE without data. `pair` is an index as in [`PlacementLab::queue_pair_numbers`].
+    /// WRITE without data. `pair` is an index as in [`PlacementLab::queue_pair_numbers`]. `seed` changes the
+    /// packet only with [`SeedInput::QueuePairs`] and [`SeedInput::Addresses`].
     pub fn first_packet(&self, pair: usize, seed: u64) -> Vec<u8> {
         let hosts = usize::from(self.setting.shape.hosts);
         let from = pair / usize::from(self.setting.queue_pairs);

@@ -12,7 +12,8 @@ pub struct ProbeOptions {
     pub first: u32,
     /// The largest number of frames to try, at least 1.
     pub frames_max: u32,
-    /// The number of times that each measurement is made, 1 to 5. All results must agree.
+    /// The number of times that each measurement is made, where 0 counts as 1. If the results differ, the
+    /// measurement fails with [`Exit::Inconclusive`].
     pub verifications: u32,
 }
 

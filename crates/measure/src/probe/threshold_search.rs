@@ -15,7 +15,8 @@ pub struct ThresholdSearch {
     pub first: u32,
     /// The largest number of frames to try, at least 1.
     pub frames_max: u32,
-    /// The number of times that each measurement is made, where 0 counts as 1. All results must agree.
+    /// The number of times that each measurement is made, where 0 counts as 1. If the results differ, the
+    /// search fails with [`Exit::Inconclusive`].
     pub verifications: u32,
     /// Number of measurements so far. Each measurement fills the buffer once.
     pub fillings: u32,

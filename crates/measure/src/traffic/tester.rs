@@ -114,7 +114,8 @@ impl SteadyWindow {
 }
 
 impl TesterResult {
-    /// Returns the number of frames that were sent but did not arrive.
+    /// Returns the number of frames that the sending interface accepted, minus the number of frames that
+    /// arrived. Returns 0 if more frames arrived. Refused frames ([`SendResult::refused`]) are not included.
     pub fn lost_frames(&self) -> u64 {
         self.sending.frames.saturating_sub(self.arrivals.frames)
     }

@@ -90,7 +90,8 @@ pub struct PhaseDrop {
 /// due. A phase without an own frame is not changed.
 ///
 /// # Errors
-/// The buffer does not fill, or the run takes too many events.
+/// Fails with [`Exit::Inconclusive`] if the first sender receives no XOFF within 2 s of model time, or if the
+/// run takes 200 million events. Also fails if `candidate` gives an invalid configuration.
 pub fn set_own_frame_time(
     subject: &TuningTarget,
     traffic: &TrafficParameters,
@@ -118,11 +119,18 @@ pub fn set_own_frame_time(
     Ok(())
 }
 
-/// Runs a phase with the buffer sizes of `candidate`, from the start of the senders to its end. A standstill
-/// ends when all frames in flight have arrived. An incast ends after several cycles of XOFF and XON.
+/// Runs a phase with the buffer sizes of `candidate`, from the start of the senders to the end of the
+/// phase. A standstill ends when all frames in flight have arrived. An incast ends after several cycles of
+/// XOFF and XON.
 ///
 /// # Errors
-/// The buffer does not fill, or the run takes too many events.
+/// Fails with [`Exit::Inconclusive`] in three cases:
+///
+/// - a sender receives no XOFF within 2 s of model time,
+/// - the own frame cannot be sent because its link is down,
+/// - the run takes 200 million events.
+///
+/// Also fails if `candidate` gives an invalid configuration.
 pub fn run_phase(
     subject: &TuningTarget,
     traffic: &TrafficParameters,

@@ -103,7 +103,8 @@ impl Client {
         })
     }
 
-    /// Returns counters with the watermarks of one kind.
+    /// Returns the same reply as [`Client::counters`], but with watermarks of the kind `kind` instead
+    /// of [`WatermarkKind::User`].
     ///
     /// # Errors
     /// Returns an error if the switch did not answer or refused the request (see [`Client::ping`]).

@@ -112,8 +112,10 @@ pub struct SendFlowSpec {
     pub ecn: Ecn,
     /// Largest sending rate of the flow.
     pub rate: FlowRate,
-    /// Frame length in bytes without FCS. For untagged IPv4, the length is 98 to 8240 in steps of 4
-    /// (see [`FlowConfig::with_frame_len`]).
+    /// Length of a middle frame (neither first nor last of a message) in bytes without FCS, in steps of 4.
+    /// The first frame of a message has 16 more bytes. For untagged IPv4, the length is 98 to 8250. IPv6 adds
+    /// 20 to both limits, and a VLAN tag adds 4 ([`FlowConfig::frame_len_range`]). Any other length is the
+    /// error [`HostRunError::FrameLen`].
     pub frame_len: u32,
     /// 802.1Q VLAN id of the frames. The priority of the VLAN tag is `class`. `None` means frames without
     /// a tag.

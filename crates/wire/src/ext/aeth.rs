@@ -14,8 +14,9 @@ mod field {
     pub(super) const MSN: Range<usize> = 1..4;
 }
 
-/// Acknowledge extended transport header (AETH, IBTA 9.3). Acknowledgements and read responses have
-/// this header.
+/// Acknowledge extended transport header (AETH, IBTA 9.3), 4 bytes. Acknowledgements, atomic
+/// acknowledgements, and the first, last and only packets of READ responses have this header. Middle packets
+/// of READ responses do not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Aeth {
     /// The kind of acknowledgement and its parameter.

@@ -89,7 +89,8 @@ impl<'a> RoceView<'a> {
         self.layout.udp - self.layout.ip == IPV6_LEN
     }
 
-    /// Returns whether the stored ICRC of the frame is correct.
+    /// Returns whether the ICRC at the end of the frame is equal to the ICRC computed from the frame (IBTA
+    /// annex A17).
     pub fn icrc_is_valid(&self) -> bool {
         icrc::is_stored_icrc_valid(self.frame, &self.layout)
     }
