@@ -385,7 +385,7 @@ pub struct PortProfile {
     pub profile: u16,
 }
 
-/// Limit for the shared space of a pool that one priority group or queue may use.
+/// Limit of one priority group or queue: the largest part of the shared space of its pool that it may use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BufferThreshold {
     /// The limit is `2^n` times the number of currently free shared cells, rounded down. The exponent `n` is

@@ -67,9 +67,9 @@ impl InstructionRecord {
         }
     }
 
-    /// Replaces the recorded counts of this build by the counts of `counted`, rounded to a tenth of an
-    /// instruction. The counts of all remaining builds stay unchanged. Figures (measured quantities) that are
-    /// not in `counted` also keep their counts.
+    /// Replaces the recorded instruction counts of this build by the medians in `counted`, rounded to one
+    /// decimal. The counts of all remaining builds stay unchanged. Figures (measured quantities) that are not
+    /// in `counted` also keep their counts.
     pub fn update(&mut self, counted: &BenchResult) {
         let counts = self.counts.entry(build_name()).or_default();
         for figure in &counted.figures {

@@ -213,8 +213,8 @@ fn station_mac(port: u16, station: u8) -> [u8; 6] {
     [2, 0, 0, 0, port as u8, station]
 }
 
-/// Returns frame `n` of a sending port. Successive frames use the stations and the two lossless
-/// priorities in turn.
+/// Returns frame `n` of a sending port. The destination station (end system behind the receiving port) and
+/// the lossless priority (one of two) change with `n`, in turn.
 pub(super) fn build_frame(port: u16, n: u32, forwarding: ForwardingMode) -> Vec<u8> {
     let station = (n / u32::from(SENDERS)) as u8 % STATIONS_PER_PORT;
     let (destination_mac, dst) = match forwarding {

@@ -17,15 +17,15 @@ pub enum FaultAction {
 /// Rule that selects the frames that a fault affects.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum FrameSelector {
-    /// All frames that [`Fault::spares_up_to_len`] does not protect.
+    /// Selects all frames that [`Fault::spares_up_to_len`] does not protect.
     All,
-    /// Every *n*-th frame. The value 0 has the same effect as 1: all frames. Frames that
+    /// Selects every *n*-th frame. The value 0 has the same effect as 1: all frames. Frames that
     /// [`Fault::spares_up_to_len`] protects are not counted.
     EveryNth(u64),
-    /// Each frame with this probability, in units of 2^-32. The value 2^32 selects every frame. Each fault
-    /// has its own random numbers.
+    /// Selects each frame with this probability, in units of 2^-32. The value 2^32 selects every frame. Each
+    /// fault has its own random numbers.
     Probability(u64),
-    /// RoCE packets with this packet sequence number (PSN).
+    /// Selects RoCE packets with this packet sequence number (PSN).
     Psn {
         /// Packet sequence number, 24 bits.
         psn: u32,

@@ -7,7 +7,8 @@ use std::process::Command;
 ///
 /// # Errors
 ///
-/// The command cannot be started or fails. The message contains the standard error of the command.
+/// Returns an error if the command cannot be started, or if its exit status is not 0. In the second case, the
+/// message contains the standard error of the command.
 pub(crate) fn run_command(command: &mut Command) -> Result<Vec<u8>, String> {
     let output = command
         .output()

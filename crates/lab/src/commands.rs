@@ -52,8 +52,8 @@ pub fn run_lab(arguments: &LabRunArgs, out: &mut dyn Write) -> Result<ExitCode, 
     load_and_start(file, field_values, options, pcap, LabRunMode::Run)?.wait_for_end(out)
 }
 
-/// Starts a lab in real time that continues to run after the end of the command (`xoff lab up FILE`). Returns
-/// when the lab is ready. The output of the lab until then is written to `out`.
+/// Starts a lab in real time (`xoff lab up FILE`). The lab continues to run after the end of the command.
+/// Returns when the lab is ready. The output of the lab until then is written to `out`.
 ///
 /// # Errors
 /// Fails if the lab is invalid or if this machine cannot run it.

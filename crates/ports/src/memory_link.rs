@@ -1,8 +1,9 @@
 //! In-memory links. An in-memory link consists of two ports, which exchange frames through rings of
 //! slot handles.
 //!
-//! The receiver posts empty slots of its own arena to the sender, similar to the receive buffers of a network
-//! card. The sender copies each frame into a posted slot, and sends the handle of this slot to the receiver.
+//! The receiver gives the sender empty frame slots of its own arena (a block of memory for frames), similar
+//! to the receive buffers of a network card. The sender copies each frame into such a slot, and sends the
+//! handle of this slot to the receiver.
 //!
 //! Slots therefore stay in the arena of their switch. A frame with shared bytes arrives as one complete
 //! frame. If the receiver does not take its frames, the sender must wait, so no frame is lost.

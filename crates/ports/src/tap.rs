@@ -239,9 +239,9 @@ impl TapPort {
     }
 }
 
-/// Creates a persistent tap, which exists without an owner. A program such as QEMU can then open the tap. The
-/// tap is up and has the MTU of `spec`. In contrast, a tap that QEMU creates has the default MTU. The tap is
-/// removed with its namespace.
+/// Creates a persistent tap, which exists without an owner until its namespace is removed. A program such as
+/// QEMU can then open the tap. The tap is up and has the MTU of `spec`. In contrast, a tap that QEMU creates
+/// has the default MTU.
 ///
 /// # Errors
 /// Returns an error if `/dev/net/tun` or a privilege is missing, another process has opened the tap, or a

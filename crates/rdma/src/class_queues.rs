@@ -17,9 +17,9 @@ pub(super) const CLASS_COUNT: usize = 8;
 #[derive(Debug, Default)]
 struct ClassQueue {
     unpaced: VecDeque<(Picos, UnpacedPacket)>,
-    /// Waiting queue pairs, with departure time, order of queueing and index. All three fields have 64 bits.
-    /// The heap copies an entry in large pieces directly after it was written, and narrow writes would stall
-    /// the copy.
+    /// Waiting queue pairs, with departure time, order of queueing and index. All three fields have 64 bits
+    /// for speed: the heap reads an entry in large pieces directly after the fields were written. With
+    /// narrower fields, the processor would stall in this read.
     waiting: BinaryHeap<Reverse<(Picos, u64, u64)>>,
     order: u64,
     /// Round-robin state, if the class uses round robin.

@@ -334,8 +334,8 @@ impl Requester {
         found_read
     }
 
-    /// Processes the oldest missing READ response. `end` is the sequence number after the last response of
-    /// the READ.
+    /// Handles the arrival of the READ response with the lowest sequence number that was missing so far.
+    /// `end` is the sequence number after the last response of the READ.
     pub(super) fn acknowledge_read_response(&mut self, env: &mut QpContext<'_>, end: u64) {
         self.unacked += 1;
         if self.unacked == end {

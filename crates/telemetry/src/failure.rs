@@ -45,7 +45,8 @@ pub struct Failure {
     pub what: String,
     /// The file, option, device or field that has the problem. `None` if no such place is known.
     pub location: Option<String>,
-    /// The reason, such as the error of the kernel. `None` if the problem needs no reason.
+    /// The reason, such as the error of the kernel. `None` if no reason is known, or if `what` already
+    /// explains the problem.
     pub why: Option<String>,
     /// The action that solves the problem, with a command if possible. `None` if no action is known.
     pub fix: Option<String>,

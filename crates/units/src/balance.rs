@@ -9,8 +9,9 @@ pub fn jain_index(values: &[f64]) -> Option<f64> {
     (squares > 0.0).then(|| sum * sum / (values.len() as f64 * squares))
 }
 
-/// Returns the largest value divided by the mean, from 1 (all values are equal) to the number of values. The
-/// values must not be negative. Returns `None` if the slice is empty or all values are zero.
+/// Returns the largest value divided by the mean value. The result is 1 if all values are equal. The largest
+/// possible result is the number of values. The values must not be negative. Returns `None` if the slice is
+/// empty or all values are zero.
 pub fn max_mean_ratio(values: &[f64]) -> Option<f64> {
     let sum: f64 = values.iter().sum();
     let max = values.iter().copied().fold(0.0, f64::max);

@@ -188,8 +188,8 @@ pub const fn max_entries_for_mtu(mtu: usize) -> usize {
     if fit < ENTRIES_MAX { fit } else { ENTRIES_MAX }
 }
 
-/// Writes a message into `frame`. The length of `frame` must be [`frame_len`] of the number of entries.
-/// `source` is the MAC address of the sending port, and `hold_us` is the lifetime of the loads in
+/// Writes a message into `frame`. The length of `frame` must be the result of [`frame_len`] for the number of
+/// entries. `source` is the MAC address of the sending port, and `hold_us` is the lifetime of the loads in
 /// microseconds. A load or utilisation above [`LOAD_MAX`] is written as [`LOAD_MAX`].
 pub fn emit(
     frame: &mut [u8],

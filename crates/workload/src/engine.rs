@@ -253,7 +253,7 @@ impl Workload {
     }
 
     /// Returns the next time at which the driver must call [`Workload::advance`]. Returns [`Picos::NEVER`] if
-    /// no job waits for a time.
+    /// no job has set a timer.
     pub fn next_start(&self) -> Picos {
         self.queues
             .timers

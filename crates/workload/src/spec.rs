@@ -221,8 +221,9 @@ pub struct Incast {
 pub struct Collective {
     /// The operation and its algorithm.
     pub algorithm: Algorithm,
-    /// Host of each rank: 2 to [`RANKS_MAX`] hosts, all different. A rank is one GPU with its own NIC. Rank
-    /// `r` is GPU `r % gpus_per_node` of node `r / gpus_per_node`.
+    /// The host of each rank, indexed by rank. A rank is one GPU with its own NIC. There are 2 to
+    /// [`RANKS_MAX`] ranks, and each rank has a different host. Rank `r` is GPU `r % gpus_per_node` of node
+    /// `r / gpus_per_node`.
     pub ranks: Vec<u32>,
     /// Number of GPUs per node, at least 1. The number of ranks must be a multiple of this number, and the
     /// ranks must fill at least two nodes. GPUs of the same node exchange data over NVLink and not over

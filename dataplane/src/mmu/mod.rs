@@ -515,8 +515,9 @@ impl Mmu {
         release_port_limit(&mut self.port_limits, &queue.limits, shared);
     }
 
-    /// Returns true if the group has headroom or uses the HPCC rule. Frames of such a group are never dropped
-    /// at egress.
+    /// Returns true if the group has headroom or follows the buffer rules of the HPCC simulator
+    /// ([`BufferThreshold::Hpcc`](crate::config::BufferThreshold::Hpcc)). Frames of such a group are never
+    /// dropped at egress.
     #[inline(always)]
     pub fn is_lossless(&self, pg: PgId) -> bool {
         self.groups[pg.index()].limits.lossless

@@ -87,8 +87,8 @@ impl PauseReceiver {
         PauseReceiver::default()
     }
 
-    /// If `until_resumed` is true, a later pause lasts until a resume frame arrives, and the pause time in
-    /// the pause frame is ignored. This is the pause model of ns-3 simulators
+    /// Selects how long later pauses last. If `until_resumed` is true, a pause lasts until a resume frame
+    /// arrives, and the pause time in the pause frame is ignored. This is the pause model of ns-3 simulators
     /// ([`PauseModel::UntilResumed`](crate::config::PauseModel::UntilResumed)). The default is false.
     pub fn set_until_resumed(&mut self, until_resumed: bool) {
         self.until_resumed = until_resumed;

@@ -370,8 +370,8 @@ impl Switch {
         }
     }
 
-    /// Like [`Switch::receive_on_full_path`], but for a frame whose egress port the fast path has found
-    /// by bridging.
+    /// Receives a frame like [`Switch::receive_on_full_path`]. The fast path has already found the egress
+    /// port of this frame by bridging.
     #[inline(never)]
     fn receive_bridged<S: FrameStore>(
         &mut self,

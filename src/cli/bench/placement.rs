@@ -189,8 +189,9 @@ fn check_options(options: &BenchPlacement) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Runs the placements of the first `--frames` seeds with frames, once for each congestion control. Returns
-/// one row for each congestion control, or no row if `--frames` is 0.
+/// Simulates frames in the placements (assignments of flows to paths) of the first N seeds, where N is the
+/// value of `--frames`. Each placement runs once with each congestion control. Returns one row for each
+/// congestion control, or no row if N is 0.
 fn run_with_frames(
     options: &BenchPlacement,
     parameters: &PlacementParameters,

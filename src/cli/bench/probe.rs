@@ -15,7 +15,8 @@ use xoff_measure::probe::{
 };
 use xoff_telemetry::failure::{Exit, Failure};
 
-/// Number of cells that the frames of the first attempt fill if the ingress pool of the class is unknown.
+/// Size of the ingress pool in cells that is assumed if the class has no known ingress pool. The first
+/// attempt sends as many frames as fit in this pool.
 const FIRST_ATTEMPT_FRAMES: u32 = 1_024;
 /// Largest length of an input file in bytes. The limit also ends the reading of devices such as `/dev/zero`.
 const FILE_BYTES_MAX: u64 = 64 << 20;

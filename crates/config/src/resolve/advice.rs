@@ -136,9 +136,8 @@ fn warn_limits_of_lossless_queues(
     }
 }
 
-/// Returns the profiles of all lossless priority groups with frames in a queue. A priority group has
-/// frames in a queue if one traffic class maps to the group and to the queue. A lossless priority group
-/// has headroom.
+/// Returns the profiles of all lossless priority groups (groups with headroom) whose frames can use a queue.
+/// This is so if a traffic class maps both to the group and to the queue.
 fn lossless_profiles_of_queue<'a>(
     config: &'a SwitchConfig,
     port: &'a PortConfig,

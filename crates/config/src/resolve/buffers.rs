@@ -119,8 +119,8 @@ impl ResolvedBuffers {
 
     /// Returns the index of the built-in lossy profile of a side, and creates the profile if necessary.
     ///
-    /// Lossy frames are dropped at the congested egress queue. At ingress, a priority group can therefore use
-    /// the whole pool. At egress, a queue can use at most half of the pool.
+    /// At egress, a queue can use at most half of the pool, and further lossy frames are dropped. At ingress,
+    /// no limit is necessary, so a priority group can use the whole pool.
     fn built_in_profile(&mut self, side: PoolSide) -> u16 {
         let (slot, name, threshold) = match side {
             PoolSide::Ingress => (0, "default_ingress", BufferThreshold::Static(POOL_BYTES_DEFAULT)),

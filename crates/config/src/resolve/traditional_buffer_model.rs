@@ -152,8 +152,8 @@ fn warn_unused_model_fields(context: &mut ResolveContext<'_>, cables_are_unused:
     }
 }
 
-/// Returns the ports with PFC and a cable length for which lossless priority groups must be added or changed
-/// in `BUFFER_PG`. The ports are in natural order.
+/// Returns the ports that need other lossless priority groups than `BUFFER_PG` contains. Only ports with PFC
+/// and with a cable length are considered. The ports are in natural order.
 fn find_missing_groups(context: &mut ResolveContext<'_>) -> Vec<MissingPriorityGroups> {
     let bound = bound_groups(context);
     let mut missing = Vec::new();

@@ -13,8 +13,9 @@
 //! has an equitable colouring with any number of colours (de Werra 1971 for vertices).
 //! [`equitable_colouring`] finds such a colouring in two steps:
 //!
-//! 1. Each left vertex sorts its edges by class and right end, and assigns the colours in turn. After this
-//!    step, the sets of the left side are equitable.
+//! 1. The edges at each left vertex are sorted by class and by the right vertex. In this order, they get the
+//!    colours in turn. After this step, the rule holds in all sets at left vertices: the numbers of edges of
+//!    any two colours differ by at most one.
 //! 2. While two colours differ by two or more edges in a set, the edges of these two colours are distributed
 //!    again. Each edge gets a partner at its left end and a partner at its right end. A partner must have the
 //!    other colour. The partner comes from the innermost set with an unpaired edge, so each set has at most

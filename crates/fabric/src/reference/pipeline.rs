@@ -222,9 +222,9 @@ impl StageState {
         }
     }
 
-    /// Sends packets through a stage in which packets queue in the order of arrival. For the selection of
-    /// links, the method assumes that packets stay in sending order: a packet uses the link that is free
-    /// first. Equal packets therefore use the links in turn, and each link carries a fixed set of paths.
+    /// Sends packets through a stage in which packets queue in the order of arrival. The method selects the
+    /// links as if the packets arrived in sending order: each packet uses the link that is free first.
+    /// Packets of equal length therefore use the links in turn.
     fn send_in_arrival_order(&mut self, frame_lens: &[u32], times: &mut [u64]) {
         let hop = self.kinds[0].hop;
         let mut free: Vec<u64> = self.kinds[0].free.iter().map(|Reverse(free)| *free).collect();

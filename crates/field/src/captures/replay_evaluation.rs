@@ -131,7 +131,9 @@ pub(super) fn evaluate_replay(capture: &ListedCapture, replay: &ReplayOutput<'_>
 }
 
 /// Checks that the numbers of frames in the report, in the written captures and in the input agree. The
-/// capture is not damaged. Returns the first pair of numbers that differ as an error.
+/// capture must not be damaged.
+///
+/// # Errors The message names the first two numbers that differ.
 fn account_for_frames(
     capture: &ListedCapture,
     report: &Value,

@@ -12,8 +12,8 @@ const SIGNS: [&str; 16] = [
 /// The two languages of expressions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ExpressionLanguage {
-    /// A condition. Numbers and names have units. Names can contain `-`, `*` and quotes, so a minus sign
-    /// needs spaces.
+    /// A condition. Numbers can have a unit, and the value of a name can have a unit. Names can contain `-`,
+    /// `*` and quotes, so a minus sign needs spaces.
     Check,
     /// A formula: the text inside `$(...)`. A formula has no units and no keywords. The characters `-`, `*`
     /// and `%` are always operators.

@@ -110,7 +110,8 @@ pub enum ActionPlan {
 /// Frames that a host sends at a constant rate.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SendPlan {
-    /// The sender, the receiver and the header fields of the frames. Expressions use the name of this flow.
+    /// The sender, the receiver and the header fields of the frames. The conditions of a script refer to the
+    /// frames by the name of this flow.
     pub flow: FlowPlan,
     /// The number of frames that the host sends, 1 to 2^40.
     pub frames: u64,
@@ -209,12 +210,12 @@ pub struct FaultPlan {
 pub enum FaultSelectorPlan {
     /// All frames.
     All,
-    /// Every *n*-th frame, with n at least 1.
+    /// Selects every *n*-th frame, with n at least 1.
     EveryNth(u64),
-    /// Each frame with this probability, in units of 2^-32. The value 2^32 selects all frames.
+    /// Selects each frame with this probability, in units of 2^-32. The value 2^32 selects all frames.
     Probability(u64),
-    /// RoCE packets with this PSN (24 bits). The second value selects one destination queue pair, and `None`
-    /// selects all.
+    /// Selects RoCE packets with this PSN (24 bits). The second value selects one destination queue pair, and
+    /// `None` selects all queue pairs.
     Psn(u32, Option<u32>),
 }
 

@@ -279,8 +279,8 @@ impl LabResolver<'_> {
         plan.qp.cnp_class = self.number_in_range(options.cnp_class.as_ref(), cnp_dscp >> 3, 0..=7);
     }
 
-    /// Returns the value that `choices` assigns to the word in a field, or `default` if the field is missing.
-    /// Reports an error if the word is unknown.
+    /// Converts a field with one of several words to a value. Each entry of `choices` is a word and its
+    /// value. Returns `default` if the field is missing. Reports an error if the word is unknown.
     pub(super) fn parse_choice<T: Copy>(
         &mut self,
         field: Option<&Spanned<String>>,

@@ -86,11 +86,11 @@ pub struct FlowComparison {
     /// `(xoff - reference) / reference`, or `None` if one of the completion times is missing or the reference
     /// is 0.
     pub difference: Option<f64>,
-    /// Completion time in the reference, divided by the ideal completion time that the reference contains.
-    /// `None` if one of the two times is missing.
+    /// Slowdown in the reference, the recorded run of another simulator: the completion time divided by the
+    /// ideal completion time. Both times come from the reference. `None` if one of the two times is missing.
     pub reference_slowdown: Option<f64>,
-    /// Completion time in xoff, divided by the same ideal completion time. `None` if one of the two times
-    /// is missing.
+    /// Slowdown in xoff: the completion time in xoff divided by the ideal completion time from the reference.
+    /// `None` if one of the two times is missing.
     pub xoff_slowdown: Option<f64>,
     /// True if the difference is within the bound, or if the reference has no completion time.
     pub holds: bool,

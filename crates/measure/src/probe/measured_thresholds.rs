@@ -175,8 +175,9 @@ impl<D: ProbeDevice> ThresholdProbe<'_, D> {
         }
     }
 
-    /// Sends frames one by one until XOFF arrives, starting at the lower end of a range. Returns the number
-    /// of sent frames and the number of leaked frames. Leaked frames leave a port although the port is held.
+    /// Finds the frame that causes XOFF: sends `range.lower` frames at once, and then single frames until the
+    /// switch sends XOFF. Returns the number of sent frames and the number of leaked frames. Leaked frames
+    /// leave a port although the port is held.
     fn find_xoff_frame(&mut self, range: FrameRange) -> Result<(u32, u32), Failure> {
         self.begin_filling()?;
         let mut leaked = match range.lower {
@@ -233,8 +234,8 @@ impl<D: ProbeDevice> ThresholdProbe<'_, D> {
         Ok(point)
     }
 
-    /// Sends `xoff_frames` frames to two receiving ports, both of which are held. The number `leaving` of
-    /// these frames go to the second port. Then releases the second port but not the first port, and returns
+    /// Sends `xoff_frames` frames in total to two held receiving ports. The second port gets `leaving` of
+    /// these frames, and the first port gets the others. Then releases only the second port, and returns
     /// whether the switch sends XON.
     fn causes_xon(&mut self, xoff_frames: u32, leaving: u32) -> Result<bool, Failure> {
         self.begin_filling()?;

@@ -86,8 +86,10 @@ fn measure_throughput<D: Dut>(suite: &mut BenchmarkSuite<'_, D>, size: FrameSize
     Ok(())
 }
 
-/// Measures two latencies: from the last bit in to the first bit out, as for store-and-forward devices (RFC
-/// 1242 section 3.8), and from the first bit sent to the last bit received.
+/// Measures two latencies:
+///
+/// - the time from the last bit into the device to the first bit out of the device, as for store-and-forward
+///   devices (RFC 1242 section 3.8) - the time from the first bit sent to the last bit received
 fn measure_latency<D: Dut>(suite: &mut BenchmarkSuite<'_, D>, size: FrameSize) -> Result<(), Failure> {
     let share = suite.measure_throughput(suite.pattern, size)?.share;
     let duration = suite.trial_duration(suite.pattern, size);

@@ -10,8 +10,8 @@
 //! follows ConnectX.
 //!
 //! The ns-3 model has one event per microsecond and queue pair. This module sets a deadline only if the rate
-//! can change. The rate check has a deadline only after a notification. The increase timer has a deadline
-//! only until the rate reaches the line rate.
+//! can change. The check for a rate reduction has a deadline only after a congestion notification (CNP). The
+//! timer for rate increases has a deadline only until the rate reaches the line rate.
 
 use xoff_units::Picos;
 

@@ -21,8 +21,8 @@ const PAUSE_NS_MAX: u64 = 500_000;
 /// Assumed delay of a wake-up in nanoseconds. The thread sleeps only if the NIC can catch up after such a
 /// delay. In virtual machines, threads usually wake up 50 to 100 us late.
 const WAKE_DELAY_NS: u64 = 150_000;
-/// Longest sleep without traffic, in nanoseconds. After a sleep, the thread checks device losses
-/// and commands.
+/// Longest sleep without traffic, in nanoseconds. After a sleep, the thread reads the loss counters of the
+/// device and looks for commands.
 const SLEEP_NS_MAX: u64 = 10_000_000;
 
 /// The action of the thread after a turn.

@@ -39,8 +39,8 @@ impl SchemeList {
         }
     }
 
-    /// Returns whether `name` is the default scheme, and no entry of `XOFF_LB_SCHEME` changes its
-    /// hash fields.
+    /// Returns true if `name` is the default scheme and this scheme hashes the five-tuple. An entry of
+    /// `XOFF_LB_SCHEME` can change the default scheme.
     pub(super) fn is_default_scheme(&self, name: &str) -> bool {
         let plain =
             |scheme: &SchemeConfig| scheme.kind == SchemeKind::Hash && scheme.hash == HashFields::FiveTuple;
