@@ -1,8 +1,8 @@
 //! The forwarding database (FDB): learnt MAC addresses, and the ports behind which the stations are.
 
-use core::hash::{BuildHasherDefault, Hasher};
+use core::hash::Hasher;
 
-use hashbrown::HashMap;
+use hashbrown::HashTable;
 
 use super::MacAddress;
 use crate::ids::LogicalPort;
@@ -33,6 +33,8 @@ impl Hasher for DeterministicHasher {
 /// Port and time of the latest frame from an address.
 #[derive(Clone, Copy, Debug)]
 struct FdbEntry {
+    /// VLAN and address, see [`fdb_key`].
+    key: u64,
     port: LogicalPort,
     seen_at: Picos,
 }
@@ -41,7 +43,8 @@ struct FdbEntry {
 /// address is treated as unknown. Such an entry is removed when the table is full.
 #[derive(Debug)]
 pub struct Fdb {
-    entries: HashMap<u64, FdbEntry, BuildHasherDefault<DeterministicHasher>>,
+    /// A table of entries, not a map: the compiler does not inline the lookup of a map with several callers.
+    entries: HashTable<FdbEntry>,
     entries_max: usize,
     ageing: Picos,
     /// Earliest time of the next removal of old entries.
@@ -53,9 +56,8 @@ impl Fdb {
     /// address has arrived for the time `ageing`.
     pub fn new(entries_max: usize, ageing: Picos) -> Fdb {
         // Twice the capacity, so that slots of removed entries are reclaimed without a reallocation.
-        let entries = HashMap::with_capacity_and_hasher(2 * entries_max, BuildHasherDefault::default());
         Fdb {
-            entries,
+            entries: HashTable::with_capacity(2 * entries_max),
             entries_max,
             ageing,
             next_sweep: Picos::ZERO,
@@ -71,16 +73,20 @@ impl Fdb {
     #[inline]
     pub fn learn(&mut self, now: Picos, vlan: u16, mac: MacAddress, port: LogicalPort) {
         let key = fdb_key(vlan, mac);
-        let learnt = FdbEntry { port, seen_at: now };
-        if let Some(entry) = self.entries.get_mut(&key) {
+        let learnt = FdbEntry {
+            key,
+            port,
+            seen_at: now,
+        };
+        if let Some(entry) = self.entries.find_mut(hash_key(key), |entry| entry.key == key) {
             *entry = learnt;
             return;
         }
-        self.insert(now, key, learnt);
+        self.insert(now, learnt);
     }
 
     #[cold]
-    fn insert(&mut self, now: Picos, key: u64, learnt: FdbEntry) {
+    fn insert(&mut self, now: Picos, learnt: FdbEntry) {
         if self.entries.len() >= self.entries_max {
             if now < self.next_sweep {
                 return;
@@ -88,7 +94,8 @@ impl Fdb {
             self.remove_aged_entries(now);
         }
         if self.entries.len() < self.entries_max {
-            self.entries.insert(key, learnt);
+            self.entries
+                .insert_unique(hash_key(learnt.key), learnt, |entry| hash_key(entry.key));
         }
     }
 
@@ -96,13 +103,14 @@ impl Fdb {
     /// too old.
     #[inline]
     pub fn lookup(&self, now: Picos, vlan: u16, mac: MacAddress) -> Option<LogicalPort> {
-        let entry = self.entries.get(&fdb_key(vlan, mac))?;
+        let key = fdb_key(vlan, mac);
+        let entry = self.entries.find(hash_key(key), |entry| entry.key == key)?;
         (now.since(entry.seen_at) < self.ageing).then_some(entry.port)
     }
 
     /// Removes all entries of a port or LAG that went down.
     pub(crate) fn flush_port(&mut self, port: LogicalPort) {
-        self.entries.retain(|_, entry| entry.port != port);
+        self.entries.retain(|entry| entry.port != port);
     }
 
     /// Removes all entries after a change of the VLANs.
@@ -115,13 +123,13 @@ impl Fdb {
         let mut all: Vec<_> = self
             .entries
             .iter()
-            .filter(|(_, e)| now.since(e.seen_at) < self.ageing)
-            .map(|(key, e)| {
+            .filter(|entry| now.since(entry.seen_at) < self.ageing)
+            .map(|entry| {
                 (
-                    (key >> 48) as u16,
-                    MacAddress(*key & MacAddress::BITS).to_bytes(),
-                    e.port,
-                    now.since(e.seen_at),
+                    (entry.key >> 48) as u16,
+                    MacAddress(entry.key & MacAddress::BITS).to_bytes(),
+                    entry.port,
+                    now.since(entry.seen_at),
                 )
             })
             .collect();
@@ -132,7 +140,7 @@ impl Fdb {
     /// Removes all entries that are too old.
     fn remove_aged_entries(&mut self, now: Picos) {
         let ageing = self.ageing;
-        self.entries.retain(|_, entry| now.since(entry.seen_at) < ageing);
+        self.entries.retain(|entry| now.since(entry.seen_at) < ageing);
         self.next_sweep = now.saturating_add(Picos(ageing.0 / 16));
     }
 }
@@ -140,6 +148,14 @@ impl Fdb {
 /// Returns the key of an address in a VLAN.
 fn fdb_key(vlan: u16, mac: MacAddress) -> u64 {
     u64::from(vlan) << 48 | mac.0
+}
+
+/// Returns the hash of a key.
+#[inline(always)]
+fn hash_key(key: u64) -> u64 {
+    let mut hasher = DeterministicHasher::default();
+    hasher.write_u64(key);
+    hasher.finish()
 }
 
 #[cfg(test)]
