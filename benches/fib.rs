@@ -60,7 +60,8 @@ fn random_routes(is_ipv4: bool, count: usize) -> Vec<Route> {
         .collect()
 }
 
-/// Builds a prefix from a random number. `is_wide` selects the large address space of [`random_routes`].
+/// Builds a prefix from a random number. `uses_parallel_links` selects the large address space of
+/// [`random_routes`].
 fn build_prefix(is_ipv4: bool, is_wide: bool, random: u64) -> IpNet {
     let (address, len): (IpAddr, u8) = match (is_ipv4, is_wide) {
         (true, false) => (

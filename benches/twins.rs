@@ -16,7 +16,9 @@ use core_bench::{MeshForwarding, MeshLoad, MeshTraffic};
 use nix::sched::{CpuSet, sched_setaffinity};
 use nix::unistd::Pid;
 use xoff_measure::frame_cost::FrameLoad;
-use xoff_measure::result::{BenchFigure, BenchResult, BetterWhen, MachineMeter, ResultFormat, TaintLimits};
+use xoff_measure::result::{
+    BenchFigure, BenchResult, ImprovementDirection, MachineMeter, ResultFormat, TaintLimits,
+};
 use xoff_telemetry::allowed_cpus;
 
 /// Number of frames, or of iterations of the null loop, between two clock readings.
@@ -108,14 +110,17 @@ fn run(arguments: &Arguments, duration: Duration) -> Result<ExitCode, Failure> {
         ),
     ];
     for ((name, _), samples) in measurements.iter().zip(samples_ns) {
-        result
-            .figures
-            .push(BenchFigure::new(*name, "ns", BetterWhen::Smaller, samples));
+        result.figures.push(BenchFigure::new(
+            *name,
+            "ns",
+            ImprovementDirection::Smaller,
+            samples,
+        ));
     }
     for (name, samples) in ratios {
         result
             .figures
-            .push(BenchFigure::new(name, "", BetterWhen::Smaller, samples));
+            .push(BenchFigure::new(name, "", ImprovementDirection::Smaller, samples));
     }
     let (environment, tainted) = meter.finish(&TaintLimits::default());
     (result.environment, result.tainted) = (Some(environment), tainted);

@@ -1,4 +1,5 @@
-//! A port backend of your own: each port of the switch is a UDP socket, and each datagram carries one Ethernet frame.
+//! A port backend of your own: each port of the switch is a UDP socket, and each datagram carries one
+//! Ethernet frame.
 //!
 //!     cargo run --example port_backend
 //!
@@ -14,7 +15,7 @@ use xoff_config::{ResolveOptions, build_preset, load};
 use xoff_dataplane::{FrameHandle, Picos, PortId};
 use xoff_ports::{Arena, Backend, OpenedPort, Port, PortBackend, PortFrame, PortSpec, SlotSource};
 use xoff_runtime::workers::clock::monotonic_ns;
-use xoff_runtime::workers::{AttachedPort, TaintLedger, WorkerOptions, start_switch};
+use xoff_runtime::workers::{AttachedPort, TaintLog, WorkerOptions, start_switch};
 use xoff_wire::parse::parse;
 
 const FRAME_BYTES_MAX: usize = 9_236;
@@ -126,12 +127,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             Some(opened),
         ));
     }
-    let switch = start_switch(
-        config,
-        attached,
-        &WorkerOptions::default(),
-        TaintLedger::default(),
-    )?;
+    let switch = start_switch(config, attached, &WorkerOptions::default(), TaintLog::default())?;
 
     // The links come up after the start, so the sender repeats its broadcast until it arrives.
     let mut frame = [0_u8; 60];

@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicBool;
 use xoff_lab::switch_configuration;
 use xoff_measure::placement::{
     FrameRunParameters, LeafSwitch, PlacementLab, PlacementParameters, PlacementRow, QueuePairNumbering,
-    SeedInput, mean_utilisation_at_random, mean_utilisation_by_hash, run_frames,
+    SeedInput, mean_utilisation_at_random, mean_utilisation_by_hash, run_placements_with_frames,
 };
 use xoff_units::Picos;
 
@@ -108,7 +108,7 @@ fn frames_with_pfc_share_uplinks_as_calculated() {
     };
     for (shape, last) in [("4/4", 6), ("8/8", 2), ("4/2", 2), ("2/4", 2)] {
         let seeds: Vec<u64> = (1..=last).collect();
-        let placed = run_frames(
+        let placed = run_placements_with_frames(
             &placement_setting(shape, 1),
             &seeds,
             &settings,

@@ -20,7 +20,7 @@ use xoff_runtime::hosts::{
     AttachedHost, HostRunResult, HostThreadOptions, RunningHosts, drain_hosts, spawn_hosts,
 };
 use xoff_runtime::workers::clock::{ModelClock, monotonic_ns};
-use xoff_runtime::workers::{IdleMode, TaintLedger};
+use xoff_runtime::workers::{IdleMode, TaintLog};
 use xoff_units::LinkTiming;
 use xoff_wire::Ecn;
 
@@ -83,7 +83,7 @@ fn attach_host(device: &str, n: u8, change: impl FnOnce(&mut HostConfig)) -> Res
     })
 }
 
-fn start_hosts(hosts: Vec<AttachedHost>, ledger: &TaintLedger) -> Result<RunningHosts, Failed> {
+fn start_hosts(hosts: Vec<AttachedHost>, ledger: &TaintLog) -> Result<RunningHosts, Failed> {
     let options = HostThreadOptions {
         name: "hosts".into(),
         clock: ModelClock::new(monotonic_ns(), 1),
@@ -128,7 +128,7 @@ fn repeat_until_undisturbed<T>(
     Err(format!("disturbed {ATTEMPTS} times, the last time by {causes:?}").into())
 }
 
-fn taint_causes(ledger: &TaintLedger) -> Vec<String> {
+fn taint_causes(ledger: &TaintLog) -> Vec<String> {
     ledger.taints().into_iter().map(|taint| taint.cause).collect()
 }
 
@@ -208,7 +208,7 @@ fn a_slow_host_pauses_a_sender_and_no_frame_is_lost() -> Result<(), Failed> {
     let outcomes = repeat_until_undisturbed(|attempt| {
         let (a, b) = (format!("a{attempt}"), format!("b{attempt}"));
         net::add_veth(&a, &b, None, 9_000)?;
-        let ledger = TaintLedger::new();
+        let ledger = TaintLog::new();
         let from = attach_host(&a, 1, |config| {
             config.flows = vec![FlowConfig::lossless(
                 0,
@@ -258,7 +258,7 @@ fn a_slow_host_pauses_a_sender_and_no_frame_is_lost() -> Result<(), Failed> {
 
 fn several_hosts_share_a_thread() -> Result<(), Failed> {
     let outcomes = repeat_until_undisturbed(|attempt| {
-        let ledger = TaintLedger::new();
+        let ledger = TaintLog::new();
         let mut hosts = Vec::new();
         for pair in 0..3_u8 {
             let (a, b) = (format!("a{attempt}{pair}"), format!("b{attempt}{pair}"));
@@ -298,7 +298,7 @@ fn several_hosts_share_a_thread() -> Result<(), Failed> {
 fn a_removed_device_taints_and_ends_only_its_host() -> Result<(), Failed> {
     net::add_veth("gone0", "gone1", None, 9_000)?;
     net::add_veth("stay0", "stay1", None, 9_000)?;
-    let ledger = TaintLedger::new();
+    let ledger = TaintLog::new();
     let flow = || FlowConfig::lossless(0, [10, 0, 0, 9].into(), Some([2, 0, 0, 0, 0, 9]));
     let gone = attach_host("gone0", 1, |config| config.flows = vec![flow()])?;
     let stay = attach_host("stay0", 2, |config| config.flows = vec![flow()])?;

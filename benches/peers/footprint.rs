@@ -6,7 +6,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use xoff_config::build_preset;
-use xoff_measure::result::{BenchFigure, BenchResult, BetterWhen};
+use xoff_measure::result::{BenchFigure, BenchResult, ImprovementDirection};
 use xoff_ports::net::{add_veth, delete_link};
 
 use crate::bed::{TestBed, set_link_up};
@@ -52,9 +52,12 @@ pub(crate) fn measure(run: &Run<'_>, result: &mut BenchResult) -> Result<(), Fai
             for ((name, unit), samples) in figures.into_iter().zip(samples) {
                 if !samples.is_empty() {
                     let name = format!("footprint/{backend}/{ports}-ports/{name}");
-                    result
-                        .figures
-                        .push(BenchFigure::new(name, unit, BetterWhen::Smaller, samples));
+                    result.figures.push(BenchFigure::new(
+                        name,
+                        unit,
+                        ImprovementDirection::Smaller,
+                        samples,
+                    ));
                 }
             }
         }

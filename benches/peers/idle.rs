@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use xoff_measure::result::{BenchFigure, BenchResult, BetterWhen};
+use xoff_measure::result::{BenchFigure, BenchResult, ImprovementDirection};
 use xoff_measure::traffic::{SendRate, Tester, TrafficProfile, TrialConfig};
 
 use crate::forwarders::Switch;
@@ -82,10 +82,20 @@ impl Samples {
             .zip(&spin)
             .map(|(adaptive, spin)| adaptive / spin)
             .collect();
-        add("cpu", "percent", BetterWhen::Smaller, self.cpu_percent);
-        add("loss-free/adaptive", "frames/s", BetterWhen::Bigger, adaptive);
-        add("loss-free/spin", "frames/s", BetterWhen::Bigger, spin);
-        add("loss-free/adaptive_to_spin", "ratio", BetterWhen::Bigger, ratios);
+        add("cpu", "percent", ImprovementDirection::Smaller, self.cpu_percent);
+        add(
+            "loss-free/adaptive",
+            "frames/s",
+            ImprovementDirection::Bigger,
+            adaptive,
+        );
+        add("loss-free/spin", "frames/s", ImprovementDirection::Bigger, spin);
+        add(
+            "loss-free/adaptive_to_spin",
+            "ratio",
+            ImprovementDirection::Bigger,
+            ratios,
+        );
     }
 }
 

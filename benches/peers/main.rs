@@ -150,10 +150,8 @@ fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     if !(0.2..=60.0).contains(&arguments.seconds) {
         return Err("--seconds: a trial takes 0.2 to 60 seconds".to_owned());
     }
-    let bed = TestBed {
-        earlier_xoff: arguments.earlier.clone(),
-        ..TestBed::enter()?
-    };
+    let mut bed = TestBed::enter()?;
+    bed.earlier_xoff.clone_from(&arguments.earlier);
     let run = Run {
         bed: &bed,
         rounds: arguments.rounds,

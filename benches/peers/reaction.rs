@@ -12,7 +12,7 @@ use std::io;
 use std::time::Duration;
 
 use hdrhistogram::Histogram;
-use xoff_measure::result::{BenchFigure, BenchResult, BetterWhen};
+use xoff_measure::result::{BenchFigure, BenchResult, ImprovementDirection};
 use xoff_measure::traffic::{SendRate, Tester, TesterInterface, TrafficProfile, TrialConfig};
 use xoff_ports::net::Netns;
 use xoff_ports::tester::{FrameListener, FrameSender};
@@ -123,9 +123,12 @@ impl ReactionQuantiles {
             for ((quantile, _), samples) in QUANTILES.iter().zip(quantiles) {
                 if !samples.is_empty() {
                     let name = format!("{path}/{name}/{quantile}");
-                    result
-                        .figures
-                        .push(BenchFigure::new(name, "ns", BetterWhen::Smaller, samples));
+                    result.figures.push(BenchFigure::new(
+                        name,
+                        "ns",
+                        ImprovementDirection::Smaller,
+                        samples,
+                    ));
                 }
             }
         }

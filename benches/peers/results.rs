@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use xoff_measure::result::{BenchFigure, BenchResult, BetterWhen};
+use xoff_measure::result::{BenchFigure, BenchResult, ImprovementDirection};
 
 use crate::forwarders::Forwarder;
 use crate::measure::{ForwarderMeasurement, QUANTILES};
@@ -72,15 +72,22 @@ fn add_figures(result: &mut BenchResult, path: &str, rounds: &BTreeMap<u32, Forw
                 .push(BenchFigure::new(format!("{path}/{name}"), unit, better, samples));
         }
     };
-    add("rate", "frames/s", BetterWhen::Bigger, &|m| Some(m.rate_fps));
-    add("cpu", "ns/frame", BetterWhen::Smaller, &|m| Some(m.cpu_ns));
+    add("rate", "frames/s", ImprovementDirection::Bigger, &|m| {
+        Some(m.rate_fps)
+    });
+    add("cpu", "ns/frame", ImprovementDirection::Smaller, &|m| {
+        Some(m.cpu_ns)
+    });
     for (n, (name, _)) in QUANTILES.iter().enumerate() {
-        add(&format!("latency/{name}"), "ns", BetterWhen::Smaller, &|m| {
-            (m.samples > 0).then_some(m.latency_ns[n])
-        });
+        add(
+            &format!("latency/{name}"),
+            "ns",
+            ImprovementDirection::Smaller,
+            &|m| (m.samples > 0).then_some(m.latency_ns[n]),
+        );
     }
     for (name, ping) in PINGS {
-        add(name, "ns", BetterWhen::Smaller, &ping);
+        add(name, "ns", ImprovementDirection::Smaller, &ping);
     }
 }
 
@@ -104,8 +111,8 @@ fn add_ratios(
                 .push(BenchFigure::new(name, "ratio", better, samples));
         }
     };
-    add("cpu", BetterWhen::Smaller, &|m| m.cpu_ns);
-    add("rate", BetterWhen::Bigger, &|m| m.rate_fps);
+    add("cpu", ImprovementDirection::Smaller, &|m| m.cpu_ns);
+    add("rate", ImprovementDirection::Bigger, &|m| m.rate_fps);
     for (name, ping) in PINGS {
         let pairs = rounds
             .iter()
@@ -113,9 +120,12 @@ fn add_ratios(
         let samples: Vec<f64> = pairs.map(|(own, other)| own - other).collect();
         if !samples.is_empty() {
             let name = format!("{path}/{name}_minus_{peer}");
-            result
-                .figures
-                .push(BenchFigure::new(name, "ns", BetterWhen::Smaller, samples));
+            result.figures.push(BenchFigure::new(
+                name,
+                "ns",
+                ImprovementDirection::Smaller,
+                samples,
+            ));
         }
     }
 }

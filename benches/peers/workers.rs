@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use serde_json::Value;
-use xoff_measure::result::{BenchFigure, BenchResult, BetterWhen};
+use xoff_measure::result::{BenchFigure, BenchResult, ImprovementDirection};
 use xoff_measure::traffic::{SendRate, TrafficProfile, TrialConfig};
 
 use crate::bed::FORWARDER_DEVICES;
@@ -73,8 +73,13 @@ fn measure_io_workers(run: &Run<'_>, backend: &str, idle: &str, io_workers: usiz
         return;
     }
     let name = |figure: &str| format!("workers/{backend}/{idle}/{io_workers}-io/{figure}");
-    let busy = BenchFigure::new(name("switch-busy"), "ns/frame", BetterWhen::Smaller, busy);
-    let rates = BenchFigure::new(name("rate"), "frames/s", BetterWhen::Bigger, rates);
+    let busy = BenchFigure::new(
+        name("switch-busy"),
+        "ns/frame",
+        ImprovementDirection::Smaller,
+        busy,
+    );
+    let rates = BenchFigure::new(name("rate"), "frames/s", ImprovementDirection::Bigger, rates);
     result.figures.extend([busy, rates]);
 }
 

@@ -42,7 +42,7 @@ pub struct SwitchConfig {
     pub pipeline_latency: Picos,
     /// The time at which the switch decides about ECN marks (`XOFF_SWITCH.mark_point`). WRED drops are always
     /// decided on arrival.
-    pub mark_point: MarkPoint,
+    pub mark_point: EcnMarkPoint,
     /// Time after the latest frame of a station at which its MAC address is removed
     /// (`XOFF_SWITCH.fdb_ageing`). With [`Picos::NEVER`], addresses are not removed.
     pub fdb_ageing: Picos,
@@ -102,7 +102,7 @@ pub struct LagConfig {
 
 /// The time at which the switch reads the queue length that decides about an ECN mark.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum MarkPoint {
+pub enum EcnMarkPoint {
     /// The mark is decided when a frame leaves, from the number of bytes that remain in the queue. Real chips
     /// do this (SONiC's `test_dequeue_ecn`).
     #[default]

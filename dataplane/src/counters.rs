@@ -205,7 +205,7 @@ impl PortCounters {
 
 /// Cells in use, and the watermark since the last clear.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Occupancy {
+pub struct BufferOccupancy {
     /// Cells in use now.
     pub current_cells: u32,
     /// `WATERMARK`: the largest number of cells in use since the last clear.
@@ -216,11 +216,11 @@ pub struct Occupancy {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PgBuffers {
     /// Reserved, shared and headroom cells together (`CURR_OCCUPANCY_*`, `WATERMARK_*`).
-    pub total: Occupancy,
+    pub total: BufferOccupancy,
     /// Shared cells (`SHARED_*`).
-    pub shared: Occupancy,
+    pub shared: BufferOccupancy,
     /// Headroom cells (`XOFF_ROOM_*`).
-    pub headroom: Occupancy,
+    pub headroom: BufferOccupancy,
     /// True if the group is in XOFF.
     pub xoff: bool,
 }
@@ -229,17 +229,17 @@ pub struct PgBuffers {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct QueueBuffers {
     /// Reserved and shared cells together (`CURR_OCCUPANCY_*`, `WATERMARK_*`).
-    pub total: Occupancy,
+    pub total: BufferOccupancy,
     /// Shared cells (`SHARED_*`).
-    pub shared: Occupancy,
+    pub shared: BufferOccupancy,
 }
 
 /// Buffer use of a pool (`SAI_BUFFER_POOL_STAT_*`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PoolBuffers {
     /// Shared cells of the pool (`CURR_OCCUPANCY_*`, `WATERMARK_*`).
-    pub shared: Occupancy,
+    pub shared: BufferOccupancy,
     /// Headroom cells of the pool's priority groups, private or from the shared headroom
     /// pool (`XOFF_ROOM_*`).
-    pub headroom: Occupancy,
+    pub headroom: BufferOccupancy,
 }

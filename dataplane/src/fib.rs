@@ -14,8 +14,8 @@ use std::net::IpAddr;
 use ipnet::IpNet;
 
 pub use error::FibError;
-use group_history::Lineage;
-pub(super) use group_history::LineageIndex;
+use group_history::GroupIdentity;
+pub(super) use group_history::GroupIdentityIndex;
 pub(crate) use path_sets::gcd;
 
 use crate::ids::{GroupId, InterfaceId, NextHopId};
@@ -133,7 +133,7 @@ pub struct Fib {
     next_hops: Vec<NextHop>,
     groups: Vec<NextHopGroup>,
     /// History of each group.
-    lineages: Vec<Lineage>,
+    lineages: Vec<GroupIdentity>,
     v4: LpmTrie<1>,
     v6: LpmTrie<2>,
 }

@@ -58,7 +58,7 @@ impl SwitchRun {
     fn new(config: &SwitchConfig) -> SwitchRun {
         let queue = TimeOrderedQueue::with_capacity(EVENT_CAPACITY);
         let mut driver = VirtualSwitch::with_queue(config, VecStore::new(8_192), queue);
-        driver.keep_punts();
+        driver.store_punted_frames();
         // Allocate all slots now, because the store allocates on first use.
         let store = driver.store_mut();
         let slots: Vec<_> = std::iter::from_fn(|| store.allocate(60)).collect();

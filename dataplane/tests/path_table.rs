@@ -59,7 +59,7 @@ impl TestTable {
         let next = self.fib.build_successor(routes.iter().cloned()).unwrap();
         let down = |id: NextHopId| self.down.contains(&next.next_hops()[id.index()].interface.0);
         self.table
-            .change_generation(&self.fib, &next, self.resilient, |id| !down(id));
+            .switch_to_fib(&self.fib, &next, self.resilient, |id| !down(id));
         self.fib = next;
     }
 
@@ -398,7 +398,7 @@ fn a_skipped_generation_moves_no_flow() {
         .unwrap();
     table
         .table
-        .change_generation(&table.fib, &last, table.resilient, |_| true);
+        .switch_to_fib(&table.fib, &last, table.resilient, |_| true);
     table.fib = last;
     assert_eq!(
         moved_buckets(&before, &table.member_of_buckets()),

@@ -83,13 +83,13 @@ pub(crate) enum Command {
     #[command(name = "__probe", hide = true)]
     Probe {
         /// The kind of namespace to test.
-        probe: ProbeKind,
+        probe: DoctorProbeKind,
     },
 }
 
 /// The checks of `doctor` in a child process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum ProbeKind {
+pub(crate) enum DoctorProbeKind {
     /// Namespaces that the present privileges permit.
     Privileged,
     /// Namespaces in a new user namespace.
@@ -141,7 +141,7 @@ pub(crate) struct SwitchRun {
     pub ports: Vec<PortArgument>,
     /// Worker threads and dilation.
     #[command(flatten)]
-    pub running: RunningArguments,
+    pub running: SwitchRuntimeArguments,
     /// Waiting for frames: `adaptive` sleeps, `spin` keeps the core busy and reacts sooner
     #[arg(long, value_enum, default_value_t = IdleModeChoice::Adaptive)]
     pub idle: IdleModeChoice,
@@ -168,7 +168,7 @@ pub(crate) struct SwitchRun {
 
 /// Options of all commands that run a switch.
 #[derive(Clone, Debug, Args)]
-pub(crate) struct RunningArguments {
+pub(crate) struct SwitchRuntimeArguments {
     /// Number of worker threads, 1 to 64. With several threads, the first thread runs the switch, and the
     /// remaining threads receive and send frames [default: depends on the number of cores]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64))]

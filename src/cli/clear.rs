@@ -3,7 +3,7 @@
 use clap::Subcommand;
 
 use super::TargetArguments;
-use super::show::{ClearWatermarks, connect};
+use super::show::{ClearWatermarkCommand, connect};
 use xoff_telemetry::failure::{Exit, Failure};
 
 /// `xoff clear`
@@ -11,25 +11,25 @@ use xoff_telemetry::failure::{Exit, Failure};
 pub(crate) enum ClearCommand {
     /// The PFC watchdog
     #[command(subcommand)]
-    Pfcwd(ClearPfcwd),
+    Pfcwd(ClearPfcWatchdogCommand),
     /// Priority flow control
     #[command(subcommand)]
-    Pfc(ClearPfc),
+    Pfc(ClearPfcCommand),
     /// Clear watermarks
     #[command(flatten)]
-    Watermarks(ClearWatermarks),
+    Watermarks(ClearWatermarkCommand),
 }
 
 /// `xoff clear pfcwd`
 #[derive(Debug, Subcommand)]
-pub(crate) enum ClearPfcwd {
+pub(crate) enum ClearPfcWatchdogCommand {
     /// Clear the counters of `show pfcwd stats`. A storm in progress continues and still counts
     Stats(TargetArguments),
 }
 
 /// `xoff clear pfc`
 #[derive(Debug, Subcommand)]
-pub(crate) enum ClearPfc {
+pub(crate) enum ClearPfcCommand {
     /// Clear the counters of `show pfc counters`; all other counters continue
     Counters(TargetArguments),
 }
@@ -37,9 +37,9 @@ pub(crate) enum ClearPfc {
 /// Runs `xoff clear`.
 pub(super) fn run(command: &ClearCommand) -> Result<Exit, Failure> {
     match command {
-        ClearCommand::Pfcwd(ClearPfcwd::Stats(target)) => connect(target)?.clear_watchdog()?,
+        ClearCommand::Pfcwd(ClearPfcWatchdogCommand::Stats(target)) => connect(target)?.clear_watchdog()?,
         ClearCommand::Watermarks(command) => return super::show::clear_watermarks(command),
-        ClearCommand::Pfc(ClearPfc::Counters(target)) => connect(target)?.clear_pfc()?,
+        ClearCommand::Pfc(ClearPfcCommand::Counters(target)) => connect(target)?.clear_pfc()?,
     }
     Ok(Exit::Ok)
 }

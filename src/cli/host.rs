@@ -6,14 +6,14 @@ use xoff_wire::Ecn;
 
 use super::{HostRun, SendArgument, output};
 use xoff_host::FlowRate;
-use xoff_lab::plan::RatePlan;
+use xoff_lab::plan::OfferedRate;
 use xoff_lab::report::{Report, build_report, render_report};
 use xoff_runtime::hosts::standalone::{
     DEFAULT_ADDRESS, HostRunError, HostRunSpec, HostSummary, SendFlowSpec, run_standalone,
 };
 use xoff_runtime::workers::IdleMode;
 use xoff_telemetry::failure::{Exit, Failure};
-use xoff_telemetry::{Environment, FlowReport, StealMeter};
+use xoff_telemetry::{CpuStealMeter, Environment, FlowReport};
 
 /// Runs `xoff host run`.
 pub(super) fn run(arguments: HostRun) -> Result<Exit, Failure> {
@@ -21,7 +21,7 @@ pub(super) fn run(arguments: HostRun) -> Result<Exit, Failure> {
         output::check_report_path("--report", path)?;
     }
     let stop = super::signals::watch_stop_signals()?;
-    let steal = StealMeter::start();
+    let steal = CpuStealMeter::start();
     let summary = run_host(&arguments, &stop)?;
     let report = build_host_report(&summary, &arguments, &steal);
     if let Some(path) = &arguments.report {
@@ -84,8 +84,8 @@ fn send_flow_spec(argument: &SendArgument) -> SendFlowSpec {
         dscp: argument.dscp,
         ecn: if argument.ecn { Ecn::Ect0 } else { Ecn::NotEct },
         rate: match argument.rate {
-            RatePlan::LinkShare(millionths) => FlowRate::LinkShare(millionths),
-            RatePlan::WireBitsPerSecond(bits) => FlowRate::WireBitsPerSecond(bits),
+            OfferedRate::LinkShare(millionths) => FlowRate::LinkShare(millionths),
+            OfferedRate::WireBitsPerSecond(bits) => FlowRate::WireBitsPerSecond(bits),
         },
         frame_len: argument.frame_bytes,
         vlan: argument.vlan,
@@ -107,7 +107,7 @@ fn host_failure(error: HostRunError, arguments: &HostRun) -> Failure {
 
 /// Builds the report. A received flow has all values. The sender does not know which frames arrived, so a
 /// sent flow has only the number of sent frames.
-fn build_host_report(summary: &HostSummary, arguments: &HostRun, steal: &StealMeter) -> Report {
+fn build_host_report(summary: &HostSummary, arguments: &HostRun, steal: &CpuStealMeter) -> Report {
     let source = arguments
         .ip
         .first()

@@ -7,12 +7,12 @@ use serde::Serialize;
 
 use super::args::{CompareFormatChoice, LabCheck, LabCompare, LabImport, LabRun};
 use super::{
-    BackendChoice, FormatChoice, LabCommand, PcapArgument, RunningArguments, output, running_labs, signals,
-    values,
+    BackendChoice, FormatChoice, LabCommand, PcapArgument, SwitchRuntimeArguments, output, running_labs,
+    signals, values,
 };
 use xoff_lab::{
-    CheckArgs, CompareArgs, ComparedField, FieldSetting, FieldValue, LabOptions, LabRecordings, LabRunArgs,
-    LabUpArgs, MergeArgs, OutputFormat, RunMode, SweepArgs, VirtualRunArgs,
+    CheckArgs, CompareArgs, ComparedField, ComparisonRunMode, FieldSetting, FieldValue, LabOptions,
+    LabRecordings, LabRunArgs, LabUpArgs, MergeArgs, OutputFormat, SweepArgs, VirtualRunArgs,
 };
 use xoff_telemetry::failure::{Exit, Failure};
 
@@ -101,7 +101,7 @@ fn run_real(arguments: LabRun) -> Result<ExitCode, Failure> {
     };
     let run = LabRunArgs {
         file: arguments.file,
-        field_values: set.into_iter().map(single_value).collect(),
+        field_values: set.into_iter().map(first_field_value).collect(),
         options,
         pcap: lab_pcap(&arguments.pcap, arguments.pcap_snaplen)?,
     };
@@ -109,7 +109,7 @@ fn run_real(arguments: LabRun) -> Result<ExitCode, Failure> {
 }
 
 /// Converts a setting with one value. Further values of the setting are ignored.
-fn single_value(setting: FieldSetting) -> FieldValue {
+fn first_field_value(setting: FieldSetting) -> FieldValue {
     FieldValue {
         value: setting.values.into_iter().next().unwrap_or_default(),
         path: setting.path,
@@ -153,7 +153,7 @@ fn run_virtual(mut arguments: LabRun) -> Result<ExitCode, Failure> {
     if sweep.seeds.is_none() && sweep.shard.is_none() && sweep.csv.is_none() && !several {
         let run = virtual_run_arguments(arguments)?;
         let run = VirtualRunArgs {
-            field_values: sweep.set.into_iter().map(single_value).collect(),
+            field_values: sweep.set.into_iter().map(first_field_value).collect(),
             ..run
         };
         return xoff_lab::run_virtual(&run, &mut stdout());
@@ -203,7 +203,7 @@ fn compare(arguments: LabCompare) -> Result<ExitCode, Failure> {
         }
     };
     let run_mode = match arguments.virtual_time {
-        true => RunMode::Virtual {
+        true => ComparisonRunMode::Virtual {
             run: Box::new(VirtualRunArgs {
                 until: arguments.until,
                 events_max: arguments.events_max,
@@ -211,7 +211,7 @@ fn compare(arguments: LabCompare) -> Result<ExitCode, Failure> {
             }),
             jobs: arguments.jobs.map(usize::from),
         },
-        false => RunMode::RealTime(Box::new(lab_options(&arguments.running, 0, arguments.backend))),
+        false => ComparisonRunMode::RealTime(Box::new(lab_options(&arguments.running, 0, arguments.backend))),
     };
     let compare = CompareArgs {
         file: arguments.file,
@@ -295,7 +295,7 @@ struct LabRow {
     uid: u32,
 }
 
-fn lab_options(running: &RunningArguments, seed: u64, backend: BackendChoice) -> LabOptions {
+fn lab_options(running: &SwitchRuntimeArguments, seed: u64, backend: BackendChoice) -> LabOptions {
     LabOptions {
         dilate: running.dilate,
         workers: running.workers.map(usize::from),

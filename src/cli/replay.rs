@@ -73,13 +73,13 @@ pub(crate) struct ReplayArguments {
     /// The stations of a port: MAC addresses, or interfaces of the capture by name or number. Repeat the option
     /// for each port
     #[arg(long = "port", value_name = "Ethernet0=MAC|INTERFACE[,...]")]
-    pub ports: Vec<PortStations>,
+    pub ports: Vec<PortSourcesArgument>,
     /// The port for frames that no --port assigns
     #[arg(long, value_name = "PORT")]
     pub ingress: Option<String>,
     /// Mapping of frames to ports if no --port assigns them
-    #[arg(long, value_enum, value_name = "WHAT", default_value_t = MapChoice::Auto, conflicts_with = "ingress")]
-    pub map: MapChoice,
+    #[arg(long, value_enum, value_name = "WHAT", default_value_t = PortMappingOption::Auto, conflicts_with = "ingress")]
+    pub map: PortMappingOption,
     /// Speed of ports without a speed in the configuration, such as 100g [default: 1g]
     #[arg(long, value_name = "SPEED", value_parser = values::parse_speed_mbps)]
     pub speed: Option<u32>,
@@ -105,7 +105,7 @@ pub(crate) struct ReplayArguments {
 
 /// The values of `--map`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub enum MapChoice {
+pub enum PortMappingOption {
     /// By sender for a capture of one interface, otherwise the mapping that loses fewer frames.
     #[default]
     Auto,
@@ -115,29 +115,29 @@ pub enum MapChoice {
     Interface,
 }
 
-impl From<MapChoice> for MappingMode {
-    fn from(choice: MapChoice) -> MappingMode {
+impl From<PortMappingOption> for MappingMode {
+    fn from(choice: PortMappingOption) -> MappingMode {
         match choice {
-            MapChoice::Auto => MappingMode::Auto,
-            MapChoice::Mac => MappingMode::Sender,
-            MapChoice::Interface => MappingMode::Interface,
+            PortMappingOption::Auto => MappingMode::Auto,
+            PortMappingOption::Mac => MappingMode::Sender,
+            PortMappingOption::Interface => MappingMode::Interface,
         }
     }
 }
 
 /// The value of `--port Ethernet0=02:00:00:00:00:01,eth1`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct PortStations {
+pub(crate) struct PortSourcesArgument {
     /// Name of the port, such as `Ethernet0`.
     pub port: String,
     /// Stations and interfaces of the capture. Their frames arrive at the port.
     pub sources: Vec<FrameSource>,
 }
 
-impl FromStr for PortStations {
+impl FromStr for PortSourcesArgument {
     type Err = String;
 
-    fn from_str(text: &str) -> Result<PortStations, String> {
+    fn from_str(text: &str) -> Result<PortSourcesArgument, String> {
         const FORM: &str =
             "write PORT=MAC or PORT=INTERFACE, such as Ethernet0=02:00:00:00:00:01 or Ethernet0=eth1";
         let (port, rest) = text
@@ -152,7 +152,7 @@ impl FromStr for PortStations {
             Err(why) if word.matches(':').count() == 5 => Err(why),
             Err(_) => Ok(FrameSource::Interface(word.to_owned())),
         };
-        Ok(PortStations {
+        Ok(PortSourcesArgument {
             port: port.to_owned(),
             sources: rest.split(',').map(source).collect::<Result<_, _>>()?,
         })
@@ -308,7 +308,7 @@ fn print_notes_about_down_ports(configured: &ConfiguredPorts, mapping: &PortMapp
 }
 
 fn mapping_options(arguments: &ReplayArguments) -> MappingOptions {
-    let sources_with_port = |argument: &PortStations| {
+    let sources_with_port = |argument: &PortSourcesArgument| {
         let port = argument.port.clone();
         argument
             .sources
@@ -415,7 +415,7 @@ fn print_notes_about_skipped_frames(report: &ReplayReport) {
         let name = &report.capture.file;
         output::print_note(&format!(
             "note: {count} frames of {name} are {}",
-            SkipReason::explanation_of(reason)
+            SkipReason::skip_reason_explanation(reason)
         ));
     }
 }

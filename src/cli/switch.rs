@@ -10,10 +10,10 @@ use xoff_capture::recorder::{PcapOptions, PcapRequest};
 use xoff_config::{LoadedConfig, ResolveOptions, load};
 use xoff_lab::report::{Report, build_report, render_report};
 use xoff_runtime::control::{ControlAddress, ControlListener, ControlTarget, ServerHandle, serve_control};
-use xoff_runtime::session::{SwitchPort, SwitchSession, reaction_budget};
-use xoff_runtime::workers::{StoppedSwitch, TaintLedger, WorkerOptions};
+use xoff_runtime::session::{SwitchPort, SwitchSession, reaction_budget_in_model_time};
+use xoff_runtime::workers::{StoppedSwitch, TaintLog, WorkerOptions};
 use xoff_telemetry::failure::{Exit, Failure};
-use xoff_telemetry::{Environment, StealMeter, SwitchSnapshot, Taint, allowed_cpus};
+use xoff_telemetry::{CpuStealMeter, Environment, SwitchSnapshot, Taint, allowed_cpus};
 
 /// Time between two checks for a stop request. Only the main thread waits; the threads of the switch continue
 /// to work.
@@ -34,7 +34,7 @@ pub(super) fn run(arguments: SwitchRun) -> Result<Exit, Failure> {
     let resolve = arguments.configuration.apply_to(ResolveOptions {
         ports: arguments.ports.iter().map(|port| port.name.clone()).collect(),
         seed: arguments.seed,
-        reaction_budget: reaction_budget(&options),
+        reaction_budget: reaction_budget_in_model_time(&options),
         ..ResolveOptions::default()
     })?;
     let loaded = load_config(&arguments.config, &resolve)?;
@@ -45,13 +45,13 @@ pub(super) fn run(arguments: SwitchRun) -> Result<Exit, Failure> {
         .clone()
         .map(|path| ControlListener::bind(&ControlAddress::Path(path)))
         .transpose()?;
-    let steal = StealMeter::start();
+    let steal = CpuStealMeter::start();
     let session = Arc::new(SwitchSession::start(
         loaded,
         resolve,
         switch_ports(&arguments),
         &options,
-        TaintLedger::new(),
+        TaintLog::new(),
     )?);
     for note in &session.notes {
         output::print_note(&format!("note: {note}"));
@@ -196,7 +196,7 @@ fn ready_line(name: &str, arguments: &SwitchRun, session: &SwitchSession) -> Str
     )
 }
 
-fn build_switch_report(finished: StoppedSwitch, steal: &StealMeter, seed: u64) -> Report {
+fn build_switch_report(finished: StoppedSwitch, steal: &CpuStealMeter, seed: u64) -> Report {
     let StoppedSwitch {
         snapshot, mut taints, ..
     } = finished;
@@ -232,7 +232,7 @@ mod tests {
     fn a_run_whose_switch_died_is_tainted() {
         let finished = StoppedSwitch::default();
         assert_eq!(
-            build_switch_report(finished, &StealMeter::start(), 0).exit(),
+            build_switch_report(finished, &CpuStealMeter::start(), 0).exit(),
             Exit::Inconclusive
         );
     }

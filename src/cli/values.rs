@@ -12,7 +12,7 @@ use super::args::BackendChoice;
 use xoff_runtime::workers::CorePinning;
 use xoff_units::Picos;
 
-use xoff_lab::plan::RatePlan;
+use xoff_lab::plan::OfferedRate;
 use xoff_lab::units;
 use xoff_lab::{FieldSetting, LOAD_BALANCING};
 use xoff_telemetry::failure::Failure;
@@ -217,7 +217,7 @@ pub(crate) struct SendArgument {
     /// Whether switches may mark the frames: the ECN field is ECT(0) instead of Not-ECT.
     pub ecn: bool,
     /// Largest rate of the flow: a share of the link or bits per second.
-    pub rate: RatePlan,
+    pub rate: OfferedRate,
     /// Length of a frame without FCS in bytes, 64 to 9216.
     pub frame_bytes: u32,
     /// 802.1Q VLAN id, 1 to 4094. `None`: the frames have no VLAN tag.
@@ -241,7 +241,7 @@ impl FromStr for SendArgument {
             class: 3,
             dscp: 0,
             ecn: false,
-            rate: RatePlan::LinkShare(1_000_000),
+            rate: OfferedRate::LinkShare(1_000_000),
             frame_bytes: 1082,
             vlan: None,
             frames_max: None,
@@ -298,7 +298,7 @@ fn parse_on_off(value: &str) -> Result<bool, String> {
 }
 
 /// Parses the rate of a flow.
-fn parse_rate(text: &str) -> Result<RatePlan, String> {
+fn parse_rate(text: &str) -> Result<OfferedRate, String> {
     units::parse_rate(text).ok_or_else(|| format!("rate is '{text}', but must be {}", units::RATE))
 }
 
@@ -423,19 +423,24 @@ mod tests {
             (flow.class, flow.dscp, flow.ecn, flow.frame_bytes),
             (3, 26, true, 1082)
         );
-        assert_eq!(flow.rate, RatePlan::LinkShare(1_000_000));
+        assert_eq!(flow.rate, OfferedRate::LinkShare(1_000_000));
         let flow: SendArgument = "fd00::2,class=0,rate=2.5g,vlan=10,frames=7".parse().unwrap();
         assert_eq!((flow.class, flow.dscp, flow.ecn), (0, 0, false));
         assert_eq!(
             (flow.rate, flow.vlan, flow.frames_max),
-            (RatePlan::WireBitsPerSecond(2_500_000_000), Some(10), Some(7))
+            (OfferedRate::WireBitsPerSecond(2_500_000_000), Some(10), Some(7))
         );
         let flow: SendArgument = "10.0.0.2,rate=40%,dscp=24,ecn=off,mac=02:00:00:00:00:01"
             .parse()
             .unwrap();
         assert_eq!(
             (flow.rate, flow.dscp, flow.ecn, flow.mac),
-            (RatePlan::LinkShare(400_000), 24, false, Some([2, 0, 0, 0, 0, 1]))
+            (
+                OfferedRate::LinkShare(400_000),
+                24,
+                false,
+                Some([2, 0, 0, 0, 0, 1])
+            )
         );
     }
 

@@ -232,7 +232,7 @@ fn check_storm() -> Result<Completion, Failed> {
     // These frames wait behind the pause and are discarded at storm detection.
     send_frames(&mut switch_process, 50, lossless_frame, (0, 1))?;
     wait_for_queues(&mut switch_process, "the storm is detected", |queues| {
-        queues.iter().any(WatchdogQueue::is_stormed)
+        queues.iter().any(WatchdogQueue::is_in_pause_storm)
     })?;
     // Some waiting frames have left in a gap of the flood.
     if switch_process.counters()?.ports[1].pfc_on2off_rx[3] != 1 {
@@ -266,7 +266,7 @@ fn check_storm() -> Result<Completion, Failed> {
     )?;
     flood.stop()?;
     wait_for_queues(&mut switch_process, "the storm is restored", |queues| {
-        queues.iter().all(|queue| !queue.is_stormed())
+        queues.iter().all(|queue| !queue.is_in_pause_storm())
     })?;
     let last_ns = *xoff_times(&mut switch_process, 1)?
         .last()
@@ -433,7 +433,7 @@ fn check_nineteen_storms() -> Result<Completion, Failed> {
     let targets: Vec<(usize, usize, Duration)> = (0..19).map(|n| (n % PORTS, n / PORTS, phase(n))).collect();
     let flood = XoffFlood::start(targets.clone())?;
     wait_for_queues(&mut switch_process, "all storms are detected", |queues| {
-        queues.iter().filter(|queue| queue.is_stormed()).count() == 19
+        queues.iter().filter(|queue| queue.is_in_pause_storm()).count() == 19
     })?;
     let pauses = switch_process
         .client()

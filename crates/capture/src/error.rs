@@ -58,7 +58,7 @@ impl ReadError {
 
     /// Returns whether the contents of the file are not valid ([`ReadErrorKind::Malformed`]). The result is
     /// false if the only error is that the file ends too early.
-    pub fn is_damage(&self) -> bool {
+    pub fn is_invalid_content(&self) -> bool {
         matches!(self.kind, ReadErrorKind::Malformed(_))
     }
 

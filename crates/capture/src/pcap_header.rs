@@ -54,7 +54,7 @@ impl PcapFormat {
     /// Returns three properties of a file that starts with `magic`: the byte order, whether time stamps are
     /// in nanoseconds, and the length of the record headers. Returns `None` if `magic` is not the magic
     /// number of pcap.
-    pub(super) fn of_magic(magic: [u8; 4]) -> Option<(ByteOrder, bool, usize)> {
+    pub(super) fn parse_pcap_magic(magic: [u8; 4]) -> Option<(ByteOrder, bool, usize)> {
         let read = |value: u32| {
             Some(match value {
                 0xa1b2_c3d4 => (false, 16),
@@ -71,7 +71,8 @@ impl PcapFormat {
 
     /// Reads a file header. Returns `None` if its first four bytes are not the magic number of a pcap file.
     pub(super) fn parse(header: &[u8; FILE_HEADER_LEN]) -> Option<Result<PcapFormat, UnsupportedVersion>> {
-        let (order, has_nanoseconds, record_header_len) = PcapFormat::of_magic(*header.first_chunk()?)?;
+        let (order, has_nanoseconds, record_header_len) =
+            PcapFormat::parse_pcap_magic(*header.first_chunk()?)?;
         let (major, minor) = (order.read_u16(header, 4)?, order.read_u16(header, 6)?);
         let length_order = match (major, minor) {
             (2, 0..3) => RecordLengthOrder::OriginalFirst,

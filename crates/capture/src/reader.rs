@@ -124,7 +124,7 @@ impl<R: Read> Reader<R> {
             return Err(reader.error_at_current_frame(ReadErrorKind::Empty));
         } else if u32::from_le_bytes(magic) == SECTION_HEADER {
             reader.read_section_header()?;
-        } else if got == 4 && PcapFormat::of_magic(magic).is_some() {
+        } else if got == 4 && PcapFormat::parse_pcap_magic(magic).is_some() {
             reader.read_pcap_header()?;
         } else {
             return Err(reader.error_at_current_frame(ReadErrorKind::UnknownFormat(magic)));

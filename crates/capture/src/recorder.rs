@@ -53,7 +53,7 @@ pub struct PcapError {
 }
 
 /// Composed blocks for one file.
-struct Chunk {
+struct CaptureChunk {
     file: usize,
     blocks: Vec<u8>,
 }
@@ -66,7 +66,7 @@ pub struct Recorder {
     taps: Vec<Vec<(usize, u32)>>,
     /// Indexed by file. The chunk that is being filled. `None` if the file has no chunk yet.
     current_chunks: Vec<Option<Vec<u8>>>,
-    to_writer: Sender<Chunk>,
+    to_writer: Sender<CaptureChunk>,
     empty_chunks: Receiver<Vec<u8>>,
     snaplen: usize,
     /// Number of frames that passed each recorded port.
@@ -80,7 +80,7 @@ pub struct Recorder {
 /// The part of a recording that belongs to the writer thread.
 pub struct RecordWriter {
     files: Vec<(PathBuf, Option<Box<dyn Write + Send>>)>,
-    chunks: Receiver<Chunk>,
+    chunks: Receiver<CaptureChunk>,
     to_recorder: Sender<Vec<u8>>,
 }
 
@@ -118,7 +118,7 @@ pub fn open_recording(
     let mut taps = vec![Vec::new(); config.ports.len()];
     let mut files = Vec::with_capacity(count);
     for (number, request) in options.requests.iter().enumerate() {
-        let header = first_blocks(number, request, options.snaplen, config, dilate, &mut taps);
+        let header = build_file_header_blocks(number, request, options.snaplen, config, dilate, &mut taps);
         let error = |source| PcapError {
             file: request.file.clone(),
             source,
@@ -159,7 +159,7 @@ fn open_output(file: &Path) -> io::Result<Box<dyn Write + Send>> {
 }
 
 /// Returns the first blocks of a file. The function adds the recorded ports to `taps`.
-fn first_blocks(
+fn build_file_header_blocks(
     file_number: usize,
     request: &PcapRequest,
     snaplen: u32,
@@ -251,7 +251,7 @@ impl Recorder {
         }
         self.flush();
         for (file, blocks) in statistics.into_iter().enumerate() {
-            let _ = self.to_writer.try_send(Chunk { file, blocks });
+            let _ = self.to_writer.try_send(CaptureChunk { file, blocks });
         }
         self.missed_frames
     }
@@ -273,7 +273,7 @@ impl Recorder {
     fn send_chunk(&mut self, file: usize) {
         if let Some(blocks) = self.current_chunks[file].take_if(|blocks| !blocks.is_empty()) {
             // The channel has room for every chunk. A dead writer thread accepts no chunk and returns none.
-            let _ = self.to_writer.try_send(Chunk { file, blocks });
+            let _ = self.to_writer.try_send(CaptureChunk { file, blocks });
         }
     }
 }
@@ -283,7 +283,7 @@ impl RecordWriter {
     /// to its end. A broken pipe, such as the end of `head`, causes no message.
     pub fn run(mut self) -> Vec<String> {
         let mut notes = Vec::new();
-        while let Ok(Chunk { file, mut blocks }) = self.chunks.recv() {
+        while let Ok(CaptureChunk { file, mut blocks }) = self.chunks.recv() {
             let (path, open) = &mut self.files[file];
             let result = match open {
                 Some(file) => file.write_all(&blocks).and_then(|()| file.flush()),

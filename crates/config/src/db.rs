@@ -4,14 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
-use super::natural::NaturalName;
+use super::natural::NaturalSortKey;
 use super::problem::{Problem, Problems};
 use super::schema;
 
 /// The fields of one entry and their values.
-pub(crate) type ConfigEntry = BTreeMap<NaturalName, FieldValue>;
+pub(crate) type ConfigEntry = BTreeMap<NaturalSortKey, FieldValue>;
 /// The entries of one table by their keys.
-pub(crate) type TableEntries = BTreeMap<NaturalName, ConfigEntry>;
+pub(crate) type TableEntries = BTreeMap<NaturalSortKey, ConfigEntry>;
 
 /// The value of a field.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,7 +49,7 @@ impl FieldValue {
 /// Two configurations are equal if their tables are equal, even if their source files differ.
 #[derive(Clone, Debug, Default)]
 pub struct ConfigDb {
-    pub(crate) tables: BTreeMap<NaturalName, TableEntries>,
+    pub(crate) tables: BTreeMap<NaturalSortKey, TableEntries>,
     /// The name of the file, or the names of the files of all layers, joined by ` + `.
     pub(crate) source: String,
     /// Notes for the user about the text, for example about values without quotes.
@@ -71,7 +71,7 @@ impl ConfigDb {
     /// entry or the field does not exist.
     pub fn get(&self, table: &str, key: &str, field: &str) -> Option<String> {
         self.entry(table, key)?
-            .get(&NaturalName::from(field))
+            .get(&NaturalSortKey::from(field))
             .map(FieldValue::text)
     }
 
@@ -168,8 +168,8 @@ impl ConfigDb {
     /// Returns the fields of an entry. Returns `None` if the entry does not exist.
     pub(crate) fn entry(&self, table: &str, key: &str) -> Option<&ConfigEntry> {
         self.tables
-            .get(&NaturalName::from(table))?
-            .get(&NaturalName::from(key))
+            .get(&NaturalSortKey::from(table))?
+            .get(&NaturalSortKey::from(key))
     }
 
     /// Returns the entries of a table in natural order of their keys.
@@ -177,7 +177,7 @@ impl ConfigDb {
         &'a self,
         table: &str,
     ) -> impl Iterator<Item = (&'a str, &'a ConfigEntry)> + use<'a> {
-        let entries = self.tables.get(&NaturalName::from(table));
+        let entries = self.tables.get(&NaturalSortKey::from(table));
         entries
             .into_iter()
             .flatten()
@@ -192,7 +192,7 @@ impl ConfigDb {
     /// Converts the configuration to canonical JSON. Names are in natural order, and every scalar is
     /// a string.
     pub fn to_value(&self) -> serde_json::Value {
-        let object = |pairs: Vec<(&NaturalName, serde_json::Value)>| {
+        let object = |pairs: Vec<(&NaturalSortKey, serde_json::Value)>| {
             serde_json::Value::Object(
                 pairs
                     .into_iter()
@@ -248,11 +248,11 @@ impl FieldValue {
 /// Tables, entries and fields that a layer removes by setting them to `null`.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct LayerRemovals {
-    pub(crate) tables: BTreeSet<NaturalName>,
+    pub(crate) tables: BTreeSet<NaturalSortKey>,
     /// Each element is a table and a key.
-    pub(crate) entries: BTreeSet<(NaturalName, NaturalName)>,
+    pub(crate) entries: BTreeSet<(NaturalSortKey, NaturalSortKey)>,
     /// Each element is a table, a key and a field.
-    pub(crate) fields: BTreeSet<(NaturalName, NaturalName, NaturalName)>,
+    pub(crate) fields: BTreeSet<(NaturalSortKey, NaturalSortKey, NaturalSortKey)>,
 }
 
 impl LayerRemovals {
@@ -269,7 +269,7 @@ impl LayerRemovals {
     }
 
     pub(crate) fn has_table(&self, table: &str) -> bool {
-        self.tables.contains(&NaturalName::from(table))
+        self.tables.contains(&NaturalSortKey::from(table))
     }
 
     pub(crate) fn has_entry(&self, table: &str, key: &str) -> bool {

@@ -5,7 +5,7 @@ use std::fmt;
 
 use super::db::{ConfigDb, FieldValue, TableEntries};
 use super::merge::split_overlapping_ranges;
-use super::natural::NaturalName;
+use super::natural::NaturalSortKey;
 use super::schema;
 
 /// A field that was added, removed or changed.
@@ -54,7 +54,7 @@ impl fmt::Display for FieldChange {
 /// by the keys `Ethernet0|3` and `Ethernet0|4` is no change.
 pub fn diff_configs(old: &ConfigDb, new: &ConfigDb) -> Vec<FieldChange> {
     let mut changes = Vec::new();
-    let names: BTreeSet<&NaturalName> = old.tables.keys().chain(new.tables.keys()).collect();
+    let names: BTreeSet<&NaturalSortKey> = old.tables.keys().chain(new.tables.keys()).collect();
     for name in names {
         let entries = |db: &ConfigDb| db.tables.get(name).cloned().unwrap_or_default();
         let (mut before, mut after) = (entries(old), entries(new));
@@ -68,12 +68,12 @@ pub fn diff_configs(old: &ConfigDb, new: &ConfigDb) -> Vec<FieldChange> {
 
 /// Appends the changes of one table.
 fn diff_table(
-    table: &NaturalName,
+    table: &NaturalSortKey,
     before: &TableEntries,
     after: &TableEntries,
     changes: &mut Vec<FieldChange>,
 ) {
-    let keys: BTreeSet<&NaturalName> = before.keys().chain(after.keys()).collect();
+    let keys: BTreeSet<&NaturalSortKey> = before.keys().chain(after.keys()).collect();
     for key in keys {
         let (old, new) = (before.get(key), after.get(key));
         let mut push = |field: &str, old: Option<String>, new: Option<String>| {
@@ -88,7 +88,7 @@ fn diff_table(
                 });
             }
         };
-        let fields: BTreeSet<&NaturalName> = old
+        let fields: BTreeSet<&NaturalSortKey> = old
             .into_iter()
             .chain(new)
             .flat_map(|entry| entry.keys())

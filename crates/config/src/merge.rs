@@ -1,7 +1,7 @@
 //! Merging of configuration layers, as JSON merge patches (RFC 7386).
 
 use super::db::{ConfigDb, LayerRemovals, TableEntries};
-use super::natural::NaturalName;
+use super::natural::NaturalSortKey;
 use super::schema::{self, TableSchema};
 
 /// Removes the tables, entries and fields of `removals` from the lower layer.
@@ -33,10 +33,10 @@ fn apply_removals(removals: &LayerRemovals, lower: &mut ConfigDb) {
 /// key for each number of its range if an overlapping range was split. For example, `Ethernet0|3-4` gives
 /// `Ethernet0|3` and `Ethernet0|4` if `entries` contains `Ethernet0|3`.
 fn split_covered_keys(
-    table: &NaturalName,
+    table: &NaturalSortKey,
     entries: &mut TableEntries,
-    key: &NaturalName,
-) -> Vec<NaturalName> {
+    key: &NaturalSortKey,
+) -> Vec<NaturalSortKey> {
     if !schema::find_table(table.as_str()).is_some_and(TableSchema::has_number_range) {
         return vec![key.clone()];
     }
@@ -98,12 +98,12 @@ fn merge_table(table: &str, lower: &mut TableEntries, upper: &TableEntries) {
 /// Compares the number ranges in the keys of two tables. If a range of one table overlaps a different range
 /// of the second table, the first range is split into single numbers.
 pub(crate) fn split_overlapping_ranges(a: &mut TableEntries, b: &mut TableEntries) {
-    let crossing = |one: &TableEntries, other: &TableEntries| -> Vec<NaturalName> {
+    let crossing = |one: &TableEntries, other: &TableEntries| -> Vec<NaturalSortKey> {
         let others: Vec<_> = other
             .keys()
             .filter_map(|key| parse_range_key(key.as_str()))
             .collect();
-        let crosses = |key: &&NaturalName| {
+        let crosses = |key: &&NaturalSortKey| {
             parse_range_key(key.as_str()).is_some_and(|(owner, first, last)| {
                 others
                     .iter()
@@ -113,12 +113,12 @@ pub(crate) fn split_overlapping_ranges(a: &mut TableEntries, b: &mut TableEntrie
         one.keys().filter(crosses).cloned().collect()
     };
     let (of_a, of_b) = (crossing(a, b), crossing(b, a));
-    split_into_numbers(a, &of_a);
-    split_into_numbers(b, &of_b);
+    expand_range_keys(a, &of_a);
+    expand_range_keys(b, &of_b);
 }
 
 /// Replaces each of the `keys`, which have ranges, by one key for each number of the range.
-fn split_into_numbers(entries: &mut TableEntries, keys: &[NaturalName]) {
+fn expand_range_keys(entries: &mut TableEntries, keys: &[NaturalSortKey]) {
     for key in keys {
         let (Some((owner, first, last)), Some(entry)) = (parse_range_key(key.as_str()), entries.get(key))
         else {
@@ -128,7 +128,7 @@ fn split_into_numbers(entries: &mut TableEntries, keys: &[NaturalName]) {
         entries.remove(key);
         for number in first..=last {
             entries.insert(
-                NaturalName::from(format!("{owner}|{number}").as_str()),
+                NaturalSortKey::from(format!("{owner}|{number}").as_str()),
                 entry.clone(),
             );
         }

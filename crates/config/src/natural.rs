@@ -37,34 +37,34 @@ fn split_leading_number(text: &str) -> (&str, &str) {
 
 /// The name of a table, a key or a field. Maps of these names iterate in natural order.
 #[derive(Clone, PartialEq, Eq)]
-pub(crate) struct NaturalName(String);
+pub(crate) struct NaturalSortKey(String);
 
-impl NaturalName {
+impl NaturalSortKey {
     pub(crate) fn as_str(&self) -> &str {
         &self.0
     }
 }
 
-impl From<&str> for NaturalName {
-    fn from(text: &str) -> NaturalName {
-        NaturalName(text.to_owned())
+impl From<&str> for NaturalSortKey {
+    fn from(text: &str) -> NaturalSortKey {
+        NaturalSortKey(text.to_owned())
     }
 }
 
-impl fmt::Debug for NaturalName {
+impl fmt::Debug for NaturalSortKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Debug::fmt(&self.0, f)
     }
 }
 
-impl Ord for NaturalName {
-    fn cmp(&self, other: &NaturalName) -> Ordering {
+impl Ord for NaturalSortKey {
+    fn cmp(&self, other: &NaturalSortKey) -> Ordering {
         compare_naturally(&self.0, &other.0)
     }
 }
 
-impl PartialOrd for NaturalName {
-    fn partial_cmp(&self, other: &NaturalName) -> Option<Ordering> {
+impl PartialOrd for NaturalSortKey {
+    fn partial_cmp(&self, other: &NaturalSortKey) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }

@@ -51,10 +51,10 @@ const SHARED_GROUP_BYTES_MIN: u64 = 256 << 10;
 /// Creates the configuration of the preset `name` for `ports`, which contains the name of each port and its
 /// speed in Mb/s.
 ///
-/// `reaction_budget` is the longest time for which the machine may stall xoff, as model time. In virtual
-/// time, the reaction budget is zero. The headroom of a lossless priority group holds the data that its port
-/// can receive during this time, or during 4 us if the reaction budget is shorter. Space for partly filled
-/// cells and for two frames is added.
+/// `reaction_budget_in_model_time` is the longest time for which the machine may stall xoff, as model time.
+/// In virtual time, the reaction budget is zero. The headroom of a lossless priority group holds the data
+/// that its port can receive during this time, or during 4 us if the reaction budget is shorter. Space for
+/// partly filled cells and for two frames is added.
 ///
 /// The size of the shared pool is `max(headroom / 4, 256 KiB) * max(ports, 4)`, rounded up to 1 MiB. Here,
 /// `headroom` is the largest headroom of a priority group, and `ports` is the number of ports.

@@ -148,7 +148,7 @@ pub(super) struct QueueFilter {
 impl QueueFilter {
     /// Reduces a key to the queues 0 to 7. For example, `Ethernet0|0-9` becomes `Ethernet0|0-7`. Returns
     /// `None` if no queue is left (`Ethernet0|8`), and for queues of the port `CPU`.
-    pub(super) fn supported_key(
+    pub(super) fn limit_key_to_supported_queues(
         &mut self,
         table: &str,
         table_schema: Option<&TableSchema>,

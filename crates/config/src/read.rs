@@ -5,7 +5,7 @@ use super::db::{ConfigDb, ConfigEntry, FieldValue};
 use super::json::JsonValue;
 use super::merge::{merge_layers, parse_range_key};
 use super::multi_asic;
-use super::natural::NaturalName;
+use super::natural::NaturalSortKey;
 use super::problem::{Problem, Problems};
 use super::queue_filter::{ChassisKeyFilter, LineCard, QueueFilter};
 use super::root_cause::{FoundErrors, NO_SUCH_TABLE, RefusedObjects, remove_consequences};
@@ -188,7 +188,7 @@ impl LayerReader<'_> {
                 });
                 continue;
             }
-            if self.db.tables.contains_key(&NaturalName::from(name)) || self.db.removals.has_table(name) {
+            if self.db.tables.contains_key(&NaturalSortKey::from(name)) || self.db.removals.has_table(name) {
                 self.report(
                     Problem::at_field(name, "", "", "the table occurs twice").with_fix("remove one of them"),
                 );
@@ -233,7 +233,10 @@ impl LayerReader<'_> {
             };
             let (entry, removed) = self.read_fields(location, table_schema, fields);
             for key in split_port_list(table_schema, &key) {
-                if let Some(key) = self.queues.supported_key(table, table_schema, &key) {
+                if let Some(key) = self
+                    .queues
+                    .limit_key_to_supported_queues(table, table_schema, &key)
+                {
                     self.store_entry(
                         FieldLocation {
                             key: &key,
@@ -254,7 +257,10 @@ impl LayerReader<'_> {
     /// contain the entry.
     fn read_entry_removal(&mut self, table: &str, table_schema: Option<&'static TableSchema>, key: &str) {
         for key in split_port_list(table_schema, key) {
-            let Some(key) = self.queues.supported_key(table, table_schema, &key) else {
+            let Some(key) = self
+                .queues
+                .limit_key_to_supported_queues(table, table_schema, &key)
+            else {
                 continue;
             };
             let is_twice = self.db.entry(table, &key).is_some() || self.db.removals.has_entry(table, &key);

@@ -113,7 +113,7 @@ pub(crate) fn remove_consequences(db: &ConfigDb, refused: &RefusedObjects, found
     values
         .iter()
         .chain(&own)
-        .for_each(|problem| graph.mark_broken(problem));
+        .for_each(|problem| graph.record_object_with_error(problem));
     let of_missing: BTreeSet<ObjectKey> = refused
         .entries
         .iter()
@@ -140,7 +140,7 @@ pub(crate) fn remove_consequences(db: &ConfigDb, refused: &RefusedObjects, found
     let derived: Vec<&Problem> = derived.iter().filter(|problem| !is_covered(problem)).collect();
     let kept = values
         .chain(own)
-        .chain(graph.without_broken_causes(&derived))
+        .chain(graph.select_independent_errors(&derived))
         .cloned()
         .collect();
     Problems::new(kept)
@@ -180,7 +180,7 @@ struct ReferenceGraph<'a> {
 
 impl ReferenceGraph<'_> {
     /// Registers the entry, the field and the table of an error.
-    fn mark_broken(&mut self, problem: &Problem) {
+    fn record_object_with_error(&mut self, problem: &Problem) {
         let field = (problem.table.clone(), problem.field.clone());
         self.broken_fields.insert(field);
         match problem.key.is_empty() {
@@ -190,7 +190,7 @@ impl ReferenceGraph<'_> {
     }
 
     /// Returns the contradictions between entries that no other error causes.
-    fn without_broken_causes<'b>(&self, derived: &[&'b Problem]) -> Vec<&'b Problem> {
+    fn select_independent_errors<'b>(&self, derived: &[&'b Problem]) -> Vec<&'b Problem> {
         let mut reached: BTreeMap<ObjectKey, BTreeSet<ObjectKey>> = BTreeMap::new();
         for problem in derived {
             let object = object_of_problem(problem);

@@ -19,7 +19,7 @@ use xoff_driver::{Step, VirtualSwitch};
 use xoff_wire::parse::parse;
 
 use super::many_to_one_load::REWRITTEN_BYTES;
-use crate::frames::write_of_queue_pair;
+use crate::frames::build_rdma_write_of_queue_pair;
 use crate::route_table::{ROUTER_MAC, router_interface};
 use crate::switch_config::switch_config;
 use xoff_measure::frame_cost::BURST_FRAMES;
@@ -164,7 +164,7 @@ impl BalancedLoad {
             frames: (0..queue_pairs).map(build_frame).collect(),
             next_queue_pair: 0,
         };
-        new.switch.keep_punts();
+        new.switch.store_punted_frames();
         new.switch.set_links_up();
         new.run_until(Picos::from_micros(100)); // The switch sends ARP requests for its next hops.
         let slots: Vec<_> = (0..QUEUED_FRAMES + BURST_FRAMES)
@@ -251,7 +251,7 @@ const HEADER_BYTES: usize = REWRITTEN_BYTES + 64;
 fn build_frame(queue_pair: u32) -> Vec<u8> {
     let sender = queue_pair as u16 % SENDERS;
     let host = (queue_pair / 4 % 200) as u8;
-    write_of_queue_pair(
+    build_rdma_write_of_queue_pair(
         [2, 0, 0, 0, sender as u8, host],
         ROUTER_MAC,
         Ipv4Addr::new(10, 1, sender as u8, host),

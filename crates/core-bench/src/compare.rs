@@ -5,7 +5,8 @@ use std::sync::atomic::AtomicBool;
 
 use clap::{Args, ValueEnum};
 use xoff_measure::compare::{
-    ComparedSide, ComparisonSettings, SideCommands, compare_sides, parse_gate_percent, remove_json_options,
+    ComparedSide, ComparisonSettings, ComparisonSideArguments, compare_sides, parse_gate_percent,
+    remove_json_options,
 };
 use xoff_telemetry::failure::{Exit, Failure};
 
@@ -70,7 +71,7 @@ Examples:
   core-bench compare old/xoff new/xoff -- bench ndr config_db.json --sizes 64";
 
 pub(crate) fn run(arguments: &CompareArguments) -> Result<Exit, Failure> {
-    let commands = SideCommands {
+    let commands = ComparisonSideArguments {
         program_arguments: Some(program_arguments(arguments)?),
         bench_arguments: None,
     };

@@ -37,7 +37,7 @@ pub(crate) fn frame_of_queue_pair(
 
 /// Returns the frame of an RDMA WRITE of a queue pair. The frame has 1082 bytes without FCS. All queue pairs
 /// have the same UDP source port.
-pub(crate) fn write_of_queue_pair(
+pub(crate) fn build_rdma_write_of_queue_pair(
     source_mac: [u8; 6],
     destination_mac: [u8; 6],
     source: Ipv4Addr,

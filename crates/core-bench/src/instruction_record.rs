@@ -136,12 +136,12 @@ impl Default for InstructionRecord {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use xoff_measure::result::{BenchFigure, BetterWhen};
+    use xoff_measure::result::{BenchFigure, ImprovementDirection};
 
     fn count_result(values: &[(&str, f64)]) -> BenchResult {
         let mut result = BenchResult::new("core", "x", 1);
         let figure = |&(name, value): &(&str, f64)| {
-            BenchFigure::new(name, "instructions", BetterWhen::Smaller, vec![value])
+            BenchFigure::new(name, "instructions", ImprovementDirection::Smaller, vec![value])
         };
         result.figures = values.iter().map(figure).collect();
         result

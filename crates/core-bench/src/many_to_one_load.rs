@@ -70,7 +70,7 @@ impl ManyToOneLoad {
             ingress: Vec::new(),
             forwarding,
         };
-        new.switch.keep_punts();
+        new.switch.store_punted_frames();
         new.switch.set_links_up();
         match forwarding {
             ForwardingMode::Bridged => new.learn_stations(),

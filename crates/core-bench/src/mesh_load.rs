@@ -260,7 +260,7 @@ impl MeshLoad {
             links: (0..members).map(|_| EgressLink::new()).collect(),
             sent_frames: 0,
         };
-        new.switch.keep_punts();
+        new.switch.store_punted_frames();
         new.switch.set_links_up();
         new.release_all_frames(); // The switch has sent ARP requests for its next hops.
         new.learn_receivers();

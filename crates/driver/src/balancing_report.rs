@@ -15,7 +15,7 @@ const DEFAULT_SCHEME: &str = "ecmp";
 
 /// Copies the state of all load balancing groups at `now`. A LAG with a single member is not a group.
 pub(super) fn balancing_snapshot(switch: &Switch, config: &SwitchConfig, now: Picos) -> BalancingSnapshot {
-    let reader = GroupReader { switch, config };
+    let reader = GroupSnapshotReader { switch, config };
     let views = switch.balanced_groups(now);
     let mut groups = Vec::new();
     let mut group_keys = Vec::new();
@@ -24,8 +24,8 @@ pub(super) fn balancing_snapshot(switch: &Switch, config: &SwitchConfig, now: Pi
         let view = views.iter().find(|view| view.group == GroupKey::NextHops(id));
         group_keys.push(GroupKey::NextHops(id));
         groups.push(match view {
-            Some(view) => reader.stateful_group(view),
-            None => reader.hashed_next_hops(id),
+            Some(view) => reader.stateful_group_snapshot(view),
+            None => reader.hashed_next_hop_group_snapshot(id),
         });
     }
     for (index, lag) in config
@@ -38,8 +38,8 @@ pub(super) fn balancing_snapshot(switch: &Switch, config: &SwitchConfig, now: Pi
         let view = views.iter().find(|view| view.group == id);
         group_keys.push(id);
         groups.push(match view {
-            Some(view) => reader.stateful_group(view),
-            None => reader.hashed_lag(index, &lag.members),
+            Some(view) => reader.stateful_group_snapshot(view),
+            None => reader.hashed_lag_snapshot(index, &lag.members),
         });
     }
     let moves = switch.flow_moves().map(|moved| FlowMoveSnapshot {
@@ -58,14 +58,14 @@ pub(super) fn balancing_snapshot(switch: &Switch, config: &SwitchConfig, now: Pi
     }
 }
 
-struct GroupReader<'a> {
+struct GroupSnapshotReader<'a> {
     switch: &'a Switch,
     config: &'a SwitchConfig,
 }
 
-impl GroupReader<'_> {
+impl GroupSnapshotReader<'_> {
     /// Copies a group with a stateful scheme, with its counters.
-    fn stateful_group(&self, view: &GroupView<'_>) -> GroupSnapshot {
+    fn stateful_group_snapshot(&self, view: &GroupView<'_>) -> GroupSnapshot {
         let scheme = self.config.balancing.schemes.get(usize::from(view.scheme));
         let (next_hops, lag, addresses) = match view.group {
             GroupKey::NextHops(id) => (Some(id), None, self.next_hops(id)),
@@ -96,7 +96,7 @@ impl GroupReader<'_> {
     }
 
     /// Copies a group of next hops with static hashing. Such a group has no counters.
-    fn hashed_next_hops(&self, id: GroupId) -> GroupSnapshot {
+    fn hashed_next_hop_group_snapshot(&self, id: GroupId) -> GroupSnapshot {
         let tag = self.switch.fib().groups()[id.index()].tag;
         let members = self.next_hops(id).into_iter().map(|(hop, weight)| MemberReport {
             usable: self.switch.is_interface_up(hop.interface),
@@ -111,7 +111,7 @@ impl GroupReader<'_> {
     }
 
     /// Copies a LAG with static hashing. Such a group has no counters.
-    fn hashed_lag(&self, index: usize, ports: &[u16]) -> GroupSnapshot {
+    fn hashed_lag_snapshot(&self, index: usize, ports: &[u16]) -> GroupSnapshot {
         let members = ports.iter().map(|port| MemberReport {
             usable: self.switch.is_up(PortId(*port)),
             ..self.member_report(&[PortId(*port)], None, 1)

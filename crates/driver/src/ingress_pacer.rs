@@ -84,7 +84,12 @@ impl IngressPacer {
     ///
     /// Returns the arrival time if this is the only frame in flight to the port. Otherwise, returns `None`.
     #[inline]
-    pub fn add_carried(&mut self, now: Picos, port: PortId, arrival: ReceivedFrame) -> Option<Picos> {
+    pub fn add_after_link_delay(
+        &mut self,
+        now: Picos,
+        port: PortId,
+        arrival: ReceivedFrame,
+    ) -> Option<Picos> {
         let pacer = &mut self.ports[port.index()];
         let previous = pacer.frames.back().map_or(now, |(at, _)| *at);
         let arrives_at = arrival.received_at.max(previous);

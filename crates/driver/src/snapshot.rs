@@ -20,7 +20,7 @@ const PS_PER_NS: u64 = 1_000;
 
 /// Properties of a port that the driver supplies for the report, because the switch does not know them.
 #[derive(Clone, Debug, Default)]
-pub struct PortFacts {
+pub struct PortDeviceInfo {
     /// Name of the network device. `None` for a port without a device.
     pub device: Option<String>,
     /// Name of the port backend: `packet`, `tap`, `link`, `pnet` or `xdp`. `None` for a port without
@@ -41,7 +41,7 @@ pub fn take_snapshot(
     journal: &Journal,
     delayed_frames: impl Fn(PortId) -> u64,
     config: &SwitchConfig,
-    facts: &[PortFacts],
+    facts: &[PortDeviceInfo],
     now: Picos,
 ) -> SwitchSnapshot {
     let ports: Vec<PortReport> = (0..config.ports.len().min(facts.len()))
@@ -80,13 +80,13 @@ pub fn take_snapshot(
 fn read_port(
     switch: &Switch,
     config: &SwitchConfig,
-    facts: &PortFacts,
+    facts: &PortDeviceInfo,
     id: PortId,
     now: Picos,
 ) -> PortReport {
     let port = &config.ports[id.index()];
     let counters = switch.port_counters(now, id);
-    let (span_ps, tx_utilisation) = span_and_utilisation(&counters);
+    let (span_ps, tx_utilisation) = tx_span_and_utilisation(&counters);
     let trims = counters.trim_counters();
     let numbers = 0..PRIORITIES as u8;
     let groups = counters.pgs.iter().zip(numbers.clone()).map(|(group, number)| {
@@ -135,7 +135,7 @@ fn read_port_state(
     PortReport {
         up: switch.is_up(id),
         speed_mbps: port.link.speed_mbps,
-        tx_deficit_ns: switch.transmit_deficit(id).as_nanos(),
+        tx_deficit_ns: switch.total_transmit_delay(id).as_nanos(),
         rx_packets: counters.rx_packets,
         rx_own_packets: counters.rx_own_packets,
         rx_bytes: counters.rx_bytes,
@@ -179,7 +179,7 @@ fn pause_history_report(history: PauseHistory) -> PauseHistoryReport {
 /// Returns the time from the start of the first sent frame to the end of the last sent frame, in
 /// picoseconds. Also returns the share of this time in which the link was busy, or `None` if the port has
 /// not sent a frame.
-fn span_and_utilisation(counters: &PortCounters) -> (u64, Option<f64>) {
+fn tx_span_and_utilisation(counters: &PortCounters) -> (u64, Option<f64>) {
     // Before the first sent frame, `tx_first_ps` is the largest value, so the span is zero.
     let span_ps = counters.tx_last_ps.saturating_sub(counters.tx_first_ps);
     (

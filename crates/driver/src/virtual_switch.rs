@@ -12,7 +12,7 @@ use xoff_telemetry::SwitchSnapshot;
 use crate::cpu_port::CpuPort;
 use crate::event_queue::{Event, EventQueue, TimeOrderedQueue};
 use crate::journal::Journal;
-use crate::snapshot::{PortFacts, take_snapshot};
+use crate::snapshot::{PortDeviceInfo, take_snapshot};
 
 /// Number of outputs of each kind that fit into the buffers before they grow.
 const OUTPUTS_CAPACITY: usize = 256;
@@ -85,7 +85,7 @@ impl<S: FrameStore, E, Q: EventQueue<E>> VirtualSwitch<S, E, Q> {
 
     /// Detaches the CPU stack from the CPU port. Frames for the CPU then wait for
     /// [`VirtualSwitch::take_punts`].
-    pub fn keep_punts(&mut self) {
+    pub fn store_punted_frames(&mut self) {
         if let PuntHandling::Cpu(cpu_port) = &mut self.punts {
             cpu_port.attach(&mut self.switch, None);
             self.punts = PuntHandling::Keep(Vec::with_capacity(OUTPUTS_CAPACITY));
@@ -222,7 +222,7 @@ impl<S: FrameStore, E, Q: EventQueue<E>> VirtualSwitch<S, E, Q> {
     }
 
     /// Removes the frames for the CPU port and calls `handle` for each frame. The caller owns these frames
-    /// and must release them. The list is empty unless [`VirtualSwitch::keep_punts`] was called.
+    /// and must release them. The list is empty unless [`VirtualSwitch::store_punted_frames`] was called.
     pub fn take_punts(&mut self, mut handle: impl FnMut(PuntedFrame, &mut S)) {
         if let PuntHandling::Keep(punts) = &mut self.punts {
             for punt in punts.drain(..) {
@@ -242,7 +242,7 @@ impl<S: FrameStore, E, Q: EventQueue<E>> VirtualSwitch<S, E, Q> {
     /// ([`IngressPacer::delayed_frames`](crate::IngressPacer::delayed_frames)). Without an ingress pacer,
     /// this number is 0.
     pub fn snapshot(&self, config: &SwitchConfig, delayed_frames: impl Fn(PortId) -> u64) -> SwitchSnapshot {
-        let facts = vec![PortFacts::default(); config.ports.len()];
+        let facts = vec![PortDeviceInfo::default(); config.ports.len()];
         take_snapshot(
             &self.switch,
             &self.journal,

@@ -51,7 +51,7 @@ pub fn find_deadlock(fabric: &Fabric) -> Option<Deadlock> {
 fn is_blocked(fabric: &Fabric, at: PausedQueue) -> bool {
     let switch = fabric.switch(at.switch as usize);
     let port = PortId(at.port);
-    let (_, stops) = switch.pause_maps(port, 0, at.queue);
+    let (_, stops) = switch.pause_priority_masks(port, 0, at.queue);
     switch.paused_priorities(port) & stops != 0
         && !switch.priority_groups_in(QueueId::new(port, at.queue)).is_empty()
 }
@@ -71,7 +71,7 @@ fn queues_waited_for(fabric: &Fabric, at: PausedQueue) -> Vec<PausedQueue> {
         .paused_priorities(PortId(at.port));
     let peer = fabric.switch(switch as usize);
     let pauses = |pg: u8| {
-        let (signals, _) = peer.pause_maps(PortId(port), pg, 0);
+        let (signals, _) = peer.pause_priority_masks(PortId(port), pg, 0);
         peer.xoff_groups(PortId(port)) & 1 << pg != 0 && signals & paused != 0
     };
     let mut found = Vec::new();

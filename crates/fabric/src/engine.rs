@@ -272,7 +272,7 @@ impl Fabric {
             &mut self.outputs,
         );
         self.moves += u64::from(!matches!(verdict, ForwardingResult::Control));
-        for port in node.switch.marked_on_arrival() {
+        for port in node.switch.ports_marking_ce_on_arrival() {
             let port = LinkEnd::Switch {
                 switch: switch as u32,
                 port: port.0,

@@ -101,7 +101,7 @@ impl<W: Write> EventLog<W> {
             }
             None => match LinkQuality::parse(frame.prefix) {
                 Ok(message) => {
-                    let (sequence, sites) = (message.sequence, format_sites(&message));
+                    let (sequence, sites) = (message.sequence, format_link_quality_sites(&message));
                     self.write_line(format_args!(
                         r#"{{"ps":{ps},"event":"{what}","at":"{name}","len":{len},"ecn":{ecn},"sequence":{sequence},"sites":[{sites}]}}"#
                     ));
@@ -133,7 +133,7 @@ impl<W: Write> EventLog<W> {
 
 /// Formats the sites of a link quality message. A site is the leaf behind which some destinations are. Each
 /// site has a number, a capacity in Mb/s, a load and a utilisation. Values that were not measured are `null`.
-fn format_sites(message: &LinkQuality<'_>) -> String {
+fn format_link_quality_sites(message: &LinkQuality<'_>) -> String {
     let mut text = String::new();
     for entry in message.entries() {
         let comma = if text.is_empty() { "" } else { "," };

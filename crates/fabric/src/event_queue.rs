@@ -152,10 +152,10 @@ impl Default for EventQueue {
         EventQueue {
             now: Vec::new(),
             slot: 0,
-            wheel: heap_array(NONE),
+            wheel: new_boxed_array(NONE),
             events: Vec::new(),
             free: NONE,
-            occupied: heap_array(0),
+            occupied: new_boxed_array(0),
             groups: [0; GROUPS],
             far: BinaryHeap::new(),
             far_slot: NO_SLOT,
@@ -165,7 +165,7 @@ impl Default for EventQueue {
 }
 
 /// Creates an array directly on the heap.
-fn heap_array<T: Copy, const N: usize>(item: T) -> Box<[T; N]> {
+fn new_boxed_array<T: Copy, const N: usize>(item: T) -> Box<[T; N]> {
     match vec![item; N].into_boxed_slice().try_into() {
         Ok(array) => array,
         Err(_) => unreachable!("it has N items"),
@@ -295,7 +295,7 @@ impl EventQueue {
             self.empty_slot(slot as usize % SLOTS);
         }
         if self.far_slot == slot {
-            self.take_far_events();
+            self.move_far_events_to_current_slot();
         }
         // Links of equal speed often have events at equal times, so a slot can contain one event of
         // each link.
@@ -322,7 +322,7 @@ impl EventQueue {
 
     /// Moves the events of the current slot from `far` to `now`.
     #[cold]
-    fn take_far_events(&mut self) {
+    fn move_far_events_to_current_slot(&mut self) {
         while let Some(Reverse(event)) = self.far.peek().copied() {
             if event.slot() != self.slot {
                 self.far_slot = event.slot();

@@ -62,7 +62,7 @@ impl FramesInFlight {
     /// Returns the peak.
     pub(super) fn peak(&self) -> usize {
         let mut ahead = self.clone();
-        ahead.settle_slices(self.first + SLICES as u64);
+        ahead.finalise_slices_before(self.first + SLICES as u64);
         ahead.peak
     }
 
@@ -98,12 +98,12 @@ impl FramesInFlight {
     pub(super) fn settle(&mut self, until: Picos) {
         let slice = until.0 >> self.slice_bits;
         if slice > self.first {
-            self.settle_slices(slice);
+            self.finalise_slices_before(slice);
         }
     }
 
     /// Settles all slices before slice number `end`.
-    fn settle_slices(&mut self, end: u64) {
+    fn finalise_slices_before(&mut self, end: u64) {
         for slice in self.first..end.min(self.first + SLICES as u64) {
             let index = slice as usize % SLICES;
             let highest = self.settled + self.added[index] as usize;

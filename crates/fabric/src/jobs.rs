@@ -137,7 +137,7 @@ struct ConnectionQueuePairs {
 
 /// Number of parts of a message that are not complete. Each used queue pair carries one part.
 #[derive(Clone, Copy, Debug, Default)]
-struct OpenParts {
+struct IncompleteMessageParts {
     received: u16,
     acknowledged: u16,
 }
@@ -175,7 +175,7 @@ pub struct Jobs {
     /// Role of each queue pair, by host index and [`QpIndex`].
     roles: Vec<Vec<QueuePairRole>>,
     /// Open parts of each message, indexed by [`MessageId::slot`].
-    parts: Vec<OpenParts>,
+    parts: Vec<IncompleteMessageParts>,
     posts: Vec<MessagePost>,
     completions: Vec<(usize, Completion)>,
     failed: Vec<FailedMessage>,
@@ -491,9 +491,9 @@ impl Jobs {
         };
         let slot = post.message.slot();
         if self.parts.len() <= slot {
-            self.parts.resize(slot + 1, OpenParts::default());
+            self.parts.resize(slot + 1, IncompleteMessageParts::default());
         }
-        self.parts[slot] = OpenParts {
+        self.parts[slot] = IncompleteMessageParts {
             received: parts as u16,
             acknowledged: parts as u16,
         };

@@ -24,7 +24,7 @@ use super::event_window::EventWindow;
 /// because every frame to another partition accesses such a struct.
 #[derive(Clone, Debug)]
 #[repr(align(32))]
-struct LaterEvents {
+struct EventsAfterWindow {
     /// Time of the earliest event, including far events. [`Picos::NEVER`] if no event exists.
     first: Picos,
     /// Events of the next windows, unsorted. Nearly all of these events are arrivals of frames. Each event is
@@ -32,10 +32,10 @@ struct LaterEvents {
     near: Vec<Event>,
 }
 
-const _: () = assert!(size_of::<LaterEvents>() == 32);
+const _: () = assert!(size_of::<EventsAfterWindow>() == 32);
 
-impl LaterEvents {
-    const EMPTY: LaterEvents = LaterEvents {
+impl EventsAfterWindow {
+    const EMPTY: EventsAfterWindow = EventsAfterWindow {
         first: Picos::NEVER,
         near: Vec::new(),
     };
@@ -55,7 +55,7 @@ pub(super) struct PendingEvents {
     /// Events of the current window if partitions are processed separately.
     window: EventWindow,
     /// Near events of each partition, after the current window.
-    later: Vec<LaterEvents>,
+    later: Vec<EventsAfterWindow>,
     /// Far events of each partition.
     far: Vec<FarEvents>,
     /// Events before this time are near, and all other events are far.
@@ -74,7 +74,7 @@ impl PendingEvents {
         PendingEvents {
             in_order: EventQueue::default(),
             window: EventWindow::new(frame),
-            later: vec![LaterEvents::EMPTY; partitions],
+            later: vec![EventsAfterWindow::EMPTY; partitions],
             far: vec![FarEvents::new(); partitions],
             near_until: Picos::ZERO,
             is_partitioned: false,
@@ -97,7 +97,7 @@ impl PendingEvents {
         self.is_partitioned = partitioned;
         if partitioned {
             for event in self.in_order.drain() {
-                self.push_later(partition_of(event), event);
+                self.push_after_window(partition_of(event), event);
             }
         } else {
             for (later, far) in self.later.iter_mut().zip(&mut self.far) {
@@ -116,14 +116,14 @@ impl PendingEvents {
         if event.key() < self.limit && self.open.contains(&partition) {
             self.window.push(event);
         } else if self.is_partitioned {
-            self.push_later(partition, event);
+            self.push_after_window(partition, event);
         } else {
             self.in_order.push(event);
         }
     }
 
     #[inline(always)]
-    fn push_later(&mut self, partition: usize, event: Event) {
+    fn push_after_window(&mut self, partition: usize, event: Event) {
         let later = &mut self.later[partition];
         later.first = later.first.min(event.at);
         match event.at < self.near_until {
@@ -281,7 +281,7 @@ impl PendingEvents {
     pub(super) fn close_window(&mut self, partition_of: impl Fn(Event) -> usize) {
         (self.open, self.limit) = (0..0, 0);
         while let Some((left, _)) = self.window.take_earliest() {
-            self.push_later(partition_of(left), left);
+            self.push_after_window(partition_of(left), left);
         }
     }
 

@@ -8,7 +8,7 @@ use xoff_wire::{BthFields, Extension, FlowHeaders, Opcode, Reth, RocePacket};
 
 use super::config::{FlowConfig, FlowOperation, HostConfig, PATH_MTU_MAX};
 use super::pacer::Pacer;
-use super::stamp::Stamp;
+use super::stamp::PayloadStamp;
 
 /// Payload after the stamp. The pattern contains no runs of zeros, so a test can detect a shifted payload.
 pub(super) static PATTERN: [u8; PATH_MTU_MAX as usize] = pattern();
@@ -139,7 +139,7 @@ impl FlowSender {
     /// short, returns `None` and counts nothing.
     pub(super) fn build_frame(&mut self, wall_ns: u64, buf: &mut [u8]) -> Option<usize> {
         let segment = self.segment();
-        let stamp = Stamp {
+        let stamp = PayloadStamp {
             token: self.token,
             sequence: self.sent_frames,
             wall_ns,

@@ -276,7 +276,7 @@ impl Host {
             false => {
                 let first = |class: usize| self.queues[class].earliest();
                 self.nic
-                    .next_start(queue_pairs.merged_with(first, &mut [Picos::NEVER; PRIORITIES]))
+                    .next_start(queue_pairs.merge_flow_departures(first, &mut [Picos::NEVER; PRIORITIES]))
             }
         };
         start.min(control)

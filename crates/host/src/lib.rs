@@ -69,6 +69,6 @@ pub use host::{
 };
 pub use nic::{CATCH_UP_FRAMES, NicCounters};
 pub use queue_pairs::{EmittedFrame, QueuePairSetup};
-pub use receiver::{ForeignFlow, ReceiveTotals, ReceivedFlow, TRACKED_FLOWS_MAX};
+pub use receiver::{ReceiveTotals, ReceivedFlow, TRACKED_FLOWS_MAX, UnstampedFlow};
 pub use sequence::REORDER_WINDOW_FRAMES;
-pub use stamp::{STAMP_BYTES, Stamp};
+pub use stamp::{PayloadStamp, STAMP_BYTES};

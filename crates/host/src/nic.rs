@@ -1,7 +1,7 @@
 //! Transmit side of a NIC: one link, eight classes (transmit queues), and pauses.
 
 use xoff_dataplane::ids::PRIORITIES;
-use xoff_dataplane::pfc::{PauseReceiver, set_bits};
+use xoff_dataplane::pfc::{PauseReceiver, iter_set_bits};
 use xoff_dataplane::{LinkRate, LinkTiming, Picos};
 
 use super::config::NicConfig;
@@ -97,7 +97,7 @@ pub(super) struct EarliestDepartures<'a> {
 impl EarliestDepartures<'_> {
     /// Merges the departure times of queue pairs with those of flows. `at` returns the earliest departure
     /// time of the flows of a class. The result is stored in `merged`.
-    pub(super) fn merged_with<'b>(
+    pub(super) fn merge_flow_departures<'b>(
         self,
         at: impl Fn(usize) -> Picos,
         merged: &'b mut [Picos; PRIORITIES],
@@ -217,7 +217,7 @@ impl Nic {
     /// if all waiting classes are paused.
     #[inline]
     pub(super) fn next_start(&self, earliest: EarliestDepartures<'_>) -> Picos {
-        let first = set_bits(earliest.waiting & !self.stopped)
+        let first = iter_set_bits(earliest.waiting & !self.stopped)
             .map(|class| earliest.at[class].max(self.resumed_at[class]))
             .min();
         first.unwrap_or(Picos::NEVER).max(self.link_free)
@@ -249,7 +249,7 @@ impl Nic {
     /// Selects one of several classes that may send at `start`.
     fn select_among(&mut self, earliest: EarliestDepartures<'_>, start: Picos) -> Option<SendSlot> {
         let mut eligible = 0_u8;
-        for class in set_bits(earliest.waiting & !self.stopped) {
+        for class in iter_set_bits(earliest.waiting & !self.stopped) {
             let may = earliest.at[class] <= start && self.resumed_at[class] <= start;
             eligible |= u8::from(may) << class;
         }
@@ -336,7 +336,7 @@ impl Nic {
     /// Returns the counters at `now`.
     pub(super) fn counters(&self, now: Picos) -> NicCounters {
         NicCounters {
-            pfc_on2off_rx: *self.pauses.on_to_off_counts(),
+            pfc_on2off_rx: *self.pauses.pause_start_counts(),
             paused_ns: self.pauses.paused_ps(now).map(|ps| ps / 1_000),
             global_paused_ns: self.whole_link.paused_ps(now)[0] / 1_000,
             tx_deficit_ns: self.deficit.as_nanos(),

@@ -9,7 +9,7 @@ use xoff_wire::bth::MASK_24;
 use xoff_wire::{Ecn, Ipv4Packet, Ipv6Packet, Opcode, RoceView, Transport};
 
 use super::sequence::{ArrivalOrder, SequenceWindow};
-use super::stamp::Stamp;
+use super::stamp::PayloadStamp;
 use xoff_telemetry::LatencyReport;
 
 /// Largest number of flows, with or without a stamp, for which a receiver keeps results. For further flows,
@@ -19,7 +19,7 @@ pub const TRACKED_FLOWS_MAX: usize = 65_536;
 /// Largest recorded latency, one minute. Longer latencies are recorded as one minute.
 const LATENCY_MAX_NS: u64 = 60_000_000_000;
 
-/// Results of the receiver for one flow of a model host. Frames of such flows carry a [`Stamp`].
+/// Results of the receiver for one flow of a model host. Frames of such flows carry a [`PayloadStamp`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReceivedFlow {
     /// Identifier of the run of the sender ([`super::HostConfig::token`]).
@@ -71,7 +71,7 @@ pub struct ReceivedFlow {
 /// Results of the receiver for RoCE packets without a stamp. Such packets do not come from model hosts. Each
 /// combination of source address and destination queue pair has its own results.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ForeignFlow {
+pub struct UnstampedFlow {
     /// Source IP address.
     pub src_ip: IpAddr,
     /// Number of the destination queue pair, 24 bits.
@@ -128,7 +128,7 @@ struct TrackedFlow {
 
 #[derive(Clone, Debug)]
 struct TrackedForeignFlow {
-    flow: ForeignFlow,
+    flow: UnstampedFlow,
     expected_psn: Option<u32>,
 }
 
@@ -177,9 +177,9 @@ impl Receiver {
         if !view.icrc_is_valid() {
             return self.count_icrc_error(peer);
         }
-        match Stamp::read(view.payload()) {
+        match PayloadStamp::read(view.payload()) {
             Some(stamp) if self.token.is_some_and(|own| own != stamp.token) => self.totals.stale_frames += 1,
-            Some(stamp) => self.receive_stamped(now, wall_ns, peer, &stamp, view),
+            Some(stamp) => self.receive_test_packet(now, wall_ns, peer, &stamp, view),
             None => self.receive_foreign(peer, view),
         }
     }
@@ -201,12 +201,12 @@ impl Receiver {
         }
     }
 
-    fn receive_stamped(
+    fn receive_test_packet(
         &mut self,
         now: Picos,
         wall_ns: u64,
         peer: (IpAddr, u32),
-        stamp: &Stamp,
+        stamp: &PayloadStamp,
         view: &RoceView<'_>,
     ) {
         let psn = view.bth().psn();
@@ -244,7 +244,13 @@ impl Receiver {
         }
     }
 
-    fn track_flow(&mut self, now: Picos, peer: (IpAddr, u32), stamp: &Stamp, psn: u32) -> Option<usize> {
+    fn track_flow(
+        &mut self,
+        now: Picos,
+        peer: (IpAddr, u32),
+        stamp: &PayloadStamp,
+        psn: u32,
+    ) -> Option<usize> {
         let key = (stamp.token, stamp.flow);
         if let Some(at) = self.by_stamp.get(&key) {
             return Some(*at);
@@ -282,7 +288,7 @@ impl Receiver {
             }
             None => {
                 self.foreign.push(TrackedForeignFlow {
-                    flow: ForeignFlow::new(peer),
+                    flow: UnstampedFlow::new(peer),
                     expected_psn: None,
                 });
                 self.by_peer
@@ -309,10 +315,10 @@ impl Receiver {
 
     /// Returns the results of all flows. Flows with a stamp are sorted by token (run identifier) and number.
     /// Flows without a stamp are sorted by source address and queue pair.
-    pub(super) fn results(&self) -> (Vec<ReceivedFlow>, Vec<ForeignFlow>) {
+    pub(super) fn results(&self) -> (Vec<ReceivedFlow>, Vec<UnstampedFlow>) {
         let mut tracked: Vec<ReceivedFlow> = self.tracked.iter().map(TrackedFlow::result).collect();
         tracked.sort_by_key(|flow| (flow.token, flow.flow));
-        let mut foreign: Vec<ForeignFlow> = self.foreign.iter().map(|peer| peer.flow.clone()).collect();
+        let mut foreign: Vec<UnstampedFlow> = self.foreign.iter().map(|peer| peer.flow.clone()).collect();
         foreign.sort_by_key(|flow| (flow.src_ip, flow.dst_qp));
         (tracked, foreign)
     }
@@ -342,7 +348,7 @@ impl TrackedFlow {
 }
 
 impl ReceivedFlow {
-    fn new(stamp: &Stamp, (src_ip, dst_qp): (IpAddr, u32)) -> ReceivedFlow {
+    fn new(stamp: &PayloadStamp, (src_ip, dst_qp): (IpAddr, u32)) -> ReceivedFlow {
         ReceivedFlow {
             token: stamp.token,
             flow: stamp.flow,
@@ -371,9 +377,9 @@ impl ReceivedFlow {
     }
 }
 
-impl ForeignFlow {
-    fn new((src_ip, dst_qp): (IpAddr, u32)) -> ForeignFlow {
-        ForeignFlow {
+impl UnstampedFlow {
+    fn new((src_ip, dst_qp): (IpAddr, u32)) -> UnstampedFlow {
+        UnstampedFlow {
             src_ip,
             dst_qp,
             frames: 0,

@@ -9,7 +9,7 @@ const MAGIC: [u8; 8] = *b"xoffRoC1";
 /// Contents of a stamp, the test data at the start of a payload. A stamp starts with a magic number of eight
 /// bytes. The fields of this struct follow in their order here (big-endian), and then three zero bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Stamp {
+pub struct PayloadStamp {
     /// Identifier of the run ([`super::HostConfig::token`]).
     pub token: u64,
     /// Number of the frame in its flow, counted from 0.
@@ -23,7 +23,7 @@ pub struct Stamp {
     pub class: u8,
 }
 
-impl Stamp {
+impl PayloadStamp {
     /// Writes the stamp to the start of a payload. If the payload is shorter than [`STAMP_BYTES`], nothing
     /// is written.
     pub fn write(&self, payload: &mut [u8]) {
@@ -41,7 +41,7 @@ impl Stamp {
 
     /// Reads the stamp at the start of a payload. Returns `None` if the payload is shorter than
     /// [`STAMP_BYTES`] or does not begin with the magic number.
-    pub fn read(payload: &[u8]) -> Option<Stamp> {
+    pub fn read(payload: &[u8]) -> Option<PayloadStamp> {
         let bytes = payload.first_chunk::<STAMP_BYTES>()?;
         if bytes[0..8] != MAGIC {
             return None;
@@ -51,7 +51,7 @@ impl Stamp {
             value.copy_from_slice(&bytes[at..at + 8]);
             u64::from_be_bytes(value)
         };
-        Some(Stamp {
+        Some(PayloadStamp {
             token: number(8),
             sequence: number(16),
             wall_ns: number(24),
@@ -67,7 +67,7 @@ mod tests {
 
     #[test]
     fn a_stamp_is_parsed_only_with_its_magic() {
-        let stamp = Stamp {
+        let stamp = PayloadStamp {
             token: 7 << 40,
             sequence: u64::MAX - 1,
             wall_ns: 1_700_000_000_000_000_000,
@@ -76,9 +76,9 @@ mod tests {
         };
         let mut payload = [0xaa; 64];
         stamp.write(&mut payload);
-        assert_eq!(Stamp::read(&payload), Some(stamp));
-        assert_eq!(Stamp::read(&payload[..STAMP_BYTES - 1]), None);
+        assert_eq!(PayloadStamp::read(&payload), Some(stamp));
+        assert_eq!(PayloadStamp::read(&payload[..STAMP_BYTES - 1]), None);
         payload[0] ^= 1;
-        assert_eq!(Stamp::read(&payload), None);
+        assert_eq!(PayloadStamp::read(&payload), None);
     }
 }

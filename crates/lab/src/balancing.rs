@@ -11,7 +11,7 @@ use xoff_config::ConfigDb;
 use xoff_config::balancing::{BUILT_IN_SCHEMES, built_in_scheme};
 
 /// Returns a layer that sets the load-balancing scheme of a switch.
-pub(super) fn scheme_layer(scheme: &str, source: String) -> ConfigLayer {
+pub(super) fn scheme_config_layer(scheme: &str, source: String) -> ConfigLayer {
     let tables = json!({ "XOFF_LB": { "global": { "scheme": scheme } } });
     ConfigLayer::Text {
         source,
@@ -43,7 +43,7 @@ fn merged_config(switch: &SwitchPlan) -> ConfigDb {
 
 /// Returns the name of the built-in scheme on which a scheme of the switch is based. Returns `None` if the
 /// scheme does not exist.
-pub(super) fn built_in_base(switch: &SwitchPlan, scheme: &str) -> Option<&'static str> {
+pub(super) fn built_in_base_scheme(switch: &SwitchPlan, scheme: &str) -> Option<&'static str> {
     let base = merged_config(switch).get(SCHEMES_TABLE, scheme, "scheme");
     built_in_scheme(base.as_deref().unwrap_or(scheme)).map(|scheme| scheme.name)
 }
@@ -69,7 +69,7 @@ pub(super) fn scheme_names(switch: &SwitchPlan) -> Vec<String> {
 pub(super) fn enable_link_quality_messages(switches: &mut [SwitchPlan], source: &str) {
     let uses_remote_load = |switch: &SwitchPlan| {
         let scheme = configured_scheme(switch);
-        let base = scheme.and_then(|scheme| built_in_base(switch, &scheme));
+        let base = scheme.and_then(|scheme| built_in_base_scheme(switch, &scheme));
         base.and_then(built_in_scheme)
             .is_some_and(|scheme| scheme.uses_remote_load)
     };

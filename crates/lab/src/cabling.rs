@@ -122,7 +122,7 @@ pub(super) fn netns_fd_name(host: usize) -> String {
 }
 
 fn cabling_failure(source: &str, error: &net::Error) -> Failure {
-    let exit = if error.is_environment() {
+    let exit = if error.is_environment_error() {
         Exit::Environment
     } else {
         Exit::Configuration

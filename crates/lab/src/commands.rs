@@ -16,7 +16,7 @@ use nix::unistd::{Pid, Uid};
 use signal_hook::consts::{SIGINT, SIGTERM};
 
 use super::config::resolve_switch_setups;
-use super::external_devices::{self, BorrowedDevice};
+use super::external_devices::{self, SavedExternalDevice};
 use super::inner_process::{
     DETACH_REQUEST, InnerProcess, LabSpec, STOP_REQUEST, create_pipe, signal_pipe, spawn_process,
     wait_until_readable,
@@ -112,7 +112,7 @@ struct LabHandle {
     lifeline: Option<File>,
     status: StatusReader,
     signals: File,
-    borrowed: Vec<BorrowedDevice>,
+    borrowed: Vec<SavedExternalDevice>,
     /// The memory file with the output of the lab processes of `lab up`. `None` for `lab run`, because its
     /// processes write to the terminal.
     log: Option<File>,
@@ -214,7 +214,7 @@ fn spawn_launcher(
     listener: UnixListener,
     locks: &[UnixListener],
     signals: File,
-    borrowed: Vec<BorrowedDevice>,
+    borrowed: Vec<SavedExternalDevice>,
 ) -> Result<LabHandle, Failure> {
     let memory_failure =
         |error: std::io::Error| Failure::environment("cannot pass the lab to its processes").because(error);

@@ -10,7 +10,7 @@ use xoff_units::Picos;
 
 use super::plan::{ConfigLayer, LabPlan, LinkPlan, SPEED_MBPS_DEFAULT};
 use xoff_config::{LoadedConfig, PgProfileLookup, ResolveOptions};
-use xoff_runtime::session::reaction_budget;
+use xoff_runtime::session::reaction_budget_in_model_time;
 use xoff_runtime::workers::WorkerOptions;
 use xoff_telemetry::failure::Failure;
 
@@ -39,8 +39,8 @@ pub(super) fn resolve_switch_setups(
 ) -> Result<Vec<SwitchSetup>, Failure> {
     // The reaction budget covers stalls of the machine and twice the delay of the longest link.
     let longest_delay_ns = plan.links.iter().map(|link| link.delay_ns).max().unwrap_or(0);
-    let budget =
-        reaction_budget(driver).saturating_add(Picos::from_nanos(longest_delay_ns.saturating_mul(2)));
+    let budget = reaction_budget_in_model_time(driver)
+        .saturating_add(Picos::from_nanos(longest_delay_ns.saturating_mul(2)));
     (0..plan.switches.len())
         .map(|switch| resolve_switch_setup(plan, switch, switch_seed(seed, switch), budget))
         .collect()
@@ -56,8 +56,8 @@ pub fn switch_seed(seed: u64, switch: usize) -> u64 {
 /// Resolves the configuration of one switch. `switch` is an index of [`LabPlan::switches`].
 ///
 /// Each link of the switch creates a port. The lab file can set the speed of a link. Otherwise the switch
-/// configuration sets the speed, and the default is 1 Gb/s. `reaction_budget` is the longest time for which
-/// the machine may stall xoff, as model time. A preset adds headroom for this time.
+/// configuration sets the speed, and the default is 1 Gb/s. `reaction_budget_in_model_time` is the longest
+/// time for which the machine may stall xoff, as model time. A preset adds headroom for this time.
 ///
 /// # Errors
 /// Returns all errors of the configuration. It is also an error if the lab file and the configuration set

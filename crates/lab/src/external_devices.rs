@@ -13,7 +13,7 @@ use xoff_telemetry::failure::Failure;
 
 /// An external device with the settings that it had before the lab.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct BorrowedDevice {
+pub(super) struct SavedExternalDevice {
     name: String,
     /// Interface index of the device. Another device can later have the same name, but not the same index.
     index: u32,
@@ -29,7 +29,7 @@ pub(super) struct BorrowedDevice {
 ///
 /// # Errors
 /// Fails if a device does not exist or is part of a bridge or bond, or if the user is not root.
-pub(super) fn record_devices(names: &[&str]) -> Result<Vec<BorrowedDevice>, Failure> {
+pub(super) fn record_devices(names: &[&str]) -> Result<Vec<SavedExternalDevice>, Failure> {
     if !names.is_empty() && !nix::unistd::geteuid().is_root() {
         return Err(Failure::environment(format!(
             "the lab uses devices of this machine ({})",
@@ -60,10 +60,10 @@ pub(super) fn record_devices(names: &[&str]) -> Result<Vec<BorrowedDevice>, Fail
     Ok(devices)
 }
 
-fn record_device(name: &str, is_peer: bool) -> Result<BorrowedDevice, Failure> {
-    let record = || -> net::Result<BorrowedDevice> {
+fn record_device(name: &str, is_peer: bool) -> Result<SavedExternalDevice, Failure> {
+    let record = || -> net::Result<SavedExternalDevice> {
         let facts = net::read_link(name)?;
-        Ok(BorrowedDevice {
+        Ok(SavedExternalDevice {
             name: name.to_owned(),
             index: facts.index,
             features: ethtool::features(name)?,
@@ -75,7 +75,7 @@ fn record_device(name: &str, is_peer: bool) -> Result<BorrowedDevice, Failure> {
     record().map_err(|error| device_failure(name, &error))
 }
 
-impl BorrowedDevice {
+impl SavedExternalDevice {
     /// Prepares the device as a switch port: sets the link up and disables offloads and 802.3x PAUSE. The
     /// socket of the port enables promiscuous mode later. This mode ends when the socket closes.
     ///
@@ -138,8 +138,8 @@ impl BorrowedDevice {
 }
 
 /// Restores the settings of all devices.
-pub(super) fn restore_devices(devices: &[BorrowedDevice]) {
-    devices.iter().for_each(BorrowedDevice::restore);
+pub(super) fn restore_devices(devices: &[SavedExternalDevice]) {
+    devices.iter().for_each(SavedExternalDevice::restore);
 }
 
 fn device_failure(name: &str, error: &net::Error) -> Failure {

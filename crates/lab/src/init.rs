@@ -32,7 +32,7 @@ pub(super) fn run_init(inherited: &InheritedFds) -> Result<ExitCode, Failure> {
     let switch = start_switch(inherited, &spec, &spec_file, &outside)?;
     drop(spec_file);
     let end = watch_switch(switch, &lifeline, &children);
-    if let SwitchEnd::LifelineCut = end {
+    if let SwitchProcessExit::LifelineCut = end {
         // The launcher may have ended, so this process restores the devices, after the switch process
         // has ended.
         let _ = kill(switch, Signal::SIGKILL);
@@ -40,8 +40,10 @@ pub(super) fn run_init(inherited: &InheritedFds) -> Result<ExitCode, Failure> {
         let _ = outside.run(|| external_devices::restore_devices(&spec.borrowed));
     }
     Ok(match end {
-        SwitchEnd::Exited(code) => ExitCode::from(code),
-        SwitchEnd::LifelineCut | SwitchEnd::StopTimeout | SwitchEnd::Killed => Exit::Environment.into(),
+        SwitchProcessExit::Exited(code) => ExitCode::from(code),
+        SwitchProcessExit::LifelineCut | SwitchProcessExit::StopTimeout | SwitchProcessExit::Killed => {
+            Exit::Environment.into()
+        }
     })
 }
 
@@ -72,7 +74,7 @@ fn start_switch(
 
 /// The way in which the switch process ended.
 #[derive(Clone, Copy, Debug)]
-enum SwitchEnd {
+enum SwitchProcessExit {
     /// The process exited with this code.
     Exited(u8),
     /// The process was killed by a signal.
@@ -84,7 +86,7 @@ enum SwitchEnd {
 }
 
 /// Waits for the end of the switch process, and forwards stop requests to it.
-fn watch_switch(switch: Pid, lifeline: &File, children: &File) -> SwitchEnd {
+fn watch_switch(switch: Pid, lifeline: &File, children: &File) -> SwitchProcessExit {
     let mut deadline: Option<Instant> = None;
     let mut byte = [0];
     loop {
@@ -98,7 +100,7 @@ fn watch_switch(switch: Pid, lifeline: &File, children: &File) -> SwitchEnd {
                 STOP_TIMEOUT.as_secs()
             );
             log::error!("{}", Failure::environment(what));
-            return SwitchEnd::StopTimeout;
+            return SwitchProcessExit::StopTimeout;
         }
         let timeout_ms = timeout.map(|left| (left.as_millis() as u16).saturating_add(1));
         let [child_ended, requested] =
@@ -112,7 +114,7 @@ fn watch_switch(switch: Pid, lifeline: &File, children: &File) -> SwitchEnd {
                     let _ = kill(switch, Signal::SIGTERM);
                     deadline.get_or_insert(Instant::now() + STOP_TIMEOUT);
                 }
-                _ => return SwitchEnd::LifelineCut,
+                _ => return SwitchProcessExit::LifelineCut,
             }
         }
     }
@@ -120,18 +122,18 @@ fn watch_switch(switch: Pid, lifeline: &File, children: &File) -> SwitchEnd {
 
 /// Reaps all ended child processes, including orphans of the switch process. Returns how the switch process
 /// ended. Returns `None` if the switch process still runs.
-fn reap_children(switch: Pid) -> Option<SwitchEnd> {
+fn reap_children(switch: Pid) -> Option<SwitchProcessExit> {
     loop {
         match waitpid(None, Some(WaitPidFlag::WNOHANG)) {
             Ok(WaitStatus::Exited(pid, code)) if pid == switch => {
-                return Some(SwitchEnd::Exited(code.clamp(0, 255) as u8));
+                return Some(SwitchProcessExit::Exited(code.clamp(0, 255) as u8));
             }
             Ok(WaitStatus::Signaled(pid, signal, _)) if pid == switch => {
                 let failure = Failure::environment(format!("the switch process was killed by {signal}"))
                     .because("a user killed it, or the machine ran out of memory (see `dmesg`)")
                     .fix("the lab has been removed: start it again");
                 log::error!("{failure}");
-                return Some(SwitchEnd::Killed);
+                return Some(SwitchProcessExit::Killed);
             }
             Ok(WaitStatus::StillAlive) | Err(_) => return None,
             Ok(_) => {}

@@ -18,7 +18,7 @@ use nix::fcntl::{FcntlArg, FdFlag, fcntl};
 use nix::sys::memfd::{MFdFlags, memfd_create};
 use serde::{Deserialize, Serialize};
 
-use super::external_devices::BorrowedDevice;
+use super::external_devices::SavedExternalDevice;
 use super::options::{LabOptions, LabRunMode};
 use super::plan::LabPlan;
 use xoff_telemetry::failure::Failure;
@@ -84,7 +84,7 @@ pub(super) struct LabSpec {
     pub(super) options: LabOptions,
     pub(super) mode: LabRunMode,
     /// External devices with their settings from before the lab.
-    pub(super) borrowed: Vec<BorrowedDevice>,
+    pub(super) borrowed: Vec<SavedExternalDevice>,
 }
 
 impl LabSpec {

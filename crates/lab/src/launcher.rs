@@ -14,7 +14,7 @@ use std::process::{ExitCode, ExitStatus, Stdio};
 use nix::sched::{CloneFlags, unshare};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
-use super::external_devices::{self, BorrowedDevice};
+use super::external_devices::{self, SavedExternalDevice};
 use super::inner_process::{
     DETACH_REQUEST, InheritedFds, InnerProcess, LabSpec, STOP_REQUEST, create_pipe, signal_pipe,
     spawn_process, wait_until_readable,
@@ -39,7 +39,11 @@ pub(super) fn run_launcher(inherited: &InheritedFds) -> Result<ExitCode, Failure
         .map_err(|errno| Failure::environment("the launcher of the lab has no listener").because(errno))?;
     let outside = Netns::current()
         .map_err(|error| Failure::environment("cannot open the network namespace").because(error))?;
-    let result = match spec.borrowed.iter().try_for_each(BorrowedDevice::prepare_as_port) {
+    let result = match spec
+        .borrowed
+        .iter()
+        .try_for_each(SavedExternalDevice::prepare_as_port)
+    {
         Ok(()) => run_init(inherited, &spec, &spec_file, parent_lifeline, &signals, &outside),
         Err(failure) => Err(failure),
     };

@@ -60,10 +60,10 @@ pub use attached_lab::{HostAttachment, Lab, PortAttachment, PortNamespace};
 pub use cabling::move_tap_to_host;
 pub use commands::{bring_up_lab, list_labs, run_lab, take_down_lab};
 pub use compare::{
-    COMPARE_SCHEMA, CompareArgs, CompareReport, ComparedField, ComparisonRow, ComparisonRun, LOAD_BALANCING,
-    MedianAndRange, RunMode, run_compare,
+    COMPARE_SCHEMA, CompareArgs, CompareReport, ComparedField, ComparisonRow, ComparisonRun,
+    ComparisonRunMode, LOAD_BALANCING, MedianAndRange, run_compare,
 };
-pub use compare::{NamedFigure, figures_of_report};
+pub use compare::{NamedRunMeasurement, measurements_of_report};
 pub use config::switch_seed;
 pub use config::{SwitchSetup, resolve_switch_setup};
 pub use exec::exec_in_host;
@@ -74,17 +74,17 @@ pub use problem::{Problem, Problems};
 pub use recording_option::LabRecordings;
 pub use registry::{RunningLab, lab_socket_address, running_labs};
 pub use report::{
-    DeadlockReport, HostReport, LinkBalanceReport, LinkReport, RealTimeReport, ReorderedConnectionReport,
-    VirtualReport,
+    DeadlockReport, HostReport, LinkBalanceReport, LinkReport, RealTimeRunReport, ReorderedConnectionReport,
+    VirtualRunReport,
 };
 pub use resolve::{load_lab, parse_lab};
 pub use script::{CheckArgs, CheckFormat, CheckResult, LabCheckResult, check_labs};
 pub use status_pipe::StatusPipe;
 pub use sweep::{
-    JobFigures, MergeArgs, Parameter, RUNS_MAX, RunFigures, SWEEP_SCHEMA, Seeds, Shard, SweepArgs,
-    SweepReport, merge_sweep, run_sweep,
+    JobMeasurements, MergeArgs, RUNS_MAX, RunMeasurements, SWEEP_SCHEMA, Seeds, Shard, SweepArgs,
+    SweepReport, VariedField, merge_sweep, run_sweep,
 };
-pub use sweep::{PoolResult, run_in_parallel};
+pub use sweep::{ParallelRunsResult, run_in_parallel};
 pub use virtual_run::{
     EVENTS_MAX_DEFAULT, OutputFormat, VirtualLab, VirtualRunArgs, run_virtual, switch_configuration,
     switch_configurations,

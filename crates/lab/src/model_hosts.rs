@@ -8,7 +8,7 @@ use xoff_wire::bth::MASK_24;
 use xoff_wire::{Ecn, VlanTag};
 
 use super::options::LabOptions;
-use super::plan::{FlowPlan, HostPlan, IpVersion, LabPlan, RatePlan, SendPlan, WorkloadTarget};
+use super::plan::{FlowPlan, HostPlan, IpVersion, LabPlan, OfferedRate, SendPlan, WorkloadTarget};
 use xoff_host::{
     FlowConfig, FlowOperation, FlowRate, Gateway, HostConfig, HostResults, ReceiveBuffer, flow_report,
 };
@@ -144,8 +144,8 @@ fn flow_config(plan: &LabPlan, id: usize, flow: &FlowPlan) -> FlowConfig {
         // Frame lengths of a checked plan always have a path MTU.
         path_mtu: FlowConfig::path_mtu_for(flow.frame_len, ipv6, false).unwrap_or(base.path_mtu),
         rate: match flow.rate {
-            RatePlan::LinkShare(millionths) => FlowRate::LinkShare(millionths),
-            RatePlan::WireBitsPerSecond(bits) => FlowRate::WireBitsPerSecond(bits),
+            OfferedRate::LinkShare(millionths) => FlowRate::LinkShare(millionths),
+            OfferedRate::WireBitsPerSecond(bits) => FlowRate::WireBitsPerSecond(bits),
         },
         start: Picos::from_nanos(flow.start_ns),
         ..base

@@ -132,7 +132,7 @@ pub struct HostPlan {
     /// The length of the on-link IPv6 prefix, 1 to 128.
     pub ipv6_prefix: u8,
     /// The gateways of a model host, at most one for IPv4 and one for IPv6. Empty for a plain host, which has
-    /// routes instead ([`PlainPlan::routes`]), and for a guest.
+    /// routes instead ([`PlainHostPlan::routes`]), and for a guest.
     pub gateways: Vec<IpAddr>,
     /// The MAC address of the IPv4 gateway, if the lab has computed routes. The host then needs no ARP for
     /// the gateway. `None` means that the host resolves the address by ARP.
@@ -149,14 +149,14 @@ pub enum HostKind {
     /// A model host: an RDMA host that xoff simulates. In real time, the host has its own network namespace.
     Model,
     /// A plain host: the network stack of the machine's kernel in its own namespace.
-    Plain(PlainPlan),
+    Plain(PlainHostPlan),
     /// A QEMU guest, which is connected to a tap device.
     Vm(VmPlan),
 }
 
 /// The routes and commands of a plain host.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct PlainPlan {
+pub struct PlainHostPlan {
     /// The routes in addition to the routes of the host's link.
     pub routes: Vec<RoutePlan>,
     /// The commands of the host. `sh -c` runs them one after the other as soon as the lab is up.
@@ -293,7 +293,7 @@ pub struct FlowPlan {
     /// The index of the receiver in [`LabPlan::hosts`], another model host.
     pub to: usize,
     /// The rate at which the sender offers frames.
-    pub rate: RatePlan,
+    pub rate: OfferedRate,
     /// The DSCP of the frames, 0 to 63.
     pub dscp: u8,
     /// Whether the frames are ECN-capable (ECT(0)), so that switches can mark them CE.
@@ -319,7 +319,7 @@ pub struct FlowPlan {
 
 /// The offered rate of a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum RatePlan {
+pub enum OfferedRate {
     /// A share of the sender's link speed, in millionths, 1 to 1 000 000. The value 1 000 000 is the full
     /// link speed.
     LinkShare(u32),
@@ -343,7 +343,7 @@ impl HostPlan {
     }
 
     /// Returns the options of a plain host. Returns `None` for other kinds of hosts.
-    pub fn as_plain(&self) -> Option<&PlainPlan> {
+    pub fn as_plain(&self) -> Option<&PlainHostPlan> {
         match &self.kind {
             HostKind::Plain(plain) => Some(plain),
             _ => None,

@@ -59,7 +59,7 @@ pub(super) fn resolve_recordings(
 /// Returns the index of the switch and the port of a target. The port `None` means all ports of the switch.
 fn find_target(plan: &LabPlan, target: Option<&str>) -> Result<(usize, Option<String>), Failure> {
     let Some(target) = target else {
-        return only_switch(plan).map(|switch| (switch, None));
+        return single_switch_index(plan).map(|switch| (switch, None));
     };
     let by_name = |name: &str| plan.switches.iter().position(|switch| switch.name == name);
     let (switch, port) = match target.split_once(':') {
@@ -69,7 +69,7 @@ fn find_target(plan: &LabPlan, target: Option<&str>) -> Result<(usize, Option<St
         ),
         None => match by_name(target) {
             Some(switch) => return Ok((switch, None)),
-            None if target.starts_with("Ethernet") => (only_switch(plan)?, target),
+            None if target.starts_with("Ethernet") => (single_switch_index(plan)?, target),
             None => return Err(unknown_switch_failure(plan, target)),
         },
     };
@@ -88,7 +88,7 @@ fn find_target(plan: &LabPlan, target: Option<&str>) -> Result<(usize, Option<St
     }
 }
 
-fn only_switch(plan: &LabPlan) -> Result<usize, Failure> {
+fn single_switch_index(plan: &LabPlan) -> Result<usize, Failure> {
     match plan.switches.len() {
         1 => Ok(0),
         _ => Err(Failure::usage("the switch to record is missing")

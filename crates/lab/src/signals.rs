@@ -11,7 +11,7 @@ mod tests;
 use std::collections::{BTreeMap, HashMap};
 
 use super::plan::{ActionPlan, LabPlan, TransportPlan};
-use paths::{FabricTopology, MarkingPorts, ShortestPaths};
+use paths::{EcnMarkingPorts, FabricTopology, ShortestPaths};
 use xoff_fabric::FabricPlan;
 use xoff_rdma::congestion::{CongestionFeedback, CongestionSignal};
 use xoff_rdma::{HOPS_MAX, Transport};
@@ -108,7 +108,7 @@ struct SignalCheck<'a> {
     controls: Vec<TransportControl>,
     topology: FabricTopology<'a>,
     /// The marking ports for each DSCP.
-    marking_ports: HashMap<u8, MarkingPorts>,
+    marking_ports: HashMap<u8, EcnMarkingPorts>,
     /// The shortest paths for each destination and DSCP.
     paths: HashMap<(u32, u8), ShortestPaths>,
     /// Whether a script step changes the configuration of a switch, so that switches may mark packets later.
@@ -231,7 +231,7 @@ impl SignalCheck<'_> {
         let (_, is_marked) = self.shortest_path(connection, dscp);
         match self.marking_ports.get(&dscp) {
             _ if is_marked => None,
-            Some(ports) if ports.has_any() => Some(MissingSignal::NoMarkOnPath),
+            Some(ports) if ports.has_any_ecn_marking_port() => Some(MissingSignal::NoMarkOnPath),
             _ => Some(MissingSignal::NoMarkInLab),
         }
     }

@@ -109,18 +109,18 @@ pub fn parse_speed_mbps(text: &str) -> Option<u32> {
 /// Parses the rate of a flow. The text is a share of the link speed, such as `40%`, or a bit rate, such as
 /// `1g`. Returns `None` for an invalid text, a share outside 0.0001 % to 100 %, and a bit rate outside 1 b/s
 /// to 1.6 Tb/s.
-pub fn parse_rate(text: &str) -> Option<super::plan::RatePlan> {
-    use super::plan::RatePlan;
+pub fn parse_rate(text: &str) -> Option<super::plan::OfferedRate> {
+    use super::plan::OfferedRate;
     if let Some(percent) = text.trim().strip_suffix('%') {
         let millionths = (percent.trim().parse::<f64>().ok()? * 1e4).round();
         return (1.0..=1e6)
             .contains(&millionths)
-            .then_some(RatePlan::LinkShare(millionths as u32));
+            .then_some(OfferedRate::LinkShare(millionths as u32));
     }
     let bps = parse_bits_per_second(text)?.round();
     (1.0..=1.6e12)
         .contains(&bps)
-        .then_some(RatePlan::WireBitsPerSecond(bps as u64))
+        .then_some(OfferedRate::WireBitsPerSecond(bps as u64))
 }
 
 /// Parses a bit rate such as `40g` into bits per second, 1000 to 10^13.
@@ -180,7 +180,7 @@ pub fn parse_mac(text: &str) -> Option<[u8; 6]> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::plan::RatePlan;
+    use super::super::plan::OfferedRate;
     use super::*;
 
     #[test]
@@ -230,9 +230,9 @@ mod tests {
     #[test]
     fn rates_are_shares_or_bits_per_second() {
         for (text, value) in [
-            ("100%", Some(RatePlan::LinkShare(1_000_000))),
-            ("0.5 %", Some(RatePlan::LinkShare(5_000))),
-            ("250m", Some(RatePlan::WireBitsPerSecond(250_000_000))),
+            ("100%", Some(OfferedRate::LinkShare(1_000_000))),
+            ("0.5 %", Some(OfferedRate::LinkShare(5_000))),
+            ("250m", Some(OfferedRate::WireBitsPerSecond(250_000_000))),
             ("0%", None),
             ("101%", None),
             ("-4%", None),

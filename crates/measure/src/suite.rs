@@ -4,10 +4,10 @@ use xoff_units::Picos;
 
 use super::dut::{Dut, FrameSize, StreamResult, TrafficPattern, TrafficStream, Trial, TrialResult};
 use super::ndr::{
-    LOAD_MAX, LoadBounds, OfferedTraffic, SearchGoal, TrialDurations, find_rates_with, no_frame_forwarded,
-    virtual_trial_duration,
+    LOAD_MAX, LoadBounds, OfferedTraffic, SearchGoal, TrialDurations, find_rates_with,
+    no_frame_forwarded_failure, virtual_trial_duration,
 };
-use super::result::{BenchFigure, BenchResult, BetterWhen};
+use super::result::{BenchFigure, BenchResult, ImprovementDirection};
 use xoff_telemetry::failure::{Exit, Failure};
 
 /// A device under test (DUT) with the settings of its benchmarks (RFC 2544, RFC 2889 and RFC 8239). The
@@ -58,7 +58,7 @@ impl<'a, D: Dut> BenchmarkSuite<'a, D> {
     }
 
     /// Adds a figure with one sample to the result.
-    pub fn add_figure(&mut self, name: String, unit: &str, better: BetterWhen, value: f64) {
+    pub fn add_figure(&mut self, name: String, unit: &str, better: ImprovementDirection, value: f64) {
         self.add_samples(name, unit, better, vec![value]);
     }
 
@@ -66,7 +66,7 @@ impl<'a, D: Dut> BenchmarkSuite<'a, D> {
     ///
     /// # Panics
     /// `samples` is empty.
-    pub fn add_samples(&mut self, name: String, unit: &str, better: BetterWhen, samples: Vec<f64>) {
+    pub fn add_samples(&mut self, name: String, unit: &str, better: ImprovementDirection, samples: Vec<f64>) {
         self.result
             .figures
             .push(BenchFigure::new(name, unit, better, samples));
@@ -77,19 +77,19 @@ impl<'a, D: Dut> BenchmarkSuite<'a, D> {
         self.add_figure(
             format!("{prefix}/rate"),
             "frames/s",
-            BetterWhen::Bigger,
+            ImprovementDirection::Bigger,
             throughput.fps,
         );
         self.add_figure(
             format!("{prefix}/bandwidth"),
             "Gb/s",
-            BetterWhen::Bigger,
+            ImprovementDirection::Bigger,
             throughput.bps / 1e9,
         );
         self.add_figure(
             format!("{prefix}/share"),
             "percent",
-            BetterWhen::Bigger,
+            ImprovementDirection::Bigger,
             throughput.share * 100.0,
         );
     }
@@ -100,14 +100,14 @@ impl<'a, D: Dut> BenchmarkSuite<'a, D> {
         self.add_figure(
             format!("{prefix}/lost"),
             "percent",
-            BetterWhen::Smaller,
+            ImprovementDirection::Smaller,
             outcome.loss_ratio() * 100.0,
         );
         if self.dut.is_lossless() {
             self.add_figure(
                 format!("{prefix}/paused"),
                 "percent",
-                BetterWhen::Smaller,
+                ImprovementDirection::Smaller,
                 outcome.paused_ratio() * 100.0,
             );
         }
@@ -210,7 +210,7 @@ impl<'a, D: Dut> BenchmarkSuite<'a, D> {
         let bounds = rates.bounds[0];
         self.result.tainted.extend(rates.tainted);
         if rates.received == 0 {
-            return Err(no_frame_forwarded());
+            return Err(no_frame_forwarded_failure());
         }
         match bounds.lower {
             Some(_) => Ok(bounds),
@@ -282,7 +282,7 @@ fn longest_burst_duration(dut: &impl Dut, streams: &[TrafficStream]) -> Picos {
 }
 
 /// Returns the usage error for a benchmark that xoff does not measure. `why` is the reason.
-pub fn test_not_measured(test: &str, why: &str) -> Failure {
+pub fn unsupported_test_failure(test: &str, why: &str) -> Failure {
     Failure::usage(format!("{test} is not measured here"))
         .because(why)
         .fix("name other tests, or none for all that are measured")

@@ -19,14 +19,14 @@ fn read_clock(clock: ClockId) -> u64 {
 
 /// Converts time stamps of the kernel to monotonic time.
 #[derive(Debug, Default)]
-pub(super) struct StampClock {
+pub(super) struct KernelTimestampConverter {
     /// Real time minus monotonic time, in nanoseconds.
     difference_ns: i64,
     measured_ns: u64,
     now_ns: u64,
 }
 
-impl StampClock {
+impl KernelTimestampConverter {
     /// Reads the present time. If the last measurement of the clock difference is too old, the function also
     /// measures the difference again. Called once for each burst.
     pub(super) fn update(&mut self) {
@@ -55,7 +55,7 @@ mod tests {
 
     #[test]
     fn current_real_time_converts_to_current_monotonic_time() {
-        let mut clock = StampClock::default();
+        let mut clock = KernelTimestampConverter::default();
         clock.update();
         let real = read_clock(ClockId::CLOCK_REALTIME);
         let stamp = clock.to_monotonic_ns((real / 1_000_000_000) as u32, (real % 1_000_000_000) as u32);
@@ -66,7 +66,7 @@ mod tests {
 
     #[test]
     fn time_stamps_before_the_boot_become_zero() {
-        let mut clock = StampClock::default();
+        let mut clock = KernelTimestampConverter::default();
         clock.update();
         assert_eq!(clock.to_monotonic_ns(0, 5), 0);
     }

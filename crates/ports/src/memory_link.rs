@@ -44,7 +44,7 @@ struct FrameTimes {
 
 /// Properties of one end of the link. The other end must know them before the first slot is posted.
 #[derive(Debug, Default)]
-struct EndProperties {
+struct LinkEndProperties {
     /// Arena of the slots of this end.
     arena: OnceLock<Arc<Arena>>,
     /// Waker of the thread that receives at this end.
@@ -71,8 +71,8 @@ type BufferRings = [SlotRing<Consumer<FrameHandle>>; 2];
 #[derive(Debug)]
 pub struct LinkPort {
     name: String,
-    own: Arc<EndProperties>,
-    peer: Arc<EndProperties>,
+    own: Arc<LinkEndProperties>,
+    peer: Arc<LinkEndProperties>,
     to_peer: Producer<ReturnedSlot>,
     from_peer: Consumer<ReturnedSlot>,
     /// Slots of this end for frames of the peer.
@@ -98,7 +98,7 @@ impl LinkPort {
         let ((tx_a, rx_b), (tx_b, rx_a)) = (RingBuffer::new(frames + large), RingBuffer::new(frames + large));
         let ((posts_a, buffers_b), (posts_b, buffers_a)) =
             (slot_rings(frames, large), slot_rings(frames, large));
-        let properties = [(); 2].map(|()| Arc::new(EndProperties::default()));
+        let properties = [(); 2].map(|()| Arc::new(LinkEndProperties::default()));
         let end = |n: usize, to_peer, from_peer, posts, buffers| LinkPort {
             name: names[n].to_owned(),
             own: Arc::clone(&properties[n]),

@@ -188,7 +188,7 @@ impl TapPort {
     /// Finds the network device again after it was moved to a new namespace. This needs CAP_SYS_ADMIN over
     /// the new namespace. Without this capability, the function returns `None`. The device then counts as
     /// down, and its losses are not visible.
-    fn follow_device(&mut self) -> Option<()> {
+    fn reopen_moved_device(&mut self) -> Option<()> {
         if self.device.exists() {
             return Some(());
         }
@@ -221,11 +221,11 @@ impl TapPort {
     }
 
     pub(super) fn is_link_up(&mut self) -> bool {
-        self.follow_device().is_some() && self.device.is_running()
+        self.reopen_moved_device().is_some() && self.device.is_running()
     }
 
     pub(super) fn take_drops(&mut self) -> PortDrops {
-        self.follow_device();
+        self.reopen_moved_device();
         PortDrops {
             by_reason: self.drops.take_counts(),
             // Frames that the kernel sent on the network device and could not queue for the tap.

@@ -73,7 +73,7 @@ impl Endpoint {
         }
         let mut queue_pair = QueuePair::new(QpIndex(index), config, congestion);
         queue_pair.updates_departure |= self.shared.classes.uses_round_robin();
-        queue_pair.update_completing(&mut self.shared);
+        queue_pair.update_can_complete_messages(&mut self.shared);
         self.queue_pairs.push(queue_pair);
         QpIndex(index)
     }

@@ -1,7 +1,7 @@
 //! Pacing: the interval between two packets of a queue pair.
 
 use serde::{Deserialize, Serialize};
-use xoff_units::{Picos, ns3_nanos};
+use xoff_units::{Picos, nanos_as_in_ns3};
 
 /// Bits per byte, times picoseconds per second. A packet has fewer than 2^18 bytes, so the product of its
 /// length and this constant is below 2^61.
@@ -14,7 +14,7 @@ pub enum Pacing {
     #[default]
     Exact,
     /// The computation of ns-3, for comparisons: seconds in floating point, rounded down to
-    /// nanoseconds ([`ns3_nanos`]).
+    /// nanoseconds ([`nanos_as_in_ns3`]).
     Ns3,
     /// The same computation as [`Pacing::Ns3`]. If the rate changes, the departure time of the next packet is
     /// also computed again (`RdmaHw::ChangeRate` of the HPCC model).
@@ -30,7 +30,7 @@ impl Pacing {
             Pacing::Exact => Picos(u64::from(bytes) * BIT_PICOS / rate_bps),
             Pacing::Ns3 | Pacing::Ns3Retimed => {
                 let seconds = f64::from(bytes) * 8.0 / rate_bps as f64;
-                Picos::from_nanos(ns3_nanos(seconds, 1_000_000_000).unwrap_or(u64::MAX))
+                Picos::from_nanos(nanos_as_in_ns3(seconds, 1_000_000_000).unwrap_or(u64::MAX))
             }
         }
     }

@@ -296,7 +296,7 @@ impl QueuePair {
             .min(self.responder.gap_deadline)
             .min(self.congestion.next_deadline());
         shared.timers.arm(self.index.0, deadline, &mut self.armed);
-        self.update_completing(shared);
+        self.update_can_complete_messages(shared);
     }
 
     /// Updates [`EndpointState::completing_qps`].
@@ -308,7 +308,7 @@ impl QueuePair {
     /// - Its receiver stores packets behind a gap. Any data packet can then fill the gap and complete
     ///   a message.
     #[inline]
-    pub(super) fn update_completing(&mut self, shared: &mut EndpointState) {
+    pub(super) fn update_can_complete_messages(&mut self, shared: &mut EndpointState) {
         let is_completing = self.config.transport != Transport::Rc
             || self.config.reorders()
             || self.requester.has_sent_message();

@@ -223,7 +223,7 @@ impl Requester {
             env.shared.retransmitted_packets += 1;
         }
         match repeat {
-            Some(_) => self.forget_departure(sequence),
+            Some(_) => self.invalidate_departure_time(sequence),
             None => self.advance_next(env.now, &message, payload_len, is_retransmission),
         }
         let last = sequence + 1 == message.end();
@@ -278,7 +278,7 @@ impl Requester {
         }
     }
 
-    fn forget_departure(&mut self, sequence: u64) {
+    fn invalidate_departure_time(&mut self, sequence: u64) {
         if let Ok(index) = self
             .departures
             .binary_search_by_key(&sequence, |departure| departure.sequence)

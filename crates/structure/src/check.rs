@@ -71,10 +71,10 @@ impl Check {
         let workspace = Workspace::open(root)?;
         let tables = repository_root().join("crates/structure");
         let mut findings = match self {
-            Self::ModuleCycles => cycles::module_findings(&cycles::find_cycles(&workspace)?),
+            Self::ModuleCycles => cycles::module_cycle_findings(&cycles::find_cycles(&workspace)?),
             Self::FileCycles => {
                 let allowed = cycles::read_allowed_cycles(&tables.join("allowed-cycles.txt"))?;
-                cycles::file_findings(&cycles::find_cycles(&workspace)?, &allowed)
+                cycles::file_cycle_findings(&cycles::find_cycles(&workspace)?, &allowed)
             }
             Self::Terms => {
                 let terms = terms::read_terms(&tables.join("terms.txt"))?;

@@ -41,7 +41,7 @@ impl fmt::Display for Import {
 
 /// A group of modules or files that import each other, directly or through other members of the group.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Cycle {
+pub struct ImportCycle {
     /// Names of the modules or paths of the files, sorted.
     pub members: Vec<String>,
     /// One import for each step of a shortest cycle of the group.
@@ -56,9 +56,9 @@ pub struct CrateImportCycles {
     /// Name of the package.
     pub name: String,
     /// Cycles between top-level modules. The crate root does not count as a top-level module.
-    pub modules: Vec<Cycle>,
+    pub modules: Vec<ImportCycle>,
     /// Cycles between files.
-    pub files: Vec<Cycle>,
+    pub files: Vec<ImportCycle>,
 }
 
 /// Finds the import cycles of every library and binary of the workspace.
@@ -147,7 +147,7 @@ fn imported_items(tree: &CrateTree, from: usize) -> Vec<(usize, String, usize)> 
     found
 }
 
-fn cycles_of_graph(graph: &Graph<String, Import>) -> Vec<Cycle> {
+fn cycles_of_graph(graph: &Graph<String, Import>) -> Vec<ImportCycle> {
     let cycle = |members: Vec<String>| {
         let nodes = graph.shortest_cycle(&members);
         let next = nodes.iter().skip(1).chain(nodes.first());
@@ -160,7 +160,7 @@ fn cycles_of_graph(graph: &Graph<String, Import>) -> Vec<Cycle> {
             .edges_within(&members)
             .map(|(_, _, import)| import.clone())
             .collect();
-        Cycle {
+        ImportCycle {
             members,
             steps,
             imports,
@@ -209,7 +209,7 @@ pub fn read_allowed_cycles(path: &Path) -> Result<Vec<AllowedCycle>, String> {
 }
 
 /// Returns a finding for each cycle between top-level modules.
-pub fn module_findings(crates: &[CrateImportCycles]) -> Vec<Finding> {
+pub fn module_cycle_findings(crates: &[CrateImportCycles]) -> Vec<Finding> {
     let cycles = crates.iter().flat_map(|own| &own.modules);
     cycles
         .map(|cycle| cycle_finding(cycle, "cycle between top-level modules"))
@@ -218,8 +218,8 @@ pub fn module_findings(crates: &[CrateImportCycles]) -> Vec<Finding> {
 
 /// Returns a finding for each cycle between files that is not in `allowed`. Also returns a finding for each
 /// entry of `allowed` that is not a cycle any more.
-pub fn file_findings(crates: &[CrateImportCycles], allowed: &[AllowedCycle]) -> Vec<Finding> {
-    let matches = |allowed: &AllowedCycle, own: &CrateImportCycles, cycle: &Cycle| {
+pub fn file_cycle_findings(crates: &[CrateImportCycles], allowed: &[AllowedCycle]) -> Vec<Finding> {
+    let matches = |allowed: &AllowedCycle, own: &CrateImportCycles, cycle: &ImportCycle| {
         allowed.name == own.name && allowed.files == cycle.members
     };
     let mut findings = Vec::new();
@@ -246,7 +246,7 @@ pub fn file_findings(crates: &[CrateImportCycles], allowed: &[AllowedCycle]) -> 
     findings
 }
 
-fn cycle_finding(cycle: &Cycle, kind: &'static str) -> Finding {
+fn cycle_finding(cycle: &ImportCycle, kind: &'static str) -> Finding {
     let (file, line) = cycle
         .steps
         .first()

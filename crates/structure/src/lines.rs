@@ -6,7 +6,7 @@ use crate::workspace::Workspace;
 
 /// The number of production lines in a member.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct MemberLines {
+pub struct PackageLineCount {
     /// Name of the package.
     pub name: String,
     /// True if the member is a tool for developers ([`Member::is_tool`](crate::workspace::Member::is_tool)).
@@ -15,7 +15,7 @@ pub struct MemberLines {
     pub files: Vec<(PathBuf, usize)>,
 }
 
-impl MemberLines {
+impl PackageLineCount {
     /// Returns the number of production lines in all files of the member.
     pub fn total(&self) -> usize {
         self.files.iter().map(|(_, lines)| lines).sum()
@@ -30,7 +30,7 @@ impl MemberLines {
 ///
 /// # Errors
 /// A file cannot be read or parsed.
-pub fn count_lines(workspace: &Workspace) -> Result<Vec<MemberLines>, String> {
+pub fn count_lines(workspace: &Workspace) -> Result<Vec<PackageLineCount>, String> {
     let mut members = Vec::new();
     for member in &workspace.members {
         let sources = workspace.read_sources(member)?;
@@ -38,7 +38,7 @@ pub fn count_lines(workspace: &Workspace) -> Result<Vec<MemberLines>, String> {
             .production_files()
             .map(|(path, source)| (path.clone(), source.code_lines().len()));
         let files = counts.filter(|(_, lines)| *lines > 0).collect();
-        members.push(MemberLines {
+        members.push(PackageLineCount {
             name: member.name.clone(),
             is_tool: member.is_tool(),
             files,

@@ -10,7 +10,7 @@ use std::process::ExitCode;
 
 use clap::{Args, Parser, Subcommand};
 use structure::check::{self, Check};
-use structure::cycles::{self, Cycle};
+use structure::cycles::{self, ImportCycle};
 use structure::finding::Finding;
 use structure::lines;
 use structure::workspace::Workspace;
@@ -27,9 +27,9 @@ struct Arguments {
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Count the production lines of every member, without comments, blank lines and tests.
-    Lines(LinesArguments),
+    Lines(LineCountArguments),
     /// Print the import cycles between top-level modules and between files.
-    Cycles(CyclesArguments),
+    Cycles(ImportCycleArguments),
     /// Print the terms, documentation comments and lines that break the rules.
     Words(WorkspaceArguments),
     /// Run every check and print the number of findings of each.
@@ -45,7 +45,7 @@ struct WorkspaceArguments {
 
 /// Arguments of `lines`.
 #[derive(Debug, Args)]
-struct LinesArguments {
+struct LineCountArguments {
     #[command(flatten)]
     root: WorkspaceArguments,
     /// Print the lines of every file too.
@@ -55,7 +55,7 @@ struct LinesArguments {
 
 /// Arguments of `cycles`.
 #[derive(Debug, Args)]
-struct CyclesArguments {
+struct ImportCycleArguments {
     #[command(flatten)]
     root: WorkspaceArguments,
     /// Print every import inside a cycle, not only the imports of a shortest cycle.
@@ -86,7 +86,7 @@ fn main() -> ExitCode {
     let result = match Arguments::parse().command {
         Command::Lines(arguments) => print_lines(&arguments),
         Command::Cycles(arguments) => print_cycles(&arguments),
-        Command::Words(root) => print_words(&root.path()),
+        Command::Words(root) => print_text_findings(&root.path()),
         Command::Check(arguments) => print_checks(&arguments),
     };
     result.unwrap_or_else(|message| {
@@ -95,7 +95,7 @@ fn main() -> ExitCode {
     })
 }
 
-fn print_lines(arguments: &LinesArguments) -> Result<ExitCode, String> {
+fn print_lines(arguments: &LineCountArguments) -> Result<ExitCode, String> {
     let members = lines::count_lines(&Workspace::open(&arguments.root.path())?)?;
     for member in &members {
         let kind = if member.is_tool { "  tool" } else { "" };
@@ -107,16 +107,16 @@ fn print_lines(arguments: &LinesArguments) -> Result<ExitCode, String> {
     let without_tools = members
         .iter()
         .filter(|member| !member.is_tool)
-        .map(lines::MemberLines::total);
+        .map(lines::PackageLineCount::total);
     println!("{:>8}  total without tools", without_tools.sum::<usize>());
     println!(
         "{:>8}  total",
-        members.iter().map(lines::MemberLines::total).sum::<usize>()
+        members.iter().map(lines::PackageLineCount::total).sum::<usize>()
     );
     Ok(ExitCode::SUCCESS)
 }
 
-fn print_cycles(arguments: &CyclesArguments) -> Result<ExitCode, String> {
+fn print_cycles(arguments: &ImportCycleArguments) -> Result<ExitCode, String> {
     let crates = cycles::find_cycles(&Workspace::open(&arguments.root.path())?)?;
     let selected = |name: &str| arguments.package.as_ref().is_none_or(|package| package == name);
     for own in crates.iter().filter(|own| selected(&own.name)) {
@@ -135,14 +135,14 @@ fn print_cycles(arguments: &CyclesArguments) -> Result<ExitCode, String> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn print_cycle(kind: &str, cycle: &Cycle, all: bool) {
+fn print_cycle(kind: &str, cycle: &ImportCycle, all: bool) {
     println!("  {kind} ({}): {}", cycle.members.len(), cycle.members.join(", "));
     for import in if all { &cycle.imports } else { &cycle.steps } {
         println!("    {import}");
     }
 }
 
-fn print_words(root: &Path) -> Result<ExitCode, String> {
+fn print_text_findings(root: &Path) -> Result<ExitCode, String> {
     let mut clean = true;
     for check in [Check::Terms, Check::Docs, Check::Lines] {
         let findings = check.findings(root)?;

@@ -49,7 +49,7 @@ impl ReferenceCollector<'_> {
     }
 
     /// Calls `visit` for a function or another item. Meanwhile, `names` are local names.
-    fn with_locals(&mut self, names: BTreeSet<String>, visit: impl FnOnce(&mut Self)) {
+    fn visit_with_local_names(&mut self, names: BTreeSet<String>, visit: impl FnOnce(&mut Self)) {
         self.locals.push(names);
         visit(self);
         self.locals.pop();
@@ -121,19 +121,19 @@ fn path_segments(path: &syn::Path) -> Vec<String> {
 
 impl<'ast> Visit<'ast> for ReferenceCollector<'_> {
     fn visit_item(&mut self, item: &'ast Item) {
-        self.with_locals(declared_names(item), |this| visit::visit_item(this, item));
+        self.visit_with_local_names(declared_names(item), |this| visit::visit_item(this, item));
     }
 
     fn visit_impl_item(&mut self, item: &'ast ImplItem) {
         let mut names = LocalNames::default();
         names.visit_impl_item(item);
-        self.with_locals(names.0, |this| visit::visit_impl_item(this, item));
+        self.visit_with_local_names(names.0, |this| visit::visit_impl_item(this, item));
     }
 
     fn visit_trait_item(&mut self, item: &'ast TraitItem) {
         let mut names = LocalNames::default();
         names.visit_trait_item(item);
-        self.with_locals(names.0, |this| visit::visit_trait_item(this, item));
+        self.visit_with_local_names(names.0, |this| visit::visit_trait_item(this, item));
     }
 
     fn visit_item_use(&mut self, item: &'ast syn::ItemUse) {

@@ -37,7 +37,7 @@ enum TermScope {
 
 /// A term that must not appear: one line of the table of terms.
 #[derive(Clone, Debug)]
-pub struct Term {
+pub struct ForbiddenTerm {
     scopes: Vec<TermScope>,
     /// Folder or file to which the term applies. Empty for every path.
     below: String,
@@ -65,7 +65,7 @@ pub struct AllowedTerm {
 /// # Errors
 /// The file cannot be read, a line does not have three columns, a scope is unknown, or a regular expression
 /// is not valid.
-pub fn read_terms(path: &Path) -> Result<Vec<Term>, String> {
+pub fn read_terms(path: &Path) -> Result<Vec<ForbiddenTerm>, String> {
     let text = files::read_text(path)?;
     let failed = |message: String| format!("{}: {message}", path.display());
     files::table_rows(&text)
@@ -74,7 +74,7 @@ pub fn read_terms(path: &Path) -> Result<Vec<Term>, String> {
         .collect()
 }
 
-fn parse_term(cells: &[&str]) -> Result<Term, String> {
+fn parse_term(cells: &[&str]) -> Result<ForbiddenTerm, String> {
     let [scopes, pattern, instead] = cells else {
         return Err(format!(
             "`{}` needs three columns: scopes, expression, replacement",
@@ -101,7 +101,7 @@ fn parse_term(cells: &[&str]) -> Result<Term, String> {
         .build()
         .map_err(|error| error.to_string())?;
     let (pattern, instead) = ((*pattern).to_owned(), (*instead).to_owned());
-    Ok(Term {
+    Ok(ForbiddenTerm {
         scopes,
         below: below.to_owned(),
         pattern,
@@ -140,7 +140,7 @@ pub fn read_allowed_terms(path: &Path) -> Result<Vec<AllowedTerm>, String> {
 /// A file cannot be read or parsed.
 pub fn find_terms(
     workspace: &Workspace,
-    terms: &[Term],
+    terms: &[ForbiddenTerm],
     allowed: &[AllowedTerm],
 ) -> Result<Vec<Finding>, String> {
     let mut search = TermSearch {
@@ -168,7 +168,7 @@ pub fn find_terms(
 }
 
 struct TermSearch<'a> {
-    terms: &'a [Term],
+    terms: &'a [ForbiddenTerm],
     allowed: &'a [AllowedTerm],
     findings: Vec<Finding>,
 }
@@ -251,7 +251,7 @@ impl TermSearch<'_> {
         }
     }
 
-    fn is_allowed(&self, path: &Path, term: &Term) -> bool {
+    fn is_allowed(&self, path: &Path, term: &ForbiddenTerm) -> bool {
         self.allowed
             .iter()
             .any(|allowed| allowed.pattern == term.pattern && path.starts_with(&allowed.location))

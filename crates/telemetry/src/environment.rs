@@ -61,9 +61,9 @@ pub fn allowed_cpus() -> Vec<usize> {
 }
 
 /// Measures stolen time: the CPU time that the hypervisor used for other virtual machines. A measurement
-/// covers the wall time since [`StealMeter::start`].
+/// covers the wall time since [`CpuStealMeter::start`].
 #[derive(Clone, Copy, Debug)]
-pub struct StealMeter {
+pub struct CpuStealMeter {
     start: Option<CpuTicks>,
 }
 
@@ -75,26 +75,26 @@ struct CpuTicks {
 
 /// All CPU ticks and the stolen CPU ticks of one or several spans of time, summed over all CPUs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct StealTicks {
+pub struct CpuStealTicks {
     all: u64,
     steal: u64,
 }
 
-impl StealTicks {
-    fn between(start: CpuTicks, end: CpuTicks) -> StealTicks {
+impl CpuStealTicks {
+    fn between(start: CpuTicks, end: CpuTicks) -> CpuStealTicks {
         match end.all.checked_sub(start.all) {
-            Some(all) => StealTicks {
+            Some(all) => CpuStealTicks {
                 all,
                 steal: end.steal.saturating_sub(start.steal),
             },
-            None => StealTicks::default(),
+            None => CpuStealTicks::default(),
         }
     }
 
     /// Adds the ticks of another span.
     #[must_use]
-    pub fn plus(self, other: StealTicks) -> StealTicks {
-        StealTicks {
+    pub fn plus(self, other: CpuStealTicks) -> CpuStealTicks {
+        CpuStealTicks {
             all: self.all + other.all,
             steal: self.steal + other.steal,
         }
@@ -106,10 +106,10 @@ impl StealTicks {
     }
 }
 
-impl StealMeter {
+impl CpuStealMeter {
     /// Starts a measurement.
-    pub fn start() -> StealMeter {
-        StealMeter {
+    pub fn start() -> CpuStealMeter {
+        CpuStealMeter {
             start: CpuTicks::now(),
         }
     }
@@ -121,11 +121,11 @@ impl StealMeter {
     }
 
     /// Returns the ticks since the start. The result is zero if `/proc/stat` is not readable.
-    pub fn ticks_since_start(&self) -> StealTicks {
+    pub fn ticks_since_start(&self) -> CpuStealTicks {
         let (Some(start), Some(end)) = (self.start, CpuTicks::now()) else {
-            return StealTicks::default();
+            return CpuStealTicks::default();
         };
-        StealTicks::between(start, end)
+        CpuStealTicks::between(start, end)
     }
 }
 
@@ -191,16 +191,16 @@ mod tests {
             all: 2000,
             steal: 150,
         };
-        let passed = StealTicks::between(start, end);
+        let passed = CpuStealTicks::between(start, end);
         assert_eq!(passed.percent(), Some(5.0));
         assert_eq!(passed.plus(passed).percent(), Some(5.0));
         assert_eq!(
-            StealTicks::between(end, end).percent(),
+            CpuStealTicks::between(end, end).percent(),
             None,
             "no tick has passed"
         );
         assert_eq!(
-            StealTicks::between(end, start).percent(),
+            CpuStealTicks::between(end, start).percent(),
             None,
             "the counters were reset"
         );

@@ -49,7 +49,7 @@ pub use balancing::{
     BalancingSnapshot, FlowMoveReport, FlowMoveSnapshot, FlowTableReport, GroupReport, GroupSnapshot,
     LoadBalancingReport, MemberReport,
 };
-pub use environment::{Environment, StealMeter, StealTicks, allowed_cpus};
+pub use environment::{CpuStealMeter, CpuStealTicks, Environment, allowed_cpus};
 pub use event::{EventReport, action_name, event_name, port_oid, queue_oid};
 pub use file::{write_report_file, write_result_file};
 pub use flow::{FlowReport, LatencyReport};

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use xoff_dataplane::DropReason;
-use xoff_dataplane::counters::{Occupancy, PgBuffers, PgCounters, PoolBuffers, QueueBuffers, QueueCounters};
+use xoff_dataplane::counters::{
+    BufferOccupancy, PgBuffers, PgCounters, PoolBuffers, QueueBuffers, QueueCounters,
+};
 use xoff_dataplane::ids::{PRIORITIES, TRAFFIC_CLASSES};
 
 use super::balancing::LoadBalancingReport;
@@ -341,7 +343,7 @@ impl PoolReport {
 }
 
 /// Returns the current occupancy and the watermark of a gauge, in bytes.
-fn gauge_in_bytes(gauge: Occupancy, cell_bytes: u32) -> (u64, u64) {
+fn gauge_in_bytes(gauge: BufferOccupancy, cell_bytes: u32) -> (u64, u64) {
     let bytes = |cells: u32| u64::from(cells) * u64::from(cell_bytes);
     (bytes(gauge.current_cells), bytes(gauge.peak_cells))
 }

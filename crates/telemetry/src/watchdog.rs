@@ -112,7 +112,7 @@ impl WatchdogQueue {
     }
 
     /// Returns whether the queue is in a storm or the big red switch is on.
-    pub fn is_stormed(&self) -> bool {
+    pub fn is_in_pause_storm(&self) -> bool {
         self.status == "stormed"
     }
 }

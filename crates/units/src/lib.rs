@@ -26,4 +26,4 @@ pub mod serde_picos;
 mod time;
 
 pub use balance::{jain_index, max_mean_ratio};
-pub use time::{LinkTiming, Picos, ns3_nanos};
+pub use time::{LinkTiming, Picos, nanos_as_in_ns3};

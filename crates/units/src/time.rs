@@ -81,7 +81,7 @@ impl Sub for Picos {
 /// the result by `unit_ns`, and truncates the product. For example, 2.3 s becomes 2 299 999 999 ns, because
 /// the nearest double is less than 2.3. Returns `None` if the value is negative or NaN, or if the result
 /// would be 1.8e16 ns (208 days) or more.
-pub const fn ns3_nanos(value: f64, unit_ns: u64) -> Option<u64> {
+pub const fn nanos_as_in_ns3(value: f64, unit_ns: u64) -> Option<u64> {
     const NANOS_MAX: f64 = 1.8e16;
     if !(value >= 0.0 && value * (unit_ns as f64) < NANOS_MAX) {
         return None;
@@ -117,8 +117,8 @@ pub struct LinkTiming {
     /// multiple of this step. The step 1 means whole picoseconds.
     pub rounding_ps: u32,
     /// True if transmission times are computed as in ns-3: in floating-point seconds, truncated to
-    /// nanoseconds ([`ns3_nanos`]). The result may be one nanosecond too small, even if the exact time is a
-    /// whole number of nanoseconds. `rounding_ps` is then not used.
+    /// nanoseconds ([`nanos_as_in_ns3`]). The result may be one nanosecond too small, even if the exact time
+    /// is a whole number of nanoseconds. `rounding_ps` is then not used.
     pub as_ns3: bool,
 }
 
@@ -174,7 +174,7 @@ impl LinkTiming {
     pub const fn duration(&self, bytes: u32) -> Picos {
         if self.as_ns3 {
             let seconds = bytes as f64 * 8.0 / (self.speed_mbps as u64 * 1_000_000) as f64;
-            return match ns3_nanos(seconds, 1_000_000_000) {
+            return match nanos_as_in_ns3(seconds, 1_000_000_000) {
                 Some(nanos) => Picos::from_nanos(nanos),
                 None => Picos::NEVER,
             };
@@ -204,14 +204,14 @@ mod tests {
 
     #[test]
     fn ns3_nanos_are_cut_as_in_ns3() {
-        assert_eq!(ns3_nanos(2.0, 1_000_000_000), Some(2_000_000_000));
-        assert_eq!(ns3_nanos(0.001, 1_000_000), Some(1_000));
+        assert_eq!(nanos_as_in_ns3(2.0, 1_000_000_000), Some(2_000_000_000));
+        assert_eq!(nanos_as_in_ns3(0.001, 1_000_000), Some(1_000));
         // The nearest double of 2.3 is less than 2.3. The nearest double of 2.1 is greater than 2.1.
-        assert_eq!(ns3_nanos(2.3, 1_000_000_000), Some(2_299_999_999));
-        assert_eq!(ns3_nanos(2.1, 1_000_000_000), Some(2_100_000_000));
-        assert_eq!(ns3_nanos(0.5, 1), Some(0));
+        assert_eq!(nanos_as_in_ns3(2.3, 1_000_000_000), Some(2_299_999_999));
+        assert_eq!(nanos_as_in_ns3(2.1, 1_000_000_000), Some(2_100_000_000));
+        assert_eq!(nanos_as_in_ns3(0.5, 1), Some(0));
         for value in [-1.0, f64::NAN, f64::INFINITY, 1e12] {
-            assert_eq!(ns3_nanos(value, 1_000_000_000), None);
+            assert_eq!(nanos_as_in_ns3(value, 1_000_000_000), None);
         }
     }
 

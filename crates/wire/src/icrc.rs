@@ -44,7 +44,7 @@ mod masked {
 /// too ([`Error::Ipv4Options`], [`Error::Fragment`]), because no ICRC is defined for such packets. The opcode
 /// and the extension headers are not checked.
 pub fn compute_icrc(frame: &[u8]) -> Result<u32, Error> {
-    Ok(compute_at_layout(frame, &RoceLayout::of_frame(frame)?))
+    Ok(compute_icrc_at_layout(frame, &RoceLayout::of_frame(frame)?))
 }
 
 /// Reads the ICRC that is stored in a frame.
@@ -53,7 +53,7 @@ pub fn compute_icrc(frame: &[u8]) -> Result<u32, Error> {
 ///
 /// The same errors as [`compute_icrc`].
 pub fn read_icrc(frame: &[u8]) -> Result<u32, Error> {
-    Ok(read_at_layout(frame, &RoceLayout::of_frame(frame)?))
+    Ok(read_icrc_at_layout(frame, &RoceLayout::of_frame(frame)?))
 }
 
 /// Returns whether the stored ICRC of a frame is correct.
@@ -72,21 +72,21 @@ pub fn verify_icrc(frame: &[u8]) -> Result<bool, Error> {
 /// The same errors as [`compute_icrc`]. The frame is unchanged in this case.
 pub fn write_icrc(frame: &mut [u8]) -> Result<(), Error> {
     let layout = RoceLayout::of_frame(frame)?;
-    let value = compute_at_layout(frame, &layout);
+    let value = compute_icrc_at_layout(frame, &layout);
     frame[layout.icrc..layout.icrc + ICRC_LEN].copy_from_slice(&value.to_le_bytes());
     Ok(())
 }
 
 pub(super) fn is_stored_icrc_valid(frame: &[u8], layout: &RoceLayout) -> bool {
-    read_at_layout(frame, layout) == compute_at_layout(frame, layout)
+    read_icrc_at_layout(frame, layout) == compute_icrc_at_layout(frame, layout)
 }
 
-fn read_at_layout(frame: &[u8], layout: &RoceLayout) -> u32 {
+fn read_icrc_at_layout(frame: &[u8], layout: &RoceLayout) -> u32 {
     u32::from_le_bytes(super::read_array(frame, layout.icrc..layout.icrc + ICRC_LEN))
 }
 
 /// Computes the ICRC of a frame whose layout is known.
-pub(super) fn compute_at_layout(frame: &[u8], layout: &RoceLayout) -> u32 {
+pub(super) fn compute_icrc_at_layout(frame: &[u8], layout: &RoceLayout) -> u32 {
     let mut headers = [0; IPV6_LEN + UDP_LEN + bth::LEN];
     let ip_len = layout.udp - layout.ip;
     let headers = &mut headers[..ip_len + UDP_LEN + bth::LEN];

@@ -146,7 +146,7 @@ impl BulkJob {
         } else {
             Picos::ZERO
         };
-        context.call_at(start.saturating_add(gap), BEGIN_ITERATION);
+        context.schedule_job_timer(start.saturating_add(gap), BEGIN_ITERATION);
     }
 
     pub(super) fn handle_timer(&mut self, tag: TransferTag, context: &mut JobContext<'_>) {
@@ -204,7 +204,7 @@ impl BulkJob {
     }
 
     /// Returns the time between two iterations, and whether it also precedes the first iteration.
-    pub(super) fn gap_and_before_first(&self) -> (Picos, bool) {
+    pub(super) fn iteration_gap(&self) -> (Picos, bool) {
         (self.schedule.gap, self.schedule.gap_before_first)
     }
 
@@ -265,7 +265,7 @@ impl BulkJob {
                     .saturating_add(transmission_time(transfer.bytes, bps));
                 *busy = at;
             }
-            context.call_at(at, tag);
+            context.schedule_job_timer(at, tag);
         }
     }
 
@@ -280,7 +280,7 @@ impl BulkJob {
         iteration.first_rank_end = iteration.first_rank_end.min(context.now);
         self.done.push(iteration);
         if self.done.len() < self.schedule.iteration_count() {
-            context.call_at(context.now.saturating_add(self.schedule.gap), BEGIN_ITERATION);
+            context.schedule_job_timer(context.now.saturating_add(self.schedule.gap), BEGIN_ITERATION);
         }
     }
 }

@@ -115,7 +115,7 @@ impl JobContext<'_> {
 
     /// Schedules a call of the job with `tag` at the time `at`. If `at` is not later than the current time,
     /// the call follows after the current event.
-    pub(super) fn call_at(&mut self, at: Picos, tag: TransferTag) {
+    pub(super) fn schedule_job_timer(&mut self, at: Picos, tag: TransferTag) {
         if at <= self.now {
             self.queues.ready.push_back((self.job, tag));
         } else {

@@ -80,7 +80,7 @@ impl FlowListJob {
             && next < u64::from(count)
         {
             let at = context.now.saturating_add(gap);
-            context.call_at(
+            context.schedule_job_timer(
                 at,
                 TransferTag {
                     sequence: next,
@@ -108,7 +108,7 @@ impl FlowListJob {
                 edge: NEXT_FLOW,
                 sequence: 0,
             };
-            context.call_at(self.start.saturating_add(flow.start), tag);
+            context.schedule_job_timer(self.start.saturating_add(flow.start), tag);
         }
     }
 
@@ -133,7 +133,7 @@ impl FlowListJob {
             && number + 1 < count
         {
             let sequence = tag.sequence + 1;
-            context.call_at(due.saturating_add(interval), TransferTag { sequence, ..tag });
+            context.schedule_job_timer(due.saturating_add(interval), TransferTag { sequence, ..tag });
         }
     }
 }

@@ -294,7 +294,7 @@ impl Workload {
             JobRunner::List(list) => return self.list_roofline(list, framing),
             JobRunner::Bulk(bulk) => bulk,
         };
-        let (gap, before_first) = bulk.gap_and_before_first();
+        let (gap, before_first) = bulk.iteration_gap();
         let rounds = bulk.iterations_per_size();
         let gaps = rounds * bulk.sizes().len() as u64 - u64::from(!before_first);
         let sizes = bulk

@@ -164,7 +164,7 @@ impl AdvertisedSite {
         false
     }
 
-    fn is_busy(&self) -> bool {
+    fn has_advertised_load(&self) -> bool {
         self.state == AdvertisedState::Reachable && self.load != PathLoad::default()
     }
 }
@@ -305,7 +305,7 @@ impl Advertiser {
     /// Returns true if loads are advertised and no timer is pending. In this case, the next departure must
     /// wake the advertiser.
     #[inline]
-    pub(crate) fn needs_wake(&self) -> bool {
+    pub(crate) fn needs_load_timer_start(&self) -> bool {
         self.is_asleep
     }
 
@@ -376,7 +376,7 @@ impl Advertiser {
             return AdvertiserAction { send: false, next };
         }
         let measures = self.measures_load();
-        let busy = measures && self.sites.iter().any(AdvertisedSite::is_busy);
+        let busy = measures && self.sites.iter().any(AdvertisedSite::has_advertised_load);
         let has_repeats = self.sites.iter().any(|site| site.repeats > 0);
         let send = has_repeats || busy || (measures && !self.advertised_idle);
         if send {

@@ -3,7 +3,9 @@
 use super::advertise::Advertiser;
 use super::cluster::FlowPlacements;
 use super::config::{BalancerSetup, BalancingConfig, HashFields, SchemeConfig};
-use super::group::{AnnounceResult, BalancingGroup, FlowMove, GroupKey, GroupView, MoveLog, SwitchContext};
+use super::group::{
+    AnnounceResult, BalancingGroup, FlowMove, GroupKey, GroupSwitchState, GroupView, MoveLog,
+};
 use super::hash::flow_hash;
 use super::hash::seeded_hash;
 use super::load::PortLoads;
@@ -165,7 +167,7 @@ impl LoadBalancer {
                 PathDecision::Hash(lookup.parsed.flow_hash)
             }
             Some(selector) => {
-                let context = SwitchContext {
+                let context = GroupSwitchState {
                     loads: &mut self.loads,
                     frames,
                     log: &mut self.log,
@@ -190,7 +192,7 @@ impl LoadBalancer {
                 PathDecision::Hash(lookup.parsed.flow_hash)
             }
             Some(selector) => {
-                let context = SwitchContext {
+                let context = GroupSwitchState {
                     loads: &mut self.loads,
                     frames,
                     log: &mut self.log,
@@ -212,7 +214,7 @@ impl LoadBalancer {
         state_of: impl Fn(NextHop) -> MemberState,
     ) {
         let mut before = core::mem::take(&mut self.next_hops);
-        if let Some(site) = own_site(next) {
+        if let Some(site) = lowest_connected_site(next) {
             self.placements.set_start_member(u32::from(site));
         }
         self.remote.set_sites(self.advertiser.set_fib(next, &state_of));
@@ -293,7 +295,7 @@ impl LoadBalancer {
         for (group, selector) in fib.groups().iter().zip(&mut self.next_hops) {
             if let MemberSelector::Scheme(balancing_group) = selector {
                 let alive = |member: u16| live(fib.next_hops()[group.members[usize::from(member)].0.index()]);
-                let context = SwitchContext {
+                let context = GroupSwitchState {
                     loads: &mut self.loads,
                     frames,
                     log: &mut self.log,
@@ -411,7 +413,7 @@ impl LoadBalancer {
     ) -> AnnounceResult {
         match self.next_hops.get_mut(group.index()) {
             Some(MemberSelector::Scheme(group)) => {
-                let context = SwitchContext {
+                let context = GroupSwitchState {
                     loads: &mut self.loads,
                     frames,
                     log: &mut self.log,
@@ -503,7 +505,7 @@ impl LoadBalancer {
                 )
             }
         };
-        let context = SwitchContext {
+        let context = GroupSwitchState {
             loads: &mut self.loads,
             frames,
             log: &mut self.log,
@@ -538,7 +540,7 @@ impl MemberSelector {
         &mut self,
         lookup: &LookupContext<'_>,
         seed: u64,
-        mut context: SwitchContext<'_>,
+        mut context: GroupSwitchState<'_>,
     ) -> PathDecision {
         match self {
             MemberSelector::Hash(fields) => PathDecision::Hash(flow_hash(*fields, lookup.parsed, lookup.l3)),
@@ -551,7 +553,7 @@ impl MemberSelector {
 
 /// Returns the lowest site number among the networks that are connected to the switch. Returns `None` if
 /// these networks have no site number.
-fn own_site(fib: &Fib) -> Option<u16> {
+fn lowest_connected_site(fib: &Fib) -> Option<u16> {
     let own = |target: &RouteTarget| matches!(target, RouteTarget::Local | RouteTarget::Connected(_));
     let sites = fib
         .routes()

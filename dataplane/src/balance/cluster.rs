@@ -87,7 +87,7 @@ const NO_PORT: u16 = u16::MAX;
 
 /// Class of an RDMA packet in cluster load balancing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum MessageClass {
+pub(super) enum RdmaPacketClass {
     /// An acknowledgement or a CNP.
     Acknowledgement,
     /// A request with little or no data: READ, atomic or FLUSH requests and management datagrams.
@@ -98,31 +98,31 @@ pub(super) enum MessageClass {
     Response,
 }
 
-impl MessageClass {
+impl RdmaPacketClass {
     /// Returns the class of a packet from its opcode. Extended reliable connections (XRC) use the opcodes of
     /// reliable connections. Packets of unknown services count as data.
     #[inline]
-    pub(super) fn of(pair: &QueuePair) -> MessageClass {
+    pub(super) fn of(pair: &QueuePair) -> RdmaPacketClass {
         const CNP: u8 = 0x81;
         let operation = pair.opcode & 0x1f;
         match pair.opcode >> 5 {
-            _ if pair.opcode == CNP => MessageClass::Acknowledgement,
+            _ if pair.opcode == CNP => RdmaPacketClass::Acknowledgement,
             // Queue pairs 0 and 1 carry management datagrams.
-            _ if pair.destination_qp < 2 => MessageClass::Request,
+            _ if pair.destination_qp < 2 => RdmaPacketClass::Request,
             0 | 2 | 5 => match operation {
-                0x11 | 0x12 => MessageClass::Acknowledgement,
-                0x0c | 0x13 | 0x14 | 0x1c => MessageClass::Request,
-                0x0d..=0x10 => MessageClass::Response,
-                _ => MessageClass::Data,
+                0x11 | 0x12 => RdmaPacketClass::Acknowledgement,
+                0x0c | 0x13 | 0x14 | 0x1c => RdmaPacketClass::Request,
+                0x0d..=0x10 => RdmaPacketClass::Response,
+                _ => RdmaPacketClass::Data,
             },
-            _ => MessageClass::Data,
+            _ => RdmaPacketClass::Data,
         }
     }
 
     /// Returns true if a flow with a packet of this class is heavy.
     #[inline]
     pub(super) fn is_heavy(self) -> bool {
-        matches!(self, MessageClass::Data | MessageClass::Response)
+        matches!(self, RdmaPacketClass::Data | RdmaPacketClass::Response)
     }
 }
 
@@ -209,7 +209,7 @@ pub(super) struct FlowCountKey {
 
 /// Flow counters of one key, for each port.
 #[derive(Debug)]
-struct FlowCountRow {
+struct PortFlowCounts {
     key: FlowCountKey,
     by_port: Vec<FlowCounts>,
 }
@@ -257,7 +257,7 @@ pub(crate) struct FlowPlacements {
     flows: FlowMap,
     slots: Vec<MemberSlot>,
     free_slots: Vec<u32>,
-    rows: Vec<FlowCountRow>,
+    rows: Vec<PortFlowCounts>,
     /// Flows to all sites on each port: first flows of next-hop groups, then flows of LAGs.
     totals: [Vec<FlowCounts>; 2],
     /// Start member of flows to site 0, the destinations without a site number. The index of the start member
@@ -323,7 +323,7 @@ impl FlowPlacements {
     }
 
     /// Returns the number of flows of a group, and the number of heavy flows on one of its members.
-    pub(super) fn count_flows(&self, group: u32, member: Option<u16>) -> (u32, u32) {
+    pub(super) fn count_group_and_heavy_flows(&self, group: u32, member: Option<u16>) -> (u32, u32) {
         let of_group = self.slots.iter().filter(|slot| slot.group == group);
         of_group.fold((0, 0), |(flows, heavy), slot| {
             let here = slot.live && slot.member == member;
@@ -337,7 +337,7 @@ impl FlowPlacements {
             return row as u32;
         }
         let by_port = vec![[0; 2]; self.totals[0].len()];
-        self.rows.push(FlowCountRow { key, by_port });
+        self.rows.push(PortFlowCounts { key, by_port });
         self.rows.len() as u32 - 1
     }
 }

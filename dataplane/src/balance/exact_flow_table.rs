@@ -47,7 +47,7 @@ impl ExactFlowTable {
     /// Returns `None` if the flow has no entry and no entry is free.
     #[inline]
     pub(super) fn look_up(&self, hash: u32, now: Picos) -> Option<(EntryIndex, FlowState)> {
-        let [first, second] = self.set_starts(hash);
+        let [first, second] = self.first_entries_of_sets(hash);
         let at = self
             .find_in_set(first, hash)
             .or_else(|| self.find_in_set(second, hash));
@@ -92,7 +92,7 @@ impl ExactFlowTable {
 
     /// Returns the positions of the first entries of a flow's two sets.
     #[inline]
-    fn set_starts(&self, hash: u32) -> [usize; 2] {
+    fn first_entries_of_sets(&self, hash: u32) -> [usize; 2] {
         let other = hash.wrapping_mul(0x9e37_79b9) >> 15;
         [hash & self.sets, other & self.sets].map(|set| set as usize * SET_ENTRIES)
     }
@@ -102,7 +102,7 @@ impl ExactFlowTable {
     /// or late.
     #[inline]
     fn find_in_set(&self, set: usize, hash: u32) -> Option<usize> {
-        set_entries(set, hash).find(|&at| {
+        entry_order_in_set(set, hash).find(|&at| {
             let entry = self.entries[at];
             (entry >> 32) as u32 == hash && entry as u16 != EMPTY
         })
@@ -112,13 +112,13 @@ impl ExactFlowTable {
     /// choice is the entry of a flow that was idle for long enough.
     #[cold]
     fn find_free_entry(&self, hash: u32, [first, second]: [usize; 2], now: Picos) -> Option<usize> {
-        let empty = |set: usize| set_entries(set, hash).filter(|&at| self.entries[at] as u16 == EMPTY);
+        let empty = |set: usize| entry_order_in_set(set, hash).filter(|&at| self.entries[at] as u16 == EMPTY);
         let emptier = match empty(second).count() > empty(first).count() {
             true => second,
             false => first,
         };
         let silent = |entry: u64| coarse_time(now).wrapping_sub((entry >> 16) as u16);
-        let mut both = set_entries(first, hash).chain(set_entries(second, hash));
+        let mut both = entry_order_in_set(first, hash).chain(entry_order_in_set(second, hash));
         empty(emptier)
             .next()
             .or_else(|| both.find(|&at| silent(self.entries[at]) >= EVICT_AFTER))
@@ -127,7 +127,7 @@ impl ExactFlowTable {
 
 /// Returns the entries of a set, in the order of the search for a flow.
 #[inline]
-fn set_entries(set: usize, hash: u32) -> impl Iterator<Item = usize> {
+fn entry_order_in_set(set: usize, hash: u32) -> impl Iterator<Item = usize> {
     (0..SET_ENTRIES).map(move |step| set + ((hash >> 29) as usize + step) % SET_ENTRIES)
 }
 

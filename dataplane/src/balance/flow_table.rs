@@ -40,7 +40,7 @@ pub(super) enum FlowState {
 /// A flow table that is indexed by the high bits of the flow hash. If several flows share an entry, they are
 /// treated as one flow. The number of entries is a power of two, and each entry has 8 bytes.
 #[derive(Debug)]
-pub(super) struct FlowSet {
+pub(super) struct DirectMappedFlowTable {
     /// Each entry contains a time and a member.
     entries: Box<[u64]>,
     /// Number of bits by which a hash is shifted right to give the index.
@@ -53,11 +53,11 @@ pub(super) struct FlowSet {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct SlotIndex(usize);
 
-impl FlowSet {
+impl DirectMappedFlowTable {
     /// Creates an empty table. `entries` is rounded up to a power of two from 256 to 32768.
-    pub(super) fn new(entries: u32) -> FlowSet {
+    pub(super) fn new(entries: u32) -> DirectMappedFlowTable {
         let entries = entries.clamp(ENTRIES_MIN, ENTRIES_MAX).next_power_of_two();
-        FlowSet {
+        DirectMappedFlowTable {
             entries: vec![u64::from(EMPTY); entries as usize].into_boxed_slice(),
             shift: 32 - entries.trailing_zeros(),
             latest: Picos::ZERO,
@@ -146,7 +146,7 @@ mod tests {
 
     #[test]
     fn entries_are_a_power_of_two_within_bounds() {
-        let entries = |lookup| FlowSet::new(lookup).usage(Picos::ZERO).flows_max;
+        let entries = |lookup| DirectMappedFlowTable::new(lookup).usage(Picos::ZERO).flows_max;
         assert_eq!(
             [0, 1, 256, 257, 4_096, 32_768, u32::MAX].map(entries),
             [256, 256, 256, 512, 4_096, 32_768, 32_768]
@@ -155,7 +155,7 @@ mod tests {
 
     #[test]
     fn the_idle_time_of_a_flow_is_exact_to_the_nanosecond() {
-        let mut flows = FlowSet::new(256);
+        let mut flows = DirectMappedFlowTable::new(256);
         let (slot, known) = flows.look_up(7 << 24, NOW);
         assert_eq!(known, FlowState::New);
         flows.store(slot, NOW, 3);
@@ -171,7 +171,7 @@ mod tests {
 
     #[test]
     fn flows_share_an_entry_by_the_high_bits_of_their_hashes() {
-        let mut flows = FlowSet::new(256);
+        let mut flows = DirectMappedFlowTable::new(256);
         let (slot, _) = flows.look_up(7 << 24, NOW);
         flows.store(slot, NOW, 3);
         assert_eq!(
@@ -182,14 +182,15 @@ mod tests {
 
     #[test]
     fn flows_follow_their_members_to_new_indices() {
-        let mut flows = FlowSet::new(256);
+        let mut flows = DirectMappedFlowTable::new(256);
         for member in 0..3 {
             let (slot, _) = flows.look_up(u32::from(member) << 24, NOW);
             flows.store(slot, NOW, member);
         }
         // Member 0 was removed, member 1 is now 0, and member 2 is now 1 and not usable.
         flows.renumber_members(&[None, Some(0), Some(1)], |member| member != 1);
-        let known = |flows: &mut FlowSet| [0, 1, 2].map(|flow| flows.look_up(flow << 24, NOW).1);
+        let known =
+            |flows: &mut DirectMappedFlowTable| [0, 1, 2].map(|flow| flows.look_up(flow << 24, NOW).1);
         let expected = [
             FlowState::Lost(None),
             FlowState::On(0, Picos::ZERO),
@@ -203,7 +204,7 @@ mod tests {
 
     #[test]
     fn idle_times_are_right_when_times_wrap_around() {
-        let mut flows = FlowSet::new(256);
+        let mut flows = DirectMappedFlowTable::new(256);
         let late = Picos(u64::MAX - 5_000);
         let (slot, _) = flows.look_up(0, late);
         flows.store(slot, late, 1);

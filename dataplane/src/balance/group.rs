@@ -110,7 +110,7 @@ pub(crate) struct BalancingGroup {
 }
 
 /// State of the switch that a group needs for its decisions.
-pub(super) struct SwitchContext<'a> {
+pub(super) struct GroupSwitchState<'a> {
     pub(super) loads: &'a mut PortLoads,
     pub(super) frames: &'a FrameTable,
     pub(super) log: &'a mut MoveLog,
@@ -176,7 +176,7 @@ impl BalancingGroup {
         &mut self,
         lookup: &LookupContext<'_>,
         seed: u64,
-        context: &mut SwitchContext<'_>,
+        context: &mut GroupSwitchState<'_>,
     ) -> Option<u16> {
         if self.usable.is_empty() {
             return None;
@@ -209,7 +209,7 @@ impl BalancingGroup {
         &mut self,
         lookup: &LookupContext<'_>,
         seed: u64,
-        context: &mut SwitchContext<'_>,
+        context: &mut GroupSwitchState<'_>,
     ) -> Option<u16> {
         let now = lookup.now;
         match &mut self.scheme {
@@ -242,7 +242,7 @@ impl BalancingGroup {
 
     /// Full path: calls the scheme with the state of all members.
     #[inline(never)]
-    fn choose_by_scheme(&mut self, packet: &Packet<'_>, context: &mut SwitchContext<'_>) -> u16 {
+    fn choose_by_scheme(&mut self, packet: &Packet<'_>, context: &mut GroupSwitchState<'_>) -> u16 {
         let mut paths = Paths {
             members: &self.members,
             usable: &self.usable,
@@ -282,7 +282,7 @@ impl BalancingGroup {
         &mut self,
         member_states: Vec<MemberState>,
         renumbered: &[Option<u16>],
-        context: SwitchContext<'_>,
+        context: GroupSwitchState<'_>,
     ) {
         let live: Vec<_> = member_states.iter().map(|state| state.live).collect();
         let members: Vec<_> = member_states.into_iter().map(|state| state.member).collect();
@@ -302,7 +302,7 @@ impl BalancingGroup {
     }
 
     /// Updates the link state of the members.
-    pub(super) fn update_live_members(&mut self, live: impl Fn(u16) -> bool, context: SwitchContext<'_>) {
+    pub(super) fn update_live_members(&mut self, live: impl Fn(u16) -> bool, context: GroupSwitchState<'_>) {
         let all = 0..self.members.len() as u16;
         let live: Vec<_> = all.clone().map(live).collect();
         let usable = self.find_usable_members(&live, context.remote);
@@ -313,7 +313,7 @@ impl BalancingGroup {
     }
 
     /// Computes the usable members again and informs the scheme about the change.
-    fn apply_member_change(&mut self, renumbered: &[Option<u16>], context: SwitchContext<'_>) {
+    fn apply_member_change(&mut self, renumbered: &[Option<u16>], context: GroupSwitchState<'_>) {
         self.usable = self.find_usable_members(&self.live, context.remote);
         self.scores.set_members(&self.members);
         let alternate = |member: &u16| self.members[usize::from(*member)].alternate;
@@ -397,7 +397,7 @@ impl BalancingGroup {
                     flows: self
                         .scheme
                         .cluster()
-                        .map(|cluster| cluster.flows_on(placements, index)),
+                        .map(|cluster| cluster.heavy_flows_on_member(placements, index)),
                 })
                 .collect(),
             moves: self.moves,
@@ -417,7 +417,7 @@ impl BalancingGroup {
         &mut self,
         now: Picos,
         announced: &QueuePairAnnouncement,
-        context: SwitchContext<'_>,
+        context: GroupSwitchState<'_>,
     ) -> AnnounceResult {
         let Some(cluster) = self.scheme.cluster_mut() else {
             return AnnounceResult::NotSupported;

@@ -14,7 +14,7 @@ const FULL_LOAD: u32 = 1_000;
 const FRACTION_BITS: u32 = 16;
 
 /// Per-packet schemes count each quality band (class of path quality) below the best band as a wait. This
-/// wait is the sampling interval divided by this number ([`PortLoads::band_cost_ps`]).
+/// wait is the sampling interval divided by this number ([`PortLoads::wait_per_quality_band_ps`]).
 const BAND_COST_PART: u64 = 128;
 
 /// Value of one flow that has just been placed, in the counter of recent placements.
@@ -54,7 +54,7 @@ pub struct PortLoads {
     past: MeasureScale,
     future: MeasureScale,
     current: MeasureScale,
-    /// Wait in picoseconds that counts as much as one quality band ([`PortLoads::band_cost_ps`]).
+    /// Wait in picoseconds that counts as much as one quality band ([`PortLoads::wait_per_quality_band_ps`]).
     band_cost_ps: u64,
     meters: Vec<PortMeter>,
     /// Timing of each port.
@@ -301,7 +301,7 @@ impl PortLoads {
     /// only the averages, all packets would use the same member until the next sample. The averages therefore
     /// matter only between queues of nearly equal length.
     #[inline]
-    pub(crate) fn band_cost_ps(&self) -> u64 {
+    pub(crate) fn wait_per_quality_band_ps(&self) -> u64 {
         self.band_cost_ps
     }
 

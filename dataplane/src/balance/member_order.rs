@@ -96,7 +96,7 @@ impl MemberOrder {
                 Granularity::Flow => scores.best_member(packet.now, paths.loads, paths.frames, paths.random),
             };
         }
-        self.best_member_by_role(packet, paths)
+        self.best_member_or_alternate(packet, paths)
     }
 
     /// Returns the level of a member from the last call of [`MemberOrder::best_member`]. The level is 0 (best
@@ -108,19 +108,25 @@ impl MemberOrder {
         } else {
             0
         };
-        self.sampled_level(member, paths) + held
+        self.quality_level_without_pause(member, paths) + held
     }
 
     /// Returns the level of a member without the addition for paused links.
     #[inline]
-    pub(super) fn sampled_level(&self, member: u16, paths: &Paths<'_>) -> u8 {
+    pub(super) fn quality_level_without_pause(&self, member: u16, paths: &Paths<'_>) -> u8 {
         paths.scores.entries[usize::from(member)].level
     }
 
     /// Returns true if a flow on `member` may stay there instead of a move to `best`. A move between members
     /// of the same level has no benefit.
     #[inline]
-    pub(super) fn may_stay(&self, packet: &Packet<'_>, member: u16, best: u16, paths: &Paths<'_>) -> bool {
+    pub(super) fn may_flow_stay_on_member(
+        &self,
+        packet: &Packet<'_>,
+        member: u16,
+        best: u16,
+        paths: &Paths<'_>,
+    ) -> bool {
         let role = |member: u16| paths.scores.entries[usize::from(member)].alternate;
         let placement_penalty = |member: u16| paths.scores.entries[usize::from(member)].placement_penalty;
         let level = |member: u16| self.level(packet, member, paths) + placement_penalty(member);
@@ -182,7 +188,7 @@ impl MemberOrder {
             score.level = level;
             let base = match self.granularity {
                 Granularity::Flow => u64::from(level + score.placement_penalty) << LEVEL_SHIFT,
-                Granularity::Packet => u64::from(level) * paths.loads.band_cost_ps(),
+                Granularity::Packet => u64::from(level) * paths.loads.wait_per_quality_band_ps(),
             };
             score.set_rank_base(base, member);
         }
@@ -206,7 +212,7 @@ impl MemberOrder {
 
     /// The general form of [`MemberOrder::best_member`], which also handles alternate members, paused
     /// members, and members of different kinds.
-    fn best_member_by_role(&self, packet: &Packet<'_>, paths: &mut Paths<'_>) -> u16 {
+    fn best_member_or_alternate(&self, packet: &Packet<'_>, paths: &mut Paths<'_>) -> u16 {
         let any = self.lowest_ranked_member(packet, paths, |_| true);
         if !paths.has_alternates {
             return any;

@@ -3,7 +3,7 @@
 use xoff_units::{LinkTiming, Picos};
 
 use super::{
-    BalancingConfig, BridgingConfig, BufferProfile, BufferThreshold, ClassMaps, GlobalPause, MarkPoint,
+    BalancingConfig, BridgingConfig, BufferProfile, BufferThreshold, ClassMaps, EcnMarkPoint, GlobalPause,
     PauseModel, PfcConfig, PoolConfig, PoolSide, PortConfig, QueueConfig, RoutingConfig, SchedulingMode,
     SwitchConfig, TrustMode, WatchdogConfig,
 };
@@ -23,7 +23,7 @@ impl SwitchConfig {
             seed: 1,
             cell_bytes: 256,
             pipeline_latency: Picos::ZERO,
-            mark_point: MarkPoint::Dequeue,
+            mark_point: EcnMarkPoint::Dequeue,
             fdb_ageing: Picos::from_millis(600_000),
             fdb_entries_max: 1_024,
             frames_max: 16_384,

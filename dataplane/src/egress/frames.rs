@@ -99,7 +99,7 @@ impl QueuedFrame {
     }
 
     /// Records that the frame was trimmed because `queue` refused it.
-    pub(crate) fn set_trimmed_for(&mut self, queue: u8) {
+    pub(crate) fn set_refusing_queue(&mut self, queue: u8) {
         self.flags |= FLAG_TRIMMED | (queue & 7) << TRIMMED_FOR_SHIFT;
     }
 
@@ -333,13 +333,13 @@ impl FrameTable {
 /// The ingress cells of flooded frames. All copies of a frame share one entry.
 #[derive(Debug)]
 pub(crate) struct SharedCellCharges {
-    charges: Vec<SharedCharge>,
+    charges: Vec<FloodedFrameCharge>,
     free: u32,
 }
 
 /// The ingress cells of one flooded frame, and the number of its remaining copies.
 #[derive(Clone, Copy, Debug)]
-struct SharedCharge {
+struct FloodedFrameCharge {
     pg: PgId,
     cells: u32,
     copies: u32,
@@ -359,7 +359,7 @@ impl SharedCellCharges {
     }
 
     fn add(&mut self, pg: PgId, cells: u32, copies: u32) -> IngressCharge {
-        let entry = SharedCharge {
+        let entry = FloodedFrameCharge {
             pg,
             cells,
             copies,

@@ -4,7 +4,7 @@ use core::hint::select_unpredictable;
 
 use super::config::{QueueConfig, SchedulingMode};
 use super::shaper::TokenBucket;
-use crate::bits::set_bits;
+use crate::bits::iter_set_bits;
 use crate::ids::PRIORITIES;
 use xoff_units::Picos;
 
@@ -130,7 +130,7 @@ impl Scheduler {
     /// Records a frame that an idle port sends without queueing. The result is the same as if queue `queue`
     /// had been selected and emptied.
     #[inline(always)]
-    pub(crate) fn record_pass_through(&mut self, queue: usize) {
+    pub(crate) fn record_unqueued_frame(&mut self, queue: usize) {
         if self.strict_queues & 1 << queue == 0 {
             self.current_queue = queue as u8;
         }
@@ -162,7 +162,7 @@ impl Scheduler {
 
     #[inline(never)]
     fn queues_held_by_shapers(&self, now: Picos, shaped_queues: u8) -> u8 {
-        set_bits(shaped_queues)
+        iter_set_bits(shaped_queues)
             .filter(|&n| self.shapers[n].as_ref().is_some_and(|s| s.ready_at() > now))
             .fold(0, |held, n| held | 1 << n)
     }
@@ -172,7 +172,7 @@ impl Scheduler {
             let shaper = self.shapers[n].as_ref();
             shaper.map_or(Picos::NEVER, TokenBucket::ready_at)
         };
-        set_bits(held).map(ready).min().unwrap_or(Picos::NEVER)
+        iter_set_bits(held).map(ready).min().unwrap_or(Picos::NEVER)
     }
 }
 

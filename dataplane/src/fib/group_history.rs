@@ -15,15 +15,15 @@ use crate::ids::GroupId;
 
 /// The identity of a group (a hash), and its identity before the last change of its members.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Lineage {
+pub(super) struct GroupIdentity {
     pub(super) own_hash: u64,
     pub(super) parent_hash: Option<u64>,
 }
 
-impl Lineage {
+impl GroupIdentity {
     /// Returns the lineage of a group without a predecessor. `set_hash` is the hash of its members.
-    pub(super) fn without_parent(set_hash: u64) -> Lineage {
-        Lineage {
+    pub(super) fn without_predecessor(set_hash: u64) -> GroupIdentity {
+        GroupIdentity {
             own_hash: set_hash,
             parent_hash: None,
         }
@@ -31,8 +31,8 @@ impl Lineage {
 
     /// Returns the lineage of a group that takes over the flows of the group `parent_hash`. `set_hash` is the
     /// hash of its members.
-    pub(super) fn with_parent(parent_hash: u64, set_hash: u64) -> Lineage {
-        Lineage {
+    pub(super) fn with_predecessor(parent_hash: u64, set_hash: u64) -> GroupIdentity {
+        GroupIdentity {
             own_hash: multiply_and_fold(parent_hash, set_hash),
             parent_hash: Some(parent_hash),
         }
@@ -40,17 +40,17 @@ impl Lineage {
 }
 
 /// The groups of a generation, sorted by their hashes.
-pub(crate) struct LineageIndex(Vec<(u64, GroupId)>);
+pub(crate) struct GroupIdentityIndex(Vec<(u64, GroupId)>);
 
-impl LineageIndex {
+impl GroupIdentityIndex {
     /// Builds the index of a generation.
-    pub(crate) fn new(fib: &Fib) -> LineageIndex {
+    pub(crate) fn new(fib: &Fib) -> GroupIdentityIndex {
         let mut hashes: Vec<_> = (0..)
             .zip(&fib.lineages)
             .map(|(group, lineage)| (lineage.own_hash, GroupId(group)))
             .collect();
         hashes.sort_unstable();
-        LineageIndex(hashes)
+        GroupIdentityIndex(hashes)
     }
 
     /// Returns the predecessor of `heir`, which is a group in the next version `next` of the routes. The
@@ -62,7 +62,7 @@ impl LineageIndex {
 
     /// Returns the group in this version of the routes that has the same hash. If there is none, returns the
     /// group whose hash is the parent hash.
-    pub(super) fn predecessor_of_lineage(&self, heir: Lineage) -> Option<GroupId> {
+    pub(super) fn predecessor_of_lineage(&self, heir: GroupIdentity) -> Option<GroupId> {
         self.find_group(heir.own_hash)
             .or_else(|| self.find_group(heir.parent_hash?))
     }

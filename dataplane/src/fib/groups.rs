@@ -12,13 +12,17 @@
 
 use hashbrown::HashTable;
 
-use super::group_history::{Lineage, LineageIndex, path_set_hash};
+use super::group_history::{GroupIdentity, GroupIdentityIndex, path_set_hash};
 use super::path_sets::{PathSets, next_hop_id};
 use super::{Fib, FibEntry, GROUPS_MAX, NextHop, NextHopGroup, Route, RoutePath};
 
 /// Returns the lineage (the history) of each route's group. A route has a lineage if it has several next hops
 /// and had a group before. The group must still have a next hop in common.
-pub(super) fn group_lineages(previous: &Fib, routes: &[Route], sets: &PathSets) -> Vec<Option<Lineage>> {
+pub(super) fn group_lineages(
+    previous: &Fib,
+    routes: &[Route],
+    sets: &PathSets,
+) -> Vec<Option<GroupIdentity>> {
     let before: Vec<_> = previous
         .groups
         .iter()
@@ -36,7 +40,10 @@ pub(super) fn group_lineages(previous: &Fib, routes: &[Route], sets: &PathSets) 
                 if before.set == Some(*set) {
                     Some(lineage)
                 } else if before.shares_next_hop_with(&sets.list[*set as usize]) {
-                    Some(Lineage::with_parent(lineage.own_hash, sets.hashes[*set as usize]))
+                    Some(GroupIdentity::with_predecessor(
+                        lineage.own_hash,
+                        sets.hashes[*set as usize],
+                    ))
                 } else {
                     None
                 }
@@ -85,7 +92,7 @@ impl PreviousGroup {
 /// The groups of a generation.
 pub(super) struct GroupAssignment {
     /// Set and lineage of each group.
-    pub(super) list: Vec<(u32, Lineage)>,
+    pub(super) list: Vec<(u32, GroupIdentity)>,
     by_hash: HashTable<u32>,
     /// The first group of each set.
     of_set: Vec<Option<u32>>,
@@ -99,7 +106,7 @@ impl GroupAssignment {
     /// would exceed [`GROUPS_MAX`].
     pub(super) fn assign(
         sets: &PathSets,
-        pasts: &[Option<Lineage>],
+        pasts: &[Option<GroupIdentity>],
         ignore_history: bool,
     ) -> Result<GroupAssignment, usize> {
         let mut groups = GroupAssignment {
@@ -123,7 +130,7 @@ impl GroupAssignment {
                 let group = match groups.of_set[set as usize] {
                     Some(group) => group,
                     None => groups
-                        .find_or_add_group(set, Lineage::without_parent(sets.hashes[set as usize]))
+                        .find_or_add_group(set, GroupIdentity::without_predecessor(sets.hashes[set as usize]))
                         .ok_or(route)?,
                 };
                 groups.by_route[route] = Some(group);
@@ -134,7 +141,7 @@ impl GroupAssignment {
 
     /// Returns the group with this set and lineage. If the group does not exist, it is added. Returns `None`
     /// if there are already [`GROUPS_MAX`] groups.
-    fn find_or_add_group(&mut self, set: u32, lineage: Lineage) -> Option<u32> {
+    fn find_or_add_group(&mut self, set: u32, lineage: GroupIdentity) -> Option<u32> {
         let list = &self.list;
         let found = self.by_hash.find(lineage.own_hash, |&group| {
             let (other, past) = list[group as usize];
@@ -162,8 +169,8 @@ impl GroupAssignment {
         sets: &PathSets,
         next_hops: &[NextHop],
     ) -> Vec<NextHopGroup> {
-        let before = LineageIndex::new(previous);
-        let group = |&(set, lineage): &(u32, Lineage)| NextHopGroup {
+        let before = GroupIdentityIndex::new(previous);
+        let group = |&(set, lineage): &(u32, GroupIdentity)| NextHopGroup {
             members: sets.list[set as usize]
                 .iter()
                 .map(|path| (next_hop_id(next_hops, path.next_hop), path.weight))

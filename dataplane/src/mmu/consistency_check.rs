@@ -39,7 +39,7 @@ impl Mmu {
                 "pool {index}: waiters and groups in XOFF"
             );
             assert!(
-                pool.lower_bound_holds(),
+                pool.is_resume_bound_valid(),
                 "pool {index}: a waiter needs less than the lower bound: {pool:?}"
             );
         }

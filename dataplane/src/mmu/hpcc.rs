@@ -71,7 +71,7 @@ pub(super) fn can_resume(group: &PriorityGroup, free: i64, shift: u8) -> bool {
 
 /// Returns the number of cells of a pool that are reserved in advance. The number is a sum over all ports:
 /// each port contributes the headroom and the reserve of one group with the HPCC rule.
-pub(super) fn set_aside_cells(config: &SwitchConfig, pool: usize, cell: CellSize) -> i64 {
+pub(super) fn hpcc_set_aside_cell_count(config: &SwitchConfig, pool: usize, cell: CellSize) -> i64 {
     let port_cells = |pgs: &[u16]| {
         let mut profiles = pgs
             .iter()

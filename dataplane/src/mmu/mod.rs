@@ -113,7 +113,7 @@ impl Mmu {
             let pool = &mut self.pools[usize::from(group.limits.pool)];
             let can_resume = match group.limits.rule {
                 LimitRule::Hpcc { shift } => hpcc::can_resume(group, pool.free, shift),
-                _ => match port_limit_of(&self.port_limits, &group.limits) {
+                _ => match find_port_limit(&self.port_limits, &group.limits) {
                     Some(port_limit) => group.can_resume(pool.free, port_limit),
                     None => group.needed_free_cells() <= pool.free,
                 },
@@ -156,7 +156,7 @@ impl Mmu {
     fn replace_pools(&mut self, config: &SwitchConfig) {
         let limits = config.pools.iter().enumerate().map(|(index, pool)| {
             let mut limits = PoolLimits::new(pool, self.cell);
-            limits.size -= hpcc::set_aside_cells(config, index, self.cell);
+            limits.size -= hpcc::hpcc_set_aside_cell_count(config, index, self.cell);
             limits
         });
         let pools: Vec<BufferPool> = limits.chain([PoolLimits::NONE]).map(BufferPool::new).collect();
@@ -273,7 +273,7 @@ impl Mmu {
     /// already has `used` shared cells.
     #[inline]
     fn available_cells(&self, limits: &ProfileLimits, used: u32, pool: &BufferPool, wanted: u32) -> u32 {
-        match port_limit_of(&self.port_limits, limits) {
+        match find_port_limit(&self.port_limits, limits) {
             None => limits.rule.available_cells(used, pool.free, wanted),
             Some(port_limit) => port_limit.available_cells(limits.rule, used, pool.free, wanted),
         }
@@ -294,7 +294,7 @@ impl Mmu {
                 &group.limits,
                 group.shared,
                 pool,
-                port_limit_of(&self.port_limits, &group.limits),
+                find_port_limit(&self.port_limits, &group.limits),
                 shared + headroom,
             ));
         }
@@ -351,7 +351,7 @@ impl Mmu {
             }
             return false;
         }
-        if !group.meets_xoff_condition(pool.free, port_limit_of(&self.port_limits, &group.limits)) {
+        if !group.meets_xoff_condition(pool.free, find_port_limit(&self.port_limits, &group.limits)) {
             return false;
         }
         register_waiter(group, pool, pg);
@@ -377,7 +377,7 @@ impl Mmu {
         if !lossless && shared > 0 {
             let pool = &self.pools[usize::from(queue.limits.pool)];
             if self.available_cells(&queue.limits, queue.shared, pool, shared) < shared {
-                let port_limit = port_limit_of(&self.port_limits, &queue.limits);
+                let port_limit = find_port_limit(&self.port_limits, &queue.limits);
                 return Err(describe_refusal(
                     &queue.limits,
                     queue.shared,
@@ -454,7 +454,7 @@ impl Mmu {
     /// the length of `resumed` before the release.
     #[cold]
     fn resume_waiting_groups(&mut self, pool: usize, first: usize, resumed: &mut Vec<PgId>) {
-        if self.pools[pool].lower_bound_reached() {
+        if self.pools[pool].is_resume_bound_reached() {
             self.resume_waiters(pool, first, resumed);
         }
         if !self.pools[pool].waiting_at_port_limit.is_empty() {
@@ -469,7 +469,7 @@ impl Mmu {
         let free = pool.free;
         pool.waiting_at_port_limit.retain(|&index| {
             let group = &mut groups[usize::from(index)];
-            let waits = port_limit_of(port_limits, &group.limits)
+            let waits = find_port_limit(port_limits, &group.limits)
                 .is_some_and(|port_limit| !group.can_resume(free, port_limit));
             if !waits {
                 group.waiter_index = NOT_WAITING;
@@ -532,7 +532,7 @@ impl Mmu {
 
 /// Returns the port limit of a group or queue. Returns `None` if its port has no limit in this pool.
 #[inline]
-fn port_limit_of(port_limits: &[PortLimit], limits: &ProfileLimits) -> Option<PortLimit> {
+fn find_port_limit(port_limits: &[PortLimit], limits: &ProfileLimits) -> Option<PortLimit> {
     if limits.port_limit == NO_PORT_LIMIT {
         return None;
     }

@@ -1,7 +1,7 @@
 //! The sums of a pool, and the groups of the pool that wait for XON.
 
 use super::limits::PoolLimits;
-use crate::counters::{Occupancy, PoolBuffers};
+use crate::counters::{BufferOccupancy, PoolBuffers};
 
 /// A priority group in XOFF that waits for free cells of its pool.
 #[derive(Clone, Copy, Debug)]
@@ -93,7 +93,7 @@ impl BufferPool {
     }
 
     pub(super) fn buffers(&self) -> PoolBuffers {
-        let gauge = |current: i64, peak: i64| Occupancy {
+        let gauge = |current: i64, peak: i64| BufferOccupancy {
             current_cells: current.clamp(0, i64::from(u32::MAX)) as u32,
             peak_cells: peak.clamp(0, i64::from(u32::MAX)) as u32,
         };
@@ -127,12 +127,12 @@ impl BufferPool {
     /// Returns true if a group may be able to resume after a release.
     #[inline(always)]
     pub(super) fn can_resume_any(&self) -> bool {
-        self.lower_bound_reached() || !self.waiting_at_port_limit.is_empty()
+        self.is_resume_bound_reached() || !self.waiting_at_port_limit.is_empty()
     }
 
     /// Returns true if at least one waiter may be able to resume.
     #[inline]
-    pub(super) fn lower_bound_reached(&self) -> bool {
+    pub(super) fn is_resume_bound_reached(&self) -> bool {
         self.free >= self.lower_bound
     }
 
@@ -160,7 +160,7 @@ impl BufferPool {
     }
 
     /// Returns true if no waiter needs fewer cells than the bound. Used by [`super::Mmu::assert_consistent`].
-    pub(super) fn lower_bound_holds(&self) -> bool {
+    pub(super) fn is_resume_bound_valid(&self) -> bool {
         self.waiters
             .iter()
             .all(|waiter| self.lower_bound <= waiter.needed)

@@ -3,7 +3,7 @@
 use super::Mmu;
 use super::pool::BufferPool;
 use super::priority_group::NOT_WAITING;
-use crate::counters::{Occupancy, PgBuffers, PoolBuffers, QueueBuffers};
+use crate::counters::{BufferOccupancy, PgBuffers, PoolBuffers, QueueBuffers};
 use crate::ids::{PgId, QueueId};
 
 impl Mmu {
@@ -11,15 +11,15 @@ impl Mmu {
     pub fn pg_buffers(&self, pg: PgId) -> PgBuffers {
         let group = &self.groups[pg.index()];
         PgBuffers {
-            total: Occupancy {
+            total: BufferOccupancy {
                 current_cells: group.total(),
                 peak_cells: group.total_peak,
             },
-            shared: Occupancy {
+            shared: BufferOccupancy {
                 current_cells: group.shared,
                 peak_cells: group.shared_peak,
             },
-            headroom: Occupancy {
+            headroom: BufferOccupancy {
                 current_cells: group.headroom,
                 peak_cells: group.headroom_peak,
             },
@@ -31,11 +31,11 @@ impl Mmu {
     pub fn queue_buffers(&self, queue: QueueId) -> QueueBuffers {
         let queue = &self.queues[queue.index()];
         QueueBuffers {
-            total: Occupancy {
+            total: BufferOccupancy {
                 current_cells: queue.reserved + queue.shared,
                 peak_cells: queue.total_peak,
             },
-            shared: Occupancy {
+            shared: BufferOccupancy {
                 current_cells: queue.shared,
                 peak_cells: queue.shared_peak,
             },

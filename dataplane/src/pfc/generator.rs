@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 
-use crate::bits::set_bits;
+use crate::bits::iter_set_bits;
 use crate::config::{PauseModel, PfcConfig};
 use crate::ids::PRIORITIES;
 use xoff_units::Picos;
@@ -83,7 +83,7 @@ impl PauseGenerator {
     fn schedule_frames(&mut self, priorities: u16, stop: bool) {
         if self.in_order {
             self.changes
-                .extend(subject_numbers(priorities).map(|priority| (priority as u8, stop)));
+                .extend(pause_target_numbers(priorities).map(|priority| (priority as u8, stop)));
             self.pending_xoff |= priorities;
         } else if stop {
             self.pending_xoff |= priorities;
@@ -102,7 +102,7 @@ impl PauseGenerator {
     /// Puts these priorities into XOFF.
     pub(crate) fn enter_xoff(&mut self, now: Picos, priorities: u16) {
         let entering = priorities & !self.xoff;
-        for n in subject_numbers(entering) {
+        for n in pause_target_numbers(entering) {
             self.xoff_since[n] = now;
         }
         self.schedule_frames(entering, true);
@@ -112,7 +112,7 @@ impl PauseGenerator {
     /// Puts these priorities into XON.
     pub(crate) fn leave_xoff(&mut self, now: Picos, priorities: u16) {
         let leaving = priorities & self.xoff;
-        for n in subject_numbers(leaving) {
+        for n in pause_target_numbers(leaving) {
             self.paused_ps[n] += now.since(self.xoff_since[n]).0;
         }
         self.xoff &= !priorities;
@@ -195,15 +195,15 @@ impl PauseGenerator {
 
     /// Returns the time for which PFC has paused each priority of the peer until `now`, in picoseconds.
     pub(crate) fn peer_paused_ps(&self, now: Picos) -> [u64; PRIORITIES] {
-        core::array::from_fn(|n| self.subject_paused_ps(now, n))
+        core::array::from_fn(|n| self.target_paused_ps(now, n))
     }
 
     /// Returns the time for which 802.3x PAUSE has paused the peer until `now`, in picoseconds.
     pub(crate) fn peer_port_paused_ps(&self, now: Picos) -> u64 {
-        self.subject_paused_ps(now, PRIORITIES)
+        self.target_paused_ps(now, PRIORITIES)
     }
 
-    fn subject_paused_ps(&self, now: Picos, subject: usize) -> u64 {
+    fn target_paused_ps(&self, now: Picos, subject: usize) -> u64 {
         let running = match self.xoff & (1 << subject) != 0 {
             true => now.since(self.xoff_since[subject]).0,
             false => 0,
@@ -226,9 +226,9 @@ fn build_pause_frame(subjects: u16, quanta: u16) -> MacControl {
 }
 
 /// Returns the numbers of the set bits, lowest first.
-fn subject_numbers(mask: u16) -> impl Iterator<Item = usize> {
+fn pause_target_numbers(mask: u16) -> impl Iterator<Item = usize> {
     let whole_port = (mask & WHOLE_PORT != 0).then_some(PRIORITIES);
-    set_bits(mask as u8).chain(whole_port)
+    iter_set_bits(mask as u8).chain(whole_port)
 }
 
 #[cfg(test)]

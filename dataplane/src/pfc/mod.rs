@@ -6,5 +6,5 @@ mod receiver;
 
 pub(crate) use generator::{PauseGenerator, WHOLE_PORT};
 
-pub use crate::bits::set_bits;
+pub use crate::bits::iter_set_bits;
 pub use receiver::{PauseHistory, PauseReceiver, response_quanta_max};

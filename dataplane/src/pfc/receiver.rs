@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 
-use crate::bits::set_bits;
+use crate::bits::iter_set_bits;
 use crate::ids::PRIORITIES;
 use xoff_units::{LinkTiming, Picos};
 
@@ -122,7 +122,7 @@ impl PauseReceiver {
             enable: enable & honoured,
             until_resumed: self.until_resumed,
         };
-        for priority in set_bits(pause.enable).filter(|&priority| quanta[priority] != 0) {
+        for priority in iter_set_bits(pause.enable).filter(|&priority| quanta[priority] != 0) {
             self.last_xoff[priority] = now;
         }
         let Some(last) = self.pending.back().map(|last| last.effective_at) else {
@@ -145,7 +145,7 @@ impl PauseReceiver {
     /// Applies a pause frame at `now`.
     fn apply_pause(&mut self, now: Picos, pause: &PendingPause) {
         let link = LinkTiming::ethernet(pause.speed_mbps);
-        for priority in set_bits(pause.enable) {
+        for priority in iter_set_bits(pause.enable) {
             match pause.quanta[priority] {
                 0 => self.resume_priority(priority, now),
                 _ if pause.until_resumed => self.pause_priority(priority, now, Picos::NEVER),
@@ -181,7 +181,7 @@ impl PauseReceiver {
 
     /// Ends the pauses whose time is over.
     fn end_pauses(&mut self, now: Picos) {
-        for priority in set_bits(self.paused) {
+        for priority in iter_set_bits(self.paused) {
             if self.paused_until[priority] <= now {
                 self.resume_priority(priority, self.paused_until[priority]);
             }
@@ -203,7 +203,7 @@ impl PauseReceiver {
         if self.paused == 0 {
             return Picos::NEVER;
         }
-        set_bits(self.paused)
+        iter_set_bits(self.paused)
             .map(|p| self.paused_until[p])
             .min()
             .unwrap_or(Picos::NEVER)
@@ -213,7 +213,7 @@ impl PauseReceiver {
     /// when PFC is disabled or the link goes down.
     pub fn release_priorities(&mut self, now: Picos, honoured: u8) {
         self.pending.iter_mut().for_each(|pause| pause.enable &= honoured);
-        for priority in set_bits(self.paused & !honoured) {
+        for priority in iter_set_bits(self.paused & !honoured) {
             self.resume_priority(priority, now);
         }
     }
@@ -222,7 +222,7 @@ impl PauseReceiver {
     /// pause is included.
     pub fn paused_ps(&self, now: Picos) -> [u64; PRIORITIES] {
         let mut total = self.paused_ps;
-        for priority in set_bits(self.paused) {
+        for priority in iter_set_bits(self.paused) {
             total[priority] += now
                 .min(self.paused_until[priority])
                 .since(self.paused_since[priority])
@@ -232,7 +232,7 @@ impl PauseReceiver {
     }
 
     /// Returns for each priority the number of pauses that stopped the running priority.
-    pub fn on_to_off_counts(&self) -> &[u64; PRIORITIES] {
+    pub fn pause_start_counts(&self) -> &[u64; PRIORITIES] {
         &self.on_to_off
     }
 
@@ -317,7 +317,7 @@ mod tests {
             rx.paused_ps(Picos::from_millis(1))[3],
             Picos::from_nanos(76_800).0
         );
-        assert_eq!(rx.on_to_off_counts()[3], 1);
+        assert_eq!(rx.pause_start_counts()[3], 1);
     }
 
     #[test]

@@ -3,9 +3,9 @@
 
 mod apportion;
 
-use apportion::{BucketClaim, assign_buckets};
+use apportion::{BucketCandidates, assign_buckets};
 
-use crate::fib::{Fib, LineageIndex, gcd};
+use crate::fib::{Fib, GroupIdentityIndex, gcd};
 use crate::ids::{GroupId, NextHopId};
 
 /// Default number of hash buckets (ranges of the flow hash, each with one next hop) of a group with resilient
@@ -62,14 +62,14 @@ impl PathTable {
     /// next hop is usable.
     pub fn new(fib: &Fib, resilient_buckets: Option<u16>, live: impl Fn(NextHopId) -> bool) -> PathTable {
         let mut table = PathTable::default();
-        table.change_generation(&Fib::default(), fib, resilient_buckets, live);
+        table.switch_to_fib(&Fib::default(), fib, resilient_buckets, live);
         table
     }
 
     /// Changes the table from the version `previous` of the routes to the version `next`. `live` returns true
     /// if a next hop of `next` is usable. Flows keep their members if `next` has the same groups, or if
     /// `next` was built as a successor of `previous` or of an earlier version.
-    pub fn change_generation(
+    pub fn switch_to_fib(
         &mut self,
         previous: &Fib,
         next: &Fib,
@@ -83,7 +83,7 @@ impl PathTable {
             self.rebuild_all_groups(next);
             return;
         };
-        let lineages = LineageIndex::new(previous);
+        let lineages = GroupIdentityIndex::new(previous);
         let renamed: Vec<_> = previous
             .next_hops()
             .iter()
@@ -94,7 +94,7 @@ impl PathTable {
             let size = usize::from(buckets).max(group.members.len());
             let claims = match lineages.predecessor_of_group(next, GroupId(index)) {
                 Some(ancestor) => before.bucket_claims(ancestor, &renamed, size),
-                None => vec![BucketClaim::default(); size],
+                None => vec![BucketCandidates::default(); size],
             };
             let homes = assign_buckets(&group.members, &claims, false);
             self.ranges.push(BucketRange {
@@ -179,7 +179,12 @@ impl PathTable {
 
     /// Returns for each hash bucket of a group the members that claim the bucket. The buckets are scaled to
     /// `size` buckets. `renamed` contains the new id of each next hop, or `None` if the next hop was removed.
-    fn bucket_claims(&self, group: GroupId, renamed: &[Option<NextHopId>], size: usize) -> Vec<BucketClaim> {
+    fn bucket_claims(
+        &self,
+        group: GroupId,
+        renamed: &[Option<NextHopId>],
+        size: usize,
+    ) -> Vec<BucketCandidates> {
         let group_range = self.ranges[group.index()];
         let range = group_range.first as usize..(group_range.first + group_range.size) as usize;
         let buckets = &self.buckets[range.clone()];
@@ -187,7 +192,7 @@ impl PathTable {
         let homes = self.homes.get(range).unwrap_or(buckets);
         let claim = |bucket: usize| {
             let from = bucket * buckets.len() / size;
-            BucketClaim {
+            BucketCandidates {
                 home: homes.get(from).and_then(|home| renamed[home.index()]),
                 holder: buckets.get(from).and_then(|holder| renamed[holder.index()]),
             }
@@ -212,7 +217,7 @@ impl PathTable {
         self.ranges[group].active = group_range.size;
         let range = group_range.first as usize..(group_range.first + group_range.size) as usize;
         let (homes, buckets) = (&self.homes[range.clone()], &mut self.buckets[range]);
-        let claim = |(home, holder): (&NextHopId, &NextHopId)| BucketClaim {
+        let claim = |(home, holder): (&NextHopId, &NextHopId)| BucketCandidates {
             home: Some(*home),
             holder: Some(*holder),
         };

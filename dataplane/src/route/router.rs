@@ -85,7 +85,7 @@ impl RouterInterface {
     /// address `receiver`, or to all stations. If possible, the source address is in the same network.
     /// Otherwise, the source is any address of the same IP version. Returns `None` if the router has no
     /// address of this IP version.
-    pub(crate) fn address_request(
+    pub(crate) fn build_address_resolution_request(
         &self,
         target: IpAddr,
         receiver: Option<[u8; 6]>,
@@ -220,8 +220,7 @@ impl Router {
         let old = core::mem::replace(&mut self.fib, fib);
         let (fib, interfaces) = (&self.fib, &self.interfaces);
         let live = |hop: NextHopId| is_interface_up(interfaces, fib.next_hops()[hop.index()].interface);
-        self.paths
-            .change_generation(&old, fib, self.resilient_buckets, live);
+        self.paths.switch_to_fib(&old, fib, self.resilient_buckets, live);
         self.neighbours.unpin_all();
         self.hops.clear();
         for hop in fib.next_hops() {

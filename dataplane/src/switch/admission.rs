@@ -5,7 +5,7 @@ use super::egress_target::EgressTarget;
 use super::ingress::FrameContext;
 use super::transmission::mark_ce;
 use crate::bridge::VlanTagAction;
-use crate::config::MarkPoint;
+use crate::config::EcnMarkPoint;
 use crate::drops::DropReason;
 use crate::egress::{IngressCharge, QueuedFrame};
 use crate::frame::{FrameHandle, FrameStore};
@@ -26,15 +26,15 @@ impl Switch {
         context.check_watchdog_drop()?;
         let to = self
             .select_lag_port(context, context.to, store)
-            .ok_or_else(|| context.drop_at_ingress(DropReason::L3EgressLinkDown))?;
+            .ok_or_else(|| context.ingress_drop_record(DropReason::L3EgressLinkDown))?;
         let mut target = self
             .egress_target(context, to)
-            .map_err(|reason| context.drop_at_port(to, reason))?;
+            .map_err(|reason| context.egress_drop_record(to, reason))?;
         if self.frames.free_entries() == 0 {
-            return Err(context.drop_at_ingress(DropReason::NoBufferSpace));
+            return Err(context.ingress_drop_record(DropReason::NoBufferSpace));
         }
         let (xoff, cells) = self.charge_frame(context, &mut target, store)?;
-        self.count_accepted(context, xoff, outputs, store);
+        self.count_accepted_and_signal_xoff(context, xoff, outputs, store);
         let charge = IngressCharge::Own {
             pg: context.pg,
             cells,
@@ -89,18 +89,18 @@ impl Switch {
         copies: usize,
     ) -> Result<IngressPlan, DroppedFrame> {
         if self.frames.free_entries() < copies {
-            return Err(context.drop_at_ingress(DropReason::NoBufferSpace));
+            return Err(context.ingress_drop_record(DropReason::NoBufferSpace));
         }
         let plan = self.mmu.plan_ingress(context.pg, cells);
         plan.map_err(|refusal| DroppedFrame {
             refusal: Some(refusal),
-            ..context.drop_at_ingress(DropReason::PriorityGroupDropped)
+            ..context.ingress_drop_record(DropReason::PriorityGroupDropped)
         })
     }
 
     /// Counts an accepted frame. If the priority group has reached its XOFF threshold with this frame, also
     /// pauses the peer.
-    pub(super) fn count_accepted<S: FrameStore>(
+    pub(super) fn count_accepted_and_signal_xoff<S: FrameStore>(
         &mut self,
         context: &FrameContext,
         xoff: bool,
@@ -121,7 +121,7 @@ impl Switch {
         let ingress = &mut self.ports[context.from.index()];
         let pg = context.pg.number();
         ingress.counters.pgs[usize::from(pg)].xoff_transitions += 1;
-        let stopped = ingress.pause_subjects_for(pg);
+        let stopped = ingress.pause_targets_of_group(pg);
         ingress.generator.enter_xoff(context.now, stopped);
         self.try_transmit_control(context.now, context.from, store, outputs);
     }
@@ -156,8 +156,8 @@ impl Switch {
             VlanTagAction::Push { .. } => egress.link.mac_len(context.frame_len + TAG_LEN as u32),
         };
         let queue = egress.egress_queue(context.tc);
-        let mark =
-            egress.arrival_rule_queues & 1 << queue != 0 && self.apply_arrival_rules(context, to, queue)?;
+        let mark = egress.arrival_rule_queues & 1 << queue != 0
+            && self.apply_watchdog_and_wred(context, to, queue)?;
         Ok(EgressTarget {
             to,
             queue,
@@ -176,7 +176,7 @@ impl Switch {
     /// Applies the watchdog and WRED to an arriving frame. Returns true if the frame must be marked CE, and
     /// an error if the frame must be dropped.
     #[inline(never)]
-    fn apply_arrival_rules(
+    fn apply_watchdog_and_wred(
         &mut self,
         context: &FrameContext,
         to: PortId,
@@ -191,7 +191,7 @@ impl Switch {
         };
         let may_mark = wred.ecn && context.parsed.is_ecn_capable();
         let early_drop = wred.drop && !context.lossless && !may_mark;
-        let mark_here = self.mark_point == MarkPoint::Enqueue && may_mark;
+        let mark_here = self.mark_point == EcnMarkPoint::Enqueue && may_mark;
         if !early_drop && !mark_here {
             return Ok(false);
         }
@@ -218,7 +218,7 @@ impl Switch {
         egress.enqueue(&mut self.frames, target.to, target.queue, queued);
     }
 
-    /// Edits a frame for its egress port and creates its queue entry. With [`MarkPoint::Dequeue`], the ECN
+    /// Edits a frame for its egress port and creates its queue entry. With [`EcnMarkPoint::Dequeue`], the ECN
     /// mark is set later.
     fn build_queued_frame<S: FrameStore>(
         &mut self,
@@ -253,7 +253,7 @@ impl Switch {
         queued.payload = context.parsed.payload;
         queued.set_ecn_capable(ecn_capable);
         if let Some(trim) = target.trim {
-            queued.set_trimmed_for(trim.refused_by);
+            queued.set_refusing_queue(trim.refused_by);
         }
         queued
     }

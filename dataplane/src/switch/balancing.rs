@@ -33,7 +33,7 @@ fn lookup_context<'a>(context: &'a FrameContext, l3: &'a [u8]) -> LookupContext<
 impl Switch {
     /// Selects the next hop of a packet from a load balancing group. Returns `None` if no next hop
     /// is reachable.
-    pub(super) fn next_hop_in(
+    pub(super) fn select_next_hop_in_group(
         &mut self,
         context: &FrameContext,
         group: GroupId,
@@ -44,8 +44,8 @@ impl Switch {
         })
     }
 
-    /// Like [`Switch::next_hop_in`], but for a packet that arrived at port `from`. `build_context` is called
-    /// only if the scheme of the group needs more than the flow hash.
+    /// Like [`Switch::select_next_hop_in_group`], but for a packet that arrived at port `from`.
+    /// `build_context` is called only if the scheme of the group needs more than the flow hash.
     #[inline(always)]
     pub(super) fn select_group_member<'a>(
         &mut self,
@@ -56,7 +56,7 @@ impl Switch {
         build_context: impl FnOnce() -> LookupContext<'a>,
     ) -> Option<NextHopId> {
         let hash = parsed.flow_hash;
-        if self.is_exempt(from, parsed.payload, l3) {
+        if self.is_exempt_from_load_balancing(from, parsed.payload, l3) {
             return self.router.select_by_hash(group, hash);
         }
         if self.balance.uses_five_tuple_hash(group) {
@@ -66,7 +66,7 @@ impl Switch {
             .balance
             .choose_next_hop(group, &build_context(), &self.frames)
         {
-            PathDecision::Hash(hash) => self.hashed_or_detour_next_hop_outlined(group, hash),
+            PathDecision::Hash(hash) => self.hashed_or_detour_next_hop_uninlined(group, hash),
             PathDecision::Member(member) => Some(self.router.next_hop_of_member(group, member)),
             PathDecision::NoMember => None,
         }
@@ -79,7 +79,7 @@ impl Switch {
     }
 
     #[inline(never)]
-    fn hashed_or_detour_next_hop_outlined(&self, group: GroupId, hash: u32) -> Option<NextHopId> {
+    fn hashed_or_detour_next_hop_uninlined(&self, group: GroupId, hash: u32) -> Option<NextHopId> {
         self.hashed_or_detour_next_hop(group, hash)
     }
 
@@ -108,7 +108,7 @@ impl Switch {
     ) -> Option<PortId> {
         let prefix = store.prefix(context.frame);
         let l3 = prefix.get(usize::from(context.parsed.l3_offset)..).unwrap_or(&[]);
-        if self.is_exempt(context.from, context.parsed.payload, l3) {
+        if self.is_exempt_from_load_balancing(context.from, context.parsed.payload, l3) {
             return self.lags.select_member(to, context.parsed.flow_hash);
         }
         let said = self
@@ -124,7 +124,7 @@ impl Switch {
     /// Returns true if an ACL rule excludes the packet from load balancing. A static hash of the flow then
     /// selects the member.
     #[inline]
-    fn is_exempt(&self, from: PortId, payload: Payload, l3: &[u8]) -> bool {
+    fn is_exempt_from_load_balancing(&self, from: PortId, payload: Payload, l3: &[u8]) -> bool {
         let tables = &self.balance.config().exempt;
         !tables.is_empty() && acl::is_exempt_packet(tables, from.0, l3, payload)
     }

@@ -31,7 +31,7 @@ pub(super) fn queue_full_drop(
         port: target.to,
         mac_len: target.mac_len,
         refusal: Some(refusal),
-        ..context.drop_at_ingress(DropReason::QueueDropped)
+        ..context.ingress_drop_record(DropReason::QueueDropped)
     }
 }
 

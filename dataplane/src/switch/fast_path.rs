@@ -32,7 +32,7 @@ struct FrameClass {
 
 /// Egress port and new MAC addresses of a routed frame.
 #[derive(Clone, Copy)]
-struct RoutedTo {
+struct RoutedEgress {
     to: PortId,
     /// The new MAC addresses of the frame.
     addresses: LinkAddresses,
@@ -40,7 +40,7 @@ struct RoutedTo {
 
 /// Egress port and VLAN of a bridged frame.
 #[derive(Clone, Copy)]
-struct BridgedTo {
+struct BridgedEgress {
     to: PortId,
     vlan: u16,
 }
@@ -54,7 +54,7 @@ pub(super) enum PartialDecision {
 }
 
 /// The result of admission on the fast path.
-enum Admitted {
+enum FastPathAdmission {
     /// The frame is queued. The link is busy, and a deadline is requested for its end.
     Queued,
     /// The frame is queued, and the link is free.
@@ -135,10 +135,12 @@ impl Switch {
                 return;
             };
             match self.admit_on_fast_path(now, port, arrival, (class, decision.to, None), frame, outputs) {
-                Admitted::Queued => {}
-                Admitted::PortIdle(id, frame) => self.transmit_unqueued(now, id, &frame, store, outputs),
-                Admitted::QueuedLinkFree => self.transmit_next_now(now, decision.to, store, outputs),
-                Admitted::NeedsFullPath => {
+                FastPathAdmission::Queued => {}
+                FastPathAdmission::PortIdle(id, frame) => {
+                    self.transmit_unqueued(now, id, &frame, store, outputs)
+                }
+                FastPathAdmission::QueuedLinkFree => self.transmit_next_now(now, decision.to, store, outputs),
+                FastPathAdmission::NeedsFullPath => {
                     *result = self.receive_bridged(now, port, arrival, decision, store, outputs)
                 }
             }
@@ -168,10 +170,10 @@ impl Switch {
             frame,
             outputs,
         ) {
-            Admitted::Queued => {}
-            Admitted::PortIdle(id, frame) => self.transmit_unqueued(now, id, &frame, store, outputs),
-            Admitted::QueuedLinkFree => self.transmit_next_now(now, decision.to, store, outputs),
-            Admitted::NeedsFullPath => {
+            FastPathAdmission::Queued => {}
+            FastPathAdmission::PortIdle(id, frame) => self.transmit_unqueued(now, id, &frame, store, outputs),
+            FastPathAdmission::QueuedLinkFree => self.transmit_next_now(now, decision.to, store, outputs),
+            FastPathAdmission::NeedsFullPath => {
                 *result = self.receive_routed(now, port, arrival, decision, store, outputs)
             }
         }
@@ -217,7 +219,7 @@ impl Switch {
         ingress_binding: IngressBinding,
         destination: MacAddress,
         source: MacAddress,
-    ) -> Option<BridgedTo> {
+    ) -> Option<BridgedEgress> {
         let from = ingress_binding.logical;
         let vlan = self.vlans.ingress_vlan(from, None)?;
         self.fdb.learn(now, vlan, source, from);
@@ -230,7 +232,7 @@ impl Switch {
         if to == from || !keeps || self.lags.lag_index(to).is_some() {
             return None;
         }
-        Some(BridgedTo {
+        Some(BridgedEgress {
             to: PortId(to.0),
             vlan,
         })
@@ -246,7 +248,7 @@ impl Switch {
         (arrival, ahead): (&ReceivedFrame, RouteHint),
         class: FrameClass,
         frame: &[u8],
-    ) -> Result<RoutedTo, PartialDecision> {
+    ) -> Result<RoutedEgress, PartialDecision> {
         let parsed = &arrival.parsed;
         let l3 = frame.get(ETHERNET_LEN..).unwrap_or(&[]);
         if parsed.payload != Payload::Ipv4 || usize::from(parsed.l3_offset) != ETHERNET_LEN {
@@ -299,7 +301,7 @@ impl Switch {
                 Err(_) => PartialDecision::Nothing,
             });
         }
-        Ok(RoutedTo {
+        Ok(RoutedEgress {
             to: PortId(adjacency.port),
             addresses: adjacency.addresses,
         })
@@ -316,11 +318,11 @@ impl Switch {
         (FrameClass { tc, mac_len }, to, rewrite): (FrameClass, PortId, Option<LinkAddresses>),
         frame: &mut [u8],
         outputs: &mut Outputs,
-    ) -> Admitted {
+    ) -> FastPathAdmission {
         let (parsed, frame_len) = (&arrival.parsed, arrival.frame_len);
         let places = [port.index(), to.index()];
         let Ok([ingress, egress]) = self.ports.get_disjoint_mut(places) else {
-            return Admitted::NeedsFullPath;
+            return FastPathAdmission::NeedsFullPath;
         };
         let group = ingress.priority_group(tc);
         let queue = egress.egress_queue(tc);
@@ -336,12 +338,12 @@ impl Switch {
             || self.frames.free_entries() == 0
             || !egress.link.has_same_frame_lengths(&ingress.link)
         {
-            return Admitted::NeedsFullPath;
+            return FastPathAdmission::NeedsFullPath;
         }
         let cells = self.mmu.frame_cells(mac_len);
         let id = QueueId::new(to, queue as u8);
         if !self.mmu.try_admit(pg, id, cells) {
-            return Admitted::NeedsFullPath;
+            return FastPathAdmission::NeedsFullPath;
         }
         let counters = &mut ingress.counters;
         counters.rx_packets += 1;
@@ -361,12 +363,12 @@ impl Switch {
         queued.payload = parsed.payload;
         queued.set_ecn_capable(parsed.is_ecn_capable());
         if self.pipeline_latency == Picos::ZERO && egress.is_idle(now, queue) {
-            return Admitted::PortIdle(id, queued);
+            return FastPathAdmission::PortIdle(id, queued);
         }
         egress.enqueue(&mut self.frames, to, queue, queued);
         match egress.is_link_busy(now, to, outputs) {
-            true => Admitted::Queued,
-            false => Admitted::QueuedLinkFree,
+            true => FastPathAdmission::Queued,
+            false => FastPathAdmission::QueuedLinkFree,
         }
     }
 
@@ -378,13 +380,13 @@ impl Switch {
         now: Picos,
         port: PortId,
         arrival: &ReceivedFrame,
-        decision: BridgedTo,
+        decision: BridgedEgress,
         store: &mut S,
         outputs: &mut Outputs,
     ) -> ForwardingResult {
         let mut context = self.count_arrival(now, port, arrival);
         context.vlan = Some(decision.vlan);
-        let leaves = context.forward_to(LogicalPort(decision.to.0));
+        let leaves = context.set_unicast_egress(LogicalPort(decision.to.0));
         self.execute_decision(&mut context, Ok(leaves), store, outputs)
     }
 
@@ -396,14 +398,14 @@ impl Switch {
         now: Picos,
         port: PortId,
         arrival: &ReceivedFrame,
-        decision: RoutedTo,
+        decision: RoutedEgress,
         store: &mut S,
         outputs: &mut Outputs,
     ) -> ForwardingResult {
         let mut context = self.count_arrival(now, port, arrival);
         context.rewrite = Some(decision.addresses);
         context.interface = self.ports[port.index()].ingress_binding.interface;
-        let leaves = context.forward_to(LogicalPort(decision.to.0));
+        let leaves = context.set_unicast_egress(LogicalPort(decision.to.0));
         self.execute_decision(&mut context, Ok(leaves), store, outputs)
     }
 

@@ -29,7 +29,7 @@ impl Switch {
         let refused = self.plan_flood_targets(context, &mut targets, store);
         if targets.is_empty() {
             self.targets = targets;
-            let drop = refused.unwrap_or_else(|| context.drop_at_ingress(DropReason::L2LoopbackFilter));
+            let drop = refused.unwrap_or_else(|| context.ingress_drop_record(DropReason::L2LoopbackFilter));
             return self.discard_frame(drop, context.frame, store);
         }
         if let Some(drop) = refused {
@@ -51,7 +51,7 @@ impl Switch {
             n => self.frames.add_shared_charge(context.pg, cells, u32::from(n)),
         };
         let xoff = self.mmu.commit_ingress(context.pg, plan);
-        self.count_accepted(context, xoff, outputs, store);
+        self.count_accepted_and_signal_xoff(context, xoff, outputs, store);
         for target in &targets {
             self.enqueue_at_target(context, target, charge, store);
         }
@@ -87,7 +87,7 @@ impl Switch {
             }
             let target = self
                 .egress_target(context, to)
-                .map_err(|reason| context.drop_at_port(to, reason));
+                .map_err(|reason| context.egress_drop_record(to, reason));
             let result = target.and_then(|mut target| {
                 let plan = self.plan_egress(context, &mut target, store)?;
                 self.mmu.commit_egress(QueueId::new(to, target.queue as u8), plan);
@@ -124,7 +124,7 @@ impl Switch {
             let target = targets.remove(index);
             self.mmu
                 .release_egress(QueueId::new(target.to, target.queue as u8), target.cells);
-            let drop = context.drop_at_port(target.to, DropReason::NoBufferSpace);
+            let drop = context.egress_drop_record(target.to, DropReason::NoBufferSpace);
             self.ports[target.to.index()].count_drop(&drop);
         }
     }

@@ -52,7 +52,7 @@ pub(super) struct FrameContext<'a> {
 impl FrameContext<'_> {
     /// Returns the drop of this frame at its ingress port.
     #[cold]
-    pub(super) fn drop_at_ingress(&self, reason: DropReason) -> DroppedFrame {
+    pub(super) fn ingress_drop_record(&self, reason: DropReason) -> DroppedFrame {
         DroppedFrame {
             reason,
             port: self.from,
@@ -89,23 +89,23 @@ impl FrameContext<'_> {
     pub(super) fn check_watchdog_drop(&self) -> Result<(), DroppedFrame> {
         match self.is_group_dropped {
             false => Ok(()),
-            true => Err(self.drop_at_ingress(DropReason::WatchdogIngress)),
+            true => Err(self.ingress_drop_record(DropReason::WatchdogIngress)),
         }
     }
 
     /// Sets the egress port or LAG of a unicast frame.
     #[inline(always)]
-    pub(super) fn forward_to(&mut self, to: LogicalPort) -> ForwardingDecision {
+    pub(super) fn set_unicast_egress(&mut self, to: LogicalPort) -> ForwardingDecision {
         self.to = to;
         ForwardingDecision::Unicast
     }
 
     /// Returns the drop of this frame at the egress port `port`.
     #[cold]
-    pub(super) fn drop_at_port(&self, port: PortId, reason: DropReason) -> DroppedFrame {
+    pub(super) fn egress_drop_record(&self, port: PortId, reason: DropReason) -> DroppedFrame {
         DroppedFrame {
             port,
-            ..self.drop_at_ingress(reason)
+            ..self.ingress_drop_record(reason)
         }
     }
 }
@@ -255,7 +255,7 @@ impl Switch {
         store: &mut S,
         outputs: &mut Outputs,
     ) -> ForwardingResult {
-        let drop = context.drop_at_ingress(reason);
+        let drop = context.ingress_drop_record(reason);
         if reason == DropReason::L3EgressLinkDown {
             self.readvertise_missing_path(context.now, outputs);
         }
@@ -338,7 +338,7 @@ impl Switch {
         }
         match self.fdb.lookup(now, vlan, destination) {
             Some(to) if to == from => Err(DropReason::L2LoopbackFilter),
-            Some(to) => Ok(BridgeResult::Forward(context.forward_to(to))),
+            Some(to) => Ok(BridgeResult::Forward(context.set_unicast_egress(to))),
             None => Ok(BridgeResult::Forward(ForwardingDecision::Flood)),
         }
     }

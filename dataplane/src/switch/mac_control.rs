@@ -3,7 +3,7 @@
 
 use super::Switch;
 use super::timers::TimerKind;
-use crate::bits::set_bits;
+use crate::bits::iter_set_bits;
 use crate::drops::DropReason;
 use crate::frame::{FrameStore, ReceivedFrame};
 use crate::ids::{PRIORITIES, PortId};
@@ -39,7 +39,7 @@ impl Switch {
             }
             Ok(MacControl::Pfc(Pfc { enable, quanta })) => {
                 ingress.counters.pfc_rx_frames += 1;
-                set_bits(enable).for_each(|n| ingress.counters.pfc_rx[n] += 1);
+                iter_set_bits(enable).for_each(|n| ingress.counters.pfc_rx[n] += 1);
                 ingress.receiver.receive(
                     now,
                     enable,

@@ -31,9 +31,9 @@ pub use ingress::FLOOD_PREFIX_BYTES;
 pub use mac_control_log::{CONTROL_RECORD_BYTES, CONTROL_RECORDS_MAX, ControlRecord};
 
 use crate::balance::{LoadBalancer, ReorderTracker};
-use crate::bits::set_bits;
+use crate::bits::iter_set_bits;
 use crate::bridge::{Fdb, MacAddress, VlanTable};
-use crate::config::{MarkPoint, SwitchConfig};
+use crate::config::{EcnMarkPoint, SwitchConfig};
 use crate::counters::{PgBuffers, PoolBuffers, PortCounters, QueueBuffers, TrimCounters};
 use crate::drops::DropReason;
 use crate::egress::FrameTable;
@@ -66,7 +66,7 @@ pub struct Switch {
     vlans: VlanTable,
     frames: FrameTable,
     timers: Timers,
-    mark_point: MarkPoint,
+    mark_point: EcnMarkPoint,
     trimming: TrimmingRules,
     pipeline_latency: Picos,
     lags: LagTable,
@@ -95,7 +95,7 @@ pub struct Switch {
 
 /// Traffic of one port, as input of a load measurement ([`Switch::port_load`]).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct PortLoad {
+pub struct PortTraffic {
     /// Bytes (`mac_len`) of all data frames that the port has sent since the creation of the switch,
     /// including the frame in transmission.
     pub tx_bytes: u64,
@@ -157,7 +157,7 @@ impl Switch {
             targets: Vec::with_capacity(ports + config.lags.len()),
             found: Vec::with_capacity(4),
         };
-        switch.bind_ports();
+        switch.update_ingress_bindings();
         switch.update_lag_members();
         switch.install_fib(Arc::clone(&config.routing.fib));
         switch.start_watchdog(config);
@@ -217,7 +217,7 @@ impl Switch {
             self.remove_neighbours(now, interface, store, outputs);
         }
         self.router.configure(config);
-        self.bind_ports();
+        self.update_ingress_bindings();
         self.balance.configure(&config.balancer_setup());
         self.configure_reordering(config);
         self.install_fib(Arc::clone(&config.routing.fib));
@@ -231,7 +231,7 @@ impl Switch {
     }
 
     /// Updates the ingress binding of each port after LAGs or router interfaces have changed.
-    fn bind_ports(&mut self) {
+    fn update_ingress_bindings(&mut self) {
         for (index, port) in self.ports.iter_mut().enumerate() {
             let logical = self.lags.logical_port(PortId(index as u16));
             let interface = self.router.interface_of_port(logical);
@@ -308,7 +308,7 @@ impl Switch {
 
     /// Keeps the link of a port idle from `from` to `until`. A late driver calls this method if the
     /// port has missed too many transmissions to send them later. If frames wait, the time is added
-    /// to [`Switch::transmit_deficit`].
+    /// to [`Switch::total_transmit_delay`].
     pub fn keep_link_idle(&mut self, port: PortId, from: Picos, until: Picos) {
         let state = &mut self.ports[port.index()];
         if state.has_frames_to_send() {
@@ -393,13 +393,13 @@ impl Switch {
         counters.tx_pause_ps = state.generator.peer_paused_ps(now);
         counters.rx_global_pause_ps = state.whole_port.paused_ps(now)[0];
         counters.tx_global_pause_ps = state.generator.peer_port_paused_ps(now);
-        counters.pfc_on2off_rx = *state.receiver.on_to_off_counts();
+        counters.pfc_on2off_rx = *state.receiver.pause_start_counts();
         counters
     }
 
     /// Returns the sent and the queued bytes of a port.
-    pub fn port_load(&self, port: PortId) -> PortLoad {
-        PortLoad {
+    pub fn port_load(&self, port: PortId) -> PortTraffic {
+        PortTraffic {
             tx_bytes: self.ports[port.index()].counters.tx_bytes,
             queued_bytes: self.frames.port_queued_bytes(port.index()),
         }
@@ -420,7 +420,7 @@ impl Switch {
 
     /// Returns the total time by which the driver has delayed transmissions of a port, since the creation of
     /// the switch or the last [`Switch::restart_utilisation`].
-    pub fn transmit_deficit(&self, port: PortId) -> Picos {
+    pub fn total_transmit_delay(&self, port: PortId) -> Picos {
         Picos(self.ports[port.index()].tx_deficit_ps)
     }
 
@@ -457,7 +457,7 @@ impl Switch {
     /// Returns a bit mask. Bit *n* is set if priority group *n* of this port is in the XOFF state, in which
     /// it pauses its peer.
     pub fn xoff_groups(&self, port: PortId) -> u8 {
-        set_bits(0xff)
+        iter_set_bits(0xff)
             .filter(|&n| self.mmu.is_in_xoff(PgId::new(port, n as u8)))
             .fold(0, |mask, n| mask | 1 << n)
     }
@@ -525,9 +525,9 @@ impl Switch {
     }
 
     /// Returns the egress ports at which the latest received frame was marked CE on arrival. The
-    /// list is empty unless the switch uses [`MarkPoint::Enqueue`]. For frames marked at departure,
+    /// list is empty unless the switch uses [`EcnMarkPoint::Enqueue`]. For frames marked at departure,
     /// see [`Transmit::marked`](crate::Transmit::marked).
-    pub fn marked_on_arrival(&self) -> &[PortId] {
+    pub fn ports_marking_ce_on_arrival(&self) -> &[PortId] {
         &self.marked_on_arrival
     }
 

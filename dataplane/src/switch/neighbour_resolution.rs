@@ -76,7 +76,10 @@ impl Switch {
         );
         let out = self.router.interface(interface);
         let known = self.router.neighbours.resolved_link(id).map(|known| known.mac);
-        let Some(request) = out.address_request(target, known).filter(|_| out.up) else {
+        let Some(request) = out
+            .build_address_resolution_request(target, known)
+            .filter(|_| out.up)
+        else {
             return;
         };
         let mac = out.mac_bytes;

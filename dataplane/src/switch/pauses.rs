@@ -3,7 +3,7 @@
 
 use super::Switch;
 use super::port::Port;
-use crate::bits::set_bits;
+use crate::bits::iter_set_bits;
 use crate::ids::{PRIORITIES, PgId, PortId, TRAFFIC_CLASSES};
 use crate::outputs::Outputs;
 use crate::pfc::PauseHistory;
@@ -15,9 +15,9 @@ impl Port {
         let (receiver, map, counters) = (&self.receiver, &self.pfc.priority_to_queue, &self.counters);
         let paused = receiver.paused_priorities();
         let queue_of = |p: usize| usize::from(map[p]) % PRIORITIES;
-        let held = set_bits(paused).fold(0, |mask, p| mask | 1 << queue_of(p));
+        let held = iter_set_bits(paused).fold(0, |mask, p| mask | 1 << queue_of(p));
         let since = |n: usize| {
-            let pauses = set_bits(paused).filter(|&p| queue_of(p) == n);
+            let pauses = iter_set_bits(paused).filter(|&p| queue_of(p) == n);
             pauses.map(|p| receiver.paused_since(p)).min().unwrap_or_default()
         };
         let sent = |n: usize| counters.queues[n].packets;
@@ -44,7 +44,7 @@ impl Switch {
 
     /// Updates the pauses of a port in both directions for a new configuration.
     pub(super) fn update_pauses(&mut self, now: Picos, port: PortId, outputs: &mut Outputs) {
-        let xoff_subjects = self.xoff_subjects(port);
+        let xoff_subjects = self.xoff_pause_targets(port);
         let state = &mut self.ports[port.index()];
         let asked = state.generator.xoff_mask();
         state.generator.leave_xoff(now, asked & !xoff_subjects);
@@ -55,12 +55,12 @@ impl Switch {
 
     /// Returns the mask of priorities that the peer must pause, based on the XOFF states of the port's
     /// priority groups. A group does not pause the peer while the watchdog drops the frames of the group.
-    pub(super) fn xoff_subjects(&self, port: PortId) -> u16 {
+    pub(super) fn xoff_pause_targets(&self, port: PortId) -> u16 {
         let state = &self.ports[port.index()];
-        set_bits(!state.dropping_groups)
+        iter_set_bits(!state.dropping_groups)
             .map(|pg| pg as u8)
             .filter(|&pg| self.mmu.is_in_xoff(PgId::new(port, pg)))
-            .fold(0, |mask, pg| mask | state.pause_subjects_for(pg))
+            .fold(0, |mask, pg| mask | state.pause_targets_of_group(pg))
     }
 }
 
@@ -79,7 +79,7 @@ impl Switch {
     /// Returns two bit masks: first the priorities that signal XOFF of priority group `pg`, then the
     /// priorities that pause queue `queue`. A mask contains all priorities if the port uses 802.3x PAUSE in
     /// this direction.
-    pub fn pause_maps(&self, port: PortId, pg: u8, queue: u8) -> (u8, u8) {
+    pub fn pause_priority_masks(&self, port: PortId, pg: u8, queue: u8) -> (u8, u8) {
         let state = &self.ports[port.index()];
         let stops = match state.pfc.honours_global_pause() {
             true => 0xff,

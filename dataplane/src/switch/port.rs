@@ -3,9 +3,9 @@
 use std::collections::VecDeque;
 
 use super::timers;
-use crate::bits::set_bits;
+use crate::bits::iter_set_bits;
 use crate::bridge::MacAddress;
-use crate::config::{ClassMaps, MarkPoint, PauseModel, PortConfig, SwitchConfig, WredProfile};
+use crate::config::{ClassMaps, EcnMarkPoint, PauseModel, PortConfig, SwitchConfig, WredProfile};
 use crate::counters::PortCounters;
 use crate::drops::DropReason;
 use crate::egress::{FrameQueue, FrameTable, LinkRate, QueuedFrame, Scheduler, TokenBucket, WredMarker};
@@ -76,7 +76,8 @@ pub(crate) struct Port {
     /// the watchdog drops it.
     pub(crate) arrival_rule_queues_lossless: u8,
     pub(crate) link: LinkRate,
-    /// Updated when LAGs or router interfaces change, by [`Switch::bind_ports`](super::Switch::bind_ports).
+    /// Updated when LAGs or router interfaces change, by
+    /// [`Switch::update_ingress_bindings`](super::Switch::update_ingress_bindings).
     pub(crate) ingress_binding: IngressBinding,
     pub(crate) mac: [u8; 6],
     /// The waiting frames of each queue.
@@ -162,7 +163,7 @@ impl Port {
     }
 
     /// Applies a new configuration. Queues, timers, counters and the random generator are kept.
-    pub(crate) fn configure(&mut self, port: &PortConfig, mark_point: MarkPoint) {
+    pub(crate) fn configure(&mut self, port: &PortConfig, mark_point: EcnMarkPoint) {
         self.mac = port.mac;
         self.mtu = port.mtu;
         self.link = LinkRate::new(port.link);
@@ -188,12 +189,12 @@ impl Port {
         };
         self.wred = core::array::from_fn(|n| port.queues[n].wred);
         let queues_of = |says: fn(WredProfile) -> bool| {
-            let queues = set_bits(0xff).filter(|&n| self.wred[n].is_some_and(says));
+            let queues = iter_set_bits(0xff).filter(|&n| self.wred[n].is_some_and(says));
             queues.fold(0, |mask, n| mask | 1 << n)
         };
         self.mark_on_arrival_queues = match mark_point {
-            MarkPoint::Enqueue => queues_of(|_| true),
-            MarkPoint::Dequeue => 0,
+            EcnMarkPoint::Enqueue => queues_of(|_| true),
+            EcnMarkPoint::Dequeue => 0,
         };
         self.wred_arrival_queues = self.mark_on_arrival_queues | queues_of(|wred| wred.drop);
         self.apply_watchdog_state();
@@ -240,14 +241,14 @@ impl Port {
 
     /// Returns the priorities that signal XOFF of a priority group. Priorities without PFC are not included.
     pub(crate) fn priorities_signalling(&self, pg: u8) -> u8 {
-        set_bits(self.pfc.enabled)
+        iter_set_bits(self.pfc.enabled)
             .filter(|&p| self.pfc.priority_to_pg[p] == pg)
             .fold(0, |mask, p| mask | 1 << p)
     }
 
     /// Returns the bit mask of the priorities that the peer must pause while a priority group is in the XOFF
     /// state. With 802.3x PAUSE, the result is [`WHOLE_PORT`].
-    pub(crate) fn pause_subjects_for(&self, pg: u8) -> u16 {
+    pub(crate) fn pause_targets_of_group(&self, pg: u8) -> u16 {
         match self.pfc.generates_global_pause() {
             true => WHOLE_PORT,
             false => u16::from(self.priorities_signalling(pg)),
@@ -404,7 +405,7 @@ impl Port {
             MacControl::Pause { .. } => self.counters.pause_tx += 1,
             MacControl::Pfc(pfc) => {
                 self.counters.pfc_tx_frames += 1;
-                set_bits(pfc.enable).for_each(|n| self.counters.pfc_tx[n] += 1);
+                iter_set_bits(pfc.enable).for_each(|n| self.counters.pfc_tx[n] += 1);
             }
         }
     }

@@ -90,7 +90,7 @@ impl Switch {
             IpDestination::V6(address) => self.router.fib.find_leaf_v6(address),
         };
         let hop = if let Some(group) = found.group() {
-            self.next_hop_in(context, group, l3)
+            self.select_next_hop_in_group(context, group, l3)
         } else if let Some(hop) = found.next_hop() {
             Some(hop)
         } else {
@@ -180,7 +180,7 @@ impl Switch {
         match out.attachment {
             InterfaceAttachment::Port(port) => {
                 context.vlan = None;
-                Ok(context.forward_to(LogicalPort(port)))
+                Ok(context.set_unicast_egress(LogicalPort(port)))
             }
             other => self.set_egress_port(context, other, MacAddress::from_bytes(known.mac), known.port),
         }
@@ -197,14 +197,16 @@ impl Switch {
     ) -> Result<ForwardingDecision, DropReason> {
         context.vlan = None;
         match attachment {
-            InterfaceAttachment::Port(port) => Ok(context.forward_to(LogicalPort(port))),
-            InterfaceAttachment::Lag(lag) => Ok(context.forward_to(self.lags.logical_port_of_lag(lag))),
+            InterfaceAttachment::Port(port) => Ok(context.set_unicast_egress(LogicalPort(port))),
+            InterfaceAttachment::Lag(lag) => {
+                Ok(context.set_unicast_egress(self.lags.logical_port_of_lag(lag)))
+            }
             InterfaceAttachment::Vlan(vlan) => {
                 context.vlan = Some(vlan);
                 let behind = self.fdb.lookup(context.now, vlan, mac);
                 let member = |port: &LogicalPort| self.vlans.members(vlan).contains(port);
                 match behind.or(heard_behind.filter(member)) {
-                    Some(to) => Ok(context.forward_to(to)),
+                    Some(to) => Ok(context.set_unicast_egress(to)),
                     None => Ok(ForwardingDecision::Flood),
                 }
             }

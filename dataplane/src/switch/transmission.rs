@@ -4,8 +4,8 @@ use super::Switch;
 use super::port::Port;
 use super::timers::{self, TimerKind, TimerOwner, Timers};
 use crate::balance::LoadBalancer;
-use crate::bits::set_bits;
-use crate::config::MarkPoint;
+use crate::bits::iter_set_bits;
+use crate::config::EcnMarkPoint;
 use crate::egress::{FrameTable, QueuedFrame, SchedulerDecision, SharedCellCharges};
 use crate::frame::{FrameHandle, FrameStore};
 use crate::ids::{PRIORITIES, PgId, PortId, QueueId, TimerId};
@@ -22,7 +22,7 @@ const NO_SLOT_RETRY: Picos = Picos::from_micros(10);
 impl Switch {
     /// Handles an expired deadline. `timer` is the timer of the [`Deadline`](crate::Deadline). `now` may be
     /// later than the requested time. If a frame could have left during this delay, the delay is added to
-    /// [`Switch::transmit_deficit`]. A timer that is not due is ignored.
+    /// [`Switch::total_transmit_delay`]. A timer that is not due is ignored.
     #[inline(never)] // one body for every driver, with the whole of a departure in it
     pub fn expire<S: FrameStore>(
         &mut self,
@@ -34,7 +34,7 @@ impl Switch {
         let port = timers::port_of_transmit_timer(timer);
         let Some((index, mut transmitter)) = port.and_then(|index| Some((index, self.transmitter(index)?)))
         else {
-            return self.expire_other(now, timer, store, outputs);
+            return self.expire_non_transmit_timer(now, timer, store, outputs);
         };
         let state = &mut *transmitter.state;
         let (port, due) = (PortId(index as u16), state.transmit_due);
@@ -64,7 +64,7 @@ impl Switch {
 
     /// Handles an expired deadline of a timer that is not a transmit timer.
     #[inline(never)]
-    fn expire_other<S: FrameStore>(
+    fn expire_non_transmit_timer<S: FrameStore>(
         &mut self,
         now: Picos,
         timer: TimerId,
@@ -170,7 +170,7 @@ impl Switch {
             id,
             &mut self.resumed,
         );
-        state.scheduler.record_pass_through(usize::from(id.number()));
+        state.scheduler.record_unqueued_frame(usize::from(id.number()));
         let departure = DepartingFrame {
             now,
             id,
@@ -245,9 +245,9 @@ impl Switch {
     pub(super) fn resume_groups<S: FrameStore>(&mut self, now: Picos, store: &mut S, outputs: &mut Outputs) {
         for index in 0..self.resumed.len() {
             let pg = self.resumed[index];
-            let xoff_subjects = self.xoff_subjects(pg.port());
+            let xoff_subjects = self.xoff_pause_targets(pg.port());
             let state = &mut self.ports[pg.port().index()];
-            let resumed = state.pause_subjects_for(pg.number()) & !xoff_subjects;
+            let resumed = state.pause_targets_of_group(pg.number()) & !xoff_subjects;
             state.generator.leave_xoff(now, resumed);
             self.try_transmit_control(now, pg.port(), store, outputs);
         }
@@ -316,7 +316,7 @@ struct PortTransmitter<'a> {
     balance: &'a mut LoadBalancer,
     timers: &'a mut Timers,
     resumed: &'a mut Vec<PgId>,
-    mark_point: MarkPoint,
+    mark_point: EcnMarkPoint,
     pipeline_latency: Picos,
 }
 
@@ -392,7 +392,7 @@ struct LinkTransmitter<'a> {
     state: &'a mut Port,
     balance: &'a mut LoadBalancer,
     timers: &'a mut Timers,
-    mark_point: MarkPoint,
+    mark_point: EcnMarkPoint,
 }
 
 impl LinkTransmitter<'_> {
@@ -409,7 +409,7 @@ impl LinkTransmitter<'_> {
         let (port, queue) = (id.port(), usize::from(id.number()));
         let (handle, mac_len) = (frame.frame, frame.mac_len());
         let marked = frame.is_ecn_capable()
-            && self.mark_point == MarkPoint::Dequeue
+            && self.mark_point == EcnMarkPoint::Dequeue
             && state.decide_mark(queue, departure.behind)
             && {
                 let header = (frame.l3_offset, frame.payload);
@@ -425,7 +425,7 @@ impl LinkTransmitter<'_> {
                 wire_len,
                 departure.remaining_at_port,
             );
-            if self.balance.advertiser().needs_wake() {
+            if self.balance.advertiser().needs_load_timer_start() {
                 let at = self.balance.advertiser_mut().wake(now);
                 self.timers.arm_link_quality(at, outputs);
             }
@@ -477,7 +477,7 @@ fn select_queue(
     let fifos = &state.fifos;
     let mut ready_at = Picos::NEVER;
     if pipeline > Picos::ZERO {
-        for n in set_bits(candidates) {
+        for n in iter_set_bits(candidates) {
             let ready = frames.head(&fifos[n]).map_or(Picos::NEVER, |f| f.ready_at);
             if ready > now {
                 candidates &= !(1 << n);

@@ -84,7 +84,7 @@ impl TrimmingRules {
     }
 
     /// Returns the trimming rule of an egress queue. Returns `None` if the queue does not trim.
-    fn rule_for(&self, target: &EgressTarget) -> Option<PortTrimming> {
+    fn trimming_rule_of_queue(&self, target: &EgressTarget) -> Option<PortTrimming> {
         let port = self.ports.get(target.to.index())?;
         (port.queues & 1 << target.queue != 0).then_some(*port)
     }
@@ -107,7 +107,7 @@ impl Switch {
         let l3 = store.prefix(context.frame);
         let l3 = l3.get(usize::from(context.parsed.l3_offset)..).unwrap_or(&[]);
         let payload = context.parsed.payload;
-        let rule = self.trimming.rule_for(target).filter(|_| {
+        let rule = self.trimming.trimming_rule_of_queue(target).filter(|_| {
             self.can_trim(context, target, l3)
                 && !acl::is_exempt_packet(&self.trimming.exempt, context.from.0, l3, payload)
         });
@@ -143,7 +143,7 @@ impl Switch {
                 Err(DroppedFrame {
                     mac_len,
                     refusal,
-                    ..context.drop_at_port(target.to, DropReason::TrimDropped)
+                    ..context.egress_drop_record(target.to, DropReason::TrimDropped)
                 })
             }
         }

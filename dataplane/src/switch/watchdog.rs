@@ -2,7 +2,7 @@
 
 use super::Switch;
 use super::port::Port;
-use crate::bits::set_bits;
+use crate::bits::iter_set_bits;
 use crate::config::{PortWatchdog, SwitchConfig, WatchdogAction, WatchdogConfig};
 use crate::drops::DropReason;
 use crate::frame::FrameStore;
@@ -32,7 +32,7 @@ impl Watchdog {
 impl Port {
     /// Returns the mask of priorities whose pauses stop a queue.
     pub(super) fn priorities_pausing_queue(&self, queue: usize) -> u8 {
-        set_bits(0xff)
+        iter_set_bits(0xff)
             .filter(|&p| usize::from(self.pfc.priority_to_queue[p]) % PRIORITIES == queue)
             .fold(0, |mask, p| mask | 1 << p)
     }
@@ -40,8 +40,8 @@ impl Port {
     /// Returns the mask of priority groups that belong to these queues: the groups of the honoured priorities
     /// that stop the queues.
     pub(super) fn priority_groups_of_queues(&self, queues: u8) -> u8 {
-        set_bits(queues)
-            .flat_map(|n| set_bits(self.priorities_pausing_queue(n) & self.pfc.honoured_priorities()))
+        iter_set_bits(queues)
+            .flat_map(|n| iter_set_bits(self.priorities_pausing_queue(n) & self.pfc.honoured_priorities()))
             .fold(0, |mask, p| {
                 mask | 1 << (self.pfc.priority_to_pg[p] % PRIORITIES as u8)
             })
@@ -55,7 +55,7 @@ impl Port {
             tx_dropped_packets: out.dropped_packets,
             ..StormCounters::default()
         };
-        for group in set_bits(self.priority_groups_of_queues(1 << queue)) {
+        for group in iter_set_bits(self.priority_groups_of_queues(1 << queue)) {
             let group = &self.counters.pgs[group];
             counters.rx_packets += group.packets;
             counters.rx_dropped_packets += group.dropped_packets;
@@ -65,7 +65,7 @@ impl Port {
 
     /// Returns the arrival time of the latest XOFF that stops a queue.
     fn last_xoff_at(&self, queue: usize) -> Picos {
-        set_bits(self.priorities_pausing_queue(queue))
+        iter_set_bits(self.priorities_pausing_queue(queue))
             .map(|p| self.receiver.last_xoff_at(p))
             .max()
             .unwrap_or_default()
@@ -84,7 +84,7 @@ impl Switch {
             let Some(&config) = self.ports[index].watchdog.config() else {
                 continue;
             };
-            for n in set_bits(config.queues) {
+            for n in iter_set_bits(config.queues) {
                 let queue = QueueId::new(PortId(index as u16), n as u8);
                 again |= self.poll_queue(now, queue, &config, store, outputs);
             }
@@ -179,7 +179,7 @@ impl Switch {
         store: &mut S,
         outputs: &mut Outputs,
     ) {
-        for n in set_bits(self.ports[port.index()].watchdog.stormed_queues()) {
+        for n in iter_set_bits(self.ports[port.index()].watchdog.stormed_queues()) {
             self.end_storm(now, QueueId::new(port, n as u8), store, outputs);
         }
     }
@@ -220,7 +220,7 @@ impl Switch {
     ) {
         self.ports[port.index()].apply_watchdog_state();
         let state = &self.ports[port.index()];
-        for n in set_bits(state.dropping_queues & state.backlogged_queues) {
+        for n in iter_set_bits(state.dropping_queues & state.backlogged_queues) {
             self.discard_queue(QueueId::new(port, n as u8), store);
         }
         self.update_pauses(now, port, outputs);

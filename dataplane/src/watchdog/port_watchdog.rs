@@ -1,8 +1,8 @@
 //! Watchdog state of the queues of one port.
 
-use super::statistics::StormAccount;
+use super::statistics::QueueStormStatistics;
 use super::storm_detection::QueueMonitor;
-use crate::bits::set_bits;
+use crate::bits::iter_set_bits;
 use crate::config::{PortWatchdog, WatchdogAction};
 use crate::ids::PRIORITIES;
 use xoff_units::Picos;
@@ -31,7 +31,7 @@ pub(crate) struct PortMonitor {
     /// Mask of queues that drop all frames because of the big red switch.
     big_red_switched: u8,
     pub(crate) queues: [QueueMonitor; PRIORITIES],
-    pub(crate) storm_accounts: [StormAccount; PRIORITIES],
+    pub(crate) storm_accounts: [QueueStormStatistics; PRIORITIES],
 }
 
 impl PortMonitor {
@@ -112,13 +112,13 @@ impl PortMonitor {
         let before = core::mem::replace(&mut self.paused, paused);
         let mut changed = before ^ paused;
         // If a new pause begins at the time at which the old pause ends, both changes are recorded.
-        changed |= set_bits(before & paused)
+        changed |= iter_set_bits(before & paused)
             .filter(|&n| since(n) >= now && self.queues[n].paused_since() != Some(now))
             .fold(0, |mask, n| mask | 1 << n);
-        for n in set_bits(changed & before) {
+        for n in iter_set_bits(changed & before) {
             self.queues[n].end_pause(now);
         }
-        for n in set_bits(changed & paused) {
+        for n in iter_set_bits(changed & paused) {
             self.queues[n].begin_pause(now, sent(n));
         }
         changed
@@ -127,7 +127,7 @@ impl PortMonitor {
     /// Returns true if the next poll can detect or restore a storm.
     pub(crate) fn needs_poll(&self) -> bool {
         let watched = self.watched_queues();
-        watched & self.stormed != 0 || set_bits(watched).any(|n| self.queues[n].can_become_stormed())
+        watched & self.stormed != 0 || iter_set_bits(watched).any(|n| self.queues[n].can_become_stormed())
     }
 
     fn action(&self) -> Option<WatchdogAction> {

@@ -74,14 +74,14 @@ pub struct WatchdogStats {
 
 /// The statistics of a queue, and the values of its counters at the start of the current storm.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct StormAccount {
+pub(crate) struct QueueStormStatistics {
     stats: WatchdogStats,
     /// Counter values of the queue that are already included in `stats`. `None` if no frames are
     /// being counted.
     counted_until: Option<StormCounters>,
 }
 
-impl StormAccount {
+impl QueueStormStatistics {
     /// Begins a storm or a period of the big red switch. `counters` are the current counters of the queue and
     /// its priority groups.
     pub(crate) fn begin_counting(&mut self, status: WatchdogStatus, now: Picos, counters: StormCounters) {

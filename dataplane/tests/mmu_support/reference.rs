@@ -2,7 +2,7 @@
 //! the XOFF point by trial. It shares only the configuration types with the implementation.
 
 use xoff_dataplane::config::{BufferProfile, BufferThreshold, PoolConfig, SwitchConfig};
-use xoff_dataplane::counters::{Occupancy, PgBuffers, PoolBuffers, QueueBuffers};
+use xoff_dataplane::counters::{BufferOccupancy, PgBuffers, PoolBuffers, QueueBuffers};
 
 /// The use of one group or queue, and its watermarks.
 #[derive(Clone, Copy, Default)]
@@ -36,8 +36,8 @@ pub(crate) struct ReferenceMmu {
     pool_peaks: Vec<(i64, i64)>,
 }
 
-fn occupancy(current: i64, peak: i64) -> Occupancy {
-    Occupancy {
+fn occupancy(current: i64, peak: i64) -> BufferOccupancy {
+    BufferOccupancy {
         current_cells: current as u32,
         peak_cells: peak as u32,
     }

@@ -1,6 +1,6 @@
 //! Every drop has a reason, a port and a counter.
 
-use xoff_dataplane::config::{BridgingConfig, MarkPoint};
+use xoff_dataplane::config::{BridgingConfig, EcnMarkPoint};
 use xoff_dataplane::{DropReason, ForwardingResult, Picos, PortId};
 
 use crate::support::frames::{ethernet_frame, insert_vlan_tag, shortest_udp_frame, station_mac, udp_frame};
@@ -187,7 +187,7 @@ fn without_pfc_lossless_frames_are_dropped_at_ingress_with_the_limit() {
 
 #[test]
 fn early_drops_apply_only_to_lossy_frames_without_ect() {
-    for mark_point in [MarkPoint::Dequeue, MarkPoint::Enqueue] {
+    for mark_point in [EcnMarkPoint::Dequeue, EcnMarkPoint::Enqueue] {
         let mut config = config::bridge_config(2);
         config.mark_point = mark_point;
         for queue in [0, 3] {

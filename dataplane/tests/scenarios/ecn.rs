@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::net::Ipv6Addr;
 
-use xoff_dataplane::config::{MarkPoint, SwitchConfig};
+use xoff_dataplane::config::{EcnMarkPoint, SwitchConfig};
 use xoff_dataplane::{Picos, PortId};
 use xoff_wire::parse::parse;
 use xoff_wire::rewrite::update_checksum;
@@ -54,14 +54,14 @@ fn dequeue_marking_depends_on_the_remaining_queue() {
 #[test]
 fn enqueue_marking_depends_on_the_queue_before_the_frame() {
     let mut config = marking_config(2, 50_000);
-    config.mark_point = MarkPoint::Enqueue;
+    config.mark_point = EcnMarkPoint::Enqueue;
     let mut harness = Harness::with_learnt_addresses(&config);
     harness.set_tx_enabled(1, false);
     let frame = udp_frame(0, 1, 3, Ecn::Ect1, 1_020);
     harness.receive_many(49, 0, &frame);
-    assert!(harness.call_switch(|_, switch, _, _| switch.marked_on_arrival().is_empty()));
+    assert!(harness.call_switch(|_, switch, _, _| switch.ports_marking_ce_on_arrival().is_empty()));
     harness.receive_many(52, 0, &frame);
-    assert!(harness.call_switch(|_, switch, _, _| switch.marked_on_arrival() == [PortId(1)]));
+    assert!(harness.call_switch(|_, switch, _, _| switch.ports_marking_ce_on_arrival() == [PortId(1)]));
     assert_eq!(harness.counters(1).ecn_marked, 52, "before any of them leaves");
     harness.set_tx_enabled(1, true);
     harness.run();

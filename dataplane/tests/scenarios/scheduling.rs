@@ -264,13 +264,13 @@ fn a_blocked_port_keeps_frames_and_sends_them_in_order_later() {
 fn driver_lateness_is_recorded_only_if_a_frame_was_delayed() {
     let mut harness = Harness::with_learnt_addresses(&config::bridge_config(2));
     let port = xoff_dataplane::PortId(1);
-    assert_eq!(harness.switch().transmit_deficit(port), Picos::ZERO);
+    assert_eq!(harness.switch().total_transmit_delay(port), Picos::ZERO);
     harness.receive(0, &shortest_udp_frame(0, 1, 0));
     harness.receive(0, &shortest_udp_frame(0, 1, 0));
     harness.skip_time(Picos::from_micros(5));
     harness.run();
     assert_eq!(
-        harness.switch().transmit_deficit(port),
+        harness.switch().total_transmit_delay(port),
         Picos::from_nanos(5_000 - 672)
     );
 }

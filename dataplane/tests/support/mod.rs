@@ -80,7 +80,7 @@ impl Harness {
             peers: (0..ports).map(|_| None).collect(),
             departures: Vec::new(),
         };
-        harness.driver.keep_punts();
+        harness.driver.store_punted_frames();
         for port in 0..ports as u16 {
             harness.set_link(port, true);
         }

@@ -6,7 +6,7 @@ use clap::{Args, Subcommand, ValueEnum};
 use xoff_units::Picos;
 
 use super::super::values::{self, PcapArgument};
-use super::{BackendChoice, RunningArguments};
+use super::{BackendChoice, SwitchRuntimeArguments};
 use xoff_lab::{CheckFormat, EVENTS_MAX_DEFAULT, FieldSetting, OutputFormat, Seeds, Shard};
 
 /// `xoff lab`
@@ -58,7 +58,7 @@ Examples:
   xoff lab check my.xoff.yml --virtual --format junit > my.xml")]
     Check(LabCheck),
     /// Start a lab and keep it running
-    Up(LabUp),
+    Up(LabUpArguments),
     /// Stop a running lab
     Down {
         /// Name of the lab, as listed by `xoff lab ls`
@@ -114,7 +114,7 @@ pub(crate) struct LabRun {
     pub report: Option<PathBuf>,
     /// Worker threads and dilation.
     #[command(flatten)]
-    pub running: RunningArguments,
+    pub running: SwitchRuntimeArguments,
     /// Seed of all random decisions
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub seed: u64,
@@ -134,7 +134,7 @@ pub(crate) struct LabRun {
     pub virtual_time: bool,
     /// Options of virtual time.
     #[command(flatten)]
-    pub in_virtual_time: VirtualArguments,
+    pub in_virtual_time: VirtualTimeArguments,
 }
 
 /// `xoff lab import`
@@ -198,7 +198,7 @@ pub(crate) struct LabCompare {
     pub jobs: Option<u16>,
     /// Worker threads and dilation.
     #[command(flatten)]
-    pub running: RunningArguments,
+    pub running: SwitchRuntimeArguments,
     /// Port backend between switches and hosts
     #[arg(long, value_enum, default_value_t = BackendChoice::Auto)]
     pub backend: BackendChoice,
@@ -266,7 +266,7 @@ impl From<CheckFormatChoice> for CheckFormat {
 /// Options of runs in virtual time.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Virtual time")]
-pub(crate) struct VirtualArguments {
+pub(crate) struct VirtualTimeArguments {
     /// End after this model time, such as 10ms [default: the end of the workload]
     #[arg(long, value_name = "TIME", value_parser = values::parse_model_time)]
     pub until: Option<Picos>,
@@ -368,13 +368,13 @@ pub(crate) struct LabMerge {
 
 /// `xoff lab up`
 #[derive(Clone, Debug, Args)]
-pub(crate) struct LabUp {
+pub(crate) struct LabUpArguments {
     /// The lab file in YAML: nodes and links
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
     /// Worker threads and dilation.
     #[command(flatten)]
-    pub running: RunningArguments,
+    pub running: SwitchRuntimeArguments,
     /// Seed of all random decisions
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub seed: u64,

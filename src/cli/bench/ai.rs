@@ -7,7 +7,7 @@ use clap::Args;
 
 use super::super::{output, signals};
 use super::probe::check_lab_file;
-use super::result::{ResultArguments, refuse_repetition};
+use super::result::{ResultArguments, check_no_duplicates};
 use xoff_lab::plan::{LabPlan, TimeMode};
 use xoff_lab::{FieldValue, LOAD_BALANCING, Seeds, load_with_values, units};
 use xoff_measure::ai::{
@@ -96,11 +96,11 @@ pub(super) fn run_bench(options: &BenchAi) -> Result<Exit, Failure> {
     if let Some(path) = &options.draft {
         output::check_report_path("--draft", path)?;
     }
-    refuse_repetition("--collectives", &options.collectives, |collective| {
+    check_no_duplicates("--collectives", &options.collectives, |collective| {
         collective.name().to_owned()
     })?;
-    refuse_repetition("--bytes", &options.bytes, u64::to_string)?;
-    refuse_repetition("--lb", &options.lb, String::clone)?;
+    check_no_duplicates("--bytes", &options.bytes, u64::to_string)?;
+    check_no_duplicates("--lb", &options.lb, String::clone)?;
     let stop = signals::watch_stop_signals()?;
     let (labs, setup) = match &options.file {
         Some(path) => labs_of_file(options, path)?,

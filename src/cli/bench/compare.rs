@@ -6,7 +6,8 @@ use clap::{Args, ValueEnum};
 
 use super::super::{output, signals};
 use xoff_measure::compare::{
-    ComparedSide, ComparisonSettings, SideCommands, compare_sides, parse_gate_percent, remove_json_options,
+    ComparedSide, ComparisonSettings, ComparisonSideArguments, compare_sides, parse_gate_percent,
+    remove_json_options,
 };
 use xoff_telemetry::failure::{Exit, Failure};
 
@@ -75,7 +76,7 @@ Examples:
   xoff bench compare config_db.json tuned.json --gate 1 -- ndr --sizes 64";
 
 pub(super) fn run(options: &BenchCompare) -> Result<Exit, Failure> {
-    let commands = SideCommands {
+    let commands = ComparisonSideArguments {
         program_arguments: None,
         bench_arguments: Some(bench_arguments(options)?),
     };

@@ -14,7 +14,7 @@ use xoff_telemetry::failure::{Exit, Failure};
 /// `xoff bench core`
 #[derive(Clone, Debug, Args)]
 #[command(group = ArgGroup::new("subject").args(["config", "lab"]).required(true))]
-pub(crate) struct BenchCore {
+pub(crate) struct CoreBenchArguments {
     /// Configuration (config_db.json) of the switch. Each port sends to the next port
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
@@ -56,7 +56,7 @@ Examples:
   xoff bench core --lab fabric.xoff.yml --instructions
   perf record -g xoff bench core --config config_db.json --frames 10000000";
 
-pub(super) fn run(options: &BenchCore) -> Result<Exit, Failure> {
+pub(super) fn run(options: &CoreBenchArguments) -> Result<Exit, Failure> {
     options.result.check()?;
     let workload = match (&options.config, &options.lab) {
         (Some(path), _) => Workload::of_configuration(path),

@@ -11,7 +11,7 @@ use xoff_units::Picos;
 
 use super::super::{output, signals};
 use super::probe::{is_lab_file, read_switch_config};
-use super::result::refuse_repetition;
+use super::result::check_no_duplicates;
 use xoff_lab::units::try_parse_duration_ns;
 use xoff_measure::dut::{
     AnyDut, Dut, FrameSize, RealDut, TrafficPattern, VirtualDut, VirtualDutOptions, lossless_classes,
@@ -178,7 +178,7 @@ impl DutArguments {
                 .at("--ports")
                 .fix("name at least two devices"));
         }
-        refuse_repetition("--ports", &self.ports, String::clone)?;
+        check_no_duplicates("--ports", &self.ports, String::clone)?;
         let dut = RealDut::open(&self.ports, self.speed, self.dscp, stop)?;
         Ok(OpenedDut {
             dut: AnyDut::Real(dut),
@@ -205,7 +205,7 @@ impl DutArguments {
     /// Returns the indices of the ports of `--ports` in the configuration. Without `--ports`, returns the
     /// first [`DEFAULT_PORT_COUNT`] ports.
     fn port_indices(&self, config: &SwitchConfig) -> Result<Vec<usize>, Failure> {
-        refuse_repetition("--ports", &self.ports, String::clone)?;
+        check_no_duplicates("--ports", &self.ports, String::clone)?;
         let mut indices: Vec<usize> = Vec::new();
         for name in &self.ports {
             let fix = || {
@@ -383,7 +383,7 @@ pub(super) fn select_fitting_sizes(
     sizes: &[FrameSize],
     result: &mut BenchResult,
 ) -> Result<Vec<FrameSize>, Failure> {
-    refuse_repetition("--sizes", sizes, |size| size.name())?;
+    check_no_duplicates("--sizes", sizes, |size| size.name())?;
     let frame_bytes_max = dut
         .ports()
         .iter()

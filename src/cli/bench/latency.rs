@@ -4,11 +4,11 @@ use clap::Args;
 
 use super::super::output;
 use super::dut::{DutArguments, TrialArguments, parse_load_percent};
-use super::result::{ResultArguments, refuse_repetition};
+use super::result::{ResultArguments, check_no_duplicates};
 use xoff_measure::dut::Dut;
 use xoff_measure::latency::{latency_figures, measure_latencies};
-use xoff_measure::ndr::{find_rates, no_frame_forwarded};
-use xoff_measure::result::{BenchFigure, BenchResult, BetterWhen};
+use xoff_measure::ndr::{find_rates, no_frame_forwarded_failure};
+use xoff_measure::result::{BenchFigure, BenchResult, ImprovementDirection};
 use xoff_telemetry::failure::{Exit, Failure};
 
 /// `xoff bench latency`
@@ -46,7 +46,7 @@ Examples:
 
 pub(super) fn run(options: &BenchLatency) -> Result<Exit, Failure> {
     options.result.check()?;
-    refuse_repetition("--loads", &options.loads, f64::to_string)?;
+    check_no_duplicates("--loads", &options.loads, f64::to_string)?;
     let mut opened = options.dut.open()?;
     let mut result = BenchResult::new("latency", &opened.name, options.dut.seed);
     let sizes = options.trial.check_and_select_sizes(&opened.dut, &mut result)?;
@@ -68,7 +68,7 @@ pub(super) fn run(options: &BenchLatency) -> Result<Exit, Failure> {
             load_max,
         )?;
         if rates.received == 0 {
-            return Err(no_frame_forwarded().at(format!("frames of {} bytes", size.name())));
+            return Err(no_frame_forwarded_failure().at(format!("frames of {} bytes", size.name())));
         }
         let Some(loss_free) = rates.bounds[0].lower else {
             return Err(Failure::new(
@@ -79,9 +79,12 @@ pub(super) fn run(options: &BenchLatency) -> Result<Exit, Failure> {
         };
         let rate = traffic.offered_rate(&opened.dut, loss_free).0;
         let name = format!("{}/ndr/rate", size.name());
-        result
-            .figures
-            .push(BenchFigure::new(name, "frames/s", BetterWhen::Bigger, vec![rate]));
+        result.figures.push(BenchFigure::new(
+            name,
+            "frames/s",
+            ImprovementDirection::Bigger,
+            vec![rate],
+        ));
         result.tainted.extend(rates.tainted);
         for measured in measure_latencies(
             &mut opened.dut,

@@ -17,13 +17,13 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 
 pub(crate) use self::compare::BenchCompare;
-pub(crate) use self::core::BenchCore;
+pub(crate) use self::core::CoreBenchArguments;
 use super::output;
 pub(crate) use ai::BenchAi;
 pub(crate) use latency::BenchLatency;
 pub(crate) use ndr::BenchNdr;
-pub(crate) use placement::BenchPlacement;
-pub(crate) use probe::BenchProbe;
+pub(crate) use placement::PlacementBenchArguments;
+pub(crate) use probe::ProbeBenchArguments;
 pub(crate) use result::ResultArguments;
 pub(crate) use suite::{BenchRfc2544, BenchRfc2889, BenchRfc8239};
 pub(crate) use tune::BenchTuneBuffers;
@@ -59,14 +59,14 @@ Examples:
     Compare(BenchCompare),
     /// Measure the processor time or the instructions of a switch for each frame
     #[command(after_help = self::core::HELP)]
-    Core(BenchCore),
+    Core(CoreBenchArguments),
     /// Measure the utilisation of the uplinks of a leaf with ECMP, and compare it with random placement
     #[command(after_help = placement::HELP)]
-    Placement(BenchPlacement),
+    Placement(PlacementBenchArguments),
     /// Find the XOFF, XON, drop and headroom thresholds of a switch by probing, and compare them
     /// with the configuration
     #[command(after_help = probe::HELP)]
-    Probe(BenchProbe),
+    Probe(ProbeBenchArguments),
     /// Run collectives over a fabric in virtual time, and print the key figures of the
     /// AI-fabric benchmarking draft
     #[command(after_help = ai::HELP)]

@@ -6,7 +6,7 @@ use super::super::output;
 use super::dut::{DutArguments, TrialArguments};
 use super::result::ResultArguments;
 use xoff_measure::dut::Dut;
-use xoff_measure::ndr::{find_rates, no_frame_forwarded, rate_figures};
+use xoff_measure::ndr::{find_rates, no_frame_forwarded_failure, rate_figures};
 use xoff_measure::result::BenchResult;
 use xoff_telemetry::failure::{Exit, Failure};
 
@@ -72,7 +72,7 @@ pub(super) fn run(options: &BenchNdr) -> Result<Exit, Failure> {
             result.tainted.push(format!(
                 "frames of {} bytes: {}",
                 size.name(),
-                no_frame_forwarded().what
+                no_frame_forwarded_failure().what
             ));
             continue;
         }
@@ -89,7 +89,7 @@ pub(super) fn run(options: &BenchNdr) -> Result<Exit, Failure> {
             .extend(rate_figures(&opened.dut, &traffic, &goals, &rates));
     }
     if result.figures.is_empty() {
-        return Err(no_frame_forwarded());
+        return Err(no_frame_forwarded_failure());
     }
     opened.add_environment(&mut result);
     options.result.print_and_save(&result)

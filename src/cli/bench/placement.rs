@@ -12,7 +12,7 @@ use xoff_lab::Seeds;
 use xoff_measure::placement::{
     FramePlacementRow, FrameRunParameters, LeafShape, PLACEMENT_SCHEMA, PlacementParameters, PlacementReport,
     PlacementRow, QueuePairNumbering, SeedInput, mean_utilisation_at_random, mean_utilisation_by_hash,
-    run_frames,
+    run_placements_with_frames,
 };
 use xoff_telemetry::failure::{Exit, Failure};
 
@@ -30,7 +30,7 @@ const MEASURE_TIME: Picos = Picos::from_millis(20);
 
 /// `xoff bench placement`
 #[derive(Clone, Debug, Args)]
-pub(crate) struct BenchPlacement {
+pub(crate) struct PlacementBenchArguments {
     /// Numbers of hosts and uplinks of the leaf, separated by commas
     #[arg(
         long,
@@ -96,7 +96,7 @@ Examples:
   xoff bench placement --qps 1 --frames 200
   xoff bench placement --qps 2,4,8,16 --frames 20 --congestion none,dcqcn";
 
-pub(super) fn run(options: &BenchPlacement) -> Result<Exit, Failure> {
+pub(super) fn run(options: &PlacementBenchArguments) -> Result<Exit, Failure> {
     check_options(options)?;
     let stop = signals::watch_stop_signals()?;
     let config = match &options.config {
@@ -152,7 +152,7 @@ pub(super) fn run(options: &BenchPlacement) -> Result<Exit, Failure> {
     Ok(report.exit())
 }
 
-fn check_options(options: &BenchPlacement) -> Result<(), Failure> {
+fn check_options(options: &PlacementBenchArguments) -> Result<(), Failure> {
     for (name, share) in [
         ("--tolerance", options.tolerance),
         ("--rate-tolerance", options.rate_tolerance),
@@ -193,7 +193,7 @@ fn check_options(options: &BenchPlacement) -> Result<(), Failure> {
 /// value of `--frames`. Each placement runs once with each congestion control. Returns one row for each
 /// congestion control, or no row if N is 0.
 fn run_with_frames(
-    options: &BenchPlacement,
+    options: &PlacementBenchArguments,
     parameters: &PlacementParameters,
     stop: &AtomicBool,
 ) -> Result<Vec<FramePlacementRow>, Failure> {
@@ -216,7 +216,7 @@ fn run_with_frames(
             parameters.shape, parameters.queue_pairs, options.frames
         ));
         let seeds = &options.seeds.0[..options.frames];
-        let placed = run_frames(parameters, seeds, &frame_parameters, stop)?;
+        let placed = run_placements_with_frames(parameters, seeds, &frame_parameters, stop)?;
         let row = FramePlacementRow::new(
             parameters.shape,
             parameters.queue_pairs,

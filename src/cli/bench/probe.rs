@@ -23,7 +23,7 @@ const FILE_BYTES_MAX: u64 = 64 << 20;
 
 /// `xoff bench probe`
 #[derive(Clone, Debug, Args)]
-pub(crate) struct BenchProbe {
+pub(crate) struct ProbeBenchArguments {
     /// Configuration in the form of SONiC's config_db.json, or a lab file (.yml, .yaml)
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
@@ -75,7 +75,7 @@ Examples:
   xoff bench probe testbeds/incast.xoff.yml --json
   xoff bench probe old.json --expect new.json --tolerance 8";
 
-pub(super) fn run(options: &BenchProbe) -> Result<Exit, Failure> {
+pub(super) fn run(options: &ProbeBenchArguments) -> Result<Exit, Failure> {
     let config = read_switch_config(&options.file, options.switch.as_deref())?;
     let expected_config = match &options.expect {
         Some(path) => read_switch_config(path, options.switch.as_deref())?,
@@ -175,7 +175,7 @@ struct ProbedPorts {
 
 impl ProbedPorts {
     /// Selects the ports of the arguments, or the first ports of the switch.
-    fn choose(options: &BenchProbe, config: &SwitchConfig) -> Result<ProbedPorts, Failure> {
+    fn choose(options: &ProbeBenchArguments, config: &SwitchConfig) -> Result<ProbedPorts, Failure> {
         let index = |option: &str, name: &str| {
             config
                 .ports
@@ -223,7 +223,7 @@ impl ProbedPorts {
 
 /// Measures the thresholds of each class and compares them with the thresholds of `expected_config`.
 fn probe_switch(
-    options: &BenchProbe,
+    options: &ProbeBenchArguments,
     config: &SwitchConfig,
     expected_config: &SwitchConfig,
     ports: &ProbedPorts,

@@ -102,7 +102,7 @@ fn parse_baseline_name(text: &str) -> Result<String, String> {
 
 /// Refuses a list with equal entries: the results of these entries would have the same name. `name` returns
 /// the text of an entry.
-pub(super) fn refuse_repetition<T: PartialEq>(
+pub(super) fn check_no_duplicates<T: PartialEq>(
     option: &str,
     entries: &[T],
     name: impl Fn(&T) -> String,

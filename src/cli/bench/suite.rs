@@ -6,7 +6,7 @@ use xoff_measure::NamedChoice;
 
 use super::super::output;
 use super::dut::{DutArguments, check_port_count, select_fitting_sizes};
-use super::result::{ResultArguments, refuse_repetition};
+use super::result::{ResultArguments, check_no_duplicates};
 use xoff_measure::dut::{AnyDut, Dut, FrameSize, TrafficPattern, VirtualDut};
 use xoff_measure::result::BenchResult;
 use xoff_measure::suite::BenchmarkSuite;
@@ -196,7 +196,7 @@ fn run_suite<T: NamedChoice>(
     pattern: TrafficPattern,
 ) -> Result<Exit, Failure> {
     options.result.check()?;
-    refuse_repetition("TEST", named, |test| test.choice_name().to_owned())?;
+    check_no_duplicates("TEST", named, |test| test.choice_name().to_owned())?;
     let mut opened = dut.open()?;
     let AnyDut::Virtual(device) = &mut opened.dut else {
         return Err(

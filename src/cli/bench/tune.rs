@@ -8,7 +8,7 @@ use xoff_dataplane::config::SwitchConfig;
 
 use super::super::{output, signals};
 use super::dut::read_dut_config;
-use super::result::{ResultArguments, refuse_repetition};
+use super::result::{ResultArguments, check_no_duplicates};
 use xoff_config::PRESETS;
 use xoff_lab::{Seeds, units};
 use xoff_measure::result::ResultFormat;
@@ -113,7 +113,7 @@ pub(super) fn run(options: &BenchTuneBuffers) -> Result<Exit, Failure> {
     if let Some(path) = &options.write {
         output::check_report_path("--write", path)?;
     }
-    refuse_repetition("--pattern", &options.pattern, TrafficPattern::to_string)?;
+    check_no_duplicates("--pattern", &options.pattern, TrafficPattern::to_string)?;
     let stop = signals::watch_stop_signals()?;
     let target = TuningTarget::new(&read_target_config(options)?, options.class)?;
     let plan = plan_tuning(options, target)?;

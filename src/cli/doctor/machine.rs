@@ -7,7 +7,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use super::Check;
-use xoff_telemetry::{Environment, StealMeter, allowed_cpus, format_nanos};
+use xoff_telemetry::{CpuStealMeter, Environment, allowed_cpus, format_nanos};
 
 const CAP_NET_ADMIN: u32 = 12;
 const CAP_NET_RAW: u32 = 13;
@@ -143,7 +143,7 @@ fn check_clocksource(current: Option<&str>, available: &str) -> Check {
 /// time that the hypervisor gave to other virtual machines.
 fn measure_stalls() -> [Check; 2] {
     const STEP: Duration = Duration::from_millis(1);
-    let (meter, begin) = (StealMeter::start(), Instant::now());
+    let (meter, begin) = (CpuStealMeter::start(), Instant::now());
     let mut worst = Duration::ZERO;
     while begin.elapsed() < Duration::from_millis(300) {
         let before = Instant::now();

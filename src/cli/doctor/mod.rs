@@ -70,7 +70,7 @@ impl Check {
 
 /// The JSON output.
 #[derive(Debug, Serialize)]
-struct Diagnosis {
+struct DoctorReport {
     schema: &'static str,
     /// Whether `xoff lab run testbeds/incast.xoff.yml` can run here.
     can_run_labs: bool,
@@ -82,7 +82,7 @@ pub(super) fn run(options: &DoctorArguments) -> Result<Exit, Failure> {
     let mut checks = probe::check_namespaces_and_links();
     let can_run_labs = checks.iter().all(|check| check.status != Status::Failed);
     checks.extend(machine::check_machine());
-    let diagnosis = Diagnosis {
+    let diagnosis = DoctorReport {
         schema: SCHEMA,
         can_run_labs,
         checks,
@@ -96,7 +96,7 @@ pub(super) fn run(options: &DoctorArguments) -> Result<Exit, Failure> {
 }
 
 /// Returns the result as text.
-fn describe_diagnosis(diagnosis: &Diagnosis) -> String {
+fn describe_diagnosis(diagnosis: &DoctorReport) -> String {
     let width = diagnosis
         .checks
         .iter()
@@ -133,7 +133,7 @@ mod tests {
             Check::ok("cores", "2"),
             Check::failed("namespaces", "refused", "run as root"),
         ];
-        let text = describe_diagnosis(&Diagnosis {
+        let text = describe_diagnosis(&DoctorReport {
             schema: SCHEMA,
             can_run_labs: false,
             checks,

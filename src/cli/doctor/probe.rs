@@ -9,7 +9,7 @@ use nix::sys::socket::{AddressFamily, SockFlag, SockType, socket};
 use serde::{Deserialize, Serialize};
 
 use super::Check;
-use crate::cli::{ProbeKind, output};
+use crate::cli::{DoctorProbeKind, output};
 use xoff_ports::net;
 use xoff_ports::{Backend, Port, PortError, PortSpec};
 use xoff_telemetry::failure::Exit;
@@ -17,7 +17,7 @@ use xoff_telemetry::failure::Exit;
 /// Results of the attempts to use each feature. Each field contains the error text of an attempt, or `None`
 /// if the attempt succeeded.
 #[derive(Debug, Default, Serialize, Deserialize, PartialEq, Eq)]
-struct Findings {
+struct FeatureProbeResults {
     namespaces: Option<String>,
     veth: Option<String>,
     packet: Option<String>,
@@ -26,7 +26,7 @@ struct Findings {
 }
 
 /// Runs in the child process. Tries each feature in new namespaces and prints the findings as JSON.
-pub(in crate::cli) fn run(kind: ProbeKind) -> Exit {
+pub(in crate::cli) fn run(kind: DoctorProbeKind) -> Exit {
     let findings = try_features(kind);
     match output::print_json(&findings) {
         Ok(()) => Exit::Ok,
@@ -35,17 +35,17 @@ pub(in crate::cli) fn run(kind: ProbeKind) -> Exit {
 }
 
 /// Enters new namespaces and tries each feature.
-fn try_features(kind: ProbeKind) -> Findings {
+fn try_features(kind: DoctorProbeKind) -> FeatureProbeResults {
     // A lab needs a network namespace for its links, and a PID namespace. When the init process of a PID
     // namespace ends, the kernel ends all its processes.
     let kinds = CloneFlags::CLONE_NEWNET | CloneFlags::CLONE_NEWPID;
     let entered = match kind {
-        ProbeKind::Privileged => unshare(kinds).map_err(|errno| errno.desc().to_owned()),
-        ProbeKind::User => net::enter_user_namespace(kinds).map_err(|error| error.to_string()),
+        DoctorProbeKind::Privileged => unshare(kinds).map_err(|errno| errno.desc().to_owned()),
+        DoctorProbeKind::User => net::enter_user_namespace(kinds).map_err(|error| error.to_string()),
     };
     if let Err(why) = entered {
         let not_tried = || Some("not tried, because no namespace could be created".to_owned());
-        return Findings {
+        return FeatureProbeResults {
             namespaces: Some(why),
             veth: not_tried(),
             packet: not_tried(),
@@ -55,7 +55,7 @@ fn try_features(kind: ProbeKind) -> Findings {
     }
     let packet = socket(AddressFamily::Packet, SockType::Raw, SockFlag::SOCK_CLOEXEC, None);
     let veth = net::add_veth("xoff-try0", "xoff-try1", None, 9216);
-    Findings {
+    FeatureProbeResults {
         namespaces: None,
         veth: veth.err().map(|error| error.to_string()),
         xdp: xdp_error("xoff-try0"),
@@ -86,7 +86,7 @@ fn xdp_error(device: &str) -> Option<String> {
 
 /// Starts the child process and reads its findings. If this fails, the findings contain an error for
 /// the namespaces.
-fn run_child(kind: &str) -> Findings {
+fn run_probe_process(kind: &str) -> FeatureProbeResults {
     let child = std::env::current_exe().and_then(|program| {
         Command::new(program)
             .args(["__probe", kind])
@@ -94,9 +94,9 @@ fn run_child(kind: &str) -> Findings {
             .stderr(Stdio::null())
             .output()
     });
-    let broken = |why: String| Findings {
+    let broken = |why: String| FeatureProbeResults {
         namespaces: Some(why),
-        ..Findings::default()
+        ..FeatureProbeResults::default()
     };
     match child {
         Ok(output) => serde_json::from_slice(&output.stdout)
@@ -108,11 +108,11 @@ fn run_child(kind: &str) -> Findings {
 /// Runs the checks. A lab can run if namespaces can be created, either with the present privileges or in a
 /// user namespace.
 pub(super) fn check_namespaces_and_links() -> Vec<Check> {
-    evaluate_findings(&run_child("privileged"), &run_child("user"))
+    evaluate_findings(&run_probe_process("privileged"), &run_probe_process("user"))
 }
 
 /// Converts the findings of both kinds of namespaces to checks.
-fn evaluate_findings(privileged: &Findings, user: &Findings) -> Vec<Check> {
+fn evaluate_findings(privileged: &FeatureProbeResults, user: &FeatureProbeResults) -> Vec<Check> {
     let (privileges_text, findings) = match (&privileged.namespaces, &user.namespaces) {
         (None, _) => ("with the privileges at hand", privileged),
         _ => ("in a user namespace", user),
@@ -153,7 +153,11 @@ fn evaluate_findings(privileged: &Findings, user: &Findings) -> Vec<Check> {
     checks
 }
 
-fn check_namespaces(privileges_text: &str, privileged: &Findings, user: &Findings) -> Check {
+fn check_namespaces(
+    privileges_text: &str,
+    privileged: &FeatureProbeResults,
+    user: &FeatureProbeResults,
+) -> Check {
     match (&privileged.namespaces, &user.namespaces) {
         (None, None) => Check::ok(
             "namespaces",
@@ -197,9 +201,9 @@ mod tests {
     use super::super::Status;
     use super::*;
 
-    fn refused_findings() -> Findings {
+    fn refused_findings() -> FeatureProbeResults {
         let why = || Some("Operation not permitted".to_owned());
-        Findings {
+        FeatureProbeResults {
             namespaces: why(),
             veth: why(),
             packet: why(),
@@ -215,12 +219,12 @@ mod tests {
     #[test]
     fn one_kind_of_namespace_is_sufficient() {
         assert!(!has_failure(&evaluate_findings(
-            &Findings::default(),
+            &FeatureProbeResults::default(),
             &refused_findings()
         )));
         assert!(!has_failure(&evaluate_findings(
             &refused_findings(),
-            &Findings::default()
+            &FeatureProbeResults::default()
         )));
         let checks = evaluate_findings(&refused_findings(), &refused_findings());
         assert!(has_failure(&checks) && checks[0].fix.is_some());
@@ -229,20 +233,21 @@ mod tests {
 
     #[test]
     fn veth_and_packet_sockets_are_required_but_taps_and_xdp_are_optional() {
-        let lacking = |findings: Findings| has_failure(&evaluate_findings(&findings, &refused_findings()));
+        let lacking =
+            |findings: FeatureProbeResults| has_failure(&evaluate_findings(&findings, &refused_findings()));
         let why = || Some("no".to_owned());
-        assert!(lacking(Findings {
+        assert!(lacking(FeatureProbeResults {
             veth: why(),
-            ..Findings::default()
+            ..FeatureProbeResults::default()
         }));
-        assert!(lacking(Findings {
+        assert!(lacking(FeatureProbeResults {
             packet: why(),
-            ..Findings::default()
+            ..FeatureProbeResults::default()
         }));
-        assert!(!lacking(Findings {
+        assert!(!lacking(FeatureProbeResults {
             tap: why(),
             xdp: why(),
-            ..Findings::default()
+            ..FeatureProbeResults::default()
         }));
     }
 }

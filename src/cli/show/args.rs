@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 
 use super::super::TargetArguments;
-use super::buffer_args::{ShowBuffer, ShowGroups, ShowPool, ShowQueues};
-use super::table_args::{ShowPorts, ShowTable};
+use super::buffer_args::{ShowBuffer, ShowPoolCommand, ShowPriorityGroupCommand, ShowQueueCommand};
+use super::table_args::{PortTableArguments, TableArguments};
 
 /// `xoff show`
 #[derive(Debug, Subcommand)]
@@ -22,9 +22,9 @@ Examples:
     /// Learned MAC addresses, by VLAN
     Mac(ShowMac),
     /// IPv4 neighbours
-    Arp(ShowTable),
+    Arp(TableArguments),
     /// IPv6 neighbours
-    Ndp(ShowTable),
+    Ndp(TableArguments),
     /// IPv4 routes and interfaces
     #[command(subcommand)]
     Ip(ShowIp),
@@ -36,16 +36,16 @@ Examples:
     Interfaces(ShowInterfaces),
     /// Watermarks and drops of priority groups
     #[command(subcommand)]
-    PriorityGroup(ShowGroups),
+    PriorityGroup(ShowPriorityGroupCommand),
     /// Counters and watermarks of queues
     #[command(subcommand)]
-    Queue(ShowQueues),
+    Queue(ShowQueueCommand),
     /// Watermarks of the shared space of buffer pools
     #[command(subcommand, name = "buffer_pool")]
-    BufferPool(ShowPool),
+    BufferPool(ShowPoolCommand),
     /// Watermarks of shared headroom pools
     #[command(subcommand)]
-    HeadroomPool(ShowPool),
+    HeadroomPool(ShowPoolCommand),
     /// Buffer pools and profiles, as written or with computed fields
     #[command(subcommand)]
     Buffer(ShowBuffer),
@@ -54,7 +54,7 @@ Examples:
     Pfc(ShowPfc),
     /// The PFC watchdog
     #[command(subcommand)]
-    Pfcwd(ShowPfcwd),
+    Pfcwd(ShowPfcWatchdogCommand),
     /// Load balancing groups, their members, and flow moves
     #[command(after_help = "\
 A load balancing group is a set of equal-cost next hops or a LAG. docs/load-balancing.md describes the columns.
@@ -75,16 +75,16 @@ pub(crate) enum ShowPfc {
     /// PFC frames of each port and priority since `xoff clear pfc counters`
     Counters(ShowPfcCounters),
     /// State of asymmetric PFC of each port. With asymmetric PFC, a port honours pauses of every priority
-    Asymmetric(ShowPorts),
+    Asymmetric(PortTableArguments),
     /// Lossless priorities of each port
-    Priority(ShowPorts),
+    Priority(PortTableArguments),
 }
 
 /// `xoff show pfcwd`
 #[derive(Debug, Subcommand)]
-pub(crate) enum ShowPfcwd {
+pub(crate) enum ShowPfcWatchdogCommand {
     /// Watchdog settings of each port
-    Config(ShowPorts),
+    Config(PortTableArguments),
     /// Storms of each queue, and frames during storms
     Stats(ShowPfcwdStats),
 }
@@ -98,7 +98,7 @@ pub(crate) struct ShowPfcCounters {
     pub history: bool,
     /// The switch and the output format.
     #[command(flatten)]
-    pub table: ShowTable,
+    pub table: TableArguments,
 }
 
 /// `xoff show pfcwd stats`
@@ -112,34 +112,34 @@ pub(crate) struct ShowPfcwdStats {
     pub check_storm: bool,
     /// The ports, the switch and the output format.
     #[command(flatten)]
-    pub selection: ShowPorts,
+    pub selection: PortTableArguments,
 }
 
 /// `xoff show ip`, `xoff show ipv6`
 #[derive(Debug, Subcommand)]
 pub(crate) enum ShowIp {
     /// Routes in the format of FRR
-    Route(ShowTable),
+    Route(TableArguments),
     /// Router interfaces with their addresses
-    Interfaces(ShowTable),
+    Interfaces(TableArguments),
 }
 
 /// `xoff show interfaces`
 #[derive(Debug, Subcommand)]
 pub(crate) enum ShowInterfaces {
     /// Configuration and state of ports and LAGs
-    Status(ShowTable),
+    Status(TableArguments),
     /// Frames, rates and drops of each port
     Counters(ShowInterfaceCounters),
     /// LAGs and their members
-    Portchannel(ShowTable),
+    Portchannel(TableArguments),
 }
 
 /// `xoff show switch-trimming`
 #[derive(Debug, Subcommand)]
 pub(crate) enum ShowSwitchTrimming {
     /// Size, DSCP and queue of trimmed packets
-    Global(ShowTable),
+    Global(TableArguments),
 }
 
 /// `xoff show counters`
@@ -164,7 +164,7 @@ pub(crate) struct ShowLoadBalancing {
     pub part: LoadBalancingPart,
     /// The switch and the output format.
     #[command(flatten)]
-    pub table: ShowTable,
+    pub table: TableArguments,
     /// Read a report of a run (`lab run --report FILE`) instead of a running switch
     #[arg(long, value_name = "FILE", group = "TargetArguments")]
     pub report: Option<PathBuf>,
@@ -196,7 +196,7 @@ pub(crate) struct ShowMac {
     pub vlan: Option<u16>,
     /// The switch and the output format.
     #[command(flatten)]
-    pub table: ShowTable,
+    pub table: TableArguments,
 }
 
 /// `xoff show interfaces counters`
@@ -207,5 +207,5 @@ pub(crate) struct ShowInterfaceCounters {
     pub period: u64,
     /// The switch and the output format.
     #[command(flatten)]
-    pub table: ShowTable,
+    pub table: TableArguments,
 }

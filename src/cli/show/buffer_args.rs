@@ -3,38 +3,38 @@
 use clap::{Args, Subcommand, ValueEnum};
 
 use super::super::TargetArguments;
-use super::table_args::{ShowPorts, ShowTable};
+use super::table_args::{PortTableArguments, TableArguments};
 
 /// `xoff show priority-group`
 #[derive(Debug, Subcommand)]
-pub(crate) enum ShowGroups {
+pub(crate) enum ShowPriorityGroupCommand {
     /// Largest use of each priority group since the last clear of the user watermark
     Watermark(ShowGroupWatermark),
     /// Largest use of each priority group since the last clear of the persistent watermark
     PersistentWatermark(ShowGroupWatermark),
     /// Dropped frames
     #[command(subcommand)]
-    Drop(ShowDrop),
+    Drop(ShowPriorityGroupDropCommand),
 }
 
 /// `xoff show priority-group drop`
 #[derive(Debug, Subcommand)]
-pub(crate) enum ShowDrop {
+pub(crate) enum ShowPriorityGroupDropCommand {
     /// Dropped frames of each priority group
-    Counters(ShowTable),
+    Counters(TableArguments),
 }
 
-impl ShowDrop {
+impl ShowPriorityGroupDropCommand {
     /// Returns the switch and the output format.
-    pub(in crate::cli) fn table_options(&self) -> &ShowTable {
-        let ShowDrop::Counters(table) = self;
+    pub(in crate::cli) fn table_options(&self) -> &TableArguments {
+        let ShowPriorityGroupDropCommand::Counters(table) = self;
         table
     }
 }
 
 /// Parts of the buffer use of a priority group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum GroupPart {
+pub(crate) enum PriorityGroupBufferPart {
     /// Use of the shared space of a pool
     Shared,
     /// Use of headroom
@@ -43,7 +43,7 @@ pub(crate) enum GroupPart {
 
 /// Kinds of queues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum QueuePart {
+pub(crate) enum QueueKind {
     /// Queues of unicast frames, which also carry copies of flooded frames
     Unicast,
     /// Queues of multicast frames (xoff has none)
@@ -56,7 +56,7 @@ pub(crate) enum QueuePart {
 #[derive(Clone, Debug, Args)]
 pub(crate) struct ShowGroupWatermark {
     /// Part of the buffer use of priority groups: shared or headroom
-    pub part: GroupPart,
+    pub part: PriorityGroupBufferPart,
     /// The switch and the output format.
     #[command(flatten)]
     pub options: ShowWatermark,
@@ -66,7 +66,7 @@ pub(crate) struct ShowGroupWatermark {
 #[derive(Clone, Debug, Args)]
 pub(crate) struct ShowQueueWatermark {
     /// Kind of queues: unicast, multicast or all
-    pub part: QueuePart,
+    pub part: QueueKind,
     /// The switch and the output format.
     #[command(flatten)]
     pub options: ShowWatermark,
@@ -81,7 +81,7 @@ pub(crate) struct ShowWatermark {
     pub periodic: bool,
     /// The switch and the output format.
     #[command(flatten)]
-    pub table: ShowTable,
+    pub table: TableArguments,
 }
 
 /// `xoff show queue counters`
@@ -98,12 +98,12 @@ pub(crate) struct ShowQueueCounters {
     pub nonzero: bool,
     /// The ports, the switch and the output format.
     #[command(flatten)]
-    pub selection: ShowPorts,
+    pub selection: PortTableArguments,
 }
 
 /// `xoff show queue`
 #[derive(Debug, Subcommand)]
-pub(crate) enum ShowQueues {
+pub(crate) enum ShowQueueCommand {
     /// Frames and bytes that each queue sent and dropped
     #[command(after_help = "\
 Prints a table for each port in the layout of SONiC's queuestat. --json prints the JSON of queuestat: an object for
@@ -121,7 +121,7 @@ Examples:
 
 /// `xoff show buffer_pool`, `xoff show headroom-pool`
 #[derive(Debug, Subcommand)]
-pub(crate) enum ShowPool {
+pub(crate) enum ShowPoolCommand {
     /// Largest use of each pool since the last clear of the user watermark
     Watermark(ShowWatermark),
     /// Largest use of each pool since the last clear of the persistent watermark
@@ -132,31 +132,31 @@ pub(crate) enum ShowPool {
 #[derive(Debug, Subcommand)]
 pub(crate) enum ShowBuffer {
     /// The configuration as written
-    Configuration(ShowTable),
+    Configuration(TableArguments),
     /// The configuration with computed fields
-    Information(ShowTable),
+    Information(TableArguments),
 }
 
 /// `xoff clear` for watermarks
 #[derive(Debug, Subcommand)]
-pub(crate) enum ClearWatermarks {
+pub(crate) enum ClearWatermarkCommand {
     /// Watermarks of priority groups
     #[command(subcommand)]
-    PriorityGroup(ClearGroups),
+    PriorityGroup(ClearPriorityGroupCommand),
     /// Watermarks of queues
     #[command(subcommand)]
-    Queue(ClearQueues),
+    Queue(ClearQueueCommand),
     /// Watermarks of buffer pools
     #[command(subcommand, name = "buffer_pool")]
-    BufferPool(ClearPool),
+    BufferPool(ClearPoolCommand),
     /// Watermarks of shared headroom pools
     #[command(subcommand)]
-    HeadroomPool(ClearPool),
+    HeadroomPool(ClearPoolCommand),
 }
 
 /// `xoff clear priority-group`
 #[derive(Debug, Subcommand)]
-pub(crate) enum ClearGroups {
+pub(crate) enum ClearPriorityGroupCommand {
     /// The user watermarks
     Watermark(ClearGroupWatermark),
     /// The persistent watermarks
@@ -167,7 +167,7 @@ pub(crate) enum ClearGroups {
 #[derive(Clone, Debug, Args)]
 pub(crate) struct ClearGroupWatermark {
     /// Part of the buffer use of priority groups: shared or headroom
-    pub part: GroupPart,
+    pub part: PriorityGroupBufferPart,
     /// The running switch.
     #[command(flatten)]
     pub target: TargetArguments,
@@ -175,7 +175,7 @@ pub(crate) struct ClearGroupWatermark {
 
 /// `xoff clear queue`
 #[derive(Debug, Subcommand)]
-pub(crate) enum ClearQueues {
+pub(crate) enum ClearQueueCommand {
     /// The user watermarks
     Watermark(ClearQueueWatermark),
     /// The persistent watermarks
@@ -186,7 +186,7 @@ pub(crate) enum ClearQueues {
 #[derive(Clone, Debug, Args)]
 pub(crate) struct ClearQueueWatermark {
     /// Kind of queues; all are cleared together
-    pub part: QueuePart,
+    pub part: QueueKind,
     /// The running switch.
     #[command(flatten)]
     pub target: TargetArguments,
@@ -194,7 +194,7 @@ pub(crate) struct ClearQueueWatermark {
 
 /// `xoff clear buffer_pool`, `xoff clear headroom-pool`
 #[derive(Debug, Subcommand)]
-pub(crate) enum ClearPool {
+pub(crate) enum ClearPoolCommand {
     /// The user watermarks
     Watermark(TargetArguments),
     /// The persistent watermarks

@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde::Serialize;
 
 use super::tabulate::{TextAlignment, tabulate};
-use super::{ShowInterfaceCounters, ShowTable, connect, print};
+use super::{ShowInterfaceCounters, TableArguments, connect, print};
 use xoff_runtime::control::{AddressFamily, CountersReply, Interfaces, LagStatus};
 use xoff_telemetry::failure::{Exit, Failure};
 use xoff_telemetry::{PortReport, group_thousands};
@@ -15,19 +15,19 @@ use xoff_telemetry::{PortReport, group_thousands};
 const NOT_AVAILABLE: &str = "N/A";
 
 /// Runs `show interfaces status`.
-pub(super) fn show_status(options: &ShowTable) -> Result<Exit, Failure> {
+pub(super) fn show_status(options: &TableArguments) -> Result<Exit, Failure> {
     let interfaces = connect(&options.target)?.interfaces()?;
     print(options.json, &interfaces, status_table)
 }
 
 /// Runs `show interfaces portchannel`.
-pub(super) fn show_portchannels(options: &ShowTable) -> Result<Exit, Failure> {
+pub(super) fn show_portchannels(options: &TableArguments) -> Result<Exit, Failure> {
     let interfaces = connect(&options.target)?.interfaces()?;
     print(options.json, &interfaces.lags, |lags| portchannel_table(lags))
 }
 
 /// Runs `show ip interfaces` or `show ipv6 interfaces`.
-pub(super) fn show_addresses(family: AddressFamily, options: &ShowTable) -> Result<Exit, Failure> {
+pub(super) fn show_addresses(family: AddressFamily, options: &TableArguments) -> Result<Exit, Failure> {
     let mut interfaces = connect(&options.target)?.interfaces()?.router_interfaces;
     let of_family = |address: &String| {
         let address = address

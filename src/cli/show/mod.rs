@@ -18,10 +18,11 @@ mod watermarks;
 
 pub(crate) use args::{
     LoadBalancingPart, ShowCommand, ShowCounters, ShowInterfaceCounters, ShowInterfaces, ShowIp,
-    ShowLoadBalancing, ShowMac, ShowPfc, ShowPfcCounters, ShowPfcwd, ShowPfcwdStats, ShowSwitchTrimming,
+    ShowLoadBalancing, ShowMac, ShowPfc, ShowPfcCounters, ShowPfcWatchdogCommand, ShowPfcwdStats,
+    ShowSwitchTrimming,
 };
-pub(crate) use buffer_args::{ClearWatermarks, ShowBuffer, ShowQueueCounters};
-pub(crate) use table_args::{ShowPorts, ShowTable};
+pub(crate) use buffer_args::{ClearWatermarkCommand, ShowBuffer, ShowQueueCounters};
+pub(crate) use table_args::{PortTableArguments, TableArguments};
 
 use super::{TargetArguments, output};
 use xoff_runtime::control::{AddressFamily, Client, ControlAddress};
@@ -63,14 +64,14 @@ pub(super) fn run(command: &ShowCommand) -> Result<Exit, Failure> {
             ShowPfc::Priority(options) => pfc::show_priority(options),
         },
         ShowCommand::Pfcwd(command) => match command {
-            ShowPfcwd::Config(options) => pfcwd::show_config(options),
-            ShowPfcwd::Stats(options) => pfcwd::show_stats(options),
+            ShowPfcWatchdogCommand::Config(options) => pfcwd::show_config(options),
+            ShowPfcWatchdogCommand::Stats(options) => pfcwd::show_stats(options),
         },
     }
 }
 
 /// Runs a command of `xoff clear` for watermarks.
-pub(super) fn clear_watermarks(command: &ClearWatermarks) -> Result<Exit, Failure> {
+pub(super) fn clear_watermarks(command: &ClearWatermarkCommand) -> Result<Exit, Failure> {
     watermarks::clear_watermarks(command)
 }
 

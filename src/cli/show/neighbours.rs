@@ -1,7 +1,7 @@
 //! `show mac`, `show arp`, `show ndp`.
 
 use super::tabulate::{TextAlignment, tabulate};
-use super::{ShowMac, ShowTable, connect, print};
+use super::{ShowMac, TableArguments, connect, print};
 use xoff_config::compare_naturally;
 use xoff_runtime::control::{AddressFamily, MacEntry, Neighbour};
 use xoff_telemetry::failure::{Exit, Failure};
@@ -18,18 +18,18 @@ pub(super) fn show_mac(options: &ShowMac) -> Result<Exit, Failure> {
 }
 
 /// Runs `show arp`.
-pub(super) fn show_arp(options: &ShowTable) -> Result<Exit, Failure> {
+pub(super) fn show_arp(options: &TableArguments) -> Result<Exit, Failure> {
     let entries = read_neighbours(options, AddressFamily::Ipv4)?;
     print(options.json, &entries, |entries| neighbour_table(entries, false))
 }
 
 /// Runs `show ndp`.
-pub(super) fn show_ndp(options: &ShowTable) -> Result<Exit, Failure> {
+pub(super) fn show_ndp(options: &TableArguments) -> Result<Exit, Failure> {
     let entries = read_neighbours(options, AddressFamily::Ipv6)?;
     print(options.json, &entries, |entries| neighbour_table(entries, true))
 }
 
-fn read_neighbours(options: &ShowTable, family: AddressFamily) -> Result<Vec<Neighbour>, Failure> {
+fn read_neighbours(options: &TableArguments, family: AddressFamily) -> Result<Vec<Neighbour>, Failure> {
     let mut entries = connect(&options.target)?.neighbours()?;
     entries.retain(|entry| family.contains(entry.address));
     Ok(entries)

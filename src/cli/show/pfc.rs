@@ -1,7 +1,7 @@
 //! `show pfc`.
 
 use super::tabulate::{TextAlignment, tabulate};
-use super::{ShowPfcCounters, ShowPorts, ShowTable, connect, print};
+use super::{PortTableArguments, ShowPfcCounters, TableArguments, connect, print};
 use xoff_runtime::control::PfcPort;
 use xoff_telemetry::failure::{Exit, Failure};
 use xoff_telemetry::{group_thousands, simple_table};
@@ -16,7 +16,7 @@ pub(super) fn show_counters(options: &ShowPfcCounters) -> Result<Exit, Failure> 
 }
 
 /// Runs `show pfc asymmetric`.
-pub(super) fn show_asymmetric(options: &ShowPorts) -> Result<Exit, Failure> {
+pub(super) fn show_asymmetric(options: &PortTableArguments) -> Result<Exit, Failure> {
     let ports = read_selected_ports(options)?;
     print(options.table.json, &ports, |ports| {
         let cell = |port: &PfcPort| if port.asymmetric { "on" } else { "off" }.to_owned();
@@ -25,7 +25,7 @@ pub(super) fn show_asymmetric(options: &ShowPorts) -> Result<Exit, Failure> {
 }
 
 /// Runs `show pfc priority`.
-pub(super) fn show_priority(options: &ShowPorts) -> Result<Exit, Failure> {
+pub(super) fn show_priority(options: &PortTableArguments) -> Result<Exit, Failure> {
     let ports = read_selected_ports(options)?;
     print(options.table.json, &ports, |ports| {
         two_column_table(ports, "Lossless priorities", |port| {
@@ -38,8 +38,8 @@ pub(super) fn show_priority(options: &ShowPorts) -> Result<Exit, Failure> {
 }
 
 /// Reads the state of the named ports, or of all ports.
-fn read_selected_ports(options: &ShowPorts) -> Result<Vec<PfcPort>, Failure> {
-    let ShowTable { target, .. } = &options.table;
+fn read_selected_ports(options: &PortTableArguments) -> Result<Vec<PfcPort>, Failure> {
+    let TableArguments { target, .. } = &options.table;
     let mut ports = connect(target)?.pfc()?;
     check_port_names(&options.ports, ports.iter().map(|port| port.name.as_str()))?;
     ports.retain(|port| options.ports.is_empty() || options.ports.contains(&port.name));

@@ -4,12 +4,12 @@ use std::fmt::Write as _;
 
 use super::pfc::check_port_names;
 use super::tabulate::{TextAlignment, tabulate};
-use super::{ShowPfcwdStats, ShowPorts, connect, print};
+use super::{PortTableArguments, ShowPfcwdStats, connect, print};
 use xoff_telemetry::failure::{Exit, Failure};
 use xoff_telemetry::{WatchdogPort, WatchdogQueue, WatchdogReport};
 
 /// Runs `show pfcwd config`.
-pub(super) fn show_config(options: &ShowPorts) -> Result<Exit, Failure> {
+pub(super) fn show_config(options: &PortTableArguments) -> Result<Exit, Failure> {
     print(options.table.json, &read_watchdog(options)?, config_table)
 }
 
@@ -19,7 +19,7 @@ pub(super) fn show_stats(options: &ShowPfcwdStats) -> Result<Exit, Failure> {
     print(options.selection.table.json, &watchdog, |watchdog| {
         stats_table(&watchdog.queues, options.empty)
     })?;
-    let stormed = watchdog.queues.iter().any(WatchdogQueue::is_stormed);
+    let stormed = watchdog.queues.iter().any(WatchdogQueue::is_in_pause_storm);
     Ok(match options.check_storm && stormed {
         true => Exit::CheckFailed,
         false => Exit::Ok,
@@ -27,7 +27,7 @@ pub(super) fn show_stats(options: &ShowPfcwdStats) -> Result<Exit, Failure> {
 }
 
 /// Reads the state of the watchdog for the named ports, or for all ports.
-fn read_watchdog(options: &ShowPorts) -> Result<WatchdogReport, Failure> {
+fn read_watchdog(options: &PortTableArguments) -> Result<WatchdogReport, Failure> {
     let mut client = connect(&options.table.target)?;
     let mut watchdog = client.watchdog()?.unwrap_or_default();
     if !options.ports.is_empty() {
@@ -98,7 +98,7 @@ fn stats_table(queues: &[WatchdogQueue], include_empty: bool) -> String {
             pair(queue.tx_packets_last, queue.tx_dropped_packets_last),
             pair(queue.rx_packets_last, queue.rx_dropped_packets_last),
         ];
-        let shown = include_empty || queue.is_stormed() || pairs.iter().any(|pair| pair != "0/0");
+        let shown = include_empty || queue.is_in_pause_storm() || pairs.iter().any(|pair| pair != "0/0");
         let name = format!("{}:{}", queue.port, queue.queue);
         shown.then(|| [name, queue.status.clone()].into_iter().chain(pairs).collect())
     };

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::{ShowTable, connect, print};
+use super::{TableArguments, connect, print};
 use xoff_runtime::control::{AddressFamily, RouteEntry, RouteHop};
 use xoff_telemetry::failure::{Exit, Failure};
 
@@ -28,7 +28,7 @@ IPv6 unicast VRF default:
 ";
 
 /// Runs `show ip route` or `show ipv6 route`.
-pub(super) fn show_routes(family: AddressFamily, options: &ShowTable) -> Result<Exit, Failure> {
+pub(super) fn show_routes(family: AddressFamily, options: &TableArguments) -> Result<Exit, Failure> {
     let routes = connect(&options.target)?.routes(family)?;
     print(options.json, &routes, |routes| list_routes(family, routes))
 }

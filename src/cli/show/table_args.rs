@@ -6,7 +6,7 @@ use super::super::TargetArguments;
 
 /// Options of a table.
 #[derive(Clone, Debug, Args)]
-pub(crate) struct ShowTable {
+pub(crate) struct TableArguments {
     /// Print JSON
     #[arg(long)]
     pub json: bool,
@@ -17,11 +17,11 @@ pub(crate) struct ShowTable {
 
 /// Options of a table of ports.
 #[derive(Clone, Debug, Args)]
-pub(crate) struct ShowPorts {
+pub(crate) struct PortTableArguments {
     /// Show only these ports
     #[arg(value_name = "PORT")]
     pub ports: Vec<String>,
     /// The switch and the output format.
     #[command(flatten)]
-    pub table: ShowTable,
+    pub table: TableArguments,
 }

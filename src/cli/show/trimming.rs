@@ -4,14 +4,14 @@ use std::fmt::Write as _;
 
 use serde_json::{Map, Value};
 
-use super::{ShowTable, connect, print};
+use super::{TableArguments, connect, print};
 use xoff_telemetry::failure::{Exit, Failure};
 
 /// Text of SONiC's table for a field without a value.
 const NOT_SET: &str = "N/A";
 
 /// Runs `show switch-trimming global`.
-pub(super) fn show_global(options: &ShowTable) -> Result<Exit, Failure> {
+pub(super) fn show_global(options: &TableArguments) -> Result<Exit, Failure> {
     let config = connect(&options.target)?.config()?;
     let entry = config
         .pointer("/SWITCH_TRIMMING/GLOBAL")

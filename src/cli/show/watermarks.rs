@@ -2,8 +2,9 @@
 //! of SONiC's `watermarkstat` and `pg-drop`.
 
 use super::buffer_args::{
-    ClearGroups, ClearPool, ClearQueues, ClearWatermarks, GroupPart, QueuePart, ShowGroups, ShowPool,
-    ShowQueues, ShowWatermark,
+    ClearPoolCommand, ClearPriorityGroupCommand, ClearQueueCommand, ClearWatermarkCommand,
+    PriorityGroupBufferPart, QueueKind, ShowPoolCommand, ShowPriorityGroupCommand, ShowQueueCommand,
+    ShowWatermark,
 };
 use super::tabulate::{TextAlignment, tabulate};
 use super::{connect, print};
@@ -28,13 +29,15 @@ impl ShowWatermark {
 }
 
 /// Runs `show priority-group`.
-pub(super) fn show_priority_groups(command: &ShowGroups) -> Result<Exit, Failure> {
+pub(super) fn show_priority_groups(command: &ShowPriorityGroupCommand) -> Result<Exit, Failure> {
     let (part, options, kind) = match command {
-        ShowGroups::Watermark(watermark) => (watermark.part, &watermark.options, WatermarkKind::User),
-        ShowGroups::PersistentWatermark(watermark) => {
+        ShowPriorityGroupCommand::Watermark(watermark) => {
+            (watermark.part, &watermark.options, WatermarkKind::User)
+        }
+        ShowPriorityGroupCommand::PersistentWatermark(watermark) => {
             (watermark.part, &watermark.options, WatermarkKind::Persistent)
         }
-        ShowGroups::Drop(drops) => {
+        ShowPriorityGroupCommand::Drop(drops) => {
             let table = drops.table_options();
             let counters = connect(&table.target)?.counters()?;
             return print(table.json, &counters, |counters| {
@@ -46,11 +49,11 @@ pub(super) fn show_priority_groups(command: &ShowGroups) -> Result<Exit, Failure
 }
 
 /// Runs `show queue`.
-pub(super) fn show_queues(command: &ShowQueues) -> Result<Exit, Failure> {
+pub(super) fn show_queues(command: &ShowQueueCommand) -> Result<Exit, Failure> {
     let (watermark, kind) = match command {
-        ShowQueues::Counters(options) => return super::queues::show_counters(options),
-        ShowQueues::Watermark(watermark) => (watermark, WatermarkKind::User),
-        ShowQueues::PersistentWatermark(watermark) => (watermark, WatermarkKind::Persistent),
+        ShowQueueCommand::Counters(options) => return super::queues::show_counters(options),
+        ShowQueueCommand::Watermark(watermark) => (watermark, WatermarkKind::User),
+        ShowQueueCommand::PersistentWatermark(watermark) => (watermark, WatermarkKind::Persistent),
     };
     show_watermarks(&watermark.options, kind, |switch| {
         queues_table(switch, watermark.part)
@@ -58,10 +61,10 @@ pub(super) fn show_queues(command: &ShowQueues) -> Result<Exit, Failure> {
 }
 
 /// Runs `show buffer_pool`, or `show headroom-pool` with `headroom`.
-pub(super) fn show_pools(command: &ShowPool, headroom: bool) -> Result<Exit, Failure> {
+pub(super) fn show_pools(command: &ShowPoolCommand, headroom: bool) -> Result<Exit, Failure> {
     let (options, kind) = match command {
-        ShowPool::Watermark(options) => (options, WatermarkKind::User),
-        ShowPool::PersistentWatermark(options) => (options, WatermarkKind::Persistent),
+        ShowPoolCommand::Watermark(options) => (options, WatermarkKind::User),
+        ShowPoolCommand::PersistentWatermark(options) => (options, WatermarkKind::Persistent),
     };
     show_watermarks(options, kind, |switch| pools_table(switch, headroom))
 }
@@ -77,32 +80,32 @@ fn show_watermarks(
 }
 
 /// Runs a command of `xoff clear` for watermarks.
-pub(super) fn clear_watermarks(command: &ClearWatermarks) -> Result<Exit, Failure> {
-    let group = |part: GroupPart| match part {
-        GroupPart::Shared => WatermarkPart::PriorityGroupShared,
-        GroupPart::Headroom => WatermarkPart::PriorityGroupHeadroom,
+pub(super) fn clear_watermarks(command: &ClearWatermarkCommand) -> Result<Exit, Failure> {
+    let group = |part: PriorityGroupBufferPart| match part {
+        PriorityGroupBufferPart::Shared => WatermarkPart::PriorityGroupShared,
+        PriorityGroupBufferPart::Headroom => WatermarkPart::PriorityGroupHeadroom,
     };
-    let pool = |clear: &ClearPool, part: WatermarkPart| match clear {
-        ClearPool::Watermark(target) => (WatermarkKind::User, part, target.clone()),
-        ClearPool::PersistentWatermark(target) => (WatermarkKind::Persistent, part, target.clone()),
+    let pool = |clear: &ClearPoolCommand, part: WatermarkPart| match clear {
+        ClearPoolCommand::Watermark(target) => (WatermarkKind::User, part, target.clone()),
+        ClearPoolCommand::PersistentWatermark(target) => (WatermarkKind::Persistent, part, target.clone()),
     };
     let (kind, part, target) = match command {
-        ClearWatermarks::PriorityGroup(ClearGroups::Watermark(clear)) => {
+        ClearWatermarkCommand::PriorityGroup(ClearPriorityGroupCommand::Watermark(clear)) => {
             (WatermarkKind::User, group(clear.part), clear.target.clone())
         }
-        ClearWatermarks::PriorityGroup(ClearGroups::PersistentWatermark(clear)) => {
+        ClearWatermarkCommand::PriorityGroup(ClearPriorityGroupCommand::PersistentWatermark(clear)) => {
             (WatermarkKind::Persistent, group(clear.part), clear.target.clone())
         }
-        ClearWatermarks::Queue(ClearQueues::Watermark(clear)) => {
+        ClearWatermarkCommand::Queue(ClearQueueCommand::Watermark(clear)) => {
             (WatermarkKind::User, WatermarkPart::Queue, clear.target.clone())
         }
-        ClearWatermarks::Queue(ClearQueues::PersistentWatermark(clear)) => (
+        ClearWatermarkCommand::Queue(ClearQueueCommand::PersistentWatermark(clear)) => (
             WatermarkKind::Persistent,
             WatermarkPart::Queue,
             clear.target.clone(),
         ),
-        ClearWatermarks::BufferPool(clear) => pool(clear, WatermarkPart::Pool),
-        ClearWatermarks::HeadroomPool(clear) => pool(clear, WatermarkPart::HeadroomPool),
+        ClearWatermarkCommand::BufferPool(clear) => pool(clear, WatermarkPart::Pool),
+        ClearWatermarkCommand::HeadroomPool(clear) => pool(clear, WatermarkPart::HeadroomPool),
     };
     connect(&target)?.clear_watermarks(kind, part)?;
     Ok(Exit::Ok)
@@ -128,15 +131,15 @@ fn eight_column_table(
     tabulate(&header, &rows, TextAlignment::Right)
 }
 
-fn groups_table(switch: &SwitchReport, part: GroupPart) -> String {
+fn groups_table(switch: &SwitchReport, part: PriorityGroupBufferPart) -> String {
     let (title, table) = match part {
-        GroupPart::Shared => (
+        PriorityGroupBufferPart::Shared => (
             "Ingress shared pool occupancy per PG:",
             eight_column_table(&switch.ports, "PG", |port, n| {
                 Some(port.priority_groups.get(n)?.shared_watermark_bytes)
             }),
         ),
-        GroupPart::Headroom => (
+        PriorityGroupBufferPart::Headroom => (
             "Ingress headroom per PG:",
             eight_column_table(&switch.ports, "PG", |port, n| {
                 Some(port.priority_groups.get(n)?.headroom_watermark_bytes)
@@ -153,12 +156,12 @@ fn group_drops_table(switch: &SwitchReport) -> String {
     format!("Ingress PG dropped packets:\n{table}")
 }
 
-fn queues_table(switch: &SwitchReport, part: QueuePart) -> String {
+fn queues_table(switch: &SwitchReport, part: QueueKind) -> String {
     let (title, prefix) = match part {
-        QueuePart::Unicast => ("unicast queue", "UC"),
-        QueuePart::All => ("all queues", "ALL"),
+        QueueKind::Unicast => ("unicast queue", "UC"),
+        QueueKind::All => ("all queues", "ALL"),
         // Copies of a flooded frame use the queues of their class, as on chips without multicast queues.
-        QueuePart::Multicast => return NO_MULTICAST_QUEUES.to_owned(),
+        QueueKind::Multicast => return NO_MULTICAST_QUEUES.to_owned(),
     };
     let table = eight_column_table(&switch.ports, prefix, |port, n| {
         Some(port.queues.get(n)?.shared_watermark_bytes)
@@ -210,12 +213,12 @@ Ingress shared pool occupancy per PG:
 Ethernet0      0      0      0   3072      0      0      0      0
 Ethernet4      0      0      0      0      0      0      0      0
 ";
-        assert_eq!(groups_table(&switch, GroupPart::Shared), expected);
-        let headroom = groups_table(&switch, GroupPart::Headroom);
+        assert_eq!(groups_table(&switch, PriorityGroupBufferPart::Shared), expected);
+        let headroom = groups_table(&switch, PriorityGroupBufferPart::Headroom);
         assert!(headroom.starts_with("Ingress headroom per PG:\n"), "{headroom}");
         assert!(headroom.contains("    768"), "{headroom}");
         assert!(group_drops_table(&switch).starts_with("Ingress PG dropped packets:\n     Port    PG0"));
-        let queues = queues_table(&switch, QueuePart::Unicast);
+        let queues = queues_table(&switch, QueueKind::Unicast);
         assert!(
             queues.starts_with("Egress shared pool occupancy per unicast queue:\n     Port    UC0"),
             "{queues}"

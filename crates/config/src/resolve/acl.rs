@@ -98,7 +98,7 @@ pub(super) fn resolve_exemptions(context: &mut ResolveContext<'_>, exemption: Ac
         let of = key.split_once('|').map_or(key, |(of, _)| of);
         if exemption.matches_rule(context, key) && context.db.entry(TABLE, of).is_none() {
             let problem = Problem::at_field(RULE, key, "", format!("{TABLE} has no entry {of}"));
-            context.report_derived(problem.with_fix(format!("add {of} to {TABLE}")));
+            context.report_entry_contradiction(problem.with_fix(format!("add {of} to {TABLE}")));
         }
     }
     for name in context.db.keys(TABLE) {
@@ -140,13 +140,14 @@ fn check_table_type(context: &mut ResolveContext<'_>, exemption: AclExemption, n
              its ACTIONS",
             exemption.table_type_actions()[0]
         );
-        context.report_derived(Problem::at_field(TABLE, name, "type", why).with_value(kind));
+        context.report_entry_contradiction(Problem::at_field(TABLE, name, "type", why).with_value(kind));
         return false;
     }
     match context.text(TABLE, name, "stage") {
         Some(stage) if !stage.eq_ignore_ascii_case("ingress") => {
             let why = format!("a rule of this table has the action {action}, expected ingress");
-            context.report_derived(Problem::at_field(TABLE, name, "stage", why).with_value(stage));
+            context
+                .report_entry_contradiction(Problem::at_field(TABLE, name, "stage", why).with_value(stage));
             false
         }
         _ => true,
@@ -166,7 +167,9 @@ fn ports_of_table(context: &mut ResolveContext<'_>, table: &str) -> Vec<u16> {
             ports.extend(of_lag.filter_map(|(_, port)| context.port_index(port).map(|port| port as u16)));
         } else {
             let why = format!("there is no port or LAG {name}");
-            context.report_derived(Problem::at_field(TABLE, table, "ports", why).with_value(list.clone()));
+            context.report_entry_contradiction(
+                Problem::at_field(TABLE, table, "ports", why).with_value(list.clone()),
+            );
         }
     }
     ports.sort_unstable();
@@ -208,20 +211,20 @@ fn resolve_rule(
         let (field, value) = (field.as_str(), value.text());
         match apply_field(&mut rule, &mut priority, field, &value) {
             Ok(()) => {}
-            Err(FieldError::Unknown) => {
+            Err(AclFieldError::Unknown) => {
                 let why = format!("no effect: the condition {field} is not implemented");
                 context.warn_entry(RULE, key, why);
                 sound = false;
             }
-            Err(FieldError::Value(expected)) => {
+            Err(AclFieldError::Value(expected)) => {
                 let why = format!("expected {expected}");
-                context.report_own(Problem::at_field(RULE, key, field, why).with_value(value));
+                context.report_error_within_entry(Problem::at_field(RULE, key, field, why).with_value(value));
                 sound = false;
             }
         }
     }
     if priority.is_none() && lacks_field(entry, "PRIORITY") {
-        context.report_own(Problem::at_field(RULE, key, "PRIORITY", "the field is missing"));
+        context.report_error_within_entry(Problem::at_field(RULE, key, "PRIORITY", "the field is missing"));
     }
     Some((priority?, rule)).filter(|_| sound)
 }
@@ -232,7 +235,7 @@ fn lacks_field(entry: &ConfigEntry, field: &str) -> bool {
 }
 
 /// The reason for which a field of a rule was refused.
-enum FieldError {
+enum AclFieldError {
     /// The switch does not support this match condition.
     Unknown,
     /// The value is not valid. The text describes the expected values.
@@ -245,11 +248,11 @@ fn apply_field(
     priority: &mut Option<u64>,
     field: &str,
     value: &str,
-) -> Result<(), FieldError> {
+) -> Result<(), AclFieldError> {
     match field {
         ACTION => {}
         "DISABLE_ARS_FORWARDING" if matches!(value, "true" | "false") => {}
-        "DISABLE_ARS_FORWARDING" => return Err(FieldError::Value("true or false")),
+        "DISABLE_ARS_FORWARDING" => return Err(AclFieldError::Value("true or false")),
         "PRIORITY" => {
             *priority = Some(parse_number_up_to(
                 value,
@@ -270,41 +273,41 @@ fn apply_field(
         "L4_SRC_PORT_RANGE" => rule.source_ports = Some(parse_port_range(value)?),
         "L4_DST_PORT_RANGE" => rule.destination_ports = Some(parse_port_range(value)?),
         "IP_TYPE" if matches!(value, "ANY" | "IP") => {}
-        _ => return Err(FieldError::Unknown),
+        _ => return Err(AclFieldError::Unknown),
     }
     Ok(())
 }
 
 /// Parses a whole number from 0 to `max`.
-fn parse_number_up_to(value: &str, max: u64, expected: &'static str) -> Result<u64, FieldError> {
+fn parse_number_up_to(value: &str, max: u64, expected: &'static str) -> Result<u64, AclFieldError> {
     let digits = !value.is_empty() && value.bytes().all(|b| b.is_ascii_digit());
     let number = value.parse().ok().filter(|n| digits && *n <= max);
-    number.ok_or(FieldError::Value(expected))
+    number.ok_or(AclFieldError::Value(expected))
 }
 
 /// Parses one layer-4 port as a range of one port.
-fn parse_single_port(value: &str) -> Result<(u16, u16), FieldError> {
+fn parse_single_port(value: &str) -> Result<(u16, u16), AclFieldError> {
     let port = parse_number_up_to(value, 65_535, "a port from 0 to 65535")? as u16;
     Ok((port, port))
 }
 
 /// Parses a range of layer-4 ports such as `4791-4799`.
-fn parse_port_range(value: &str) -> Result<(u16, u16), FieldError> {
+fn parse_port_range(value: &str) -> Result<(u16, u16), AclFieldError> {
     const EXPECTED: &str = "two ports from 0 to 65535, the smaller first, such as 4791-4799";
-    let (first, last) = value.split_once('-').ok_or(FieldError::Value(EXPECTED))?;
+    let (first, last) = value.split_once('-').ok_or(AclFieldError::Value(EXPECTED))?;
     let (first, last) = (
         parse_number_up_to(first, 65_535, EXPECTED)? as u16,
         parse_number_up_to(last, 65_535, EXPECTED)? as u16,
     );
     if first > last {
-        return Err(FieldError::Value(EXPECTED));
+        return Err(AclFieldError::Value(EXPECTED));
     }
     Ok((first, last))
 }
 
 /// Parses a network. An address without a length is a network of one host. Returns an error if the address
 /// does not belong to the expected address family.
-fn parse_network(value: &str, is_ipv6: bool) -> Result<IpNet, FieldError> {
+fn parse_network(value: &str, is_ipv6: bool) -> Result<IpNet, AclFieldError> {
     let net = schema::parse_prefix(value)
         .or_else(|| value.parse().ok().map(|address: std::net::IpAddr| address.into()));
     let expected = match is_ipv6 {
@@ -312,5 +315,5 @@ fn parse_network(value: &str, is_ipv6: bool) -> Result<IpNet, FieldError> {
         false => "an IPv4 network such as 10.0.0.0/24",
     };
     let fits = |net: &IpNet| matches!(net, IpNet::V6(_)) == is_ipv6;
-    net.filter(fits).ok_or(FieldError::Value(expected))
+    net.filter(fits).ok_or(AclFieldError::Value(expected))
 }

@@ -6,7 +6,7 @@ use ipnet::IpNet;
 
 /// Returns the reason why an address can belong to no host in any network. Returns `None` if the address can
 /// belong to a host.
-pub(super) fn why_not_host_address(address: IpAddr) -> Option<&'static str> {
+pub(super) fn explain_invalid_host_address(address: IpAddr) -> Option<&'static str> {
     match address {
         IpAddr::V4(address) => match address.octets() {
             [0, ..] => Some("addresses that begin with 0 do not belong to a host"),
@@ -32,7 +32,7 @@ pub(super) fn why_not_host_address(address: IpAddr) -> Option<&'static str> {
 ///
 /// The first address of an IPv4 network is the network address, and the last address is the broadcast
 /// address. Networks with the prefix lengths 31 (RFC 3021) and 32 have no such addresses.
-pub(super) fn why_not_host_of_network(address: IpAddr, network: IpNet) -> Option<String> {
+pub(super) fn explain_invalid_host_of_network(address: IpAddr, network: IpNet) -> Option<String> {
     let (IpNet::V4(network), IpAddr::V4(address)) = (network, address) else {
         return None;
     };
@@ -50,7 +50,7 @@ pub(super) fn why_not_host_of_network(address: IpAddr, network: IpNet) -> Option
 
 /// Returns the reason why packets to a prefix are never routed. Returns `None` if packets to the prefix can
 /// be routed.
-pub(super) fn why_not_routable(prefix: IpNet) -> Option<&'static str> {
+pub(super) fn explain_unroutable_prefix(prefix: IpNet) -> Option<&'static str> {
     let within = |network: &str| {
         network
             .parse::<IpNet>()
@@ -108,7 +108,7 @@ mod tests {
             "fe80::1",
             "2001:db8::",
         ] {
-            assert_eq!(why_not_host_address(ip(host)), None, "{host}");
+            assert_eq!(explain_invalid_host_address(ip(host)), None, "{host}");
         }
         let no_host = [
             "0.0.0.0",
@@ -124,7 +124,7 @@ mod tests {
             "::ffff:10.0.0.1",
         ];
         for address in no_host {
-            assert!(why_not_host_address(ip(address)).is_some(), "{address}");
+            assert!(explain_invalid_host_address(ip(address)).is_some(), "{address}");
         }
     }
 
@@ -143,7 +143,7 @@ mod tests {
         ];
         for (address, network, refused) in cases {
             assert_eq!(
-                why_not_host_of_network(ip(address), net(network)).is_some(),
+                explain_invalid_host_of_network(ip(address), net(network)).is_some(),
                 refused,
                 "{address} of {network}"
             );

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use xoff_dataplane::config::{BufferProfile, BufferThreshold, PoolConfig, PoolSide};
 
 use super::buffer_model;
-use super::buffer_sides::{SIDES, SideIndices, check_entry_count};
+use super::buffer_sides::{BufferSideIndices, SIDES, check_entry_count};
 use super::context::ResolveContext;
 use super::trimming;
 use crate::problem::Problem;
@@ -17,8 +17,8 @@ const TABLE: &str = "BUFFER_PROFILE";
 pub(super) fn resolve_profiles<'a>(
     context: &mut ResolveContext<'a>,
     pools: &[PoolConfig],
-    pool_index: &BTreeMap<&str, SideIndices>,
-) -> (Vec<BufferProfile>, BTreeMap<&'a str, SideIndices>) {
+    pool_index: &BTreeMap<&str, BufferSideIndices>,
+) -> (Vec<BufferProfile>, BTreeMap<&'a str, BufferSideIndices>) {
     let (mut profiles, mut index) = (Vec::new(), BTreeMap::new());
     let db = context.db;
     for (name, _) in db.entries(TABLE) {
@@ -29,7 +29,7 @@ pub(super) fn resolve_profiles<'a>(
                 // This entry is only a template for generated profiles. No priority group uses it directly.
                 continue;
             }
-            context.report_own(Problem::at_field(TABLE, name, "size", "the field is missing"));
+            context.report_error_within_entry(Problem::at_field(TABLE, name, "size", "the field is missing"));
         }
         let threshold = resolve_threshold(context, name);
         let Some(&pool_sides) = context
@@ -60,7 +60,7 @@ pub(super) fn resolve_profiles<'a>(
             let number = profiles.len() as u16;
             index
                 .entry(name)
-                .or_insert_with(SideIndices::default)
+                .or_insert_with(BufferSideIndices::default)
                 .set(side, number);
             let is_egress = side == PoolSide::Egress;
             let profile = BufferProfile {
@@ -93,7 +93,9 @@ fn resolve_threshold(context: &mut ResolveContext<'_>, profile: &str) -> BufferT
         (None, Some(bytes)) => BufferThreshold::Static(bytes),
         (Some(_), Some(_)) => {
             let why = "dynamic_th and static_th exclude each other";
-            context.report_own(Problem::at_field(TABLE, profile, "", why).with_fix("remove one of them"));
+            context.report_error_within_entry(
+                Problem::at_field(TABLE, profile, "", why).with_fix("remove one of them"),
+            );
             BufferThreshold::Dynamic(0)
         }
         (None, None) => {
@@ -154,7 +156,7 @@ fn check_xoff_and_xon(context: &mut ResolveContext<'_>, pool: &PoolConfig, profi
     }
     let mut refuse = |field: &str, value: u64, why: String, fix: &str| {
         let problem = Problem::at_field(TABLE, &profile.name, field, why).with_value(value.to_string());
-        context.report_derived(problem.with_fix(fix));
+        context.report_entry_contradiction(problem.with_fix(fix));
     };
     let (room, of) = match pool.xoff_bytes {
         0 => (pool.size_bytes, "size"),

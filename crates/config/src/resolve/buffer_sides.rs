@@ -17,12 +17,12 @@ const TABLE_ENTRIES_MAX: usize = 4_096;
 /// a priority group at ingress and for a queue at egress. The ingress pool and the egress pool therefore both
 /// count all frames.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct SideIndices {
+pub(super) struct BufferSideIndices {
     pub(super) ingress: Option<u16>,
     pub(super) egress: Option<u16>,
 }
 
-impl SideIndices {
+impl BufferSideIndices {
     /// Returns the index on one side. Returns `None` if the object does not exist on this side.
     pub(super) fn get(self, side: PoolSide) -> Option<u16> {
         match side {
@@ -46,6 +46,6 @@ pub(super) const SIDES: [PoolSide; 2] = [PoolSide::Ingress, PoolSide::Egress];
 pub(super) fn check_entry_count(context: &mut ResolveContext<'_>, table: &str, entries: usize) {
     if entries > TABLE_ENTRIES_MAX {
         let why = format!("{entries} entries, at most {TABLE_ENTRIES_MAX} are possible");
-        context.report_derived(Problem::at_field(table, "", "", why));
+        context.report_entry_contradiction(Problem::at_field(table, "", "", why));
     }
 }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use xoff_dataplane::config::{BufferProfile, BufferThreshold, NO_PROFILE, PoolConfig, PoolSide};
 use xoff_dataplane::ids::PRIORITIES;
 
-use super::buffer_sides::{SIDES, SideIndices, check_entry_count};
+use super::buffer_sides::{BufferSideIndices, SIDES, check_entry_count};
 use super::context::ResolveContext;
 use super::{FRAMES_RANGE, buffer_profiles, trimming};
 use crate::merge::parse_range_key;
@@ -56,10 +56,10 @@ impl ResolvedBuffers {
         context: &mut ResolveContext<'_>,
         table: &str,
         side: PoolSide,
-        profile_index: &BTreeMap<&str, SideIndices>,
+        profile_index: &BTreeMap<&str, BufferSideIndices>,
     ) -> Vec<[Option<u16>; PRIORITIES]> {
         let mut users = vec![[None; PRIORITIES]; context.ports.len()];
-        let mut of_other_side = OtherSideUsers::default();
+        let mut of_other_side = WrongSideProfileBindings::default();
         let mut without_buffer = BTreeSet::new();
         let db = context.db;
         for (key, _) in db.entries(table) {
@@ -89,7 +89,7 @@ impl ResolvedBuffers {
             if side == PoolSide::Ingress && trimming::selects_trimming(context, name) {
                 let why = "its packet_discard_action is trim, which only profiles of egress queues may have";
                 let problem = Problem::at_field(table, key, "profile", why).with_value(name);
-                context.report_derived(problem.with_fix("name a profile that drops"));
+                context.report_entry_contradiction(problem.with_fix("name a profile that drops"));
             }
             for number in first..=last {
                 users[port][usize::from(number)] = Some(profile);
@@ -185,7 +185,7 @@ impl ResolvedBuffers {
     /// Returns the default number of frame slots: the number of cells in all egress pools, limited to
     /// [`FRAMES_RANGE`]. Each frame occupies at least one cell. Reserved space outside the pools is
     /// not counted.
-    pub(super) fn count_egress_cells(&self) -> u64 {
+    pub(super) fn default_frame_slot_count(&self) -> u64 {
         let egress = self.pools.iter().filter(|pool| pool.side == PoolSide::Egress);
         let cells = egress.fold(0_u64, |cells, pool| {
             cells.saturating_add(pool.size_bytes / self.cell_bytes)
@@ -196,13 +196,13 @@ impl ResolvedBuffers {
 
 /// Priority groups or queues that are bound to a profile of the other side.
 #[derive(Default)]
-struct OtherSideUsers<'a> {
+struct WrongSideProfileBindings<'a> {
     count: usize,
     first: Option<&'a str>,
     profiles: BTreeSet<&'a str>,
 }
 
-impl<'a> OtherSideUsers<'a> {
+impl<'a> WrongSideProfileBindings<'a> {
     /// Adds an entry and its profile.
     fn add(&mut self, key: &'a str, profile: &'a str) {
         self.count += 1;
@@ -231,7 +231,9 @@ impl<'a> OtherSideUsers<'a> {
 }
 
 /// Resolves the pools. Returns the pools, and for each name the index of its pool on each side.
-fn resolve_pools<'a>(context: &mut ResolveContext<'a>) -> (Vec<PoolConfig>, BTreeMap<&'a str, SideIndices>) {
+fn resolve_pools<'a>(
+    context: &mut ResolveContext<'a>,
+) -> (Vec<PoolConfig>, BTreeMap<&'a str, BufferSideIndices>) {
     let (mut pools, mut index) = (Vec::new(), BTreeMap::new());
     let db = context.db;
     for (name, _) in db.entries("BUFFER_POOL") {
@@ -257,7 +259,7 @@ fn resolve_pools<'a>(context: &mut ResolveContext<'a>) -> (Vec<PoolConfig>, BTre
             let number = pools.len() as u16;
             index
                 .entry(name)
-                .or_insert_with(SideIndices::default)
+                .or_insert_with(BufferSideIndices::default)
                 .set(side, number);
             let xoff_bytes = if side == PoolSide::Ingress { xoff_bytes } else { 0 };
             pools.push(PoolConfig {

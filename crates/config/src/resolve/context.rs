@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::ResolveOptions;
 use crate::db::{ConfigDb, FieldValue};
 use crate::invariants::PORTS_MAX;
-use crate::natural::{self, NaturalName};
+use crate::natural::{self, NaturalSortKey};
 use crate::problem::Problem;
 use crate::root_cause::FoundErrors;
 use crate::schema::{self, BYTES_MAX};
@@ -34,7 +34,7 @@ pub(super) struct ResolveContext<'a> {
     warnings: BTreeMap<(String, String), Vec<String>>,
     /// Tables and fields without an effect, grouped by reason. The field name is empty if the whole table has
     /// no effect.
-    without_effect: BTreeMap<&'static str, BTreeSet<(NaturalName, String)>>,
+    without_effect: BTreeMap<&'static str, BTreeSet<(NaturalSortKey, String)>>,
 }
 
 impl<'a> ResolveContext<'a> {
@@ -56,7 +56,7 @@ impl<'a> ResolveContext<'a> {
 
     /// Returns the value of a field. Returns `None` if the field is missing or is a list.
     pub(super) fn text(&self, table: &str, key: &str, field: &str) -> Option<&'a str> {
-        match self.db.entry(table, key)?.get(&NaturalName::from(field))? {
+        match self.db.entry(table, key)?.get(&NaturalSortKey::from(field))? {
             FieldValue::Text(text) => Some(text),
             FieldValue::List(_) => None,
         }
@@ -100,19 +100,19 @@ impl<'a> ResolveContext<'a> {
     }
 
     /// Reports a contradiction between entries. The error is dropped if it follows from another error.
-    pub(super) fn report_derived(&mut self, problem: Problem) {
+    pub(super) fn report_entry_contradiction(&mut self, problem: Problem) {
         let problem = self.with_source(problem);
         self.findings.derived.push(problem);
     }
 
     /// Reports an invalid value.
-    pub(super) fn report_value(&mut self, problem: Problem) {
+    pub(super) fn report_invalid_value(&mut self, problem: Problem) {
         let problem = self.with_source(problem);
         self.findings.values.push(problem);
     }
 
     /// Reports a missing field, an invalid reference or a contradiction within one entry.
-    pub(super) fn report_own(&mut self, problem: Problem) {
+    pub(super) fn report_error_within_entry(&mut self, problem: Problem) {
         let problem = self.with_source(problem);
         self.findings.own.push(problem);
     }
@@ -188,7 +188,7 @@ impl<'a> ResolveContext<'a> {
 
 /// Formats the note `no effect: AAA, NTP (outside the data path of a switch); PORT fec (...)`.
 fn format_note_without_effect(
-    by_reason: &BTreeMap<&'static str, BTreeSet<(NaturalName, String)>>,
+    by_reason: &BTreeMap<&'static str, BTreeSet<(NaturalSortKey, String)>>,
 ) -> Option<String> {
     let mut reasons: Vec<_> = by_reason.iter().collect();
     reasons.sort_by_key(|(_, names)| names.first());
@@ -222,13 +222,14 @@ fn port_names(context: &mut ResolveContext<'_>) -> Vec<String> {
     for name in &context.options.ports {
         if !schema::is_object_name(name) {
             let why = "a port's name is 1 to 128 letters, digits and . _ - / :";
-            context.report_own(
+            context.report_error_within_entry(
                 Problem::at_field("PORT", name, "", why).with_fix("rename it on the command line"),
             );
         } else if !seen.insert(name) {
             let why = "the port is named twice on the command line";
-            context
-                .report_own(Problem::at_field("PORT", name, "", why).with_fix("give each port one device"));
+            context.report_error_within_entry(
+                Problem::at_field("PORT", name, "", why).with_fix("give each port one device"),
+            );
         } else {
             names.push(name.clone());
         }
@@ -238,7 +239,7 @@ fn port_names(context: &mut ResolveContext<'_>) -> Vec<String> {
         .filter(|name| schema::is_reserved_interface_name(name))
     {
         let why = "a port cannot have the name of a VLAN, a LAG or a loopback interface";
-        context.report_own(
+        context.report_error_within_entry(
             Problem::at_field("PORT", name, "", why).with_fix("rename it, for example to EthernetN"),
         );
     }
@@ -246,7 +247,7 @@ fn port_names(context: &mut ResolveContext<'_>) -> Vec<String> {
     names.dedup();
     if names.len() > PORTS_MAX {
         let why = format!("{} ports, at most {PORTS_MAX} are possible", names.len());
-        context.report_derived(Problem::at_field("PORT", "", "", why));
+        context.report_entry_contradiction(Problem::at_field("PORT", "", "", why));
         names.truncate(PORTS_MAX);
     }
     names

@@ -87,7 +87,7 @@ pub(super) fn complete_buffers(context: &mut ResolveContext<'_>) -> (ConfigDb, C
     }
     if !names.is_empty() && db.entry(POOLS, LOSSLESS_POOL).is_none() {
         let why = format!("generated profiles need this pool, and {POOLS} has no {LOSSLESS_POOL}");
-        context.report_derived(
+        context.report_entry_contradiction(
             Problem::at_field(POOLS, LOSSLESS_POOL, "", why)
                 .with_fix("add it, with type ingress and mode dynamic"),
         );
@@ -107,7 +107,7 @@ fn only_entry_key<'a>(context: &mut ResolveContext<'a>, table: &str) -> &'a str 
     let others: Vec<&str> = keys.collect();
     for other in others {
         let why = format!("{first} is another entry, but only one entry is possible");
-        context.report_own(
+        context.report_error_within_entry(
             Problem::at_field(table, other, "", why).with_fix("keep only one entry, usually AZURE"),
         );
     }
@@ -165,7 +165,7 @@ fn collect_computed_profiles(
             let cables = context.db.keys(CABLES).next().unwrap_or("AZURE");
             let why = format!("the length is missing, and headroom of {GROUPS}|{key} depends on it");
             let fix = "add a length such as 5m, or bind the group to a BUFFER_PROFILE with headroom";
-            context.report_derived(Problem::at_field(CABLES, cables, port, why).with_fix(fix));
+            context.report_entry_contradiction(Problem::at_field(CABLES, cables, port, why).with_fix(fix));
             continue;
         };
         let lanes = context.text("PORT", port, "lanes").unwrap_or("");
@@ -217,7 +217,7 @@ fn add_generated_profile(
             "a cable of {} needs a headroom of {xoff_bytes} bytes, at most {BYTES_MAX} are possible",
             wanted.cable
         );
-        context.report_derived(
+        context.report_entry_contradiction(
             Problem::at_field(PROFILES, name, "xoff", why).with_fix("shorten the cable in CABLE_LENGTH"),
         );
         return;
@@ -282,6 +282,6 @@ fn check_headroom_of_ports(
             "the lossless groups of {port} take {need} bytes together, and max_headroom_size of {PARAMETER} allows {most}"
         );
         let fix = "shorten its cable, use fewer lossless groups, or raise max_headroom_size";
-        context.report_derived(Problem::at_field(GROUPS, port, "", why).with_fix(fix));
+        context.report_entry_contradiction(Problem::at_field(GROUPS, port, "", why).with_fix(fix));
     }
 }

@@ -7,10 +7,12 @@ use ipnet::IpNet;
 use xoff_dataplane::config::{BridgingConfig, InterfaceAttachment, InterfaceConfig, LagConfig, PortConfig};
 use xoff_dataplane::ids::InterfaceId;
 
-use super::addresses::{address_family, link_local_network, why_not_host_address, why_not_host_of_network};
+use super::addresses::{
+    address_family, explain_invalid_host_address, explain_invalid_host_of_network, link_local_network,
+};
 use super::context::{LAG_TABLE, ResolveContext};
 use crate::db::ConfigDb;
-use crate::natural::NaturalName;
+use crate::natural::NaturalSortKey;
 use crate::problem::Problem;
 use crate::schema;
 
@@ -43,13 +45,13 @@ struct InterfaceDraft<'a> {
 /// All router interfaces. The position in the list is the number of the interface.
 pub(super) struct Interfaces {
     pub(super) list: Vec<InterfaceConfig>,
-    by_name: BTreeMap<NaturalName, InterfaceId>,
+    by_name: BTreeMap<NaturalSortKey, InterfaceId>,
 }
 
 impl Interfaces {
     /// Returns an interface by its name. Returns `None` if no interface has this name.
     pub(super) fn find(&self, name: &str) -> Option<(InterfaceId, &InterfaceConfig)> {
-        let id = *self.by_name.get(&NaturalName::from(name))?;
+        let id = *self.by_name.get(&NaturalSortKey::from(name))?;
         Some((id, &self.list[id.index()]))
     }
 
@@ -95,7 +97,7 @@ pub(super) fn resolve_interfaces(
     parents: &InterfaceParents<'_>,
 ) -> Interfaces {
     let db = context.db;
-    let mut drafts: BTreeMap<NaturalName, InterfaceDraft<'_>> = BTreeMap::new();
+    let mut drafts: BTreeMap<NaturalSortKey, InterfaceDraft<'_>> = BTreeMap::new();
     for table in TABLES {
         for (key, _) in db.entries(table) {
             let owner = key.split_once('|').map_or(key, |(owner, _)| owner);
@@ -104,7 +106,7 @@ pub(super) fn resolve_interfaces(
                 let why = format!("{table}|{owner} is missing; SONiC adds it when it migrates an old file");
                 context.warn_entry(table, key, why);
             }
-            if !drafts.contains_key(&NaturalName::from(owner))
+            if !drafts.contains_key(&NaturalSortKey::from(owner))
                 && let Some(config) = create_interface(context, parents, table, owner)
             {
                 drafts.insert(
@@ -135,7 +137,7 @@ pub(super) fn resolve_interfaces(
         .enumerate()
         .map(|(index, interface)| {
             (
-                NaturalName::from(interface.name.as_str()),
+                NaturalSortKey::from(interface.name.as_str()),
                 InterfaceId(index as u16),
             )
         })
@@ -278,10 +280,11 @@ fn add_addresses<'a>(context: &mut ResolveContext<'a>, draft: &mut InterfaceDraf
         };
         let address = prefix.addr();
         let mut problem = |field: &str, why: String| {
-            context
-                .report_own(Problem::at_field(table, key, field, why).with_fix("use the address of a host"));
+            context.report_error_within_entry(
+                Problem::at_field(table, key, field, why).with_fix("use the address of a host"),
+            );
         };
-        if let Some(why) = why_not_host_address(address) {
+        if let Some(why) = explain_invalid_host_address(address) {
             problem(
                 "",
                 format!("{address} cannot be the address of an interface: {why}"),
@@ -291,14 +294,16 @@ fn add_addresses<'a>(context: &mut ResolveContext<'a>, draft: &mut InterfaceDraf
                 "",
                 "a network with prefix length 0 contains all addresses".to_owned(),
             );
-        } else if let Some(why) = why_not_host_of_network(address, prefix) {
+        } else if let Some(why) = explain_invalid_host_of_network(address, prefix) {
             problem(
                 "",
                 format!("{address} cannot be the address of an interface: {why}"),
             );
         } else if draft.config.addresses.iter().any(|known| known.addr() == address) {
             let why = format!("{} has {address} already", draft.config.name);
-            context.report_derived(Problem::at_field(table, key, "", why).with_fix("remove one of the two"));
+            context.report_entry_contradiction(
+                Problem::at_field(table, key, "", why).with_fix("remove one of the two"),
+            );
         } else {
             draft.config.addresses.push(prefix);
             draft.keys.push(key);
@@ -308,7 +313,7 @@ fn add_addresses<'a>(context: &mut ResolveContext<'a>, draft: &mut InterfaceDraf
             .filter(|said| *said != address_family(address))
         {
             let why = format!("the address is of family {}", address_family(address));
-            context.report_own(Problem::at_field(table, key, "family", why).with_value(said));
+            context.report_error_within_entry(Problem::at_field(table, key, "family", why).with_value(said));
         }
     }
 }
@@ -357,7 +362,7 @@ fn check_networks_are_disjoint(context: &mut ResolveContext<'_>, drafts: &[Inter
                 Problem::at_field(draft.table, key, "", why)
                     .with_fix("give each interface a network of its own")
             };
-            context.report_derived(problem);
+            context.report_entry_contradiction(problem);
         }
         around.push((network, draft));
     }
@@ -385,7 +390,7 @@ fn add_link_local_address(context: &mut ResolveContext<'_>, draft: &mut Interfac
             config.name, config.mtu
         );
         let fix = format!("raise mtu in {place}, or remove the IPv6 addresses");
-        context.report_derived(Problem::at_field(table, &config.name, "", why).with_fix(fix));
+        context.report_entry_contradiction(Problem::at_field(table, &config.name, "", why).with_fix(fix));
     }
     let own = link_local_network(config.mac);
     if !config

@@ -48,7 +48,7 @@ fn resolve_members<'a>(
         };
         if let Some(other) = member_of[port].replace(lag) {
             let why = format!("{name} is a member of {other} already");
-            context.report_derived(
+            context.report_entry_contradiction(
                 Problem::at_field(MEMBER_TABLE, key, "", why).with_fix("remove one of the two"),
             );
             continue;
@@ -56,7 +56,7 @@ fn resolve_members<'a>(
         if is_interface(db, "INTERFACE", name) {
             let why = format!("{name} is a routed port with an entry in INTERFACE");
             let fix = format!("remove it there; PORTCHANNEL_INTERFACE|{lag} makes the LAG an interface");
-            context.report_derived(Problem::at_field(MEMBER_TABLE, key, "", why).with_fix(fix));
+            context.report_entry_contradiction(Problem::at_field(MEMBER_TABLE, key, "", why).with_fix(fix));
         }
         if let Some(first) = members.first().map(|first| &ports[usize::from(*first)]) {
             let (ours, theirs) = (ports[port].link.speed_mbps, first.link.speed_mbps);
@@ -65,7 +65,7 @@ fn resolve_members<'a>(
                     "{name} has {ours} Mb/s, but {} of the same LAG has {theirs} Mb/s",
                     first.name
                 );
-                context.report_derived(
+                context.report_entry_contradiction(
                     Problem::at_field(MEMBER_TABLE, key, "", why).with_fix("give all members one speed"),
                 );
             }
@@ -92,7 +92,9 @@ fn apply_lag_mtu(context: &mut ResolveContext<'_>, lag: &str, members: &[u16], p
             Some(own) if own != mtu => {
                 let why = format!("{lag}, the LAG of this port, has mtu {mtu}");
                 let problem = Problem::at_field("PORT", &port.name, "mtu", why).with_value(own.to_string());
-                context.report_derived(problem.with_fix("make them equal, or remove the mtu of the port"));
+                context.report_entry_contradiction(
+                    problem.with_fix("make them equal, or remove the mtu of the port"),
+                );
             }
             _ => {
                 let link = context.options.link_mtus.get(&port.name).copied();

@@ -32,7 +32,7 @@ mod watchdog;
 
 use std::sync::Arc;
 
-use xoff_dataplane::config::{MarkPoint, SwitchConfig};
+use xoff_dataplane::config::{EcnMarkPoint, SwitchConfig};
 use xoff_dataplane::route::Rib;
 use xoff_units::Picos;
 
@@ -215,7 +215,7 @@ fn resolve_with_consequences(db: &ConfigDb, options: &ResolveOptions) -> Result<
     let trimming = trimming::resolve_trimming(&mut context, &ports, &buffers.profiles);
     let frames = context
         .number(SWITCH, LOCALHOST, "frames")
-        .unwrap_or_else(|| buffers.count_egress_cells());
+        .unwrap_or_else(|| buffers.default_frame_slot_count());
     let config = SwitchConfig {
         name: context.hostname().to_owned(),
         mac: ports::base_mac(&context),
@@ -227,8 +227,8 @@ fn resolve_with_consequences(db: &ConfigDb, options: &ResolveOptions) -> Result<
             context.number(SWITCH, LOCALHOST, "pipeline_latency").unwrap_or(0),
         ),
         mark_point: match context.text(SWITCH, LOCALHOST, "mark_point") {
-            Some("enqueue") => MarkPoint::Enqueue,
-            _ => MarkPoint::Dequeue,
+            Some("enqueue") => EcnMarkPoint::Enqueue,
+            _ => EcnMarkPoint::Dequeue,
         },
         fdb_ageing: match context
             .number(SWITCH, LOCALHOST, "fdb_ageing")
@@ -284,7 +284,7 @@ fn check_selected_asic(context: &mut ResolveContext<'_>) {
         Some(own) => {
             let why = format!("the configuration belongs to {own}, but {asic} is selected");
             let problem = Problem::at_field("DEVICE_METADATA", LOCALHOST, "asic_name", why).with_value(own);
-            context.report_derived(problem.with_fix(format!("select {own}, or no ASIC")));
+            context.report_entry_contradiction(problem.with_fix(format!("select {own}, or no ASIC")));
         }
         None => context.warn_entry(
             "DEVICE_METADATA",

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 
 use xoff_dataplane::config::{InterfaceAttachment, StaticNeighbour};
 
-use super::addresses::{address_family, why_not_host_address, why_not_host_of_network};
+use super::addresses::{address_family, explain_invalid_host_address, explain_invalid_host_of_network};
 use super::context::ResolveContext;
 use super::interfaces::Interfaces;
 use crate::problem::Problem;
@@ -32,7 +32,7 @@ pub(super) fn resolve_neighbours(
             .filter(|said| !said.eq_ignore_ascii_case(address_family(address)))
         {
             let why = format!("the address is of family {}", address_family(address));
-            context.report_own(Problem::at_field(TABLE, key, "family", why).with_value(said));
+            context.report_error_within_entry(Problem::at_field(TABLE, key, "family", why).with_value(said));
         }
         let Some((interface, config)) = interfaces.find(name) else {
             let names = interfaces.list.iter().map(|interface| interface.name.as_str());
@@ -40,21 +40,23 @@ pub(super) fn resolve_neighbours(
                 Some(meant) => format!("did you mean {meant}?"),
                 None => format!("add {name} to the table of its kind, such as INTERFACE"),
             };
-            context.report_derived(
+            context.report_entry_contradiction(
                 Problem::at_field(TABLE, key, "", format!("there is no interface {name}")).with_fix(fix),
             );
             continue;
         };
-        if let Some(why) = why_not_neighbour(address, config, interfaces) {
+        if let Some(why) = explain_invalid_neighbour(address, config, interfaces) {
             let why = format!("{address} cannot be a neighbour of {name}: {why}");
-            context.report_derived(
+            context.report_entry_contradiction(
                 Problem::at_field(TABLE, key, "", why).with_fix("name a host in a network of the interface"),
             );
             continue;
         }
         if !known.insert((interface, address)) {
             let why = format!("{name} has the neighbour {address} already");
-            context.report_derived(Problem::at_field(TABLE, key, "", why).with_fix("remove one of them"));
+            context.report_entry_contradiction(
+                Problem::at_field(TABLE, key, "", why).with_fix("remove one of them"),
+            );
             continue;
         }
         match context.text(TABLE, key, "neigh").and_then(schema::parse_mac) {
@@ -74,12 +76,12 @@ pub(super) fn resolve_neighbours(
 
 /// Returns the reason why an address cannot belong to a neighbour on an interface. Returns `None` if the
 /// address can belong to such a neighbour.
-fn why_not_neighbour(
+fn explain_invalid_neighbour(
     address: IpAddr,
     config: &xoff_dataplane::config::InterfaceConfig,
     interfaces: &Interfaces,
 ) -> Option<String> {
-    if let Some(why) = why_not_host_address(address) {
+    if let Some(why) = explain_invalid_host_address(address) {
         return Some(why.to_owned());
     }
     if config.attachment == InterfaceAttachment::Loopback {
@@ -91,5 +93,5 @@ fn why_not_neighbour(
     let Some(network) = config.addresses.iter().find(|network| network.contains(&address)) else {
         return Some("it is in no network of the interface".to_owned());
     };
-    why_not_host_of_network(address, *network)
+    explain_invalid_host_of_network(address, *network)
 }

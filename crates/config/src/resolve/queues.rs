@@ -114,8 +114,9 @@ fn check_scheduler(context: &mut ResolveContext<'_>, name: &str) {
             && pir < cir
         {
             let why = format!("the peak rate is below the committed rate, expected at least cir {cir}");
-            context
-                .report_own(Problem::at_field(SCHEDULER_TABLE, name, "pir", why).with_value(pir.to_string()));
+            context.report_error_within_entry(
+                Problem::at_field(SCHEDULER_TABLE, name, "pir", why).with_value(pir.to_string()),
+            );
         }
     }
     if positive(pir) && context.text(SCHEDULER_TABLE, name, "meter_type") == Some("packets") {
@@ -171,7 +172,7 @@ fn check_wred(context: &mut ResolveContext<'_>, name: &str) {
         && max < min
     {
         let why = format!("the maximum is below the minimum, expected at least green_min_threshold {min}");
-        context.report_own(
+        context.report_error_within_entry(
             Problem::at_field(WRED_TABLE, name, "green_max_threshold", why).with_value(max.to_string()),
         );
     }
@@ -180,7 +181,7 @@ fn check_wred(context: &mut ResolveContext<'_>, name: &str) {
         for (field, value) in [("green_min_threshold", min), ("green_max_threshold", max)] {
             if value.is_none() {
                 let why = "the field is missing, and marking or dropping of green frames is on";
-                context.report_own(Problem::at_field(WRED_TABLE, name, field, why));
+                context.report_error_within_entry(Problem::at_field(WRED_TABLE, name, field, why));
             }
         }
     } else if max.is_some() {

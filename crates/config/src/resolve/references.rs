@@ -3,7 +3,7 @@
 use super::context::ResolveContext;
 use super::{acl, balancing};
 use crate::db::ConfigEntry;
-use crate::natural::NaturalName;
+use crate::natural::NaturalSortKey;
 use crate::problem::Problem;
 use crate::schema::{self, FieldEffect, FieldSchema, KeyPart, TableFields, TableSchema, ValueKind};
 
@@ -35,18 +35,18 @@ fn check_entry(context: &mut ResolveContext<'_>, table: &TableSchema, key: &str,
         TableFields::ByPort(_) => return check_port_fields(context, table, key, entry),
     };
     for field in fields {
-        match entry.get(&NaturalName::from(field.name)) {
+        match entry.get(&NaturalSortKey::from(field.name)) {
             Some(value) => check_field_references(context, table, key, field, &value.text()),
             None if field.required => {
                 let why = "the field is missing".to_owned();
-                context.report_own(Problem::at_field(table.name, key, field.name, why));
+                context.report_error_within_entry(Problem::at_field(table.name, key, field.name, why));
             }
             None => {}
         }
     }
     for name in entry
         .keys()
-        .map(NaturalName::as_str)
+        .map(NaturalSortKey::as_str)
         .filter(|name| table.has_ignored_field(name))
     {
         context.note_without_effect(NOT_MODELLED, table.name, name.to_owned());
@@ -55,7 +55,7 @@ fn check_entry(context: &mut ResolveContext<'_>, table: &TableSchema, key: &str,
 
 /// Checks that the name of each field of an entry is a port of the switch.
 fn check_port_fields(context: &mut ResolveContext<'_>, table: &TableSchema, key: &str, entry: &ConfigEntry) {
-    for port in entry.keys().map(NaturalName::as_str) {
+    for port in entry.keys().map(NaturalSortKey::as_str) {
         if context.port_index(port).is_none() {
             report_missing_port(context, Problem::at_field(table.name, key, port, ""), port);
         }
@@ -69,8 +69,9 @@ fn check_key_part(context: &mut ResolveContext<'_>, table: &str, key: &str, part
         KeyPart::Port | KeyPart::PortOrGlobal if context.port_index(text).is_none() => {
             if context.lag_index(text).is_some() {
                 let why = format!("{text} is a LAG, but this table is for ports");
-                context
-                    .report_own(Problem::at_field(table, key, "", why).with_fix("name its members instead"));
+                context.report_error_within_entry(
+                    Problem::at_field(table, key, "", why).with_fix("name its members instead"),
+                );
                 return;
             }
             report_missing_port(context, Problem::at_field(table, key, "", ""), text);
@@ -80,11 +81,11 @@ fn check_key_part(context: &mut ResolveContext<'_>, table: &str, key: &str, part
         }
         KeyPart::LagReference if context.lag_index(text).is_none() => {
             let problem = Problem::at_field(table, key, "", format!("there is no LAG {text}"));
-            context.report_own(problem.with_fix(format!("add {text} to PORTCHANNEL")));
+            context.report_error_within_entry(problem.with_fix(format!("add {text} to PORTCHANNEL")));
         }
         KeyPart::VlanReference if context.db.entry("VLAN", text).is_none() => {
             let problem = Problem::at_field(table, key, "", format!("there is no VLAN {text}"));
-            context.report_own(problem.with_fix(format!("add {text} to VLAN")));
+            context.report_error_within_entry(problem.with_fix(format!("add {text} to VLAN")));
         }
         _ => {}
     }
@@ -98,7 +99,7 @@ fn report_missing_port(context: &mut ResolveContext<'_>, place: Problem, text: &
         why: format!("there is no port {text}"),
         ..place
     };
-    context.report_own(problem.with_fix(match nearest {
+    context.report_error_within_entry(problem.with_fix(match nearest {
         Some(port) => format!("did you mean {port}? Otherwise add it to PORT"),
         None => "add it to PORT, or name it on the command line (--port)".to_owned(),
     }));
@@ -130,7 +131,7 @@ fn check_field_references(
             field.name,
             format!("{target} has no entry {value}"),
         );
-        context.report_own(problem.with_value(value).with_fix(match nearest {
+        context.report_error_within_entry(problem.with_value(value).with_fix(match nearest {
             Some(meant) => format!("did you mean {meant}?"),
             None => format!("add {value} to {target}"),
         }));
@@ -139,7 +140,7 @@ fn check_field_references(
         let why = format!("there is no load-balancing scheme {value}");
         let problem = Problem::at_field(table.name, key, field.name, why).with_value(value);
         let fix = balancing::suggest_scheme(context, value);
-        context.report_own(problem.with_fix(fix));
+        context.report_error_within_entry(problem.with_fix(fix));
     }
     match field.effect {
         FieldEffect::Full | FieldEffect::Label => {}

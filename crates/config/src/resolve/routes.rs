@@ -9,7 +9,8 @@ use xoff_dataplane::ids::InterfaceId;
 use xoff_dataplane::route::{DISTANCE_STATIC, NextHop, RoutePath, RouteTarget};
 
 use super::addresses::{
-    address_family, is_link_local, why_not_host_address, why_not_host_of_network, why_not_routable,
+    address_family, explain_invalid_host_address, explain_invalid_host_of_network, explain_unroutable_prefix,
+    is_link_local,
 };
 use super::context::ResolveContext;
 use super::interfaces::Interfaces;
@@ -90,7 +91,7 @@ pub(super) fn resolve_static_routes(
         }
         if vrf != "default" {
             let why = format!("VRFs are not implemented, expected default|{prefix} or {prefix}");
-            context.report_own(Problem::at_field(TABLE, key, "", why));
+            context.report_error_within_entry(Problem::at_field(TABLE, key, "", why));
             continue;
         }
         if written != prefix {
@@ -99,8 +100,8 @@ pub(super) fn resolve_static_routes(
             );
             context.warn_entry(TABLE, key, why);
         }
-        if let Some(why) = why_not_routable(prefix) {
-            context.report_own(Problem::at_field(TABLE, key, "", why));
+        if let Some(why) = explain_unroutable_prefix(prefix) {
+            context.report_error_within_entry(Problem::at_field(TABLE, key, "", why));
             weights.remove(&prefix);
             continue;
         }
@@ -118,7 +119,7 @@ pub(super) fn resolve_static_routes(
         let by_distance = group_by_distance(context, &entry, &items);
         if routes.insert(prefix, by_distance).is_some() {
             let why = format!("there is a route to {prefix} already");
-            context.report_own(
+            context.report_error_within_entry(
                 entry
                     .problem("", why)
                     .with_fix("use one entry with lists of next hops"),
@@ -127,7 +128,7 @@ pub(super) fn resolve_static_routes(
     }
     for (prefix, (key, _)) in weights {
         let why = format!("there is no route to {prefix}");
-        context.report_derived(
+        context.report_entry_contradiction(
             Problem::at_field(WEIGHT_TABLE, key, "", why).with_fix(format!("add {prefix} to {TABLE}")),
         );
     }
@@ -161,7 +162,9 @@ fn read_weights<'a>(context: &mut ResolveContext<'a>) -> BTreeMap<IpNet, (&'a st
         let list = schema::split_list(context.text(WEIGHT_TABLE, key, "weight").unwrap_or("")).collect();
         if all.insert(prefix, (key, list)).is_some() {
             let why = format!("another entry has weights for {prefix}");
-            context.report_own(Problem::at_field(WEIGHT_TABLE, key, "", why).with_fix("remove one of them"));
+            context.report_error_within_entry(
+                Problem::at_field(WEIGHT_TABLE, key, "", why).with_fix("remove one of them"),
+            );
         }
     }
     all
@@ -178,7 +181,7 @@ fn resolve_items(
     let count = common_list_length(context, entry)?;
     if !weights.is_empty() && weights.len() != count {
         let why = format!("{} weights for {count} next hops", weights.len());
-        context.report_derived(
+        context.report_entry_contradiction(
             Problem::at_field(WEIGHT_TABLE, weights_key, "weight", why)
                 .with_fix("one for each, in the order of STATIC_ROUTE"),
         );
@@ -202,7 +205,7 @@ fn resolve_items(
                     .any(|other| is_same_destination(other.destination, destination)) =>
             {
                 let why = format!("item {} occurs twice", index + 1);
-                context.report_derived(
+                context.report_entry_contradiction(
                     entry
                         .problem("", why)
                         .with_fix("XOFF_ROUTE weight gives a next hop a larger share"),
@@ -214,7 +217,7 @@ fn resolve_items(
                 destination,
             }),
             Err(problem) => {
-                context.report_derived(*problem);
+                context.report_entry_contradiction(*problem);
                 all_valid = false;
             }
         }
@@ -236,7 +239,7 @@ fn common_list_length(context: &mut ResolveContext<'_>, entry: &RouteEntry<'_>) 
     let mut present = entry.lists.iter().filter(|(_, list)| !list.is_empty());
     let Some((first, list)) = present.next() else {
         let problem = entry.problem("", "the route has neither nexthop, ifname nor blackhole");
-        context.report_own(problem.with_fix("name a next hop, or set blackhole to \"true\""));
+        context.report_error_within_entry(problem.with_fix("name a next hop, or set blackhole to \"true\""));
         return None;
     };
     if let Some((other, others)) = present.find(|(_, other)| other.len() != list.len()) {
@@ -245,7 +248,7 @@ fn common_list_length(context: &mut ResolveContext<'_>, entry: &RouteEntry<'_>) 
             list.len(),
             others.len()
         );
-        context.report_own(
+        context.report_error_within_entry(
             entry
                 .problem(other, why)
                 .with_fix("give one item for each next hop; an empty item is the default"),
@@ -345,7 +348,7 @@ fn find_next_hop_interface(
             "an {is} next hop of an {want} route is not implemented"
         )));
     }
-    if let Some(why) = why_not_host_address(address) {
+    if let Some(why) = explain_invalid_host_address(address) {
         return Err(refuse(format!("not a valid next hop: {why}")));
     }
     if let Some(owner) = interfaces.find_by_address(address) {
@@ -379,7 +382,7 @@ fn find_next_hop_interface(
             problem.with_fix("name a router in the network of an interface"),
         ));
     };
-    if let Some(why) = why_not_host_of_network(address, network) {
+    if let Some(why) = explain_invalid_host_of_network(address, network) {
         return Err(refuse(format!("not a valid next hop: {why}")));
     }
     let config = &interfaces.list[interface.index()];
@@ -422,7 +425,9 @@ fn group_by_distance(
             None => {
                 let why = "a blackhole, or an interface without a next hop, cannot share a route with other next hops";
                 let problem = entry.problem("", why);
-                context.report_derived(problem.with_fix("give it a distance of its own, or remove it"));
+                context.report_entry_contradiction(
+                    problem.with_fix("give it a distance of its own, or remove it"),
+                );
             }
         }
     }

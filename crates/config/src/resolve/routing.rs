@@ -57,7 +57,7 @@ pub(super) fn resolve_routing(
             config.neighbours.len(),
             config.neighbours_max
         );
-        context.report_derived(
+        context.report_entry_contradiction(
             Problem::at_field(SWITCH, LOCALHOST, "neighbours", why).with_fix("raise neighbours"),
         );
     }
@@ -106,7 +106,7 @@ fn build_rib(interfaces: &Interfaces, statics: &[StaticRoute], balancing: &Resol
 /// reports an error about the whole table `STATIC_ROUTE` and returns an empty forwarding table.
 fn build_first_fib(context: &mut ResolveContext<'_>, rib: &Rib) -> Fib {
     rib.next_generation(&Fib::default()).unwrap_or_else(|error| {
-        context.report_derived(Problem::at_field("STATIC_ROUTE", "", "", error.to_string()));
+        context.report_entry_contradiction(Problem::at_field("STATIC_ROUTE", "", "", error.to_string()));
         Fib::default()
     })
 }

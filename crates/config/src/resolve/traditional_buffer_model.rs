@@ -267,7 +267,7 @@ fn add_profile(
         let Some(value) = value else { continue };
         if let Err(problems) = added.set(PROFILES, name, field, value) {
             for problem in problems.into_vec() {
-                context.report_value(
+                context.report_invalid_value(
                     problem.with_fix("correct the row of this speed and cable in the lookup file"),
                 );
             }

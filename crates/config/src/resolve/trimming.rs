@@ -86,7 +86,7 @@ fn resolve_global_entry(
         (Some("from-tc"), None) => {
             let why = "tc_value is missing: with from-tc it selects the traffic class in the tc_to_dscp_map of the ports";
             let problem = Problem::at_field(TABLE, GLOBAL, "dscp_value", why).with_value("from-tc");
-            context.report_own(problem.with_fix("add tc_value, 0 to 15"));
+            context.report_error_within_entry(problem.with_fix("add tc_value, 0 to 15"));
             return None;
         }
         (Some("from-tc"), Some(tc)) => Some(TrimDscp::FromTc(tc as u8)),
@@ -132,7 +132,7 @@ fn check_port_lists(context: &mut ResolveContext<'_>) {
                 }
                 let why = "its packet_discard_action is trim, which only profiles of egress queues may have";
                 let problem = Problem::at_field(table, key, "profile_list", why).with_value(profile);
-                context.report_derived(problem.with_fix("name a profile that drops"));
+                context.report_entry_contradiction(problem.with_fix("name a profile that drops"));
             }
         }
     }

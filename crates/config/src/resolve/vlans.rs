@@ -32,7 +32,7 @@ pub(super) fn resolve_bridging(
             && vlanid != u64::from(id)
         {
             let problem = Problem::at_field("VLAN", key, "vlanid", format!("expected {id}, as in the key"));
-            context.report_own(problem.with_value(vlanid.to_string()));
+            context.report_error_within_entry(problem.with_value(vlanid.to_string()));
         }
         vlans.push(VlanConfig {
             id,
@@ -98,19 +98,19 @@ fn resolve_members(
         };
         if is_interface(db, "INTERFACE", name) {
             let why = format!("{name} is a routed port with an entry in INTERFACE");
-            context.report_derived(
+            context.report_entry_contradiction(
                 Problem::at_field(MEMBER_TABLE, key, "", why).with_fix("remove one of the two"),
             );
         }
         if is_interface(db, "PORTCHANNEL_INTERFACE", name) {
             let why = format!("{name} is a routed LAG with an entry in PORTCHANNEL_INTERFACE");
-            context.report_derived(
+            context.report_entry_contradiction(
                 Problem::at_field(MEMBER_TABLE, key, "", why).with_fix("remove one of the two"),
             );
         }
         if let Some(lag) = lags.iter().find(|lag| lag.members.contains(&(index as u16))) {
             let why = format!("{name} is a member of {}", lag.name);
-            context.report_derived(
+            context.report_entry_contradiction(
                 Problem::at_field(MEMBER_TABLE, key, "", why).with_fix("make the LAG the member"),
             );
         }
@@ -147,7 +147,7 @@ fn check_untagged_members(context: &mut ResolveContext<'_>, names: &[&str], vlan
                     let key = format!("Vlan{}|{port}", vlan.id);
                     let why = format!("untagged frames of {port} belong to Vlan{other} already");
                     let problem = Problem::at_field(MEMBER_TABLE, &key, "tagging_mode", why);
-                    context.report_derived(problem.with_fix("make all but one tagged"));
+                    context.report_entry_contradiction(problem.with_fix("make all but one tagged"));
                 }
             }
         }

@@ -73,7 +73,7 @@ fn configured_times_ms(
             let why = format!("the watchdog polls queues every {poll_ms} ms (PFC_WD|GLOBAL POLL_INTERVAL)");
             let fix = format!("use at least {poll_ms}, or a shorter POLL_INTERVAL");
             let problem = Problem::at_field(TABLE, port, field, why);
-            context.report_derived(problem.with_value(ms.to_string()).with_fix(fix));
+            context.report_entry_contradiction(problem.with_value(ms.to_string()).with_fix(fix));
         }
         Some(ms)
     };

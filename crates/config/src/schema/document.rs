@@ -50,7 +50,7 @@ fn expected_rows(table: &TableSchema) -> Vec<String> {
 }
 
 /// Returns the first four cells of a row.
-fn cells_without_test(row: &str) -> String {
+fn remove_test_column(row: &str) -> String {
     let cells: Vec<&str> = row.split(" | ").collect();
     format!("{} |", cells[..cells.len() - 1].join(" | "))
 }
@@ -60,7 +60,7 @@ fn document_lists_every_field_with_its_effect() {
     let text = read_document(DOCUMENT);
     let documented: Vec<&str> = text.lines().filter(|line| line.starts_with("| `")).collect();
     let expected: Vec<String> = all_tables().flat_map(expected_rows).collect();
-    let found: Vec<String> = documented.iter().map(|row| cells_without_test(row)).collect();
+    let found: Vec<String> = documented.iter().map(|row| remove_test_column(row)).collect();
     let distinct: BTreeSet<&String> = found.iter().collect();
     let mut differences = String::new();
     for row in expected.iter().filter(|row| !distinct.contains(row)) {

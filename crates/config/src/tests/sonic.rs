@@ -1,6 +1,6 @@
 //! Tests of configurations in SONiC's documents and images.
 
-use xoff_dataplane::config::{BufferThreshold, MarkPoint};
+use xoff_dataplane::config::{BufferThreshold, EcnMarkPoint};
 use xoff_units::Picos;
 
 use super::{load_config, load_errors, load_text, load_warnings, resolve_options};
@@ -68,7 +68,7 @@ fn sonic_leaf_switch_loads_with_notes() {
     let config = loaded.resolved.config;
     assert_eq!(
         (config.name.as_str(), config.mark_point),
-        ("emu-leaf1", MarkPoint::Dequeue)
+        ("emu-leaf1", EcnMarkPoint::Dequeue)
     );
     let port = &config.ports[0];
     let lossless = &config.profiles[usize::from(port.pgs[3])];

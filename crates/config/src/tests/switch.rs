@@ -1,6 +1,6 @@
 //! `DEVICE_METADATA`, `PORT`, `XOFF_SWITCH`, `XOFF_PORT`, and what holds without them.
 
-use xoff_dataplane::config::{BridgingConfig, BufferThreshold, MarkPoint, PoolSide, SchedulingMode};
+use xoff_dataplane::config::{BridgingConfig, BufferThreshold, EcnMarkPoint, PoolSide, SchedulingMode};
 use xoff_units::Picos;
 
 use super::{assert_each_refused, load_config, load_errors, load_text, load_warnings, resolve_options};
@@ -163,7 +163,7 @@ fn xoff_switch_and_xoff_port_fields_are_resolved() {
     );
     assert_eq!(
         (config.mark_point, config.seed, config.fdb_ageing),
-        (MarkPoint::Enqueue, u64::MAX, Picos::NEVER)
+        (EcnMarkPoint::Enqueue, u64::MAX, Picos::NEVER)
     );
     assert_eq!((config.fdb_entries_max, config.frames_max), (128, 4_096));
     let link = config.ports[0].link;

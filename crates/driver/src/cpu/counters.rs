@@ -1,6 +1,6 @@
 //! Counters of the replies and ICMP errors of the CPU stack.
 
-use super::icmp::{IcmpError, Suppression};
+use super::icmp::{IcmpError, IcmpErrorSuppressionReason};
 
 /// Numbers of replies, ignored frames and ICMP errors since the CPU stack was created.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -26,9 +26,9 @@ pub struct CpuCounters {
     pub protocol_ignored: u64,
     /// Sent ICMP errors, indexed by [`IcmpError::index`].
     pub errors: [u64; IcmpError::COUNT],
-    /// ICMP errors that were not sent. The index is the number of the [`Suppression`]: the rule that forbade
-    /// the error.
-    pub suppressed: [u64; Suppression::COUNT],
+    /// ICMP errors that were not sent. The index is the number of the [`IcmpErrorSuppressionReason`]: the
+    /// rule that forbade the error.
+    pub suppressed: [u64; IcmpErrorSuppressionReason::COUNT],
     /// Number of replies that were not sent for lack of a free frame slot or an egress port. Punted frames
     /// that the driver dropped are also counted ([`CpuPort::answer_punts`](crate::CpuPort::answer_punts)).
     pub unsent: u64,
@@ -57,7 +57,8 @@ impl CpuCounters {
         self.errors.iter().sum()
     }
 
-    /// Returns the number of ICMP errors that were not sent, as the sum over all rules of [`Suppression`].
+    /// Returns the number of ICMP errors that were not sent, as the sum over all rules of
+    /// [`IcmpErrorSuppressionReason`].
     pub fn errors_suppressed(&self) -> u64 {
         self.suppressed.iter().sum()
     }
@@ -76,7 +77,7 @@ impl CpuCounters {
             ("unsent", self.unsent),
         ];
         let errors = IcmpError::NAMES.iter().copied().zip(self.errors);
-        let suppressed = Suppression::ALL.iter().map(|rule| rule.name());
+        let suppressed = IcmpErrorSuppressionReason::ALL.iter().map(|rule| rule.name());
         replies
             .into_iter()
             .chain(errors)

@@ -12,7 +12,7 @@ use smoltcp::wire::{Icmpv4Packet, Icmpv6Packet, IpProtocol, Ipv4Packet, Ipv4Repr
 use xoff_wire::{ETHERNET_LEN, ETHERTYPE_IPV4, ETHERTYPE_IPV6};
 
 use super::addresses::InterfaceAddresses;
-use super::{PuntedBytes, TTL, frame_for_packet};
+use super::{PuntedBytes, TTL, build_frame_with_zero_payload};
 
 /// Maximum length of an ICMP error over IPv4 in bytes, with its IP header (RFC 1812 4.3.2.3).
 const IPV4_ERROR_LEN_MAX: usize = 576;
@@ -108,18 +108,18 @@ macro_rules! suppressions {
         /// A rule that forbids an ICMP error about a packet.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         #[repr(u8)]
-        pub enum Suppression { $(#[doc = $doc] $variant,)* }
+        pub enum IcmpErrorSuppressionReason { $(#[doc = $doc] $variant,)* }
 
-        impl Suppression {
+        impl IcmpErrorSuppressionReason {
             /// All rules. The index of a rule is its number in
             /// [`CpuCounters::suppressed`](super::CpuCounters::suppressed).
-            pub const ALL: &'static [Suppression] = &[$(Suppression::$variant,)*];
+            pub const ALL: &'static [IcmpErrorSuppressionReason] = &[$(IcmpErrorSuppressionReason::$variant,)*];
             /// Number of rules.
             pub const COUNT: usize = Self::ALL.len();
 
             /// Returns the name of the rule in counters.
             pub const fn name(self) -> &'static str {
-                match self { $(Suppression::$variant => $name,)* }
+                match self { $(IcmpErrorSuppressionReason::$variant => $name,)* }
             }
         }
     };
@@ -141,58 +141,62 @@ pub(super) fn build_error(
     error: IcmpError,
     punt: &PuntedBytes<'_>,
     addresses: &InterfaceAddresses,
-) -> Result<Vec<u8>, Suppression> {
+) -> Result<Vec<u8>, IcmpErrorSuppressionReason> {
     let l3 = punt.layer3_bytes();
-    let destination = match l3.first().ok_or(Suppression::Malformed)? >> 4 {
-        4 => IpAddr::V4(check_ipv4(punt, l3, addresses)?),
-        6 => IpAddr::V6(check_ipv6(error, punt, l3)?),
-        _ => return Err(Suppression::Malformed),
+    let destination = match l3.first().ok_or(IcmpErrorSuppressionReason::Malformed)? >> 4 {
+        4 => IpAddr::V4(check_icmp_error_to_ipv4(punt, l3, addresses)?),
+        6 => IpAddr::V6(check_icmp_error_to_ipv6(error, punt, l3)?),
+        _ => return Err(IcmpErrorSuppressionReason::Malformed),
     };
     if addresses.is_own_address(destination, punt.interface) {
-        return Err(Suppression::SourceNoHost);
+        return Err(IcmpErrorSuppressionReason::SourceNoHost);
     }
     match (addresses.source_address(destination, punt.interface), destination) {
-        (Some(IpAddr::V4(from)), IpAddr::V4(to)) => Ok(build_icmpv4(error, from, to, ipv4_bytes(l3))),
-        (Some(IpAddr::V6(from)), IpAddr::V6(to)) => Ok(build_icmpv6(error, from, to, ipv6_bytes(l3))),
-        _ => Err(Suppression::NoAddress),
+        (Some(IpAddr::V4(from)), IpAddr::V4(to)) => {
+            Ok(build_icmpv4(error, from, to, ipv4_without_padding(l3)))
+        }
+        (Some(IpAddr::V6(from)), IpAddr::V6(to)) => {
+            Ok(build_icmpv6(error, from, to, ipv6_without_padding(l3)))
+        }
+        _ => Err(IcmpErrorSuppressionReason::NoAddress),
     }
 }
 
 /// Checks whether an ICMP error about an IPv4 packet is allowed. Returns the destination of the error, which
 /// is the source of the packet. The packet may be truncated, but the IP header must be complete.
-fn check_ipv4(
+fn check_icmp_error_to_ipv4(
     punt: &PuntedBytes<'_>,
     l3: &[u8],
     addresses: &InterfaceAddresses,
-) -> Result<Ipv4Addr, Suppression> {
+) -> Result<Ipv4Addr, IcmpErrorSuppressionReason> {
     if l3.len() < IPV4_HEADER_LEN {
-        return Err(Suppression::Malformed);
+        return Err(IcmpErrorSuppressionReason::Malformed);
     }
     let packet = Ipv4Packet::new_unchecked(l3);
     let header_len = usize::from(packet.header_len());
-    if header_len < IPV4_HEADER_LEN || ipv4_bytes(l3).len() < header_len {
-        return Err(Suppression::Malformed);
+    if header_len < IPV4_HEADER_LEN || ipv4_without_padding(l3).len() < header_len {
+        return Err(IcmpErrorSuppressionReason::Malformed);
     }
     let (source, to) = (packet.src_addr(), packet.dst_addr());
     let is_first_fragment = packet.frag_offset() == 0;
-    let icmp_type = ipv4_bytes(l3).get(header_len).copied();
+    let icmp_type = ipv4_without_padding(l3).get(header_len).copied();
     if is_first_fragment
         && packet.next_header() == IpProtocol::Icmp
         && !icmp_type.is_some_and(is_icmpv4_query)
     {
-        return Err(Suppression::AboutError);
+        return Err(IcmpErrorSuppressionReason::AboutError);
     }
     if to.is_multicast() || to.is_broadcast() || addresses.is_directed_broadcast(to) {
-        return Err(Suppression::ToGroup);
+        return Err(IcmpErrorSuppressionReason::ToGroup);
     }
-    if punt.is_to_link_group() {
-        return Err(Suppression::LinkGroup);
+    if punt.has_group_mac_destination() {
+        return Err(IcmpErrorSuppressionReason::LinkGroup);
     }
     if !is_first_fragment {
-        return Err(Suppression::LaterFragment);
+        return Err(IcmpErrorSuppressionReason::LaterFragment);
     }
     if !is_ipv4_host(source) || addresses.is_directed_broadcast(source) {
-        return Err(Suppression::SourceNoHost);
+        return Err(IcmpErrorSuppressionReason::SourceNoHost);
     }
     Ok(source)
 }
@@ -200,27 +204,31 @@ fn check_ipv4(
 /// Checks whether an ICMPv6 error about an IPv6 packet is allowed. Returns the destination of the error,
 /// which is the source of the packet. The error "packet too big" is allowed even for multicast packets,
 /// because path MTU discovery needs this error.
-fn check_ipv6(error: IcmpError, punt: &PuntedBytes<'_>, l3: &[u8]) -> Result<Ipv6Addr, Suppression> {
+fn check_icmp_error_to_ipv6(
+    error: IcmpError,
+    punt: &PuntedBytes<'_>,
+    l3: &[u8],
+) -> Result<Ipv6Addr, IcmpErrorSuppressionReason> {
     if l3.len() < IPV6_HEADER_LEN {
-        return Err(Suppression::Malformed);
+        return Err(IcmpErrorSuppressionReason::Malformed);
     }
     let packet = Ipv6Packet::new_unchecked(l3);
     let is_too_big = matches!(error, IcmpError::TooBig { .. });
-    if let Some(upper) = UpperLayer::find(ipv6_bytes(l3))
+    if let Some(upper) = UpperLayerProtocol::find(ipv6_without_padding(l3))
         && upper.protocol == IpProtocol::Icmpv6
         && (upper.is_later_fragment || !upper.first_byte.is_some_and(is_icmpv6_informational))
     {
-        return Err(Suppression::AboutError);
+        return Err(IcmpErrorSuppressionReason::AboutError);
     }
     if packet.dst_addr().is_multicast() && !is_too_big {
-        return Err(Suppression::ToGroup);
+        return Err(IcmpErrorSuppressionReason::ToGroup);
     }
-    if punt.is_to_link_group() && !is_too_big {
-        return Err(Suppression::LinkGroup);
+    if punt.has_group_mac_destination() && !is_too_big {
+        return Err(IcmpErrorSuppressionReason::LinkGroup);
     }
     match packet.src_addr() {
         source if is_ipv6_host(source) => Ok(source),
-        _ => Err(Suppression::SourceNoHost),
+        _ => Err(IcmpErrorSuppressionReason::SourceNoHost),
     }
 }
 
@@ -252,7 +260,7 @@ fn is_icmpv6_informational(icmp_type: u8) -> bool {
 }
 
 /// The upper-layer protocol of an IPv6 packet, after its extension headers.
-pub(super) struct UpperLayer {
+pub(super) struct UpperLayerProtocol {
     pub(super) protocol: IpProtocol,
     /// Whether the packet has a fragment header.
     pub(super) is_fragment: bool,
@@ -262,10 +270,10 @@ pub(super) struct UpperLayer {
     first_byte: Option<u8>,
 }
 
-impl UpperLayer {
+impl UpperLayerProtocol {
     /// Finds the upper-layer header of an IPv6 packet. Returns `None` if the packet ends inside its
     /// extension headers.
-    pub(super) fn find(packet: &[u8]) -> Option<UpperLayer> {
+    pub(super) fn find(packet: &[u8]) -> Option<UpperLayerProtocol> {
         let mut protocol = IpProtocol::from(*packet.get(6)?);
         let mut rest = packet.get(IPV6_HEADER_LEN..)?;
         let mut is_fragment = false;
@@ -278,7 +286,7 @@ impl UpperLayer {
                 IpProtocol::Ipv6Frag => 8,
                 IpProtocol::IpSecAh => 8 + 4 * usize::from(*rest.get(1)?),
                 _ => {
-                    return Some(UpperLayer {
+                    return Some(UpperLayerProtocol {
                         protocol,
                         is_fragment,
                         is_later_fragment: false,
@@ -291,7 +299,7 @@ impl UpperLayer {
                 is_fragment = true;
                 let offset_and_flags = u16::from_be_bytes([*rest.get(2)?, *rest.get(3)?]);
                 if offset_and_flags & !7 != 0 {
-                    return Some(UpperLayer {
+                    return Some(UpperLayerProtocol {
                         protocol: next,
                         is_fragment,
                         is_later_fragment: true,
@@ -306,12 +314,12 @@ impl UpperLayer {
 }
 
 /// Returns the stored bytes of an IPv4 packet, without the padding of the Ethernet frame.
-fn ipv4_bytes(l3: &[u8]) -> &[u8] {
+fn ipv4_without_padding(l3: &[u8]) -> &[u8] {
     let len = usize::from(Ipv4Packet::new_unchecked(l3).total_len());
     &l3[..len.min(l3.len())]
 }
 
-fn ipv6_bytes(l3: &[u8]) -> &[u8] {
+fn ipv6_without_padding(l3: &[u8]) -> &[u8] {
     let len = Ipv6Packet::new_unchecked(l3).total_len();
     &l3[..len.min(l3.len())]
 }
@@ -327,7 +335,7 @@ fn build_icmpv4(error: IcmpError, from: Ipv4Addr, to: Ipv4Addr, packet: &[u8]) -
         payload_len: ICMP_HEADER_LEN + quoted,
         hop_limit: TTL,
     };
-    let mut frame = frame_for_packet(ETHERTYPE_IPV4, ip.buffer_len() + ip.payload_len);
+    let mut frame = build_frame_with_zero_payload(ETHERTYPE_IPV4, ip.buffer_len() + ip.payload_len);
     let mut header = Ipv4Packet::new_unchecked(&mut frame[ETHERNET_LEN..]);
     ip.emit(&mut header, &ChecksumCapabilities::ignored());
     header.set_dscp(DSCP_CS6);
@@ -349,7 +357,7 @@ fn build_icmpv6(error: IcmpError, from: Ipv6Addr, to: Ipv6Addr, packet: &[u8]) -
         payload_len: ICMP_HEADER_LEN + quoted,
         hop_limit: TTL,
     };
-    let mut frame = frame_for_packet(ETHERTYPE_IPV6, ip.buffer_len() + ip.payload_len);
+    let mut frame = build_frame_with_zero_payload(ETHERTYPE_IPV6, ip.buffer_len() + ip.payload_len);
     let mut header = Ipv6Packet::new_unchecked(&mut frame[ETHERNET_LEN..]);
     ip.emit(&mut header);
     let message = header.payload_mut();

@@ -26,8 +26,8 @@ use xoff_wire::{ETHERNET_LEN, ETHERTYPE_IPV4, ETHERTYPE_IPV6};
 
 use super::addresses::InterfaceAddresses;
 use super::counters::ReplyKind;
-use super::icmp::{IcmpError, UpperLayer, is_ipv4_host, is_ipv6_host};
-use super::{PuntedBytes, frame_for_packet};
+use super::icmp::{IcmpError, UpperLayerProtocol, is_ipv4_host, is_ipv6_host};
+use super::{PuntedBytes, build_frame_with_zero_payload};
 
 /// Time limit for the reassembly of a packet, as Linux's default for `ipfrag_time`.
 const REASSEMBLY_TIMEOUT: Duration = Duration::from_secs(30);
@@ -36,7 +36,7 @@ const MTU_MAX: u32 = 9_216;
 
 /// Result of a packet that was sent to the switch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum LocalResult {
+pub(super) enum LocalDeliveryResult {
     /// The stack has built replies.
     Replied(ReplyKind),
     /// The switch does not accept the packet. The sender gets an ICMP error.
@@ -82,26 +82,26 @@ impl Endpoint {
         punt: &PuntedBytes<'_>,
         addresses: &InterfaceAddresses,
         packets: &mut Vec<Vec<u8>>,
-    ) -> LocalResult {
+    ) -> LocalDeliveryResult {
         let l3 = punt.layer3_bytes();
         let mtu = punt
             .interface
             .and_then(|id| addresses.interface(id))
             .map_or(MTU_MAX, |own| own.mtu);
         let Some(stack) = self.stacks.get_mut(&mtu) else {
-            return LocalResult::Ignored;
+            return LocalDeliveryResult::Ignored;
         };
-        if punt.is_to_link_group() || !can_be_answered(l3, punt, addresses) {
-            return LocalResult::Ignored;
+        if punt.has_group_mac_destination() || !can_be_answered(l3, punt, addresses) {
+            return LocalDeliveryResult::Ignored;
         }
         stack.process_packet(now, l3, packets);
         let Some(first) = packets.first() else {
-            return LocalResult::Ignored;
+            return LocalDeliveryResult::Ignored;
         };
         match classify_output(&first[ETHERNET_LEN..]) {
-            StackOutput::Reply(kind) => LocalResult::Replied(kind),
-            StackOutput::Error(error) if is_unfragmented(l3) => LocalResult::Refused(error),
-            StackOutput::Error(_) => LocalResult::Replied(ReplyKind::Other),
+            StackOutput::Reply(kind) => LocalDeliveryResult::Replied(kind),
+            StackOutput::Error(error) if is_unfragmented(l3) => LocalDeliveryResult::Refused(error),
+            StackOutput::Error(_) => LocalDeliveryResult::Replied(ReplyKind::Other),
         }
     }
 }
@@ -121,7 +121,7 @@ fn can_be_answered(l3: &[u8], punt: &PuntedBytes<'_>, addresses: &InterfaceAddre
             // smoltcp treats "no next header" as an error, but RFC 8200 4.7 allows it.
             is_own(IpAddr::V6(packet.dst_addr()))
                 && is_ipv6_host(packet.src_addr())
-                && UpperLayer::find(l3)
+                && UpperLayerProtocol::find(l3)
                     .is_some_and(|upper| !upper.is_fragment && upper.protocol != IpProtocol::Ipv6NoNxt)
         }),
         _ => false,
@@ -276,7 +276,7 @@ impl RxToken for ReceiveToken<'_> {
 
 impl TxToken for TransmitToken<'_> {
     fn consume<R, F: FnOnce(&mut [u8]) -> R>(self, len: usize, write_packet: F) -> R {
-        let mut frame = frame_for_packet(ETHERTYPE_IPV4, len);
+        let mut frame = build_frame_with_zero_payload(ETHERTYPE_IPV4, len);
         let result = write_packet(&mut frame[ETHERNET_LEN..]);
         if frame.get(ETHERNET_LEN).is_some_and(|byte| byte >> 4 == 6) {
             frame[12..14].copy_from_slice(&ETHERTYPE_IPV6.to_be_bytes());

@@ -33,8 +33,8 @@ use xoff_wire::{ETHERNET_LEN, NeighbourMessage};
 
 use addresses::InterfaceAddresses;
 pub use counters::CpuCounters;
-pub use icmp::{IcmpError, Suppression};
-use local_delivery::{Endpoint, LocalResult};
+pub use icmp::{IcmpError, IcmpErrorSuppressionReason};
+use local_delivery::{Endpoint, LocalDeliveryResult};
 
 /// TTL of packets from the switch. RFC 1700, smoltcp and Linux use the same default.
 const TTL: u8 = 64;
@@ -66,7 +66,7 @@ impl<'a> PuntedBytes<'a> {
     }
 
     /// Returns whether the destination MAC address is a broadcast or multicast address.
-    fn is_to_link_group(&self) -> bool {
+    fn has_group_mac_destination(&self) -> bool {
         self.bytes.first().is_some_and(|byte| byte & 1 != 0)
     }
 }
@@ -177,13 +177,13 @@ impl CpuStack {
         let mut packets = std::mem::take(&mut self.packets);
         match self.endpoint.receive(now, punt, &self.addresses, &mut packets) {
             // An error from smoltcp would quote a changed header.
-            LocalResult::Refused(error) => self.send_error(error, punt, replies),
-            LocalResult::Replied(kind) => {
+            LocalDeliveryResult::Refused(error) => self.send_error(error, punt, replies),
+            LocalDeliveryResult::Replied(kind) => {
                 *self.counters.reply_counter_mut(kind) += 1;
                 let interface = punt.interface;
                 replies.extend(packets.drain(..).map(|bytes| Reply::Packet { interface, bytes }));
             }
-            LocalResult::Ignored => self.counters.local_ignored += 1,
+            LocalDeliveryResult::Ignored => self.counters.local_ignored += 1,
         }
         packets.clear();
         self.packets = packets;
@@ -208,7 +208,7 @@ fn is_link_local(address: IpAddr) -> bool {
 }
 
 /// Builds an Ethernet header for a packet that the data plane routes, followed by `packet_len` zero bytes.
-fn frame_for_packet(ethertype: u16, packet_len: usize) -> Vec<u8> {
+fn build_frame_with_zero_payload(ethertype: u16, packet_len: usize) -> Vec<u8> {
     let mut frame = vec![0; ETHERNET_LEN + packet_len];
     frame[12..14].copy_from_slice(&ethertype.to_be_bytes());
     frame

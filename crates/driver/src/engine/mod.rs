@@ -13,7 +13,7 @@ use crate::cpu::CpuStack;
 use crate::cpu_port::CpuPort;
 use crate::ingress_pacer::{IN_FLIGHT_FRAMES_MAX, IngressPacer};
 use crate::journal::Journal;
-use crate::snapshot::{PortFacts, take_snapshot};
+use crate::snapshot::{PortDeviceInfo, take_snapshot};
 use xoff_telemetry::SwitchSnapshot;
 
 /// Largest number of frames that one port sends at once after the worker was late. A longer burst would
@@ -43,7 +43,8 @@ pub struct Engine {
     catch_up_frames: Vec<u32>,
     /// Time of the latest event. The time of the switch never decreases.
     time: Picos,
-    /// Largest delay between a deadline and its handling since the last call of [`Engine::take_lateness`].
+    /// Largest delay between a deadline and its handling since the last call of
+    /// [`Engine::take_max_event_delay`].
     lateness: Picos,
 }
 
@@ -88,7 +89,7 @@ impl Engine {
 
     /// Copies the state of the switch at the model time `now`. `config` is the configuration of the switch.
     /// `facts` has one entry for each port of `config`.
-    pub fn snapshot(&self, config: &SwitchConfig, facts: &[PortFacts], now: Picos) -> SwitchSnapshot {
+    pub fn snapshot(&self, config: &SwitchConfig, facts: &[PortDeviceInfo], now: Picos) -> SwitchSnapshot {
         let delayed_frames = |port| self.delayed_frames(port);
         take_snapshot(&self.switch, &self.journal, delayed_frames, config, facts, now)
     }
@@ -112,8 +113,8 @@ impl Engine {
     /// switch at `arrival.received_at`, which may be in the future, but not before earlier frames of
     /// the port.
     #[inline]
-    pub fn receive_carried(&mut self, port: PortId, arrival: ReceivedFrame) {
-        if let Some(at) = self.pacer.add_carried(self.time, port, arrival) {
+    pub fn receive_after_link_delay(&mut self, port: PortId, arrival: ReceivedFrame) {
+        if let Some(at) = self.pacer.add_after_link_delay(self.time, port, arrival) {
             self.schedule_arrival(port, at);
         }
     }
@@ -153,7 +154,7 @@ impl Engine {
 
     /// Returns the largest delay between a deadline and its handling since the last call, in model time. The
     /// result is zero if no deadline was late.
-    pub fn take_lateness(&mut self) -> Picos {
+    pub fn take_max_event_delay(&mut self) -> Picos {
         std::mem::take(&mut self.lateness)
     }
 

@@ -121,7 +121,7 @@ fn carried_frames_arrive_at_their_time_and_in_order() {
     // stated arrival of the third frame is earlier, as after a change of the link delay.
     for (at, len) in [(us(20), FRAME_LEN), (us(21), 60), (us(5), 60)] {
         let arrival = bench.arrival(at, len);
-        bench.engine.receive_carried(PortId(0), arrival);
+        bench.engine.receive_after_link_delay(PortId(0), arrival);
     }
     assert_eq!(bench.engine.next_event(), Some(us(20)), "the frame is in flight");
     bench.run_until(us(19));
@@ -165,10 +165,13 @@ fn a_late_worker_catches_up_with_a_limited_burst_and_records_the_rest() {
     assert_eq!(bench.sent.last().unwrap().start, stalled_until);
     let missed = 60 - u64::from(CATCH_UP_FRAMES_MAX) - 1;
     assert_eq!(
-        bench.engine.switch().transmit_deficit(PortId(1)),
+        bench.engine.switch().total_transmit_delay(PortId(1)),
         Picos(transmission_time().0 * missed)
     );
-    assert_eq!(bench.engine.take_lateness(), Picos(transmission_time().0 * 59));
+    assert_eq!(
+        bench.engine.take_max_event_delay(),
+        Picos(transmission_time().0 * 59)
+    );
 }
 
 #[test]
@@ -193,7 +196,10 @@ fn late_arrivals_do_not_extend_the_catch_up_burst() {
         "the next frame starts now"
     );
     let missed = now.0 - u64::from(CATCH_UP_FRAMES_MAX) * 2 * transmission_time().0;
-    assert_eq!(bench.engine.switch().transmit_deficit(PortId(1)), Picos(missed));
+    assert_eq!(
+        bench.engine.switch().total_transmit_delay(PortId(1)),
+        Picos(missed)
+    );
 }
 
 #[test]

@@ -5,7 +5,7 @@ use xoff_dataplane::{Picos, Switch};
 
 use super::{Fabric, is_arrival};
 use crate::plan::LinkEnd;
-use xoff_driver::snapshot::{PortFacts, take_snapshot};
+use xoff_driver::snapshot::{PortDeviceInfo, take_snapshot};
 use xoff_host::Host;
 use xoff_telemetry::SwitchSnapshot;
 
@@ -34,7 +34,7 @@ impl Fabric {
     /// Returns the counters and the state of a switch at the current time.
     pub fn snapshot(&self, switch: usize) -> SwitchSnapshot {
         let node = &self.switches[switch];
-        let facts = vec![PortFacts::default(); node.config.ports.len()];
+        let facts = vec![PortDeviceInfo::default(); node.config.ports.len()];
         take_snapshot(&node.switch, &node.journal, |_| 0, &node.config, &facts, self.now)
     }
 

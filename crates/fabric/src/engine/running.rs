@@ -20,7 +20,7 @@ use crate::partitions::Partitions;
 const LOOKAHEAD_MIN: Picos = Picos::from_nanos(100);
 
 /// Reason why a partition has not processed its whole window.
-enum PartitionStop {
+enum PartitionStopReason {
     /// This event has completed a request of a host.
     Completed(Event),
     /// See [`RunStopReason::Stuck`].
@@ -96,7 +96,7 @@ impl Fabric {
             let mut latest = self.now;
             let mut halt = None;
             let groups = self.partitions.host_group_count();
-            let hosts_are_separate = self.hosts_complete_nothing_before(limit);
+            let hosts_are_separate = self.no_completion_before(limit);
             let mut partition = 0;
             while partition < self.pending.partition_count() {
                 let partitions = match partition < groups && !hosts_are_separate {
@@ -112,8 +112,8 @@ impl Fabric {
                 }
                 match self.run_partitions(partitions, first, limit, observer) {
                     Ok(at) => latest = latest.max(at),
-                    Err(PartitionStop::Stuck) => halt = Some(RunStopReason::Stuck),
-                    Err(PartitionStop::Completed(event)) => {
+                    Err(PartitionStopReason::Stuck) => halt = Some(RunStopReason::Stuck),
+                    Err(PartitionStopReason::Completed(event)) => {
                         debug_assert!(!hosts_are_separate, "{event:?} has completed something");
                         (limit, latest) = (event.key(), event.at);
                         halt = Some(RunStopReason::Completion);
@@ -130,7 +130,7 @@ impl Fabric {
     /// Returns whether no event before `limit` can cause a completion at a host. All frames that arrive
     /// before `limit` are already pending, because they left at least one link delay ago. An acknowledgement
     /// in this window therefore belongs to a packet that was sent before the window.
-    fn hosts_complete_nothing_before(&self, limit: u128) -> bool {
+    fn no_completion_before(&self, limit: u128) -> bool {
         let until = time_of_key(limit);
         let causes_no_completion = |event: Event| {
             !is_arrival(event) || self.store.completes_no_message(FrameHandle(event.payload()))
@@ -155,7 +155,7 @@ impl Fabric {
         begin: Picos,
         limit: u128,
         observer: &mut impl Observer,
-    ) -> Result<Picos, PartitionStop> {
+    ) -> Result<Picos, PartitionStopReason> {
         let (mut at, mut simultaneous_events) = (Picos::ZERO, 0);
         let mut result = Ok(());
         let is_host_group = partitions.start < self.partitions.host_group_count();
@@ -189,14 +189,14 @@ impl Fabric {
         while let Some((event, route_hint)) = self.pending.take_event() {
             simultaneous_events = if event.at > at { 0 } else { simultaneous_events + 1 };
             if simultaneous_events > SIMULTANEOUS_EVENTS_MAX {
-                result = Err(PartitionStop::Stuck);
+                result = Err(PartitionStopReason::Stuck);
                 break;
             }
             at = event.at;
             self.now = at;
             self.store.in_flight.set_time(at);
             if self.process_event(event, route_hint, observer) {
-                result = Err(PartitionStop::Completed(event));
+                result = Err(PartitionStopReason::Completed(event));
                 break;
             }
         }

@@ -45,7 +45,7 @@ impl Edge {
     /// Returns three keys that identify the sets of the edge at one side of the graph. The sets are nested:
     /// the first key identifies the outermost set, the first two keys the next set, and all three keys the
     /// innermost set.
-    fn set_keys(&self, side: Side) -> [u32; 3] {
+    fn edge_set_keys(&self, side: Side) -> [u32; 3] {
         match side {
             Side::Left => [self.left, self.class, self.right],
             Side::Right => [self.right, self.class, self.left],
@@ -131,7 +131,7 @@ impl<'a> ColourBalancer<'a> {
         let mut sets = vec![[0; 5]; edges.len()];
         let mut known = BTreeMap::new();
         for (sets, edge) in sets.iter_mut().zip(edges) {
-            let [left, right] = SIDES.map(|side| edge.set_keys(side));
+            let [left, right] = SIDES.map(|side| edge.edge_set_keys(side));
             let names = [
                 (0, &left[..1]),
                 (0, &left[..2]),
@@ -202,7 +202,7 @@ impl<'a> ColourBalancer<'a> {
 
     /// Assigns the partners of edges at one end. Edges of the innermost set are paired first.
     fn assign_partners(&mut self, all: &[u32], side: Side) {
-        let name = |edge: &u32| self.edges[*edge as usize].set_keys(side);
+        let name = |edge: &u32| self.edges[*edge as usize].edge_set_keys(side);
         let mut rest = all.to_vec();
         rest.sort_by_key(name);
         for depth in (1..=3).rev() {

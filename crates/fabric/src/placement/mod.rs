@@ -33,7 +33,7 @@ use std::net::IpAddr;
 use xoff_dataplane::PortId;
 
 pub use colouring::{Edge, equitable_colouring};
-use walk::{Candidate, FlowLocation, RouteWalk};
+use walk::{Candidate, FlowLocation, RouteTracer};
 
 use super::plan::FabricPlan;
 
@@ -68,7 +68,7 @@ pub struct PlannedHop {
 
 /// A flow at a switch with several next hops.
 #[derive(Clone, Debug)]
-struct FlowChoice {
+struct FlowNextHopChoice {
     flow: usize,
     switch: usize,
     /// Index of the switch where all paths of the flow meet again.
@@ -82,7 +82,7 @@ struct FlowChoice {
 /// at which a flow has several next hops. The hops of one flow are in path order. A flow has no hops if its
 /// route is unknown or never has a choice.
 pub fn place_flows(plan: &FabricPlan, flows: &[PlannedFlow]) -> Vec<PlannedHop> {
-    let mut walk = RouteWalk::new(plan);
+    let mut walk = RouteTracer::new(plan);
     let mut at: Vec<FlowLocation> = flows.iter().map(|flow| walk.first_switch(flow)).collect();
     let mut hops = Vec::new();
     // A path visits a switch only once, unless it is a loop.
@@ -93,10 +93,10 @@ pub fn place_flows(plan: &FabricPlan, flows: &[PlannedFlow]) -> Vec<PlannedHop> 
             let FlowLocation::Switch(switch) = at[index] else {
                 continue;
             };
-            stage.push(FlowChoice {
+            stage.push(FlowNextHopChoice {
                 flow: index,
                 switch,
-                meets: walk.meeting_switch(switch, flow.destination),
+                meets: walk.path_merge_switch(switch, flow.destination),
                 turn: flow.turn,
                 candidates: walk.candidates(switch, flow.destination),
             });
@@ -118,11 +118,11 @@ pub fn place_flows(plan: &FabricPlan, flows: &[PlannedFlow]) -> Vec<PlannedHop> 
     hops
 }
 
-/// Selects a candidate next hop for each flow of a stage. Returns indices in [`FlowChoice::candidates`].
-fn choose_candidates(stage: &[FlowChoice]) -> Vec<usize> {
+/// Selects a candidate next hop for each flow of a stage. Returns indices in [`FlowNextHopChoice::candidates`].
+fn choose_candidates(stage: &[FlowNextHopChoice]) -> Vec<usize> {
     match relative_speeds(stage) {
         Some(speeds) => choose_by_colouring(stage, &speeds),
-        None => choose_one_by_one(stage),
+        None => choose_least_loaded(stage),
     }
 }
 
@@ -132,7 +132,7 @@ fn choose_candidates(stage: &[FlowChoice]) -> Vec<usize> {
 /// - Two flows have candidates with different speeds.
 /// - Two flows have candidates that lead only partly to the same next switches.
 /// - More than [`COLOURS_MAX`] colours would be needed.
-fn relative_speeds(stage: &[FlowChoice]) -> Option<Vec<u64>> {
+fn relative_speeds(stage: &[FlowNextHopChoice]) -> Option<Vec<u64>> {
     let first = stage.first()?;
     let speeds: Vec<u64> = first.candidates.iter().map(Candidate::speed).collect();
     let mut owners: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
@@ -162,15 +162,15 @@ fn gcd(a: u64, b: u64) -> u64 {
     if b == 0 { a } else { gcd(b, a % b) }
 }
 
-fn choose_by_colouring(stage: &[FlowChoice], speeds: &[u64]) -> Vec<usize> {
+fn choose_by_colouring(stage: &[FlowNextHopChoice], speeds: &[u64]) -> Vec<usize> {
     let of_colour: Vec<usize> = speeds
         .iter()
         .enumerate()
         .flat_map(|(candidate, speed)| std::iter::repeat_n(candidate, *speed as usize))
         .collect();
     let (lefts, rights) = (
-        number_switches(stage, |choice| choice.switch),
-        number_switches(stage, |choice| choice.meets),
+        assign_switch_numbers(stage, |choice| choice.switch),
+        assign_switch_numbers(stage, |choice| choice.meets),
     );
     let edges: Vec<Edge> = stage
         .iter()
@@ -188,7 +188,10 @@ fn choose_by_colouring(stage: &[FlowChoice], speeds: &[u64]) -> Vec<usize> {
 }
 
 /// Assigns consecutive numbers to the switches of a stage.
-fn number_switches(stage: &[FlowChoice], switch_of: fn(&FlowChoice) -> usize) -> BTreeMap<usize, u32> {
+fn assign_switch_numbers(
+    stage: &[FlowNextHopChoice],
+    switch_of: fn(&FlowNextHopChoice) -> usize,
+) -> BTreeMap<usize, u32> {
     let mut numbers: BTreeMap<usize, u32> = stage.iter().map(|choice| (switch_of(choice), 0)).collect();
     numbers
         .values_mut()
@@ -210,7 +213,7 @@ impl AssignedFlows {
     /// Returns three loads of a candidate path. Two loads include the new flow: the load of the busier link,
     /// and the sum of the loads of both links. The third load is the number of flows that already use this
     /// path between the same two switches.
-    fn load_with(&self, choice: &FlowChoice, candidate: &Candidate) -> (u64, u64, u64) {
+    fn load_with(&self, choice: &FlowNextHopChoice, candidate: &Candidate) -> (u64, u64, u64) {
         // Flows divided by speed, in units that fit into integers.
         let busy = |flows: Option<&u64>, speed: u64| {
             (flows.copied().unwrap_or(0) + 1) * 1_000_000_000 / speed.max(1)
@@ -224,7 +227,7 @@ impl AssignedFlows {
         (up.max(down), up + down, pair.copied().unwrap_or(0))
     }
 
-    fn add(&mut self, choice: &FlowChoice, candidate: &Candidate) {
+    fn add(&mut self, choice: &FlowNextHopChoice, candidate: &Candidate) {
         *self.up.entry((choice.switch, candidate.port)).or_default() += 1;
         *self.down.entry((candidate.next, choice.meets)).or_default() += 1;
         *self
@@ -236,7 +239,7 @@ impl AssignedFlows {
 
 /// Assigns each flow to the candidate with the lowest load. The loads of flows of the same turn are compared
 /// first. The loads of all flows decide between equal candidates.
-fn choose_one_by_one(stage: &[FlowChoice]) -> Vec<usize> {
+fn choose_least_loaded(stage: &[FlowNextHopChoice]) -> Vec<usize> {
     let mut all = AssignedFlows::default();
     let mut turns: BTreeMap<u16, AssignedFlows> = BTreeMap::new();
     let mut chosen = Vec::with_capacity(stage.len());

@@ -41,16 +41,16 @@ impl Candidate {
 }
 
 /// Routes and links of a plan, and the meeting switches that are already known.
-pub(super) struct RouteWalk<'a> {
+pub(super) struct RouteTracer<'a> {
     plan: &'a FabricPlan,
     peers: BTreeMap<LinkEnd, LinkEnd>,
     meets: BTreeMap<(usize, IpAddr), usize>,
 }
 
-impl RouteWalk<'_> {
-    pub(super) fn new(plan: &FabricPlan) -> RouteWalk<'_> {
+impl RouteTracer<'_> {
+    pub(super) fn new(plan: &FabricPlan) -> RouteTracer<'_> {
         let both = |link: &crate::LinkPlan| [(link.ends[0], link.ends[1]), (link.ends[1], link.ends[0])];
-        RouteWalk {
+        RouteTracer {
             plan,
             peers: plan.links.iter().flat_map(both).collect(),
             meets: BTreeMap::new(),
@@ -118,16 +118,16 @@ impl RouteWalk<'_> {
 
     /// Returns the switch at which all paths from `switch` to the destination meet again. If the paths do not
     /// meet again, returns the last switch of one path.
-    pub(super) fn meeting_switch(&mut self, switch: usize, destination: IpAddr) -> usize {
+    pub(super) fn path_merge_switch(&mut self, switch: usize, destination: IpAddr) -> usize {
         if let Some(known) = self.meets.get(&(switch, destination)) {
             return *known;
         }
-        let found = self.find_meeting_switch(switch, destination);
+        let found = self.find_path_merge_switch(switch, destination);
         self.meets.insert((switch, destination), found);
         found
     }
 
-    fn find_meeting_switch(&self, switch: usize, destination: IpAddr) -> usize {
+    fn find_path_merge_switch(&self, switch: usize, destination: IpAddr) -> usize {
         let mut front = BTreeSet::from([switch]);
         for step in 0..self.plan.switches.len() {
             if let Some(only) = front.first().filter(|_| step > 0 && front.len() == 1) {

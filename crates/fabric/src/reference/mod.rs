@@ -34,7 +34,7 @@ use xoff_units::Picos;
 use super::packet_lengths::PacketLengths;
 use super::plan::FabricPlan;
 use forwarding::{DestinationHost, FabricForwarding, IngressState};
-use pipeline::{LinkHop, PacketRun, path_arrival, stages_arrival};
+use pipeline::{EqualLengthPackets, LinkHop, last_arrival_over_path, last_arrival_over_stages};
 use route::{Route, TAG_BYTES};
 use train::FrameFormat;
 use xoff_host::FixedLengths;
@@ -91,14 +91,14 @@ struct ReferenceCache {
     routes: HashMap<(usize, IngressState, usize), Option<usize>>,
     /// All routes that were found and differ from each other.
     all: Vec<Arc<Route>>,
-    times: HashMap<TimeKey, Picos>,
+    times: HashMap<MessageTimeKey, Picos>,
 }
 
 /// Key of a computed time: the path of the data, and for a READ also the path of the request. Two paths are
 /// equal if their links have the same speeds and delays. Messages with equal paths have the same time, even
 /// if their hosts differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-struct TimeKey {
+struct MessageTimeKey {
     message: ReferenceMessage,
     there: PathKey,
     back: Option<PathKey>,
@@ -138,7 +138,7 @@ impl ReferenceTimes {
             Verb::Read => Some(self.path_key(&mut cache, message.to, message.from)?),
             Verb::Send | Verb::Write => None,
         };
-        let key = TimeKey {
+        let key = MessageTimeKey {
             // The time depends on the routes, not on the hosts.
             message: ReferenceMessage {
                 from: 0,
@@ -156,7 +156,12 @@ impl ReferenceTimes {
         Some(time)
     }
 
-    fn compute_time(&self, cache: &ReferenceCache, message: &ReferenceMessage, key: &TimeKey) -> Picos {
+    fn compute_time(
+        &self,
+        cache: &ReferenceCache,
+        message: &ReferenceMessage,
+        key: &MessageTimeKey,
+    ) -> Picos {
         let sender = self.hosts.get(message.from);
         let framing = FrameFormat {
             mtu: message.mtu,
@@ -167,16 +172,17 @@ impl ReferenceTimes {
             fixed: sender.and_then(|host| host.fixed_lengths),
         };
         let parts = u64::from(message.queue_pairs.max(1));
-        let last_arrival = |direction: &PathKey, train: &[PacketRun], streams: u64, released: Picos| {
-            let route = direction.route.map(|route| &*cache.all[route]);
-            last_arrival(
-                direction.first,
-                route,
-                train,
-                (streams as usize, message.entropy),
-                released,
-            )
-        };
+        let last_arrival =
+            |direction: &PathKey, train: &[EqualLengthPackets], streams: u64, released: Picos| {
+                let route = direction.route.map(|route| &*cache.all[route]);
+                last_arrival(
+                    direction.first,
+                    route,
+                    train,
+                    (streams as usize, message.entropy),
+                    released,
+                )
+            };
         let Some(back) = &key.back else {
             return last_arrival(
                 &key.there,
@@ -186,7 +192,7 @@ impl ReferenceTimes {
             );
         };
         let requested = |requests: u64| {
-            let request = PacketRun {
+            let request = EqualLengthPackets {
                 frame_len: framing.request_len(),
                 count: requests,
             };
@@ -271,17 +277,19 @@ impl ReferenceTimes {
 fn last_arrival(
     first: LinkHop,
     route: Option<&Route>,
-    train: &[PacketRun],
+    train: &[EqualLengthPackets],
     (streams, entropy): (usize, bool),
     released: Picos,
 ) -> Picos {
     let Some(route) = route else {
-        return path_arrival(&[first], train, released);
+        return last_arrival_over_path(&[first], train, released);
     };
-    if route.is_wide(streams, entropy) {
-        return stages_arrival(&route.stages(first, streams, entropy), train, released);
+    if route.uses_parallel_links(streams, entropy) {
+        return last_arrival_over_stages(&route.stages(first, streams, entropy), train, released);
     }
     let paths = route.single_paths(first);
-    let times = paths.iter().map(|path| path_arrival(path, train, released));
+    let times = paths
+        .iter()
+        .map(|path| last_arrival_over_path(path, train, released));
     times.min().unwrap_or(Picos::ZERO)
 }

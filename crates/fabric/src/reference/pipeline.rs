@@ -43,7 +43,7 @@ impl LinkHop {
 
 /// Consecutive packets of equal length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct PacketRun {
+pub(super) struct EqualLengthPackets {
     /// Length of each frame in bytes, without FCS.
     pub(super) frame_len: u32,
     pub(super) count: u64,
@@ -56,7 +56,11 @@ pub(super) struct PacketRun {
 /// therefore a longest path through a table of links (columns) and packets (rows). Each step of this path
 /// goes to the next link or to the next packet. In a run of `c` equal packets, the path has `c - 1` more
 /// cells than there are links. All of these extra cells are on the slowest link.
-pub(super) fn path_arrival(path: &[LinkHop], train: &[PacketRun], released: Picos) -> Picos {
+pub(super) fn last_arrival_over_path(
+    path: &[LinkHop],
+    train: &[EqualLengthPackets],
+    released: Picos,
+) -> Picos {
     // Time at which each link is free. The latencies of the earlier links are not included.
     let mut free = vec![0_u64; path.len()];
     for run in train.iter().filter(|run| run.count > 0) {
@@ -122,15 +126,19 @@ impl Stage {
 /// Equal packets stay in order and pass all stages one after the other. The last packets of a message can be
 /// shorter and can overtake longer packets. The number of such packets is limited by the number of links in
 /// the widest stage. These packets are computed stage by stage, in the order of arrival.
-pub(super) fn stages_arrival(stages: &[Stage], train: &[PacketRun], released: Picos) -> Picos {
+pub(super) fn last_arrival_over_stages(
+    stages: &[Stage],
+    train: &[EqualLengthPackets],
+    released: Picos,
+) -> Picos {
     let mut pipeline = Pipeline::new(stages, released.0);
     let packets: u64 = train.iter().map(|run| run.count).sum();
-    let mut head = packets - tail_len(stages, train).min(packets);
+    let mut head = packets - reorderable_packet_count(stages, train).min(packets);
     let mut tail = Vec::new();
     for run in train {
         let in_order = head.min(run.count);
         head -= in_order;
-        pipeline.send_run(&PacketRun {
+        pipeline.send_equal_length_packets(&EqualLengthPackets {
             count: in_order,
             ..*run
         });
@@ -144,7 +152,7 @@ pub(super) fn stages_arrival(stages: &[Stage], train: &[PacketRun], released: Pi
 /// Returns the number of packets at the end of a message that can overtake or be overtaken. These are the
 /// packets after the longest run (consecutive packets of equal length) and the last `n` packets of this run.
 /// `n` is the largest number of parallel links.
-fn tail_len(stages: &[Stage], train: &[PacketRun]) -> u64 {
+fn reorderable_packet_count(stages: &[Stage], train: &[EqualLengthPackets]) -> u64 {
     let width = stages.iter().map(Stage::link_count).max().unwrap_or(1);
     let longest = (0..train.len()).max_by_key(|run| train[*run].count).unwrap_or(0);
     let behind: u64 = train.iter().skip(longest + 1).map(|run| run.count).sum();
@@ -256,7 +264,7 @@ impl StageState {
         all
     }
 
-    fn advance_by(&mut self, free_by: u64, latest_by: u64) {
+    fn shift_stage_times(&mut self, free_by: u64, latest_by: u64) {
         self.latest += latest_by;
         for links in &mut self.kinds {
             links.free = links
@@ -283,7 +291,7 @@ impl Pipeline {
         }
     }
 
-    fn send_run(&mut self, run: &PacketRun) {
+    fn send_equal_length_packets(&mut self, run: &EqualLengthPackets) {
         for stage in &mut self.stages {
             stage.set_frame_len(run.frame_len);
         }
@@ -369,7 +377,7 @@ impl Pipeline {
         let mut arrivals = 0;
         for (stage, growth) in self.stages.iter_mut().zip(growth) {
             let by = growth.saturating_mul(periods);
-            stage.advance_by(by, arrivals);
+            stage.shift_stage_times(by, arrivals);
             arrivals = by;
         }
         self.last_arrival += arrivals;

@@ -11,12 +11,12 @@ fn hop(speed_mbps: u32, latency_ns: u64) -> LinkHop {
     }
 }
 
-fn run(frame_len: u32, count: u64) -> PacketRun {
-    PacketRun { frame_len, count }
+fn run(frame_len: u32, count: u64) -> EqualLengthPackets {
+    EqualLengthPackets { frame_len, count }
 }
 
 /// Sends single packets over links in series.
-fn one_by_one(path: &[LinkHop], train: &[PacketRun]) -> Picos {
+fn one_by_one(path: &[LinkHop], train: &[EqualLengthPackets]) -> Picos {
     let mut free = vec![0; path.len()];
     let mut last = 0;
     for run in train {
@@ -44,13 +44,13 @@ fn the_closed_form_equals_a_simulation_of_single_packets() {
                 )
             })
             .collect();
-        let train: Vec<PacketRun> = (0..1 + below(4))
+        let train: Vec<EqualLengthPackets> = (0..1 + below(4))
             .map(|_| run(40 + below(4_200) as u32, below(40)))
             .collect();
         let expected = one_by_one(&path, &train);
         if train.iter().any(|run| run.count > 0) {
             assert_eq!(
-                path_arrival(&path, &train, Picos::ZERO),
+                last_arrival_over_path(&path, &train, Picos::ZERO),
                 expected,
                 "{path:?} {train:?}"
             );
@@ -73,8 +73,8 @@ fn stages_of_one_link_equal_a_path() {
         let stages: Vec<Stage> = path.iter().map(|hop| Stage::single_link(*hop)).collect();
         let released = Picos(below(1_000_000));
         assert_eq!(
-            stages_arrival(&stages, &train, released),
-            path_arrival(&path, &train, released),
+            last_arrival_over_stages(&stages, &train, released),
+            last_arrival_over_path(&path, &train, released),
             "{path:?} {train:?}"
         );
     }
@@ -103,7 +103,7 @@ fn skipped_periods_do_not_change_the_result() {
         let expected = Picos(pipeline.last_arrival);
         if order != QueueOrder::Unknown {
             assert_eq!(
-                stages_arrival(&stages, &train, Picos::ZERO),
+                last_arrival_over_stages(&stages, &train, Picos::ZERO),
                 expected,
                 "{stages:?} {train:?}"
             );
@@ -118,7 +118,9 @@ fn skipped_periods_do_not_change_the_result() {
         }
         let one_by_one = pipeline.last_arrival;
         let mut pipeline = Pipeline::new(&stages, 0);
-        train.iter().for_each(|run| pipeline.send_run(run));
+        train
+            .iter()
+            .for_each(|run| pipeline.send_equal_length_packets(run));
         assert_eq!(pipeline.last_arrival, one_by_one, "{stages:?} {train:?}");
     }
 }
@@ -158,7 +160,7 @@ impl LinkQueues {
 }
 
 /// A message whose last packet is shorter than the others.
-fn short_ending(below: &mut impl FnMut(u64) -> u64) -> Vec<PacketRun> {
+fn short_ending(below: &mut impl FnMut(u64) -> u64) -> Vec<EqualLengthPackets> {
     let (full, short, count) = (300 + below(4_000) as u32, 62 + below(238) as u32, below(60));
     vec![run(full + 16, 1), run(full, count), run(short, 1)]
 }
@@ -169,7 +171,7 @@ fn short_ending(below: &mut impl FnMut(u64) -> u64) -> Vec<PacketRun> {
 fn assert_equals_separate_queues(
     stages: &[Stage],
     hops: &[LinkHop],
-    train: &[PacketRun],
+    train: &[EqualLengthPackets],
     path_of: impl Fn(usize) -> Vec<usize>,
 ) {
     let frame_lens = train.iter().flat_map(|run| (0..run.count).map(|_| run.frame_len));
@@ -178,7 +180,7 @@ fn assert_equals_separate_queues(
         .map(|(packet, frame_len)| (frame_len, path_of(packet)));
     let packets: Vec<_> = packets.collect();
     assert_eq!(
-        stages_arrival(stages, train, Picos::ZERO),
+        last_arrival_over_stages(stages, train, Picos::ZERO),
         Picos(LinkQueues::new(hops).send_packets_over_links(&packets)),
         "{stages:?} {train:?}"
     );
@@ -261,7 +263,10 @@ fn four_links_of_a_quarter_of_the_speed_are_as_fast_as_one() {
     // delay arrivals.
     let byte = 80;
     let expected = 1_082 * byte * 1_000 + 1_082 * byte * (4 + 4 + 1) - 12 * byte * (1 + 4 + 4 + 1);
-    assert_eq!(stages_arrival(&stages, &train, Picos::ZERO), Picos(expected));
+    assert_eq!(
+        last_arrival_over_stages(&stages, &train, Picos::ZERO),
+        Picos(expected)
+    );
 }
 
 #[test]
@@ -269,12 +274,15 @@ fn a_long_message_needs_no_long_computation() {
     let train = [run(1_058, 1_000_000_000_000)];
     let path = [hop(400_000, 0), hop(100_000, 0)];
     let expected = 1_000_000_000_000 * 1_082 * 80 + 1_082 * 20 - 12 * (20 + 80);
-    assert_eq!(path_arrival(&path, &train, Picos::ZERO), Picos(expected));
+    assert_eq!(
+        last_arrival_over_path(&path, &train, Picos::ZERO),
+        Picos(expected)
+    );
     let stages = path.map(|hop| Stage {
         links: vec![(hop, 2)],
         order: QueueOrder::AsSent,
     });
-    let spread = stages_arrival(&stages, &train, Picos::ZERO);
+    let spread = last_arrival_over_stages(&stages, &train, Picos::ZERO);
     assert!(
         spread.0 > expected / 2 - 100_000 && spread.0 < expected / 2 + 1_000_000,
         "{spread:?}"

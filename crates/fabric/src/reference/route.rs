@@ -13,7 +13,7 @@ pub(super) const TAG_BYTES: u32 = 4;
 
 /// Links that packets of one flow can use at the same distance from the source.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct LinkLayer {
+struct EquidistantLinks {
     /// Each kind of link with the number of links of this kind.
     links: Vec<(LinkHop, usize)>,
     /// Number of switches that send packets into these links.
@@ -30,7 +30,7 @@ pub(super) struct Route {
     /// True if more paths exist than are stored.
     incomplete: bool,
     /// Links by their distance from the source. `None` if paths have different numbers of links.
-    layers: Option<Vec<LinkLayer>>,
+    layers: Option<Vec<EquidistantLinks>>,
 }
 
 impl Route {
@@ -59,9 +59,10 @@ impl Route {
     }
 
     /// Returns whether `streams` queue pairs can use several links at once.
-    pub(super) fn is_wide(&self, streams: usize, entropy: bool) -> bool {
+    pub(super) fn uses_parallel_links(&self, streams: usize, entropy: bool) -> bool {
         let layers = self.layers.iter().flatten();
-        let spread = |layer: &LinkLayer| layer.link_count() > 1 && (streams > 1 || entropy || layer.spreads);
+        let spread =
+            |layer: &EquidistantLinks| layer.link_count() > 1 && (streams > 1 || entropy || layer.spreads);
         self.layers.is_none() && (streams > 1 || entropy) || layers.into_iter().any(spread)
     }
 
@@ -108,7 +109,7 @@ impl Route {
     }
 }
 
-impl LinkLayer {
+impl EquidistantLinks {
     /// Returns the `count` fastest links of the layer. If the layer has more links, each returned link gets
     /// the shortest latency of all links.
     fn fastest_links(&self, count: usize) -> Stage {
@@ -151,7 +152,7 @@ struct PathSearch<'a> {
     kinds: Vec<LinkHop>,
     found: PathSet,
     incomplete: bool,
-    layers: Vec<LinkLayer>,
+    layers: Vec<EquidistantLinks>,
     /// Distances from the source at which paths end.
     ends: BTreeSet<usize>,
     /// True if paths have different numbers of links.
@@ -203,7 +204,7 @@ impl PathSearch<'_> {
     ) -> BTreeMap<SearchLocation, PathSet> {
         let mut beyond: BTreeMap<SearchLocation, PathSet> = BTreeMap::new();
         let mut taken = BTreeSet::new();
-        let mut layer = LinkLayer {
+        let mut layer = EquidistantLinks {
             links: Vec::new(),
             switches: 0,
             spreads: false,
@@ -261,7 +262,7 @@ impl PathSearch<'_> {
     }
 }
 
-impl LinkLayer {
+impl EquidistantLinks {
     fn link_count(&self) -> usize {
         self.links.iter().map(|(_, count)| count).sum()
     }

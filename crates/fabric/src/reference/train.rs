@@ -2,7 +2,7 @@
 
 use xoff_wire::{ICRC_LEN, IPV4_LEN, IPV6_LEN, Opcode};
 
-use super::pipeline::PacketRun;
+use super::pipeline::EqualLengthPackets;
 use crate::packet_lengths::PacketLengths;
 use xoff_host::FixedLengths;
 use xoff_rdma::{Transport, Verb};
@@ -56,10 +56,10 @@ impl FrameFormat {
 
     /// Returns the packets of a message of `bytes` bytes in sending order. The bytes are divided evenly among
     /// `queue_pairs` queue pairs, which send in turn.
-    pub(super) fn train(&self, bytes: u64, queue_pairs: u64) -> Vec<PacketRun> {
+    pub(super) fn train(&self, bytes: u64, queue_pairs: u64) -> Vec<EqualLengthPackets> {
         let queue_pairs = queue_pairs.max(1);
-        let longer = QueuePairShare::new(bytes / queue_pairs + 1, self.mtu);
-        let shorter = QueuePairShare::new(bytes / queue_pairs, self.mtu);
+        let longer = QueuePairMessagePart::new(bytes / queue_pairs + 1, self.mtu);
+        let shorter = QueuePairMessagePart::new(bytes / queue_pairs, self.mtu);
         let groups = [
             (longer, bytes % queue_pairs),
             (shorter, queue_pairs - bytes % queue_pairs),
@@ -77,7 +77,7 @@ impl FrameFormat {
             let repeated = if round == 2 { equal.max(1) } else { 1 };
             for (share, count) in groups {
                 if round <= share.packets {
-                    train.push(PacketRun {
+                    train.push(EqualLengthPackets {
                         frame_len: self.packet_len(&share, round),
                         count: count * repeated,
                     });
@@ -88,7 +88,7 @@ impl FrameFormat {
         train
     }
 
-    fn packet_len(&self, share: &QueuePairShare, number: u64) -> u32 {
+    fn packet_len(&self, share: &QueuePairMessagePart, number: u64) -> u32 {
         let (first, last) = (number == 1, number == share.packets);
         let payload = if last { share.last } else { self.mtu };
         self.frame_len(self.opcode(first, last), payload)
@@ -97,17 +97,17 @@ impl FrameFormat {
 
 /// Packets of one queue pair for its share of a message.
 #[derive(Clone, Copy, Debug)]
-struct QueuePairShare {
+struct QueuePairMessagePart {
     packets: u64,
     /// Payload of the last packet in bytes.
     last: u32,
 }
 
-impl QueuePairShare {
-    fn new(bytes: u64, mtu: u32) -> QueuePairShare {
+impl QueuePairMessagePart {
+    fn new(bytes: u64, mtu: u32) -> QueuePairMessagePart {
         let mtu = u64::from(mtu.max(1));
         let packets = bytes.div_ceil(mtu).max(1);
-        QueuePairShare {
+        QueuePairMessagePart {
             packets,
             last: (bytes - (packets - 1) * mtu) as u32,
         }

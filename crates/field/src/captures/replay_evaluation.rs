@@ -124,7 +124,7 @@ pub(super) fn evaluate_replay(capture: &ListedCapture, replay: &ReplayOutput<'_>
             ));
         }
     }
-    match account_for_frames(capture, report, compared) {
+    match check_frame_counts(capture, report, compared) {
         Ok(counts) => ReplayFinding::Agrees(counts),
         Err(why) => ReplayFinding::Deviates(why),
     }
@@ -134,7 +134,7 @@ pub(super) fn evaluate_replay(capture: &ListedCapture, replay: &ReplayOutput<'_>
 /// capture must not be damaged.
 ///
 /// # Errors The message names the first two numbers that differ.
-fn account_for_frames(
+fn check_frame_counts(
     capture: &ListedCapture,
     report: &Value,
     compared: &Value,

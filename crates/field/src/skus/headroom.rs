@@ -33,7 +33,7 @@ pub(super) struct LosslessLink {
 
 /// The headroom that a link needs in the incast, and the terms of the calculation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct HeadroomNeed {
+pub(super) struct RequiredHeadroom {
     /// Bytes that arrive while the switch sends an acknowledgement and the PFC frame.
     pub(super) control_bytes: u64,
     /// Bytes that arrive during the response time of the host to the PFC frame.
@@ -58,7 +58,7 @@ impl LosslessLink {
     /// 3. The host responds to the pause and completes the frame that it has started.
     ///
     /// The last data passes the cable again. All frames that arrive in this time use headroom.
-    pub(super) fn required_headroom(self) -> HeadroomNeed {
+    pub(super) fn required_headroom(self) -> RequiredHeadroom {
         let control_bytes = ACKNOWLEDGEMENT_BYTES + PFC_BYTES + 2 * OVERHEAD_BYTES;
         let response_bytes = RESPONSE_QUANTA * 512 / 8;
         let round_trip =
@@ -66,7 +66,7 @@ impl LosslessLink {
         let cable_bytes = u64::try_from(round_trip).unwrap_or(u64::MAX);
         let arriving = control_bytes + response_bytes + cable_bytes;
         let frames = 1 + arriving.div_ceil(MIDDLE_FRAME_BYTES + OVERHEAD_BYTES);
-        HeadroomNeed {
+        RequiredHeadroom {
             control_bytes,
             response_bytes,
             cable_bytes,
@@ -76,7 +76,7 @@ impl LosslessLink {
     }
 }
 
-impl HeadroomNeed {
+impl RequiredHeadroom {
     /// Returns the calculation as text for the report.
     pub(super) fn calculation_text(&self, cell_bytes: u64) -> String {
         format!(

@@ -186,18 +186,20 @@ impl SkuSweep<'_> {
             links: Vec::new(),
         };
         let Some(config_file) = unit["config"].as_str() else {
-            case.result = explain_or_refuse(&case.path, vec![text("error")]);
+            case.result = classify_load_errors(&case.path, vec![text("error")]);
             return Ok(case);
         };
         let lookup = unit["lookup"].as_str();
         match check_config(self.program, self.folder, config_file, lookup)? {
-            CheckResult::Valid(notes) => case.links = self.run_links(config_file, lookup, &notes)?,
-            CheckResult::Invalid(errors) => case.result = explain_or_refuse(&case.path, errors),
+            CheckResult::Valid(notes) => {
+                case.links = self.run_incasts_of_links(config_file, lookup, &notes)?
+            }
+            CheckResult::Invalid(errors) => case.result = classify_load_errors(&case.path, errors),
         }
         Ok(case)
     }
 
-    fn run_links(
+    fn run_incasts_of_links(
         &self,
         config_file: &str,
         lookup: Option<&str>,
@@ -287,7 +289,7 @@ impl SkuSweep<'_> {
                 || round == COMPLETIONS_MAX
                 || more.as_object().is_none_or(serde_json::Map::is_empty)
             {
-                return Ok(explain_or_refuse(name, errors));
+                return Ok(classify_load_errors(name, errors));
             }
             for (table, entries) in more.as_object().into_iter().flatten() {
                 for entry in entries.as_object().into_iter().flatten() {
@@ -313,7 +315,7 @@ fn names_missing_profile(note: &str, ports: &LosslessPorts, has_lookup: bool) ->
     note.contains("PFC without headroom") && note.contains(&reason)
 }
 
-fn explain_or_refuse(place: &str, errors: Vec<String>) -> LoadResult {
+fn classify_load_errors(place: &str, errors: Vec<String>) -> LoadResult {
     match known_errors::explain_errors(place, &errors) {
         Some(why) => LoadResult::TrueError {
             error: errors.into_iter().next().unwrap_or_default(),

@@ -7,7 +7,7 @@ use xoff_units::Picos;
 use super::Host;
 use crate::flow_sender::FlowSender;
 use crate::nic::NicCounters;
-use crate::receiver::{ForeignFlow, ReceiveTotals, ReceivedFlow};
+use crate::receiver::{ReceiveTotals, ReceivedFlow, UnstampedFlow};
 use xoff_telemetry::{FlowReport, LatencyReport};
 
 /// Results of one flow at its sender.
@@ -39,7 +39,7 @@ pub struct HostResults {
     /// Results of the received flows of model hosts, sorted by token and flow number.
     pub received: Vec<ReceivedFlow>,
     /// Results of RoCE traffic from other senders, sorted by source address and queue pair.
-    pub foreign: Vec<ForeignFlow>,
+    pub foreign: Vec<UnstampedFlow>,
     /// Counts of received frames that are not attributed to single flows.
     pub totals: ReceiveTotals,
 }

@@ -52,7 +52,7 @@ impl Host {
                     let first = |class: usize| queues[class].earliest();
                     self.nic.select_class(
                         now,
-                        queue_pairs.merged_with(first, &mut [Picos::NEVER; PRIORITIES]),
+                        queue_pairs.merge_flow_departures(first, &mut [Picos::NEVER; PRIORITIES]),
                     )?
                 }
             };

@@ -74,9 +74,9 @@ struct SentFrame {
 
 impl SentFrame {
     /// Returns the stamp, or `None` for ARP, neighbour discovery and PFC.
-    fn stamp(&self) -> Option<Stamp> {
+    fn stamp(&self) -> Option<PayloadStamp> {
         let view = xoff_wire::RoceView::new_checked(&self.bytes).ok()?;
-        Stamp::read(view.payload())
+        PayloadStamp::read(view.payload())
     }
 }
 

@@ -255,7 +255,7 @@ fn other_roce_senders_are_checked_by_their_psns() {
     send(Opcode::RcSendMiddle, 4, true);
     send(Opcode::RcReadResponseMiddle, 1_000, false);
     let results = host.results(Picos::ZERO);
-    let expected = ForeignFlow {
+    let expected = UnstampedFlow {
         src_ip: IpAddr::V4(ipv4(1)),
         dst_qp: 0x55,
         frames: 7,

@@ -8,13 +8,13 @@ use std::sync::atomic::AtomicBool;
 
 use super::super::lab_fields::FieldSetting;
 use super::super::sweep::{
-    Parameter, PoolResult, RunFigures, create_progress_bar, run_in_parallel, with_run_options,
+    ParallelRunsResult, RunMeasurements, VariedField, create_progress_bar, run_in_parallel, with_run_options,
 };
 use super::super::virtual_run::{OutputFormat, write_result_text};
-use super::figures::set_percent_of_one_switch;
+use super::figures::set_single_switch_percentages;
 use super::plots;
 use super::report::{COMPARE_SCHEMA, CompareReport, ComparisonRun};
-use super::run_mode::RunMode;
+use super::run_mode::ComparisonRunMode;
 use super::table;
 use super::variants::{ComparedField, LabVariant, build_variants};
 use super::warnings::variant_warnings;
@@ -35,7 +35,7 @@ pub struct CompareArgs {
     /// The seeds, at least one. Each variant of the lab runs once with each seed.
     pub seeds: Vec<u64>,
     /// The mode of the runs: virtual time or real time.
-    pub run_mode: RunMode,
+    pub run_mode: ComparisonRunMode,
     /// Format of the printed result. [`OutputFormat::Nccl`] prints the same table as [`OutputFormat::Table`].
     pub format: OutputFormat,
     /// File for the report in JSON. `None`: no file.
@@ -94,14 +94,14 @@ pub fn run_compare(
     })?;
     bar.finish_and_clear();
     let runs = match pooled {
-        PoolResult::Done(runs) => runs,
-        PoolResult::Interrupted(done) => {
+        ParallelRunsResult::Done(runs) => runs,
+        ParallelRunsResult::Interrupted(done) => {
             log::error!("interrupted after {done} of {count} runs; no file was written");
             return Ok(Exit::Interrupted.into());
         }
     };
     let (mut runs, timelines): (Vec<ComparisonRun>, Vec<Option<RunTimeline>>) = runs.into_iter().unzip();
-    set_percentages(&variants, &mut runs, seeds.len());
+    set_percentages_of_runs(&variants, &mut runs, seeds.len());
     let mut report = report_without_runs(arguments, &comparison.text, &variants);
     report.warnings = comparison.warnings;
     for (variant, runs) in variants.iter().zip(runs.chunks(seeds.len())) {
@@ -115,7 +115,7 @@ pub fn run_compare(
 /// Runs one variant of the lab with one seed. If the reference lab with a single switch cannot be set up,
 /// returns a failed run, so that the comparison continues.
 fn run_variant(
-    run_mode: &RunMode,
+    run_mode: &ComparisonRunMode,
     variant: &LabVariant,
     run: u64,
     seed: u64,
@@ -124,18 +124,18 @@ fn run_variant(
     let records_timeline = records_timeline && variant.scheme.is_some();
     let (figures, tainted, timeline) = match run_mode.run(variant.plan.clone(), seed, records_timeline) {
         Ok((report, timeline)) => (
-            RunFigures::of_report(run, variant.values.clone(), &report),
+            RunMeasurements::of_report(run, variant.values.clone(), &report),
             report.verdict == Verdict::Tainted,
             timeline,
         ),
         Err(failure) if variant.scheme.is_some() => return Err(failure),
         Err(failure) => {
-            let figures = RunFigures {
+            let figures = RunMeasurements {
                 run,
                 values: variant.values.clone(),
                 seed,
                 failures: vec![failure.to_string()],
-                ..RunFigures::default()
+                ..RunMeasurements::default()
             };
             (figures, false, None)
         }
@@ -150,14 +150,14 @@ fn run_variant(
 }
 
 /// Computes the percentages of each run. The run with a single switch and the same seed is 100 %.
-fn set_percentages(variants: &[LabVariant], runs: &mut [ComparisonRun], seed_count: usize) {
+fn set_percentages_of_runs(variants: &[LabVariant], runs: &mut [ComparisonRun], seed_count: usize) {
     for (index, variant) in variants.iter().enumerate() {
         let Some(one_switch) = variant.one_switch else {
             continue;
         };
         for seed in 0..seed_count {
             let reference = runs[one_switch * seed_count + seed].figures.clone();
-            set_percent_of_one_switch(&mut runs[index * seed_count + seed].figures, &reference);
+            set_single_switch_percentages(&mut runs[index * seed_count + seed].figures, &reference);
         }
     }
 }
@@ -165,13 +165,13 @@ fn set_percentages(variants: &[LabVariant], runs: &mut [ComparisonRun], seed_cou
 /// Creates a report that contains only the options of the comparison. Rows and runs are added later. `text`
 /// is the content of the lab file.
 fn report_without_runs(arguments: &CompareArgs, text: &str, variants: &[LabVariant]) -> CompareReport {
-    let parameter = |setting: FieldSetting| Parameter {
+    let parameter = |setting: FieldSetting| VariedField {
         path: setting.path,
         values: setting.values,
     };
     let (time, until_ns) = match &arguments.run_mode {
-        RunMode::Virtual { run, .. } => ("virtual", run.until.map(|until| until.as_nanos())),
-        RunMode::RealTime(_) => ("real", None),
+        ComparisonRunMode::Virtual { run, .. } => ("virtual", run.until.map(|until| until.as_nanos())),
+        ComparisonRunMode::RealTime(_) => ("real", None),
     };
     CompareReport {
         schema: COMPARE_SCHEMA.to_owned(),

@@ -4,9 +4,9 @@
 //!
 //! A comparison is a list of lab variants. Each combination of `--set` values has one variant for each
 //! scheme, and one variant with a single switch. Each variant runs once for each seed, in virtual time or in
-//! real time ([`run_mode::RunMode`]). Each row of the result table has the figures of one variant and job.
-//! The runs of the first variant come first, in the order of the seeds. Results in virtual time do not depend
-//! on the machine.
+//! real time ([`run_mode::ComparisonRunMode`]). Each row of the result table has the figures of one variant
+//! and job. The runs of the first variant come first, in the order of the seeds. Results in virtual time do
+//! not depend on the machine.
 
 mod command;
 mod figures;
@@ -19,7 +19,7 @@ mod variants;
 mod warnings;
 
 pub use command::{CompareArgs, run_compare};
-pub use figures::{NamedFigure, figures_of_report};
+pub use figures::{NamedRunMeasurement, measurements_of_report};
 pub use report::{COMPARE_SCHEMA, CompareReport, ComparisonRow, ComparisonRun, MedianAndRange};
-pub use run_mode::RunMode;
+pub use run_mode::ComparisonRunMode;
 pub use variants::{ComparedField, LOAD_BALANCING};

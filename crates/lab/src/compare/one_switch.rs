@@ -107,7 +107,7 @@ fn merge_layers(
                 first_source.get_or_insert_with(|| source.clone());
                 // The checks of the lab have already rejected invalid JSON.
                 let top = serde_json::from_str(text).unwrap_or_default();
-                let tables = asic_tables(top, plan.switches[*switch].asic.as_deref());
+                let tables = select_asic_tables(top, plan.switches[*switch].asic.as_deref());
                 merge_tables(&mut merged, tables, &ports[*switch]);
             }
             _ => {}
@@ -121,7 +121,7 @@ fn merge_layers(
 
 /// Returns the tables of the selected ASIC if the file describes several ASICs. Otherwise returns all tables
 /// of the file.
-fn asic_tables(mut config: Map<String, Value>, asic: Option<&str>) -> Map<String, Value> {
+fn select_asic_tables(mut config: Map<String, Value>, asic: Option<&str>) -> Map<String, Value> {
     match asic.and_then(|asic| config.remove(asic)) {
         Some(Value::Object(tables)) => tables,
         _ => config,

@@ -3,10 +3,10 @@
 use std::path::Path;
 
 use super::report::{CompareReport, ComparisonRow};
-use super::table::last_key;
+use super::table::last_path_segment;
 use super::variants::LOAD_BALANCING;
 use crate::plot::{
-    self, Bar, BarPanel, RunTimeline, write_link_plot, write_queue_and_pause_plots, write_time_bars,
+    self, BarPanel, ChartBar, RunTimeline, write_link_plot, write_queue_and_pause_plots, write_time_bars,
 };
 use xoff_telemetry::failure::Failure;
 
@@ -72,9 +72,9 @@ fn job_panels(report: &CompareReport) -> Vec<BarPanel> {
     panels.into_iter().map(|(.., panel)| panel).collect()
 }
 
-fn jct_bar(row: &ComparisonRow) -> Bar {
+fn jct_bar(row: &ComparisonRow) -> ChartBar {
     let spread = row.figures.get("jct_ns").copied().flatten();
-    Bar {
+    ChartBar {
         name: row.variant_name(),
         median_min_max: spread.map(|spread| [spread.median, spread.min, spread.max]),
         is_reference: row.scheme.is_none(),
@@ -85,7 +85,7 @@ fn jct_bar(row: &ComparisonRow) -> Bar {
 fn label_with_values(report: &CompareReport, name: &str, values: &[String]) -> String {
     let mut label = name.to_owned();
     for (parameter, value) in report.parameters.iter().zip(values) {
-        label.push_str(&format!(", {} {value}", last_key(&parameter.path)));
+        label.push_str(&format!(", {} {value}", last_path_segment(&parameter.path)));
     }
     label
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::super::sweep::{Parameter, RunFigures};
+use super::super::sweep::{RunMeasurements, VariedField};
 
 /// Name and version of the report format. The version changes if a field is removed or changes its meaning.
 pub const COMPARE_SCHEMA: &str = "xoff.compare/1";
@@ -27,9 +27,9 @@ pub struct CompareReport {
     /// real time.
     pub until_ns: Option<u64>,
     /// Path and values of the compared field ([`ComparedField`](super::ComparedField)).
-    pub compared: Parameter,
+    pub compared: VariedField,
     /// The fields of `--set` with their values, in the order of the command line.
-    pub parameters: Vec<Parameter>,
+    pub parameters: Vec<VariedField>,
     /// The seeds in the order of the command line.
     pub seeds: Vec<u64>,
     /// Warnings about settings that limit the comparison, such as packets out of order with go-back-N. May
@@ -86,9 +86,9 @@ pub struct ComparisonRun {
     /// Whether the run is tainted: something outside the model could change its results. Always false in
     /// virtual time.
     pub tainted: bool,
-    /// The figures of the run. [`RunFigures::values`] are the values of the fields of `--set`.
+    /// The figures of the run. [`RunMeasurements::values`] are the values of the fields of `--set`.
     #[serde(flatten)]
-    pub figures: RunFigures,
+    pub figures: RunMeasurements,
 }
 
 impl ComparisonRow {

@@ -10,7 +10,7 @@ use xoff_telemetry::failure::Failure;
 
 /// The mode of the runs of a comparison.
 #[derive(Clone, Debug)]
-pub enum RunMode {
+pub enum ComparisonRunMode {
     /// Virtual time. Several runs can execute at the same time.
     Virtual {
         /// Arguments of each run. The comparison uses only the file, the time limit and the event limit of
@@ -25,21 +25,21 @@ pub enum RunMode {
     RealTime(Box<LabOptions>),
 }
 
-impl RunMode {
+impl ComparisonRunMode {
     pub(super) fn time_mode(&self) -> TimeMode {
         match self {
-            RunMode::Virtual { .. } => TimeMode::Virtual,
-            RunMode::RealTime(_) => TimeMode::RealTime,
+            ComparisonRunMode::Virtual { .. } => TimeMode::Virtual,
+            ComparisonRunMode::RealTime(_) => TimeMode::RealTime,
         }
     }
 
     /// Returns the number of runs that execute at the same time, at least 1. In real time, this is 1.
     pub fn parallel_runs(&self) -> usize {
         match self {
-            RunMode::Virtual { jobs, .. } => {
+            ComparisonRunMode::Virtual { jobs, .. } => {
                 jobs.unwrap_or_else(|| xoff_telemetry::allowed_cpus().len().max(1))
             }
-            RunMode::RealTime(_) => 1,
+            ComparisonRunMode::RealTime(_) => 1,
         }
     }
 
@@ -56,7 +56,7 @@ impl RunMode {
         records_timeline: bool,
     ) -> Result<(Report, Option<RunTimeline>), Failure> {
         match self {
-            RunMode::Virtual { run, .. } => {
+            ComparisonRunMode::Virtual { run, .. } => {
                 let arguments = VirtualRunArgs {
                     file: run.file.clone(),
                     seed,
@@ -69,7 +69,7 @@ impl RunMode {
                 let FinishedRun { report, timeline, .. } = run_to_end(plan, &arguments)?;
                 Ok((report, timeline))
             }
-            RunMode::RealTime(options) => {
+            ComparisonRunMode::RealTime(options) => {
                 let options = LabOptions {
                     seed,
                     ..(**options).clone()

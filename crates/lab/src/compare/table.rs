@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use super::super::sweep::{JobFigures, csv_field, format_median_and_range, min_median_max};
+use super::super::sweep::{JobMeasurements, csv_field, format_median_and_range, min_median_max};
 use super::figures::KPIS;
 use super::report::{CompareReport, ComparisonRow, ComparisonRun, MedianAndRange};
 use xoff_telemetry::{group_thousands, simple_table};
@@ -37,17 +37,17 @@ pub(super) fn comparison_rows(runs: &[ComparisonRun]) -> Vec<ComparisonRow> {
             job: name.map(str::to_owned),
             runs: runs.len() as u64,
             failed: failed as u64,
-            figures: figures_over_seeds(runs, name),
+            figures: median_and_range_over_seeds(runs, name),
         })
         .collect()
 }
 
 /// Returns the median and the range of each figure over the runs of a variant. `job_name` selects the job.
-fn figures_over_seeds(
+fn median_and_range_over_seeds(
     runs: &[ComparisonRun],
     job_name: Option<&str>,
 ) -> BTreeMap<String, Option<MedianAndRange>> {
-    let job = |run: &'_ ComparisonRun| -> Option<JobFigures> {
+    let job = |run: &'_ ComparisonRun| -> Option<JobMeasurements> {
         let mut jobs = run.figures.jobs.iter();
         jobs.find(|job| Some(job.name.as_str()) == job_name).cloned()
     };
@@ -76,7 +76,7 @@ pub(super) fn render_comparison(report: &CompareReport) -> String {
         .collect();
     header.push(match report.compared.path == super::LOAD_BALANCING {
         true => "Scheme",
-        false => last_key(&report.compared.path),
+        false => last_path_segment(&report.compared.path),
     });
     header.extend(has_several_jobs.then_some("Job"));
     let text_columns = header.len();
@@ -110,7 +110,7 @@ pub(super) fn render_comparison(report: &CompareReport) -> String {
 }
 
 /// Returns the last key of a path.
-pub(super) fn last_key(path: &str) -> &str {
+pub(super) fn last_path_segment(path: &str) -> &str {
     path.rsplit('.').next().unwrap_or(path)
 }
 

@@ -47,7 +47,7 @@ impl TypedNode {
         }
     }
 
-    pub(super) fn into_number(self) -> Result<(SyntaxNode, Dimension), ExpressionError> {
+    pub(super) fn into_number_node(self) -> Result<(SyntaxNode, Dimension), ExpressionError> {
         match self.value_type {
             ValueType::Number(dimension) => Ok((self.node, dimension)),
             ValueType::Condition => Err(ExpressionError::new(
@@ -58,7 +58,7 @@ impl TypedNode {
         }
     }
 
-    pub(super) fn into_condition(self) -> Result<SyntaxNode, ExpressionError> {
+    pub(super) fn into_condition_node(self) -> Result<SyntaxNode, ExpressionError> {
         match self.value_type {
             ValueType::Condition => Ok(self.node),
             ValueType::Number(dimension) => Err(ExpressionError::new(
@@ -121,16 +121,16 @@ pub(super) fn check_call(
         Function::Count => (ValueType::Number(PLAIN), false),
         Function::All | Function::Any => {
             for argument in &arguments {
-                argument.clone().into_condition()?;
+                argument.clone().into_condition_node()?;
             }
             (ValueType::Condition, false)
         }
         _ => {
             let is_rounding = matches!(function, Function::Floor | Function::Ceil);
-            let (_, dimension) = first.into_number()?;
+            let (_, dimension) = first.into_number_node()?;
             let dimension = if is_rounding { PLAIN } else { dimension };
             for argument in &arguments {
-                let (_, other) = argument.clone().into_number()?;
+                let (_, other) = argument.clone().into_number_node()?;
                 require_same_dimension(dimension, other, argument.offset)?;
             }
             // A function of one number is applied to each member of a list.

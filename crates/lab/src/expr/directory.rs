@@ -104,7 +104,7 @@ pub struct EventReference {
 }
 
 /// The counters and the child objects of an owner.
-struct NameLevel {
+struct OwnedCountersAndChildren {
     counters: CounterTable,
     children: Vec<(String, CounterOwner)>,
 }
@@ -169,7 +169,7 @@ impl NameDirectory {
         let (last, parents) = parts.split_last().unwrap_or((&"", &[]));
         let owner = self.find_owner(path, parents)?;
         self.counter_of(owner.clone(), last).ok_or_else(|| {
-            let NameLevel { counters, children } = self.level_of(&owner);
+            let OwnedCountersAndChildren { counters, children } = self.level_of(&owner);
             let counters = counters.iter().map(|counter| counter.name.to_owned());
             let children = children.into_iter().map(|(name, _)| format!("{name}..."));
             unknown_part(path, last, parents, counters.chain(children))
@@ -269,7 +269,7 @@ impl NameDirectory {
             return Some(reference(counter.name, 1.0));
         }
         let (stem, _) = name.rsplit_once('_')?;
-        let (scale, dimension) = unit::name_unit(name);
+        let (scale, dimension) = unit::unit_of_name(name);
         let counter = counters
             .iter()
             .find(|counter| counter.name.strip_suffix("_ns") == Some(stem))?;
@@ -321,7 +321,7 @@ impl NameDirectory {
     }
 
     /// Returns the counters and all children of an owner.
-    fn level_of(&self, owner: &CounterOwner) -> NameLevel {
+    fn level_of(&self, owner: &CounterOwner) -> OwnedCountersAndChildren {
         type Children = Vec<(String, CounterOwner)>;
         let senders = |senders: &[usize], new_owner: &dyn Fn(usize) -> CounterOwner| -> Children {
             senders
@@ -392,7 +392,7 @@ impl NameDirectory {
             }
             _ => Vec::new(),
         };
-        NameLevel {
+        OwnedCountersAndChildren {
             counters: counters_of(owner),
             children,
         }

@@ -129,7 +129,7 @@ fn read_number(
         };
         return Ok((plain, len));
     }
-    let Some((scale, dimension)) = unit::number_unit(unit) else {
+    let Some((scale, dimension)) = unit::look_up_unit(unit) else {
         let what = format!("there is no unit \"{unit}\"");
         return Err(ExpressionError::new(
             offset,

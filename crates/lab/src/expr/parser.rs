@@ -31,7 +31,7 @@ pub(super) fn parse(text: &str, language: ExpressionLanguage) -> Result<SyntaxNo
     let root = match language {
         ExpressionLanguage::Check => parse_condition(text),
         ExpressionLanguage::Formula => {
-            parse_all_tokens(text, language).and_then(|root| Ok(root.into_number()?.0))
+            parse_all_tokens(text, language).and_then(|root| Ok(root.into_number_node()?.0))
         }
     };
     root.map_err(|error| {
@@ -53,7 +53,7 @@ fn parse_condition(text: &str) -> Result<SyntaxNode, ExpressionError> {
         let fix = "write all(...), any(...) or count(...) around it";
         return Err(ExpressionError::new(root.offset, what, fix));
     }
-    root.into_condition()
+    root.into_condition_node()
 }
 
 fn parse_all_tokens(text: &str, language: ExpressionLanguage) -> ParseResult {
@@ -90,7 +90,7 @@ impl Parser {
     }
 
     /// Consumes the next token if it is this sign.
-    fn take_sign(&mut self, sign: &str) -> bool {
+    fn take_symbol_token(&mut self, sign: &str) -> bool {
         let is_next = matches!(self.token(), Token::Sign(next) if *next == sign);
         self.next += usize::from(is_next);
         is_next
@@ -161,7 +161,7 @@ impl Parser {
         }
         let offset = operands[0].offset;
         let is_list = operands.iter().any(|operand| operand.is_list);
-        let nodes: Result<_, _> = operands.into_iter().map(TypedNode::into_condition).collect();
+        let nodes: Result<_, _> = operands.into_iter().map(TypedNode::into_condition_node).collect();
         Ok(TypedNode::new_condition(new_node(nodes?), is_list, offset))
     }
 
@@ -172,7 +172,7 @@ impl Parser {
         }
         let inner = self.parse_nested(Self::parse_not)?;
         let is_list = inner.is_list;
-        let node = SyntaxNode::Not(Box::new(inner.into_condition()?));
+        let node = SyntaxNode::Not(Box::new(inner.into_condition_node()?));
         Ok(TypedNode::new_condition(node, is_list, offset))
     }
 
@@ -188,7 +188,7 @@ impl Parser {
         if !is_within && next.is_none() {
             return Ok(first);
         }
-        let (node, dimension) = first.into_number()?;
+        let (node, dimension) = first.into_number_node()?;
         let mut rest = Vec::new();
         if is_within {
             let operator = self.parse_tolerance(dimension)?;
@@ -228,7 +228,7 @@ impl Parser {
         let right = self.parse_sum()?;
         *is_list |= right.is_list;
         let offset = right.offset;
-        let (node, right_dimension) = right.into_number()?;
+        let (node, right_dimension) = right.into_number_node()?;
         check::require_same_dimension(dimension, right_dimension, offset)?;
         Ok(node)
     }
@@ -290,19 +290,19 @@ impl Parser {
     ) -> ParseResult {
         let first = operand(self)?;
         let mut operands = Vec::new();
-        while let Some((_, operator)) = operators.iter().find(|(sign, _)| self.take_sign(sign)) {
+        while let Some((_, operator)) = operators.iter().find(|(sign, _)| self.take_symbol_token(sign)) {
             operands.push((*operator, operand(self)?));
         }
         if operands.is_empty() {
             return Ok(first);
         }
         let (offset, mut is_list) = (first.offset, first.is_list);
-        let (node, mut dimension) = first.into_number()?;
+        let (node, mut dimension) = first.into_number_node()?;
         let mut rest = Vec::with_capacity(operands.len());
         for (operator, right) in operands {
             is_list |= right.is_list;
             let right_offset = right.offset;
-            let (right, right_dimension) = right.into_number()?;
+            let (right, right_dimension) = right.into_number_node()?;
             dimension = check::arithmetic_dimension(operator, dimension, right_dimension, right_offset)?;
             rest.push((operator, right));
         }
@@ -312,12 +312,12 @@ impl Parser {
 
     fn parse_unary(&mut self) -> ParseResult {
         let offset = self.offset();
-        if !self.take_sign("-") {
+        if !self.take_symbol_token("-") {
             return self.parse_primary();
         }
         let inner = self.parse_nested(Self::parse_unary)?;
         let is_list = inner.is_list;
-        let (node, dimension) = inner.into_number()?;
+        let (node, dimension) = inner.into_number_node()?;
         let node = SyntaxNode::Negate(Box::new(node));
         Ok(TypedNode::new_number(node, dimension, is_list, offset))
     }
@@ -336,7 +336,7 @@ impl Parser {
                 false,
                 offset,
             )),
-            Token::Name(name) if self.take_sign("(") => self.parse_call(&name, offset),
+            Token::Name(name) if self.take_symbol_token("(") => self.parse_call(&name, offset),
             Token::Name(path) => Ok(self.new_name_node(path, offset)),
             _ => {
                 let inner = self.parse_nested(Self::parse_or)?;
@@ -349,7 +349,7 @@ impl Parser {
     /// Returns the syntax node of a name. In a condition, the name ends in its unit.
     fn new_name_node(&self, path: String, offset: usize) -> TypedNode {
         let (scale, dimension) = match self.language {
-            ExpressionLanguage::Check => unit::name_unit(&path),
+            ExpressionLanguage::Check => unit::unit_of_name(&path),
             ExpressionLanguage::Formula => (1.0, PLAIN),
         };
         let is_pattern = path.contains('*');
@@ -362,7 +362,7 @@ impl Parser {
     }
 
     fn take_closing_bracket(&mut self) -> Result<(), ExpressionError> {
-        match self.take_sign(")") {
+        match self.take_symbol_token(")") {
             true => Ok(()),
             false => Err(self.unexpected_token("a bracket is not closed")),
         }
@@ -386,7 +386,7 @@ impl Parser {
             return Err(ExpressionError::new(offset, what, fix));
         };
         let mut arguments = vec![self.parse_nested(Self::parse_or)?];
-        while self.take_sign(",") {
+        while self.take_symbol_token(",") {
             arguments.push(self.parse_nested(Self::parse_or)?);
         }
         self.take_closing_bracket()?;
@@ -407,7 +407,7 @@ impl Parser {
             };
             events.push(event);
             self.next += 1;
-            if !self.take_sign(",") {
+            if !self.take_symbol_token(",") {
                 self.take_closing_bracket()?;
                 return Ok(events);
             }

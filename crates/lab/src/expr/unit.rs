@@ -52,7 +52,7 @@ impl fmt::Display for Dimension {
 
 /// Returns the dimension of a unit such as `us` and the factor that converts the unit to base units. Returns
 /// `None` for an unknown unit.
-pub(super) fn number_unit(unit: &str) -> Option<(f64, Dimension)> {
+pub(super) fn look_up_unit(unit: &str) -> Option<(f64, Dimension)> {
     Some(match unit {
         "%" => (0.01, PLAIN),
         "ps" => (1.0, TIME),
@@ -83,7 +83,7 @@ pub(super) const UNITS: &str =
 
 /// Returns the dimension of a name and the factor that converts its value to base units. The end of the name,
 /// such as `_us`, is the unit of the value.
-pub(super) fn name_unit(path: &str) -> (f64, Dimension) {
+pub(super) fn unit_of_name(path: &str) -> (f64, Dimension) {
     let last = path.rsplit('.').next().unwrap_or(path);
     // The unit can be the whole last part: `queue3.bytes` is an amount of data like `tx_bytes`.
     let unit = last.rsplit_once('_').map_or(last, |(_, unit)| unit);

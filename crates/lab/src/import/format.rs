@@ -3,7 +3,7 @@
 use crate::ns3::{Scenario, Topology};
 
 /// Returns the start time of the first flow in nanoseconds. Returns 0 for a scenario without flows.
-pub(super) fn first_start_ns(scenario: &Scenario) -> u64 {
+pub(super) fn first_flow_start_ns(scenario: &Scenario) -> u64 {
     scenario.flows.first().map_or(0, |flow| flow.start_ns)
 }
 

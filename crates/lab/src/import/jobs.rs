@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use super::format::{first_start_ns, format_duration, node_name};
-use crate::ns3::{CongestionMode, PairTimings, Scenario};
+use super::format::{first_flow_start_ns, format_duration, node_name};
+use crate::ns3::{CongestionMode, HostPairRttAndBdpTable, Scenario};
 
 /// Largest number of queue pairs of a connection.
 const QPS_MAX: usize = 4_096;
@@ -36,11 +36,11 @@ impl FlowGroup {
     ///
     /// All flows of a group have the same priority. With `GLOBAL_T 0`, the flows of a group also have the
     /// same round-trip time.
-    pub(super) fn groups_of(scenario: &Scenario) -> Vec<FlowGroup> {
+    pub(super) fn group_flows_by_transport(scenario: &Scenario) -> Vec<FlowGroup> {
         let parameters = &scenario.parameters;
         let uses_timing = parameters.window.is_used || parameters.mode != CongestionMode::Dcqcn;
         let of_largest_pair = parameters.window.of_largest_pair || !uses_timing;
-        let mut timings = PairTimings::new(&scenario.topology, parameters.payload_bytes);
+        let mut timings = HostPairRttAndBdpTable::new(&scenario.topology, parameters.payload_bytes);
         let mut groups: BTreeMap<(u8, u64, u32), Vec<usize>> = BTreeMap::new();
         for (index, flow) in scenario.flows.iter().enumerate() {
             let timing = timings.pair_timing(flow.src, flow.dst, of_largest_pair);
@@ -113,7 +113,7 @@ pub(super) fn write_jobs(
 /// Writes a script for `xoff lab check`. The script checks that no frame is dropped and that all flows end
 /// before the end time of the model run.
 fn write_script(text: &mut String, scenario: &Scenario, jobs: &[String]) {
-    let stop_ns = stop_after_ns(scenario);
+    let stop_ns = duration_until_model_end_ns(scenario);
     if stop_ns == 0 {
         return;
     }
@@ -130,15 +130,15 @@ fn write_script(text: &mut String, scenario: &Scenario, jobs: &[String]) {
 
 /// Returns the time in nanoseconds from the start of the first flow to the end of the model run. Returns 0 if
 /// the model run ends before the first flow starts.
-fn stop_after_ns(scenario: &Scenario) -> u64 {
+fn duration_until_model_end_ns(scenario: &Scenario) -> u64 {
     let stop_ns = scenario.parameters.stop_s.unwrap_or(STOP_S_DEFAULT) * 1e9;
-    (stop_ns.clamp(0.0, 1e18) as u64).saturating_sub(first_start_ns(scenario))
+    (stop_ns.clamp(0.0, 1e18) as u64).saturating_sub(first_flow_start_ns(scenario))
 }
 
 /// Writes one flow of a job.
 fn write_flow(text: &mut String, scenario: &Scenario, index: usize) {
     let flow = &scenario.flows[index];
-    let start_ns = flow.start_ns - first_start_ns(scenario);
+    let start_ns = flow.start_ns - first_flow_start_ns(scenario);
     let (from, to) = (
         node_name(&scenario.topology, flow.src),
         node_name(&scenario.topology, flow.dst),

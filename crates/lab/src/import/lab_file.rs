@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::path::Path;
 
-use super::format::{first_start_ns, format_duration, format_speed, node_name, port_name};
+use super::format::{first_flow_start_ns, format_duration, format_speed, node_name, port_name};
 use super::jobs::{FlowGroup, write_jobs};
 use super::switches::write_nodes;
 use super::transports::write_transports;
@@ -44,7 +44,7 @@ pub fn import_ns3(path: &Path) -> Result<ImportedLab, Failure> {
 pub(super) fn import_scenario(scenario: &Scenario) -> Result<ImportedLab, Failure> {
     scenario.paths()?;
     let mut notes = scenario_notes(scenario);
-    let groups = FlowGroup::groups_of(scenario);
+    let groups = FlowGroup::group_flows_by_transport(scenario);
     let mut body = String::new();
     body.push_str("topology:\n  routes: auto\n  nodes:\n");
     write_nodes(&mut body, scenario, &mut notes);
@@ -64,7 +64,7 @@ pub(super) fn import_scenario(scenario: &Scenario) -> Result<ImportedLab, Failur
 fn header_comment(scenario: &Scenario, notes: &[String]) -> String {
     let mut text = format!("# Written by `xoff lab import --ns3` from {}.\n", scenario.name);
     text.push_str("# h3 and s8 are the nodes 3 and 8 of the topology.");
-    match first_start_ns(scenario) {
+    match first_flow_start_ns(scenario) {
         0 => text.push('\n'),
         start_ns => {
             let start_s = start_ns as f64 / 1e9;
@@ -123,7 +123,11 @@ fn scenario_notes(scenario: &Scenario) -> Vec<String> {
             "settings that the HPCC model does not know are left out: {names}"
         ));
     }
-    let pairs: BTreeSet<[u32; 2]> = topology.links.iter().map(|link| sorted_ends(link.ends)).collect();
+    let pairs: BTreeSet<[u32; 2]> = topology
+        .links
+        .iter()
+        .map(|link| sort_link_ends(link.ends))
+        .collect();
     if pairs.len() < topology.links.len() {
         notes.push(
             "some nodes have several links between them: the lab uses all of them, the model the last one"
@@ -147,7 +151,7 @@ fn scenario_notes(scenario: &Scenario) -> Vec<String> {
 }
 
 /// Returns the ends of a link in ascending order.
-fn sorted_ends([a, b]: [u32; 2]) -> [u32; 2] {
+fn sort_link_ends([a, b]: [u32; 2]) -> [u32; 2] {
     [a.min(b), a.max(b)]
 }
 

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
 use super::format::{format_duration, format_speed, node_name, port_name};
-use crate::ns3::{EcnThresholds, Link, ModelParameters, Scenario, SwitchBuffer, Topology};
+use crate::ns3::{EcnThresholds, Link, Ns3ModelParameters, Scenario, SwitchBuffer, Topology};
 
 /// Smallest and largest number of frame slots of a switch. Inside this range, the number of frame slots is
 /// twice the buffer size divided by the payload of a full packet.
@@ -15,9 +15,9 @@ const FRAME_COUNT_RANGE: std::ops::RangeInclusive<u64> = 4_096..=1_048_576;
 pub(super) fn write_nodes(text: &mut String, scenario: &Scenario, notes: &mut Vec<String>) {
     let topology = &scenario.topology;
     let is_linked = |node: &u32| !topology.nodes[*node as usize].links.is_empty();
-    let mut layers = WrittenLayers::default();
+    let mut layers = WrittenConfigLayers::default();
     for node in topology.switches().filter(is_linked) {
-        let ports = PortLayer::new(scenario, node).to_yaml(notes);
+        let ports = PortConfigLayer::new(scenario, node).to_yaml(notes);
         let _ = writeln!(text, "    {}:\n      kind: switch", node_name(topology, node));
         layers.write_config(text, scenario, ports);
     }
@@ -25,20 +25,20 @@ pub(super) fn write_nodes(text: &mut String, scenario: &Scenario, notes: &mut Ve
         let name = node_name(topology, node);
         let _ = writeln!(text, "    {name}: {{kind: model, nic: {{response_ns: 0}}}}");
     }
-    note_rounded_percentages(&scenario.parameters, notes);
+    add_rounded_percentage_notes(&scenario.parameters, notes);
 }
 
 /// The configuration layers that the lab file already contains. Later switches with the same layer use a
 /// YAML alias.
 #[derive(Default)]
-struct WrittenLayers {
+struct WrittenConfigLayers {
     /// Whether the common layer is written.
     has_common: bool,
     /// Number of each written port layer, by its text.
     ports: BTreeMap<String, usize>,
 }
 
-impl WrittenLayers {
+impl WrittenConfigLayers {
     /// Writes the configuration of a switch. `ports` is the text of its port layer.
     fn write_config(&mut self, text: &mut String, scenario: &Scenario, ports: String) {
         let next = self.ports.len() + 1;
@@ -52,7 +52,7 @@ impl WrittenLayers {
             true => text.push_str("        - *common\n"),
             false => {
                 text.push_str("        - &common\n");
-                text.push_str(&common_layer(scenario));
+                text.push_str(&shared_switch_config_layer(scenario));
             }
         }
         self.has_common = true;
@@ -66,7 +66,7 @@ impl WrittenLayers {
 const INDENT: &str = "          ";
 
 /// Returns the layer with the tables that are the same for all switches.
-fn common_layer(scenario: &Scenario) -> String {
+fn shared_switch_config_layer(scenario: &Scenario) -> String {
     let parameters = &scenario.parameters;
     let frames = 2 * u64::from(parameters.buffer_bytes) / u64::from(parameters.payload_bytes);
     let frames = frames.clamp(*FRAME_COUNT_RANGE.start(), *FRAME_COUNT_RANGE.end());
@@ -92,7 +92,7 @@ fn common_layer(scenario: &Scenario) -> String {
     line("SCHEDULER:".to_owned());
     line("  flows: {type: DWRR, weight: 1}".to_owned());
     line("  acknowledgements: {type: STRICT}".to_owned());
-    let marking = used_thresholds(scenario);
+    let marking = ecn_thresholds_of_switches(scenario);
     if parameters.ecn && !marking.is_empty() {
         line("WRED_PROFILE:".to_owned());
         for marking in marking {
@@ -103,7 +103,7 @@ fn common_layer(scenario: &Scenario) -> String {
 }
 
 /// Returns the ECN thresholds for all link speeds that occur at switches.
-fn used_thresholds(scenario: &Scenario) -> Vec<&EcnThresholds> {
+fn ecn_thresholds_of_switches(scenario: &Scenario) -> Vec<&EcnThresholds> {
     let topology = &scenario.topology;
     let has_switch = |link: &&Link| {
         link.ends
@@ -126,7 +126,7 @@ fn used_thresholds(scenario: &Scenario) -> Vec<&EcnThresholds> {
 fn wred_profile(marking: &EcnThresholds) -> String {
     format!(
         "  {}: {{ecn: ecn_all, wred_green_enable: \"true\", green_min_threshold: {}, green_max_threshold: {}, green_drop_probability: {}}}",
-        wred_name(marking.rate_bps),
+        wred_profile_name(marking.rate_bps),
         marking.min_bytes,
         marking.max_bytes,
         marking_percent(marking),
@@ -134,7 +134,7 @@ fn wred_profile(marking: &EcnThresholds) -> String {
 }
 
 /// Returns the name of the WRED profile of a link speed.
-fn wred_name(rate_bps: u64) -> String {
+fn wred_profile_name(rate_bps: u64) -> String {
     format!("ecn_{}", format_speed((rate_bps / 1_000_000) as u32))
 }
 
@@ -144,7 +144,7 @@ fn marking_percent(marking: &EcnThresholds) -> u64 {
 }
 
 /// Adds a note if a marking probability is rounded.
-fn note_rounded_percentages(parameters: &ModelParameters, notes: &mut Vec<String>) {
+fn add_rounded_percentage_notes(parameters: &Ns3ModelParameters, notes: &mut Vec<String>) {
     let is_whole = |marking: &EcnThresholds| {
         let exact = marking.max_probability * 100.0;
         (exact - exact.round()).abs() < 1e-9
@@ -155,7 +155,7 @@ fn note_rounded_percentages(parameters: &ModelParameters, notes: &mut Vec<String
 }
 
 /// The layer with the tables of the ports and the buffer of one switch.
-struct PortLayer<'a> {
+struct PortConfigLayer<'a> {
     scenario: &'a Scenario,
     /// The names of the ports, grouped by link speed in Mb/s and delay in nanoseconds. All ports of a group
     /// have the same buffer profile.
@@ -165,9 +165,9 @@ struct PortLayer<'a> {
     priorities: BTreeSet<u8>,
 }
 
-impl PortLayer<'_> {
+impl PortConfigLayer<'_> {
     /// Collects the ports of a switch node.
-    fn new(scenario: &Scenario, node: u32) -> PortLayer<'_> {
+    fn new(scenario: &Scenario, node: u32) -> PortConfigLayer<'_> {
         let topology: &Topology = &scenario.topology;
         let mut ports: BTreeMap<(u32, u64), Vec<String>> = BTreeMap::new();
         for (index, link) in topology.nodes[node as usize].links.iter().enumerate() {
@@ -177,7 +177,7 @@ impl PortLayer<'_> {
                 .or_default()
                 .push(port_name(index as u32 + 1));
         }
-        PortLayer {
+        PortConfigLayer {
             scenario,
             ports,
             buffer: SwitchBuffer::new(scenario, node),
@@ -277,7 +277,7 @@ impl PortLayer<'_> {
                 .marking(u64::from(*speed_mbps) * 1_000_000)
                 .filter(|_| parameters.ecn);
             let wred = marking.map_or_else(String::new, |marking| {
-                format!(", wred_profile: {}", wred_name(marking.rate_bps))
+                format!(", wred_profile: {}", wred_profile_name(marking.rate_bps))
             });
             for priority in &self.priorities {
                 let _ = writeln!(

@@ -3,7 +3,7 @@
 use std::fmt::{Display, Write};
 
 use super::jobs::FlowGroup;
-use crate::ns3::{CongestionMode, ModelParameters, Scenario};
+use crate::ns3::{CongestionMode, Ns3ModelParameters, Scenario};
 
 /// Writes a transport for each flow group.
 pub(super) fn write_transports(
@@ -14,7 +14,7 @@ pub(super) fn write_transports(
 ) {
     let parameters = &scenario.parameters;
     let mut writer = TransportWriter { parameters, notes };
-    writer.note_windows();
+    writer.add_window_setting_notes();
     for group in groups {
         let dscp = 8 * group.priority;
         let _ = writeln!(text, "  {}:", group.name);
@@ -24,7 +24,7 @@ pub(super) fn write_transports(
             text.push_str("    ack_dscp: 0\n");
         }
         let _ = writeln!(text, "    congestion: {}", writer.congestion_value(group));
-        if writer.has_marks() {
+        if writer.reacts_to_ecn_marks() {
             text.push_str("    feedback: ack-echo\n");
         }
         if !parameters.ecn {
@@ -40,13 +40,13 @@ pub(super) fn write_transports(
 
 /// Converts the settings of the model and collects notes.
 struct TransportWriter<'a> {
-    parameters: &'a ModelParameters,
+    parameters: &'a Ns3ModelParameters,
     notes: &'a mut Vec<String>,
 }
 
 impl TransportWriter<'_> {
     /// Returns whether ECN marks can occur and the congestion control reacts to them.
-    fn has_marks(&self) -> bool {
+    fn reacts_to_ecn_marks(&self) -> bool {
         self.parameters.can_mark()
     }
 
@@ -59,7 +59,7 @@ impl TransportWriter<'_> {
     }
 
     /// Adds notes about window settings that a lab does not have.
-    fn note_windows(&mut self) {
+    fn add_window_setting_notes(&mut self) {
         let (window, mode) = (self.parameters.window, self.parameters.mode);
         let is_hpcc = mode.is_hpcc();
         if is_hpcc && !(window.is_used && window.follows_rate) {
@@ -83,7 +83,7 @@ impl TransportWriter<'_> {
     /// Returns `none` and adds a note with the reason.
     ///
     /// Without ECN marks, DCQCN and DCTCP would never decrease a rate. A lab reports such a setting.
-    fn value_without_marks(&mut self) -> String {
+    fn congestion_value_without_ecn(&mut self) -> String {
         let reason = match (self.parameters.ecn, self.parameters.rate_bound) {
             (false, _) => "ENABLE_QCN 0: nothing is marked",
             (_, false) => "RATE_BOUND 0: flows use the rate of their link",
@@ -95,8 +95,8 @@ impl TransportWriter<'_> {
 
     /// Returns the value of `congestion` for DCQCN.
     fn dcqcn_value(&mut self) -> String {
-        if !self.has_marks() {
-            return self.value_without_marks();
+        if !self.reacts_to_ecn_marks() {
+            return self.congestion_value_without_ecn();
         }
         let dcqcn = self.parameters.dcqcn;
         let gain = self.clamp_with_note("EWMA_GAIN", dcqcn.gain, 0.0001, 1.0);
@@ -142,7 +142,7 @@ impl TransportWriter<'_> {
                 "{name} has no counterpart in hpcc (SIGCOMM 2019, algorithm 1)"
             ));
         }
-        let increase = bytes_during(self.parameters.dcqcn.rate_ai_bps, group.rtt_ns).round();
+        let increase = bytes_sent_at_rate(self.parameters.dcqcn.rate_ai_bps, group.rtt_ns).round();
         let min_rate_bps = self.min_rate_bps();
         format!(
             "{{name: hpcc, eta: {}, max_stage: {}, w_ai_bytes: {}, base_rtt_ns: {}, min_rate_bps: {min_rate_bps}}}",
@@ -166,11 +166,11 @@ impl TransportWriter<'_> {
 
     /// Returns the value of `congestion` for DCTCP.
     fn dctcp_value(&mut self, group: &FlowGroup) -> String {
-        if !self.has_marks() {
-            return self.value_without_marks();
+        if !self.reacts_to_ecn_marks() {
+            return self.congestion_value_without_ecn();
         }
         let payload = f64::from(self.parameters.payload_bytes);
-        let packets = bytes_during(self.parameters.dctcp_rate_ai_bps, group.rtt_ns) / payload;
+        let packets = bytes_sent_at_rate(self.parameters.dctcp_rate_ai_bps, group.rtt_ns) / payload;
         let min_rate_bps = self.min_rate_bps();
         format!(
             "{{name: dctcp, g: {}, increase_packets: {}, min_rate_bps: {min_rate_bps}}}",
@@ -214,6 +214,6 @@ impl TransportWriter<'_> {
 }
 
 /// Returns the number of bytes that a rate transfers during a time.
-fn bytes_during(rate_bps: u64, ns: u64) -> f64 {
+fn bytes_sent_at_rate(rate_bps: u64, ns: u64) -> f64 {
     rate_bps as f64 * ns as f64 / 8e9
 }

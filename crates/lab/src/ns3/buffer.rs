@@ -63,7 +63,7 @@ impl SwitchBuffer {
         PortBuffer {
             reserve_bytes: RESERVE_BYTES,
             headroom_bytes: u64::from(headroom_bytes(rate_bps, delay_ns)),
-            shift: limit_shift(rate_bps, self.nic_rate_bps),
+            shift: buffer_threshold_shift(rate_bps, self.nic_rate_bps),
             resume_offset_bytes: RESUME_OFFSET_BYTES,
         }
     }
@@ -88,7 +88,7 @@ fn headroom_bytes(rate_bps: u64, delay_ns: u64) -> u32 {
 
 /// Returns the shift of a port. If the port is 2^n times as fast as a host link, the shift is
 /// [`HOST_PORT_SHIFT`] - n, at least 0.
-fn limit_shift(mut rate_bps: u64, nic_rate_bps: u64) -> u8 {
+fn buffer_threshold_shift(mut rate_bps: u64, nic_rate_bps: u64) -> u8 {
     let mut shift = HOST_PORT_SHIFT;
     while rate_bps > nic_rate_bps && shift > 0 {
         shift -= 1;
@@ -111,9 +111,9 @@ mod tests {
             0,
             "rounded down before the multiplication by 3"
         );
-        assert_eq!(limit_shift(gbps(100), gbps(100)), 3);
-        assert_eq!(limit_shift(gbps(25), gbps(100)), 3);
-        assert_eq!(limit_shift(gbps(400), gbps(100)), 1);
-        assert_eq!(limit_shift(gbps(400), gbps(25)), 0);
+        assert_eq!(buffer_threshold_shift(gbps(100), gbps(100)), 3);
+        assert_eq!(buffer_threshold_shift(gbps(25), gbps(100)), 3);
+        assert_eq!(buffer_threshold_shift(gbps(400), gbps(100)), 1);
+        assert_eq!(buffer_threshold_shift(gbps(400), gbps(25)), 0);
     }
 }

@@ -31,7 +31,7 @@ impl InputFiles {
             ),
         };
         let configuration = InputText::read(configuration)?;
-        let named = |setting: &str| named_file(&configuration, setting, &folder);
+        let named = |setting: &str| file_of_setting(&configuration, setting, &folder);
         let existing = |names: [&str; 2]| {
             names
                 .map(|name| folder.join(name))
@@ -60,7 +60,7 @@ impl InputFiles {
 /// The path is relative to the working directory of the simulator, which is unknown. This function therefore
 /// tries the folder of the configuration and the three folders above it. If the path exists in none of these
 /// folders, the function removes its folders, and returns the file name in the folder of the configuration.
-fn named_file(configuration: &InputText, setting: &str, folder: &Path) -> Option<PathBuf> {
+fn file_of_setting(configuration: &InputText, setting: &str, folder: &Path) -> Option<PathBuf> {
     let words: Vec<InputWord<'_>> = configuration.words().collect();
     let index = words.iter().rposition(|word| word.text == setting)?;
     let path = Path::new(words.get(index + 1)?.text);

@@ -26,9 +26,9 @@ mod units;
 pub use buffer::SwitchBuffer;
 pub use flow::{Flow, PauseEvent};
 pub use model_parameters::{
-    CongestionMode, DcqcnSettings, EcnThresholds, HpccSettings, ModelParameters, WindowSettings,
+    CongestionMode, DcqcnSettings, EcnThresholds, FlowWindowSettings, HpccSettings, Ns3ModelParameters,
 };
-pub use paths::{FlowPaths, PairTimings, flow_paths, has_equal_paths, node_address};
+pub use paths::{FlowPaths, HostPairRttAndBdpTable, flow_paths, has_equal_paths, node_address};
 pub use scenario::Scenario;
 pub use text::ReadError;
 pub use topology::{Link, Node, Topology};

@@ -4,11 +4,11 @@
 /// in the configuration file. A missing setting has the default of the model (`third.cc`).
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
-pub struct ModelParameters {
+pub struct Ns3ModelParameters {
     /// Congestion control algorithm (`CC_MODE`).
     pub mode: CongestionMode,
     /// Settings of the windows: `HAS_WIN`, `VAR_WIN` and `GLOBAL_T`.
-    pub window: WindowSettings,
+    pub window: FlowWindowSettings,
     /// Settings that only HPCC and HPCC-PINT use (`CC_MODE` 3 and 10).
     pub hpcc: HpccSettings,
     /// Additive rate increase of DCTCP in bits per second (`DCTCP_RATE_AI`).
@@ -87,7 +87,7 @@ impl CongestionMode {
 
 /// Settings of the flow windows, which limit the unacknowledged bytes of a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct WindowSettings {
+pub struct FlowWindowSettings {
     /// Whether a window limits the unacknowledged bytes of a flow (`HAS_WIN`).
     pub is_used: bool,
     /// Whether all flows use the largest window and round-trip time of all pairs of hosts (`GLOBAL_T` is 1).
@@ -157,12 +157,12 @@ pub struct DcqcnSettings {
     pub min_rate_bps: u64,
 }
 
-impl ModelParameters {
+impl Ns3ModelParameters {
     /// Returns the defaults of the model (`third.cc`).
-    pub(super) fn new() -> ModelParameters {
-        ModelParameters {
+    pub(super) fn new() -> Ns3ModelParameters {
+        Ns3ModelParameters {
             mode: CongestionMode::Dcqcn,
-            window: WindowSettings {
+            window: FlowWindowSettings {
                 is_used: true,
                 of_largest_pair: true,
                 follows_rate: false,
@@ -235,7 +235,7 @@ impl ModelParameters {
 /// The three threshold maps (`KMIN_MAP`, `KMAX_MAP`, `PMAX_MAP`). Each entry has a link speed in bits per
 /// second and the value for this speed. Thresholds are in units of 1000 bytes.
 #[derive(Default)]
-pub(super) struct ThresholdMaps {
+pub(super) struct EcnThresholdMaps {
     pub(super) min: Vec<(u64, u64)>,
     pub(super) max: Vec<(u64, u64)>,
     pub(super) probability: Vec<(u64, f64)>,

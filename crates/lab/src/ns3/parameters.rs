@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::model_parameters::{CongestionMode, EcnThresholds, ModelParameters, ThresholdMaps};
+use super::model_parameters::{CongestionMode, EcnThresholdMaps, EcnThresholds, Ns3ModelParameters};
 use super::setting::SettingReader;
 use super::text::{InputText, InputWord, ReadError};
 use super::topology::Topology;
@@ -11,9 +11,9 @@ use super::topology::Topology;
 ///
 /// The file is a sequence of names and values, and line ends have no meaning. If a setting occurs twice, the
 /// last value applies. Unknown words are skipped.
-pub(super) fn read_parameters(text: &InputText) -> Result<ModelParameters, ReadError> {
-    let mut parameters = ModelParameters::new();
-    let mut maps = ThresholdMaps::default();
+pub(super) fn read_parameters(text: &InputText) -> Result<Ns3ModelParameters, ReadError> {
+    let mut parameters = Ns3ModelParameters::new();
+    let mut maps = EcnThresholdMaps::default();
     let mut names: BTreeSet<&str> = BTreeSet::new();
     let mut words = text.words();
     let mut ack_interval = InputWord::default();
@@ -78,7 +78,7 @@ fn is_setting_name(word: &str) -> bool {
 /// Checks that every link of a switch has ECN thresholds for its speed.
 pub(super) fn check_thresholds(
     text: &InputText,
-    parameters: &ModelParameters,
+    parameters: &Ns3ModelParameters,
     topology: &Topology,
 ) -> Result<(), ReadError> {
     let has_switch = |ends: [u32; 2]| ends.iter().any(|end| topology.nodes[*end as usize].is_switch);
@@ -99,7 +99,7 @@ pub(super) fn check_thresholds(
     }
 }
 
-impl ThresholdMaps {
+impl EcnThresholdMaps {
     /// Combines the three maps into the thresholds of each link speed.
     fn combine(&self, text: &InputText) -> Result<Vec<EcnThresholds>, ReadError> {
         let threshold_bytes =
@@ -163,7 +163,7 @@ PMAX_MAP 2 100000000000 1 25000000000 0.2
 BUFFER_SIZE 32
 ";
 
-    fn parse_settings(content: &str) -> Result<ModelParameters, String> {
+    fn parse_settings(content: &str) -> Result<Ns3ModelParameters, String> {
         read_parameters(&InputText::from_content("parameters.txt", content))
             .map_err(|error| error.to_string())
     }

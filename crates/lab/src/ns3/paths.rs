@@ -135,7 +135,7 @@ fn usable_links(topology: &Topology, node: u32) -> Vec<usize> {
 /// The round-trip time is twice the sum of the link delays on a shortest path, plus the serialization times
 /// of one full payload on the links of this path.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct PairTiming {
+pub struct HostPairRttAndBdp {
     /// Round-trip time in nanoseconds.
     pub rtt_ns: u64,
     /// Bandwidth-delay product in bytes, modulo 2^32 as in the model. The value 0 means no window.
@@ -144,17 +144,17 @@ pub struct PairTiming {
 
 /// The timings of all pairs of hosts. The timings to a receiver are computed at their first use.
 #[derive(Debug)]
-pub struct PairTimings<'a> {
+pub struct HostPairRttAndBdpTable<'a> {
     topology: &'a Topology,
     payload_bytes: u32,
-    to: BTreeMap<u32, Vec<PairTiming>>,
-    largest: Option<PairTiming>,
+    to: BTreeMap<u32, Vec<HostPairRttAndBdp>>,
+    largest: Option<HostPairRttAndBdp>,
 }
 
-impl<'a> PairTimings<'a> {
+impl<'a> HostPairRttAndBdpTable<'a> {
     /// Creates the timings of a topology for packets with a payload of `payload_bytes`.
-    pub fn new(topology: &'a Topology, payload_bytes: u32) -> PairTimings<'a> {
-        PairTimings {
+    pub fn new(topology: &'a Topology, payload_bytes: u32) -> HostPairRttAndBdpTable<'a> {
+        HostPairRttAndBdpTable {
             topology,
             payload_bytes,
             to: BTreeMap::new(),
@@ -167,7 +167,7 @@ impl<'a> PairTimings<'a> {
     ///
     /// With `of_largest_pair` (`GLOBAL_T` is 1), returns the largest round-trip time and the largest window
     /// of all pairs.
-    pub fn pair_timing(&mut self, src: u32, dst: u32, of_largest_pair: bool) -> PairTiming {
+    pub fn pair_timing(&mut self, src: u32, dst: u32, of_largest_pair: bool) -> HostPairRttAndBdp {
         if of_largest_pair {
             let (topology, payload_bytes) = (self.topology, self.payload_bytes);
             return *self
@@ -183,7 +183,7 @@ impl<'a> PairTimings<'a> {
 }
 
 /// Returns the timing from each node to a host. The timing is 0 for switches and for hosts without a path.
-fn timings_to_host(topology: &Topology, payload_bytes: u32, host: u32) -> Vec<PairTiming> {
+fn timings_to_host(topology: &Topology, payload_bytes: u32, host: u32) -> Vec<HostPairRttAndBdp> {
     let hops = shortest_path_links(topology, host);
     let hosts = topology.nodes.iter().enumerate();
     hosts
@@ -192,7 +192,7 @@ fn timings_to_host(topology: &Topology, payload_bytes: u32, host: u32) -> Vec<Pa
             let mut node_number = from as u32;
             while node_number != host && !node.is_switch {
                 let Some(link) = hops[node_number as usize].first() else {
-                    return PairTiming::default();
+                    return HostPairRttAndBdp::default();
                 };
                 let next = &topology.links[*link];
                 delay_ns += next.delay_ns;
@@ -201,7 +201,7 @@ fn timings_to_host(topology: &Topology, payload_bytes: u32, host: u32) -> Vec<Pa
                 node_number = next.peer_of(node_number);
             }
             let rtt_ns = delay_ns * 2 + sending_ns;
-            PairTiming {
+            HostPairRttAndBdp {
                 rtt_ns,
                 window_bytes: (rtt_ns.wrapping_mul(rate_bps) / 1_000_000_000 / 8) as u32,
             }
@@ -210,13 +210,13 @@ fn timings_to_host(topology: &Topology, payload_bytes: u32, host: u32) -> Vec<Pa
 }
 
 /// Returns the largest round-trip time and the largest window of all pairs of hosts.
-fn largest_timing(topology: &Topology, payload_bytes: u32) -> PairTiming {
+fn largest_timing(topology: &Topology, payload_bytes: u32) -> HostPairRttAndBdp {
     let timings = topology.hosts().flat_map(|host| {
         let mut timings = timings_to_host(topology, payload_bytes, host);
-        timings[host as usize] = PairTiming::default();
+        timings[host as usize] = HostPairRttAndBdp::default();
         timings
     });
-    timings.fold(PairTiming::default(), |max, timing| PairTiming {
+    timings.fold(HostPairRttAndBdp::default(), |max, timing| HostPairRttAndBdp {
         rtt_ns: max.rtt_ns.max(timing.rtt_ns),
         window_bytes: max.window_bytes.max(timing.window_bytes),
     })

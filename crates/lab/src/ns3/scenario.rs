@@ -4,14 +4,14 @@ use std::path::{Path, PathBuf};
 
 use super::files::InputFiles;
 use super::flow::{Flow, PauseEvent};
-use super::model_parameters::ModelParameters;
+use super::model_parameters::Ns3ModelParameters;
 use super::parameters;
 use super::paths::{FlowPaths, flow_paths};
 use super::results::{read_completions, read_pauses};
 use super::text::{InputText, InputWord, ReadError, quote};
 use super::topology::{self, Topology};
 use xoff_telemetry::failure::Failure;
-use xoff_units::ns3_nanos;
+use xoff_units::nanos_as_in_ns3;
 
 /// Largest number of flows.
 const FLOWS_MAX: usize = 1 << 18;
@@ -42,7 +42,7 @@ pub struct Scenario {
     /// the model.
     pub flows: Vec<Flow>,
     /// The settings of the model from the configuration file.
-    pub parameters: ModelParameters,
+    pub parameters: Ns3ModelParameters,
     /// Pause and resume events of the model, in the order of time. `None` if the scenario has no file
     /// of pauses.
     pub pauses: Option<Vec<PauseEvent>>,
@@ -173,7 +173,7 @@ fn read_flow(
         return Err(text.error_at_word(&dst_word, "the sender is the receiver", FLOW_FORMAT));
     }
     let seconds = start.text.parse::<f64>().ok();
-    let start_ns = seconds.and_then(|seconds| ns3_nanos(seconds, 1_000_000_000));
+    let start_ns = seconds.and_then(|seconds| nanos_as_in_ns3(seconds, 1_000_000_000));
     let start_ns = start_ns.ok_or_else(|| {
         let what = format!("the start is {}", quote(start.text));
         text.error_at_word(&start, what, "seconds, such as 2.000000000")

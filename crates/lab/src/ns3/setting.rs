@@ -2,7 +2,7 @@
 
 use std::str::FromStr;
 
-use super::model_parameters::{CongestionMode, ModelParameters, ThresholdMaps};
+use super::model_parameters::{CongestionMode, EcnThresholdMaps, Ns3ModelParameters};
 use super::text::{InputText, InputWord, ReadError, quote};
 use super::units;
 
@@ -106,8 +106,8 @@ impl<'a, W: Iterator<Item = InputWord<'a>>> SettingReader<'a, '_, W> {
     /// The reader of the model skips unknown words.
     pub(super) fn apply_to(
         &mut self,
-        parameters: &mut ModelParameters,
-        maps: &mut ThresholdMaps,
+        parameters: &mut Ns3ModelParameters,
+        maps: &mut EcnThresholdMaps,
     ) -> Result<bool, ReadError> {
         let (dcqcn, hpcc) = (&mut parameters.dcqcn, &mut parameters.hpcc);
         match self.name() {

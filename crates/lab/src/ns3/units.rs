@@ -1,6 +1,6 @@
 //! Parsers of times and rates in the format of ns-3.
 
-use xoff_units::ns3_nanos;
+use xoff_units::nanos_as_in_ns3;
 
 /// Parses a duration such as `0.001ms` into nanoseconds, rounded down.
 ///
@@ -15,10 +15,10 @@ pub(super) fn parse_duration_ns(text: &str) -> Option<u64> {
     ];
     let (number, unit) = split_number_and_unit(text)?;
     if unit == "ps" {
-        return ns3_nanos(number / 1_000.0, 1);
+        return nanos_as_in_ns3(number / 1_000.0, 1);
     }
     let (_, unit_ns) = UNITS.iter().find(|(name, _)| *name == unit)?;
-    ns3_nanos(number, *unit_ns)
+    nanos_as_in_ns3(number, *unit_ns)
 }
 
 /// Parses a rate such as `100Gbps` or `20Mb/s` into bits per second, rounded down.

@@ -87,7 +87,7 @@ pub enum ActionPlan {
         layers: Vec<ConfigLayer>,
     },
     /// The buffer watermarks (largest uses since the last reset) are reset to the current use.
-    ClearWatermarks,
+    ClearWatermarkCommand,
     /// The counters that conditions read are set to zero.
     ClearCounters,
     /// The script waits for a duration.

@@ -23,7 +23,7 @@ const MARGIN_WIDTH: u32 = 130;
 
 /// One bar of a chart.
 #[derive(Clone, Debug)]
-pub struct Bar {
+pub struct ChartBar {
     /// Label of the bar.
     pub name: String,
     /// Median, smallest value and largest value, in the unit of the chart. `None`: the bar has no value and
@@ -39,7 +39,7 @@ pub struct BarPanel {
     /// Title of the chart.
     pub title: String,
     /// The bars from left to right.
-    pub bars: Vec<Bar>,
+    pub bars: Vec<ChartBar>,
 }
 
 /// Writes an SVG file with bar charts of times, one below the other. The values of the bars are in

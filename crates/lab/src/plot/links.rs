@@ -7,8 +7,8 @@ use plotters::prelude::*;
 use super::style::{
     AXIS, Area, COLOURS, DrawResult, GRID, LABEL, TITLE, draw_legend, draw_message, write_svg,
 };
-use super::units::{self, Unit, format_short};
-use super::{PortName, RunTimeline};
+use super::units::{self, AxisUnit, format_short};
+use super::{PlottedPort, RunTimeline};
 use xoff_telemetry::failure::Failure;
 
 const WIDTH: u32 = 960;
@@ -32,7 +32,7 @@ struct LinkLoads {
 
 impl LinkLoads {
     fn of_timeline(run: &RunTimeline) -> LinkLoads {
-        let between_switches = |name: &PortName| name.between_switches && name.usable;
+        let between_switches = |name: &PlottedPort| name.between_switches && name.usable;
         let (links, selected): (_, Vec<bool>) = match run.names.iter().any(between_switches) {
             true => (
                 "links between switches",
@@ -73,7 +73,7 @@ impl LinkLoads {
     }
 
     /// Returns the points of a step line for one of the five values, such as the mean.
-    fn step_line(&self, quantile: usize, unit: Unit) -> Vec<(f64, f64)> {
+    fn step_line(&self, quantile: usize, unit: AxisUnit) -> Vec<(f64, f64)> {
         let bins = self.bins.iter().zip(&self.quantiles);
         bins.flat_map(|((start, end), values)| [start, end].map(|time| (time / unit.size, values[quantile])))
             .collect()
@@ -113,7 +113,7 @@ pub fn write_link_plot(path: &Path, runs: &[(String, &RunTimeline)]) -> Result<(
     })
 }
 
-fn draw_panel(area: &Area<'_>, title: &str, loads: &LinkLoads, time_max: f64, unit: Unit) -> DrawResult {
+fn draw_panel(area: &Area<'_>, title: &str, loads: &LinkLoads, time_max: f64, unit: AxisUnit) -> DrawResult {
     if loads.quantiles.is_empty() {
         return draw_message(area, &format!("{title}: no link was used"));
     }

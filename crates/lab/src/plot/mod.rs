@@ -17,7 +17,7 @@ use std::{fs, io};
 use xoff_fabric::Timeline;
 use xoff_telemetry::failure::Failure;
 
-pub use bars::{Bar, BarPanel, write_time_bars, write_unit_bars};
+pub use bars::{BarPanel, ChartBar, write_time_bars, write_unit_bars};
 pub use links::write_link_plot;
 
 /// The timeline of a run in virtual time, with the names of its switch ports.
@@ -26,12 +26,12 @@ pub struct RunTimeline {
     /// Link loads, queues and pauses of all switch ports over time.
     pub timeline: Timeline,
     /// Names of the switch ports, in the order of [`Timeline::ports`].
-    pub names: Vec<PortName>,
+    pub names: Vec<PlottedPort>,
 }
 
 /// Names of a switch port and of its peer.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PortName {
+pub struct PlottedPort {
     /// Name of the port, such as `leaf1:Ethernet16`.
     pub port: String,
     /// Name of the other end of the link: a switch port or a host. Empty if the port has no link.

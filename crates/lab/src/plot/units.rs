@@ -2,18 +2,18 @@
 
 /// A unit of an axis. `size` is the number of smallest units (nanoseconds or bytes) in this unit.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Unit {
+pub(super) struct AxisUnit {
     pub(super) name: &'static str,
     pub(super) size: f64,
 }
 
 /// Selects the unit for times up to `longest_ns` nanoseconds.
-pub(super) fn time_unit(longest_ns: f64) -> Unit {
+pub(super) fn time_unit(longest_ns: f64) -> AxisUnit {
     largest_fitting_unit(longest_ns, &[("ns", 1.0), ("us", 1e3), ("ms", 1e6), ("s", 1e9)])
 }
 
 /// Selects the unit for sizes up to `largest_bytes`.
-pub(super) fn byte_unit(largest_bytes: f64) -> Unit {
+pub(super) fn byte_unit(largest_bytes: f64) -> AxisUnit {
     largest_fitting_unit(
         largest_bytes,
         &[("bytes", 1.0), ("kB", 1e3), ("MB", 1e6), ("GB", 1e9)],
@@ -21,10 +21,10 @@ pub(super) fn byte_unit(largest_bytes: f64) -> Unit {
 }
 
 /// Returns the largest unit that is not larger than the value.
-fn largest_fitting_unit(largest: f64, units: &[(&'static str, f64)]) -> Unit {
+fn largest_fitting_unit(largest: f64, units: &[(&'static str, f64)]) -> AxisUnit {
     let fitting = units.iter().rev().find(|(_, size)| largest >= *size);
     let (name, size) = *fitting.unwrap_or(&units[0]);
-    Unit { name, size }
+    AxisUnit { name, size }
 }
 
 /// Formats a number with about three digits.

@@ -11,7 +11,7 @@ use xoff_host::Host;
 use xoff_ports::{Backend, Port, PortSpec};
 use xoff_runtime::hosts::{AttachedHost, HostThreadOptions, RunningHosts, spawn_hosts_with_application};
 use xoff_runtime::workers::clock::ModelClock;
-use xoff_runtime::workers::{TaintLedger, WorkerOptions};
+use xoff_runtime::workers::{TaintLog, WorkerOptions};
 use xoff_telemetry::failure::Failure;
 
 /// Opens the device of each model host in the namespace of the host, and starts the thread of all model
@@ -23,7 +23,7 @@ pub(super) fn start_model_hosts(
     options: &WorkerOptions,
     clock: ModelClock,
     core: Option<usize>,
-    ledger: &TaintLedger,
+    ledger: &TaintLog,
 ) -> Result<Option<RunningHosts<JobRun>>, Failure> {
     if lab.plan.model_host_count() == 0 {
         return Ok(None);

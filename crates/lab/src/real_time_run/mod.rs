@@ -34,9 +34,9 @@ use xoff_runtime::control::{ControlListener, ControlTarget, serve_control};
 use xoff_runtime::hosts::{RunningHosts, drain_hosts};
 use xoff_runtime::session::SwitchSession;
 use xoff_runtime::workers::clock::{ModelClock, monotonic_ns};
-use xoff_runtime::workers::{StoppedSwitch, TaintLedger, WorkerOptions};
+use xoff_runtime::workers::{StoppedSwitch, TaintLog, WorkerOptions};
 use xoff_telemetry::failure::{Exit, Failure};
-use xoff_telemetry::{Environment, StealMeter, SwitchSnapshot};
+use xoff_telemetry::{CpuStealMeter, Environment, SwitchSnapshot};
 
 /// Wall time between two checks of the run.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
@@ -67,8 +67,8 @@ struct RealTimeRun {
     hosts: Option<RunningHosts<JobRun>>,
     guests: Vec<Guest>,
     commands: HostCommands,
-    ledger: TaintLedger,
-    steal: StealMeter,
+    ledger: TaintLog,
+    steal: CpuStealMeter,
     /// The reason for which the run did not wait for the end of the jobs. `None` if the run waited.
     early_end: Option<&'static str>,
 }
@@ -86,8 +86,8 @@ pub(super) fn run_lab(lab: Lab) -> ExitCode {
 
 /// Starts the switches and hosts of a lab.
 fn start_lab(lab: Lab) -> Result<RealTimeRun, Failure> {
-    let ledger = TaintLedger::new();
-    let steal = StealMeter::start();
+    let ledger = TaintLog::new();
+    let steal = CpuStealMeter::start();
     let guest_threads: usize = lab
         .plan
         .hosts
@@ -365,14 +365,14 @@ impl RealTimeRun {
         let mut report = crate::report::build_report(environment, seed, switches, flows, taints);
         if let Some(mut job_run) = job_run {
             job_run.extend_to_flows_end(Picos::from_nanos(self.lab.plan.workload.duration_ns));
-            let end_state = report_builder::EndState {
+            let end_state = report_builder::FinishedLabState {
                 plan: &self.lab.plan,
                 fabric: &self.fabric,
                 dilate: self.lab.options.dilate.max(1),
                 hosts: &outcomes,
                 job_run: &job_run,
             };
-            end_state.add_to(&mut report);
+            end_state.add_results_to_report(&mut report);
             if let Some(why) = self.early_end {
                 report.failures.push(format!(
                     "{why}{}",

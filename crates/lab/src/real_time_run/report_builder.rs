@@ -3,14 +3,14 @@
 use crate::jobs;
 use crate::plan::LabPlan;
 use crate::real_time_run::job_run::JobRun;
-use crate::report::{HostReport, LinkBalanceReport, RealTimeReport, Report};
+use crate::report::{HostReport, LinkBalanceReport, RealTimeRunReport, Report};
 use crate::virtual_run::{LinkTraffic, link_reports};
 use xoff_fabric::{FabricPlan, LinkEnd};
 use xoff_runtime::hosts::HostRunResult;
 use xoff_telemetry::SwitchReport;
 
 /// The state of a lab at the end of a run, from which the report is built.
-pub(super) struct EndState<'a> {
+pub(super) struct FinishedLabState<'a> {
     pub(super) plan: &'a LabPlan,
     pub(super) fabric: &'a FabricPlan,
     pub(super) dilate: u32,
@@ -18,9 +18,9 @@ pub(super) struct EndState<'a> {
     pub(super) job_run: &'a JobRun,
 }
 
-impl EndState<'_> {
+impl FinishedLabState<'_> {
     /// Adds the results of hosts, links and jobs to a report.
-    pub(super) fn add_to(&self, report: &mut Report) {
+    pub(super) fn add_results_to_report(&self, report: &mut Report) {
         for host in self.hosts {
             report.add_queue_pair_counters(&host.queue_pairs);
             let mut plans = self.plan.hosts.iter();
@@ -38,7 +38,7 @@ impl EndState<'_> {
             &self.link_traffic(&report.switches),
             span,
         );
-        report.real_time = Some(RealTimeReport {
+        report.real_time = Some(RealTimeRunReport {
             model_time_ns: span.as_nanos(),
             dilate: self.dilate,
             hosts: self.hosts.iter().map(host_report).collect(),

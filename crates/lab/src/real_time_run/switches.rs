@@ -11,7 +11,7 @@ use crate::plan::{FarEnd, LinkPlan};
 use xoff_ports::net::Netns;
 use xoff_ports::{Backend, OpenedPort, Port, PortError, PortSpec, create_persistent_tap};
 use xoff_runtime::session::{SwitchPort, SwitchSession, SwitchStart};
-use xoff_runtime::workers::{TaintLedger, WorkerOptions};
+use xoff_runtime::workers::{TaintLog, WorkerOptions};
 use xoff_telemetry::failure::Failure;
 
 /// Number of frames in each ring of a link between two switches. Such a link is in memory.
@@ -22,9 +22,9 @@ pub(super) fn start_switches(
     lab: &Lab,
     setups: Vec<SwitchSetup>,
     options: &WorkerOptions,
-    ledger: &TaintLedger,
+    ledger: &TaintLog,
 ) -> Result<Vec<Arc<SwitchSession>>, Failure> {
-    let outside = outside_namespace(lab)?;
+    let outside = external_device_namespace(lab)?;
     let mut ports: Vec<Vec<SwitchPort>> = setups.iter().map(|_| Vec::new()).collect();
     for attachment in &lab.ports {
         let switch = lab.plan.links[attachment.link].switch;
@@ -89,7 +89,7 @@ fn port_mtu(setup: &SwitchSetup, port: &str, link: &LinkPlan) -> u32 {
 }
 
 /// Returns the namespace of the external devices. Returns `None` without external devices.
-fn outside_namespace(lab: &Lab) -> Result<Option<Arc<Netns>>, Failure> {
+fn external_device_namespace(lab: &Lab) -> Result<Option<Arc<Netns>>, Failure> {
     if lab.ports.iter().all(|port| port.namespace == PortNamespace::Lab) {
         return Ok(None);
     }

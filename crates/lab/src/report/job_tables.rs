@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use super::{HostReport, VirtualReport};
+use super::{HostReport, VirtualRunReport};
 use xoff_telemetry::{
     format_counts_by_class, format_gbytes_per_second, format_nanos, group_thousands, simple_table,
 };
@@ -246,8 +246,8 @@ pub(super) fn format_host_counters(hosts: &[HostReport]) -> String {
 }
 
 /// Formats the load balance of the links between switches in one line. Returns an empty text if
-/// [`VirtualReport::balance`] is `None`.
-pub(super) fn format_link_balance(report: &VirtualReport) -> String {
+/// [`VirtualRunReport::balance`] is `None`.
+pub(super) fn format_link_balance(report: &VirtualRunReport) -> String {
     report.balance.map_or_else(String::new, |balance| {
         format!(
             "links between switches: busiest {:.2} times the mean, Jain's index {:.3}, over {} usable link directions\n",
@@ -259,7 +259,7 @@ pub(super) fn format_link_balance(report: &VirtualReport) -> String {
 }
 
 /// Formats the size of a run in one line: model time, events and frames.
-pub(super) fn format_run_size(report: &VirtualReport) -> String {
+pub(super) fn format_run_size(report: &VirtualRunReport) -> String {
     let lost = match report.link_lost_frames {
         0 => String::new(),
         frames => format!("; links lost {} frames", group_thousands(frames)),
@@ -391,7 +391,7 @@ mod tests {
             pfc_rx: [0, 0, 0, 2 * count, 0, 0, 0, 0],
             paused_ns: [0; 8],
         };
-        let report = |hosts: Vec<HostReport>| VirtualReport {
+        let report = |hosts: Vec<HostReport>| VirtualRunReport {
             links: Vec::new(),
             balance: None,
             reordered: Vec::new(),

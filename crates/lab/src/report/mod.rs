@@ -19,10 +19,10 @@ use xoff_telemetry::{Environment, FlowReport, SwitchReport, Taint, Verdict, desc
 use xoff_workload::WorkloadResults;
 
 pub use link_report::{LinkBalanceReport, LinkReport};
-pub use real_time_section::RealTimeReport;
+pub use real_time_section::RealTimeRunReport;
 pub use receivers::{ForeignFlowReport, ReceiverReport};
 pub use table::render_report;
-pub use virtual_section::{DeadlockReport, HostReport, ReorderedConnectionReport, VirtualReport};
+pub use virtual_section::{DeadlockReport, HostReport, ReorderedConnectionReport, VirtualRunReport};
 
 /// Name and version of the report format. The version changes if a field is removed or changes its meaning.
 pub const REPORT_SCHEMA: &str = "xoff.report/1";
@@ -61,10 +61,10 @@ pub struct Report {
     pub totals: Totals,
     /// Results of a run in virtual time. `None` in real time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub virtual_time: Option<VirtualReport>,
+    pub virtual_time: Option<VirtualRunReport>,
     /// Results of a lab in real time. `None` for runs in virtual time and for runs without a lab.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub real_time: Option<RealTimeReport>,
+    pub real_time: Option<RealTimeRunReport>,
     /// Results of the jobs, which send RDMA messages through queue pairs. `None` without jobs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub jobs: Option<WorkloadResults>,

@@ -6,9 +6,9 @@ use super::link_report::{LinkBalanceReport, LinkReport};
 use super::virtual_section::{HostReport, ReorderedConnectionReport};
 
 /// The part of a report that exists only for labs in real time. For virtual time,
-/// [`VirtualReport`](crate::VirtualReport) has similar fields.
+/// [`VirtualRunReport`](crate::VirtualRunReport) has similar fields.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct RealTimeReport {
+pub struct RealTimeRunReport {
     /// Model time between the start of the workload and the end of its flows and jobs, in nanoseconds.
     pub model_time_ns: u64,
     /// Dilation: the factor by which model time ran slower than wall time, at least 1.

@@ -119,7 +119,7 @@ impl ReceiverReport {
     }
 }
 
-fn foreign_flow_report(flow: &xoff_host::ForeignFlow) -> ForeignFlowReport {
+fn foreign_flow_report(flow: &xoff_host::UnstampedFlow) -> ForeignFlowReport {
     ForeignFlowReport {
         src: flow.src_ip.to_string(),
         dst_qp: flow.dst_qp,

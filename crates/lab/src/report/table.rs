@@ -44,7 +44,7 @@ pub fn render_report(report: &Report) -> String {
         text.push_str(&receivers);
         text.push('\n');
     }
-    if let Some(table) = storms_table(&report.switches) {
+    if let Some(table) = pfc_storms_table(&report.switches) {
         text.push_str(&table);
         text.push('\n');
     }
@@ -217,7 +217,7 @@ fn format_deadlocks(deadlocks: &[DeadlockReport]) -> String {
 const STORMS_SHOWN_MAX: usize = 32;
 
 /// Formats the PFC storms that the watchdogs detected. Returns `None` if no storm was detected.
-fn storms_table(switches: &[SwitchReport]) -> Option<String> {
+fn pfc_storms_table(switches: &[SwitchReport]) -> Option<String> {
     let of_switch = |switch: &SwitchReport| {
         let name = switch.name.clone();
         let storms = switch.pfc_watchdog.iter().flat_map(|watchdog| &watchdog.storms);

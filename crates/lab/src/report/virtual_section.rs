@@ -11,7 +11,7 @@ use super::link_report::{LinkBalanceReport, LinkReport};
 /// The part of a report that exists only for runs in virtual time. The load of the machine does not affect
 /// these runs, so their verdict is never "tainted".
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct VirtualReport {
+pub struct VirtualRunReport {
     /// Model time from the start of the workload to the end of the run, in nanoseconds.
     pub model_time_ns: u64,
     /// Number of events of the simulation, including those before the start of the workload.

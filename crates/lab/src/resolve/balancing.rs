@@ -26,13 +26,15 @@ impl LabResolver<'_> {
             if let Some(scheme) = default
                 && self.check_scheme(switch, scheme)
             {
-                let layer = balancing::scheme_layer(&scheme.value, self.file_and_line(scheme.referenced));
+                let layer =
+                    balancing::scheme_config_layer(&scheme.value, self.file_and_line(scheme.referenced));
                 switch.config.insert(0, layer);
             }
             if let Some(scheme) = own
                 && self.check_scheme(switch, scheme)
             {
-                let layer = balancing::scheme_layer(&scheme.value, self.file_and_line(scheme.referenced));
+                let layer =
+                    balancing::scheme_config_layer(&scheme.value, self.file_and_line(scheme.referenced));
                 switch.config.push(layer);
             }
         }

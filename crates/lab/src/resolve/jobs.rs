@@ -107,7 +107,7 @@ impl LabResolver<'_> {
         spec.start = self.parse_time(job.start.as_ref());
         spec.transport = transport;
         spec.qps_per_connection = self.queue_pair_count(job.qps.as_ref(), options.qps);
-        spec.spread = self.message_spread(job.spread.as_ref(), options.spread);
+        spec.spread = self.resolve_message_spread(job.spread.as_ref(), options.spread);
         let verbs = [("send", Verb::Send), ("write", Verb::Write), ("read", Verb::Read)];
         spec.verb = self.parse_choice(job.verb.as_ref(), Verb::Write, &verbs);
         spec.background = job.background.unwrap_or(false);

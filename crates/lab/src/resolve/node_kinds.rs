@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use serde_saphyr::{Location, Spanned};
 
-use super::super::plan::{HostPlan, PlainPlan, RoutePlan, VmPlan};
+use super::super::plan::{HostPlan, PlainHostPlan, RoutePlan, VmPlan};
 use super::super::units;
 use super::LabResolver;
 use xoff_lab_file::NodeFields;
@@ -91,7 +91,7 @@ impl LabResolver<'_> {
     }
 
     /// Resolves the routes and commands of a plain host.
-    pub(super) fn resolve_plain_host(&mut self, host: &HostPlan, node: &NodeFields) -> PlainPlan {
+    pub(super) fn resolve_plain_host(&mut self, host: &HostPlan, node: &NodeFields) -> PlainHostPlan {
         let mut routes = self.resolve_default_routes(host, node);
         for text in node.routes.iter().flat_map(|routes| &routes.value) {
             match parse_route(&text.value) {
@@ -104,7 +104,7 @@ impl LabResolver<'_> {
             }
         }
         let commands = node.exec.iter().flat_map(|exec| &exec.value);
-        PlainPlan {
+        PlainHostPlan {
             routes,
             exec: commands.map(|command| command.value.clone()).collect(),
         }
@@ -126,7 +126,9 @@ impl LabResolver<'_> {
             IpAddr::V4(_) => (host.ipv4.into(), host.ipv4_prefix),
             IpAddr::V6(_) => (host.ipv6.into(), host.ipv6_prefix),
         };
-        if network_bits(own, length) != network_bits(route.gateway, length) || own == route.gateway {
+        if network_prefix_to_u128(own, length) != network_prefix_to_u128(route.gateway, length)
+            || own == route.gateway
+        {
             let what = format!("{} cannot reach the gateway {}", host.name, route.gateway);
             let fix = format!("a gateway is another address in the network of the host, {own}/{length}");
             self.report_problem(location, what, fix);
@@ -273,7 +275,7 @@ fn parse_route(text: &str) -> Option<RoutePlan> {
     let (address, prefix): (IpAddr, u8) = (address.parse().ok()?, prefix.parse().ok()?);
     let length_max = if address.is_ipv4() { 32 } else { 128 };
     let is_valid = prefix <= length_max
-        && network_bits(address, prefix) == address_bits(address)
+        && network_prefix_to_u128(address, prefix) == address_bits(address)
         && address.is_ipv4() == gateway.is_ipv4();
     is_valid.then_some(RoutePlan {
         destination: address,
@@ -291,7 +293,7 @@ fn address_bits(address: IpAddr) -> u128 {
 }
 
 /// Returns the network part of an address as a number.
-fn network_bits(address: IpAddr, prefix: u8) -> u128 {
+fn network_prefix_to_u128(address: IpAddr, prefix: u8) -> u128 {
     match prefix {
         0 => 0,
         prefix => address_bits(address) & (u128::MAX << (128 - u32::from(prefix.min(128)))),

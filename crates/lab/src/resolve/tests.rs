@@ -6,7 +6,7 @@ mod topology;
 
 use std::path::Path;
 
-use super::super::plan::{ConfigLayer, FarEnd, RatePlan, TimeMode};
+use super::super::plan::{ConfigLayer, FarEnd, OfferedRate, TimeMode};
 use super::*;
 
 const INCAST: &str = r#"
@@ -81,11 +81,11 @@ fn missing_fields_of_a_lab_file_get_defaults() {
     );
     assert_eq!(
         (all.rate, all.ecn_capable, all.message_bytes),
-        (RatePlan::LinkShare(1_000_000), true, 1 << 20)
+        (OfferedRate::LinkShare(1_000_000), true, 1 << 20)
     );
     assert_eq!(
         (some.rate, some.class, some.lossless),
-        (RatePlan::LinkShare(400_000), 1, false)
+        (OfferedRate::LinkShare(400_000), 1, false)
     );
     let [
         ConfigLayer::Preset { name, .. },

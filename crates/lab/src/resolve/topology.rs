@@ -78,7 +78,7 @@ fn merge_node(template_node: &NodeFields, file_node: &NodeFields) -> NodeFields 
     macro_rules! either {
         ($($field:ident),*) => {
             NodeFields {
-                config: stack_configs(template_node.config.as_ref(), file_node.config.as_ref()),
+                config: layer_config_sources(template_node.config.as_ref(), file_node.config.as_ref()),
                 $($field: file_node.$field.clone().or_else(|| template_node.$field.clone())),*
             }
         };
@@ -108,7 +108,7 @@ fn merge_node(template_node: &NodeFields, file_node: &NodeFields) -> NodeFields 
 }
 
 /// Returns a configuration with two layers, or the only layer that is present.
-fn stack_configs(
+fn layer_config_sources(
     lower: Option<&Spanned<ConfigSource>>,
     upper: Option<&Spanned<ConfigSource>>,
 ) -> Option<Spanned<ConfigSource>> {

@@ -59,9 +59,9 @@ impl LabResolver<'_> {
     fn resolve_transport(&mut self, name: &Spanned<String>, options: &TransportFields) -> TransportPlan {
         let mut plan = TransportPlan::new(&name.value);
         plan.congestion = self.resolve_congestion(options);
-        self.set_feedback(options, &mut plan);
+        self.set_receiver_feedback(options, &mut plan);
         self.set_recovery(options, &mut plan);
-        self.set_classes(options, &mut plan);
+        self.set_dscps_and_priorities(options, &mut plan);
         let services = [("rc", Service::Rc), ("uc", Service::Uc), ("ud", Service::Ud)];
         plan.qp.transport = self.parse_choice(options.transport.as_ref(), plan.qp.transport, &services);
         plan.qp.mtu = self.number_in_range(options.mtu.as_ref(), plan.qp.mtu, MTU_MIN..=MTU_MAX);
@@ -83,14 +83,14 @@ impl LabResolver<'_> {
             .source_port
             .as_ref()
             .map(|port| self.number_in_range(Some(port), 0xc000, 0..=u16::MAX));
-        plan.entropy = self.resolve_entropy(options);
+        plan.entropy = self.resolve_source_port_entropy(options);
         plan.qps = self.queue_pair_count(options.qps.as_ref(), plan.qps);
-        plan.spread = self.message_spread(options.spread.as_ref(), plan.spread);
+        plan.spread = self.resolve_message_spread(options.spread.as_ref(), plan.spread);
         plan
     }
 
     /// Resolves `entropy` and `entropy_pick`: UDP source ports that change with each packet.
-    fn resolve_entropy(&mut self, options: &TransportFields) -> Option<Entropy> {
+    fn resolve_source_port_entropy(&mut self, options: &TransportFields) -> Option<Entropy> {
         let choices = [
             ("round-robin", EntropyPick::RoundRobin),
             ("random", EntropyPick::Random),
@@ -115,7 +115,7 @@ impl LabResolver<'_> {
     }
 
     /// Returns the rule that spreads messages over the queue pairs of a connection.
-    pub(super) fn message_spread(
+    pub(super) fn resolve_message_spread(
         &mut self,
         spread: Option<&Spanned<String>>,
         default: MessageSpread,
@@ -163,7 +163,7 @@ impl LabResolver<'_> {
     }
 
     /// Sets the feedback of the receiver: CNPs or echoed marks, and the acknowledgement interval.
-    fn set_feedback(&mut self, options: &TransportFields, plan: &mut TransportPlan) {
+    fn set_receiver_feedback(&mut self, options: &TransportFields, plan: &mut TransportPlan) {
         let default = plan.congestion.default_feedback();
         let interval = match default {
             CongestionFeedback::Cnp { interval } => interval,
@@ -263,7 +263,7 @@ impl LabResolver<'_> {
     /// Sets the DSCPs and priorities of data, acknowledgements and CNPs.
     ///
     /// The default priority is the upper three bits of the DSCP. NICs that trust DSCP use the same default.
-    fn set_classes(&mut self, options: &TransportFields, plan: &mut TransportPlan) {
+    fn set_dscps_and_priorities(&mut self, options: &TransportFields, plan: &mut TransportPlan) {
         let [data, _, cnp] = plan.dscp;
         let dscp = self.number_in_range(options.dscp.as_ref(), data, 0..=63);
         let ack_dscp = self.number_in_range(options.ack_dscp.as_ref(), dscp, 0..=63);

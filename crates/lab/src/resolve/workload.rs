@@ -5,7 +5,7 @@ use std::collections::HashSet;
 
 use serde_saphyr::{Location, Spanned};
 
-use super::super::plan::{FarEnd, FlowPlan, IpVersion, LinkPlan, RatePlan, TransportPlan, WorkloadPlan};
+use super::super::plan::{FarEnd, FlowPlan, IpVersion, LinkPlan, OfferedRate, TransportPlan, WorkloadPlan};
 use super::super::units;
 use super::{LabResolver, NodeIndex, join_names};
 use xoff_lab_file::{FlowFields, WorkloadFields};
@@ -132,7 +132,7 @@ impl LabResolver<'_> {
             to: to.unwrap_or(0),
             rate: self.parse_quantity(
                 flow.rate.as_ref(),
-                RatePlan::LinkShare(1_000_000),
+                OfferedRate::LinkShare(1_000_000),
                 units::parse_rate,
                 units::RATE,
             ),

@@ -4,7 +4,7 @@ use xoff_units::Picos;
 use xoff_wire::parse::{Payload, parse_prefix};
 use xoff_wire::{ETHERTYPE_MAC_CONTROL, MacControl};
 
-use super::event_span::EventSpan;
+use super::event_span::FirstAndLastEventTimes;
 use xoff_fabric::FrameView;
 
 /// The number of DSCP values.
@@ -14,7 +14,7 @@ const CONTROL_FRAME_LEN: u32 = 60;
 
 /// The IP packets with one DSCP that have arrived at a host.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct DscpArrivals {
+pub(super) struct DscpArrivalCounters {
     frames: u64,
     bytes: u64,
     ce_frames: u64,
@@ -22,25 +22,25 @@ pub(super) struct DscpArrivals {
     ttl_range: (u8, u8),
     /// The smallest and the largest length without FCS, in bytes.
     len_range: (u32, u32),
-    pub(super) rx: EventSpan,
-    pub(super) ce: EventSpan,
+    pub(super) rx: FirstAndLastEventTimes,
+    pub(super) ce: FirstAndLastEventTimes,
 }
 
-impl Default for DscpArrivals {
-    fn default() -> DscpArrivals {
-        DscpArrivals {
+impl Default for DscpArrivalCounters {
+    fn default() -> DscpArrivalCounters {
+        DscpArrivalCounters {
             frames: 0,
             bytes: 0,
             ce_frames: 0,
             ttl_range: (u8::MAX, 0),
             len_range: (u32::MAX, 0),
-            rx: EventSpan::default(),
-            ce: EventSpan::default(),
+            rx: FirstAndLastEventTimes::default(),
+            ce: FirstAndLastEventTimes::default(),
         }
     }
 }
 
-impl DscpArrivals {
+impl DscpArrivalCounters {
     fn record(&mut self, at: Picos, len: u32, ttl: u8, is_marked: bool) {
         self.frames += 1;
         self.bytes += u64::from(len);
@@ -74,7 +74,7 @@ impl DscpArrivals {
 /// The counters of the frames that have arrived at one host.
 #[derive(Clone, Debug)]
 pub(super) struct HostArrivals {
-    by_dscp: Box<[DscpArrivals; DSCPS]>,
+    by_dscp: Box<[DscpArrivalCounters; DSCPS]>,
     control_frames: u64,
     irregular_control_frames: u64,
     /// The MAC address of the switch port at the other end of the link.
@@ -86,7 +86,7 @@ impl HostArrivals {
     /// the link.
     pub(super) fn new(port_mac: [u8; 6]) -> HostArrivals {
         HostArrivals {
-            by_dscp: Box::new([DscpArrivals::default(); DSCPS]),
+            by_dscp: Box::new([DscpArrivalCounters::default(); DSCPS]),
             control_frames: 0,
             irregular_control_frames: 0,
             port_mac,
@@ -99,7 +99,7 @@ impl HostArrivals {
     }
 
     /// Returns the packets of one DSCP. Returns `None` for a DSCP above 63.
-    pub(super) fn of_dscp(&self, dscp: u8) -> Option<&DscpArrivals> {
+    pub(super) fn of_dscp(&self, dscp: u8) -> Option<&DscpArrivalCounters> {
         self.by_dscp.get(usize::from(dscp))
     }
 

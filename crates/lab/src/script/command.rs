@@ -8,7 +8,7 @@ use std::sync::atomic::AtomicBool;
 use super::super::options::LabOptions;
 use super::super::plan::{ActionPlan, LabPlan, TimeMode};
 use super::super::resolve::load_lab;
-use super::super::sweep::{PoolResult, run_in_parallel};
+use super::super::sweep::{ParallelRunsResult, run_in_parallel};
 use super::super::virtual_run::write_result_text;
 use super::format;
 use super::run::ScriptRun;
@@ -77,13 +77,14 @@ pub fn check_labs(arguments: &CheckArgs, out: &mut dyn Write) -> Result<ExitCode
     let threads = arguments
         .jobs
         .unwrap_or_else(|| xoff_telemetry::allowed_cpus().len().max(1));
-    let PoolResult::Done(labs) = run_in_parallel(count, threads, work, &AtomicBool::new(false), |_| ())?
+    let ParallelRunsResult::Done(labs) =
+        run_in_parallel(count, threads, work, &AtomicBool::new(false), |_| ())?
     else {
         return Ok(Exit::Interrupted.into());
     };
     log_notes(&labs);
     let text = match arguments.format {
-        CheckFormat::Tap => format::format_tap(&labs),
+        CheckFormat::Tap => format::format_test_anything_protocol(&labs),
         CheckFormat::Junit => format::format_junit(&labs),
         CheckFormat::Json => format::format_json(&labs),
         CheckFormat::Table => format::format_table(&labs),
@@ -171,7 +172,7 @@ fn action_name(action: &ActionPlan) -> &'static str {
         ActionPlan::Fault(_) => "fault",
         ActionPlan::Heal(_) => "heal",
         ActionPlan::Configure { .. } => "configure",
-        ActionPlan::ClearWatermarks | ActionPlan::ClearCounters => "clear",
+        ActionPlan::ClearWatermarkCommand | ActionPlan::ClearCounters => "clear",
         ActionPlan::Wait { .. } | ActionPlan::WaitUntil { .. } => "wait",
         ActionPlan::Expect(_) => "expect",
     }

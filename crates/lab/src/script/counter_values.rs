@@ -3,7 +3,7 @@
 use std::cell::OnceCell;
 
 use xoff_dataplane::balance::MoveReason;
-use xoff_dataplane::counters::{Occupancy, PortCounters};
+use xoff_dataplane::counters::{BufferOccupancy, PortCounters};
 use xoff_dataplane::ids::PRIORITIES;
 use xoff_dataplane::{DropReason, PgId, PortId, QueueId, Switch, WatchdogStats, WatchdogStatus};
 
@@ -23,7 +23,7 @@ pub(super) fn counter_value(
 ) -> Option<f64> {
     let counter = reference.counter;
     match &reference.owner {
-        CounterOwner::Run => run_value(lab, counter),
+        CounterOwner::Run => run_counter_value(lab, counter),
         CounterOwner::Link(link) => match counter {
             "lost_frames" => Some(lab.simulation.fabric.lost_frames(*link) as f64),
             "up" => Some(f64::from(u8::from(lab.simulation.fabric.is_link_up(*link)))),
@@ -82,7 +82,7 @@ pub(super) fn counter_value(
     }
 }
 
-fn run_value(lab: &VirtualLab, counter: &str) -> Option<f64> {
+fn run_counter_value(lab: &VirtualLab, counter: &str) -> Option<f64> {
     match counter {
         "now_ns" => Some(lab.elapsed().0 as f64 / 1e3),
         "deadlock" => Some(f64::from(u8::from(
@@ -163,7 +163,7 @@ fn pool_value(lab: &VirtualLab, switch: usize, pool: &str, counter: &str) -> Opt
     }
 }
 
-fn occupancy_value(occupancy: Occupancy, counter: &str) -> Option<f64> {
+fn occupancy_value(occupancy: BufferOccupancy, counter: &str) -> Option<f64> {
     Some(f64::from(match counter {
         "current_cells" => occupancy.current_cells,
         "watermark_cells" => occupancy.peak_cells,

@@ -5,7 +5,7 @@ use xoff_wire::{ETHERTYPE_MAC_CONTROL, MacControl, Opcode, Syndrome};
 
 use super::super::expr::{CounterOwner, Occurrence};
 use super::arrivals::HostArrivals;
-use super::event_span::EventSpan;
+use super::event_span::FirstAndLastEventTimes;
 use xoff_fabric::{Fabric, FrameView, LinkEnd, Observer};
 use xoff_host::Host;
 
@@ -63,11 +63,11 @@ impl EventKind {
 }
 
 /// The spans of all kinds of events at one port or host.
-type EventSpans = [EventSpan; EventKind::ALL.len()];
+type EventSpans = [FirstAndLastEventTimes; EventKind::ALL.len()];
 
 /// The counters of a host at its last update. An increase of a counter means an event.
 #[derive(Clone, Copy, Debug, Default)]
-struct HostCounts {
+struct HostCounterSnapshot {
     timeouts: u64,
     retransmitted: u64,
     dropped: u64,
@@ -78,7 +78,7 @@ struct HostCounts {
 pub(super) struct EventRecorder {
     ports: Vec<Vec<EventSpans>>,
     hosts: Vec<EventSpans>,
-    counts: Vec<HostCounts>,
+    counts: Vec<HostCounterSnapshot>,
     /// The arrived packets of each host.
     arrivals: Vec<HostArrivals>,
 }
@@ -93,7 +93,7 @@ impl EventRecorder {
                 .collect(),
             ports: (0..fabric.switch_count()).map(ports).collect(),
             hosts: vec![EventSpans::default(); fabric.host_count()],
-            counts: vec![HostCounts::default(); fabric.host_count()],
+            counts: vec![HostCounterSnapshot::default(); fabric.host_count()],
         }
     }
 
@@ -134,7 +134,7 @@ impl EventRecorder {
         occurrence: Occurrence,
     ) -> Option<Picos> {
         let kind = EventKind::from_name(event)?;
-        let time_of = |spans: &EventSpans| spans[kind as usize].time_of(occurrence);
+        let time_of = |spans: &EventSpans| spans[kind as usize].occurrence_time(occurrence);
         let select = |times: &mut dyn Iterator<Item = Picos>| match occurrence {
             Occurrence::First => times.min(),
             Occurrence::Last => times.max(),
@@ -153,8 +153,8 @@ impl EventRecorder {
             CounterOwner::Arrivals(host, dscp) => {
                 let arrived = self.arrivals.get(host)?.of_dscp(dscp)?;
                 match kind {
-                    EventKind::Rx => arrived.rx.time_of(occurrence),
-                    EventKind::Ce => arrived.ce.time_of(occurrence),
+                    EventKind::Rx => arrived.rx.occurrence_time(occurrence),
+                    EventKind::Ce => arrived.ce.occurrence_time(occurrence),
                     _ => None,
                 }
             }
@@ -253,7 +253,7 @@ impl Observer for EventRecorder {
     }
 
     fn host_updated(&mut self, at: Picos, host: u32, state: &Host) {
-        let now = HostCounts {
+        let now = HostCounterSnapshot {
             timeouts: state.endpoint().timeouts(),
             retransmitted: state.endpoint().retransmitted_packets(),
             dropped: state.rx_dropped_frames(),
@@ -290,12 +290,12 @@ mod tests {
 
     #[test]
     fn a_span_contains_the_first_and_last_time() {
-        let mut span = EventSpan::default();
-        assert_eq!(span.time_of(Occurrence::First), None);
+        let mut span = FirstAndLastEventTimes::default();
+        assert_eq!(span.occurrence_time(Occurrence::First), None);
         for at in [7, 8, 9] {
             span.record(Picos(at));
         }
-        assert_eq!(span.time_of(Occurrence::First), Some(Picos(7)));
-        assert_eq!(span.time_of(Occurrence::Last), Some(Picos(9)));
+        assert_eq!(span.occurrence_time(Occurrence::First), Some(Picos(7)));
+        assert_eq!(span.occurrence_time(Occurrence::Last), Some(Picos(9)));
     }
 }

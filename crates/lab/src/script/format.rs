@@ -11,21 +11,21 @@ const SCHEMA: &str = "xoff.lab-check/1";
 
 /// Formats results as TAP version 14 (testanything.org). Each condition has one line. After a failed
 /// condition, a YAML block contains its values.
-pub(super) fn format_tap(labs: &[LabCheckResult]) -> String {
+pub(super) fn format_test_anything_protocol(labs: &[LabCheckResult]) -> String {
     let mut text = "TAP version 14\n".to_owned();
     let mut number = 0;
     for lab in labs {
         let _ = writeln!(text, "# {}: lab {}, seed {}", lab.file, lab.lab, lab.seed);
         for check in &lab.checks {
             number += 1;
-            write_tap_line(&mut text, number, check);
+            write_test_anything_line(&mut text, number, check);
         }
         if let Some(reason) = &lab.aborted {
             number += 1;
             let _ = writeln!(
                 text,
                 "not ok {number} - {}: the script completes",
-                escape_tap(&lab.lab)
+                escape_test_anything_description(&lab.lab)
             );
             let _ = writeln!(text, "  ---\n  reason: {}\n  ...", quote_json(reason));
         }
@@ -34,9 +34,13 @@ pub(super) fn format_tap(labs: &[LabCheckResult]) -> String {
     text
 }
 
-fn write_tap_line(text: &mut String, number: usize, check: &CheckResult) {
+fn write_test_anything_line(text: &mut String, number: usize, check: &CheckResult) {
     let verdict = if check.passed { "ok" } else { "not ok" };
-    let _ = writeln!(text, "{verdict} {number} - {}", escape_tap(&check.title()));
+    let _ = writeln!(
+        text,
+        "{verdict} {number} - {}",
+        escape_test_anything_description(&check.title())
+    );
     if check.passed {
         return;
     }
@@ -56,7 +60,7 @@ fn write_tap_line(text: &mut String, number: usize, check: &CheckResult) {
 }
 
 /// Escapes a TAP description, in which `#` begins a directive.
-fn escape_tap(text: &str) -> String {
+fn escape_test_anything_description(text: &str) -> String {
     text.replace('\\', "\\\\").replace('#', "\\#").replace('\n', " ")
 }
 
@@ -283,12 +287,12 @@ not ok 2 - sw1.rx_packets > 3
   ...
 1..2
 "#;
-        assert_eq!(format_tap(&[sample_result()]), expected);
+        assert_eq!(format_test_anything_protocol(&[sample_result()]), expected);
         let aborted = LabCheckResult {
             aborted: Some("stuck".to_owned()),
             ..sample_result()
         };
-        let text = format_tap(&[sample_result(), aborted]);
+        let text = format_test_anything_protocol(&[sample_result(), aborted]);
         assert!(text.contains("not ok 5 - x: the script completes"), "{text}");
         assert!(text.ends_with("1..5\n"), "{text}");
     }

@@ -68,7 +68,7 @@ impl ScriptRun {
                 .lab
                 .add_switch_layers(*switch, layers, &mut self.events)
                 .map_err(|failure| add_source(failure, source))?,
-            ActionPlan::ClearWatermarks => self.change_all_switches(|switch| switch.clear_watermarks()),
+            ActionPlan::ClearWatermarkCommand => self.change_all_switches(|switch| switch.clear_watermarks()),
             ActionPlan::ClearCounters => {
                 self.change_all_switches(|switch| switch.restart_utilisation());
                 self.events.clear();

@@ -26,11 +26,11 @@ pub(super) struct FabricTopology<'a> {
 }
 
 /// For each switch and port, whether the port may mark packets with one DSCP.
-pub(super) struct MarkingPorts(Vec<Vec<bool>>);
+pub(super) struct EcnMarkingPorts(Vec<Vec<bool>>);
 
-impl MarkingPorts {
+impl EcnMarkingPorts {
     /// Returns whether any port of the lab may mark packets.
-    pub(super) fn has_any(&self) -> bool {
+    pub(super) fn has_any_ecn_marking_port(&self) -> bool {
         self.0.iter().flatten().any(|may_mark| *may_mark)
     }
 
@@ -89,18 +89,18 @@ impl FabricTopology<'_> {
     }
 
     /// Returns the ports that may mark packets with a DSCP.
-    pub(super) fn marking_ports(&self, dscp: u8) -> MarkingPorts {
+    pub(super) fn marking_ports(&self, dscp: u8) -> EcnMarkingPorts {
         let marking_ports_of = |switch: &SwitchConfig| {
             let classes = traffic_classes(switch, dscp);
             let buffer_bytes = ingress_buffer_bytes(switch);
-            let port_may_mark = |port: &PortConfig| queue_may_mark(port, &classes, buffer_bytes);
+            let port_may_mark = |port: &PortConfig| may_port_mark_ecn(port, &classes, buffer_bytes);
             switch.ports.iter().map(port_may_mark).collect()
         };
-        MarkingPorts(self.plan.switches.iter().map(marking_ports_of).collect())
+        EcnMarkingPorts(self.plan.switches.iter().map(marking_ports_of).collect())
     }
 
     /// Returns the shortest paths to a host.
-    pub(super) fn shortest_paths_to(&self, dst: u32, ports: &MarkingPorts) -> ShortestPaths {
+    pub(super) fn shortest_paths_to(&self, dst: u32, ports: &EcnMarkingPorts) -> ShortestPaths {
         let mut hops: Vec<u32> = vec![0; self.plan.switches.len()];
         let mut may_mark = vec![false; self.plan.switches.len()];
         let mut queue = VecDeque::new();
@@ -173,7 +173,7 @@ fn traffic_classes(switch: &SwitchConfig, dscp: u8) -> BTreeSet<u8> {
 
 /// Returns whether a port may mark packets of one of the classes. The result is true only if the egress queue
 /// has a marking threshold and the threshold is smaller than the buffer of the switch.
-fn queue_may_mark(port: &PortConfig, classes: &BTreeSet<u8>, buffer_bytes: u64) -> bool {
+fn may_port_mark_ecn(port: &PortConfig, classes: &BTreeSet<u8>, buffer_bytes: u64) -> bool {
     let marks = |wred: &WredProfile| {
         let threshold_bytes = match wred.max_probability {
             0 => wred.max_bytes,

@@ -10,8 +10,8 @@ use indicatif::{ProgressBar, ProgressStyle};
 use super::super::lab_fields::{self, FieldSetting, FieldValue};
 use super::super::plan::TimeMode;
 use super::super::virtual_run::{FinishedRun, OutputFormat, VirtualRunArgs, run_to_end, write_result_text};
-use super::pool::{PoolResult, run_in_parallel};
-use super::report::{Parameter, RunFigures, SWEEP_SCHEMA, Shard, SweepReport};
+use super::pool::{ParallelRunsResult, run_in_parallel};
+use super::report::{RunMeasurements, SWEEP_SCHEMA, Shard, SweepReport, VariedField};
 use super::table;
 use xoff_telemetry::failure::{Exit, Failure};
 
@@ -65,7 +65,7 @@ pub fn run_sweep(arguments: &SweepArgs, stop: &AtomicBool, out: &mut dyn Write) 
         lab_crc32: format!("{:08x}", crc32fast::hash(text.as_bytes())),
         until_ns: arguments.run.until.map(|until| until.as_nanos()),
         events_max: arguments.run.events_max,
-        parameters: arguments.settings.iter().map(report_parameter).collect(),
+        parameters: arguments.settings.iter().map(to_varied_field).collect(),
         seeds: arguments.seeds.clone(),
         shard: arguments.shard,
         runs: Vec::new(),
@@ -92,14 +92,14 @@ pub fn run_sweep(arguments: &SweepArgs, stop: &AtomicBool, out: &mut dyn Write) 
     let pooled = run_in_parallel(count, threads, work, stop, |done| bar.set_position(done as u64))?;
     bar.finish_and_clear();
     match pooled {
-        PoolResult::Done(runs) => print_and_write(
+        ParallelRunsResult::Done(runs) => print_and_write(
             &SweepReport { runs, ..sweep },
             arguments.run.format,
             &arguments.report,
             &arguments.csv,
             out,
         ),
-        PoolResult::Interrupted(done) => {
+        ParallelRunsResult::Interrupted(done) => {
             log::error!("interrupted after {done} of {count} runs; no file was written");
             Ok(Exit::Interrupted.into())
         }
@@ -135,7 +135,7 @@ fn run_combination(
     text: &str,
     values: &[FieldValue],
     seed: u64,
-) -> Result<RunFigures, Failure> {
+) -> Result<RunMeasurements, Failure> {
     let arguments = VirtualRunArgs {
         file: template.file.clone(),
         seed,
@@ -148,9 +148,9 @@ fn run_combination(
     let FinishedRun { report, lab, .. } = run_to_end(plan, &arguments)
         .map_err(|failure| with_run_options(failure, &template.file, values, seed))?;
     let values = values.iter().map(|field| field.value.clone()).collect();
-    Ok(RunFigures {
+    Ok(RunMeasurements {
         notes: lab.notes,
-        ..RunFigures::of_report(run, values, &report)
+        ..RunMeasurements::of_report(run, values, &report)
     })
 }
 
@@ -214,8 +214,8 @@ pub(crate) fn setting_combinations(
     Ok(all)
 }
 
-fn report_parameter(setting: &FieldSetting) -> Parameter {
-    Parameter {
+fn to_varied_field(setting: &FieldSetting) -> VariedField {
+    VariedField {
         path: setting.path.clone(),
         values: setting.values.clone(),
     }

@@ -2,26 +2,26 @@
 //! completion time). This module also computes and formats the median and the range of a figure over
 //! several runs.
 
-use super::report::{JobFigures, RunFigures, round_to_six_decimals};
+use super::report::{JobMeasurements, RunMeasurements, round_to_six_decimals};
 use xoff_telemetry::{
     format_bit_rate, format_gbytes_per_second, format_nanos, format_percent, group_thousands,
 };
 
 /// A column of a result table: one figure of a run or of one of its jobs.
-pub(crate) struct FigureColumn {
+pub(crate) struct MeasurementColumn {
     /// Title of the column in tables.
     pub(crate) title: &'static str,
     /// Name of the figure in files. If the figure has a unit, the name ends in the unit.
     pub(crate) name: &'static str,
     /// Returns the value of the figure for a run, or for the given job of the run. Returns `None` if the run
     /// or the job does not have this figure.
-    pub(crate) value: fn(&RunFigures, Option<&JobFigures>) -> Option<f64>,
+    pub(crate) value: fn(&RunMeasurements, Option<&JobMeasurements>) -> Option<f64>,
     /// Formats a value for tables.
     pub(crate) format: fn(f64) -> String,
 }
 
 /// All figures of result tables. A table selects the figures that it shows.
-impl FigureColumn {
+impl MeasurementColumn {
     /// Job completion time.
     pub(crate) const JCT: Self = Self {
         title: "JCT",
@@ -168,7 +168,7 @@ impl FigureColumn {
 }
 
 /// Returns the ratio of `packets` to all data packets that arrived at hosts.
-fn ratio_to_data_packets(run: &RunFigures, packets: u64) -> Option<f64> {
+fn ratio_to_data_packets(run: &RunMeasurements, packets: u64) -> Option<f64> {
     let all = run.totals.data_packets;
     (all > 0).then(|| round_to_six_decimals(packets as f64 / all as f64))
 }
@@ -211,7 +211,7 @@ mod tests {
 
     #[test]
     fn ratios_are_relative_to_data_packets() {
-        let mut figures = RunFigures::default();
+        let mut figures = RunMeasurements::default();
         assert_eq!(ratio_to_data_packets(&figures, 5), None);
         figures.totals.data_packets = 200;
         assert_eq!(ratio_to_data_packets(&figures, 5), Some(0.025));

@@ -75,7 +75,7 @@ fn merge_parts(parts: Vec<(PathBuf, SweepReport)>) -> Result<SweepReport, Failur
         ..first.clone()
     };
     for (path, part) in &parts {
-        if let Some(what) = first_difference(&first, part) {
+        if let Some(what) = first_differing_property(&first, part) {
             return Err(Failure::configuration("these are parts of different sweeps")
                 .at(format!("{} and {}", first_path.display(), path.display()))
                 .because(format!("{what} differ"))
@@ -115,7 +115,7 @@ fn merge_parts(parts: Vec<(PathBuf, SweepReport)>) -> Result<SweepReport, Failur
 
 /// Compares two parts of a sweep in the properties that all parts must share. Returns the name of the first
 /// property that differs.
-fn first_difference(one: &SweepReport, other: &SweepReport) -> Option<&'static str> {
+fn first_differing_property(one: &SweepReport, other: &SweepReport) -> Option<&'static str> {
     let shard_count = |part: &SweepReport| part.shard.map(|shard| shard.of);
     [
         (one.lab != other.lab, "names of labs"),
@@ -161,15 +161,15 @@ fn missing_runs_failure(parts: &[(PathBuf, SweepReport)], missing: usize, runs: 
 
 #[cfg(test)]
 mod tests {
-    use super::super::report::{Parameter, RunFigures, Shard};
+    use super::super::report::{RunMeasurements, Shard, VariedField};
     use super::*;
 
     fn sample_part(number: u32, of: u32) -> (PathBuf, SweepReport) {
         let shard = Shard { part: number, of };
-        let figures = |run: u64| RunFigures {
+        let figures = |run: u64| RunMeasurements {
             run,
             seed: run % 3,
-            ..RunFigures::default()
+            ..RunMeasurements::default()
         };
         let sweep = SweepReport {
             schema: SWEEP_SCHEMA.to_owned(),
@@ -178,7 +178,7 @@ mod tests {
             lab_crc32: "0".to_owned(),
             until_ns: None,
             events_max: 1,
-            parameters: vec![Parameter {
+            parameters: vec![VariedField {
                 path: "p".to_owned(),
                 values: vec!["1".to_owned(), "2".to_owned()],
             }],

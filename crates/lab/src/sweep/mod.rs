@@ -17,10 +17,10 @@ mod table;
 
 pub use command::{RUNS_MAX, SweepArgs, run_sweep};
 pub use merge::{MergeArgs, merge_sweep};
-pub use report::{JobFigures, Parameter, RunFigures, SWEEP_SCHEMA, Shard, SweepReport};
+pub use report::{JobMeasurements, RunMeasurements, SWEEP_SCHEMA, Shard, SweepReport, VariedField};
 pub use seeds::Seeds;
 
 pub(super) use command::{create_progress_bar, setting_combinations, with_run_options};
-pub(super) use figure_column::{FigureColumn, csv_field, format_median_and_range, min_median_max};
-pub use pool::{PoolResult, run_in_parallel};
+pub(super) use figure_column::{MeasurementColumn, csv_field, format_median_and_range, min_median_max};
+pub use pool::{ParallelRunsResult, run_in_parallel};
 pub(super) use report::round_to_six_decimals;

@@ -14,7 +14,7 @@ const INTERRUPT_POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// The result of [`run_in_parallel`].
 #[derive(Debug)]
-pub enum PoolResult<T> {
+pub enum ParallelRunsResult<T> {
     /// The results of all runs, in the order of the runs.
     Done(Vec<T>),
     /// `stop` became true. The value is the number of finished runs.
@@ -35,7 +35,7 @@ pub fn run_in_parallel<T: Send + 'static>(
     work: impl Fn(usize) -> Result<T, Failure> + Send + Sync + 'static,
     stop: &AtomicBool,
     mut progress: impl FnMut(usize),
-) -> Result<PoolResult<T>, Failure> {
+) -> Result<ParallelRunsResult<T>, Failure> {
     let (next, failed) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicBool::new(false)));
     let (results, received) = unbounded();
     let work = Arc::new(work);
@@ -72,7 +72,7 @@ pub fn run_in_parallel<T: Send + 'static>(
     let mut finished = 0;
     loop {
         if stop.load(Ordering::Relaxed) {
-            return Ok(PoolResult::Interrupted(finished));
+            return Ok(ParallelRunsResult::Interrupted(finished));
         }
         match received.recv_timeout(INTERRUPT_POLL_INTERVAL) {
             Ok((run, Ok(figures))) => done[run] = Some(figures),
@@ -91,7 +91,7 @@ pub fn run_in_parallel<T: Send + 'static>(
         return Err(failure);
     }
     let all: Option<Vec<T>> = done.into_iter().collect();
-    all.map(PoolResult::Done)
+    all.map(ParallelRunsResult::Done)
         .ok_or_else(|| Failure::environment("a run ended without a result"))
 }
 
@@ -106,7 +106,8 @@ mod tests {
             thread::sleep(Duration::from_millis(20_u64.saturating_sub(5 * run as u64)));
             Ok(run)
         };
-        let PoolResult::Done(done) = run_in_parallel(9, 4, work, &AtomicBool::new(false), |_| {}).unwrap()
+        let ParallelRunsResult::Done(done) =
+            run_in_parallel(9, 4, work, &AtomicBool::new(false), |_| {}).unwrap()
         else {
             panic!("not done");
         };
@@ -136,7 +137,7 @@ mod tests {
         let stop = AtomicBool::new(false);
         let begun = std::time::Instant::now();
         let pooled = run_in_parallel(3, 2, work, &stop, |_| stop.store(true, Ordering::Relaxed)).unwrap();
-        assert!(matches!(pooled, PoolResult::Interrupted(1)), "{pooled:?}");
+        assert!(matches!(pooled, ParallelRunsResult::Interrupted(1)), "{pooled:?}");
         assert!(begun.elapsed() < Duration::from_secs(30));
     }
 }

@@ -26,19 +26,19 @@ pub struct SweepReport {
     /// Largest number of events of each run (`--events-max`).
     pub events_max: u64,
     /// The fields of `--set` with their values, in the order of the command line.
-    pub parameters: Vec<Parameter>,
+    pub parameters: Vec<VariedField>,
     /// The seeds in the order of the command line, without duplicates.
     pub seeds: Vec<u64>,
     /// The part of the sweep that this report contains. `None`: the whole sweep.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shard: Option<Shard>,
     /// One entry for each run of this part, in the order of the run numbers.
-    pub runs: Vec<RunFigures>,
+    pub runs: Vec<RunMeasurements>,
 }
 
 /// A field of the lab file with its values in a sweep or a comparison.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Parameter {
+pub struct VariedField {
     /// Path of the field in the lab file, such as `workload.jobs.0.bytes`.
     pub path: String,
     /// The values in the order of the command line.
@@ -57,7 +57,7 @@ pub struct Shard {
 
 /// The figures (measured quantities) of one run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct RunFigures {
+pub struct RunMeasurements {
     /// Number of the run in the whole sweep or comparison, from 0.
     pub run: u64,
     /// The value of each `--set` field, in the order of the command line.
@@ -103,12 +103,12 @@ pub struct RunFigures {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub percent_of_one_switch: Option<f64>,
     /// The figures of the jobs, in the order of the lab file.
-    pub jobs: Vec<JobFigures>,
+    pub jobs: Vec<JobMeasurements>,
 }
 
 /// The figures of one job of a run. Fractions are rounded to six decimals.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct JobFigures {
+pub struct JobMeasurements {
     /// Name of the job in the lab file.
     pub name: String,
     /// Kind of the job, as in [`JobResults::kind`].
@@ -142,9 +142,9 @@ pub struct JobFigures {
     pub percent_of_one_switch: Option<f64>,
 }
 
-impl RunFigures {
+impl RunMeasurements {
     /// Extracts the figures from the report of a run.
-    pub(crate) fn of_report(run: u64, values: Vec<String>, report: &Report) -> RunFigures {
+    pub(crate) fn of_report(run: u64, values: Vec<String>, report: &Report) -> RunMeasurements {
         let (model_time_ns, events, frame_hops, balance) = match (&report.virtual_time, &report.real_time) {
             (Some(report), _) => (
                 report.model_time_ns,
@@ -157,7 +157,7 @@ impl RunFigures {
         };
         let jobs = report.jobs.as_ref().map_or(&[][..], |results| &results.jobs);
         let latencies = report.flows.iter().map(|flow| flow.latency_ns.p999);
-        RunFigures {
+        RunMeasurements {
             frame_latency_p999_ns: latencies.max(),
             link_max_mean_ratio: balance.map(|balance| round_to_six_decimals(balance.max_mean_ratio)),
             link_jain_index: balance.map(|balance| round_to_six_decimals(balance.jain_index)),
@@ -173,13 +173,13 @@ impl RunFigures {
             frame_hops,
             totals: report.totals,
             goodput_bps: report.flows.iter().map(|flow| flow.goodput_bps).sum(),
-            jobs: jobs.iter().map(JobFigures::of_results).collect(),
+            jobs: jobs.iter().map(JobMeasurements::of_results).collect(),
         }
     }
 }
 
-impl JobFigures {
-    fn of_results(job: &JobResults) -> JobFigures {
+impl JobMeasurements {
+    fn of_results(job: &JobResults) -> JobMeasurements {
         let bandwidths = job.collective.as_ref().map(|collective| {
             let sizes = collective.sizes.iter();
             sizes
@@ -191,7 +191,7 @@ impl JobFigures {
             count => Some(round_to_six_decimals(values.iter().sum::<f64>() / count as f64)),
         };
         let flows = job.flows.as_ref();
-        JobFigures {
+        JobMeasurements {
             name: job.name.clone(),
             kind: job.kind.clone(),
             jct_ns: job.jct_ns,

@@ -4,36 +4,36 @@
 use std::collections::HashSet;
 use std::fmt::Write as _;
 
-use super::figure_column::{FigureColumn, csv_field, format_median_and_range, min_median_max};
-use super::report::{JobFigures, RunFigures, SweepReport};
+use super::figure_column::{MeasurementColumn, csv_field, format_median_and_range, min_median_max};
+use super::report::{JobMeasurements, RunMeasurements, SweepReport};
 use xoff_telemetry::{group_thousands, simple_table};
 
 /// Largest number of failed runs that are printed.
 const FAILURES_SHOWN_MAX: usize = 8;
 
 /// The figures of the table, in the order of its columns.
-const COLUMNS: [FigureColumn; 11] = [
-    FigureColumn::JCT,
-    FigureColumn::JCT_RATIO,
-    FigureColumn::BUS_BANDWIDTH,
-    FigureColumn::SLOWDOWN_P99,
-    FigureColumn::FLOW_JAIN_INDEX,
-    FigureColumn::GOODPUT,
-    FigureColumn::LOST_FRAMES,
-    FigureColumn::MODEL_TIME,
-    FigureColumn::DROPPED_FRAMES,
-    FigureColumn::PFC_FRAMES,
-    FigureColumn::MARKED_FRAMES,
+const COLUMNS: [MeasurementColumn; 11] = [
+    MeasurementColumn::JCT,
+    MeasurementColumn::JCT_RATIO,
+    MeasurementColumn::BUS_BANDWIDTH,
+    MeasurementColumn::SLOWDOWN_P99,
+    MeasurementColumn::FLOW_JAIN_INDEX,
+    MeasurementColumn::GOODPUT,
+    MeasurementColumn::LOST_FRAMES,
+    MeasurementColumn::MODEL_TIME,
+    MeasurementColumn::DROPPED_FRAMES,
+    MeasurementColumn::PFC_FRAMES,
+    MeasurementColumn::MARKED_FRAMES,
 ];
 
 /// A row of the table: the runs of one combination of values, and the index of one job.
 struct SweepRow<'a> {
-    runs: &'a [RunFigures],
+    runs: &'a [RunMeasurements],
     job: Option<usize>,
 }
 
 impl SweepRow<'_> {
-    fn job_of<'b>(&self, run: &'b RunFigures) -> Option<&'b JobFigures> {
+    fn job_of<'b>(&self, run: &'b RunMeasurements) -> Option<&'b JobMeasurements> {
         run.jobs.get(self.job?)
     }
 
@@ -49,7 +49,7 @@ impl SweepRow<'_> {
     }
 
     /// Returns the smallest value, the median and the largest value over the seeds.
-    fn min_median_max(&self, column: &FigureColumn) -> Option<[f64; 3]> {
+    fn min_median_max(&self, column: &MeasurementColumn) -> Option<[f64; 3]> {
         let runs = self.runs.iter();
         min_median_max(runs.filter_map(|run| (column.value)(run, self.job_of(run))))
     }
@@ -73,7 +73,7 @@ fn sweep_rows(sweep: &SweepReport) -> Vec<SweepRow<'_>> {
 pub(super) fn render_sweep(sweep: &SweepReport) -> String {
     let rows = sweep_rows(sweep);
     let with_jobs = rows.iter().any(|row| row.job.is_some());
-    let shown: Vec<&FigureColumn> = COLUMNS
+    let shown: Vec<&MeasurementColumn> = COLUMNS
         .iter()
         .filter(|column| rows.iter().any(|row| row.min_median_max(column).is_some()))
         .collect();
@@ -139,7 +139,7 @@ fn format_notes_and_warnings(sweep: &SweepReport) -> String {
 }
 
 /// Formats the values of a run as options of the command line.
-fn format_set_options(sweep: &SweepReport, run: &RunFigures) -> String {
+fn format_set_options(sweep: &SweepReport, run: &RunMeasurements) -> String {
     let values = sweep.parameters.iter().zip(&run.values);
     values.fold(String::new(), |mut text, (parameter, value)| {
         let _ = write!(text, "--set {}={value} ", parameter.path);
@@ -148,7 +148,7 @@ fn format_set_options(sweep: &SweepReport, run: &RunFigures) -> String {
 }
 
 fn format_failures(sweep: &SweepReport) -> String {
-    let failed: Vec<&RunFigures> = sweep.runs.iter().filter(|run| !run.failures.is_empty()).collect();
+    let failed: Vec<&RunMeasurements> = sweep.runs.iter().filter(|run| !run.failures.is_empty()).collect();
     let mut text = String::new();
     if failed.is_empty() {
         return text;
@@ -203,11 +203,11 @@ pub(super) fn format_csv(sweep: &SweepReport) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::report::{Parameter, SWEEP_SCHEMA};
+    use super::super::report::{SWEEP_SCHEMA, VariedField};
     use super::*;
 
     fn sample_sweep() -> SweepReport {
-        let run = |run: u64, value: &str, seed: u64, jct_ns: Option<u64>| RunFigures {
+        let run = |run: u64, value: &str, seed: u64, jct_ns: Option<u64>| RunMeasurements {
             run,
             values: vec![value.to_owned()],
             seed,
@@ -216,13 +216,13 @@ mod tests {
                 Some(_) => Vec::new(),
             },
             model_time_ns: 5_000,
-            jobs: vec![JobFigures {
+            jobs: vec![JobMeasurements {
                 name: "reduce".to_owned(),
                 jct_ns,
                 bus_bandwidth_gbytes_per_s: Some(12.5),
-                ..JobFigures::default()
+                ..JobMeasurements::default()
             }],
-            ..RunFigures::default()
+            ..RunMeasurements::default()
         };
         SweepReport {
             schema: SWEEP_SCHEMA.to_owned(),
@@ -231,7 +231,7 @@ mod tests {
             lab_crc32: "0".to_owned(),
             until_ns: None,
             events_max: 1,
-            parameters: vec![Parameter {
+            parameters: vec![VariedField {
                 path: "t.congestion".to_owned(),
                 values: vec!["none".to_owned(), "dcqcn".to_owned()],
             }],

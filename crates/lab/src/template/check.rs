@@ -4,7 +4,7 @@ use serde_saphyr::{Location, Spanned};
 
 use super::super::plan::HOSTS_MAX;
 use super::super::problem::Problems;
-use super::shapes::TwoStageNumbers;
+use super::shapes::LeafSpineParameters;
 use super::{TEMPLATES, template_names};
 use xoff_config::PORTS_MAX;
 use xoff_lab_file::TemplateFields;
@@ -13,16 +13,17 @@ use xoff_lab_file::TemplateFields;
 const SWITCHES_MAX: u64 = 4096;
 /// Largest number of links of a template.
 const LINKS_MAX: u64 = 65_536;
-/// Largest value of a field of a template. This limit only prevents overflows in [`TemplateNumbers::size`].
-/// The lab itself has lower limits, for the numbers of switches, hosts and links.
+/// Largest value of a field of a template. This limit only prevents overflows in
+/// [`TopologyTemplateParameters::size`]. The lab itself has lower limits, for the numbers of switches, hosts
+/// and links.
 const FIELD_VALUE_MAX: u32 = 65_536;
 
 /// The checked numbers of a template.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum TemplateNumbers {
-    LeafSpine(TwoStageNumbers),
+pub(super) enum TopologyTemplateParameters {
+    LeafSpine(LeafSpineParameters),
     FatTree { k: u32 },
-    Rail(TwoStageNumbers),
+    Rail(LeafSpineParameters),
     Star { hosts: u32 },
     Dumbbell { left: u32, right: u32, uplinks: u32 },
 }
@@ -36,7 +37,7 @@ struct TemplateSize {
     ports: u64,
 }
 
-impl TemplateNumbers {
+impl TopologyTemplateParameters {
     /// Returns the size of the topology. The computation does not overflow if all fields are
     /// at most [`FIELD_VALUE_MAX`].
     fn size(self) -> TemplateSize {
@@ -50,9 +51,9 @@ impl TemplateNumbers {
             }
         };
         match self {
-            TemplateNumbers::LeafSpine(n) => two_stages(n.leaves, n.hosts, n.spines, n.uplinks),
-            TemplateNumbers::Rail(n) => two_stages(n.hosts, n.leaves, n.spines, n.uplinks),
-            TemplateNumbers::FatTree { k } => {
+            TopologyTemplateParameters::LeafSpine(n) => two_stages(n.leaves, n.hosts, n.spines, n.uplinks),
+            TopologyTemplateParameters::Rail(n) => two_stages(n.hosts, n.leaves, n.spines, n.uplinks),
+            TopologyTemplateParameters::FatTree { k } => {
                 let k = u64::from(k);
                 TemplateSize {
                     hosts: k * k * k / 4,
@@ -61,8 +62,8 @@ impl TemplateNumbers {
                     ports: k,
                 }
             }
-            TemplateNumbers::Star { hosts } => two_stages(1, hosts, 0, 0),
-            TemplateNumbers::Dumbbell { left, right, uplinks } => {
+            TopologyTemplateParameters::Star { hosts } => two_stages(1, hosts, 0, 0),
+            TopologyTemplateParameters::Dumbbell { left, right, uplinks } => {
                 let [left, right, uplinks] = [left, right, uplinks].map(u64::from);
                 TemplateSize {
                     hosts: left + right,
@@ -81,7 +82,7 @@ pub(super) fn check_template(
     template: &TemplateFields,
     file: &str,
     problems: &mut Problems,
-) -> Option<TemplateNumbers> {
+) -> Option<TopologyTemplateParameters> {
     let Some(&(shape, required, optional)) = TEMPLATES.iter().find(|(shape, ..)| *shape == name.value) else {
         let what = format!("there is no template \"{}\"", name.value);
         problems.push(
@@ -93,7 +94,7 @@ pub(super) fn check_template(
         return None;
     };
     let problems_before = problems.0.len();
-    let fields = list_number_fields(template);
+    let fields = numeric_template_fields(template);
     for (field, value) in &fields {
         let location = value.map_or(name.referenced, |value| value.referenced);
         if value.is_some() && !required.contains(field) && !optional.contains(field) {
@@ -130,12 +131,12 @@ pub(super) fn check_template(
     if problems.0.len() > problems_before {
         return None;
     }
-    let numbers = numbers_of_shape(shape, &fields)?;
+    let numbers = template_parameters_of_shape(shape, &fields)?;
     check_size(numbers, name.referenced, file, problems).then_some(numbers)
 }
 
 /// Returns all number fields of a template.
-fn list_number_fields(template: &TemplateFields) -> [(&'static str, Option<&Spanned<u32>>); 9] {
+fn numeric_template_fields(template: &TemplateFields) -> [(&'static str, Option<&Spanned<u32>>); 9] {
     [
         ("leaves", template.leaves.as_ref()),
         ("spines", template.spines.as_ref()),
@@ -150,27 +151,30 @@ fn list_number_fields(template: &TemplateFields) -> [(&'static str, Option<&Span
 }
 
 /// Returns the numbers of a template. Missing fields have their defaults.
-fn numbers_of_shape(shape: &str, fields: &[(&str, Option<&Spanned<u32>>)]) -> Option<TemplateNumbers> {
+fn template_parameters_of_shape(
+    shape: &str,
+    fields: &[(&str, Option<&Spanned<u32>>)],
+) -> Option<TopologyTemplateParameters> {
     let number = |field: &str, default: u32| {
         let field = fields.iter().find(|(name, _)| *name == field);
         field
             .and_then(|(_, value)| *value)
             .map_or(default, |value| value.value)
     };
-    let two_stages = |leaves, hosts| TwoStageNumbers {
+    let two_stages = |leaves, hosts| LeafSpineParameters {
         leaves: number(leaves, 0),
         spines: number("spines", 0),
         hosts: number(hosts, 0),
         uplinks: number("uplinks", 1),
     };
     Some(match shape {
-        "leaf-spine" => TemplateNumbers::LeafSpine(two_stages("leaves", "hosts")),
-        "fat-tree" => TemplateNumbers::FatTree { k: number("k", 0) },
-        "rail" => TemplateNumbers::Rail(two_stages("nodes", "gpus")),
-        "star" => TemplateNumbers::Star {
+        "leaf-spine" => TopologyTemplateParameters::LeafSpine(two_stages("leaves", "hosts")),
+        "fat-tree" => TopologyTemplateParameters::FatTree { k: number("k", 0) },
+        "rail" => TopologyTemplateParameters::Rail(two_stages("nodes", "gpus")),
+        "star" => TopologyTemplateParameters::Star {
             hosts: number("hosts", 0),
         },
-        "dumbbell" => TemplateNumbers::Dumbbell {
+        "dumbbell" => TopologyTemplateParameters::Dumbbell {
             left: number("left", 0),
             right: number("right", 0),
             uplinks: number("uplinks", 1),
@@ -198,7 +202,12 @@ fn check_shared_addresses(template: &TemplateFields, file: &str, problems: &mut 
 }
 
 /// Returns whether the topology is within the size limits. Reports each exceeded limit.
-fn check_size(numbers: TemplateNumbers, location: Location, file: &str, problems: &mut Problems) -> bool {
+fn check_size(
+    numbers: TopologyTemplateParameters,
+    location: Location,
+    file: &str,
+    problems: &mut Problems,
+) -> bool {
     let size = numbers.size();
     let limits = [
         ("hosts", size.hosts, HOSTS_MAX as u64),

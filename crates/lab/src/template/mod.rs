@@ -49,11 +49,13 @@ pub(super) fn expand_template(
     let numbers = check::check_template(name, template, file, problems)?;
     let mut builder = TopologyBuilder::new(name.referenced, template);
     match numbers {
-        check::TemplateNumbers::LeafSpine(numbers) => shapes::build_leaf_spine(&mut builder, numbers),
-        check::TemplateNumbers::FatTree { k } => shapes::build_fat_tree(&mut builder, k),
-        check::TemplateNumbers::Rail(numbers) => shapes::build_rail(&mut builder, numbers),
-        check::TemplateNumbers::Star { hosts } => shapes::build_star(&mut builder, hosts),
-        check::TemplateNumbers::Dumbbell { left, right, uplinks } => {
+        check::TopologyTemplateParameters::LeafSpine(numbers) => {
+            shapes::build_leaf_spine(&mut builder, numbers)
+        }
+        check::TopologyTemplateParameters::FatTree { k } => shapes::build_fat_tree(&mut builder, k),
+        check::TopologyTemplateParameters::Rail(numbers) => shapes::build_rail(&mut builder, numbers),
+        check::TopologyTemplateParameters::Star { hosts } => shapes::build_star(&mut builder, hosts),
+        check::TopologyTemplateParameters::Dumbbell { left, right, uplinks } => {
             shapes::build_dumbbell(&mut builder, left, right, uplinks);
         }
     }

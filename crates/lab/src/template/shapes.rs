@@ -4,7 +4,7 @@ use super::TopologyBuilder;
 
 /// The numbers of a fabric with leaves and spines.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct TwoStageNumbers {
+pub(super) struct LeafSpineParameters {
     /// Number of leaves. For `rail`: number of nodes.
     pub(super) leaves: u32,
     /// Number of spines.
@@ -19,8 +19,8 @@ pub(super) struct TwoStageNumbers {
 /// so on. The hosts `h1`, `h2` and so on are at the leaves: first those of `leaf1`, then those of `leaf2`.
 ///
 /// The first ports of a spine are connected to `leaf1`, the next ports to `leaf2`, and so on.
-pub(super) fn build_leaf_spine(builder: &mut TopologyBuilder<'_>, numbers: TwoStageNumbers) {
-    let (leaves, spines) = add_stages(builder, "leaf", numbers.leaves, numbers.spines);
+pub(super) fn build_leaf_spine(builder: &mut TopologyBuilder<'_>, numbers: LeafSpineParameters) {
+    let (leaves, spines) = add_leaves_and_spines(builder, "leaf", numbers.leaves, numbers.spines);
     let mut host = 0;
     for &leaf in &leaves {
         for _ in 0..numbers.hosts {
@@ -35,9 +35,9 @@ pub(super) fn build_leaf_spine(builder: &mut TopologyBuilder<'_>, numbers: TwoSt
 /// Host `n1-g2` is GPU 2 of node 1.
 ///
 /// The fabric has as many leaves as a node has GPUs. GPU *g* of every node is connected to leaf *g*.
-pub(super) fn build_rail(builder: &mut TopologyBuilder<'_>, numbers: TwoStageNumbers) {
+pub(super) fn build_rail(builder: &mut TopologyBuilder<'_>, numbers: LeafSpineParameters) {
     let (nodes, gpus) = (numbers.leaves, numbers.hosts);
-    let (leaves, spines) = add_stages(builder, "leaf", gpus, numbers.spines);
+    let (leaves, spines) = add_leaves_and_spines(builder, "leaf", gpus, numbers.spines);
     for node in 1..=nodes {
         for (gpu, &leaf) in leaves.iter().enumerate() {
             builder.add_host(format!("n{node}-g{}", gpu + 1), leaf);
@@ -47,7 +47,7 @@ pub(super) fn build_rail(builder: &mut TopologyBuilder<'_>, numbers: TwoStageNum
 }
 
 /// Adds leaves with the name prefix `leaf_prefix` and spines, and returns their indices.
-fn add_stages(
+fn add_leaves_and_spines(
     builder: &mut TopologyBuilder<'_>,
     leaf_prefix: &str,
     leaves: u32,

@@ -184,7 +184,7 @@ pub(crate) fn run_to_end(mut plan: LabPlan, arguments: &VirtualRunArgs) -> Resul
     let mut report = lab.report();
     report
         .failures
-        .extend(run_failures(&lab, &end, arguments.events_max));
+        .extend(describe_run_failures(&lab, &end, arguments.events_max));
     let timeline = timeline.map(|timeline| RunTimeline {
         timeline,
         names: lab.port_names(),
@@ -318,7 +318,7 @@ fn run_workload(
 }
 
 /// Describes failed messages and unfinished jobs. If the run ended early, also describes the reason.
-fn run_failures(lab: &VirtualLab, end: &SimulationEnd, events_max: u64) -> Vec<String> {
+fn describe_run_failures(lab: &VirtualLab, end: &SimulationEnd, events_max: u64) -> Vec<String> {
     let jobs = &lab.simulation.jobs;
     let mut failures = jobs::describe_failed_messages(&lab.plan, jobs, lab.workload_start);
     let unfinished = || jobs::describe_unfinished_jobs(jobs);

@@ -7,7 +7,7 @@ use xoff_units::Picos;
 use super::super::plan::LabPlan;
 use super::link_traffic::{LinkTraffic, traffic_of_links};
 use super::virtual_lab::VirtualLab;
-use crate::plot::PortName;
+use crate::plot::PlottedPort;
 use crate::report::LinkReport;
 use xoff_fabric::{FabricPlan, LinkEnd, LinkPlan};
 use xoff_workload::Connection;
@@ -34,7 +34,7 @@ impl VirtualLab {
     }
 
     /// Returns the names of all switch ports for plots.
-    pub(super) fn port_names(&self) -> Vec<PortName> {
+    pub(super) fn port_names(&self) -> Vec<PlottedPort> {
         let connections = self.simulation.jobs.workload().connections();
         let usable = usable_link_ends(&self.plan, &self.fabric_plan, connections);
         let mut names = Vec::new();
@@ -45,7 +45,7 @@ impl VirtualLab {
                     port: port as u16,
                 };
                 let peer = self.simulation.fabric.peer(end);
-                names.push(PortName {
+                names.push(PlottedPort {
                     port: self.end_name(end),
                     peer: peer.map_or_else(String::new, |peer| self.end_name(peer)),
                     between_switches: matches!(peer, Some(LinkEnd::Switch { .. })),

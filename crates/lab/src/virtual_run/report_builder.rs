@@ -3,7 +3,7 @@
 use super::super::jobs;
 use super::super::model_hosts::flow_reports;
 use super::virtual_lab::VirtualLab;
-use crate::report::{DeadlockReport, HostReport, LinkBalanceReport, Report, VirtualReport};
+use crate::report::{DeadlockReport, HostReport, LinkBalanceReport, Report, VirtualRunReport};
 use xoff_fabric::LastingDeadlock;
 use xoff_telemetry::{self, Environment};
 use xoff_workload::WorkloadResults;
@@ -46,7 +46,7 @@ impl VirtualLab {
         }
         let links = self.link_reports();
         let jobs = &self.simulation.jobs;
-        report.virtual_time = Some(VirtualReport {
+        report.virtual_time = Some(VirtualRunReport {
             balance: LinkBalanceReport::of_links(&links),
             links,
             reordered: jobs::reordered_connections(

@@ -138,7 +138,7 @@ impl VirtualLab {
     /// # Errors
     /// Fails if a host cannot resolve an address within 1 s of model time.
     pub fn resolve_addresses(&mut self, observer: &mut impl Observer) -> Result<(), Failure> {
-        let step = self.resolution_step();
+        let step = self.address_resolution_time();
         let fabric = &mut self.simulation.fabric;
         loop {
             let stop_reason = fabric.run(fabric.now().saturating_add(step), observer);
@@ -270,7 +270,7 @@ impl VirtualLab {
     }
 
     /// Returns a model time that is long enough for an ARP request and its reply to cross the fabric.
-    fn resolution_step(&self) -> Picos {
+    fn address_resolution_time(&self) -> Picos {
         let delays: u64 = self.plan.links.iter().map(|link| link.delay_ns).sum();
         Picos::from_micros(100).saturating_add(Picos::from_nanos(delays.saturating_mul(4).min(10_000_000)))
     }

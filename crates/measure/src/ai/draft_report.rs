@@ -130,10 +130,15 @@ fn format_value(value: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::result::BetterWhen;
+    use crate::result::ImprovementDirection;
 
     fn jct_figure(samples: &[f64]) -> BenchFigure {
-        BenchFigure::new("allreduce/jct", "ns", BetterWhen::Smaller, samples.to_vec())
+        BenchFigure::new(
+            "allreduce/jct",
+            "ns",
+            ImprovementDirection::Smaller,
+            samples.to_vec(),
+        )
     }
 
     #[test]
@@ -154,7 +159,12 @@ mod tests {
         let mut result = BenchResult::new("ai", "a fabric", 1);
         result.figures = vec![
             jct_figure(&[100.0, 101.0]),
-            BenchFigure::new("allreduce/mmr", "ratio", BetterWhen::Smaller, vec![1.0, 2.0]),
+            BenchFigure::new(
+                "allreduce/mmr",
+                "ratio",
+                ImprovementDirection::Smaller,
+                vec![1.0, 2.0],
+            ),
         ];
         let setup = ReportSetup {
             topology: "four leaves".to_owned(),

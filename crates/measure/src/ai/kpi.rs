@@ -1,10 +1,10 @@
 //! The key performance indicators (KPIs) of a run. `xoff lab compare` also reports some of them. The other
 //! KPIs are defined by the IETF draft on AI fabric benchmarking.
 
-use crate::result::BetterWhen::{self, Bigger, Smaller};
+use crate::result::ImprovementDirection::{self, Bigger, Smaller};
 use xoff_lab::plot::RunTimeline;
 use xoff_lab::report::Report;
-use xoff_lab::{NamedFigure, figures_of_report};
+use xoff_lab::{NamedRunMeasurement, measurements_of_report};
 
 /// A key performance indicator (KPI) of one run.
 #[derive(Clone, Debug, PartialEq)]
@@ -16,14 +16,14 @@ pub struct Kpi {
     /// Unit of the value, such as `ns`, `bit/s` or `ratio`.
     pub unit: &'static str,
     /// Direction in which the KPI improves.
-    pub better: BetterWhen,
+    pub better: ImprovementDirection,
     /// Value of the KPI in this run.
     pub value: f64,
 }
 
 /// The KPIs that `xoff lab compare` also reports (docs/compare.md). Each entry has the name in comparisons,
 /// the name of the KPI, the unit, and the direction in which the value improves.
-const COMPARISON_KPIS: &[(&str, &str, &str, BetterWhen)] = &[
+const COMPARISON_KPIS: &[(&str, &str, &str, ImprovementDirection)] = &[
     ("bus_bandwidth_gbytes_per_s", "bus_bandwidth", "GB/s", Bigger),
     ("goodput_bps", "goodput", "bit/s", Bigger),
     ("jct_ns", "jct", "ns", Smaller),
@@ -42,7 +42,7 @@ const COMPARISON_KPIS: &[(&str, &str, &str, BetterWhen)] = &[
 /// Returns all KPIs of a run. KPIs without a value in this run are left out. The 95th percentile of the queue
 /// depth needs the time series `watched`.
 pub fn kpis_of_run(report: &Report, watched: Option<&RunTimeline>) -> Vec<Kpi> {
-    let mut all: Vec<Kpi> = figures_of_report(report)
+    let mut all: Vec<Kpi> = measurements_of_report(report)
         .into_iter()
         .filter_map(comparison_kpi)
         .collect();
@@ -52,7 +52,7 @@ pub fn kpis_of_run(report: &Report, watched: Option<&RunTimeline>) -> Vec<Kpi> {
     all
 }
 
-fn comparison_kpi(figure: NamedFigure) -> Option<Kpi> {
+fn comparison_kpi(figure: NamedRunMeasurement) -> Option<Kpi> {
     let (_, name, unit, better) = COMPARISON_KPIS.iter().find(|(name, ..)| *name == figure.name)?;
     Some(Kpi {
         job: figure.job,

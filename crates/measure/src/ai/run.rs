@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicBool;
 use super::kpi::{Kpi, kpis_of_run};
 use crate::result::{BenchFigure, BenchResult};
 use xoff_lab::plan::LabPlan;
-use xoff_lab::{EVENTS_MAX_DEFAULT, PoolResult, RunMode, VirtualRunArgs, run_in_parallel};
+use xoff_lab::{ComparisonRunMode, EVENTS_MAX_DEFAULT, ParallelRunsResult, VirtualRunArgs, run_in_parallel};
 use xoff_telemetry::Verdict;
 use xoff_telemetry::failure::{Exit, Failure};
 
@@ -51,7 +51,7 @@ pub fn run_labs(
     stop: &AtomicBool,
     progress: impl FnMut(usize),
 ) -> Result<LabRunResults, Failure> {
-    let run_mode = RunMode::Virtual {
+    let run_mode = ComparisonRunMode::Virtual {
         run: Box::new(VirtualRunArgs {
             events_max: EVENTS_MAX_DEFAULT,
             ..VirtualRunArgs::default()
@@ -81,8 +81,8 @@ pub fn run_labs(
         })
     };
     let run_results = match run_in_parallel(count, at_once, work, stop, progress)? {
-        PoolResult::Done(results) => results,
-        PoolResult::Interrupted(done) => {
+        ParallelRunsResult::Done(results) => results,
+        ParallelRunsResult::Interrupted(done) => {
             let what = format!("interrupted: {done} of {count} runs were done; nothing is written");
             return Err(Failure::new(Exit::Interrupted, what));
         }

@@ -42,7 +42,7 @@ pub enum ComparedSide {
 /// Arguments that both sides of a comparison use. They must not contain `--json`, because
 /// [`ComparedSide::open`] adds this option.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct SideCommands {
+pub struct ComparisonSideArguments {
     /// Arguments for a side that is a program. `None` means that programs are refused.
     pub program_arguments: Option<Vec<String>>,
     /// Arguments after `xoff bench` for a side that is a configuration or a lab, such as `["ndr", "--sizes",
@@ -51,7 +51,7 @@ pub struct SideCommands {
     pub bench_arguments: Option<Vec<String>>,
 }
 
-impl SideCommands {
+impl ComparisonSideArguments {
     /// Returns a text that names the accepted kinds of sides, for error messages.
     fn accepted_sides(&self) -> &'static str {
         match (&self.program_arguments, &self.bench_arguments) {
@@ -71,7 +71,11 @@ impl ComparedSide {
     ///
     /// # Errors
     /// The file cannot be read or has an unknown form, or `commands` does not accept its kind.
-    pub fn open(side: &str, path: &Path, commands: &SideCommands) -> Result<ComparedSide, Failure> {
+    pub fn open(
+        side: &str,
+        path: &Path,
+        commands: &ComparisonSideArguments,
+    ) -> Result<ComparedSide, Failure> {
         let name = path.display().to_string();
         let location = format!("{side}: {name}");
         let file = std::fs::metadata(path).map_err(|error| {
@@ -118,7 +122,7 @@ fn open_json_file(
     name: String,
     path: &Path,
     location: &str,
-    commands: &SideCommands,
+    commands: &ComparisonSideArguments,
 ) -> Result<ComparedSide, Failure> {
     let invalid = |why: String| {
         Failure::configuration("a side of the comparison is neither a result nor a configuration")
@@ -175,7 +179,7 @@ fn bench_file_side(
     path: &Path,
     location: &str,
     kind: FileKind,
-    commands: &SideCommands,
+    commands: &ComparisonSideArguments,
 ) -> Result<ComparedSide, Failure> {
     let Some(mut words) = commands.bench_arguments.clone() else {
         return Err(
@@ -313,10 +317,10 @@ fn last_message(printed: &ProgramOutput) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::result::{BenchFigure, BetterWhen};
+    use crate::result::{BenchFigure, ImprovementDirection};
 
-    fn bench_commands(words: &[&str]) -> SideCommands {
-        SideCommands {
+    fn bench_commands(words: &[&str]) -> ComparisonSideArguments {
+        ComparisonSideArguments {
             program_arguments: None,
             bench_arguments: Some(words.iter().map(|word| (*word).to_owned()).collect()),
         }
@@ -425,7 +429,7 @@ mod tests {
     #[test]
     fn a_result_with_two_figures_of_one_name_is_refused() {
         let mut result = BenchResult::new("core", "x", 1);
-        let figure = BenchFigure::new("ecmp/time", "ns", BetterWhen::Smaller, vec![1.0]);
+        let figure = BenchFigure::new("ecmp/time", "ns", ImprovementDirection::Smaller, vec![1.0]);
         result.figures = vec![figure.clone(), figure];
         let failure = open_file("r.json", &serde_json::to_string(&result).unwrap()).unwrap_err();
         assert_eq!(failure.exit, Exit::Configuration);

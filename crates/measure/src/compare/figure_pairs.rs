@@ -3,7 +3,7 @@
 //! A figure is exact if every run gives the same value. Instruction counts and results in virtual
 //! time are exact.
 
-use crate::result::{BenchFigure, BenchResult, BetterWhen};
+use crate::result::{BenchFigure, BenchResult, ImprovementDirection};
 
 /// Largest ratio of two values that is used. A larger ratio, such as the infinite ratio of a positive value
 /// to 0, is reduced to this limit.
@@ -13,7 +13,7 @@ const RATIO_MAX: f64 = 1e6;
 /// positive if `b` is worse.
 ///
 /// The function returns `None` if a value is negative or not finite.
-pub(super) fn log_ratio(a: f64, b: f64, better: BetterWhen) -> Option<f64> {
+pub(super) fn log_ratio(a: f64, b: f64, better: ImprovementDirection) -> Option<f64> {
     if !(a.is_finite() && b.is_finite() && a >= 0.0 && b >= 0.0) {
         return None;
     }
@@ -24,8 +24,8 @@ pub(super) fn log_ratio(a: f64, b: f64, better: BetterWhen) -> Option<f64> {
         _ => (b / a).clamp(1.0 / RATIO_MAX, RATIO_MAX),
     };
     Some(match better {
-        BetterWhen::Smaller => ratio.ln(),
-        BetterWhen::Bigger => -ratio.ln(),
+        ImprovementDirection::Smaller => ratio.ln(),
+        ImprovementDirection::Bigger => -ratio.ln(),
     })
 }
 
@@ -34,7 +34,7 @@ pub(super) fn log_ratio(a: f64, b: f64, better: BetterWhen) -> Option<f64> {
 ///
 /// A value of 0 counts as a millionth of the smallest positive value of both samples. The function returns
 /// `None` if a value is negative or not finite.
-pub(super) fn log_costs(a: &[f64], b: &[f64], better: BetterWhen) -> Option<[Vec<f64>; 2]> {
+pub(super) fn log_costs(a: &[f64], b: &[f64], better: ImprovementDirection) -> Option<[Vec<f64>; 2]> {
     let mut both = a.iter().chain(b);
     if !both.clone().all(|value| value.is_finite() && *value >= 0.0) {
         return None;
@@ -47,8 +47,8 @@ pub(super) fn log_costs(a: &[f64], b: &[f64], better: BetterWhen) -> Option<[Vec
             false => value.ln(),
         };
         match better {
-            BetterWhen::Smaller => log,
-            BetterWhen::Bigger => -log,
+            ImprovementDirection::Smaller => log,
+            ImprovementDirection::Bigger => -log,
         }
     };
     Some([a, b].map(|values| values.iter().map(log).collect()))
@@ -107,19 +107,20 @@ mod tests {
 
     #[test]
     fn the_log_ratio_is_positive_if_b_is_worse() {
-        assert!(log_ratio(100.0, 103.0, BetterWhen::Smaller).unwrap() > 0.0);
-        assert!(log_ratio(100.0, 103.0, BetterWhen::Bigger).unwrap() < 0.0);
-        assert_eq!(log_ratio(0.0, 0.0, BetterWhen::Smaller), Some(0.0));
-        assert!(log_ratio(0.0, 0.1, BetterWhen::Smaller).unwrap() > 10.0);
-        assert_eq!(log_ratio(-1.0, 1.0, BetterWhen::Smaller), None);
+        assert!(log_ratio(100.0, 103.0, ImprovementDirection::Smaller).unwrap() > 0.0);
+        assert!(log_ratio(100.0, 103.0, ImprovementDirection::Bigger).unwrap() < 0.0);
+        assert_eq!(log_ratio(0.0, 0.0, ImprovementDirection::Smaller), Some(0.0));
+        assert!(log_ratio(0.0, 0.1, ImprovementDirection::Smaller).unwrap() > 10.0);
+        assert_eq!(log_ratio(-1.0, 1.0, ImprovementDirection::Smaller), None);
     }
 
     #[test]
     fn figures_with_different_units_do_not_match() {
         let result = |figures: &[(&str, &str)]| {
             let mut result = BenchResult::new("core", "x", 1);
-            let figure =
-                |(name, unit): &(&str, &str)| BenchFigure::new(*name, unit, BetterWhen::Smaller, vec![1.0]);
+            let figure = |(name, unit): &(&str, &str)| {
+                BenchFigure::new(*name, unit, ImprovementDirection::Smaller, vec![1.0])
+            };
             result.figures = figures.iter().map(figure).collect();
             result
         };
@@ -133,15 +134,15 @@ mod tests {
 
     #[test]
     fn large_and_small_values_keep_their_ratio() {
-        let [a, b] = log_costs(&[1e8, 1e-9], &[2e8, 2e-9], BetterWhen::Bigger).unwrap();
+        let [a, b] = log_costs(&[1e8, 1e-9], &[2e8, 2e-9], ImprovementDirection::Bigger).unwrap();
         for (a, b) in a.iter().zip(b) {
             assert!((b - a + 2_f64.ln()).abs() < 1e-12, "{a} {b}");
         }
-        let [a, b] = log_costs(&[0.0, 5.0], &[5.0, 7.0], BetterWhen::Smaller).unwrap();
+        let [a, b] = log_costs(&[0.0, 5.0], &[5.0, 7.0], ImprovementDirection::Smaller).unwrap();
         assert!((b[0] - a[0] - RATIO_MAX.ln()).abs() < 1e-9, "{a:?} {b:?}");
-        assert_eq!(log_costs(&[-1.0], &[1.0], BetterWhen::Smaller), None);
+        assert_eq!(log_costs(&[-1.0], &[1.0], ImprovementDirection::Smaller), None);
         assert_eq!(
-            log_costs(&[0.0], &[0.0], BetterWhen::Smaller).map(|[a, b]| a == b),
+            log_costs(&[0.0], &[0.0], ImprovementDirection::Smaller).map(|[a, b]| a == b),
             Some(true)
         );
     }

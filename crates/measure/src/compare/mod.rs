@@ -27,7 +27,7 @@ use std::sync::atomic::AtomicBool;
 use xoff_telemetry::failure::Failure;
 
 pub use arguments::{parse_gate_percent, remove_json_options};
-pub use compared_side::{ComparedSide, SideCommands};
+pub use compared_side::{ComparedSide, ComparisonSideArguments};
 pub use report::{COMPARISON_SCHEMA, ComparedFigure, Comparison};
 pub use settings::ComparisonSettings;
 

@@ -7,8 +7,8 @@ use serde::Serialize;
 use super::figure_pairs::has_zeros_and_positive_values;
 use super::settings::ComparisonSettings;
 use super::statistics::ShiftEstimate;
-use super::verdict::{TestPlan, Verdict};
-use crate::result::{BenchFigure, BetterWhen};
+use super::verdict::{SignificanceTestPlan, Verdict};
+use crate::result::{BenchFigure, ImprovementDirection};
 use xoff_telemetry::Environment;
 use xoff_telemetry::failure::Exit;
 
@@ -23,7 +23,7 @@ pub struct ComparedFigure {
     /// Unit of the medians, such as `ns` or `frames/s`.
     pub unit: String,
     /// Direction in which the figure improves.
-    pub better: BetterWhen,
+    pub better: ImprovementDirection,
     /// Medians of A and B, in this order.
     pub medians: [f64; 2],
     /// Percentage by which B is worse than A. The percentage is negative if B is better.
@@ -57,7 +57,7 @@ impl ComparedFigure {
         figure: &BenchFigure,
         (a, b): (&[f64], &[f64]),
         shift: &ShiftEstimate,
-        plan: &TestPlan,
+        plan: &SignificanceTestPlan,
         log_gate: Option<f64>,
     ) -> ComparedFigure {
         let median = |samples: &[f64]| {
@@ -89,9 +89,9 @@ impl ComparedFigure {
     /// Returns the words for "worse" and "better" in the unit of the figure, such as `slower` and `faster`.
     fn comparative_words(&self) -> (&'static str, &'static str) {
         match (self.better, self.unit.as_str()) {
-            (BetterWhen::Smaller, "ns" | "us" | "ms" | "s") => ("slower", "faster"),
-            (BetterWhen::Smaller, "instructions") => ("more", "less"),
-            (BetterWhen::Bigger, "frames/s") => ("slower", "faster"),
+            (ImprovementDirection::Smaller, "ns" | "us" | "ms" | "s") => ("slower", "faster"),
+            (ImprovementDirection::Smaller, "instructions") => ("more", "less"),
+            (ImprovementDirection::Bigger, "frames/s") => ("slower", "faster"),
             _ => ("worse", "better"),
         }
     }
@@ -337,15 +337,15 @@ mod tests {
 
     /// Compares the exact figure `ndr/loss` with the values `a` and `b` in percent.
     fn compared_loss(a: f64, b: f64) -> ComparedFigure {
-        let figure = BenchFigure::new("ndr/loss", "percent", BetterWhen::Smaller, vec![a]);
-        let log = super::super::figure_pairs::log_ratio(a, b, BetterWhen::Smaller).unwrap();
+        let figure = BenchFigure::new("ndr/loss", "percent", ImprovementDirection::Smaller, vec![a]);
+        let log = super::super::figure_pairs::log_ratio(a, b, ImprovementDirection::Smaller).unwrap();
         let shift = ShiftEstimate {
             estimate: log,
             low: log,
             high: log,
             p: 0.0,
         };
-        let plan = TestPlan::new(1, true, 1);
+        let plan = SignificanceTestPlan::new(1, true, 1);
         ComparedFigure::new(&figure, (&[a], &[b]), &shift, &plan, SETTINGS.log_gate())
     }
 

@@ -10,7 +10,7 @@ use super::side_results::{
     check_comparable, exact_shift, measure_side, missing_machine_taint, no_ratio_failure,
 };
 use super::statistics::rank_sum_test;
-use super::verdict::TestPlan;
+use super::verdict::SignificanceTestPlan;
 use crate::result::{BenchResult, GOVERNOR_TAINT_PREFIX, MachineMeter, TaintLimits};
 use xoff_telemetry::Environment;
 use xoff_telemetry::failure::Failure;
@@ -70,7 +70,7 @@ fn compare_samples(
         missing_in_b,
         only_in_b,
     } = check_comparable(a, b, sides)?;
-    let plan = TestPlan::new(1, false, in_both.len());
+    let plan = SignificanceTestPlan::new(1, false, in_both.len());
     let mut comparison = Comparison::new(sides.map(ComparedSide::name), &a.bench, settings);
     comparison.note_uncompared_figures(missing_in_b, &only_in_b);
     let mut noisy = false;

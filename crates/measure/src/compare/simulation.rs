@@ -4,7 +4,7 @@
 use rand_core::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-use super::{TestPlan, Verdict};
+use super::{SignificanceTestPlan, Verdict};
 use crate::compare::statistics::signed_rank_test;
 use crate::compare::undisturbed_pairs::select_undisturbed_pairs;
 
@@ -83,7 +83,7 @@ impl SimulatedMachine {
 /// A's cost.
 fn simulate_comparison(noise: NoiseModel, log_slowdown: f64, seed: u64) -> Verdict {
     let mut machine = SimulatedMachine::new(noise, seed);
-    let plan = TestPlan::new(64, true, 1);
+    let plan = SignificanceTestPlan::new(64, true, 1);
     let (mut a, mut b) = (Vec::new(), Vec::new());
     let mut verdict = Verdict::Undecided;
     for &pairs in &plan.evaluation_pairs {

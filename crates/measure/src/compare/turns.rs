@@ -14,10 +14,10 @@ use super::side_results::{
 };
 use super::statistics::signed_rank_test;
 use super::undisturbed_pairs::select_undisturbed_pairs;
-use super::verdict::{TestPlan, Verdict};
+use super::verdict::{SignificanceTestPlan, Verdict};
 use crate::result::{BenchResult, GOVERNOR_TAINT_PREFIX, MachineMeter, TaintLimits};
 use xoff_telemetry::failure::Failure;
-use xoff_telemetry::{Environment, StealMeter, StealTicks};
+use xoff_telemetry::{CpuStealMeter, CpuStealTicks, Environment};
 
 /// The results of both sides. Results with the same index form a pair.
 #[derive(Default)]
@@ -25,7 +25,7 @@ struct PairedResults {
     a: Vec<BenchResult>,
     b: Vec<BenchResult>,
     /// Processor time and stolen time during each pair.
-    ticks: Vec<StealTicks>,
+    ticks: Vec<CpuStealTicks>,
 }
 
 /// The benchmark whose workloads have a constant cost, in nanoseconds per frame.
@@ -59,7 +59,8 @@ pub(super) fn compare_in_turns(
     let exact = in_both
         .iter()
         .all(|name| is_exact_in_both(&results.a[0], &results.b[0], name));
-    let mut plan = TestPlan::new(settings.pairs_max, settings.gate_percent.is_some(), in_both.len());
+    let mut plan =
+        SignificanceTestPlan::new(settings.pairs_max, settings.gate_percent.is_some(), in_both.len());
     if exact {
         plan.evaluation_pairs = vec![1];
     }
@@ -94,7 +95,9 @@ pub(super) fn compare_in_turns(
     let evaluation = evaluation.expect("a plan has at least one evaluation");
     let ticks = results.ticks.iter().zip(&evaluation.is_selected);
     let selected = ticks.filter_map(|(ticks, is_selected)| is_selected.then_some(*ticks));
-    let steal = selected.fold(StealTicks::default(), StealTicks::plus).percent();
+    let steal = selected
+        .fold(CpuStealTicks::default(), CpuStealTicks::plus)
+        .percent();
     let (environment, tainted) = environment_and_taints(&meter, steal, exact, [&results.a, &results.b]);
     let mut comparison = Comparison::new(sides.map(ComparedSide::name), &results.a[0].bench, settings);
     comparison.pairs = Some(results.a.len());
@@ -117,7 +120,7 @@ fn measure_pair(
     a_first: bool,
     stop: &AtomicBool,
 ) -> Result<(), Failure> {
-    let meter = StealMeter::start();
+    let meter = CpuStealMeter::start();
     if a_first {
         results.a.push(measure_side(a, stop)?);
         results.b.push(measure_side(b, stop)?);
@@ -133,7 +136,7 @@ fn measure_pair(
 fn evaluate_pairs(
     figure_names: &[String],
     results: &PairedResults,
-    plan: &TestPlan,
+    plan: &SignificanceTestPlan,
     settings: &ComparisonSettings,
 ) -> Result<PairEvaluation, Failure> {
     let mut evaluation = PairEvaluation {

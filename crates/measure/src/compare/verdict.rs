@@ -2,8 +2,8 @@
 //!
 //! The shift of a figure is the logarithm of the ratio by which B is worse than A: 0.03 means 3 % slower.
 //! Each shift has a confidence interval. The confidence level of 99.9 % holds for all figures and all
-//! evaluations together ([`TestPlan::alpha_per_test`]). Therefore, more figures or evaluations do not
-//! increase the risk of a false difference.
+//! evaluations together ([`SignificanceTestPlan::alpha_per_test`]). Therefore, more figures or evaluations do
+//! not increase the risk of a false difference.
 //!
 //! The gate is the shift from which a comparison fails. With a gate, there are three groups of verdicts:
 //!
@@ -24,7 +24,7 @@ pub const FIRST_EVALUATION_PAIRS_MIN: usize = 16;
 
 /// The numbers of pairs at which a comparison is evaluated, and the number of compared figures.
 #[derive(Clone, Debug, PartialEq)]
-pub struct TestPlan {
+pub struct SignificanceTestPlan {
     /// Number of measured pairs at each evaluation, in ascending order. The last element is the largest
     /// number of pairs.
     pub evaluation_pairs: Vec<usize>,
@@ -32,16 +32,16 @@ pub struct TestPlan {
     pub figures: usize,
 }
 
-impl TestPlan {
+impl SignificanceTestPlan {
     /// Creates a plan for at most `pairs_max` pairs, where 0 counts as 1. With a gate, earlier evaluations
     /// can end the comparison before all pairs are measured. Without a gate, there is one evaluation after
     /// all pairs.
-    pub fn new(pairs_max: usize, has_gate: bool, figures: usize) -> TestPlan {
+    pub fn new(pairs_max: usize, has_gate: bool, figures: usize) -> SignificanceTestPlan {
         let mut evaluation_pairs = vec![pairs_max.max(1)];
         while has_gate && evaluation_pairs[0] / 2 >= FIRST_EVALUATION_PAIRS_MIN {
             evaluation_pairs.insert(0, evaluation_pairs[0] / 2);
         }
-        TestPlan {
+        SignificanceTestPlan {
             evaluation_pairs,
             figures: figures.max(1),
         }
@@ -155,9 +155,12 @@ mod tests {
 
     #[test]
     fn the_pairs_double_from_one_evaluation_to_the_next_and_p_values_are_corrected() {
-        assert_eq!(TestPlan::new(64, true, 2).evaluation_pairs, [16, 32, 64]);
-        assert_eq!(TestPlan::new(64, false, 2).evaluation_pairs, [64]);
-        assert_eq!(TestPlan::new(5, true, 1).evaluation_pairs, [5]);
-        assert!((TestPlan::new(64, true, 2).adjust_p_value(0.01) - 0.06).abs() < 1e-12);
+        assert_eq!(
+            SignificanceTestPlan::new(64, true, 2).evaluation_pairs,
+            [16, 32, 64]
+        );
+        assert_eq!(SignificanceTestPlan::new(64, false, 2).evaluation_pairs, [64]);
+        assert_eq!(SignificanceTestPlan::new(5, true, 1).evaluation_pairs, [5]);
+        assert!((SignificanceTestPlan::new(64, true, 2).adjust_p_value(0.01) - 0.06).abs() < 1e-12);
     }
 }

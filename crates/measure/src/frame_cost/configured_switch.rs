@@ -20,7 +20,7 @@ const FRAME_BYTES: usize = 1_082;
 
 /// A frame and the port that receives it.
 #[derive(Clone, Debug)]
-struct PortFlow {
+struct IngressFrame {
     ingress: PortId,
     frame: Vec<u8>,
 }
@@ -32,7 +32,7 @@ pub struct ConfiguredSwitchLoad {
     switch: VirtualSwitch<VecStore>,
     /// Frames that arrive next. Each entry has the index of the flow and the frame.
     waiting: VecDeque<(usize, FrameHandle)>,
-    flows: Vec<PortFlow>,
+    flows: Vec<IngressFrame>,
     /// For each frame slot: the flow index and the original headers of the frame in the slot, or `None`.
     slot_flows: Vec<Option<(usize, FrameHeaders)>>,
     ports: u16,
@@ -82,7 +82,7 @@ impl ConfiguredSwitchLoad {
             slot_flows: Vec::new(),
             ports,
         };
-        new.switch.keep_punts();
+        new.switch.store_punted_frames();
         new.switch.set_links_up();
         new.drain_switch();
         new.learn_hosts();
@@ -106,7 +106,7 @@ impl ConfiguredSwitchLoad {
     }
 
     /// Sends the frame of a flow once. If exactly one copy leaves the switch, adds the flow.
-    fn add_flow_if_forwarded(&mut self, flow: PortFlow) {
+    fn add_flow_if_forwarded(&mut self, flow: IngressFrame) {
         let Some(handle) = self.switch.store_mut().insert(&flow.frame) else {
             return;
         };
@@ -249,7 +249,7 @@ fn routed_subnet(config: &SwitchConfig, port: u16) -> Option<RoutedSubnet> {
 
 /// Returns the flows from each port to the next port: one flow with DSCP 0, and one in the first lossless
 /// traffic class if there is one.
-fn candidate_flows(config: &SwitchConfig, subnets: &[Option<RoutedSubnet>]) -> Vec<PortFlow> {
+fn candidate_flows(config: &SwitchConfig, subnets: &[Option<RoutedSubnet>]) -> Vec<IngressFrame> {
     let ports = subnets.len();
     let mut flows = Vec::with_capacity(2 * ports);
     for port in 0..ports {
@@ -278,7 +278,7 @@ fn candidate_flows(config: &SwitchConfig, subnets: &[Option<RoutedSubnet>]) -> V
                 dscp,
                 port as u32,
             );
-            flows.push(PortFlow {
+            flows.push(IngressFrame {
                 ingress: PortId(port as u16),
                 frame,
             });

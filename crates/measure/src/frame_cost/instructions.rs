@@ -15,7 +15,7 @@ use std::thread;
 use super::Workload;
 use super::sample::load_failure;
 use crate::child;
-use crate::result::{BenchFigure, BenchResult, BetterWhen};
+use crate::result::{BenchFigure, BenchResult, ImprovementDirection};
 use xoff_telemetry::failure::{Exit, Failure};
 use xoff_telemetry::{Environment, allowed_cpus};
 
@@ -88,7 +88,7 @@ pub fn count_instructions(
         result.figures.push(BenchFigure::new(
             name,
             "instructions",
-            BetterWhen::Smaller,
+            ImprovementDirection::Smaller,
             vec![count?],
         ));
     }

@@ -12,7 +12,7 @@ use nix::time::{ClockId, clock_gettime};
 
 use super::{FrameLoad, Workload};
 use crate::child::{self, ProgramOutput};
-use crate::result::{BenchFigure, BenchResult, BetterWhen, MachineMeter, TaintLimits};
+use crate::result::{BenchFigure, BenchResult, ImprovementDirection, MachineMeter, TaintLimits};
 use xoff_telemetry::failure::{Exit, Failure};
 
 /// Shortest processor time of a round. Reading the clock or an interrupt adds less than 0.1 % to this time.
@@ -103,7 +103,12 @@ pub fn measure_time(
         .iter()
         .zip(samples)
         .map(|(load, samples)| {
-            BenchFigure::new(format!("{}/time", load.name), "ns", BetterWhen::Smaller, samples)
+            BenchFigure::new(
+                format!("{}/time", load.name),
+                "ns",
+                ImprovementDirection::Smaller,
+                samples,
+            )
         })
         .collect();
     Ok(result)

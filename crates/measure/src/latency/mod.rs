@@ -5,7 +5,7 @@ use xoff_units::Picos;
 
 use super::dut::{Dut, LatencyHistogram};
 use super::ndr::OfferedTraffic;
-use super::result::{BenchFigure, BetterWhen};
+use super::result::{BenchFigure, ImprovementDirection};
 use xoff_telemetry::failure::{Exit, Failure};
 
 /// Reported quantiles of the latency. Each entry has the quantile, and the last part of the name under which
@@ -20,7 +20,7 @@ const QUANTILES: [(&str, f64); 5] = [
 
 /// The latencies at one load.
 #[derive(Clone, Debug)]
-pub struct LoadLatency {
+pub struct LatencyAtLoad {
     /// Load in percent of the loss-free rate, as requested.
     pub percent: f64,
     /// Latencies of the received frames, from the first bit sent to the last bit received.
@@ -41,7 +41,7 @@ pub fn measure_latencies(
     loss_free_share: f64,
     percents: &[f64],
     duration: Picos,
-) -> Result<Vec<LoadLatency>, Failure> {
+) -> Result<Vec<LatencyAtLoad>, Failure> {
     let mut all = Vec::with_capacity(percents.len());
     for (number, &percent) in percents.iter().enumerate() {
         let share = loss_free_share * percent / 100.0;
@@ -61,7 +61,7 @@ pub fn measure_latencies(
                 "frames were lost at {percent} % of the loss-free rate, so their latency is unknown"
             ));
         }
-        all.push(LoadLatency {
+        all.push(LatencyAtLoad {
             percent,
             latencies,
             tainted,
@@ -73,7 +73,12 @@ pub fn measure_latencies(
 /// Returns the figures `PREFIX/min`, `p50`, `p90`, `p99`, `p99.9`, `p99.99`, `max` and `mean` in nanoseconds.
 pub fn latency_figures(prefix: &str, latencies: &LatencyHistogram) -> Vec<BenchFigure> {
     let figure = |name: &str, value: f64| {
-        BenchFigure::new(format!("{prefix}/{name}"), "ns", BetterWhen::Smaller, vec![value])
+        BenchFigure::new(
+            format!("{prefix}/{name}"),
+            "ns",
+            ImprovementDirection::Smaller,
+            vec![value],
+        )
     };
     let mut figures = vec![figure("min", latencies.min_ns())];
     for (name, quantile) in QUANTILES {

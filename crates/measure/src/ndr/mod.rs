@@ -8,7 +8,7 @@ pub use search::{LOAD_MAX, LOAD_MIN, LoadBounds, SearchGoal, TrialScore, search_
 use xoff_units::Picos;
 
 use super::dut::{Dut, FrameSize, TrafficPattern, Trial, TrialResult};
-use super::result::{BenchFigure, BetterWhen};
+use super::result::{BenchFigure, ImprovementDirection};
 use xoff_telemetry::failure::{Exit, Failure};
 
 /// Permitted share of lost frames for PDR, as in the tests of the FD.io project CSIT.
@@ -217,7 +217,7 @@ fn check_frames_per_stream(dut: &impl Dut, goal: &SearchGoal, trial: &Trial) -> 
 }
 
 /// Returns the failure for a device that forwarded no frame at any load, with [`Exit::Inconclusive`].
-pub fn no_frame_forwarded() -> Failure {
+pub fn no_frame_forwarded_failure() -> Failure {
     Failure::new(Exit::Inconclusive, "no frame came out at any load")
         .because(
             "the device does not forward between these ports, or drops all frames of this class and length",
@@ -314,19 +314,19 @@ pub fn rate_figures(
         figures.push(BenchFigure::new(
             figure_name("rate"),
             "frames/s",
-            BetterWhen::Bigger,
+            ImprovementDirection::Bigger,
             vec![fps],
         ));
         figures.push(BenchFigure::new(
             figure_name("bandwidth"),
             "Gb/s",
-            BetterWhen::Bigger,
+            ImprovementDirection::Bigger,
             vec![bps / 1e9],
         ));
         figures.push(BenchFigure::new(
             figure_name("share"),
             "percent",
-            BetterWhen::Bigger,
+            ImprovementDirection::Bigger,
             vec![share * 100.0],
         ));
     }
@@ -334,7 +334,7 @@ pub fn rate_figures(
     figures.push(BenchFigure::new(
         figure_name("rate"),
         "frames/s",
-        BetterWhen::Bigger,
+        ImprovementDirection::Bigger,
         vec![rates.at_max_fps],
     ));
     if dut.is_lossless() {
@@ -342,7 +342,7 @@ pub fn rate_figures(
         figures.push(BenchFigure::new(
             figure_name("paused"),
             "percent",
-            BetterWhen::Smaller,
+            ImprovementDirection::Smaller,
             paused,
         ));
     }

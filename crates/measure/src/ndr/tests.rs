@@ -182,7 +182,7 @@ fn a_device_that_forwards_nothing_receives_no_frame() {
             .received
             > 0
     );
-    assert_eq!(no_frame_forwarded().exit, Exit::Inconclusive);
+    assert_eq!(no_frame_forwarded_failure().exit, Exit::Inconclusive);
 }
 
 /// A device that forwards all frames of a trial or none.

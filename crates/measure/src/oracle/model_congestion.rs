@@ -11,7 +11,7 @@
 
 use xoff_units::Picos;
 
-use xoff_lab::ns3::{CongestionMode, ModelParameters};
+use xoff_lab::ns3::{CongestionMode, Ns3ModelParameters};
 use xoff_rdma::congestion::{Ack, CongestionControl};
 use xoff_rdma::{HopTelemetry, TelemetryFormat};
 
@@ -94,20 +94,20 @@ impl CongestionControl for WindowLimitedControl {
 
 /// Telemetry of one hop, rounded to the units of the model's header.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-struct HeaderHop {
+struct HopTelemetryRecord {
     time: u64,
     bytes: u64,
     queue: u64,
     rate_bps: u64,
 }
 
-impl HeaderHop {
+impl HopTelemetryRecord {
     /// Rounds the telemetry of a hop as the model's header does. The byte counter is reduced by
     /// `packet_bytes`, because the model counts a packet after it has written the header.
-    fn from_telemetry(hop: &HopTelemetry, packet_bytes: u64, multiple: u64) -> HeaderHop {
+    fn from_telemetry(hop: &HopTelemetry, packet_bytes: u64, multiple: u64) -> HopTelemetryRecord {
         let sent = hop.tx_bytes.saturating_sub(packet_bytes);
         let rate_bps = u64::from(hop.speed_mbps) * 1_000_000;
-        HeaderHop {
+        HopTelemetryRecord {
             time: hop.at.as_nanos() % (1 << TIME_BITS),
             bytes: sent / (BYTES_UNIT * multiple) % (1 << BYTES_BITS),
             queue: hop.queue_bytes / (QUEUE_UNIT * multiple) % (1 << 17) * QUEUE_UNIT * multiple,
@@ -118,7 +118,7 @@ impl HeaderHop {
         }
     }
 
-    fn delta_since(&self, old: &HeaderHop, multiple: u64) -> (u64, u64) {
+    fn delta_since(&self, old: &HopTelemetryRecord, multiple: u64) -> (u64, u64) {
         let time = self.time.wrapping_sub(old.time) % (1 << TIME_BITS);
         let bytes = self.bytes.wrapping_sub(old.bytes) % (1 << BYTES_BITS);
         (time, bytes * BYTES_UNIT * multiple)
@@ -135,14 +135,14 @@ struct RateState {
 
 /// HPCC, TIMELY, DCTCP or HPCC-PINT in the arithmetic of the model.
 #[derive(Debug)]
-pub(super) struct ModelControl {
+pub(super) struct Ns3CongestionControl {
     mode: CongestionMode,
-    parameters: ModelParameters,
+    parameters: Ns3ModelParameters,
     window: FlowWindow,
     rate_bps: u64,
     /// A round trip ends when more bytes than this are acknowledged (`m_lastUpdateSeq`).
     round_end: u64,
-    hops: [HeaderHop; HOPS_MAX],
+    hops: [HopTelemetryRecord; HOPS_MAX],
     flow_state: RateState,
     hop_states: [RateState; HOPS_MAX],
     timely: TimelyState,
@@ -166,20 +166,24 @@ struct DctcpState {
     reduced_until: Option<u64>,
 }
 
-impl ModelControl {
-    pub(super) fn new(parameters: &ModelParameters, window: FlowWindow, seed: u64) -> ModelControl {
+impl Ns3CongestionControl {
+    pub(super) fn new(
+        parameters: &Ns3ModelParameters,
+        window: FlowWindow,
+        seed: u64,
+    ) -> Ns3CongestionControl {
         let state = RateState {
             rate_bps: window.rate_bps_max,
             utilisation: 1.0,
             stage: 0,
         };
-        ModelControl {
+        Ns3CongestionControl {
             mode: parameters.mode,
             parameters: parameters.clone(),
             window,
             rate_bps: window.rate_bps_max,
             round_end: 0,
-            hops: [HeaderHop::default(); HOPS_MAX],
+            hops: [HopTelemetryRecord::default(); HOPS_MAX],
             flow_state: state,
             hop_states: [state; HOPS_MAX],
             timely: TimelyState::default(),
@@ -221,9 +225,9 @@ impl ModelControl {
         }
         let packet_bytes = ack.acked_bytes + u64::from(self.parameters.header_bytes());
         let count = telemetry.hops().len().min(HOPS_MAX);
-        let mut new_hops = [HeaderHop::default(); HOPS_MAX];
+        let mut new_hops = [HopTelemetryRecord::default(); HOPS_MAX];
         for (new, hop) in new_hops.iter_mut().zip(telemetry.hops()) {
-            *new = HeaderHop::from_telemetry(hop, packet_bytes, settings.unit_multiple);
+            *new = HopTelemetryRecord::from_telemetry(hop, packet_bytes, settings.unit_multiple);
         }
         if self.round_end == 0 {
             self.round_end = ack.sent_total;
@@ -249,8 +253,8 @@ impl ModelControl {
         }
         if updated.contains(&true) {
             match settings.rate_per_hop {
-                true => self.follow_slowest_hop(&updated[..count], is_round_end),
-                false => self.follow_busiest_hop(busiest, is_round_end),
+                true => self.update_rate_from_slowest_hop(&updated[..count], is_round_end),
+                false => self.update_rate_from_busiest_hop(busiest, is_round_end),
             }
         }
         if is_round_end {
@@ -258,7 +262,7 @@ impl ModelControl {
         }
     }
 
-    fn link_utilisation(&self, new: &HeaderHop, old: &HeaderHop) -> (f64, u64) {
+    fn link_utilisation(&self, new: &HopTelemetryRecord, old: &HopTelemetryRecord) -> (f64, u64) {
         let (time, bytes) = new.delta_since(old, self.parameters.hpcc.unit_multiple);
         let rate = bytes as f64 * 8.0 / (time as f64 * 1e-9);
         let queue = new.queue.min(old.queue) as f64;
@@ -276,7 +280,7 @@ impl ModelControl {
         (old * (span - elapsed_ns) as f64 + new * elapsed_ns as f64) / span as f64
     }
 
-    fn follow_busiest_hop(&mut self, (utilisation, time): (f64, u64), is_round_end: bool) {
+    fn update_rate_from_busiest_hop(&mut self, (utilisation, time): (f64, u64), is_round_end: bool) {
         self.flow_state.utilisation =
             self.average_utilisation(self.flow_state.utilisation, utilisation, time);
         let (rate_bps, stage) = self.next_rate_and_stage(&self.flow_state);
@@ -286,7 +290,7 @@ impl ModelControl {
         }
     }
 
-    fn follow_slowest_hop(&mut self, updated: &[bool], is_round_end: bool) {
+    fn update_rate_from_slowest_hop(&mut self, updated: &[bool], is_round_end: bool) {
         let mut lowest = self.window.rate_bps_max;
         for (at, updated) in updated.iter().enumerate() {
             let state = self.hop_states[at];
@@ -319,7 +323,7 @@ impl ModelControl {
         let packet_bytes = ack.acked_bytes + u64::from(self.parameters.header_bytes());
         let mut busiest: f64 = 0.0;
         for (at, hop) in telemetry.hops().iter().take(HOPS_MAX).enumerate() {
-            let new = HeaderHop::from_telemetry(hop, packet_bytes, 1);
+            let new = HopTelemetryRecord::from_telemetry(hop, packet_bytes, 1);
             if !first {
                 let (utilisation, time) = self.link_utilisation(&new, &self.hops[at]);
                 self.hop_states[at].utilisation =
@@ -421,7 +425,7 @@ impl ModelControl {
     }
 }
 
-impl CongestionControl for ModelControl {
+impl CongestionControl for Ns3CongestionControl {
     fn name(&self) -> &'static str {
         "hpcc-model"
     }
@@ -467,8 +471,10 @@ mod tests {
             queue_bytes: 1_000,
             speed_mbps: 100_000,
         };
-        let old = HeaderHop::from_telemetry(&telemetry((1 << 24) - 10, (1 << 27) + 1_090 - 200), 1_090, 1);
-        let new = HeaderHop::from_telemetry(&telemetry((1 << 24) + 5, (1 << 27) + 1_090 + 300), 1_090, 1);
+        let old =
+            HopTelemetryRecord::from_telemetry(&telemetry((1 << 24) - 10, (1 << 27) + 1_090 - 200), 1_090, 1);
+        let new =
+            HopTelemetryRecord::from_telemetry(&telemetry((1 << 24) + 5, (1 << 27) + 1_090 + 300), 1_090, 1);
         assert_eq!(
             new.delta_since(&old, 1),
             (15, 4 * 128),

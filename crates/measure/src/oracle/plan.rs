@@ -15,7 +15,7 @@ use xoff_dataplane::{LinkTiming, Picos};
 
 use xoff_fabric::{FabricPlan, LinkEnd, LinkPlan};
 use xoff_host::{FixedLengths, HostConfig};
-use xoff_lab::ns3::{FlowPaths, Link, ModelParameters, Scenario, SwitchBuffer, Topology, node_address};
+use xoff_lab::ns3::{FlowPaths, Link, Ns3ModelParameters, Scenario, SwitchBuffer, Topology, node_address};
 use xoff_telemetry::failure::Failure;
 
 /// Bytes that a data frame of the model adds to its payload: Ethernet 14, IPv4 20, UDP 8, sequence number 6.
@@ -183,7 +183,7 @@ impl FabricBuilder<'_> {
         &self.scenario.topology
     }
 
-    fn parameters(&self) -> &ModelParameters {
+    fn parameters(&self) -> &Ns3ModelParameters {
         &self.scenario.parameters
     }
 

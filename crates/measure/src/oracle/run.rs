@@ -3,11 +3,13 @@
 use xoff_dataplane::{ForwardingResult, Picos, PortId};
 use xoff_wire::mac_control::MacControl;
 
-use super::model_congestion::{FlowWindow, ModelControl, WindowLimitedControl};
+use super::model_congestion::{FlowWindow, Ns3CongestionControl, WindowLimitedControl};
 use super::plan::{self, FrameLengths, NodeIndex, OraclePlan};
 use xoff_fabric::{Fabric, FrameView, LinkEnd, Observer, RunStopReason};
 use xoff_host::QueuePairSetup;
-use xoff_lab::ns3::{CongestionMode, Flow, ModelParameters, PairTimings, PauseEvent, Scenario, Topology};
+use xoff_lab::ns3::{
+    CongestionMode, Flow, HostPairRttAndBdpTable, Ns3ModelParameters, PauseEvent, Scenario, Topology,
+};
 use xoff_rdma::congestion::{
     CongestionControl, CongestionFeedback, ConstantRate, ConstantRateParameters, ControllerContext, DcqcnNic,
     DcqcnNicParameters,
@@ -65,7 +67,7 @@ pub(super) fn run_scenario(
         fabric,
         observer: PauseObserver::new(&scenario.topology, &plan),
         senders: Vec::new(),
-        timings: PairTimings::new(&scenario.topology, scenario.parameters.payload_bytes),
+        timings: HostPairRttAndBdpTable::new(&scenario.topology, scenario.parameters.payload_bytes),
         result: OracleRunResult {
             completions_ns: vec![None; scenario.flows.len()],
             ..OracleRunResult::default()
@@ -84,7 +86,7 @@ struct ScenarioRun<'a> {
     observer: PauseObserver,
     /// Host and queue pair that send each flow.
     senders: Vec<(usize, QpIndex)>,
-    timings: PairTimings<'a>,
+    timings: HostPairRttAndBdpTable<'a>,
     result: OracleRunResult,
 }
 
@@ -161,7 +163,7 @@ impl ScenarioRun<'_> {
                 Box::new(ConstantRate::new(ConstantRateParameters::default(), context))
             }
             _ => {
-                return Box::new(ModelControl::new(
+                return Box::new(Ns3CongestionControl::new(
                     parameters,
                     window,
                     context.seed ^ flow_index as u64,
@@ -337,7 +339,7 @@ fn latest_end(scenario: &Scenario, first_start_ns: u64) -> Picos {
     Picos::from_nanos(first_start_ns.saturating_add(span).max(reference_end))
 }
 
-fn dcqcn_parameters(parameters: &ModelParameters) -> DcqcnNicParameters {
+fn dcqcn_parameters(parameters: &Ns3ModelParameters) -> DcqcnNicParameters {
     let dcqcn = &parameters.dcqcn;
     DcqcnNicParameters {
         alpha_interval_ns: dcqcn.alpha_interval_us * 1_000,

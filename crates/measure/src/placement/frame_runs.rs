@@ -26,7 +26,7 @@ pub struct FrameRunParameters {
 
 /// The calculated and measured results of one placement.
 #[derive(Clone, Debug, PartialEq)]
-pub struct FramePlacement {
+pub struct PlacementRunResult {
     /// Calculated utilisation of the uplinks.
     pub expected: PlacementUtilisation,
     /// Measured utilisation of the uplinks.
@@ -85,12 +85,12 @@ impl Observer for UplinkObserver {
 /// # Errors
 /// The configuration is invalid, a packet leaves the leaf switch through no uplink, or the run
 /// was interrupted.
-pub fn run_frames(
+pub fn run_placements_with_frames(
     setting: &PlacementParameters,
     seeds: &[u64],
     settings: &FrameRunParameters,
     stop: &AtomicBool,
-) -> Result<Vec<FramePlacement>, Failure> {
+) -> Result<Vec<PlacementRunResult>, Failure> {
     let lab = Arc::new(PlacementLab::new(setting, &settings.congestion)?);
     let settings = settings.clone();
     let work = move |(): &mut (), seed| run_placement(&lab, seed, &settings);
@@ -101,7 +101,7 @@ fn run_placement(
     lab: &PlacementLab,
     seed: u64,
     settings: &FrameRunParameters,
-) -> Result<FramePlacement, Failure> {
+) -> Result<PlacementRunResult, Failure> {
     let uplinks = LeafSwitch::new(lab, seed)?.place_queue_pairs(lab, seed)?;
     let (rates, expected) = compute_rates(&lab.setting, &uplinks);
     let options = LabOptions {
@@ -130,7 +130,7 @@ fn run_placement(
     let astray = |(pair, uplink): (usize, &u16)| {
         seen.changed_uplink[pair] || seen.first_uplinks[pair] != Some(*uplink)
     };
-    Ok(FramePlacement {
+    Ok(PlacementRunResult {
         expected,
         found: PlacementUtilisation::of_rates(&found, usize::from(lab.setting.queue_pairs)),
         deviation: found.iter().zip(&rates).map(deviation).fold(0.0, f64::max),

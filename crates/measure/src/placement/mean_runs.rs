@@ -10,7 +10,7 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use super::leaf_switch::LeafSwitch;
 use super::placement_lab::{PlacementLab, PlacementParameters, SeedInput};
 use super::utilisation::{MeanUtilisation, PlacementUtilisation, compute_rates};
-use xoff_lab::{PoolResult, run_in_parallel};
+use xoff_lab::{ParallelRunsResult, run_in_parallel};
 use xoff_telemetry::failure::{Exit, Failure};
 
 /// Number of seeds that a thread processes at a time.
@@ -39,8 +39,8 @@ pub(super) fn run_for_each_seed<T: Send + 'static, S>(
     };
     let threads = available_parallelism().map_or(1, usize::from);
     match run_in_parallel(count, threads, one, stop, |_| ())? {
-        PoolResult::Done(done) => Ok(done.into_iter().flatten().collect()),
-        PoolResult::Interrupted(_) => Err(Failure::new(Exit::Interrupted, "interrupted")),
+        ParallelRunsResult::Done(done) => Ok(done.into_iter().flatten().collect()),
+        ParallelRunsResult::Interrupted(_) => Err(Failure::new(Exit::Interrupted, "interrupted")),
     }
 }
 

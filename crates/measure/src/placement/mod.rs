@@ -8,8 +8,8 @@
 //! [`max_min_rates`] computes the rates of the queue pairs.
 //!
 //! The mean utilisation over many seeds ([`MeanUtilisation`]) is compared with random placements and with a
-//! published table. [`run_frames`] runs the same placements with frames in virtual time. docs/ecmp.md has the
-//! definitions and results.
+//! published table. [`run_placements_with_frames`] runs the same placements with frames in virtual time.
+//! docs/ecmp.md has the definitions and results.
 
 mod frame_runs;
 mod leaf_switch;
@@ -21,7 +21,7 @@ mod report;
 mod tests;
 mod utilisation;
 
-pub use frame_runs::{FramePlacement, FrameRunParameters, run_frames};
+pub use frame_runs::{FrameRunParameters, PlacementRunResult, run_placements_with_frames};
 pub use leaf_switch::LeafSwitch;
 pub use max_min::max_min_rates;
 pub use mean_runs::{mean_utilisation_at_random, mean_utilisation_by_hash};

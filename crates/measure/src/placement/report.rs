@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::frame_runs::FramePlacement;
+use super::frame_runs::PlacementRunResult;
 use super::placement_lab::{LeafShape, QueuePairNumbering, SeedInput};
 use super::utilisation::MeanUtilisation;
 use xoff_telemetry::failure::Exit;
@@ -154,7 +154,7 @@ impl FramePlacementRow {
         shape: LeafShape,
         queue_pairs: u16,
         congestion: &str,
-        placed: &[FramePlacement],
+        placed: &[PlacementRunResult],
         tolerance: f64,
     ) -> FramePlacementRow {
         let (expected, found): (Vec<_>, Vec<_>) = placed.iter().map(|one| (one.expected, one.found)).unzip();

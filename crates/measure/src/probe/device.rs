@@ -4,7 +4,7 @@ use xoff_telemetry::failure::Failure;
 
 /// The method that holds frames in the switch, so that the buffer fills.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum HoldMethod {
+pub enum EgressHoldMethod {
     /// The tester pauses all priorities of the egress port with PFC frames. The switch needs no
     /// extra function for this method.
     Pause,
@@ -49,7 +49,7 @@ pub trait ProbeDevice {
     ///
     /// # Errors
     /// The device does not support this method.
-    fn set_hold(&mut self, egress: usize, method: HoldMethod, is_held: bool) -> Result<(), Failure>;
+    fn set_hold(&mut self, egress: usize, method: EgressHoldMethod, is_held: bool) -> Result<(), Failure>;
 
     /// Waits until the switch is idle. The switch is idle when it has sent all frames that are not held, and
     /// the tester has received all PFC frames.

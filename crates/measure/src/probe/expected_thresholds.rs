@@ -25,7 +25,7 @@ pub struct ExpectedThresholds {
 
 /// A priority group or queue that is the only user of its pool. All sizes are in cells.
 #[derive(Clone, Copy, Debug)]
-struct PoolUser {
+struct PoolOccupancyModel {
     pool: i64,
     threshold: SharedLimit,
     /// The shared limit of the port, if the port has one. The tested priority group or queue is the only user
@@ -66,12 +66,12 @@ impl SharedLimit {
     }
 }
 
-impl PoolUser {
+impl PoolOccupancyModel {
     /// Creates a priority group or queue with the buffer profile at the index `profile`. `port` is the index
     /// of the port of the group or queue. The port may have a limit for the pool of the profile. Returns
     /// `None` if the profile or the pool does not exist, or if the profile has a limit rule that exists only
     /// in simulators.
-    fn new(config: &SwitchConfig, port: usize, profile: u16) -> Option<PoolUser> {
+    fn new(config: &SwitchConfig, port: usize, profile: u16) -> Option<PoolOccupancyModel> {
         let profile = config.profiles.get(usize::from(profile))?;
         let of_pool = |listed: &&PortProfile| {
             let same_pool = config.profiles.get(usize::from(listed.profile)).map(|p| p.pool);
@@ -87,7 +87,7 @@ impl PoolUser {
             false => profile.size_bytes,
         };
         let headroom = cells(profile.xoff_bytes);
-        Some(PoolUser {
+        Some(PoolOccupancyModel {
             pool: cells(pool.size_bytes),
             threshold: SharedLimit::of(profile.threshold, config.cell_bytes)?,
             // A port profile with a factor of 2^6 or more sets no limit.
@@ -180,9 +180,9 @@ pub fn expected_thresholds(
     let (from, to) = (config.ports.get(ingress)?, config.ports.get(egress)?);
     let pg = from.classify.tc_to_pg[usize::from(tc)];
     let profile = from.pgs[usize::from(pg)];
-    let mut group = PoolUser::new(config, ingress, profile)?;
+    let mut group = PoolOccupancyModel::new(config, ingress, profile)?;
     let queue = to.classify.tc_to_queue[usize::from(tc)];
-    let mut queue = PoolUser::new(config, egress, to.queues[usize::from(queue)].profile)?;
+    let mut queue = PoolOccupancyModel::new(config, egress, to.queues[usize::from(queue)].profile)?;
     // A queue never refuses a lossless frame.
     let lossless = group.headroom_max > 0;
     let signals = from.pfc.signals_priority_group(pg);
@@ -206,7 +206,7 @@ pub fn expected_thresholds(
 fn frames_until_xon(
     config: &SwitchConfig,
     profile: u16,
-    group: &PoolUser,
+    group: &PoolOccupancyModel,
     frames: u32,
     cells: i64,
 ) -> Option<u32> {

@@ -1,7 +1,7 @@
 //! Measures the buffer thresholds of one traffic class at one port.
 
-use super::device::{DeviceOutput, HoldMethod, ProbeDevice};
-use super::threshold_search::{FrameRange, ThresholdSearch, unstable_answer_error};
+use super::device::{DeviceOutput, EgressHoldMethod, ProbeDevice};
+use super::threshold_search::{FrameRange, ThresholdSearch, inconsistent_measurement_error};
 use xoff_telemetry::failure::{Exit, Failure};
 
 /// The parameters of a threshold measurement.
@@ -34,7 +34,7 @@ pub struct MeasuredThresholds {
     /// not count leaked frames.
     pub leaked: u32,
     /// The method that held the frames in the switch. Always set by [`measure_thresholds`].
-    pub hold: Option<HoldMethod>,
+    pub hold: Option<EgressHoldMethod>,
     /// Number of times that the buffer was filled for the measurement.
     pub fillings: u32,
 }
@@ -88,8 +88,8 @@ pub fn measure_thresholds(
 
 /// Finds a method that holds frames of this class in the switch. PFC pauses are tried first, because they
 /// need no extra function of the switch.
-fn find_hold_method(device: &mut impl ProbeDevice) -> Result<HoldMethod, Failure> {
-    for how in [HoldMethod::Pause, HoldMethod::Block] {
+fn find_hold_method(device: &mut impl ProbeDevice) -> Result<EgressHoldMethod, Failure> {
+    for how in [EgressHoldMethod::Pause, EgressHoldMethod::Block] {
         device.reset_numbering();
         device.take_output();
         device.set_hold(0, how, true)?;
@@ -113,7 +113,7 @@ fn find_hold_method(device: &mut impl ProbeDevice) -> Result<HoldMethod, Failure
 
 struct ThresholdProbe<'a, D> {
     device: &'a mut D,
-    hold: HoldMethod,
+    hold: EgressHoldMethod,
     leaked: u32,
     search: ThresholdSearch,
 }
@@ -166,12 +166,12 @@ impl<D: ProbeDevice> ThresholdProbe<'_, D> {
         let (point, leaked) = self.find_xoff_frame(range)?;
         search.fillings += 1;
         let mut pauses = |frames| self.causes_xoff(frames);
-        let sound = search.repeated_answer(point, &mut pauses)?
-            && (point == 1 || !search.repeated_answer(point - 1, &mut pauses)?);
+        let sound = search.measure_repeatedly(point, &mut pauses)?
+            && (point == 1 || !search.measure_repeatedly(point - 1, &mut pauses)?);
         self.search = search;
         match sound {
             true => Ok(Some(point - leaked)),
-            false => Err(unstable_answer_error(point)),
+            false => Err(inconsistent_measurement_error(point)),
         }
     }
 
@@ -193,7 +193,7 @@ impl<D: ProbeDevice> ThresholdProbe<'_, D> {
             }
         }
         self.end_filling()?;
-        Err(unstable_answer_error(range.upper))
+        Err(inconsistent_measurement_error(range.upper))
     }
 
     /// Fills the switch with a burst and then with single frames. Returns the number of the first lost frame,
@@ -226,7 +226,7 @@ impl<D: ProbeDevice> ThresholdProbe<'_, D> {
             search.fillings += 1;
             let found = self.find_first_lost(range.lower, range.upper - range.lower)?;
             if found.is_none() || point.is_some_and(|point| Some(point) != found) {
-                return Err(unstable_answer_error(range.upper));
+                return Err(inconsistent_measurement_error(range.upper));
             }
             point = found;
         }

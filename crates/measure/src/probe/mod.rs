@@ -17,7 +17,7 @@ mod threshold_search;
 mod virtual_device;
 
 pub use super::dut::reachable_classes;
-pub use device::{DeviceOutput, HoldMethod, ProbeDevice};
+pub use device::{DeviceOutput, EgressHoldMethod, ProbeDevice};
 pub use expected_thresholds::{ExpectedThresholds, expected_thresholds};
 pub use measured_thresholds::{MeasuredThresholds, ProbeOptions, measure_thresholds};
 pub use report::{ClassThresholds, PROBE_SCHEMA, ProbeReport, ThresholdResult};

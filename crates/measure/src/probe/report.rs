@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::device::HoldMethod;
+use super::device::EgressHoldMethod;
 use super::expected_thresholds::ExpectedThresholds;
 use super::measured_thresholds::MeasuredThresholds;
 use xoff_telemetry::failure::Exit;
@@ -122,7 +122,7 @@ impl ClassThresholds {
         ClassThresholds {
             class,
             hold: match measured.hold {
-                Some(HoldMethod::Block) => "block",
+                Some(EgressHoldMethod::Block) => "block",
                 _ => "pause",
             },
             leaked_frames: measured.leaked,

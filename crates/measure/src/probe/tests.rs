@@ -130,7 +130,10 @@ fn probe_finds_the_published_thresholds_of_chips() {
             expected_class(&config, 3, frame_bytes, CHIP_FRAMES_MAX),
             "{row}"
         );
-        assert_eq!((measured.hold, measured.leaked), (Some(HoldMethod::Pause), 0));
+        assert_eq!(
+            (measured.hold, measured.leaked),
+            (Some(EgressHoldMethod::Pause), 0)
+        );
         rows += 1;
     }
     assert!(rows >= 4, "{rows} rows: Tomahawk 2, and Tomahawk at three speeds");
@@ -189,9 +192,9 @@ fn probe_finds_the_thresholds_of_random_configurations() {
                 config.pools
             );
             let hold = if class == 3 {
-                HoldMethod::Pause
+                EgressHoldMethod::Pause
             } else {
-                HoldMethod::Block
+                EgressHoldMethod::Block
             };
             assert_eq!(measured.hold, Some(hold));
             resumed += u32::from(measured.xon.is_some());
@@ -275,7 +278,7 @@ impl ProbeDevice for SimulatedSwitch {
         Ok(())
     }
 
-    fn set_hold(&mut self, _: usize, _: HoldMethod, is_held: bool) -> Result<(), Failure> {
+    fn set_hold(&mut self, _: usize, _: EgressHoldMethod, is_held: bool) -> Result<(), Failure> {
         self.is_held = is_held;
         if !is_held {
             self.seen.arrived.append(&mut self.held);

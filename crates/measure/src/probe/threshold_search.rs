@@ -39,19 +39,19 @@ impl ThresholdSearch {
         mut happens: impl FnMut(u32) -> Result<bool, Failure>,
     ) -> Result<Option<FrameRange>, Failure> {
         let mut upper = self.first.clamp(1, self.frames_max);
-        while !self.repeated_answer(upper, &mut happens)? {
+        while !self.measure_repeatedly(upper, &mut happens)? {
             if upper == self.frames_max {
                 return Ok(None);
             }
             upper = upper.saturating_mul(2).min(self.frames_max);
         }
         let mut lower = upper / 2;
-        while lower > 0 && self.repeated_answer(lower, &mut happens)? {
+        while lower > 0 && self.measure_repeatedly(lower, &mut happens)? {
             (upper, lower) = (lower, lower / 2);
         }
         while upper - lower > 1 && (upper - lower) > (upper + lower) / 2 / RANGE_WIDTH_DIVISOR {
             let middle = lower + (upper - lower) / 2;
-            match self.repeated_answer(middle, &mut happens)? {
+            match self.measure_repeatedly(middle, &mut happens)? {
                 true => upper = middle,
                 false => lower = middle,
             }
@@ -63,7 +63,7 @@ impl ThresholdSearch {
     ///
     /// # Errors
     /// The results differ.
-    pub(super) fn repeated_answer(
+    pub(super) fn measure_repeatedly(
         &mut self,
         frames: u32,
         happens: &mut impl FnMut(u32) -> Result<bool, Failure>,
@@ -73,7 +73,7 @@ impl ThresholdSearch {
         for _ in 1..self.verifications.max(1) {
             self.fillings += 1;
             if happens(frames)? != first {
-                return Err(unstable_answer_error(frames));
+                return Err(inconsistent_measurement_error(frames));
             }
         }
         Ok(first)
@@ -88,7 +88,7 @@ impl ThresholdSearch {
     ) -> Result<u32, Failure> {
         while range.upper - range.lower > 1 {
             let middle = range.lower + (range.upper - range.lower) / 2;
-            match self.repeated_answer(middle, &mut happens)? {
+            match self.measure_repeatedly(middle, &mut happens)? {
                 true => range.upper = middle,
                 false => range.lower = middle,
             }
@@ -97,7 +97,7 @@ impl ThresholdSearch {
     }
 }
 
-pub(super) fn unstable_answer_error(frames: u32) -> Failure {
+pub(super) fn inconsistent_measurement_error(frames: u32) -> Failure {
     Failure::new(
         Exit::Inconclusive,
         format!("{frames} frames give a different result when they are sent again"),

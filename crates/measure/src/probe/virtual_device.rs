@@ -11,7 +11,7 @@ use xoff_wire::{MacControl, Pfc, mac_control};
 use super::super::dut::{
     FrameHeader, isolated_switch_config, learning_frame, reachable_classes, station_mac,
 };
-use super::device::{DeviceOutput, HoldMethod, ProbeDevice};
+use super::device::{DeviceOutput, EgressHoldMethod, ProbeDevice};
 use crate::replay::{CaptureStore, FrameOrigin};
 use xoff_telemetry::failure::{Exit, Failure};
 
@@ -311,13 +311,13 @@ impl ProbeDevice for VirtualProbeDevice {
         Ok(())
     }
 
-    fn set_hold(&mut self, egress: usize, method: HoldMethod, is_held: bool) -> Result<(), Failure> {
+    fn set_hold(&mut self, egress: usize, method: EgressHoldMethod, is_held: bool) -> Result<(), Failure> {
         match method {
-            HoldMethod::Pause => {
+            EgressHoldMethod::Pause => {
                 self.egresses[egress].paused = is_held;
                 self.send_pause(egress, if is_held { PAUSE_QUANTA_MAX } else { 0 });
             }
-            HoldMethod::Block => {
+            EgressHoldMethod::Block => {
                 let port = self.egresses[egress].port;
                 self.switch.change(|switch, now, store, outputs| {
                     switch.set_tx_enabled(now, port, !is_held, store, outputs);

@@ -11,7 +11,7 @@ const ADDRESSES_LEN: usize = 12;
 
 /// The parsed headers of a captured frame.
 #[derive(Clone, Debug)]
-pub struct ParsedHeader {
+pub struct CapturedHeaders {
     /// The fields of the headers. Fields that were not captured have the values of [`Self::completion`].
     pub parsed: ParsedHeaders,
     /// Destination address and source address, or `None` if the capture does not contain both.
@@ -25,13 +25,13 @@ pub struct ParsedHeader {
     pub lacks_class: bool,
 }
 
-impl ParsedHeader {
+impl CapturedHeaders {
     /// Parses the headers of a captured frame. If the capture contains only a part of a header, completes
     /// this header.
-    pub fn of(record: &CapturedFrame) -> ParsedHeader {
+    pub fn of(record: &CapturedFrame) -> CapturedHeaders {
         let address = |at: usize| record.data.get(at..)?.first_chunk::<6>().copied();
         let len = record.len as usize;
-        let mut header = ParsedHeader {
+        let mut header = CapturedHeaders {
             parsed: parse_prefix(&record.data, len),
             addresses: address(0).zip(address(6)),
             completion: Vec::new(),
@@ -129,8 +129,8 @@ mod tests {
     use super::*;
     use xoff_capture::Direction;
 
-    fn parse_prefix_of(frame: &[u8], stored_bytes: usize) -> ParsedHeader {
-        ParsedHeader::of(&CapturedFrame {
+    fn parse_prefix_of(frame: &[u8], stored_bytes: usize) -> CapturedHeaders {
+        CapturedHeaders::of(&CapturedFrame {
             number: 1,
             offset: 0,
             interface: 0,
@@ -198,7 +198,7 @@ mod tests {
     #[test]
     fn frame_that_ends_before_its_ethertype_is_not_completed() {
         for len in 12..16 {
-            let header = ParsedHeader::of(&CapturedFrame {
+            let header = CapturedHeaders::of(&CapturedFrame {
                 number: 1,
                 offset: 0,
                 interface: 0,

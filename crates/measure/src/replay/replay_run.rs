@@ -13,11 +13,11 @@ use xoff_wire::parse::{ParsedHeaders, Payload, parse_prefix};
 
 use super::drop_tracker::{DropTracker, ForwardingCounts, PendingDrop};
 use super::mapping::{PortMapping, SkipReason};
-use super::parsed_header::ParsedHeader;
+use super::parsed_header::CapturedHeaders;
 use super::replay_pace::ReplayPace;
 use super::store::{CaptureStore, FrameOrigin};
 use super::survey::CaptureSurvey;
-use super::timeline::{BeyondModelTime, Timeline};
+use super::timeline::{ModelTimeExceededError, Timeline};
 use xoff_capture::{CapturedFrame, ReadError, Reader};
 use xoff_driver::{IngressPacer, VirtualSwitch};
 use xoff_telemetry::SwitchSnapshot;
@@ -140,7 +140,7 @@ pub struct ReplayResult {
 /// A frame that waits until its ingress link has space.
 #[derive(Debug)]
 struct PendingFrame {
-    header: ParsedHeader,
+    header: CapturedHeaders,
     origin: FrameOrigin,
 }
 
@@ -294,12 +294,13 @@ impl<'a, S: FrameSink> ReplayRun<'a, S> {
                 Err(error) if error.ends_capture() => return Ok(None),
                 Err(error) => return Err(ReplayError::Read(error)),
             };
-            let header = ParsedHeader::of(&record);
+            let header = CapturedHeaders::of(&record);
             match self.mapping.ingress_port_of(&record, &header) {
                 Ok(port) => {
                     let at = self.timeline.next_arrival(record.at_ns);
-                    let at =
-                        at.map_err(|BeyondModelTime { days }| ReplayError::TooLate(record.number, days))?;
+                    let at = at.map_err(|ModelTimeExceededError { days }| {
+                        ReplayError::TooLate(record.number, days)
+                    })?;
                     self.tally.offered += 1;
                     return Ok(Some((port, self.new_pending_frame(record, header, port, at))));
                 }
@@ -311,7 +312,7 @@ impl<'a, S: FrameSink> ReplayRun<'a, S> {
     fn new_pending_frame(
         &self,
         record: CapturedFrame,
-        header: ParsedHeader,
+        header: CapturedHeaders,
         port: PortId,
         at: Picos,
     ) -> PendingFrame {

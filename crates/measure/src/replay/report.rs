@@ -32,7 +32,7 @@ pub struct ReplayReport {
     /// The capture that was replayed.
     pub capture: CaptureSummary,
     /// The number of frames for each result of the replay.
-    pub frames: FrameSums,
+    pub frames: ReportedFrameCounts,
     /// Counters and state of the switch at the end of the replay.
     pub switch: SwitchReport,
 }
@@ -64,7 +64,7 @@ pub struct CaptureSummary {
 /// Frame counts. Unless frames waited for their next hop, they satisfy this equation:
 /// `received + flood_copies + own = sent + dropped + punted + queued + held`.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq, Eq)]
-pub struct FrameSums {
+pub struct ReportedFrameCounts {
     /// Frames of the capture that were offered to the switch.
     pub offered: u64,
     /// Number of frames of the capture that were not offered, for each reason ([`SkipReason::name`]). The sum
@@ -115,7 +115,7 @@ impl ReplayReport {
         result: &ReplayResult,
     ) -> ReplayReport {
         let switch = result.snapshot.clone().into_report();
-        let frames = FrameSums::new(survey, result, &switch);
+        let frames = ReportedFrameCounts::new(survey, result, &switch);
         let mut taints = Vec::new();
         if let Some(cut) = &survey.read_error {
             taints.push(format!("{cut}; the frames before it were replayed"));
@@ -235,7 +235,7 @@ impl ReplayReport {
                 text,
                 ", {} {}",
                 group_thousands(*count),
-                SkipReason::explanation_of(reason)
+                SkipReason::skip_reason_explanation(reason)
             );
         }
         let side = |parts: &[(u64, &str)]| {
@@ -275,8 +275,8 @@ impl ReplayReport {
     }
 }
 
-impl FrameSums {
-    fn new(survey: &CaptureSurvey, result: &ReplayResult, switch: &SwitchReport) -> FrameSums {
+impl ReportedFrameCounts {
+    fn new(survey: &CaptureSurvey, result: &ReplayResult, switch: &SwitchReport) -> ReportedFrameCounts {
         let tally = &result.tally;
         let sum = |of: fn(&xoff_telemetry::PortReport) -> u64| switch.ports.iter().map(of).sum();
         let dropped: u64 = sum(|port| port.dropped());
@@ -295,7 +295,7 @@ impl FrameSums {
                 .copied()
                 .unwrap_or(0)
         };
-        FrameSums {
+        ReportedFrameCounts {
             offered: tally.offered,
             skipped: skipped
                 .map(|(reason, count)| (reason.name().to_owned(), *count))
@@ -318,8 +318,8 @@ impl FrameSums {
         }
     }
 
-    /// Returns whether the sums of the counts are consistent, as described at [`FrameSums`]. If frames waited
-    /// for their next hop, the result can be false.
+    /// Returns whether the sums of the counts are consistent, as described at [`ReportedFrameCounts`]. If
+    /// frames waited for their next hop, the result can be false.
     pub fn is_balanced(&self) -> bool {
         self.offered == self.received + self.control
             && self.received + self.flood_copies + self.own

@@ -58,7 +58,7 @@ impl CaptureStore {
     }
 
     /// Stores a received frame, and the bytes that complete
-    /// its headers ([`ParsedHeader::completion`](super::ParsedHeader::completion)).
+    /// its headers ([`CapturedHeaders::completion`](super::CapturedHeaders::completion)).
     pub fn insert_with_completion(&mut self, origin: FrameOrigin, completion: &[u8]) -> FrameHandle {
         let handle = self.claim_slot();
         let slot = &mut self.slots[handle.0 as usize];

@@ -6,7 +6,7 @@ use std::io::Read;
 use xoff_wire::parse::VlanTag;
 
 use super::mac_address::{Mac, is_group_address};
-use super::parsed_header::ParsedHeader;
+use super::parsed_header::CapturedHeaders;
 use xoff_capture::{CapturedFrame, Direction, Interface, ReadError, Reader, UnusableReason};
 
 /// The first frame of a capture that shows a station in a VLAN. There are separate observations for the
@@ -86,7 +86,7 @@ impl CaptureSurvey {
         survey.frames_by_interface.resize(survey.interfaces.len(), 0);
         survey.silent_stations.retain(|mac| !seen.senders.contains(mac));
         match survey.read_error.take() {
-            Some(error) if survey.total_frames() == 0 && error.is_damage() => Err(error),
+            Some(error) if survey.total_frames() == 0 && error.is_invalid_content() => Err(error),
             read_error => Ok(CaptureSurvey { read_error, ..survey }),
         }
     }
@@ -104,7 +104,7 @@ impl CaptureSurvey {
             self.frames_by_interface.resize(record.interface + 1, 0);
         }
         self.frames_by_interface[record.interface] += 1;
-        let header = ParsedHeader::of(record);
+        let header = CapturedHeaders::of(record);
         let Some((to, from)) = header.addresses else {
             return;
         };

@@ -15,7 +15,7 @@ const ARRIVAL_MAX: Picos = Picos(u64::MAX / 2);
 
 /// The error for a frame that arrives after the end of model time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct BeyondModelTime {
+pub(super) struct ModelTimeExceededError {
     /// Time between the first frame and this frame, in days.
     pub(super) days: u64,
 }
@@ -52,7 +52,7 @@ impl Timeline {
 
     /// Returns the arrival time of the next frame. In two cases, the frame arrives at the same time as the
     /// previous frame: it has no time stamp, or its time stamp is smaller than an earlier one.
-    pub(super) fn next_arrival(&mut self, stamp_ns: Option<i64>) -> Result<Picos, BeyondModelTime> {
+    pub(super) fn next_arrival(&mut self, stamp_ns: Option<i64>) -> Result<Picos, ModelTimeExceededError> {
         let ReplayPace::Captured(faster, by) = self.pace else {
             return Ok(Picos::ZERO);
         };
@@ -82,7 +82,7 @@ impl Timeline {
                 cut
             }
         };
-        let at = scaled(elapsed_ns).ok_or(BeyondModelTime {
+        let at = scaled(elapsed_ns).ok_or(ModelTimeExceededError {
             days: (elapsed_ns / 86_400_000_000_000) as u64,
         })?;
         self.elapsed_ns = elapsed_ns;

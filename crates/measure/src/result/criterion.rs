@@ -164,15 +164,20 @@ fn quantile(samples: &[f64], fraction: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::result::BetterWhen;
+    use crate::result::ImprovementDirection;
 
     #[test]
     fn times_and_rates_are_written_and_other_figures_returned() {
         let mut result = BenchResult::new("core", "x", 1);
         result.figures = vec![
-            BenchFigure::new("ecmp/time", "us", BetterWhen::Smaller, vec![1.0, 2.0, 3.0]),
-            BenchFigure::new("ecmp/rate", "frames/s", BetterWhen::Bigger, vec![1e7]),
-            BenchFigure::new("ecmp/loss", "percent", BetterWhen::Smaller, vec![0.0]),
+            BenchFigure::new(
+                "ecmp/time",
+                "us",
+                ImprovementDirection::Smaller,
+                vec![1.0, 2.0, 3.0],
+            ),
+            BenchFigure::new("ecmp/rate", "frames/s", ImprovementDirection::Bigger, vec![1e7]),
+            BenchFigure::new("ecmp/loss", "percent", ImprovementDirection::Smaller, vec![0.0]),
         ];
         let folder = tempfile::tempdir().unwrap();
         let left_out = result.write_criterion(folder.path(), "before").unwrap();

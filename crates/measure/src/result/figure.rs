@@ -5,19 +5,19 @@ use serde::{Deserialize, Serialize};
 /// The direction in which a figure improves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum BetterWhen {
+pub enum ImprovementDirection {
     /// Larger values are better, such as a rate.
     Bigger,
     /// Smaller values are better, such as a time or a loss.
     Smaller,
 }
 
-impl BetterWhen {
+impl ImprovementDirection {
     /// Returns `bigger` or `smaller`.
     pub fn name(self) -> &'static str {
         match self {
-            BetterWhen::Bigger => "bigger",
-            BetterWhen::Smaller => "smaller",
+            ImprovementDirection::Bigger => "bigger",
+            ImprovementDirection::Smaller => "smaller",
         }
     }
 }
@@ -31,7 +31,7 @@ pub struct BenchFigure {
     /// Unit, such as `frames/s`, `ns`, `percent` or `bytes`.
     pub unit: String,
     /// Direction in which the figure improves.
-    pub better: BetterWhen,
+    pub better: ImprovementDirection,
     /// One value for each repetition, in the order of measurement. Never empty.
     pub samples: Vec<f64>,
 }
@@ -55,7 +55,12 @@ impl BenchFigure {
     ///
     /// # Panics
     /// `samples` is empty.
-    pub fn new(name: impl Into<String>, unit: &str, better: BetterWhen, samples: Vec<f64>) -> BenchFigure {
+    pub fn new(
+        name: impl Into<String>,
+        unit: &str,
+        better: ImprovementDirection,
+        samples: Vec<f64>,
+    ) -> BenchFigure {
         assert!(!samples.is_empty(), "a figure has a sample");
         BenchFigure {
             name: name.into(),
@@ -71,7 +76,7 @@ impl BenchFigure {
         sorted.sort_by(f64::total_cmp);
         let count = sorted.len();
         let median = (sorted[(count - 1) / 2] + sorted[count / 2]) / 2.0;
-        let below = interval_rank(count);
+        let below = trimmed_samples_per_tail(count);
         MedianInterval {
             median,
             low: sorted[below],
@@ -83,7 +88,7 @@ impl BenchFigure {
 /// Returns how many samples are left out at each end of the sorted samples. This is the largest number for
 /// which the remaining range contains the true median with a probability of at least 95 %. Returns 0 if even
 /// the full range has a lower probability.
-fn interval_rank(sample_count: usize) -> usize {
+fn trimmed_samples_per_tail(sample_count: usize) -> usize {
     // The probability that fewer than k of n samples are below the median is the sum of C(n, i) / 2^n for i <
     // k. It must be at most 2.5 % at each end.
     let mut term = 0.5f64.powi(sample_count as i32);
@@ -103,7 +108,7 @@ mod tests {
     use super::*;
 
     fn interval_of(samples: &[f64]) -> MedianInterval {
-        BenchFigure::new("a", "ns", BetterWhen::Smaller, samples.to_vec()).spread()
+        BenchFigure::new("a", "ns", ImprovementDirection::Smaller, samples.to_vec()).spread()
     }
 
     #[test]
@@ -121,7 +126,7 @@ mod tests {
             (20, 6),
             (50, 18),
         ] {
-            assert_eq!(interval_rank(count) + 1, first, "{count} samples");
+            assert_eq!(trimmed_samples_per_tail(count) + 1, first, "{count} samples");
         }
     }
 

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use nix::sys::resource::{UsageWho, getrusage};
 
-use xoff_telemetry::{Environment, StealMeter};
+use xoff_telemetry::{CpuStealMeter, Environment};
 
 /// First words of the taint message about a frequency governor other than `performance`. Such a governor can
 /// change a single result. It does not affect a comparison of two programs that run in turns.
@@ -34,7 +34,7 @@ impl Default for TaintLimits {
 /// Measures the CPU time that other programs and other virtual machines take, since [`MachineMeter::start`].
 #[derive(Debug)]
 pub struct MachineMeter {
-    steal: StealMeter,
+    steal: CpuStealMeter,
     began: Instant,
     busy_seconds: Option<f64>,
     own_seconds: f64,
@@ -44,7 +44,7 @@ impl MachineMeter {
     /// Starts to measure the CPU time of other programs and other virtual machines.
     pub fn start() -> MachineMeter {
         MachineMeter {
-            steal: StealMeter::start(),
+            steal: CpuStealMeter::start(),
             began: Instant::now(),
             busy_seconds: busy_cpu_seconds(),
             own_seconds: own_cpu_seconds(),
@@ -78,7 +78,7 @@ impl MachineMeter {
             ));
         }
         if let Some(others) = self
-            .others_percent()
+            .other_programs_cpu_percent()
             .filter(|&others| others > limits.others_percent)
         {
             tainted.push(format!(
@@ -100,7 +100,7 @@ impl MachineMeter {
 
     /// Returns the CPU time of programs outside the bench, in percent of one CPU. Returns `None` if
     /// `/proc/stat` cannot be read.
-    fn others_percent(&self) -> Option<f64> {
+    fn other_programs_cpu_percent(&self) -> Option<f64> {
         let busy = busy_cpu_seconds()? - self.busy_seconds?;
         let others = busy - (own_cpu_seconds() - self.own_seconds);
         Some((others * 100.0 / self.began.elapsed().as_secs_f64()).max(0.0))

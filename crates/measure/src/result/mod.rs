@@ -12,7 +12,7 @@ mod machine_meter;
 mod plot;
 mod result_format;
 
-pub use figure::{BenchFigure, BetterWhen, MedianInterval};
+pub use figure::{BenchFigure, ImprovementDirection, MedianInterval};
 pub use machine_meter::{GOVERNOR_TAINT_PREFIX, MachineMeter, TaintLimits};
 pub use result_format::ResultFormat;
 

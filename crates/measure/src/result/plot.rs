@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use super::BenchResult;
-use xoff_lab::plot::{Bar, BarPanel, write_unit_bars};
+use xoff_lab::plot::{BarPanel, ChartBar, write_unit_bars};
 use xoff_telemetry::failure::Failure;
 
 impl BenchResult {
@@ -16,7 +16,7 @@ impl BenchResult {
         let mut units: Vec<(&str, BarPanel)> = Vec::new();
         for figure in &self.figures {
             let spread = figure.spread();
-            let bar = Bar {
+            let bar = ChartBar {
                 name: figure.name.clone(),
                 median_min_max: Some([spread.median, spread.low, spread.high]),
                 is_reference: false,
@@ -40,20 +40,25 @@ impl BenchResult {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::result::{BenchFigure, BetterWhen};
+    use crate::result::{BenchFigure, ImprovementDirection};
 
     #[test]
     fn plot_has_a_panel_per_unit_and_a_bar_per_figure() {
         let mut result = BenchResult::new("core", "x", 1);
         result.figures = vec![
-            BenchFigure::new("ecmp/time", "ns", BetterWhen::Smaller, vec![80.0, 85.0, 90.0]),
+            BenchFigure::new(
+                "ecmp/time",
+                "ns",
+                ImprovementDirection::Smaller,
+                vec![80.0, 85.0, 90.0],
+            ),
             BenchFigure::new(
                 "ecmp/instructions",
                 "instructions",
-                BetterWhen::Smaller,
+                ImprovementDirection::Smaller,
                 vec![1_300.0],
             ),
-            BenchFigure::new("loss", "percent", BetterWhen::Smaller, vec![0.0]),
+            BenchFigure::new("loss", "percent", ImprovementDirection::Smaller, vec![0.0]),
         ];
         let folder = tempfile::tempdir().unwrap();
         result.write_plot(folder.path()).unwrap();

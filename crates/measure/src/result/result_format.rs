@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use serde_json::{Value, json};
 
-use super::{BenchFigure, BenchResult, BetterWhen, MedianInterval};
+use super::{BenchFigure, BenchResult, ImprovementDirection, MedianInterval};
 use xoff_telemetry::simple_table;
 
 named_choices! {
@@ -30,8 +30,8 @@ impl BenchResult {
                 to_pretty_json(&serde_json::to_value(self).expect("figures have string keys"))
             }
             ResultFormat::Csv => self.to_csv(),
-            ResultFormat::GhaSmaller => self.to_github_action_json(BetterWhen::Smaller),
-            ResultFormat::GhaBigger => self.to_github_action_json(BetterWhen::Bigger),
+            ResultFormat::GhaSmaller => self.to_github_action_json(ImprovementDirection::Smaller),
+            ResultFormat::GhaBigger => self.to_github_action_json(ImprovementDirection::Bigger),
         }
     }
 
@@ -83,7 +83,7 @@ impl BenchResult {
     /// Returns JSON for the "custom" tools of <https://github.com/benchmark-action/github-action-benchmark>:
     /// an array of objects with `name`, `unit`, `value`, `range` and `extra`. The array contains only the
     /// figures (measured quantities) for which `better` is the better direction, such as smaller values.
-    fn to_github_action_json(&self, better: BetterWhen) -> String {
+    fn to_github_action_json(&self, better: ImprovementDirection) -> String {
         let entry = |figure: &BenchFigure| {
             let spread = figure.spread();
             json!({
@@ -131,10 +131,10 @@ mod tests {
             BenchFigure::new(
                 "1082/rate",
                 "frames/s",
-                BetterWhen::Bigger,
+                ImprovementDirection::Bigger,
                 vec![500_000.0, 510_000.0, 490_000.0],
             ),
-            BenchFigure::new("1082/p99", "us", BetterWhen::Smaller, vec![12.345]),
+            BenchFigure::new("1082/p99", "us", ImprovementDirection::Smaller, vec![12.345]),
         ];
         result.tainted = vec!["steal 3.1 %".to_owned()];
         result

@@ -8,8 +8,8 @@ use xoff_units::Picos;
 
 use super::dut::{Dut, FrameSize, LostFrame, TrafficStream};
 use super::latency;
-use super::result::BetterWhen;
-use super::suite::{BenchmarkSuite, test_not_measured};
+use super::result::ImprovementDirection;
+use super::suite::{BenchmarkSuite, unsupported_test_failure};
 use xoff_telemetry::failure::Failure;
 
 /// Repetitions of a latency measurement (RFC 2544 section 26.2).
@@ -51,7 +51,7 @@ impl Rfc2544Test {
 /// xoff does not measure the benchmark.
 pub fn check_test(test: Rfc2544Test, _ports: usize) -> Result<(), Failure> {
     match test {
-        Rfc2544Test::Reset => Err(test_not_measured(
+        Rfc2544Test::Reset => Err(unsupported_test_failure(
             "reset",
             "a switch in virtual time needs no time to start",
         )),
@@ -111,14 +111,14 @@ fn measure_latency<D: Dut>(suite: &mut BenchmarkSuite<'_, D>, size: FrameSize) -
         suite.add_samples(
             format!("{prefix}/last-in-first-out"),
             "ns",
-            BetterWhen::Smaller,
+            ImprovementDirection::Smaller,
             between,
         );
     }
     suite.add_samples(
         format!("{prefix}/first-in-last-out"),
         "ns",
-        BetterWhen::Smaller,
+        ImprovementDirection::Smaller,
         means,
     );
     suite
@@ -177,7 +177,7 @@ fn measure_back_to_back<D: Dut>(suite: &mut BenchmarkSuite<'_, D>, size: FrameSi
     suite.add_figure(
         format!("{prefix}/frames"),
         "frames",
-        BetterWhen::Bigger,
+        ImprovementDirection::Bigger,
         frames as f64,
     );
     if is_limited {
@@ -190,7 +190,7 @@ fn measure_back_to_back<D: Dut>(suite: &mut BenchmarkSuite<'_, D>, size: FrameSi
     suite.add_figure(
         format!("{prefix}/buffer-time"),
         "ns",
-        BetterWhen::Bigger,
+        ImprovementDirection::Bigger,
         implied * (1.0 - share),
     );
     Ok(())
@@ -221,7 +221,7 @@ fn measure_recovery<D: Dut>(suite: &mut BenchmarkSuite<'_, D>, size: FrameSize) 
     suite.add_figure(
         format!("{prefix}/last-lost"),
         "ns",
-        BetterWhen::Smaller,
+        ImprovementDirection::Smaller,
         since_overload(lost.map(|frame| frame.sent_at)),
     );
     if suite.dut.is_lossless() {
@@ -229,7 +229,7 @@ fn measure_recovery<D: Dut>(suite: &mut BenchmarkSuite<'_, D>, size: FrameSize) 
         suite.add_figure(
             format!("{prefix}/last-pause"),
             "ns",
-            BetterWhen::Smaller,
+            ImprovementDirection::Smaller,
             since_overload(xoff),
         );
     }

@@ -5,9 +5,9 @@ use xoff_units::Picos;
 
 use super::dut::{Dut, FrameSize, StreamDestination, TrafficPattern, TrafficStream, Trial};
 use super::latency;
-use super::result::BetterWhen;
+use super::result::ImprovementDirection;
 use super::rfc8239::VictimFlow;
-use super::suite::{BenchmarkSuite, Throughput, test_not_measured};
+use super::suite::{BenchmarkSuite, Throughput, unsupported_test_failure};
 use xoff_telemetry::failure::{Exit, Failure};
 
 /// Step between two loads in the search for the largest forwarding rate, as a share of the line rate.
@@ -61,19 +61,19 @@ pub fn check_test(test: Rfc2889Test, port_count: usize) -> Result<(), Failure> {
     let name = test.name();
     match test {
         Rfc2889Test::ForwardPressure => {
-            return Err(test_not_measured(
+            return Err(unsupported_test_failure(
                 name,
                 "a tester in virtual time sends no gap shorter than Ethernet's",
             ));
         }
         Rfc2889Test::AddrRate => {
-            return Err(test_not_measured(
+            return Err(unsupported_test_failure(
                 name,
                 "a switch in virtual time learns as fast as frames arrive",
             ));
         }
         Rfc2889Test::Errored => {
-            return Err(test_not_measured(
+            return Err(unsupported_test_failure(
                 name,
                 "a tester in virtual time sends no broken frames",
             ));
@@ -85,7 +85,7 @@ pub fn check_test(test: Rfc2889Test, port_count: usize) -> Result<(), Failure> {
             "it needs {} ports, and there are {port_count}",
             test.min_port_count()
         );
-        return Err(test_not_measured(name, &why));
+        return Err(unsupported_test_failure(name, &why));
     }
     Ok(())
 }
@@ -137,7 +137,7 @@ fn measure_forwarding<D: Dut>(
     suite.add_figure(
         format!("{prefix}/forwarded"),
         "frames/s",
-        BetterWhen::Bigger,
+        ImprovementDirection::Bigger,
         outcome.forwarded_fps(),
     );
     suite.add_loss_figures(&prefix, &outcome);
@@ -162,11 +162,16 @@ fn measure_max_forwarding<D: Dut>(suite: &mut BenchmarkSuite<'_, D>, size: Frame
         }
     }
     let prefix = format!("{}/max-forwarding", size.name());
-    suite.add_figure(format!("{prefix}/rate"), "frames/s", BetterWhen::Bigger, best.0);
+    suite.add_figure(
+        format!("{prefix}/rate"),
+        "frames/s",
+        ImprovementDirection::Bigger,
+        best.0,
+    );
     suite.add_figure(
         format!("{prefix}/offered"),
         "percent",
-        BetterWhen::Bigger,
+        ImprovementDirection::Bigger,
         best.1 * 100.0,
     );
     Ok(())
@@ -230,7 +235,7 @@ fn measure_address_cache<D: Dut>(suite: &mut BenchmarkSuite<'_, D>) -> Result<()
     suite.add_figure(
         "address-cache/stations".to_owned(),
         "addresses",
-        BetterWhen::Bigger,
+        ImprovementDirection::Bigger,
         f64::from(known),
     );
     Ok(())

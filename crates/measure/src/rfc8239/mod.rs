@@ -9,8 +9,8 @@ use xoff_units::Picos;
 
 use super::dut::{Dut, FrameSize, TrafficPattern, TrafficStream, TrialResult};
 use super::latency;
-use super::result::BetterWhen;
-use super::suite::{BenchmarkSuite, test_not_measured};
+use super::result::ImprovementDirection;
+use super::suite::{BenchmarkSuite, unsupported_test_failure};
 use xoff_telemetry::failure::Failure;
 
 /// Load of the line-rate benchmark as a share of the line rate. It is below 1 to allow for clock differences
@@ -60,13 +60,13 @@ impl Rfc8239Test {
 /// xoff does not measure the benchmark, or the benchmark needs more than `port_count` ports.
 pub fn check_test(test: Rfc8239Test, port_count: usize) -> Result<(), Failure> {
     if test == Rfc8239Test::Incast {
-        return Err(test_not_measured(
+        return Err(unsupported_test_failure(
             "incast",
             "the tester has no stateful (TCP) traffic",
         ));
     }
     if port_count < test.min_port_count() {
-        return Err(test_not_measured(
+        return Err(unsupported_test_failure(
             &format!("{test:?}").to_lowercase(),
             &format!(
                 "it needs {} ports, and there are {port_count}",
@@ -104,7 +104,7 @@ fn measure_line_rate<D: Dut>(suite: &mut BenchmarkSuite<'_, D>) -> Result<(), Fa
             suite.add_figure(
                 format!("{prefix}/forwarded"),
                 "frames/s",
-                BetterWhen::Bigger,
+                ImprovementDirection::Bigger,
                 outcome.forwarded_fps(),
             );
             suite.add_loss_figures(&prefix, &outcome);
@@ -114,7 +114,12 @@ fn measure_line_rate<D: Dut>(suite: &mut BenchmarkSuite<'_, D>) -> Result<(), Fa
                 .figures
                 .extend(latency::latency_figures(&format!("{prefix}/latency"), &latencies));
             let variation = latencies.max_ns() - latencies.min_ns();
-            suite.add_figure(format!("{prefix}/jitter"), "ns", BetterWhen::Smaller, variation);
+            suite.add_figure(
+                format!("{prefix}/jitter"),
+                "ns",
+                ImprovementDirection::Smaller,
+                variation,
+            );
         }
     }
     Ok(())
@@ -135,7 +140,7 @@ fn measure_buffer<D: Dut>(suite: &mut BenchmarkSuite<'_, D>) -> Result<(), Failu
         suite.add_figure(
             format!("{}/buffer/two-to-one", size.name()),
             "bytes",
-            BetterWhen::Bigger,
+            ImprovementDirection::Bigger,
             bytes,
         );
         if best.is_none_or(|(most, _)| bytes > most) {
@@ -155,7 +160,7 @@ fn measure_buffer<D: Dut>(suite: &mut BenchmarkSuite<'_, D>) -> Result<(), Failu
     suite.add_samples(
         format!("{name}/buffer/each-port"),
         "bytes",
-        BetterWhen::Bigger,
+        ImprovementDirection::Bigger,
         each,
     );
     if ports >= 6 {
@@ -163,7 +168,7 @@ fn measure_buffer<D: Dut>(suite: &mut BenchmarkSuite<'_, D>) -> Result<(), Failu
         suite.add_figure(
             format!("{name}/buffer/two-ports"),
             "bytes",
-            BetterWhen::Bigger,
+            ImprovementDirection::Bigger,
             bytes,
         );
     }
@@ -178,7 +183,7 @@ fn measure_buffer<D: Dut>(suite: &mut BenchmarkSuite<'_, D>) -> Result<(), Failu
     suite.add_figure(
         format!("{name}/buffer/all-to-one"),
         "bytes",
-        BetterWhen::Bigger,
+        ImprovementDirection::Bigger,
         bytes,
     );
     Ok(())
@@ -269,11 +274,16 @@ fn measure_microburst<D: Dut>(suite: &mut BenchmarkSuite<'_, D>) -> Result<(), F
             suite.add_figure(
                 format!("{prefix}/frames"),
                 "frames",
-                BetterWhen::Bigger,
+                ImprovementDirection::Bigger,
                 frames as f64,
             );
             let bytes = frames as f64 * senders as f64 * size.mean_bytes();
-            suite.add_figure(format!("{prefix}/all-bytes"), "bytes", BetterWhen::Bigger, bytes);
+            suite.add_figure(
+                format!("{prefix}/all-bytes"),
+                "bytes",
+                ImprovementDirection::Bigger,
+                bytes,
+            );
             if is_limited {
                 suite.note_burst_limit(&prefix);
             }
@@ -341,19 +351,19 @@ impl VictimFlow {
         suite.add_samples(
             format!("{prefix}/innocent-lost"),
             "percent",
-            BetterWhen::Smaller,
+            ImprovementDirection::Smaller,
             self.lost,
         );
         suite.add_samples(
             format!("{prefix}/innocent-withheld"),
             "percent",
-            BetterWhen::Smaller,
+            ImprovementDirection::Smaller,
             self.withheld,
         );
         suite.add_samples(
             format!("{prefix}/pauses"),
             "frames",
-            BetterWhen::Smaller,
+            ImprovementDirection::Smaller,
             self.pauses,
         );
     }

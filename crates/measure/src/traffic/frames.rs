@@ -130,7 +130,7 @@ pub(super) struct FlowFrame {
 impl FlowFrame {
     /// Turns the frame into the next counted frame of its flow.
     #[inline]
-    pub(super) fn set_data(&mut self, sequence: u64) {
+    pub(super) fn set_data_sequence(&mut self, sequence: u64) {
         self.set_qp_and_psn(DATA_QP, sequence as u32);
     }
 
@@ -244,7 +244,7 @@ mod tests {
     fn the_filter_passes_samples_and_frames_of_other_senders() {
         let traffic = TrafficProfile::new(64);
         let mut frame = traffic.build_frames().unwrap().remove(0);
-        frame.set_data(7);
+        frame.set_data_sequence(7);
         assert_eq!(run_filter(&frame.bytes), 0);
         frame.set_sample(0xabcdef);
         assert_eq!(run_filter(&frame.bytes), 64);

@@ -120,7 +120,7 @@ impl Generator {
         let count = count.min(flows - first);
         let frames = &mut self.frames[first..first + count];
         for (frame, sequence) in frames.iter_mut().zip(self.sequence..) {
-            frame.set_data(sequence);
+            frame.set_data_sequence(sequence);
         }
         let mut borrowed = [&[] as &[u8]; SEND_BURST_FRAMES];
         if is_sampled {

@@ -22,7 +22,7 @@ pub struct Arrivals {
 
 /// The receiving interface of a trial.
 #[derive(Debug)]
-pub(super) struct Sink {
+pub(super) struct ReceivingInterface {
     device: String,
     statistics: File,
     text: Vec<u8>,
@@ -34,10 +34,10 @@ pub(super) struct Sink {
     samples: Vec<(usize, u64)>,
 }
 
-impl Sink {
+impl ReceivingInterface {
     /// Opens the interface `device` in the network namespace of the calling thread.
-    pub(super) fn open(device: &str) -> io::Result<Sink> {
-        let mut sink = Sink {
+    pub(super) fn open(device: &str) -> io::Result<ReceivingInterface> {
+        let mut sink = ReceivingInterface {
             device: device.to_owned(),
             statistics: File::open("/proc/thread-self/net/dev")?,
             text: vec![0; 64 * 1024],

@@ -8,7 +8,7 @@ use hdrhistogram::Histogram;
 
 use super::frames::TrafficProfile;
 use super::generator::{Generator, SendRate, SendResult, send_live_frames};
-use super::sink::{Arrivals, Sink};
+use super::sink::{Arrivals, ReceivingInterface};
 use xoff_ports::net::Netns;
 use xoff_ports::tester::{FrameSender, KernelFrameSender};
 use xoff_runtime::workers::pin;
@@ -127,7 +127,7 @@ pub struct Tester {
     from: TesterInterface,
     traffic: TrafficProfile,
     generator: Generator,
-    sink: Sink,
+    sink: ReceivingInterface,
 }
 
 impl Tester {
@@ -143,7 +143,7 @@ impl Tester {
     ) -> Result<Tester, Failure> {
         let frames = traffic.build_frames()?;
         let sender = from.netns.run(|| FrameSender::open(&from.device));
-        let sink = to.netns.run(|| Sink::open(&to.device));
+        let sink = to.netns.run(|| ReceivingInterface::open(&to.device));
         Ok(Tester {
             generator: Generator::new(check_opened(&from, sender)?, frames),
             sink: check_opened(to, sink)?,
@@ -186,7 +186,7 @@ impl Tester {
     ) -> Result<TesterResult, Failure> {
         let read_error = |error| Failure::environment("the sink's interface cannot be read").because(error);
         self.sink.reset().map_err(read_error)?;
-        let mut live_frames = self.open_live_frames(trial)?;
+        let mut live_frames = self.open_kernel_frame_sender(trial)?;
         let stop = AtomicBool::new(false);
         let (generator, sink, netns) = (&mut self.generator, &mut self.sink, &self.from.netns);
         let (sending, window) = thread::scope(|scope| {
@@ -229,7 +229,7 @@ impl Tester {
         })
     }
 
-    fn open_live_frames(&self, trial: &TrialConfig) -> Result<Option<KernelFrameSender>, Failure> {
+    fn open_kernel_frame_sender(&self, trial: &TrialConfig) -> Result<Option<KernelFrameSender>, Failure> {
         if trial.method == SendMethod::PacketSocket {
             return Ok(None);
         }
@@ -248,7 +248,7 @@ fn new_latency_histogram() -> Histogram<u64> {
 
 /// Reads the sink until the generator has finished. Returns the steady window.
 fn observe_window(
-    sink: &mut Sink,
+    sink: &mut ReceivingInterface,
     duration: Duration,
     is_finished: impl Fn() -> bool,
     mut observe: impl FnMut() -> u64,
@@ -274,7 +274,7 @@ fn observe_window(
 }
 
 /// Waits until the frames in flight have arrived.
-fn wait_for_frames_in_flight(sink: &mut Sink) -> std::io::Result<()> {
+fn wait_for_frames_in_flight(sink: &mut ReceivingInterface) -> std::io::Result<()> {
     let began = Instant::now();
     let mut before = sink.received_frames()?;
     let mut changed = Instant::now();

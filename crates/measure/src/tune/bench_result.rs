@@ -4,7 +4,7 @@ use super::headroom_search::{CandidateTrial, TuningPlan, TuningResult, describe_
 use super::phase_run::TrafficPhase;
 use super::profile_variants::ProfileVariant;
 use super::tuning_target::BufferMemory;
-use crate::result::{BenchFigure, BenchResult, BetterWhen};
+use crate::result::{BenchFigure, BenchResult, ImprovementDirection};
 use xoff_telemetry::{format_nanos, group_thousands};
 
 /// Builds the result of `xoff bench tune-buffers`: the buffer memory before and after the search, the trials
@@ -23,13 +23,13 @@ pub fn build_result(
         plan.subject.memory_of(&found.smallest.candidate),
     );
     result.figures = memory_figures(&before, &after);
-    result.figures.extend(proof_figures(plan, found));
+    result.figures.extend(candidate_trial_figures(plan, found));
     result.figures.extend(variants.iter().flat_map(variant_figures));
     result.notes = build_notes(plan, found, &before, &after);
     result
 }
 
-fn single_figure(name: &str, unit: &str, better: BetterWhen, value: f64) -> BenchFigure {
+fn single_figure(name: &str, unit: &str, better: ImprovementDirection, value: f64) -> BenchFigure {
     BenchFigure::new(name, unit, better, vec![value])
 }
 
@@ -55,7 +55,7 @@ fn memory_figures(before: &BufferMemory, after: &BufferMemory) -> Vec<BenchFigur
         ("headroom", before.headroom, after.headroom),
         ("buffer", before.total, after.total),
     ] {
-        let smaller = BetterWhen::Smaller;
+        let smaller = ImprovementDirection::Smaller;
         figures.push(single_figure(
             &format!("{name}/given"),
             "bytes",
@@ -72,20 +72,20 @@ fn memory_figures(before: &BufferMemory, after: &BufferMemory) -> Vec<BenchFigur
         figures.push(single_figure(
             &format!("{name}/saved"),
             "bytes",
-            BetterWhen::Bigger,
+            ImprovementDirection::Bigger,
             saved,
         ));
         figures.push(single_figure(
             &format!("{name}/saved_percent"),
             "percent",
-            BetterWhen::Bigger,
+            ImprovementDirection::Bigger,
             saved_percent(before, after),
         ));
     }
     figures
 }
 
-fn proof_figures(plan: &TuningPlan, found: &TuningResult) -> Vec<BenchFigure> {
+fn candidate_trial_figures(plan: &TuningPlan, found: &TuningResult) -> Vec<BenchFigure> {
     let cell = f64::from(plan.subject.config.cell_bytes);
     let of = |trial: &CandidateTrial, name: &str| {
         let dropped = trial.seen.iter().map(|seen| seen.dropped as f64).collect();
@@ -95,11 +95,16 @@ fn proof_figures(plan: &TuningPlan, found: &TuningResult) -> Vec<BenchFigure> {
             .map(|seen| f64::from(seen.headroom_cells) * cell)
             .collect();
         [
-            BenchFigure::new(format!("{name}/dropped"), "frames", BetterWhen::Smaller, dropped),
+            BenchFigure::new(
+                format!("{name}/dropped"),
+                "frames",
+                ImprovementDirection::Smaller,
+                dropped,
+            ),
             BenchFigure::new(
                 format!("{name}/headroom_used"),
                 "bytes",
-                BetterWhen::Smaller,
+                ImprovementDirection::Smaller,
                 headroom,
             ),
         ]
@@ -113,7 +118,7 @@ fn proof_figures(plan: &TuningPlan, found: &TuningResult) -> Vec<BenchFigure> {
     figures.push(single_figure(
         "closed_form",
         "bytes",
-        BetterWhen::Smaller,
+        ImprovementDirection::Smaller,
         f64::from(found.closed_form_cells) * cell,
     ));
     figures
@@ -128,31 +133,31 @@ fn variant_figures(variant: &ProfileVariant) -> [BenchFigure; 5] {
         BenchFigure::new(
             name("dropped"),
             "frames",
-            BetterWhen::Smaller,
+            ImprovementDirection::Smaller,
             samples(|seen| seen.dropped as f64),
         ),
         BenchFigure::new(
             name("utilisation"),
             "percent",
-            BetterWhen::Bigger,
+            ImprovementDirection::Bigger,
             samples(|seen| seen.utilisation * 100.0),
         ),
         BenchFigure::new(
             name("latency_p999"),
             "ns",
-            BetterWhen::Smaller,
+            ImprovementDirection::Smaller,
             samples(|seen| seen.latency_p999_ns as f64),
         ),
         BenchFigure::new(
             name("pauses"),
             "frames/ms",
-            BetterWhen::Smaller,
+            ImprovementDirection::Smaller,
             samples(|seen| seen.pauses_per_ms),
         ),
         BenchFigure::new(
             name("shared_used"),
             "cells",
-            BetterWhen::Smaller,
+            ImprovementDirection::Smaller,
             samples(|seen| f64::from(seen.shared_cells)),
         ),
     ]

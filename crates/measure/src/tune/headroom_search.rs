@@ -6,11 +6,11 @@ use std::sync::atomic::AtomicBool;
 use xoff_units::Picos;
 
 use super::closed_form::headroom_cells;
-use super::phase_run::{PhaseDrop, PhaseResult, TrafficPhase, run_phase, set_own_frame_time};
+use super::phase_run::{PhaseDrop, PhaseResult, TrafficPhase, run_phase, set_xoff_delaying_frame_time};
 use super::phases::build_phases;
 use super::traffic_pattern::{TrafficParameters, TrafficPattern};
 use super::tuning_target::{BufferCandidate, TuningTarget};
-use xoff_lab::{PoolResult, run_in_parallel};
+use xoff_lab::{ParallelRunsResult, run_in_parallel};
 use xoff_telemetry::failure::{Exit, Failure};
 
 /// The parameters of a headroom search.
@@ -116,7 +116,7 @@ pub fn search_headroom(
     let peak = first.headroom_cells();
     progress(&format!("the phases use at most {peak} cells of headroom"));
     let with = |headroom: u32| BufferCandidate { headroom, ..least };
-    let Some(headroom) = bench.find_smallest(1, generous.headroom, Some(peak.max(1)), with)? else {
+    let Some(headroom) = bench.find_smallest_headroom(1, generous.headroom, Some(peak.max(1)), with)? else {
         return Err(inconclusive_error("no headroom was found", &first));
     };
     progress(&format!("{headroom} cells of headroom: verifying"));
@@ -217,7 +217,7 @@ fn order_by_headroom(trial: &CandidateTrial) -> Vec<usize> {
 }
 
 /// Sets, in all phases, the time of the own frame that delays XOFF.
-fn with_own_frame_times(
+fn set_xoff_delaying_frame_times(
     plan: &TuningPlan,
     all: Vec<TrafficPhase>,
     candidate: BufferCandidate,
@@ -227,16 +227,18 @@ fn with_own_frame_times(
     let count = all.len();
     let work = move |number: usize| {
         let mut phase = all[number].clone();
-        set_own_frame_time(&subject, &traffic, &candidate, &mut phase)?;
+        set_xoff_delaying_frame_time(&subject, &traffic, &candidate, &mut phase)?;
         Ok(phase)
     };
-    into_complete(run_in_parallel(count, plan.jobs, work, stop, |_| ())?)
+    require_complete_results(run_in_parallel(count, plan.jobs, work, stop, |_| ())?)
 }
 
-fn into_complete<T>(pooled: PoolResult<T>) -> Result<Vec<T>, Failure> {
+fn require_complete_results<T>(pooled: ParallelRunsResult<T>) -> Result<Vec<T>, Failure> {
     match pooled {
-        PoolResult::Done(all) => Ok(all),
-        PoolResult::Interrupted(_) => Err(Failure::new(Exit::Interrupted, "interrupted: nothing is written")),
+        ParallelRunsResult::Done(all) => Ok(all),
+        ParallelRunsResult::Interrupted(_) => {
+            Err(Failure::new(Exit::Interrupted, "interrupted: nothing is written"))
+        }
     }
 }
 
@@ -259,7 +261,7 @@ impl<'a> PhaseRunner<'a> {
     ) -> Result<PhaseRunner<'a>, Failure> {
         Ok(PhaseRunner {
             order: (0..all.len()).collect(),
-            phases: Arc::new(with_own_frame_times(plan, all, candidate, stop)?),
+            phases: Arc::new(set_xoff_delaying_frame_times(plan, all, candidate, stop)?),
             plan,
             stop,
         })
@@ -291,12 +293,12 @@ impl<'a> PhaseRunner<'a> {
         let (subject, traffic) = (self.plan.subject.clone(), self.plan.traffic);
         let (phases, count) = (Arc::clone(&self.phases), numbers.len());
         let work = move |at: usize| run_phase(&subject, &traffic, &candidate, &phases[numbers[at]]);
-        into_complete(run_in_parallel(count, self.plan.jobs, work, self.stop, |_| ())?)
+        require_complete_results(run_in_parallel(count, self.plan.jobs, work, self.stop, |_| ())?)
     }
 
     /// Finds the smallest headroom without loss, by bisection between `least` and `most` cells. The search
     /// starts at `guess`. Returns `None` if `most` cells lose frames.
-    fn find_smallest(
+    fn find_smallest_headroom(
         &self,
         least: u32,
         most: u32,

@@ -27,7 +27,7 @@ mod tuning_target;
 pub use bench_result::build_result;
 pub use closed_form::{frames_after_xoff, headroom_cells};
 pub use headroom_search::{CandidateTrial, TuningPlan, TuningResult, describe_phase, search_headroom};
-pub use phase_run::{PhaseDrop, PhaseResult, TrafficPhase, run_phase, set_own_frame_time};
+pub use phase_run::{PhaseDrop, PhaseResult, TrafficPhase, run_phase, set_xoff_delaying_frame_time};
 pub use phases::build_phases;
 pub use preset::preset_switch;
 pub use profile_variants::{ProfileVariant, run_variants};

@@ -47,7 +47,7 @@ pub struct TrafficPhase {
     /// is due. `None` means that there is no own frame.
     pub own_frame_elapsed: Option<Picos>,
     /// Time at which the receiver sends the own frame, relative to the start of the senders. `None` before
-    /// [`set_own_frame_time`] sets this time, and if there is no own frame.
+    /// [`set_xoff_delaying_frame_time`] sets this time, and if there is no own frame.
     pub own_frame_at: Option<Picos>,
 }
 
@@ -92,7 +92,7 @@ pub struct PhaseDrop {
 /// # Errors
 /// Fails with [`Exit::Inconclusive`] if the first sender receives no XOFF within 2 s of model time, or if the
 /// run takes 200 million events. Also fails if `candidate` gives an invalid configuration.
-pub fn set_own_frame_time(
+pub fn set_xoff_delaying_frame_time(
     subject: &TuningTarget,
     traffic: &TrafficParameters,
     candidate: &BufferCandidate,
@@ -200,7 +200,7 @@ impl<'a> PhaseRun<'a> {
     fn run_to_first_xoff(&mut self, own_frame_at: Option<Picos>) -> Result<Picos, Failure> {
         if let Some(at) = own_frame_at {
             self.run_until(self.began.saturating_add(at))?;
-            let frame = build_own_frame(self.subject, self.traffic.own_frame_bytes);
+            let frame = build_xoff_delaying_frame(self.subject, self.traffic.own_frame_bytes);
             let receiver = LinkEnd::Host(RECEIVER as u32);
             if !self.fabric.inject(receiver, &frame, &mut self.watch) {
                 let what = "the receiver's own frame cannot be sent: its link is down";
@@ -453,7 +453,7 @@ fn host_ipv4(host: usize) -> Ipv4Addr {
 }
 
 /// Builds a frame of another class to the watched sender. `bytes` includes the FCS.
-fn build_own_frame(subject: &TuningTarget, bytes: u32) -> Vec<u8> {
+fn build_xoff_delaying_frame(subject: &TuningTarget, bytes: u32) -> Vec<u8> {
     let mut frame = vec![0; bytes as usize - 4];
     frame[..6].copy_from_slice(&host_mac(FIRST_SENDER));
     frame[6..12].copy_from_slice(&host_mac(RECEIVER));

@@ -19,7 +19,8 @@ const SENDER_LEAD: Picos = Picos::from_micros(1);
 
 /// Creates all phases of these patterns. XOFF must wait while the switch transmits the own frame, a frame
 /// from the receiver to a sender. The time of the own frame is not set here
-/// ([`set_own_frame_time`](super::set_own_frame_time) sets it). There are two kinds of phases:
+/// ([`set_xoff_delaying_frame_time`](super::set_xoff_delaying_frame_time) sets it). There are two
+/// kinds of phases:
 ///
 /// - Alignments: other users hold from 0 cells up to the cells of a frame, so the part of the frame that is
 ///   stored in headroom varies. All senders start at the same time, or at equal intervals within the time of

@@ -9,7 +9,7 @@ use xoff_dataplane::config::BufferThreshold;
 use super::headroom_search::TuningPlan;
 use super::phase_run::{PhaseResult, TrafficPhase, run_phase};
 use super::tuning_target::BufferCandidate;
-use xoff_lab::{PoolResult, run_in_parallel};
+use xoff_lab::{ParallelRunsResult, run_in_parallel};
 use xoff_telemetry::failure::{Exit, Failure};
 
 /// Number of values of `dynamic_th` above and below the configured one.
@@ -65,8 +65,8 @@ pub fn run_variants(
         let (subject, traffic, phases) = (plan.subject.clone(), plan.traffic, Arc::clone(&chosen));
         let work = move |at: usize| run_phase(&subject, &traffic, &candidate, &phases[at]);
         let seen = match run_in_parallel(chosen.len(), plan.jobs, work, stop, |_| ())? {
-            PoolResult::Done(seen) => seen,
-            PoolResult::Interrupted(_) => {
+            ParallelRunsResult::Done(seen) => seen,
+            ParallelRunsResult::Interrupted(_) => {
                 return Err(Failure::new(Exit::Interrupted, "interrupted: nothing is written"));
             }
         };

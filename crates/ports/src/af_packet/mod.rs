@@ -21,7 +21,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use xoff_dataplane::{DropReason, FrameHandle};
 use xoff_wire::parse::parse;
 
-use super::clock::StampClock;
+use super::clock::KernelTimestampConverter;
 use super::device_setup::{DeviceSetup, set_up_device};
 use super::device_state::Device;
 use super::drop_counts::{DropCounts, KernelCounter};
@@ -55,7 +55,7 @@ pub struct PacketPort {
     initial_device_name: String,
     ring: ReceiveRing,
     transmitter: Transmitter,
-    clock: StampClock,
+    clock: KernelTimestampConverter,
     /// MTU of the port in bytes.
     mtu: u32,
     /// Length of the longest frame of the link in bytes.
@@ -99,7 +99,7 @@ impl PacketPort {
             ring,
             transmitter: Transmitter::new(send_ring, spec.mtu),
             mtu: spec.mtu,
-            clock: StampClock::default(),
+            clock: KernelTimestampConverter::default(),
             frame_len_max: frame_len_max(spec.mtu),
             drops: DropCounts::new(),
             has_warned: false,

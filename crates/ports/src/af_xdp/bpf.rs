@@ -166,7 +166,7 @@ impl PortProgram {
 /// and CAP_NET_ADMIN in the initial user namespace.
 pub(crate) fn load_program(instructions: &[Instruction], name: &[u8]) -> io::Result<OwnedFd> {
     #[repr(C)]
-    struct LoadArguments {
+    struct ProgramLoadArguments {
         program_type: u32,
         instruction_count: u32,
         instructions: u64,
@@ -180,7 +180,7 @@ pub(crate) fn load_program(instructions: &[Instruction], name: &[u8]) -> io::Res
         device_index: u32,
         expected_attach_type: u32,
     }
-    let mut load = LoadArguments {
+    let mut load = ProgramLoadArguments {
         program_type: BPF_PROG_TYPE_XDP,
         instruction_count: instructions.len() as u32,
         instructions: instructions.as_ptr() as u64,
@@ -206,13 +206,13 @@ pub(crate) fn load_program(instructions: &[Instruction], name: &[u8]) -> io::Res
 /// is closed.
 pub(crate) fn attach_program(program: &OwnedFd, device_index: u32) -> io::Result<OwnedFd> {
     #[repr(C)]
-    struct LinkArguments {
+    struct BpfLinkArguments {
         program: u32,
         device_index: u32,
         attach_type: u32,
         flags: u32,
     }
-    let mut create = LinkArguments {
+    let mut create = BpfLinkArguments {
         program: program.as_raw_fd() as u32,
         device_index,
         attach_type: BPF_XDP,

@@ -99,7 +99,7 @@ impl Error {
 
     /// Returns true if the cause of the error is the machine, such as a missing privilege or a missing kernel
     /// feature. Returns false if the request is wrong, for example if the name is not valid.
-    pub fn is_environment(&self) -> bool {
+    pub fn is_environment_error(&self) -> bool {
         match self {
             Error::NotPermitted { .. } => true,
             Error::Refused { errno, .. } => [

@@ -192,13 +192,13 @@ pub fn set_offloads(name: &str, wanted: &Offloads) -> Result<()> {
 pub fn features(name: &str) -> Result<Features> {
     /// `struct ethtool_gfeatures` with space for more words than any kernel has.
     #[repr(C)]
-    struct GetFeatures {
+    struct FeaturesReadRequest {
         command: u32,
         size: u32,
         /// available, requested, active, never_changed
         words: [[u32; 4]; FEATURE_WORDS_MAX],
     }
-    let mut get = GetFeatures {
+    let mut get = FeaturesReadRequest {
         command: ETHTOOL_GFEATURES,
         size: FEATURE_WORDS_MAX as u32,
         words: [[0; 4]; FEATURE_WORDS_MAX],
@@ -221,13 +221,13 @@ pub fn features(name: &str) -> Result<Features> {
 pub fn restore_features(name: &str, features: &Features) -> Result<()> {
     /// `struct ethtool_sfeatures`.
     #[repr(C)]
-    struct SetFeatures {
+    struct FeaturesWriteRequest {
         command: u32,
         size: u32,
         /// valid, requested
         words: [[u32; 2]; FEATURE_WORDS_MAX],
     }
-    let mut set = SetFeatures {
+    let mut set = FeaturesWriteRequest {
         command: ETHTOOL_SFEATURES,
         size: features.words.len() as u32,
         words: [[0; 2]; FEATURE_WORDS_MAX],
@@ -277,7 +277,7 @@ fn feature_names(name: &str) -> Result<Vec<String>> {
     }
     /// `struct ethtool_gstrings` with space for the largest number of features.
     #[repr(C)]
-    struct GetStrings {
+    struct StringSetReadRequest {
         command: u32,
         set: u32,
         count: u32,
@@ -298,7 +298,7 @@ fn feature_names(name: &str) -> Result<Vec<String>> {
             detail: format!("the kernel has {count} features"),
         });
     }
-    let mut get = Box::new(GetStrings {
+    let mut get = Box::new(StringSetReadRequest {
         command: ETHTOOL_GSTRINGS,
         set: ETH_SS_FEATURES,
         count: count as u32,
@@ -333,7 +333,7 @@ pub fn channels(name: &str) -> Result<Option<Channels>> {
     /// `struct ethtool_channels`.
     #[repr(C)]
     #[derive(Default)]
-    struct GetChannels {
+    struct ChannelsReadRequest {
         command: u32,
         max: [u32; 4],
         rx: u32,
@@ -341,9 +341,9 @@ pub fn channels(name: &str) -> Result<Option<Channels>> {
         other: u32,
         combined: u32,
     }
-    let mut get = GetChannels {
+    let mut get = ChannelsReadRequest {
         command: ETHTOOL_GCHANNELS,
-        ..GetChannels::default()
+        ..ChannelsReadRequest::default()
     };
     match ioctl(name, &mut get, "read the channels") {
         Ok(()) => Ok(Some(Channels {
@@ -447,13 +447,13 @@ pub fn driver_name(name: &str) -> Result<String> {
 
 /// The C structure `struct ethtool_value`.
 #[repr(C)]
-struct CommandValue {
+struct EthtoolValue {
     command: u32,
     data: u32,
 }
 
 fn read_value(name: &str, command: u32, setting: &str) -> Result<Option<u32>> {
-    let mut value = CommandValue { command, data: 0 };
+    let mut value = EthtoolValue { command, data: 0 };
     match ioctl(name, &mut value, &format!("read {setting}")) {
         Ok(()) => Ok(Some(value.data)),
         Err(Error::Refused {
@@ -467,7 +467,7 @@ fn read_value(name: &str, command: u32, setting: &str) -> Result<Option<u32>> {
 fn set_value(name: &str, command: u32, data: u32, setting: &str) -> Result<()> {
     ioctl(
         name,
-        &mut CommandValue { command, data },
+        &mut EthtoolValue { command, data },
         &format!("set {setting} to {data}"),
     )
 }

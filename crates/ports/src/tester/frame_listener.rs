@@ -4,7 +4,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use crate::af_packet::receive_ring::ReceiveRing;
-use crate::clock::StampClock;
+use crate::clock::KernelTimestampConverter;
 use crate::packet_socket;
 
 /// A received frame of a [`FrameListener`].
@@ -24,7 +24,7 @@ pub struct CapturedFrame<'a> {
 #[derive(Debug)]
 pub struct FrameListener {
     ring: ReceiveRing,
-    clock: StampClock,
+    clock: KernelTimestampConverter,
     /// Declared after the ring, because the pages of the ring belong to the socket.
     socket: OwnedFd,
 }
@@ -48,7 +48,7 @@ impl FrameListener {
         packet_socket::bind_promiscuous(&socket, index)?;
         Ok(FrameListener {
             ring,
-            clock: StampClock::default(),
+            clock: KernelTimestampConverter::default(),
             socket,
         })
     }

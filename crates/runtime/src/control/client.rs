@@ -117,7 +117,7 @@ impl Client {
     /// # Errors
     /// Returns an error if the switch did not answer or refused the request (see [`Client::ping`]).
     pub fn clear_watermarks(&mut self, kind: WatermarkKind, part: WatermarkPart) -> Result<(), Failure> {
-        self.request(&Operation::ClearWatermarks { kind, part })
+        self.request(&Operation::ClearWatermarkCommand { kind, part })
     }
 
     /// Returns the buffer tables of the configuration, as an object of tables. With `running`, the tables
@@ -239,7 +239,7 @@ impl Client {
     /// # Errors
     /// Returns an error if the switch did not answer or refused the request (see [`Client::ping`]).
     pub fn clear_pfc(&mut self) -> Result<(), Failure> {
-        self.request(&Operation::ClearPfc {})
+        self.request(&Operation::ClearPfcCommand {})
     }
 
     /// Sends a request and returns its result.

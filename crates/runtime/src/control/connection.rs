@@ -66,7 +66,7 @@ impl Connection {
 
     /// Reads requests, answers them with `answer`, and writes responses. The function returns as soon as the
     /// socket would block.
-    pub(super) fn serve_turn(&mut self, answer: impl Fn(&[u8]) -> Vec<u8>) -> ConnectionState {
+    pub(super) fn serve_requests(&mut self, answer: impl Fn(&[u8]) -> Vec<u8>) -> ConnectionState {
         if self.write_output() == ConnectionState::Closed {
             return ConnectionState::Closed;
         }

@@ -44,7 +44,7 @@ pub enum Operation {
         kind: WatermarkKind,
     },
     /// Resets the selected watermarks of one kind to the present use. Result: null.
-    ClearWatermarks {
+    ClearWatermarkCommand {
         /// Kind of the watermarks. Default: `user`.
         #[serde(default)]
         kind: WatermarkKind,
@@ -101,7 +101,7 @@ pub enum Operation {
     /// array of [`super::PfcPort`].
     Pfc {},
     /// Clears the counters that `pfc` returns. Other counters are not changed. Result: null.
-    ClearPfc {},
+    ClearPfcCommand {},
 }
 
 /// The kinds of watermarks, as in SONiC. Each watermark is a maximum, and the three kinds differ in the start

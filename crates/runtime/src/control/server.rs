@@ -102,7 +102,7 @@ impl Server {
             self.clients.retain_mut(|client| {
                 let ready = ready_clients.next().unwrap_or(false);
                 let state = if ready {
-                    client.serve_turn(|line| answer_line(target, line))
+                    client.serve_requests(|line| answer_line(target, line))
                 } else {
                     ConnectionState::Open
                 };
@@ -262,7 +262,7 @@ fn execute(target: &dyn ControlTarget, op: Operation) -> Result<Value, ErrorRepl
             force,
         } => Ok(to_value(&target.apply_config(config, dry_run, force)?)),
         Operation::Watermarks { kind } => Ok(counters_value(target.watermarks(kind))?),
-        Operation::ClearWatermarks { kind, part } => {
+        Operation::ClearWatermarkCommand { kind, part } => {
             target.clear_watermarks(kind, part);
             Ok(Value::Null)
         }
@@ -288,7 +288,7 @@ fn execute(target: &dyn ControlTarget, op: Operation) -> Result<Value, ErrorRepl
             &current_snapshot(target)?.report,
             &target.pfc_baseline(),
         ))),
-        Operation::ClearPfc {} => {
+        Operation::ClearPfcCommand {} => {
             target.set_pfc_baseline(read_pfc_ports(&current_snapshot(target)?.report))?;
             Ok(Value::Null)
         }

@@ -6,7 +6,7 @@ use xoff_dataplane::FrameHandle;
 use xoff_units::Picos;
 
 use super::{AttachedHost, HostRunResult};
-use crate::workers::TaintLedger;
+use crate::workers::TaintLog;
 use xoff_host::Host;
 use xoff_ports::{ArenaStore, BURST_FRAMES, Port, PortFrame, SlotSource};
 
@@ -15,7 +15,7 @@ const BURSTS_PER_TURN: usize = 4;
 
 /// The times of the clocks at the start of a turn.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct TurnTimes {
+pub(super) struct WorkerTurnTimes {
     /// Model time.
     pub(super) now: Picos,
     /// Time of `CLOCK_REALTIME` in nanoseconds.
@@ -24,7 +24,7 @@ pub(super) struct TurnTimes {
     pub(super) monotonic_ns: u64,
 }
 
-impl TurnTimes {
+impl WorkerTurnTimes {
     /// Converts a time of `CLOCK_MONOTONIC` to `CLOCK_REALTIME`, both in nanoseconds.
     fn realtime_ns_at(&self, monotonic_ns: u64) -> u64 {
         let ago = self.monotonic_ns.saturating_sub(monotonic_ns);
@@ -71,9 +71,9 @@ impl AttachedHostState {
     /// Passes received frames to the host. Returns the number of these frames.
     pub(super) fn receive(
         &mut self,
-        times: &TurnTimes,
+        times: &WorkerTurnTimes,
         store: &mut ArenaStore,
-        ledger: &TaintLedger,
+        ledger: &TaintLog,
     ) -> usize {
         let mut total = 0;
         for _ in 0..BURSTS_PER_TURN {
@@ -103,9 +103,9 @@ impl AttachedHostState {
     /// Sends the frames that are due. Returns the number of frames that the device has accepted.
     pub(super) fn transmit(
         &mut self,
-        times: &TurnTimes,
+        times: &WorkerTurnTimes,
         store: &mut ArenaStore,
-        ledger: &TaintLedger,
+        ledger: &TaintLog,
     ) -> usize {
         let mut total = 0;
         while self.is_usable() {
@@ -131,7 +131,7 @@ impl AttachedHostState {
 
     /// Builds the frames that the NIC may send now. Returns the number of built frames. If earlier frames
     /// still wait for the device, builds no frames and returns 0.
-    fn build_frames(&mut self, times: &TurnTimes, store: &mut ArenaStore) -> usize {
+    fn build_frames(&mut self, times: &WorkerTurnTimes, store: &mut ArenaStore) -> usize {
         if self.has_unsent_frames() {
             return 0;
         }
@@ -159,7 +159,7 @@ impl AttachedHostState {
 
     /// Reads the loss counters of the device. The model has no such losses, so each loss taints the run (the
     /// run then proves nothing).
-    pub(super) fn check_losses(&mut self, times: &TurnTimes, ledger: &TaintLedger) {
+    pub(super) fn check_losses(&mut self, times: &WorkerTurnTimes, ledger: &TaintLog) {
         if !self.is_usable() {
             return;
         }
@@ -185,7 +185,7 @@ impl AttachedHostState {
         }
     }
 
-    fn disable_device(&mut self, times: &TurnTimes, error: &io::Error, ledger: &TaintLedger) {
+    fn disable_device(&mut self, times: &WorkerTurnTimes, error: &io::Error, ledger: &TaintLog) {
         let (name, device) = (self.host.name(), self.port.device_name());
         let cause = format!("device {device} of host {name} failed ({error})");
         ledger.add_taint(times.now.as_nanos(), cause.clone());
@@ -196,9 +196,9 @@ impl AttachedHostState {
     /// taint the run.
     pub(super) fn finish(
         mut self,
-        times: &TurnTimes,
+        times: &WorkerTurnTimes,
         store: &mut ArenaStore,
-        ledger: &TaintLedger,
+        ledger: &TaintLog,
     ) -> HostRunResult {
         self.check_losses(times, ledger);
         let unaccepted_frames = self.unsent_frames.len() as u64;

@@ -10,7 +10,7 @@ use std::time::Duration;
 use xoff_units::Picos;
 
 use super::application::{Application, HostAccess};
-use super::attachment::{AttachedHostState, TurnTimes};
+use super::attachment::{AttachedHostState, WorkerTurnTimes};
 use super::idle_policy::{HostIdleAction, HostIdlePolicy};
 use super::{HostRunResult, HostThreadOptions, SharedThreadState, ThreadPhase};
 use crate::workers::clock::{monotonic_ns, realtime_ns};
@@ -101,7 +101,7 @@ impl<A: Application> HostWorker<A> {
 
     /// Reads the clocks at the start of a turn. If the real-time clock was set, measured latencies are wrong.
     /// The function then taints the run, which means that the run proves nothing.
-    fn read_clocks(&mut self) -> TurnTimes {
+    fn read_clocks(&mut self) -> WorkerTurnTimes {
         let (before, real, after) = (monotonic_ns(), realtime_ns(), monotonic_ns());
         let reading_ns = after - before;
         let offset_ns = real.saturating_sub(before + reading_ns / 2);
@@ -117,14 +117,14 @@ impl<A: Application> HostWorker<A> {
             self.realtime_offset_ns = Some(offset_ns);
         }
         let wall_ns = after.saturating_add(self.realtime_offset_ns.unwrap_or(offset_ns));
-        TurnTimes {
+        WorkerTurnTimes {
             now,
             wall_ns,
             monotonic_ns: after,
         }
     }
 
-    fn check_stall(&mut self, times: &TurnTimes) {
+    fn check_stall(&mut self, times: &WorkerTurnTimes) {
         let stalled_ns = times.monotonic_ns.saturating_sub(self.expected_ns);
         let counts = matches!(self.phase, ThreadPhase::Sending | ThreadPhase::Draining);
         if counts && u128::from(stalled_ns) > self.options.reaction_budget.as_nanos() {
@@ -136,7 +136,7 @@ impl<A: Application> HostWorker<A> {
         }
     }
 
-    fn enter_phase(&mut self, requested_phase: u8, times: &TurnTimes) {
+    fn enter_phase(&mut self, requested_phase: u8, times: &WorkerTurnTimes) {
         if requested_phase <= self.phase as u8 {
             return;
         }
@@ -165,7 +165,7 @@ impl<A: Application> HostWorker<A> {
         self.shared.reached.store(self.phase as u8, Ordering::Release);
     }
 
-    fn receive_frames(&mut self, times: &TurnTimes) -> usize {
+    fn receive_frames(&mut self, times: &WorkerTurnTimes) -> usize {
         let (store, ledger) = (&mut self.store, &self.options.ledger);
         self.attachments
             .iter_mut()
@@ -175,7 +175,7 @@ impl<A: Application> HostWorker<A> {
 
     /// Calls the application if completions exist or its next start time is reached. Returns whether the
     /// start time is reached.
-    fn serve_application(&mut self, times: &TurnTimes) -> bool {
+    fn serve_application(&mut self, times: &WorkerTurnTimes) -> bool {
         if self.phase == ThreadPhase::Ready {
             return false;
         }
@@ -189,7 +189,7 @@ impl<A: Application> HostWorker<A> {
         due
     }
 
-    fn transmit_frames(&mut self, times: &TurnTimes) -> usize {
+    fn transmit_frames(&mut self, times: &WorkerTurnTimes) -> usize {
         let (store, ledger) = (&mut self.store, &self.options.ledger);
         self.attachments
             .iter_mut()
@@ -197,7 +197,7 @@ impl<A: Application> HostWorker<A> {
             .sum()
     }
 
-    fn publish_progress(&self, times: &TurnTimes, has_activity: bool) {
+    fn publish_progress(&self, times: &WorkerTurnTimes, has_activity: bool) {
         let hosts = || self.attachments.iter().map(|attachment| &attachment.host);
         let shared = &self.shared;
         shared
@@ -263,7 +263,7 @@ impl<A: Application> HostWorker<A> {
         self.expected_ns = back_ns.min(now_ns.saturating_add(span.as_nanos() as u64));
     }
 
-    fn finish(mut self, times: &TurnTimes) -> (Vec<HostRunResult>, A) {
+    fn finish(mut self, times: &WorkerTurnTimes) -> (Vec<HostRunResult>, A) {
         self.application.finish(&mut HostAccess {
             now: times.now,
             attachments: &mut self.attachments,

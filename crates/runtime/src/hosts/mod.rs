@@ -18,7 +18,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use crate::workers::clock::{ModelClock, monotonic_ns};
-use crate::workers::{IdleMode, TaintLedger};
+use crate::workers::{IdleMode, TaintLog};
 pub use application::{Application, HostAccess};
 use attachment::AttachedHostState;
 use host_worker::HostWorker;
@@ -54,7 +54,7 @@ pub struct HostThreadOptions {
     pub reaction_budget: Duration,
     /// The ledger that collects the taints of the run: facts, such as stalls and lost frames, for which the
     /// run proves nothing.
-    pub ledger: TaintLedger,
+    pub ledger: TaintLog,
 }
 
 /// The results of a host after a run.

@@ -14,7 +14,7 @@ use super::{
     AttachedHost, HostProgress, HostRunResult, HostThreadOptions, RunningHosts, drain_hosts, spawn_hosts,
 };
 use crate::workers::clock::{ModelClock, monotonic_ns};
-use crate::workers::{IdleMode, TaintLedger};
+use crate::workers::{IdleMode, TaintLog};
 use xoff_host::{
     FlowConfig, FlowRate, Host, HostConfig, HostConfigError, NicConfig, ReceiveBuffer, ReceivedFlow,
 };
@@ -244,7 +244,7 @@ pub fn run_standalone(
         mtu: facts.mtu.clamp(68, MTU_MAX),
     };
     let OpenedPort { port, notes } = Port::open(&port_spec)?;
-    let ledger = TaintLedger::new();
+    let ledger = TaintLog::new();
     let options = HostThreadOptions {
         name: "xoff-host".to_owned(),
         clock: ModelClock::new(monotonic_ns(), spec.dilate),

@@ -10,7 +10,7 @@ use xoff_dataplane::route::{NextHop, Route, RouteTarget};
 
 /// Returns one line for each pair of an old and a new scheme. The line names the first group that changes
 /// from the old to the new scheme, and the number of further groups.
-pub(super) fn describe_flow_moves(old: &SwitchConfig, new: &SwitchConfig) -> Vec<String> {
+pub(super) fn describe_scheme_changes(old: &SwitchConfig, new: &SwitchConfig) -> Vec<String> {
     let old_schemes: BTreeMap<IpNet, SchemeConfig> = route_schemes(old).collect();
     let mut changes: BTreeMap<(String, String), Vec<String>> = BTreeMap::new();
     let mut add_change = |old_scheme: &SchemeConfig, new_scheme: &SchemeConfig, name: String| {
@@ -156,16 +156,16 @@ mod tests {
             config(""),
             config(r#", "XOFF_LB": {"global": {"scheme": "drill"}}"#),
         );
-        assert_eq!(describe_flow_moves(&ecmp, &ecmp), [""; 0]);
+        assert_eq!(describe_scheme_changes(&ecmp, &ecmp), [""; 0]);
         assert_eq!(
-            describe_flow_moves(&ecmp, &drill),
+            describe_scheme_changes(&ecmp, &drill),
             ["load balancing of 10.2.0.0/24 and 2 more: ecmp becomes drill, and flows are assigned again"]
         );
         let group_scheme = config(
             r#", "XOFF_LB": {"global": {"scheme": "drill"}}, "XOFF_LB_GROUP": {"10.3.0.0/16": {"scheme": "letflow"}}"#,
         );
         assert_eq!(
-            describe_flow_moves(&drill, &group_scheme),
+            describe_scheme_changes(&drill, &group_scheme),
             ["load balancing of 10.3.0.0/24: drill becomes letflow, and flows are assigned again"]
         );
         let other_parameters = config(
@@ -173,7 +173,7 @@ mod tests {
                "XOFF_LB_SCHEME": {"letflow": {"idle_time": "5"}}"#,
         );
         assert_eq!(
-            describe_flow_moves(&group_scheme, &other_parameters),
+            describe_scheme_changes(&group_scheme, &other_parameters),
             [
                 "load balancing of 10.3.0.0/24: letflow becomes letflow with other parameters, and flows are assigned again"
             ]

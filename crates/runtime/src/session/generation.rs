@@ -25,7 +25,7 @@ const BUFFER_TABLES: &[&str] = &[
 
 /// A generation of the configuration. Each applied change creates the next generation.
 #[derive(Debug)]
-pub(super) struct Generation {
+pub(super) struct ConfigGeneration {
     pub(super) db: ConfigDb,
     pub(super) config: SwitchConfig,
     pub(super) static_routes: Vec<StaticRoute>,
@@ -35,12 +35,16 @@ pub(super) struct Generation {
     installation_times: HashMap<IpNet, Instant>,
 }
 
-impl Generation {
+impl ConfigGeneration {
     /// Creates the first generation of a switch.
-    pub(super) fn initial(db: ConfigDb, config: SwitchConfig, static_routes: Vec<StaticRoute>) -> Generation {
+    pub(super) fn initial(
+        db: ConfigDb,
+        config: SwitchConfig,
+        static_routes: Vec<StaticRoute>,
+    ) -> ConfigGeneration {
         let now = Instant::now();
         let routes = config.routing.fib.routes();
-        Generation {
+        ConfigGeneration {
             installation_times: routes.map(|(route, _)| (route.prefix, now)).collect(),
             db,
             config,
@@ -50,8 +54,8 @@ impl Generation {
     }
 
     /// Sets the fields that were computed for the configuration.
-    pub(super) fn with_generated_fields(self, generated: ConfigDb) -> Generation {
-        Generation { generated, ..self }
+    pub(super) fn with_generated_fields(self, generated: ConfigDb) -> ConfigGeneration {
+        ConfigGeneration { generated, ..self }
     }
 
     /// Returns one configuration with the written fields and the computed fields.
@@ -114,7 +118,7 @@ impl Generation {
         db: ConfigDb,
         config: SwitchConfig,
         static_routes: Vec<StaticRoute>,
-    ) -> Generation {
+    ) -> ConfigGeneration {
         let now = Instant::now();
         let old_targets: HashMap<IpNet, &RouteTarget> = route_targets(&self.config.routing.fib).collect();
         let installation_time = |(prefix, target): (IpNet, &RouteTarget)| {
@@ -124,7 +128,7 @@ impl Generation {
                 self.installed_at(prefix).filter(|_| is_unchanged).unwrap_or(now),
             )
         };
-        Generation {
+        ConfigGeneration {
             installation_times: route_targets(&config.routing.fib)
                 .map(installation_time)
                 .collect(),

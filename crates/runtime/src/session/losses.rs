@@ -35,7 +35,7 @@ fn is_lossless(config: &SwitchConfig, port: &PortConfig, group: usize) -> bool {
 pub(super) fn predict_losses(old: &SwitchConfig, new: &SwitchConfig, state: &SwitchReport) -> Vec<String> {
     let mut losses = predict_pool_losses(old, new, state);
     for (index, ((before, after), held)) in old.ports.iter().zip(&new.ports).zip(&state.ports).enumerate() {
-        let change = PortChange {
+        let change = PortConfigChange {
             new,
             before,
             after,
@@ -97,14 +97,14 @@ fn predict_pool_losses(old: &SwitchConfig, new: &SwitchConfig, state: &SwitchRep
 }
 
 /// The old and new configuration of a port, and its present buffer use.
-struct PortChange<'a> {
+struct PortConfigChange<'a> {
     new: &'a SwitchConfig,
     before: &'a PortConfig,
     after: &'a PortConfig,
     held: &'a PortReport,
 }
 
-impl PortChange<'_> {
+impl PortConfigChange<'_> {
     /// The port is shut down while frames wait in its queues.
     fn check_shutdown(&self, losses: &mut Vec<String>) {
         let queued = self.queued_bytes(0xff);
@@ -155,7 +155,7 @@ impl PortChange<'_> {
             return;
         }
         let queues = state.pfc_watchdog.iter().flat_map(|report| &report.queues);
-        let stormed = queues.filter(|queue| queue.port == *name && queue.is_stormed());
+        let stormed = queues.filter(|queue| queue.port == *name && queue.is_in_pause_storm());
         let mask = stormed.fold(0, |mask, queue| mask | 1 << (queue.queue & 7));
         let waiting = self.queued_bytes(mask & watchdog.queues);
         if waiting > 0 {

@@ -8,4 +8,4 @@ mod switch_session;
 mod tables;
 mod watermarks;
 
-pub use switch_session::{SwitchPort, SwitchSession, SwitchStart, reaction_budget};
+pub use switch_session::{SwitchPort, SwitchSession, SwitchStart, reaction_budget_in_model_time};

@@ -8,8 +8,8 @@ use serde_json::Value;
 use xoff_dataplane::config::SwitchConfig;
 use xoff_dataplane::{Picos, PortId, Switch};
 
-use super::flow_moves::describe_flow_moves;
-use super::generation::Generation;
+use super::flow_moves::describe_scheme_changes;
+use super::generation::ConfigGeneration;
 use super::losses::predict_losses;
 use super::tables::{self, LinkStates};
 use super::watermarks::Watermarks;
@@ -18,7 +18,7 @@ use crate::control::{
     PfcPort, RouteEntry, WatermarkKind, WatermarkPart,
 };
 use crate::workers::{
-    AttachedPort, RunningSwitch, StartError, StoppedSwitch, SwitchSetup, TaintLedger, WorkerOptions,
+    AttachedPort, RunningSwitch, StartError, StoppedSwitch, SwitchSetup, TaintLog, WorkerOptions,
     start_switches,
 };
 use xoff_capture::recorder::PcapOptions;
@@ -65,9 +65,9 @@ pub struct SwitchStart {
 pub struct SwitchSession {
     /// `None` after the stop has begun.
     running: Mutex<Option<RunningSwitch>>,
-    current: Mutex<Generation>,
+    current: Mutex<ConfigGeneration>,
     resolve: ResolveOptions,
-    ledger: TaintLedger,
+    ledger: TaintLog,
     /// The PFC counters at the time when they were last cleared. Empty if they were never cleared.
     pfc_baseline: Mutex<Vec<PfcPort>>,
     watermarks: Mutex<Watermarks>,
@@ -81,7 +81,7 @@ pub struct SwitchSession {
 
 /// Returns the reaction budget of the options as model time. The reaction budget is the longest permitted
 /// stall of the machine.
-pub fn reaction_budget(options: &WorkerOptions) -> Picos {
+pub fn reaction_budget_in_model_time(options: &WorkerOptions) -> Picos {
     let ps = options.reaction_budget.as_nanos() as u64 * 1_000;
     Picos(ps / u64::from(options.dilate.max(1)))
 }
@@ -99,7 +99,7 @@ impl SwitchSession {
         resolve: ResolveOptions,
         ports: Vec<SwitchPort>,
         options: &WorkerOptions,
-        ledger: TaintLedger,
+        ledger: TaintLog,
     ) -> Result<SwitchSession, Failure> {
         let switch_start = SwitchStart {
             loaded,
@@ -119,7 +119,7 @@ impl SwitchSession {
     pub fn start_all(
         switches: Vec<SwitchStart>,
         options: &WorkerOptions,
-        ledger: &TaintLedger,
+        ledger: &TaintLog,
     ) -> Result<Vec<SwitchSession>, Failure> {
         let mut setups = Vec::with_capacity(switches.len());
         let mut pending_sessions = Vec::with_capacity(switches.len());
@@ -134,7 +134,7 @@ impl SwitchSession {
             pending_sessions.push(PendingSession {
                 notes: resolved.warnings,
                 ports: config.ports.iter().map(|p| p.name.clone()).collect(),
-                current: Generation::initial(db, config.clone(), resolved.static_routes)
+                current: ConfigGeneration::initial(db, config.clone(), resolved.static_routes)
                     .with_generated_fields(resolved.generated),
                 resolve,
             });
@@ -201,7 +201,7 @@ impl SwitchSession {
     }
 
     /// Returns the states of all ports, LAGs and router interfaces of `current`.
-    fn link_states(&self, current: &Generation) -> Result<LinkStates, Failure> {
+    fn link_states(&self, current: &ConfigGeneration) -> Result<LinkStates, Failure> {
         let lags = current.config.lags.len();
         let interfaces = current.config.routing.interfaces.len();
         self.with_running(|running| {
@@ -227,14 +227,14 @@ impl SwitchSession {
 
 /// The parts of a session that exist before its switch runs.
 struct PendingSession {
-    current: Generation,
+    current: ConfigGeneration,
     resolve: ResolveOptions,
     ports: Vec<String>,
     notes: Vec<String>,
 }
 
 impl PendingSession {
-    fn into_session(self, running: RunningSwitch, ledger: TaintLedger) -> SwitchSession {
+    fn into_session(self, running: RunningSwitch, ledger: TaintLog) -> SwitchSession {
         let mut notes = self.notes;
         notes.extend(running.notes.iter().cloned());
         // MAC control frames are rare, and requests for them come after their arrival. They are therefore
@@ -361,7 +361,7 @@ impl ControlTarget for SwitchSession {
                     .fix("wait until less is in use, give more space, or repeat the command with --force"),
             );
         }
-        let moves = describe_flow_moves(&current.config, &config);
+        let moves = describe_scheme_changes(&current.config, &config);
         if !dry_run {
             let applied = self.with_running(|running| running.apply_config(config.clone()))?;
             applied.map_err(|error| Failure::configuration(error.to_string()))?;
@@ -441,7 +441,7 @@ impl ControlTarget for SwitchSession {
         let interval = lock(&self.current).watermark_interval();
         let now = Instant::now();
         let mut watermarks = lock(&self.watermarks);
-        if watermarks.period_left(now, interval).is_zero()
+        if watermarks.remaining_period(now, interval).is_zero()
             && let Some(cleared_snapshot) = lock(&self.running)
                 .as_ref()
                 .and_then(RunningSwitch::read_and_clear_watermarks)
@@ -451,7 +451,7 @@ impl ControlTarget for SwitchSession {
         // A switch that is stopping has no snapshot. The next attempt follows after a pause.
         Some(
             watermarks
-                .period_left(now, interval)
+                .remaining_period(now, interval)
                 .max(Duration::from_millis(100)),
         )
     }

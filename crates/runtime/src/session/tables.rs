@@ -7,7 +7,7 @@ use xoff_dataplane::config::{BridgingConfig, InterfaceAttachment, InterfaceConfi
 use xoff_dataplane::route::{NeighbourEntry, NeighbourState, RouteTarget};
 use xoff_dataplane::{InterfaceId, LogicalPort, Picos, PortId, Switch};
 
-use super::generation::Generation;
+use super::generation::ConfigGeneration;
 use crate::control::{
     AddressFamily, Interfaces, LagMember, LagStatus, MacEntry, Neighbour, PortStatus, RouteEntry, RouteHop,
     RouterInterface,
@@ -100,7 +100,7 @@ pub(super) fn list_neighbours(config: &SwitchConfig, entries: Vec<NeighbourEntry
 /// Returns the routes of an address family. The routes are sorted by prefix. Among routes with the same
 /// prefix, the route in use comes first. The result includes static routes that are not in use.
 pub(super) fn list_routes(
-    current: &Generation,
+    current: &ConfigGeneration,
     links: &LinkStates,
     family: AddressFamily,
 ) -> Vec<RouteEntry> {
@@ -166,7 +166,7 @@ pub(super) fn list_routes(
 }
 
 /// Returns the static routes to a prefix, lowest distance first.
-fn static_routes(current: &Generation, prefix: IpNet) -> &[xoff_config::StaticRoute] {
+fn static_routes(current: &ConfigGeneration, prefix: IpNet) -> &[xoff_config::StaticRoute] {
     let all = &current.static_routes;
     let from = all.partition_point(|route| route.prefix < prefix);
     let to = from + all[from..].partition_point(|route| route.prefix == prefix);
@@ -185,7 +185,7 @@ fn is_route_of_interface(interfaces: &[InterfaceConfig], prefix: IpNet) -> bool 
 
 /// Returns a route in the form of a response, with its next hops and its age.
 fn route_entry(
-    current: &Generation,
+    current: &ConfigGeneration,
     links: &LinkStates,
     prefix: IpNet,
     target: &RouteTarget,
@@ -231,7 +231,7 @@ fn route_entry(
 }
 
 /// Returns the ports, LAGs and router interfaces in the form of a response.
-pub(super) fn list_interfaces(current: &Generation, links: &LinkStates) -> Interfaces {
+pub(super) fn list_interfaces(current: &ConfigGeneration, links: &LinkStates) -> Interfaces {
     let config = &current.config;
     let is_bridged = |index: usize| match &config.bridging {
         BridgingConfig::Transparent => false,

@@ -103,7 +103,7 @@ impl Watermarks {
     }
 
     /// Returns the rest of the present period.
-    pub(super) fn period_left(&self, now: Instant, interval: Duration) -> Duration {
+    pub(super) fn remaining_period(&self, now: Instant, interval: Duration) -> Duration {
         interval.saturating_sub(now.saturating_duration_since(self.period_start))
     }
 
@@ -220,16 +220,16 @@ mod tests {
         let mut watermarks = Watermarks::new(start);
         let at_second = |second| start + Duration::from_secs(second);
         assert_eq!(
-            watermarks.period_left(at_second(20), DEFAULT_PERIOD),
+            watermarks.remaining_period(at_second(20), DEFAULT_PERIOD),
             Duration::from_secs(100)
         );
         assert_eq!(
-            watermarks.period_left(at_second(121), DEFAULT_PERIOD),
+            watermarks.remaining_period(at_second(121), DEFAULT_PERIOD),
             Duration::ZERO
         );
         watermarks.next_period(report_with_watermark(0), at_second(121));
         assert_eq!(
-            watermarks.period_left(at_second(122), DEFAULT_PERIOD),
+            watermarks.remaining_period(at_second(122), DEFAULT_PERIOD),
             Duration::from_secs(119)
         );
     }

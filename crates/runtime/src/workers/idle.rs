@@ -107,7 +107,7 @@ impl IdlePolicy {
         if now_ns.saturating_sub(self.checked_at_ns) >= PREEMPTION_CHECK_NS {
             self.update_preemptions(now_ns, count_preemptions());
         }
-        let crowded = self.is_crowded(now_ns);
+        let crowded = self.is_core_contended(now_ns);
         if self.idle == IdleMode::Spin {
             // On a core of its own, a system call in each turn would only slow down polling.
             return if crowded {
@@ -142,7 +142,7 @@ impl IdlePolicy {
 
     /// Returns whether other threads compete for the core (a crowded core). The last call of
     /// [`IdlePolicy::next_action`] has determined this.
-    pub(crate) fn is_crowded(&self, now_ns: u64) -> bool {
+    pub(crate) fn is_core_contended(&self, now_ns: u64) -> bool {
         now_ns < self.crowded_until_ns
     }
 
@@ -156,7 +156,7 @@ impl IdlePolicy {
     /// Returns whether the thread may wait for other threads. Such a wait lasts milliseconds. The receive
     /// rings of the ports must hold all frames that arrive during the wait.
     fn may_use_batch_policy(&self, now_ns: u64) -> bool {
-        self.idle == IdleMode::Adaptive && self.is_crowded(now_ns) && now_ns >= self.backlog_until_ns
+        self.idle == IdleMode::Adaptive && self.is_core_contended(now_ns) && now_ns >= self.backlog_until_ns
     }
 
     /// Processes the number of preemptions of the thread, counted since the start of the thread.

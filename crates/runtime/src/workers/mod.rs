@@ -31,7 +31,7 @@ pub use pin::CorePinning;
 pub use received_entry::{RING_ENTRIES, ReceivedEntry};
 pub use running_switch::{RunningSwitch, StoppedSwitch};
 pub use start::{StartError, SwitchSetup, WorkerOptions, start_switch, start_switches};
-pub use taint_ledger::TaintLedger;
+pub use taint_ledger::TaintLog;
 
 use std::time::Duration;
 

@@ -100,7 +100,7 @@ impl CoreBinding {
         })
     }
 
-    /// Pins the calling thread to its core. If `is_crowded` is true, the thread may use all allowed
+    /// Pins the calling thread to its core. If `is_core_contended` is true, the thread may use all allowed
     /// cores instead.
     pub fn update(&mut self, is_crowded: bool) {
         if self.is_bound != is_crowded {

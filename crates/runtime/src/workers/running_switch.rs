@@ -12,7 +12,7 @@ use xoff_dataplane::{ApplyError, ControlRecord, Picos, PortId, Switch};
 use super::clock::ModelClock;
 use super::command::{Command, Inspection};
 use super::switch_worker::{RetainedPorts, WorkerResult};
-use super::taint_ledger::TaintLedger;
+use super::taint_ledger::TaintLog;
 use xoff_ports::ThreadWaker;
 use xoff_telemetry::{SwitchSnapshot, Taint};
 
@@ -48,7 +48,7 @@ impl Drop for SwitchThreadHandle {
 pub(super) struct RunningSwitchParts {
     pub(super) commands: Sender<Command>,
     pub(super) waker: ThreadWaker,
-    pub(super) ledger: TaintLedger,
+    pub(super) ledger: TaintLog,
     pub(super) stop: Arc<AtomicBool>,
     pub(super) result: Receiver<WorkerResult>,
     pub(super) helper_threads: Vec<JoinHandle<()>>,
@@ -67,7 +67,7 @@ pub(super) struct RunningSwitchParts {
 pub struct RunningSwitch {
     commands: Sender<Command>,
     waker: ThreadWaker,
-    ledger: TaintLedger,
+    ledger: TaintLog,
     stop: Arc<AtomicBool>,
     /// Receives the result of the switch worker at its end. If the worker dies, the channel closes without
     /// a result.

@@ -21,11 +21,11 @@ use super::port_set::PortSet;
 use super::running_switch::{RunningSwitch, RunningSwitchParts, SwitchThreadHandle};
 use super::switch_thread::SwitchThread;
 use super::switch_worker::{PortLink, SwitchWorker, WorkerResult};
-use super::taint_ledger::TaintLedger;
+use super::taint_ledger::TaintLog;
 use xoff_capture::recorder::{PcapError, PcapOptions, Recorder, open_recording};
 use xoff_driver::IN_FLIGHT_FRAMES_MAX;
 use xoff_driver::engine::Engine;
-use xoff_driver::snapshot::PortFacts;
+use xoff_driver::snapshot::PortDeviceInfo;
 use xoff_ports::{Arena, ArenaStore, OpenedPort, Port, PortError, ThreadWaker};
 use xoff_telemetry::allowed_cpus;
 
@@ -117,7 +117,7 @@ pub fn start_switch(
     config: SwitchConfig,
     attached: Vec<(AttachedPort, Option<OpenedPort>)>,
     options: &WorkerOptions,
-    ledger: TaintLedger,
+    ledger: TaintLog,
 ) -> Result<RunningSwitch, StartError> {
     let setup = SwitchSetup {
         config,
@@ -136,7 +136,7 @@ pub fn start_switch(
 pub fn start_switches(
     switches: Vec<SwitchSetup>,
     options: &WorkerOptions,
-    ledger: &TaintLedger,
+    ledger: &TaintLog,
 ) -> Result<Vec<RunningSwitch>, StartError> {
     let count = switches.len();
     let thread_count = options.workers.clamp(1, count.max(1));
@@ -192,7 +192,7 @@ pub fn start_switches(
 /// Values that all switches of one start share.
 struct StartContext<'a> {
     options: &'a WorkerOptions,
-    ledger: &'a TaintLedger,
+    ledger: &'a TaintLog,
     clock: ModelClock,
     cores: &'a [Option<usize>],
     io_cores: &'a [Option<usize>],
@@ -216,7 +216,7 @@ fn prepare_switch(
         pcap,
     } = setup;
     let mut notes = Vec::new();
-    let mut facts = vec![PortFacts::default(); config.ports.len()];
+    let mut facts = vec![PortDeviceInfo::default(); config.ports.len()];
     let (attached, mut opened) = open_ports(attached, &mut facts, &mut notes)?;
     let held_slots = attached.iter().map(|port| port.spec.reserved_slots()).sum();
     let mut store =
@@ -362,7 +362,7 @@ type OpenPorts = (Vec<AttachedPort>, Vec<(PortId, Option<Port>)>);
 /// an error if none of the devices exists.
 fn open_ports(
     attached: Vec<(AttachedPort, Option<OpenedPort>)>,
-    facts: &mut [PortFacts],
+    facts: &mut [PortDeviceInfo],
     notes: &mut Vec<String>,
 ) -> Result<OpenPorts, StartError> {
     let mut ports = Vec::with_capacity(attached.len());

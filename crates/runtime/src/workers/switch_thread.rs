@@ -57,7 +57,7 @@ impl SwitchThread {
         let now_ns = monotonic_ns();
         let rest = self.idle.next_action(now_ns, deadline_ns);
         if let Some(core_binding) = &mut self.core_binding {
-            core_binding.update(self.idle.is_crowded(now_ns));
+            core_binding.update(self.idle.is_core_contended(now_ns));
         }
         self.idle.update_sched_policy(now_ns);
         let limit = match rest {

@@ -15,11 +15,11 @@ use super::clock::{ModelClock, monotonic_ns, realtime_ns};
 use super::command::Command;
 use super::port_io::PortIo;
 use super::port_set::{FrameSink, PortEvent};
-use super::taint_ledger::TaintLedger;
+use super::taint_ledger::TaintLog;
 use xoff_capture::Direction;
 use xoff_capture::recorder::Recorder;
 use xoff_driver::engine::Engine;
-use xoff_driver::snapshot::PortFacts;
+use xoff_driver::snapshot::PortDeviceInfo;
 use xoff_ports::{Arena, ArenaStore, Port, PortFrame, SlotSource};
 use xoff_telemetry::SwitchSnapshot;
 
@@ -74,13 +74,13 @@ pub(crate) struct SwitchWorker {
     pub(crate) store: ArenaStore,
     pub(crate) io: PortIo,
     pub(crate) clock: ModelClock,
-    pub(crate) ledger: TaintLedger,
+    pub(crate) ledger: TaintLog,
     pub(crate) commands: Receiver<Command>,
     /// Reaction budget: the largest permitted lateness of a frame or a deadline, in nanoseconds of wall time.
     /// A larger lateness taints the run, which means that the run proves nothing.
     pub(crate) stall_ns: u64,
     pub(crate) config: SwitchConfig,
-    pub(crate) facts: Vec<PortFacts>,
+    pub(crate) facts: Vec<PortDeviceInfo>,
     /// The link of each port, by port index.
     pub(crate) port_links: Vec<PortLink>,
     pub(crate) stop: Arc<AtomicBool>,
@@ -141,7 +141,7 @@ impl EngineSink<'_> {
             received_at,
         };
         match received.arrival {
-            Some(at) => self.engine.receive_carried(port, received_frame(at)),
+            Some(at) => self.engine.receive_after_link_delay(port, received_frame(at)),
             None => {
                 let at = self
                     .clock
@@ -329,7 +329,7 @@ impl SwitchWorker {
         self.engine.run_until(now, &mut self.store, &mut transmit);
         let late_ns = self
             .clock
-            .wall_ns(self.engine.take_lateness())
+            .wall_ns(self.engine.take_max_event_delay())
             .saturating_sub(self.clock.wall_ns(Picos::ZERO));
         self.check_stall(now_ns, late_ns, "a deadline");
         self.record_departures(first_departure);

@@ -11,14 +11,14 @@ const TAINTS_MAX: usize = 64;
 /// The taints of a run. All threads of the run share the ledger: clones have the same content. A run is clean
 /// if its ledger is empty.
 #[derive(Clone, Debug, Default)]
-pub struct TaintLedger {
+pub struct TaintLog {
     taints: Arc<Mutex<Vec<Taint>>>,
 }
 
-impl TaintLedger {
+impl TaintLog {
     /// Creates an empty ledger.
-    pub fn new() -> TaintLedger {
-        TaintLedger::default()
+    pub fn new() -> TaintLog {
+        TaintLog::default()
     }
 
     /// Adds a taint with the model time `since_ns` in nanoseconds. The text `cause` may have details in
@@ -49,7 +49,7 @@ mod tests {
 
     #[test]
     fn equal_causes_are_kept_once_with_the_first_time() {
-        let ledger = TaintLedger::new();
+        let ledger = TaintLog::new();
         ledger.add_taint(5, "stall (21 ms)".into());
         ledger.add_taint(9, "stall (35 ms)".into());
         ledger.add_taint(9, "frames lost (3)".into());

@@ -276,7 +276,7 @@ impl RocePacket<'_> {
         }
         payload(&mut frame[at..at + payload_len]);
         frame[at + payload_len..layout.icrc].fill(0);
-        let value = icrc::compute_at_layout(frame, &layout);
+        let value = icrc::compute_icrc_at_layout(frame, &layout);
         frame[layout.icrc..].copy_from_slice(&value.to_le_bytes());
         Ok(frame.len())
     }

@@ -1,6 +1,8 @@
 //! Cluster load balancing in one group. The file `balance/cluster.rs` describes the algorithm.
 
-use crate::balance::cluster::{FLOWLET_GAP, FlowPlacements, MemberRank, MemberSlot, MessageClass, flow_flag};
+use crate::balance::cluster::{
+    FLOWLET_GAP, FlowPlacements, MemberRank, MemberSlot, RdmaPacketClass, flow_flag,
+};
 use crate::balance::{
     FlowPlacement, FlowTableUse, MemberChoice, MoveReason, Packet, PathChoice, Paths, QueuePair,
 };
@@ -67,16 +69,17 @@ impl ClusterScheme {
         FlowTableUse {
             flows: self
                 .group
-                .map_or(0, |group| placements.count_flows(group, None).0),
+                .map_or(0, |group| placements.count_group_and_heavy_flows(group, None).0),
             flows_max: placements.flows_max(),
             overflow_packets: self.overflow_packets,
         }
     }
 
     /// Returns the number of heavy flows on a member.
-    pub(crate) fn flows_on(&self, placements: &FlowPlacements, member: u16) -> u32 {
-        self.group
-            .map_or(0, |group| placements.count_flows(group, Some(member)).1)
+    pub(crate) fn heavy_flows_on_member(&self, placements: &FlowPlacements, member: u16) -> u32 {
+        self.group.map_or(0, |group| {
+            placements.count_group_and_heavy_flows(group, Some(member)).1
+        })
     }
 
     /// Returns the member with the lowest rank for the next flow. `heavy` is the kind of the flow. Returns
@@ -121,7 +124,7 @@ impl ClusterScheme {
         placements.age_flows(now);
         let entry = placements.find_entry(pair.key)?;
         let (flow, slot) = placements.flow_and_slot(entry);
-        let class_flags = flags_of_class(MessageClass::of(pair));
+        let class_flags = flags_of_class(RdmaPacketClass::of(pair));
         let known = flow.flags & class_flags == class_flags && !flow.has_flag(flow_flag::UNSENT);
         let here = slot.live && Some(slot.group) == self.group;
         let next = now.since(flow.seen) < self.gap;
@@ -135,7 +138,7 @@ impl ClusterScheme {
         &mut self,
         packet: &Packet<'_>,
         pair: &QueuePair,
-        class: MessageClass,
+        class: RdmaPacketClass,
         paths: &mut Paths<'_>,
     ) -> MemberChoice {
         let Some((member, slot)) = self
@@ -152,7 +155,7 @@ impl ClusterScheme {
             self.overflow_packets += 1;
             return MemberChoice::unchanged(paths.member_by_hash(packet.hash));
         }
-        placed_choice(member, None, MoveReason::New)
+        choice_with_placement(member, None, MoveReason::New)
     }
 
     /// Handles a known flow whose packet may change the kind of the flow or its member.
@@ -161,13 +164,13 @@ impl ClusterScheme {
         &mut self,
         packet: &Packet<'_>,
         entry: usize,
-        class: MessageClass,
+        class: RdmaPacketClass,
         paths: &mut Paths<'_>,
     ) -> MemberChoice {
         let (flow, slot) = paths.placements.flow_and_slot(entry);
         let slot = *slot;
         let silent = packet.now.since(flow.seen);
-        let overtakes = flow.has_flag(overtaken_flags(class));
+        let overtakes = flow.has_flag(flags_of_overtakable_traffic(class));
         let promoted = class.is_heavy() && !flow.has_flag(flow_flag::HEAVY);
         let flags = flow.flags & !flow_flag::UNSENT;
         paths.placements.update_flow(entry, packet.now, flags);
@@ -175,7 +178,7 @@ impl ClusterScheme {
             .member
             .filter(|_| slot.live && Some(slot.group) == self.group);
         let Some(at) = at else {
-            return self.replace_flow(packet, entry, class, (slot, silent), paths);
+            return self.place_flow_again(packet, entry, class, (slot, silent), paths);
         };
         let is_quiescent = silent >= self.gap && paths.queued_bytes(at) == 0;
         let forgotten = silent >= self.idle && !flow.has_flag(flow_flag::ANNOUNCED);
@@ -206,19 +209,19 @@ impl ClusterScheme {
         let came_later = paths.placements.member_slot(lane_to).join_count > slot.join_count;
         paths.placements.assign_flow(entry, lane_to);
         match promoted {
-            true => placed_choice(to, Some(at), MoveReason::Promoted),
-            false if to != at && came_later => placed_choice(to, Some(at), MoveReason::LinkUp),
-            false if to != at || forgotten => placed_choice(to, Some(at), MoveReason::Idle),
+            true => choice_with_placement(to, Some(at), MoveReason::Promoted),
+            false if to != at && came_later => choice_with_placement(to, Some(at), MoveReason::LinkUp),
+            false if to != at || forgotten => choice_with_placement(to, Some(at), MoveReason::Idle),
             false => MemberChoice::unchanged(at),
         }
     }
 
     /// Places a flow again after its member failed or was removed.
-    fn replace_flow(
+    fn place_flow_again(
         &mut self,
         packet: &Packet<'_>,
         entry: usize,
-        class: MessageClass,
+        class: RdmaPacketClass,
         (slot, silent): (MemberSlot, Picos),
         paths: &mut Paths<'_>,
     ) -> MemberChoice {
@@ -241,7 +244,7 @@ impl ClusterScheme {
             true => MoveReason::LinkDown,
             false => MoveReason::New,
         };
-        placed_choice(member, slot.member.filter(|_| known_here), reason)
+        choice_with_placement(member, slot.member.filter(|_| known_here), reason)
     }
 
     /// Places a flow before its first packet. Returns its new member, and its previous member if it had one.
@@ -304,7 +307,7 @@ impl PathChoice for ClusterScheme {
         let Some(pair) = packet.queue_pair() else {
             return MemberChoice::unchanged(paths.member_by_hash(packet.hash));
         };
-        let class = MessageClass::of(&pair);
+        let class = RdmaPacketClass::of(&pair);
         match paths.placements.find_entry(pair.key) {
             None => self.place_new_flow(packet, &pair, class, paths),
             Some(entry) => self.reconsider_flow(packet, entry, class, paths),
@@ -320,7 +323,7 @@ impl PathChoice for ClusterScheme {
         let (members, usable) = (paths.members, paths.usable);
         let port = |member: u16| members[usize::from(member)].ports.first().copied();
         let mut slots = vec![None; members.len()];
-        let has_flows = paths.placements.count_flows(group, None).0 > 0;
+        let has_flows = paths.placements.count_group_and_heavy_flows(group, None).0 > 0;
         for (old, slot) in self.slots.iter().enumerate() {
             let Some(slot) = *slot else { continue };
             let new = renumbered.get(old).copied().flatten();
@@ -354,25 +357,25 @@ impl PathChoice for ClusterScheme {
 
 /// Returns the flow flags that a packet of this class sets.
 #[inline]
-fn flags_of_class(class: MessageClass) -> u8 {
+fn flags_of_class(class: RdmaPacketClass) -> u8 {
     match class {
-        MessageClass::Acknowledgement => flow_flag::ACKNOWLEDGEMENTS,
-        MessageClass::Request => flow_flag::REQUESTS,
-        MessageClass::Data | MessageClass::Response => flow_flag::HEAVY,
+        RdmaPacketClass::Acknowledgement => flow_flag::ACKNOWLEDGEMENTS,
+        RdmaPacketClass::Request => flow_flag::REQUESTS,
+        RdmaPacketClass::Data | RdmaPacketClass::Response => flow_flag::HEAVY,
     }
 }
 
 /// Returns flags for the earlier light traffic (such as acknowledgements) that this packet could overtake if
 /// the flow changed its path.
-fn overtaken_flags(class: MessageClass) -> u8 {
+fn flags_of_overtakable_traffic(class: RdmaPacketClass) -> u8 {
     match class {
-        MessageClass::Response => flow_flag::ACKNOWLEDGEMENTS,
+        RdmaPacketClass::Response => flow_flag::ACKNOWLEDGEMENTS,
         _ => flow_flag::REQUESTS,
     }
 }
 
 /// Returns a choice with the reason of the move.
-fn placed_choice(member: u16, from: Option<u16>, reason: MoveReason) -> MemberChoice {
+fn choice_with_placement(member: u16, from: Option<u16>, reason: MoveReason) -> MemberChoice {
     let placed = Some(FlowPlacement { reason, from });
     MemberChoice { member, placed }
 }

@@ -39,7 +39,7 @@ impl DrillScheme {
     /// Calls `take` for each randomly sampled member. If all members have the same probability, no member is
     /// sampled twice.
     #[inline]
-    fn draw_samples(samples: usize, paths: &mut Paths<'_>, mut visit: impl FnMut(u16, &Paths<'_>)) {
+    fn visit_sampled_members(samples: usize, paths: &mut Paths<'_>, mut visit: impl FnMut(u16, &Paths<'_>)) {
         let members = paths.usable().len();
         if samples >= members {
             for index in 0..members {
@@ -119,7 +119,7 @@ impl DrillScheme {
             best = best.min(packet_cost(packet, member, paths) << 24 | draw << 16 | u64::from(member));
             draw = (draw + 1).min(255);
         };
-        DrillScheme::draw_samples(self.samples, paths, &mut consider);
+        DrillScheme::visit_sampled_members(self.samples, paths, &mut consider);
         if let Some(remembered) = self.remembered.first() {
             consider(*remembered, paths);
         }
@@ -139,7 +139,7 @@ impl DrillScheme {
                 candidates.push((packet_cost(packet, member, paths), member));
             }
         };
-        DrillScheme::draw_samples(self.samples, paths, &mut add);
+        DrillScheme::visit_sampled_members(self.samples, paths, &mut add);
         for member in &self.remembered {
             add(*member, paths);
         }

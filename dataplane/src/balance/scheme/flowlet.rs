@@ -2,7 +2,7 @@
 //! of the flow have arrived, on any path.
 
 use crate::balance::config::{MemberSelection, RebalanceRule, SchemeConfig};
-use crate::balance::flow_table::{FlowSet, FlowState};
+use crate::balance::flow_table::{DirectMappedFlowTable, FlowState};
 use crate::balance::member_order::{Granularity, MemberOrder};
 use crate::balance::{FlowPlacement, FlowTableUse, MemberChoice, MoveReason, Packet, PathChoice, Paths};
 use xoff_units::Picos;
@@ -16,7 +16,7 @@ use xoff_units::Picos;
 /// that recovers receives new flows, and flows that continue after a gap.
 #[derive(Debug)]
 pub(crate) struct FlowletScheme {
-    flows: FlowSet,
+    flows: DirectMappedFlowTable,
     idle: Picos,
     random: bool,
     order: MemberOrder,
@@ -31,7 +31,7 @@ impl FlowletScheme {
         rebalance: Option<RebalanceRule>,
     ) -> FlowletScheme {
         FlowletScheme {
-            flows: FlowSet::new(config.flowset_entries),
+            flows: DirectMappedFlowTable::new(config.flowset_entries),
             idle,
             random: pick == MemberSelection::Random,
             order: MemberOrder::new(config, pick, Granularity::Flow),
@@ -51,7 +51,7 @@ impl FlowletScheme {
         }
         let best = self.order.best_member(packet, paths);
         let member = match current_member {
-            Some(member) if self.order.may_stay(packet, member, best, paths) => member,
+            Some(member) if self.order.may_flow_stay_on_member(packet, member, best, paths) => member,
             _ => best,
         };
         self.order.record_placement(packet, member, paths);
@@ -68,7 +68,7 @@ impl FlowletScheme {
             return None;
         }
         let best = self.order.best_member(packet, paths);
-        let level = |member| self.order.sampled_level(member, paths);
+        let level = |member| self.order.quality_level_without_pause(member, paths);
         let gain = level(member).saturating_sub(level(best));
         let moves = best != member && gain >= rebalance.quality_delta;
         if moves {

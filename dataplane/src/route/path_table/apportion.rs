@@ -19,7 +19,7 @@ struct MemberShare {
 
 /// The two members that can claim a bucket.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct BucketClaim {
+pub(super) struct BucketCandidates {
     /// Home of the bucket: the member that the bucket prefers. This claim has priority.
     pub(super) home: Option<NextHopId>,
     /// Holder of the hash bucket: its present member. The holder keeps the bucket if the home, the member
@@ -38,7 +38,7 @@ pub(super) struct BucketClaim {
 /// move, and no further bucket moves.
 pub(super) fn assign_buckets(
     members: &[(NextHopId, u16)],
-    claims: &[BucketClaim],
+    claims: &[BucketCandidates],
     home_first: bool,
 ) -> Vec<NextHopId> {
     let mut shares: Vec<_> = members
@@ -178,14 +178,14 @@ mod tests {
     #[test]
     fn unclaimed_buckets_are_assigned_in_turn() {
         let (a, b) = (NextHopId(3), NextHopId(7));
-        let given = assign_buckets(&[(a, 1), (b, 1)], &[BucketClaim::default(); 6], false);
+        let given = assign_buckets(&[(a, 1), (b, 1)], &[BucketCandidates::default(); 6], false);
         assert_eq!(given, [a, b, a, b, a, b]);
     }
 
     #[test]
     fn claims_are_satisfied_up_to_the_share() {
         let (a, b, gone) = (NextHopId(3), NextHopId(7), NextHopId(9));
-        let claim = |home, holder| BucketClaim {
+        let claim = |home, holder| BucketCandidates {
             home: Some(home),
             holder: Some(holder),
         };

@@ -57,7 +57,7 @@ pub(super) fn resolve_ars(
     lags: &[LagConfig],
     schemes: &mut SchemeList,
 ) -> Option<ResolvedArs> {
-    let profile = only_profile(context)?;
+    let profile = find_single_ars_profile(context)?;
     let text = |field: &str| context.text(PROFILE, profile, field);
     let default = text("default_ars_object");
     let mode = text("ars_nhg_path_selector_mode").unwrap_or("interface");
@@ -98,7 +98,7 @@ pub(super) fn resolve_ars(
 
 /// Returns the key of the only entry of `ARS_PROFILE`. Reports an error for a second entry. If no entry
 /// exists, warns about entries of the other ARS tables and returns `None`.
-fn only_profile<'a>(context: &mut ResolveContext<'a>) -> Option<&'a str> {
+fn find_single_ars_profile<'a>(context: &mut ResolveContext<'a>) -> Option<&'a str> {
     let mut profiles = context.db.keys(PROFILE);
     let first = profiles.next();
     if let Some(second) = profiles.next() {
@@ -106,7 +106,9 @@ fn only_profile<'a>(context: &mut ResolveContext<'a>) -> Option<&'a str> {
             "there is a profile {} already, and only one profile is possible",
             first.unwrap_or_default()
         );
-        context.report_derived(Problem::at_field(PROFILE, second, "", why).with_fix("remove one of the two"));
+        context.report_entry_contradiction(
+            Problem::at_field(PROFILE, second, "", why).with_fix("remove one of the two"),
+        );
     }
     if first.is_none() {
         for table in [OBJECT, INTERFACES, NEXT_HOPS, PORTCHANNELS] {
@@ -143,7 +145,7 @@ impl ArsObjects<'_, '_> {
                 ),
             };
             let why = "the field is missing: it selects how flows are assigned";
-            context.report_derived(Problem::at_field(table, key, field, why).with_fix(fix));
+            context.report_entry_contradiction(Problem::at_field(table, key, field, why).with_fix(fix));
             return None;
         };
         // The check of references has already reported a missing object.
@@ -232,7 +234,7 @@ fn resolve_ars_next_hops(
         };
         if vrf != "default" {
             let why = format!("VRFs are not implemented, expected default|{address}");
-            context.report_derived(Problem::at_field(NEXT_HOPS, key, "", why));
+            context.report_entry_contradiction(Problem::at_field(NEXT_HOPS, key, "", why));
             continue;
         }
         let Ok(address) = address.parse::<IpAddr>() else {
@@ -280,7 +282,7 @@ fn resolve_alternate_members(
                     FIELD,
                     format!("{name} is not a member of {key}"),
                 );
-                context.report_derived(
+                context.report_entry_contradiction(
                     problem
                         .with_value(list)
                         .with_fix("name ports of PORTCHANNEL_MEMBER"),
@@ -329,7 +331,9 @@ fn apply_measure_fields(
     if min >= max {
         let field = format!("{name}_load_min_value");
         let why = format!("{min} is not below {name}_load_max_value {max}");
-        context.report_own(Problem::at_field(PROFILE, profile, &field, why).with_fix("use a smaller value"));
+        context.report_error_within_entry(
+            Problem::at_field(PROFILE, profile, &field, why).with_fix("use a smaller value"),
+        );
         return;
     }
     let permille = |mbps: u64| (mbps * 1_000 / MBPS_PER_FACTOR) as u32;

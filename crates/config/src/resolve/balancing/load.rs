@@ -46,7 +46,7 @@ pub(super) fn check_weights(context: &mut ResolveContext<'_>, load: &LoadConfig,
             "set past_weight, future_weight or current_weight to at least 1",
         ),
     };
-    context.report_derived(problem.with_fix(fix));
+    context.report_entry_contradiction(problem.with_fix(fix));
 }
 
 /// Applies the weight and the limits of one measure.
@@ -61,7 +61,7 @@ fn apply_measure_fields(context: &mut ResolveContext<'_>, name: &str, measure: &
             "{name}_min {} is not below {name}_max {}",
             measure.min_permille, measure.max_permille
         );
-        context.report_derived(
+        context.report_entry_contradiction(
             Problem::at_field(TABLE, LB_GLOBAL, &format!("{name}_min"), why).with_fix("use a smaller value"),
         );
     }

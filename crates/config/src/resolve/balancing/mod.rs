@@ -62,7 +62,7 @@ pub(super) fn resolve_balancing(context: &mut ResolveContext<'_>, lags: &[LagCon
     };
     let lags = resolve_lag_schemes(context, &mut schemes, core::mem::take(&mut ars.lags));
     let mut tags = RouteTags::from_config(context, &mut schemes);
-    tags.hash_families(ars.hashed, &mut schemes);
+    tags.set_static_hash_by_ip_version(ars.hashed, &mut schemes);
     let load = ars::apply_profile_to_load(context, LoadConfig::default());
     let load = load::apply_load_table(context, load);
     load::check_weights(context, &load, profile);
@@ -148,7 +148,7 @@ fn resolve_advertising(
                     Some(meant) => problem.with_fix(format!("did you mean {meant}?")),
                     None => problem.with_fix("add it to PORT, or remove it from the list"),
                 };
-                context.report_derived(problem.with_value(list));
+                context.report_entry_contradiction(problem.with_value(list));
             }
         }
     }

@@ -79,7 +79,9 @@ fn resolve_scheme_entry(context: &mut ResolveContext<'_>, name: &str) -> Option<
             None => {
                 let why = "the field is missing: it selects the built-in scheme";
                 let problem = Problem::at_field(TABLE, name, "scheme", why);
-                context.report_own(problem.with_fix(format!("one of {}", built_in_scheme_names())));
+                context.report_error_within_entry(
+                    problem.with_fix(format!("one of {}", built_in_scheme_names())),
+                );
                 return None;
             }
         },
@@ -112,7 +114,7 @@ fn resolve_scheme_entry(context: &mut ResolveContext<'_>, name: &str) -> Option<
             let why = "expected a power of two from 256 to 32768";
             let problem = Problem::at_field(TABLE, name, "flowset_size", why).with_value(entries.to_string());
             let fix = format!("write {}", entries.next_power_of_two().clamp(256, 32_768));
-            context.report_own(problem.with_fix(fix));
+            context.report_error_within_entry(problem.with_fix(fix));
         }
         scheme.flowset_entries = entries as u32;
     }

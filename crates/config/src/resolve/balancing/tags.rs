@@ -40,7 +40,7 @@ impl RouteTags {
 
     /// Selects the static hash for routes without a matching prefix. The first value of `hashed` is for IPv4,
     /// and the second value is for IPv6.
-    pub(super) fn hash_families(&mut self, hashed: [bool; 2], schemes: &mut SchemeList) {
+    pub(super) fn set_static_hash_by_ip_version(&mut self, hashed: [bool; 2], schemes: &mut SchemeList) {
         self.families = hashed.map(|hashed| {
             hashed
                 .then(|| schemes.index_of_name(super::DEFAULT_SCHEME))
@@ -83,7 +83,7 @@ fn read_prefix_table<T>(
             );
             let problem =
                 Problem::at_field(table, key, "", why).with_fix(format!("write {}", prefix.trunc()));
-            context.report_own(problem);
+            context.report_error_within_entry(problem);
             continue;
         }
         let Some(value) = value(context, key) else {
@@ -91,7 +91,9 @@ fn read_prefix_table<T>(
         };
         if all.insert(prefix, value).is_some() {
             let why = format!("another entry has the prefix {prefix}");
-            context.report_derived(Problem::at_field(table, key, "", why).with_fix("remove one of them"));
+            context.report_entry_contradiction(
+                Problem::at_field(table, key, "", why).with_fix("remove one of them"),
+            );
         }
     }
     all

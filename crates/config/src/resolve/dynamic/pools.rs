@@ -4,7 +4,7 @@
 use super::{DynamicModelParameters, LOCALHOST, LOSSLESS_POOL, POOLS, PROFILES, SWITCH};
 use crate::db::ConfigDb;
 use crate::merge::parse_range_key;
-use crate::natural::NaturalName;
+use crate::natural::NaturalSortKey;
 use crate::problem::Problem;
 use crate::resolve::context::ResolveContext;
 use crate::schema;
@@ -49,11 +49,12 @@ pub(super) fn add_pool_sizes(
     }
     let mut open = Vec::new();
     for (name, entry) in db.entries(POOLS) {
-        let has = |field: &str| entry.contains_key(&NaturalName::from(field));
+        let has = |field: &str| entry.contains_key(&NaturalSortKey::from(field));
         if has("size") && has("percentage") {
             let why = "size and percentage exclude each other";
-            context
-                .report_own(Problem::at_field(POOLS, name, "percentage", why).with_fix("remove one of them"));
+            context.report_error_within_entry(
+                Problem::at_field(POOLS, name, "percentage", why).with_fix("remove one of them"),
+            );
         } else if !has("size") {
             open.push(name);
         }
@@ -72,7 +73,7 @@ pub(super) fn add_pool_sizes(
              {headroom_pool}"
         );
         let problem = Problem::at_field(SWITCH, LOCALHOST, "buffer_size", why);
-        context.report_derived(
+        context.report_entry_contradiction(
             problem.with_fix("raise buffer_size, shorten cables, or raise over_subscribe_ratio"),
         );
         return;

@@ -39,7 +39,7 @@ fn error_or_suppression(
     interface: InterfaceId,
     reason: PuntReason,
     frame: &[u8],
-) -> Result<Vec<u8>, Suppression> {
+) -> Result<Vec<u8>, IcmpErrorSuppressionReason> {
     let mut bench = CpuBench::new();
     let replies = bench.punt_frame(interface, reason, frame);
     let counters = bench.cpu.counters();
@@ -48,7 +48,7 @@ fn error_or_suppression(
         [reply] => Ok(reply.bytes().to_vec()),
         [] => {
             let rule = counters.suppressed.iter().position(|&count| count == 1);
-            Err(Suppression::ALL[rule.unwrap()])
+            Err(IcmpErrorSuppressionReason::ALL[rule.unwrap()])
         }
         more => panic!("{more:?}"),
     }
@@ -141,7 +141,7 @@ fn a_link_local_address_is_used_without_a_loopback_address() {
         bench.punt_frame(UNNUMBERED, PuntReason::TimeExceeded, &packet),
         []
     );
-    let rule = Suppression::NoAddress as usize;
+    let rule = IcmpErrorSuppressionReason::NoAddress as usize;
     assert_eq!(bench.cpu.counters().suppressed[rule], 1);
 }
 
@@ -160,7 +160,7 @@ fn a_link_local_sender_gets_the_error_on_its_link() {
 }
 
 /// Asserts that the same rule suppresses the error for all four reasons.
-fn assert_suppressed(what: &str, rule: Suppression, frame: &[u8]) {
+fn assert_suppressed(what: &str, rule: IcmpErrorSuppressionReason, frame: &[u8]) {
     for reason in REASONS {
         assert_eq!(
             error_or_suppression(PORT, reason, frame),
@@ -176,21 +176,21 @@ fn errors_about_icmp_errors_are_suppressed() {
         let packet = ipv4_packet(HOST, REMOTE, 1, &[kind, 0, 0, 0, 0, 0, 0, 0]);
         assert_suppressed(
             "an ICMP error",
-            Suppression::AboutError,
+            IcmpErrorSuppressionReason::AboutError,
             &frame_with_packet(&packet),
         );
     }
     let cut = ipv4_packet(HOST, REMOTE, 1, &[]);
     assert_suppressed(
         "ICMP without a type",
-        Suppression::AboutError,
+        IcmpErrorSuppressionReason::AboutError,
         &frame_with_packet(&cut),
     );
     for kind in [1, 2, 3, 4, 127, 137] {
         let packet = ipv6_packet(HOST_V6, REMOTE_V6, 58, &[kind, 0, 0, 0, 0, 0, 0, 0]);
         assert_suppressed(
             "an ICMPv6 error",
-            Suppression::AboutError,
+            IcmpErrorSuppressionReason::AboutError,
             &frame_with_packet(&packet),
         );
         // Hop-by-hop options, then a first fragment.
@@ -198,7 +198,7 @@ fn errors_about_icmp_errors_are_suppressed() {
         let packet = ipv6_packet(HOST_V6, REMOTE_V6, 0, &behind);
         assert_suppressed(
             "behind extensions",
-            Suppression::AboutError,
+            IcmpErrorSuppressionReason::AboutError,
             &frame_with_packet(&packet),
         );
     }
@@ -206,7 +206,7 @@ fn errors_about_icmp_errors_are_suppressed() {
     let packet = ipv6_packet(HOST_V6, REMOTE_V6, 44, &later);
     assert_suppressed(
         "ICMPv6 of no known type",
-        Suppression::AboutError,
+        IcmpErrorSuppressionReason::AboutError,
         &frame_with_packet(&packet),
     );
 }
@@ -233,7 +233,11 @@ fn errors_about_multicast_and_broadcast_packets_are_suppressed() {
         [192, 168, 2, 127],
     ] {
         let packet = ipv4_packet(HOST, to, 17, &[0; 8]);
-        assert_suppressed("to a group", Suppression::ToGroup, &frame_with_packet(&packet));
+        assert_suppressed(
+            "to a group",
+            IcmpErrorSuppressionReason::ToGroup,
+            &frame_with_packet(&packet),
+        );
     }
     let packet = frame_with_packet(&ipv6_packet(HOST_V6, "ff0e::1", 17, &[0; 8]));
     for reason in [
@@ -243,7 +247,7 @@ fn errors_about_multicast_and_broadcast_packets_are_suppressed() {
     ] {
         assert_eq!(
             error_or_suppression(PORT, reason, &packet),
-            Err(Suppression::ToGroup)
+            Err(IcmpErrorSuppressionReason::ToGroup)
         );
     }
     let told = error_or_suppression(PORT, PuntReason::TooBig { mtu: 1_400 }, &packet).unwrap();
@@ -259,12 +263,16 @@ fn errors_about_link_layer_multicast_are_suppressed() {
     for mac in [[0xff; 6], [1, 0, 0x5e, 0, 0, 1]] {
         let mut frame = hex(EXPIRED_FRAME);
         frame[..6].copy_from_slice(&mac);
-        assert_suppressed("to a group of the link", Suppression::LinkGroup, &frame);
+        assert_suppressed(
+            "to a group of the link",
+            IcmpErrorSuppressionReason::LinkGroup,
+            &frame,
+        );
         let mut frame = hex(LONG_V6);
         frame[..6].copy_from_slice(&mac);
         assert_eq!(
             error_or_suppression(PORT, PuntReason::TimeExceeded, &frame),
-            Err(Suppression::LinkGroup)
+            Err(IcmpErrorSuppressionReason::LinkGroup)
         );
         error_or_suppression(PORT, PuntReason::TooBig { mtu: 1_400 }, &frame).unwrap();
     }
@@ -276,7 +284,7 @@ fn errors_about_later_fragments_are_suppressed() {
     Ipv4Packet::new_unchecked(&mut packet).set_frag_offset(8);
     assert_suppressed(
         "a later fragment",
-        Suppression::LaterFragment,
+        IcmpErrorSuppressionReason::LaterFragment,
         &frame_with_packet(&packet),
     );
     let mut packet = ipv4_packet(HOST, REMOTE, 17, &[0; 8]);
@@ -299,7 +307,7 @@ fn errors_to_sources_that_are_no_single_host_are_suppressed() {
         let packet = ipv4_packet(source, REMOTE, 17, &[0; 8]);
         assert_suppressed(
             "from no host",
-            Suppression::SourceNoHost,
+            IcmpErrorSuppressionReason::SourceNoHost,
             &frame_with_packet(&packet),
         );
     }
@@ -307,7 +315,7 @@ fn errors_to_sources_that_are_no_single_host_are_suppressed() {
         let packet = ipv6_packet(source, REMOTE_V6, 17, &[0; 8]);
         assert_suppressed(
             "from no host",
-            Suppression::SourceNoHost,
+            IcmpErrorSuppressionReason::SourceNoHost,
             &frame_with_packet(&packet),
         );
     }
@@ -332,9 +340,13 @@ fn errors_about_malformed_packets_are_suppressed() {
     ];
     for packet in cases {
         let frame = frame_with_packet(&packet);
-        assert_suppressed("no packet", Suppression::Malformed, &frame);
+        assert_suppressed("no packet", IcmpErrorSuppressionReason::Malformed, &frame);
     }
-    assert_suppressed("no header at all", Suppression::Malformed, &[0; 14]);
+    assert_suppressed(
+        "no header at all",
+        IcmpErrorSuppressionReason::Malformed,
+        &[0; 14],
+    );
 }
 
 #[test]

@@ -11,7 +11,7 @@ use xoff_lab_file::JobFields;
 use xoff_workload::{FlowListFormat, FlowSpec, JobKind, ListedFlow, parse_flow_list};
 
 /// The assignment of hosts to the node numbers of an ns-3 flow list.
-enum NodeNumbers {
+enum Ns3NodeNumbering {
     /// The job lists the hosts. Node 0 is the first host of the list.
     Listed(Vec<u32>),
     /// The digits at the end of a node name are the node number. For example, `h12` has number 12.
@@ -36,7 +36,7 @@ impl LabResolver<'_> {
             }
             FlowListFormat::Ns3 => {
                 let numbers = match &job.nodes {
-                    Some(hosts) => NodeNumbers::Listed(self.resolve_host_patterns(hosts)),
+                    Some(hosts) => Ns3NodeNumbering::Listed(self.resolve_host_patterns(hosts)),
                     None => self.node_numbers_from_names(),
                 };
                 parse_flow_list(&text, format, &|word| self.find_host_by_number(word, &numbers))
@@ -70,7 +70,7 @@ impl LabResolver<'_> {
     }
 
     /// Returns all nodes by the number at the end of their names.
-    fn node_numbers_from_names(&self) -> NodeNumbers {
+    fn node_numbers_from_names(&self) -> Ns3NodeNumbering {
         let mut numbers: BTreeMap<u64, Vec<(String, NodeIndex)>> = BTreeMap::new();
         for (name, node) in &self.nodes {
             let digits = &name[name.trim_end_matches(|c: char| c.is_ascii_digit()).len()..];
@@ -81,26 +81,26 @@ impl LabResolver<'_> {
         numbers
             .values_mut()
             .for_each(|nodes| nodes.sort_by(|a, b| a.0.cmp(&b.0)));
-        NodeNumbers::FromNames(numbers)
+        Ns3NodeNumbering::FromNames(numbers)
     }
 
     /// Returns the index of the host with an ns-3 node number.
     ///
     /// A node number differs from a host index, because ns-3 also numbers the switches.
-    fn find_host_by_number(&self, word: &str, numbers: &NodeNumbers) -> Result<u32, String> {
+    fn find_host_by_number(&self, word: &str, numbers: &Ns3NodeNumbering) -> Result<u32, String> {
         const FIX: &str = "name the nodes by their numbers (n0, n1, ...), or list the hosts in the order of their numbers in `nodes`";
         let number: u64 = word
             .parse()
             .map_err(|_| format!("`{word}` is not a node number"))?;
         match numbers {
-            NodeNumbers::Listed(hosts) => {
+            Ns3NodeNumbering::Listed(hosts) => {
                 let host = usize::try_from(number).ok().and_then(|index| hosts.get(index));
                 host.copied().ok_or_else(|| {
                     let last = hosts.len().saturating_sub(1);
                     format!("`nodes` lists no node {number}; its last one is node {last}")
                 })
             }
-            NodeNumbers::FromNames(nodes) => match nodes.get(&number).map(Vec::as_slice) {
+            Ns3NodeNumbering::FromNames(nodes) => match nodes.get(&number).map(Vec::as_slice) {
                 Some([(_, NodeIndex::Host(host))]) => Ok(*host as u32),
                 Some([(name, NodeIndex::Switch(_))]) => Err(format!(
                     "node {number} is the switch {name}; flows are between hosts"

@@ -5,7 +5,7 @@ use xoff_wire::bth::MASK_24;
 
 use super::super::super::plan::{
     ActionPlan, EgressBlockPlan, FarEnd, FaultPlan, FaultSelectorPlan, FlowPlan, InjectPlan, LabPlan,
-    LinkDirectionPlan, LinkPlan, PausePlan, RatePlan, SendPlan, WorkloadTarget,
+    LinkDirectionPlan, LinkPlan, OfferedRate, PausePlan, SendPlan, WorkloadTarget,
 };
 use super::super::super::units;
 use super::super::node_kinds::entry_location;
@@ -41,7 +41,7 @@ impl LabResolver<'_> {
             self.number_in_range(send.vlan.as_ref(), 0, 0..=4094),
         );
         let name = self.resolve_send_name(send, plan);
-        let whole_link = RatePlan::LinkShare(1_000_000);
+        let whole_link = OfferedRate::LinkShare(1_000_000);
         let flow = FlowPlan {
             name,
             from: from.unwrap_or(0),
@@ -397,7 +397,7 @@ impl LabResolver<'_> {
         let mut actions = Vec::new();
         for word in &objects.value.0 {
             match word.value.as_str() {
-                "watermarks" => actions.push(ActionPlan::ClearWatermarks),
+                "watermarks" => actions.push(ActionPlan::ClearWatermarkCommand),
                 "counters" => actions.push(ActionPlan::ClearCounters),
                 other => {
                     let at = entry_location(word.referenced, objects.referenced);

@@ -132,7 +132,7 @@ impl LabResolver<'_> {
             return self.expand_steps(steps, scope, depth + 1, expanded);
         };
         self.check_constant_name(name);
-        for value in self.repeat_values(values, scope) {
+        for value in self.list_repeat_values(values, scope) {
             if expanded.is_full {
                 return;
             }
@@ -145,7 +145,7 @@ impl LabResolver<'_> {
 
     /// Returns the values of a list or of a range. For example, the range `"0..7"` has the eight values 0
     /// to 7.
-    fn repeat_values(&mut self, values: &Spanned<YamlTree>, scope: &ConstantScope) -> Vec<Constant> {
+    fn list_repeat_values(&mut self, values: &Spanned<YamlTree>, scope: &ConstantScope) -> Vec<Constant> {
         let Some(substituted) = self.substitute_tree(values, scope) else {
             return Vec::new();
         };

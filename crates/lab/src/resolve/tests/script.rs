@@ -64,7 +64,7 @@ fn script_steps_are_resolved() {
     );
     assert_eq!(
         (send.first_psn, send.dst_qp, send.flow.rate),
-        (Some(7), Some(17), RatePlan::LinkShare(400_000))
+        (Some(7), Some(17), OfferedRate::LinkShare(400_000))
     );
     assert_eq!((send.flow.frame_len, send.flow.message_bytes), (1082, 1024));
     let named = |step: &StepPlan| (step.name.clone(), step.at_ns, step.source.clone());
@@ -115,7 +115,7 @@ fn script_steps_are_resolved() {
     assert_eq!(*actions[11], ActionPlan::Heal(heal));
     assert_eq!(
         (actions[13], actions[14]),
-        (&ActionPlan::ClearWatermarks, &ActionPlan::ClearCounters)
+        (&ActionPlan::ClearWatermarkCommand, &ActionPlan::ClearCounters)
     );
     assert_eq!(
         (actions[15], steps[15].at_ns),

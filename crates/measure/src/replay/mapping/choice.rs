@@ -8,7 +8,7 @@ use xoff_wire::parse::VlanTag;
 
 use super::{ConfiguredPorts, MappingMode, MappingOptions, PortMapping, SkipReason};
 use crate::replay::mac_address::{Mac, is_group_address};
-use crate::replay::parsed_header::ParsedHeader;
+use crate::replay::parsed_header::CapturedHeaders;
 use crate::replay::survey::CaptureSurvey;
 use xoff_capture::{ReadError, Reader};
 use xoff_telemetry::failure::Failure;
@@ -93,7 +93,7 @@ impl PortMapping {
             }
         }
         while let Ok::<_, ReadError>(Some(record)) = reader.next_frame() {
-            let header = ParsedHeader::of(&record);
+            let header = CapturedHeaders::of(&record);
             let port = self.ingress_port_of(&record, &header);
             effect.offered += u64::from(port.is_ok());
             let Some((to, from)) = header.addresses.filter(|_| !header.is_link_local()) else {

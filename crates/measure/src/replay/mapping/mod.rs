@@ -9,7 +9,7 @@ use xoff_dataplane::PortId;
 
 use self::mapping_draft::MappingDraft;
 use super::mac_address::{Mac, is_group_address};
-use super::parsed_header::ParsedHeader;
+use super::parsed_header::CapturedHeaders;
 use super::survey::{CaptureSurvey, StationObservation};
 use xoff_capture::{CapturedFrame, Direction, UnusableReason};
 use xoff_telemetry::failure::Failure;
@@ -92,7 +92,7 @@ impl SkipReason {
 
     /// Returns the explanation of the reason with the name `name`, such as "left out because they are
     /// outbound". The text follows a number of frames. An unknown name gives the text for malformed blocks.
-    pub fn explanation_of(name: &str) -> &'static str {
+    pub fn skip_reason_explanation(name: &str) -> &'static str {
         match name {
             "outbound" => "left out because they are outbound",
             "of_a_switch" => "left out because a switch sent them",
@@ -157,7 +157,7 @@ impl PortMapping {
     pub fn ingress_port_of(
         &self,
         record: &CapturedFrame,
-        header: &ParsedHeader,
+        header: &CapturedHeaders,
     ) -> Result<PortId, SkipReason> {
         let interface = self.interfaces.get(&record.interface);
         if record.direction == Direction::Outbound && (self.by_interface || interface.is_some()) {

@@ -3,14 +3,14 @@ use xoff_config::{ResolveOptions, load};
 
 const ROUTED: &str = include_str!("../../../../../testbeds/routed/config_db.json");
 
-fn load_generation(text: &str) -> Generation {
+fn load_generation(text: &str) -> ConfigGeneration {
     let loaded =
         load(&[("test", text)], &ResolveOptions::default()).unwrap_or_else(|problems| panic!("{problems}"));
-    Generation::initial(loaded.db, loaded.resolved.config, loaded.resolved.static_routes)
+    ConfigGeneration::initial(loaded.db, loaded.resolved.config, loaded.resolved.static_routes)
 }
 
 /// Returns link states in which only Ethernet4 is down.
-fn link_states(current: &Generation) -> LinkStates {
+fn link_states(current: &ConfigGeneration) -> LinkStates {
     let config = &current.config;
     let interface = |interface: &InterfaceConfig| interface.name != "Ethernet4";
     LinkStates {
@@ -21,7 +21,7 @@ fn link_states(current: &Generation) -> LinkStates {
 }
 
 /// Returns one line for each route: protocol, selection mark, prefix, distance and next hops.
-fn route_lines(current: &Generation, family: AddressFamily) -> Vec<String> {
+fn route_lines(current: &ConfigGeneration, family: AddressFamily) -> Vec<String> {
     let hop = |hop: &RouteHop| {
         let address = hop
             .address
