@@ -32,8 +32,8 @@ pub struct SwitchConfig {
     pub name: String,
     /// Base MAC address (`DEVICE_METADATA.localhost.mac`).
     pub mac: [u8; 6],
-    /// Seed of all random decisions (`XOFF_SWITCH.seed`): WRED, and load-balancing schemes. Each port and
-    /// each load balancing group has its own random generator.
+    /// Seed of all random decisions of WRED and load balancing (`XOFF_SWITCH.seed`). Each port and each load
+    /// balancing group has its own random generator.
     pub seed: u64,
     /// Size of a buffer cell in bytes (`XOFF_SWITCH.cell_size`, SAI `SHARED_BUFFER_CELL_SIZE`), 1 to 16384.
     pub cell_bytes: u32,

@@ -237,7 +237,8 @@ impl Recorder {
 
     /// Ends the recording and writes the counters of each recorded port (interface statistics blocks).
     /// `monotonic_ns` is the time of `CLOCK_MONOTONIC` in nanoseconds. Returns the number of missed frames
-    /// for each port of the switch.
+    /// for each port of the switch, in the order of the ports. A frame that is missing in several files
+    /// counts once.
     pub fn finish(mut self, monotonic_ns: u64) -> Vec<u64> {
         let at_ns = monotonic_ns.saturating_add_signed(self.real_less_monotonic_ns);
         let mut statistics = vec![Vec::new(); self.current_chunks.len()];

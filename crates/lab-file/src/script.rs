@@ -11,7 +11,7 @@ use super::{ConfigSource, OneOrMore};
 #[serde(deny_unknown_fields)]
 pub struct StepFields {
     /// The model time of the step, counted from the start of the workload, such as `10us`. It must not be
-    /// before the time of an earlier step. With `None`, the step follows the previous step at once.
+    /// before the time of an earlier step. With `None`, the step runs as soon as the previous step is done.
     pub at: Option<Spanned<String>>,
     /// The name of the step in results. `None` means no name.
     pub name: Option<Spanned<String>>,
@@ -38,8 +38,8 @@ pub struct StepFields {
     pub link: Option<Spanned<LinkStateFields>>,
     /// Action: a link loses or damages frames from this step on.
     pub fault: Option<Spanned<FaultFields>>,
-    /// Action: the faults of a link end. The value is the name of the link (both directions) or one of its
-    /// ends, such as `h1:eth0` (the direction in which this end sends).
+    /// Action: all faults of a link, or of one of its directions, are removed. The value is the name of the
+    /// link (both directions) or one of its ends, such as `h1:eth0` (the direction in which this end sends).
     pub heal: Option<Spanned<String>>,
     /// Action: a switch gets a further layer of configuration.
     pub configure: Option<Spanned<ConfigureFields>>,
@@ -78,10 +78,10 @@ pub struct SendFields {
     /// The transmit queue of the NIC, 0 to 7. Default: `dscp` divided by 8, rounded down.
     pub class: Option<Spanned<u8>>,
     /// The priority (PCP) in the 802.1Q tag of the frames, 0 to 7. Default: 0 with `vlan`. The frames have no
-    /// tag if both fields are missing.
+    /// tag if `pcp` and `vlan` are both missing.
     pub pcp: Option<Spanned<u8>>,
     /// The VLAN ID in the 802.1Q tag of the frames, 0 to 4094. Default: 0 with `pcp`. The frames have no tag
-    /// if both fields are missing.
+    /// if `pcp` and `vlan` are both missing.
     pub vlan: Option<Spanned<u16>>,
     /// The packet sequence number (PSN) of the first frame, 0 to 2^24 - 1. Default 0.
     pub psn: Option<Spanned<u32>>,

@@ -134,7 +134,8 @@ impl Endpoint {
     }
 
     /// Adds `count` receive entries to a queue pair with [`super::ReceiveQueue::Posted`]. Each arriving SEND
-    /// message uses one entry. The call has no effect if the queue pair does not exist.
+    /// message uses one entry. The call has no effect if the queue pair does not exist, or if its receive
+    /// queue is unlimited.
     pub fn post_receives(&mut self, _now: Picos, qp: QpIndex, count: u32) {
         if let Some(queue_pair) = self.queue_pairs.get_mut(qp.0 as usize) {
             queue_pair.post_receives(count);

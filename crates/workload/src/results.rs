@@ -177,12 +177,12 @@ pub struct FlowSummary {
     pub slowdown: Option<DistributionSummary>,
     /// The flows by size. Bins without a completed flow are omitted.
     pub bins: Vec<SizeBin>,
-    /// Jain's fairness index of the throughputs, 1 if all are equal. The throughput of a pair of hosts is
-    /// the number of bytes received divided by the sum of the flow completion times. `None` if no bytes
-    /// were received.
+    /// Jain's fairness index of the throughputs, above 0 and at most 1. The value is 1 if all are equal. The
+    /// throughput of a pair of hosts is the number of bytes received divided by the sum of the flow
+    /// completion times. `None` if no bytes were received.
     pub jain_index: Option<f64>,
-    /// The largest throughput of a pair of hosts divided by the mean throughput of all pairs. `None` if no
-    /// bytes were received.
+    /// The largest throughput of a pair of hosts divided by the mean throughput of all pairs, 1 or more.
+    /// `None` if no bytes were received.
     pub max_mean_throughput_ratio: Option<f64>,
 }
 

@@ -51,7 +51,9 @@ pub struct ReorderCounts {
     /// `repeated` (RFC 4737: reordered packets). A packet that was lost before the switch and repeated alone
     /// also counts.
     pub out_of_order: u64,
-    /// Number of packets that had already arrived before, or that the sender repeated by go-back-N.
+    /// Number of packets that had already arrived before, or that the sender repeated by go-back-N. Packets
+    /// more than 512 numbers below the highest number also count, because the switch does not store whether
+    /// they had arrived.
     pub repeated: u64,
     /// Largest distance between the sequence number of an out-of-order packet and the highest number (RFC
     /// 4737: reordering extent). 0 if no packet was out of order.

@@ -51,8 +51,11 @@ impl Fabric {
     }
 
     /// Changes a switch at the current time: calls `change` with the switch, the time, the frame store and
-    /// the outputs. Afterwards the fabric processes the outputs, such as departing frames. Returns the result
-    /// of `change`.
+    /// the outputs, and returns its result. `switch` is an index in
+    /// [`FabricPlan::switches`](crate::FabricPlan::switches). Afterwards the fabric processes the outputs,
+    /// such as departing frames, and `observer` sees these events.
+    ///
+    /// # Panics `switch` is out of range.
     pub fn change_switch<R>(
         &mut self,
         switch: usize,
@@ -65,12 +68,15 @@ impl Fabric {
         result
     }
 
-    /// Applies a new configuration to a running switch. Each link direction gets the speed of its sending
-    /// port. Queued frames stay in their queues.
+    /// Applies a new configuration to a running switch. `switch` is an index in
+    /// [`FabricPlan::switches`](crate::FabricPlan::switches). Each link direction gets the speed of its
+    /// sending port. Queued frames stay in their queues.
     ///
     /// # Errors
     /// Returns an error if a running switch cannot accept the configuration, for example with other ports. In
     /// this case, nothing has changed.
+    ///
+    /// # Panics `switch` is out of range.
     pub fn configure_switch(
         &mut self,
         switch: usize,
@@ -107,8 +113,9 @@ impl Fabric {
         result
     }
 
-    /// Calls `take` with the host index and the completion, for each completion since the previous call of
-    /// this method. Completions are ordered by host index. The completions of one host are ordered by time.
+    /// Calls `take` for each completion since the previous call of this method. The arguments are the index
+    /// of the host in [`FabricPlan::hosts`](crate::FabricPlan::hosts) and the completion. Completions are
+    /// ordered by host index. The completions of one host are ordered by time.
     pub fn take_completions(&mut self, mut take: impl FnMut(usize, Completion)) {
         for (index, node) in self.hosts.iter_mut().enumerate() {
             if node.host.has_completions() {

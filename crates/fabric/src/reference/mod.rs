@@ -60,7 +60,7 @@ pub struct ReferenceMessage {
     pub service: Transport,
     /// Payload of a full packet in bytes (path MTU), at least 1.
     pub mtu: u32,
-    /// Lengths of the packets on links.
+    /// Lengths of the packets on links, with or without in-band telemetry.
     pub lengths: PacketLengths,
     /// True if each packet has its own UDP source port ([`xoff_host::Entropy`]).
     pub entropy: bool,

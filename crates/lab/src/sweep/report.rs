@@ -115,23 +115,25 @@ pub struct JobMeasurements {
     pub kind: String,
     /// Job completion time in nanoseconds. `None` if the job did not end.
     pub jct_ns: Option<u64>,
-    /// Job completion time divided by the roofline. The roofline is a lower bound of the job completion time
-    /// from the links of the hosts. `None` if the job did not end.
+    /// Job completion time divided by the roofline. The roofline is a lower bound of the job completion time:
+    /// the time that the links of the hosts need for the data. `None` if the job did not end or the roofline
+    /// is 0.
     pub jct_ratio: Option<f64>,
     /// Bus bandwidth of a collective in 10^9 bytes per second, as nccl-tests defines it: the mean over all
-    /// message sizes. `None` for other kinds of jobs.
+    /// message sizes. `None` for other kinds of jobs, and if no measured iteration was completed.
     pub bus_bandwidth_gbytes_per_s: Option<f64>,
     /// 99th percentile of the slowdowns of the flows. A slowdown is the flow completion time divided by the
-    /// least possible time. `None` for a job without flows.
+    /// least possible time. `None` for a job without flows, and if no slowdown is known.
     pub slowdown_p99: Option<f64>,
-    /// Jain's fairness index of the throughputs of the flows. The value 1 means equal throughputs. `None` for
-    /// a job without flows.
+    /// Jain's fairness index of the throughputs of the flows. The index is above 0 and at most 1, and the
+    /// value 1 means equal throughputs. `None` for a job without flows, and if no bytes were received.
     pub jain_index: Option<f64>,
-    /// 99.9th percentile of the slowdowns of the flows. `None` for a job without flows.
+    /// 99.9th percentile of the slowdowns of the flows. `None` for a job without flows, and if no slowdown
+    /// is known.
     #[serde(default)]
     pub slowdown_p999: Option<f64>,
-    /// 99.9th percentile of the message latency of a collective, in nanoseconds. `None` for other kinds
-    /// of jobs.
+    /// 99.9th percentile of the message latency of a collective, in nanoseconds. `None` for other kinds of
+    /// jobs, and if no message was received.
     #[serde(default)]
     pub message_latency_p999_ns: Option<u64>,
     /// Performance in percent of the reference run, which has a single switch and the same seed. For a

@@ -209,7 +209,7 @@ pub struct Comparison {
     /// the list is not empty, a comparison with a gate is inconclusive unless another figure is worse by
     /// the gate.
     pub uncompared: Vec<String>,
-    /// `ok`, `worse` or `inconclusive`. Empty before [`Comparison::with_verdict`].
+    /// `ok`, `worse` or `inconclusive` (see [`Comparison::exit`]). Empty before [`Comparison::with_verdict`].
     pub verdict: &'static str,
 }
 

@@ -48,7 +48,7 @@ pub struct HostRunSpec {
     /// IP addresses of the host, at most one of each family. If the list is empty, the host
     /// uses [`DEFAULT_ADDRESS`].
     pub addresses: Vec<IpAddr>,
-    /// Speed of the link in model time, in Mb/s. 0 counts as 1.
+    /// Speed of the link in model time, in Mb/s, at most 1 600 000. 0 counts as 1.
     pub speed_mbps: u32,
     /// Flows to send. Without flows, the host only receives.
     pub flows: Vec<SendFlowSpec>,
@@ -117,8 +117,8 @@ pub struct SendFlowSpec {
     /// 20 to both limits, and a VLAN tag adds 4 ([`FlowConfig::frame_len_range`]). Any other length is the
     /// error [`HostRunError::FrameLen`].
     pub frame_len: u32,
-    /// 802.1Q VLAN id of the frames. The priority of the VLAN tag is `class`. `None` means frames without
-    /// a tag.
+    /// 802.1Q VLAN id of the frames, 0 to 4094. The priority of the VLAN tag is `class`. `None` means frames
+    /// without a tag.
     pub vlan: Option<u16>,
     /// Number of frames after which the flow ends. `None` means no limit.
     pub frames_max: Option<u64>,
