@@ -218,7 +218,7 @@ pub(super) fn run(arguments: &ReplayArguments) -> Result<Exit, Failure> {
     files
         .finish()
         .map_err(|error| write_failure(&destination, &error))?;
-    let report = ReplayReport::new(&file, seed, &survey, &mapping, &result);
+    let report = ReplayReport::new(&file, seed, &survey, &mapping, result);
     print_warnings(&report, arguments);
     print_result(&report, arguments, &destination)?;
     Ok(report.exit())

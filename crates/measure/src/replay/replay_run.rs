@@ -20,7 +20,7 @@ use super::survey::CaptureSurvey;
 use super::timeline::{ModelTimeExceededError, Timeline};
 use xoff_capture::{CapturedFrame, ReadError, Reader};
 use xoff_driver::{IngressPacer, VirtualSwitch};
-use xoff_telemetry::SwitchSnapshot;
+use xoff_telemetry::SwitchReport;
 
 /// Longest model time that the switch may need after the last arrival. Within this time, a port of 10 Mb/s
 /// sends the contents of a buffer of 75 MB.
@@ -134,7 +134,7 @@ pub struct ReplayResult {
     /// The number of frames for each result.
     pub tally: FrameTally,
     /// The final state of the switch.
-    pub snapshot: SwitchSnapshot,
+    pub switch: SwitchReport,
 }
 
 /// A frame that waits until its ingress link has space.
@@ -455,9 +455,10 @@ impl<'a, S: FrameSink> ReplayRun<'a, S> {
             ..self.tally
         };
         ReplayResult {
-            snapshot: self
+            switch: self
                 .switch
-                .snapshot(&self.config, |port| self.pacer.delayed_frames(port)),
+                .snapshot(&self.config, |port| self.pacer.delayed_frames(port))
+                .into_report(),
             tally: self.tally,
         }
     }

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use xoff_dataplane::DropReason;
 
 use super::mapping::{PortMapping, SkipReason};
-use super::replay_run::ReplayResult;
+use super::replay_run::{FrameTally, ReplayResult};
 use super::survey::CaptureSurvey;
 use xoff_telemetry::failure::Exit;
 use xoff_telemetry::{
@@ -112,10 +112,10 @@ impl ReplayReport {
         seed: u64,
         survey: &CaptureSurvey,
         mapping: &PortMapping,
-        result: &ReplayResult,
+        result: ReplayResult,
     ) -> ReplayReport {
-        let switch = result.snapshot.clone().into_report();
-        let frames = ReportedFrameCounts::new(survey, result, &switch);
+        let ReplayResult { tally, switch } = result;
+        let frames = ReportedFrameCounts::new(survey, &tally, &switch);
         let mut taints = Vec::new();
         if let Some(cut) = &survey.read_error {
             taints.push(format!("{cut}; the frames before it were replayed"));
@@ -131,7 +131,7 @@ impl ReplayReport {
         // A frame that waited for its next hop can be flooded later, and no forwarding result states the
         // number of its copies.
         let all_accounted = survey.total_frames() == frames.offered + frames.skipped.values().sum::<u64>();
-        if !all_accounted || !frames.is_balanced() && result.tally.waited == 0 {
+        if !all_accounted || !frames.is_balanced() && tally.waited == 0 {
             taints.push("the frame counts are not consistent; this is a defect of xoff".to_owned());
         }
         ReplayReport {
@@ -276,8 +276,7 @@ impl ReplayReport {
 }
 
 impl ReportedFrameCounts {
-    fn new(survey: &CaptureSurvey, result: &ReplayResult, switch: &SwitchReport) -> ReportedFrameCounts {
-        let tally = &result.tally;
+    fn new(survey: &CaptureSurvey, tally: &FrameTally, switch: &SwitchReport) -> ReportedFrameCounts {
         let sum = |of: fn(&xoff_telemetry::PortReport) -> u64| switch.ports.iter().map(of).sum();
         let dropped: u64 = sum(|port| port.dropped());
         let unusable = survey.unusable.iter();
