@@ -1,115 +1,31 @@
 //! Runs workloads on hosts, in virtual and in real time. [`Jobs`] posts the messages of a workload as work
 //! requests of queue pairs. When a request completes, [`Jobs`] informs the workload.
 
+mod hosts;
+mod transport;
+
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use xoff_dataplane::balance::AnnounceResult;
-use xoff_dataplane::{FlowAnnouncement, LinkTiming, Picos};
-use xoff_wire::Ecn;
+use xoff_dataplane::{FlowAnnouncement, Picos};
 use xoff_wire::bth::MASK_24;
 
 use super::engine::Fabric;
 use super::observer::Observer;
-use super::packet_lengths::PacketLengths;
-use super::path::{FabricPath, Paths};
+use super::path::Paths;
 use super::placement::PlannedHop;
 use super::reference::{ReferenceMessage, ReferenceTimes};
-use xoff_host::{Entropy, Host, QueuePairSetup};
-use xoff_rdma::congestion::{ControllerContext, ControllerFactory};
-use xoff_rdma::{
-    Completion, CompletionKind, MTU_MAX, MTU_MIN, QpConfig, QpIndex, Transport as Service, Verb as RdmaVerb,
-    WorkRequest,
-};
-use xoff_workload::{Connection, MessageId, MessagePost, MessageSpread, Verb, Workload};
+pub use hosts::{HostDirectory, JobHosts, ObservedFabric};
+pub use transport::JobTransport;
+use transport::{ReferenceTransport, queue_pair_setup, used_queue_pairs};
+use xoff_host::Host;
+use xoff_rdma::{Completion, CompletionKind, QpIndex, Verb as RdmaVerb, WorkRequest};
+use xoff_workload::{Connection, MessageId, MessagePost, Verb, Workload};
 
 /// Number of the first queue pair of the jobs. No queue pair has a smaller number. InfiniBand reserves the
 /// numbers 0 and 1.
 pub const FIRST_QUEUE_PAIR: u32 = 0x100;
-
-/// Transport options of the connections of a job. Each connection has one or more queue pairs.
-#[derive(Clone, Debug)]
-pub struct JobTransport {
-    /// Configuration of the queue pairs. [`Jobs::new`] replaces `number` and `peer` for each queue pair.
-    pub qp: QpConfig,
-    /// Factory that creates one congestion controller for each queue pair.
-    pub congestion: ControllerFactory,
-    /// DSCP values, 0 to 63: first for data packets, then for acknowledgements, then for CNPs.
-    pub dscp: [u8; 3],
-    /// UDP source port of all queue pairs. `None`: the port of a queue pair is computed from the numbers of
-    /// both queue pairs.
-    pub source_port: Option<u16>,
-    /// Entropy: the UDP source port changes with each packet. `None`: all packets of a queue pair have one
-    /// source port.
-    pub entropy: Option<Entropy>,
-    /// ECN field of data packets. Switches mark packets only if the field is not [`Ecn::NotEct`].
-    pub ecn: Ecn,
-}
-
-impl JobTransport {
-    /// Returns the lengths of the packets on links. Data packets and acknowledgements include the telemetry
-    /// that the congestion control needs.
-    pub fn packet_lengths(&self) -> PacketLengths {
-        PacketLengths::new(self.congestion.telemetry_format())
-    }
-}
-
-/// Addresses of hosts. Hosts have the same indices as in [`JobHosts::host`].
-pub trait HostDirectory {
-    /// Returns the IP address of the host with this index.
-    fn address(&self, host: usize) -> std::net::IpAddr;
-    /// Returns the MAC address to which the host `from` sends frames for the host `to`. This is the
-    /// address of the destination or of a router. `None`: the host resolves the address by ARP or
-    /// neighbour discovery.
-    fn next_hop_mac(&self, from: usize, to: usize) -> Option<[u8; 6]>;
-}
-
-/// Access to hosts with queue pairs and to model time. With this trait, the same [`Jobs`] run in virtual time
-/// and in real time. Each `host` is an index below [`JobHosts::host_count`].
-pub trait JobHosts {
-    /// Returns the model time.
-    fn now(&self) -> Picos;
-    /// Returns the number of hosts.
-    fn host_count(&self) -> usize;
-    /// Returns the host with this index.
-    fn host(&self, host: usize) -> &Host;
-    /// Changes a host at the current model time: calls `change` with the host and the time. Afterwards the
-    /// host sends the packets that it may send now. Returns the result of `change`.
-    fn change_host<R>(&mut self, host: usize, change: impl FnOnce(&mut Host, Picos) -> R) -> R;
-    /// Calls `take` with the host index and the completion, for each completion since the previous call of
-    /// this method. Completions are ordered by host index. The completions of one host are ordered by time.
-    fn take_completions(&mut self, take: impl FnMut(usize, Completion));
-}
-
-/// A fabric and the observer that receives its events. Implements [`JobHosts`] in virtual time.
-#[derive(Debug)]
-pub struct ObservedFabric<'a, O>(pub &'a mut Fabric, pub &'a mut O);
-
-impl<O: Observer> JobHosts for ObservedFabric<'_, O> {
-    fn now(&self) -> Picos {
-        self.0.now()
-    }
-
-    fn host_count(&self) -> usize {
-        self.0.host_count()
-    }
-
-    fn host(&self, host: usize) -> &Host {
-        self.0.host(host)
-    }
-
-    fn change_host<R>(&mut self, host: usize, change: impl FnOnce(&mut Host, Picos) -> R) -> R {
-        self.0.change_host(host, self.1, change)
-    }
-
-    fn take_completions(&mut self, mut take: impl FnMut(usize, Completion)) {
-        let observer = &mut *self.1;
-        self.0.take_completions(|host, completion| {
-            observer.request_completed(host, &completion);
-            take(host, completion);
-        });
-    }
-}
 
 /// Role of a queue pair in a connection.
 #[derive(Clone, Copy, Debug)]
@@ -548,68 +464,5 @@ impl Jobs {
             lengths: transport.lengths,
             entropy: transport.entropy,
         })
-    }
-}
-
-/// Transport options that determine the shortest time of a message.
-#[derive(Clone, Copy, Debug)]
-struct ReferenceTransport {
-    mtu: u32,
-    service: Service,
-    lengths: PacketLengths,
-    entropy: bool,
-}
-
-impl ReferenceTransport {
-    fn new(transport: &JobTransport) -> ReferenceTransport {
-        ReferenceTransport {
-            mtu: transport.qp.mtu.clamp(MTU_MIN, MTU_MAX),
-            service: transport.qp.transport,
-            lengths: transport.packet_lengths(),
-            entropy: transport.entropy.is_some_and(|entropy| entropy.values > 1),
-        }
-    }
-}
-
-/// Returns the number of queue pairs that carry parts of a message of `bytes` bytes.
-fn used_queue_pairs(connection: &Connection, bytes: u64) -> u64 {
-    match connection.spread {
-        MessageSpread::Split if bytes >= u64::from(connection.qps) => u64::from(connection.qps),
-        MessageSpread::Split | MessageSpread::RoundRobin => 1,
-    }
-}
-
-fn queue_pair_setup(
-    link: &LinkTiming,
-    (transport, lengths): (&JobTransport, PacketLengths),
-    directory: &dyn HostDirectory,
-    path: Option<FabricPath>,
-    (at, to): (u32, u32),
-    (number, peer): (u32, u32),
-    seed: u64,
-) -> QueuePairSetup {
-    let context = ControllerContext {
-        line_rate_bps: u64::from(link.speed_mbps) * 1_000_000,
-        base_rtt: path.map_or(Picos::from_micros(10), |path| {
-            path.round_trip(transport.qp.mtu, lengths)
-        }),
-        packet_bytes: transport.qp.mtu + transport.qp.header_bytes,
-        seed: seed ^ u64::from(number) << 32,
-    };
-    let config = QpConfig {
-        number,
-        peer,
-        ..transport.qp.clone()
-    };
-    let congestion = transport.congestion.make(&context);
-    QueuePairSetup {
-        dst_mac: directory.next_hop_mac(at as usize, to as usize),
-        dscp: transport.dscp[0],
-        ack_dscp: transport.dscp[1],
-        cnp_dscp: transport.dscp[2],
-        ecn: transport.ecn,
-        udp_source_port: transport.source_port,
-        entropy: transport.entropy,
-        ..QueuePairSetup::new(config, congestion, directory.address(to as usize))
     }
 }
