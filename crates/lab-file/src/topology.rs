@@ -241,7 +241,8 @@ pub struct NicFields {
 #[serde(deny_unknown_fields)]
 pub struct LinkFields {
     /// The name of the link in recordings, scripts and messages, unique in the lab. The characters are those
-    /// of [`LabFile::name`]. Default: both endpoints, such as `h1:eth0--sw1:Ethernet0`.
+    /// of [`LabFile::name`](super::LabFile::name). Default: both endpoints, such as
+    /// `h1:eth0--sw1:Ethernet0`.
     pub name: Option<Spanned<String>>,
     /// The two ends of the link. One end is a switch port. The other end is a host, a port of another
     /// switch, or a network device of this machine. An interface belongs to one link only, and each host has

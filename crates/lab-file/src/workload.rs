@@ -26,7 +26,8 @@ pub struct WorkloadFields {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FlowFields {
-    /// The name of the group, which no other group has. The characters are those of [`LabFile::name`].
+    /// The name of the group, which no other group has. The characters are those of
+    /// [`LabFile::name`](super::LabFile::name).
     pub name: Spanned<String>,
     /// The senders: one or more model hosts, all different. Each sender is one flow.
     pub from: Spanned<OneOrMore>,

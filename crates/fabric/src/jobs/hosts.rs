@@ -17,8 +17,8 @@ pub trait HostDirectory {
     fn next_hop_mac(&self, from: usize, to: usize) -> Option<[u8; 6]>;
 }
 
-/// Access to hosts with queue pairs and to model time. With this trait, the same [`Jobs`](super::Jobs) run in virtual time
-/// and in real time. Each `host` is an index below [`JobHosts::host_count`].
+/// Access to hosts with queue pairs and to model time. With this trait, the same [`Jobs`](super::Jobs) run in
+/// virtual time and in real time. Each `host` is an index below [`JobHosts::host_count`].
 pub trait JobHosts {
     /// Returns the model time.
     fn now(&self) -> Picos;

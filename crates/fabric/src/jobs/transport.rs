@@ -14,7 +14,8 @@ use crate::path::FabricPath;
 /// Transport options of the connections of a job. Each connection has one or more queue pairs.
 #[derive(Clone, Debug)]
 pub struct JobTransport {
-    /// Configuration of the queue pairs. [`Jobs::new`](super::Jobs::new) replaces `number` and `peer` for each queue pair.
+    /// Configuration of the queue pairs. [`Jobs::new`](super::Jobs::new) replaces `number` and `peer` for each
+    /// queue pair.
     pub qp: QpConfig,
     /// Factory that creates one congestion controller for each queue pair.
     pub congestion: ControllerFactory,
