@@ -67,7 +67,7 @@ pub(crate) enum Command {
     /// Show the state of a running switch
     #[command(
         subcommand,
-        after_help = "Tables have the layout of SONiC's `show` commands. --json prints all data (docs/control-socket.md)."
+        after_help = "Tables have the layout of SONiC's `show` commands. --json prints all data (docs/control-api.md)."
     )]
     Show(ShowCommand),
     /// Clear counters and watermarks of a running switch
@@ -79,12 +79,22 @@ pub(crate) enum Command {
     /// Check whether this machine can run xoff, and print the command that fixes each problem
     #[command(after_help = "Exit code 0 if the incast lab can run here, 3 if not.")]
     Doctor(DoctorArguments),
+    /// Print the schema of an interface of xoff
+    #[command(subcommand)]
+    Schema(SchemaCommand),
     /// A part of `doctor` that needs its own process
     #[command(name = "__probe", hide = true)]
     Probe {
         /// The kind of namespace to test.
         probe: DoctorProbeKind,
     },
+}
+
+/// `xoff schema`
+#[derive(Clone, Copy, Debug, Subcommand)]
+pub(crate) enum SchemaCommand {
+    /// Print the OpenAPI document of the control API as JSON (docs/control-api.md)
+    Api,
 }
 
 /// The checks of `doctor` in a child process.
@@ -155,9 +165,19 @@ pub(crate) struct SwitchRun {
     /// Record only the first N bytes of each frame [default: all]
     #[arg(long, value_name = "N", requires = "pcap", value_parser = clap::value_parser!(u32).range(14..=262_144))]
     pub pcap_snaplen: Option<u32>,
-    /// Answer `xoff show` and `xoff config` on a Unix socket at this path
+    /// Serve the control API for `xoff show`, `xoff config` and other clients on a Unix socket at this path
     #[arg(long, value_name = "PATH")]
     pub api: Option<PathBuf>,
+    /// Serve the control API also on this loopback address, such as 127.0.0.1:8080
+    ///
+    /// Clients on this address can change nothing, unless --api-token is given.
+    #[arg(long, value_name = "ADDRESS:PORT", requires = "api")]
+    pub api_tcp: Option<std::net::SocketAddr>,
+    /// Permit changes over --api-tcp with the bearer token in this file. Each request then needs the token
+    ///
+    /// The token is one word of at least 16 characters, and only its owner may read the file.
+    #[arg(long, value_name = "FILE", requires = "api_tcp")]
+    pub api_token: Option<PathBuf>,
     /// Write the report here as JSON when the switch stops (docs/report.md)
     #[arg(long, value_name = "FILE")]
     pub report: Option<PathBuf>,

@@ -7,11 +7,11 @@ use std::path::Path;
 use serde_json::Value;
 
 use super::{ConfigCommand, output, show::connect};
-use xoff_runtime::control::ConfigApplyReply;
+use xoff_control::ConfigApplyReply;
 use xoff_telemetry::failure::{Exit, Failure};
 
-/// Largest length of a configuration file in bytes. The control socket refuses longer requests.
-const FILE_BYTES_MAX: u64 = xoff_runtime::control::REQUEST_BYTES_MAX as u64 - 1024;
+/// Largest length of a configuration file in bytes. The control API refuses longer requests.
+const FILE_BYTES_MAX: u64 = xoff_control::REQUEST_BYTES_MAX as u64;
 
 /// Runs `xoff config`.
 pub(super) fn run(command: ConfigCommand) -> Result<Exit, Failure> {
