@@ -313,8 +313,11 @@ Examples:
   xoff config check config_db.json --asic asic0 --format json
   xoff config check config_db.json changes.json --layers")]
     Check(ConfigCheck),
-    /// Replace the configuration of a running switch with a file
+    /// Replace the whole configuration of a running switch with a file
     #[command(after_help = "\
+The file is the whole configuration: settings that it does not contain are removed. `config patch` and `config set`
+change only what they name.
+
 Prints the changes. An invalid file is refused with all its errors, and the switch keeps its configuration. A change
 is also refused if it loses lossless frames. Frames are lost if a new pool or headroom is smaller than its use, or
 if a priority group with frames is no longer lossless. --dry-run reports the losses, and --force applies the change.
@@ -325,22 +328,89 @@ Example:
         /// Configuration in the form of SONiC's config_db.json
         #[arg(value_name = "FILE")]
         file: PathBuf,
-        /// Report the changes and losses without applying them
-        #[arg(long)]
-        dry_run: bool,
-        /// Apply the change even if it loses lossless frames
-        #[arg(long)]
-        force: bool,
-        /// The running switch.
+        /// How to change the switch.
         #[command(flatten)]
-        target: TargetArguments,
+        change: ConfigChange,
     },
+    /// Change the settings of a running switch that a file contains, and keep all other settings
+    #[command(after_help = "\
+The file is a JSON merge patch (RFC 7386): its fields replace the fields of the configuration, and null removes a
+field, an entry or a table. Otherwise the command is like `config apply`.
+
+Example:
+  echo '{\"PORT\": {\"Ethernet4\": {\"speed\": \"10000\"}}}' > faster.json
+  xoff config patch faster.json --api /tmp/sw.sock")]
+    Patch {
+        /// Merge patch of the configuration
+        #[arg(value_name = "FILE")]
+        file: PathBuf,
+        /// How to change the switch.
+        #[command(flatten)]
+        change: ConfigChange,
+    },
+    /// Set fields of one entry of the configuration of a running switch
+    #[command(after_help = "\
+An entry that does not exist is created. A field with a list takes values separated by commas. `config patch` with null
+removes fields and entries.
+
+Examples:
+  xoff config set 'PORT|Ethernet4' speed=10000 mtu=9100 --api /tmp/sw.sock
+  xoff config set 'BUFFER_PG|Ethernet4|3-4' profile=pg_lossless --lab fabric --switch leaf0")]
+    Set {
+        /// The entry
+        #[arg(value_name = "TABLE|KEY")]
+        entry: super::config::EntryName,
+        /// Fields and their new values
+        #[arg(value_name = "FIELD=VALUE", required = true)]
+        fields: Vec<super::config::FieldValue>,
+        /// How to change the switch.
+        #[command(flatten)]
+        change: ConfigChange,
+    },
+    /// Shut down or start ports and LAGs of a running switch
+    #[command(subcommand)]
+    Interface(ConfigInterface),
     /// Print the current configuration in the form of config_db.json
     Get {
         /// The running switch.
         #[command(flatten)]
         target: TargetArguments,
     },
+}
+
+/// `xoff config interface`
+#[derive(Debug, Subcommand)]
+pub(crate) enum ConfigInterface {
+    /// Set a port or LAG administratively down
+    #[command(after_help = "Example: xoff config interface shutdown Ethernet4 --lab fabric --switch leaf0")]
+    Shutdown(InterfaceChange),
+    /// Set a port or LAG administratively up
+    Startup(InterfaceChange),
+}
+
+/// A change of the state of a port or LAG.
+#[derive(Debug, Args)]
+pub(crate) struct InterfaceChange {
+    /// Name of the port or LAG, such as Ethernet4
+    #[arg(value_name = "PORT")]
+    pub name: String,
+    /// How to change the switch.
+    #[command(flatten)]
+    pub change: ConfigChange,
+}
+
+/// Options of all commands that change the configuration of a running switch.
+#[derive(Debug, Args)]
+pub(crate) struct ConfigChange {
+    /// Report the changes and losses without applying them
+    #[arg(long)]
+    pub dry_run: bool,
+    /// Apply the change even if it loses lossless frames
+    #[arg(long)]
+    pub force: bool,
+    /// The running switch.
+    #[command(flatten)]
+    pub target: TargetArguments,
 }
 
 /// `xoff config check`
