@@ -67,7 +67,7 @@ pub(crate) enum Command {
     /// Show the state of a running switch
     #[command(
         subcommand,
-        after_help = "Tables have the layout of SONiC's `show` commands. --json prints all data (docs/control-socket.md)."
+        after_help = "Tables have the layout of SONiC's `show` commands. --json prints all data (docs/control-api.md)."
     )]
     Show(ShowCommand),
     /// Clear counters and watermarks of a running switch
@@ -79,12 +79,22 @@ pub(crate) enum Command {
     /// Check whether this machine can run xoff, and print the command that fixes each problem
     #[command(after_help = "Exit code 0 if the incast lab can run here, 3 if not.")]
     Doctor(DoctorArguments),
+    /// Print the schema of an interface of xoff
+    #[command(subcommand)]
+    Schema(SchemaCommand),
     /// A part of `doctor` that needs its own process
     #[command(name = "__probe", hide = true)]
     Probe {
         /// The kind of namespace to test.
         probe: DoctorProbeKind,
     },
+}
+
+/// `xoff schema`
+#[derive(Clone, Copy, Debug, Subcommand)]
+pub(crate) enum SchemaCommand {
+    /// Print the OpenAPI document of the control API as JSON (docs/control-api.md)
+    Api,
 }
 
 /// The checks of `doctor` in a child process.
@@ -155,9 +165,19 @@ pub(crate) struct SwitchRun {
     /// Record only the first N bytes of each frame [default: all]
     #[arg(long, value_name = "N", requires = "pcap", value_parser = clap::value_parser!(u32).range(14..=262_144))]
     pub pcap_snaplen: Option<u32>,
-    /// Answer `xoff show` and `xoff config` on a Unix socket at this path
+    /// Serve the control API for `xoff show`, `xoff config` and other clients on a Unix socket at this path
     #[arg(long, value_name = "PATH")]
     pub api: Option<PathBuf>,
+    /// Serve the control API also on this loopback address, such as 127.0.0.1:8080
+    ///
+    /// Clients on this address can change nothing, unless --api-token is given.
+    #[arg(long, value_name = "ADDRESS:PORT", requires = "api")]
+    pub api_tcp: Option<std::net::SocketAddr>,
+    /// Permit changes over --api-tcp with the bearer token in this file. Each request then needs the token
+    ///
+    /// The token is one word of at least 16 characters, and only its owner may read the file.
+    #[arg(long, value_name = "FILE", requires = "api_tcp")]
+    pub api_token: Option<PathBuf>,
     /// Write the report here as JSON when the switch stops (docs/report.md)
     #[arg(long, value_name = "FILE")]
     pub report: Option<PathBuf>,
@@ -293,8 +313,11 @@ Examples:
   xoff config check config_db.json --asic asic0 --format json
   xoff config check config_db.json changes.json --layers")]
     Check(ConfigCheck),
-    /// Replace the configuration of a running switch with a file
+    /// Replace the whole configuration of a running switch with a file
     #[command(after_help = "\
+The file is the whole configuration: settings that it does not contain are removed. `config patch` and `config set`
+change only what they name.
+
 Prints the changes. An invalid file is refused with all its errors, and the switch keeps its configuration. A change
 is also refused if it loses lossless frames. Frames are lost if a new pool or headroom is smaller than its use, or
 if a priority group with frames is no longer lossless. --dry-run reports the losses, and --force applies the change.
@@ -305,22 +328,89 @@ Example:
         /// Configuration in the form of SONiC's config_db.json
         #[arg(value_name = "FILE")]
         file: PathBuf,
-        /// Report the changes and losses without applying them
-        #[arg(long)]
-        dry_run: bool,
-        /// Apply the change even if it loses lossless frames
-        #[arg(long)]
-        force: bool,
-        /// The running switch.
+        /// How to change the switch.
         #[command(flatten)]
-        target: TargetArguments,
+        change: ConfigChange,
     },
+    /// Change the settings of a running switch that a file contains, and keep all other settings
+    #[command(after_help = "\
+The file is a JSON merge patch (RFC 7386): its fields replace the fields of the configuration, and null removes a
+field, an entry or a table. Otherwise the command is like `config apply`.
+
+Example:
+  echo '{\"PORT\": {\"Ethernet4\": {\"speed\": \"10000\"}}}' > faster.json
+  xoff config patch faster.json --api /tmp/sw.sock")]
+    Patch {
+        /// Merge patch of the configuration
+        #[arg(value_name = "FILE")]
+        file: PathBuf,
+        /// How to change the switch.
+        #[command(flatten)]
+        change: ConfigChange,
+    },
+    /// Set fields of one entry of the configuration of a running switch
+    #[command(after_help = "\
+An entry that does not exist is created. A field with a list takes values separated by commas. `config patch` with null
+removes fields and entries.
+
+Examples:
+  xoff config set 'PORT|Ethernet4' speed=10000 mtu=9100 --api /tmp/sw.sock
+  xoff config set 'BUFFER_PG|Ethernet4|3-4' profile=pg_lossless --lab fabric --switch leaf0")]
+    Set {
+        /// The entry
+        #[arg(value_name = "TABLE|KEY")]
+        entry: super::config::EntryName,
+        /// Fields and their new values
+        #[arg(value_name = "FIELD=VALUE", required = true)]
+        fields: Vec<super::config::FieldValue>,
+        /// How to change the switch.
+        #[command(flatten)]
+        change: ConfigChange,
+    },
+    /// Shut down or start ports and LAGs of a running switch
+    #[command(subcommand)]
+    Interface(ConfigInterface),
     /// Print the current configuration in the form of config_db.json
     Get {
         /// The running switch.
         #[command(flatten)]
         target: TargetArguments,
     },
+}
+
+/// `xoff config interface`
+#[derive(Debug, Subcommand)]
+pub(crate) enum ConfigInterface {
+    /// Set a port or LAG administratively down
+    #[command(after_help = "Example: xoff config interface shutdown Ethernet4 --lab fabric --switch leaf0")]
+    Shutdown(InterfaceChange),
+    /// Set a port or LAG administratively up
+    Startup(InterfaceChange),
+}
+
+/// A change of the state of a port or LAG.
+#[derive(Debug, Args)]
+pub(crate) struct InterfaceChange {
+    /// Name of the port or LAG, such as Ethernet4
+    #[arg(value_name = "PORT")]
+    pub name: String,
+    /// How to change the switch.
+    #[command(flatten)]
+    pub change: ConfigChange,
+}
+
+/// Options of all commands that change the configuration of a running switch.
+#[derive(Debug, Args)]
+pub(crate) struct ConfigChange {
+    /// Report the changes and losses without applying them
+    #[arg(long)]
+    pub dry_run: bool,
+    /// Apply the change even if it loses lossless frames
+    #[arg(long)]
+    pub force: bool,
+    /// The running switch.
+    #[command(flatten)]
+    pub target: TargetArguments,
 }
 
 /// `xoff config check`

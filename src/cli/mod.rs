@@ -76,6 +76,10 @@ fn run(arguments: Arguments) -> Result<ExitCode, Failure> {
         Command::Clear(command) => clear::run(&command)?.into(),
         Command::Bench(command) => bench::run(&command)?.into(),
         Command::Doctor(options) => doctor::run(&options)?.into(),
+        Command::Schema(SchemaCommand::Api) => {
+            output::print_json(&xoff_control::api_document())?;
+            ExitCode::SUCCESS
+        }
         Command::Probe { probe } => doctor::probe(probe).into(),
     })
 }

@@ -2,8 +2,8 @@
 
 use nix::unistd::geteuid;
 
+use xoff_control::ControlAddress;
 use xoff_lab::RunningLab;
-use xoff_runtime::control::ControlAddress;
 use xoff_telemetry::failure::Failure;
 
 /// Returns the running labs.

@@ -8,12 +8,15 @@ use std::time::Duration;
 use super::{SwitchRun, args, output, values};
 use xoff_capture::recorder::{PcapOptions, PcapRequest};
 use xoff_config::{LoadedConfig, ResolveOptions, load};
+use xoff_control::{
+    ApiToken, ControlAddress, ControlListener, ControlTarget, ServerHandle, ServerOptions, TcpAccess,
+    serve_control,
+};
 use xoff_lab::report::{Report, build_report, render_report};
-use xoff_runtime::control::{ControlAddress, ControlListener, ControlTarget, ServerHandle, serve_control};
 use xoff_runtime::session::{SwitchPort, SwitchSession, reaction_budget_in_model_time};
 use xoff_runtime::workers::{StoppedSwitch, TaintLog, WorkerOptions};
 use xoff_telemetry::failure::{Exit, Failure};
-use xoff_telemetry::{CpuStealMeter, Environment, SwitchSnapshot, Taint, allowed_cpus};
+use xoff_telemetry::{ControlApiReport, CpuStealMeter, Environment, SwitchSnapshot, Taint, allowed_cpus};
 
 /// Time between two checks for a stop request. Only the main thread waits; the threads of the switch continue
 /// to work.
@@ -39,6 +42,7 @@ pub(super) fn run(arguments: SwitchRun) -> Result<Exit, Failure> {
     })?;
     let loaded = load_config(&arguments.config, &resolve)?;
     let name = loaded.resolved.config.name.clone();
+    let tcp = tcp_access(&arguments)?;
     // The socket is bound before the switch starts, so an invalid path has no side effects.
     let endpoint = arguments
         .api
@@ -57,8 +61,11 @@ pub(super) fn run(arguments: SwitchRun) -> Result<Exit, Failure> {
         output::print_note(&format!("note: {note}"));
     }
     let server = endpoint
-        .map(|endpoint| start_control_server(endpoint, &session))
+        .map(|endpoint| start_control_server(endpoint, &session, tcp))
         .transpose()?;
+    if let Some(address) = server.as_ref().and_then(ServerHandle::tcp_address) {
+        output::print_note(&format!("note: the control API is at http://{address}/v1"));
+    }
     if stop.load(Ordering::Relaxed) {
         drop(server);
         session.stop();
@@ -80,12 +87,12 @@ pub(super) fn run(arguments: SwitchRun) -> Result<Exit, Failure> {
     while !stop.load(Ordering::Relaxed) && !session.is_dead() {
         std::thread::sleep(CHECK_INTERVAL);
     }
-    drop(server);
+    let control_api = server.map(ServerHandle::stop);
     let finished = session.stop();
     for note in &finished.notes {
         output::print_note(&format!("note: {note}"));
     }
-    let report = build_switch_report(finished, &steal, arguments.seed);
+    let report = build_switch_report(finished, &steal, control_api, arguments.seed);
     if let Some(path) = &arguments.report {
         report.write(path)?;
     }
@@ -168,12 +175,26 @@ fn switch_ports(arguments: &SwitchRun) -> Vec<SwitchPort> {
     arguments.ports.iter().map(port).collect()
 }
 
+/// Returns the access over a TCP address, with the token of `--api-token`.
+fn tcp_access(arguments: &SwitchRun) -> Result<Option<TcpAccess>, Failure> {
+    let Some(address) = arguments.api_tcp else {
+        return Ok(None);
+    };
+    let token = arguments.api_token.as_deref().map(ApiToken::read).transpose()?;
+    Ok(Some(TcpAccess { address, token }))
+}
+
 fn start_control_server(
     listener: ControlListener,
     session: &Arc<SwitchSession>,
+    tcp: Option<TcpAccess>,
 ) -> Result<ServerHandle, Failure> {
-    serve_control(listener, Arc::clone(session) as Arc<dyn ControlTarget>)
-        .map_err(|error| Failure::environment("the control socket cannot be served").because(error))
+    let targets = vec![Arc::clone(session) as Arc<dyn ControlTarget>];
+    let options = ServerOptions {
+        tcp,
+        worker_cores: session.cores.iter().copied().flatten().collect(),
+    };
+    serve_control(listener, targets, options)
 }
 
 /// Returns the line that begins with `ready`. With this line, a script knows that the switch now
@@ -196,7 +217,12 @@ fn ready_line(name: &str, arguments: &SwitchRun, session: &SwitchSession) -> Str
     )
 }
 
-fn build_switch_report(finished: StoppedSwitch, steal: &CpuStealMeter, seed: u64) -> Report {
+fn build_switch_report(
+    finished: StoppedSwitch,
+    steal: &CpuStealMeter,
+    control_api: Option<ControlApiReport>,
+    seed: u64,
+) -> Report {
     let StoppedSwitch {
         snapshot, mut taints, ..
     } = finished;
@@ -208,6 +234,7 @@ fn build_switch_report(finished: StoppedSwitch, steal: &CpuStealMeter, seed: u64
     }
     let environment = Environment {
         steal_percent: steal.percent(),
+        control_api,
         ..Environment::read()
     };
     let switches = snapshot.into_iter().map(SwitchSnapshot::into_report).collect();
@@ -232,7 +259,7 @@ mod tests {
     fn a_run_whose_switch_died_is_tainted() {
         let finished = StoppedSwitch::default();
         assert_eq!(
-            build_switch_report(finished, &CpuStealMeter::start(), 0).exit(),
+            build_switch_report(finished, &CpuStealMeter::start(), None, 0).exit(),
             Exit::Inconclusive
         );
     }

@@ -8,7 +8,7 @@ use libtest_mimic::Failed;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
-use xoff_runtime::control::{Client, ControlAddress};
+use xoff_control::{Client, ControlAddress};
 use xoff_telemetry::SwitchReport;
 
 use crate::support::{check, wait_for};

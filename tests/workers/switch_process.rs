@@ -10,8 +10,8 @@ use libtest_mimic::Failed;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
+use xoff_control::{Client, ControlAddress};
 use xoff_ports::net::{Netns, add_veth, delete_link};
-use xoff_runtime::control::{Client, ControlAddress};
 use xoff_telemetry::{PortReport, SwitchReport};
 
 use crate::far_end::FarEnd;

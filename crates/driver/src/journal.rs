@@ -1,4 +1,4 @@
-//! The journal of a switch: its events, for reports and for the control socket.
+//! The journal of a switch: its events, for reports and for the control API.
 
 use xoff_dataplane::{StormCounters, Switch, SwitchEvent, SwitchEventKind};
 

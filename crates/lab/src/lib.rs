@@ -8,7 +8,7 @@
 //! command line    reads the lab file, claims the name of the lab, shows progress (ends after `lab up`)
 //!   └ launcher    enters new user, network and PID namespaces, restores external devices at the end
 //!       └ init    PID 1 of the PID namespace, creates the namespaces of hosts and the cables
-//!           └ switch   the switches, the model hosts, the control socket
+//!           └ switch   the switches, the model hosts, the control API
 //!               └ host, sh, qemu   plain hosts, their commands, virtual machines
 //! ```
 //!

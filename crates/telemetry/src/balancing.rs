@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 use xoff_dataplane::balance::{FlowTableUse, MoveReason, ReorderingView};
 use xoff_dataplane::route::{Fib, FibEntry};
 use xoff_dataplane::{GroupId, Picos};
@@ -70,7 +71,7 @@ pub struct FlowMoveSnapshot {
 }
 
 /// The report of the load balancing of a switch.
-#[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema, PartialEq)]
 pub struct LoadBalancingReport {
     /// Groups of equal-cost next hops, followed by the LAGs with several members.
     pub groups: Vec<GroupReport>,
@@ -84,7 +85,7 @@ pub struct LoadBalancingReport {
 }
 
 /// The report of one load balancing group.
-#[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema, PartialEq)]
 pub struct GroupReport {
     /// Name of the LAG, or the first prefix whose route uses the group. Empty if no route uses the group.
     pub name: String,
@@ -114,7 +115,7 @@ pub struct GroupReport {
 }
 
 /// The report of one member of a load balancing group: a next hop, or a port of a LAG.
-#[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema, PartialEq)]
 pub struct MemberReport {
     /// Names of the ports of the member. The list has one port, or all ports of a LAG. The list is empty for
     /// a next hop in a VLAN.
@@ -151,7 +152,7 @@ pub struct MemberReport {
 }
 
 /// Use of the flow table of a load balancing group.
-#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize, ToSchema, PartialEq, Eq)]
 pub struct FlowTableReport {
     /// Number of flows in the table.
     pub flows: u32,
@@ -163,7 +164,7 @@ pub struct FlowTableReport {
 }
 
 /// The report of one flow move.
-#[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema, PartialEq, Eq)]
 pub struct FlowMoveReport {
     /// Model time of the flow move in nanoseconds.
     pub at_ns: u64,

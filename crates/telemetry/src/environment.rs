@@ -5,9 +5,10 @@ use std::fs;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 /// The machine of a run. A value that cannot be read is null in JSON.
-#[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema, PartialEq)]
 pub struct Environment {
     /// Version of xoff.
     pub xoff_version: String,
@@ -26,10 +27,28 @@ pub struct Environment {
     /// hypervisor used for other virtual machines. The value is null if the time was not measured. A high
     /// value alone does not make the results invalid. A stall of xoff that it causes does.
     pub steal_percent: Option<f64>,
+    /// The use of the control API during the run. The field is omitted if the run had no control API.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub control_api: Option<ControlApiReport>,
+}
+
+/// The use of the control API of a run.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize, ToSchema, PartialEq, Eq)]
+pub struct ControlApiReport {
+    /// CPU time of the threads of the control API, in nanoseconds.
+    pub cpu_ns: u64,
+    /// Number of answered requests.
+    pub requests: u64,
+    /// Number of requests that were refused with the status 429, because the client sent too many requests.
+    pub refused: u64,
+    /// Number of accepted connections.
+    pub connections: u64,
+    /// Number of failures to accept a connection, for example because no file descriptor was free.
+    pub accept_errors: u64,
 }
 
 impl Environment {
-    /// Reads the properties of this machine. `steal_percent` is `None`.
+    /// Reads the properties of this machine. `steal_percent` and `control_api` are `None`.
     pub fn read() -> Environment {
         let allowed = allowed_cpus();
         let first = allowed.first().copied().unwrap_or(0);
@@ -45,6 +64,7 @@ impl Environment {
                 "/sys/devices/system/clocksource/clocksource0/current_clocksource",
             ),
             steal_percent: None,
+            control_api: None,
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Events of a switch with the names and messages of SONiC.
 
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 use xoff_dataplane::config::WatchdogAction;
 use xoff_dataplane::{PortId, QueueId, SwitchEvent, SwitchEventKind};
 
@@ -23,7 +24,7 @@ pub fn queue_oid(queue: QueueId) -> u64 {
 /// An event of a switch in JSON. Events of the big red switch have only the field `on`. Storm events have all
 /// fields except `on`. The fields `action` and `paused_ns` exist only in the event `pfc-storm`. Fields
 /// without a value are omitted.
-#[derive(Clone, Debug, Serialize, Deserialize, PartialEq, Eq)]
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema, PartialEq, Eq)]
 pub struct EventReport {
     /// Model time of the event in nanoseconds.
     pub at_ns: u64,

@@ -2,7 +2,7 @@
 //! of commands.
 //!
 //! A driver reads the counters of a switch into a [`SwitchReport`]. A [`SwitchSnapshot`] contains such a
-//! report and the events of the switch. Reports of runs and replies of the control socket contain the switch
+//! report and the events of the switch. Reports of runs and replies of the control API contain the switch
 //! report as JSON. [`EventReport`] is the JSON form of an event. [`failure::Failure`] is the error message of
 //! a command. The page `docs/report.md` describes every field of a report.
 //!
@@ -44,12 +44,13 @@ mod table;
 mod watchdog;
 
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 pub use balancing::{
     BalancingSnapshot, FlowMoveReport, FlowMoveSnapshot, FlowTableReport, GroupReport, GroupSnapshot,
     LoadBalancingReport, MemberReport,
 };
-pub use environment::{CpuStealMeter, CpuStealTicks, Environment, allowed_cpus};
+pub use environment::{ControlApiReport, CpuStealMeter, CpuStealTicks, Environment, allowed_cpus};
 pub use event::{EventReport, action_name, event_name, port_oid, queue_oid};
 pub use file::{write_report_file, write_result_file};
 pub use flow::{FlowReport, LatencyReport};
@@ -61,7 +62,7 @@ pub use table::{drops_table, format_counts_by_class, simple_table};
 pub use watchdog::{PauseHistoryReport, StormReport, WatchdogPort, WatchdogQueue, WatchdogReport};
 
 /// The verdict of a run: whether anything outside the model can have changed the results.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize, ToSchema, PartialEq, Eq)]
 #[serde(rename_all = "lowercase")]
 pub enum Verdict {
     /// Nothing outside the model can have changed the results.
@@ -73,7 +74,7 @@ pub enum Verdict {
 /// A reason for which the results of a run prove nothing. Something outside the model, such as the kernel or
 /// the machine, can have changed the results. Examples are a frame that the kernel lost, a stall that was too
 /// long, a lack of free frame slots, an unfinished checksum, and a step of the clock.
-#[derive(Clone, Debug, Serialize, Deserialize, PartialEq, Eq)]
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema, PartialEq, Eq)]
 pub struct Taint {
     /// Time of the first occurrence, in nanoseconds of model time.
     pub since_ns: u64,

@@ -1,6 +1,7 @@
 //! The report of packets that a switch received out of order.
 
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 use xoff_dataplane::balance::{ReorderCounts, ReorderingView, StreamView};
 
 /// Largest number of streams in a report. A stream contains the requests or the responses of a queue pair.
@@ -8,7 +9,7 @@ use xoff_dataplane::balance::{ReorderCounts, ReorderingView, StreamView};
 const REPORTED_STREAMS_MAX: usize = 64;
 
 /// Counters of RoCEv2 packets that a switch received out of order (`XOFF_LB|global reordering_flows`).
-#[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema, PartialEq, Eq)]
 pub struct ReorderingReport {
     /// All packets of tracked streams. Requests and responses of a queue pair are two streams.
     pub packets: u64,
@@ -30,7 +31,7 @@ pub struct ReorderingReport {
 }
 
 /// The requests or the responses that were sent to one queue pair.
-#[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema, PartialEq, Eq)]
 pub struct ReorderedStream {
     /// IP address of the sender.
     pub source: String,

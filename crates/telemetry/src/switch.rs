@@ -1,8 +1,9 @@
-//! The report of a switch. Reports of runs and replies of the control socket contain it as JSON.
+//! The report of a switch. Reports of runs and replies of the control API contain it as JSON.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 use xoff_dataplane::DropReason;
 use xoff_dataplane::counters::{
     BufferOccupancy, PgBuffers, PgCounters, PoolBuffers, QueueBuffers, QueueCounters,
@@ -14,7 +15,7 @@ use super::watchdog::{PauseHistoryReport, WatchdogReport};
 
 /// The counters and states of one switch at one model time. Times are model time. Byte counts cover the frame
 /// from the destination address to the FCS, including padding.
-#[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema, PartialEq)]
 pub struct SwitchReport {
     /// Name of the switch (`DEVICE_METADATA|localhost hostname`).
     pub name: String,
@@ -47,7 +48,7 @@ pub struct SwitchReport {
 
 /// The report of one port. Arrays with eight elements are indexed by priority, priority group or queue.
 /// Arrays with sixteen elements are indexed by traffic class.
-#[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema, PartialEq)]
 pub struct PortReport {
     /// Name of the port, such as `Ethernet0`.
     pub name: String,
@@ -180,7 +181,7 @@ pub struct PortReport {
 
 /// The report of one priority group, with the names of SAI. Occupancies and watermarks are in bytes: the
 /// number of used cells times the cell size. Watermarks are the largest occupancies since the last clear.
-#[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema, PartialEq, Eq)]
 #[allow(
     missing_docs,
     reason = "the serialised names are SAI's own and docs/report.md describes them"
@@ -208,7 +209,7 @@ pub struct PriorityGroupReport {
 
 /// The report of one egress queue, with the names of SAI. Occupancies and watermarks are in bytes: the number
 /// of used cells times the cell size. Watermarks are the largest occupancies since the last clear.
-#[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema, PartialEq, Eq)]
 #[allow(
     missing_docs,
     reason = "the serialised names are SAI's own and docs/report.md describes them"
@@ -244,7 +245,7 @@ pub struct QueueReport {
 
 /// The report of one buffer pool, with the names of SAI. Occupancies and watermarks are in bytes: the number
 /// of used cells times the cell size. Watermarks are the largest occupancies since the last clear.
-#[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema, PartialEq, Eq)]
 #[allow(
     missing_docs,
     reason = "the serialised names are SAI's own and docs/report.md describes them"

@@ -1,11 +1,12 @@
 //! The report of the PFC watchdog: configuration, counters and storms.
 
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 use xoff_dataplane::{StormCounters, WatchdogStats, WatchdogStatus};
 
 /// The report of the PFC watchdog of a switch. The watchdog detects storms: queues that the peer pauses for
 /// too long.
-#[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema, PartialEq, Eq)]
 pub struct WatchdogReport {
     /// Poll interval in milliseconds (`PFC_WD|GLOBAL` `POLL_INTERVAL`).
     pub poll_interval_ms: u64,
@@ -28,7 +29,7 @@ pub struct WatchdogReport {
 }
 
 /// The watchdog configuration of a port (`PFC_WD|<port>`).
-#[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema, PartialEq, Eq)]
 pub struct WatchdogPort {
     /// Name of the port.
     pub port: String,
@@ -50,7 +51,7 @@ pub struct WatchdogPort {
 /// time of storms and the time for which the big red switch was on. TX counters count frames of the queue. RX
 /// counters count frames received in the priority groups of the queue at the same port. Counters with `LAST`
 /// cover only the latest storm, or the latest time for which the big red switch was on.
-#[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema, PartialEq, Eq)]
 #[allow(
     missing_docs,
     reason = "the serialised names are SONiC's own and docs/report.md describes them"
@@ -118,7 +119,7 @@ impl WatchdogQueue {
 }
 
 /// The report of one storm.
-#[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema, PartialEq, Eq)]
 pub struct StormReport {
     /// Name of the port.
     pub port: String,
@@ -155,7 +156,7 @@ impl StormReport {
 }
 
 /// The received pauses of one priority of a port (`show pfc counters --history`).
-#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize, ToSchema, PartialEq, Eq)]
 pub struct PauseHistoryReport {
     /// Number of pauses. An XOFF that extends a pause is not counted.
     pub transitions: u64,

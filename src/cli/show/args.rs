@@ -166,11 +166,8 @@ pub(crate) struct ShowLoadBalancing {
     #[command(flatten)]
     pub table: TableArguments,
     /// Read a report of a run (`lab run --report FILE`) instead of a running switch
-    #[arg(long, value_name = "FILE", group = "TargetArguments")]
+    #[arg(long, value_name = "FILE", group = "TargetAddress")]
     pub report: Option<PathBuf>,
-    /// Show only this switch of the report
-    #[arg(long, value_name = "NAME", requires = "report")]
-    pub switch: Option<String>,
 }
 
 /// The parts of `xoff show load-balancing`.

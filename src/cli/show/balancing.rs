@@ -41,7 +41,14 @@ fn print_switches_of_report(options: &ShowLoadBalancing, path: &Path) -> Result<
         wrong(format!("the file is no report of a run: {error}"))
             .fix("write one with `xoff lab run --report FILE`")
     })?;
-    let chosen = |name: &str| options.switch.as_ref().is_none_or(|switch| switch == name);
+    let chosen = |name: &str| {
+        options
+            .table
+            .target
+            .switch
+            .as_ref()
+            .is_none_or(|switch| switch == name)
+    };
     let switches: BTreeMap<&str, LoadBalancingReport> = report
         .switches
         .iter()
@@ -53,7 +60,7 @@ fn print_switches_of_report(options: &ShowLoadBalancing, path: &Path) -> Result<
             )
         })
         .collect();
-    if let (Some(switch), true) = (&options.switch, switches.is_empty()) {
+    if let (Some(switch), true) = (&options.table.target.switch, switches.is_empty()) {
         let names: Vec<&str> = report
             .switches
             .iter()

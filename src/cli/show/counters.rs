@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use super::super::output;
 use super::{ShowCounters, connect};
-use xoff_runtime::control::{CountersReply, WatermarkKind, WatermarkPart};
+use xoff_control::{CountersReply, WatermarkKind, WatermarkPart};
 use xoff_telemetry::failure::{Exit, Failure};
 use xoff_telemetry::{
     PortReport, PriorityGroupReport, QueueReport, SwitchReport, Taint, describe_drop, format_counts_by_class,
@@ -293,7 +293,7 @@ fn drop_table(ports: &[PortReport]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use xoff_runtime::control::COUNTERS_SCHEMA;
+    use xoff_control::COUNTERS_SCHEMA;
     use xoff_telemetry::samples::sample_snapshot;
 
     #[test]

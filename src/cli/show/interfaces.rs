@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::tabulate::{TextAlignment, tabulate};
 use super::{ShowInterfaceCounters, TableArguments, connect, print};
-use xoff_runtime::control::{AddressFamily, CountersReply, Interfaces, LagStatus};
+use xoff_control::{AddressFamily, CountersReply, Interfaces, LagStatus};
 use xoff_telemetry::failure::{Exit, Failure};
 use xoff_telemetry::{PortReport, group_thousands};
 
@@ -161,7 +161,7 @@ fn portchannel_table(lags: &[LagStatus]) -> String {
 
 /// Returns the table of `ipintutil`. If an interface has several addresses, each further address follows in a
 /// row without a name.
-fn address_table(family: AddressFamily, interfaces: &[xoff_runtime::control::RouterInterface]) -> String {
+fn address_table(family: AddressFamily, interfaces: &[xoff_control::RouterInterface]) -> String {
     let mut rows = Vec::new();
     for interface in interfaces {
         let states = [interface.admin_up, interface.oper_up].map(format_link_state);

@@ -25,16 +25,23 @@ pub(crate) use buffer_args::{ClearWatermarkCommand, ShowBuffer, ShowQueueCounter
 pub(crate) use table_args::{PortTableArguments, TableArguments};
 
 use super::{TargetArguments, output};
-use xoff_runtime::control::{AddressFamily, Client, ControlAddress};
+use xoff_control::{AddressFamily, Client, ControlAddress};
 use xoff_telemetry::failure::{Exit, Failure};
 
-/// Connects to the control socket of the running switch that the arguments name.
+/// Connects to the control API of the running switch that the arguments name.
 pub(super) fn connect(target: &TargetArguments) -> Result<Client, Failure> {
-    match (&target.api, &target.lab) {
-        (Some(path), _) => Client::connect(&ControlAddress::Path(path.clone())),
-        (None, Some(name)) => Client::connect(&super::running_labs::control_address(name)?),
-        (None, None) => Err(Failure::usage("no switch is named").fix("give --api PATH or --lab NAME")),
-    }
+    let address = match (&target.address.api, &target.address.lab) {
+        (Some(path), _) => ControlAddress::Path(path.clone()),
+        (None, Some(name)) => super::running_labs::control_address(name)?,
+        (None, None) => {
+            return Err(Failure::usage("no switch is named").fix("give --api PATH or --lab NAME"));
+        }
+    };
+    let client = Client::connect(&address)?;
+    Ok(match &target.switch {
+        Some(name) => client.for_switch(name),
+        None => client,
+    })
 }
 
 /// Runs a command of `xoff show`.

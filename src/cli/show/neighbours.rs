@@ -3,7 +3,7 @@
 use super::tabulate::{TextAlignment, tabulate};
 use super::{ShowMac, TableArguments, connect, print};
 use xoff_config::compare_naturally;
-use xoff_runtime::control::{AddressFamily, MacEntry, Neighbour};
+use xoff_control::{AddressFamily, MacEntry, Neighbour};
 use xoff_telemetry::failure::{Exit, Failure};
 
 /// Runs `show mac`.

@@ -2,7 +2,7 @@
 
 use super::tabulate::{TextAlignment, tabulate};
 use super::{PortTableArguments, ShowPfcCounters, TableArguments, connect, print};
-use xoff_runtime::control::PfcPort;
+use xoff_control::PfcPort;
 use xoff_telemetry::failure::{Exit, Failure};
 use xoff_telemetry::{group_thousands, simple_table};
 

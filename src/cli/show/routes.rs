@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::{TableArguments, connect, print};
-use xoff_runtime::control::{AddressFamily, RouteEntry, RouteHop};
+use xoff_control::{AddressFamily, RouteEntry, RouteHop};
 use xoff_telemetry::failure::{Exit, Failure};
 
 const LEGEND_IPV4: &str = "\

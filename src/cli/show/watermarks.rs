@@ -8,7 +8,7 @@ use super::buffer_args::{
 };
 use super::tabulate::{TextAlignment, tabulate};
 use super::{connect, print};
-use xoff_runtime::control::{CountersReply, WatermarkKind, WatermarkPart};
+use xoff_control::{CountersReply, WatermarkKind, WatermarkPart};
 use xoff_telemetry::failure::{Exit, Failure};
 use xoff_telemetry::{PortReport, SwitchReport};
 

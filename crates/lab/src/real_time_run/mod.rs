@@ -29,14 +29,14 @@ use crate::report::Report;
 use guests::{Guest, GuestExit};
 use job_run::JobRun;
 use plain_hosts::HostCommands;
+use xoff_control::{ControlListener, ControlTarget, ServerHandle, ServerOptions, serve_control};
 use xoff_fabric::FabricPlan;
-use xoff_runtime::control::{ControlListener, ControlTarget, serve_control};
 use xoff_runtime::hosts::{RunningHosts, drain_hosts};
 use xoff_runtime::session::SwitchSession;
 use xoff_runtime::workers::clock::{ModelClock, monotonic_ns};
 use xoff_runtime::workers::{StoppedSwitch, TaintLog, WorkerOptions};
 use xoff_telemetry::failure::{Exit, Failure};
-use xoff_telemetry::{CpuStealMeter, Environment, SwitchSnapshot};
+use xoff_telemetry::{ControlApiReport, CpuStealMeter, Environment, SwitchSnapshot};
 
 /// Wall time between two checks of the run.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
@@ -142,21 +142,7 @@ impl RealTimeRun {
         for note in self.sessions.iter().flat_map(|s| &s.notes) {
             log::info!("{note}");
         }
-        if let (LabRunMode::Up, [first, _, ..]) = (self.lab.mode, self.lab.plan.switches.as_slice()) {
-            log::info!("the control socket of the lab belongs to {}", first.name);
-        }
-        // The first switch serves the control socket of the lab.
-        let server = match (self.lab.take_listener(), self.sessions.first()) {
-            (Some(listener), Some(session)) => {
-                let target: Arc<dyn ControlTarget> = Arc::clone(session) as Arc<_>;
-                Some(
-                    serve_control(ControlListener::inherited(listener), target).map_err(|error| {
-                        Failure::environment("the control socket cannot be served").because(error)
-                    })?,
-                )
-            }
-            _ => None,
-        };
+        let server = self.serve_control_api()?;
         self.wait_until_ready()?;
         self.lab.status.report_ready();
         self.commands = HostCommands::start(&self.lab)?;
@@ -165,8 +151,8 @@ impl RealTimeRun {
             LabRunMode::Run => self.run_workload(),
         };
         let interrupted = self.is_stopping();
-        drop(server);
-        let report = self.stop_and_report();
+        let control_api = server.map(ServerHandle::stop);
+        let report = self.stop_and_report(control_api);
         if self.lab.mode == LabRunMode::Run {
             self.lab.status.print(&crate::report::render_report(&report));
         }
@@ -179,6 +165,25 @@ impl RealTimeRun {
             (LabRunMode::Up, _) => Exit::Ok,
             (LabRunMode::Run, false) => report.exit(),
         })
+    }
+
+    /// Starts the server of the control API. One server serves all switches of the lab.
+    fn serve_control_api(&mut self) -> Result<Option<ServerHandle>, Failure> {
+        let Some(listener) = self.lab.take_listener() else {
+            return Ok(None);
+        };
+        let target =
+            |session: &Arc<SwitchSession>| -> Arc<dyn ControlTarget> { Arc::clone(session) as Arc<_> };
+        let worker_cores = self
+            .sessions
+            .iter()
+            .flat_map(|session| session.cores.iter().copied().flatten());
+        let options = ServerOptions {
+            tcp: None,
+            worker_cores: worker_cores.collect(),
+        };
+        let targets = self.sessions.iter().map(target).collect();
+        serve_control(ControlListener::inherited(listener), targets, options).map(Some)
     }
 
     fn is_stopping(&self) -> bool {
@@ -338,7 +343,7 @@ impl RealTimeRun {
     }
 
     /// Stops the hosts and switches, and builds the report.
-    fn stop_and_report(&mut self) -> Report {
+    fn stop_and_report(&mut self, control_api: Option<ControlApiReport>) -> Report {
         let hosts = self.hosts.take().and_then(RunningHosts::stop_with_application);
         // All switches stop together. Otherwise a running switch would see the links to its stopped
         // neighbours go down.
@@ -361,6 +366,7 @@ impl RealTimeRun {
         }
         let mut environment = Environment::read();
         environment.steal_percent = self.steal.percent();
+        environment.control_api = control_api;
         let (seed, taints) = (self.lab.options.seed, self.ledger.taints());
         let mut report = crate::report::build_report(environment, seed, switches, flows, taints);
         if let Some(mut job_run) = job_run {

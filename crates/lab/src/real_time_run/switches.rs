@@ -177,7 +177,7 @@ fn open_port(
 
 /// Returns the ports with a device but without a carrier, as `switch port`.
 pub(super) fn ports_without_carrier(sessions: &[Arc<SwitchSession>]) -> Vec<String> {
-    use xoff_runtime::control::ControlTarget;
+    use xoff_control::ControlTarget;
     let mut down = Vec::new();
     for session in sessions {
         let Some(switch) = session.snapshot().map(|snapshot| snapshot.report) else {

@@ -26,6 +26,8 @@ const BUFFER_TABLES: &[&str] = &[
 /// A generation of the configuration. Each applied change creates the next generation.
 #[derive(Debug)]
 pub(super) struct ConfigGeneration {
+    /// Number of the generation, from 1.
+    pub(super) number: u64,
     pub(super) db: ConfigDb,
     pub(super) config: SwitchConfig,
     pub(super) static_routes: Vec<StaticRoute>,
@@ -45,6 +47,7 @@ impl ConfigGeneration {
         let now = Instant::now();
         let routes = config.routing.fib.routes();
         ConfigGeneration {
+            number: 1,
             installation_times: routes.map(|(route, _)| (route.prefix, now)).collect(),
             db,
             config,
@@ -129,6 +132,7 @@ impl ConfigGeneration {
             )
         };
         ConfigGeneration {
+            number: self.number + 1,
             installation_times: route_targets(&config.routing.fib)
                 .map(installation_time)
                 .collect(),

@@ -1,5 +1,5 @@
 //! The session of a running switch. A session keeps the configuration and the watermarks of the switch, and
-//! answers the requests of its control socket. `xoff switch run` and labs use one session for each switch.
+//! answers the requests of the control API. `xoff switch run` and labs use one session for each switch.
 
 mod flow_moves;
 mod generation;

@@ -1,7 +1,7 @@
 //! The session of a running switch. The session connects the switch with a configuration, with network
-//! devices and with a control socket.
+//! devices and with the control API.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
@@ -13,16 +13,16 @@ use super::generation::ConfigGeneration;
 use super::losses::predict_losses;
 use super::tables::{self, LinkStates};
 use super::watermarks::Watermarks;
-use crate::control::{
-    AddressFamily, ConfigApplyReply, ControlTarget, Interfaces, MacControlFrame, MacEntry, Neighbour,
-    PfcPort, RouteEntry, WatermarkKind, WatermarkPart,
-};
 use crate::workers::{
     AttachedPort, RunningSwitch, StartError, StoppedSwitch, SwitchSetup, TaintLog, WorkerOptions,
     start_switches,
 };
 use xoff_capture::recorder::PcapOptions;
 use xoff_config::{LoadedConfig, ResolveOptions, diff_configs, parse_asic_part, resolve};
+use xoff_control::{
+    AddressFamily, ConfigApplyReply, ControlTarget, CurrentConfig, EventLog, Interfaces, MacControlFrame,
+    MacEntry, Neighbour, PfcPort, RouteEntry, WatermarkKind, WatermarkPart,
+};
 use xoff_ports::net::Netns;
 use xoff_ports::{Backend, OpenedPort, PortSpec};
 use xoff_telemetry::failure::{Exit, Failure};
@@ -59,18 +59,26 @@ pub struct SwitchStart {
     pub pcap: PcapOptions,
 }
 
-/// A running switch, with its configuration and its watermarks. The session answers the requests of a
-/// control socket.
+/// A running switch, with its configuration and its watermarks. The session answers the requests of the
+/// control API.
+///
+/// Requests that read hold no lock that a change of the configuration holds while it waits.
 #[derive(Debug)]
 pub struct SwitchSession {
-    /// `None` after the stop has begun.
-    running: Mutex<Option<RunningSwitch>>,
-    current: Mutex<ConfigGeneration>,
+    /// `None` after the stop has begun. Requests share the lock, and only the stop excludes them.
+    running: RwLock<Option<RunningSwitch>>,
+    /// Held during a change of the configuration. A change is computed from the generation that it replaces.
+    changing: Mutex<()>,
+    /// The generation in use. The lock is held only to copy or to replace the pointer.
+    current: Mutex<Arc<ConfigGeneration>>,
+    name: String,
+    events: Arc<EventLog>,
     resolve: ResolveOptions,
     ledger: TaintLog,
     /// The PFC counters at the time when they were last cleared. Empty if they were never cleared.
     pfc_baseline: Mutex<Vec<PfcPort>>,
-    watermarks: Mutex<Watermarks>,
+    /// A clear excludes snapshots, so that no clear happens between a snapshot and the maxima.
+    watermarks: RwLock<Watermarks>,
     ports: Vec<String>,
     /// Notes for the user about the configuration, the ports and the worker threads.
     pub notes: Vec<String>,
@@ -133,15 +141,21 @@ impl SwitchSession {
             let config = resolved.config;
             pending_sessions.push(PendingSession {
                 notes: resolved.warnings,
+                name: config.name.clone(),
+                events: Arc::default(),
                 ports: config.ports.iter().map(|p| p.name.clone()).collect(),
                 current: ConfigGeneration::initial(db, config.clone(), resolved.static_routes)
                     .with_generated_fields(resolved.generated),
                 resolve,
             });
+            let events = pending_sessions
+                .last()
+                .map(|pending: &PendingSession| Arc::clone(&pending.events));
             setups.push(SwitchSetup {
                 attached: assign_devices(&config, ports)?,
                 config,
                 pcap,
+                events: events.unwrap_or_default(),
             });
         }
         let running = start_switches(setups, options, ledger).map_err(start_failure)?;
@@ -153,12 +167,12 @@ impl SwitchSession {
 
     /// Returns whether the switch has stopped or its worker has died.
     pub fn is_dead(&self) -> bool {
-        lock(&self.running).as_ref().is_none_or(RunningSwitch::is_dead)
+        read(&self.running).as_ref().is_none_or(RunningSwitch::is_dead)
     }
 
     /// Restarts the measurement of utilisation and transmit deficit. Called at the start of a workload.
     pub fn restart_utilisation(&self) {
-        if let Some(running) = lock(&self.running).as_ref() {
+        if let Some(running) = read(&self.running).as_ref() {
             running.restart_utilisation();
         }
     }
@@ -166,7 +180,7 @@ impl SwitchSession {
     /// Asks the switch to stop, and returns without waiting. All switches of a lab can thus stop at the
     /// same time.
     pub fn request_stop(&self) {
-        if let Some(running) = lock(&self.running).as_ref() {
+        if let Some(running) = read(&self.running).as_ref() {
             running.request_stop();
         }
     }
@@ -174,12 +188,12 @@ impl SwitchSession {
     /// Stops the switch, waits for the end of its threads, and returns its last state. The state has no
     /// snapshot if the worker has died or the switch was stopped before.
     pub fn stop(&self) -> StoppedSwitch {
-        let running = lock(&self.running).take();
+        let running = write(&self.running).take();
         match running {
             Some(running) => {
                 let mut stopped = running.stop();
                 if let Some(snapshot) = &mut stopped.snapshot {
-                    lock(&self.watermarks).apply_to(WatermarkKind::User, &mut snapshot.report);
+                    read(&self.watermarks).apply_to(WatermarkKind::User, &mut snapshot.report);
                 }
                 stopped
             }
@@ -190,6 +204,11 @@ impl SwitchSession {
                 _retained_ports: None,
             },
         }
+    }
+
+    /// Returns the generation of the configuration in use.
+    fn current(&self) -> Arc<ConfigGeneration> {
+        Arc::clone(&lock(&self.current))
     }
 
     fn port_id(&self, name: &str) -> Result<PortId, Failure> {
@@ -217,7 +236,7 @@ impl SwitchSession {
     }
 
     fn with_running<R>(&self, query: impl FnOnce(&RunningSwitch) -> Option<R>) -> Result<R, Failure> {
-        let running = lock(&self.running);
+        let running = read(&self.running);
         running
             .as_ref()
             .and_then(query)
@@ -229,6 +248,8 @@ impl SwitchSession {
 struct PendingSession {
     current: ConfigGeneration,
     resolve: ResolveOptions,
+    name: String,
+    events: Arc<EventLog>,
     ports: Vec<String>,
     notes: Vec<String>,
 }
@@ -242,12 +263,15 @@ impl PendingSession {
         (0..running.port_count()).for_each(|port| running.set_mac_control_recording(PortId(port), true));
         SwitchSession {
             cores: running.cores.clone(),
-            running: Mutex::new(Some(running)),
-            current: Mutex::new(self.current),
+            running: RwLock::new(Some(running)),
+            changing: Mutex::default(),
+            current: Mutex::new(Arc::new(self.current)),
+            name: self.name,
+            events: self.events,
             resolve: self.resolve,
             ledger,
             pfc_baseline: Mutex::default(),
-            watermarks: Mutex::new(Watermarks::new(Instant::now())),
+            watermarks: RwLock::new(Watermarks::new(Instant::now())),
             ports: self.ports,
             notes,
         }
@@ -301,8 +325,18 @@ fn start_failure(error: StartError) -> Failure {
     Failure::environment(error.to_string())
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+fn read<T>(lock: &RwLock<T>) -> RwLockReadGuard<'_, T> {
     // Values behind these locks are replaced as a whole, so they are valid even if a thread died.
+    lock.read().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn write<T>(lock: &RwLock<T>) -> RwLockWriteGuard<'_, T> {
+    // See `read`.
+    lock.write().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // See `read`.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -311,25 +345,44 @@ fn config_failure(problems: xoff_config::Problems) -> Failure {
 }
 
 impl ControlTarget for SwitchSession {
+    fn name(&self) -> String {
+        self.name.clone()
+    }
+
+    fn port_names(&self) -> Vec<String> {
+        self.ports.clone()
+    }
+
+    fn event_log(&self) -> Arc<EventLog> {
+        Arc::clone(&self.events)
+    }
+
     fn snapshot(&self) -> Option<SwitchSnapshot> {
         self.watermarks(WatermarkKind::User)
     }
 
-    fn config(&self) -> Value {
-        lock(&self.current).complete_db().to_value()
+    fn config(&self) -> CurrentConfig {
+        let current = self.current();
+        CurrentConfig {
+            generation: current.number,
+            tables: current.complete_db().to_value(),
+        }
+    }
+
+    fn config_generation(&self) -> u64 {
+        lock(&self.current).number
     }
 
     fn buffers(&self, running: bool) -> Result<Value, Failure> {
-        Ok(lock(&self.current).buffer_tables(running))
+        Ok(self.current().buffer_tables(running))
     }
 
     fn apply_config(&self, config: Value, dry_run: bool, force: bool) -> Result<ConfigApplyReply, Failure> {
         let text = config.to_string();
         let asic = self.resolve.asic.as_deref();
         let mut new = parse_asic_part(&text, "the configuration sent", asic).map_err(config_failure)?;
-        // The lock permits one change at a time, because a change is computed from the generation that
-        // it replaces.
-        let mut current = lock(&self.current);
+        let _change = lock(&self.changing);
+        let current = self.current();
         // Computed fields that the client sends back unchanged are removed again.
         new.remove_equal_fields(&current.generated);
         let options = ResolveOptions {
@@ -362,35 +415,39 @@ impl ControlTarget for SwitchSession {
             );
         }
         let moves = describe_scheme_changes(&current.config, &config);
+        let mut generation = current.number;
         if !dry_run {
             let applied = self.with_running(|running| running.apply_config(config.clone()))?;
             applied.map_err(|error| Failure::configuration(error.to_string()))?;
-            *current = current
+            let next = current
                 .next_generation(new, config, resolved.static_routes)
                 .with_generated_fields(resolved.generated);
+            generation = next.number;
+            *lock(&self.current) = Arc::new(next);
         }
         Ok(ConfigApplyReply {
             changes,
             warnings: resolved.warnings,
             losses,
             moves,
+            generation,
         })
     }
 
     fn mac_table(&self) -> Result<Vec<MacEntry>, Failure> {
-        let current = lock(&self.current);
+        let current = self.current();
         let entries = self.with_running(|running| running.inspect(Switch::fdb_entries))?;
         Ok(tables::list_mac_entries(&current.config, entries))
     }
 
     fn neighbours(&self) -> Result<Vec<Neighbour>, Failure> {
-        let current = lock(&self.current);
+        let current = self.current();
         let entries = self.with_running(|running| running.inspect(Switch::neighbour_entries))?;
         Ok(tables::list_neighbours(&current.config, entries))
     }
 
     fn routes(&self, family: AddressFamily) -> Result<Vec<RouteEntry>, Failure> {
-        let current = lock(&self.current);
+        let current = self.current();
         Ok(tables::list_routes(
             &current,
             &self.link_states(&current)?,
@@ -399,21 +456,20 @@ impl ControlTarget for SwitchSession {
     }
 
     fn interfaces(&self) -> Result<Interfaces, Failure> {
-        let current = lock(&self.current);
+        let current = self.current();
         Ok(tables::list_interfaces(&current, &self.link_states(&current)?))
     }
 
     fn watermarks(&self, kind: WatermarkKind) -> Option<SwitchSnapshot> {
-        // The lock is held so that no clear happens between the snapshot and the maxima.
-        let watermarks = lock(&self.watermarks);
-        let mut snapshot = lock(&self.running).as_ref()?.snapshot()?;
+        let watermarks = read(&self.watermarks);
+        let mut snapshot = read(&self.running).as_ref()?.snapshot()?;
         watermarks.apply_to(kind, &mut snapshot.report);
         Some(snapshot)
     }
 
     fn clear_watermarks(&self, kind: WatermarkKind, part: WatermarkPart) {
-        let mut watermarks = lock(&self.watermarks);
-        if let Some(cleared_snapshot) = lock(&self.running)
+        let mut watermarks = write(&self.watermarks);
+        if let Some(cleared_snapshot) = read(&self.running)
             .as_ref()
             .and_then(RunningSwitch::read_and_clear_watermarks)
         {
@@ -438,11 +494,11 @@ impl ControlTarget for SwitchSession {
     }
 
     fn run_due_tasks(&self) -> Option<Duration> {
-        let interval = lock(&self.current).watermark_interval();
+        let interval = self.current().watermark_interval();
         let now = Instant::now();
-        let mut watermarks = lock(&self.watermarks);
+        let mut watermarks = write(&self.watermarks);
         if watermarks.remaining_period(now, interval).is_zero()
-            && let Some(cleared_snapshot) = lock(&self.running)
+            && let Some(cleared_snapshot) = read(&self.running)
                 .as_ref()
                 .and_then(RunningSwitch::read_and_clear_watermarks)
         {

@@ -8,11 +8,11 @@ use xoff_dataplane::route::{NeighbourEntry, NeighbourState, RouteTarget};
 use xoff_dataplane::{InterfaceId, LogicalPort, Picos, PortId, Switch};
 
 use super::generation::ConfigGeneration;
-use crate::control::{
+use xoff_config::compare_naturally;
+use xoff_control::{
     AddressFamily, Interfaces, LagMember, LagStatus, MacEntry, Neighbour, PortStatus, RouteEntry, RouteHop,
     RouterInterface,
 };
-use xoff_config::compare_naturally;
 use xoff_wire::DisplayMac;
 
 /// The operational states of ports, LAGs and router interfaces, by their indices in the configuration. True

@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use crate::control::{WatermarkKind, WatermarkPart};
+use xoff_control::{WatermarkKind, WatermarkPart};
 use xoff_telemetry::{PortReport, SwitchReport};
 
 /// Default period of the periodic watermarks, as in SONiC. `WATERMARK_TABLE|TELEMETRY_INTERVAL` changes it.

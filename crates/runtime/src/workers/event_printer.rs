@@ -1,9 +1,11 @@
-//! The event printer is a thread that logs one line for each event of a switch, as soon as the event happens.
+//! The event printer is a thread that logs one line for each event of a switch, as soon as the event happens. The
+//! thread also adds the event to the log of the control API.
 
 use crossbeam_channel::Receiver;
 use xoff_dataplane::SwitchEvent;
 use xoff_dataplane::config::SwitchConfig;
 
+use xoff_control::EventLog;
 use xoff_telemetry::EventReport;
 
 /// Largest number of events that wait for a slow terminal. Further events are not printed.
@@ -29,13 +31,18 @@ impl SwitchNames {
     }
 }
 
+/// An event with its number since the start of the switch, from 1.
+pub(crate) type NumberedEvent = (u64, SwitchEvent);
+
 /// Logs events until the switch worker has ended.
-pub(crate) fn print_events(names: &SwitchNames, events: &Receiver<SwitchEvent>) {
-    for event in events {
+pub(crate) fn print_events(names: &SwitchNames, events: &Receiver<NumberedEvent>, log: &EventLog) {
+    for (number, event) in events {
+        let report = EventReport::new(&event, &names.ports);
         log::info!(
             target: EVENT_LOG_TARGET,
             "{}",
-            EventReport::new(&event, &names.ports).log_line(&names.switch)
+            report.log_line(&names.switch)
         );
+        log.push(number, report);
     }
 }

@@ -23,6 +23,7 @@ use super::switch_thread::SwitchThread;
 use super::switch_worker::{PortLink, SwitchWorker, WorkerResult};
 use super::taint_ledger::TaintLog;
 use xoff_capture::recorder::{PcapError, PcapOptions, Recorder, open_recording};
+use xoff_control::EventLog;
 use xoff_driver::IN_FLIGHT_FRAMES_MAX;
 use xoff_driver::engine::Engine;
 use xoff_driver::snapshot::PortDeviceInfo;
@@ -105,6 +106,8 @@ pub struct SwitchSetup {
     pub attached: Vec<(AttachedPort, Option<OpenedPort>)>,
     /// The recordings to write, and the number of bytes that they store of each frame.
     pub pcap: PcapOptions,
+    /// The log that gets the events of the switch.
+    pub events: Arc<EventLog>,
 }
 
 /// Opens the ports of a switch and starts its threads. If a device is missing, its port is down. The port
@@ -123,6 +126,7 @@ pub fn start_switch(
         config,
         attached,
         pcap: options.pcap.clone(),
+        events: Arc::default(),
     };
     let mut running = start_switches(vec![setup], options, &ledger)?;
     Ok(running.pop().expect("one was started"))
@@ -214,6 +218,7 @@ fn prepare_switch(
         config,
         attached,
         pcap,
+        events,
     } = setup;
     let mut notes = Vec::new();
     let mut facts = vec![PortDeviceInfo::default(); config.ports.len()];
@@ -256,7 +261,7 @@ fn prepare_switch(
     let (events_in, events_out) = bounded(event_printer::EVENTS_WAITING_MAX);
     let switch_names = event_printer::SwitchNames::from_config(&config);
     helper_threads.push(spawn_thread("xoff-events", None, move || {
-        event_printer::print_events(&switch_names, &events_out)
+        event_printer::print_events(&switch_names, &events_out, &events)
     })?);
     let (result_in, result_out): (Sender<WorkerResult>, Receiver<WorkerResult>) = bounded(1);
     let links: Vec<_> = config.ports.iter().map(|p| p.link).collect();

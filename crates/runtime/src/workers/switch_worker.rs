@@ -8,11 +8,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use crossbeam_channel::{Receiver, Sender};
 use xoff_dataplane::config::SwitchConfig;
 use xoff_dataplane::{
-    DropReason, FrameHandle, FrameStore, LinkTiming, Picos, PortId, ReceivedFrame, SwitchEvent, Transmit,
+    DropReason, FrameHandle, FrameStore, LinkTiming, Picos, PortId, ReceivedFrame, Transmit,
 };
 
 use super::clock::{ModelClock, monotonic_ns, realtime_ns};
 use super::command::Command;
+use super::event_printer::NumberedEvent;
 use super::port_io::PortIo;
 use super::port_set::{FrameSink, PortEvent};
 use super::taint_ledger::TaintLog;
@@ -98,7 +99,7 @@ pub(crate) struct SwitchWorker {
     /// Recorder of frames. `None` if no recording was requested.
     pub(crate) recorder: Option<Recorder>,
     /// Channel to the event printer.
-    pub(crate) event_printer: Sender<SwitchEvent>,
+    pub(crate) event_printer: Sender<NumberedEvent>,
     /// Number of journal events that were sent to the event printer.
     pub(crate) printed_events: usize,
     /// Wall time in nanoseconds that the thread has spent in turns with work. `was_busy` is true if the last
@@ -341,8 +342,8 @@ impl SwitchWorker {
     #[inline]
     fn print_events(&mut self) {
         let entries = self.engine.journal().entries();
-        for entry in &entries[self.printed_events..] {
-            let _ = self.event_printer.try_send(entry.event);
+        for (index, entry) in entries.iter().enumerate().skip(self.printed_events) {
+            let _ = self.event_printer.try_send((index as u64 + 1, entry.event));
         }
         self.printed_events = entries.len();
     }

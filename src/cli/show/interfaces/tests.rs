@@ -1,5 +1,5 @@
 use super::*;
-use xoff_runtime::control::{COUNTERS_SCHEMA, LagMember, PortStatus, RouterInterface};
+use xoff_control::{COUNTERS_SCHEMA, LagMember, PortStatus, RouterInterface};
 use xoff_telemetry::samples::sample_snapshot;
 
 fn interfaces() -> Interfaces {

@@ -7,8 +7,7 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
-use nix::sys::socket::{getsockopt, sockopt::PeerCredentials};
-
+use crate::access::is_trusted_peer;
 use xoff_telemetry::failure::Failure;
 
 /// The address of a control socket.
@@ -47,7 +46,7 @@ impl ControlAddress {
     ///
     /// # Errors
     /// Returns an error if no process listens at the address, or if the process belongs to another user.
-    pub(super) fn connect(&self) -> io::Result<UnixStream> {
+    pub(crate) fn connect(&self) -> io::Result<UnixStream> {
         let stream = UnixStream::connect_addr(&self.socket_address()?)?;
         if !is_trusted_peer(&stream) {
             return Err(io::Error::new(
@@ -57,12 +56,6 @@ impl ControlAddress {
         }
         Ok(stream)
     }
-}
-
-/// Returns whether the process at the other end belongs to the same user or to root.
-pub(super) fn is_trusted_peer(stream: &UnixStream) -> bool {
-    getsockopt(stream, PeerCredentials)
-        .is_ok_and(|peer| peer.uid() == 0 || peer.uid() == nix::unistd::geteuid().as_raw())
 }
 
 /// A listening control socket. If the listener has created a socket file, dropping the listener removes
@@ -131,7 +124,7 @@ impl ControlListener {
     }
 
     /// Returns the listening socket.
-    pub(super) fn socket(&self) -> &UnixListener {
+    pub(crate) fn socket(&self) -> &UnixListener {
         &self.socket
     }
 

@@ -1,48 +1,39 @@
-//! The control socket of a running switch. Clients send requests over a Unix socket, and the switch answers.
-//! Requests and responses are JSON objects, one per line.
-//!
-//! `docs/control-socket.md` describes the protocol. One thread answers all clients and never waits for a
-//! client. If a client does not read its responses, the thread continues to answer all remaining clients. The
-//! number of clients and the length of a request are limited. An invalid request gets an error response. The
-//! server accepts only clients of its own user and of root.
+//! The interface between the server and a running switch.
 
-mod address;
-mod client;
-mod connection;
-mod pfc;
-mod protocol;
-mod server;
-mod tables;
-
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::Value;
 
-pub use address::{ControlAddress, ControlListener};
-pub use client::Client;
-pub use pfc::PfcPort;
-pub use protocol::{
-    COUNTERS_SCHEMA, ConfigApplyReply, CountersReply, ErrorCode, ErrorReply, MacControlFrame, Operation,
-    PingReply, REQUEST_BYTES_MAX, VERSION, WatermarkKind, WatermarkPart,
-};
-pub use server::{CLIENTS_MAX, ServerHandle, serve_control};
-pub use tables::{
-    AddressFamily, Interfaces, LagMember, LagStatus, MacEntry, Neighbour, PortStatus, RouteEntry, RouteHop,
-    RouterInterface,
-};
-
+use crate::events::EventLog;
+use crate::pfc::PfcPort;
+use crate::resources::{ConfigApplyReply, CurrentConfig, MacControlFrame, WatermarkKind, WatermarkPart};
+use crate::tables::{AddressFamily, Interfaces, MacEntry, Neighbour, RouteEntry};
 use xoff_telemetry::failure::Failure;
 use xoff_telemetry::{SwitchSnapshot, Taint};
 
-/// A running switch that answers the requests of a control socket. The thread of the server calls
-/// all methods.
+/// A running switch that answers the requests of a control API. Several threads of the server call the
+/// methods at the same time. At most one thread at a time calls a method that changes the switch. No method
+/// that reads may wait for a change.
 pub trait ControlTarget: Send + Sync {
+    /// Returns the name of the switch.
+    fn name(&self) -> String;
+
+    /// Returns the names of the ports, in the order of the configuration.
+    fn port_names(&self) -> Vec<String>;
+
+    /// Returns the latest events of the switch.
+    fn event_log(&self) -> Arc<EventLog>;
+
     /// Returns a snapshot of counters and gauges, with the watermarks of the kind [`WatermarkKind::User`].
     /// Returns `None` while the switch starts or stops.
     fn snapshot(&self) -> Option<SwitchSnapshot>;
 
-    /// Returns the current configuration in the form of `config_db.json`, including computed fields.
-    fn config(&self) -> Value;
+    /// Returns the configuration in use and its generation.
+    fn config(&self) -> CurrentConfig;
+
+    /// Returns the generation of the configuration. Each applied change increments this number.
+    fn config_generation(&self) -> u64;
 
     /// Replaces the configuration of the switch by `config`, completely or not at all. With `dry_run`, the
     /// method only reports the changes. Without `dry_run`, a change that loses lossless frames needs `force`.
@@ -65,8 +56,8 @@ pub trait ControlTarget: Send + Sync {
     fn clear_watermarks(&self, kind: WatermarkKind, part: WatermarkPart);
 
     /// Runs the tasks that are due, such as the start of a new period of the periodic watermarks. Returns the
-    /// time until the next task, or `None` if no task is planned. The server calls this method when a task is
-    /// due and before it waits for requests.
+    /// time until the next task, or `None` if no task is planned. The server calls this method when a task
+    /// is due.
     fn run_due_tasks(&self) -> Option<Duration> {
         None
     }
@@ -166,6 +157,3 @@ pub trait ControlTarget: Send + Sync {
 fn unsupported(what: &str) -> Failure {
     Failure::environment(format!("this switch cannot {what}"))
 }
-
-#[cfg(test)]
-mod tests;

@@ -3,9 +3,10 @@
 use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 /// A learned MAC address.
-#[derive(Clone, Debug, Serialize, Deserialize, PartialEq, Eq)]
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema, PartialEq, Eq)]
 pub struct MacEntry {
     /// VLAN id of the address. 0 if the switch bridges transparently. Such a switch ignores VLAN tags.
     pub vlan: u16,
@@ -21,9 +22,10 @@ pub struct MacEntry {
 }
 
 /// A neighbour of the router: an IP address on a connected network.
-#[derive(Clone, Debug, Serialize, Deserialize, PartialEq, Eq)]
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema, PartialEq, Eq)]
 pub struct Neighbour {
     /// IP address of the neighbour.
+    #[schema(value_type = String)]
     pub address: IpAddr,
     /// MAC address of the neighbour. `None` if it is not known.
     pub mac: Option<String>,
@@ -44,7 +46,7 @@ pub struct Neighbour {
 }
 
 /// An IP address family, which selects the routes of a request.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize, ToSchema, PartialEq, Eq)]
 #[serde(rename_all = "lowercase")]
 pub enum AddressFamily {
     /// The family IPv4.
@@ -62,7 +64,7 @@ impl AddressFamily {
 
 /// One route in the answer to the request `routes`. The answer also contains static routes that are not in
 /// use: the switch prefers a different route to the same prefix.
-#[derive(Clone, Debug, Serialize, Deserialize, PartialEq, Eq)]
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema, PartialEq, Eq)]
 pub struct RouteEntry {
     /// Destination prefix, such as `10.1.0.0/24`.
     pub prefix: String,
@@ -82,10 +84,11 @@ pub struct RouteEntry {
 }
 
 /// A next hop of a route: a router, or an interface with a connected network.
-#[derive(Clone, Debug, Serialize, Deserialize, PartialEq, Eq)]
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema, PartialEq, Eq)]
 pub struct RouteHop {
     /// IP address of the next router. `None` if the destination is on a connected network or is the
     /// switch itself.
+    #[schema(value_type = Option<String>)]
     pub address: Option<IpAddr>,
     /// Name of the egress interface. For a local route, the interface with the address.
     pub interface: String,
@@ -97,7 +100,7 @@ pub struct RouteHop {
 }
 
 /// Ports, LAGs and router interfaces, with their states.
-#[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema, PartialEq, Eq)]
 pub struct Interfaces {
     /// Ports, in natural order.
     pub ports: Vec<PortStatus>,
@@ -108,7 +111,7 @@ pub struct Interfaces {
 }
 
 /// Configuration and operational state of a port.
-#[derive(Clone, Debug, Serialize, Deserialize, PartialEq, Eq)]
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema, PartialEq, Eq)]
 pub struct PortStatus {
     /// Name of the port, such as `Ethernet0`.
     pub name: String,
@@ -132,7 +135,7 @@ pub struct PortStatus {
 }
 
 /// Configuration and operational state of a LAG.
-#[derive(Clone, Debug, Serialize, Deserialize, PartialEq, Eq)]
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema, PartialEq, Eq)]
 pub struct LagStatus {
     /// Name of the LAG, such as `PortChannel1`.
     pub name: String,
@@ -152,7 +155,7 @@ pub struct LagStatus {
 }
 
 /// A member port of a LAG.
-#[derive(Clone, Debug, Serialize, Deserialize, PartialEq, Eq)]
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema, PartialEq, Eq)]
 pub struct LagMember {
     /// Name of the port, such as `Ethernet0`.
     pub name: String,
@@ -161,7 +164,7 @@ pub struct LagMember {
 }
 
 /// A router interface: a port, LAG, VLAN or loopback interface with IP addresses.
-#[derive(Clone, Debug, Serialize, Deserialize, PartialEq, Eq)]
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema, PartialEq, Eq)]
 pub struct RouterInterface {
     /// Name of the interface, such as `Ethernet0` or `Vlan10`.
     pub name: String,

@@ -1,12 +1,13 @@
 //! PFC state and counters of a switch for `show pfc`.
 
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 use xoff_dataplane::ids::PRIORITIES;
 
 use xoff_telemetry::{PauseHistoryReport, PortReport, SwitchReport};
 
 /// PFC state and counters of a port. Arrays of eight values are indexed by priority.
-#[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema, PartialEq, Eq)]
 pub struct PfcPort {
     /// Name of the port.
     pub name: String,
@@ -27,12 +28,12 @@ pub struct PfcPort {
 
 /// Returns the present PFC counters and pause histories of all ports. [`pfc_ports_since`] subtracts these
 /// values from later counters.
-pub(super) fn read_pfc_ports(report: &SwitchReport) -> Vec<PfcPort> {
+pub(crate) fn read_pfc_ports(report: &SwitchReport) -> Vec<PfcPort> {
     report.ports.iter().map(pfc_of_port).collect()
 }
 
 /// Returns the PFC counters of all ports since a baseline.
-pub(super) fn pfc_ports_since(report: &SwitchReport, base: &[PfcPort]) -> Vec<PfcPort> {
+pub(crate) fn pfc_ports_since(report: &SwitchReport, base: &[PfcPort]) -> Vec<PfcPort> {
     let watched = report.pfc_watchdog.iter().flat_map(|watchdog| &watchdog.ports);
     let with_history: Vec<&str> = watched
         .filter(|port| port.pfc_stat_history)
