@@ -9,15 +9,19 @@ use serde_json::Value;
 use super::{ConfigCommand, output, show::connect};
 use xoff_runtime::control::ConfigApplyReply;
 use xoff_telemetry::failure::{Exit, Failure};
+use xoff_telemetry::{InputLimit, read_input};
 
-/// Largest length of a configuration file in bytes. The control socket refuses longer requests.
-const FILE_BYTES_MAX: u64 = xoff_runtime::control::REQUEST_BYTES_MAX as u64 - 1024;
+/// The limit of a configuration file. The control socket refuses longer requests.
+const FILE_LIMIT: InputLimit = InputLimit {
+    kind: "a configuration for a running switch",
+    bytes_max: xoff_runtime::control::REQUEST_BYTES_MAX as u64 - 1024,
+};
 
 /// Runs `xoff config`.
 pub(super) fn run(command: ConfigCommand) -> Result<Exit, Failure> {
     match command {
         ConfigCommand::Check(arguments) => return check::run(&arguments),
-        ConfigCommand::Get { target } => output::print_json(&connect(&target)?.config()?)?,
+        ConfigCommand::Get { target } => output::print_json(&connect(&target)?.config()?),
         ConfigCommand::Apply {
             file,
             dry_run,
@@ -48,7 +52,7 @@ pub(super) fn run(command: ConfigCommand) -> Result<Exit, Failure> {
             for moved in &applied.moves {
                 output::print_note(&format!("note: {moved}"));
             }
-            output::print(&format_changes(&applied, dry_run))?;
+            output::print(&format_changes(&applied, dry_run));
         }
     }
     Ok(Exit::Ok)
@@ -75,14 +79,8 @@ fn format_changes(applied: &ConfigApplyReply, dry_run: bool) -> String {
 /// The file cannot be read, is too long, or is not a JSON object. The switch checks the content later.
 fn read_config_file(path: &Path) -> Result<Value, Failure> {
     let failure = |what: &str| Failure::configuration(what).at(path.display().to_string());
-    let metadata = std::fs::metadata(path)
+    let text = read_input(path, FILE_LIMIT)
         .map_err(|error| failure("the configuration cannot be read").because(error))?;
-    if metadata.len() > FILE_BYTES_MAX {
-        return Err(failure("the configuration is too long")
-            .because(format!("at most {FILE_BYTES_MAX} bytes are read")));
-    }
-    let text =
-        std::fs::read(path).map_err(|error| failure("the configuration cannot be read").because(error))?;
     let value: Value = serde_json::from_slice(&text).map_err(|error| {
         failure("the configuration is not JSON")
             .because(error)
