@@ -90,9 +90,9 @@ const CASES: &[&str] = &[
     "bench probe REPO/testbeds/checks/small.config_db.json",
     "bench ai --fabric star:4 --collectives allreduce --bytes 16K --seeds 1",
     "bench tune-buffers --ports 4 --pattern standstill:2 --seeds 1 --no-sweep",
-    "bench rfc2544 REPO/testbeds/incast.config_db.json throughput --sizes 1518 --trial-duration 1ms --ports Ethernet0,Ethernet4",
-    "bench rfc2889 REPO/testbeds/incast.config_db.json forwarding --sizes 1518 --trial-duration 1ms --ports Ethernet0,Ethernet4",
-    "bench rfc8239 REPO/testbeds/incast.config_db.json line-rate --sizes 1518 --trial-duration 1ms --ports Ethernet0,Ethernet4",
+    "bench rfc2544 REPO/testbeds/incast.config_db.json throughput --sizes 1518 --ports Ethernet0,Ethernet4",
+    "bench rfc2889 REPO/testbeds/incast.config_db.json mesh --sizes 1518 --ports Ethernet0,Ethernet4",
+    "bench rfc8239 REPO/testbeds/incast.config_db.json linerate --sizes 1518 --ports Ethernet0,Ethernet4",
     "doctor --json",
     "doctor",
 ];

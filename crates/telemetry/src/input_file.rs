@@ -99,7 +99,8 @@ pub fn read_input(path: &Path, limit: InputLimit) -> io::Result<Vec<u8>> {
 /// # Errors
 /// The input cannot be read, or it is longer than the limit.
 pub fn reopenable_path(path: &Path, limit: InputLimit) -> io::Result<PathBuf> {
-    if path != Path::new("-") && InputFile::open(path)?.regular_bytes().is_some() {
+    // The path is not opened here: the data of a pipe is lost when its reader closes it.
+    if path != Path::new("-") && path.metadata()?.is_file() {
         return path.canonicalize();
     }
     let mut memory = File::from(memfd_create(c"xoff-input", MFdFlags::MFD_CLOEXEC)?);
