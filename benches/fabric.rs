@@ -5,6 +5,11 @@
 //! The lab has 16 hosts that send a permutation over 4 leaf and 4 spine switches at 100 Gb/s. The hosts send
 //! RDMA WRITE messages, and each frame is acknowledged. The switches route with lossless priorities and WRED.
 //! A frame-hop is one frame that arrives over one link.
+#![allow(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a benchmark prints its results"
+)]
 
 use std::path::Path;
 use std::time::Instant;

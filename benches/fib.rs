@@ -1,5 +1,10 @@
 //! `cargo bench --bench fib`: nanoseconds per route lookup, and milliseconds to build a generation of the
 //! FIB. See `benches/README.md`.
+#![allow(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a benchmark prints its results"
+)]
 
 use std::hint::black_box;
 use std::net::IpAddr;

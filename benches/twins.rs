@@ -5,6 +5,11 @@
 //! Switches share no data, so the cost of a frame should not depend on a second switch. Cores share caches,
 //! memory and the time that a hypervisor gives. To measure this effect alone, two processes with a null loop
 //! of register arithmetic run in turns with the switches.
+#![allow(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a benchmark prints its results"
+)]
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Child, ChildStdin, Command, ExitCode, Stdio};

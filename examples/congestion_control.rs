@@ -3,6 +3,11 @@
 //!     cargo run --example congestion_control
 //!
 //! Three hosts send to a fourth one through a switch that marks packets. The controllers share the bottleneck link.
+#![allow(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "an example prints its results"
+)]
 
 use xoff_config::{ResolveOptions, build_preset, load};
 use xoff_fabric::{Fabric, FabricPlan, LinkEnd, LinkPlan, RunStopReason};

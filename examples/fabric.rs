@@ -1,6 +1,11 @@
 //! A fabric of your own: two switches, four hosts, and an observer that records which link carries the most frames.
 //!
 //!     cargo run --example fabric
+#![allow(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "an example prints its results"
+)]
 
 use std::collections::BTreeMap;
 

@@ -4,6 +4,11 @@
 //!
 //! Eight hosts on two leaves send 1 MiB each to the other leaf, over four spines. With a hash, flows
 //! collide on some uplinks.
+#![allow(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "an example prints its results"
+)]
 
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -5,6 +5,11 @@
 //!
 //! The program starts a switch with two such ports in real time, and sends a frame through it over the
 //! loopback interface.
+#![allow(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "an example prints its results"
+)]
 
 use std::io;
 use std::net::UdpSocket;

@@ -3,6 +3,11 @@
 //!     cargo run --example switch
 //!
 //! The program owns the clock, the frames and the senders. The switch only reacts to frames and deadlines.
+#![allow(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "an example prints its results"
+)]
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,10 @@
 //! Tests of labs with plain hosts and guests: properties of the lab file, reachability, and the effect of a
 //! host that fails. This program also plays the guests: it runs as QEMU when its arguments are those of QEMU.
+#![allow(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a test program prints its results"
+)]
 
 mod support;
 

@@ -5,6 +5,11 @@
 //! is the median of the differences of the pairs. All schemes are measured in several passes, each with
 //! another memory layout. A pair is left out if the hash took clearly longer than in its fastest rounds,
 //! because other programs then used the processor.
+#![allow(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a benchmark prints its results"
+)]
 
 use std::hint::black_box;
 use std::time::Instant;

@@ -12,6 +12,11 @@
 //!
 //! Forwarders that are not installed, or that cannot carry a frame length, are skipped with a note.
 //! benches/README.md describes the measurements.
+#![allow(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a benchmark prints its results"
+)]
 
 mod bed;
 mod child;

@@ -7,6 +7,11 @@
 //! Two hosts send to a third one at the full speed of their links, so PFC pauses them all the time. The bench
 //! first searches for the fastest link without loss. Then the hosts send for minutes at 90 % of that speed.
 //! `verdict.rs` defines the conditions.
+#![allow(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a benchmark prints its results"
+)]
 
 mod bed;
 mod memory;

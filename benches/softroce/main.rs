@@ -5,6 +5,11 @@
 //!
 //! The bench passes if no frame was dropped, no RDMA stack counted a gap, and xoff carries at least 0.9 of
 //! the rate of the bridge.
+#![allow(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a benchmark prints its results"
+)]
 
 mod forwarders;
 mod guest;

@@ -1,4 +1,9 @@
 //! Compares longest prefix matching with a simple, slow reference: one map for each prefix length.
+#![allow(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a test program prints its results"
+)]
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;

@@ -1,4 +1,9 @@
 //! Compares the MMU with a simple model after each of a million random operations.
+#![allow(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a test program prints its results"
+)]
 
 use mmu_support::reference::ReferenceMmu;
 use mmu_support::{pool_config, pool_profile, switch_config};

@@ -6,6 +6,11 @@
 //! `cargo test`, the run is short. Half of the frames have one destination each, so that the test can account
 //! for every frame. The other half is mixed with floods, link flaps and new configurations. The buffers are
 //! checked every 64 frames. The test ends at the first violation.
+#![allow(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a test program prints its results"
+)]
 
 mod support;
 

@@ -10,31 +10,29 @@ use serde_json::{Map, Value, json};
 use super::{ConfigChange, ConfigCommand, ConfigInterface, InterfaceChange, output, show::connect};
 use xoff_control::ConfigApplyReply;
 use xoff_telemetry::failure::{Exit, Failure};
+use xoff_telemetry::{InputLimit, read_input};
 
-/// Largest length of a configuration file in bytes. The control API refuses longer requests.
-const FILE_BYTES_MAX: u64 = xoff_control::REQUEST_BYTES_MAX as u64;
+/// The limit of a configuration file. The control API refuses longer requests.
+const FILE_LIMIT: InputLimit = InputLimit {
+    kind: "a configuration for a running switch",
+    bytes_max: xoff_control::REQUEST_BYTES_MAX as u64,
+};
 
 /// Runs `xoff config`.
 pub(super) fn run(command: ConfigCommand) -> Result<Exit, Failure> {
     match command {
         ConfigCommand::Check(arguments) => return check::run(&arguments),
-        ConfigCommand::Get { target } => output::print_json(&connect(&target)?.config()?)?,
+        ConfigCommand::Get { target } => output::print_json(&connect(&target)?.config()?),
         ConfigCommand::Apply { file, change } => {
             // The file is checked first, so an invalid file is reported even if no switch runs.
             let config = read_config_file(&file)?;
             let applied = connect(&change.target)?.apply_config(config, change.dry_run, change.force);
-            print_applied(
-                &applied.map_err(|failure| add_file_name(failure, &file))?,
-                &change,
-            )?;
+            print_applied(&applied.map_err(|failure| add_file_name(failure, &file))?, &change);
         }
         ConfigCommand::Patch { file, change } => {
             let patch = read_config_file(&file)?;
             let applied = connect(&change.target)?.patch_config(&patch, change.dry_run, change.force);
-            print_applied(
-                &applied.map_err(|failure| add_file_name(failure, &file))?,
-                &change,
-            )?;
+            print_applied(&applied.map_err(|failure| add_file_name(failure, &file))?, &change);
         }
         ConfigCommand::Set {
             entry,
@@ -46,7 +44,7 @@ pub(super) fn run(command: ConfigCommand) -> Result<Exit, Failure> {
             print_applied(
                 &client.patch_config(&patch, change.dry_run, change.force)?,
                 &change,
-            )?;
+            );
         }
         ConfigCommand::Interface(ConfigInterface::Shutdown(interface)) => {
             set_admin_status(&interface, "down")?
@@ -79,7 +77,8 @@ fn set_admin_status(interface: &InterfaceChange, status: &str) -> Result<(), Fai
     print_applied(
         &client.patch_config(&patch, change.dry_run, change.force)?,
         change,
-    )
+    );
+    Ok(())
 }
 
 /// Adds the name of the file to the location of an error of a configuration.
@@ -97,7 +96,7 @@ fn add_file_name(failure: Failure, file: &Path) -> Failure {
 }
 
 /// Prints the result of a change.
-fn print_applied(applied: &ConfigApplyReply, change: &ConfigChange) -> Result<(), Failure> {
+fn print_applied(applied: &ConfigApplyReply, change: &ConfigChange) {
     for warning in &applied.warnings {
         output::print_note(&format!("warning: {warning}"));
     }
@@ -107,7 +106,7 @@ fn print_applied(applied: &ConfigApplyReply, change: &ConfigChange) -> Result<()
     for moved in &applied.moves {
         output::print_note(&format!("note: {moved}"));
     }
-    output::print(&format_changes(applied, change.dry_run))
+    output::print(&format_changes(applied, change.dry_run));
 }
 
 /// The name of an entry of the configuration: `TABLE|KEY`. A key may contain further bars.
@@ -191,14 +190,8 @@ fn format_changes(applied: &ConfigApplyReply, dry_run: bool) -> String {
 /// The file cannot be read, is too long, or is not a JSON object. The switch checks the content later.
 fn read_config_file(path: &Path) -> Result<Value, Failure> {
     let failure = |what: &str| Failure::configuration(what).at(path.display().to_string());
-    let metadata = std::fs::metadata(path)
+    let text = read_input(path, FILE_LIMIT)
         .map_err(|error| failure("the configuration cannot be read").because(error))?;
-    if metadata.len() > FILE_BYTES_MAX {
-        return Err(failure("the configuration is too long")
-            .because(format!("at most {FILE_BYTES_MAX} bytes are read")));
-    }
-    let text =
-        std::fs::read(path).map_err(|error| failure("the configuration cannot be read").because(error))?;
     let value: Value = serde_json::from_slice(&text).map_err(|error| {
         failure("the configuration is not JSON")
             .because(error)

@@ -27,7 +27,7 @@ pub(super) fn run(arguments: HostRun) -> Result<Exit, Failure> {
     if let Some(path) = &arguments.report {
         report.write(path)?;
     }
-    output::print(&render_report(&report))?;
+    output::print(&render_report(&report));
     if let Some(silent) = summary.unresolved.first() {
         return Err(Failure::environment(format!("nothing was sent to {silent}"))
             .at(format!("--send {silent}"))
@@ -45,16 +45,14 @@ pub(super) fn run(arguments: HostRun) -> Result<Exit, Failure> {
 
 /// Runs the host and prints a line when it is ready.
 fn run_host(arguments: &HostRun, stop: &AtomicBool) -> Result<HostSummary, Failure> {
-    let mut written = Ok(());
     let ready = |notes: &[String]| {
         for note in notes {
             output::print_note(&format!("note: {note}"));
         }
-        written = output::print(&format!("ready: host on {}\n", arguments.dev));
+        output::print(&format!("ready: host on {}\n", arguments.dev));
     };
-    let summary = run_standalone(&host_run_spec(arguments), stop, ready, |_| {});
-    written?;
-    summary.map_err(|error| host_failure(error, arguments))
+    run_standalone(&host_run_spec(arguments), stop, ready, |_| {})
+        .map_err(|error| host_failure(error, arguments))
 }
 
 fn host_run_spec(arguments: &HostRun) -> HostRunSpec {

@@ -1,6 +1,5 @@
 //! `xoff lab`: converts the arguments of the command line and calls `xoff-lab`.
 
-use std::io::stdout;
 use std::process::ExitCode;
 
 use serde::Serialize;
@@ -42,7 +41,7 @@ pub(super) fn run(command: LabCommand) -> Result<ExitCode, Failure> {
                     OutputFormat::Table
                 },
             };
-            xoff_lab::merge_sweep(&merge, &mut stdout())
+            xoff_lab::merge_sweep(&merge, &mut output::StandardOutput)
         }
         LabCommand::Check(arguments) => check(arguments),
         LabCommand::Up(arguments) => {
@@ -53,17 +52,17 @@ pub(super) fn run(command: LabCommand) -> Result<ExitCode, Failure> {
                 options,
                 pcap,
             };
-            xoff_lab::bring_up_lab(&up, &mut stdout())
+            xoff_lab::bring_up_lab(&up, &mut output::StandardOutput)
         }
         LabCommand::Down { name } => {
             xoff_lab::take_down_lab(&name)?;
-            output::print(&format!("lab {name} is down\n"))?;
+            output::print(&format!("lab {name} is down\n"));
             Ok(Exit::Ok.into())
         }
         LabCommand::Exec { name, node, command } => xoff_lab::exec_in_host(&name, &node, &command),
         LabCommand::Import(arguments) => import(&arguments),
         LabCommand::Ls { json: false } => {
-            output::print(&xoff_lab::list_labs()?)?;
+            output::print(&xoff_lab::list_labs()?);
             Ok(Exit::Ok.into())
         }
         LabCommand::Ls { json: true } => {
@@ -77,7 +76,7 @@ pub(super) fn run(command: LabCommand) -> Result<ExitCode, Failure> {
             output::print_json(&LabList {
                 schema: "xoff.labs/1",
                 labs,
-            })?;
+            });
             Ok(Exit::Ok.into())
         }
     }
@@ -105,7 +104,7 @@ fn run_real(arguments: LabRun) -> Result<ExitCode, Failure> {
         options,
         pcap: lab_pcap(&arguments.pcap, arguments.pcap_snaplen)?,
     };
-    xoff_lab::run_lab(&run, &mut stdout())
+    xoff_lab::run_lab(&run, &mut output::StandardOutput)
 }
 
 /// Converts a setting with one value. Further values of the setting are ignored.
@@ -126,7 +125,7 @@ fn import(arguments: &LabImport) -> Result<ExitCode, Failure> {
         output::print_note(&format!("note: {note}"));
     }
     match &arguments.output {
-        None => output::print(&imported.text)?,
+        None => output::print(&imported.text),
         Some(path) => xoff_telemetry::write_result_file("--output", path, &imported.text)?,
     }
     Ok(Exit::Ok.into())
@@ -156,7 +155,7 @@ fn run_virtual(mut arguments: LabRun) -> Result<ExitCode, Failure> {
             field_values: sweep.set.into_iter().map(first_field_value).collect(),
             ..run
         };
-        return xoff_lab::run_virtual(&run, &mut stdout());
+        return xoff_lab::run_virtual(&run, &mut output::StandardOutput);
     }
     let more = &arguments.in_virtual_time;
     for (given, option) in [
@@ -188,7 +187,7 @@ fn run_virtual(mut arguments: LabRun) -> Result<ExitCode, Failure> {
             csv: sweep.csv,
         },
         &*signals::watch_stop_signals()?,
-        &mut stdout(),
+        &mut output::StandardOutput,
     )
 }
 
@@ -227,7 +226,11 @@ fn compare(arguments: LabCompare) -> Result<ExitCode, Failure> {
         csv: arguments.csv,
         plots: arguments.plots,
     };
-    xoff_lab::run_compare(&compare, &*signals::watch_stop_signals()?, &mut stdout())
+    xoff_lab::run_compare(
+        &compare,
+        &*signals::watch_stop_signals()?,
+        &mut output::StandardOutput,
+    )
 }
 
 /// Runs `xoff lab check`.
@@ -249,7 +252,7 @@ fn check(arguments: LabCheck) -> Result<ExitCode, Failure> {
         format: arguments.format.into(),
         report: arguments.report,
     };
-    xoff_lab::check_labs(&check, &mut stdout())
+    xoff_lab::check_labs(&check, &mut output::StandardOutput)
 }
 
 fn virtual_run_arguments(arguments: LabRun) -> Result<VirtualRunArgs, Failure> {

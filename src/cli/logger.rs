@@ -1,10 +1,11 @@
 //! The logger of the program. It writes the log records of the crates of xoff to standard error.
 
 use std::fmt::{self, Display, Formatter};
-use std::io::{Write, stderr};
 
 use log::{Level, LevelFilter, Log, Metadata, Record};
 use xoff_runtime::workers::EVENT_LOG_TARGET;
+
+use super::output;
 
 /// Installs the logger. Call this once, before all other code of the program.
 pub(crate) fn install_logger() {
@@ -24,8 +25,7 @@ impl Log for StderrLogger {
 
     fn log(&self, record: &Record<'_>) {
         if self.enabled(record.metadata()) {
-            // A closed standard error must not stop the program.
-            let _ = writeln!(stderr().lock(), "{}", LogLine(record));
+            output::print_note(&LogLine(record).to_string());
         }
     }
 

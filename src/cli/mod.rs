@@ -14,6 +14,7 @@ mod replay;
 mod running_labs;
 mod show;
 mod signals;
+mod size;
 mod switch;
 mod values;
 
@@ -25,22 +26,35 @@ use serde_json::json;
 pub(crate) use args::*;
 pub(crate) use logger::install_logger;
 pub(crate) use values::{PcapArgument, PortArgument, SendArgument};
-use xoff_telemetry::failure::Failure;
+use xoff_telemetry::failure::{Exit, Failure};
 
 /// Parses the command line and runs the command. If the command fails, prints the error. Returns the
 /// exit code.
 pub(crate) fn main() -> ExitCode {
-    let matches = Arguments::command().get_matches();
+    let code = match parse_command_line() {
+        Ok((arguments, prints_json)) => run(arguments).unwrap_or_else(|failure| {
+            output::print_failure(&failure);
+            if prints_json && !failure.errors.is_empty() {
+                output::print_json(&error_json(&failure));
+            }
+            match xoff_telemetry::was_input_wait_interrupted() {
+                true => Exit::Interrupted.into(),
+                false => failure.exit.into(),
+            }
+        }),
+        Err(message) => output::print_parser_message(&message),
+    };
+    output::final_exit_code(code)
+}
+
+/// Parses the command line. Returns the arguments and whether the subcommand prints its result as JSON.
+///
+/// # Errors
+/// The command line is wrong, or asks for the help or the version.
+fn parse_command_line() -> Result<(Arguments, bool), clap::Error> {
+    let matches = Arguments::command().try_get_matches()?;
     let prints_json = prints_json_result(&matches);
-    let arguments = Arguments::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
-    run(arguments).unwrap_or_else(|failure| {
-        output::print_failure(&failure);
-        if prints_json && !failure.errors.is_empty() {
-            // A failed write to standard output cannot be reported.
-            let _ = output::print_json(&error_json(&failure));
-        }
-        failure.exit.into()
-    })
+    Ok((Arguments::from_arg_matches(&matches)?, prints_json))
 }
 
 /// Returns whether the subcommand prints its result as JSON, with `--json` or `--format json`.

@@ -7,13 +7,14 @@ use clap::{Args, ValueEnum};
 use serde_json::json;
 use xoff_units::Picos;
 
+use super::size::parse_size_bytes;
 use super::{ConfigurationInput, args, output, values};
 use xoff_capture::{ReadError, Reader};
 use xoff_config::{LoadedConfig, PortAttachment, ResolveOptions, build_preset, load, parse_layers};
 use xoff_measure::replay::{
     CaptureDestination, CaptureSource, CaptureSurvey, ConfiguredPorts, FrameSource, MappingMode,
-    MappingOptions, PortMapping, ReplayCaptureFiles, ReplayError, ReplayPace, ReplayReport, ReplayRun,
-    SkipReason,
+    MappingOptions, PortMapping, ReplayCaptureFiles, ReplayDestinations, ReplayError, ReplayPace,
+    ReplayReport, ReplayRun, SkipReason,
 };
 use xoff_telemetry::failure::{Exit, Failure};
 
@@ -86,9 +87,12 @@ pub(crate) struct ReplayArguments {
     /// Send the frames N times as fast as they were captured, such as 10 or 0.5
     #[arg(long, value_name = "N", value_parser = parse_multiplier, default_value = "1", conflicts_with = "back_to_back")]
     pub multiplier: (u64, u64),
-    /// Send the frames at link speed and ignore their time stamps (keeps the capture in memory)
+    /// Send the frames at link speed and ignore their time stamps
     #[arg(long)]
     pub back_to_back: bool,
+    /// Largest size of the temporary file for a capture from a pipe or standard input, such as 500M or 8G
+    #[arg(long, value_name = "SIZE", value_parser = parse_size_bytes, default_value = "4G")]
+    pub spool: u64,
     /// Start with an empty MAC table: the switch floods until it has learned the stations
     #[arg(long)]
     pub no_learn: bool,
@@ -186,7 +190,7 @@ pub(super) fn run(arguments: &ReplayArguments) -> Result<Exit, Failure> {
     check_output_files(arguments)?;
     let file = arguments.input.display().to_string();
     let unreadable = |error: ReadError| error.to_failure(&file);
-    let source = CaptureSource::open(&arguments.input).map_err(unreadable)?;
+    let source = CaptureSource::open(&arguments.input, arguments.spool)?;
     let survey = source.read().and_then(CaptureSurvey::read).map_err(unreadable)?;
     let layers = args::read_layers(&arguments.config)?;
     let configured = read_configured_ports(&layers, arguments.configuration.asic.as_deref())?;
@@ -200,7 +204,12 @@ pub(super) fn run(arguments: &ReplayArguments) -> Result<Exit, Failure> {
     let config = loaded.resolved.config;
     let destination = CaptureDestination::of(&arguments.out);
     let drops = arguments.drops.as_deref().map(CaptureDestination::of);
-    let mut files = ReplayCaptureFiles::create(&config, survey.first_ns, &file, &destination, drops.as_ref())
+    let destinations = ReplayDestinations {
+        sent: &destination,
+        dropped: drops.as_ref(),
+        standard_output: output::open_standard_output,
+    };
+    let mut files = ReplayCaptureFiles::create(&config, survey.first_ns, &file, &destinations)
         .map_err(|(place, error)| write_failure(&place, &error))?;
     let pace = match arguments.back_to_back {
         true => ReplayPace::BackToBack,
@@ -487,9 +496,7 @@ fn print_result(
     };
     match destination {
         CaptureDestination::File(_) => output::print(&text),
-        CaptureDestination::Output => {
-            output::print_note(text.trim_end());
-            Ok(())
-        }
+        CaptureDestination::Output => output::print_note(text.trim_end()),
     }
+    Ok(())
 }

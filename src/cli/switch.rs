@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::{SwitchRun, args, output, values};
-use xoff_capture::recorder::{PcapOptions, PcapRequest};
+use xoff_capture::recorder::{PcapOptions, PcapRequest, StandardOutput};
 use xoff_config::{LoadedConfig, ResolveOptions, load};
 use xoff_control::{
     ApiToken, ControlAddress, ControlListener, ControlTarget, ServerHandle, ServerOptions, TcpAccess,
@@ -32,7 +32,6 @@ pub(super) fn run(arguments: SwitchRun) -> Result<Exit, Failure> {
     if let Some(path) = &arguments.report {
         output::check_report_path("--report", path)?;
     }
-    let stop = super::signals::watch_stop_signals()?;
     let options = worker_options(&arguments);
     let resolve = arguments.configuration.apply_to(ResolveOptions {
         ports: arguments.ports.iter().map(|port| port.name.clone()).collect(),
@@ -41,6 +40,8 @@ pub(super) fn run(arguments: SwitchRun) -> Result<Exit, Failure> {
         ..ResolveOptions::default()
     })?;
     let loaded = load_config(&arguments.config, &resolve)?;
+    // The configuration has been read: the wait for a pipe without data ends with the first signal.
+    let stop = super::signals::watch_stop_signals()?;
     let name = loaded.resolved.config.name.clone();
     let tcp = tcp_access(&arguments)?;
     // The socket is bound before the switch starts, so an invalid path has no side effects.
@@ -77,13 +78,10 @@ pub(super) fn run(arguments: SwitchRun) -> Result<Exit, Failure> {
         .iter()
         .any(|recording| recording.file == Path::new("-"));
     let print = |text: &str| match stdout_has_capture {
-        true => {
-            output::print_note(text.trim_end());
-            Ok(())
-        }
+        true => output::print_note(text.trim_end()),
         false => output::print(text),
     };
-    print(&ready_line(&name, &arguments, &session))?;
+    print(&ready_line(&name, &arguments, &session));
     while !stop.load(Ordering::Relaxed) && !session.is_dead() {
         std::thread::sleep(CHECK_INTERVAL);
     }
@@ -96,7 +94,7 @@ pub(super) fn run(arguments: SwitchRun) -> Result<Exit, Failure> {
     if let Some(path) = &arguments.report {
         report.write(path)?;
     }
-    print(&render_report(&report))?;
+    print(&render_report(&report));
     Ok(report.exit())
 }
 
@@ -126,6 +124,7 @@ fn pcap_options(arguments: &SwitchRun) -> PcapOptions {
     PcapOptions {
         requests: arguments.pcap.iter().map(request).collect(),
         snaplen: arguments.pcap_snaplen.unwrap_or(0),
+        standard_output: Some(StandardOutput(output::open_standard_output)),
     }
 }
 

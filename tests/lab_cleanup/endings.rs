@@ -1,7 +1,7 @@
 //! Tests of the ways in which a lab can end.
 
 use std::fs;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 use std::thread::sleep;
 use std::time::Duration;
 
@@ -60,6 +60,114 @@ pub(crate) fn an_interrupted_run_leaves_nothing(lab: &TestLab) -> Result<(), Fai
         kill(Pid::from_raw(child.id() as i32), signal)?;
         let status = wait_for_exit(child)?;
         check(status.code() == Some(130), format!("{signal}: {status}"))?;
+        lab.assert_clean()?;
+    }
+    Ok(())
+}
+
+/// A closed terminal sends SIGHUP, in part twice. The lab stops like after SIGTERM, and a lab with the same name
+/// can start at once.
+pub(crate) fn a_closed_terminal_stops_the_run(lab: &TestLab) -> Result<(), Failed> {
+    for signal in [Signal::SIGHUP, Signal::SIGKILL] {
+        lab.write_lab_file("60s", "")?;
+        let mut child = lab.start_run()?;
+        lab.wait_until_up()?;
+        let command_line = Pid::from_raw(child.id() as i32);
+        kill(command_line, signal)?;
+        // The command line may have ended already.
+        let _ = kill(command_line, signal);
+        // The next lab does not wait for the end of the first.
+        lab.write_lab_file("100ms", "")?;
+        let second = lab.start_run()?;
+        if signal == Signal::SIGKILL {
+            child.wait()?;
+        } else {
+            let status = wait_for_exit(child)?;
+            check(status.code() == Some(130), format!("{signal}: {status}"))?;
+        }
+        let status = wait_for_exit(second)?;
+        check(
+            matches!(status.code(), Some(0 | 5)),
+            format!("the next lab after {signal}: {status}"),
+        )?;
+        lab.assert_clean()?;
+    }
+    Ok(())
+}
+
+/// Under `nohup`, SIGHUP is ignored, and the lab runs to its end.
+pub(crate) fn a_run_under_nohup_ignores_hangups(lab: &TestLab) -> Result<(), Failed> {
+    lab.write_lab_file("1500ms", "")?;
+    let run = lab.command(&["run", &lab.lab_file_path().display().to_string()]);
+    let mut command = Command::new("sh");
+    command
+        .args(["-c", "trap '' HUP; exec \"$0\" \"$@\""])
+        .arg(run.get_program())
+        .args(run.get_args())
+        .current_dir(lab.folder.path())
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
+    let child = command.spawn()?;
+    lab.wait_until_up()?;
+    for (pid, _) in lab.processes() {
+        // A process may just have ended.
+        let _ = kill(Pid::from_raw(pid), Signal::SIGHUP);
+    }
+    let status = wait_for_exit(child)?;
+    check(
+        matches!(status.code(), Some(0 | 5)),
+        format!("the run ends itself: {status}"),
+    )?;
+    lab.assert_clean()
+}
+
+/// The launcher of `lab up` has its own session, so a closed terminal does not reach the lab.
+pub(crate) fn lab_up_survives_its_terminal(lab: &TestLab) -> Result<(), Failed> {
+    let file = lab.lab_file_path().display().to_string();
+    check(
+        wait_for_exit(lab.command(&["up", &file]).spawn()?)?.success(),
+        "up",
+    )?;
+    lab.wait_until_up()?;
+    let launcher = lab
+        .find_process("__lab-launch")
+        .ok_or("the launcher does not exist")?;
+    for (pid, line) in lab.processes() {
+        let session = nix::unistd::getsid(Some(Pid::from_raw(pid)))?;
+        check(session == launcher, format!("{line} is in session {session}"))?;
+    }
+    check(
+        wait_for_exit(lab.command(&["down", &lab.name]).spawn()?)?.success(),
+        "down",
+    )?;
+    lab.assert_clean()
+}
+
+/// A lab runs to its end on a closed pipe, and reports a full device.
+pub(crate) fn a_run_ends_in_good_order_on_any_output(lab: &TestLab) -> Result<(), Failed> {
+    lab.write_lab_file("100ms", "")?;
+    let file = lab.lab_file_path().display().to_string();
+    for (output, is_full) in [("closed pipe", false), ("/dev/full", true)] {
+        let stdout: Stdio = match is_full {
+            true => fs::OpenOptions::new().write(true).open(output)?.into(),
+            false => std::io::pipe()?.1.into(),
+        };
+        let mut command = lab.command(&["run", &file]);
+        let run = command.stdout(stdout).stderr(Stdio::piped()).output()?;
+        let text = String::from_utf8_lossy(&run.stderr).into_owned();
+        let expected = match is_full {
+            true => [3, 5],
+            false => [0, 5],
+        };
+        check(
+            run.status.code().is_some_and(|code| expected.contains(&code)),
+            format!("{output}: {} {text}", run.status),
+        )?;
+        check(
+            text.matches("where: standard output").count() == usize::from(is_full),
+            format!("{output}: {text}"),
+        )?;
         lab.assert_clean()?;
     }
     Ok(())

@@ -33,7 +33,7 @@ fn main() -> ExitCode {
         .err()
         .map(|error| error.to_string());
     let refusal = refusal.or_else(|| Netns::create().err().map(|error| error.to_string()));
-    let tests: [(&str, Test); 9] = [
+    let tests: [(&str, Test); 13] = [
         (
             "the_namespace_limit_counts_open_namespaces",
             test_lab::the_namespace_limit_counts_open_namespaces,
@@ -49,6 +49,22 @@ fn main() -> ExitCode {
         (
             "an_interrupted_run_leaves_nothing",
             endings::an_interrupted_run_leaves_nothing,
+        ),
+        (
+            "a_closed_terminal_stops_the_run",
+            endings::a_closed_terminal_stops_the_run,
+        ),
+        (
+            "a_run_under_nohup_ignores_hangups",
+            endings::a_run_under_nohup_ignores_hangups,
+        ),
+        (
+            "lab_up_survives_its_terminal",
+            endings::lab_up_survives_its_terminal,
+        ),
+        (
+            "a_run_ends_in_good_order_on_any_output",
+            endings::a_run_ends_in_good_order_on_any_output,
         ),
         (
             "killing_any_process_ends_the_lab",

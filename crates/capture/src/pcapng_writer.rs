@@ -215,12 +215,13 @@ impl<W: Write> Writer<W> {
         self.out.write_all(&self.block)
     }
 
-    /// Flushes the output. A writer that is dropped without this call does not flush.
+    /// Flushes the output and returns it. A writer that is dropped without this call does not flush.
     ///
     /// # Errors
     ///
     /// Returns the error of the output.
-    pub fn finish(mut self) -> io::Result<()> {
-        self.out.flush()
+    pub fn finish(mut self) -> io::Result<W> {
+        self.out.flush()?;
+        Ok(self.out)
     }
 }

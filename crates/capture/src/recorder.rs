@@ -5,7 +5,6 @@
 //! fixed. If a disk or a pipe is too slow, no chunk is free. The recorder then counts the frame as missed and
 //! does not record it.
 
-use std::fs::File;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
@@ -31,7 +30,24 @@ pub struct PcapOptions {
     pub requests: Vec<PcapRequest>,
     /// Largest number of bytes stored of each frame. The value 0 means no limit.
     pub snaplen: u32,
+    /// Opens standard output for a file with the path `-`. `None` if the program does not offer standard
+    /// output. Another process does not receive this value.
+    #[serde(skip)]
+    pub standard_output: Option<StandardOutput>,
 }
+
+/// A function of the program that opens standard output. Libraries do not open standard output themselves.
+#[derive(Clone, Copy, Debug)]
+pub struct StandardOutput(pub fn() -> Box<dyn Write + Send>);
+
+impl PartialEq for StandardOutput {
+    /// All values open the same output, so they are equal.
+    fn eq(&self, _: &StandardOutput) -> bool {
+        true
+    }
+}
+
+impl Eq for StandardOutput {}
 
 /// A capture file and the ports that it records.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -123,7 +139,7 @@ pub fn open_recording(
             file: request.file.clone(),
             source,
         };
-        let mut file = open_output(&request.file).map_err(error)?;
+        let mut file = open_output(&request.file, options.standard_output).map_err(error)?;
         file.write_all(&header).map_err(error)?;
         files.push((request.file.clone(), Some(file)));
     }
@@ -151,10 +167,14 @@ pub fn open_recording(
     ))
 }
 
-fn open_output(file: &Path) -> io::Result<Box<dyn Write + Send>> {
-    match file == Path::new("-") {
-        true => Ok(Box::new(io::stdout())),
-        false => Ok(Box::new(File::create(file)?)),
+fn open_output(file: &Path, standard_output: Option<StandardOutput>) -> io::Result<Box<dyn Write + Send>> {
+    match (file == Path::new("-"), standard_output) {
+        (true, Some(StandardOutput(open))) => Ok(open()),
+        (true, None) => Err(io::Error::new(
+            io::ErrorKind::Unsupported,
+            "no standard output is available",
+        )),
+        (false, _) => Ok(Box::new(xoff_telemetry::open_stream_file(file)?)),
     }
 }
 

@@ -1,4 +1,5 @@
 //! `core-bench`: measures the built-in workloads, and compares two builds.
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "a tool for developers")]
 
 mod compare;
 mod run;

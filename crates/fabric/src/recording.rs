@@ -53,7 +53,7 @@ impl LinkRecording {
     /// # Panics
     /// Panics if the plan has no such link or if an end of the link does not exist.
     pub fn new(plan: &FabricPlan, link: usize, path: &Path) -> Result<LinkRecording, RecordingError> {
-        let file = File::create(path).map_err(|error| RecordingError::Write {
+        let file = xoff_telemetry::open_stream_file(path).map_err(|error| RecordingError::Write {
             path: path.to_owned(),
             error,
         })?;

@@ -40,7 +40,7 @@ impl TimeSeries {
     pub fn new(fabric: &Fabric, interval: Picos, folder: &Path) -> io::Result<TimeSeries> {
         fs::create_dir_all(folder)?;
         let file = |name: &str, header: &str| -> io::Result<BufWriter<File>> {
-            let mut file = BufWriter::new(File::create(folder.join(name))?);
+            let mut file = BufWriter::new(xoff_telemetry::open_stream_file(&folder.join(name))?);
             writeln!(file, "{header}")?;
             Ok(file)
         };

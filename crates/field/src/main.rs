@@ -9,6 +9,7 @@
 //! - `cargo run -p field -- schema ...` writes the tables and fields of SONiC's CONFIG_DB.
 //!
 //! The inputs are not part of this repository.
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "a tool for developers")]
 
 use std::process::ExitCode;
 

@@ -6,17 +6,17 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixListener;
 use std::path::Path;
 use std::process::{Child, ExitCode, Stdio};
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
 use nix::sys::memfd::{MFdFlags, memfd_create};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::{Pid, Uid};
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use super::config::resolve_switch_setups;
 use super::external_devices::{self, SavedExternalDevice};
+use super::hangup::is_hangup_ignored;
 use super::inner_process::{
     DETACH_REQUEST, InnerProcess, LabSpec, STOP_REQUEST, create_pipe, signal_pipe, spawn_process,
     wait_until_readable,
@@ -111,7 +111,7 @@ struct LabHandle {
     /// the launcher kills the lab. `None` after the command line has closed the pipe itself.
     lifeline: Option<File>,
     status: StatusReader,
-    signals: File,
+    signals: StopSignals,
     borrowed: Vec<SavedExternalDevice>,
     /// The memory file with the output of the lab processes of `lab up`. `None` for `lab run`, because its
     /// processes write to the terminal.
@@ -125,9 +125,10 @@ struct LabHandle {
 /// # Errors
 /// Fails if the lab is invalid, if this machine cannot run the lab, or if the user interrupts the run.
 pub(super) fn run_and_report(plan: LabPlan, options: &LabOptions) -> Result<Report, Failure> {
-    static RUN_COUNT: AtomicU32 = AtomicU32::new(0);
-    let number = RUN_COUNT.fetch_add(1, Ordering::Relaxed);
-    let path = std::env::temp_dir().join(format!("xoff-{}-{number}.json", std::process::id()));
+    // The folder has a random name, only its owner can enter it, and it is removed at the end of the function.
+    let folder = tempfile::tempdir()
+        .map_err(|error| Failure::environment("cannot create a temporary folder").because(error))?;
+    let path = folder.path().join("report.json");
     let options = LabOptions {
         report: Some(path.clone()),
         ..options.clone()
@@ -138,8 +139,6 @@ pub(super) fn run_and_report(plan: LabPlan, options: &LabOptions) -> Result<Repo
         lab.wait_for_end(&mut std::io::sink())
     });
     let text = std::fs::read_to_string(&path);
-    // A file that cannot be removed stays in the folder of temporary files.
-    let _ = std::fs::remove_file(&path);
     let code = result?;
     if code == ExitCode::from(Exit::Interrupted) {
         return Err(Failure::new(Exit::Interrupted, "interrupted").at(name));
@@ -197,7 +196,13 @@ fn start_lab(
         .map(|device| registry::claim_device(device))
         .collect::<Result<Vec<_>, _>>()?;
     let borrowed = external_devices::record_devices(&devices)?;
-    let signals = signal_pipe(&[SIGINT, SIGTERM])?;
+    let signals = StopSignals {
+        requests: signal_pipe(&[SIGINT, SIGTERM])?,
+        hangups: match is_hangup_ignored() {
+            true => None,
+            false => Some(signal_pipe(&[SIGHUP])?),
+        },
+    };
     let name = plan.name.clone();
     let spec = LabSpec {
         plan,
@@ -213,7 +218,7 @@ fn spawn_launcher(
     spec: &LabSpec,
     listener: UnixListener,
     locks: &[UnixListener],
-    signals: File,
+    signals: StopSignals,
     borrowed: Vec<SavedExternalDevice>,
 ) -> Result<LabHandle, Failure> {
     let memory_failure =
@@ -255,10 +260,22 @@ fn spawn_launcher(
     })
 }
 
+/// The pipes through which signals reach the command line.
+#[derive(Debug)]
+struct StopSignals {
+    /// Receives a byte for each SIGINT and SIGTERM.
+    requests: File,
+    /// Receives a byte for each SIGHUP. The kernel and the shell both send SIGHUP when a terminal is closed, so
+    /// a second SIGHUP must not have the effect of a second Ctrl-C. `None` if SIGHUP is ignored, as
+    /// under `nohup`.
+    hangups: Option<File>,
+}
+
 /// An event of a running lab for its command line.
 enum LabEvent {
     Status(StatusMessage),
     Interrupted,
+    HungUp,
     Ended,
 }
 
@@ -267,12 +284,23 @@ impl LabHandle {
     fn next_event(&mut self) -> LabEvent {
         loop {
             if !self.status.has_buffered() {
-                let [_, signalled] = wait_until_readable(
-                    [Some(self.status.file().as_fd()), Some(self.signals.as_fd())],
-                    None,
-                );
-                if signalled && self.signals.read(&mut [0]).is_ok() {
+                let StopSignals { requests, hangups } = &self.signals;
+                let status = self.status.file().as_fd();
+                let watched = [
+                    Some(status),
+                    Some(requests.as_fd()),
+                    hangups.as_ref().map(File::as_fd),
+                ];
+                let [_, requested, hung_up] = wait_until_readable(watched, None);
+                if requested && (&mut &*requests).read(&mut [0]).is_ok() {
                     return LabEvent::Interrupted;
+                }
+                if hung_up
+                    && hangups
+                        .as_ref()
+                        .is_some_and(|mut file| file.read(&mut [0]).is_ok())
+                {
+                    return LabEvent::HungUp;
                 }
                 let [has_message] = wait_until_readable([Some(self.status.file().as_fd())], Some(0));
                 if !has_message {
@@ -304,7 +332,8 @@ impl LabHandle {
                 LabEvent::Status(StatusMessage::Print { .. }) if self.is_quiet => {}
                 LabEvent::Status(StatusMessage::Print { text }) => bar.suspend(|| write_line(out, &text)),
                 LabEvent::Interrupted if interrupted => self.lifeline = None,
-                LabEvent::Interrupted => {
+                LabEvent::HungUp if interrupted => {}
+                LabEvent::Interrupted | LabEvent::HungUp => {
                     interrupted = true;
                     bar.set_message(format!("{}, stopping", self.name));
                     self.send_request(STOP_REQUEST);
@@ -334,7 +363,7 @@ impl LabHandle {
                 }
                 LabEvent::Status(StatusMessage::Print { text }) => write_line(out, &text),
                 LabEvent::Status(_) => {}
-                LabEvent::Interrupted => {
+                LabEvent::Interrupted | LabEvent::HungUp => {
                     interrupted = true;
                     self.send_request(STOP_REQUEST);
                 }
@@ -392,27 +421,20 @@ fn write_line(out: &mut dyn Write, text: &str) {
 
 /// Returns the absolute path of the report file and checks that the file can be written.
 fn writable_report_path(path: &Path) -> Result<std::path::PathBuf, Failure> {
-    use nix::unistd::{AccessFlags, access};
     let absolute = std::path::absolute(path).map_err(|error| {
         Failure::usage("the report needs a file name")
             .at("--report")
             .because(error)
     })?;
-    let folder = absolute.parent().unwrap_or(Path::new("/"));
-    let writable = if absolute.exists() {
-        access(&absolute, AccessFlags::W_OK)
-    } else {
-        access(folder, AccessFlags::W_OK)
-    };
-    match writable {
-        Ok(()) if !absolute.is_dir() => Ok(absolute),
-        Ok(()) => Err(Failure::usage(format!("{} is a folder", path.display()))
+    match xoff_telemetry::check_result_file(&absolute) {
+        Ok(()) => Ok(absolute),
+        Err(_) if absolute.is_dir() => Err(Failure::usage(format!("{} is a folder", path.display()))
             .at("--report")
             .fix("give a file in this folder")),
-        Err(errno) => Err(
+        Err(error) => Err(
             Failure::usage(format!("cannot write the report {}", path.display()))
                 .at("--report")
-                .because(errno)
+                .because(error)
                 .fix("create the folder, or choose another folder"),
         ),
     }

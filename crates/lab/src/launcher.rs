@@ -15,10 +15,12 @@ use nix::sched::{CloneFlags, unshare};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use super::external_devices::{self, SavedExternalDevice};
+use super::hangup::is_hangup_ignored;
 use super::inner_process::{
     DETACH_REQUEST, InheritedFds, InnerProcess, LabSpec, STOP_REQUEST, create_pipe, signal_pipe,
     spawn_process, wait_until_readable,
 };
+use super::registry;
 use xoff_ports::net::{self, Netns};
 use xoff_telemetry::failure::{Exit, Failure};
 
@@ -26,7 +28,10 @@ use xoff_telemetry::failure::{Exit, Failure};
 pub(super) fn run_launcher(inherited: &InheritedFds) -> Result<ExitCode, Failure> {
     let (spec, spec_file) = inherited.read_lab_spec()?;
     let parent_lifeline = inherited.open_reader("lifeline")?;
-    let signals = signal_pipe(&[SIGTERM, SIGINT, SIGHUP])?;
+    let signals = match is_hangup_ignored() {
+        true => signal_pipe(&[SIGTERM, SIGINT])?,
+        false => signal_pipe(&[SIGTERM, SIGINT, SIGHUP])?,
+    };
     // In its own session, the launcher does not receive Ctrl-C of the terminal. The command line
     // receives Ctrl-C and sends a stop request. The launcher also works without its own session, so an
     // error is ignored.
@@ -133,6 +138,7 @@ fn forward_requests(parent_lifeline: File, init_lifeline: File, alive: &File, si
             return;
         }
         let request_stop = |lifeline: &mut Option<File>| {
+            registry::mark_lab_as_ending();
             // The write fails if the init process has just ended. `alive` ends then, too.
             let _ = lifeline.as_mut().map(|file| file.write_all(&[STOP_REQUEST]));
         };
@@ -145,7 +151,10 @@ fn forward_requests(parent_lifeline: File, init_lifeline: File, alive: &File, si
                 (Ok(1), DETACH_REQUEST) => parent_lifeline = None,
                 // The command line was killed. The end of the lifeline makes the init process end, and with
                 // it the whole lab.
-                _ => (parent_lifeline, init_lifeline) = (None, None),
+                _ => {
+                    registry::mark_lab_as_ending();
+                    (parent_lifeline, init_lifeline) = (None, None);
+                }
             }
         }
     }

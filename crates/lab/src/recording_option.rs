@@ -30,6 +30,7 @@ pub(super) fn resolve_recordings(
         PcapOptions {
             requests: Vec::new(),
             snaplen: recordings.snaplen,
+            standard_output: None,
         };
         plan.switches.len()
     ];

@@ -4,10 +4,12 @@
 //! this socket when the last process of the lab closes it.
 
 use std::collections::BTreeSet;
+use std::ffi::CStr;
 use std::fs;
 use std::io;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
+use std::time::{Duration, Instant};
 
 use nix::sys::socket::{getsockopt, sockopt::PeerCredentials};
 use nix::unistd::geteuid;
@@ -16,6 +18,14 @@ use xoff_telemetry::failure::Failure;
 
 /// Prefix of the socket name of a lab.
 const LAB_PREFIX: &str = "xoff.lab.";
+/// The name that the launcher of a lab gives to its process when the lab ends.
+const ENDING_PROCESS_NAME: &CStr = c"xoff-ending";
+/// Longest time for which a new lab waits for the end of a lab with the same name.
+const ENDING_TIMEOUT: Duration = Duration::from_secs(15);
+/// Time in which the launcher of a lab notices that its command line has ended.
+const NOTICE_TIMEOUT: Duration = Duration::from_millis(200);
+/// Time between two attempts to claim the name of a lab.
+const CLAIM_INTERVAL: Duration = Duration::from_millis(10);
 /// Prefix of the socket name of a claimed device.
 const DEVICE_PREFIX: &str = "xoff.device.";
 
@@ -38,10 +48,34 @@ pub fn lab_socket_address(uid: u32, lab: &str) -> io::Result<SocketAddr> {
 }
 
 /// Claims the name of a lab for the user. The name stays in use until all copies of the returned listener
-/// are closed.
+/// are closed. If a lab with this name is ending, for example because its terminal was closed, the function
+/// waits for its end.
 pub(super) fn claim_lab_name(lab: &str) -> Result<UnixListener, Failure> {
     let uid = geteuid().as_raw();
-    match lab_socket_address(uid, lab).and_then(|address| UnixListener::bind_addr(&address)) {
+    let claim = || lab_socket_address(uid, lab).and_then(|address| UnixListener::bind_addr(&address));
+    let is_in_use = |error: &io::Error| error.kind() == io::ErrorKind::AddrInUse;
+    let mut claimed = claim();
+    if claimed.as_ref().is_err_and(is_in_use) {
+        let begin = Instant::now();
+        // `None`: the socket accepts no connection, because the processes of the lab have ended.
+        let launcher = find_launcher_pid(&RunningLab {
+            name: lab.to_owned(),
+            uid,
+        })
+        .ok();
+        while claimed.as_ref().is_err_and(is_in_use) {
+            let timeout = match launcher.is_none_or(is_ending_launcher) {
+                true => ENDING_TIMEOUT,
+                false => NOTICE_TIMEOUT,
+            };
+            if begin.elapsed() >= timeout {
+                break;
+            }
+            std::thread::sleep(CLAIM_INTERVAL);
+            claimed = claim();
+        }
+    }
+    match claimed {
         Ok(listener) => Ok(listener),
         Err(error) if error.kind() == io::ErrorKind::AddrInUse => Err(Failure::environment(format!(
             "a lab called \"{lab}\" is running already"
@@ -52,6 +86,20 @@ pub(super) fn claim_lab_name(lab: &str) -> Result<UnixListener, Failure> {
         Err(error) => {
             Err(Failure::environment(format!("cannot claim the name of the lab \"{lab}\"")).because(error))
         }
+    }
+}
+
+/// Marks the lab of this launcher process as ending. A new lab with the same name then waits.
+pub(super) fn mark_lab_as_ending() {
+    // Without the mark, a new lab with the same name is refused until this lab has ended.
+    let _ = nix::sys::prctl::set_name(ENDING_PROCESS_NAME);
+}
+
+/// Returns whether a launcher has marked its lab as ending, or has ended.
+fn is_ending_launcher(launcher: i32) -> bool {
+    match fs::read(format!("/proc/{launcher}/comm")) {
+        Ok(name) => name.trim_ascii_end() == ENDING_PROCESS_NAME.to_bytes(),
+        Err(_) => true,
     }
 }
 

@@ -16,13 +16,13 @@ mod transports;
 mod workload;
 
 use std::collections::HashMap;
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use serde_saphyr::{Location, Spanned};
 
 use super::plan::{LabPlan, ScriptPlan, TimeMode};
 use super::problem::Problems;
+use xoff_telemetry::{InputLimit, read_input_text};
 
 /// Longest name of a lab or node in bytes. The name of a lab is part of a socket address, which has at most
 /// 107 bytes.
@@ -40,7 +40,7 @@ const LISTED_NAMES_MAX: usize = 16;
 /// file that cannot be read or is not valid YAML gives a single error.
 pub fn load_lab(path: &Path, time: TimeMode) -> Result<LabPlan, Problems> {
     let file = path.display().to_string();
-    match fs::read_to_string(path) {
+    match read_input_text(path, InputLimit::LAB) {
         Ok(text) => parse_lab(&text, &file, path.parent().unwrap_or(Path::new("")), time),
         Err(error) => {
             let mut problems = Problems::default();

@@ -4,6 +4,7 @@
 //! `cargo run -p structure -- cycles` prints the import cycles between modules and between files.
 //! `cargo run -p structure -- words` prints terms, documentation comments and lines that break the rules.
 //! `cargo run -p structure -- check` runs every check and prints the number of findings of each.
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "a tool for developers")]
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;

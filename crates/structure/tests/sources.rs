@@ -1,4 +1,9 @@
 //! Import cycles, lines and texts of small sources.
+#![allow(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a test program prints its results"
+)]
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

@@ -32,10 +32,12 @@ mod counters_table;
 mod environment;
 mod event;
 pub mod failure;
-mod file;
 pub mod flow;
+mod input_file;
 mod number;
 mod reordering;
+mod result_file;
+mod result_target;
 #[cfg(any(test, feature = "samples"))]
 pub mod samples;
 mod snapshot;
@@ -52,10 +54,16 @@ pub use balancing::{
 };
 pub use environment::{ControlApiReport, CpuStealMeter, CpuStealTicks, Environment, allowed_cpus};
 pub use event::{EventReport, action_name, event_name, port_oid, queue_oid};
-pub use file::{write_report_file, write_result_file};
 pub use flow::{FlowReport, LatencyReport};
+pub use input_file::{
+    InputFile, InputLimit, read_input, read_input_text, reopenable_path, was_input_wait_interrupted,
+};
 pub use number::{format_bit_rate, format_gbytes_per_second, format_nanos, format_percent, group_thousands};
 pub use reordering::{ReorderedStream, ReorderingReport};
+pub use result_file::{
+    ResultFile, check_result_file, check_result_folder, open_stream_file, write_report_file,
+    write_result_file,
+};
 pub use snapshot::SwitchSnapshot;
 pub use switch::{PoolReport, PortReport, PriorityGroupReport, QueueReport, SwitchReport, describe_drop};
 pub use table::{drops_table, format_counts_by_class, simple_table};

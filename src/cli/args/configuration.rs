@@ -7,6 +7,7 @@ use clap::Args;
 
 use xoff_config::{PgProfileLookup, ResolveOptions};
 use xoff_telemetry::failure::Failure;
+use xoff_telemetry::{InputLimit, read_input_text};
 
 /// Options of all commands that read the configuration of a switch from files: `config check`, `switch run`
 /// and `replay`.
@@ -45,7 +46,7 @@ impl ConfigurationInput {
 pub(in crate::cli) fn read_layers(paths: &[PathBuf]) -> Result<Vec<(String, String)>, Failure> {
     let read = |path: &PathBuf| {
         let place = path.display().to_string();
-        let text = std::fs::read_to_string(path).map_err(|error| {
+        let text = read_input_text(path, InputLimit::CONFIGURATION).map_err(|error| {
             Failure::configuration("the configuration cannot be read")
                 .at(format!("--config {place}"))
                 .because(error)
@@ -67,7 +68,7 @@ pub(in crate::cli) fn borrow_layers(layers: &[(String, String)]) -> Vec<(&str, &
 /// Reads a lookup file of lossless profiles (`pg_profile_lookup.ini`).
 fn read_pg_profiles(path: &Path) -> Result<PgProfileLookup, Failure> {
     let place = path.display().to_string();
-    let text = std::fs::read_to_string(path).map_err(|error| {
+    let text = read_input_text(path, InputLimit::LOOKUP_FILE).map_err(|error| {
         Failure::configuration("the lookup file cannot be read")
             .at(format!("--pg-profiles {place}"))
             .because(error)

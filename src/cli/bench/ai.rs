@@ -6,7 +6,6 @@ use crate::cli::choice::choice_parser;
 use clap::Args;
 
 use super::super::{output, signals};
-use super::probe::check_lab_file;
 use super::result::{ResultArguments, check_no_duplicates};
 use xoff_lab::plan::{LabPlan, TimeMode};
 use xoff_lab::{FieldValue, LOAD_BALANCING, Seeds, load_with_values, units};
@@ -148,7 +147,6 @@ fn selected_schemes(options: &BenchAi) -> Vec<Option<&str>> {
 
 /// Returns one lab for each scheme, with the lab file as the basis.
 fn labs_of_file(options: &BenchAi, path: &std::path::Path) -> Result<(Vec<BenchLab>, ReportSetup), Failure> {
-    check_lab_file(path)?;
     let mut labs = Vec::new();
     for scheme in selected_schemes(options) {
         let field_values: Vec<FieldValue> = scheme

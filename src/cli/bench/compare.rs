@@ -102,9 +102,9 @@ pub(super) fn run(options: &BenchCompare) -> Result<Exit, Failure> {
     let stop = signals::watch_stop_signals()?;
     let comparison = compare_sides([&a, &b], &settings, &stop, output::print_note)?.with_verdict();
     if options.json {
-        output::print_json(&comparison)?;
+        output::print_json(&comparison);
     } else {
-        output::print(&comparison.to_text())?;
+        output::print(&comparison.to_text());
     }
     Ok(comparison.exit())
 }

@@ -1,6 +1,6 @@
 //! `xoff bench core`: processor time or instructions of a switch for each frame.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::{ArgGroup, Args};
 
@@ -10,6 +10,7 @@ use xoff_measure::frame_cost::{
     Workload, count_instructions, measure_frame_ns, measure_time, run_workload_once,
 };
 use xoff_telemetry::failure::{Exit, Failure};
+use xoff_telemetry::{InputLimit, reopenable_path};
 
 /// `xoff bench core`
 #[derive(Clone, Debug, Args)]
@@ -59,18 +60,18 @@ Examples:
 pub(super) fn run(options: &CoreBenchArguments) -> Result<Exit, Failure> {
     options.result.check()?;
     let workload = match (&options.config, &options.lab) {
-        (Some(path), _) => Workload::of_configuration(path),
-        (None, Some(path)) => Workload::of_lab(path),
+        (Some(path), _) => Workload::of_configuration(&input_path(path, InputLimit::CONFIGURATION)?),
+        (None, Some(path)) => Workload::of_lab(&input_path(path, InputLimit::LAB)?),
         (None, None) => unreachable!("clap requires one of both"),
     };
     if let Some(frames) = options.frames {
-        output::print(&format!("{}\n", run_workload_once(&workload, frames)?))?;
+        output::print(&format!("{}\n", run_workload_once(&workload, frames)?));
         return Ok(Exit::Ok);
     }
     // This reports an invalid file before a process is started for each sample.
     let mut built = workload.build()?;
     if options.sample {
-        output::print(&format!("{}\n", measure_frame_ns(&mut *built)?))?;
+        output::print(&format!("{}\n", measure_frame_ns(&mut *built)?));
         return Ok(Exit::Ok);
     }
     drop(built);
@@ -81,4 +82,18 @@ pub(super) fn run(options: &CoreBenchArguments) -> Result<Exit, Failure> {
         false => measure_time(&workloads, options.rounds.into(), &stop, output::print_note)?,
     };
     options.result.print_and_save(&result)
+}
+
+/// Returns the path of an input for the processes of the samples. A regular file keeps its path, which is part of
+/// the result. The content of a pipe is stored.
+fn input_path(path: &Path, limit: InputLimit) -> Result<PathBuf, Failure> {
+    if path.is_file() {
+        return Ok(path.to_owned());
+    }
+    reopenable_path(path, limit).map_err(|error| {
+        Failure::configuration("the file cannot be read")
+            .at(path.display().to_string())
+            .because(error)
+            .fix("give a readable config_db.json or lab file")
+    })
 }

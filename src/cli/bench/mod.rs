@@ -132,9 +132,9 @@ fn run_oracle(options: &BenchOracle) -> Result<Exit, Failure> {
     }
     let report = OracleReport::new(comparisons, options.seed);
     if options.json {
-        output::print_json(&report)?;
+        output::print_json(&report);
     } else {
-        output::print(&report.render())?;
+        output::print(&report.render());
     }
     Ok(report.exit())
 }

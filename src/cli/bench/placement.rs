@@ -15,6 +15,7 @@ use xoff_measure::placement::{
     run_placements_with_frames,
 };
 use xoff_telemetry::failure::{Exit, Failure};
+use xoff_telemetry::{InputLimit, reopenable_path};
 
 /// Model time before the measurement starts, in runs without congestion control. Queues and pauses settle in
 /// this time.
@@ -100,7 +101,7 @@ pub(super) fn run(options: &PlacementBenchArguments) -> Result<Exit, Failure> {
     check_options(options)?;
     let stop = signals::watch_stop_signals()?;
     let config = match &options.config {
-        Some(path) => Some(path.canonicalize().map_err(|error| {
+        Some(path) => Some(reopenable_path(path, InputLimit::CONFIGURATION).map_err(|error| {
             Failure::configuration(format!("cannot read {}", path.display()))
                 .at("--config")
                 .because(error)
@@ -146,8 +147,8 @@ pub(super) fn run(options: &PlacementBenchArguments) -> Result<Exit, Failure> {
         frames,
     };
     match options.json {
-        true => output::print_json(&report)?,
-        false => output::print(&report.render())?,
+        true => output::print_json(&report),
+        false => output::print(&report.render()),
     }
     Ok(report.exit())
 }

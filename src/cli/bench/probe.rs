@@ -1,7 +1,5 @@
 //! `xoff bench probe`: finds the buffer thresholds of a switch with frames from a tester.
 
-use std::fs::File;
-use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -14,12 +12,11 @@ use xoff_measure::probe::{
     measure_thresholds, reachable_classes,
 };
 use xoff_telemetry::failure::{Exit, Failure};
+use xoff_telemetry::{InputLimit, read_input_text};
 
 /// Size of the ingress pool in cells that is assumed if the class has no known ingress pool. The first
 /// attempt sends as many frames as fit in this pool.
 const FIRST_ATTEMPT_FRAMES: u32 = 1_024;
-/// Largest length of an input file in bytes. The limit also ends the reading of devices such as `/dev/zero`.
-const FILE_BYTES_MAX: u64 = 64 << 20;
 
 /// `xoff bench probe`
 #[derive(Clone, Debug, Args)]
@@ -84,9 +81,9 @@ pub(super) fn run(options: &ProbeBenchArguments) -> Result<Exit, Failure> {
     let ports = ProbedPorts::choose(options, &config)?;
     let report = probe_switch(options, &config, &expected_config, &ports)?;
     if options.json {
-        output::print_json(&report)?;
+        output::print_json(&report);
     } else {
-        output::print(&report.render())?;
+        output::print(&report.render());
     }
     Ok(report.exit())
 }
@@ -95,11 +92,10 @@ pub(super) fn run(options: &ProbeBenchArguments) -> Result<Exit, Failure> {
 /// a lab file; `None` selects the first switch.
 pub(super) fn read_switch_config(path: &Path, switch: Option<&str>) -> Result<SwitchConfig, Failure> {
     if is_lab_file(path) {
-        check_lab_file(path)?;
         return read_switch_of_lab(path, switch);
     }
     let place = path.display().to_string();
-    let text = read_limited(path).map_err(|error| {
+    let text = read_input_text(path, InputLimit::CONFIGURATION).map_err(|error| {
         Failure::configuration("the configuration cannot be read")
             .at(&place)
             .because(error)
@@ -113,43 +109,6 @@ pub(super) fn read_switch_config(path: &Path, switch: Option<&str>) -> Result<Sw
 /// Returns whether the name of a file ends in `.yml` or `.yaml`, like a lab file.
 pub(super) fn is_lab_file(path: &Path) -> bool {
     path.extension().is_some_and(|ext| ext == "yml" || ext == "yaml")
-}
-
-/// Reads a file of at most [`FILE_BYTES_MAX`] bytes. The file may be a pipe, whose length is not known in
-/// advance, so the limit is checked during the read.
-fn read_limited(path: &Path) -> io::Result<String> {
-    let mut text = String::new();
-    File::open(path)?
-        .take(FILE_BYTES_MAX + 1)
-        .read_to_string(&mut text)?;
-    match text.len() as u64 > FILE_BYTES_MAX {
-        true => Err(file_too_long_error()),
-        false => Ok(text),
-    }
-}
-
-fn file_too_long_error() -> io::Error {
-    io::Error::other(format!("the file is longer than {} MiB", FILE_BYTES_MAX >> 20))
-}
-
-/// Refuses a lab file that is a device or is too long. A missing file causes an error later, when it is read.
-pub(super) fn check_lab_file(path: &Path) -> Result<(), Failure> {
-    use std::os::unix::fs::FileTypeExt;
-    let Ok(metadata) = path.metadata() else {
-        return Ok(());
-    };
-    let kind = metadata.file_type();
-    if metadata.len() <= FILE_BYTES_MAX && !kind.is_char_device() && !kind.is_block_device() {
-        return Ok(());
-    }
-    let reason = match metadata.is_file() {
-        true => file_too_long_error().to_string(),
-        false => "the file is a device".to_owned(),
-    };
-    Err(Failure::configuration("cannot read the lab file")
-        .at(path.display().to_string())
-        .because(reason)
-        .fix("give the path of a lab file, such as testbeds/incast.xoff.yml"))
 }
 
 /// Reads the configuration of the named switch of a lab file, or of the first switch.

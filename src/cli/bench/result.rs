@@ -59,8 +59,8 @@ impl ResultArguments {
         } else {
             self.format
         };
+        output::print(&result.to_text(format));
         let outputs = [
-            output::print(&result.to_text(format)),
             self.save_json(result),
             self.plots
                 .as_ref()

@@ -228,7 +228,7 @@ fn output_tuning(
     let text = serde_json::to_string_pretty(&layer).expect("a JSON value") + "\n";
     let output_result = options.result.print_and_save(result);
     if options.result.format == ResultFormat::Table && !options.result.json {
-        output::print(&text)?;
+        output::print(&text);
     }
     if let Some(path) = &options.write {
         write_result_file("--write", path, &text)?;

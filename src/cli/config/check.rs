@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use super::super::{ConfigCheck, ConfigCheckFormat, args, output};
 use xoff_config::{Problem, Problems, ResolveOptions, load};
 use xoff_telemetry::failure::{Exit, Failure};
+use xoff_telemetry::{InputLimit, read_input_text};
 
 /// The result of one file.
 #[derive(Debug, Serialize)]
@@ -41,8 +42,8 @@ pub(super) fn run(arguments: &ConfigCheck) -> Result<Exit, Failure> {
     };
     let all_valid = files.iter().all(|file| file.valid);
     match arguments.format {
-        ConfigCheckFormat::Text => output::print(&format_results(&files))?,
-        ConfigCheckFormat::Json => output::print_json(&json!({ "valid": all_valid, "files": files }))?,
+        ConfigCheckFormat::Text => output::print(&format_results(&files)),
+        ConfigCheckFormat::Json => output::print_json(&json!({ "valid": all_valid, "files": files })),
     }
     Ok(if all_valid { Exit::Ok } else { Exit::Configuration })
 }
@@ -51,7 +52,7 @@ pub(super) fn run(arguments: &ConfigCheck) -> Result<Exit, Failure> {
 fn check_layers(paths: &[PathBuf], options: &ResolveOptions) -> CheckedFile {
     let read = |path: &PathBuf| {
         let file = path.display().to_string();
-        match std::fs::read_to_string(path) {
+        match read_input_text(path, InputLimit::CONFIGURATION) {
             Ok(text) => Ok((file, text)),
             Err(error) => Err(Problems::for_text(
                 &file,

@@ -88,9 +88,9 @@ pub(super) fn run(options: &DoctorArguments) -> Result<Exit, Failure> {
         checks,
     };
     if options.json {
-        output::print_json(&diagnosis)?;
+        output::print_json(&diagnosis);
     } else {
-        output::print(&describe_diagnosis(&diagnosis))?;
+        output::print(&describe_diagnosis(&diagnosis));
     }
     Ok(if can_run_labs { Exit::Ok } else { Exit::Environment })
 }

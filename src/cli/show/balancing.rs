@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::fs;
 use std::path::Path;
 
 use super::tabulate::{TextAlignment, tabulate};
@@ -36,7 +35,8 @@ pub(super) fn show_load_balancing(options: &ShowLoadBalancing) -> Result<Exit, F
 /// Prints the switches of a report, each with its name.
 fn print_switches_of_report(options: &ShowLoadBalancing, path: &Path) -> Result<Exit, Failure> {
     let wrong = |what: String| Failure::usage(what).at(format!("--report {}", path.display()));
-    let text = fs::read_to_string(path).map_err(|error| wrong(format!("cannot read the report: {error}")))?;
+    let text = xoff_telemetry::read_input_text(path, xoff_telemetry::InputLimit::RESULT)
+        .map_err(|error| wrong(format!("cannot read the report: {error}")))?;
     let report: Report = serde_json::from_str(&text).map_err(|error| {
         wrong(format!("the file is no report of a run: {error}"))
             .fix("write one with `xoff lab run --report FILE`")

@@ -20,9 +20,9 @@ pub(super) fn show_counters(options: &ShowCounters) -> Result<Exit, Failure> {
         client.clear_watermarks(WatermarkKind::User, WatermarkPart::All)?;
     }
     if options.json {
-        output::print_json(&counters)?;
+        output::print_json(&counters);
     } else {
-        output::print(&counter_tables(&counters, &taints))?;
+        output::print(&counter_tables(&counters, &taints));
     }
     Ok(Exit::Ok)
 }

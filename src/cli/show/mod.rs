@@ -96,9 +96,9 @@ fn print<T: serde::Serialize>(
     table: impl FnOnce(&T) -> String,
 ) -> Result<Exit, Failure> {
     if as_json {
-        output::print_json(reply)?;
+        output::print_json(reply);
     } else {
-        output::print(&table(reply))?;
+        output::print(&table(reply));
     }
     Ok(Exit::Ok)
 }

@@ -1,6 +1,5 @@
 //! Changes fields in the text of a lab file and reads the changed lab.
 
-use std::fs;
 use std::path::Path;
 
 use super::super::plan::{LabPlan, TimeMode};
@@ -8,6 +7,7 @@ use super::super::resolve::{load_lab, parse_lab};
 use super::setting::{FieldValue, format_set_options};
 use super::yaml_edit::{self, EditError, replace_value};
 use xoff_telemetry::failure::Failure;
+use xoff_telemetry::{InputLimit, read_input_text};
 
 /// The field with the load-balancing scheme of all switches.
 const LOAD_BALANCING: &str = "topology.defaults.load_balancing";
@@ -29,7 +29,7 @@ pub fn load_with_values(file: &Path, values: &[FieldValue], time: TimeMode) -> R
 
 /// Returns the text of a lab file.
 pub(crate) fn read_lab_file(file: &Path) -> Result<String, Failure> {
-    fs::read_to_string(file).map_err(|error| {
+    read_input_text(file, InputLimit::LAB).map_err(|error| {
         Failure::configuration("cannot read the lab file")
             .at(file.display().to_string())
             .because(error)

@@ -90,7 +90,7 @@ pub(super) struct InputText {
 impl InputText {
     /// Reads a file.
     pub(super) fn read(file: PathBuf) -> Result<InputText, ReadError> {
-        match std::fs::read_to_string(&file) {
+        match xoff_telemetry::read_input_text(&file, xoff_telemetry::InputLimit::SIMULATION) {
             Ok(content) => Ok(InputText { file, content }),
             Err(error) => Err(ReadError::Unreadable {
                 file,

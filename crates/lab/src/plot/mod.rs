@@ -57,9 +57,7 @@ pub fn create_folder(option: &str, folder: &Path) -> Result<(), Failure> {
             .fix("give a folder that can be written to")
     };
     fs::create_dir_all(folder).map_err(|error| failure("cannot create the folder", error))?;
-    let test_file = folder.join(format!(".xoff.{}", std::process::id()));
-    fs::File::create(&test_file)
-        .and_then(|_| fs::remove_file(&test_file))
+    xoff_telemetry::check_result_folder(folder)
         .map_err(|error| failure("cannot write into the folder", error))
 }
 

@@ -254,7 +254,7 @@ impl Drop for Guest {
 }
 
 fn create_console_file(path: &Path) -> std::io::Result<File> {
-    File::create(path)
+    xoff_telemetry::open_stream_file(path)
         .map_err(|error| std::io::Error::new(error.kind(), format!("console {}: {error}", path.display())))
 }
 

@@ -213,9 +213,12 @@ impl LabResolver<'_> {
     /// QEMU itself would not report the reason.
     fn check_readable_file(&mut self, path: &Spanned<String>, field: &str) -> PathBuf {
         let file = self.absolute_path(&path.value);
-        let opened = std::fs::File::open(&file).and_then(|file| file.metadata());
-        let why = match opened {
-            Ok(metadata) if metadata.is_file() => return file,
+        // Only a regular file is opened: opening a pipe would wait for its writer.
+        let why = match file.metadata() {
+            Ok(metadata) if metadata.is_file() => match std::fs::File::open(&file) {
+                Ok(_) => return file,
+                Err(error) => error.to_string(),
+            },
             Ok(_) => "it is not a file".to_owned(),
             Err(error) => error.to_string(),
         };

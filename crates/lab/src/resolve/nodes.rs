@@ -1,7 +1,6 @@
 //! Resolves the nodes of a lab file: the configurations of switches and the addresses of hosts.
 
 use std::collections::HashMap;
-use std::fs;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use serde_saphyr::{Location, Spanned};
@@ -12,6 +11,7 @@ use super::super::plan::{
 use super::super::units;
 use super::{LabResolver, NodeIndex};
 use xoff_lab_file::{ConfigSource, NicFields, NodeFields};
+use xoff_telemetry::{InputLimit, read_input_text};
 use xoff_wire::DisplayMac;
 
 /// The kinds of nodes, for messages.
@@ -245,7 +245,7 @@ impl LabResolver<'_> {
     fn read_pg_profiles(&mut self, path: Option<&Spanned<String>>) -> Option<PgProfilesPlan> {
         let path = path?;
         let file = self.resolve_path(&path.value);
-        match fs::read_to_string(&file) {
+        match read_input_text(&file, InputLimit::LOOKUP_FILE) {
             Ok(text) => Some(PgProfilesPlan {
                 source: file.display().to_string(),
                 text,
@@ -283,7 +283,7 @@ impl LabResolver<'_> {
             }
             ConfigSource::Path(path) => {
                 let path = self.resolve_path(path);
-                match fs::read_to_string(&path) {
+                match read_input_text(&path, InputLimit::CONFIGURATION) {
                     Ok(text) => layers.push(ConfigLayer::Text {
                         source: path.display().to_string(),
                         text,

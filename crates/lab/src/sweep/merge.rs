@@ -53,7 +53,8 @@ fn read_part(path: &Path) -> Result<SweepReport, Failure> {
             .because(why)
             .fix("give files written by `xoff lab run --virtual --shard I/N --report FILE`")
     };
-    let text = std::fs::read_to_string(path).map_err(|error| invalid(error.to_string()))?;
+    let text = xoff_telemetry::read_input_text(path, xoff_telemetry::InputLimit::RESULT)
+        .map_err(|error| invalid(error.to_string()))?;
     let sweep: SweepReport = serde_json::from_str(&text).map_err(|error| invalid(error.to_string()))?;
     if sweep.schema != SWEEP_SCHEMA {
         return Err(invalid(format!(

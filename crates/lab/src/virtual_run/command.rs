@@ -199,7 +199,7 @@ pub(crate) fn run_to_end(mut plan: LabPlan, arguments: &VirtualRunArgs) -> Resul
 fn create_observers(lab: &VirtualLab, arguments: &VirtualRunArgs) -> Result<RunObservers, Failure> {
     let events = match &arguments.events {
         Some(path) => {
-            let file = File::create(path).map_err(|error| {
+            let file = xoff_telemetry::open_stream_file(path).map_err(|error| {
                 Failure::usage(format!("cannot write {}", path.display()))
                     .at("--events")
                     .because(error)

@@ -12,6 +12,7 @@ use serde_json::Value;
 use crate::child::{self, ProgramOutput};
 use crate::result::{BenchResult, RESULT_SCHEMA};
 use xoff_telemetry::failure::{Exit, Failure};
+use xoff_telemetry::{InputLimit, read_input_text, reopenable_path};
 
 /// Path of the running program. The path stays valid if a build replaces the program file.
 const OWN_PROGRAM: &str = "/proc/self/exe";
@@ -130,7 +131,7 @@ fn open_json_file(
             .because(why)
             .fix("give a file that `xoff bench ... --save FILE` has written, or a config_db.json")
     };
-    let text = std::fs::read_to_string(path).map_err(|error| invalid(error.to_string()))?;
+    let text = read_input_text(path, InputLimit::RESULT).map_err(|error| invalid(error.to_string()))?;
     let value: Value = serde_json::from_str(&text).map_err(|error| invalid(error.to_string()))?;
     match value.get("schema") {
         None => bench_file_side(name, path, location, FileKind::Configuration, commands),
@@ -189,6 +190,16 @@ fn bench_file_side(
         );
     };
     let bench = words.first().cloned().unwrap_or_default();
+    // Each sample is a process that reads the file. The content of a pipe is therefore stored.
+    let stored = match path.is_file() {
+        true => path.to_owned(),
+        false => reopenable_path(path, InputLimit::LAB).map_err(|error| {
+            Failure::configuration("a side of the comparison cannot be read")
+                .at(location)
+                .because(error)
+        })?,
+    };
+    let path = stored.as_path();
     match (bench.as_str(), kind) {
         ("core", FileKind::Configuration) => words.extend(["--config".to_owned(), absolute_path(path)]),
         ("core", FileKind::Lab) => words.extend(["--lab".to_owned(), absolute_path(path)]),

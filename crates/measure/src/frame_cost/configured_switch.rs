@@ -45,12 +45,14 @@ impl ConfiguredSwitchLoad {
     /// The file is unreadable or invalid, or the switch forwards nothing between its ports.
     pub fn read(path: &Path) -> Result<ConfiguredSwitchLoad, Failure> {
         let location = path.display().to_string();
-        let text = std::fs::read_to_string(path).map_err(|error| {
-            Failure::configuration("the configuration cannot be read")
-                .at(&location)
-                .because(error)
-                .fix("give a readable config_db.json")
-        })?;
+        let text = xoff_telemetry::read_input_text(path, xoff_telemetry::InputLimit::CONFIGURATION).map_err(
+            |error| {
+                Failure::configuration("the configuration cannot be read")
+                    .at(&location)
+                    .because(error)
+                    .fix("give a readable config_db.json")
+            },
+        )?;
         let loaded = load(&[(&location, &text)], &ResolveOptions::default())
             .map_err(|problems| Failure::configuration(problems.to_string()))?;
         ConfiguredSwitchLoad::new(loaded.resolved.config).ok_or_else(|| {

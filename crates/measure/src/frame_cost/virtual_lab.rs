@@ -52,12 +52,13 @@ impl VirtualLabLoad {
     /// The lab file is unreadable or invalid, or the lab cannot run in virtual time.
     pub fn read(path: &Path) -> Result<VirtualLabLoad, Failure> {
         let location = path.display().to_string();
-        let text = std::fs::read_to_string(path).map_err(|error| {
-            Failure::configuration("the lab file cannot be read")
-                .at(&location)
-                .because(error)
-                .fix("give a readable lab file (docs/lab.md)")
-        })?;
+        let text =
+            xoff_telemetry::read_input_text(path, xoff_telemetry::InputLimit::LAB).map_err(|error| {
+                Failure::configuration("the lab file cannot be read")
+                    .at(&location)
+                    .because(error)
+                    .fix("give a readable lab file (docs/lab.md)")
+            })?;
         VirtualLabLoad::start_lab(&text, &location, path.parent().unwrap_or(Path::new("")))
     }
 

@@ -1,7 +1,6 @@
 //! The capture files that a replay writes.
 
 use std::fmt::Write as _;
-use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
@@ -12,6 +11,7 @@ use super::replay_run::{DroppedFrame, FrameSink, SentFrame};
 use super::store::FrameOrigin;
 use xoff_capture::pcapng_writer::InterfaceBlock;
 use xoff_capture::{Direction, PacketBlock, Writer};
+use xoff_telemetry::ResultFile;
 
 /// The destination of a capture file.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,17 +31,61 @@ impl CaptureDestination {
         }
     }
 
-    fn create_writer(&self) -> io::Result<Box<dyn Write>> {
-        Ok(match self {
-            CaptureDestination::File(path) => {
-                Box::new(BufWriter::with_capacity(1 << 18, File::create(path)?))
-            }
-            CaptureDestination::Output => Box::new(BufWriter::new(io::stdout())),
-        })
+    fn create_writer(&self, standard_output: fn() -> Box<dyn Write + Send>) -> io::Result<CaptureOutput> {
+        let output = match self {
+            CaptureDestination::File(path) => CaptureOutput::File(ResultFile::create(path)?),
+            CaptureDestination::Output => CaptureOutput::Standard(standard_output()),
+        };
+        Ok(output)
     }
 }
 
-type CaptureWriter = Writer<Box<dyn Write>>;
+/// The destinations of the captures of a replay.
+#[derive(Clone, Copy, Debug)]
+pub struct ReplayDestinations<'a> {
+    /// The capture of the frames that leave the switch.
+    pub sent: &'a CaptureDestination,
+    /// The capture of the dropped frames. `None`: no capture.
+    pub dropped: Option<&'a CaptureDestination>,
+    /// Opens standard output for [`CaptureDestination::Output`].
+    pub standard_output: fn() -> Box<dyn Write + Send>,
+}
+
+/// An open capture file.
+enum CaptureOutput {
+    /// A file that gets its name at the end.
+    File(ResultFile),
+    /// Standard output.
+    Standard(Box<dyn Write + Send>),
+}
+
+impl CaptureOutput {
+    /// Completes the file.
+    fn commit(self) -> io::Result<()> {
+        match self {
+            CaptureOutput::File(file) => file.commit(),
+            CaptureOutput::Standard(_) => Ok(()),
+        }
+    }
+}
+
+impl Write for CaptureOutput {
+    fn write(&mut self, data: &[u8]) -> io::Result<usize> {
+        match self {
+            CaptureOutput::File(file) => file.write(data),
+            CaptureOutput::Standard(output) => output.write(data),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match self {
+            CaptureOutput::File(file) => file.flush(),
+            CaptureOutput::Standard(output) => output.flush(),
+        }
+    }
+}
+
+type CaptureWriter = Writer<BufWriter<CaptureOutput>>;
 
 /// Writes the frames that leave the switch to a capture file (pcapng). An optional second file receives the
 /// dropped frames.
@@ -75,8 +119,7 @@ impl ReplayCaptureFiles {
         config: &SwitchConfig,
         first_ns: Option<i64>,
         name: &str,
-        sent: &CaptureDestination,
-        lost: Option<&CaptureDestination>,
+        destinations: &ReplayDestinations<'_>,
     ) -> Result<ReplayCaptureFiles, (CaptureDestination, io::Error)> {
         let interfaces: Vec<InterfaceBlock<'_>> = config
             .ports
@@ -90,13 +133,14 @@ impl ReplayCaptureFiles {
             .collect();
         let begin = |to: &CaptureDestination, what: &str| {
             let comment = format!("xoff replay of {name}: {what}");
-            to.create_writer()
-                .and_then(|file| Writer::new(file, &comment, &interfaces))
+            to.create_writer(destinations.standard_output)
+                .and_then(|file| Writer::new(BufWriter::with_capacity(1 << 18, file), &comment, &interfaces))
                 .map_err(|error| (to.clone(), error))
         };
         Ok(ReplayCaptureFiles {
-            sent: begin(sent, "frames that left the switch")?,
-            lost: lost
+            sent: begin(destinations.sent, "frames that left the switch")?,
+            lost: destinations
+                .dropped
                 .map(|to| begin(to, "frames that the switch dropped"))
                 .transpose()?,
             ports: config.ports.iter().map(|port| port.name.clone()).collect(),
@@ -110,8 +154,8 @@ impl ReplayCaptureFiles {
     /// # Errors
     /// A file cannot be written.
     pub fn finish(self) -> io::Result<()> {
-        self.sent.finish()?;
-        self.lost.map_or(Ok(()), Writer::finish)
+        finish_capture(self.sent)?;
+        self.lost.map_or(Ok(()), finish_capture)
     }
 
     fn write_origin_comment(&mut self, origin: &FrameOrigin) {
@@ -120,6 +164,15 @@ impl ReplayCaptureFiles {
         let port = &self.ports[origin.port.index()];
         let _ = write!(self.comment, "frame {number} from {port}, tc {tc}, pg {pg}");
     }
+}
+
+/// Writes buffered data and completes a file.
+fn finish_capture(capture: CaptureWriter) -> io::Result<()> {
+    let buffer = capture.finish()?;
+    buffer
+        .into_inner()
+        .map_err(io::IntoInnerError::into_error)?
+        .commit()
 }
 
 impl FrameSink for ReplayCaptureFiles {

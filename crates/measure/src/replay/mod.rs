@@ -24,7 +24,7 @@ mod store;
 mod survey;
 mod timeline;
 
-pub use capture_files::{CaptureDestination, ReplayCaptureFiles};
+pub use capture_files::{CaptureDestination, ReplayCaptureFiles, ReplayDestinations};
 pub use mac_address::Mac;
 pub use mapping::{ConfiguredPorts, FrameSource, MappingMode, MappingOptions, PortMapping, SkipReason};
 pub use parsed_header::CapturedHeaders;

@@ -25,6 +25,12 @@ use xoff_telemetry::SwitchReport;
 /// Longest model time that the switch may need after the last arrival. Within this time, a port of 10 Mb/s
 /// sends the contents of a buffer of 75 MB.
 const DRAIN_TIME_MAX: Picos = Picos::from_millis(60_000);
+/// Largest memory of the frames that wait for their ingress links, in bytes. While this memory is full, no
+/// frame is read from the capture. Without this limit, a replay at link speed would keep the whole capture in
+/// memory.
+const WAITING_BYTES_MAX: usize = 64 << 20;
+/// Memory of a waiting frame in addition to its captured bytes, in bytes.
+const WAITING_FRAME_BYTES: usize = size_of::<PendingFrame>() + 32;
 /// ECN value of Congestion Experienced (RFC 3168).
 const CE: u8 = 3;
 
@@ -144,6 +150,13 @@ struct PendingFrame {
     origin: FrameOrigin,
 }
 
+impl PendingFrame {
+    /// Returns the memory of the frame in bytes.
+    fn memory_bytes(&self) -> usize {
+        self.origin.data.len() + WAITING_FRAME_BYTES
+    }
+}
+
 /// A replay in progress: the second pass over a capture.
 #[derive(Debug)]
 pub struct ReplayRun<'a, S> {
@@ -156,6 +169,10 @@ pub struct ReplayRun<'a, S> {
     mapping: &'a PortMapping,
     timeline: Timeline,
     waiting: Vec<VecDeque<PendingFrame>>,
+    /// Memory of the frames in `waiting`, in bytes.
+    waiting_bytes: usize,
+    /// Largest value of `waiting_bytes` at which another frame is read.
+    waiting_bytes_max: usize,
     /// For each port, the queue of each traffic class.
     queues: Vec<[u8; TRAFFIC_CLASSES]>,
     tally: FrameTally,
@@ -189,10 +206,18 @@ impl<'a, S: FrameSink> ReplayRun<'a, S> {
             mapping,
             timeline: Timeline::new(pace, survey.first_ns),
             waiting: (0..ports).map(|_| VecDeque::new()).collect(),
+            waiting_bytes: 0,
+            waiting_bytes_max: WAITING_BYTES_MAX,
             tally: FrameTally::default(),
             drops: DropTracker::new(),
             sink,
         }
+    }
+
+    /// Sets the largest memory of the frames that wait for their ingress links, in bytes. If the frames of a
+    /// capture need more memory, a frame behind them in the capture may arrive later than its time stamp.
+    pub fn set_waiting_bytes_max(&mut self, bytes: usize) {
+        self.waiting_bytes_max = bytes;
     }
 
     /// Adds the stations of the capture to the forwarding database. The switch then forwards as if each
@@ -226,8 +251,9 @@ impl<'a, S: FrameSink> ReplayRun<'a, S> {
             // Frames that arrive before or at the next event are put in flight before this event.
             while let Some((port, frame)) = next.take_if(|(_, frame)| {
                 let due = self.next_event_time();
-                due.is_none_or(|due| frame.origin.at <= due)
+                self.waiting_bytes < self.waiting_bytes_max && due.is_none_or(|due| frame.origin.at <= due)
             }) {
+                self.waiting_bytes += frame.memory_bytes();
                 self.waiting[port.index()].push_back(frame);
                 self.offer_pending_frames(port);
                 next = self.read_frame(reader)?;
@@ -343,8 +369,10 @@ impl<'a, S: FrameSink> ReplayRun<'a, S> {
     /// Puts waiting frames in flight to a port while its ingress link has space.
     fn offer_pending_frames(&mut self, port: PortId) {
         while self.pacer.free_frames(port) > 0
-            && let Some(PendingFrame { header, origin }) = self.waiting[port.index()].pop_front()
+            && let Some(pending) = self.waiting[port.index()].pop_front()
         {
+            self.waiting_bytes -= pending.memory_bytes();
+            let PendingFrame { header, origin } = pending;
             let (frame_len, received_at) = (origin.len, origin.at);
             let frame = self
                 .switch

@@ -285,3 +285,76 @@ proptest! {
         prop_assert!(report.taints.is_empty());
     }
 }
+
+/// A capture source that counts the bytes that were read.
+struct CountedSource<'a> {
+    data: Cursor<&'a [u8]>,
+    read_bytes: &'a std::cell::Cell<u64>,
+}
+
+impl io::Read for CountedSource<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let got = self.data.read(buffer)?;
+        self.read_bytes.set(self.read_bytes.get() + got as u64);
+        Ok(got)
+    }
+}
+
+/// Records how much of the capture was read when the first frame left the switch.
+struct FirstSentFrame<'a> {
+    read_bytes: &'a std::cell::Cell<u64>,
+    at_first_frame: u64,
+    sent: u64,
+}
+
+impl FrameSink for FirstSentFrame<'_> {
+    fn write_sent(&mut self, _: &SentFrame<'_>) -> io::Result<()> {
+        if self.sent == 0 {
+            self.at_first_frame = self.read_bytes.get();
+        }
+        self.sent += 1;
+        Ok(())
+    }
+    fn write_dropped(&mut self, _: &DroppedFrame<'_>) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[test]
+fn a_replay_at_link_speed_reads_no_more_frames_than_fit_in_its_memory() {
+    let frames: Vec<_> = (0..2_000)
+        .map(|_| (0, Direction::Unknown, frame_between(B, A)))
+        .collect();
+    let file = build_capture(&["eth0"], &frames);
+    let survey = survey_capture(&file);
+    let options = MappingOptions::default();
+    let mapping = choose_mapping(&file, &survey, &options, &ConfiguredPorts::default()).unwrap();
+    let run_with_memory = |waiting_bytes_max: usize| {
+        let how = ResolveOptions {
+            ports: mapping.ports.clone(),
+            ..ResolveOptions::default()
+        };
+        let config = load(&[("test", "{}")], &how).unwrap().resolved.config;
+        let read_bytes = std::cell::Cell::new(0);
+        let mut sink = FirstSentFrame {
+            read_bytes: &read_bytes,
+            at_first_frame: 0,
+            sent: 0,
+        };
+        let mut replay = ReplayRun::new(config, &mapping, &survey, ReplayPace::BackToBack, &mut sink);
+        replay.set_waiting_bytes_max(waiting_bytes_max);
+        replay.learn_stations(&survey);
+        let source = CountedSource {
+            data: Cursor::new(&file),
+            read_bytes: &read_bytes,
+        };
+        let result = replay.run(&mut Reader::new(source).unwrap()).unwrap();
+        assert_eq!(result.tally.offered, 2_000);
+        (sink.at_first_frame, sink.sent)
+    };
+    let (read_at_once, sent) = run_with_memory(usize::MAX);
+    assert_eq!(read_at_once, file.len() as u64);
+    let (read_before_first_frame, sent_with_little_memory) = run_with_memory(10_000);
+    assert!(read_before_first_frame < file.len() as u64 / 4);
+    assert_eq!(sent_with_little_memory, sent);
+}

@@ -1,7 +1,5 @@
 //! Resolves the fields of each kind of job.
 
-use std::fs;
-
 use serde_saphyr::Spanned;
 
 use super::super::super::units;
@@ -9,6 +7,7 @@ use super::super::LabResolver;
 use super::super::node_kinds::entry_location;
 use super::JobTransport;
 use xoff_lab_file::{JobFields, JobFlowFields, OneOrMore};
+use xoff_telemetry::{InputLimit, read_input_text};
 use xoff_workload::{
     Algorithm, Collective, Endpoints, FLOWS_MAX, FlowSpec, Incast, JobKind, Permutation, Poisson, Repeat,
     SizeDistribution,
@@ -253,7 +252,7 @@ impl LabResolver<'_> {
     /// Reads a file that the lab file names. Error messages call its contents `what`.
     pub(super) fn read_named_file(&mut self, path: &Spanned<String>, what: &str) -> Option<String> {
         let file = self.resolve_path(&path.value);
-        match fs::read_to_string(&file) {
+        match read_input_text(&file, InputLimit::WORKLOAD) {
             Ok(text) => Some(text),
             Err(error) => {
                 let what = format!("cannot read the {what} {}: {error}", file.display());
