@@ -19,10 +19,12 @@
 
 mod attached_lab;
 mod balancing;
+mod capacity;
 mod cabling;
 mod commands;
 mod compare;
 mod config;
+mod evidence;
 mod exec;
 pub mod expr;
 mod external_devices;

@@ -43,7 +43,7 @@ pub use af_xdp::XdpPort;
 use arena::LARGE_FRAME_BYTES;
 pub use arena::{Arena, ArenaStore, SlotCache, SlotClass, SlotSource};
 pub use custom_backend::PortBackend;
-pub use drop_counts::PortDrops;
+pub use drop_counts::{FramePriority, PortDrops};
 pub use error::PortError;
 pub use memory_link::LinkPort;
 pub use pnet_backend::PnetPort;
