@@ -300,15 +300,21 @@ fn commands_of_a_lab_file() -> Result<Completion, Failed> {
 }
 
 /// Runs a lab whose hosts h1 and h2 run these commands. Returns its exit code, its output and its report.
-fn run_commands(name: &'static str, commands: [&str; 2]) -> Result<(Option<i32>, String, serde_json::Value), Failed> {
+fn run_commands(
+    name: &'static str,
+    commands: [&str; 2],
+) -> Result<(Option<i32>, String, serde_json::Value), Failed> {
     let [first, second] = commands;
-    let nodes = format!("    h1: {{kind: plain, exec: [{first}]}}\n    h2: {{kind: plain, exec: [{second}]}}\n");
+    let nodes =
+        format!("    h1: {{kind: plain, exec: [{first}]}}\n    h2: {{kind: plain, exec: [{second}]}}\n");
     let links = "    - endpoints: [\"h1:eth0\", \"sw1:Ethernet0\"]\n    - endpoints: [\"h2:eth0\", \"sw1:Ethernet4\"]\n";
     let lab = TestLab::new(name, &nodes, links)?;
     let file = lab.folder.path().join("lab.xoff.yml");
     let folder = lab.folder.path().display().to_string();
     fs::write(&file, fs::read_to_string(&file)?.replace("FOLDER", &folder))?;
-    let output = lab.command(&["run", "lab.xoff.yml", "--report", "report.json"]).output()?;
+    let output = lab
+        .command(&["run", "lab.xoff.yml", "--report", "report.json"])
+        .output()?;
     let report = serde_json::from_slice(&fs::read(lab.folder.path().join("report.json"))?)?;
     Ok((output.status.code(), output_text(&output), report))
 }
@@ -319,12 +325,18 @@ fn processes_that_fail_are_in_the_report() -> Result<Completion, Failed> {
         processes.iter().any(|process| {
             process["node"] == node
                 && process["effect"] == effect
-                && process["status"].as_str().is_some_and(|text| text.contains(status))
+                && process["status"]
+                    .as_str()
+                    .is_some_and(|text| text.contains(status))
         })
     };
     for (name, commands, failing) in [
         ("signal-test", ["'kill -9 $$'", "true"], Some(("h1", "signal: 9"))),
-        ("status-test", ["true", "'exit 7'"], Some(("h2", "exit status: 7"))),
+        (
+            "status-test",
+            ["true", "'exit 7'"],
+            Some(("h2", "exit status: 7")),
+        ),
         // The shell ends, and its background process crashes later.
         (
             "background-test",
@@ -334,7 +346,10 @@ fn processes_that_fail_are_in_the_report() -> Result<Completion, Failed> {
         // A command stops the background process of an earlier one.
         (
             "stop-test",
-            ["'sleep 1000 & echo $! > FOLDER/pid', 'kill $(cat FOLDER/pid); sleep 0.2'", "'exit 0'"],
+            [
+                "'sleep 1000 & echo $! > FOLDER/pid', 'kill $(cat FOLDER/pid); sleep 0.2'",
+                "'exit 0'",
+            ],
             None,
         ),
     ] {
@@ -343,7 +358,9 @@ fn processes_that_fail_are_in_the_report() -> Result<Completion, Failed> {
         match failing {
             Some((node, status)) => {
                 check(is_tainted || code == Some(1), || format!("{name}: {text}"))?;
-                check(ended(&report, node, status, "fails"), || format!("{name}: {report}"))?;
+                check(ended(&report, node, status, "fails"), || {
+                    format!("{name}: {report}")
+                })?;
                 check(report["failures"].to_string().contains(status), || text.clone())?;
             }
             None => {
@@ -356,33 +373,49 @@ fn processes_that_fail_are_in_the_report() -> Result<Completion, Failed> {
 }
 
 fn a_killed_plain_host_fails_its_lab() -> Result<Completion, Failed> {
-    let nodes = "    h1: {kind: plain}\n    h2: {kind: plain, exec: ['while [ ! -e go ]; do sleep 0.05; done']}\n";
+    let nodes =
+        "    h1: {kind: plain}\n    h2: {kind: plain, exec: ['while [ ! -e go ]; do sleep 0.05; done']}\n";
     let links = "    - endpoints: [\"h1:eth0\", \"sw1:Ethernet0\"]\n    - endpoints: [\"h2:eth0\", \"sw1:Ethernet4\"]\n";
     let lab = TestLab::new("kill-test", nodes, links)?;
     let text = fs::read_to_string(lab.folder.path().join("lab.xoff.yml"))?;
     let go = lab.folder.path().join("go").display().to_string();
-    fs::write(lab.folder.path().join("lab.xoff.yml"), text.replace("-e go", &format!("-e {go}")))?;
+    fs::write(
+        lab.folder.path().join("lab.xoff.yml"),
+        text.replace("-e go", &format!("-e {go}")),
+    )?;
     let running = lab
         .command(&["run", "lab.xoff.yml", "--report", "report.json"])
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()?;
-    let host = wait_for("the process of h1", || Ok(process_id_with_title("xoff lab kill-test h1")))?;
+    let host = wait_for("the process of h1", || {
+        Ok(process_id_with_title("xoff lab kill-test h1"))
+    })?;
     // The process of h2 starts a command only when the lab is up.
     wait_for("the command of h2", || Ok(process_id_with_title("sleep 0.05")))?;
-    nix::sys::signal::kill(nix::unistd::Pid::from_raw(host), nix::sys::signal::Signal::SIGKILL)?;
+    nix::sys::signal::kill(
+        nix::unistd::Pid::from_raw(host),
+        nix::sys::signal::Signal::SIGKILL,
+    )?;
     wait_for("the end of h1", || {
-        let exists = Path::new(&format!("/proc/{host}/cmdline"));
-        let line = fs::read(exists).unwrap_or_default();
+        let line = fs::read(format!("/proc/{host}/cmdline")).unwrap_or_default();
         Ok(line.is_empty().then_some(()))
     })?;
     fs::write(&go, "")?;
     let output = running.wait_with_output()?;
     let text = output_text(&output);
     check(matches!(output.status.code(), Some(1 | 5)), || text.clone())?;
-    check(text.contains("h1: the process `host` ended with signal: 9") || text.contains("tainted"), || text.clone())?;
-    let report: serde_json::Value = serde_json::from_slice(&fs::read(lab.folder.path().join("report.json"))?)?;
-    check_equal(report["processes"][0]["node"].as_str(), Some("h1"), "the process in the report")?;
+    check(
+        text.contains("h1: the process `host` ended with signal: 9") || text.contains("tainted"),
+        || text.clone(),
+    )?;
+    let report: serde_json::Value =
+        serde_json::from_slice(&fs::read(lab.folder.path().join("report.json"))?)?;
+    check_equal(
+        report["processes"][0]["node"].as_str(),
+        Some("h1"),
+        "the process in the report",
+    )?;
     Ok(Completion::Completed)
 }
 
@@ -392,7 +425,9 @@ fn process_id_with_title(title: &str) -> Option<i32> {
     let mut ids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
     ids.find(|id| {
         let line = fs::read(format!("/proc/{id}/cmdline")).unwrap_or_default();
-        String::from_utf8_lossy(&line).replace('\0', " ").starts_with(title)
+        String::from_utf8_lossy(&line)
+            .replace('\0', " ")
+            .starts_with(title)
     })
 }
 

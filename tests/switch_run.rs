@@ -140,18 +140,36 @@ fn xoff_command() -> Command {
 
 fn a_host_that_awaits_frames_and_receives_none_is_not_clean() -> Result<(), Failed> {
     add_veth("v0", "h0", None, 1500)?;
-    let receive = ["host", "run", "--dev", "h0", "--ip", "10.0.0.2", "--duration", "200ms", "--receive"];
+    let receive = [
+        "host",
+        "run",
+        "--dev",
+        "h0",
+        "--ip",
+        "10.0.0.2",
+        "--duration",
+        "200ms",
+        "--receive",
+    ];
     for (more, code, words) in [
         (&[][..], 5, "verdict: no traffic: no frame arrived"),
-        (&["--expect", "frames>=1000"], 1, "h0: expected frames>=1000, and 0 arrived"),
+        (
+            &["--expect", "frames>=1000"],
+            1,
+            "h0: expected frames>=1000, and 0 arrived",
+        ),
         (&["--expect", "1"], 1, "expected frames>=1"),
     ] {
         let output = xoff_command().args(receive).args(more).output()?;
         let printed = String::from_utf8_lossy(&output.stdout).into_owned();
         // A tainted run has the code 5 in all cases.
         let is_tainted = printed.contains("verdict: tainted");
-        check(is_tainted || output.status.code() == Some(code), || format!("{more:?}: {output:?}"))?;
-        check(is_tainted || printed.contains(words), || format!("no {words:?} in {printed}"))?;
+        check(is_tainted || output.status.code() == Some(code), || {
+            format!("{more:?}: {output:?}")
+        })?;
+        check(is_tainted || printed.contains(words), || {
+            format!("no {words:?} in {printed}")
+        })?;
         check(!printed.contains("clean"), || printed.clone())?;
     }
     Ok(())
@@ -167,9 +185,10 @@ fn an_idle_switch_ends_with_zero_and_says_no_traffic() -> Result<(), Failed> {
     )?;
     let code = switch.child.wait()?.code();
     let is_tainted = printed.contains("verdict: tainted");
-    check(is_tainted || (code == Some(0) && printed.contains("; no traffic")), || {
-        format!("{code:?}: {printed}")
-    })
+    check(
+        is_tainted || (code == Some(0) && printed.contains("; no traffic")),
+        || format!("{code:?}: {printed}"),
+    )
 }
 
 /// Sends 20 frames of 1466 bytes with DSCP 26 into a port whose MTU is 1000. In `{}` no class is lossless.
@@ -183,7 +202,11 @@ fn a_switch_that_drops_long_lossless_frames_fails() -> Result<(), Failed> {
         "BUFFER_PG": {"Ethernet0|3": {"profile": "p"}}}"#;
     const LOSSY: &str = r#"{"PORT": {"Ethernet0": {"mtu": "1000"}, "Ethernet4": {"mtu": "1000"}}}"#;
     for (config, code, words) in [
-        (LOSSLESS, 1, "20 frames of the lossless class 3 longer than the MTU"),
+        (
+            LOSSLESS,
+            1,
+            "20 frames of the lossless class 3 longer than the MTU",
+        ),
         (LOSSY, 0, "verdict: clean"),
     ] {
         let mut switch = RunningSwitch::start_with(config)?;
@@ -191,7 +214,9 @@ fn a_switch_that_drops_long_lossless_frames_fails() -> Result<(), Failed> {
         let sender = xoff_command()
             .args(["host", "run", "--dev", "h0", "--ip", "10.0.0.1", "--send", flow])
             .output()?;
-        check(matches!(sender.status.code(), Some(0 | 5)), || format!("{sender:?}"))?;
+        check(matches!(sender.status.code(), Some(0 | 5)), || {
+            format!("{sender:?}")
+        })?;
         wait_for("the port counts the long frames", || {
             let counters = switch.run_json_command(&["show", "counters", "--json"])?;
             let drops = &counters["switch"]["ports"][0]["drops"];
@@ -209,8 +234,14 @@ fn a_switch_that_drops_long_lossless_frames_fails() -> Result<(), Failed> {
             printed.contains("verdict: tainted") || ended == Some(code),
             || format!("{ended:?}: {printed}"),
         )?;
-        check(printed.contains("verdict: tainted") || printed.contains(words), || printed.clone())?;
-        check(printed.contains("longer than the MTU") || printed.contains("tainted"), || printed.clone())?;
+        check(
+            printed.contains("verdict: tainted") || printed.contains(words),
+            || printed.clone(),
+        )?;
+        check(
+            printed.contains("longer than the MTU") || printed.contains("tainted"),
+            || printed.clone(),
+        )?;
         drop(switch);
         delete_link("v0")?;
         delete_link("v1")?;

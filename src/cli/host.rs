@@ -157,7 +157,13 @@ fn build_host_report(summary: &HostSummary, arguments: &HostRun, steal: &CpuStea
 /// of the flows of model hosts.
 fn arrived(summary: &HostSummary) -> (u64, u64) {
     let frames: u64 = summary.received.iter().map(|flow| flow.received_frames).sum();
-    let foreign: u64 = summary.outcome.results.foreign.iter().map(|flow| flow.frames).sum();
+    let foreign: u64 = summary
+        .outcome
+        .results
+        .foreign
+        .iter()
+        .map(|flow| flow.frames)
+        .sum();
     let bytes = summary.received.iter().map(|flow| flow.received_bytes).sum();
     (frames + foreign, bytes)
 }

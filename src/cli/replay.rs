@@ -443,7 +443,11 @@ fn print_warnings(report: &ReplayReport, arguments: &ReplayArguments) {
         output::print_note(&format!(
             "note: {} of more than an hour between time stamps of {name} {} shortened to 1 s of model time",
             count_noun(report.frames.gaps_cut, "gap"),
-            if report.frames.gaps_cut == 1 { "was" } else { "were" }
+            if report.frames.gaps_cut == 1 {
+                "was"
+            } else {
+                "were"
+            }
         ));
     }
     if report.capture.without_class > 0 {

@@ -107,7 +107,10 @@ fn a_replay_that_excludes_every_frame_is_inconclusive_and_says_why() {
     let printed = String::from_utf8_lossy(&output.stdout).into_owned();
     assert_eq!(output.status.code(), Some(5), "{printed}");
     let expected = "verdict: no traffic: no frame was offered; 3 frames left out because a switch sent them";
-    assert!(printed.contains(expected) && !printed.contains("clean"), "{printed}");
+    assert!(
+        printed.contains(expected) && !printed.contains("clean"),
+        "{printed}"
+    );
     let report = std::fs::read(folder.path("report.json")).expect("a report");
     let report: serde_json::Value = serde_json::from_slice(&report).expect("JSON");
     assert_eq!(report["verdict"], "no-traffic");
@@ -122,7 +125,13 @@ fn expectations_decide_the_exit_code_of_a_replay() {
     let folder = ReplayFolder::new();
     let whole = std::fs::read(softroce_capture()).expect("a file of the repository");
     folder.write_file("in.pcap", whole);
-    for (expected, code) in [("frames>=262", 0), ("262", 0), ("bytes>1k", 0), ("frames<10", 1), ("frames>=1M", 1)] {
+    for (expected, code) in [
+        ("frames>=262", 0),
+        ("262", 0),
+        ("bytes>1k", 0),
+        ("frames<10", 1),
+        ("frames>=1M", 1),
+    ] {
         let output = folder.replay(&["in.pcap", "--out", "out.pcapng", "--expect", expected]);
         let printed = String::from_utf8_lossy(&output.stdout).into_owned();
         assert_eq!(output.status.code(), Some(code), "{expected}: {printed}");
@@ -141,16 +150,37 @@ fn frames_longer_than_an_mtu_fail_a_lossless_class_and_are_named_otherwise() {
     let folder = ReplayFolder::new();
     let whole = std::fs::read(softroce_capture()).expect("a file of the repository");
     folder.write_file("in.pcap", whole);
-    folder.write_file("mtu.json", r#"{"PORT": {"Ethernet0": {"mtu": "1000"}, "Ethernet4": {"mtu": "1000"}}}"#);
+    folder.write_file(
+        "mtu.json",
+        r#"{"PORT": {"Ethernet0": {"mtu": "1000"}, "Ethernet4": {"mtu": "1000"}}}"#,
+    );
     // Soft-RoCE sends with DSCP 0. The second configuration maps DSCP 0 to the lossless class 3.
     folder.write_file(
         "lossless.json",
-        r#"{"DSCP_TO_TC_MAP": {"AZURE": {"0": "3"}}, "PORT": {"Ethernet0": {"mtu": "1000"}, "Ethernet4": {"mtu": "1000"}}}"#,
+        r#"{"DSCP_TO_TC_MAP": {"ROCE": {"0": "3"}}, "PORT": {"Ethernet0": {"mtu": "1000"}, "Ethernet4": {"mtu": "1000"}}}"#,
     );
-    let base = ["in.pcap", "--out", "out.pcapng", "--preset", "roce-lossless", "--config"];
+    let base = [
+        "in.pcap",
+        "--out",
+        "out.pcapng",
+        "--preset",
+        "roce-lossless",
+        "--config",
+    ];
     for (config, code, words) in [
-        ("mtu.json", 0, ["verdict: clean\n", "of class 0 longer than the MTU (EXCEEDS_L2_MTU)"]),
-        ("lossless.json", 1, ["verdict: failed\n", "of the lossless class 3 longer than the MTU"]),
+        (
+            "mtu.json",
+            0,
+            [
+                "verdict: clean\n",
+                "of class 0 longer than the MTU (EXCEEDS_L2_MTU)",
+            ],
+        ),
+        (
+            "lossless.json",
+            1,
+            ["verdict: failed\n", "of the lossless class 3 longer than the MTU"],
+        ),
     ] {
         let output = folder.replay(&[&base[..], &[config]].concat());
         let printed = String::from_utf8_lossy(&output.stdout).into_owned();

@@ -50,11 +50,18 @@ pub(super) fn find_overload(
         host.map_or(0, |host| u64::from(host.nic.link.speed_mbps) * 1_000_000)
     };
     for flow in &plan.workload.flows {
-        add_load(&mut loads[flow.to], flow_rate(flow, speed(flow.from)), u64::from(flow.frame_len));
+        add_load(
+            &mut loads[flow.to],
+            flow_rate(flow, speed(flow.from)),
+            u64::from(flow.frame_len),
+        );
     }
     for (job, receiver) in job_receivers(plan, &speed) {
         let job = &plan.workload.jobs.jobs[job];
-        let mtu = plan.transports.get(job.transport).map_or(1024, |transport| transport.qp.mtu);
+        let mtu = plan
+            .transports
+            .get(job.transport)
+            .map_or(1024, |transport| transport.qp.mtu);
         let share = match &job.kind {
             JobKind::Poisson(poisson) => poisson.load.min(1.0),
             _ => 1.0,
@@ -77,8 +84,11 @@ pub(super) fn find_overload(
         offered_bps: bits,
         carried_bps: (u128::from(bits) * u128::from(capacity) / u128::from(frames)) as u64,
         cores,
-        dilate: frames.div_ceil(capacity).max(dilate_for_pauses(fabric, reaction_budget)),
-        runs_virtually: plan.hosts.iter().all(|host| host.is_model()) && plan.external_devices().next().is_none(),
+        dilate: frames
+            .div_ceil(capacity)
+            .max(dilate_for_pauses(fabric, reaction_budget)),
+        runs_virtually: plan.hosts.iter().all(|host| host.is_model())
+            && plan.external_devices().next().is_none(),
     })
 }
 
@@ -114,7 +124,9 @@ fn dilate_for_pauses(fabric: &FabricPlan, reaction_budget: Picos) -> u64 {
     let pauses = ports
         .filter(|port| port.pfc.enabled != 0)
         .map(|port| port.link.pause_duration(port.pfc.pause_quanta));
-    pauses.min().map_or(1, |pause| reaction_budget.0 / pause.0.max(1) + 1)
+    pauses
+        .min()
+        .map_or(1, |pause| reaction_budget.0 / pause.0.max(1) + 1)
 }
 
 impl Overload {
@@ -125,7 +137,10 @@ impl Overload {
             cores => format!("{cores} cores carry"),
         };
         let proposal = match self.runs_virtually {
-            true => format!("run it with `--virtual`, or slow it down with `--dilate {}`", self.dilate),
+            true => format!(
+                "run it with `--virtual`, or slow it down with `--dilate {}`",
+                self.dilate
+            ),
             false => format!("slow it down with `--dilate {}`", self.dilate),
         };
         format!(
@@ -147,7 +162,13 @@ mod tests {
     use super::super::{LabOptions, parse_lab};
     use super::*;
 
-    fn overload_of(speed: &str, second_host: &str, workload: &str, cores: usize, dilate: u32) -> Option<Overload> {
+    fn overload_of(
+        speed: &str,
+        second_host: &str,
+        workload: &str,
+        cores: usize,
+        dilate: u32,
+    ) -> Option<Overload> {
         let text = format!(
             "name: x\ntopology:\n  nodes:\n    sw1: {{kind: switch, config: {{preset: roce-lossless}}}}\n    \
              h1: {{kind: model}}\n    h2: {{kind: model}}\n    h3: {{kind: model}}\n    h4: {{kind: {second_host}}}\n  links:\n    \
@@ -156,15 +177,17 @@ mod tests {
              - {{endpoints: [\"h3:eth0\", \"sw1:Ethernet8\"], speed: {speed}}}\n    \
              - {{endpoints: [\"h4:eth0\", \"sw1:Ethernet12\"], speed: {speed}}}\nworkload:\n{workload}"
         );
-        let plan = parse_lab(&text, "x.xoff.yml", Path::new(""), TimeMode::RealTime).expect("the lab is valid");
+        let plan =
+            parse_lab(&text, "x.xoff.yml", Path::new(""), TimeMode::RealTime).expect("the lab is valid");
         let options = LabOptions::default();
-        let setups =
-            resolve_switch_setups(&plan, 0, &options.driver_options(1, 1)).expect("the configuration is valid");
+        let setups = resolve_switch_setups(&plan, 0, &options.driver_options(1, 1))
+            .expect("the configuration is valid");
         let fabric = fabric_plan_of(&plan, &options, &setups).expect("the lab has a fabric");
         find_overload(&plan, &fabric, cores, dilate, Picos::from_millis(20))
     }
 
-    const INCAST: &str = "  duration: 1s\n  flows:\n    - {name: a, from: [h1, h2], to: h3, lossless: true}\n";
+    const INCAST: &str =
+        "  duration: 1s\n  flows:\n    - {name: a, from: [h1, h2], to: h3, lossless: true}\n";
     const JOB: &str = "  jobs:\n    - {name: a, kind: alltoall, hosts: [h1, h2, h3], bytes: 1M}\n";
 
     #[test]
@@ -173,7 +196,12 @@ mod tests {
         let overload = overload_of("100g", "model", INCAST, 2, 1).expect("100 Gb/s arrive");
         assert_eq!(overload.offered_bps, 100_000_000_000);
         let note = overload.note();
-        for part in ["100 Gb/s", "2 cores carry about 2.00 Gb/s", "`--virtual`", "--dilate 60"] {
+        for part in [
+            "100 Gb/s",
+            "2 cores carry about 2.00 Gb/s",
+            "`--virtual`",
+            "--dilate 60",
+        ] {
             assert!(note.contains(part), "{part} is not in {note}");
         }
     }
@@ -188,7 +216,12 @@ mod tests {
 
     #[test]
     fn a_lab_with_plain_hosts_is_not_proposed_for_virtual_time() {
-        let note = overload_of("100g", "plain", INCAST, 2, 1).expect("100 Gb/s arrive").note();
-        assert!(!note.contains("--virtual") && note.contains("`--dilate "), "{note}");
+        let note = overload_of("100g", "plain", INCAST, 2, 1)
+            .expect("100 Gb/s arrive")
+            .note();
+        assert!(
+            !note.contains("--virtual") && note.contains("`--dilate "),
+            "{note}"
+        );
     }
 }

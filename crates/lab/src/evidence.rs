@@ -46,11 +46,15 @@ fn compare_expectations(plan: &LabPlan, reports: &[FlowReport]) -> Vec<Expectati
     let of_flow = |(index, flow): (usize, &FlowPlan)| -> Vec<ExpectationResult> {
         let (src, dst) = (&plan.hosts[flow.from].name, &plan.hosts[flow.to].name);
         // The reports have the order of the flows. A flow whose hosts died has no report.
-        let report = reports.get(index).filter(|report| report.src == *src && report.dst == *dst);
+        let report = reports
+            .get(index)
+            .filter(|report| report.src == *src && report.dst == *dst);
         let arrived = report.map_or((0, 0), |report| (report.received_frames, report.received_bytes));
         let place = format!("flow {}, {src} to {dst}", flow.name);
         let expected = flow.expect.iter();
-        expected.map(|expected| expected.compare(&place, arrived.0, arrived.1)).collect()
+        expected
+            .map(|expected| expected.compare(&place, arrived.0, arrived.1))
+            .collect()
     };
     plan.workload.flows.iter().enumerate().flat_map(of_flow).collect()
 }

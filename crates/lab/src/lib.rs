@@ -19,8 +19,8 @@
 
 mod attached_lab;
 mod balancing;
-mod capacity;
 mod cabling;
+mod capacity;
 mod commands;
 mod compare;
 mod config;

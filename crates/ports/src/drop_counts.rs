@@ -145,7 +145,10 @@ mod tests {
             counts.take_counts(&mut drops);
             drops.by_reason
         };
-        assert_eq!(take(), [(DropReason::Oversized, 2), (DropReason::BackendRefused, 1)]);
+        assert_eq!(
+            take(),
+            [(DropReason::Oversized, 2), (DropReason::BackendRefused, 1)]
+        );
         assert_eq!(take(), []);
     }
 
@@ -167,7 +170,10 @@ mod tests {
         counts.add_received(DropReason::ChecksumUnfinished, ip);
         let mut drops = PortDrops::default();
         counts.take_counts(&mut drops);
-        assert_eq!(drops.oversized, [(ip, 2), (tagged, 1), (FramePriority::default(), 1)]);
+        assert_eq!(
+            drops.oversized,
+            [(ip, 2), (tagged, 1), (FramePriority::default(), 1)]
+        );
         assert_eq!(drops.by_reason.iter().map(|(_, count)| count).sum::<u64>(), 5);
         let mut later = PortDrops::default();
         counts.take_counts(&mut later);

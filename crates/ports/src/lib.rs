@@ -24,6 +24,7 @@ mod packet_socket;
 mod pnet_backend;
 mod prefetch;
 mod sched_policy;
+mod send_loss_meter;
 mod tap;
 pub mod tester;
 mod waker;
@@ -48,6 +49,7 @@ pub use error::PortError;
 pub use memory_link::LinkPort;
 pub use pnet_backend::PnetPort;
 pub use sched_policy::SchedPolicy;
+pub use send_loss_meter::SendLossMeter;
 pub use tap::{TapPort, create_persistent_tap};
 pub use waker::ThreadWaker;
 

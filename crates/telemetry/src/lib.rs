@@ -54,7 +54,9 @@ pub use environment::{CpuStealMeter, CpuStealTicks, Environment, allowed_cpus};
 pub use event::{EventReport, action_name, event_name, port_oid, queue_oid};
 pub use file::{write_report_file, write_result_file};
 pub use flow::{FlowEnd, FlowReport, LatencyReport};
-pub use number::{count_noun, format_bit_rate, format_gbytes_per_second, format_nanos, format_percent, group_thousands};
+pub use number::{
+    count_noun, format_bit_rate, format_gbytes_per_second, format_nanos, format_percent, group_thousands,
+};
 pub use reordering::{ReorderedStream, ReorderingReport};
 pub use snapshot::SwitchSnapshot;
 pub use switch::{PoolReport, PortReport, PriorityGroupReport, QueueReport, SwitchReport, describe_drop};

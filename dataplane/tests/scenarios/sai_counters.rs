@@ -67,12 +67,19 @@ fn drops_of_a_port_backend_have_the_class_of_their_headers() {
         harness.receive(0, &frame);
         let class = (0..16).find(|&n| harness.counters(0).rx_class_packets[n] > before[n]);
         let dscp = xoff_wire::parse::parse(&frame).dscp();
-        harness.switch_mut().add_backend_drops(PortId(0), DropReason::Oversized, (dscp, None), 5);
+        harness
+            .switch_mut()
+            .add_backend_drops(PortId(0), DropReason::Oversized, (dscp, None), 5);
         let drops = harness.counters(0).drops[DropReason::Oversized as usize];
         assert_eq!(drops[class.expect("a class")], 5, "class {tc}: {drops:?}");
     }
-    harness.switch_mut().add_backend_drops(PortId(1), DropReason::BackendRefused, (None, None), 2);
-    assert_eq!(harness.counters(1).drops[DropReason::BackendRefused as usize][0], 2);
+    harness
+        .switch_mut()
+        .add_backend_drops(PortId(1), DropReason::BackendRefused, (None, None), 2);
+    assert_eq!(
+        harness.counters(1).drops[DropReason::BackendRefused as usize][0],
+        2
+    );
 }
 
 #[test]

@@ -120,7 +120,9 @@ fn start_lab(lab: Lab) -> Result<RealTimeRun, Failure> {
         LabRunMode::Run => find_lab_overload(&lab, &fabric, &options),
         LabRunMode::Up => None,
     };
-    overload.iter().for_each(|overload| log::info!("{}", overload.note()));
+    overload
+        .iter()
+        .for_each(|overload| log::info!("{}", overload.note()));
     for note in lab_notes(&lab.plan, &setups) {
         // The note above proposes a dilation for the whole lab.
         if overload.is_none() || !xoff_config::proposes_dilation(&note) {
@@ -430,6 +432,11 @@ impl RealTimeRun {
             }
         }
         report.add_processes(processes);
+        let losses = self
+            .plain_hosts
+            .iter_mut()
+            .filter_map(PlainHost::take_send_losses);
+        report.plain_hosts = losses.collect();
         evidence::judge(&mut report, &self.lab.plan, &self.fabric);
         report
     }

@@ -6,10 +6,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::attached_lab::Lab;
 use super::processes::LabProcesses;
+use crate::attached_lab::Lab;
 use crate::inner_process::{InnerProcess, spawn_process};
+use crate::report::PlainHostReport;
 use crate::status_pipe::StatusPipe;
+use xoff_ports::SendLossMeter;
 use xoff_ports::net::Netns;
 use xoff_telemetry::failure::Failure;
 
@@ -22,6 +24,8 @@ pub(super) struct PlainHost {
     name: String,
     /// `None` after the end of the process.
     child: Option<Child>,
+    /// The frames that the interface drops. `None` if the kernel does not count them.
+    send_losses: Option<SendLossMeter>,
 }
 
 /// Runs the commands of plain hosts. The kernel kills their processes when the init process of the lab ends.
@@ -51,12 +55,27 @@ pub(super) fn start_plain_hosts(lab: &Lab, processes: &LabProcesses) -> Result<V
         hosts.push(PlainHost {
             name: host.name.clone(),
             child: Some(child),
+            send_losses: attachment
+                .netns
+                .run(|| SendLossMeter::open(&attachment.interface).ok())
+                .ok()
+                .flatten(),
         });
     }
     Ok(hosts)
 }
 
 impl PlainHost {
+    /// Returns the frames that the kernel of the host dropped instead of sending them. Returns `None` if there are
+    /// none.
+    pub(super) fn take_send_losses(&mut self) -> Option<PlainHostReport> {
+        let tx_dropped_frames = self.send_losses.as_mut()?.take_lost_frames();
+        (tx_dropped_frames > 0).then(|| PlainHostReport {
+            name: self.name.clone(),
+            tx_dropped_frames,
+        })
+    }
+
     /// Returns the name of the host and the status of its placeholder process, once after the end of the process.
     pub(super) fn poll_exit(&mut self) -> Option<(&str, ExitStatus)> {
         let status = self.child.as_mut()?.try_wait().ok()??;

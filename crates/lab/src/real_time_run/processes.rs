@@ -113,7 +113,9 @@ impl LabProcesses {
         let flags = WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG | WaitPidFlag::WNOWAIT;
         loop {
             let state = self.lock();
-            let Ok(status) = waitid(Id::All, flags) else { return };
+            let Ok(status) = waitid(Id::All, flags) else {
+                return;
+            };
             let Some(process) = status.pid() else { return };
             // Another thread or the next check waits for this child.
             if state.children.contains(&process.as_raw()) {
@@ -132,7 +134,9 @@ impl LabProcesses {
                 let group = getpgid(Some(process)).ok();
                 let host = group.and_then(|group| state.groups.get(&group.as_raw()));
                 // While a command of the host runs, this command may have stopped the process.
-                let is_busy = host.and_then(|host| state.busy.get(host)).is_some_and(|count| *count > 0);
+                let is_busy = host
+                    .and_then(|host| state.busy.get(host))
+                    .is_some_and(|count| *count > 0);
                 let effect = match can_be_requested && is_busy {
                     true => ProcessEffect::None,
                     false => ProcessEffect::Fails,
@@ -159,13 +163,18 @@ impl LabProcesses {
     fn add(&self, node: &str, process: &str, status: &str, effect: ProcessEffect) {
         let mut state = self.lock();
         if state.ended.len() >= REPORTED_MAX {
-            let harmless = state.ended.iter().position(|ended| ended.effect == ProcessEffect::None);
+            let harmless = state
+                .ended
+                .iter()
+                .position(|ended| ended.effect == ProcessEffect::None);
             match (effect, harmless) {
                 (ProcessEffect::None, _) | (_, None) => return,
                 (_, Some(at)) => drop(state.ended.remove(at)),
             }
         }
-        let elapsed = state.start.map(|(start, dilate)| start.elapsed().as_nanos() as u64 / u64::from(dilate));
+        let elapsed = state
+            .start
+            .map(|(start, dilate)| start.elapsed().as_nanos() as u64 / u64::from(dilate));
         let mut end = process.len().min(COMMAND_BYTES_MAX);
         while !process.is_char_boundary(end) {
             end -= 1;
@@ -233,7 +242,10 @@ mod tests {
         processes.end_child("g1", "qemu", status(3 << 8));
         processes.end_child("g2", "qemu", status(0));
         let ended = processes.take_ended();
-        let effects: Vec<_> = ended.iter().map(|ended| (ended.node.as_str(), ended.effect)).collect();
+        let effects: Vec<_> = ended
+            .iter()
+            .map(|ended| (ended.node.as_str(), ended.effect))
+            .collect();
         assert_eq!(
             effects,
             [

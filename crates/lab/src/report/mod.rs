@@ -23,7 +23,7 @@ use xoff_telemetry::{Environment, FlowReport, SwitchReport, Taint, Verdict, desc
 use xoff_workload::WorkloadResults;
 
 pub use link_report::{LinkBalanceReport, LinkReport};
-pub use processes::{ProcessEffect, ProcessReport};
+pub use processes::{PlainHostReport, ProcessEffect, ProcessReport};
 pub use real_time_section::RealTimeRunReport;
 pub use receivers::{ForeignFlowReport, ReceiverReport};
 pub use table::render_report;
@@ -66,6 +66,9 @@ pub struct Report {
     /// ended by a signal or with an error.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub processes: Vec<ProcessReport>,
+    /// The plain hosts of a lab whose kernel dropped frames instead of sending them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub plain_hosts: Vec<PlainHostReport>,
     /// Warnings from before the run about settings without effect, such as a congestion control that gets
     /// no signal.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -152,6 +155,7 @@ pub fn build_report(
         expectations: Vec::new(),
         oversized: Vec::new(),
         processes: Vec::new(),
+        plain_hosts: Vec::new(),
         failures: flows
             .iter()
             .filter_map(|flow| lossless_failure(flow, &switches))

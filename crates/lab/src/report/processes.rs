@@ -33,9 +33,22 @@ pub enum ProcessEffect {
     Taints,
 }
 
+/// Frames that the kernel of a plain host dropped instead of sending them.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PlainHostReport {
+    /// Name of the host.
+    pub name: String,
+    /// Frames that the interface of the host dropped because the queue of its switch port in the kernel was full.
+    /// The host sent faster than the machine moves frames. The frames never reached the link of the model.
+    pub tx_dropped_frames: u64,
+}
+
 impl ProcessReport {
     fn describe(&self) -> String {
-        format!("{}: the process `{}` ended with {}", self.node, self.process, self.status)
+        format!(
+            "{}: the process `{}` ended with {}",
+            self.node, self.process, self.status
+        )
     }
 }
 

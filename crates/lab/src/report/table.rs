@@ -4,13 +4,13 @@ use std::fmt::Write as _;
 
 use xoff_telemetry::verdict::{OversizedDrops, describe_idle_switches};
 use xoff_telemetry::{
-    FlowEnd, FlowReport, PortReport, StormReport, SwitchReport, count_noun, drops_table, format_bit_rate, format_counts_by_class,
-    format_nanos, format_percent, group_thousands, simple_table,
+    FlowEnd, FlowReport, PortReport, StormReport, SwitchReport, count_noun, drops_table, format_bit_rate,
+    format_counts_by_class, format_nanos, format_percent, group_thousands, simple_table,
 };
 
-use super::{DeadlockReport, HostReport};
 use super::job_tables;
 use super::receivers::receivers_table;
+use super::{DeadlockReport, HostReport};
 use super::{Report, Verdict};
 
 /// Largest number of ports that the tables list completely. With more ports, the tables omit ports without
@@ -53,6 +53,14 @@ pub fn render_report(report: &Report) -> String {
     if let Some(table) = drops_table(&report.switches) {
         text.push_str(&table);
         text.push('\n');
+    }
+    for host in &report.plain_hosts {
+        let dropped = count_noun(host.tx_dropped_frames, "frame");
+        let _ = writeln!(
+            text,
+            "host {}: its kernel dropped {dropped} instead of sending them\n",
+            host.name
+        );
     }
     if let Some(virtual_time) = &report.virtual_time {
         text.push_str(&format_deadlocks(&virtual_time.deadlocks));
@@ -376,7 +384,12 @@ fn format_idle(report: &Report) -> String {
     if needs_traffic {
         return String::new();
     }
-    let notes: String = report.traffic.notes.iter().map(|note| format!("; {note}")).collect();
+    let notes: String = report
+        .traffic
+        .notes
+        .iter()
+        .map(|note| format!("; {note}"))
+        .collect();
     describe_idle_switches(&report.switches).map_or(notes, |idle| format!("; {idle}"))
 }
 

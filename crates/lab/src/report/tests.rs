@@ -178,10 +178,7 @@ fn tables_of_a_clean_run_match_the_expected_text() {
 #[test]
 fn verdict_line_differs_for_success_failure_and_taint() {
     let last = |flows, taints| render_report(&build_sample_report(flows, taints));
-    assert!(
-        last(vec![flow_report(0, true, 200)], vec![])
-            .contains("verdict: failed\n  h1 to h5")
-    );
+    assert!(last(vec![flow_report(0, true, 200)], vec![]).contains("verdict: failed\n  h1 to h5"));
     assert!(last(vec![flow_report(0, true, 200)], vec![worker_stall_taint()]).contains("verdict: tainted"));
     assert!(last(vec![], vec![]).ends_with("verdict: clean\n"));
 }
@@ -209,21 +206,39 @@ fn a_run_without_the_traffic_that_it_needs_is_never_clean() {
         notes: Vec::new(),
     };
     for (traffic, text) in [
-        (traffic(Some(0), Some(0)), "verdict: no traffic: no frame was offered"),
+        (
+            traffic(Some(0), Some(0)),
+            "verdict: no traffic: no frame was offered",
+        ),
         (traffic(None, Some(0)), "verdict: no traffic: no frame arrived"),
-        (traffic(Some(3), Some(0)), "verdict: no traffic: none of 3 offered frames arrived"),
+        (
+            traffic(Some(3), Some(0)),
+            "verdict: no traffic: none of 3 offered frames arrived",
+        ),
     ] {
         let report = judged_report(traffic, vec![], false);
-        assert_eq!((report.exit(), report.verdict), (Exit::Inconclusive, Verdict::NoTraffic));
+        assert_eq!(
+            (report.exit(), report.verdict),
+            (Exit::Inconclusive, Verdict::NoTraffic)
+        );
         let rendered = render_report(&report);
-        assert!(rendered.contains(text) && !rendered.contains("clean"), "{rendered}");
+        assert!(
+            rendered.contains(text) && !rendered.contains("clean"),
+            "{rendered}"
+        );
     }
     let expected: xoff_telemetry::verdict::Expectation = "frames>=1".parse().expect("an expectation");
-    let report = judged_report(traffic(None, Some(0)), vec![expected.compare("eth1", 0, 0)], false);
+    let report = judged_report(
+        traffic(None, Some(0)),
+        vec![expected.compare("eth1", 0, 0)],
+        false,
+    );
     assert_eq!(report.exit(), Exit::CheckFailed, "expected and not arrived");
     let rendered = render_report(&report);
     assert!(
-        rendered.contains("verdict: failed\n  eth1: expected frames>=1, and 0 arrived\n  no traffic: no frame arrived"),
+        rendered.contains(
+            "verdict: failed\n  eth1: expected frames>=1, and 0 arrived\n  no traffic: no frame arrived"
+        ),
         "{rendered}"
     );
 }
@@ -274,10 +289,20 @@ fn a_host_shows_its_pauses_and_a_sender_only_what_it_knows() {
     for word in ["Received", "Goodput", "p50", "lossy"] {
         assert!(!flows.contains(word), "{word} in\n{flows}");
     }
-    assert!(flows.contains("Paused priority") && flows.contains("12") && flows.contains("4.00 us"), "{flows}");
+    assert!(
+        flows.contains("Paused priority") && flows.contains("12") && flows.contains("4.00 us"),
+        "{flows}"
+    );
     report.flows.push(received);
     let text = render_report(&report);
-    assert!(text.contains("Received flow") && text.contains("Expected"), "{text}");
-    report.host = Some(HostReport::new("eth1", &Counters::default(), &xoff_host::NicCounters::default()));
+    assert!(
+        text.contains("Received flow") && text.contains("Expected"),
+        "{text}"
+    );
+    report.host = Some(HostReport::new(
+        "eth1",
+        &Counters::default(),
+        &xoff_host::NicCounters::default(),
+    ));
     assert!(render_report(&report).contains("no pauses received"));
 }

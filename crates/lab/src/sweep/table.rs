@@ -264,7 +264,7 @@ mod tests {
             "{text}"
         );
         assert!(
-            text.contains("1 runs failed:\n  --set t.congestion=dcqcn --seed 1: deadlock"),
+            text.contains("1 run failed:\n  --set t.congestion=dcqcn --seed 1: deadlock"),
             "{text}"
         );
     }

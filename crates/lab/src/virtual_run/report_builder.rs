@@ -1,7 +1,7 @@
 //! The report of a run in virtual time.
 
-use super::super::{evidence, jobs};
 use super::super::model_hosts::flow_reports;
+use super::super::{evidence, jobs};
 use super::virtual_lab::VirtualLab;
 use crate::report::{DeadlockReport, HostReport, LinkBalanceReport, Report, VirtualRunReport};
 use xoff_fabric::LastingDeadlock;

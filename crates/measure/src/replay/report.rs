@@ -14,7 +14,8 @@ use xoff_telemetry::verdict::{
     Expectation, ExpectationResult, OversizedDrops, ProtectedClasses, Traffic, Verdict, oversized_drops,
 };
 use xoff_telemetry::{
-    SwitchReport, count_noun, drops_table, format_counts_by_class, format_nanos, group_thousands, simple_table,
+    SwitchReport, count_noun, drops_table, format_counts_by_class, format_nanos, group_thousands,
+    simple_table,
 };
 
 /// Name and version of the report's JSON format.

@@ -321,7 +321,8 @@ impl SwitchWorker {
                     if reason != DropReason::Oversized {
                         let name = &self.config.ports[port.index()].name;
                         let what = reason.name();
-                        let cause = format!("the backend of {name} dropped frames as {what} ({frames} at first)");
+                        let cause =
+                            format!("the backend of {name} dropped frames as {what} ({frames} at first)");
                         self.ledger.add_taint(now.as_nanos(), cause);
                     }
                 }

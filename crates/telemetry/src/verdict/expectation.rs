@@ -72,7 +72,9 @@ impl FromStr for Expectation {
                 return Ok(Expectation::at_least_frames(value));
             }
             word => {
-                let end = word.find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(word.len());
+                let end = word
+                    .find(|c: char| !c.is_ascii_alphabetic())
+                    .unwrap_or(word.len());
                 (&word[..end], word[end..].trim_start())
             }
         };
@@ -220,7 +222,15 @@ mod tests {
             assert_eq!(parsed.to_string(), printed);
             assert_eq!(printed.parse::<Expectation>(), Ok(parsed));
         }
-        for text in ["", "frames", "frames>=", "frames>=-1", "packets>=1", "1x", "frames>=99999999999G"] {
+        for text in [
+            "",
+            "frames",
+            "frames>=",
+            "frames>=-1",
+            "packets>=1",
+            "1x",
+            "frames>=99999999999G",
+        ] {
             let error = text.parse::<Expectation>().expect_err(text).to_string();
             assert!(error.contains("frames>=1000"), "{error}");
         }

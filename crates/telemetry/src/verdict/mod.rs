@@ -96,7 +96,10 @@ pub fn describe_idle_switches(switches: &[SwitchReport]) -> Option<String> {
     }
     Some(match group {
         0 => "no traffic".to_owned(),
-        _ => format!("no traffic but {}", count_noun(group, "broadcast or multicast frame")),
+        _ => format!(
+            "no traffic but {}",
+            count_noun(group, "broadcast or multicast frame")
+        ),
     })
 }
 
@@ -117,7 +120,11 @@ mod tests {
         for (offered, arrived, text) in [
             (Some(0), None, "no traffic: no frame was offered"),
             (None, Some(0), "no traffic: no frame arrived"),
-            (Some(1_000), Some(0), "no traffic: none of 1,000 offered frames arrived"),
+            (
+                Some(1_000),
+                Some(0),
+                "no traffic: none of 1,000 offered frames arrived",
+            ),
             (Some(0), Some(0), "no traffic: no frame was offered"),
             (Some(0), Some(7), "no traffic: no frame was offered"),
         ] {
@@ -133,7 +140,11 @@ mod tests {
 
     #[test]
     fn a_run_with_traffic_or_without_need_of_traffic_is_clean() {
-        for traffic in [traffic(None, None), traffic(Some(1), Some(1)), traffic(Some(5), None)] {
+        for traffic in [
+            traffic(None, None),
+            traffic(Some(1), Some(1)),
+            traffic(Some(5), None),
+        ] {
             assert_eq!(traffic.verdict(false), Verdict::Clean);
         }
         assert_eq!(Verdict::Clean.exit(false), Exit::Ok);

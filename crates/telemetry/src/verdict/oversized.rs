@@ -69,7 +69,8 @@ impl ProtectedClasses {
     }
 
     fn owner(&self, switch: &str, port: &str, class: u8) -> Option<&str> {
-        let matches = |wanted: &Option<String>, actual: &str| wanted.as_deref().is_none_or(|name| name == actual);
+        let matches =
+            |wanted: &Option<String>, actual: &str| wanted.as_deref().is_none_or(|name| name == actual);
         let mut entries = self.entries.iter();
         let found = entries.find(|entry| {
             entry.class == class && matches(&entry.switch, switch) && matches(&entry.port, port)
@@ -181,7 +182,9 @@ mod tests {
             assert_eq!(lossy.len(), 1);
             assert_eq!(lossy[0].failure(), None);
             assert!(
-                lossy[0].describe().contains("sw1 Ethernet0 dropped 5 frames of class 3"),
+                lossy[0]
+                    .describe()
+                    .contains("sw1 Ethernet0 dropped 5 frames of class 3"),
                 "{}",
                 lossy[0].describe()
             );
@@ -189,7 +192,9 @@ mod tests {
             let failure = lossless[0].failure().expect("a failure");
             assert!(failure.contains("5 frames of the lossless class 3"), "{failure}");
         }
-        assert!(oversized_drops(&switch("L2_LOOPBACK_FILTER", true), &ProtectedClasses::default()).is_empty());
+        assert!(
+            oversized_drops(&switch("L2_LOOPBACK_FILTER", true), &ProtectedClasses::default()).is_empty()
+        );
     }
 
     #[test]
