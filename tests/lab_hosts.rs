@@ -33,6 +33,16 @@ const TESTS: &[CompletionTest] = &[
         commands_of_a_lab_file,
     ),
     (
+        "processes_that_fail_are_in_the_report_and_fail_the_lab",
+        KernelFeatures::Netns,
+        processes_that_fail_are_in_the_report,
+    ),
+    (
+        "a_killed_plain_host_fails_its_lab",
+        KernelFeatures::Netns,
+        a_killed_plain_host_fails_its_lab,
+    ),
+    (
         "a_guest_that_ends_is_reported_and_the_lab_continues",
         KernelFeatures::Tun,
         a_guest_that_ends_is_reported,
@@ -259,7 +269,7 @@ fn plain_hosts_follow_the_lab_file() -> Result<Completion, Failed> {
         format!("the model host answers: {model}")
     })?;
     let unknown = lab.host_command("h3", &["__facts"])?.output()?;
-    check_equal(unknown.status.code(), Some(3), "the exit code for a model host")?;
+    check_equal(unknown.status.code(), Some(2), "the exit code for a model host")?;
     check(output_text(&unknown).contains("h1, h2"), || output_text(&unknown))?;
     // Every process of a host ends with the lab.
     let mut left = lab.start_in_host("h1", &["__serve", "10.0.0.1:7001"])?;
@@ -281,7 +291,7 @@ fn commands_of_a_lab_file() -> Result<Completion, Failed> {
     // A lab without a workload ends with its commands.
     let output = lab.command(&["run", "lab.xoff.yml"]).output()?;
     let text = output_text(&output);
-    check(matches!(output.status.code(), Some(0 | 5)), || text.clone())?;
+    check(matches!(output.status.code(), Some(1 | 5)), || text.clone())?;
     for expected in [
         "h2: pong\n",
         "h2: last\n",
@@ -292,6 +302,138 @@ fn commands_of_a_lab_file() -> Result<Completion, Failed> {
         })?;
     }
     Ok(Completion::Completed)
+}
+
+/// Runs a lab whose hosts h1 and h2 run these commands. Returns its exit code, its output and its report.
+fn run_commands(
+    name: &'static str,
+    commands: [&str; 2],
+) -> Result<(Option<i32>, String, serde_json::Value), Failed> {
+    let [first, second] = commands;
+    let nodes =
+        format!("    h1: {{kind: plain, exec: [{first}]}}\n    h2: {{kind: plain, exec: [{second}]}}\n");
+    let links = "    - endpoints: [\"h1:eth0\", \"sw1:Ethernet0\"]\n    - endpoints: [\"h2:eth0\", \"sw1:Ethernet4\"]\n";
+    let lab = TestLab::new(name, &nodes, links)?;
+    let file = lab.folder.path().join("lab.xoff.yml");
+    let folder = lab.folder.path().display().to_string();
+    fs::write(&file, fs::read_to_string(&file)?.replace("FOLDER", &folder))?;
+    let output = lab
+        .command(&["run", "lab.xoff.yml", "--report", "report.json"])
+        .output()?;
+    let report = serde_json::from_slice(&fs::read(lab.folder.path().join("report.json"))?)?;
+    Ok((output.status.code(), output_text(&output), report))
+}
+
+fn processes_that_fail_are_in_the_report() -> Result<Completion, Failed> {
+    let ended = |report: &serde_json::Value, node: &str, status: &str, effect: &str| {
+        let processes = report["processes"].as_array().map_or(&[][..], Vec::as_slice);
+        processes.iter().any(|process| {
+            process["node"] == node
+                && process["effect"] == effect
+                && process["status"]
+                    .as_str()
+                    .is_some_and(|text| text.contains(status))
+        })
+    };
+    for (name, commands, failing) in [
+        ("signal-test", ["'kill -9 $$'", "true"], Some(("h1", "signal: 9"))),
+        (
+            "status-test",
+            ["true", "'exit 7'"],
+            Some(("h2", "exit status: 7")),
+        ),
+        // The shell ends, and its background process crashes later.
+        (
+            "background-test",
+            ["\"sh -c 'sleep 0.1; kill -SEGV $$' &\", 'sleep 0.5'", "true"],
+            Some(("h1", "signal: 11")),
+        ),
+        // A command stops the background process of an earlier one.
+        (
+            "stop-test",
+            [
+                "'sleep 1000 & echo $! > FOLDER/pid', 'kill $(cat FOLDER/pid); sleep 0.2'",
+                "'exit 0'",
+            ],
+            None,
+        ),
+    ] {
+        let (code, text, report) = run_commands(name, commands)?;
+        let is_tainted = report["verdict"] == "tainted";
+        match failing {
+            Some((node, status)) => {
+                check(is_tainted || code == Some(1), || format!("{name}: {text}"))?;
+                check(ended(&report, node, status, "fails"), || {
+                    format!("{name}: {report}")
+                })?;
+                check(report["failures"].to_string().contains(status), || text.clone())?;
+            }
+            None => {
+                check(is_tainted || code == Some(0), || format!("{name}: {text}"))?;
+                check_equal(report["failures"].clone(), serde_json::json!([]), name)?;
+            }
+        }
+    }
+    Ok(Completion::Completed)
+}
+
+fn a_killed_plain_host_fails_its_lab() -> Result<Completion, Failed> {
+    let nodes =
+        "    h1: {kind: plain}\n    h2: {kind: plain, exec: ['while [ ! -e go ]; do sleep 0.05; done']}\n";
+    let links = "    - endpoints: [\"h1:eth0\", \"sw1:Ethernet0\"]\n    - endpoints: [\"h2:eth0\", \"sw1:Ethernet4\"]\n";
+    let lab = TestLab::new("kill-test", nodes, links)?;
+    let text = fs::read_to_string(lab.folder.path().join("lab.xoff.yml"))?;
+    let go = lab.folder.path().join("go").display().to_string();
+    fs::write(
+        lab.folder.path().join("lab.xoff.yml"),
+        text.replace("-e go", &format!("-e {go}")),
+    )?;
+    let running = lab
+        .command(&["run", "lab.xoff.yml", "--report", "report.json"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()?;
+    let host = wait_for("the process of h1", || {
+        Ok(process_id_with_title("xoff lab kill-test h1"))
+    })?;
+    // The process of h2 starts a command only when the lab is up.
+    wait_for("the command of h2", || Ok(process_id_with_title("sleep 0.05")))?;
+    nix::sys::signal::kill(
+        nix::unistd::Pid::from_raw(host),
+        nix::sys::signal::Signal::SIGKILL,
+    )?;
+    wait_for("the end of h1", || {
+        let line = fs::read(format!("/proc/{host}/cmdline")).unwrap_or_default();
+        Ok(line.is_empty().then_some(()))
+    })?;
+    fs::write(&go, "")?;
+    let output = running.wait_with_output()?;
+    let text = output_text(&output);
+    check(matches!(output.status.code(), Some(1 | 5)), || text.clone())?;
+    check(
+        text.contains("h1: the process `host` ended with signal: 9") || text.contains("tainted"),
+        || text.clone(),
+    )?;
+    let report: serde_json::Value =
+        serde_json::from_slice(&fs::read(lab.folder.path().join("report.json"))?)?;
+    check_equal(
+        report["processes"][0]["node"].as_str(),
+        Some("h1"),
+        "the process in the report",
+    )?;
+    Ok(Completion::Completed)
+}
+
+/// Returns the process ID of a process whose command line starts with `title`.
+fn process_id_with_title(title: &str) -> Option<i32> {
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let mut ids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
+    ids.find(|id| {
+        let line = fs::read(format!("/proc/{id}/cmdline")).unwrap_or_default();
+        String::from_utf8_lossy(&line)
+            .replace('\0', " ")
+            .starts_with(title)
+    })
 }
 
 /// Plays a guest: opens the tap of its arguments and follows the commands in files next to its kernel.
@@ -384,7 +526,7 @@ fn a_guest_that_ends_is_reported() -> Result<Completion, Failed> {
     fs::write(file("kg2.vanish"), "")?;
     let output = running.wait_with_output()?;
     let text = output_text(&output);
-    check(matches!(output.status.code(), Some(0 | 5)), || text.clone())?;
+    check(matches!(output.status.code(), Some(1 | 5)), || text.clone())?;
     for expected in [
         "error: the virtual machine g1 is down: its emulator ended with exit status: 3",
         "last words",

@@ -12,7 +12,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
 use support::{NamedTest, check, check_equal, run_in_namespaces, wait_for};
-use xoff_ports::net::add_veth;
+use xoff_ports::net::{add_veth, delete_link};
 
 const TESTS: &[NamedTest] = &[
     (
@@ -26,6 +26,18 @@ const TESTS: &[NamedTest] = &[
     (
         "a_control_socket_in_use_is_not_replaced",
         a_control_socket_in_use_is_not_replaced,
+    ),
+    (
+        "a_host_that_awaits_frames_and_receives_none_is_not_clean",
+        a_host_that_awaits_frames_and_receives_none_is_not_clean,
+    ),
+    (
+        "an_idle_switch_ends_with_zero_and_says_no_traffic",
+        an_idle_switch_ends_with_zero_and_says_no_traffic,
+    ),
+    (
+        "a_switch_that_drops_long_lossless_frames_fails",
+        a_switch_that_drops_long_lossless_frames_fails,
     ),
     (
         "hosts_at_both_ports_exchange_frames",
@@ -124,6 +136,117 @@ impl Drop for RunningSwitch {
 
 fn xoff_command() -> Command {
     Command::new(env!("CARGO_BIN_EXE_xoff"))
+}
+
+fn a_host_that_awaits_frames_and_receives_none_is_not_clean() -> Result<(), Failed> {
+    add_veth("v0", "h0", None, 1500)?;
+    let receive = [
+        "host",
+        "run",
+        "--dev",
+        "h0",
+        "--ip",
+        "10.0.0.2",
+        "--duration",
+        "200ms",
+        "--receive",
+    ];
+    for (more, code, words) in [
+        (&[][..], 5, "verdict: no traffic: no frame arrived"),
+        (
+            &["--expect", "frames>=1000"],
+            1,
+            "h0: expected frames>=1000, and 0 arrived",
+        ),
+        (&["--expect", "1"], 1, "expected frames>=1"),
+    ] {
+        let output = xoff_command().args(receive).args(more).output()?;
+        let printed = String::from_utf8_lossy(&output.stdout).into_owned();
+        // A tainted run has the code 5 in all cases.
+        let is_tainted = printed.contains("verdict: tainted");
+        check(is_tainted || output.status.code() == Some(code), || {
+            format!("{more:?}: {output:?}")
+        })?;
+        check(is_tainted || printed.contains(words), || {
+            format!("no {words:?} in {printed}")
+        })?;
+        check(!printed.contains("clean"), || printed.clone())?;
+    }
+    Ok(())
+}
+
+fn an_idle_switch_ends_with_zero_and_says_no_traffic() -> Result<(), Failed> {
+    let mut switch = RunningSwitch::start()?;
+    kill(Pid::from_raw(switch.child.id() as i32), Signal::SIGINT)?;
+    let mut printed = String::new();
+    std::io::Read::read_to_string(
+        switch.child.stdout.as_mut().ok_or("no standard output")?,
+        &mut printed,
+    )?;
+    let code = switch.child.wait()?.code();
+    let is_tainted = printed.contains("verdict: tainted");
+    check(
+        is_tainted || (code == Some(0) && printed.contains("; no traffic")),
+        || format!("{code:?}: {printed}"),
+    )
+}
+
+/// Sends 20 frames of 1466 bytes with DSCP 26 into a port whose MTU is 1000. In `{}` no class is lossless.
+fn a_switch_that_drops_long_lossless_frames_fails() -> Result<(), Failed> {
+    const LOSSLESS: &str = r#"{
+        "PORT": {"Ethernet0": {"mtu": "1000"}, "Ethernet4": {"mtu": "1000"}},
+        "PORT_QOS_MAP": {"Ethernet0": {"dscp_to_tc_map": "M", "tc_to_pg_map": "M", "pfc_enable": "3"}},
+        "DSCP_TO_TC_MAP": {"M": {"26": "3"}}, "TC_TO_PRIORITY_GROUP_MAP": {"M": {"3": "3"}},
+        "BUFFER_POOL": {"in": {"type": "ingress", "mode": "dynamic", "size": "10000000", "xoff": "5000000"}},
+        "BUFFER_PROFILE": {"p": {"pool": "in", "size": "0", "dynamic_th": "0", "xoff": "4000000", "xon": "18432"}},
+        "BUFFER_PG": {"Ethernet0|3": {"profile": "p"}}}"#;
+    const LOSSY: &str = r#"{"PORT": {"Ethernet0": {"mtu": "1000"}, "Ethernet4": {"mtu": "1000"}}}"#;
+    for (config, code, words) in [
+        (
+            LOSSLESS,
+            1,
+            "20 frames of the lossless class 3 longer than the MTU",
+        ),
+        (LOSSY, 0, "verdict: clean"),
+    ] {
+        let mut switch = RunningSwitch::start_with(config)?;
+        let flow = "10.0.0.2,mac=02:00:00:00:00:02,rate=10%,frames=20,frame=1466,dscp=26";
+        let sender = xoff_command()
+            .args(["host", "run", "--dev", "h0", "--ip", "10.0.0.1", "--send", flow])
+            .output()?;
+        check(matches!(sender.status.code(), Some(0 | 5)), || {
+            format!("{sender:?}")
+        })?;
+        wait_for("the port counts the long frames", || {
+            let counters = switch.run_json_command(&["show", "counters", "--json"])?;
+            let drops = &counters["switch"]["ports"][0]["drops"];
+            let count = |name: &str| drops[name].as_u64().unwrap_or(0);
+            Ok((count("XOFF_OVERSIZED") + count("EXCEEDS_L2_MTU") >= 20).then_some(()))
+        })?;
+        kill(Pid::from_raw(switch.child.id() as i32), Signal::SIGINT)?;
+        let mut printed = String::new();
+        std::io::Read::read_to_string(
+            switch.child.stdout.as_mut().ok_or("no standard output")?,
+            &mut printed,
+        )?;
+        let ended = switch.child.wait()?.code();
+        check(
+            printed.contains("verdict: tainted") || ended == Some(code),
+            || format!("{ended:?}: {printed}"),
+        )?;
+        check(
+            printed.contains("verdict: tainted") || printed.contains(words),
+            || printed.clone(),
+        )?;
+        check(
+            printed.contains("longer than the MTU") || printed.contains("tainted"),
+            || printed.clone(),
+        )?;
+        drop(switch);
+        delete_link("v0")?;
+        delete_link("v1")?;
+    }
+    Ok(())
 }
 
 /// Returns the expected exit code of a run: 5 for a tainted report, 0 otherwise.

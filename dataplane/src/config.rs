@@ -227,6 +227,17 @@ impl ClassMaps {
         tc % TRAFFIC_CLASSES as u8
     }
 
+    /// Returns the traffic class (0 to 15) of a frame with this DSCP (`None`: no IP) and this priority of its VLAN
+    /// tag (`None`: no tag). The result is the same as that of [`ClassMaps::traffic_class`].
+    pub fn traffic_class_of(&self, dscp: Option<u8>, pcp: Option<u8>) -> u8 {
+        let tc = match (self.trust, dscp, pcp) {
+            (TrustMode::Dscp, Some(dscp), _) => self.dscp_to_tc[usize::from(dscp & 63)],
+            (_, _, Some(pcp)) => self.dot1p_to_tc[usize::from(pcp & 7)],
+            (_, _, None) => 0,
+        };
+        tc % TRAFFIC_CLASSES as u8
+    }
+
     /// Returns the priority group (0 to 7) of a traffic class (0 to 15) at an ingress port with these maps.
     /// Panics if `tc` is larger.
     #[inline(always)]

@@ -110,6 +110,9 @@ pub struct PortCounters {
     /// Number of received frames that the switch itself has processed, such as ARP and packets for the
     /// CPU port.
     pub rx_own_packets: u64,
+    /// `IF_IN_NON_UCAST_PKTS`: number of received frames with a broadcast or multicast destination. Frames that
+    /// the port dropped before the switch read their addresses are not included.
+    pub rx_non_unicast_packets: u64,
     /// `PFC_n_RX_PKTS`: number of received PFC frames whose enable bit *n* is set, including XON frames.
     pub pfc_rx: [u64; PRIORITIES],
     /// `PFC_n_TX_PKTS`: number of sent PFC frames whose enable bit *n* is set, including XON frames.
@@ -130,6 +133,9 @@ pub struct PortCounters {
     pub pause_rx: u64,
     /// `PAUSE_TX_PKTS`: number of sent 802.3x PAUSE frames.
     pub pause_tx: u64,
+    /// Number of frames that [`Switch::send_mac_control`](crate::Switch::send_mac_control) accepted. No other
+    /// counter includes these frames.
+    pub injected_control_frames: u64,
     /// Time for which 802.3x PAUSE frames of the peer paused this port, in picoseconds, including
     /// the current pause.
     pub rx_global_pause_ps: u64,
@@ -153,6 +159,7 @@ impl Default for PortCounters {
             rx_bytes: 0,
             rx_class_packets: [0; TRAFFIC_CLASSES],
             rx_own_packets: 0,
+            rx_non_unicast_packets: 0,
             tx_packets: 0,
             tx_bytes: 0,
             tx_class_packets: [0; TRAFFIC_CLASSES],
@@ -165,6 +172,7 @@ impl Default for PortCounters {
             tx_pause_ps: [0; PRIORITIES],
             pause_rx: 0,
             pause_tx: 0,
+            injected_control_frames: 0,
             rx_global_pause_ps: 0,
             tx_global_pause_ps: 0,
             link_quality_tx: 0,

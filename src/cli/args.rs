@@ -12,6 +12,7 @@ use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 use super::show::ShowCommand;
 use super::values::{PcapArgument, PortArgument, SendArgument, parse_pinning, parse_wall_time};
 use xoff_runtime::workers::CorePinning;
+use xoff_telemetry::verdict::Expectation;
 
 pub(crate) use backend::BackendChoice;
 pub(crate) use configuration::ConfigurationInput;
@@ -31,7 +32,7 @@ Examples:
 
 Exit codes:
   0 ok   1 check failed   2 usage   3 missing requirement   4 invalid configuration
-  5 inconclusive (the run is tainted)   130 interrupted";
+  5 inconclusive (tainted, or no traffic)   130 interrupted";
 
 /// A lossless-Ethernet switch in software.
 ///
@@ -231,6 +232,9 @@ pub(crate) enum HostCommand {
 A flow is an open-loop stream of RDMA WRITE frames with sequence numbers and a correct ICRC. The receiver checks the
 loss, order, ICRC and latency of all flows.
 
+Exit codes: 0 ok, 1 frames of --lossless flows are missing or an --expect does not hold, 2 usage, 3 no such device,
+5 tainted, or no traffic: nothing was sent, or nothing arrived with --receive.
+
 Examples:
   xoff host run --dev eth1 --ip 10.0.0.2 --receive --lossless --duration 30s
   xoff host run --dev eth1 --ip 10.0.0.1 --send 10.0.0.2,rate=40%,class=3,dscp=26 --duration 20s
@@ -264,6 +268,10 @@ pub(crate) struct HostRun {
     /// Exit with code 1 unless every received flow is complete and in order
     #[arg(long, requires = "receive")]
     pub lossless: bool,
+    /// What must arrive, such as frames>=1000, bytes>=1M, or 1000 for that many frames. Exit with code 1 if it
+    /// does not. Repeat the option for each condition
+    #[arg(long, value_name = "CONDITION", requires = "receive")]
+    pub expect: Vec<Expectation>,
     /// IP addresses of the host, at most one IPv4 and one IPv6 address [default: 10.0.0.1]
     #[arg(long, value_name = "ADDRESS", value_delimiter = ',')]
     pub ip: Vec<std::net::IpAddr>,

@@ -9,6 +9,7 @@ use serde_json::{Map, Value, json};
 
 use super::{ConfigChange, ConfigCommand, ConfigInterface, InterfaceChange, output, show::connect};
 use xoff_control::ConfigApplyReply;
+use xoff_telemetry::count_noun;
 use xoff_telemetry::failure::{Exit, Failure};
 use xoff_telemetry::{InputLimit, read_input};
 
@@ -178,8 +179,8 @@ fn format_changes(applied: &ConfigApplyReply, dry_run: bool) -> String {
         .collect();
     text.push_str(&match (applied.changes.len(), dry_run) {
         (0, _) => "nothing changes\n".to_owned(),
-        (count, true) => format!("{count} changes, none made (--dry-run)\n"),
-        (count, false) => format!("{count} changes made\n"),
+        (count, true) => format!("{}, none made (--dry-run)\n", count_noun(count as u64, "change")),
+        (count, false) => format!("{} made\n", count_noun(count as u64, "change")),
     });
     text
 }

@@ -7,13 +7,14 @@ use xoff_wire::Ecn;
 use super::{HostRun, SendArgument, output};
 use xoff_host::FlowRate;
 use xoff_lab::plan::OfferedRate;
-use xoff_lab::report::{Report, build_report, render_report};
+use xoff_lab::report::{HostReport, Report, build_report, render_report};
 use xoff_runtime::hosts::standalone::{
     DEFAULT_ADDRESS, HostRunError, HostRunSpec, HostSummary, SendFlowSpec, run_standalone,
 };
 use xoff_runtime::workers::IdleMode;
 use xoff_telemetry::failure::{Exit, Failure};
-use xoff_telemetry::{CpuStealMeter, Environment, FlowReport};
+use xoff_telemetry::verdict::{ProtectedClasses, Traffic};
+use xoff_telemetry::{CpuStealMeter, Environment, FlowEnd, FlowReport};
 
 /// Runs `xoff host run`.
 pub(super) fn run(arguments: HostRun) -> Result<Exit, Failure> {
@@ -104,7 +105,8 @@ fn host_failure(error: HostRunError, arguments: &HostRun) -> Failure {
 }
 
 /// Builds the report. A received flow has all values. The sender does not know which frames arrived, so a
-/// sent flow has only the number of sent frames.
+/// sent flow has only the number of sent frames. The run proves nothing if a sender sent no frame, or if no frame
+/// arrived at a receiver.
 fn build_host_report(summary: &HostSummary, arguments: &HostRun, steal: &CpuStealMeter) -> Report {
     let source = arguments
         .ip
@@ -114,6 +116,7 @@ fn build_host_report(summary: &HostSummary, arguments: &HostRun, steal: &CpuStea
         src: source.clone(),
         dst: flow.dst_ip.to_string(),
         class: flow.class,
+        end: FlowEnd::Sender,
         sent_frames: flow.sent_frames,
         ..FlowReport::default()
     });
@@ -132,6 +135,33 @@ fn build_host_report(summary: &HostSummary, arguments: &HostRun, steal: &CpuStea
         sent.chain(received).collect(),
         summary.taints.clone(),
     );
-    report.add_receiver(&summary.outcome.results, arguments.lossless);
+    let (results, queue_pairs) = (&summary.outcome.results, &summary.outcome.queue_pairs);
+    report.host = Some(HostReport::new(&arguments.dev, queue_pairs, &results.nic));
+    report.add_receiver(results, arguments.lossless);
+    let (frames, bytes) = arrived(summary);
+    let expectations = arguments.expect.iter();
+    let expectations = expectations.map(|expected| expected.compare(&arguments.dev, frames, bytes));
+    let traffic = Traffic {
+        offered_frames: (!arguments.send.is_empty())
+            .then(|| results.sent.iter().map(|flow| flow.sent_frames).sum()),
+        arrived_frames: arguments.receive.then_some(frames),
+        notes: Vec::new(),
+    };
+    report.judge(traffic, expectations.collect(), &ProtectedClasses::default());
     report
+}
+
+/// Returns the number of RoCE frames that arrived, from model hosts and from other senders, and the payload bytes
+/// of the flows of model hosts.
+fn arrived(summary: &HostSummary) -> (u64, u64) {
+    let frames: u64 = summary.received.iter().map(|flow| flow.received_frames).sum();
+    let foreign: u64 = summary
+        .outcome
+        .results
+        .foreign
+        .iter()
+        .map(|flow| flow.frames)
+        .sum();
+    let bytes = summary.received.iter().map(|flow| flow.received_bytes).sum();
+    (frames + foreign, bytes)
 }

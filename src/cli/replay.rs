@@ -16,7 +16,9 @@ use xoff_measure::replay::{
     MappingOptions, PortMapping, ReplayCaptureFiles, ReplayDestinations, ReplayError, ReplayPace,
     ReplayReport, ReplayRun, SkipReason,
 };
+use xoff_telemetry::count_noun;
 use xoff_telemetry::failure::{Exit, Failure};
+use xoff_telemetry::verdict::Expectation;
 
 /// MTU in bytes of ports without an MTU in the configuration. The value is large, so that captured
 /// frames fit.
@@ -38,8 +40,9 @@ Frames that an interface sent are then not replayed. --port, --ingress and --map
 switch knows the ports of all stations from the start and does not flood. With --no-learn, the switch
 floods until it has learned the stations. See docs/replay.md.
 
-Exit codes: 0 ok, 2 usage, 3 a file cannot be read or written, 4 invalid configuration,
-5 the capture is damaged or truncated (earlier frames are replayed), or frames were stuck.
+Exit codes: 0 ok, 1 an --expect does not hold or frames of a lossless class exceed an MTU, 2 usage, 3 a file
+cannot be read or written, 4 invalid configuration, 5 no frame was offered, the capture is damaged or truncated
+(earlier frames are replayed), or frames were stuck.
 
 Examples:
   xoff replay in.pcap --out out.pcapng
@@ -96,6 +99,10 @@ pub(crate) struct ReplayArguments {
     /// Start with an empty MAC table: the switch floods until it has learned the stations
     #[arg(long)]
     pub no_learn: bool,
+    /// What must leave the switch, such as frames>=1000 or bytes>=1M (bytes with FCS), or 1000 for that many
+    /// frames. Exit with code 1 if it does not. Repeat the option for each condition
+    #[arg(long, value_name = "CONDITION")]
+    pub expect: Vec<Expectation>,
     /// Print the result as JSON
     #[arg(long)]
     pub json: bool,
@@ -227,7 +234,7 @@ pub(super) fn run(arguments: &ReplayArguments) -> Result<Exit, Failure> {
     files
         .finish()
         .map_err(|error| write_failure(&destination, &error))?;
-    let report = ReplayReport::new(&file, seed, &survey, &mapping, result);
+    let report = ReplayReport::new(&file, seed, &arguments.expect, &survey, &mapping, result);
     print_warnings(&report, arguments);
     print_result(&report, arguments, &destination)?;
     Ok(report.exit())
@@ -423,7 +430,9 @@ fn print_notes_about_skipped_frames(report: &ReplayReport) {
     {
         let name = &report.capture.file;
         output::print_note(&format!(
-            "note: {count} frames of {name} are {}",
+            "note: {} of {name} {} {}",
+            count_noun(*count, "frame"),
+            if *count == 1 { "is" } else { "are" },
             SkipReason::skip_reason_explanation(reason)
         ));
     }
@@ -441,8 +450,13 @@ fn print_warnings(report: &ReplayReport, arguments: &ReplayArguments) {
     print_notes_about_skipped_frames(report);
     if report.frames.gaps_cut > 0 {
         output::print_note(&format!(
-            "note: {} gaps of more than an hour between time stamps of {name} were shortened to 1 s of model time",
-            report.frames.gaps_cut
+            "note: {} of more than an hour between time stamps of {name} {} shortened to 1 s of model time",
+            count_noun(report.frames.gaps_cut, "gap"),
+            if report.frames.gaps_cut == 1 {
+                "was"
+            } else {
+                "were"
+            }
         ));
     }
     if report.capture.without_class > 0 {

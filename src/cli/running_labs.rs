@@ -37,7 +37,7 @@ pub(super) fn control_address(name: &str) -> Result<ControlAddress, Failure> {
         } else {
             format!("running: {}", names.join(", "))
         };
-        return Err(Failure::environment(format!("no lab called \"{name}\" runs"))
+        return Err(Failure::usage(format!("no lab called \"{name}\" runs"))
             .at(format!("--lab {name}"))
             .because(reason)
             .fix("start it with `xoff lab up FILE`; `xoff lab ls` lists those that run"));

@@ -16,6 +16,7 @@ use xoff_lab::report::{Report, build_report, render_report};
 use xoff_runtime::session::{SwitchPort, SwitchSession, reaction_budget_in_model_time};
 use xoff_runtime::workers::{StoppedSwitch, TaintLog, WorkerOptions};
 use xoff_telemetry::failure::{Exit, Failure};
+use xoff_telemetry::verdict::{ProtectedClasses, Traffic};
 use xoff_telemetry::{ControlApiReport, CpuStealMeter, Environment, SwitchSnapshot, Taint, allowed_cpus};
 
 /// Time between two checks for a stop request. Only the main thread waits; the threads of the switch continue
@@ -237,7 +238,10 @@ fn build_switch_report(
         ..Environment::read()
     };
     let switches = snapshot.into_iter().map(SwitchSnapshot::into_report).collect();
-    build_report(environment, seed, switches, Vec::new(), taints)
+    let mut report = build_report(environment, seed, switches, Vec::new(), taints);
+    // A switch alone neither offers nor awaits traffic.
+    report.judge(Traffic::default(), Vec::new(), &ProtectedClasses::default());
+    report
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Tests of unreadable and unwritable files, and of incomplete captures.
 
-use crate::captures::{ReplayFolder, read_pcap, read_pcapng, softroce_capture};
+use crate::captures::{InputFrame, ReplayFolder, read_pcap, read_pcapng, softroce_capture, write_pcap};
 use crate::compare::{Rewrites, assert_same_frames};
 
 /// Asserts that the command is refused with this exit code and these words, without a panic and without an
@@ -73,17 +73,122 @@ fn files_that_are_not_captures_are_refused() {
 }
 
 #[test]
-fn a_capture_without_frames_is_valid() {
+fn a_capture_without_frames_is_valid_and_proves_nothing() {
     let folder = ReplayFolder::new();
     folder.write_file(
         "in.pcap",
         &std::fs::read(softroce_capture()).expect("a file of the repository")[..24],
     );
     let output = folder.replay(&["in.pcap", "--out", "out.pcapng"]);
-    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    assert_eq!(output.status.code(), Some(5), "{output:?}");
     assert!(String::from_utf8_lossy(&output.stderr).contains("in.pcap has no frames"));
+    let printed = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(
+        printed.contains("verdict: no traffic: no frame was offered; the capture has no frames"),
+        "{printed}"
+    );
     let (interfaces, frames) = read_pcapng(&folder.path("out.pcapng"));
     assert_eq!((interfaces.len(), frames.len()), (2, 0));
+}
+
+#[test]
+fn a_replay_that_excludes_every_frame_is_inconclusive_and_says_why() {
+    let folder = ReplayFolder::new();
+    // A PFC frame is the only frame of its sender, so the sender is taken for a switch.
+    let mut pfc = vec![0x01, 0x80, 0xc2, 0, 0, 1, 2, 0, 0, 0, 0, 9, 0x88, 0x08, 1, 1];
+    pfc.resize(60, 0);
+    let frame = InputFrame {
+        at_ns: 0,
+        len: 60,
+        data: pfc,
+    };
+    write_pcap(&folder.path("in.pcap"), &vec![frame; 3]);
+    let output = folder.replay(&["in.pcap", "--out", "out.pcapng", "--report", "report.json"]);
+    let printed = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert_eq!(output.status.code(), Some(5), "{printed}");
+    let expected = "verdict: no traffic: no frame was offered; 3 frames left out because a switch sent them";
+    assert!(
+        printed.contains(expected) && !printed.contains("clean"),
+        "{printed}"
+    );
+    let report = std::fs::read(folder.path("report.json")).expect("a report");
+    let report: serde_json::Value = serde_json::from_slice(&report).expect("JSON");
+    assert_eq!(report["verdict"], "no-traffic");
+    assert_eq!(report["traffic"]["offered_frames"], 0);
+    // An expectation makes the missing frames a failure.
+    let output = folder.replay(&["in.pcap", "--out", "out.pcapng", "--expect", "frames>=1"]);
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+}
+
+#[test]
+fn expectations_decide_the_exit_code_of_a_replay() {
+    let folder = ReplayFolder::new();
+    let whole = std::fs::read(softroce_capture()).expect("a file of the repository");
+    folder.write_file("in.pcap", whole);
+    for (expected, code) in [
+        ("frames>=262", 0),
+        ("262", 0),
+        ("bytes>1k", 0),
+        ("frames<10", 1),
+        ("frames>=1M", 1),
+    ] {
+        let output = folder.replay(&["in.pcap", "--out", "out.pcapng", "--expect", expected]);
+        let printed = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert_eq!(output.status.code(), Some(code), "{expected}: {printed}");
+        assert_eq!(printed.contains("verdict: failed"), code == 1, "{printed}");
+    }
+    assert_refused(
+        &folder,
+        &["in.pcap", "--out", "out.pcapng", "--expect", "packets>=1"],
+        2,
+        &["'packets' is not a quantity", "frames>=1000"],
+    );
+}
+
+#[test]
+fn frames_longer_than_an_mtu_fail_a_lossless_class_and_are_named_otherwise() {
+    let folder = ReplayFolder::new();
+    let whole = std::fs::read(softroce_capture()).expect("a file of the repository");
+    folder.write_file("in.pcap", whole);
+    folder.write_file(
+        "mtu.json",
+        r#"{"PORT": {"Ethernet0": {"mtu": "1000"}, "Ethernet4": {"mtu": "1000"}}}"#,
+    );
+    // Soft-RoCE sends with DSCP 0. The second configuration maps DSCP 0 to the lossless class 3.
+    folder.write_file(
+        "lossless.json",
+        r#"{"DSCP_TO_TC_MAP": {"ROCE": {"0": "3"}}, "PORT": {"Ethernet0": {"mtu": "1000"}, "Ethernet4": {"mtu": "1000"}}}"#,
+    );
+    let base = [
+        "in.pcap",
+        "--out",
+        "out.pcapng",
+        "--preset",
+        "roce-lossless",
+        "--config",
+    ];
+    for (config, code, words) in [
+        (
+            "mtu.json",
+            0,
+            [
+                "verdict: clean\n",
+                "of class 0 longer than the MTU (EXCEEDS_L2_MTU)",
+            ],
+        ),
+        (
+            "lossless.json",
+            1,
+            ["verdict: failed\n", "of the lossless class 3 longer than the MTU"],
+        ),
+    ] {
+        let output = folder.replay(&[&base[..], &[config]].concat());
+        let printed = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert_eq!(output.status.code(), Some(code), "{config}: {printed} {output:?}");
+        for word in words {
+            assert!(printed.contains(word), "{config}: no {word:?} in {printed}");
+        }
+    }
 }
 
 #[test]

@@ -138,6 +138,7 @@ fn read_port_state(
         tx_deficit_ns: switch.total_transmit_delay(id).as_nanos(),
         rx_packets: counters.rx_packets,
         rx_own_packets: counters.rx_own_packets,
+        rx_non_unicast_packets: counters.rx_non_unicast_packets,
         rx_bytes: counters.rx_bytes,
         rx_class_packets: counters.rx_class_packets,
         tx_packets: counters.tx_packets,
@@ -154,10 +155,12 @@ fn read_port_state(
         paused_now: mask_to_bools(switch.paused_priorities(id)),
         xoff_now: mask_to_bools(switch.xoff_groups(id)),
         pfc_enabled: mask_to_bools(port.pfc.enabled),
+        lossless_classes: lossless_classes(switch, port, id),
         pfc_asymmetric: port.pfc.asymmetric,
         pause_history: switch.pause_history(now, id).map(pause_history_report),
         pause_rx: counters.pause_rx,
         pause_tx: counters.pause_tx,
+        injected_control_frames: counters.injected_control_frames,
         global_paused_ns: counters.rx_global_pause_ps / PS_PER_NS,
         global_pausing_ns: counters.tx_global_pause_ps / PS_PER_NS,
         link_quality_rx_frames: counters.link_quality_rx,
@@ -165,6 +168,15 @@ fn read_port_state(
         ecn_marked: counters.ecn_marked,
         ..PortReport::default()
     }
+}
+
+/// Returns for each traffic class whether XOFF of its priority group pauses the peer of the port.
+fn lossless_classes(switch: &Switch, port: &PortConfig, id: PortId) -> [bool; TRAFFIC_CLASSES] {
+    std::array::from_fn(|tc| {
+        let group = port.classify.priority_group(tc as u8);
+        let is_signalled = port.pfc.signals_priority_group(group) || port.pfc.generates_global_pause();
+        is_signalled && switch.is_lossless_group(PgId::new(id, group))
+    })
 }
 
 fn pause_history_report(history: PauseHistory) -> PauseHistoryReport {

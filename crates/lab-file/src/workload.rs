@@ -59,4 +59,7 @@ pub struct FlowFields {
     /// The delay from the start of the workload, or from the `start` step of a script, to the first frame. In
     /// model time, such as `10us`. Default 0.
     pub start: Option<Spanned<String>>,
+    /// What must arrive of each flow of the group, such as `frames>=1000` or `bytes>=1M`. The run fails if an
+    /// expectation does not hold. Default: no expectation.
+    pub expect: Option<Spanned<OneOrMore>>,
 }

@@ -68,7 +68,7 @@ fn find_host_process(lab: &RunningLab, host_name: &str) -> Result<i32, Failure> 
         [] => "it has no plain hosts".to_owned(),
         names => format!("its plain hosts are {}", names.join(", ")),
     };
-    Err(Failure::environment(format!(
+    Err(Failure::usage(format!(
         "lab \"{}\" has no plain host \"{host_name}\"",
         lab.name
     ))

@@ -20,9 +20,11 @@
 mod attached_lab;
 mod balancing;
 mod cabling;
+mod capacity;
 mod commands;
 mod compare;
 mod config;
+mod evidence;
 mod exec;
 pub mod expr;
 mod external_devices;

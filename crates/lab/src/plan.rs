@@ -17,6 +17,7 @@ pub use script::{
 };
 pub use transport::TransportPlan;
 
+use xoff_telemetry::verdict::Expectation;
 use xoff_workload::WorkloadSpec;
 
 /// Largest number of hosts in one lab.
@@ -315,6 +316,9 @@ pub struct FlowPlan {
     pub ttl: u8,
     /// The time between the start of the workload and the start of this flow, in nanoseconds of model time.
     pub start_ns: u64,
+    /// The frames that must arrive at the receiver. May be empty.
+    #[serde(default)]
+    pub expect: Vec<Expectation>,
 }
 
 /// The offered rate of a flow.

@@ -145,7 +145,7 @@ pub(super) fn find_lab(name: &str) -> Result<RunningLab, Failure> {
         } else {
             format!("running: {}", names.join(", "))
         };
-        Failure::environment(format!("no lab of yours called \"{name}\" runs"))
+        Failure::usage(format!("no lab of yours called \"{name}\" runs"))
             .because(known)
             .fix("`xoff lab ls` lists them")
     })

@@ -285,10 +285,9 @@ impl LinkPort {
     }
 
     pub(super) fn take_drops(&mut self) -> PortDrops {
-        PortDrops {
-            by_reason: self.drops.take_counts(),
-            ..PortDrops::default()
-        }
+        let mut drops = PortDrops::default();
+        self.drops.take_counts(&mut drops);
+        drops
     }
 
     pub(super) fn name(&self) -> &str {

@@ -17,7 +17,7 @@ use super::arena::LARGE_SLOT_BYTES;
 use super::clock::monotonic_ns;
 use super::device_setup::{DeviceSetup, set_up_device};
 use super::device_state::Device;
-use super::drop_counts::{DropCounts, KernelCounter};
+use super::drop_counts::{DropCounts, FramePriority, KernelCounter};
 use super::{
     Arena, OpenedPort, Port, PortDrops, PortError, PortFrame, PortSpec, SlotSource, frame_len_max,
     is_device_removed, packet_socket,
@@ -110,7 +110,8 @@ impl PnetPort {
                 Err(error) => return self.check_socket_error(error).map(|()| 0),
             };
             if bytes.len() > self.frame_len_max as usize {
-                self.drops.add(DropReason::Oversized);
+                self.drops
+                    .add_received(DropReason::Oversized, FramePriority::of_frame(bytes, None));
                 continue;
             }
             let Some(frame) = slots.store_frame(bytes) else {
@@ -184,11 +185,12 @@ impl PnetPort {
 
     pub(super) fn take_drops(&mut self) -> PortDrops {
         let socket_drops = packet_socket::take_ring_drops(&self.socket).unwrap_or(0);
-        PortDrops {
-            by_reason: self.drops.take_counts(),
+        let mut drops = PortDrops {
             lost: u64::from(socket_drops) + self.tx_dropped.update(self.device.tx_dropped()),
-            notes: Vec::new(),
-        }
+            ..PortDrops::default()
+        };
+        self.drops.take_counts(&mut drops);
+        drops
     }
 
     pub(super) fn device_name(&self) -> &str {

@@ -21,7 +21,7 @@ use crate::net::{self, LinkChange, Netns};
 use super::arena::{LARGE_SLOT_BYTES, SMALL_FRAME_BYTES};
 use super::clock::monotonic_ns;
 use super::device_state::Device;
-use super::drop_counts::{DropCounts, KernelCounter};
+use super::drop_counts::{DropCounts, FramePriority, KernelCounter};
 use super::{Arena, OpenedPort, Port, PortDrops, PortError, PortFrame, PortSpec, SlotSource, frame_len_max};
 
 /// Queue length of the tap in frames. The default of the kernel is 1000 frames. A tap with a full queue
@@ -113,7 +113,9 @@ impl TapPort {
                 }
             };
             if frame_len > self.frame_len_max as usize {
-                self.drops.add(DropReason::Oversized);
+                let start = &slots.frame_space(slot)[..SMALL_FRAME_BYTES];
+                let priority = FramePriority::of_frame(start, None);
+                self.drops.add_received(DropReason::Oversized, priority);
                 slots.return_slot(slot);
                 continue;
             }
@@ -226,12 +228,13 @@ impl TapPort {
 
     pub(super) fn take_drops(&mut self) -> PortDrops {
         self.reopen_moved_device();
-        PortDrops {
-            by_reason: self.drops.take_counts(),
+        let mut drops = PortDrops {
             // Frames that the kernel sent on the network device and could not queue for the tap.
             lost: self.tx_dropped.update(self.device.tx_dropped()),
-            notes: Vec::new(),
-        }
+            ..PortDrops::default()
+        };
+        self.drops.take_counts(&mut drops);
+        drops
     }
 
     pub(super) fn device_name(&self) -> &str {

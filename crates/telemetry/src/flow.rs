@@ -2,6 +2,25 @@
 
 use serde::{Deserialize, Serialize};
 
+/// The end of a flow whose counters a report contains.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum FlowEnd {
+    /// The counters of the sender and of the receiver.
+    #[default]
+    Both,
+    /// Only the counters of the sender. All counters of arrivals are 0.
+    Sender,
+    /// Only the counters of the receiver. `sent_frames` is computed from the frames that arrived.
+    Receiver,
+}
+
+impl FlowEnd {
+    fn is_both(&self) -> bool {
+        *self == FlowEnd::Both
+    }
+}
+
 /// The report of one flow. All frames of a flow have the same sender, the same receiver and the same
 /// traffic class.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -15,11 +34,17 @@ pub struct FlowReport {
     /// True if the lab file declares the flow lossless. The configuration of the switches does not change
     /// this value.
     pub lossless: bool,
+    /// The end whose counters are known. The field is omitted if both ends are known.
+    #[serde(default, skip_serializing_if = "FlowEnd::is_both")]
+    pub end: FlowEnd,
     /// Number of frames that left the NIC of the sender. Frames that are still in the NIC at the end of the
     /// run are not counted.
     pub sent_frames: u64,
     /// Frames that arrived with a valid ICRC. Duplicates are counted once.
     pub received_frames: u64,
+    /// Payload bytes of the frames in `received_frames`, without headers, padding and ICRC.
+    #[serde(default)]
+    pub received_bytes: u64,
     /// Number of frames that were sent but not received: `sent_frames - received_frames` at the end
     /// of the run.
     pub lost_frames: u64,

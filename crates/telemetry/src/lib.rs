@@ -43,6 +43,7 @@ pub mod samples;
 mod snapshot;
 mod switch;
 mod table;
+pub mod verdict;
 mod watchdog;
 
 use serde::{Deserialize, Serialize};
@@ -54,11 +55,13 @@ pub use balancing::{
 };
 pub use environment::{ControlApiReport, CpuStealMeter, CpuStealTicks, Environment, allowed_cpus};
 pub use event::{EventReport, action_name, event_name, port_oid, queue_oid};
-pub use flow::{FlowReport, LatencyReport};
+pub use flow::{FlowEnd, FlowReport, LatencyReport};
 pub use input_file::{
     InputFile, InputLimit, read_input, read_input_text, reopenable_path, was_input_wait_interrupted,
 };
-pub use number::{format_bit_rate, format_gbytes_per_second, format_nanos, format_percent, group_thousands};
+pub use number::{
+    count_noun, format_bit_rate, format_gbytes_per_second, format_nanos, format_percent, group_thousands,
+};
 pub use reordering::{ReorderedStream, ReorderingReport};
 pub use result_file::{
     ResultFile, check_result_file, check_result_folder, open_stream_file, write_report_file,
@@ -67,17 +70,8 @@ pub use result_file::{
 pub use snapshot::SwitchSnapshot;
 pub use switch::{PoolReport, PortReport, PriorityGroupReport, QueueReport, SwitchReport, describe_drop};
 pub use table::{drops_table, format_counts_by_class, simple_table};
+pub use verdict::Verdict;
 pub use watchdog::{PauseHistoryReport, StormReport, WatchdogPort, WatchdogQueue, WatchdogReport};
-
-/// The verdict of a run: whether anything outside the model can have changed the results.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize, ToSchema, PartialEq, Eq)]
-#[serde(rename_all = "lowercase")]
-pub enum Verdict {
-    /// Nothing outside the model can have changed the results.
-    Clean,
-    /// The run has at least one [`Taint`], so its results prove nothing.
-    Tainted,
-}
 
 /// A reason for which the results of a run prove nothing. Something outside the model, such as the kernel or
 /// the machine, can have changed the results. Examples are a frame that the kernel lost, a stall that was too

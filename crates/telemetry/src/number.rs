@@ -13,6 +13,17 @@ pub fn group_thousands(number: u64) -> String {
     text
 }
 
+/// Formats a number of things, such as `1 frame` or `1,204 frames`. `noun` is the singular of a noun whose plural
+/// ends with `s`, or with `es` after `s`, `x` and `ch`.
+pub fn count_noun(count: u64, noun: &str) -> String {
+    let ending = match count {
+        1 => "",
+        _ if ["s", "x", "ch"].iter().any(|end| noun.ends_with(end)) => "es",
+        _ => "s",
+    };
+    format!("{} {noun}{ending}", group_thousands(count))
+}
+
 /// Formats a time in nanoseconds with three significant digits, in a suitable unit: `850 ns`, `12.3 us`,
 /// `4.56 ms`, `1.20 s`.
 pub fn format_nanos(nanos: u64) -> String {

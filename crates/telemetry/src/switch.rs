@@ -80,6 +80,10 @@ pub struct PortReport {
     /// requests. `rx_packets` includes these frames.
     #[serde(default)]
     pub rx_own_packets: u64,
+    /// `SAI_PORT_STAT_IF_IN_NON_UCAST_PKTS`: received frames with a broadcast or multicast destination.
+    /// `rx_packets` includes these frames.
+    #[serde(default)]
+    pub rx_non_unicast_packets: u64,
     /// Frames sent. PAUSE and PFC frames do not count.
     pub tx_packets: u64,
     /// `SAI_PORT_STAT_IF_OUT_OCTETS`: bytes of the frames in `tx_packets`, with FCS, without preambles
@@ -117,6 +121,10 @@ pub struct PortReport {
     /// Whether PFC is enabled for the priority (`pfc_enable`). Indexed by priority.
     #[serde(default)]
     pub pfc_enabled: [bool; PRIORITIES],
+    /// Whether the class is lossless at this port: XOFF of its priority group pauses the peer. Indexed by
+    /// traffic class.
+    #[serde(default)]
+    pub lossless_classes: [bool; TRAFFIC_CLASSES],
     /// Whether the port honours pauses of all priorities (`pfc_asym`).
     #[serde(default)]
     pub pfc_asymmetric: bool,
@@ -128,6 +136,10 @@ pub struct PortReport {
     /// `SAI_PORT_STAT_PAUSE_TX_PKTS`: 802.3x PAUSE frames sent.
     #[serde(default)]
     pub pause_tx: u64,
+    /// MAC control frames that a user sent through the port (`send_mac_control`), whatever they contain. No
+    /// other counter includes these frames.
+    #[serde(default)]
+    pub injected_control_frames: u64,
     /// Time for which the peer paused the whole port with 802.3x PAUSE frames, in nanoseconds.
     #[serde(default)]
     pub global_paused_ns: u64,
@@ -267,6 +279,18 @@ impl PortReport {
     /// Returns the number of dropped frames, as the sum over all reasons.
     pub fn dropped(&self) -> u64 {
         self.drops.values().sum()
+    }
+
+    /// Returns the number of frames that the port backend dropped before the switch received them. `rx_packets`
+    /// does not include these frames.
+    pub fn backend_dropped(&self) -> u64 {
+        let reasons = [
+            DropReason::Oversized,
+            DropReason::ChecksumUnfinished,
+            DropReason::BackendRefused,
+        ];
+        let counts = reasons.iter().filter_map(|reason| self.drops.get(reason.name()));
+        counts.sum()
     }
 
     /// Returns the utilisation that the link would have without the transmit deficit:

@@ -288,6 +288,9 @@ impl Switch {
         if source == destination {
             return Err(DropReason::SmacEqualsDmac);
         }
+        if destination.is_group() {
+            self.ports[context.from.index()].counters.rx_non_unicast_packets += 1;
+        }
         if destination.is_reserved() {
             return match self.protocols_attached {
                 true => Ok(ForwardingDecision::Cpu(PuntReason::Protocol)),

@@ -293,6 +293,7 @@ impl Switch {
             return Err(frame);
         }
         state.control.push_back(frame);
+        state.counters.injected_control_frames += 1;
         self.try_transmit_control(now, port, store, outputs);
         Ok(())
     }
@@ -448,10 +449,20 @@ impl Switch {
         })
     }
 
-    /// Adds `frames` to the drops of a port for `reason`, in traffic class 0. These are frames that the port
-    /// backend dropped before they reached the switch.
-    pub fn add_backend_drops(&mut self, port: PortId, reason: DropReason, frames: u64) {
-        self.ports[port.index()].counters.drops[reason as usize][0] += frames;
+    /// Adds `frames` to the drops of a port for `reason`. These are frames that the port backend dropped before
+    /// they reached the switch. `dscp` is the DSCP of their IP header, 0 to 63, and `pcp` is the priority of
+    /// their VLAN tag, 0 to 7. The two values select the traffic class, as for frames that the switch receives.
+    /// Without both, the class is 0.
+    pub fn add_backend_drops(
+        &mut self,
+        port: PortId,
+        reason: DropReason,
+        (dscp, pcp): (Option<u8>, Option<u8>),
+        frames: u64,
+    ) {
+        let port = &mut self.ports[port.index()];
+        let tc = port.classify.traffic_class_of(dscp, pcp);
+        port.counters.drops[reason as usize][usize::from(tc)] += frames;
     }
 
     /// Returns a bit mask. Bit *n* is set if priority group *n* of this port is in the XOFF state, in which
@@ -460,6 +471,12 @@ impl Switch {
         iter_set_bits(0xff)
             .filter(|&n| self.mmu.is_in_xoff(PgId::new(port, n as u8)))
             .fold(0, |mask, n| mask | 1 << n)
+    }
+
+    /// Returns true if a priority group is lossless: it has headroom, or it follows the buffer rules of the HPCC
+    /// simulator.
+    pub fn is_lossless_group(&self, pg: PgId) -> bool {
+        self.mmu.is_lossless(pg)
     }
 
     /// Returns the buffer use of a priority group.

@@ -276,6 +276,8 @@ fn raw_control_frames_are_sent_unchanged_and_received_ones_recorded() {
     });
     assert_eq!(sent, Ok(()));
     assert_eq!(harness.sent(1)[0].bytes, raw);
+    let counters = [0, 1].map(|port| harness.counters(port).injected_control_frames);
+    assert_eq!(counters, [0, 1], "the port counts the frame");
     harness.switch_mut().set_mac_control_recording(PortId(1), true);
     harness.receive_pfc(1, 1 << 3, quanta_of_priority(3, 7));
     harness.receive_pfc(0, 1 << 3, quanta_of_priority(3, 7));

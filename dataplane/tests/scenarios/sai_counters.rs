@@ -1,9 +1,9 @@
 //! SAI's counters of bytes and pools (docs/counters.md).
 
-use xoff_dataplane::{PgId, PortId};
+use xoff_dataplane::{DropReason, PgId, PortId};
 use xoff_wire::Ecn;
 
-use crate::support::frames::{shortest_udp_frame, udp_frame};
+use crate::support::frames::{ethernet_frame, shortest_udp_frame, station_mac, udp_frame};
 use crate::support::{Harness, config};
 
 /// Bytes of a frame check sequence.
@@ -42,6 +42,44 @@ fn byte_counters_of_ports_groups_and_queues_equal_the_frame_bytes() {
             "class {tc}"
         );
     }
+}
+
+#[test]
+fn broadcast_and_multicast_frames_are_counted_apart() {
+    let mut harness = Harness::with_learnt_addresses(&config::bridge_config(2));
+    let before = harness.counters(0);
+    let ipv6_multicast = [0x33, 0x33, 0, 0, 0, 1];
+    for destination in [[0xff; 6], ipv6_multicast, station_mac(1), station_mac(99)] {
+        harness.receive(0, &ethernet_frame(destination, station_mac(0), 64));
+    }
+    let after = harness.counters(0);
+    assert_eq!(after.rx_packets - before.rx_packets, 4);
+    assert_eq!(after.rx_non_unicast_packets - before.rx_non_unicast_packets, 2);
+}
+
+#[test]
+fn drops_of_a_port_backend_have_the_class_of_their_headers() {
+    let mut harness = Harness::with_learnt_addresses(&config::bridge_config(2));
+    for tc in [0, 3, 6] {
+        // The class of a frame that the switch receives, and of the same frame dropped by the backend.
+        let frame = udp_frame(0, 1, tc, Ecn::NotEct, 9_000);
+        let before = harness.counters(0).rx_class_packets;
+        harness.receive(0, &frame);
+        let class = (0..16).find(|&n| harness.counters(0).rx_class_packets[n] > before[n]);
+        let dscp = xoff_wire::parse::parse(&frame).dscp();
+        harness
+            .switch_mut()
+            .add_backend_drops(PortId(0), DropReason::Oversized, (dscp, None), 5);
+        let drops = harness.counters(0).drops[DropReason::Oversized as usize];
+        assert_eq!(drops[class.expect("a class")], 5, "class {tc}: {drops:?}");
+    }
+    harness
+        .switch_mut()
+        .add_backend_drops(PortId(1), DropReason::BackendRefused, (None, None), 2);
+    assert_eq!(
+        harness.counters(1).drops[DropReason::BackendRefused as usize][0],
+        2
+    );
 }
 
 #[test]

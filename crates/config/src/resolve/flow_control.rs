@@ -104,6 +104,15 @@ fn resolve_global_pause(context: &mut ResolveContext<'_>, name: &str, pfc_enable
     }
 }
 
+/// The start of the proposal in notes about pauses that end too early.
+const DILATION_PROPOSAL: &str = "run with `--dilate";
+
+/// Returns whether a note of a configuration proposes a slower model time (`--dilate`), because a pause of a port is
+/// shorter than the longest permitted stall of the machine.
+pub fn proposes_dilation(note: &str) -> bool {
+    note.contains(DILATION_PROPOSAL)
+}
+
 /// Returns the time between two XOFF frames: the configured time, or half the pause time. The default is
 /// shorter if the pause could expire at the sender while the machine stalls xoff. In all cases, the time is
 /// long enough for two PFC frames.
@@ -134,7 +143,7 @@ fn resolve_refresh_interval(
             name,
             format!(
                 "a pause of {quanta} quanta at {} Mb/s lasts {}, and the reaction budget is {}: a stall within the \
-                 budget lets senders resume before XOFF is repeated; run with `--dilate {dilate}` (times the \
+                 budget lets senders resume before XOFF is repeated; {DILATION_PROPOSAL} {dilate}` (times the \
                  dilation now), or lower PORT speed",
                 link.speed_mbps,
                 format_micros(pause),

@@ -170,6 +170,7 @@ fn pause_shorter_than_the_budget_suggests_a_dilation() {
                     20000 us: a stall within the budget lets senders resume before XOFF is repeated; run with \
                     `--dilate 6` (times the dilation now), or lower PORT speed";
     assert_eq!(load_warnings(&text, &["Ethernet0"]), [expected]);
+    assert!(crate::proposes_dilation(expected) && !crate::proposes_dilation("no effect: NTP"));
     assert_eq!(
         load_config(&text, &["Ethernet0"]).ports[0].pfc.refresh,
         Picos(3_355_392_000 / 2)

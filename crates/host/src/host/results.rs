@@ -8,7 +8,7 @@ use super::Host;
 use crate::flow_sender::FlowSender;
 use crate::nic::NicCounters;
 use crate::receiver::{ReceiveTotals, ReceivedFlow, UnstampedFlow};
-use xoff_telemetry::{FlowReport, LatencyReport};
+use xoff_telemetry::{FlowEnd, FlowReport, LatencyReport};
 
 /// Results of one flow at its sender.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -123,8 +123,10 @@ pub fn flow_report(
         dst: dst.to_owned(),
         class: sent.class,
         lossless,
+        end: FlowEnd::Both,
         sent_frames: sent.sent_frames,
         received_frames,
+        received_bytes: received.map_or(0, |flow| flow.payload_bytes),
         lost_frames: sent.sent_frames.saturating_sub(received_frames),
         reordered_frames: received.map_or(0, |flow| flow.reordered_frames),
         ce_marked_frames: received.map_or(0, |flow| flow.ce_marked_frames),

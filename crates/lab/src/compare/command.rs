@@ -125,7 +125,8 @@ fn run_variant(
     let (figures, tainted, timeline) = match run_mode.run(variant.plan.clone(), seed, records_timeline) {
         Ok((report, timeline)) => (
             RunMeasurements::of_report(run, variant.values.clone(), &report),
-            report.verdict == Verdict::Tainted,
+            // A run without traffic proves nothing either.
+            report.verdict != Verdict::Clean,
             timeline,
         ),
         Err(failure) if variant.scheme.is_some() => return Err(failure),

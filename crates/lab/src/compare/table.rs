@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 use super::super::sweep::{JobMeasurements, csv_field, format_median_and_range, min_median_max};
 use super::figures::KPIS;
 use super::report::{CompareReport, ComparisonRow, ComparisonRun, MedianAndRange};
-use xoff_telemetry::{group_thousands, simple_table};
+use xoff_telemetry::{count_noun, group_thousands, simple_table};
 
 /// Largest number of failed runs that are printed.
 const FAILURES_SHOWN_MAX: usize = 8;
@@ -124,7 +124,7 @@ fn format_failures(report: &CompareReport) -> String {
     if failed.is_empty() {
         return text;
     }
-    let _ = writeln!(text, "\n{} runs failed:", group_thousands(failed.len() as u64));
+    let _ = writeln!(text, "\n{} failed:", count_noun(failed.len() as u64, "run"));
     for run in failed.iter().take(FAILURES_SHOWN_MAX) {
         let mut options = String::new();
         for (parameter, value) in report.parameters.iter().zip(&run.figures.values) {

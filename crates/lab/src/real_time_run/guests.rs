@@ -5,11 +5,12 @@ use std::collections::VecDeque;
 use std::fs::{File, OpenOptions};
 use std::io::{BufRead, BufReader, PipeReader, Write, pipe};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use super::processes::LabProcesses;
 use crate::attached_lab::Lab;
 use crate::plan::{FarEnd, HostPlan, LabPlan, LinkPlan, VmPlan};
 use xoff_telemetry::failure::Failure;
@@ -37,6 +38,10 @@ pub(super) struct Guest {
 /// The end of a virtual machine.
 #[derive(Debug)]
 pub(super) struct GuestExit {
+    /// Name of the virtual machine.
+    pub(super) name: String,
+    /// Exit status of its emulator.
+    pub(super) status: ExitStatus,
     /// Whether the virtual machine shut down by itself, so that QEMU ended without an error.
     pub(super) is_orderly: bool,
     /// Description of the end, with the last lines of the console.
@@ -75,7 +80,7 @@ fn find_program(name: &str) -> Option<PathBuf> {
 
 /// Starts all virtual machines of the lab. Their tap devices already exist. A tap device gets a carrier when
 /// QEMU opens it.
-pub(super) fn start_guests(lab: &Lab) -> Result<Vec<Guest>, Failure> {
+pub(super) fn start_guests(lab: &Lab, processes: &LabProcesses) -> Result<Vec<Guest>, Failure> {
     let mut guests = Vec::new();
     for (index, host) in lab.plan.hosts.iter().enumerate() {
         let Some(vm) = host.as_vm() else { continue };
@@ -86,7 +91,9 @@ pub(super) fn start_guests(lab: &Lab) -> Result<Vec<Guest>, Failure> {
         // The checks of the plan require a link for each host.
         let Some(port) = port else { continue };
         let arguments = qemu_arguments(host, vm, &lab.plan.links[port.link], &port.device);
-        guests.push(Guest::start(host, vm, &arguments)?);
+        let guest = Guest::start(host, vm, &arguments)?;
+        guest.child.iter().for_each(|child| processes.watch_child(child));
+        guests.push(guest);
     }
     Ok(guests)
 }
@@ -237,6 +244,8 @@ impl Guest {
             .as_mut()
             .map(|file| writeln!(file, "xoff: {what}"));
         Some(GuestExit {
+            name: self.name.clone(),
+            status,
             is_orderly: status.success(),
             failure: Failure::environment(what).at(&self.source).because(console),
         })

@@ -7,6 +7,7 @@ pub(crate) mod guests;
 mod hosts;
 mod job_run;
 mod plain_hosts;
+mod processes;
 mod report_builder;
 mod switches;
 
@@ -18,7 +19,9 @@ use std::time::Duration;
 use xoff_units::Picos;
 
 use super::attached_lab::Lab;
+use super::capacity::{Overload, find_overload};
 use super::config::resolve_switch_setups;
+use super::evidence;
 use super::model_hosts::flow_reports;
 use super::notes::lab_notes;
 use super::options::LabRunMode;
@@ -28,7 +31,8 @@ use super::virtual_run::fabric_plan_of;
 use crate::report::Report;
 use guests::{Guest, GuestExit};
 use job_run::JobRun;
-use plain_hosts::HostCommands;
+use plain_hosts::{HostCommands, PlainHost};
+use processes::LabProcesses;
 use xoff_control::{ControlListener, ControlTarget, ServerHandle, ServerOptions, serve_control};
 use xoff_fabric::FabricPlan;
 use xoff_runtime::hosts::{RunningHosts, drain_hosts};
@@ -65,8 +69,10 @@ struct RealTimeRun {
     /// The nodes and links of the lab, in the same form as for a run in virtual time.
     fabric: FabricPlan,
     hosts: Option<RunningHosts<JobRun>>,
+    plain_hosts: Vec<PlainHost>,
     guests: Vec<Guest>,
     commands: HostCommands,
+    processes: LabProcesses,
     ledger: TaintLog,
     steal: CpuStealMeter,
     /// The reason for which the run did not wait for the end of the jobs. `None` if the run waited.
@@ -82,6 +88,13 @@ pub(super) fn run_lab(lab: Lab) -> ExitCode {
             failure.exit
         })
         .into()
+}
+
+/// Returns the load of the workload, if it exceeds what the machine carries.
+fn find_lab_overload(lab: &Lab, fabric: &FabricPlan, options: &WorkerOptions) -> Option<Overload> {
+    let cores = xoff_telemetry::allowed_cpus().len();
+    let budget = Picos::from_nanos(options.reaction_budget.as_nanos() as u64);
+    find_overload(&lab.plan, fabric, cores, options.dilate.max(1), budget)
 }
 
 /// Starts the switches and hosts of a lab.
@@ -102,13 +115,23 @@ fn start_lab(lab: Lab) -> Result<RealTimeRun, Failure> {
     };
     let mut setups = resolve_switch_setups(&lab.plan, lab.options.seed, &options)?;
     let configs: Vec<_> = setups.iter().map(|setup| &setup.loaded.resolved.config).collect();
+    let fabric = fabric_plan_of(&lab.plan, &lab.options, &setups)?;
+    let overload = match lab.mode {
+        LabRunMode::Run => find_lab_overload(&lab, &fabric, &options),
+        LabRunMode::Up => None,
+    };
+    overload
+        .iter()
+        .for_each(|overload| log::info!("{}", overload.note()));
     for note in lab_notes(&lab.plan, &setups) {
-        log::info!("{note}");
+        // The note above proposes a dilation for the whole lab.
+        if overload.is_none() || !xoff_config::proposes_dilation(&note) {
+            log::info!("{note}");
+        }
     }
     for warning in reordering::reordering_warnings(&lab.plan, &configs) {
         log::warn!("{warning}");
     }
-    let fabric = fabric_plan_of(&lab.plan, &lab.options, &setups)?;
     // A session prints the warnings of its configuration. The notes above contain them already.
     for setup in &mut setups {
         setup.loaded.resolved.warnings.clear();
@@ -121,15 +144,19 @@ fn start_lab(lab: Lab) -> Result<RealTimeRun, Failure> {
     let cores = sessions.first().map_or(&[][..], |session| &session.cores);
     let core = cores.iter().rev().nth(guest_threads).copied().flatten();
     let hosts = hosts::start_model_hosts(&lab, &fabric, &links, &options, clock, core, &ledger)?;
-    plain_hosts::start_plain_hosts(&lab)?;
-    let guests = guests::start_guests(&lab)?;
+    let processes = LabProcesses::new()
+        .map_err(|error| Failure::environment("the processes of the lab cannot be watched").because(error))?;
+    let plain_hosts = plain_hosts::start_plain_hosts(&lab, &processes)?;
+    let guests = guests::start_guests(&lab, &processes)?;
     Ok(RealTimeRun {
         lab,
         sessions,
         fabric,
         hosts,
+        plain_hosts,
         guests,
         commands: HostCommands::default(),
+        processes,
         ledger,
         steal,
         early_end: None,
@@ -145,7 +172,8 @@ impl RealTimeRun {
         let server = self.serve_control_api()?;
         self.wait_until_ready()?;
         self.lab.status.report_ready();
-        self.commands = HostCommands::start(&self.lab)?;
+        self.processes.set_workload_start(self.lab.options.dilate);
+        self.commands = HostCommands::start(&self.lab, &self.processes)?;
         let finished = match self.lab.mode {
             LabRunMode::Up => self.wait_for_stop(),
             LabRunMode::Run => self.run_workload(),
@@ -316,19 +344,39 @@ impl RealTimeRun {
         self.early_end.is_some()
     }
 
-    /// Logs the ends of virtual machines.
+    /// Logs and records the ends of processes.
     ///
     /// # Errors
     /// Fails if a thread of a switch or of the hosts has died.
     fn check_processes(&mut self) -> Result<(), Failure> {
-        for GuestExit { is_orderly, failure } in self.guests.iter_mut().filter_map(Guest::poll_exit) {
+        self.record_ended_processes();
+        self.check_threads()
+    }
+
+    fn record_ended_processes(&mut self) {
+        for exit in self.guests.iter_mut().filter_map(Guest::poll_exit) {
+            let GuestExit {
+                name,
+                status,
+                is_orderly,
+                failure,
+            } = exit;
+            self.processes.end_child(&name, "qemu", status);
             // The lab continues without the virtual machine.
             match is_orderly {
                 true => log::info!("{}; {}", failure.what, failure.why.unwrap_or_default()),
                 false => log::error!("{failure}"),
             }
         }
-        self.check_threads()
+        for (name, status) in self.plain_hosts.iter_mut().filter_map(PlainHost::poll_exit) {
+            let what = format!("the process of the plain host {name} ended with {status}");
+            let failure = Failure::environment(what)
+                .because("a user killed it, or the machine ran out of memory (see `dmesg`)")
+                .fix("the lab continues, but `xoff lab exec` cannot enter the host: start the lab again");
+            log::error!("{failure}");
+            self.processes.end_child(name, "host", status);
+        }
+        self.processes.reap_background_processes();
     }
 
     fn check_threads(&self) -> Result<(), Failure> {
@@ -344,6 +392,9 @@ impl RealTimeRun {
 
     /// Stops the hosts and switches, and builds the report.
     fn stop_and_report(&mut self, control_api: Option<ControlApiReport>) -> Report {
+        // Processes that end later are stopped by the lab.
+        self.record_ended_processes();
+        let processes = self.processes.take_ended();
         let hosts = self.hosts.take().and_then(RunningHosts::stop_with_application);
         // All switches stop together. Otherwise a running switch would see the links to its stopped
         // neighbours go down.
@@ -386,6 +437,13 @@ impl RealTimeRun {
                 ));
             }
         }
+        report.add_processes(processes);
+        let losses = self
+            .plain_hosts
+            .iter_mut()
+            .filter_map(PlainHost::take_send_losses);
+        report.plain_hosts = losses.collect();
+        evidence::judge(&mut report, &self.lab.plan, &self.fabric);
         report
     }
 }

@@ -1,19 +1,32 @@
 //! Plain hosts: their placeholder processes and the commands of the lab file.
 
 use std::io::{BufRead, BufReader, PipeReader, pipe};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use super::processes::LabProcesses;
 use crate::attached_lab::Lab;
 use crate::inner_process::{InnerProcess, spawn_process};
+use crate::report::PlainHostReport;
 use crate::status_pipe::StatusPipe;
+use xoff_ports::SendLossMeter;
 use xoff_ports::net::Netns;
 use xoff_telemetry::failure::Failure;
 
 /// Longest wait for the remaining output after the end of a command.
 const OUTPUT_DRAIN_TIMEOUT: Duration = Duration::from_millis(100);
+
+/// A plain host and its placeholder process.
+#[derive(Debug)]
+pub(super) struct PlainHost {
+    name: String,
+    /// `None` after the end of the process.
+    child: Option<Child>,
+    /// The frames that the interface drops. `None` if the kernel does not count them.
+    send_losses: Option<SendLossMeter>,
+}
 
 /// Runs the commands of plain hosts. The kernel kills their processes when the init process of the lab ends.
 #[derive(Debug, Default)]
@@ -24,7 +37,8 @@ pub(super) struct HostCommands {
 
 /// Starts the placeholder process of each plain host. To run a command in a host, `xoff lab exec` enters the
 /// namespaces of this process.
-pub(super) fn start_plain_hosts(lab: &Lab) -> Result<(), Failure> {
+pub(super) fn start_plain_hosts(lab: &Lab, processes: &LabProcesses) -> Result<Vec<PlainHost>, Failure> {
+    let mut hosts = Vec::new();
     for (host, attachment) in lab.plan.hosts.iter().zip(&lab.hosts) {
         if host.as_plain().is_none() {
             continue;
@@ -34,17 +48,46 @@ pub(super) fn start_plain_hosts(lab: &Lab) -> Result<(), Failure> {
         let started = attachment
             .netns
             .run(|| spawn_process(InnerProcess::PlainHost, &title, &[], stdio));
-        started.map_err(|error| {
+        let child = started.map_err(|error| {
             Failure::environment(format!("the host {} cannot be started", host.name)).because(error)
         })??;
+        processes.watch_child(&child);
+        hosts.push(PlainHost {
+            name: host.name.clone(),
+            child: Some(child),
+            send_losses: attachment
+                .netns
+                .run(|| SendLossMeter::open(&attachment.interface).ok())
+                .ok()
+                .flatten(),
+        });
     }
-    Ok(())
+    Ok(hosts)
+}
+
+impl PlainHost {
+    /// Returns the frames that the kernel of the host dropped instead of sending them. Returns `None` if there are
+    /// none.
+    pub(super) fn take_send_losses(&mut self) -> Option<PlainHostReport> {
+        let tx_dropped_frames = self.send_losses.as_mut()?.take_lost_frames();
+        (tx_dropped_frames > 0).then(|| PlainHostReport {
+            name: self.name.clone(),
+            tx_dropped_frames,
+        })
+    }
+
+    /// Returns the name of the host and the status of its placeholder process, once after the end of the process.
+    pub(super) fn poll_exit(&mut self) -> Option<(&str, ExitStatus)> {
+        let status = self.child.as_mut()?.try_wait().ok()??;
+        self.child = None;
+        Some((&self.name, status))
+    }
 }
 
 impl HostCommands {
     /// Starts the commands of all plain hosts. All hosts run commands at the same time. A single host runs
     /// its commands one after the other.
-    pub(super) fn start(lab: &Lab) -> Result<HostCommands, Failure> {
+    pub(super) fn start(lab: &Lab, processes: &LabProcesses) -> Result<HostCommands, Failure> {
         let host_commands = HostCommands::default();
         for (host, attachment) in lab.plan.hosts.iter().zip(&lab.hosts) {
             let Some(plain) = host.as_plain().filter(|plain| !plain.exec.is_empty()) else {
@@ -56,11 +99,12 @@ impl HostCommands {
             let netns = attachment.netns.try_clone().map_err(|error| failed(&error))?;
             let (name, commands) = (host.name.clone(), plain.exec.clone());
             let (status, busy_hosts) = (lab.status.clone(), Arc::clone(&host_commands.busy_hosts));
+            let processes = processes.clone();
             busy_hosts.fetch_add(1, Ordering::Relaxed);
             std::thread::Builder::new()
                 .name("xoff-exec".to_owned())
                 .spawn(move || {
-                    run_commands(&name, &commands, &netns, &status);
+                    run_commands(&name, &commands, &netns, &status, &processes);
                     busy_hosts.fetch_sub(1, Ordering::Relaxed);
                 })
                 .map_err(|error| failed(&error))?;
@@ -75,23 +119,38 @@ impl HostCommands {
 }
 
 /// Runs the commands of a host one after the other and reports failures.
-fn run_commands(host: &str, commands: &[String], netns: &Netns, status: &StatusPipe) {
+fn run_commands(
+    host: &str,
+    commands: &[String],
+    netns: &Netns,
+    status: &StatusPipe,
+    processes: &LabProcesses,
+) {
     for command in commands {
         let ended = netns
-            .run(|| run_command(host, command, status))
+            .run(|| run_command(host, command, status, processes))
             .map_err(|error| error.to_string())
             .and_then(|ended| ended.map_err(|error| error.to_string()));
         match ended {
             Ok(ended) if ended.success() => {}
             Ok(ended) => status.print(&format!("{host}: `{command}` ended with {ended}")),
-            Err(why) => status.print(&format!("{host}: `{command}` cannot be run: {why}")),
+            Err(why) => {
+                let what = format!("cannot be run: {why}");
+                status.print(&format!("{host}: `{command}` {what}"));
+                processes.add_unstarted(host, command, &what);
+            }
         }
     }
 }
 
 /// Runs a shell command and prints its output. Background processes continue after the end of the command,
 /// and their output is also printed.
-fn run_command(host: &str, command: &str, status: &StatusPipe) -> std::io::Result<std::process::ExitStatus> {
+fn run_command(
+    host: &str,
+    command: &str,
+    status: &StatusPipe,
+    processes: &LabProcesses,
+) -> std::io::Result<ExitStatus> {
     let (output, input) = pipe()?;
     let mut shell = Command::new("/bin/sh");
     shell
@@ -99,11 +158,12 @@ fn run_command(host: &str, command: &str, status: &StatusPipe) -> std::io::Resul
         .stdin(Stdio::null())
         .stdout(input.try_clone()?)
         .stderr(input);
-    let mut child = shell.spawn()?;
+    let mut child = processes.start_command(host, &mut shell)?;
     drop(shell);
-    let (host, status) = (host.to_owned(), status.clone());
-    let printer = std::thread::spawn(move || print_output(output, &host, &status));
+    let (printed_host, status) = (host.to_owned(), status.clone());
+    let printer = std::thread::spawn(move || print_output(output, &printed_host, &status));
     let ended = child.wait()?;
+    processes.end_command(host, command, &child, ended);
     // The remaining output is printed before the end of the command is reported. The wait has a limit,
     // because a background process can keep the pipe open.
     let deadline = Instant::now() + OUTPUT_DRAIN_TIMEOUT;

@@ -390,6 +390,8 @@ mod tests {
                 .collect(),
             pfc_rx: [0, 0, 0, 2 * count, 0, 0, 0, 0],
             paused_ns: [0; 8],
+            pause_rx_frames: 0,
+            global_paused_ns: 0,
         };
         let report = |hosts: Vec<HostReport>| VirtualRunReport {
             links: Vec::new(),

@@ -5,6 +5,7 @@
 mod file;
 mod job_tables;
 mod link_report;
+mod processes;
 mod real_time_section;
 mod receivers;
 mod table;
@@ -15,10 +16,14 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use xoff_rdma::Counters;
 use xoff_telemetry::failure::Exit;
+use xoff_telemetry::verdict::{
+    ExpectationResult, OversizedDrops, ProtectedClasses, Traffic, oversized_drops,
+};
 use xoff_telemetry::{Environment, FlowReport, SwitchReport, Taint, Verdict, describe_drop, group_thousands};
 use xoff_workload::WorkloadResults;
 
 pub use link_report::{LinkBalanceReport, LinkReport};
+pub use processes::{PlainHostReport, ProcessEffect, ProcessReport};
 pub use real_time_section::RealTimeRunReport;
 pub use receivers::{ForeignFlowReport, ReceiverReport};
 pub use table::render_report;
@@ -36,8 +41,9 @@ pub struct Report {
     pub environment: Environment,
     /// Seed of all random decisions of the run (`--seed`).
     pub seed: u64,
-    /// Whether the run is clean or tainted. A tainted run proves nothing, because something outside the model
-    /// could change its results.
+    /// Whether the run is clean, tainted or without traffic. A tainted run proves nothing, because something
+    /// outside the model could change its results. A run without the traffic that it needs proves nothing
+    /// either.
     pub verdict: Verdict,
     /// The taints (causes that make a run prove nothing) in the order of time. Empty if the run is clean.
     pub taints: Vec<Taint>,
@@ -45,12 +51,33 @@ pub struct Report {
     /// If a switch dropped frames, the text names the port and the drop reason. In a tainted run, the machine
     /// can be the cause of a failure.
     pub failures: Vec<String>,
+    /// The frames that the run offered and received.
+    #[serde(default)]
+    pub traffic: Traffic,
+    /// The expectations of the user and the traffic that arrived. `failures` describes the expectations that do
+    /// not hold.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub expectations: Vec<ExpectationResult>,
+    /// The frames that switches dropped because they exceed an MTU, by port and class. `failures` describes the
+    /// drops of protected classes.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub oversized: Vec<OversizedDrops>,
+    /// The processes of a lab in real time that ended before the run did. `failures` describes the processes that
+    /// ended by a signal or with an error.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub processes: Vec<ProcessReport>,
+    /// The plain hosts of a lab whose kernel dropped frames instead of sending them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub plain_hosts: Vec<PlainHostReport>,
     /// Warnings from before the run about settings without effect, such as a congestion control that gets
     /// no signal.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
     /// The open-loop flows between hosts, which send without acknowledgements. Results of jobs are in `jobs`.
     pub flows: Vec<FlowReport>,
+    /// The host of `xoff host run`, with the pauses that it received. `None` for other commands.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host: Option<HostReport>,
     /// The switches, in the order of the lab.
     pub switches: Vec<SwitchReport>,
     /// Receive counters of model hosts. The list contains the hosts that have at least one counter above 0.
@@ -109,7 +136,8 @@ pub struct Totals {
 }
 
 /// Builds a report from the reports of all switches and all flows. `taints` need not be sorted. The sections
-/// for receivers, jobs, virtual time and real time are empty, and the caller adds them.
+/// for receivers, jobs, virtual time and real time are empty, and the caller adds them. At the end, the caller
+/// calls [`Report::judge`], which decides the verdict.
 pub fn build_report(
     environment: Environment,
     seed: u64,
@@ -122,11 +150,12 @@ pub fn build_report(
         schema: REPORT_SCHEMA.to_owned(),
         environment,
         seed,
-        verdict: if taints.is_empty() {
-            Verdict::Clean
-        } else {
-            Verdict::Tainted
-        },
+        verdict: Traffic::default().verdict(!taints.is_empty()),
+        traffic: Traffic::default(),
+        expectations: Vec::new(),
+        oversized: Vec::new(),
+        processes: Vec::new(),
+        plain_hosts: Vec::new(),
         failures: flows
             .iter()
             .filter_map(|flow| lossless_failure(flow, &switches))
@@ -135,6 +164,7 @@ pub fn build_report(
         totals: Totals::of_flows_and_switches(&flows, &switches),
         taints,
         flows,
+        host: None,
         switches,
         receivers: Vec::new(),
         virtual_time: None,
@@ -144,15 +174,28 @@ pub fn build_report(
 }
 
 impl Report {
-    /// Returns the exit code of the command. For a tainted run (a run that proves nothing), the exit code is
-    /// [`Exit::Inconclusive`], even if the run has failures. For a clean run with failures, it is
-    /// [`Exit::CheckFailed`]. Otherwise, it is [`Exit::Ok`].
+    /// Decides the verdict from the traffic of the run. Expectations that do not hold, and drops of protected
+    /// frames at an MTU, become failures of the run. Call this function once.
+    pub fn judge(
+        &mut self,
+        traffic: Traffic,
+        expectations: Vec<ExpectationResult>,
+        protected: &ProtectedClasses,
+    ) {
+        self.oversized = oversized_drops(&self.switches, protected);
+        self.failures
+            .extend(expectations.iter().filter_map(ExpectationResult::failure));
+        self.failures
+            .extend(self.oversized.iter().filter_map(OversizedDrops::failure));
+        self.expectations = expectations;
+        self.verdict = traffic.verdict(!self.taints.is_empty());
+        self.traffic = traffic;
+    }
+
+    /// Returns the exit code of the command ([`Verdict::exit`]). For a tainted run (a run that proves nothing), the
+    /// exit code is [`Exit::Inconclusive`], even if the run has failures.
     pub fn exit(&self) -> Exit {
-        match self.verdict {
-            Verdict::Tainted => Exit::Inconclusive,
-            Verdict::Clean if !self.failures.is_empty() => Exit::CheckFailed,
-            Verdict::Clean => Exit::Ok,
-        }
+        self.verdict.exit(!self.failures.is_empty())
     }
 
     /// Adds the queue pair counters of one host to the totals. Call this function once for each host.

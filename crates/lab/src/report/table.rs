@@ -2,14 +2,15 @@
 
 use std::fmt::Write as _;
 
+use xoff_telemetry::verdict::{OversizedDrops, describe_idle_switches};
 use xoff_telemetry::{
-    FlowReport, PortReport, StormReport, SwitchReport, drops_table, format_bit_rate, format_counts_by_class,
-    format_nanos, format_percent, group_thousands, simple_table,
+    FlowEnd, FlowReport, PortReport, StormReport, SwitchReport, count_noun, drops_table, format_bit_rate,
+    format_counts_by_class, format_nanos, format_percent, group_thousands, simple_table,
 };
 
-use super::DeadlockReport;
 use super::job_tables;
 use super::receivers::receivers_table;
+use super::{DeadlockReport, HostReport};
 use super::{Report, Verdict};
 
 /// Largest number of ports that the tables list completely. With more ports, the tables omit ports without
@@ -24,8 +25,9 @@ pub fn render_report(report: &Report) -> String {
         text.push_str(&job_tables::format_job_tables(results));
         text.push('\n');
     }
-    if !report.flows.is_empty() {
-        text.push_str(&flows_table(&report.flows));
+    text.push_str(&flows_tables(&report.flows));
+    if let Some(host) = &report.host {
+        text.push_str(&pauses_table(host));
         text.push('\n');
     }
     text.push_str(&switches_tables(report));
@@ -51,6 +53,14 @@ pub fn render_report(report: &Report) -> String {
     if let Some(table) = drops_table(&report.switches) {
         text.push_str(&table);
         text.push('\n');
+    }
+    for host in &report.plain_hosts {
+        let dropped = count_noun(host.tx_dropped_frames, "frame");
+        let _ = writeln!(
+            text,
+            "host {}: its kernel dropped {dropped} instead of sending them\n",
+            host.name
+        );
     }
     if let Some(virtual_time) = &report.virtual_time {
         text.push_str(&format_deadlocks(&virtual_time.deadlocks));
@@ -106,11 +116,40 @@ fn has_drops_pauses_or_marks(port: &PortReport) -> bool {
         || any(&port.paused_ns)
 }
 
-fn flows_table(flows: &[FlowReport]) -> String {
+/// Formats the flows. The flows of a sender have only the columns that a sender knows.
+fn flows_tables(flows: &[FlowReport]) -> String {
+    let (sent, known): (Vec<&FlowReport>, Vec<&FlowReport>) =
+        flows.iter().partition(|flow| flow.end == FlowEnd::Sender);
+    let mut text = String::new();
+    if !sent.is_empty() {
+        let row = |flow: &&FlowReport| {
+            vec![
+                format!("{} -> {}", flow.src, flow.dst),
+                flow.class.to_string(),
+                group_thousands(flow.sent_frames),
+            ]
+        };
+        text.push_str(&simple_table(
+            &["Sent flow", "Class", "Frames"],
+            1,
+            sent.iter().map(row).collect(),
+        ));
+        text.push('\n');
+    }
+    if !known.is_empty() {
+        text.push_str(&received_flows_table(&known));
+        text.push('\n');
+    }
+    text
+}
+
+fn received_flows_table(flows: &[&FlowReport]) -> String {
+    // A receiver computes the number of sent frames from the sequence numbers that arrived.
+    let is_receiver = flows.iter().any(|flow| flow.end == FlowEnd::Receiver);
     let header = [
-        "Flow",
+        if is_receiver { "Received flow" } else { "Flow" },
         "Class",
-        "Sent",
+        if is_receiver { "Expected" } else { "Sent" },
         "Received",
         "Lost",
         "Reordered",
@@ -120,7 +159,7 @@ fn flows_table(flows: &[FlowReport]) -> String {
         "p99",
         "Max",
     ];
-    let row = |flow: &FlowReport| {
+    let row = |flow: &&FlowReport| {
         let promise = if flow.lossless { "lossless" } else { "lossy" };
         vec![
             format!("{} -> {}", flow.src, flow.dst),
@@ -137,6 +176,32 @@ fn flows_table(flows: &[FlowReport]) -> String {
         ]
     };
     simple_table(&header, 2, flows.iter().map(row).collect())
+}
+
+/// Formats the pauses that the host of `xoff host run` received, one row for each priority with a pause.
+fn pauses_table(host: &HostReport) -> String {
+    let of_priority = |priority: usize| {
+        let (frames, paused_ns) = (host.pfc_rx[priority], host.paused_ns[priority]);
+        (frames > 0 || paused_ns > 0).then(|| {
+            vec![
+                priority.to_string(),
+                group_thousands(frames),
+                format_nanos(paused_ns),
+            ]
+        })
+    };
+    let mut rows: Vec<Vec<String>> = (0..host.pfc_rx.len()).filter_map(of_priority).collect();
+    if host.pause_rx_frames > 0 {
+        rows.push(vec![
+            "802.3x PAUSE".to_owned(),
+            group_thousands(host.pause_rx_frames),
+            format_nanos(host.global_paused_ns),
+        ]);
+    }
+    match rows.is_empty() {
+        true => "no pauses received\n".to_owned(),
+        false => simple_table(&["Paused priority", "Pause frames", "Paused"], 1, rows),
+    }
 }
 
 fn ports_table(ports: &[&PortReport], in_virtual_time: bool) -> String {
@@ -269,8 +334,10 @@ fn format_seconds(ns: u64) -> String {
     format!("{}.{:09} s", ns / 1_000_000_000, ns % 1_000_000_000)
 }
 
-/// Formats the verdict in one line, followed by the taints or failures.
+/// Formats the verdict in one line, followed by the taints, the failures, or the facts that the reader of a clean
+/// run must know.
 fn format_verdict(report: &Report) -> String {
+    let missing = report.traffic.describe_missing();
     let (line, reasons): (String, Vec<String>) = match report.verdict {
         Verdict::Tainted => (
             "verdict: tainted: something outside the model can have changed the result, so the run proves nothing"
@@ -281,16 +348,21 @@ fn format_verdict(report: &Report) -> String {
                 .map(|taint| format!("at {}: {}", format_nanos(taint.since_ns), taint.cause))
                 .collect(),
         ),
-        Verdict::Clean
-            if !report.failures.is_empty() && (report.virtual_time.is_some() || report.jobs.is_some()) =>
-        {
-            ("verdict: failed".to_owned(), report.failures.clone())
-        }
-        Verdict::Clean if !report.failures.is_empty() => (
-            "verdict: clean, but lossless flows failed".to_owned(),
-            report.failures.clone(),
+        Verdict::Clean | Verdict::NoTraffic if !report.failures.is_empty() => (
+            "verdict: failed".to_owned(),
+            report.failures.iter().cloned().chain(missing).collect(),
         ),
-        Verdict::Clean => (format!("verdict: clean{}", format_lossless_success(&report.flows)), Vec::new()),
+        Verdict::NoTraffic => (
+            format!(
+                "verdict: {}, so the run proves nothing",
+                missing.unwrap_or_else(|| "no traffic".to_owned())
+            ),
+            describe_unprotected_drops(report),
+        ),
+        Verdict::Clean => (
+            format!("verdict: clean{}{}", format_idle(report), format_lossless_success(&report.flows)),
+            describe_unprotected_drops(report),
+        ),
     };
     let mut text = line;
     text.push('\n');
@@ -300,6 +372,27 @@ fn format_verdict(report: &Report) -> String {
     text
 }
 
+/// Describes the drops at an MTU that do not fail the run, one line each.
+fn describe_unprotected_drops(report: &Report) -> Vec<String> {
+    let lossy = report.oversized.iter().filter(|drops| drops.protected.is_none());
+    lossy.map(OversizedDrops::describe).collect()
+}
+
+/// Formats the absence of traffic in a run that needs none. Returns an empty text for other runs.
+fn format_idle(report: &Report) -> String {
+    let needs_traffic = report.traffic.offered_frames.is_some() || report.traffic.arrived_frames.is_some();
+    if needs_traffic {
+        return String::new();
+    }
+    let notes: String = report
+        .traffic
+        .notes
+        .iter()
+        .map(|note| format!("; {note}"))
+        .collect();
+    describe_idle_switches(&report.switches).map_or(notes, |idle| format!("; {idle}"))
+}
+
 /// Formats the summary of lossless flows of a clean run without failures. Returns an empty text if the run
 /// has no lossless flows.
 fn format_lossless_success(flows: &[FlowReport]) -> String {
@@ -307,13 +400,9 @@ fn format_lossless_success(flows: &[FlowReport]) -> String {
     match lossless().count() {
         0 => String::new(),
         count => {
-            let sent = group_thousands(lossless().map(|flow| flow.sent_frames).sum());
-            let flows = if count == 1 {
-                "1 flow".to_owned()
-            } else {
-                format!("{count} flows")
-            };
-            format!("; lossless: {flows}, {sent} frames sent, none lost, reordered or damaged")
+            let sent = count_noun(lossless().map(|flow| flow.sent_frames).sum(), "frame");
+            let flows = count_noun(count as u64, "flow");
+            format!("; lossless: {flows}, {sent} sent, none lost, reordered or damaged")
         }
     }
 }

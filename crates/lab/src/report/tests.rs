@@ -178,10 +178,131 @@ fn tables_of_a_clean_run_match_the_expected_text() {
 #[test]
 fn verdict_line_differs_for_success_failure_and_taint() {
     let last = |flows, taints| render_report(&build_sample_report(flows, taints));
-    assert!(
-        last(vec![flow_report(0, true, 200)], vec![])
-            .contains("verdict: clean, but lossless flows failed\n  h1 to h5")
-    );
+    assert!(last(vec![flow_report(0, true, 200)], vec![]).contains("verdict: failed\n  h1 to h5"));
     assert!(last(vec![flow_report(0, true, 200)], vec![worker_stall_taint()]).contains("verdict: tainted"));
     assert!(last(vec![], vec![]).ends_with("verdict: clean\n"));
+}
+
+/// The report of a run with this traffic and without flows.
+fn judged_report(traffic: Traffic, expectations: Vec<ExpectationResult>, protected: bool) -> Report {
+    let mut report = build_sample_report(vec![], vec![]);
+    let mut classes = [0; 16];
+    classes[0] = 5;
+    let port = &mut report.switches[0].ports[0];
+    port.drops_by_class.insert("EXCEEDS_L2_MTU".to_owned(), classes);
+    let mut owners = ProtectedClasses::default();
+    if protected {
+        owners.protect("tor0", "Ethernet0", 0, "job train");
+    }
+    report.judge(traffic, expectations, &owners);
+    report
+}
+
+#[test]
+fn a_run_without_the_traffic_that_it_needs_is_never_clean() {
+    let traffic = |offered_frames, arrived_frames| Traffic {
+        offered_frames,
+        arrived_frames,
+        notes: Vec::new(),
+    };
+    for (traffic, text) in [
+        (
+            traffic(Some(0), Some(0)),
+            "verdict: no traffic: no frame was offered",
+        ),
+        (traffic(None, Some(0)), "verdict: no traffic: no frame arrived"),
+        (
+            traffic(Some(3), Some(0)),
+            "verdict: no traffic: none of 3 offered frames arrived",
+        ),
+    ] {
+        let report = judged_report(traffic, vec![], false);
+        assert_eq!(
+            (report.exit(), report.verdict),
+            (Exit::Inconclusive, Verdict::NoTraffic)
+        );
+        let rendered = render_report(&report);
+        assert!(
+            rendered.contains(text) && !rendered.contains("clean"),
+            "{rendered}"
+        );
+    }
+    let expected: xoff_telemetry::verdict::Expectation = "frames>=1".parse().expect("an expectation");
+    let report = judged_report(
+        traffic(None, Some(0)),
+        vec![expected.compare("eth1", 0, 0)],
+        false,
+    );
+    assert_eq!(report.exit(), Exit::CheckFailed, "expected and not arrived");
+    let rendered = render_report(&report);
+    assert!(
+        rendered.contains(
+            "verdict: failed\n  eth1: expected frames>=1, and 0 arrived\n  no traffic: no frame arrived"
+        ),
+        "{rendered}"
+    );
+}
+
+#[test]
+fn drops_at_an_mtu_fail_protected_frames_and_are_named_otherwise() {
+    let lossy = judged_report(Traffic::default(), vec![], false);
+    assert_eq!(lossy.exit(), Exit::Ok);
+    let rendered = render_report(&lossy);
+    assert!(
+        rendered.contains("verdict: clean\n  tor0 Ethernet0 dropped 5 frames of class 0 longer than the MTU"),
+        "{rendered}"
+    );
+    let job = judged_report(Traffic::default(), vec![], true);
+    assert_eq!(job.exit(), Exit::CheckFailed);
+    assert!(render_report(&job).contains("dropped 5 frames of job train longer than the MTU"));
+}
+
+#[test]
+fn a_run_that_needs_no_traffic_says_that_there_was_none() {
+    let mut idle = build_sample_report(vec![], vec![]);
+    idle.switches[0].ports[0].rx_packets = 0;
+    idle.judge(Traffic::default(), vec![], &ProtectedClasses::default());
+    assert_eq!(idle.exit(), Exit::Ok);
+    assert!(render_report(&idle).ends_with("verdict: clean; no traffic\n"));
+}
+
+#[test]
+fn a_host_shows_its_pauses_and_a_sender_only_what_it_knows() {
+    let sent = FlowReport {
+        end: FlowEnd::Sender,
+        ..flow_report(3, false, 0)
+    };
+    let received = FlowReport {
+        end: FlowEnd::Receiver,
+        ..flow_report(3, true, 0)
+    };
+    let mut nic = xoff_host::NicCounters::default();
+    (nic.pfc_rx[3], nic.paused_ns[3]) = (12, 4_000);
+    let host = HostReport::new("eth1", &Counters::default(), &nic);
+    let mut report = Report {
+        host: Some(host.clone()),
+        ..build_sample_report(vec![sent], vec![])
+    };
+    let text = render_report(&report);
+    let flows = text.split("switch tor0").next().unwrap_or_default();
+    assert!(flows.contains("Sent flow") && flows.contains("1,000"), "{flows}");
+    for word in ["Received", "Goodput", "p50", "lossy"] {
+        assert!(!flows.contains(word), "{word} in\n{flows}");
+    }
+    assert!(
+        flows.contains("Paused priority") && flows.contains("12") && flows.contains("4.00 us"),
+        "{flows}"
+    );
+    report.flows.push(received);
+    let text = render_report(&report);
+    assert!(
+        text.contains("Received flow") && text.contains("Expected"),
+        "{text}"
+    );
+    report.host = Some(HostReport::new(
+        "eth1",
+        &Counters::default(),
+        &xoff_host::NicCounters::default(),
+    ));
+    assert!(render_report(&report).contains("no pauses received"));
 }

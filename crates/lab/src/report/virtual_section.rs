@@ -85,10 +85,17 @@ pub struct HostReport {
     pub pfc_rx: [u64; 8],
     /// Time for which PFC paused each priority, in nanoseconds of model time.
     pub paused_ns: [u64; 8],
+    /// Number of received 802.3x PAUSE frames.
+    #[serde(default)]
+    pub pause_rx_frames: u64,
+    /// Time for which 802.3x PAUSE frames paused all classes, in nanoseconds of model time.
+    #[serde(default)]
+    pub global_paused_ns: u64,
 }
 
 impl HostReport {
-    pub(crate) fn new(name: &str, queue_pairs: &Counters, nic: &NicCounters) -> HostReport {
+    /// Creates the report of a host from the counters of its queue pairs and its NIC.
+    pub fn new(name: &str, queue_pairs: &Counters, nic: &NicCounters) -> HostReport {
         let counters = queue_pairs.named_values().into_iter();
         HostReport {
             name: name.to_owned(),
@@ -98,6 +105,8 @@ impl HostReport {
                 .collect(),
             pfc_rx: nic.pfc_rx,
             paused_ns: nic.paused_ns,
+            pause_rx_frames: nic.pause_rx_frames,
+            global_paused_ns: nic.global_paused_ns,
         }
     }
 }

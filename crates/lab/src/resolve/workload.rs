@@ -8,7 +8,8 @@ use serde_saphyr::{Location, Spanned};
 use super::super::plan::{FarEnd, FlowPlan, IpVersion, LinkPlan, OfferedRate, TransportPlan, WorkloadPlan};
 use super::super::units;
 use super::{LabResolver, NodeIndex, join_names};
-use xoff_lab_file::{FlowFields, WorkloadFields};
+use xoff_lab_file::{FlowFields, OneOrMore, WorkloadFields};
+use xoff_telemetry::verdict::{Expectation, ExpectationError};
 use xoff_workload::WorkloadSpec;
 
 /// Default time in nanoseconds for the queues to empty after the senders have stopped.
@@ -146,6 +147,7 @@ impl LabResolver<'_> {
             ip,
             ttl: self.number_in_range(flow.ttl.as_ref(), TTL_DEFAULT, 1..=255),
             start_ns: self.parse_quantity(flow.start.as_ref(), 0, units::parse_duration_ns, units::DURATION),
+            expect: self.parse_expectations(flow.expect.as_ref()),
         };
         let mut senders = HashSet::new();
         for sender in &flow.from.value.0 {
@@ -192,6 +194,28 @@ impl LabResolver<'_> {
                 "write from: [h1, h2]",
             );
         }
+    }
+
+    /// Returns the expectations of a flow. Reports an error for each text that is no expectation.
+    fn parse_expectations(&mut self, expect: Option<&Spanned<OneOrMore>>) -> Vec<Expectation> {
+        let Some(expect) = expect else {
+            return Vec::new();
+        };
+        let mut parsed = Vec::new();
+        for text in &expect.value.0 {
+            match text.value.parse() {
+                Ok(expectation) => parsed.push(expectation),
+                Err(_) => {
+                    let location = match text.referenced == Location::UNKNOWN {
+                        true => expect.referenced,
+                        false => text.referenced,
+                    };
+                    let what = format!("\"{}\" is not an expectation", text.value);
+                    self.report_problem(location, what, ExpectationError::FORM);
+                }
+            }
+        }
+        parsed
     }
 
     /// Returns the index of the model host with the given name. Reports an error if the name is unknown or

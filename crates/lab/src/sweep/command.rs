@@ -13,6 +13,7 @@ use super::super::virtual_run::{FinishedRun, OutputFormat, VirtualRunArgs, run_t
 use super::pool::{ParallelRunsResult, run_in_parallel};
 use super::report::{RunMeasurements, SWEEP_SCHEMA, Shard, SweepReport, VariedField};
 use super::table;
+use xoff_telemetry::Verdict;
 use xoff_telemetry::failure::{Exit, Failure};
 
 /// Largest number of runs of a sweep or a comparison.
@@ -124,8 +125,19 @@ pub(super) fn print_and_write(
     if let Some(path) = csv {
         xoff_telemetry::write_result_file("--csv", path, &table::format_csv(sweep))?;
     }
-    let succeeded = sweep.runs.iter().all(|run| run.failures.is_empty());
-    Ok(if succeeded { Exit::Ok } else { Exit::CheckFailed }.into())
+    let has_failures = sweep.runs.iter().any(|run| !run.failures.is_empty());
+    let idle = sweep.runs.iter().filter(|run| run.without_traffic).count();
+    if idle > 0 {
+        let runs = xoff_telemetry::count_noun(idle as u64, "run");
+        log::warn!(
+            "no traffic in {runs}: no frame was offered, or none arrived, so the sweep proves nothing"
+        );
+    }
+    let verdict = match idle {
+        0 => Verdict::Clean,
+        _ => Verdict::NoTraffic,
+    };
+    Ok(verdict.exit(has_failures).into())
 }
 
 /// Runs the lab with one combination of values and one seed. `text` is the lab file with these values.

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::report::{Report, Totals};
+use xoff_telemetry::Verdict;
 use xoff_workload::JobResults;
 
 /// Name and version of the report format. The version changes if a field is removed or changes its meaning.
@@ -66,6 +67,9 @@ pub struct RunMeasurements {
     pub seed: u64,
     /// The failures of the run, as in [`Report::failures`].
     pub failures: Vec<String>,
+    /// Whether the run offered no traffic, or none of it arrived. Such a run proves nothing.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub without_traffic: bool,
     /// Notes about settings without effect, in the lab file and in the switch configurations. Empty
     /// in comparisons.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -168,6 +172,7 @@ impl RunMeasurements {
             values,
             seed: report.seed,
             failures: report.failures.clone(),
+            without_traffic: report.verdict == Verdict::NoTraffic,
             notes: Vec::new(),
             warnings: report.warnings.clone(),
             model_time_ns,

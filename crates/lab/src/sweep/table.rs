@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 
 use super::figure_column::{MeasurementColumn, csv_field, format_median_and_range, min_median_max};
 use super::report::{JobMeasurements, RunMeasurements, SweepReport};
-use xoff_telemetry::{group_thousands, simple_table};
+use xoff_telemetry::{count_noun, group_thousands, simple_table};
 
 /// Largest number of failed runs that are printed.
 const FAILURES_SHOWN_MAX: usize = 8;
@@ -153,7 +153,7 @@ fn format_failures(sweep: &SweepReport) -> String {
     if failed.is_empty() {
         return text;
     }
-    let _ = writeln!(text, "\n{} runs failed:", group_thousands(failed.len() as u64));
+    let _ = writeln!(text, "\n{} failed:", count_noun(failed.len() as u64, "run"));
     for run in failed.iter().take(FAILURES_SHOWN_MAX) {
         let options = format_set_options(sweep, run);
         let first = run.failures[0].replace('\n', "\n    ");
@@ -264,7 +264,7 @@ mod tests {
             "{text}"
         );
         assert!(
-            text.contains("1 runs failed:\n  --set t.congestion=dcqcn --seed 1: deadlock"),
+            text.contains("1 run failed:\n  --set t.congestion=dcqcn --seed 1: deadlock"),
             "{text}"
         );
     }

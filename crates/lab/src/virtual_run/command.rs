@@ -329,8 +329,8 @@ fn describe_run_failures(lab: &VirtualLab, end: &SimulationEnd, events_max: u64)
         SimulationEnd::Idle => failures.push(format!("no further event exists{}", unfinished())),
         SimulationEnd::Standstill(Some(deadlock)) => failures.push(format!("{deadlock}{}", unfinished())),
         SimulationEnd::Standstill(None) => failures.push(format!(
-            "no frame has moved for 10 ms and {} frames wait in switches{}",
-            lab.simulation.fabric.frames_queued(),
+            "no frame has moved for 10 ms, and switches hold {}{}",
+            xoff_telemetry::count_noun(lab.simulation.fabric.frames_queued() as u64, "frame"),
             unfinished()
         )),
         SimulationEnd::Stuck => failures.push(format!(

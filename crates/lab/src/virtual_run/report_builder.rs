@@ -1,7 +1,7 @@
 //! The report of a run in virtual time.
 
-use super::super::jobs;
 use super::super::model_hosts::flow_reports;
+use super::super::{evidence, jobs};
 use super::virtual_lab::VirtualLab;
 use crate::report::{DeadlockReport, HostReport, LinkBalanceReport, Report, VirtualRunReport};
 use xoff_fabric::LastingDeadlock;
@@ -65,6 +65,7 @@ impl VirtualLab {
             hosts: hosts.iter().enumerate().map(host_report).collect(),
         });
         report.jobs = Some(self.job_results()).filter(|results| !results.jobs.is_empty());
+        evidence::judge(&mut report, &self.plan, &self.fabric_plan);
         report
     }
 

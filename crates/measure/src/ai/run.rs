@@ -68,8 +68,10 @@ pub fn run_labs(
         );
         let (report, watched) = run_mode.run(lab.plan.clone(), seed, true)?;
         let mut anomalies: Vec<String> = report.failures.clone();
-        if report.verdict == Verdict::Tainted {
-            anomalies.push("the run is tainted".to_owned());
+        match report.verdict {
+            Verdict::Clean => {}
+            Verdict::Tainted => anomalies.push("the run is tainted".to_owned()),
+            Verdict::NoTraffic => anomalies.extend(report.traffic.describe_missing()),
         }
         let name = join_name(&lab.prefix, &lab.name);
         Ok(RunResult {

@@ -10,8 +10,12 @@ use super::mapping::{PortMapping, SkipReason};
 use super::replay_run::{FrameTally, ReplayResult};
 use super::survey::CaptureSurvey;
 use xoff_telemetry::failure::Exit;
+use xoff_telemetry::verdict::{
+    Expectation, ExpectationResult, OversizedDrops, ProtectedClasses, Traffic, Verdict, oversized_drops,
+};
 use xoff_telemetry::{
-    SwitchReport, drops_table, format_counts_by_class, format_nanos, group_thousands, simple_table,
+    SwitchReport, count_noun, drops_table, format_counts_by_class, format_nanos, group_thousands,
+    simple_table,
 };
 
 /// Name and version of the report's JSON format.
@@ -27,8 +31,24 @@ pub struct ReplayReport {
     pub xoff_version: String,
     /// Seed of all random decisions.
     pub seed: u64,
+    /// Whether the replay is clean, tainted or without traffic.
+    #[serde(default)]
+    pub verdict: Verdict,
     /// Reasons for which the result is incomplete or proves nothing. Empty for a clean result.
     pub taints: Vec<String>,
+    /// The failures of the replay: expectations that do not hold, and frames of a lossless class that exceed
+    /// an MTU.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub failures: Vec<String>,
+    /// The offered frames. If no frame was offered, the notes contain the reasons.
+    #[serde(default)]
+    pub traffic: Traffic,
+    /// The expectations of the user (`--expect`), compared with the frames that left the switch.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub expectations: Vec<ExpectationResult>,
+    /// The frames that the switch dropped because they exceed an MTU, by port and class.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub oversized: Vec<OversizedDrops>,
     /// The capture that was replayed.
     pub capture: CaptureSummary,
     /// The number of frames for each result of the replay.
@@ -105,11 +125,12 @@ pub struct ReportedFrameCounts {
 }
 
 impl ReplayReport {
-    /// Builds the report from the results of the two passes over the capture. `file` is the name of
-    /// the capture.
+    /// Builds the report from the results of the two passes over the capture. `file` is the name of the
+    /// capture. `expected` states how many frames, and bytes with FCS, must leave the switch.
     pub fn new(
         file: &str,
         seed: u64,
+        expected: &[Expectation],
         survey: &CaptureSurvey,
         mapping: &PortMapping,
         result: ReplayResult,
@@ -123,8 +144,11 @@ impl ReplayReport {
         if frames.queued > 0 {
             let ports: Vec<&str> = ports_with_queued_frames(&switch).collect();
             taints.push(format!(
-                "{} frames were still queued one minute of model time after the last arrival: {}",
-                group_thousands(frames.queued),
+                "{} still queued one minute of model time after the last arrival: {}",
+                match frames.queued {
+                    1 => "1 frame was".to_owned(),
+                    count => format!("{} were", count_noun(count, "frame")),
+                },
                 ports.join(", ")
             ));
         }
@@ -134,7 +158,26 @@ impl ReplayReport {
         if !all_accounted || !frames.is_balanced() && tally.waited == 0 {
             taints.push("the frame counts are not consistent; this is a defect of xoff".to_owned());
         }
+        let traffic = offered_traffic(&frames, survey.total_frames());
+        let mut protected = ProtectedClasses::default();
+        if let Some(first) = expected.first() {
+            protected.protect_everything(&format!("a capture with the expectation {first}"));
+        }
+        let oversized = oversized_drops(std::slice::from_ref(&switch), &protected);
+        let sent_bytes = switch.ports.iter().map(|port| port.tx_bytes).sum();
+        let expectations: Vec<ExpectationResult> = expected
+            .iter()
+            .map(|expected| expected.compare(&switch.name, frames.sent, sent_bytes))
+            .collect();
+        let unmet = expectations.iter().filter_map(ExpectationResult::failure);
         ReplayReport {
+            verdict: traffic.verdict(!taints.is_empty()),
+            failures: unmet
+                .chain(oversized.iter().filter_map(OversizedDrops::failure))
+                .collect(),
+            traffic,
+            expectations,
+            oversized,
             schema: REPLAY_SCHEMA.to_owned(),
             xoff_version: env!("CARGO_PKG_VERSION").to_owned(),
             seed,
@@ -159,12 +202,9 @@ impl ReplayReport {
         }
     }
 
-    /// Returns [`Exit::Ok`] (0) for a clean result, or [`Exit::Inconclusive`] (5) if there are taints.
+    /// Returns the exit code of the command ([`Verdict::exit`]).
     pub fn exit(&self) -> Exit {
-        match self.taints.is_empty() {
-            true => Exit::Ok,
-            false => Exit::Inconclusive,
-        }
+        self.verdict.exit(!self.failures.is_empty())
     }
 
     /// Returns the report as JSON text, with a final line break.
@@ -183,12 +223,29 @@ impl ReplayReport {
             text.push('\n');
         }
         text.push_str(&self.frame_balance());
-        match self.taints.is_empty() {
-            true => text.push_str("verdict: clean\n"),
-            false => text.push_str("verdict: inconclusive\n"),
-        }
-        for taint in &self.taints {
-            let _ = writeln!(text, "  {taint}");
+        text.push_str(&self.format_verdict());
+        text
+    }
+
+    /// Formats the verdict in one line, followed by its reasons.
+    fn format_verdict(&self) -> String {
+        let missing = self.traffic.describe_missing();
+        let dropped = || self.oversized.iter().map(OversizedDrops::describe).collect();
+        let (line, reasons): (String, Vec<String>) = match (self.verdict, self.failures.is_empty()) {
+            (Verdict::Tainted, _) => ("inconclusive".to_owned(), self.taints.clone()),
+            (_, false) => (
+                "failed".to_owned(),
+                self.failures.iter().cloned().chain(missing).collect(),
+            ),
+            (Verdict::NoTraffic, true) => {
+                let missing = missing.unwrap_or_else(|| "no traffic".to_owned());
+                (format!("{missing}, so the replay proves nothing"), Vec::new())
+            }
+            (Verdict::Clean, true) => ("clean".to_owned(), dropped()),
+        };
+        let mut text = format!("verdict: {line}\n");
+        for reason in reasons {
+            let _ = writeln!(text, "  {reason}");
         }
         text
     }
@@ -326,6 +383,28 @@ impl ReportedFrameCounts {
     }
 }
 
+/// Returns the traffic of a replay. If no frame was offered, the notes name the reasons for which frames of the
+/// capture were left out.
+fn offered_traffic(frames: &ReportedFrameCounts, in_capture: u64) -> Traffic {
+    let left_out = frames.skipped.iter().map(|(reason, count)| {
+        format!(
+            "{} {}",
+            format_frame_count(*count),
+            SkipReason::skip_reason_explanation(reason)
+        )
+    });
+    let notes = match (frames.offered, in_capture) {
+        (0, 0) => vec!["the capture has no frames".to_owned()],
+        (0, _) => left_out.collect(),
+        _ => Vec::new(),
+    };
+    Traffic {
+        offered_frames: Some(frames.offered),
+        arrived_frames: None,
+        notes,
+    }
+}
+
 /// Returns the names of the ports that still have queued frames.
 fn ports_with_queued_frames(switch: &SwitchReport) -> impl Iterator<Item = &str> {
     let holds = |port: &&xoff_telemetry::PortReport| port.queues.iter().any(|queue| queue.current_bytes > 0);
@@ -333,8 +412,5 @@ fn ports_with_queued_frames(switch: &SwitchReport) -> impl Iterator<Item = &str>
 }
 
 fn format_frame_count(count: u64) -> String {
-    match count {
-        1 => "1 frame".to_owned(),
-        count => format!("{} frames", group_thousands(count)),
-    }
+    count_noun(count, "frame")
 }

@@ -105,7 +105,7 @@ fn replay_capture(
         replay.learn_stations(&survey);
     }
     let result = replay.run(&mut Reader::new(Cursor::new(file)).unwrap()).unwrap();
-    let report = ReplayReport::new("test", 0, &survey, &mapping, result);
+    let report = ReplayReport::new("test", 0, &[], &survey, &mapping, result);
     assert!(report.frames.is_balanced(), "{report:?}");
     (seen, report)
 }

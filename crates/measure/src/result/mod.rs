@@ -20,6 +20,7 @@ use serde::{Deserialize, Serialize};
 
 use xoff_telemetry::Environment;
 use xoff_telemetry::failure::Exit;
+use xoff_telemetry::verdict::Traffic;
 
 /// Name and version of the JSON format. The version increases when a field is removed or changes its meaning.
 pub const RESULT_SCHEMA: &str = "xoff-bench/1";
@@ -70,12 +71,22 @@ impl BenchResult {
         self.figures.iter().find(|figure| figure.name == name)
     }
 
-    /// Returns [`Exit::Ok`] (0), or [`Exit::Inconclusive`] (5) if the result is tainted.
-    pub fn exit(&self) -> Exit {
-        if self.tainted.is_empty() {
-            Exit::Ok
-        } else {
-            Exit::Inconclusive
+    /// Returns the number of samples of all figures. A bench without samples has measured no traffic.
+    pub fn traffic(&self) -> Traffic {
+        Traffic {
+            offered_frames: Some(
+                self.figures
+                    .iter()
+                    .map(|figure| figure.samples.len() as u64)
+                    .sum(),
+            ),
+            arrived_frames: None,
+            notes: vec!["the bench has no samples".to_owned()],
         }
+    }
+
+    /// Returns [`Exit::Ok`] (0), or [`Exit::Inconclusive`] (5) if the result is tainted or has no samples.
+    pub fn exit(&self) -> Exit {
+        self.traffic().verdict(!self.tainted.is_empty()).exit(false)
     }
 }

@@ -58,6 +58,9 @@ impl BenchResult {
         for taint in &self.tainted {
             let _ = writeln!(text, "tainted: {taint}");
         }
+        if let Some(missing) = self.traffic().describe_missing() {
+            let _ = writeln!(text, "{missing}, so the result proves nothing");
+        }
         text
     }
 

@@ -24,7 +24,7 @@ use xoff_wire::parse::parse;
 use super::clock::KernelTimestampConverter;
 use super::device_setup::{DeviceSetup, set_up_device};
 use super::device_state::Device;
-use super::drop_counts::{DropCounts, KernelCounter};
+use super::drop_counts::{DropCounts, FramePriority, KernelCounter};
 use super::frame_check::drop_message;
 use super::{
     Arena, OpenedPort, Port, PortDrops, PortError, PortFrame, PortSpec, SlotSource, frame_len_max,
@@ -154,7 +154,9 @@ impl PacketPort {
                     received += 1;
                 }
                 FrameAction::Drop(reason) => {
-                    self.drops.add(reason);
+                    let priority =
+                        FramePriority::of_frame(stored, ring_frame::removed_tag_pcp(ring_frame.header));
+                    self.drops.add_received(reason, priority);
                     if !self.has_warned {
                         self.has_warned = true;
                         self.notes.push(drop_message(
@@ -234,11 +236,13 @@ impl PacketPort {
     pub(super) fn take_drops(&mut self) -> PortDrops {
         // Reading the statistics resets them. An error means that no drops are known.
         let ring_drops = packet_socket::take_ring_drops(&self.socket).unwrap_or(0);
-        PortDrops {
-            by_reason: self.drops.take_counts(),
+        let mut drops = PortDrops {
             lost: u64::from(ring_drops) + self.tx_dropped.update(self.device.tx_dropped()),
             notes: std::mem::take(&mut self.notes),
-        }
+            ..PortDrops::default()
+        };
+        self.drops.take_counts(&mut drops);
+        drops
     }
 
     pub(super) fn device_name(&self) -> &str {

@@ -58,6 +58,11 @@ fn removed_tag(header: &libc::tpacket2_hdr) -> Option<[u8; TAG_BYTES]> {
     Some([a, b, c, d])
 }
 
+/// Returns the 802.1p priority of the VLAN tag that the kernel has removed. Returns `None` if it has removed none.
+pub(super) fn removed_tag_pcp(header: &libc::tpacket2_hdr) -> Option<u8> {
+    removed_tag(header).map(|[_, _, high, _]| high >> 5)
+}
+
 /// Copies a frame from the ring to `output`, and inserts the VLAN tag after the MAC addresses. `output` must
 /// have the length `frame_len` that [`choose_action`] has returned.
 pub(super) fn copy_with_tag(stored: &[u8], tag: Option<[u8; TAG_BYTES]>, output: &mut [u8]) {

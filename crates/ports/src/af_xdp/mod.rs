@@ -34,7 +34,7 @@ use super::arena::{SMALL_FRAME_BYTES, SMALL_SLOT_BYTES};
 use super::clock::monotonic_ns;
 use super::device_setup::DeviceSetup;
 use super::device_state::Device;
-use super::drop_counts::{DropCounts, KernelCounter};
+use super::drop_counts::{DropCounts, FramePriority, KernelCounter};
 use super::frame_check::{CapturedLengths, drop_message, find_drop_reason, has_unfinished_checksum};
 use super::packet_socket::take_error;
 use super::{
@@ -132,7 +132,7 @@ struct WaitingFrame {
 /// Result of receiving one frame.
 enum ReceiveResult {
     Delivered,
-    Dropped(DropReason),
+    Dropped(DropReason, FramePriority),
     /// The frame is ignored, because no packet socket would receive it.
     Ignored,
     /// The frame stays in the ring, because no slot is free.
@@ -175,8 +175,8 @@ impl XdpPort {
                 out,
             ) {
                 ReceiveResult::Delivered => received += 1,
-                ReceiveResult::Dropped(reason) => {
-                    self.drops.add(reason);
+                ReceiveResult::Dropped(reason, priority) => {
+                    self.drops.add_received(reason, priority);
                     if !std::mem::replace(&mut self.has_warned, true) {
                         self.notes.push(drop_message(
                             &self.spec.device,
@@ -255,11 +255,13 @@ impl XdpPort {
         if let Ok(mtu) = self.device.mtu() {
             self.device_mtu = mtu;
         }
-        PortDrops {
-            by_reason: self.drops.take_counts(),
+        let mut drops = PortDrops {
             lost: self.take_lost_frames(),
             notes: std::mem::take(&mut self.notes),
-        }
+            ..PortDrops::default()
+        };
+        self.drops.take_counts(&mut drops);
+        drops
     }
 
     /// Returns the number of frames that the kernel lost since the last call.
@@ -380,8 +382,9 @@ impl ActiveSocket {
             stored_len: waiting.len,
         };
         if let Some(reason) = find_drop_reason(lengths, frame_len_max, || false) {
+            let priority = FramePriority::of_frame(self.first_bytes(waiting), None);
             self.repost_slots(waiting);
-            return ReceiveResult::Dropped(reason);
+            return ReceiveResult::Dropped(reason, priority);
         }
         let Some(frame) = self.take_frame(waiting, slots) else {
             return ReceiveResult::NoSlot;
@@ -408,7 +411,16 @@ impl ActiveSocket {
         };
         out.pop();
         slots.return_slot(frame);
-        ReceiveResult::Dropped(reason)
+        ReceiveResult::Dropped(reason, FramePriority::default())
+    }
+
+    /// Returns the bytes of a received frame in its first slot.
+    fn first_bytes(&self, waiting: WaitingFrame) -> &[u8] {
+        debug_assert!(is_at_frame_offset(&waiting.first));
+        let len = (waiting.first.len as usize).min(SMALL_FRAME_BYTES);
+        // SAFETY: the port owns the slot. It has received the slot from the kernel with this descriptor, and the
+        // slot shares no bytes.
+        unsafe { &self.arena.frame_space(slot_of_address(waiting.first.addr))[..len] }
     }
 
     /// Returns a slot with the complete frame. From then on, the caller owns the slot. Returns `None` if no

@@ -20,7 +20,7 @@ use xoff_host::{
 };
 use xoff_ports::net;
 use xoff_ports::{Backend, MTU_MAX, OpenedPort, Port, PortError, PortSpec};
-use xoff_telemetry::{FlowReport, Taint};
+use xoff_telemetry::{FlowEnd, FlowReport, Taint};
 
 /// IP address of a host without a configured address.
 pub const DEFAULT_ADDRESS: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
@@ -434,8 +434,10 @@ fn received_flow_report(flow: &ReceivedFlow, device: &str) -> FlowReport {
         dst: device.to_owned(),
         class: flow.class,
         lossless: false,
+        end: FlowEnd::Receiver,
         sent_frames: flow.expected_frames,
         received_frames: flow.received_frames,
+        received_bytes: flow.payload_bytes,
         lost_frames: flow.missing_frames(),
         reordered_frames: flow.reordered_frames,
         ce_marked_frames: flow.ce_marked_frames,

@@ -10,7 +10,7 @@ use xoff_dataplane::{DropReason, FrameHandle, Picos, PortId};
 
 use super::clock::{ModelClock, monotonic_ns};
 use super::device_watcher::{MissingDevice, OpenedDevice};
-use xoff_ports::{Arena, Port, PortFrame, SlotSource, ThreadWaker, is_device_removed};
+use xoff_ports::{Arena, FramePriority, Port, PortFrame, SlotSource, ThreadWaker, is_device_removed};
 
 /// Largest number of frames that a port receives or sends at once.
 pub(crate) const BURST_FRAMES: usize = 64;
@@ -27,6 +27,8 @@ pub(crate) enum PortEvent {
     Dropped {
         port: PortId,
         reason: DropReason,
+        /// Fields of the dropped frames that select their traffic class.
+        priority: FramePriority,
         frames: u64,
     },
     /// A note for the user.
@@ -319,6 +321,7 @@ impl PortSet {
                 events.push(PortEvent::Dropped {
                     port: owned.id,
                     reason,
+                    priority: FramePriority::default(),
                     frames: refused_frames,
                 });
             }
@@ -360,12 +363,23 @@ impl PortSet {
 /// Adds events for the drops, losses and notes of a port since the last call.
 fn append_drop_events(id: PortId, port: &mut Port, events: &mut Vec<PortEvent>) {
     let drops = port.take_drops();
-    let dropped = |&(reason, frames): &(DropReason, u64)| PortEvent::Dropped {
+    let dropped = |reason, priority, frames| PortEvent::Dropped {
         port: id,
         reason,
+        priority,
         frames,
     };
-    events.extend(drops.by_reason.iter().map(dropped));
+    let oversized = DropReason::Oversized;
+    for (reason, frames) in drops.by_reason {
+        let with_headers = match reason == oversized {
+            true => drops.oversized.iter().map(|(_, frames)| frames).sum(),
+            false => 0,
+        };
+        let unknown = frames.saturating_sub(with_headers);
+        events.extend((unknown > 0).then(|| dropped(reason, FramePriority::default(), unknown)));
+    }
+    let with_headers = drops.oversized.into_iter();
+    events.extend(with_headers.map(|(priority, frames)| dropped(oversized, priority, frames)));
     events.extend(drops.notes.into_iter().map(PortEvent::Note));
     if drops.lost > 0 {
         events.push(PortEvent::Lost {

@@ -306,11 +306,26 @@ impl SwitchWorker {
                     &mut transmit,
                     |switch, at, store, outputs| switch.set_link(at, port, up, store, outputs),
                 ),
-                PortEvent::Dropped { port, reason, frames } => {
+                PortEvent::Dropped {
+                    port,
+                    reason,
+                    priority,
+                    frames,
+                } => {
+                    let fields = (priority.dscp, priority.pcp);
                     self.engine
                         .with_switch(now, &mut self.store, &mut transmit, |switch, _, _, _| {
-                            switch.add_backend_drops(port, reason, frames)
-                        })
+                            switch.add_backend_drops(port, reason, fields, frames)
+                        });
+                    // A frame that exceeds the MTU is dropped by the model. All other drops of a backend are
+                    // losses outside the model.
+                    if reason != DropReason::Oversized {
+                        let name = &self.config.ports[port.index()].name;
+                        let what = reason.name();
+                        let cause =
+                            format!("the backend of {name} dropped frames as {what} ({frames} at first)");
+                        self.ledger.add_taint(now.as_nanos(), cause);
+                    }
                 }
                 // Each note appears once per port and cause. No journal keeps notes for the report.
                 PortEvent::Note(note) => log::warn!("{note}"),

@@ -43,6 +43,7 @@ impl LabResolver<'_> {
         let name = self.resolve_send_name(send, plan);
         let whole_link = OfferedRate::LinkShare(1_000_000);
         let flow = FlowPlan {
+            expect: Vec::new(),
             name,
             from: from.unwrap_or(0),
             to: to.unwrap_or(0),
