@@ -12,7 +12,9 @@ use xoff_dataplane::{ForwardingResult, FrameStore, Picos, PortId, ReceivedFrame}
 use xoff_driver::{Step, VirtualSwitch};
 use xoff_wire::parse::parse;
 
-use frame_fuzz::{FrameFuzzer, SourcePolicy, addresses, announcement, station, switch_config, victim_frame, victim_id};
+use frame_fuzz::{
+    FrameFuzzer, SourcePolicy, addresses, announcement, station, switch_config, victim_frame, victim_id,
+};
 
 const PORTS: u16 = 4;
 /// Longest frame of the fuzzer in bytes, longer than the MTU permits.
@@ -40,7 +42,10 @@ impl FuzzedSwitch {
             ..ResolveOptions::default()
         };
         let loaded = load(&[("fuzz", &switch_config().to_string())], &options);
-        let config = loaded.unwrap_or_else(|problems| panic!("{problems}")).resolved.config;
+        let config = loaded
+            .unwrap_or_else(|problems| panic!("{problems}"))
+            .resolved
+            .config;
         let mut fuzzed = FuzzedSwitch {
             switch: VirtualSwitch::new(&config, VecStore::new(1 << 16)),
             victims: BTreeMap::new(),
@@ -126,8 +131,15 @@ fn mutated_frames_of_other_sources_cost_a_flow_no_frame() {
     let mut fuzzed = FuzzedSwitch::new();
     let sent = fuzzed.run(frames, &mut fuzzer);
     fuzzed.check_empty();
-    let lost: Vec<u32> = (0..sent).filter(|id| fuzzed.victims.get(id) != Some(&vec![2])).collect();
-    assert!(lost.is_empty(), "{} of {sent} lost, the first ones {:?}", lost.len(), &lost[..lost.len().min(8)]);
+    let lost: Vec<u32> = (0..sent)
+        .filter(|id| fuzzed.victims.get(id) != Some(&vec![2]))
+        .collect();
+    assert!(
+        lost.is_empty(),
+        "{} of {sent} lost, the first ones {:?}",
+        lost.len(),
+        &lost[..lost.len().min(8)]
+    );
 }
 
 #[test]
@@ -141,7 +153,11 @@ fn losses_by_spoofed_sources_are_explained_by_moves_and_pauses() {
     // These frames follow the address of their receiver, and wait while the fuzzer pauses its port.
     let moved = all.filter(|ports| **ports == [0]).count();
     assert!(moved > 0, "no address has moved");
-    assert_eq!(sent as usize, arrived + moved + fuzzed.victims_dropped, "frames of the flow");
+    assert_eq!(
+        sent as usize,
+        arrived + moved + fuzzed.victims_dropped,
+        "frames of the flow"
+    );
 }
 
 #[test]

@@ -100,10 +100,13 @@ fn print_result(
     });
     match checked {
         Ok(completion) => {
-            println!("{name}: {}", match completion {
-                Completion::Completed => "PASS",
-                Completion::Ignored { .. } => "INCONCLUSIVE",
-            });
+            println!(
+                "{name}: {}",
+                match completion {
+                    Completion::Completed => "PASS",
+                    Completion::Ignored { .. } => "INCONCLUSIVE",
+                }
+            );
             matches!(completion, Completion::Completed)
         }
         Err(failed) => {

@@ -91,7 +91,11 @@ pub(crate) fn the_example_of_an_external_device_works(lab: &TestLab) -> Result<(
     let device = Netns::create()?;
     net::add_veth("dut-sw", "eth0", Some(&device), 1500)?;
     device.run(|| net::add_address("eth0", "10.0.0.2".parse().expect("an address"), 24))??;
-    let up = lab.command(&["up", &file]).stdout(Stdio::piped()).stderr(Stdio::piped()).output()?;
+    let up = lab
+        .command(&["up", &file])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .output()?;
     let notes = [up.stdout, up.stderr].concat();
     let notes = String::from_utf8_lossy(&notes);
     check(up.status.success(), format!("{}\n{notes}", up.status))?;
@@ -100,8 +104,11 @@ pub(crate) fn the_example_of_an_external_device_works(lab: &TestLab) -> Result<(
         format!("no note about the MTU in\n{notes}"),
     )?;
     // The kernel of the plain host resolves the address of the device through the switch.
-    let connect = "exec 3<>/dev/udp/10.0.0.2/9 && echo x >&3 && sleep 0.5 && grep -q '10.0.0.2 .* 0x2 ' /proc/net/arp";
-    let reached = lab.command(&["exec", &lab.name, "h1", "--", "bash", "-c", connect]).output()?;
+    let connect =
+        "exec 3<>/dev/udp/10.0.0.2/9 && echo x >&3 && sleep 0.5 && grep -q '10.0.0.2 .* 0x2 ' /proc/net/arp";
+    let reached = lab
+        .command(&["exec", &lab.name, "h1", "--", "bash", "-c", connect])
+        .output()?;
     lab.command(&["down", &lab.name]).output()?;
     net::delete_link("dut-sw")?;
     check(reached.status.success(), "the device does not answer the host")?;

@@ -83,7 +83,16 @@ impl Template {
         let total = (20 + 4 * options + len) as u64;
         let mut template = self
             .fields(&[(4, 4), (5 + options as u64, 4), (26, 6), (2, 2), (total, 16)])
-            .fields(&[(0x1234, 16), (0, 1), (1, 1), (0, 1), (0, 13), (64, 8), (protocol, 8), (0, 16)])
+            .fields(&[
+                (0x1234, 16),
+                (0, 1),
+                (1, 1),
+                (0, 1),
+                (0, 13),
+                (64, 8),
+                (protocol, 8),
+                (0, 16),
+            ])
             .field_of_bytes(&[10, 0, 0, 99])
             .field_of_bytes(&destination);
         for _ in 0..options {
@@ -96,9 +105,17 @@ impl Template {
     }
 
     fn ipv6(self, next: u64, destination: [u8; 16], len: usize) -> Template {
-        self.fields(&[(6, 4), (26, 6), (2, 2), (0x12345, 20), (len as u64, 16), (next, 8), (64, 8)])
-            .field_of_bytes(&[0xfd, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x99])
-            .field_of_bytes(&destination)
+        self.fields(&[
+            (6, 4),
+            (26, 6),
+            (2, 2),
+            (0x12345, 20),
+            (len as u64, 16),
+            (next, 8),
+            (64, 8),
+        ])
+        .field_of_bytes(&[0xfd, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x99])
+        .field_of_bytes(&destination)
     }
 
     /// Appends an extension header of 8 bytes.
@@ -141,7 +158,9 @@ impl Field {
     fn write(self, bytes: &mut [u8], value: u64) {
         for n in 0..self.bits {
             let bit = self.first_bit + self.bits - 1 - n;
-            let Some(byte) = bytes.get_mut(bit / 8) else { continue };
+            let Some(byte) = bytes.get_mut(bit / 8) else {
+                continue;
+            };
             let mask = 1 << (7 - bit % 8);
             match value >> n & 1 {
                 0 => *byte &= !mask,
@@ -205,7 +224,12 @@ pub struct FrameFuzzer {
 
 impl FrameFuzzer {
     /// Creates a fuzzer whose frames have at most `frame_len_max` bytes.
-    pub fn new(addresses: &FuzzAddresses, policy: SourcePolicy, frame_len_max: usize, seed: u64) -> FrameFuzzer {
+    pub fn new(
+        addresses: &FuzzAddresses,
+        policy: SourcePolicy,
+        frame_len_max: usize,
+        seed: u64,
+    ) -> FrameFuzzer {
         let mut destinations = vec![[0xff; 6], addresses.router, [0x02, 0x78, 0xff, 0, 0, 1]];
         destinations.extend(&addresses.stations);
         FrameFuzzer {
@@ -244,7 +268,9 @@ impl FrameFuzzer {
         let (template, field, value) = self.position;
         self.position = match (template, field, value + 1) {
             (template, field, value) if value < FIELD_VALUES => (template, field, value),
-            (template, field, _) if field + 1 < self.templates[template].fields.len() => (template, field + 1, 0),
+            (template, field, _) if field + 1 < self.templates[template].fields.len() => {
+                (template, field + 1, 0)
+            }
             (template, ..) => ((template + 1) % self.templates.len(), 0, 0),
         };
         let random = self.next_random();
@@ -341,14 +367,32 @@ const FIELD_VALUES: usize = 8;
 /// Returns one frame for each protocol and form of header that xoff parses.
 fn templates(addresses: &FuzzAddresses) -> Vec<Template> {
     let station = addresses.stations.first().copied().unwrap_or([0xff; 6]);
-    let to = |destination: [u8; 6], ethertype: u16| Template::new().ethernet(destination, addresses.own, ethertype);
+    let to = |destination: [u8; 6], ethertype: u16| {
+        Template::new().ethernet(destination, addresses.own, ethertype)
+    };
     let mut all = Vec::new();
     // Ethernet and VLAN stacks.
     all.push(to(station, 0x88b6).payload(46));
-    all.push(to(station, 0x002e).fields(&[(0x42, 8), (0x42, 8), (3, 8)]).payload(43));
+    all.push(
+        to(station, 0x002e)
+            .fields(&[(0x42, 8), (0x42, 8), (3, 8)])
+            .payload(43),
+    );
     all.push(to(station, 0x8100).vlan(10, 0x88b6).payload(46));
-    all.push(to(station, 0x88a8).vlan(10, 0x8100).vlan(20, 0x0800).ipv4(17, [10, 0, 0, 98], 0, 26).payload(26));
-    all.push(to(station, 0x8100).vlan(10, 0x8100).vlan(10, 0x8100).vlan(10, 0x86dd).payload(60));
+    all.push(
+        to(station, 0x88a8)
+            .vlan(10, 0x8100)
+            .vlan(20, 0x0800)
+            .ipv4(17, [10, 0, 0, 98], 0, 26)
+            .payload(26),
+    );
+    all.push(
+        to(station, 0x8100)
+            .vlan(10, 0x8100)
+            .vlan(10, 0x8100)
+            .vlan(10, 0x86dd)
+            .payload(60),
+    );
     add_roce_templates(&mut all, addresses, station);
     add_ip_templates(&mut all, addresses, station);
     add_control_templates(&mut all, addresses);
@@ -385,27 +429,62 @@ fn add_roce_templates(all: &mut Vec<Template>, addresses: &FuzzAddresses, statio
         v6[0] = 0xfd;
         v6[15] = 0x98;
         all.push(roce(ethernet(0x86dd).ipv6(17, v6, len)));
-        all.push(roce(ethernet(0x8100).vlan(10, 0x0800).ipv4(17, [10, 0, 0, 98], 1, len)));
+        all.push(roce(ethernet(0x8100).vlan(10, 0x0800).ipv4(
+            17,
+            [10, 0, 0, 98],
+            1,
+            len,
+        )));
     }
     // A CNP: opcode 0x81 and 16 reserved bytes.
     let cnp = Template::new().ethernet(station, addresses.own, 0x0800);
-    all.push(cnp.ipv4(17, [10, 0, 0, 98], 0, 40).udp(4_791, 32).bth(0x81).fields(&[(0, 64), (0, 64)]).icrc());
+    all.push(
+        cnp.ipv4(17, [10, 0, 0, 98], 0, 40)
+            .udp(4_791, 32)
+            .bth(0x81)
+            .fields(&[(0, 64), (0, 64)])
+            .icrc(),
+    );
 }
 
 /// Adds IP packets to the router and to stations: options, extension headers, fragments, ICMP and TCP.
 fn add_ip_templates(all: &mut Vec<Template>, addresses: &FuzzAddresses, station: [u8; 6]) {
-    let to = |destination: [u8; 6], ethertype: u16| Template::new().ethernet(destination, addresses.own, ethertype);
-    for (destination, ip) in [(addresses.router, ROUTER_IPV4), (addresses.router, [10, 9, 9, 9]), (station, [10, 0, 0, 98])] {
+    let to = |destination: [u8; 6], ethertype: u16| {
+        Template::new().ethernet(destination, addresses.own, ethertype)
+    };
+    for (destination, ip) in [
+        (addresses.router, ROUTER_IPV4),
+        (addresses.router, [10, 9, 9, 9]),
+        (station, [10, 0, 0, 98]),
+    ] {
         for options in [0, 1, 10] {
-            all.push(to(destination, 0x0800).ipv4(17, ip, options, 40).udp(53, 32).payload(32));
+            all.push(
+                to(destination, 0x0800)
+                    .ipv4(17, ip, options, 40)
+                    .udp(53, 32)
+                    .payload(32),
+            );
         }
         let echo = to(destination, 0x0800).ipv4(1, ip, 0, 40);
         let start = echo.bytes.len();
-        let mut echo = echo.fields(&[(8, 8), (0, 8), (0, 16), (1, 16), (1, 16)]).payload(32);
+        let mut echo = echo
+            .fields(&[(8, 8), (0, 8), (0, 16), (1, 16), (1, 16)])
+            .payload(32);
         let checksum = internet_checksum(&echo.bytes[start..], 0);
         echo.bytes[start + 2..start + 4].copy_from_slice(&checksum.to_be_bytes());
         all.push(echo);
-        let tcp = [(80, 16), (80, 16), (1, 32), (1, 32), (5, 4), (0, 3), (2, 9), (512, 16), (0, 16), (0, 16)];
+        let tcp = [
+            (80, 16),
+            (80, 16),
+            (1, 32),
+            (1, 32),
+            (5, 4),
+            (0, 3),
+            (2, 9),
+            (512, 16),
+            (0, 16),
+            (0, 16),
+        ];
         all.push(to(destination, 0x0800).ipv4(6, ip, 0, 20).fields(&tcp));
     }
     for destination in [addresses.router, station] {
@@ -417,7 +496,9 @@ fn add_ip_templates(all: &mut Vec<Template>, addresses: &FuzzAddresses, station:
             all.push(template.udp(53, 32).payload(32));
         }
         let echo = to(destination, 0x86dd).ipv6(58, ROUTER_IPV6, 40);
-        let echo = echo.fields(&[(128, 8), (0, 8), (0, 16), (1, 16), (1, 16)]).payload(32);
+        let echo = echo
+            .fields(&[(128, 8), (0, 8), (0, 16), (1, 16), (1, 16)])
+            .payload(32);
         all.push(echo.icmpv6_checksum(14));
     }
 }
@@ -430,27 +511,48 @@ fn add_control_templates(all: &mut Vec<Template>, addresses: &FuzzAddresses) {
     for (operation, destination) in [(1, [0xff; 6]), (1, addresses.router), (2, addresses.router)] {
         let arp = to(destination, 0x0806).fields(&[(1, 16), (0x0800, 16), (6, 8), (4, 8), (operation, 16)]);
         let arp = arp.field_of_bytes(&own).field_of_bytes(&[10, 0, 0, 99]);
-        all.push(arp.field_of_bytes(&[0; 6]).field_of_bytes(&ROUTER_IPV4).payload(18));
+        all.push(
+            arp.field_of_bytes(&[0; 6])
+                .field_of_bytes(&ROUTER_IPV4)
+                .payload(18),
+        );
     }
     // Router solicitation and advertisement, neighbour solicitation and advertisement, redirect.
     for kind in 133..=137_u64 {
         let nd = to([0x33, 0x33, 0xff, 0, 0, 1], 0x86dd).ipv6(58, ROUTER_IPV6, 32);
         let nd = nd.fields(&[(kind, 8), (0, 8), (0, 16), (1, 1), (1, 1), (1, 1), (0, 29)]);
-        let mut nd = nd.field_of_bytes(&ROUTER_IPV6).fields(&[(1, 8), (1, 8)]).field_of_bytes(&own);
+        let mut nd = nd
+            .field_of_bytes(&ROUTER_IPV6)
+            .fields(&[(1, 8), (1, 8)])
+            .field_of_bytes(&own);
         nd.bytes[21] = 255;
         all.push(nd.icmpv6_checksum(14));
     }
     let control = [0x01, 0x80, 0xc2, 0, 0, 1];
     let classes = [(0xffff, 16); 8];
-    all.push(to(control, 0x8808).fields(&[(0x0101, 16), (0x00ff, 16)]).fields(&classes).payload(26));
-    all.push(to(control, 0x8808).fields(&[(0x0001, 16), (0xffff, 16)]).payload(42));
-    let quality = to([0x01, 0x80, 0xc2, 0, 0, 0x0e], 0x88b5).fields(&[(0x5851, 16), (1, 8), (0, 8), (40, 16)]);
+    all.push(
+        to(control, 0x8808)
+            .fields(&[(0x0101, 16), (0x00ff, 16)])
+            .fields(&classes)
+            .payload(26),
+    );
+    all.push(
+        to(control, 0x8808)
+            .fields(&[(0x0001, 16), (0xffff, 16)])
+            .payload(42),
+    );
+    let quality =
+        to([0x01, 0x80, 0xc2, 0, 0, 0x0e], 0x88b5).fields(&[(0x5851, 16), (1, 8), (0, 8), (40, 16)]);
     let quality = quality.fields(&[(0, 16), (1, 32), (1_000, 32)]);
     let entry = [(1, 16), (500, 16), (500, 16), (0, 16), (100_000, 32)];
     all.push(quality.fields(&entry).fields(&entry).payload(6));
     // LLDP: chassis, port, time to live and end of LLDPDU.
-    let lldp = to([0x01, 0x80, 0xc2, 0, 0, 0x0e], 0x88cc).fields(&[(1, 7), (7, 9), (4, 8)]).field_of_bytes(&own);
-    let lldp = lldp.fields(&[(2, 7), (2, 9), (5, 8), (1, 8)]).fields(&[(3, 7), (2, 9), (120, 16), (0, 16)]);
+    let lldp = to([0x01, 0x80, 0xc2, 0, 0, 0x0e], 0x88cc)
+        .fields(&[(1, 7), (7, 9), (4, 8)])
+        .field_of_bytes(&own);
+    let lldp = lldp
+        .fields(&[(2, 7), (2, 9), (5, 8), (1, 8)])
+        .fields(&[(3, 7), (2, 9), (120, 16), (0, 16)]);
     all.push(lldp.payload(24));
     // LACP and the marker protocol (slow protocols).
     for subtype in [1, 2] {
@@ -459,7 +561,11 @@ fn add_control_templates(all: &mut Vec<Template>, addresses: &FuzzAddresses) {
     }
     // Spanning tree, and the other reserved group addresses.
     for last in 0..16 {
-        all.push(to([0x01, 0x80, 0xc2, 0, 0, last], 0x0026).fields(&[(0x42, 8), (0x42, 8), (3, 8)]).payload(43));
+        all.push(
+            to([0x01, 0x80, 0xc2, 0, 0, last], 0x0026)
+                .fields(&[(0x42, 8), (0x42, 8), (3, 8)])
+                .payload(43),
+        );
     }
 }
 
@@ -490,8 +596,12 @@ pub fn switch_config() -> serde_json::Value {
         entries.collect::<Map<String, Value>>().into()
     };
     let same: Map<String, Value> = (0..8).map(|n| (n.to_string(), n.to_string().into())).collect();
-    let dscp: Map<String, Value> = (0..64).map(|n: u32| (n.to_string(), (n / 8).to_string().into())).collect();
-    let members = ports.iter().map(|port| (format!("Vlan10|{port}"), json!({"tagging_mode": "untagged"})));
+    let dscp: Map<String, Value> = (0..64)
+        .map(|n: u32| (n.to_string(), (n / 8).to_string().into()))
+        .collect();
+    let members = ports
+        .iter()
+        .map(|port| (format!("Vlan10|{port}"), json!({"tagging_mode": "untagged"})));
     json!({
         "DEVICE_METADATA": {"localhost": {"mac": "02:00:00:00:10:00"}},
         "PORT": of_ports(json!({"mtu": "1500"})),

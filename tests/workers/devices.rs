@@ -184,7 +184,9 @@ fn check_shown_mtu(switch_process: &SwitchProcess, mtus: [u32; 2]) -> Result<(),
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     for (n, mtu) in mtus.into_iter().enumerate() {
         let name = port_name(n);
-        let mut row = text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
+        let mut row = text
+            .lines()
+            .map(|line| line.split_whitespace().collect::<Vec<_>>());
         let row = row.find(|row| row.first() == Some(&name.as_str()));
         let shown = row.as_ref().and_then(|row| row.get(3).copied());
         check_equal(shown, Some(mtu.to_string().as_str()), &format!("MTU in {text}"))?;
@@ -205,11 +207,18 @@ fn check_device_mtu(workers: &str) -> Result<(), Failed> {
         send_large_until_received(&mut switch_process)?;
         check_shown_mtu(&switch_process, [LARGE_MTU; 2])?;
         let current: Value = serde_json::from_slice(&switch_process.run_command(&["config", "get"])?.stdout)?;
-        check_equal(&current["PORT"]["Ethernet4"]["mtu"], &json!("4200"), "computed MTU")?;
+        check_equal(
+            &current["PORT"]["Ethernet4"]["mtu"],
+            &json!("4200"),
+            "computed MTU",
+        )?;
         // A written MTU is used until it is removed.
         apply(&switch_process, &json!({"PORT": {"Ethernet4": {"mtu": "1500"}}}))?;
         check_shown_mtu(&switch_process, [LARGE_MTU, 1500])?;
-        apply(&switch_process, &json!({"PORT": {"Ethernet4": {"speed": "2500"}}}))?;
+        apply(
+            &switch_process,
+            &json!({"PORT": {"Ethernet4": {"speed": "2500"}}}),
+        )?;
         check_shown_mtu(&switch_process, [LARGE_MTU; 2])?;
         send_large_until_received(&mut switch_process)?;
         switch_process.stop(Signal::SIGTERM)?.check_exit_code()

@@ -2,6 +2,8 @@
 //! trial runs next to a victim flow between two other ports. The tests use short trials, and `cargo bench
 //! --bench port_trials` and `--bench frame_fuzz` use long ones.
 
+#![allow(dead_code)] // tests and benches use different items
+
 use std::time::{Duration, Instant};
 
 use libtest_mimic::{Completion, Failed};
@@ -102,7 +104,11 @@ impl TrialResult {
         let missing = self.victims_sent - self.victims_arrived;
         let taints = &self.end.report["taints"];
         match self.is_clean() {
-            true => Err(format!("{missing} of {} frames of the victim flow are lost", self.victims_sent).into()),
+            true => Err(format!(
+                "{missing} of {} frames of the victim flow are lost",
+                self.victims_sent
+            )
+            .into()),
             false => Ok(Completion::ignored_with(format!(
                 "the machine lost frames outside the switch: {taints}"
             ))),
@@ -133,15 +139,25 @@ impl PortTrial {
             xoff_ports::net::disable_ipv6("default")?;
         }
         let devices = if is_tap { 0 } else { ports };
-        let far_ends = (0..devices).map(|n| add_device(kind, n, mtu)).collect::<Result<_, _>>()?;
-        let mut switch =
-            SwitchProcess::start_with_backend(kind.backend, folder, far_ends, config, ports, &["--workers", "1"])?;
+        let far_ends = (0..devices)
+            .map(|n| add_device(kind, n, mtu))
+            .collect::<Result<_, _>>()?;
+        let mut switch = SwitchProcess::start_with_backend(
+            kind.backend,
+            folder,
+            far_ends,
+            config,
+            ports,
+            &["--workers", "1"],
+        )?;
         if is_tap {
             for n in 0..ports {
                 switch.far_ends.push(add_device(kind, n, mtu)?);
             }
         }
-        switch.wait_for_counters("all links are up", |switch| switch.ports.iter().all(|port| port.up))?;
+        switch.wait_for_counters("all links are up", |switch| {
+            switch.ports.iter().all(|port| port.up)
+        })?;
         let mut trial = PortTrial {
             kind,
             mtu,
@@ -159,9 +175,10 @@ impl PortTrial {
 
     /// Waits until the switch has learnt the stations of the ports.
     fn wait_until_known(&mut self, ports: usize) -> Result<(), Failed> {
-        self.switch.wait_for_counters("the stations are known", |switch| {
-            switch.ports.iter().take(ports).all(|port| port.rx_packets > 0)
-        })?;
+        self.switch
+            .wait_for_counters("the stations are known", |switch| {
+                switch.ports.iter().take(ports).all(|port| port.rx_packets > 0)
+            })?;
         Ok(())
     }
 
@@ -237,7 +254,8 @@ impl PortTrial {
         };
         set_up(false)?;
         if waits {
-            self.switch.wait_for_counters("the port is down", |switch| !switch.ports[n].up)?;
+            self.switch
+                .wait_for_counters("the port is down", |switch| !switch.ports[n].up)?;
         }
         set_up(true)?;
         Ok(())
@@ -320,7 +338,9 @@ pub(crate) fn run_floods(kind: PortKind, extent: FloodExtent) -> Result<TrialRes
             trial.flap(0, n % 10 == 0)?;
             trial.send_victim()?;
         }
-        trial.switch.wait_for_counters("the port is up", |switch| switch.ports[0].up)?;
+        trial
+            .switch
+            .wait_for_counters("the port is up", |switch| switch.ports[0].up)?;
         trial.probe(0, FLOOD_EGRESS)?;
         let mut longest = Duration::ZERO;
         for _ in 0..extent.recreations {
@@ -370,7 +390,9 @@ pub(crate) fn check_spoofed(result: &TrialResult) -> Result<Completion, Failed> 
     let lost = result.victims_sent - result.victims_arrived;
     if lost > 0 && !result.is_clean() {
         let taints = &result.end.report["taints"];
-        return Ok(Completion::ignored_with(format!("the machine lost frames: {taints}")));
+        return Ok(Completion::ignored_with(format!(
+            "the machine lost frames: {taints}"
+        )));
     }
     let fuzzed = &switch.ports[0];
     // Frames that followed the address of their receiver have left at the port of the fuzzer, or wait or were
@@ -381,9 +403,15 @@ pub(crate) fn check_spoofed(result: &TrialResult) -> Result<Completion, Failed> 
     check(lost == 0 || result.victims_moved > 0, || {
         format!("{lost} frames of the flow are lost without a move of an address")
     })?;
-    check(lost <= result.victims_moved + drops + queued || pauses > 0, || {
-        format!("{lost} lost, {} moved, {drops} dropped, {pauses} pauses", result.victims_moved)
-    })?;
+    check(
+        lost <= result.victims_moved + drops + queued || pauses > 0,
+        || {
+            format!(
+                "{lost} lost, {} moved, {drops} dropped, {pauses} pauses",
+                result.victims_moved
+            )
+        },
+    )?;
     check_equal(switch.ports[2].dropped(), 0, "drops at the port of the receiver")?;
     Ok(Completion::Completed)
 }

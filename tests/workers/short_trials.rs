@@ -7,11 +7,27 @@ use crate::port_trials::{FloodExtent, PORT_KINDS, PortKind, check_spoofed, run_f
 use crate::support::{CompletionTest, KernelFeatures};
 
 pub(crate) const TESTS: &[CompletionTest] = &[
-    ("a_packet_port_passes_floods_and_flaps", KernelFeatures::Netns, || flood(PORT_KINDS[0])),
-    ("a_lag_member_passes_floods_and_flaps", KernelFeatures::Netns, || flood(PORT_KINDS[1])),
-    ("a_tap_passes_floods_and_flaps", KernelFeatures::Tun, || flood(PORT_KINDS[2])),
-    ("an_xdp_port_passes_floods_and_flaps", KernelFeatures::Xdp, || flood(PORT_KINDS[3])),
-    ("a_pnet_port_passes_floods_and_flaps", KernelFeatures::Netns, || flood(PORT_KINDS[4])),
+    (
+        "a_packet_port_passes_floods_and_flaps",
+        KernelFeatures::Netns,
+        || flood(PORT_KINDS[0]),
+    ),
+    (
+        "a_lag_member_passes_floods_and_flaps",
+        KernelFeatures::Netns,
+        || flood(PORT_KINDS[1]),
+    ),
+    ("a_tap_passes_floods_and_flaps", KernelFeatures::Tun, || {
+        flood(PORT_KINDS[2])
+    }),
+    ("an_xdp_port_passes_floods_and_flaps", KernelFeatures::Xdp, || {
+        flood(PORT_KINDS[3])
+    }),
+    (
+        "a_pnet_port_passes_floods_and_flaps",
+        KernelFeatures::Netns,
+        || flood(PORT_KINDS[4]),
+    ),
     (
         "mutated_frames_of_other_sources_cost_a_flow_no_frame",
         KernelFeatures::Netns,

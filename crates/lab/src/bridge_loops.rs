@@ -102,9 +102,9 @@ impl SwitchBridging {
             })
             .collect();
         let names = config.ports.iter().map(|port| port.name.clone());
-        let logical_ports = names.zip(logical_of).filter_map(|(name, logical)| {
-            Some((name, logical.filter(|logical| !routed.contains(logical))?))
-        });
+        let logical_ports = names
+            .zip(logical_of)
+            .filter_map(|(name, logical)| Some((name, logical.filter(|logical| !routed.contains(logical))?)));
         let vlans = match &config.bridging {
             BridgingConfig::Transparent => None,
             BridgingConfig::Vlans(vlans) => {
@@ -183,7 +183,9 @@ fn tags_in_plain_bridges(joins: &[LinkBetweenSwitches], bridges: &[SwitchBridgin
     for join in joins {
         let [near, far] = join.ends.map(|(switch, port)| bridges[switch].memberships(port));
         if let (Some(vlans), None) | (None, Some(vlans)) = (near, far) {
-            let tagged = vlans.iter().filter(|(_, tagging)| *tagging == TaggingMode::Tagged);
+            let tagged = vlans
+                .iter()
+                .filter(|(_, tagging)| *tagging == TaggingMode::Tagged);
             tags.extend(tagged.map(|(vlan, _)| *vlan));
         }
     }
@@ -288,7 +290,11 @@ impl DisjointSets {
         if a == b {
             return false;
         }
-        let (small, large) = if self.sizes[a] < self.sizes[b] { (a, b) } else { (b, a) };
+        let (small, large) = if self.sizes[a] < self.sizes[b] {
+            (a, b)
+        } else {
+            (b, a)
+        };
         self.parents[small] = large;
         self.sizes[large] += self.sizes[small];
         true

@@ -83,13 +83,7 @@ impl Fdb {
     /// Stores that `mac` is behind `port` in a VLAN, like [`Fdb::learn`]. Returns false, and changes nothing,
     /// if the table contains the address at another port.
     #[inline]
-    pub fn learn_unless_moved(
-        &mut self,
-        now: Picos,
-        vlan: u16,
-        mac: MacAddress,
-        port: LogicalPort,
-    ) -> bool {
+    pub fn learn_unless_moved(&mut self, now: Picos, vlan: u16, mac: MacAddress, port: LogicalPort) -> bool {
         let key = fdb_key(vlan, mac);
         if let Some(entry) = self.entries.find_mut(hash_key(key), |entry| entry.key == key) {
             if entry.port != port {
@@ -98,11 +92,14 @@ impl Fdb {
             entry.seen_at = now;
             return true;
         }
-        self.insert(now, FdbEntry {
-            key,
-            port,
-            seen_at: now,
-        });
+        self.insert(
+            now,
+            FdbEntry {
+                key,
+                port,
+                seen_at: now,
+            },
+        );
         true
     }
 

@@ -121,13 +121,18 @@ mod tests {
     #[test]
     fn a_free_place_is_used_by_the_next_address() {
         let mut table = MacMoves::new();
-        let collides = |key: &u64| hash_key(*key) as usize % ADDRESSES_MAX == hash_key(KEY) as usize % ADDRESSES_MAX;
+        let collides =
+            |key: &u64| hash_key(*key) as usize % ADDRESSES_MAX == hash_key(KEY) as usize % ADDRESSES_MAX;
         let other = (1..).find(|key| *key != KEY && collides(key)).expect("one of 64");
         assert!(!table.record_move(Picos::ZERO, KEY));
         // The place is in use for one second after the first move of its address.
-        let busy = (0..200).filter(|_| table.record_move(Picos::from_millis(500), other)).count();
+        let busy = (0..200)
+            .filter(|_| table.record_move(Picos::from_millis(500), other))
+            .count();
         assert_eq!(busy, 0);
-        let free = (0..200).filter(|_| table.record_move(Picos::from_millis(1_000), other)).count();
+        let free = (0..200)
+            .filter(|_| table.record_move(Picos::from_millis(1_000), other))
+            .count();
         assert_eq!(free, 1);
     }
 }

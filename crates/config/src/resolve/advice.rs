@@ -76,14 +76,27 @@ fn warn_priorities_without_headroom(
                 if is_one { "its" } else { "their" }
             ),
             None => {
-                let keys: Vec<String> = pairs.iter().map(|(_, group)| format!("BUFFER_PG|PORT|{group}")).collect();
+                let keys: Vec<String> = pairs
+                    .iter()
+                    .map(|(_, group)| format!("BUFFER_PG|PORT|{group}"))
+                    .collect();
                 match is_one {
-                    true => format!("{} is missing, so its priority group has no headroom (xoff)", keys.join(", ")),
-                    false => format!("{} are missing, so their priority groups have no headroom (xoff)", keys.join(", ")),
+                    true => format!(
+                        "{} is missing, so its priority group has no headroom (xoff)",
+                        keys.join(", ")
+                    ),
+                    false => format!(
+                        "{} are missing, so their priority groups have no headroom (xoff)",
+                        keys.join(", ")
+                    ),
                 }
             }
         };
-        let when = if is_one { "when it pauses" } else { "when they pause" };
+        let when = if is_one {
+            "when it pauses"
+        } else {
+            "when they pause"
+        };
         let text = format!("pfc_enable has {priorities}, but {why}: frames in flight {when} are dropped");
         context.warn_port(&port.name, text);
     }
@@ -119,7 +132,11 @@ fn warn_headroom_without_pfc(context: &mut ResolveContext<'_>, config: &SwitchCo
         }
     }
     for (profile, groups) in groups_of_profile {
-        let (verb, its) = if groups.len() == 1 { ("has", "its") } else { ("have", "their") };
+        let (verb, its) = if groups.len() == 1 {
+            ("has", "its")
+        } else {
+            ("have", "their")
+        };
         let text = format!(
             "{} {verb} headroom (profile {profile}), but no priority in pfc_enable signals {its} XOFF: senders are not \
              paused and frames are dropped",
@@ -141,7 +158,10 @@ fn warn_marking_above_xoff(context: &mut ResolveContext<'_>, config: &SwitchConf
             .map(|p| xoff_threshold_bytes(&config.pools[usize::from(p.pool)], p))
             .min();
         if let Some(xoff) = lowest.filter(|xoff| *xoff <= wred.min_bytes) {
-            queues_of_limits.entry((wred.min_bytes, xoff)).or_default().push(number);
+            queues_of_limits
+                .entry((wred.min_bytes, xoff))
+                .or_default()
+                .push(number);
         }
     }
     for ((min_bytes, xoff), queues) in queues_of_limits {
@@ -181,7 +201,11 @@ fn warn_limits_of_lossless_queues(
         }
     }
     for ((profile, limit, xoff), queues) in queues_of_profile {
-        let (verb, its) = if queues.len() == 1 { ("is", "its") } else { ("are", "their") };
+        let (verb, its) = if queues.len() == 1 {
+            ("is", "its")
+        } else {
+            ("are", "their")
+        };
         let text = format!(
             "{} {verb} lossless: the limit of {its} profile {profile}, {limit} bytes, is below the XOFF threshold of {xoff} \
              bytes and is not enforced; a chip that enforces it drops lossless frames there",
@@ -232,7 +256,9 @@ fn warn_small_headroom(context: &mut ResolveContext<'_>, config: &SwitchConfig) 
             let total = &mut pool_need[usize::from(profile.pool)];
             *total = total.saturating_add(need);
             if profile.xoff_bytes < need {
-                let groups = groups_of_profile.entry((&profile.name, profile.xoff_bytes)).or_default();
+                let groups = groups_of_profile
+                    .entry((&profile.name, profile.xoff_bytes))
+                    .or_default();
                 groups.push(group);
             }
         }

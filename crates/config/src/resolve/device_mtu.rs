@@ -115,5 +115,6 @@ fn lag_of<'a>(db: &'a ConfigDb, port: &str) -> Option<&'a str> {
         let (lag, member) = key.split_once('|')?;
         (member == port).then_some(lag)
     });
-    lags.into_iter().find(|lag| db.get(LAG_TABLE, lag, "mtu").is_some())
+    lags.into_iter()
+        .find(|lag| db.get(LAG_TABLE, lag, "mtu").is_some())
 }

@@ -69,7 +69,10 @@ fn interfaces_and_headroom_follow_the_mtu_of_the_device() {
         .iter()
         .map(|interface| (interface.name.as_str(), interface.mtu))
         .collect();
-    assert!(interface_mtus.contains(&("PortChannel1", 4_200)), "{interface_mtus:?}");
+    assert!(
+        interface_mtus.contains(&("PortChannel1", 4_200)),
+        "{interface_mtus:?}"
+    );
     assert!(interface_mtus.contains(&("Vlan10", 3_000)), "{interface_mtus:?}");
 
     let dynamic = r#"{
@@ -92,15 +95,21 @@ fn interfaces_and_headroom_follow_the_mtu_of_the_device() {
 #[test]
 fn an_mtu_above_the_mtu_of_the_device_is_refused() {
     for (text, place) in [
-        (r#"{"PORT": {"Ethernet0": {"mtu": "9100"}}}"#, "PORT|Ethernet0 mtu"),
+        (
+            r#"{"PORT": {"Ethernet0": {"mtu": "9100"}}}"#,
+            "PORT|Ethernet0 mtu",
+        ),
         (
             r#"{"PORTCHANNEL": {"PortChannel1": {"admin_status": "up", "mtu": "9100", "static": "true"}},
                 "PORTCHANNEL_MEMBER": {"PortChannel1|Ethernet0": {}}}"#,
             "PORTCHANNEL|PortChannel1 mtu",
         ),
     ] {
-        let problems = load(&[("test.json", text)], &options_with_devices(&[("Ethernet0", 1_500)]))
-            .expect_err("the device is too small");
+        let problems = load(
+            &[("test.json", text)],
+            &options_with_devices(&[("Ethernet0", 1_500)]),
+        )
+        .expect_err("the device is too small");
         let message = problems.to_string();
         for part in [place, "9100", "1500", "'eth0'", "ip link set dev eth0 mtu 9100"] {
             assert!(message.contains(part), "{part} in {message}");
@@ -114,7 +123,10 @@ fn an_mtu_above_the_mtu_of_the_device_is_refused() {
 fn ports_of_a_preset_use_the_mtu_of_their_device() {
     let devices = [("Ethernet0", 1_500), ("Ethernet4", 9_100), ("Ethernet8", 4_200)];
     let options = options_with_devices(&devices);
-    let ports: Vec<(String, u32)> = devices.iter().map(|(port, _)| ((*port).to_owned(), 1_000)).collect();
+    let ports: Vec<(String, u32)> = devices
+        .iter()
+        .map(|(port, _)| ((*port).to_owned(), 1_000))
+        .collect();
     let mut preset = build_preset("roce-lossless", &ports, Picos::ZERO).expect("the preset exists");
     let note = options.devices.replace_mtus_of_preset(&mut preset);
     assert_eq!(
@@ -125,12 +137,24 @@ fn ports_of_a_preset_use_the_mtu_of_their_device() {
         )
     );
     let preset = preset.to_json();
-    let config = load(&[("preset", &preset)], &options).expect("good").resolved.config;
+    let config = load(&[("preset", &preset)], &options)
+        .expect("good")
+        .resolved
+        .config;
     let mtus: Vec<u32> = config.ports.iter().map(|port| port.mtu).collect();
     assert_eq!(mtus, [1_500, 9_100, 4_200]);
     // A file above the preset still decides.
-    let layers = [("preset", preset.as_str()), ("f", r#"{"PORT": {"Ethernet8": {"mtu": "2000"}}}"#)];
-    assert_eq!(load(&layers, &options).expect("good").resolved.config.ports[2].mtu, 2_000);
+    let layers = [
+        ("preset", preset.as_str()),
+        ("f", r#"{"PORT": {"Ethernet8": {"mtu": "2000"}}}"#),
+    ];
+    assert_eq!(
+        load(&layers, &options).expect("good").resolved.config.ports[2].mtu,
+        2_000
+    );
     let mut unchanged = build_preset("roce-lossless", &ports, Picos::ZERO).expect("the preset exists");
-    assert_eq!(DeviceDefaults::default().replace_mtus_of_preset(&mut unchanged), None);
+    assert_eq!(
+        DeviceDefaults::default().replace_mtus_of_preset(&mut unchanged),
+        None
+    );
 }

@@ -221,7 +221,9 @@ fn headroom_is_compared_with_the_budget() {
 #[test]
 fn warnings_that_differ_only_in_numbers_are_one_warning() {
     let ports = ["Ethernet0", "Ethernet4", "Ethernet8", "Ethernet12", "Ethernet16"];
-    let entries = ports.map(|port| format!(r#""{port}": {{"pfc_enable": "3,4"}}"#)).join(", ");
+    let entries = ports
+        .map(|port| format!(r#""{port}": {{"pfc_enable": "3,4"}}"#))
+        .join(", ");
     let missing = load_warnings(&format!(r#"{{"PORT_QOS_MAP": {{{entries}}}}}"#), &ports);
     assert_eq!(
         missing,
@@ -231,7 +233,9 @@ fn warnings_that_differ_only_in_numbers_are_one_warning() {
              pause are dropped"
         ]
     );
-    let groups = ports.map(|port| format!(r#""{port}|3-4": {{"profile": "p"}}"#)).join(", ");
+    let groups = ports
+        .map(|port| format!(r#""{port}|3-4": {{"profile": "p"}}"#))
+        .join(", ");
     let small = load_warnings(
         &format!(
             r#"{{"PORT_QOS_MAP": {{{entries}}}, "BUFFER_PG": {{{groups}}},
@@ -240,7 +244,13 @@ fn warnings_that_differ_only_in_numbers_are_one_warning() {
         ),
         &ports,
     );
-    let headroom: Vec<&String> = small.iter().filter(|warning| warning.contains("headroom of")).collect();
+    let headroom: Vec<&String> = small
+        .iter()
+        .filter(|warning| warning.contains("headroom of"))
+        .collect();
     assert_eq!(headroom.len(), 1, "{small:?}");
-    assert!(headroom[0].contains("headroom of priority groups 3, 4 (profile p"), "{headroom:?}");
+    assert!(
+        headroom[0].contains("headroom of priority groups 3, 4 (profile p"),
+        "{headroom:?}"
+    );
 }

@@ -14,8 +14,7 @@ use xoff_telemetry::failure::Failure;
 const LINKS_NAMED_MAX: usize = 8;
 
 /// Corrections of a loop other than computed routes.
-const OTHER_FIXES: &str =
-    "join parallel links to a LAG, shut down a port of the loop, or write `allow_loop: true` under `topology`";
+const OTHER_FIXES: &str = "join parallel links to a LAG, shut down a port of the loop, or write `allow_loop: true` under `topology`";
 
 impl LabResolver<'_> {
     /// Searches the lab, which has no computed routes, for a loop within one bridge or VLAN. If the lab has a
@@ -47,8 +46,9 @@ impl LabResolver<'_> {
         match self.try_computed_routes(topology, switches.clone(), hosts.clone(), links) {
             Ok((routed_switches, routed_hosts)) => {
                 (*switches, *hosts) = (routed_switches, routed_hosts);
-                self.notes
-                    .push(format!("{description}; the lab uses `routes: auto` instead of bridges"));
+                self.notes.push(format!(
+                    "{description}; the lab uses `routes: auto` instead of bridges"
+                ));
             }
             Err(reason) => {
                 // Without errors, the plan and the lab file have the same links.

@@ -28,10 +28,15 @@ struct NoteGroup {
 pub(super) fn join_port_notes(notes: Vec<PortNote>) -> Vec<String> {
     let mut groups: Vec<NoteGroup> = Vec::new();
     for PortNote { port, text } in notes {
-        let body = text.strip_prefix(&format!("{port}: ")).unwrap_or(&text).to_owned();
+        let body = text
+            .strip_prefix(&format!("{port}: "))
+            .unwrap_or(&text)
+            .to_owned();
         let devices = quoted_names(&body);
         let pattern = replace_names(&body, &devices, &port);
-        let device = devices.first().map_or_else(String::new, |device| (*device).to_owned());
+        let device = devices
+            .first()
+            .map_or_else(String::new, |device| (*device).to_owned());
         match groups.iter_mut().find(|group| group.pattern == pattern) {
             Some(group) => {
                 group.ports.push(port);
@@ -51,7 +56,11 @@ pub(super) fn join_port_notes(notes: Vec<PortNote>) -> Vec<String> {
 impl NoteGroup {
     fn into_text(self) -> String {
         let ports = list_names(&self.ports);
-        match self.devices.get(1..).filter(|others| others.iter().any(|device| !device.is_empty())) {
+        match self
+            .devices
+            .get(1..)
+            .filter(|others| others.iter().any(|device| !device.is_empty()))
+        {
             None => format!("{ports}: {}", self.first),
             Some(others) => {
                 let others: Vec<String> = others.iter().map(|device| format!("'{device}'")).collect();
@@ -118,8 +127,12 @@ mod tests {
 
     fn notes_of(port: &str, device: &str, peer: &str) -> Vec<PortNote> {
         let texts = [
-            format!("{port}: the kernel's IPv6 on '{device}' is off now (`sysctl -w net.ipv6.conf.{device}.disable_ipv6=1`)"),
-            format!("{port}: offloads of '{peer}', the far end of '{device}', are off now (`ethtool -K {peer} tx off`)"),
+            format!(
+                "{port}: the kernel's IPv6 on '{device}' is off now (`sysctl -w net.ipv6.conf.{device}.disable_ipv6=1`)"
+            ),
+            format!(
+                "{port}: offloads of '{peer}', the far end of '{device}', are off now (`ethtool -K {peer} tx off`)"
+            ),
         ];
         let note = |text| PortNote {
             port: port.to_owned(),
@@ -130,7 +143,8 @@ mod tests {
 
     #[test]
     fn notes_that_differ_in_names_are_one_note() {
-        let ports = (0..6).map(|n| notes_of(&format!("Ethernet{}", 4 * n), &format!("v{n}"), &format!("h{n}")));
+        let ports =
+            (0..6).map(|n| notes_of(&format!("Ethernet{}", 4 * n), &format!("v{n}"), &format!("h{n}")));
         let joined = join_port_notes(ports.flatten().collect());
         assert_eq!(
             joined,

@@ -220,9 +220,10 @@ fn prepare_switch(
     let mut facts = vec![PortDeviceInfo::default(); config.ports.len()];
     let mut opened_mtus = vec![None; config.ports.len()];
     let mut mtu_max = config.ports.iter().map(|port| port.mtu).max().unwrap_or(0);
-    for (port, _) in attached.iter().filter(|(port, opened)| {
-        opened.is_none() && port.spec.backend != Backend::Tap
-    }) {
+    for (port, _) in attached
+        .iter()
+        .filter(|(port, opened)| opened.is_none() && port.spec.backend != Backend::Tap)
+    {
         opened_mtus[port.id.index()] = Some(port.spec.mtu);
         // A later configuration can increase the MTU of the port up to the MTU of the device.
         mtu_max = mtu_max.max(port.device_mtu().unwrap_or(0));

@@ -64,15 +64,28 @@ fn a_loop_without_routes_gets_routes_and_one_note() {
     let [note] = notes.as_slice() else {
         panic!("{notes:?}")
     };
-    let parts = ["leaf1", "leaf2", "spine1", "spine2", "within one bridge", "`routes: auto`"];
+    let parts = [
+        "leaf1",
+        "leaf2",
+        "spine1",
+        "spine2",
+        "within one bridge",
+        "`routes: auto`",
+    ];
     for part in parts {
         assert!(note.contains(part), "{part} in {note}");
     }
-    for link in ["leaf1:Ethernet4--spine1:Ethernet4", "leaf2:Ethernet8--spine2:Ethernet8"] {
+    for link in [
+        "leaf1:Ethernet4--spine1:Ethernet4",
+        "leaf2:Ethernet8--spine2:Ethernet8",
+    ] {
         assert!(note.contains(link), "{link} in {note}");
     }
     let (routed, notes) = routes_and_notes(&parallel_links("{}", ""));
-    assert!(routed && notes.len() == 1 && notes[0].contains("a - b - a over first, second"), "{notes:?}");
+    assert!(
+        routed && notes.len() == 1 && notes[0].contains("a - b - a over first, second"),
+        "{notes:?}"
+    );
     let (routed, notes) = routes_and_notes(&leaf_spine("{}", "  routes: auto\n"));
     assert!(routed && notes.is_empty(), "{notes:?}");
 }
@@ -86,7 +99,10 @@ fn links_that_form_no_loop_keep_their_bridges() {
     for config in [lag, vlans, down, routed] {
         let (routed, notes) = routes_and_notes(&parallel_links(config, ""));
         assert!(!routed, "{config}");
-        assert!(!notes.iter().any(|note| note.contains("loop")), "{config}: {notes:?}");
+        assert!(
+            !notes.iter().any(|note| note.contains("loop")),
+            "{config}: {notes:?}"
+        );
     }
     // A VLAN that a bridge without VLANs carries over two links is a loop; two VLANs are none.
     let mixed = |members: &str| {
@@ -95,23 +111,35 @@ fn links_that_form_no_loop_keep_their_bridges() {
             &format!("a: {{kind: switch, config: {{VLAN: {{Vlan10: {{}}, Vlan20: {{}}}}, VLAN_MEMBER: {members}}}}}"),
         )
     };
-    let two = mixed(r#"{"Vlan10|Ethernet4": {tagging_mode: tagged}, "Vlan20|Ethernet8": {tagging_mode: tagged}}"#);
+    let two =
+        mixed(r#"{"Vlan10|Ethernet4": {tagging_mode: tagged}, "Vlan20|Ethernet8": {tagging_mode: tagged}}"#);
     assert!(!routes_and_notes(&two).0);
-    let one = mixed(r#"{"Vlan10|Ethernet4": {tagging_mode: tagged}, "Vlan10|Ethernet8": {tagging_mode: tagged}}"#);
+    let one =
+        mixed(r#"{"Vlan10|Ethernet4": {tagging_mode: tagged}, "Vlan10|Ethernet8": {tagging_mode: tagged}}"#);
     assert!(only_error(&one).contains("a - b - a over first, second"));
 }
 
 #[test]
 fn a_loop_is_refused_if_routes_are_not_possible() {
     let vlan = only_error(&parallel_links(VLAN_10, ""));
-    for part in ["v.xoff.yml:12", "within Vlan10", "a - b - a over first, second", "`routes: auto` is not possible"] {
+    for part in [
+        "v.xoff.yml:12",
+        "within Vlan10",
+        "a - b - a over first, second",
+        "`routes: auto` is not possible",
+    ] {
         assert!(vlan.contains(part), "{part} in {vlan}");
     }
     let one_network = leaf_spine("{}", "")
         .replace("h1: {kind: model}", "h1: {kind: model, ipv4: 10.0.0.1/24}")
         .replace("h2: {kind: model}", "h2: {kind: model, ipv4: 10.0.0.2/24}");
     let addresses = only_error(&one_network);
-    for part in ["loop within one bridge", "leaf1", "spine2", "h1 and h2 are in one network"] {
+    for part in [
+        "loop within one bridge",
+        "leaf1",
+        "spine2",
+        "h1 and h2 are in one network",
+    ] {
         assert!(addresses.contains(part), "{part} in {addresses}");
     }
 }
@@ -128,6 +156,7 @@ fn routes_none_with_a_loop_needs_a_permission() {
             assert!(!routed && notes.is_empty(), "{notes:?}");
         }
     }
-    let template = "name: x\ntopology:\n  routes: none\n  fabric:\n    dumbbell: {left: 1, right: 1, uplinks: 2}\n";
+    let template =
+        "name: x\ntopology:\n  routes: none\n  fabric:\n    dumbbell: {left: 1, right: 1, uplinks: 2}\n";
     assert!(only_error(template).contains("sw1 - sw2 - sw1"));
 }

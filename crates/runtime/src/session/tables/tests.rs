@@ -201,7 +201,9 @@ fn ports_of_a_switch_without_vlans_and_interfaces_are_bridged() {
         let current = load_generation(text);
         let interfaces = list_interfaces(&current, &link_states(&current));
         let ports = interfaces.ports.into_iter().map(|port| port.vlan);
-        ports.chain(interfaces.lags.into_iter().map(|lag| lag.vlan)).collect()
+        ports
+            .chain(interfaces.lags.into_iter().map(|lag| lag.vlan))
+            .collect()
     };
     let ports = r#""PORT": {"Ethernet0": {}, "Ethernet4": {}}"#;
     assert_eq!(modes(&format!("{{{ports}}}")), ["bridged", "bridged"]);
@@ -210,6 +212,7 @@ fn ports_of_a_switch_without_vlans_and_interfaces_are_bridged() {
         modes(&format!("{{{ports}, {lag}}}")),
         ["bridged", "PortChannel1", "bridged"]
     );
-    let vlan = r#""VLAN": {"Vlan10": {}}, "VLAN_MEMBER": {"Vlan10|Ethernet4": {}}, "INTERFACE": {"Ethernet0": {}}"#;
+    let vlan =
+        r#""VLAN": {"Vlan10": {}}, "VLAN_MEMBER": {"Vlan10|Ethernet4": {}}, "INTERFACE": {"Ethernet0": {}}"#;
     assert_eq!(modes(&format!("{{{ports}, {vlan}}}")), ["routed", "trunk"]);
 }
