@@ -457,6 +457,7 @@ mod tests {
                     store.release(slot);
                     slots += 1;
                 }
+                IoCommand::Reopen { .. } => {}
             }
         }
         (frames, slots)

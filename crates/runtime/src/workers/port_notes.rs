@@ -92,7 +92,7 @@ fn replace_names(text: &str, devices: &[&str], port: &str) -> String {
     let is_part_of_name = |c: char| c.is_alphanumeric() || c == '-' || c == '_';
     let mut pattern = String::new();
     let mut word = String::new();
-    let mut finish_word = |word: &mut String, pattern: &mut String| {
+    let finish_word = |word: &mut String, pattern: &mut String| {
         match devices.iter().position(|device| device == word) {
             Some(index) => pattern.push_str(&format!("\u{0}{index}")),
             None if word == port => pattern.push('\u{1}'),
