@@ -21,7 +21,8 @@ pub struct Outputs {
     pub deadlines: Vec<Deadline>,
     /// Frames for the CPU port.
     pub punts: Vec<PuntedFrame>,
-    /// Events for the operator, in the order of their times. Only the PFC watchdog creates events.
+    /// Events for the operator, in the order of their times. The PFC watchdog and address learning create
+    /// events.
     pub events: Vec<SwitchEvent>,
 }
 
@@ -50,7 +51,7 @@ pub struct SwitchEvent {
     pub kind: SwitchEventKind,
 }
 
-/// An event of the PFC watchdog.
+/// An event of the PFC watchdog or of address learning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SwitchEventKind {
     /// The watchdog has detected a PFC storm at a queue.
@@ -72,6 +73,18 @@ pub enum SwitchEventKind {
     BigRedSwitch {
         /// True if the big red switch is on.
         on: bool,
+    },
+    /// A MAC address has moved between ports more than 100 times within a second of model time. Usually the
+    /// network has a loop, or two stations have the same address. The switch reports each address once, and at
+    /// most 64 addresses.
+    MacMoves {
+        /// The address, in transmission order.
+        address: [u8; 6],
+        /// The VLAN of the address. 0 if the switch has no VLANs.
+        vlan: u16,
+        /// The ports before and after the latest move. For a LAG, its first member or the member on which the
+        /// frame arrived.
+        ports: [PortId; 2],
     },
 }
 

@@ -10,7 +10,9 @@ use std::path::PathBuf;
 use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 
 use super::show::ShowCommand;
-use super::values::{PcapArgument, PortArgument, SendArgument, parse_pinning, parse_wall_time};
+use super::values::{
+    PcapArgument, PortArgument, SendArgument, parse_pinning, parse_speed_mbps, parse_wall_time,
+};
 use xoff_runtime::workers::CorePinning;
 use xoff_telemetry::verdict::Expectation;
 
@@ -133,14 +135,22 @@ pub(crate) struct SwitchRun {
     ///
     /// A layer is a JSON merge patch (RFC 7386). Its fields replace the fields of the layers before it, and
     /// null removes a field, an entry or a table.
-    #[arg(long, value_name = "FILE", required = true)]
+    #[arg(long, value_name = "FILE", required_unless_present = "preset")]
     pub config: Vec<PathBuf>,
+    /// A built-in configuration below the files: roce-lossless or roce-lossy. Its ports use the MTU of their
+    /// devices
+    #[arg(long, value_name = "NAME")]
+    pub preset: Option<String>,
+    /// Speed of the ports of the preset, such as 10g
+    #[arg(long, value_name = "SPEED", requires = "preset", value_parser = parse_speed_mbps, default_value = "1g")]
+    pub speed: u32,
     /// Options for reading the files.
     #[command(flatten)]
     pub configuration: ConfigurationInput,
     /// A port and its network device. Repeat the option for each port
     ///
-    /// These ports are up. Their speed is 1 Gb/s if the file has no other speed. The backend moves frames
+    /// These ports are up. Their speed is 1 Gb/s if the file has no other speed. Their MTU is the MTU of the
+    /// device if the file has no other MTU. The backend moves frames
     /// between port and device: `packet` (an AF_PACKET ring, for any device), `xdp` (AF_XDP in native mode,
     /// as root), `tap` (a tap device that xoff creates and owns), `pnet` (slow and simple, for comparisons),
     /// or `auto` (the best backend for the device).

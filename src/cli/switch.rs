@@ -1,13 +1,13 @@
 //! `xoff switch run`: runs a switch between network devices until it is interrupted.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::{SwitchRun, args, output, values};
 use xoff_capture::recorder::{PcapOptions, PcapRequest, StandardOutput};
-use xoff_config::{LoadedConfig, ResolveOptions, load};
+use xoff_config::{DeviceDefaults, DeviceMtu, LoadedConfig, ResolveOptions, build_preset, load};
 use xoff_control::{
     ApiToken, ControlAddress, ControlListener, ControlTarget, ServerHandle, ServerOptions, TcpAccess,
     serve_control,
@@ -34,13 +34,15 @@ pub(super) fn run(arguments: SwitchRun) -> Result<Exit, Failure> {
         output::check_report_path("--report", path)?;
     }
     let options = worker_options(&arguments);
+    let devices = read_device_defaults(&arguments.ports)?;
     let resolve = arguments.configuration.apply_to(ResolveOptions {
         ports: arguments.ports.iter().map(|port| port.name.clone()).collect(),
         seed: arguments.seed,
         reaction_budget: reaction_budget_in_model_time(&options),
+        devices,
         ..ResolveOptions::default()
     })?;
-    let loaded = load_config(&arguments.config, &resolve)?;
+    let loaded = load_config(&arguments, &resolve)?;
     // The configuration has been read: the wait for a pipe without data ends with the first signal.
     let stop = super::signals::watch_stop_signals()?;
     let name = loaded.resolved.config.name.clone();
@@ -153,14 +155,49 @@ fn default_worker_count(core_count: usize, port_count: usize) -> usize {
         .clamp(1, DEFAULT_WORKERS_MAX)
 }
 
-fn load_config(paths: &[PathBuf], resolve: &ResolveOptions) -> Result<LoadedConfig, Failure> {
-    let layers = args::read_layers(paths)?;
-    load(&args::borrow_layers(&layers), resolve).map_err(|problems| {
+/// Reads the MTUs of the devices of all ports. A device that does not exist is left out.
+fn read_device_defaults(ports: &[super::PortArgument]) -> Result<DeviceDefaults, Failure> {
+    let mut devices = DeviceDefaults::default();
+    for port in ports {
+        let mtu = xoff_ports::read_device_mtu(&port.device).map_err(|error| {
+            Failure::environment(format!("the MTU of {} cannot be read", port.device))
+                .at(format!("--port {}={}", port.name, port.device))
+                .because(error)
+        })?;
+        if let Some(mtu) = mtu {
+            let device = port.device.clone();
+            devices
+                .mtu_by_port
+                .insert(port.name.clone(), DeviceMtu { device, mtu });
+        }
+    }
+    Ok(devices)
+}
+
+/// Loads the configuration: the preset, and the files above it.
+fn load_config(arguments: &SwitchRun, resolve: &ResolveOptions) -> Result<LoadedConfig, Failure> {
+    let mut layers = Vec::new();
+    let mut preset_note = None;
+    if let Some(name) = &arguments.preset {
+        let ports: Vec<(String, u32)> = arguments
+            .ports
+            .iter()
+            .map(|port| (port.name.clone(), arguments.speed))
+            .collect();
+        let mut preset = build_preset(name, &ports, resolve.reaction_budget)
+            .map_err(|unknown| Failure::usage(unknown.to_string()).at(format!("--preset {name}")))?;
+        preset_note = resolve.devices.replace_mtus_of_preset(&mut preset);
+        layers.push((format!("preset {name}"), preset.to_json()));
+    }
+    layers.extend(args::read_layers(&arguments.config)?);
+    let mut loaded = load(&args::borrow_layers(&layers), resolve).map_err(|problems| {
         let places: Vec<&str> = layers.iter().map(|(place, _)| place.as_str()).collect();
         Failure::configuration("the configuration is invalid")
             .at(places.join(" + "))
             .because_of_errors(&problems, problems.as_slice())
-    })
+    })?;
+    loaded.resolved.warnings.extend(preset_note);
+    Ok(loaded)
 }
 
 fn switch_ports(arguments: &SwitchRun) -> Vec<SwitchPort> {

@@ -81,6 +81,40 @@ pub(crate) fn borrowed_devices_get_their_state_back(lab: &TestLab) -> Result<(),
     Ok(())
 }
 
+/// The lab of docs/lab.md, with the device that its commands create. The device has a smaller MTU than the
+/// preset.
+pub(crate) fn the_example_of_an_external_device_works(lab: &TestLab) -> Result<(), Failed> {
+    let example = concat!(env!("CARGO_MANIFEST_DIR"), "/testbeds/external.xoff.yml");
+    let text = std::fs::read_to_string(example)?.replace("name: external", &format!("name: {}", lab.name));
+    std::fs::write(lab.lab_file_path(), text)?;
+    let file = lab.lab_file_path().display().to_string();
+    let device = Netns::create()?;
+    net::add_veth("dut-sw", "eth0", Some(&device), 1500)?;
+    device.run(|| net::add_address("eth0", "10.0.0.2".parse().expect("an address"), 24))??;
+    let up = lab
+        .command(&["up", &file])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .output()?;
+    let notes = [up.stdout, up.stderr].concat();
+    let notes = String::from_utf8_lossy(&notes);
+    check(up.status.success(), format!("{}\n{notes}", up.status))?;
+    check(
+        notes.contains("1500 at Ethernet4 (dut-sw)"),
+        format!("no note about the MTU in\n{notes}"),
+    )?;
+    // The kernel of the plain host resolves the address of the device through the switch.
+    let connect =
+        "exec 3<>/dev/udp/10.0.0.2/9 && echo x >&3 && sleep 0.5 && grep -q '10.0.0.2 .* 0x2 ' /proc/net/arp";
+    let reached = lab
+        .command(&["exec", &lab.name, "h1", "--", "bash", "-c", connect])
+        .output()?;
+    lab.command(&["down", &lab.name]).output()?;
+    net::delete_link("dut-sw")?;
+    check(reached.status.success(), "the device does not answer the host")?;
+    lab.assert_clean()
+}
+
 pub(crate) fn refused_labs_leave_nothing(lab: &TestLab) -> Result<(), Failed> {
     let refused = |arguments: &[&str], code: i32, parts: &[&str]| -> Result<(), Failed> {
         let output = lab.command(arguments).stderr(Stdio::piped()).output()?;

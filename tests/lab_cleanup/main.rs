@@ -33,7 +33,7 @@ fn main() -> ExitCode {
         .err()
         .map(|error| error.to_string());
     let refusal = refusal.or_else(|| Netns::create().err().map(|error| error.to_string()));
-    let tests: [(&str, Test); 13] = [
+    let tests: [(&str, Test); 14] = [
         (
             "the_namespace_limit_counts_open_namespaces",
             test_lab::the_namespace_limit_counts_open_namespaces,
@@ -81,6 +81,10 @@ fn main() -> ExitCode {
         (
             "borrowed_devices_get_their_state_back",
             devices::borrowed_devices_get_their_state_back,
+        ),
+        (
+            "the_example_of_an_external_device_works",
+            devices::the_example_of_an_external_device_works,
         ),
         ("refused_labs_leave_nothing", devices::refused_labs_leave_nothing),
     ];

@@ -102,22 +102,44 @@ where
         let _ = io::stdin().read_to_end(&mut Vec::new());
         return ExitCode::SUCCESS;
     }
-    let netns_refusal = netns_refusal();
-    let tun_refusal = netns_refusal.clone().or_else(tun_refusal);
-    let xdp_refusal = netns_refusal.clone().or_else(xdp_refusal);
+    let refusals = FeatureRefusals::find();
     let trials = tests.map(|(name, needs, test)| {
-        let refusal = match needs {
-            KernelFeatures::Netns => netns_refusal.clone(),
-            KernelFeatures::Tun => tun_refusal.clone(),
-            KernelFeatures::Xdp => xdp_refusal.clone(),
-            KernelFeatures::XdpOnTun => xdp_refusal.clone().or_else(|| tun_refusal.clone()),
-        };
+        let refusal = refusals.reason(needs);
         Trial::ignorable_test(name, move || match refusal {
             Some(reason) => Ok(Completion::ignored_with(reason)),
             None => Netns::create()?.run(test)?,
         })
     });
     libtest_mimic::run(&arguments, trials.collect()).exit_code()
+}
+
+/// The reasons why this machine lacks kernel features.
+pub(crate) struct FeatureRefusals {
+    netns: Option<String>,
+    tun: Option<String>,
+    xdp: Option<String>,
+}
+
+impl FeatureRefusals {
+    /// Tries all features. If the user is not root, the calling thread enters a new user namespace.
+    pub(crate) fn find() -> FeatureRefusals {
+        let netns = netns_refusal();
+        FeatureRefusals {
+            tun: netns.clone().or_else(tun_refusal),
+            xdp: netns.clone().or_else(xdp_refusal),
+            netns,
+        }
+    }
+
+    /// Returns the reason why this machine lacks some features. `None`: it has them.
+    pub(crate) fn reason(&self, needs: KernelFeatures) -> Option<String> {
+        match needs {
+            KernelFeatures::Netns => self.netns.clone(),
+            KernelFeatures::Tun => self.tun.clone(),
+            KernelFeatures::Xdp => self.xdp.clone(),
+            KernelFeatures::XdpOnTun => self.xdp.clone().or_else(|| self.tun.clone()),
+        }
+    }
 }
 
 /// Returns the reason why this machine allows no network namespaces. `None`: it allows them.

@@ -6,7 +6,7 @@ use libtest_mimic::{Completion, Failed};
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 
-use crate::frames::{ipv6_frame, mac_control_frame, pfc_frame, qos_tables, station_mac};
+use crate::frames::{ipv6_frame, mac_control_frame, pfc_frame, ports_of_mtu, qos_tables, station_mac};
 use crate::support::{CompletionTest, KernelFeatures, check, check_equal};
 use crate::switch_process::{SwitchProcess, port_name};
 
@@ -273,7 +273,9 @@ fn check_configuration_change() -> Result<Completion, Failed> {
 fn check_last_drops() -> Result<Completion, Failed> {
     for workers in ["1", "3"] {
         xoff_ports::net::Netns::create()?.run(|| -> Result<(), Failed> {
-            let mut switch_process = SwitchProcess::start(&qos_tables(), 4, &["--workers", workers])?;
+            let mut config = qos_tables();
+            config["PORT"] = ports_of_mtu(1500);
+            let mut switch_process = SwitchProcess::start(&config, 4, &["--workers", workers])?;
             switch_process.far_ends[0].send(&ipv6_frame([0xff; 6], station_mac(10, 0, 0), 0, 0, 1530))?;
             switch_process.far_ends[0].send(&ipv6_frame([0xff; 6], station_mac(10, 0, 0), 0, 0, 60))?;
             switch_process.wait_for_counters("the frame behind it is in", |switch| {

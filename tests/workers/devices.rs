@@ -6,7 +6,7 @@ use libtest_mimic::{Completion, Failed};
 use nix::sys::signal::Signal;
 use rtnetlink::{LinkBridge, LinkUnspec};
 use serde_json::{Value, json};
-use xoff_ports::net::add_veth;
+use xoff_ports::net::{Netns, add_veth};
 
 use crate::far_end::FarEnd;
 use crate::frames::{ipv6_frame, pfc_frame, qos_tables, station_mac};
@@ -44,6 +44,18 @@ pub(crate) const TESTS: &[CompletionTest] = &[
         "a_device_appears_after_the_start_with_three_workers",
         KernelFeatures::Netns,
         || check_device_appears("3").map(|()| Completion::Completed),
+    ),
+    ("a_port_uses_the_mtu_of_its_device", KernelFeatures::Netns, || {
+        ["1", "3"].into_iter().try_for_each(check_device_mtu)?;
+        Ok(Completion::Completed)
+    }),
+    (
+        "a_written_mtu_is_replaced_by_the_mtu_of_the_device",
+        KernelFeatures::Netns,
+        || {
+            ["1", "3"].into_iter().try_for_each(check_mtu_increase)?;
+            Ok(Completion::Completed)
+        },
     ),
     (
         "unusable_devices_are_refused",
@@ -142,6 +154,93 @@ fn check_device_disappears(backend: &str, workers: &str) -> Result<(), Failed> {
     switch_process.stop(Signal::SIGTERM)?.check_exit_code()
 }
 
+/// MTU of the devices in the tests of the default MTU.
+const LARGE_MTU: u32 = 4200;
+
+/// Starts a switch on two cables with a large MTU.
+fn start_on_large_devices(config: &Value, workers: &str) -> Result<SwitchProcess, Failed> {
+    let netns = Netns::current()?;
+    let cable = |n: usize| -> Result<FarEnd, Failed> {
+        add_veth(&format!("v{n}"), &format!("h{n}"), None, LARGE_MTU)?;
+        FarEnd::open(&netns, &format!("h{n}"))
+    };
+    let far_ends = (0..2).map(cable).collect::<Result<_, _>>()?;
+    SwitchProcess::start_on_cables(tempfile::tempdir()?, far_ends, config, 2, &["--workers", workers])
+}
+
+/// Sends frames of the largest length for a large device until one gets from port 0 to port 1.
+fn send_large_until_received(switch_process: &mut SwitchProcess) -> Result<(), Failed> {
+    wait_for("a frame of the length of the device gets through", || {
+        let frame = ipv6_frame([0xff; 6], station_mac(10, 0, 0), 0, 0, LARGE_MTU as usize + 14);
+        switch_process.far_ends[0].send(&frame)?;
+        let received = switch_process.far_ends[1].receive()?;
+        Ok(received.is_some_and(|received| received == frame).then_some(()))
+    })
+}
+
+/// Checks the MTU of all ports in `show interfaces status`.
+fn check_shown_mtu(switch_process: &SwitchProcess, mtus: [u32; 2]) -> Result<(), Failed> {
+    let output = switch_process.run_command(&["show", "interfaces", "status"])?;
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    for (n, mtu) in mtus.into_iter().enumerate() {
+        let name = port_name(n);
+        let mut row = text
+            .lines()
+            .map(|line| line.split_whitespace().collect::<Vec<_>>());
+        let row = row.find(|row| row.first() == Some(&name.as_str()));
+        let shown = row.as_ref().and_then(|row| row.get(3).copied());
+        check_equal(shown, Some(mtu.to_string().as_str()), &format!("MTU in {text}"))?;
+    }
+    Ok(())
+}
+
+/// Applies a configuration to the running switch.
+fn apply(switch_process: &SwitchProcess, config: &Value) -> Result<(), Failed> {
+    std::fs::write(switch_process.path("new.json"), config.to_string())?;
+    let output = switch_process.run_command(&["config", "apply", "new.json"])?;
+    check_equal(output.status.code(), Some(0), &format!("exit code of {output:?}"))
+}
+
+fn check_device_mtu(workers: &str) -> Result<(), Failed> {
+    Netns::create()?.run(|| {
+        let mut switch_process = start_on_large_devices(&json!({}), workers)?;
+        send_large_until_received(&mut switch_process)?;
+        check_shown_mtu(&switch_process, [LARGE_MTU; 2])?;
+        let current: Value = serde_json::from_slice(&switch_process.run_command(&["config", "get"])?.stdout)?;
+        check_equal(
+            &current["PORT"]["Ethernet4"]["mtu"],
+            &json!("4200"),
+            "computed MTU",
+        )?;
+        // A written MTU is used until it is removed.
+        apply(&switch_process, &json!({"PORT": {"Ethernet4": {"mtu": "1500"}}}))?;
+        check_shown_mtu(&switch_process, [LARGE_MTU, 1500])?;
+        apply(
+            &switch_process,
+            &json!({"PORT": {"Ethernet4": {"speed": "2500"}}}),
+        )?;
+        check_shown_mtu(&switch_process, [LARGE_MTU; 2])?;
+        send_large_until_received(&mut switch_process)?;
+        switch_process.stop(Signal::SIGTERM)?.check_exit_code()
+    })?
+}
+
+fn check_mtu_increase(workers: &str) -> Result<(), Failed> {
+    let config = json!({"PORT": {"Ethernet0": {"mtu": "1500"}, "Ethernet4": {"mtu": "1500"}}});
+    Netns::create()?.run(|| {
+        let mut switch_process = start_on_large_devices(&config, workers)?;
+        check_shown_mtu(&switch_process, [1500; 2])?;
+        apply(&switch_process, &json!({}))?;
+        check_shown_mtu(&switch_process, [LARGE_MTU; 2])?;
+        send_large_until_received(&mut switch_process)?;
+        let switch = switch_process.counters()?;
+        check(switch.ports.iter().all(|port| port.up), || {
+            format!("a port is down: {switch:?}")
+        })?;
+        switch_process.stop(Signal::SIGTERM)?.check_exit_code()
+    })?
+}
+
 fn check_device_appears(workers: &str) -> Result<(), Failed> {
     let folder = tempfile::tempdir()?;
     let far_ends = vec![add_cable(0)?, add_cable(1)?];
@@ -169,9 +268,9 @@ fn check_device_appears(workers: &str) -> Result<(), Failed> {
 }
 
 /// Starts a switch that must refuse its ports.
-fn start_refused(ports: &[(usize, &str)]) -> Result<Output, Failed> {
+fn start_refused(config: &str, ports: &[(usize, &str)]) -> Result<Output, Failed> {
     let folder = tempfile::tempdir()?;
-    std::fs::write(folder.path().join("config.json"), "{}")?;
+    std::fs::write(folder.path().join("config.json"), config)?;
     let mut command = xoff_command();
     command.current_dir(folder.path());
     command.args(["switch", "run", "--config", "config.json", "--api", "api"]);
@@ -193,27 +292,35 @@ fn check_refused_devices() -> Result<Completion, Failed> {
     let bridge = nix::net::if_::if_nametoindex("br0")?;
     let join = LinkUnspec::new_with_name("member").controller(bridge).build();
     run_netlink(async |handle| handle.link().set(join).execute().await)?;
-    type Case = (&'static [(usize, &'static str)], i32, &'static [&'static str]);
+    type Case = (
+        &'static str,
+        &'static [(usize, &'static str)],
+        i32,
+        &'static [&'static str],
+    );
     let cases: [Case; 4] = [
-        (&[(0, "nowhere")], 3, &["Ethernet0", "'nowhere'", "ip link"]),
+        ("{}", &[(0, "nowhere")], 3, &["Ethernet0", "'nowhere'", "ip link"]),
         (
+            "{}",
             &[(0, "v0"), (1, "member")],
             3,
             &["Ethernet4", "'member'", "'br0'", "nomaster"],
         ),
         (
+            r#"{"PORT": {"Ethernet4": {"mtu": "1500"}}}"#,
             &[(0, "v0"), (1, "small")],
-            3,
-            &["Ethernet4", "'small'", "1400", "1500", "mtu"],
+            4,
+            &["PORT|Ethernet4", "'small'", "1400", "1500", "ip link set"],
         ),
         (
+            "{}",
             &[(0, "v0"), (1, "v0")],
             2,
             &["Ethernet0=v0", "Ethernet4=v0", "its own device"],
         ),
     ];
-    for (ports, code, words) in cases {
-        let output = start_refused(ports)?;
+    for (config, ports, code, words) in cases {
+        let output = start_refused(config, ports)?;
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         check_equal(
             output.status.code(),

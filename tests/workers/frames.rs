@@ -40,6 +40,7 @@ pub(crate) enum Treatment {
 /// priorities 3 and 4.
 pub(crate) fn config() -> Value {
     let mut config = qos_tables();
+    config["PORT"] = ports_of_mtu(1500);
     config["VLAN"] = json!({"Vlan10": {}, "Vlan20": {}});
     let untagged = (0..3).map(|n| (10, n, "untagged"));
     let tagged = [(10, 3, "tagged")].into_iter();
@@ -54,6 +55,13 @@ pub(crate) fn config() -> Value {
         .collect::<Map<String, Value>>()
         .into();
     config
+}
+
+/// Returns a table `PORT` in which all ports have this MTU. Without the table, the MTU of a port is that of its
+/// device.
+pub(crate) fn ports_of_mtu(mtu: u32) -> Value {
+    let ports = (0..PORTS).map(|n| (port_name(n), json!({"mtu": mtu.to_string()})));
+    ports.collect::<Map<String, Value>>().into()
 }
 
 /// Returns only the QoS tables of [`config`].

@@ -6,9 +6,13 @@ mod control;
 mod devices;
 #[path = "../ports/far_end.rs"]
 mod far_end;
+#[path = "../support/frame_fuzz.rs"]
+mod frame_fuzz;
 mod frames;
 mod incast;
 mod pinning;
+mod port_trials;
+mod short_trials;
 mod sonic;
 #[path = "../support/mod.rs"]
 mod support;
@@ -24,6 +28,7 @@ fn main() -> ExitCode {
         backends::TESTS,
         pinning::TESTS,
         devices::TESTS,
+        short_trials::TESTS,
         control::TESTS,
         incast::TESTS,
         watchdog::TESTS,

@@ -132,6 +132,14 @@ impl ConfigDb {
         }
     }
 
+    /// Removes a field. Does nothing if the field does not exist.
+    pub(crate) fn remove_field(&mut self, table: &str, key: &str, field: &str) {
+        let entries = self.tables.get_mut(&NaturalSortKey::from(table));
+        if let Some(entry) = entries.and_then(|entries| entries.get_mut(&NaturalSortKey::from(key))) {
+            entry.remove(&NaturalSortKey::from(field));
+        }
+    }
+
     /// Adds all fields of `other` that this configuration does not have. Existing fields keep their values.
     pub fn add_missing_fields(&mut self, other: &ConfigDb) {
         for (name, entries) in &other.tables {

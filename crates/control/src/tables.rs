@@ -124,7 +124,7 @@ pub struct PortStatus {
     /// MTU in use, in bytes: the smaller value of `PORT.mtu` and the MTU of the link.
     pub mtu: u32,
     /// Name of the LAG if the port is a member of a LAG. Otherwise `trunk` if the port is a member of a VLAN,
-    /// and `routed` if it is not.
+    /// `bridged` if the switch has no VLANs and no router interfaces, and otherwise `routed`.
     pub vlan: String,
     /// Whether the port is administratively up (`PORT.admin_status`).
     pub admin_up: bool,
@@ -144,7 +144,8 @@ pub struct LagStatus {
     pub speed_mbps: u32,
     /// Smallest MTU of the members in bytes. `None` if the LAG has no members.
     pub mtu: Option<u32>,
-    /// `trunk` if the LAG is a member of a VLAN, and `routed` if it is not.
+    /// `trunk` if the LAG is a member of a VLAN, `bridged` if the switch has no VLANs and no router interfaces,
+    /// and otherwise `routed`.
     pub vlan: String,
     /// Whether the LAG is administratively up (`PORTCHANNEL.admin_status`).
     pub admin_up: bool,

@@ -100,7 +100,7 @@ fn storm_reports(switch: &Switch, journal: &Journal, config: &SwitchConfig) -> V
                     storm.set_counters(&entry.storm.unwrap_or_default());
                 }
             }
-            SwitchEventKind::BigRedSwitch { .. } => {}
+            SwitchEventKind::BigRedSwitch { .. } | SwitchEventKind::MacMoves { .. } => {}
         }
     }
     for (queue, index) in ongoing {

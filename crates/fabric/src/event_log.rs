@@ -229,6 +229,17 @@ impl<W: Write> Observer for EventLog<W> {
                     r#"{{"ps":{ps},"event":"{what}","at":"{at}","queue":{number}}}"#
                 ));
             }
+            SwitchEventKind::MacMoves {
+                address: [a, b, c, d, e, f],
+                vlan,
+                ports,
+            } => {
+                let end_name = |port: PortId| self.end_name(LinkEnd::Switch { switch, port: port.0 });
+                let (previous, at) = (end_name(ports[0]), end_name(ports[1]));
+                self.write_line(format_args!(
+                    r#"{{"ps":{ps},"event":"{what}","at":"{at}","previous":"{previous}","mac":"{a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{f:02x}","vlan":{vlan}}}"#
+                ));
+            }
             SwitchEventKind::BigRedSwitch { on } => {
                 let name = self.switches[switch as usize].0.clone();
                 self.write_line(format_args!(

@@ -26,6 +26,9 @@ pub struct TopologyFields {
     pub links: Vec<Spanned<LinkFields>>,
     /// The routes of the switches. Default: `auto` with a template, `none` without a template.
     pub routes: Option<Spanned<RouteSource>>,
+    /// Whether links may form a loop within one bridge or VLAN. Flooded frames circulate in such a loop for
+    /// ever. Default false.
+    pub allow_loop: Option<Spanned<bool>>,
 }
 
 /// The field `load_balancing` of the lab.

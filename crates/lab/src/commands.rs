@@ -181,6 +181,9 @@ fn start_lab(
     options.report = options.report.as_deref().map(writable_report_path).transpose()?;
     guests::check_emulators(&plan)?;
     options.pcap = recording_option::resolve_recordings(&plan, pcap)?;
+    plan.read_device_mtus().map_err(|error| {
+        Failure::environment("the MTUs of the external devices cannot be read").because(error)
+    })?;
     // The switch process resolves the configurations again. This check finds errors before the lab creates
     // any process or device.
     resolve_switch_setups(

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use serde_json::{Map, Value, json};
 use xoff_units::Picos;
 
-use super::plan::{ConfigLayer, LabPlan, LinkPlan, SPEED_MBPS_DEFAULT};
-use xoff_config::{LoadedConfig, PgProfileLookup, ResolveOptions};
+use super::plan::{ConfigLayer, FarEnd, LabPlan, LinkPlan, SPEED_MBPS_DEFAULT, SwitchPlan};
+use xoff_config::{DeviceDefaults, DeviceMtu, LoadedConfig, PgProfileLookup, ResolveOptions};
 use xoff_runtime::session::reaction_budget_in_model_time;
 use xoff_runtime::workers::WorkerOptions;
 use xoff_telemetry::failure::Failure;
@@ -71,23 +71,37 @@ pub fn resolve_switch_setup(
     seed: u64,
     reaction_budget: Picos,
 ) -> Result<SwitchSetup, Failure> {
-    let own_links: Vec<(&str, &LinkPlan)> = plan
-        .links
+    resolve_switch_with_links(&plan.switches[switch], switch, &plan.links, seed, reaction_budget)
+}
+
+/// Resolves the configuration of one switch like [`resolve_switch_setup`], for a lab whose plan is not complete.
+/// `index` is the index of the switch, and `links` contains all links of the lab.
+pub(super) fn resolve_switch_with_links(
+    plan: &SwitchPlan,
+    index: usize,
+    links: &[LinkPlan],
+    seed: u64,
+    reaction_budget: Picos,
+) -> Result<SwitchSetup, Failure> {
+    let own_links: Vec<(&str, &LinkPlan)> = links
         .iter()
-        .filter_map(|link| Some((link.port_at_switch(switch)?, link)))
+        .filter_map(|link| Some((link.port_at_switch(index)?, link)))
         .collect();
-    let name = &plan.switches[switch].name;
+    let name = &plan.name;
     let mut layers = vec![("the lab".to_owned(), link_speed_layer(&own_links).to_string())];
     let ports: Vec<(String, u32)> = own_links
         .iter()
         .map(|(port, link)| ((*port).to_owned(), link.speed_mbps.unwrap_or(SPEED_MBPS_DEFAULT)))
         .collect();
-    for layer in &plan.switches[switch].config {
+    let devices = external_device_defaults(&own_links);
+    let mut preset_notes = Vec::new();
+    for layer in &plan.config {
         layers.push(match layer {
             ConfigLayer::Text { source, text } => (source.clone(), text.clone()),
             ConfigLayer::Preset { name, source } => {
-                let preset = xoff_config::build_preset(name, &ports, reaction_budget)
+                let mut preset = xoff_config::build_preset(name, &ports, reaction_budget)
                     .map_err(|unknown| Failure::configuration(unknown.to_string()).at(source))?;
+                preset_notes.extend(devices.replace_mtus_of_preset(&mut preset));
                 (format!("preset {name}"), preset.to_json())
             }
         });
@@ -99,7 +113,7 @@ pub fn resolve_switch_setup(
         .iter()
         .map(|(source, text)| (source.as_str(), text.as_str()))
         .collect();
-    let pg_profiles = plan.switches[switch].pg_profiles.as_ref().map(|lookup| {
+    let pg_profiles = plan.pg_profiles.as_ref().map(|lookup| {
         PgProfileLookup::parse(&lookup.text, &lookup.source).map_err(|problems| {
             Failure::configuration("the lookup file is invalid")
                 .at(format!("switch {name}"))
@@ -112,19 +126,21 @@ pub fn resolve_switch_setup(
         seed,
         reaction_budget,
         link_mtus: link_mtus.collect(),
-        asic: plan.switches[switch].asic.clone(),
+        devices,
+        asic: plan.asic.clone(),
         pg_profiles: pg_profiles.transpose()?.map(Arc::new),
         attachment: xoff_config::PortAttachment::Lab,
         ..ResolveOptions::default()
     };
-    let loaded = xoff_config::load(&layers, &resolve).map_err(|problems| {
+    let mut loaded = xoff_config::load(&layers, &resolve).map_err(|problems| {
         Failure::configuration("the configuration is invalid")
             .at(format!("switch {name}"))
             .because_of_errors(&problems, problems.as_slice())
     })?;
-    let mut speeds_mbps = vec![0; plan.links.len()];
-    for (speed, link) in speeds_mbps.iter_mut().zip(&plan.links) {
-        if let Some(port) = link.port_at_switch(switch) {
+    loaded.resolved.warnings.extend(preset_notes);
+    let mut speeds_mbps = vec![0; links.len()];
+    for (speed, link) in speeds_mbps.iter_mut().zip(links) {
+        if let Some(port) = link.port_at_switch(index) {
             *speed = link_speed_mbps(&loaded, port, link)?;
         }
     }
@@ -133,6 +149,21 @@ pub fn resolve_switch_setup(
         resolve,
         speeds_mbps,
     })
+}
+
+/// Returns the MTUs of the external devices of a switch. As in `xoff switch run`, the MTU of such a device is
+/// the default MTU of its port.
+fn external_device_defaults(links: &[(&str, &LinkPlan)]) -> DeviceDefaults {
+    let with_device = links.iter().filter_map(|(port, link)| match &link.far {
+        FarEnd::External(device) => {
+            let (device, mtu) = (device.clone(), link.device_mtu?);
+            Some(((*port).to_owned(), DeviceMtu { device, mtu }))
+        }
+        FarEnd::Host(_) | FarEnd::Switch { .. } => None,
+    });
+    DeviceDefaults {
+        mtu_by_port: with_device.collect(),
+    }
 }
 
 /// Returns the lowest layer of a configuration, which sets the link speeds in the `PORT` table.

@@ -19,6 +19,7 @@
 
 mod attached_lab;
 mod balancing;
+mod bridge_loops;
 mod cabling;
 mod capacity;
 mod commands;

@@ -236,6 +236,9 @@ pub struct LinkPlan {
     pub delay_ns: u64,
     /// The MTU of both interfaces in bytes, 68 to 65 535.
     pub mtu: u32,
+    /// The MTU of an external device in bytes when the lab starts. `None` for links without an external
+    /// device, and before the start of the lab.
+    pub device_mtu: Option<u32>,
     /// Where the lab file defines this object, as `FILE:LINE`, for use in messages.
     pub source: String,
 }
@@ -397,5 +400,18 @@ impl LabPlan {
             FarEnd::External(device) => Some(device.as_str()),
             FarEnd::Host(_) | FarEnd::Switch { .. } => None,
         })
+    }
+
+    /// Reads the MTUs of all external devices in the network namespace of the calling thread.
+    ///
+    /// # Errors
+    /// Fails if the kernel refuses to read an MTU. A device that does not exist is no error.
+    pub(crate) fn read_device_mtus(&mut self) -> std::io::Result<()> {
+        for link in &mut self.links {
+            if let FarEnd::External(device) = &link.far {
+                link.device_mtu = xoff_ports::read_device_mtu(device)?;
+            }
+        }
+        Ok(())
     }
 }

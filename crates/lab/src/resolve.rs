@@ -7,6 +7,7 @@ mod balancing;
 mod host_patterns;
 mod jobs;
 mod links;
+mod loops;
 mod node_kinds;
 mod nodes;
 mod routing;
@@ -214,8 +215,11 @@ impl LabResolver<'_> {
         let links = self.resolve_links(&topology.links);
         self.assign_host_links(&topology, &mut hosts);
         self.apply_load_balancing(lab.topology.defaults.as_ref(), &topology.nodes, &mut switches);
-        if let Some(overrides) = &topology.routes {
-            self.resolve_routes(overrides, &topology.nodes, &mut switches, &mut hosts, &links);
+        match &topology.routes {
+            Some(overrides) => {
+                self.resolve_routes(overrides, &topology.nodes, &mut switches, &mut hosts, &links)
+            }
+            None => self.resolve_loop(&topology, &mut switches, &mut hosts, &links),
         }
         self.check_unique_addresses(&hosts, &topology.nodes);
         let transports = self.resolve_transports(&lab.transports);

@@ -144,6 +144,19 @@ impl Device {
     }
 }
 
+/// Returns the MTU of a device of the calling thread's namespace: the length of the longest packet in bytes,
+/// without the Ethernet header. Returns `None` if the namespace has no device of this name.
+///
+/// # Errors
+/// Fails if the kernel refuses a socket or the request.
+pub fn read_device_mtu(device: &str) -> io::Result<Option<u32>> {
+    match Device::open(device).and_then(|device| device.mtu()) {
+        Ok(mtu) => Ok(Some(mtu)),
+        Err(error) if matches!(error.raw_os_error(), Some(libc::ENODEV | libc::ENXIO)) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
 fn empty_request() -> libc::ifreq {
     libc::ifreq {
         ifr_name: [0; libc::IFNAMSIZ],

@@ -44,6 +44,7 @@ pub use af_xdp::XdpPort;
 use arena::LARGE_FRAME_BYTES;
 pub use arena::{Arena, ArenaStore, SlotCache, SlotClass, SlotSource};
 pub use custom_backend::PortBackend;
+pub use device_state::read_device_mtu;
 pub use drop_counts::{FramePriority, PortDrops};
 pub use error::PortError;
 pub use memory_link::LinkPort;

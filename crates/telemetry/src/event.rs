@@ -21,16 +21,17 @@ pub fn queue_oid(queue: QueueId) -> u64 {
     SAI_QUEUE | (queue.index() as u64 + 1)
 }
 
-/// An event of a switch in JSON. Events of the big red switch have only the field `on`. Storm events have all
-/// fields except `on`. The fields `action` and `paused_ns` exist only in the event `pfc-storm`. Fields
-/// without a value are omitted.
+/// An event of a switch in JSON. Events of the big red switch have only the field `on`. Storm events have the
+/// fields of their queue. The fields `action` and `paused_ns` exist only in the event `pfc-storm`. The event
+/// `mac-moves` has the fields `ifname`, `previous_ifname`, `mac` and `vlan`. Fields without a value are omitted.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema, PartialEq, Eq)]
 pub struct EventReport {
     /// Model time of the event in nanoseconds.
     pub at_ns: u64,
-    /// Name of the event: `pfc-storm`, `pfc-storm-restored` or `big-red-switch`.
+    /// Name of the event: `pfc-storm`, `pfc-storm-restored`, `big-red-switch` or `mac-moves`.
     pub event: String,
-    /// Name of the port. `None` if the event has no queue.
+    /// Name of the port. `None` if the event has no port. In the event `mac-moves`, the port after the latest
+    /// move.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ifname: Option<String>,
     /// Number of the queue at its port, 0 to 7.
@@ -52,6 +53,15 @@ pub struct EventReport {
     /// Whether the big red switch is on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub on: Option<bool>,
+    /// The MAC address that moves between ports, such as `02:00:00:00:00:01`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mac: Option<String>,
+    /// The VLAN of this MAC address. 0 if the switch has no VLANs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub vlan: Option<u16>,
+    /// Name of the port before the latest move of this MAC address.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub previous_ifname: Option<String>,
 }
 
 /// Returns the SONiC name of a watchdog action.
@@ -63,12 +73,13 @@ pub fn action_name(action: WatchdogAction) -> &'static str {
     }
 }
 
-/// Returns the name of an event: `pfc-storm`, `pfc-storm-restored` or `big-red-switch`.
+/// Returns the name of an event: `pfc-storm`, `pfc-storm-restored`, `big-red-switch` or `mac-moves`.
 pub fn event_name(kind: &SwitchEventKind) -> &'static str {
     match kind {
         SwitchEventKind::StormDetected { .. } => "pfc-storm",
         SwitchEventKind::StormRestored { .. } => "pfc-storm-restored",
         SwitchEventKind::BigRedSwitch { .. } => "big-red-switch",
+        SwitchEventKind::MacMoves { .. } => "mac-moves",
     }
 }
 
@@ -86,6 +97,9 @@ impl EventReport {
             action: None,
             paused_ns: None,
             on: None,
+            mac: None,
+            vlan: None,
+            previous_ifname: None,
         };
         match event.kind {
             SwitchEventKind::StormDetected {
@@ -99,6 +113,16 @@ impl EventReport {
             }
             SwitchEventKind::StormRestored { queue } => report.set_queue(queue, ports),
             SwitchEventKind::BigRedSwitch { on } => report.on = Some(on),
+            SwitchEventKind::MacMoves {
+                address,
+                vlan,
+                ports: [previous, present],
+            } => {
+                report.mac = Some(format_mac(address));
+                report.vlan = Some(vlan);
+                report.previous_ifname = ports.get(previous.index()).cloned();
+                report.ifname = ports.get(present.index()).cloned();
+            }
         }
         report
     }
@@ -134,12 +158,31 @@ impl EventReport {
                 self.paused_ns.unwrap_or_default() / 1_000
             ),
             "pfc-storm-restored" => format!("PFC Watchdog storm restored {place}."),
+            "mac-moves" => {
+                let vlan = match self.vlan {
+                    None | Some(0) => String::new(),
+                    Some(vlan) => format!(" of Vlan{vlan}"),
+                };
+                format!(
+                    "MAC address {}{vlan} moves between ports {} and {} more than 100 times a second: look for a loop, \
+                     or for a second station with this address.",
+                    text(&self.mac),
+                    text(&self.previous_ifname),
+                    text(&self.ifname)
+                )
+            }
             _ if self.on == Some(true) => {
                 "PFC Watchdog BIG_RED_SWITCH mode enabled: every watched queue drops.".to_owned()
             }
             _ => "PFC Watchdog BIG_RED_SWITCH mode disabled.".to_owned(),
         }
     }
+}
+
+/// Formats a MAC address, such as `02:00:00:00:00:01`.
+fn format_mac(address: [u8; 6]) -> String {
+    let bytes: Vec<String> = address.iter().map(|byte| format!("{byte:02x}")).collect();
+    bytes.join(":")
 }
 
 #[cfg(test)]
@@ -177,6 +220,21 @@ mod tests {
             line(0, SwitchEventKind::BigRedSwitch { on: true }),
             "[0.000000000] NOTICE tor0: PFC Watchdog BIG_RED_SWITCH mode enabled: every watched queue drops."
         );
+    }
+
+    #[test]
+    fn a_moving_address_is_reported_with_both_ports() {
+        let moves = |vlan| SwitchEventKind::MacMoves {
+            address: [2, 0, 0, 0, 0, 0xab],
+            vlan,
+            ports: [PortId(1), PortId(0)],
+        };
+        assert_eq!(
+            line(1_500_000_000_000, moves(10)),
+            "[1.500000000] NOTICE tor0: MAC address 02:00:00:00:00:ab of Vlan10 moves between ports Ethernet4 and \
+             Ethernet0 more than 100 times a second: look for a loop, or for a second station with this address."
+        );
+        assert!(line(0, moves(0)).contains("02:00:00:00:00:ab moves between"));
     }
 
     #[test]

@@ -5,6 +5,7 @@ use core::hash::Hasher;
 use hashbrown::HashTable;
 
 use super::MacAddress;
+use super::mac_moves::{FrequentMove, MacMoves};
 use crate::ids::LogicalPort;
 use xoff_units::Picos;
 
@@ -49,6 +50,7 @@ pub struct Fdb {
     ageing: Picos,
     /// Earliest time of the next removal of old entries.
     next_sweep: Picos,
+    moves: MacMoves,
 }
 
 impl Fdb {
@@ -61,6 +63,7 @@ impl Fdb {
             entries_max,
             ageing,
             next_sweep: Picos::ZERO,
+            moves: MacMoves::new(),
         }
     }
 
@@ -69,20 +72,80 @@ impl Fdb {
         self.ageing = ageing;
     }
 
-    /// Stores that `mac` is behind `port` in a VLAN. If the table is full, no new address is learnt.
-    #[inline]
+    /// Stores that `mac` is behind `port` in a VLAN. If the table is full, no new address is learnt. Moves of
+    /// the address are not counted.
     pub fn learn(&mut self, now: Picos, vlan: u16, mac: MacAddress, port: LogicalPort) {
-        let key = fdb_key(vlan, mac);
-        let learnt = FdbEntry {
-            key,
-            port,
-            seen_at: now,
-        };
-        if let Some(entry) = self.entries.find_mut(hash_key(key), |entry| entry.key == key) {
-            *entry = learnt;
-            return;
+        if !self.learn_unless_moved(now, vlan, mac, port) {
+            self.move_entry(now, fdb_key(vlan, mac), port);
         }
-        self.insert(now, learnt);
+    }
+
+    /// Stores that `mac` is behind `port` in a VLAN, like [`Fdb::learn`]. Returns false, and changes nothing,
+    /// if the table contains the address at another port.
+    #[inline]
+    pub fn learn_unless_moved(&mut self, now: Picos, vlan: u16, mac: MacAddress, port: LogicalPort) -> bool {
+        let key = fdb_key(vlan, mac);
+        if let Some(entry) = self.entries.find_mut(hash_key(key), |entry| entry.key == key) {
+            if entry.port != port {
+                return false;
+            }
+            entry.seen_at = now;
+            return true;
+        }
+        self.insert(
+            now,
+            FdbEntry {
+                key,
+                port,
+                seen_at: now,
+            },
+        );
+        true
+    }
+
+    /// Stores that `mac` is behind `port` in a VLAN, like [`Fdb::learn`], and counts a move. Returns a value
+    /// once for each address that moves too often.
+    #[inline]
+    pub(crate) fn learn_and_count_moves(
+        &mut self,
+        now: Picos,
+        vlan: u16,
+        mac: MacAddress,
+        port: LogicalPort,
+    ) -> Option<FrequentMove> {
+        match self.learn_unless_moved(now, vlan, mac, port) {
+            true => None,
+            false => self.count_move(now, vlan, mac, port),
+        }
+    }
+
+    #[cold]
+    fn count_move(
+        &mut self,
+        now: Picos,
+        vlan: u16,
+        mac: MacAddress,
+        port: LogicalPort,
+    ) -> Option<FrequentMove> {
+        let key = fdb_key(vlan, mac);
+        let previous = self.move_entry(now, key, port)?;
+        // The switch had forgotten an address whose entry is too old.
+        let is_move = now.since(previous.seen_at) < self.ageing;
+        (is_move && self.moves.record_move(now, key)).then_some(FrequentMove {
+            address: mac,
+            vlan,
+            from: previous.port,
+        })
+    }
+
+    /// Moves an entry to another port. Returns the previous entry, or `None` if no entry exists.
+    #[cold]
+    fn move_entry(&mut self, now: Picos, key: u64, port: LogicalPort) -> Option<FdbEntry> {
+        let entry = self.entries.find_mut(hash_key(key), |entry| entry.key == key)?;
+        let previous = *entry;
+        entry.port = port;
+        entry.seen_at = now;
+        Some(previous)
     }
 
     #[cold]
@@ -152,7 +215,7 @@ fn fdb_key(vlan: u16, mac: MacAddress) -> u64 {
 
 /// Returns the hash of a key.
 #[inline(always)]
-fn hash_key(key: u64) -> u64 {
+pub(super) fn hash_key(key: u64) -> u64 {
     let mut hasher = DeterministicHasher::default();
     hasher.write_u64(key);
     hasher.finish()

@@ -2,9 +2,11 @@
 
 mod fdb;
 mod mac;
+mod mac_moves;
 mod vlan;
 
 pub(crate) use fdb::DeterministicHasher;
 pub use fdb::Fdb;
 pub use mac::MacAddress;
+pub(crate) use mac_moves::FrequentMove;
 pub(crate) use vlan::{VlanTable, VlanTagAction};

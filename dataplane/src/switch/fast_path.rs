@@ -222,7 +222,10 @@ impl Switch {
     ) -> Option<BridgedEgress> {
         let from = ingress_binding.logical;
         let vlan = self.vlans.ingress_vlan(from, None)?;
-        self.fdb.learn(now, vlan, source, from);
+        // The full path counts moves of an address.
+        if !self.fdb.learn_unless_moved(now, vlan, source, from) {
+            return None;
+        }
         let own = |interface| self.router.interface(interface).mac == destination;
         if destination.is_group() || self.router.interface_of_vlan(vlan).is_some_and(own) {
             return None;

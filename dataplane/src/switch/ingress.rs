@@ -327,7 +327,9 @@ impl Switch {
             return Err(DropReason::IngressVlanFilter);
         };
         context.vlan = Some(vlan);
-        self.fdb.learn(now, vlan, source, from);
+        if let Some(moved) = self.fdb.learn_and_count_moves(now, vlan, source, from) {
+            self.report_frequent_move(now, context.from, &moved, outputs);
+        }
         if let Some(interface) = self.router.interface_of_vlan(vlan) {
             if destination == self.router.interface(interface).mac {
                 return Ok(BridgeResult::ToRouter(interface));

@@ -1,6 +1,6 @@
 //! Tests of address learning, forwarding and ageing.
 
-use xoff_dataplane::{ForwardingResult, LogicalPort, Picos};
+use xoff_dataplane::{ForwardingResult, LogicalPort, Picos, PortId, SwitchEventKind};
 
 use crate::support::frames::{ethernet_frame, shortest_udp_frame, station_mac};
 use crate::support::{Harness, config};
@@ -42,6 +42,32 @@ fn a_moved_station_is_learnt_at_its_new_port() {
     assert_eq!(egress_ports(&mut harness, 0, &shortest_udp_frame(0, 1, 0)), [1]);
     harness.receive(2, &shortest_udp_frame(1, 0, 0));
     assert_eq!(egress_ports(&mut harness, 0, &shortest_udp_frame(0, 1, 0)), [2]);
+}
+
+/// Sends `frames` frames of station 0, in turn on ports 0 and 2, and returns the reported moves. `gap` is the
+/// time between two frames.
+fn report_moves(frames: u16, gap: Picos) -> Vec<([u8; 6], u16, [PortId; 2])> {
+    let mut harness = Harness::with_learnt_addresses(&config::bridge_config(3));
+    for n in 0..frames {
+        harness.receive(2 * (n % 2), &shortest_udp_frame(0, 1, 0));
+        harness.run_for(gap);
+    }
+    let moves = harness.switch_events.iter().filter_map(|event| match event.kind {
+        SwitchEventKind::MacMoves { address, vlan, ports } => Some((address, vlan, ports)),
+        _ => None,
+    });
+    moves.collect()
+}
+
+#[test]
+fn an_address_that_moves_too_often_is_reported_once_with_both_ports() {
+    // The first frame arrives on the port of the station, so 101 moves need 102 frames.
+    assert_eq!(report_moves(101, Picos::from_millis(5)), []);
+    // The 101st move is from port 0 to port 2.
+    let expected = [(station_mac(0), 0, [PortId(0), PortId(2)])];
+    assert_eq!(report_moves(102, Picos::from_millis(5)), expected);
+    assert_eq!(report_moves(1_000, Picos::from_millis(5)), expected);
+    assert_eq!(report_moves(1_000, Picos::from_millis(11)), []);
 }
 
 #[test]

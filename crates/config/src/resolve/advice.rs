@@ -1,5 +1,7 @@
 //! Warnings about valid settings that probably do not have the intended effect.
 
+use std::collections::BTreeMap;
+
 use xoff_dataplane::config::{BufferProfile, PortConfig, SwitchConfig};
 use xoff_dataplane::ids::PRIORITIES;
 use xoff_units::Picos;
@@ -39,56 +41,115 @@ fn warn_priorities_without_headroom(
     port: &PortConfig,
     is_bound: impl Fn(u8) -> bool,
 ) {
+    let mut without_buffer = Vec::new();
+    let mut without_headroom: BTreeMap<Option<&str>, Vec<(usize, usize)>> = BTreeMap::new();
     for priority in (0..PRIORITIES).filter(|n| port.pfc.enabled & (1 << n) != 0) {
         let group = port.pfc.priority_to_pg[priority];
+        let pair = (priority, usize::from(group));
         let Some(profile) = find_profile(config, port.pgs[usize::from(group)]) else {
-            let text = format!(
-                "pfc_enable has priority {priority}, but its priority group {group} has no buffer (profile NULL): its \
-                 frames are dropped"
-            );
-            context.warn_port(&port.name, text);
+            without_buffer.push(pair);
             continue;
         };
         let noted = context.noted_groups.get(&port.name).copied().unwrap_or(0);
-        if profile.xoff_bytes > 0 || noted & (1 << group) != 0 {
-            continue;
+        if profile.xoff_bytes == 0 && noted & (1 << group) == 0 {
+            let bound = is_bound(group).then_some(profile.name.as_str());
+            without_headroom.entry(bound).or_default().push(pair);
         }
-        let why = match is_bound(group) {
-            true => format!(
-                "profile {} of its priority group {group} has no headroom (xoff)",
-                profile.name
-            ),
-            false => {
-                format!("BUFFER_PG|PORT|{group} is missing, so its priority group has no headroom (xoff)")
-            }
+    }
+    if !without_buffer.is_empty() {
+        let (priorities, groups) = describe_pairs(&without_buffer);
+        let (verb, its) = match without_buffer.len() {
+            1 => ("has", "its"),
+            _ => ("have", "their"),
         };
         let text = format!(
-            "pfc_enable has priority {priority}, but {why}: frames in flight when it pauses are dropped"
+            "pfc_enable has {priorities}, but {its} {groups} {verb} no buffer (profile NULL): {its} frames are dropped"
         );
+        context.warn_port(&port.name, text);
+    }
+    for (profile, pairs) in without_headroom {
+        let (priorities, groups) = describe_pairs(&pairs);
+        let is_one = pairs.len() == 1;
+        let why = match profile {
+            Some(profile) => format!(
+                "profile {profile} of {} {groups} has no headroom (xoff)",
+                if is_one { "its" } else { "their" }
+            ),
+            None => {
+                let keys: Vec<String> = pairs
+                    .iter()
+                    .map(|(_, group)| format!("BUFFER_PG|PORT|{group}"))
+                    .collect();
+                match is_one {
+                    true => format!(
+                        "{} is missing, so its priority group has no headroom (xoff)",
+                        keys.join(", ")
+                    ),
+                    false => format!(
+                        "{} are missing, so their priority groups have no headroom (xoff)",
+                        keys.join(", ")
+                    ),
+                }
+            }
+        };
+        let when = if is_one {
+            "when it pauses"
+        } else {
+            "when they pause"
+        };
+        let text = format!("pfc_enable has {priorities}, but {why}: frames in flight {when} are dropped");
         context.warn_port(&port.name, text);
     }
 }
 
+/// Describes priorities and their priority groups, such as `priorities 3, 4` and `priority groups 3, 4`.
+fn describe_pairs(pairs: &[(usize, usize)]) -> (String, String) {
+    let priorities: Vec<usize> = pairs.iter().map(|(priority, _)| *priority).collect();
+    let mut groups: Vec<usize> = pairs.iter().map(|(_, group)| *group).collect();
+    groups.dedup();
+    (
+        describe_numbers(["priority", "priorities"], &priorities),
+        describe_numbers(["priority group", "priority groups"], &groups),
+    )
+}
+
+/// Describes one or more numbered objects, such as `queue 3` or `queues 3, 4`. `nouns` contains the singular
+/// and the plural.
+fn describe_numbers(nouns: [&str; 2], numbers: &[usize]) -> String {
+    let texts: Vec<String> = numbers.iter().map(usize::to_string).collect();
+    format!("{} {}", nouns[usize::from(numbers.len() > 1)], texts.join(", "))
+}
+
 /// Warns about priority groups with headroom for which the port sends no PFC.
 fn warn_headroom_without_pfc(context: &mut ResolveContext<'_>, config: &SwitchConfig, port: &PortConfig) {
+    let mut groups_of_profile: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
     for (group, index) in port.pgs.iter().enumerate() {
         let Some(profile) = find_profile(config, *index) else {
             continue;
         };
         if profile.xoff_bytes > 0 && !port.pfc.signals_priority_group(group as u8) {
-            let text = format!(
-                "priority group {group} has headroom (profile {}), but no priority in pfc_enable signals its XOFF: \
-                 senders are not paused and frames are dropped",
-                profile.name
-            );
-            context.warn_port(&port.name, text);
+            groups_of_profile.entry(&profile.name).or_default().push(group);
         }
+    }
+    for (profile, groups) in groups_of_profile {
+        let (verb, its) = if groups.len() == 1 {
+            ("has", "its")
+        } else {
+            ("have", "their")
+        };
+        let text = format!(
+            "{} {verb} headroom (profile {profile}), but no priority in pfc_enable signals {its} XOFF: senders are not \
+             paused and frames are dropped",
+            describe_numbers(["priority group", "priority groups"], &groups)
+        );
+        context.warn_port(&port.name, text);
     }
 }
 
 /// Warns about queues that start to set ECN marks above the XOFF threshold (the fill level at which PFC
 /// pauses the senders). ECN should slow down the senders before PFC pauses them.
 fn warn_marking_above_xoff(context: &mut ResolveContext<'_>, config: &SwitchConfig, port: &PortConfig) {
+    let mut queues_of_limits: BTreeMap<(u64, u64), Vec<usize>> = BTreeMap::new();
     for (number, queue) in port.queues.iter().enumerate() {
         let Some(wred) = queue.wred.filter(|wred| wred.ecn) else {
             continue;
@@ -97,13 +158,21 @@ fn warn_marking_above_xoff(context: &mut ResolveContext<'_>, config: &SwitchConf
             .map(|p| xoff_threshold_bytes(&config.pools[usize::from(p.pool)], p))
             .min();
         if let Some(xoff) = lowest.filter(|xoff| *xoff <= wred.min_bytes) {
-            let text = format!(
-                "queue {number} marks above {} bytes, but PFC pauses a single sender at {xoff} bytes: PFC \
-                 acts before ECN",
-                wred.min_bytes
-            );
-            context.warn_port(&port.name, text);
+            queues_of_limits
+                .entry((wred.min_bytes, xoff))
+                .or_default()
+                .push(number);
         }
+    }
+    for ((min_bytes, xoff), queues) in queues_of_limits {
+        let text = format!(
+            "{} above {min_bytes} bytes, but PFC pauses a single sender at {xoff} bytes: PFC acts before ECN",
+            match queues.len() {
+                1 => format!("{} marks", describe_numbers(["queue", "queues"], &queues)),
+                _ => format!("{} mark", describe_numbers(["queue", "queues"], &queues)),
+            }
+        );
+        context.warn_port(&port.name, text);
     }
 }
 
@@ -116,6 +185,7 @@ fn warn_limits_of_lossless_queues(
     config: &SwitchConfig,
     port: &PortConfig,
 ) {
+    let mut queues_of_profile: BTreeMap<(&str, u64, u64), Vec<usize>> = BTreeMap::new();
     for (number, queue) in port.queues.iter().enumerate() {
         let Some(own) = find_profile(config, queue.profile) else {
             continue;
@@ -126,13 +196,22 @@ fn warn_limits_of_lossless_queues(
             .map(|group| xoff_threshold_bytes(&config.pools[usize::from(group.pool)], group))
             .min();
         if let Some(xoff) = xoff.filter(|xoff| limit < *xoff) {
-            let text = format!(
-                "queue {number} is lossless: the limit of its profile {}, {limit} bytes, is below the XOFF threshold of \
-                 {xoff} bytes and is not enforced; a chip that enforces it drops lossless frames there",
-                own.name
-            );
-            context.warn_port(&port.name, text);
+            let queues = queues_of_profile.entry((&own.name, limit, xoff)).or_default();
+            queues.push(number);
         }
+    }
+    for ((profile, limit, xoff), queues) in queues_of_profile {
+        let (verb, its) = if queues.len() == 1 {
+            ("is", "its")
+        } else {
+            ("are", "their")
+        };
+        let text = format!(
+            "{} {verb} lossless: the limit of {its} profile {profile}, {limit} bytes, is below the XOFF threshold of {xoff} \
+             bytes and is not enforced; a chip that enforces it drops lossless frames there",
+            describe_numbers(["queue", "queues"], &queues)
+        );
+        context.warn_port(&port.name, text);
     }
 }
 
@@ -166,6 +245,7 @@ fn warn_small_headroom(context: &mut ResolveContext<'_>, config: &SwitchConfig) 
             continue;
         }
         let need = bytes_in_time_span(budget, port.link.speed_mbps);
+        let mut groups_of_profile: BTreeMap<(&str, u64), Vec<usize>> = BTreeMap::new();
         for (group, index) in port.pgs.iter().enumerate() {
             let Some(profile) = find_profile(config, *index) else {
                 continue;
@@ -176,16 +256,21 @@ fn warn_small_headroom(context: &mut ResolveContext<'_>, config: &SwitchConfig) 
             let total = &mut pool_need[usize::from(profile.pool)];
             *total = total.saturating_add(need);
             if profile.xoff_bytes < need {
-                let text = format!(
-                    "headroom of priority group {group} (profile {}, xoff {}) is too small for {} Mb/s during the \
-                     reaction budget of {}: {need} bytes are needed, or frames may be lost when this host stalls",
-                    profile.name,
-                    profile.xoff_bytes,
-                    port.link.speed_mbps,
-                    format_micros(budget)
-                );
-                context.warn_port(&port.name, text);
+                let groups = groups_of_profile
+                    .entry((&profile.name, profile.xoff_bytes))
+                    .or_default();
+                groups.push(group);
             }
+        }
+        for ((profile, xoff), groups) in groups_of_profile {
+            let text = format!(
+                "headroom of {} (profile {profile}, xoff {xoff}) is too small for {} Mb/s during the reaction budget of \
+                 {}: {need} bytes are needed, or frames may be lost when this host stalls",
+                describe_numbers(["priority group", "priority groups"], &groups),
+                port.link.speed_mbps,
+                format_micros(budget)
+            );
+            context.warn_port(&port.name, text);
         }
     }
     for (pool, need) in config.pools.iter().zip(pool_need) {

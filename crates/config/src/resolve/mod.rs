@@ -13,6 +13,7 @@ mod buffer_profiles;
 mod chip;
 mod classes;
 mod context;
+mod device_mtu;
 mod dynamic;
 mod flow_control;
 mod hash_fields;
@@ -47,6 +48,7 @@ use super::root_cause::{FoundErrors, RefusedObjects, remove_consequences};
 use super::{invariants, read};
 
 pub use flow_control::proposes_dilation;
+pub use device_mtu::{DeviceDefaults, DeviceMtu};
 pub use routes::StaticRoute;
 pub use routing::hash_seed;
 
@@ -107,6 +109,9 @@ pub struct ResolveOptions {
     /// packets are dropped in both directions with the reason `EXCEEDS_L2_MTU`, or `EXCEEDS_L3_MTU` for
     /// routed packets.
     pub link_mtus: std::collections::BTreeMap<String, u32>,
+    /// Defaults that come from the network devices of the ports. Empty in labs, in virtual time and in
+    /// replays.
+    pub devices: DeviceDefaults,
     /// Names of the router interfaces of the running switch, in the order of their numbers. Interfaces that
     /// remain keep their numbers, if possible. Empty for a new switch.
     pub interfaces: Vec<String>,
@@ -128,9 +133,9 @@ pub struct ResolvedConfig {
     pub rib: Rib,
     /// The static routes, sorted by prefix and distance.
     pub static_routes: Vec<StaticRoute>,
-    /// Buffer entries and fields that xoff has added to the configuration. In the dynamic buffer model, xoff
-    /// computes them. In the traditional model, they come from [`ResolveOptions::pg_profiles`]. Empty if
-    /// nothing was added.
+    /// Entries and fields that xoff has added to the configuration. In the dynamic buffer model, xoff computes
+    /// buffer entries. In the traditional model, they come from [`ResolveOptions::pg_profiles`]. The field
+    /// `PORT.mtu` comes from [`ResolveOptions::devices`]. Empty if nothing was added.
     pub generated: ConfigDb,
     /// Warnings, and notes about settings without an effect. Each text has one line.
     pub warnings: Vec<String>,
@@ -202,6 +207,7 @@ fn resolve_with_consequences(db: &ConfigDb, options: &ResolveOptions) -> Result<
     flow_control::resolve_flow_control(&mut context, &mut ports);
     let watchdog = watchdog::resolve_watchdog(&mut context, &mut ports);
     let lags = lags::resolve_lags(&mut context, &mut ports);
+    device_mtu::check_mtus(&mut context, &ports);
     let bridging = vlans::resolve_bridging(&mut context, &ports, &lags);
     let port_profiles = port_buffer_limits::resolve_port_profiles(&mut context, &buffers);
     let seed = context.number(SWITCH, LOCALHOST, "seed").unwrap_or(options.seed);
@@ -260,11 +266,13 @@ fn resolve_with_consequences(db: &ConfigDb, options: &ResolveOptions) -> Result<
         return Err(found);
     }
     debug_assert_eq!(invariants::find_violation(&config), None);
+    let mut generated = completed.map(|(_, added)| added).unwrap_or_default();
+    device_mtu::add_default_mtus(db, options, &config.ports, &mut generated);
     Ok(ResolvedConfig {
         config,
         rib: routing.rib,
         static_routes: routing.static_routes,
-        generated: completed.map(|(_, added)| added).unwrap_or_default(),
+        generated,
         warnings,
     })
 }

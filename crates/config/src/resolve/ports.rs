@@ -11,7 +11,7 @@ use crate::schema;
 
 /// Default speed of a port in Mb/s. Two CPU cores can forward this speed in real time.
 const SPEED_MBPS_DEFAULT: u64 = 1_000;
-const MTU_DEFAULT: u64 = 1_500;
+const MTU_DEFAULT: u32 = 1_500;
 const TPID_DEFAULT: u16 = 0x8100;
 
 /// Returns the MAC address of the switch: `DEVICE_METADATA|localhost mac`, or a locally administered address
@@ -104,9 +104,13 @@ pub(super) fn speed_mbps(context: &ResolveContext<'_>, port: &str) -> u32 {
         .unwrap_or(SPEED_MBPS_DEFAULT) as u32
 }
 
-/// Returns the configured MTU of a port in bytes, or the default 1500.
+/// Returns the configured MTU of a port in bytes. The default is the MTU of its device, or 1500 if the MTU of
+/// the device is unknown.
 pub(super) fn mtu_bytes(context: &ResolveContext<'_>, port: &str) -> u32 {
-    context.number("PORT", port, "mtu").unwrap_or(MTU_DEFAULT) as u32
+    let written = context.number("PORT", port, "mtu").map(|mtu| mtu as u32);
+    written
+        .or_else(|| context.options.devices.default_mtu(port))
+        .unwrap_or(MTU_DEFAULT)
 }
 
 /// Returns the smaller value of the MTU of a port and the MTU of its link, in bytes.

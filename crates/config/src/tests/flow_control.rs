@@ -217,3 +217,41 @@ fn headroom_is_compared_with_the_budget() {
         ]
     );
 }
+
+/// A warning about several priorities of several ports is one line.
+#[test]
+fn warnings_that_differ_only_in_numbers_are_one_warning() {
+    let ports = ["Ethernet0", "Ethernet4", "Ethernet8", "Ethernet12", "Ethernet16"];
+    let entries = ports
+        .map(|port| format!(r#""{port}": {{"pfc_enable": "3,4"}}"#))
+        .join(", ");
+    let missing = load_warnings(&format!(r#"{{"PORT_QOS_MAP": {{{entries}}}}}"#), &ports);
+    assert_eq!(
+        missing,
+        [
+            "Ethernet0, Ethernet4, Ethernet8, Ethernet12 and 1 more: pfc_enable has priorities 3, 4, but BUFFER_PG|PORT|3, \
+             BUFFER_PG|PORT|4 are missing, so their priority groups have no headroom (xoff): frames in flight when they \
+             pause are dropped"
+        ]
+    );
+    let groups = ports
+        .map(|port| format!(r#""{port}|3-4": {{"profile": "p"}}"#))
+        .join(", ");
+    let small = load_warnings(
+        &format!(
+            r#"{{"PORT_QOS_MAP": {{{entries}}}, "BUFFER_PG": {{{groups}}},
+                "BUFFER_POOL": {{"pool": {{"type": "ingress", "mode": "dynamic", "size": "10000000"}}}},
+                "BUFFER_PROFILE": {{"p": {{"pool": "pool", "size": "0", "dynamic_th": "0", "xoff": "1000"}}}}}}"#
+        ),
+        &ports,
+    );
+    let headroom: Vec<&String> = small
+        .iter()
+        .filter(|warning| warning.contains("headroom of"))
+        .collect();
+    assert_eq!(headroom.len(), 1, "{small:?}");
+    assert!(
+        headroom[0].contains("headroom of priority groups 3, 4 (profile p"),
+        "{headroom:?}"
+    );
+}

@@ -5,6 +5,7 @@ mod asics;
 mod balancing;
 mod bridging;
 mod buffers;
+mod device_mtu;
 mod dynamic;
 mod effects;
 mod error_list;

@@ -131,6 +131,7 @@ impl LabResolver<'_> {
             speed_mbps,
             delay_ns,
             mtu,
+            device_mtu: None,
             source: self.file_and_line(link.referenced),
         })
     }

@@ -1,12 +1,13 @@
 mod balancing;
 mod jobs;
+mod loops;
 mod replay;
 mod script;
 mod topology;
 
 use std::path::Path;
 
-use super::super::plan::{ConfigLayer, FarEnd, OfferedRate, TimeMode};
+use super::super::plan::{ConfigLayer, FarEnd, OfferedRate, SwitchPlan, TimeMode};
 use super::*;
 
 const INCAST: &str = r#"

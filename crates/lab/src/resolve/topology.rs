@@ -3,7 +3,7 @@
 //!
 //! The result contains the unresolved fields of the lab file.
 
-use serde_saphyr::Spanned;
+use serde_saphyr::{Location, Spanned};
 
 use super::super::template;
 use super::LabResolver;
@@ -17,6 +17,10 @@ pub(super) struct MergedTopology {
     pub(super) links: Vec<Spanned<LinkFields>>,
     /// Routes that replace computed routes. `None` if the lab has no computed routes.
     pub(super) routes: Option<Vec<Spanned<RouteOverride>>>,
+    /// The location of `routes: none` in the lab file. `None` if the lab file does not contain it.
+    pub(super) no_routes: Option<Location>,
+    /// Whether links may form a loop within one bridge or VLAN.
+    pub(super) allows_loop: bool,
 }
 
 impl LabResolver<'_> {
@@ -54,7 +58,15 @@ impl LabResolver<'_> {
             Some(RouteSource::None) => None,
             None => section.fabric.is_some().then(Vec::new),
         };
-        Some(MergedTopology { nodes, links, routes })
+        let none = section.routes.as_ref();
+        let none = none.filter(|routes| matches!(routes.value, RouteSource::None));
+        Some(MergedTopology {
+            nodes,
+            links,
+            routes,
+            no_routes: none.map(|routes| routes.referenced),
+            allows_loop: section.allow_loop.as_ref().is_some_and(|allow| allow.value),
+        })
     }
 
     /// Reports an error if a node is a switch in the template and a host in the lab file, or vice versa.

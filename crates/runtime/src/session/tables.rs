@@ -233,15 +233,20 @@ fn route_entry(
 /// Returns the ports, LAGs and router interfaces in the form of a response.
 pub(super) fn list_interfaces(current: &ConfigGeneration, links: &LinkStates) -> Interfaces {
     let config = &current.config;
-    let is_bridged = |index: usize| match &config.bridging {
-        BridgingConfig::Transparent => false,
-        BridgingConfig::Vlans(vlans) => vlans.iter().any(|vlan| {
-            vlan.members
-                .iter()
-                .any(|member| usize::from(member.port) == index)
-        }),
+    let vlan_mode = |index: usize| {
+        let mode = match &config.bridging {
+            // Without VLANs and router interfaces, all ports form one bridge.
+            BridgingConfig::Transparent => "bridged",
+            BridgingConfig::Vlans(vlans) => {
+                let mut members = vlans.iter().flat_map(|vlan| &vlan.members);
+                match members.any(|member| usize::from(member.port) == index) {
+                    true => "trunk",
+                    false => "routed",
+                }
+            }
+        };
+        mode.to_owned()
     };
-    let vlan_mode = |index: usize| if is_bridged(index) { "trunk" } else { "routed" }.to_owned();
     let is_up = |states: &[bool], index: usize| states.get(index).copied().unwrap_or(false);
     let port = |(index, port): (usize, &xoff_dataplane::config::PortConfig)| {
         let lag = config

@@ -4,6 +4,8 @@ use xoff_dataplane::{FrameStore, PortId};
 
 use super::clock::monotonic_ns;
 use super::command::Command;
+use super::device_watcher::DeviceRequest;
+use super::port_io::PortIo;
 use super::switch_worker::SwitchWorker;
 use xoff_ports::SlotSource;
 
@@ -31,6 +33,7 @@ impl SwitchWorker {
                     }
                     engine.reconfigure_cpu(&config.routing);
                     self.config = *config;
+                    self.update_device_mtus();
                 }
                 let _ = reply.send(result);
             }
@@ -70,5 +73,32 @@ impl SwitchWorker {
             }
         }
         self.record_departures(first_departure);
+    }
+
+    /// Opens each device again that was opened for a smaller MTU than its port has now. Otherwise the device
+    /// would refuse the longest frames of the port.
+    fn update_device_mtus(&mut self) {
+        for (index, opened_mtu) in self.opened_mtus.iter_mut().enumerate() {
+            let (Some(opened), Some((worker, index_in_set))) = (opened_mtu, self.port_links[index].location)
+            else {
+                continue;
+            };
+            let (port, mtu) = (PortId(index as u16), self.config.ports[index].mtu);
+            // The device watcher ends only at the end of the run.
+            let _ = self.device_requests.send(DeviceRequest::SetMtu(port, mtu));
+            if mtu <= *opened {
+                continue;
+            }
+            let is_requested = match &mut self.io {
+                PortIo::Direct(ports) => {
+                    ports.reopen(usize::from(index_in_set));
+                    true
+                }
+                PortIo::IoWorkers(remotes) => remotes[worker].queue_reopen(index_in_set),
+            };
+            if is_requested {
+                *opened = mtu;
+            }
+        }
     }
 }

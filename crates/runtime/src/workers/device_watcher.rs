@@ -9,7 +9,7 @@ use crossbeam_channel::{Receiver, RecvTimeoutError, Sender};
 use xoff_dataplane::{Picos, PortId};
 
 use xoff_ports::net::Netns;
-use xoff_ports::{Arena, OpenedPort, Port, PortError, PortSpec};
+use xoff_ports::{Arena, OpenedPort, Port, PortError, PortSpec, read_device_mtu};
 
 /// Time between two attempts to open a missing device.
 const RETRY: Duration = Duration::from_millis(100);
@@ -28,6 +28,16 @@ pub struct AttachedPort {
 }
 
 impl AttachedPort {
+    /// Returns the MTU of the device in bytes. Returns `None` if the device does not exist or its MTU cannot be
+    /// read.
+    pub(crate) fn device_mtu(&self) -> Option<u32> {
+        let read = || read_device_mtu(&self.spec.device).ok().flatten();
+        match &self.netns {
+            None => read(),
+            Some(netns) => netns.run(read).ok().flatten(),
+        }
+    }
+
     /// Opens the device in its namespace.
     pub(crate) fn open(&self) -> Result<OpenedPort, PortError> {
         match &self.netns {
@@ -42,10 +52,13 @@ impl AttachedPort {
     }
 }
 
-/// A request to open the missing device of a port.
+/// A request to the device watcher.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct MissingDevice {
-    pub(crate) port: PortId,
+pub(crate) enum DeviceRequest {
+    /// Open the device of a port as soon as the device exists.
+    Open(PortId),
+    /// Use this MTU in bytes when the device of the port is opened the next time.
+    SetMtu(PortId, u32),
 }
 
 /// A device that was opened for a port.
@@ -58,9 +71,9 @@ pub(crate) struct OpenedDevice {
 /// Opens missing devices. Returns when every [`PortSet`](super::port_set::PortSet) is dropped. `owners` are
 /// the channels to the port sets, by port. `arena` contains the frame slots of the ports.
 pub(crate) fn watch_devices(
-    attached: BTreeMap<PortId, AttachedPort>,
+    mut attached: BTreeMap<PortId, AttachedPort>,
     owners: BTreeMap<PortId, Sender<OpenedDevice>>,
-    requests: Receiver<MissingDevice>,
+    requests: Receiver<DeviceRequest>,
     arena: &Arc<Arena>,
 ) {
     let mut missing: Vec<PortId> = Vec::new();
@@ -73,8 +86,13 @@ pub(crate) fn watch_devices(
             requests.recv_timeout(RETRY)
         };
         match request {
-            Ok(MissingDevice { port }) if !missing.contains(&port) => missing.push(port),
-            Ok(_) => {}
+            Ok(DeviceRequest::Open(port)) if !missing.contains(&port) => missing.push(port),
+            Ok(DeviceRequest::Open(_)) => {}
+            Ok(DeviceRequest::SetMtu(port, mtu)) => {
+                if let Some(attached) = attached.get_mut(&port) {
+                    attached.spec.mtu = mtu;
+                }
+            }
             Err(RecvTimeoutError::Timeout) => {
                 missing.retain(|port| !try_open_device(&attached, &owners, *port, &mut last_errors, arena));
             }

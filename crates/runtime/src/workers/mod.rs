@@ -15,6 +15,7 @@ mod event_printer;
 mod idle;
 pub mod pin;
 mod port_io;
+mod port_notes;
 mod port_set;
 mod received_entry;
 mod running_switch;

@@ -35,6 +35,8 @@ enum IoCommand {
     },
     /// Use an empty slot for received frames.
     AddSlot(FrameHandle),
+    /// Close the device of a port, and open the device again (see [`PortSet::reopen`]).
+    Reopen { index: u16 },
 }
 
 /// The handle with which the switch worker uses an I/O worker. Each update of a ring index moves a cache line
@@ -205,6 +207,16 @@ impl IoWorkerHandle {
         Ok(())
     }
 
+    /// Queues a request to open the device of a port again. The next [`IoWorkerHandle::flush_commands`] sends
+    /// the request. `index` is the index of the port at the I/O worker. Returns false if the ring has no room.
+    pub(crate) fn queue_reopen(&mut self, index: u16) -> bool {
+        let has_room = self.staged.len() < self.free_commands;
+        if has_room {
+            self.staged.push(IoCommand::Reopen { index });
+        }
+        has_room
+    }
+
     /// Sends the queued messages to the I/O worker and wakes it. Also refills the stock of empty slots of the
     /// I/O worker.
     pub(crate) fn flush_commands(&mut self, store: &mut ArenaStore) {
@@ -296,6 +308,7 @@ impl IoWorker {
                     self.ports.queue_frame(usize::from(index), frame, due)
                 }
                 IoCommand::AddSlot(slot) => self.slots.return_slot(slot),
+                IoCommand::Reopen { index } => self.ports.reopen(usize::from(index)),
             }
         }
         entries.commit_all();
@@ -444,6 +457,7 @@ mod tests {
                     store.release(slot);
                     slots += 1;
                 }
+                IoCommand::Reopen { .. } => {}
             }
         }
         (frames, slots)

@@ -9,7 +9,7 @@ use crossbeam_channel::{Receiver, Sender};
 use xoff_dataplane::{DropReason, FrameHandle, Picos, PortId};
 
 use super::clock::{ModelClock, monotonic_ns};
-use super::device_watcher::{MissingDevice, OpenedDevice};
+use super::device_watcher::{DeviceRequest, OpenedDevice};
 use xoff_ports::{Arena, FramePriority, Port, PortFrame, SlotSource, ThreadWaker, is_device_removed};
 
 /// Largest number of frames that a port receives or sends at once.
@@ -114,7 +114,7 @@ pub(crate) struct PortSet {
     ports: Vec<OwnedPort>,
     received: Vec<PortFrame>,
     clock: ModelClock,
-    device_requests: Sender<MissingDevice>,
+    device_requests: Sender<DeviceRequest>,
     opened: Receiver<OpenedDevice>,
     events: Vec<PortEvent>,
     /// Ports whose device has vanished. They stay here until the kernel has returned their frame slots.
@@ -127,7 +127,7 @@ impl PortSet {
         ports: Vec<(PortId, Option<Port>)>,
         delay_of: impl Fn(PortId) -> Picos,
         clock: ModelClock,
-        device_requests: Sender<MissingDevice>,
+        device_requests: Sender<DeviceRequest>,
         opened: Receiver<OpenedDevice>,
     ) -> PortSet {
         let to_owned_port = |(id, port): (PortId, Option<Port>)| OwnedPort {
@@ -333,9 +333,14 @@ impl PortSet {
     /// device watcher opens the device later. Any error that does not mean a removed device is temporary and
     /// is ignored.
     fn handle_failure(&mut self, index: usize, error: &io::Error) {
-        if !is_device_removed(error) {
-            return;
+        if is_device_removed(error) {
+            self.reopen(index);
         }
+    }
+
+    /// Closes the device of the port with the index `index` in this set. The device watcher opens the device
+    /// again.
+    pub(crate) fn reopen(&mut self, index: usize) {
         let owned = &mut self.ports[index];
         if let Some(mut port) = owned.port.take() {
             // The counts since the last report would be lost with the device.
@@ -354,9 +359,9 @@ impl PortSet {
 
     fn request_device(&self, index: usize) {
         // The device watcher ends only at the end of the run.
-        let _ = self.device_requests.send(MissingDevice {
-            port: self.ports[index].id,
-        });
+        let _ = self
+            .device_requests
+            .send(DeviceRequest::Open(self.ports[index].id));
     }
 }
 

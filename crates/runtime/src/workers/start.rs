@@ -12,11 +12,12 @@ use xoff_dataplane::config::SwitchConfig;
 use xoff_dataplane::{Picos, PortId, Switch};
 
 use super::clock::{ModelClock, monotonic_ns, realtime_ns};
-use super::device_watcher::{self, AttachedPort, MissingDevice, OpenedDevice};
+use super::device_watcher::{self, AttachedPort, DeviceRequest, OpenedDevice};
 use super::event_printer;
 use super::idle::{IdleMode, IdlePolicy};
 use super::pin::{CoreBinding, CorePinning, assign_cores, bind_to_core, set_exact_timers};
 use super::port_io::{PortIo, create_io_worker};
+use super::port_notes::{PortNote, join_port_notes};
 use super::port_set::PortSet;
 use super::running_switch::{RunningSwitch, RunningSwitchParts, SwitchThreadHandle};
 use super::switch_thread::SwitchThread;
@@ -27,7 +28,7 @@ use xoff_control::EventLog;
 use xoff_driver::IN_FLIGHT_FRAMES_MAX;
 use xoff_driver::engine::Engine;
 use xoff_driver::snapshot::PortDeviceInfo;
-use xoff_ports::{Arena, ArenaStore, OpenedPort, Port, PortError, ThreadWaker};
+use xoff_ports::{Arena, ArenaStore, Backend, OpenedPort, Port, PortError, ThreadWaker};
 use xoff_telemetry::allowed_cpus;
 
 /// Number of additional frame slots for each port. These slots are for frames on links and in device queues,
@@ -222,10 +223,20 @@ fn prepare_switch(
     } = setup;
     let mut notes = Vec::new();
     let mut facts = vec![PortDeviceInfo::default(); config.ports.len()];
+    let mut opened_mtus = vec![None; config.ports.len()];
+    let mut mtu_max = config.ports.iter().map(|port| port.mtu).max().unwrap_or(0);
+    for (port, _) in attached
+        .iter()
+        .filter(|(port, opened)| opened.is_none() && port.spec.backend != Backend::Tap)
+    {
+        opened_mtus[port.id.index()] = Some(port.spec.mtu);
+        // A later configuration can increase the MTU of the port up to the MTU of the device.
+        mtu_max = mtu_max.max(port.device_mtu().unwrap_or(0));
+    }
     let (attached, mut opened) = open_ports(attached, &mut facts, &mut notes)?;
     let held_slots = attached.iter().map(|port| port.spec.reserved_slots()).sum();
-    let mut store =
-        ArenaStore::new(allocate_arena(&config, held_slots).map_err(system_error("memory for frames"))?);
+    let arena = allocate_arena(&config, mtu_max, held_slots);
+    let mut store = ArenaStore::new(arena.map_err(system_error("memory for frames"))?);
     for port in opened.iter_mut().filter_map(|(_, port)| port.as_mut()) {
         port.attach(&store.shared_arena())?;
         port.set_waker(waker);
@@ -238,7 +249,7 @@ fn prepare_switch(
         &attached_by_port,
         context.io_cores.len(),
         context.clock,
-        requests_in,
+        requests_in.clone(),
         config.ports.len(),
     );
     let mut helper_threads = Vec::new();
@@ -280,6 +291,8 @@ fn prepare_switch(
         facts,
         port_links,
         stop: Arc::clone(&stop),
+        opened_mtus,
+        device_requests: requests_in,
         result: result_in,
         last_check_ns: 0,
         clock_difference_ns: realtime_ns().wrapping_sub(monotonic_ns()),
@@ -372,6 +385,7 @@ fn open_ports(
 ) -> Result<OpenPorts, StartError> {
     let mut ports = Vec::with_capacity(attached.len());
     let mut attached_ports = Vec::with_capacity(attached.len());
+    let mut port_notes = Vec::new();
     let mut missing = None;
     for (port, opened) in attached {
         let facts = &mut facts[port.id.index()];
@@ -379,7 +393,11 @@ fn open_ports(
         match opened.map_or_else(|| port.open(), Ok) {
             Ok(opened) => {
                 facts.backend = Some(opened.port.backend_name().to_owned());
-                notes.extend(opened.notes);
+                let name = &port.spec.name;
+                port_notes.extend(opened.notes.into_iter().map(|text| PortNote {
+                    port: name.clone(),
+                    text,
+                }));
                 ports.push((port.id, Some(opened.port)));
             }
             Err(error) if error.is_absent() => {
@@ -391,21 +409,19 @@ fn open_ports(
         }
         attached_ports.push(port);
     }
+    notes.extend(join_port_notes(port_notes));
     match missing {
         Some(error) if ports.iter().all(|(_, port)| port.is_none()) => Err(error.into()),
         _ => Ok((attached_ports, ports)),
     }
 }
 
-/// Allocates the frame slots of a switch. `held_slots` is the number of small slots that the ports occupy as
-/// long as they are open.
-fn allocate_arena(config: &SwitchConfig, held_slots: usize) -> io::Result<Arc<Arena>> {
+/// Allocates the frame slots of a switch. `mtu_max` is the largest MTU of a port or of its device in bytes.
+/// `held_slots` is the number of small slots that the ports occupy as long as they are open.
+fn allocate_arena(config: &SwitchConfig, mtu_max: u32, held_slots: usize) -> io::Result<Arc<Arena>> {
     let spare = config.ports.len() * SPARE_SLOTS_PER_PORT;
     let buffer_bytes: u64 = config.pools.iter().map(|p| p.size_bytes + p.xoff_bytes).sum();
-    let has_jumbo_frames = config
-        .ports
-        .iter()
-        .any(|p| u64::from(p.mtu) + 22 >= LARGE_FRAME_BYTES_MIN);
+    let has_jumbo_frames = u64::from(mtu_max) + 22 >= LARGE_FRAME_BYTES_MIN;
     let large_slots = match has_jumbo_frames {
         true => {
             usize::try_from(buffer_bytes / LARGE_FRAME_BYTES_MIN)
@@ -434,7 +450,7 @@ impl PortDistribution {
         attached: &BTreeMap<PortId, AttachedPort>,
         io_workers: usize,
         clock: ModelClock,
-        device_requests: Sender<MissingDevice>,
+        device_requests: Sender<DeviceRequest>,
         port_count: usize,
     ) -> PortDistribution {
         let groups = io_workers.max(1);

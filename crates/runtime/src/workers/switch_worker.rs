@@ -14,6 +14,7 @@ use xoff_dataplane::{
 use super::clock::{ModelClock, monotonic_ns, realtime_ns};
 use super::command::Command;
 use super::event_printer::NumberedEvent;
+use super::device_watcher::DeviceRequest;
 use super::port_io::PortIo;
 use super::port_set::{FrameSink, PortEvent};
 use super::taint_ledger::TaintLog;
@@ -85,6 +86,11 @@ pub(crate) struct SwitchWorker {
     /// The link of each port, by port index.
     pub(crate) port_links: Vec<PortLink>,
     pub(crate) stop: Arc<AtomicBool>,
+    /// The MTU in bytes with which each device was opened, by port index. `None` if the device is not opened
+    /// again for a larger MTU: the session did not open the device, or the device is a tap of xoff.
+    pub(crate) opened_mtus: Vec<Option<u32>>,
+    /// Channel to the device watcher.
+    pub(crate) device_requests: Sender<DeviceRequest>,
     /// Channel for the result of the worker.
     pub(crate) result: Sender<WorkerResult>,
     /// Wall time of the last check of clocks and slots. `clock_difference_ns` was the difference between the

@@ -194,3 +194,25 @@ fn mac_entries_and_neighbours_have_names_of_ports_and_interfaces() {
         ("Vlan100", Some(100), Some("Ethernet12"), "static")
     );
 }
+
+#[test]
+fn ports_of_a_switch_without_vlans_and_interfaces_are_bridged() {
+    let modes = |text: &str| -> Vec<String> {
+        let current = load_generation(text);
+        let interfaces = list_interfaces(&current, &link_states(&current));
+        let ports = interfaces.ports.into_iter().map(|port| port.vlan);
+        ports
+            .chain(interfaces.lags.into_iter().map(|lag| lag.vlan))
+            .collect()
+    };
+    let ports = r#""PORT": {"Ethernet0": {}, "Ethernet4": {}}"#;
+    assert_eq!(modes(&format!("{{{ports}}}")), ["bridged", "bridged"]);
+    let lag = r#""PORTCHANNEL": {"PortChannel1": {}}, "PORTCHANNEL_MEMBER": {"PortChannel1|Ethernet4": {}}"#;
+    assert_eq!(
+        modes(&format!("{{{ports}, {lag}}}")),
+        ["bridged", "PortChannel1", "bridged"]
+    );
+    let vlan =
+        r#""VLAN": {"Vlan10": {}}, "VLAN_MEMBER": {"Vlan10|Ethernet4": {}}, "INTERFACE": {"Ethernet0": {}}"#;
+    assert_eq!(modes(&format!("{{{ports}, {vlan}}}")), ["routed", "trunk"]);
+}
