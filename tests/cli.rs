@@ -296,6 +296,10 @@ fn doctor_and_ls_print_json() {
     let doctor = run_command(&["doctor", "--json"]);
     let json: serde_json::Value = serde_json::from_str(&doctor.stdout).expect("JSON");
     assert_eq!(json["schema"], "xoff.doctor/1");
+    let checks = json["checks"].as_array().expect("checks");
+    let names: std::collections::BTreeSet<&str> =
+        checks.iter().filter_map(|check| check["name"].as_str()).collect();
+    assert_eq!(names.len(), checks.len(), "each check is reported once: {json}");
     let can = json["can_run_labs"].as_bool().expect("a verdict");
     assert_eq!(doctor.code, Some(if can { 0 } else { 3 }));
     for check in json["checks"].as_array().expect("checks") {

@@ -9,7 +9,9 @@ use xoff_units::Picos;
 
 use super::{ConfigurationInput, args, output, values};
 use xoff_capture::{ReadError, Reader};
-use xoff_config::{LoadedConfig, PortAttachment, ResolveOptions, build_preset, load, parse_layers};
+use xoff_config::{
+    LoadedConfig, PORT_OPTION, PortAttachment, ResolveOptions, build_preset, load, parse_layers,
+};
 use xoff_measure::replay::{
     CaptureDestination, CaptureSource, CaptureSurvey, ConfiguredPorts, FrameSource, MappingMode,
     MappingOptions, PortMapping, ReplayCaptureFiles, ReplayError, ReplayPace, ReplayReport, ReplayRun,
@@ -359,6 +361,7 @@ fn load_config_for_mapping(
         seed: arguments.seed,
         reaction_budget: Picos::ZERO,
         attachment: PortAttachment::Capture,
+        port_source: Some(PORT_OPTION),
         ..ResolveOptions::default()
     })?;
     let place = layers.last().map_or("", |(place, _)| *place);

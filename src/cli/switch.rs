@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::{SwitchRun, args, output, values};
 use xoff_capture::recorder::{PcapOptions, PcapRequest};
-use xoff_config::{LoadedConfig, ResolveOptions, load};
+use xoff_config::{LoadedConfig, PORT_OPTION, ResolveOptions, load};
 use xoff_lab::report::{Report, build_report, render_report};
 use xoff_runtime::control::{ControlAddress, ControlListener, ControlTarget, ServerHandle, serve_control};
 use xoff_runtime::session::{SwitchPort, SwitchSession, reaction_budget_in_model_time};
@@ -35,6 +35,7 @@ pub(super) fn run(arguments: SwitchRun) -> Result<Exit, Failure> {
         ports: arguments.ports.iter().map(|port| port.name.clone()).collect(),
         seed: arguments.seed,
         reaction_budget: reaction_budget_in_model_time(&options),
+        port_source: Some(PORT_OPTION),
         ..ResolveOptions::default()
     })?;
     let loaded = load_config(&arguments.config, &resolve)?;

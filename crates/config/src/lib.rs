@@ -96,6 +96,7 @@ pub use problem::{Problem, Problems};
 pub use read::parse_valid_entries;
 pub use read::{parse, parse_asic_part, parse_layers};
 pub use resolve::{
-    LoadedConfig, PortAttachment, ResolveOptions, ResolvedConfig, StaticRoute, hash_seed, load, resolve,
+    LoadedConfig, PORT_LINK, PORT_OPTION, PortAttachment, ResolveOptions, ResolvedConfig, StaticRoute,
+    hash_seed, load, resolve,
 };
 pub use schema::xoff_tables_markdown;

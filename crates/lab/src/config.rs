@@ -115,6 +115,7 @@ pub fn resolve_switch_setup(
         asic: plan.switches[switch].asic.clone(),
         pg_profiles: pg_profiles.transpose()?.map(Arc::new),
         attachment: xoff_config::PortAttachment::Lab,
+        port_source: Some(xoff_config::PORT_LINK),
         ..ResolveOptions::default()
     };
     let loaded = xoff_config::load(&layers, &resolve).map_err(|problems| {

@@ -56,7 +56,10 @@ pub use flow::{FlowReport, LatencyReport};
 pub use number::{format_bit_rate, format_gbytes_per_second, format_nanos, format_percent, group_thousands};
 pub use reordering::{ReorderedStream, ReorderingReport};
 pub use snapshot::SwitchSnapshot;
-pub use switch::{PoolReport, PortReport, PriorityGroupReport, QueueReport, SwitchReport, describe_drop};
+pub use switch::{
+    PoolReport, PortReport, PriorityGroupReport, QueueReport, SwitchReport, TxTimes, describe_drop,
+    set_common_tx_span,
+};
 pub use table::{drops_table, format_counts_by_class, simple_table};
 pub use watchdog::{PauseHistoryReport, StormReport, WatchdogPort, WatchdogQueue, WatchdogReport};
 

@@ -376,7 +376,7 @@ impl RealTimeRun {
             if let Some(why) = self.early_end {
                 report.failures.push(format!(
                     "{why}{}",
-                    super::jobs::describe_unfinished_jobs(&job_run.jobs)
+                    super::jobs::describe_unfinished_jobs(&self.lab.plan, &job_run.jobs)
                 ));
             }
         }
