@@ -17,11 +17,12 @@ const FILE_BYTES_MAX: u64 = xoff_runtime::control::REQUEST_BYTES_MAX as u64 - 10
 pub(super) fn run(command: ConfigCommand) -> Result<Exit, Failure> {
     match command {
         ConfigCommand::Check(arguments) => return check::run(&arguments),
-        ConfigCommand::Get { target } => output::print_json(&connect(&target)?.config()?)?,
+        ConfigCommand::Get { target, .. } => output::print_json(&connect(&target)?.config()?)?,
         ConfigCommand::Apply {
             file,
             dry_run,
             force,
+            json,
             target,
         } => {
             // The file is checked first, so an invalid file is reported even if no switch runs.
@@ -48,7 +49,10 @@ pub(super) fn run(command: ConfigCommand) -> Result<Exit, Failure> {
             for moved in &applied.moves {
                 output::print_note(&format!("note: {moved}"));
             }
-            output::print(&format_changes(&applied, dry_run))?;
+            match json {
+                true => output::print_json(&applied)?,
+                false => output::print(&format_changes(&applied, dry_run))?,
+            }
         }
     }
     Ok(Exit::Ok)

@@ -1,9 +1,10 @@
 //! `xoff lab`: converts the arguments of the command line and calls `xoff-lab`.
 
-use std::io::stdout;
+use std::path::Path;
 use std::process::ExitCode;
 
 use serde::Serialize;
+use serde_json::json;
 
 use super::args::{CompareFormatChoice, LabCheck, LabCompare, LabImport, LabRun};
 use super::{
@@ -42,22 +43,30 @@ pub(super) fn run(command: LabCommand) -> Result<ExitCode, Failure> {
                     OutputFormat::Table
                 },
             };
-            xoff_lab::merge_sweep(&merge, &mut stdout())
+            xoff_lab::merge_sweep(&merge, &mut output::StandardOutput)
         }
         LabCommand::Check(arguments) => check(arguments),
         LabCommand::Up(arguments) => {
             let pcap = lab_pcap(&arguments.pcap, arguments.pcap_snaplen)?;
-            let options = lab_options(&arguments.running, arguments.seed, arguments.backend);
+            let options = LabOptions {
+                prints_json: arguments.json,
+                ..lab_options(&arguments.running, arguments.seed, arguments.backend)
+            };
             let up = LabUpArgs {
                 file: arguments.file,
                 options,
                 pcap,
             };
-            xoff_lab::bring_up_lab(&up, &mut stdout())
+            xoff_lab::bring_up_lab(&up, &mut output::StandardOutput)
         }
-        LabCommand::Down { name } => {
+        LabCommand::Down { name, json } => {
             xoff_lab::take_down_lab(&name)?;
-            output::print(&format!("lab {name} is down\n"))?;
+            match json {
+                true => output::print_json(&json!({
+                    "schema": "xoff.lab-state/1", "lab": name, "state": "down"
+                }))?,
+                false => output::print(&format!("lab {name} is down\n"))?,
+            }
             Ok(Exit::Ok.into())
         }
         LabCommand::Exec { name, node, command } => xoff_lab::exec_in_host(&name, &node, &command),
@@ -94,8 +103,14 @@ fn run_real(arguments: LabRun) -> Result<ExitCode, Failure> {
             .at(format!("--set {}={}", several.path, several.values.join(",")))
             .fix("give one value, or add --virtual"));
     }
+    if arguments.format == FormatChoice::Nccl {
+        return Err(Failure::usage("the table of nccl-tests needs virtual time")
+            .at("--format nccl")
+            .fix("add --virtual, or choose table or json"));
+    }
     let options = LabOptions {
         report: arguments.report,
+        prints_json: arguments.format == FormatChoice::Json,
         until_ns: until.map(|until| until.as_nanos()),
         ..lab_options(&arguments.running, arguments.seed, arguments.backend)
     };
@@ -105,7 +120,7 @@ fn run_real(arguments: LabRun) -> Result<ExitCode, Failure> {
         options,
         pcap: lab_pcap(&arguments.pcap, arguments.pcap_snaplen)?,
     };
-    xoff_lab::run_lab(&run, &mut stdout())
+    xoff_lab::run_lab(&run, &mut output::StandardOutput)
 }
 
 /// Converts a setting with one value. Further values of the setting are ignored.
@@ -125,9 +140,19 @@ fn import(arguments: &LabImport) -> Result<ExitCode, Failure> {
     for note in &imported.notes {
         output::print_note(&format!("note: {note}"));
     }
-    match &arguments.output {
-        None => output::print(&imported.text)?,
-        Some(path) => xoff_telemetry::write_result_file("--output", path, &imported.text)?,
+    if let Some(path) = &arguments.output {
+        xoff_telemetry::write_result_file("--output", path, &imported.text)?;
+    }
+    if arguments.json {
+        output::print_json(&json!({
+            "schema": "xoff.import/1",
+            "output": arguments.output,
+            "notes": imported.notes,
+            // The lab file itself, unless it is in the file of --output.
+            "lab_file": arguments.output.is_none().then_some(&imported.text),
+        }))?;
+    } else if arguments.output.is_none() {
+        output::print(&imported.text)?;
     }
     Ok(Exit::Ok.into())
 }
@@ -156,7 +181,7 @@ fn run_virtual(mut arguments: LabRun) -> Result<ExitCode, Failure> {
             field_values: sweep.set.into_iter().map(first_field_value).collect(),
             ..run
         };
-        return xoff_lab::run_virtual(&run, &mut stdout());
+        return xoff_lab::run_virtual(&run, &mut output::StandardOutput);
     }
     let more = &arguments.in_virtual_time;
     for (given, option) in [
@@ -165,7 +190,7 @@ fn run_virtual(mut arguments: LabRun) -> Result<ExitCode, Failure> {
         (more.plots.is_some(), "--plots"),
         (!arguments.pcap.is_empty(), "--pcap"),
         (more.nccl_json.is_some(), "--nccl-json"),
-        (more.format == FormatChoice::Nccl, "--format nccl"),
+        (arguments.format == FormatChoice::Nccl, "--format nccl"),
     ] {
         if given {
             return Err(
@@ -188,12 +213,17 @@ fn run_virtual(mut arguments: LabRun) -> Result<ExitCode, Failure> {
             csv: sweep.csv,
         },
         &*signals::watch_stop_signals()?,
-        &mut stdout(),
+        &mut output::StandardOutput,
     )
 }
 
 /// Runs `xoff lab compare`.
-fn compare(arguments: LabCompare) -> Result<ExitCode, Failure> {
+fn compare(mut arguments: LabCompare) -> Result<ExitCode, Failure> {
+    // `--json` without a file is short for `--format json`.
+    if arguments.json.as_deref() == Some(Path::new("-")) {
+        arguments.json = None;
+        arguments.format = CompareFormatChoice::Json;
+    }
     check_paths([("--json", &arguments.json), ("--csv", &arguments.csv)])?;
     let compared = match (arguments.lb, arguments.by) {
         (Some(schemes), _) => ComparedField::LoadBalancing(schemes.values),
@@ -227,7 +257,11 @@ fn compare(arguments: LabCompare) -> Result<ExitCode, Failure> {
         csv: arguments.csv,
         plots: arguments.plots,
     };
-    xoff_lab::run_compare(&compare, &*signals::watch_stop_signals()?, &mut stdout())
+    xoff_lab::run_compare(
+        &compare,
+        &*signals::watch_stop_signals()?,
+        &mut output::StandardOutput,
+    )
 }
 
 /// Runs `xoff lab check`.
@@ -249,7 +283,7 @@ fn check(arguments: LabCheck) -> Result<ExitCode, Failure> {
         format: arguments.format.into(),
         report: arguments.report,
     };
-    xoff_lab::check_labs(&check, &mut stdout())
+    xoff_lab::check_labs(&check, &mut output::StandardOutput)
 }
 
 fn virtual_run_arguments(arguments: LabRun) -> Result<VirtualRunArgs, Failure> {
@@ -272,7 +306,7 @@ fn virtual_run_arguments(arguments: LabRun) -> Result<VirtualRunArgs, Failure> {
         series: more.series,
         series_interval: more.series_interval,
         field_values: Vec::new(),
-        format: more.format.into(),
+        format: arguments.format.into(),
         nccl_json: more.nccl_json,
         events_max: more.events_max,
         quiet: false,

@@ -4,15 +4,45 @@ use std::fs::{File, OpenOptions, remove_file};
 use std::io::{self, ErrorKind, Write};
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use xoff_telemetry::failure::Failure;
+
+/// Whether standard output has data, or is reserved for a capture.
+static STDOUT_USED: AtomicBool = AtomicBool::new(false);
+
+/// Returns whether standard output has data, or is reserved for a capture. Then an error cannot be printed there
+/// as JSON, because the output would not be one document.
+pub(super) fn is_stdout_used() -> bool {
+    STDOUT_USED.load(Ordering::Relaxed)
+}
+
+/// Reserves standard output for data that this module does not write, such as a capture.
+pub(super) fn reserve_stdout() {
+    STDOUT_USED.store(true, Ordering::Relaxed);
+}
+
+/// Standard output for libraries, which write their result to it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct StandardOutput;
+
+impl Write for StandardOutput {
+    fn write(&mut self, data: &[u8]) -> io::Result<usize> {
+        reserve_stdout();
+        io::stdout().write(data)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        io::stdout().flush()
+    }
+}
 
 /// Writes data to standard output. A closed pipe, such as `| head`, is no error.
 ///
 /// # Errors
 /// The output cannot be written, for example because a disk is full.
 pub(super) fn print(text: &str) -> Result<(), Failure> {
-    let mut out = io::stdout().lock();
+    let mut out = StandardOutput;
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Err(error) if error.kind() != ErrorKind::BrokenPipe => {
             Err(Failure::environment("the result cannot be written")

@@ -185,6 +185,9 @@ fn parse_multiplier(text: &str) -> Result<(u64, u64), String> {
 
 /// Runs `xoff replay`.
 pub(super) fn run(arguments: &ReplayArguments) -> Result<Exit, Failure> {
+    if arguments.out == Path::new("-") || arguments.drops.as_deref() == Some(Path::new("-")) {
+        output::reserve_stdout();
+    }
     check_output_files(arguments)?;
     let file = arguments.input.display().to_string();
     let unreadable = |error: ReadError| error.to_failure(&file);

@@ -29,6 +29,14 @@ pub(super) fn run(arguments: SwitchRun) -> Result<Exit, Failure> {
     if let Some(path) = &arguments.report {
         output::check_report_path("--report", path)?;
     }
+    // If a recording goes to standard output, all other output goes to standard error.
+    let stdout_has_capture = arguments
+        .pcap
+        .iter()
+        .any(|recording| recording.file == Path::new("-"));
+    if stdout_has_capture {
+        output::reserve_stdout();
+    }
     let stop = super::signals::watch_stop_signals()?;
     let options = worker_options(&arguments);
     let resolve = arguments.configuration.apply_to(ResolveOptions {
@@ -65,19 +73,18 @@ pub(super) fn run(arguments: SwitchRun) -> Result<Exit, Failure> {
         session.stop();
         return Ok(Exit::Interrupted);
     }
-    // If a recording goes to standard output, all other output goes to standard error.
-    let stdout_has_capture = arguments
-        .pcap
-        .iter()
-        .any(|recording| recording.file == Path::new("-"));
-    let print = |text: &str| match stdout_has_capture {
+    let print = |text: &str, to_stderr: bool| match to_stderr {
         true => {
             output::print_note(text.trim_end());
             Ok(())
         }
         false => output::print(text),
     };
-    print(&ready_line(&name, &arguments, &session))?;
+    // With --json, standard output contains the report and nothing else.
+    print(
+        &ready_line(&name, &arguments, &session),
+        stdout_has_capture || arguments.json,
+    )?;
     while !stop.load(Ordering::Relaxed) && !session.is_dead() {
         std::thread::sleep(CHECK_INTERVAL);
     }
@@ -90,7 +97,11 @@ pub(super) fn run(arguments: SwitchRun) -> Result<Exit, Failure> {
     if let Some(path) = &arguments.report {
         report.write(path)?;
     }
-    print(&render_report(&report))?;
+    let text = match arguments.json {
+        true => report.to_json(),
+        false => render_report(&report),
+    };
+    print(&text, stdout_has_capture)?;
     Ok(report.exit())
 }
 

@@ -168,7 +168,10 @@ impl RealTimeRun {
         drop(server);
         let report = self.stop_and_report();
         if self.lab.mode == LabRunMode::Run {
-            self.lab.status.print(&crate::report::render_report(&report));
+            self.lab.status.print_result(&match self.lab.options.prints_json {
+                true => report.to_json(),
+                false => crate::report::render_report(&report),
+            });
         }
         if let Some(path) = &self.lab.options.report {
             report.write(path)?;
