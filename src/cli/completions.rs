@@ -41,11 +41,8 @@ mod tests {
             for path in &commands {
                 let name = path.split(' ').next_back().unwrap_or_default();
                 let is_known = match shell {
-                    // A case of the script for each command.
-                    Shell::Bash => script.contains(&format!(
-                        "xoff__subcmd__{})",
-                        path.replace('-', "__").replace(' ', "__subcmd__")
-                    )),
+                    // The script has a case for the last word of each command.
+                    Shell::Bash => script.contains(&format!(",{name})\n")),
                     Shell::Zsh => script.contains(&format!("({name})\n")),
                     _ => script.contains(&format!("-a \"{name}\"")),
                 };

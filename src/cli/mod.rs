@@ -8,6 +8,8 @@ mod command;
 mod completions;
 mod config;
 mod doctor;
+#[cfg(test)]
+mod documented_commands;
 mod host;
 mod lab;
 mod logger;

@@ -22,7 +22,7 @@ Exit codes: 0 all lossless flows are complete, 1 a lossless flow is not complete
 Examples:
   xoff lab run testbeds/incast.xoff.yml
   xoff lab run testbeds/incast.xoff.yml --dilate 10 --report incast.json
-  xoff lab run FILE --virtual --seeds 1..=32 --set transports.t1.congestion=none,dcqcn --csv sweep.csv")]
+  xoff lab run testbeds/sweeps/incast.xoff.yml --virtual --seeds 1..=8 --set transports.default.congestion=none,dcqcn")]
     Run(Box<LabRun>),
     /// Run a lab with each of several load-balancing schemes, and with all its hosts on one
     /// non-blocking switch
@@ -37,7 +37,7 @@ is invalid, 5 a run in real time is tainted.
 Examples:
   xoff lab compare testbeds/fabrics/ring-allreduce.xoff.yml --virtual --lb ecmp,flowlet,round-robin,cluster --seeds 1..=32
   xoff lab compare FILE --virtual --lb ecmp,drill --json compare.json --csv compare.csv --plots plots/
-  xoff lab compare FILE --virtual --by transports.default.congestion=none,dcqcn")]
+  xoff lab compare testbeds/fabrics/ring-allreduce.xoff.yml --virtual --by transports.default.congestion=none,dcqcn")]
     Compare(Box<LabCompare>),
     /// Merge the partial reports of a sweep from `lab run --shard`, and print the table of the sweep
     #[command(after_help = "\
