@@ -115,7 +115,37 @@ fn category_count(count: usize) -> usize {
 
 /// Returns a value as text with the unit that fits the value, such as `1.25 ms`.
 pub(super) fn label_with_unit(value: f64, unit: &AxisUnit) -> String {
-    format!("{} {}", format_short(value / unit.size), unit.name)
-        .trim_end()
-        .to_owned()
+    let number = format_short(value / unit.size);
+    let unit = match unit.name.as_str() {
+        "percent" => "%",
+        // A number without a unit.
+        "ratio" | "index" => "",
+        // A word in the plural, such as `frames`.
+        words if number == "1" && words.len() > 2 => words.strip_suffix('s').unwrap_or(words),
+        symbol => symbol,
+    };
+    format!("{number} {unit}").trim_end().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn labels_have_short_units() {
+        for (value, unit, label) in [
+            (57.8, "percent", "57.8 %"),
+            (3.05, "ratio", "3.05"),
+            (1.0, "frames", "1 frame"),
+            (2.0, "frames", "2 frames"),
+            (1.0, "ms", "1 ms"),
+            (1.0, "Mframes/s", "1 Mframes/s"),
+        ] {
+            let unit = AxisUnit {
+                name: unit.to_owned(),
+                size: 1.0,
+            };
+            assert_eq!(label_with_unit(value, &unit), label);
+        }
+    }
 }
