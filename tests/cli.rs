@@ -296,6 +296,10 @@ fn doctor_and_ls_print_json() {
     let doctor = run_command(&["doctor", "--json"]);
     let json: serde_json::Value = serde_json::from_str(&doctor.stdout).expect("JSON");
     assert_eq!(json["schema"], "xoff.doctor/1");
+    let checks = json["checks"].as_array().expect("checks");
+    let names: std::collections::BTreeSet<&str> =
+        checks.iter().filter_map(|check| check["name"].as_str()).collect();
+    assert_eq!(names.len(), checks.len(), "each check is reported once: {json}");
     let can = json["can_run_labs"].as_bool().expect("a verdict");
     assert_eq!(doctor.code, Some(if can { 0 } else { 3 }));
     for check in json["checks"].as_array().expect("checks") {
@@ -412,4 +416,141 @@ fn json_output_contains_all_errors() {
     assert_eq!(json.code, Some(4));
     let value: serde_json::Value = serde_json::from_str(&json.stdout).expect("JSON");
     assert_eq!(value["errors"].as_array().map(Vec::len), Some(30));
+}
+
+#[test]
+fn json_output_is_one_document_also_on_errors() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let bad_lab = write_file(folder.path(), "bad.xoff.yml", "name: [");
+    let bad_config = write_file(
+        folder.path(),
+        "bad.json",
+        r#"{"PORT": {"Ethernet0": {"mtu": "x"}}}"#,
+    );
+    let lines = [
+        // The command line is wrong.
+        "bench ndr".to_owned(),
+        "show mac".to_owned(),
+        "lab run --virtual a.yml --nope".to_owned(),
+        "lab compare a.yml".to_owned(),
+        "switch run --config a.json".to_owned(),
+        // The command fails.
+        "show interfaces status --lab no-such-lab".to_owned(),
+        "show counters --api /no/such/socket".to_owned(),
+        "config get --api /no/such/socket".to_owned(),
+        format!("config apply {bad_config} --api /no/such/socket"),
+        "lab down no-such-lab".to_owned(),
+        format!("lab run {bad_lab}"),
+        format!("lab run {bad_lab} --virtual"),
+        format!("lab up {bad_lab}"),
+        format!("lab compare {bad_lab} --virtual --lb ecmp"),
+        "lab import --ns3 /no/such/folder".to_owned(),
+        "lab merge /no/such/part.json".to_owned(),
+        "replay /no/such/capture --out /dev/null".to_owned(),
+        format!("bench ndr {bad_config}"),
+        format!("bench core --config {bad_config}"),
+        "bench oracle /no/such/folder".to_owned(),
+        format!("bench probe {bad_config}"),
+        format!("bench tune-buffers {bad_config}"),
+        "bench compare /no/a.json /no/b.json".to_owned(),
+        "host run --dev no-such-device --receive".to_owned(),
+    ];
+    for line in &lines {
+        for options in [&["--json"][..], &["--format", "json"]] {
+            let words: Vec<&str> = line.split(' ').chain(options.iter().copied()).collect();
+            let result = run_command(&words);
+            let json: serde_json::Value = serde_json::from_str(&result.stdout)
+                .unwrap_or_else(|error| panic!("{words:?}: {error}: {result:?}"));
+            assert_eq!(json["schema"], "xoff.error/1", "{words:?}: {result:?}");
+            assert_eq!(
+                json["exit_code"].as_i64(),
+                result.code.map(i64::from),
+                "{words:?}: {result:?}"
+            );
+            let error = json["error"].as_str().expect("a text");
+            let first = error.lines().next().unwrap_or_default();
+            assert!(
+                !first.is_empty() && result.stderr.contains(first),
+                "{words:?}: {result:?}"
+            );
+        }
+        // Without JSON, standard output is empty.
+        let words: Vec<&str> = line.split(' ').collect();
+        assert_eq!(run_command(&words).stdout, "", "{words:?}");
+    }
+}
+
+#[test]
+fn json_output_of_a_comparison_is_printed_or_written() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let lab = write_file(
+        folder.path(),
+        "lab.xoff.yml",
+        "name: x\ntopology:\n  fabric:\n    leaf-spine: {leaves: 2, spines: 2, hosts: 1, speed: 100g, config: {preset: roce-lossless}}\n\
+         workload:\n  jobs:\n    - {name: j, kind: permutation, hosts: all, bytes: 4K}\n",
+    );
+    let file = folder.path().join("compare.json");
+    let file = file.to_str().expect("text");
+    let base = ["lab", "compare", &lab, "--virtual", "--lb", "ecmp"];
+    let printed = run_command(&[&base[..], &["--json"]].concat());
+    let printed: serde_json::Value = serde_json::from_str(&printed.stdout).expect("JSON");
+    let table = run_command(&[&base[..], &["--json", file]].concat());
+    assert!(table.stdout.contains("Scheme"), "{table:?}");
+    let written: serde_json::Value =
+        serde_json::from_str(&std::fs::read_to_string(file).expect("a file")).expect("JSON");
+    assert_eq!(printed["schema"], written["schema"]);
+    assert!(printed["schema"].is_string(), "{printed}");
+}
+
+#[test]
+fn unfinished_messages_have_the_names_of_the_lab() {
+    let lab = Path::new(env!("CARGO_MANIFEST_DIR")).join("testbeds/fabrics/permutation.xoff.yml");
+    let lab = lab.to_str().expect("text");
+    let result = run_command(&["lab", "run", lab, "--virtual", "--until", "100us"]);
+    assert_eq!(result.code, Some(1), "{result:?}");
+    let messages: Vec<&str> = result
+        .stdout
+        .lines()
+        .filter(|line| line.contains(" bytes, posted at "))
+        .collect();
+    assert!(!messages.is_empty(), "{result:?}");
+    for message in messages {
+        let names = message.trim().split(':').next().unwrap_or_default();
+        let are_hosts = names.split(" to ").all(|name| {
+            let number = name
+                .strip_prefix('h')
+                .and_then(|number| number.parse::<u32>().ok());
+            number.is_some_and(|number| (1..=16).contains(&number))
+        });
+        assert!(are_hosts, "{message}");
+    }
+}
+
+#[test]
+fn the_version_has_a_number_and_a_commit() {
+    let version = run_command(&["--version"]);
+    let words: Vec<&str> = version.stdout.split_whitespace().collect();
+    assert_eq!(&words[..2], ["xoff", env!("CARGO_PKG_VERSION")]);
+    if let Some(commit) = words.get(2) {
+        assert_eq!(commit.len(), 14, "{commit}");
+    }
+}
+
+#[test]
+fn completions_and_manual_pages_are_printed_and_written() {
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        let script = run_command(&["completions", shell]);
+        assert_eq!(script.code, Some(0), "{shell}");
+        assert!(script.stdout.contains("tune-buffers"), "{shell}");
+    }
+    let page = run_command(&["man"]);
+    assert!(page.stdout.contains(".TH xoff 1"), "{}", page.stdout);
+    let folder = tempfile::tempdir().expect("a folder");
+    let pages = folder.path().join("man1");
+    let result = run_command(&["man", "--dir", pages.to_str().expect("text")]);
+    assert_eq!((result.code, result.stdout.as_str()), (Some(0), ""), "{result:?}");
+    for page in ["xoff.1", "xoff-lab-run.1", "xoff-show-interfaces-status.1"] {
+        assert!(pages.join(page).is_file(), "{page}");
+    }
+    assert_refused(&["completions", "ksh"], 2, &["ksh"]);
 }

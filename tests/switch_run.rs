@@ -6,13 +6,16 @@ use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitCode, Output, Stdio};
+use std::sync::Arc;
 
 use libtest_mimic::Failed;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
 use support::{NamedTest, check, check_equal, run_in_namespaces, wait_for};
+use xoff_measure::dut::{FrameSize, RealDut, TrafficPattern};
 use xoff_ports::net::{add_veth, delete_link};
+use xoff_units::Picos;
 
 const TESTS: &[NamedTest] = &[
     (
@@ -46,6 +49,14 @@ const TESTS: &[NamedTest] = &[
     (
         "router_tables_are_shown_and_follow_the_configuration",
         router_tables_are_shown_and_follow_the_configuration,
+    ),
+    (
+        "a_bench_finds_at_once_that_no_device_connects_its_ports",
+        a_bench_finds_at_once_that_no_device_connects_its_ports,
+    ),
+    (
+        "json_output_of_a_switch_and_of_a_host_is_one_document",
+        json_output_of_a_switch_and_of_a_host_is_one_document,
     ),
 ];
 
@@ -477,4 +488,86 @@ fn router_tables_are_shown_and_follow_the_configuration() -> Result<(), Failed> 
         "STATIC_ROUTE|0.0.0.0/0 nexthop \"10.0.5.3\": off-link",
     )?;
     switch.stop().map(|_| ())
+}
+
+fn a_bench_finds_at_once_that_no_device_connects_its_ports() -> Result<(), Failed> {
+    let switch = RunningSwitch::start()?;
+    let devices = ["h0", "h1"].map(str::to_owned);
+    let mut dut = RealDut::open(&devices, 1_000, 26, Arc::default())?;
+    let streams = TrafficPattern::Pairs.streams(2, FrameSize::Fixed(64), 1.0, Picos::from_millis(1));
+    check_equal(
+        dut.find_silent_streams(&streams)?,
+        Vec::<String>::new(),
+        "streams that the switch does not forward",
+    )?;
+    switch.stop()?;
+    // The far ends are still up, but nothing is between them.
+    let silent = ["h0 to h1", "h1 to h0"].map(str::to_owned).to_vec();
+    check_equal(
+        dut.find_silent_streams(&streams)?,
+        silent,
+        "streams without a path",
+    )?;
+    for bench in ["ndr", "latency"] {
+        let output = xoff_command()
+            .args(["bench", bench, "--ports", "h0,h1", "--sizes", "64", "--json"])
+            .output()?;
+        let text = String::from_utf8(output.stderr)?;
+        check_equal(output.status.code(), Some(5), &text)?;
+        let cause = "no frame arrives from h0 to h1, from h1 to h0";
+        check(text.contains(cause), || format!("no {cause:?} in {text}"))?;
+        let error: Value = serde_json::from_slice(&output.stdout)?;
+        check_equal(error["error"].as_str(), Some(cause), bench)?;
+    }
+    Ok(())
+}
+
+fn json_output_of_a_switch_and_of_a_host_is_one_document() -> Result<(), Failed> {
+    let folder = tempfile::tempdir()?;
+    add_veth("v0", "h0", None, 1500)?;
+    add_veth("v1", "h1", None, 1500)?;
+    fs::write(folder.path().join("config.json"), "{}")?;
+    let mut switch = xoff_command()
+        .current_dir(folder.path())
+        .args(["switch", "run", "--config", "config.json", "--json"])
+        .args(["--port", "Ethernet0=v0", "--port", "Ethernet4=v1"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()?;
+    let mut line = String::new();
+    let mut notes = BufReader::new(switch.stderr.take().ok_or("no standard error")?);
+    while !line.starts_with("ready") {
+        line.clear();
+        check(notes.read_line(&mut line)? > 0, || {
+            "the switch is not ready".to_owned()
+        })?;
+    }
+    let host = xoff_command()
+        .args([
+            "host",
+            "run",
+            "--dev",
+            "h0",
+            "--receive",
+            "--duration",
+            "50ms",
+            "--format",
+            "json",
+        ])
+        .output()?;
+    let report: Value = serde_json::from_slice(&host.stdout)?;
+    check_equal(
+        report["schema"].as_str(),
+        Some("xoff.report/1"),
+        "schema of the host",
+    )?;
+    kill(Pid::from_raw(switch.id() as i32), Signal::SIGTERM)?;
+    let output = switch.wait_with_output()?;
+    let report: Value = serde_json::from_slice(&output.stdout)?;
+    check_equal(
+        report["schema"].as_str(),
+        Some("xoff.report/1"),
+        "schema of the switch",
+    )?;
+    check_equal(output.status.code(), expected_exit_code(&report), "exit code")
 }

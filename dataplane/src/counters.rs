@@ -90,7 +90,8 @@ pub struct PortCounters {
     /// Bytes of the sent frames (`mac_len`).
     pub tx_bytes: u64,
     /// Time for which frames have occupied the link since the first data frame, in picoseconds. The time of
-    /// MAC control frames is included. The utilisation is `tx_busy_ps / (tx_last_ps - tx_first_ps)`.
+    /// MAC control frames is included. The utilisation is this time divided by a span, such as
+    /// `tx_last_ps - tx_first_ps`.
     pub tx_busy_ps: u64,
     /// Model time in picoseconds at which the first data frame started. The value is `u64::MAX` if no data
     /// frame was sent.

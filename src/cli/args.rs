@@ -41,7 +41,7 @@ Exit codes:
 /// xoff forwards real frames between network devices like a switch chip of an RDMA fabric. The switch has a
 /// shared buffer, priority flow control (PFC) in both directions, and ECN marking.
 #[derive(Debug, Parser)]
-#[command(name = "xoff", version, after_help = EXAMPLES, arg_required_else_help = true, max_term_width = 100)]
+#[command(name = "xoff", after_help = EXAMPLES, arg_required_else_help = true, max_term_width = 100)]
 pub(crate) struct Arguments {
     /// The command.
     #[command(subcommand)]
@@ -85,6 +85,19 @@ pub(crate) enum Command {
     /// Print the schema of an interface of xoff
     #[command(subcommand)]
     Schema(SchemaCommand),
+    /// Print a script that completes commands and options in a shell
+    #[command(after_help = "\
+Examples:
+  xoff completions bash > /etc/bash_completion.d/xoff
+  xoff completions zsh > /usr/share/zsh/site-functions/_xoff
+  xoff completions fish > ~/.config/fish/completions/xoff.fish")]
+    Completions(super::completions::CompletionsArguments),
+    /// Print the manual page of xoff with all commands, or write a page for each command
+    #[command(after_help = "\
+Examples:
+  xoff man | man -l -
+  xoff man --dir /usr/local/share/man/man1 && man xoff-lab-run")]
+    Man(super::man::ManArguments),
     /// A part of `doctor` that needs its own process
     #[command(name = "__probe", hide = true)]
     Probe {
@@ -192,6 +205,9 @@ pub(crate) struct SwitchRun {
     /// Write the report here as JSON when the switch stops (docs/report.md)
     #[arg(long, value_name = "FILE")]
     pub report: Option<PathBuf>,
+    /// Print the report as JSON when the switch stops. The `ready` line goes to standard error
+    #[arg(long)]
+    pub json: bool,
     /// Seed of all random decisions
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub seed: u64,
@@ -313,6 +329,9 @@ pub(crate) struct HostRun {
     /// Write the report here as JSON (docs/report.md)
     #[arg(long, value_name = "FILE")]
     pub report: Option<PathBuf>,
+    /// Print the report as JSON. The `ready` line goes to standard error
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// `xoff config`
@@ -390,6 +409,9 @@ Examples:
     Interface(ConfigInterface),
     /// Print the current configuration in the form of config_db.json
     Get {
+        /// The output format. The configuration is always JSON
+        #[arg(long, value_name = "FORM", value_parser = ["json"], default_value = "json")]
+        format: String,
         /// The running switch.
         #[command(flatten)]
         target: TargetArguments,
@@ -426,6 +448,9 @@ pub(crate) struct ConfigChange {
     /// Apply the change even if it loses lossless frames
     #[arg(long)]
     pub force: bool,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
     /// The running switch.
     #[command(flatten)]
     pub target: TargetArguments,

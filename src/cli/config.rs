@@ -23,17 +23,23 @@ const FILE_LIMIT: InputLimit = InputLimit {
 pub(super) fn run(command: ConfigCommand) -> Result<Exit, Failure> {
     match command {
         ConfigCommand::Check(arguments) => return check::run(&arguments),
-        ConfigCommand::Get { target } => output::print_json(&connect(&target)?.config()?),
+        ConfigCommand::Get { target, .. } => output::print_json(&connect(&target)?.config()?),
         ConfigCommand::Apply { file, change } => {
             // The file is checked first, so an invalid file is reported even if no switch runs.
             let config = read_config_file(&file)?;
             let applied = connect(&change.target)?.apply_config(config, change.dry_run, change.force);
-            print_applied(&applied.map_err(|failure| add_file_name(failure, &file))?, &change);
+            print_applied(
+                &applied.map_err(|failure| add_file_name(failure, &file))?,
+                &change,
+            );
         }
         ConfigCommand::Patch { file, change } => {
             let patch = read_config_file(&file)?;
             let applied = connect(&change.target)?.patch_config(&patch, change.dry_run, change.force);
-            print_applied(&applied.map_err(|failure| add_file_name(failure, &file))?, &change);
+            print_applied(
+                &applied.map_err(|failure| add_file_name(failure, &file))?,
+                &change,
+            );
         }
         ConfigCommand::Set {
             entry,
@@ -107,7 +113,10 @@ fn print_applied(applied: &ConfigApplyReply, change: &ConfigChange) {
     for moved in &applied.moves {
         output::print_note(&format!("note: {moved}"));
     }
-    output::print(&format_changes(applied, change.dry_run));
+    match change.json {
+        true => output::print_json(applied),
+        false => output::print(&format_changes(applied, change.dry_run)),
+    }
 }
 
 /// The name of an entry of the configuration: `TABLE|KEY`. A key may contain further bars.

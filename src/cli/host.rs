@@ -28,7 +28,10 @@ pub(super) fn run(arguments: HostRun) -> Result<Exit, Failure> {
     if let Some(path) = &arguments.report {
         report.write(path)?;
     }
-    output::print(&render_report(&report));
+    output::print(&match arguments.json {
+        true => report.to_json(),
+        false => render_report(&report),
+    });
     if let Some(silent) = summary.unresolved.first() {
         return Err(Failure::environment(format!("nothing was sent to {silent}"))
             .at(format!("--send {silent}"))
@@ -50,7 +53,11 @@ fn run_host(arguments: &HostRun, stop: &AtomicBool) -> Result<HostSummary, Failu
         for note in notes {
             output::print_note(&format!("note: {note}"));
         }
-        output::print(&format!("ready: host on {}\n", arguments.dev));
+        let line = format!("ready: host on {}", arguments.dev);
+        match arguments.json {
+            true => output::print_note(&line),
+            false => output::print(&format!("{line}\n")),
+        }
     };
     run_standalone(&host_run_spec(arguments), stop, ready, |_| {})
         .map_err(|error| host_failure(error, arguments))

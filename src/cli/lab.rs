@@ -1,8 +1,10 @@
 //! `xoff lab`: converts the arguments of the command line and calls `xoff-lab`.
 
+use std::path::Path;
 use std::process::ExitCode;
 
 use serde::Serialize;
+use serde_json::json;
 
 use super::args::{CompareFormatChoice, LabCheck, LabCompare, LabImport, LabRun};
 use super::{
@@ -46,7 +48,10 @@ pub(super) fn run(command: LabCommand) -> Result<ExitCode, Failure> {
         LabCommand::Check(arguments) => check(arguments),
         LabCommand::Up(arguments) => {
             let pcap = lab_pcap(&arguments.pcap, arguments.pcap_snaplen)?;
-            let options = lab_options(&arguments.running, arguments.seed, arguments.backend);
+            let options = LabOptions {
+                prints_json: arguments.json,
+                ..lab_options(&arguments.running, arguments.seed, arguments.backend)
+            };
             let up = LabUpArgs {
                 file: arguments.file,
                 options,
@@ -54,9 +59,14 @@ pub(super) fn run(command: LabCommand) -> Result<ExitCode, Failure> {
             };
             xoff_lab::bring_up_lab(&up, &mut output::StandardOutput)
         }
-        LabCommand::Down { name } => {
+        LabCommand::Down { name, json } => {
             xoff_lab::take_down_lab(&name)?;
-            output::print(&format!("lab {name} is down\n"));
+            match json {
+                true => output::print_json(&json!({
+                    "schema": "xoff.lab-state/1", "lab": name, "state": "down"
+                })),
+                false => output::print(&format!("lab {name} is down\n")),
+            }
             Ok(Exit::Ok.into())
         }
         LabCommand::Exec { name, node, command } => xoff_lab::exec_in_host(&name, &node, &command),
@@ -93,8 +103,14 @@ fn run_real(arguments: LabRun) -> Result<ExitCode, Failure> {
             .at(format!("--set {}={}", several.path, several.values.join(",")))
             .fix("give one value, or add --virtual"));
     }
+    if arguments.format == FormatChoice::Nccl {
+        return Err(Failure::usage("the table of nccl-tests needs virtual time")
+            .at("--format nccl")
+            .fix("add --virtual, or choose table or json"));
+    }
     let options = LabOptions {
         report: arguments.report,
+        prints_json: arguments.format == FormatChoice::Json,
         until_ns: until.map(|until| until.as_nanos()),
         ..lab_options(&arguments.running, arguments.seed, arguments.backend)
     };
@@ -124,9 +140,19 @@ fn import(arguments: &LabImport) -> Result<ExitCode, Failure> {
     for note in &imported.notes {
         output::print_note(&format!("note: {note}"));
     }
-    match &arguments.output {
-        None => output::print(&imported.text),
-        Some(path) => xoff_telemetry::write_result_file("--output", path, &imported.text)?,
+    if let Some(path) = &arguments.output {
+        xoff_telemetry::write_result_file("--output", path, &imported.text)?;
+    }
+    if arguments.json {
+        output::print_json(&json!({
+            "schema": "xoff.import/1",
+            "output": arguments.output,
+            "notes": imported.notes,
+            // The lab file itself, unless it is in the file of --output.
+            "lab_file": arguments.output.is_none().then_some(&imported.text),
+        }));
+    } else if arguments.output.is_none() {
+        output::print(&imported.text);
     }
     Ok(Exit::Ok.into())
 }
@@ -164,7 +190,7 @@ fn run_virtual(mut arguments: LabRun) -> Result<ExitCode, Failure> {
         (more.plots.is_some(), "--plots"),
         (!arguments.pcap.is_empty(), "--pcap"),
         (more.nccl_json.is_some(), "--nccl-json"),
-        (more.format == FormatChoice::Nccl, "--format nccl"),
+        (arguments.format == FormatChoice::Nccl, "--format nccl"),
     ] {
         if given {
             return Err(
@@ -192,7 +218,12 @@ fn run_virtual(mut arguments: LabRun) -> Result<ExitCode, Failure> {
 }
 
 /// Runs `xoff lab compare`.
-fn compare(arguments: LabCompare) -> Result<ExitCode, Failure> {
+fn compare(mut arguments: LabCompare) -> Result<ExitCode, Failure> {
+    // `--json` without a file is short for `--format json`.
+    if arguments.json.as_deref() == Some(Path::new("-")) {
+        arguments.json = None;
+        arguments.format = CompareFormatChoice::Json;
+    }
     check_paths([("--json", &arguments.json), ("--csv", &arguments.csv)])?;
     let compared = match (arguments.lb, arguments.by) {
         (Some(schemes), _) => ComparedField::LoadBalancing(schemes.values),
@@ -275,7 +306,7 @@ fn virtual_run_arguments(arguments: LabRun) -> Result<VirtualRunArgs, Failure> {
         series: more.series,
         series_interval: more.series_interval,
         field_values: Vec::new(),
-        format: more.format.into(),
+        format: arguments.format.into(),
         nccl_json: more.nccl_json,
         events_max: more.events_max,
         quiet: false,

@@ -4,11 +4,16 @@ mod args;
 mod bench;
 mod choice;
 mod clear;
+mod command;
+mod completions;
 mod config;
 mod doctor;
+#[cfg(test)]
+mod documented_commands;
 mod host;
 mod lab;
 mod logger;
+mod man;
 mod output;
 mod replay;
 mod running_labs;
@@ -18,12 +23,14 @@ mod size;
 mod switch;
 mod values;
 
+use std::ffi::OsString;
 use std::process::ExitCode;
 
-use clap::{ArgMatches, CommandFactory, FromArgMatches};
+use clap::{ArgMatches, FromArgMatches};
 use serde_json::json;
 
 pub(crate) use args::*;
+use command::build_command;
 pub(crate) use logger::install_logger;
 pub(crate) use values::{PcapArgument, PortArgument, SendArgument};
 use xoff_telemetry::failure::{Exit, Failure};
@@ -31,10 +38,11 @@ use xoff_telemetry::failure::{Exit, Failure};
 /// Parses the command line and runs the command. If the command fails, prints the error. Returns the
 /// exit code.
 pub(crate) fn main() -> ExitCode {
-    let code = match parse_command_line() {
+    let words: Vec<OsString> = std::env::args_os().collect();
+    let code = match parse_command_line(&words) {
         Ok((arguments, prints_json)) => run(arguments).unwrap_or_else(|failure| {
             output::print_failure(&failure);
-            if prints_json && !failure.errors.is_empty() {
+            if prints_json && !output::is_stdout_used() {
                 output::print_json(&error_json(&failure));
             }
             match xoff_telemetry::was_input_wait_interrupted() {
@@ -42,37 +50,79 @@ pub(crate) fn main() -> ExitCode {
                 false => failure.exit.into(),
             }
         }),
-        Err(message) => output::print_parser_message(&message),
+        Err(message) => {
+            // The help and the version are no errors.
+            if message.use_stderr() && asks_for_json(&words) {
+                output::print_json(&error_json(&usage_failure(&message)));
+            }
+            output::print_parser_message(&message)
+        }
     };
     output::final_exit_code(code)
 }
 
-/// Parses the command line. Returns the arguments and whether the subcommand prints its result as JSON.
+/// Parses the command line. Returns the arguments and whether the command prints its result as JSON.
 ///
 /// # Errors
 /// The command line is wrong, or asks for the help or the version.
-fn parse_command_line() -> Result<(Arguments, bool), clap::Error> {
-    let matches = Arguments::command().try_get_matches()?;
+fn parse_command_line(words: &[OsString]) -> Result<(Arguments, bool), clap::Error> {
+    let matches = build_command().try_get_matches_from(words)?;
     let prints_json = prints_json_result(&matches);
     Ok((Arguments::from_arg_matches(&matches)?, prints_json))
 }
 
-/// Returns whether the subcommand prints its result as JSON, with `--json` or `--format json`.
+/// Returns whether the command prints its result as JSON, with `--json` or `--format json`.
 fn prints_json_result(matches: &ArgMatches) -> bool {
     let mut leaf = matches;
     while let Some((_, matches)) = leaf.subcommand() {
         leaf = matches;
     }
-    let format = leaf.try_get_raw("format").ok().flatten();
-    let is_json = |mut values: clap::parser::RawValues<'_>| values.any(|value| value == "json");
-    format.is_some_and(is_json) || matches!(leaf.try_get_one::<bool>("json"), Ok(Some(true)))
+    let has_value = |id: &str, word: &str| {
+        let values = leaf.try_get_raw(id).ok().flatten();
+        values.is_some_and(|mut values| values.any(|value| value == word))
+    };
+    // `--json` of `lab compare` has an optional file. Without a file, its value is `-`.
+    let is_given = matches!(leaf.try_get_one::<bool>("json"), Ok(Some(true)));
+    is_given || has_value("format", "json") || has_value("json", "-")
 }
 
-/// Returns a failure with all errors of a configuration as JSON. Commands with JSON output print it.
+/// Returns whether a wrong command line asks for JSON. The parser knows nothing about the options after its first
+/// error, so this function searches all words before `--`.
+fn asks_for_json(words: &[OsString]) -> bool {
+    let words: Vec<&str> = words
+        .iter()
+        .filter_map(|word| word.to_str())
+        .take_while(|word| *word != "--")
+        .collect();
+    // In `lab compare --json FILE`, the JSON goes to a file.
+    let has_file = |at: usize| {
+        words.contains(&"compare")
+            && words.contains(&"lab")
+            && words.get(at + 1).is_some_and(|next| !next.starts_with('-'))
+    };
+    words.iter().enumerate().any(|(at, word)| match *word {
+        "--format=json" => true,
+        "--format" => words.get(at + 1) == Some(&"json"),
+        "--json" => !has_file(at),
+        _ => false,
+    })
+}
+
+/// Returns an error of the command line as a failure, without its usage text.
+fn usage_failure(message: &clap::Error) -> Failure {
+    let text = message.to_string();
+    let what = text.split("\n\n").next().unwrap_or_default();
+    Failure::usage(what.trim_start_matches("error: ").trim())
+}
+
+/// Returns a failure as JSON. Commands with JSON output print it, so their output is always one document.
 fn error_json(failure: &Failure) -> serde_json::Value {
     json!({
+        "schema": "xoff.error/1",
         "error": failure.what,
         "where": failure.location,
+        "why": failure.why,
+        "fix": failure.fix,
         "exit_code": failure.exit as u8,
         "errors": failure.errors,
     })
@@ -89,9 +139,11 @@ fn run(arguments: Arguments) -> Result<ExitCode, Failure> {
         Command::Show(command) => show::run(&command)?.into(),
         Command::Clear(command) => clear::run(&command)?.into(),
         Command::Bench(command) => bench::run(&command)?.into(),
+        Command::Completions(options) => completions::run(&options)?.into(),
+        Command::Man(options) => man::run(&options)?.into(),
         Command::Doctor(options) => doctor::run(&options)?.into(),
         Command::Schema(SchemaCommand::Api) => {
-            output::print_json(&xoff_control::api_document())?;
+            output::print_json(&xoff_control::api_document());
             ExitCode::SUCCESS
         }
         Command::Probe { probe } => doctor::probe(probe).into(),

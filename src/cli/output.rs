@@ -8,12 +8,27 @@
 use std::io::{self, ErrorKind, IsTerminal, Write};
 use std::path::Path;
 use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use xoff_telemetry::failure::{Exit, Failure};
 
 /// The state of standard output. All writers share it.
 static STATE: Mutex<OutputState> = Mutex::new(OutputState::Open);
+
+/// Whether standard output has data, or is reserved for a capture.
+static STDOUT_USED: AtomicBool = AtomicBool::new(false);
+
+/// Returns whether standard output has data, or is reserved for a capture. Then an error cannot be printed there
+/// as JSON, because the output would not be one document.
+pub(super) fn is_stdout_used() -> bool {
+    STDOUT_USED.load(Ordering::Relaxed)
+}
+
+/// Reserves standard output for a capture.
+pub(super) fn reserve_stdout() {
+    STDOUT_USED.store(true, Ordering::Relaxed);
+}
 
 /// The state of an output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,6 +81,7 @@ pub(super) struct StandardOutput;
 
 impl Write for StandardOutput {
     fn write(&mut self, data: &[u8]) -> io::Result<usize> {
+        reserve_stdout();
         let mut state = STATE.lock().unwrap_or_else(PoisonError::into_inner);
         let error = write_and_update(&mut io::stdout().lock(), data, &mut state);
         drop(state);

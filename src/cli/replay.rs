@@ -10,7 +10,9 @@ use xoff_units::Picos;
 use super::size::parse_size_bytes;
 use super::{ConfigurationInput, args, output, values};
 use xoff_capture::{ReadError, Reader};
-use xoff_config::{LoadedConfig, PortAttachment, ResolveOptions, build_preset, load, parse_layers};
+use xoff_config::{
+    LoadedConfig, PORT_OPTION, PortAttachment, ResolveOptions, build_preset, load, parse_layers,
+};
 use xoff_measure::replay::{
     CaptureDestination, CaptureSource, CaptureSurvey, ConfiguredPorts, FrameSource, MappingMode,
     MappingOptions, PortMapping, ReplayCaptureFiles, ReplayDestinations, ReplayError, ReplayPace,
@@ -194,6 +196,9 @@ fn parse_multiplier(text: &str) -> Result<(u64, u64), String> {
 
 /// Runs `xoff replay`.
 pub(super) fn run(arguments: &ReplayArguments) -> Result<Exit, Failure> {
+    if arguments.out == Path::new("-") || arguments.drops.as_deref() == Some(Path::new("-")) {
+        output::reserve_stdout();
+    }
     check_output_files(arguments)?;
     let file = arguments.input.display().to_string();
     let unreadable = |error: ReadError| error.to_failure(&file);
@@ -375,6 +380,7 @@ fn load_config_for_mapping(
         seed: arguments.seed,
         reaction_budget: Picos::ZERO,
         attachment: PortAttachment::Capture,
+        port_source: Some(PORT_OPTION),
         ..ResolveOptions::default()
     })?;
     let place = layers.last().map_or("", |(place, _)| *place);

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::{SwitchRun, args, output, values};
 use xoff_capture::recorder::{PcapOptions, PcapRequest, StandardOutput};
-use xoff_config::{DeviceDefaults, DeviceMtu, LoadedConfig, ResolveOptions, build_preset, load};
+use xoff_config::{DeviceDefaults, DeviceMtu, LoadedConfig, PORT_OPTION, ResolveOptions, build_preset, load};
 use xoff_control::{
     ApiToken, ControlAddress, ControlListener, ControlTarget, ServerHandle, ServerOptions, TcpAccess,
     serve_control,
@@ -33,6 +33,14 @@ pub(super) fn run(arguments: SwitchRun) -> Result<Exit, Failure> {
     if let Some(path) = &arguments.report {
         output::check_report_path("--report", path)?;
     }
+    // If a recording goes to standard output, all other output goes to standard error.
+    let stdout_has_capture = arguments
+        .pcap
+        .iter()
+        .any(|recording| recording.file == Path::new("-"));
+    if stdout_has_capture {
+        output::reserve_stdout();
+    }
     let options = worker_options(&arguments);
     let devices = read_device_defaults(&arguments.ports)?;
     let resolve = arguments.configuration.apply_to(ResolveOptions {
@@ -40,6 +48,7 @@ pub(super) fn run(arguments: SwitchRun) -> Result<Exit, Failure> {
         seed: arguments.seed,
         reaction_budget: reaction_budget_in_model_time(&options),
         devices,
+        port_source: Some(PORT_OPTION),
         ..ResolveOptions::default()
     })?;
     let loaded = load_config(&arguments, &resolve)?;
@@ -75,16 +84,15 @@ pub(super) fn run(arguments: SwitchRun) -> Result<Exit, Failure> {
         session.stop();
         return Ok(Exit::Interrupted);
     }
-    // If a recording goes to standard output, all other output goes to standard error.
-    let stdout_has_capture = arguments
-        .pcap
-        .iter()
-        .any(|recording| recording.file == Path::new("-"));
-    let print = |text: &str| match stdout_has_capture {
+    // With --json, standard output contains the report and nothing else.
+    let print = |text: &str, to_stderr: bool| match to_stderr {
         true => output::print_note(text.trim_end()),
         false => output::print(text),
     };
-    print(&ready_line(&name, &arguments, &session));
+    print(
+        &ready_line(&name, &arguments, &session),
+        stdout_has_capture || arguments.json,
+    );
     while !stop.load(Ordering::Relaxed) && !session.is_dead() {
         std::thread::sleep(CHECK_INTERVAL);
     }
@@ -97,7 +105,11 @@ pub(super) fn run(arguments: SwitchRun) -> Result<Exit, Failure> {
     if let Some(path) = &arguments.report {
         report.write(path)?;
     }
-    print(&render_report(&report));
+    let text = match arguments.json {
+        true => report.to_json(),
+        false => render_report(&report),
+    };
+    print(&text, stdout_has_capture);
     Ok(report.exit())
 }
 

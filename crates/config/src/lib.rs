@@ -96,7 +96,7 @@ pub use problem::{Problem, Problems};
 pub use read::parse_valid_entries;
 pub use read::{parse, parse_asic_part, parse_layers};
 pub use resolve::{
-    DeviceDefaults, DeviceMtu, LoadedConfig, PortAttachment, ResolveOptions, ResolvedConfig, StaticRoute,
-    hash_seed, load, proposes_dilation, resolve,
+    DeviceDefaults, DeviceMtu, LoadedConfig, PORT_LINK, PORT_OPTION, PortAttachment, ResolveOptions,
+    ResolvedConfig, StaticRoute, hash_seed, load, proposes_dilation, resolve,
 };
 pub use schema::xoff_tables_markdown;

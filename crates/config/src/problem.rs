@@ -1,6 +1,6 @@
 //! Errors of a configuration, with their location and a suggestion.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use super::natural;
@@ -22,6 +22,8 @@ pub struct Problem {
     pub why: String,
     /// A suggestion for a correction. `None` if the correction is clear from `why`.
     pub fix: Option<String>,
+    /// The name of the port that the entry uses and that does not exist. `None` for all other errors.
+    pub missing_port: Option<String>,
 }
 
 impl Problem {
@@ -130,13 +132,19 @@ impl Problems {
     }
 }
 
+/// Smallest number of missing ports that share a line. Fewer missing ports can be spelling mistakes, and each
+/// has its own suggestion.
+const GROUPED_PORTS_MIN: usize = 4;
+/// Largest number of names in a line about missing ports.
+const NAMED_PORTS_MAX: usize = 4;
+
 /// Writes one line for each of the first 20 errors. If more errors exist, a last line contains their number.
 ///
 /// Errors that differ only in their keys share a line. For example, a missing profile causes one line, even
-/// if several priority groups use it.
+/// if several priority groups use it. All missing ports share a line if there are more than three.
 impl fmt::Display for Problems {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let groups = self.group_by_keys();
+        let groups = self.group_alike();
         for (n, (first, others)) in groups.iter().take(PRINTED_MAX).enumerate() {
             if n > 0 {
                 f.write_str("\n")?;
@@ -145,10 +153,7 @@ impl fmt::Display for Problems {
                 0 => write!(f, "{first}")?,
                 others => {
                     let key = format!("{} and {others} more", first.key);
-                    let line = Problem {
-                        key,
-                        ..(*first).clone()
-                    };
+                    let line = Problem { key, ..first.clone() };
                     write!(f, "{line}")?;
                 }
             }
@@ -163,38 +168,85 @@ impl fmt::Display for Problems {
 }
 
 impl Problems {
-    /// Groups the errors that differ only in their keys. Returns the first error of each group, and the
-    /// number of further errors in the group.
-    fn group_by_keys(&self) -> Vec<(&Problem, usize)> {
-        type EqualExceptKey<'a> = (
-            &'a str,
-            &'a str,
-            &'a str,
-            Option<&'a str>,
-            &'a str,
-            Option<&'a str>,
-        );
-        let mut groups: Vec<(&Problem, usize)> = Vec::new();
-        let mut numbers: BTreeMap<EqualExceptKey<'_>, usize> = BTreeMap::new();
-        for problem in &self.0 {
-            let alike = (
-                problem.source.as_str(),
-                problem.table.as_str(),
-                problem.field.as_str(),
-                problem.value.as_deref(),
-                problem.why.as_str(),
-                problem.fix.as_deref(),
-            );
-            match numbers.get(&alike) {
-                Some(&number) if !problem.key.is_empty() => groups[number].1 += 1,
-                _ => {
-                    numbers.insert(alike, groups.len());
-                    groups.push((problem, 0));
-                }
-            }
+    /// Groups the errors that differ only in their keys, and the errors about missing ports. Returns the
+    /// first error of each group, and the number of further errors in the group.
+    fn group_alike(&self) -> Vec<(Problem, usize)> {
+        let missing: BTreeSet<&str> = self
+            .0
+            .iter()
+            .filter_map(|problem| problem.missing_port.as_deref())
+            .collect();
+        if missing.len() < GROUPED_PORTS_MIN {
+            let groups = group_by_keys(self.0.iter()).into_iter();
+            return groups.map(|(first, others)| (first.clone(), others)).collect();
         }
+        let about_ports: Vec<&Problem> = self.0.iter().filter(|p| p.missing_port.is_some()).collect();
+        let others = group_by_keys(self.0.iter().filter(|p| p.missing_port.is_none()));
+        let mut groups = vec![(
+            describe_missing_ports(&about_ports, &missing),
+            about_ports.len() - 1,
+        )];
+        groups.extend(others.into_iter().map(|(first, others)| (first.clone(), others)));
         groups
     }
+}
+
+/// Returns one error for all entries that use missing ports. `about_ports` is not empty.
+fn describe_missing_ports(about_ports: &[&Problem], missing: &BTreeSet<&str>) -> Problem {
+    let mut names: Vec<&str> = missing.iter().copied().collect();
+    names.sort_by(|a, b| natural::compare_naturally(a, b));
+    let more = match names.len().saturating_sub(NAMED_PORTS_MAX) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    names.truncate(NAMED_PORTS_MAX);
+    // The suggestion of a similar name fits one port and not all of them.
+    let fixes = about_ports.iter().filter_map(|problem| problem.fix.as_deref());
+    let other_source = fixes
+        .filter_map(|fix| fix.split_once(", or "))
+        .map(|(_, other)| other)
+        .next();
+    Problem {
+        why: format!("there are no ports {}{more}", names.join(", ")),
+        fix: Some(match other_source {
+            Some(other) => format!("add them to PORT, or {}", other.replacen("it ", "them ", 1)),
+            None => "add them to PORT".to_owned(),
+        }),
+        ..about_ports[0].clone()
+    }
+}
+
+/// Groups the errors that differ only in their keys. Returns the first error of each group, and the number of
+/// further errors in the group.
+fn group_by_keys<'a>(problems: impl Iterator<Item = &'a Problem>) -> Vec<(&'a Problem, usize)> {
+    type EqualExceptKey<'a> = (
+        &'a str,
+        &'a str,
+        &'a str,
+        Option<&'a str>,
+        &'a str,
+        Option<&'a str>,
+    );
+    let mut groups: Vec<(&Problem, usize)> = Vec::new();
+    let mut numbers: BTreeMap<EqualExceptKey<'_>, usize> = BTreeMap::new();
+    for problem in problems {
+        let alike = (
+            problem.source.as_str(),
+            problem.table.as_str(),
+            problem.field.as_str(),
+            problem.value.as_deref(),
+            problem.why.as_str(),
+            problem.fix.as_deref(),
+        );
+        match numbers.get(&alike) {
+            Some(&number) if !problem.key.is_empty() => groups[number].1 += 1,
+            _ => {
+                numbers.insert(alike, groups.len());
+                groups.push((problem, 0));
+            }
+        }
+    }
+    groups
 }
 
 impl std::error::Error for Problems {}

@@ -1,6 +1,7 @@
 //! Snapshots of a switch: counters, states and events.
 
 use std::collections::BTreeMap;
+use std::slice;
 
 use xoff_dataplane::config::{PortConfig, SwitchConfig};
 use xoff_dataplane::counters::PortCounters;
@@ -13,7 +14,7 @@ use super::journal::Journal;
 use super::watchdog_report::watchdog_report;
 use xoff_telemetry::{
     PauseHistoryReport, PoolReport, PortReport, PriorityGroupReport, QueueReport, SwitchReport,
-    SwitchSnapshot,
+    SwitchSnapshot, TxTimes, set_common_tx_span,
 };
 
 const PS_PER_NS: u64 = 1_000;
@@ -58,19 +59,21 @@ pub fn take_snapshot(
         .iter()
         .enumerate()
         .map(|(index, pool)| PoolReport::new(&pool.name, &switch.pool_buffers(index), config.cell_bytes));
+    let mut report = SwitchReport {
+        name: config.name.clone(),
+        model_time_ns: now.as_nanos(),
+        cell_bytes: config.cell_bytes,
+        worker_busy_ns: None,
+        tx_trim_packets: ports.iter().map(|port| port.tx_trim_packets).sum(),
+        dropped_trim_packets: ports.iter().map(|port| port.dropped_trim_packets).sum(),
+        ports,
+        pools: pools.collect(),
+        pfc_watchdog: watchdog_report(switch, journal, config),
+        load_balancing: None,
+    };
+    set_common_tx_span(slice::from_mut(&mut report));
     SwitchSnapshot {
-        report: SwitchReport {
-            name: config.name.clone(),
-            model_time_ns: now.as_nanos(),
-            cell_bytes: config.cell_bytes,
-            worker_busy_ns: None,
-            tx_trim_packets: ports.iter().map(|port| port.tx_trim_packets).sum(),
-            dropped_trim_packets: ports.iter().map(|port| port.dropped_trim_packets).sum(),
-            ports,
-            pools: pools.collect(),
-            pfc_watchdog: watchdog_report(switch, journal, config),
-            load_balancing: None,
-        },
+        report,
         events: journal.entries().iter().map(|entry| entry.event).collect(),
         balancing: balancing_snapshot(switch, config, now),
     }
@@ -86,7 +89,6 @@ fn read_port(
 ) -> PortReport {
     let port = &config.ports[id.index()];
     let counters = switch.port_counters(now, id);
-    let (span_ps, tx_utilisation) = tx_span_and_utilisation(&counters);
     let trims = counters.trim_counters();
     let numbers = 0..PRIORITIES as u8;
     let groups = counters.pgs.iter().zip(numbers.clone()).map(|(group, number)| {
@@ -109,8 +111,7 @@ fn read_port(
         backend: facts.backend.clone(),
         host_lost: facts.lost,
         pcap_missed: facts.pcap_missed,
-        tx_utilisation,
-        tx_span_ns: span_ps / PS_PER_NS,
+        tx_times: tx_times(&counters),
         trim_packets: trims.trimmed,
         tx_trim_packets: trims.sent,
         dropped_trim_packets: trims.dropped,
@@ -188,16 +189,14 @@ fn pause_history_report(history: PauseHistory) -> PauseHistoryReport {
     }
 }
 
-/// Returns the time from the start of the first sent frame to the end of the last sent frame, in
-/// picoseconds. Also returns the share of this time in which the link was busy, or `None` if the port has
-/// not sent a frame.
-fn tx_span_and_utilisation(counters: &PortCounters) -> (u64, Option<f64>) {
-    // Before the first sent frame, `tx_first_ps` is the largest value, so the span is zero.
-    let span_ps = counters.tx_last_ps.saturating_sub(counters.tx_first_ps);
-    (
-        span_ps,
-        (span_ps > 0).then(|| counters.tx_busy_ps as f64 / span_ps as f64),
-    )
+/// Returns the times of the first and the last sent frame, and the time for which the link was busy.
+fn tx_times(counters: &PortCounters) -> TxTimes {
+    // Before the first sent frame, `tx_first_ps` is the largest value.
+    let has_sent = counters.tx_first_ps < counters.tx_last_ps;
+    TxTimes {
+        first_and_last: has_sent.then_some([counters.tx_first_ps, counters.tx_last_ps]),
+        busy: counters.tx_busy_ps,
+    }
 }
 
 /// Returns a value for each drop reason with at least one drop, by the name of the reason. `value` computes

@@ -12,6 +12,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use nix::sys::memfd::{MFdFlags, memfd_create};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::{Pid, Uid};
+use serde_json::json;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use super::config::resolve_switch_setups;
@@ -118,6 +119,8 @@ struct LabHandle {
     log: Option<File>,
     /// Whether to print no progress and no status messages.
     is_quiet: bool,
+    /// Whether standard output gets one JSON document and nothing else.
+    prints_json: bool,
 }
 
 /// Runs a lab like [`run_lab`], but prints nothing and returns the report.
@@ -236,8 +239,13 @@ fn spawn_launcher(
                 .map_err(|errno| memory_failure(errno.into()))?,
         ),
     };
-    let output = || -> Result<Stdio, Failure> {
+    let output = |is_json: bool| -> Result<Stdio, Failure> {
         match &log {
+            // The processes of the hosts must not write into a JSON document.
+            None if is_json => {
+                let stderr = std::io::stderr().as_fd().try_clone_to_owned();
+                Ok(stderr.map_err(memory_failure)?.into())
+            }
             None => Ok(Stdio::inherit()),
             Some(log) => Ok(log.try_clone().map_err(memory_failure)?.into()),
         }
@@ -249,7 +257,11 @@ fn spawn_launcher(
     ];
     // No process reads the locks. They only have to stay open until the end of the lab.
     fds.extend(locks.iter().map(|lock| ("lock", lock.as_fd())));
-    let stdio = [Stdio::from(OwnedFd::from(listener)), output()?, output()?];
+    let stdio = [
+        Stdio::from(OwnedFd::from(listener)),
+        output(spec.options.prints_json)?,
+        output(false)?,
+    ];
     let launcher = spawn_process(InnerProcess::Launcher, &name, &fds, stdio)?;
     Ok(LabHandle {
         name,
@@ -260,6 +272,7 @@ fn spawn_launcher(
         borrowed,
         log: log.map(File::from),
         is_quiet: false,
+        prints_json: spec.options.prints_json,
     })
 }
 
@@ -332,8 +345,12 @@ impl LabHandle {
                     bar.set_length(total_ns);
                     bar.set_position(done_ns);
                 }
-                LabEvent::Status(StatusMessage::Print { .. }) if self.is_quiet => {}
-                LabEvent::Status(StatusMessage::Print { text }) => bar.suspend(|| write_line(out, &text)),
+                LabEvent::Status(StatusMessage::Print { .. } | StatusMessage::Result { .. })
+                    if self.is_quiet => {}
+                LabEvent::Status(StatusMessage::Print { text }) => {
+                    bar.suspend(|| self.write_note(out, &text))
+                }
+                LabEvent::Status(StatusMessage::Result { text }) => bar.suspend(|| write_line(out, &text)),
                 LabEvent::Interrupted if interrupted => self.lifeline = None,
                 LabEvent::HungUp if interrupted => {}
                 LabEvent::Interrupted | LabEvent::HungUp => {
@@ -361,10 +378,14 @@ impl LabHandle {
                 LabEvent::Status(StatusMessage::Ready) if !interrupted => {
                     self.send_request(DETACH_REQUEST);
                     let name = &self.name;
-                    write_line(out, &format!("lab {name} is up; `xoff lab down {name}` stops it"));
+                    let text = match self.prints_json {
+                        true => json!({"schema": "xoff.lab-state/1", "lab": name, "state": "up"}).to_string(),
+                        false => format!("lab {name} is up; `xoff lab down {name}` stops it"),
+                    };
+                    write_line(out, &text);
                     return Ok(ExitCode::SUCCESS);
                 }
-                LabEvent::Status(StatusMessage::Print { text }) => write_line(out, &text),
+                LabEvent::Status(StatusMessage::Print { text }) => self.write_note(out, &text),
                 LabEvent::Status(_) => {}
                 LabEvent::Interrupted | LabEvent::HungUp => {
                     interrupted = true;
@@ -383,6 +404,14 @@ impl LabHandle {
         } else {
             code
         })
+    }
+
+    /// Writes a line that is not the result. If the result is JSON, the line goes to the log instead.
+    fn write_note(&self, out: &mut dyn Write, text: &str) {
+        match self.prints_json {
+            true => log::info!("{}", text.trim_end()),
+            false => write_line(out, text),
+        }
     }
 
     fn send_request(&mut self, request: u8) {

@@ -130,6 +130,7 @@ pub(super) fn resolve_switch_with_links(
         asic: plan.asic.clone(),
         pg_profiles: pg_profiles.transpose()?.map(Arc::new),
         attachment: xoff_config::PortAttachment::Lab,
+        port_source: Some(xoff_config::PORT_LINK),
         ..ResolveOptions::default()
     };
     let mut loaded = xoff_config::load(&layers, &resolve).map_err(|problems| {

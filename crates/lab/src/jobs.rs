@@ -117,10 +117,14 @@ pub(super) fn describe_failed_messages(plan: &LabPlan, jobs: &Jobs, workload_sta
 
 /// Describes the unfinished jobs as the end of a message, which begins with `; not done: `. Returns an empty
 /// text if all jobs are finished.
-pub(super) fn describe_unfinished_jobs(jobs: &Jobs) -> String {
+pub(super) fn describe_unfinished_jobs(plan: &LabPlan, jobs: &Jobs) -> String {
+    let host_name = |host: u32| plan.hosts[host as usize].name.as_str();
     match jobs.is_finished() {
         true => String::new(),
-        false => format!("; not done: {}", jobs.workload().pending_description().trim_end()),
+        false => format!(
+            "; not done: {}",
+            jobs.workload().pending_description(host_name).trim_end()
+        ),
     }
 }
 

@@ -62,6 +62,9 @@ pub struct LabOptions {
     /// Time limit for flows and jobs in nanoseconds of model time, from the start of the workload. At this
     /// time, the run ends even if a job is not complete. `None`: no limit.
     pub until_ns: Option<u64>,
+    /// Whether the output of the command is one JSON document: the report of `lab run`, or the state of
+    /// `lab up`. All other output of the lab then goes to standard error.
+    pub prints_json: bool,
     /// Packet recordings of each switch, in the order of
     /// [`LabPlan::switches`](crate::plan::LabPlan::switches). Empty before the start of the lab. Paths are
     /// made absolute before any process starts.
@@ -79,6 +82,7 @@ impl Default for LabOptions {
             seed: 0,
             backend: Backend::Auto,
             until_ns: None,
+            prints_json: false,
             pcap: Vec::new(),
         }
     }

@@ -20,6 +20,8 @@ pub(super) enum StatusMessage {
     Progress { done_ns: u64, total_ns: u64 },
     /// A text for the standard output of the command line.
     Print { text: String },
+    /// The result of the run, as a table or as JSON.
+    Result { text: String },
 }
 
 impl StatusPipe {
@@ -42,6 +44,13 @@ impl StatusPipe {
     /// Prints a text on the standard output of the command line, above its progress bar.
     pub fn print(&self, text: &str) {
         self.send(&StatusMessage::Print {
+            text: text.to_owned(),
+        });
+    }
+
+    /// Prints the result of the run on the standard output of the command line.
+    pub fn print_result(&self, text: &str) {
+        self.send(&StatusMessage::Result {
             text: text.to_owned(),
         });
     }

@@ -68,7 +68,10 @@ pub use result_file::{
     write_result_file,
 };
 pub use snapshot::SwitchSnapshot;
-pub use switch::{PoolReport, PortReport, PriorityGroupReport, QueueReport, SwitchReport, describe_drop};
+pub use switch::{
+    PoolReport, PortReport, PriorityGroupReport, QueueReport, SwitchReport, TxTimes, describe_drop,
+    set_common_tx_span,
+};
 pub use table::{drops_table, format_counts_by_class, simple_table};
 pub use verdict::Verdict;
 pub use watchdog::{PauseHistoryReport, StormReport, WatchdogPort, WatchdogQueue, WatchdogReport};

@@ -17,6 +17,10 @@ pub fn sample_snapshot() -> SwitchSnapshot {
         tx_bytes: 1_086_000,
         tx_span_ns: 1_000_000,
         tx_utilisation: Some(0.995),
+        tx_times: TxTimes {
+            first_and_last: Some([5_000_000, 1_005_000_000]),
+            busy: 995_000_000,
+        },
         tx_deficit_ns: 4_000,
         pfc_rx_frames: 5,
         pfc_tx_frames: 7,

@@ -63,8 +63,13 @@ pub struct PortReport {
     /// Share of `tx_span_ns` in which the link was busy, from 0 to 1. The busy time includes preambles, gaps
     /// and MAC control frames. The value is null before the port has sent a frame.
     pub tx_utilisation: Option<f64>,
-    /// Time from the start of the first sent frame to the end of the last sent frame, in nanoseconds.
+    /// Time from the start of the first frame that any port of the run sent to the end of the last frame, in
+    /// nanoseconds. All ports have the same value, so equal traffic gives equal utilisations. Ports that have
+    /// not sent a frame have the value 0.
     pub tx_span_ns: u64,
+    /// The times from which [`set_common_tx_span`] computes the two fields above.
+    #[serde(skip)]
+    pub tx_times: TxTimes,
     /// Transmit deficit in nanoseconds: the time for which frames were waiting but the link was idle. The
     /// cause is a machine that is too slow. Without the deficit, the utilisation would be `tx_utilisation +
     /// tx_deficit_ns / tx_span_ns`.
@@ -298,6 +303,31 @@ impl PortReport {
     pub fn tx_utilisation_with_deficit(&self) -> Option<f64> {
         let deficit = self.tx_deficit_ns as f64 / self.tx_span_ns.max(1) as f64;
         self.tx_utilisation.map(|utilisation| utilisation + deficit)
+    }
+}
+
+/// The departures of a port, in picoseconds of model time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TxTimes {
+    /// Start of the first frame and end of the last frame. `None` before the port has sent a frame.
+    pub first_and_last: Option<[u64; 2]>,
+    /// Time for which frames occupied the link, with preambles and gaps.
+    pub busy: u64,
+}
+
+/// Sets [`PortReport::tx_span_ns`] and [`PortReport::tx_utilisation`] of all ports of a run. The span of all
+/// ports is the time from the first departure to the last departure of the run. With a span for each port, a
+/// port that sends one burst would seem as busy as a port that sends all the time.
+pub fn set_common_tx_span(switches: &mut [SwitchReport]) {
+    let ports = || switches.iter().flat_map(|switch| &switch.ports);
+    let times = ports().filter_map(|port| port.tx_times.first_and_last);
+    let whole = times.reduce(|a, b| [a[0].min(b[0]), a[1].max(b[1])]);
+    let span_ps = whole.map_or(0, |[first, last]| last.saturating_sub(first));
+    for port in switches.iter_mut().flat_map(|switch| &mut switch.ports) {
+        // Pause frames after the last data frame can make the busy time of a short run longer than its span.
+        let has_sent = span_ps > 0 && port.tx_times.first_and_last.is_some();
+        port.tx_span_ns = if has_sent { span_ps / 1_000 } else { 0 };
+        port.tx_utilisation = has_sent.then(|| (port.tx_times.busy as f64 / span_ps as f64).min(1.0));
     }
 }
 

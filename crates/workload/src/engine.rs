@@ -326,8 +326,9 @@ impl Workload {
     }
 
     /// Describes why a run has not ended. The text has a line for each unfinished job, followed by up to five
-    /// messages for which the job waits. The text is empty if no job is unfinished.
-    pub fn pending_description(&self) -> String {
+    /// messages for which the job waits. The text is empty if no job is unfinished. `host_name` returns the name
+    /// of a host from its index in the host list of the driver.
+    pub fn pending_description<'a>(&self, host_name: impl Fn(u32) -> &'a str) -> String {
         let mut text = String::new();
         for (index, job) in self.jobs.iter().enumerate() {
             let of_job = |message: &&InFlightMessage| message.job as usize == index;
@@ -358,7 +359,9 @@ impl Workload {
                 };
                 let _ = writeln!(
                     text,
-                    "  host {src} to host {dst}: {} bytes, posted at {} ns, {missing}",
+                    "  {} to {}: {} bytes, posted at {} ns, {missing}",
+                    host_name(src),
+                    host_name(dst),
                     message.bytes,
                     message.posted.as_nanos()
                 );

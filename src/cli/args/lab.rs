@@ -22,7 +22,7 @@ Exit codes: 0 all lossless flows are complete, 1 a lossless flow is not complete
 Examples:
   xoff lab run testbeds/incast.xoff.yml
   xoff lab run testbeds/incast.xoff.yml --dilate 10 --report incast.json
-  xoff lab run FILE --virtual --seeds 1..=32 --set transports.t1.congestion=none,dcqcn --csv sweep.csv")]
+  xoff lab run testbeds/sweeps/incast.xoff.yml --virtual --seeds 1..=8 --set transports.default.congestion=none,dcqcn")]
     Run(Box<LabRun>),
     /// Run a lab with each of several load-balancing schemes, and with all its hosts on one
     /// non-blocking switch
@@ -37,7 +37,7 @@ is invalid, 5 a run in real time is tainted.
 Examples:
   xoff lab compare testbeds/fabrics/ring-allreduce.xoff.yml --virtual --lb ecmp,flowlet,round-robin,cluster --seeds 1..=32
   xoff lab compare FILE --virtual --lb ecmp,drill --json compare.json --csv compare.csv --plots plots/
-  xoff lab compare FILE --virtual --by transports.default.congestion=none,dcqcn")]
+  xoff lab compare testbeds/fabrics/ring-allreduce.xoff.yml --virtual --by transports.default.congestion=none,dcqcn")]
     Compare(Box<LabCompare>),
     /// Merge the partial reports of a sweep from `lab run --shard`, and print the table of the sweep
     #[command(after_help = "\
@@ -63,6 +63,9 @@ Examples:
     Down {
         /// Name of the lab, as listed by `xoff lab ls`
         name: String,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
     },
     /// Run a command in a plain host of a running lab, and exit with the exit code of the command
     #[command(after_help = "\
@@ -132,6 +135,9 @@ pub(crate) struct LabRun {
     /// gives the same report (docs/virtual-time.md)
     #[arg(long = "virtual", conflicts_with_all = ["dilate", "workers", "pin", "backend", "pcap_snaplen"])]
     pub virtual_time: bool,
+    /// Output format: tables, the report as JSON, or in virtual time the table of nccl-tests for each collective
+    #[arg(long, value_enum, default_value_t = FormatChoice::Table)]
+    pub format: FormatChoice,
     /// Options of virtual time.
     #[command(flatten)]
     pub in_virtual_time: VirtualTimeArguments,
@@ -147,6 +153,9 @@ pub(crate) struct LabImport {
     /// Write the lab file here [default: standard output]
     #[arg(long, short, value_name = "FILE")]
     pub output: Option<PathBuf>,
+    /// Print the lab file and the notes as JSON
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// `xoff lab compare`
@@ -174,8 +183,8 @@ pub(crate) struct LabCompare {
     /// several options, it is repeated for each combination (docs/sweeps.md)
     #[arg(long, value_name = "PATH=V1[,V2...]")]
     pub set: Vec<FieldSetting>,
-    /// Write all results here as JSON (docs/compare.md)
-    #[arg(long, value_name = "FILE")]
+    /// Write all results here as JSON (docs/compare.md). Without FILE: print them, like --format json
+    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-")]
     pub json: Option<PathBuf>,
     /// Write the table here as CSV
     #[arg(long, value_name = "FILE")]
@@ -289,9 +298,6 @@ pub(crate) struct VirtualTimeArguments {
     #[arg(long, value_name = "N", requires = "virtual_time", default_value_t = EVENTS_MAX_DEFAULT,
           value_parser = clap::value_parser!(u64).range(1..))]
     pub events_max: u64,
-    /// Output format: tables, the table of nccl-tests for each collective, or the report as JSON
-    #[arg(long, value_enum, requires = "virtual_time", default_value_t = FormatChoice::Table)]
-    pub format: FormatChoice,
     /// Write the results of collectives here in the JSON form of nccl-tests
     #[arg(long, value_name = "FILE", requires = "virtual_time")]
     pub nccl_json: Option<PathBuf>,
@@ -372,6 +378,9 @@ pub(crate) struct LabUpArguments {
     /// The lab file in YAML: nodes and links
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
+    /// Print JSON when the lab is up
+    #[arg(long)]
+    pub json: bool,
     /// Worker threads and dilation.
     #[command(flatten)]
     pub running: SwitchRuntimeArguments,

@@ -7,7 +7,7 @@ use super::dut::{DutArguments, TrialArguments, parse_load_percent};
 use super::result::{ResultArguments, check_no_duplicates};
 use xoff_measure::dut::Dut;
 use xoff_measure::latency::{latency_figures, measure_latencies};
-use xoff_measure::ndr::{find_rates, no_frame_forwarded_failure};
+use xoff_measure::ndr::{check_paths, find_rates, no_frame_forwarded_failure};
 use xoff_measure::result::{BenchFigure, BenchResult, ImprovementDirection};
 use xoff_telemetry::failure::{Exit, Failure};
 
@@ -60,6 +60,7 @@ pub(super) fn run(options: &BenchLatency) -> Result<Exit, Failure> {
         output::print_note(&format!("frames of {} bytes", size.name()));
         let traffic = options.trial.offered_traffic(size);
         let durations = options.trial.trial_durations(&opened.dut, size);
+        check_paths(&mut opened.dut, &traffic)?;
         let load_max = options.trial.limit_load(&mut opened.dut, &traffic, &mut result)?;
         let rates = find_rates(
             &mut opened.dut,

@@ -6,7 +6,7 @@ use super::super::output;
 use super::dut::{DutArguments, TrialArguments};
 use super::result::ResultArguments;
 use xoff_measure::dut::Dut;
-use xoff_measure::ndr::{find_rates, no_frame_forwarded_failure, rate_figures};
+use xoff_measure::ndr::{check_paths, find_rates, no_frame_forwarded_failure, rate_figures};
 use xoff_measure::result::BenchResult;
 use xoff_telemetry::failure::{Exit, Failure};
 
@@ -57,6 +57,7 @@ pub(super) fn run(options: &BenchNdr) -> Result<Exit, Failure> {
         options.trial.pattern.name(),
         opened.dut.ports().len()
     ));
+    let mut no_path = None;
     for size in sizes {
         output::print_note(&format!("frames of {} bytes", size.name()));
         let traffic = options.trial.offered_traffic(size);
@@ -64,6 +65,17 @@ pub(super) fn run(options: &BenchNdr) -> Result<Exit, Failure> {
             .trial
             .trial_durations(&opened.dut, size)
             .ndr_and_pdr_goals();
+        match check_paths(&mut opened.dut, &traffic) {
+            Err(failure) if failure.exit == Exit::Inconclusive => {
+                // The results of the other frame sizes are still valid.
+                result
+                    .tainted
+                    .push(format!("frames of {} bytes: {}", size.name(), failure.what));
+                no_path = Some(failure);
+                continue;
+            }
+            checked => checked?,
+        }
         let load_max = options.trial.limit_load(&mut opened.dut, &traffic, &mut result)?;
         let rates = find_rates(&mut opened.dut, &traffic, &goals, load_max)?;
         result.tainted.extend(rates.tainted.iter().cloned());
@@ -89,7 +101,7 @@ pub(super) fn run(options: &BenchNdr) -> Result<Exit, Failure> {
             .extend(rate_figures(&opened.dut, &traffic, &goals, &rates));
     }
     if result.figures.is_empty() {
-        return Err(no_frame_forwarded_failure());
+        return Err(no_path.unwrap_or_else(no_frame_forwarded_failure));
     }
     opened.add_environment(&mut result);
     options.result.print_and_save(&result)

@@ -7,7 +7,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::super::{ConfigCheck, ConfigCheckFormat, args, output};
-use xoff_config::{Problem, Problems, ResolveOptions, load};
+use xoff_config::{PORT_OPTION, Problem, Problems, ResolveOptions, load};
 use xoff_telemetry::failure::{Exit, Failure};
 use xoff_telemetry::{InputLimit, read_input_text};
 
@@ -30,6 +30,7 @@ struct CheckedFile {
 pub(super) fn run(arguments: &ConfigCheck) -> Result<Exit, Failure> {
     let options = arguments.configuration.apply_to(ResolveOptions {
         ports: arguments.ports.clone(),
+        port_source: Some(PORT_OPTION),
         ..ResolveOptions::default()
     })?;
     let files: Vec<CheckedFile> = match arguments.layers {

@@ -36,7 +36,6 @@ pub(super) fn check_machine() -> Vec<Check> {
     ];
     checks.extend(measure_stalls());
     checks.push(check_timer_slack());
-    checks.push(Check::ok("AF_XDP", "not used by this version"));
     checks
 }
 

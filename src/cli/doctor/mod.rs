@@ -79,9 +79,8 @@ struct DoctorReport {
 
 /// Runs `xoff doctor`.
 pub(super) fn run(options: &DoctorArguments) -> Result<Exit, Failure> {
-    let mut checks = probe::check_namespaces_and_links();
+    let checks = run_checks();
     let can_run_labs = checks.iter().all(|check| check.status != Status::Failed);
-    checks.extend(machine::check_machine());
     let diagnosis = DoctorReport {
         schema: SCHEMA,
         can_run_labs,
@@ -93,6 +92,13 @@ pub(super) fn run(options: &DoctorArguments) -> Result<Exit, Failure> {
         output::print(&describe_diagnosis(&diagnosis));
     }
     Ok(if can_run_labs { Exit::Ok } else { Exit::Environment })
+}
+
+/// Runs all checks.
+fn run_checks() -> Vec<Check> {
+    let mut checks = probe::check_namespaces_and_links();
+    checks.extend(machine::check_machine());
+    checks
 }
 
 /// Returns the result as text.

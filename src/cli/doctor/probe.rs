@@ -134,7 +134,7 @@ fn evaluate_findings(privileged: &FeatureProbeResults, user: &FeatureProbeResult
             "modprobe af_packet (as root)",
         ));
         checks.push(match &findings.xdp {
-            None => Check::ok("AF_XDP", format!("drives a veth {privileges_text}")),
+            None => Check::ok("AF_XDP", format!("works on veth devices {privileges_text}")),
             // Only ports with `backend=xdp` need AF_XDP.
             Some(why) => Check::warning("AF_XDP", why.as_str(), "run as root, or leave backend=xdp out"),
         });

@@ -47,8 +47,8 @@ use super::problem::{Problem, Problems};
 use super::root_cause::{FoundErrors, RefusedObjects, remove_consequences};
 use super::{invariants, read};
 
-pub use flow_control::proposes_dilation;
 pub use device_mtu::{DeviceDefaults, DeviceMtu};
+pub use flow_control::proposes_dilation;
 pub use routes::StaticRoute;
 pub use routing::hash_seed;
 
@@ -87,6 +87,11 @@ impl PortAttachment {
     }
 }
 
+/// The value of [`ResolveOptions::port_source`] for commands with the option `--port`.
+pub const PORT_OPTION: &str = "name it on the command line (--port)";
+/// The value of [`ResolveOptions::port_source`] for the switches of a lab.
+pub const PORT_LINK: &str = "connect it to a link of the lab";
+
 /// Inputs of [`load`] and [`resolve`] that are not part of the configuration.
 #[derive(Clone, Debug, Default)]
 pub struct ResolveOptions {
@@ -95,6 +100,9 @@ pub struct ResolveOptions {
     pub ports: Vec<String>,
     /// The kind of links that are attached to `ports`.
     pub attachment: PortAttachment,
+    /// How the user can create a port without an entry in `PORT`, as a suggestion in errors, such as
+    /// [`PORT_OPTION`]. `None` if only an entry in `PORT` creates a port.
+    pub port_source: Option<&'static str>,
     /// Name of the switch if `DEVICE_METADATA|localhost hostname` is missing. `None` means `xoff`. In files
     /// of a VOQ chassis, only the configured `hostname` selects keys.
     pub hostname: Option<String>,

@@ -97,12 +97,15 @@ fn report_missing_port(context: &mut ResolveContext<'_>, place: Problem, text: &
         schema::find_similar_name(text, context.ports.iter().map(String::as_str)).map(str::to_owned);
     let problem = Problem {
         why: format!("there is no port {text}"),
+        missing_port: Some(text.to_owned()),
         ..place
     };
-    context.report_error_within_entry(problem.with_fix(match nearest {
-        Some(port) => format!("did you mean {port}? Otherwise add it to PORT"),
-        None => "add it to PORT, or name it on the command line (--port)".to_owned(),
-    }));
+    let fix = match (nearest, context.options.port_source) {
+        (Some(port), _) => format!("did you mean {port}? Otherwise add it to PORT"),
+        (None, Some(source)) => format!("add it to PORT, or {source}"),
+        (None, None) => "add it to PORT".to_owned(),
+    };
+    context.report_error_within_entry(problem.with_fix(fix));
 }
 
 /// Checks the references in the value of a field: each entry with a name in the value must exist. A field

@@ -1,7 +1,7 @@
 //! Everything wrong at once: all of it is said, in order, one line each.
 
 use super::load_errors;
-use crate::Problems;
+use crate::{PORT_OPTION, Problems, ResolveOptions, load};
 
 const NASTY: &str = r#"{
 "PORT": {"Ethernet0": {"speed": "fast", "mtu": "67", "admin_status": "maybe", "sped": "1"},
@@ -47,4 +47,52 @@ fn all_errors_of_a_file_are_reported_in_order() {
     ];
     assert_eq!(load_errors(NASTY, &[]), expected);
     assert_eq!(Problems::EXIT_CODE, 4);
+}
+
+/// A configuration whose entries use 32 ports that do not exist.
+fn config_without_ports() -> String {
+    let entries = |suffix: &str, fields: &str| {
+        let entry = |n: usize| format!(r#""Ethernet{}{suffix}": {{{fields}}}"#, 4 * n);
+        (0..32).map(entry).collect::<Vec<_>>().join(",")
+    };
+    format!(
+        r#"{{"PORT_QOS_MAP": {{{}}}, "BUFFER_QUEUE": {{{}}}}}"#,
+        entries("", r#""pfc_enable": "3""#),
+        entries("|3", "")
+    )
+}
+
+#[test]
+fn many_missing_ports_share_a_line_that_proposes_only_options_of_the_command() {
+    let text = config_without_ports();
+    let errors = |port_source| {
+        let options = ResolveOptions {
+            port_source,
+            ..ResolveOptions::default()
+        };
+        load(&[("", &text)], &options).expect_err("no ports")
+    };
+    let with_option = errors(Some(PORT_OPTION));
+    assert_eq!(
+        with_option
+            .as_slice()
+            .iter()
+            .filter(|error| error.missing_port.is_some())
+            .count(),
+        64,
+        "JSON output has each error"
+    );
+    let line = |problems: &Problems| {
+        let text = problems.to_string();
+        let about_ports: Vec<&str> = text.lines().filter(|line| line.contains("no port")).collect();
+        assert_eq!(about_ports.len(), 1, "{text}");
+        about_ports[0].to_owned()
+    };
+    assert_eq!(
+        line(&with_option),
+        "BUFFER_QUEUE|Ethernet0|3 and 63 more: there are no ports Ethernet0, Ethernet4, Ethernet8, Ethernet12 and 28 \
+         more; add them to PORT, or name them on the command line (--port)"
+    );
+    let without_option = line(&errors(None));
+    assert!(without_option.ends_with("; add them to PORT"), "{without_option}");
 }

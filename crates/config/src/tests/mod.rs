@@ -37,6 +37,7 @@ use super::{LoadedConfig, Problems, ResolveOptions, load};
 fn resolve_options(ports: &[&str]) -> ResolveOptions {
     ResolveOptions {
         ports: ports.iter().map(|port| (*port).to_owned()).collect(),
+        port_source: Some(crate::PORT_OPTION),
         seed: 7,
         reaction_budget: Picos::from_millis(20),
         ..ResolveOptions::default()

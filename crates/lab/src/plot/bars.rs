@@ -5,21 +5,22 @@ use std::path::Path;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
+use super::rows::{ROWS_WIDTH, Row, draw_rows, label_with_unit, rows_height};
 use super::style::{
     AXIS, Area, COLOURS, DrawResult, GREY, GRID, LABEL, TITLE, category_edge, category_range, draw_message,
     write_svg,
 };
-use super::units::{self, format_short};
+use super::units::{self, AxisUnit, format_short};
 use xoff_telemetry::failure::Failure;
 
 /// Height of a chart, in pixels.
 const PANEL_HEIGHT: u32 = 320;
 /// Width of a bar, in pixels.
 const BAR_WIDTH: u32 = 110;
-/// Width of a bar whose name has several words, in pixels.
-const WIDE_BAR_WIDTH: u32 = 150;
 /// Width of axis and margins, in pixels.
 const MARGIN_WIDTH: u32 = 130;
+/// Largest number of vertical bars. More bars are drawn as rows, so that the chart is not too wide.
+const COLUMNS_MAX: usize = 9;
 
 /// One bar of a chart.
 #[derive(Clone, Debug)]
@@ -55,9 +56,15 @@ pub fn write_time_bars(
     y_label: &str,
 ) -> Result<(), Failure> {
     let bars_max = panels.iter().map(|panel| panel.bars.len()).max().unwrap_or(0);
-    let width = (MARGIN_WIDTH + BAR_WIDTH * bars_max as u32).max(480);
-    let height = PANEL_HEIGHT * panels.len().max(1) as u32;
-    write_svg(path, (width, height), |area| {
+    let are_rows = bars_max > COLUMNS_MAX;
+    let (width, panel_height) = match are_rows {
+        true => (ROWS_WIDTH, rows_height(bars_max)),
+        false => (
+            (MARGIN_WIDTH + BAR_WIDTH * bars_max as u32).max(480),
+            PANEL_HEIGHT,
+        ),
+    };
+    write_svg(path, (width, panel_height * panels.len().max(1) as u32), |area| {
         let areas = area.split_evenly((panels.len().max(1), 1));
         for (area, panel) in areas.iter().zip(panels) {
             let largest = largest_value(panel);
@@ -67,29 +74,10 @@ pub fn write_time_bars(
             }
             let unit = units::time_unit(largest);
             let y_label = format!("{y_label} ({})", unit.name);
-            draw_panel(area, panel, x_label, &y_label, (unit.name, unit.size))?;
-        }
-        Ok(())
-    })
-}
-
-/// Writes an SVG file with bar charts of any values, one below the other. Each entry of `panels` contains a
-/// unit and a chart. The unit is the label of the vertical axis.
-///
-/// # Errors
-/// Fails if the file cannot be written.
-pub fn write_unit_bars(path: &Path, panels: &[(&str, BarPanel)]) -> Result<(), Failure> {
-    let bars_max = panels
-        .iter()
-        .map(|(_, panel)| panel.bars.len())
-        .max()
-        .unwrap_or(0);
-    let width = (MARGIN_WIDTH + WIDE_BAR_WIDTH * bars_max as u32).max(480);
-    let height = PANEL_HEIGHT * panels.len().max(1) as u32;
-    write_svg(path, (width, height), |area| {
-        let areas = area.split_evenly((panels.len().max(1), 1));
-        for (area, (unit, panel)) in areas.iter().zip(panels) {
-            draw_panel(area, panel, "", unit, (unit, 1.0))?;
+            match are_rows {
+                true => draw_rows(area, &panel.title, &panel_rows(panel, &unit), &y_label)?,
+                false => draw_panel(area, panel, x_label, &y_label, &unit)?,
+            }
         }
         Ok(())
     })
@@ -101,17 +89,32 @@ fn largest_value(panel: &BarPanel) -> f64 {
     values.map(|[.., max]| max).fold(0.0, f64::max)
 }
 
-/// Draws one chart. `unit` is the name of the axis unit and its size. For example, the unit `("us", 1000.0)`
-/// shows values in nanoseconds as microseconds.
+/// Returns the bars of a chart as rows of a horizontal bar chart.
+fn panel_rows(panel: &BarPanel, unit: &AxisUnit) -> Vec<Row> {
+    let row = |bar: &ChartBar| Row {
+        name: bar.name.clone(),
+        median_low_high: bar
+            .median_min_max
+            .map(|values| values.map(|value| value / unit.size)),
+        label: bar
+            .median_min_max
+            .map_or(String::new(), |[median, ..]| label_with_unit(median, unit)),
+        is_reference: bar.is_reference,
+    };
+    panel.bars.iter().map(row).collect()
+}
+
+/// Draws one chart of vertical bars. `unit` is the unit of the axis. For example, the unit `us` with the size
+/// 1000 shows values in nanoseconds as microseconds.
 fn draw_panel(
     area: &Area<'_>,
     panel: &BarPanel,
     x_label: &str,
     y_label: &str,
-    unit: (&str, f64),
+    unit: &AxisUnit,
 ) -> DrawResult {
     let largest = match largest_value(panel) {
-        none if none <= 0.0 => unit.1,
+        none if none <= 0.0 => unit.size,
         largest => largest,
     };
     let count = panel.bars.len();
@@ -123,7 +126,7 @@ fn draw_panel(
         .y_label_area_size(70)
         .build_cartesian_2d(
             category_range(count).into_segmented(),
-            0.0..1.15 * largest / unit.1,
+            0.0..1.15 * largest / unit.size,
         )?;
     let name = |bar: &SegmentValue<usize>| match bar {
         SegmentValue::CenterOf(at) => panel.bars.get(*at).map_or(String::new(), |bar| bar.name.clone()),
@@ -146,7 +149,8 @@ fn draw_panel(
         let Some(values) = bar.median_min_max else {
             continue;
         };
-        let [median, min, max] = values.map(|value| value / unit.1);
+        let bar_median = values[0];
+        let [median, min, max] = values.map(|value| value / unit.size);
         let colour = if bar.is_reference { GREY } else { COLOURS[0] };
         let mut rectangle = Rectangle::new(
             [
@@ -167,12 +171,8 @@ fn draw_panel(
         }
         let style = TextStyle::from(LABEL).pos(Pos::new(HPos::Center, VPos::Bottom));
         let label =
-            EmptyElement::at((middle(), max)) + Text::new(format_with_unit(median, unit), (0, -5), style);
+            EmptyElement::at((middle(), max)) + Text::new(label_with_unit(bar_median, unit), (0, -5), style);
         chart.draw_series([label])?;
     }
     Ok(())
-}
-
-fn format_with_unit(value: f64, (unit, _): (&str, f64)) -> String {
-    format!("{} {unit}", format_short(value))
 }

@@ -73,7 +73,7 @@ impl LinkLoads {
     }
 
     /// Returns the points of a step line for one of the five values, such as the mean.
-    fn step_line(&self, quantile: usize, unit: AxisUnit) -> Vec<(f64, f64)> {
+    fn step_line(&self, quantile: usize, unit: &AxisUnit) -> Vec<(f64, f64)> {
         let bins = self.bins.iter().zip(&self.quantiles);
         bins.flat_map(|((start, end), values)| [start, end].map(|time| (time / unit.size, values[quantile])))
             .collect()
@@ -107,13 +107,13 @@ pub fn write_link_plot(path: &Path, runs: &[(String, &RunTimeline)]) -> Result<(
         ];
         draw_legend(&top, &entries)?;
         for (panel, (title, loads)) in panels.split_evenly((loads.len().max(1), 1)).iter().zip(&loads) {
-            draw_panel(panel, title, loads, longest_ns / unit.size, unit)?;
+            draw_panel(panel, title, loads, longest_ns / unit.size, &unit)?;
         }
         Ok(())
     })
 }
 
-fn draw_panel(area: &Area<'_>, title: &str, loads: &LinkLoads, time_max: f64, unit: AxisUnit) -> DrawResult {
+fn draw_panel(area: &Area<'_>, title: &str, loads: &LinkLoads, time_max: f64, unit: &AxisUnit) -> DrawResult {
     if loads.quantiles.is_empty() {
         return draw_message(area, &format!("{title}: no link was used"));
     }

@@ -5,9 +5,11 @@
 //! plots leave room for wide fonts.
 
 mod bars;
+mod figures;
 mod links;
 mod pauses;
 mod queues;
+mod rows;
 mod style;
 mod units;
 
@@ -17,7 +19,8 @@ use std::{fs, io};
 use xoff_fabric::Timeline;
 use xoff_telemetry::failure::Failure;
 
-pub use bars::{BarPanel, ChartBar, write_time_bars, write_unit_bars};
+pub use bars::{BarPanel, ChartBar, write_time_bars};
+pub use figures::{PlottedFigure, write_figure_bars};
 pub use links::write_link_plot;
 
 /// The timeline of a run in virtual time, with the names of its switch ports.

@@ -6,7 +6,8 @@ use plotters::prelude::*;
 
 use super::RunTimeline;
 use super::style::{
-    AXIS, COLOURS, GREY, GRID, LABEL, TITLE, category_edge, category_range, draw_message, write_svg,
+    AXIS, COLOURS, GREY, GRID, LABEL, TITLE, category_edge, category_range, draw_message, shorten_start,
+    write_svg,
 };
 use super::units::{self, format_short};
 use xoff_telemetry::failure::Failure;
@@ -109,7 +110,7 @@ fn paused_senders(run: &RunTimeline) -> Vec<PausedSender> {
             let total_ps: u128 = paused_ps.iter().map(|ps| u128::from(*ps)).sum();
             if total_ps > 0 {
                 senders.push(PausedSender {
-                    name: shorten_name(name),
+                    name: shorten_start(name, NAME_LENGTH_MAX),
                     paused_ps: paused_ps.to_vec(),
                     total_ps,
                 });
@@ -125,13 +126,4 @@ fn paused_senders(run: &RunTimeline) -> Vec<PausedSender> {
     // The sort is stable: senders with equal times stay in the order of the lab.
     senders.sort_by_key(|sender| std::cmp::Reverse(sender.total_ps));
     senders
-}
-
-/// Shortens a long name by removing its start, because the ends of names differ more than the starts.
-fn shorten_name(name: &str) -> String {
-    let length = name.chars().count();
-    match length.checked_sub(NAME_LENGTH_MAX) {
-        None | Some(0) => name.to_owned(),
-        Some(excess) => format!("..{}", name.chars().skip(excess + 2).collect::<String>()),
-    }
 }

@@ -75,6 +75,23 @@ pub(super) fn write_svg(
     xoff_telemetry::write_result_file("--plots", path, &text)
 }
 
+/// Shortens a long name by removing its start, because the ends of names differ more than the starts.
+pub(super) fn shorten_start(name: &str, length_max: usize) -> String {
+    let length = name.chars().count();
+    match length.checked_sub(length_max) {
+        None | Some(0) => name.to_owned(),
+        Some(excess) => format!("..{}", name.chars().skip(excess + 2).collect::<String>()),
+    }
+}
+
+/// Shortens a long text by removing its end.
+pub(super) fn shorten_end(text: &str, length_max: usize) -> String {
+    match text.chars().count() > length_max {
+        true => format!("{}..", text.chars().take(length_max - 2).collect::<String>()),
+        false => text.to_owned(),
+    }
+}
+
 /// Draws a line of text in the middle of an area without data.
 pub(super) fn draw_message(area: &Area<'_>, text: &str) -> DrawResult {
     use plotters::style::text_anchor::{HPos, Pos, VPos};

@@ -182,7 +182,10 @@ impl RealTimeRun {
         let control_api = server.map(ServerHandle::stop);
         let report = self.stop_and_report(control_api);
         if self.lab.mode == LabRunMode::Run {
-            self.lab.status.print(&crate::report::render_report(&report));
+            self.lab.status.print_result(&match self.lab.options.prints_json {
+                true => report.to_json(),
+                false => crate::report::render_report(&report),
+            });
         }
         if let Some(path) = &self.lab.options.report {
             report.write(path)?;
@@ -433,7 +436,7 @@ impl RealTimeRun {
             if let Some(why) = self.early_end {
                 report.failures.push(format!(
                     "{why}{}",
-                    super::jobs::describe_unfinished_jobs(&job_run.jobs)
+                    super::jobs::describe_unfinished_jobs(&self.lab.plan, &job_run.jobs)
                 ));
             }
         }

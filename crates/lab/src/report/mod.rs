@@ -19,7 +19,10 @@ use xoff_telemetry::failure::Exit;
 use xoff_telemetry::verdict::{
     ExpectationResult, OversizedDrops, ProtectedClasses, Traffic, oversized_drops,
 };
-use xoff_telemetry::{Environment, FlowReport, SwitchReport, Taint, Verdict, describe_drop, group_thousands};
+use xoff_telemetry::{
+    Environment, FlowReport, SwitchReport, Taint, TxTimes, Verdict, describe_drop, group_thousands,
+    set_common_tx_span,
+};
 use xoff_workload::WorkloadResults;
 
 pub use link_report::{LinkBalanceReport, LinkReport};
@@ -141,10 +144,15 @@ pub struct Totals {
 pub fn build_report(
     environment: Environment,
     seed: u64,
-    switches: Vec<SwitchReport>,
+    mut switches: Vec<SwitchReport>,
     flows: Vec<FlowReport>,
     mut taints: Vec<Taint>,
 ) -> Report {
+    set_common_tx_span(&mut switches);
+    // A report that is read from a file does not have these times.
+    for port in switches.iter_mut().flat_map(|switch| &mut switch.ports) {
+        port.tx_times = TxTimes::default();
+    }
     taints.sort_by_key(|taint| taint.since_ns);
     Report {
         schema: REPORT_SCHEMA.to_owned(),

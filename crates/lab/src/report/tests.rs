@@ -115,6 +115,26 @@ fn totals_are_sums_over_flows_and_ports() {
 }
 
 #[test]
+fn equal_traffic_of_ports_with_different_spans_has_equal_utilisation() {
+    let mut switches = [sample_snapshot().into_report(), sample_snapshot().into_report()];
+    // Both ports send for 0.36 ms. The first port sends a burst, and the second port sends for 1 ms.
+    for (switch, (first, last)) in switches.iter_mut().zip([(600, 960), (0, 1_000)]) {
+        switch.ports[0].tx_times = TxTimes {
+            first_and_last: Some([first * 1_000_000, last * 1_000_000]),
+            busy: 360_000_000,
+        };
+    }
+    set_common_tx_span(&mut switches);
+    for switch in &switches {
+        let [port, unused] = switch.ports.as_slice() else {
+            panic!("two ports")
+        };
+        assert_eq!((port.tx_utilisation, port.tx_span_ns), (Some(0.36), 1_000_000));
+        assert_eq!((unused.tx_utilisation, unused.tx_span_ns), (None, 0));
+    }
+}
+
+#[test]
 fn utilisation_covers_first_to_last_departure_and_is_null_without_frames() {
     let report = build_sample_report(vec![], vec![]);
     let [port, unused] = report.switches[0].ports.as_slice() else {

@@ -321,7 +321,7 @@ fn run_workload(
 fn describe_run_failures(lab: &VirtualLab, end: &SimulationEnd, events_max: u64) -> Vec<String> {
     let jobs = &lab.simulation.jobs;
     let mut failures = jobs::describe_failed_messages(&lab.plan, jobs, lab.workload_start);
-    let unfinished = || jobs::describe_unfinished_jobs(jobs);
+    let unfinished = || jobs::describe_unfinished_jobs(&lab.plan, jobs);
     match end {
         SimulationEnd::Finished => {}
         SimulationEnd::TimeReached if jobs.is_finished() || jobs.workload().connections().is_empty() => {}

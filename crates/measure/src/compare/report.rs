@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::figure_pairs::has_zeros_and_positive_values;
 use super::settings::ComparisonSettings;
-use super::statistics::ShiftEstimate;
+use super::statistics::{ShiftEstimate, pairs_min, samples_per_side_min};
 use super::verdict::{SignificanceTestPlan, Verdict};
 use crate::result::{BenchFigure, ImprovementDirection};
 use xoff_telemetry::Environment;
@@ -14,6 +14,31 @@ use xoff_telemetry::failure::Exit;
 
 /// Name and version of the JSON format of a comparison.
 pub const COMPARISON_SCHEMA: &str = "xoff-compare/1";
+
+/// The relation between the samples of both sides.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum SampleKind {
+    /// Pairs that were measured in turns.
+    Pairs,
+    /// Samples of a saved result and of the other side.
+    Separate,
+}
+
+impl SampleKind {
+    /// Describes how many samples there are, how many a confidence interval needs, and how to get them.
+    fn describe_shortage(self, [a, b]: [usize; 2], alpha: f64) -> String {
+        match self {
+            SampleKind::Pairs => {
+                let needed = pairs_min(alpha);
+                format!("{a} of at least {needed} pairs (--rounds)")
+            }
+            SampleKind::Separate => {
+                let needed = samples_per_side_min(alpha);
+                format!("A has {a} and B has {b}, each side needs {needed}")
+            }
+        }
+    }
+}
 
 /// The comparison of one figure (measured quantity): values of both sides and verdict.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -39,9 +64,9 @@ pub struct ComparedFigure {
     /// Upper bound of the confidence interval of `worse_percent`. `None` in the same cases as
     /// for `low_percent`.
     pub high_percent: Option<f64>,
-    /// There are too few samples for a confidence interval.
+    /// If there are too few samples for a confidence interval: the numbers of samples, as text.
     #[serde(skip)]
-    has_too_few_samples: bool,
+    too_few_samples: Option<String>,
     /// p-value of the hypothesis that A and B do not differ, 0 to 1. It is corrected for the number of
     /// figures and evaluations.
     pub p: f64,
@@ -59,6 +84,7 @@ impl ComparedFigure {
         shift: &ShiftEstimate,
         plan: &SignificanceTestPlan,
         log_gate: Option<f64>,
+        samples: SampleKind,
     ) -> ComparedFigure {
         let median = |samples: &[f64]| {
             BenchFigure::new("", "", figure.better, samples.to_vec())
@@ -79,7 +105,8 @@ impl ComparedFigure {
             worse_percent: percent(shift.estimate),
             low_percent: percent(shift.low),
             high_percent: percent(shift.high),
-            has_too_few_samples: !(shift.low.is_finite() && shift.high.is_finite()),
+            too_few_samples: (!(shift.low.is_finite() && shift.high.is_finite()))
+                .then(|| samples.describe_shortage([a.len(), b.len()], plan.alpha_per_test())),
             p: plan.adjust_p_value(shift.p),
             exact: shift.low == shift.high && shift.low == shift.estimate,
             verdict: Verdict::of_shift(shift, log_gate),
@@ -99,8 +126,8 @@ impl ComparedFigure {
     /// Returns the line about the figure in the text report, such as `ecmp/time: B is 3.1 % slower (2.4 to
     /// 3.9), p < 0.001`.
     fn format_line(&self, gate_percent: Option<f64>) -> String {
-        if self.has_too_few_samples {
-            return format!("{}: too few samples for a result", self.name);
+        if let Some(shortage) = &self.too_few_samples {
+            return format!("{}: too few samples for a result: {shortage}", self.name);
         }
         let p = match (self.exact, self.p) {
             (true, _) => String::new(),
@@ -346,7 +373,40 @@ mod tests {
             p: 0.0,
         };
         let plan = SignificanceTestPlan::new(1, true, 1);
-        ComparedFigure::new(&figure, (&[a], &[b]), &shift, &plan, SETTINGS.log_gate())
+        ComparedFigure::new(
+            &figure,
+            (&[a], &[b]),
+            &shift,
+            &plan,
+            SETTINGS.log_gate(),
+            SampleKind::Pairs,
+        )
+    }
+
+    #[test]
+    fn too_few_samples_are_reported_with_the_numbers_that_exist_and_that_are_needed() {
+        let figure = BenchFigure::new("time", "ns", ImprovementDirection::Smaller, vec![1.0]);
+        let plan = SignificanceTestPlan::new(2, false, 1);
+        let shift = ShiftEstimate {
+            estimate: 0.1,
+            low: f64::NEG_INFINITY,
+            high: f64::INFINITY,
+            p: 0.5,
+        };
+        let line = |samples| {
+            let values = (&[1.0, 1.1][..], &[1.1, 1.2, 1.3][..]);
+            ComparedFigure::new(&figure, values, &shift, &plan, None, samples).format_line(None)
+        };
+        // 2 / 2^11 is the first value below 0.001.
+        assert_eq!(
+            line(SampleKind::Pairs),
+            "time: too few samples for a result: 2 of at least 11 pairs (--rounds)"
+        );
+        // 2 / (14 over 7) is the first value below 0.001.
+        assert_eq!(
+            line(SampleKind::Separate),
+            "time: too few samples for a result: A has 2 and B has 3, each side needs 7"
+        );
     }
 
     #[test]

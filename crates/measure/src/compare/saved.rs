@@ -4,7 +4,7 @@ use std::sync::atomic::AtomicBool;
 
 use super::compared_side::ComparedSide;
 use super::figure_pairs::{FigureNames, is_exact, is_exact_in_both, log_costs, log_ratio};
-use super::report::{ComparedFigure, Comparison};
+use super::report::{ComparedFigure, Comparison, SampleKind};
 use super::settings::ComparisonSettings;
 use super::side_results::{
     check_comparable, exact_shift, measure_side, missing_machine_taint, no_ratio_failure,
@@ -94,6 +94,7 @@ fn compare_samples(
             &shift,
             &plan,
             settings.log_gate(),
+            SampleKind::Separate,
         ));
     }
     let is_any_side_run = sides.iter().any(|side| matches!(side, ComparedSide::Run { .. }));

@@ -23,6 +23,22 @@ pub struct ShiftEstimate {
     pub p: f64,
 }
 
+/// Returns the smallest number of pairs for which [`signed_rank_test`] gives a finite confidence interval.
+pub fn pairs_min(alpha: f64) -> usize {
+    // The most extreme of 2^n equally likely sign patterns must be less likely than half of alpha.
+    (1..)
+        .find(|pairs| cut_per_tail(&rank_sum_distribution(*pairs), alpha) > 0)
+        .map_or(1, |pairs| pairs as usize)
+}
+
+/// Returns the smallest number of samples of each side for which [`rank_sum_test`] gives a finite confidence
+/// interval, if both sides have this number of samples.
+pub fn samples_per_side_min(alpha: f64) -> usize {
+    (1..)
+        .find(|samples| RankSumDistribution::new(*samples, *samples).cut_per_tail(alpha) > 0)
+        .unwrap_or(1)
+}
+
 /// Performs Wilcoxon's signed-rank test on the differences of pairs. The confidence interval misses the true
 /// shift with a probability of at most `alpha`, which is above 0 and below 1.
 pub fn signed_rank_test(differences: &[f64], alpha: f64) -> ShiftEstimate {
@@ -201,6 +217,31 @@ mod tests {
     fn ties_have_their_exact_distribution() {
         // |d| = 1, 1, 2: doubled ranks 3, 3, 6; sums 0 3 3 6 6 9 9 12: P(sum <= 3) = 3 / 8.
         assert_close(signed_rank_p_value(&[-1.0, 1.0, 2.0]), 6.0 / 8.0);
+    }
+
+    #[test]
+    fn the_smallest_numbers_of_samples_give_an_interval() {
+        for alpha in [0.05, 0.001, 0.000_1] {
+            let values = |count: usize| (1..=count).map(|n| n as f64).collect::<Vec<f64>>();
+            let pairs = pairs_min(alpha);
+            assert!(signed_rank_test(&values(pairs), alpha).low.is_finite());
+            assert!(!signed_rank_test(&values(pairs - 1), alpha).low.is_finite());
+            let samples = samples_per_side_min(alpha);
+            assert!(
+                rank_sum_test(&values(samples), &values(samples), alpha)
+                    .low
+                    .is_finite()
+            );
+            assert!(
+                !rank_sum_test(&values(samples - 1), &values(samples - 1), alpha)
+                    .low
+                    .is_finite()
+            );
+        }
+        // 2 / 2^6 = 0.03125.
+        assert_eq!(pairs_min(0.05), 6);
+        // 2 / (8 over 4) = 0.029.
+        assert_eq!(samples_per_side_min(0.05), 4);
     }
 
     #[test]

@@ -7,7 +7,7 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 
 use super::compared_side::ComparedSide;
 use super::figure_pairs::{FigureNames, is_exact_in_both, log_ratio};
-use super::report::{ComparedFigure, Comparison};
+use super::report::{ComparedFigure, Comparison, SampleKind};
 use super::settings::ComparisonSettings;
 use super::side_results::{
     check_comparable, exact_shift, measure_side, missing_machine_taint, no_ratio_failure,
@@ -190,7 +190,14 @@ fn evaluate_pairs(
             *selected_for_any |= is_selected;
         }
         let samples = (&selected_values(&a)[..], &selected_values(&b)[..]);
-        let figure = ComparedFigure::new(figure, samples, &shift, plan, settings.log_gate());
+        let figure = ComparedFigure::new(
+            figure,
+            samples,
+            &shift,
+            plan,
+            settings.log_gate(),
+            SampleKind::Pairs,
+        );
         evaluation.figures.push(figure);
     }
     Ok(evaluation)

@@ -18,6 +18,12 @@ use xoff_telemetry::failure::{Exit, Failure};
 const SAMPLE_EVERY_NS: u64 = 100_000;
 /// Duration of the calibration of the generator.
 const CALIBRATION_TIME: Picos = Picos::from_millis(500);
+/// Duration of an attempt to find the path of each stream.
+const PROBE_TIME: Picos = Picos::from_millis(20);
+/// Rate of each stream during an attempt, in frames per second. Any device can forward this rate.
+const PROBE_FPS: f64 = 1_000.0;
+/// Number of attempts. A bridge may need the first frames to learn addresses.
+const PROBE_ATTEMPTS: usize = 3;
 /// Largest load that the tester offers, as a share of the calibrated rate.
 const USABLE_RATE_SHARE: f64 = 0.9;
 /// Largest share of the frames that the generator may fail to send in time. If the share of a trial is
@@ -83,6 +89,42 @@ impl RealDut {
             dscp,
             stop,
         })
+    }
+
+    /// Sends a few frames of each stream, and again if frames are missing, for less than a second. Returns the
+    /// streams of which no frame arrived, such as `veth0 to veth1`.
+    ///
+    /// # Errors
+    /// The tester does not support these streams ([`Dut::check`]), or it cannot send.
+    pub fn find_silent_streams(&mut self, streams: &[TrafficStream]) -> Result<Vec<String>, Failure> {
+        self.check_supported_streams(streams)?;
+        let mut silent: Vec<&TrafficStream> = streams.iter().collect();
+        for _ in 0..PROBE_ATTEMPTS {
+            // All streams are sent each time: a bridge learns addresses from the frames in the other direction.
+            let outcomes = self.send_streams(streams, PROBE_TIME, |_| SendRate::Paced(PROBE_FPS))?;
+            let arrived = streams
+                .iter()
+                .zip(&outcomes)
+                .filter(|(_, outcome)| outcome.arrivals.frames > 0);
+            let arrived: Vec<&TrafficStream> = arrived.map(|(stream, _)| stream).collect();
+            silent.retain(|stream| !arrived.iter().any(|arrived| std::ptr::eq(*arrived, *stream)));
+            if silent.is_empty() {
+                break;
+            }
+        }
+        Ok(silent
+            .into_iter()
+            .map(|stream| self.stream_name(stream))
+            .collect())
+    }
+
+    /// Returns the names of the interfaces of a stream, such as `veth0 to veth1`.
+    fn stream_name(&self, stream: &TrafficStream) -> String {
+        let name = |port: usize| self.tester_ports[port].name.as_str();
+        match stream.to {
+            StreamDestination::Port(to) => format!("{} to {}", name(stream.from), name(to)),
+            StreamDestination::Broadcast => format!("{} to all", name(stream.from)),
+        }
     }
 
     /// Measures for 500 ms how fast the generator can send these streams at the same time. The slowest stream

@@ -1,39 +1,30 @@
-//! Writes a result as a bar chart. The bars show medians and their confidence intervals. Each unit has its
-//! own panel.
+//! Writes a result as a chart. The bars show medians and their confidence intervals. Each unit has its own panel.
 
 use std::path::Path;
 
 use super::BenchResult;
-use xoff_lab::plot::{BarPanel, ChartBar, write_unit_bars};
+use xoff_lab::plot::{PlottedFigure, write_figure_bars};
 use xoff_telemetry::failure::Failure;
 
 impl BenchResult {
-    /// Writes the bar chart to `folder/BENCH.svg`, where `BENCH` is the name of the bench.
+    /// Writes the chart to `folder/BENCH.svg`, where `BENCH` is the name of the bench.
     ///
     /// # Errors
     /// The file cannot be written.
     pub fn write_plot(&self, folder: &Path) -> Result<(), Failure> {
-        let mut units: Vec<(&str, BarPanel)> = Vec::new();
-        for figure in &self.figures {
+        let plotted = self.figures.iter().map(|figure| {
             let spread = figure.spread();
-            let bar = ChartBar {
+            PlottedFigure {
                 name: figure.name.clone(),
-                median_min_max: Some([spread.median, spread.low, spread.high]),
-                is_reference: false,
-            };
-            match units.iter_mut().find(|(unit, _)| *unit == figure.unit) {
-                Some((_, panel)) => panel.bars.push(bar),
-                None => units.push((
-                    &figure.unit,
-                    BarPanel {
-                        title: format!("{}: {}", self.bench, self.subject),
-                        bars: vec![bar],
-                    },
-                )),
+                unit: figure.unit.clone(),
+                median_low_high: [spread.median, spread.low, spread.high],
             }
-        }
-        let path = folder.join(format!("{}.svg", self.bench));
-        write_unit_bars(&path, &units)
+        });
+        write_figure_bars(
+            &folder.join(format!("{}.svg", self.bench)),
+            &format!("{}: {}", self.bench, self.subject),
+            &plotted.collect::<Vec<_>>(),
+        )
     }
 }
 
@@ -68,7 +59,7 @@ mod tests {
             "ecmp/instructions",
             "85 ns",
             "1300 instructions",
-            "0 percent",
+            "Figures with the value 0: loss",
         ] {
             assert!(svg.contains(text), "{text}: {svg}");
         }

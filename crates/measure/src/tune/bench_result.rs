@@ -1,7 +1,7 @@
 //! The result of a headroom search, as figures (measured quantities) and notes.
 
 use super::headroom_search::{CandidateTrial, TuningPlan, TuningResult, describe_phase};
-use super::phase_run::TrafficPhase;
+use super::phase_run::{PhaseResult, TrafficPhase};
 use super::profile_variants::ProfileVariant;
 use super::tuning_target::BufferMemory;
 use crate::result::{BenchFigure, BenchResult, ImprovementDirection};
@@ -85,29 +85,19 @@ fn memory_figures(before: &BufferMemory, after: &BufferMemory) -> Vec<BenchFigur
     figures
 }
 
+/// Returns the results of the trials that prove the headroom, and the headroom by the formula.
 fn candidate_trial_figures(plan: &TuningPlan, found: &TuningResult) -> Vec<BenchFigure> {
     let cell = f64::from(plan.subject.config.cell_bytes);
     let of = |trial: &CandidateTrial, name: &str| {
-        let dropped = trial.seen.iter().map(|seen| seen.dropped as f64).collect();
-        let headroom = trial
-            .seen
-            .iter()
-            .map(|seen| f64::from(seen.headroom_cells) * cell)
-            .collect();
-        [
-            BenchFigure::new(
-                format!("{name}/dropped"),
-                "frames",
-                ImprovementDirection::Smaller,
-                dropped,
-            ),
-            BenchFigure::new(
-                format!("{name}/headroom_used"),
-                "bytes",
-                ImprovementDirection::Smaller,
-                headroom,
-            ),
-        ]
+        let headroom = worst_phase(&trial.seen, |seen| f64::from(seen.headroom_cells) * cell);
+        let used = single_figure(
+            &format!("{name}/headroom_used_worst"),
+            "bytes",
+            ImprovementDirection::Smaller,
+            headroom,
+        );
+        let [losing, dropped] = loss_figures(name, &trial.seen);
+        [losing, dropped, used]
     };
     let mut figures: Vec<BenchFigure> = Vec::new();
     figures.extend(of(&found.given, "given"));
@@ -124,43 +114,54 @@ fn candidate_trial_figures(plan: &TuningPlan, found: &TuningResult) -> Vec<Bench
     figures
 }
 
-fn variant_figures(variant: &ProfileVariant) -> [BenchFigure; 5] {
-    let name = |figure: &str| format!("{}/{figure}", variant.name);
-    let samples = |value: fn(&super::phase_run::PhaseResult) -> f64| {
-        variant.seen.iter().map(value).collect::<Vec<f64>>()
-    };
+/// Returns the number of phases that lose frames, and the lost frames of the worst phase. A median over the
+/// phases would hide a loss in less than half of the phases, and a single lost frame disproves a headroom.
+fn loss_figures(name: &str, seen: &[PhaseResult]) -> [BenchFigure; 2] {
+    let losing = seen.iter().filter(|seen| seen.dropped > 0).count();
+    let smaller = ImprovementDirection::Smaller;
     [
-        BenchFigure::new(
-            name("dropped"),
+        single_figure(
+            &format!("{name}/phases_with_loss"),
+            "phases",
+            smaller,
+            losing as f64,
+        ),
+        single_figure(
+            &format!("{name}/dropped_worst"),
             "frames",
-            ImprovementDirection::Smaller,
-            samples(|seen| seen.dropped as f64),
-        ),
-        BenchFigure::new(
-            name("utilisation"),
-            "percent",
-            ImprovementDirection::Bigger,
-            samples(|seen| seen.utilisation * 100.0),
-        ),
-        BenchFigure::new(
-            name("latency_p999"),
-            "ns",
-            ImprovementDirection::Smaller,
-            samples(|seen| seen.latency_p999_ns as f64),
-        ),
-        BenchFigure::new(
-            name("pauses"),
-            "frames/ms",
-            ImprovementDirection::Smaller,
-            samples(|seen| seen.pauses_per_ms),
-        ),
-        BenchFigure::new(
-            name("shared_used"),
-            "cells",
-            ImprovementDirection::Smaller,
-            samples(|seen| f64::from(seen.shared_cells)),
+            smaller,
+            worst_phase(seen, |seen| seen.dropped as f64),
         ),
     ]
+}
+
+/// Returns the largest value of all phases.
+fn worst_phase(seen: &[PhaseResult], value: impl Fn(&PhaseResult) -> f64) -> f64 {
+    seen.iter().map(value).fold(0.0, f64::max)
+}
+
+fn variant_figures(variant: &ProfileVariant) -> Vec<BenchFigure> {
+    type Value = fn(&PhaseResult) -> f64;
+    let of_phases: [(&str, &str, ImprovementDirection, Value); 4] = [
+        ("utilisation", "percent", ImprovementDirection::Bigger, |seen| {
+            seen.utilisation * 100.0
+        }),
+        ("latency_p999", "ns", ImprovementDirection::Smaller, |seen| {
+            seen.latency_p999_ns as f64
+        }),
+        ("pauses", "frames/ms", ImprovementDirection::Smaller, |seen| {
+            seen.pauses_per_ms
+        }),
+        ("shared_used", "cells", ImprovementDirection::Smaller, |seen| {
+            f64::from(seen.shared_cells)
+        }),
+    ];
+    let mut figures = loss_figures(&variant.name, &variant.seen).to_vec();
+    figures.extend(of_phases.map(|(name, unit, better, value)| {
+        let samples = variant.seen.iter().map(value).collect();
+        BenchFigure::new(format!("{}/{name}", variant.name), unit, better, samples)
+    }));
+    figures
 }
 
 fn build_notes(

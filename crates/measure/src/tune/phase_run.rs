@@ -64,7 +64,8 @@ pub struct PhaseResult {
     pub shared_cells: u32,
     /// Time of the first XOFF to the first sender, relative to the start of the senders.
     pub first_xoff: Picos,
-    /// Used share of the receiver's link after the first XOFF, 0 to 1.
+    /// Share of the time after the first XOFF for which frames and their gaps occupy the receiver's link,
+    /// 0 to 1.
     pub utilisation: f64,
     /// Number of PFC frames that the switch sent per millisecond after the first XOFF.
     pub pauses_per_ms: f64,
@@ -151,9 +152,9 @@ struct PhaseRun<'a> {
     watch: RunObserver,
     began: Picos,
     xon_offset_bytes: u64,
-    /// Time of the first XOFF frame, and the bytes and packets that were sent to the receiver before
-    /// this time.
-    before: (Picos, u64, u64),
+    /// Start of the measured time, after the first XOFF frame, and the time for which the receiver's link
+    /// was in use before.
+    measured_from: (Picos, Picos),
 }
 
 impl<'a> PhaseRun<'a> {
@@ -191,7 +192,7 @@ impl<'a> PhaseRun<'a> {
             watch,
             began,
             xon_offset_bytes: candidate.xon_offset_bytes,
-            before: (began, 0, 0),
+            measured_from: (began, Picos::ZERO),
         })
     }
 
@@ -216,9 +217,8 @@ impl<'a> PhaseRun<'a> {
             }
             self.run_step()?;
         }
-        let port = PortId(self.subject.ports[RECEIVER] as u16);
-        let counters = self.fabric.switch(0).port_counters(self.fabric.now(), port);
-        self.before = (self.fabric.now(), counters.tx_bytes, counters.tx_packets);
+        let now = self.fabric.now();
+        self.measured_from = (now, self.watch.receiver_link.busy_before(now));
         Ok(self.watch.first_xoff.unwrap_or_default())
     }
 
@@ -292,13 +292,9 @@ impl<'a> PhaseRun<'a> {
                 shared.max(group.shared.peak_cells),
             )
         });
-        let port = self.subject.ports[RECEIVER];
-        let counters = switch.port_counters(now, PortId(port as u16));
-        let (since, bytes, packets) = self.before;
-        let link = self.subject.link_timing();
-        let wire =
-            counters.tx_bytes - bytes + (counters.tx_packets - packets) * u64::from(link.overhead_bytes);
+        let (since, busy_before) = self.measured_from;
         let span = now.since(since).0.max(1) as f64;
+        let busy = self.watch.receiver_link.busy_before(now).0 - busy_before.0;
         let latencies = self.fabric.host(RECEIVER).results(now).received;
         PhaseResult {
             dropped: self.watch.dropped,
@@ -306,7 +302,7 @@ impl<'a> PhaseRun<'a> {
             headroom_cells,
             shared_cells,
             first_xoff: self.watch.first_xoff.unwrap_or_default(),
-            utilisation: wire as f64 * 8e6 / f64::from(link.speed_mbps) / span,
+            utilisation: busy as f64 / span,
             pauses_per_ms: self.watch.pauses as f64 * 1e9 / span,
             latency_p999_ns: latencies
                 .iter()
@@ -322,11 +318,36 @@ struct RunObserver {
     class: u8,
     priority: usize,
     port: u16,
+    receiver_port: u16,
+    receiver_link: LinkUse,
     began: Picos,
     first_xoff: Option<Picos>,
     pauses: u64,
     dropped: u64,
     first_drop: Option<PhaseDrop>,
+}
+
+/// The time for which the sender of a link uses the link.
+#[derive(Clone, Copy, Debug, Default)]
+struct LinkUse {
+    /// Sum of the times of all frames so far, each with its gap.
+    busy: Picos,
+    /// End of the last frame and its gap.
+    until: Picos,
+}
+
+impl LinkUse {
+    /// Adds a frame that occupies the link from `at` until `until`. Frames do not overlap.
+    fn add(&mut self, at: Picos, until: Picos) {
+        self.busy.0 += until.since(at).0;
+        self.until = until;
+    }
+
+    /// Returns the time for which the link was in use before `now`. A frame that is still on the link counts
+    /// with the part before `now`. `now` must not be before the start of the last frame.
+    fn busy_before(&self, now: Picos) -> Picos {
+        Picos(self.busy.0 - self.until.0.saturating_sub(now.0))
+    }
 }
 
 impl RunObserver {
@@ -335,6 +356,8 @@ impl RunObserver {
             class: subject.class,
             priority: usize::from(subject.priority),
             port: subject.ports[FIRST_SENDER] as u16,
+            receiver_port: subject.ports[RECEIVER] as u16,
+            receiver_link: LinkUse::default(),
             began: Picos::ZERO,
             first_xoff: None,
             pauses: 0,
@@ -345,10 +368,13 @@ impl RunObserver {
 }
 
 impl Observer for RunObserver {
-    fn frame_departed(&mut self, at: Picos, _: Picos, from: LinkEnd, frame: FrameView<'_>) {
+    fn frame_departed(&mut self, at: Picos, until: Picos, from: LinkEnd, frame: FrameView<'_>) {
         let LinkEnd::Switch { port, .. } = from else {
             return;
         };
+        if port == self.receiver_port {
+            self.receiver_link.add(at, until);
+        }
         let Ok(MacControl::Pfc(pfc)) = MacControl::parse(frame.prefix) else {
             return;
         };

@@ -387,6 +387,8 @@ impl ControlTarget for SwitchSession {
         new.remove_equal_fields(&current.generated);
         let options = ResolveOptions {
             interfaces: current.interface_names(),
+            // A running switch cannot get more ports.
+            port_source: None,
             ..self.resolve.clone()
         };
         let resolved = resolve(&new, &options).map_err(config_failure)?;

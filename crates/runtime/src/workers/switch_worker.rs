@@ -13,8 +13,8 @@ use xoff_dataplane::{
 
 use super::clock::{ModelClock, monotonic_ns, realtime_ns};
 use super::command::Command;
-use super::event_printer::NumberedEvent;
 use super::device_watcher::DeviceRequest;
+use super::event_printer::NumberedEvent;
 use super::port_io::PortIo;
 use super::port_set::{FrameSink, PortEvent};
 use super::taint_ledger::TaintLog;

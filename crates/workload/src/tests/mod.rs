@@ -125,9 +125,9 @@ impl Ideal {
         assert!(
             self.workload.is_finished(),
             "{}",
-            self.workload.pending_description()
+            self.workload.pending_description(|_| "")
         );
-        assert_eq!(self.workload.pending_description(), "");
+        assert_eq!(self.workload.pending_description(|_| ""), "");
         now
     }
 
