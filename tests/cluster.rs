@@ -177,7 +177,7 @@ fn a_link_failure_moves_its_queue_pairs_without_loss() {
     assert!(
         lab.simulation.jobs.is_finished(),
         "{}",
-        lab.simulation.jobs.workload().pending_description()
+        lab.simulation.jobs.workload().pending_description(|_| "a host")
     );
     let moves = moves_by_reason(&lab);
     // The failed link carried one flow of data and one of acknowledgements in one direction, and the flows

@@ -110,6 +110,9 @@ mod tests {
             action: None,
             paused_ns: None,
             on: None,
+            previous_ifname: None,
+            mac: None,
+            vlan: None,
         }
     }
 
