@@ -291,6 +291,7 @@ fn a_recorder_with_a_slow_writer_counts_missed_frames() {
     let options = PcapOptions {
         requests: vec![request(None, "all"), request(Some("Ethernet4"), "one")],
         snaplen: 100,
+        ..PcapOptions::default()
     };
     let (mut recorder, writer) = open_recording(&options, &config, 1, 0).unwrap();
     let (head, tail) = ([1; 90], [2; 1_000]);
