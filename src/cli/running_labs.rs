@@ -47,5 +47,8 @@ pub(super) fn control_address(name: &str) -> Result<ControlAddress, Failure> {
             .at(name)
             .because(error)
     })?;
-    Ok(ControlAddress::Socket(socket))
+    Ok(ControlAddress::Lab {
+        socket,
+        owner: lab.uid,
+    })
 }

@@ -18,13 +18,14 @@ const TOKEN_BYTES_MIN: usize = 16;
 /// Longest token file in bytes.
 const TOKEN_BYTES_MAX: u64 = 4_096;
 
-/// Returns whether the process at the other end belongs to root or to the user of this process.
-pub(crate) fn is_trusted_peer(socket: &impl AsFd) -> bool {
+/// Returns whether the process at the other end belongs to root or to the user `owner`. `None` means the user of
+/// this process.
+pub(crate) fn is_trusted_peer(socket: &impl AsFd, owner: Option<u32>) -> bool {
     let Ok(peer) = getsockopt(socket, PeerCredentials) else {
         return false;
     };
-    let own = nix::unistd::geteuid().as_raw();
-    is_trusted_user(peer.uid(), own, &UserMap::of_this_process())
+    let owner = owner.unwrap_or_else(|| nix::unistd::geteuid().as_raw());
+    is_trusted_user(peer.uid(), owner, &UserMap::of_this_process())
 }
 
 /// The user IDs that exist in the user namespace of this process.

@@ -7,6 +7,8 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
+use nix::unistd::{Uid, geteuid, seteuid};
+
 use crate::access::is_trusted_peer;
 use xoff_telemetry::failure::Failure;
 
@@ -18,17 +20,27 @@ pub enum ControlAddress {
     /// Any Unix socket address: a path, or an abstract name such as the name of a lab. An abstract name has
     /// no file.
     Socket(SocketAddr),
+    /// The socket of a running lab. The server of a lab without root privileges is in a user namespace, where
+    /// the root user of the machine has no ID. Root therefore connects as the owner of the lab.
+    Lab {
+        /// The address of the socket.
+        socket: SocketAddr,
+        /// The user who started the lab.
+        owner: u32,
+    },
 }
 
 impl fmt::Display for ControlAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             ControlAddress::Path(path) => write!(f, "{}", path.display()),
-            ControlAddress::Socket(socket) => match (socket.as_abstract_name(), socket.as_pathname()) {
-                (Some(name), _) => write!(f, "@{}", name.escape_ascii()),
-                (None, Some(path)) => write!(f, "{}", path.display()),
-                (None, None) => f.write_str("an unnamed socket"),
-            },
+            ControlAddress::Socket(socket) | ControlAddress::Lab { socket, .. } => {
+                match (socket.as_abstract_name(), socket.as_pathname()) {
+                    (Some(name), _) => write!(f, "@{}", name.escape_ascii()),
+                    (None, Some(path)) => write!(f, "{}", path.display()),
+                    (None, None) => f.write_str("an unnamed socket"),
+                }
+            }
         }
     }
 }
@@ -37,7 +49,7 @@ impl ControlAddress {
     fn socket_address(&self) -> io::Result<SocketAddr> {
         match self {
             ControlAddress::Path(path) => SocketAddr::from_pathname(path),
-            ControlAddress::Socket(socket) => Ok(socket.clone()),
+            ControlAddress::Socket(socket) | ControlAddress::Lab { socket, .. } => Ok(socket.clone()),
         }
     }
 
@@ -47,8 +59,12 @@ impl ControlAddress {
     /// # Errors
     /// Returns an error if no process listens at the address, or if the process belongs to another user.
     pub(crate) fn connect(&self) -> io::Result<UnixStream> {
-        let stream = UnixStream::connect_addr(&self.socket_address()?)?;
-        if !is_trusted_peer(&stream) {
+        let address = self.socket_address()?;
+        let (stream, owner) = match self {
+            ControlAddress::Lab { owner, .. } => (connect_as(*owner, &address)?, Some(*owner)),
+            _ => (UnixStream::connect_addr(&address)?, None),
+        };
+        if !is_trusted_peer(&stream, owner) {
             return Err(io::Error::new(
                 ErrorKind::PermissionDenied,
                 "another user's process listens there",
@@ -56,6 +72,19 @@ impl ControlAddress {
         }
         Ok(stream)
     }
+}
+
+/// Connects as the user `owner` if the caller is root. The kernel shows the server the effective user of the
+/// call `connect`.
+fn connect_as(owner: u32, address: &SocketAddr) -> io::Result<UnixStream> {
+    let own = geteuid();
+    if !own.is_root() || owner == 0 {
+        return UnixStream::connect_addr(address);
+    }
+    seteuid(Uid::from_raw(owner))?;
+    let connected = UnixStream::connect_addr(address);
+    seteuid(own)?;
+    connected
 }
 
 /// A listening control socket. If the listener has created a socket file, dropping the listener removes
@@ -118,7 +147,7 @@ impl ControlListener {
                 path: path.clone(),
                 inode: read_inode(path).map_err(failure)?,
             }),
-            ControlAddress::Socket(_) => None,
+            ControlAddress::Socket(_) | ControlAddress::Lab { .. } => None,
         };
         Ok(ControlListener { socket, file })
     }

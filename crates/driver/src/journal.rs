@@ -20,6 +20,8 @@ pub struct JournalEntry {
 pub struct Journal {
     entries: Vec<JournalEntry>,
     missed_events: u64,
+    /// The latest event that did not fit into `entries`.
+    latest_missed: Option<SwitchEvent>,
 }
 
 impl Journal {
@@ -28,6 +30,7 @@ impl Journal {
         Journal {
             entries: Vec::with_capacity(events),
             missed_events: 0,
+            latest_missed: None,
         }
     }
 
@@ -53,6 +56,7 @@ impl Journal {
                 self.entries.push(JournalEntry { event, storm });
             } else {
                 self.missed_events += 1;
+                self.latest_missed = Some(event);
             }
         }
     }
@@ -65,6 +69,12 @@ impl Journal {
     /// Removes and returns the recorded events, oldest first.
     pub fn drain_events(&mut self) -> impl Iterator<Item = SwitchEvent> + '_ {
         self.entries.drain(..).map(|entry| entry.event)
+    }
+
+    /// Returns the number of all events since the start, and the latest event if the journal was too full to
+    /// record it.
+    pub fn event_count(&self) -> (u64, Option<SwitchEvent>) {
+        (self.entries.len() as u64 + self.missed_events, self.latest_missed)
     }
 
     /// Returns the number of events that were not recorded because the journal was full.

@@ -82,6 +82,7 @@ pub fn api_document() -> Value {
     let document = all_routes().split_for_parts().1;
     let mut document = serde_json::to_value(document).expect("the document has string keys only");
     document["info"]["version"] = env!("CARGO_PKG_VERSION").into();
+    remove_code_links(&mut document);
     if let Some(Value::Object(paths)) = document.get_mut("paths") {
         for (path, methods) in paths.iter_mut() {
             let Some(methods) = methods.as_object_mut() else {
@@ -93,6 +94,32 @@ pub fn api_document() -> Value {
         }
     }
     document
+}
+
+/// Replaces links of rustdoc in all descriptions by their texts.
+fn remove_code_links(value: &mut Value) {
+    match value {
+        Value::Object(fields) => {
+            if let Some(Value::String(text)) = fields.get_mut("description") {
+                *text = text_without_links(text);
+            }
+            fields.values_mut().for_each(remove_code_links);
+        }
+        Value::Array(items) => items.iter_mut().for_each(remove_code_links),
+        _ => {}
+    }
+}
+
+/// Returns a text with ``[`name`]`` and ``[`name`](target)`` replaced by `` `name` ``.
+fn text_without_links(text: &str) -> String {
+    let mut parts = text.split("[`");
+    let mut result = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let (name, rest) = part.split_once("`]").unwrap_or((part, ""));
+        let target = rest.strip_prefix('(').and_then(|rest| rest.split_once(')'));
+        result.push_str(&format!("`{name}`{}", target.map_or(rest, |(_, rest)| rest)));
+    }
+    result
 }
 
 /// Completes the operation of a path. Nested routes lack the parameter of their prefix, and both forms of a

@@ -34,7 +34,7 @@ impl Listener {
         Ok(match self {
             Listener::Unix(listener) => {
                 let (stream, _) = listener.accept().await?;
-                is_trusted_peer(&stream).then_some(Socket::Unix(stream))
+                is_trusted_peer(&stream, None).then_some(Socket::Unix(stream))
             }
             Listener::Tcp(listener) => {
                 let (stream, _) = listener.accept().await?;

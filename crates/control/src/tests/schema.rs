@@ -150,3 +150,13 @@ fn a_response_that_does_not_match_its_schema_is_found() {
         assert!(result.is_err(), "{field}");
     }
 }
+
+#[test]
+fn descriptions_have_no_links_to_code() {
+    let text = DOCUMENT.to_string();
+    assert!(
+        text.contains("`WatchdogRule` explains the rules"),
+        "the link has become its text"
+    );
+    assert!(!text.contains("[`"), "a link is left");
+}

@@ -107,7 +107,7 @@ pub(crate) struct SwitchWorker {
     /// Channel to the event printer.
     pub(crate) event_printer: Sender<NumberedEvent>,
     /// Number of journal events that were sent to the event printer.
-    pub(crate) printed_events: usize,
+    pub(crate) printed_events: u64,
     /// Wall time in nanoseconds that the thread has spent in turns with work. `was_busy` is true if the last
     /// turn had work.
     pub(crate) busy_ns: u64,
@@ -362,11 +362,20 @@ impl SwitchWorker {
     /// printed. The report still contains it.
     #[inline]
     fn print_events(&mut self) {
+        let (count, latest_missed) = self.engine.journal().event_count();
+        if count == self.printed_events {
+            return;
+        }
         let entries = self.engine.journal().entries();
-        for (index, entry) in entries.iter().enumerate().skip(self.printed_events) {
+        for (index, entry) in entries.iter().enumerate().skip(self.printed_events as usize) {
             let _ = self.event_printer.try_send((index as u64 + 1, entry.event));
         }
-        self.printed_events = entries.len();
+        // The journal is full. The event printer gets the latest event, and its number shows how many events
+        // are missing before it.
+        if let Some(event) = latest_missed {
+            let _ = self.event_printer.try_send((count, event));
+        }
+        self.printed_events = count;
     }
 
     /// Passes departing frames to the devices or the I/O workers. Returns the number of these frames.
