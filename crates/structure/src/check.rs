@@ -85,7 +85,7 @@ impl Check {
             Self::Lines => style::long_lines(&workspace)?,
             Self::Layers => dependencies::layer_findings(&workspace),
             Self::Clap => dependencies::clap_findings(&workspace),
-            Self::Printing => printing::printing_macros(&workspace)?,
+            Self::Printing => printing::printing_code(&workspace)?,
         };
         findings.sort();
         findings.dedup();

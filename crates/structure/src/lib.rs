@@ -5,7 +5,7 @@
 //! - [`lines`]: the number of lines of production code of each member.
 //! - [`cycles`]: import cycles between the modules and between the files of a crate.
 //! - [`terms`] and [`style`]: names, comments and pages that break the rules for terms and line lengths.
-//! - [`printing`]: macros that print in the code of libraries.
+//! - [`printing`]: code of the product that prints outside the output module of the program.
 //! - [`dependencies`]: members that depend on a crate that their layer must not use.
 //!
 //! Every check works on the syntax tree, so the workspace need not be built.

@@ -93,11 +93,11 @@ pub struct ResultFile {
     state: ResultFileState,
 }
 
-/// The place of the content before [`ResultFile::commit`].
+/// The storage of the content before [`ResultFile::commit`].
 #[derive(Debug)]
 enum ResultFileState {
     /// In the target itself.
-    InPlace,
+    WrittenDirectly,
     /// In a file without a name. The path is the target.
     Unnamed(PathBuf),
     /// In a file with a random name. The path is the target.
@@ -113,10 +113,10 @@ impl ResultFile {
     pub fn create(path: &Path) -> io::Result<ResultFile> {
         let path = match ResultTarget::find(path)? {
             ResultTarget::Absent(path) | ResultTarget::Regular(path) => path,
-            in_place => {
+            special => {
                 return Ok(ResultFile {
-                    file: in_place.open_stream()?,
-                    state: ResultFileState::InPlace,
+                    file: special.open_stream()?,
+                    state: ResultFileState::WrittenDirectly,
                 });
             }
         };
@@ -144,7 +144,7 @@ impl ResultFile {
     /// The file cannot be renamed.
     pub fn commit(self) -> io::Result<()> {
         match self.state {
-            ResultFileState::InPlace => Ok(()),
+            ResultFileState::WrittenDirectly => Ok(()),
             ResultFileState::Named(temporary, path) => temporary.persist(path).map_err(|error| error.error),
             ResultFileState::Unnamed(path) => {
                 let own_fd = format!("/proc/self/fd/{}", self.file.as_raw_fd());
