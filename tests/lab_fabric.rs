@@ -8,6 +8,7 @@ use std::fs;
 use std::process::{Command, ExitCode, Output, Stdio};
 
 use libtest_mimic::{Completion, Failed};
+use support::curl::{curl_examples, curl_refusal};
 use support::{CompletionTest, KernelFeatures, check, check_equal, run_serially};
 use xoff_lab::LinkReport;
 use xoff_lab::report::Report;
@@ -212,6 +213,76 @@ fn unfinished_jobs_are_reported() -> Result<Completion, Failed> {
     Ok(Completion::Completed)
 }
 
+/// One server answers for all switches of the running lab `fabric-asked`.
+fn control_switches_of_lab(lab: &LabFolder) -> Result<(), Failed> {
+    let run = |words: &[&str], code: i32| -> Result<String, Failed> {
+        let output = lab
+            .command(&[words, &["--lab", "fabric-asked"]].concat())
+            .output()?;
+        let text = output_text(&output);
+        check_equal(output.status.code(), Some(code), &format!("{words:?}: {text}"))?;
+        Ok(text)
+    };
+    for words in [
+        &["show", "counters"][..],
+        &["clear", "pfc", "counters"],
+        &["config", "get"],
+    ] {
+        let refused = run(words, 2)?;
+        let has_names = ["leaf1", "leaf2", "spine1", "spine2"]
+            .iter()
+            .all(|name| refused.contains(name));
+        check(has_names && refused.contains("--switch"), || refused.clone())?;
+        run(&[words, &["--switch", "spine2"]].concat(), 0)?;
+        run(&[words, &["--switch", "spine9"]].concat(), 2)?;
+    }
+    run(
+        &[
+            "config",
+            "interface",
+            "shutdown",
+            "Ethernet0",
+            "--switch",
+            "spine2",
+        ],
+        0,
+    )?;
+    let shown = run(&["show", "counters", "--json", "--switch", "spine2"], 0)?;
+    let counters: serde_json::Value = serde_json::from_str(&shown)?;
+    check_equal(
+        counters["switch"]["ports"][0]["up"].as_bool(),
+        Some(false),
+        "the port was shut down",
+    )?;
+    let shown = run(&["show", "counters", "--json", "--switch", "spine1"], 0)?;
+    let counters: serde_json::Value = serde_json::from_str(&shown)?;
+    check_equal(
+        counters["switch"]["ports"][0]["up"].as_bool(),
+        Some(true),
+        "another switch is unchanged",
+    )?;
+    run(
+        &[
+            "config",
+            "interface",
+            "startup",
+            "Ethernet0",
+            "--switch",
+            "spine2",
+        ],
+        0,
+    )?;
+    if curl_refusal().is_none() {
+        let socket = format!("xoff.lab.{}.fabric-asked", nix::unistd::geteuid());
+        for example in curl_examples() {
+            if example.command.contains("--abstract-unix-socket") {
+                example.run(lab.0.path(), ("xoff.lab.1000.routed", &socket))?;
+            }
+        }
+    }
+    Ok(())
+}
+
 fn a_lab_is_recorded_and_queried() -> Result<Completion, Failed> {
     let lab = LabFolder::new(&RING_LAB.replace("fabric-test", "fabric-asked"))?;
     let up = lab
@@ -219,11 +290,21 @@ fn a_lab_is_recorded_and_queried() -> Result<Completion, Failed> {
         .output()?;
     check(up.status.success(), || output_text(&up))?;
     let shown = lab
-        .command(&["show", "interfaces", "status", "--lab", "fabric-asked"])
+        .command(&[
+            "show",
+            "interfaces",
+            "status",
+            "--lab",
+            "fabric-asked",
+            "--switch",
+            "leaf1",
+        ])
         .output()?;
+    let controlled = control_switches_of_lab(&lab);
     let down = lab.command(&["lab", "down", "fabric-asked"]).output()?;
     check(down.status.success(), || output_text(&down))?;
-    // The first switch answers. It has ports to two hosts and two spines.
+    controlled?;
+    // The leaf has ports to two hosts and two spines.
     let table = output_text(&shown);
     check(
         shown.status.success() && table.contains("Ethernet12") && !table.contains("Ethernet16"),

@@ -4,6 +4,8 @@
 // No test program uses all items.
 #![allow(dead_code, reason = "every test program compiles it, none uses all of it")]
 
+pub(crate) mod curl;
+
 use std::io::{self, Read};
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};

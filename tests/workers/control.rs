@@ -7,6 +7,7 @@ use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 
 use crate::frames::{ipv6_frame, mac_control_frame, pfc_frame, ports_of_mtu, qos_tables, station_mac};
+use crate::support::curl::{curl_examples, curl_refusal};
 use crate::support::{CompletionTest, KernelFeatures, check, check_equal};
 use crate::switch_process::{SwitchProcess, port_name};
 
@@ -25,6 +26,16 @@ pub(crate) const TESTS: &[CompletionTest] = &[
         "a_configuration_changes_under_traffic",
         KernelFeatures::Netns,
         check_configuration_change,
+    ),
+    (
+        "the_curl_examples_of_the_documentation_work",
+        KernelFeatures::Netns,
+        check_curl_examples,
+    ),
+    (
+        "ports_are_shut_down_and_fields_are_set_at_run_time",
+        KernelFeatures::Netns,
+        check_partial_changes,
     ),
     (
         "a_switch_starts_after_another_was_killed",
@@ -265,6 +276,88 @@ fn check_configuration_change() -> Result<Completion, Failed> {
         0,
         "dropped",
     )?;
+    switch_process.stop(Signal::SIGTERM)?.check_exit_code()?;
+    Ok(Completion::Completed)
+}
+
+/// Runs the examples of docs/control-api.md for a socket with a path.
+fn check_curl_examples() -> Result<Completion, Failed> {
+    if let Some(reason) = curl_refusal() {
+        return Ok(Completion::ignored_with(reason));
+    }
+    let mut switch_process = SwitchProcess::start(&qos_tables(), 4, &[])?;
+    let socket = switch_process.path("api").display().to_string();
+    let examples = curl_examples();
+    let with_path: Vec<_> = examples
+        .iter()
+        .filter(|example| example.command.contains("--unix-socket /tmp/sw.sock"))
+        .collect();
+    check(with_path.len() >= 9, || format!("{} examples", with_path.len()))?;
+    for example in with_path {
+        example.run(switch_process.folder.path(), ("/tmp/sw.sock", &socket))?;
+    }
+    let ended = switch_process.stop(Signal::SIGTERM)?;
+    ended.check_exit_code()?;
+    let use_of_api = &ended.report["environment"]["control_api"];
+    check(
+        use_of_api["requests"].as_u64() >= Some(10) && use_of_api["cpu_ns"].as_u64() > Some(0),
+        || format!("the use of the API is not in the report: {use_of_api}"),
+    )?;
+    Ok(Completion::Completed)
+}
+
+/// `config set`, `config patch` and `config interface` change what they name and nothing else.
+fn check_partial_changes() -> Result<Completion, Failed> {
+    let mut switch_process = SwitchProcess::start(&qos_tables(), 4, &[])?;
+    let config = |switch_process: &SwitchProcess| -> Result<Value, Failed> {
+        Ok(serde_json::from_slice(
+            &switch_process.run_command(&["config", "get"])?.stdout,
+        )?)
+    };
+    let run = |switch_process: &SwitchProcess, words: &[&str]| -> Result<String, Failed> {
+        let output = switch_process.run_command(words)?;
+        check_equal(output.status.code(), Some(0), &format!("exit code of {words:?}"))?;
+        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+    };
+    let before = config(&switch_process)?;
+    run(&switch_process, &["config", "interface", "shutdown", "Ethernet4"])?;
+    switch_process.wait_for_counters("the port is down", |switch| !switch.ports[1].up)?;
+    let mut expected = before.clone();
+    expected["PORT"]["Ethernet4"]["admin_status"] = "down".into();
+    check_equal(
+        config(&switch_process)?,
+        expected.clone(),
+        "only the state of the port has changed",
+    )?;
+    run(&switch_process, &["config", "interface", "startup", "Ethernet4"])?;
+    switch_process.wait_for_counters("the port is up", |switch| switch.ports[1].up)?;
+
+    let dry = run(
+        &switch_process,
+        &["config", "set", "PORT|Ethernet0", "speed=10000", "--dry-run"],
+    )?;
+    check(dry.contains("PORT|Ethernet0") && dry.contains("10000"), || {
+        dry.clone()
+    })?;
+    run(
+        &switch_process,
+        &["config", "set", "PORT|Ethernet0", "speed=10000", "alias=first"],
+    )?;
+    expected["PORT"]["Ethernet4"]["admin_status"] = "up".into();
+    expected["PORT"]["Ethernet0"]["speed"] = "10000".into();
+    expected["PORT"]["Ethernet0"]["alias"] = "first".into();
+    check_equal(config(&switch_process)?, expected.clone(), "two fields were set")?;
+
+    let patch = json!({"PORT": {"Ethernet0": {"alias": null}}});
+    fs::write(switch_process.path("patch.json"), patch.to_string())?;
+    run(&switch_process, &["config", "patch", "patch.json"])?;
+    if let Some(port) = expected["PORT"]["Ethernet0"].as_object_mut() {
+        port.remove("alias");
+    }
+    check_equal(config(&switch_process)?, expected, "null has removed a field")?;
+
+    let unknown = switch_process.run_command(&["config", "interface", "shutdown", "Ethernet9"])?;
+    check_equal(unknown.status.code(), Some(2), "exit code of an unknown port")?;
     switch_process.stop(Signal::SIGTERM)?.check_exit_code()?;
     Ok(Completion::Completed)
 }

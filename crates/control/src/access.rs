@@ -5,6 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
+use std::sync::LazyLock;
 
 use axum::http::{HeaderMap, Method, header};
 use nix::sys::socket::{getsockopt, sockopt::PeerCredentials};
@@ -25,7 +26,8 @@ pub(crate) fn is_trusted_peer(socket: &impl AsFd, owner: Option<u32>) -> bool {
         return false;
     };
     let owner = owner.unwrap_or_else(|| nix::unistd::geteuid().as_raw());
-    is_trusted_user(peer.uid(), owner, &UserMap::of_this_process())
+    static MAP: LazyLock<UserMap> = LazyLock::new(UserMap::of_this_process);
+    is_trusted_user(peer.uid(), owner, &MAP)
 }
 
 /// The user IDs that exist in the user namespace of this process.

@@ -15,6 +15,7 @@ mod merge_patch;
 mod pfc;
 mod resources;
 mod routes;
+mod serve;
 mod server;
 mod tables;
 mod target;
@@ -32,7 +33,8 @@ pub use resources::{
     WatermarkPart,
 };
 pub use routes::api_document;
-pub use server::{CONNECTIONS_MAX, ServerHandle, ServerOptions, serve_control};
+pub use serve::serve_control;
+pub use server::{ServerHandle, ServerOptions};
 pub use tables::{
     AddressFamily, Interfaces, LagMember, LagStatus, MacEntry, Neighbour, PortStatus, RouteEntry, RouteHop,
     RouterInterface,

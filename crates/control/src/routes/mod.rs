@@ -122,9 +122,20 @@ fn text_without_links(text: &str) -> String {
     result
 }
 
-/// Completes the operation of a path. Nested routes lack the parameter of their prefix, and both forms of a
-/// path have the same operation name.
+/// Completes the operation of a path. Responses need a description, nested routes lack the parameter of their
+/// prefix, and both forms of a path have the same operation name.
 fn complete_operation(path: &str, operation: &mut Value) {
+    let responses = operation.get_mut("responses").and_then(Value::as_object_mut);
+    for (status, response) in responses.into_iter().flatten() {
+        if response["description"] == "" {
+            let text = if status == "default" {
+                "An error"
+            } else {
+                "The result"
+            };
+            response["description"] = text.into();
+        }
+    }
     if !path.contains("{switch}") || path.ends_with("{switch}") {
         return;
     }

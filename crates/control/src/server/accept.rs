@@ -56,7 +56,8 @@ pub(super) struct Connections {
 }
 
 impl Connections {
-    pub(super) fn new(limit: usize, server: &ServerState) -> Connections {
+    pub(super) fn new(server: &ServerState) -> Connections {
+        let limit = server.limits.connections;
         Connections {
             limit,
             open: Mutex::default(),

@@ -13,25 +13,22 @@ use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use axum::Router;
 use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
-use nix::sys::resource::{Resource, getrlimit};
 use nix::unistd::{Pid, getpid};
 use tokio::sync::oneshot;
 
 pub(crate) use connection::ConnectionState;
-pub(crate) use state::{BodyMemory, ServedSwitch, ServerState};
+pub(crate) use state::{BodyMemory, Limits, ServedSwitch, ServerState};
 
 use crate::access::TcpAccess;
 use crate::address::ControlListener;
-use crate::routes;
 use crate::target::ControlTarget;
 use accept::{Connections, Listener, accept_clients};
-use state::{Limits, thread_cpu_ns};
+use state::thread_cpu_ns;
 use xoff_telemetry::ControlApiReport;
 use xoff_telemetry::failure::Failure;
 
-/// Largest number of connections. A process with few descriptors serves fewer connections.
-pub const CONNECTIONS_MAX: usize = 128;
 /// Nice value of the threads of the server. Threads of switches have the value 0.
 const NICE: i32 = 10;
 /// Longest wait for the end of running changes when the server stops.
@@ -109,25 +106,16 @@ impl Drop for ServerHandle {
     }
 }
 
-/// Starts a thread that answers the requests for the switches `targets` on `listener`.
-///
-/// # Errors
-/// Returns an error if the TCP address is not a loopback address or cannot be bound, or if the kernel refuses
-/// a thread or a descriptor.
-pub fn serve_control(
-    listener: ControlListener,
-    targets: Vec<Arc<dyn ControlTarget>>,
-    options: ServerOptions,
-) -> Result<ServerHandle, Failure> {
-    start_server(listener, targets, options, Limits::default(), connection_limit())
-}
+/// Returns the router for the state of a server.
+pub(crate) type RouterBuilder = fn(Arc<ServerState>) -> Router;
 
-fn start_server(
+/// Starts the thread of a server. See `serve_control`.
+pub(crate) fn start_server(
     listener: ControlListener,
     targets: Vec<Arc<dyn ControlTarget>>,
     options: ServerOptions,
     limits: Limits,
-    connection_limit: usize,
+    build_router: RouterBuilder,
 ) -> Result<ServerHandle, Failure> {
     let failure = |error: io::Error| Failure::environment("the control API cannot be served").because(error);
     let tcp = options.tcp.as_ref().map(bind_tcp).transpose()?;
@@ -149,7 +137,7 @@ fn start_server(
                     return;
                 }
             };
-            let started = runtime.block_on(async { start_tasks(unix, tcp, &server, connection_limit) });
+            let started = runtime.block_on(async { start_tasks(unix, tcp, &server, build_router) });
             let is_started = started.is_ok();
             let _ = ready_in.send(started);
             if is_started {
@@ -225,14 +213,14 @@ fn start_tasks(
     unix: std::os::unix::net::UnixListener,
     tcp: Option<TcpListener>,
     server: &Arc<ServerState>,
-    connection_limit: usize,
+    build_router: RouterBuilder,
 ) -> io::Result<()> {
     let mut listeners = vec![Listener::Unix(tokio::net::UnixListener::from_std(unix)?)];
     if let Some(tcp) = tcp {
         listeners.push(Listener::Tcp(tokio::net::TcpListener::from_std(tcp)?));
     }
-    let router = routes::router(Arc::clone(server));
-    let connections = Arc::new(Connections::new(connection_limit, server));
+    let router = build_router(Arc::clone(server));
+    let connections = Arc::new(Connections::new(server));
     for listener in listeners {
         let (server, connections) = (Arc::clone(server), Arc::clone(&connections));
         tokio::spawn(accept_clients(listener, server, connections, router.clone()));
@@ -276,33 +264,4 @@ fn lower_priority(worker_cores: &[usize]) {
         }
     }
     let _ = sched_setaffinity(Pid::from_raw(0), if is_any_free { &free } else { &allowed });
-}
-
-/// Returns the largest number of connections: at most half of the free descriptors.
-fn connection_limit() -> usize {
-    let open = std::fs::read_dir("/proc/self/fd").map_or(0, |entries| entries.count() as u64);
-    let limit = getrlimit(Resource::RLIMIT_NOFILE).map_or(1_024, |(soft, _)| soft);
-    let free = usize::try_from(limit.saturating_sub(open)).unwrap_or(usize::MAX);
-    (free / 2).clamp(4, CONNECTIONS_MAX)
-}
-
-#[cfg(test)]
-pub(crate) use state::Limits as ServerLimits;
-
-/// Starts a server with other limits.
-#[cfg(test)]
-pub(crate) fn serve_with_limits(
-    listener: ControlListener,
-    target: Arc<dyn ControlTarget>,
-    limits: Limits,
-    connection_limit: usize,
-) -> ServerHandle {
-    start_server(
-        listener,
-        vec![target],
-        ServerOptions::default(),
-        limits,
-        connection_limit,
-    )
-    .expect("the server starts")
 }

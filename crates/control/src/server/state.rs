@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use nix::sys::resource::{Resource, getrlimit};
 use nix::time::{ClockId, clock_gettime};
 use tokio::sync::{Notify, Semaphore};
 use tokio::time::sleep_until;
@@ -25,12 +26,16 @@ const BODIES_BYTES_MAX: usize = 4 * REQUEST_BYTES_MAX;
 pub(super) const READS_MAX: usize = 4;
 /// Number of changes of different switches at the same time.
 pub(super) const CHANGES_MAX: usize = 2;
+/// Largest number of connections. A process with few descriptors serves fewer connections.
+pub(super) const CONNECTIONS_MAX: usize = 128;
 /// Number of changes that may wait at one switch.
 const CHANGES_WAITING_MAX: usize = 16;
 
-/// The rates of the server, per second.
+/// The largest number of connections, and the rates of the server per second.
 #[derive(Clone, Debug)]
 pub(crate) struct Limits {
+    /// Number of connections.
+    pub(crate) connections: usize,
     /// Bytes that a connection may send.
     pub(crate) connection_bytes: u64,
     pub(crate) connection_bytes_burst: u64,
@@ -53,6 +58,7 @@ pub(crate) struct Limits {
 impl Default for Limits {
     fn default() -> Limits {
         Limits {
+            connections: connection_limit(),
             connection_bytes: 1 << 20,
             connection_bytes_burst: 1 << 20,
             bytes: 8 << 20,
@@ -65,6 +71,14 @@ impl Default for Limits {
             accepts: 2_000,
         }
     }
+}
+
+/// Returns the largest number of connections: at most half of the free descriptors.
+fn connection_limit() -> usize {
+    let open = std::fs::read_dir("/proc/self/fd").map_or(0, |entries| entries.count() as u64);
+    let limit = getrlimit(Resource::RLIMIT_NOFILE).map_or(1_024, |(soft, _)| soft);
+    let free = usize::try_from(limit.saturating_sub(open)).unwrap_or(usize::MAX);
+    (free / 2).clamp(4, CONNECTIONS_MAX)
 }
 
 /// A switch of the server.

@@ -4,7 +4,7 @@ use std::os::unix::net::UnixStream;
 
 use super::http::{self, try_read_response};
 use super::{TestServer, wait_until};
-use crate::server::ServerLimits;
+use crate::server::Limits;
 
 const PING: &[u8] = b"GET /v1 HTTP/1.1\r\nHost: x\r\n\r\n";
 
@@ -89,12 +89,13 @@ fn clients_that_do_not_read_or_do_not_end_a_request_do_not_delay_others() {
 
 #[test]
 fn excess_requests_of_a_connection_get_429() {
-    let limits = ServerLimits {
+    let limits = Limits {
+        connections: 8,
         connection_requests: 1,
         connection_requests_burst: 3,
-        ..ServerLimits::default()
+        ..Limits::default()
     };
-    let running = TestServer::start_with_limits(limits, 8);
+    let running = TestServer::start_with_limits(limits);
     let mut stream = running.connect_raw();
     stream.write_all(&PING.repeat(5)).unwrap();
     let mut reader = BufReader::new(stream);
@@ -115,13 +116,14 @@ fn excess_requests_of_a_connection_get_429() {
 #[test]
 fn requests_of_a_client_that_has_gone_are_not_answered() {
     // A request costs one second here, so the requests in the socket would occupy the server for an hour.
-    let limits = ServerLimits {
+    let limits = Limits {
+        connections: 8,
         connection_requests: 1,
         connection_requests_burst: 1,
         refusals: 1,
-        ..ServerLimits::default()
+        ..Limits::default()
     };
-    let running = TestServer::start_with_limits(limits, 8);
+    let running = TestServer::start_with_limits(limits);
     for is_half_closed in [false, true] {
         let mut stream = running.connect_raw();
         stream.write_all(&PING.repeat(4_000)).unwrap();
@@ -140,12 +142,13 @@ fn requests_of_a_client_that_has_gone_are_not_answered() {
 
 #[test]
 fn bytes_beyond_the_budget_wait() {
-    let limits = ServerLimits {
+    let limits = Limits {
+        connections: 8,
         connection_bytes: 1,
         connection_bytes_burst: 1_000,
-        ..ServerLimits::default()
+        ..Limits::default()
     };
-    let running = TestServer::start_with_limits(limits, 8);
+    let running = TestServer::start_with_limits(limits);
     let mut stream = running.connect_raw();
     stream.set_nonblocking(true).unwrap();
     let mut written = 0;
@@ -167,7 +170,10 @@ fn bytes_beyond_the_budget_wait() {
 
 #[test]
 fn an_additional_client_replaces_the_client_with_the_longest_silence() {
-    let running = TestServer::start_with_limits(ServerLimits::default(), 4);
+    let running = TestServer::start_with_limits(Limits {
+        connections: 4,
+        ..Limits::default()
+    });
     let slow: Vec<UnixStream> = (0..4)
         .map(|_| {
             let mut stream = running.connect_raw();
@@ -190,7 +196,10 @@ fn an_additional_client_replaces_the_client_with_the_longest_silence() {
 
 #[test]
 fn a_crowd_of_clients_does_not_exclude_another_client() {
-    let running = TestServer::start_with_limits(ServerLimits::default(), 8);
+    let running = TestServer::start_with_limits(Limits {
+        connections: 8,
+        ..Limits::default()
+    });
     let crowd: Vec<UnixStream> = (0..200).map(|_| running.connect_raw()).collect();
     running.client().counters().unwrap();
     drop(crowd);

@@ -18,7 +18,7 @@ use std::time::Duration;
 use fake_switch::FakeSwitch;
 use http::Response;
 
-use crate::server::{ServerLimits, serve_with_limits};
+use crate::server::{Limits, start_server};
 use crate::{
     Client, ControlAddress, ControlListener, ControlTarget, ServerHandle, ServerOptions, serve_control,
 };
@@ -56,15 +56,17 @@ impl TestServer {
     }
 
     /// Starts a server with other limits.
-    fn start_with_limits(limits: ServerLimits, connection_limit: usize) -> TestServer {
+    fn start_with_limits(limits: Limits) -> TestServer {
         let folder = tempfile::tempdir().unwrap();
         let listener = ControlListener::bind(&ControlAddress::Path(folder.path().join("api"))).unwrap();
         let switch = FakeSwitch::new("sw0");
         let target = Arc::clone(&switch) as Arc<dyn ControlTarget>;
+        let options = ServerOptions::default();
+        let server = start_server(listener, vec![target], options, limits, crate::routes::router);
         TestServer {
             folder,
             switch,
-            server: Some(serve_with_limits(listener, target, limits, connection_limit)),
+            server: Some(server.unwrap()),
         }
     }
 

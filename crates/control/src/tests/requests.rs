@@ -216,8 +216,11 @@ fn a_server_with_several_switches_needs_the_name_of_one() {
 
 #[test]
 fn a_client_connects_again_when_the_server_has_closed_its_connection() {
-    let limits = crate::server::ServerLimits::default();
-    let running = TestServer::start_with_limits(limits, 1);
+    let limits = crate::server::Limits {
+        connections: 1,
+        ..crate::server::Limits::default()
+    };
+    let running = TestServer::start_with_limits(limits);
     let mut client = running.client();
     client.server().unwrap();
     // The second client takes the only place.
