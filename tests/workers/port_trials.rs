@@ -253,6 +253,8 @@ impl PortTrial {
             set_link(&device, &change)
         };
         set_up(false)?;
+        // A socket reports once that its device is down.
+        let _ = self.switch.far_ends[n].read_socket();
         if waits {
             self.switch
                 .wait_for_counters("the port is down", |switch| !switch.ports[n].up)?;

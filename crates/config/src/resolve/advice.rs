@@ -86,7 +86,7 @@ fn warn_priorities_without_headroom(
                         keys.join(", ")
                     ),
                     false => format!(
-                        "{} are missing, so their priority groups have no headroom (xoff)",
+                        "{} are missing, so each of the priority groups has no headroom (xoff)",
                         keys.join(", ")
                     ),
                 }

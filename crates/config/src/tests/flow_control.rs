@@ -230,8 +230,8 @@ fn warnings_that_differ_only_in_numbers_are_one_warning() {
         missing,
         [
             "Ethernet0, Ethernet4, Ethernet8, Ethernet12 and 1 more: pfc_enable has priorities 3, 4, but BUFFER_PG|PORT|3, \
-             BUFFER_PG|PORT|4 are missing, so their priority groups have no headroom (xoff): frames in flight when they \
-             pause are dropped"
+             BUFFER_PG|PORT|4 are missing, so each of the priority groups has no headroom (xoff): frames in flight when \
+             they pause are dropped"
         ]
     );
     let groups = ports

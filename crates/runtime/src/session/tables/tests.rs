@@ -207,7 +207,7 @@ fn ports_of_a_switch_without_vlans_and_interfaces_are_bridged() {
     };
     let ports = r#""PORT": {"Ethernet0": {}, "Ethernet4": {}}"#;
     assert_eq!(modes(&format!("{{{ports}}}")), ["bridged", "bridged"]);
-    let lag = r#""PORTCHANNEL": {"PortChannel1": {}}, "PORTCHANNEL_MEMBER": {"PortChannel1|Ethernet4": {}}"#;
+    let lag = r#""PORTCHANNEL": {"PortChannel1": {"admin_status": "up"}}, "PORTCHANNEL_MEMBER": {"PortChannel1|Ethernet4": {}}"#;
     assert_eq!(
         modes(&format!("{{{ports}, {lag}}}")),
         ["bridged", "PortChannel1", "bridged"]
