@@ -107,10 +107,14 @@ Examples:
 }
 
 /// `xoff schema`
-#[derive(Clone, Copy, Debug, Subcommand)]
+#[derive(Clone, Debug, Subcommand)]
 pub(crate) enum SchemaCommand {
     /// Print the OpenAPI document of the control API as JSON (docs/control-api.md)
-    Api,
+    Api {
+        /// The output format. The document is always JSON
+        #[arg(long, value_name = "FORM", value_parser = ["json"], default_value = "json")]
+        format: String,
+    },
 }
 
 /// The checks of `doctor` in a child process.

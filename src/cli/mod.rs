@@ -42,13 +42,14 @@ pub(crate) fn main() -> ExitCode {
     let code = match parse_command_line(&words) {
         Ok((arguments, prints_json)) => run(arguments).unwrap_or_else(|failure| {
             output::print_failure(&failure);
+            let exit = match xoff_telemetry::was_input_wait_interrupted() {
+                true => Exit::Interrupted,
+                false => failure.exit,
+            };
             if prints_json && !output::is_stdout_used() {
-                output::print_json(&error_json(&failure));
+                output::print_json(&error_json(&Failure { exit, ..failure }));
             }
-            match xoff_telemetry::was_input_wait_interrupted() {
-                true => Exit::Interrupted.into(),
-                false => failure.exit.into(),
-            }
+            exit.into()
         }),
         Err(message) => {
             // The help and the version are no errors.
@@ -142,7 +143,7 @@ fn run(arguments: Arguments) -> Result<ExitCode, Failure> {
         Command::Completions(options) => completions::run(&options)?.into(),
         Command::Man(options) => man::run(&options)?.into(),
         Command::Doctor(options) => doctor::run(&options)?.into(),
-        Command::Schema(SchemaCommand::Api) => {
+        Command::Schema(SchemaCommand::Api { .. }) => {
             output::print_json(&xoff_control::api_document());
             ExitCode::SUCCESS
         }

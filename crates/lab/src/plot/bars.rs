@@ -176,3 +176,37 @@ fn draw_panel(
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_chart_is_at_most_1200_pixels_wide() {
+        let folder = tempfile::tempdir().expect("a folder");
+        for count in [1, COLUMNS_MAX, COLUMNS_MAX + 1, 64] {
+            let bar = |n: usize| ChartBar {
+                name: format!("scheme-{n}"),
+                median_min_max: Some([1e6, 0.9e6, 1.1e6 + n as f64]),
+                is_reference: n == 0,
+            };
+            let panel = BarPanel {
+                title: "lab: job".to_owned(),
+                bars: (0..count).map(bar).collect(),
+            };
+            let path = folder.path().join("jct.svg");
+            write_time_bars(&path, &[panel], "Scheme", "Completion time").expect("written");
+            let text = std::fs::read_to_string(&path).expect("a file");
+            let width = text
+                .split("width=\"")
+                .nth(1)
+                .and_then(|rest| rest.split('"').next());
+            let width: u32 = width.expect("a width").parse().expect("a number");
+            assert!(width <= 1_200, "{count} bars: {width}");
+            for n in 0..count {
+                assert!(text.contains(&format!("\nscheme-{n}\n")), "{count} bars: {n}");
+            }
+            assert!(text.contains("1 ms"), "{text}");
+        }
+    }
+}

@@ -72,21 +72,22 @@ fn group_by_unit<'a>(title: &str, figures: &'a [PlottedFigure]) -> Vec<Panel<'a>
     }
     let mut panels = Vec::new();
     for (unit, members) in units {
-        if members.len() <= PANEL_ROWS_MAX {
-            panels.push(Panel {
-                title: title.to_owned(),
-                figures: members,
-            });
-            continue;
-        }
-        // Too many rows: figures with the same last part of the name are of one kind, such as `p99`.
+        // Figures with the same last part of the name are of one kind, such as `p99`.
         let mut kinds: Vec<(&str, Vec<&PlottedFigure>)> = Vec::new();
-        for figure in members {
+        for figure in &members {
             let kind = figure.name.rsplit('/').next().unwrap_or(unit);
             match kinds.iter_mut().find(|(known, _)| *known == kind) {
                 Some((_, members)) => members.push(figure),
                 None => kinds.push((kind, vec![figure])),
             }
+        }
+        // A panel for each figure would be longer than a long panel.
+        if members.len() <= PANEL_ROWS_MAX || kinds.len() * 2 > members.len() {
+            panels.push(Panel {
+                title: title.to_owned(),
+                figures: members,
+            });
+            continue;
         }
         panels.extend(kinds.into_iter().map(|(kind, figures)| Panel {
             title: format!("{title}: {kind}"),

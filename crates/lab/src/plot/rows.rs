@@ -121,7 +121,9 @@ pub(super) fn label_with_unit(value: f64, unit: &AxisUnit) -> String {
         // A number without a unit.
         "ratio" | "index" => "",
         // A word in the plural, such as `frames`.
-        words if number == "1" && words.len() > 2 => words.strip_suffix('s').unwrap_or(words),
+        words if number == "1" && words.len() > 2 && !words.contains('/') => {
+            words.strip_suffix('s').unwrap_or(words)
+        }
         symbol => symbol,
     };
     format!("{number} {unit}").trim_end().to_owned()
