@@ -11,7 +11,7 @@ use serde::forward_to_deserialize_any;
 use serde_saphyr::{Location, Spanned};
 
 use super::form::{ATTEMPTS, Attempts, Collector};
-use super::near::{list_names, suggest};
+use super::near::{list_names, nearest_name, suggest};
 use super::tree::YamlTree;
 
 /// The struct name with which [`Spanned`] asks serde for a value together with its location.
@@ -156,7 +156,7 @@ impl<'de> Deserializer<'de> for TreeDeserializer<'_> {
                 next: 0,
                 collector: self.collector,
             }),
-            YamlTree::Map(entries) => visitor.visit_map(EntryAccess::new(entries, None, self.collector)),
+            YamlTree::Map(entries) => visitor.visit_map(EntryAccess::new(self.tree.referenced, entries, None, self.collector)),
         };
         result.map_err(|error| error.with_default_location(self.tree.referenced))
     }
@@ -227,7 +227,7 @@ impl<'de> Deserializer<'de> for TreeDeserializer<'_> {
     ) -> Result<V::Value, Rejection> {
         match &self.tree.value {
             YamlTree::Map(entries) => visitor
-                .visit_map(EntryAccess::new(entries, Some(fields), self.collector))
+                .visit_map(EntryAccess::new(self.tree.referenced, entries, Some(fields), self.collector))
                 .map_err(|error: Rejection| error.with_default_location(self.tree.referenced)),
             _ => Err(self.reject(&format!("a mapping with the fields {}", list_names(fields.iter().copied())))),
         }
@@ -275,6 +275,8 @@ impl<'de> SeqAccess<'de> for ListAccess<'_> {
 
 /// The entries of a mapping. Unknown and repeated keys are reported and left out.
 struct EntryAccess<'a> {
+    /// The location of the mapping.
+    at: Location,
     entries: &'a [(Spanned<String>, Spanned<YamlTree>)],
     /// The fields that the mapping can have. `None` for mappings with any keys.
     fields: Option<&'static [&'static str]>,
@@ -287,6 +289,7 @@ struct EntryAccess<'a> {
 
 impl<'a> EntryAccess<'a> {
     fn new(
+        at: Location,
         entries: &'a [(Spanned<String>, Spanned<YamlTree>)],
         fields: Option<&'static [&'static str]>,
         collector: &'a Collector,
@@ -296,6 +299,7 @@ impl<'a> EntryAccess<'a> {
             first_positions.entry(key.value.as_str()).or_insert(index);
         }
         EntryAccess {
+            at,
             entries,
             fields,
             first_positions,
@@ -318,6 +322,9 @@ impl<'a> EntryAccess<'a> {
         let Some(fields) = self.fields.filter(|fields| !fields.contains(&key.value.as_str())) else {
             return true;
         };
+        if let Some(field) = nearest_name(&key.value, fields.iter().copied()) {
+            self.collector.excuse_missing_field(self.at, field);
+        }
         let what = format!("unknown field `{}`", key.value);
         self.collector.report(
             key.referenced,

@@ -86,6 +86,7 @@ pub(crate) fn check_form<T: de::DeserializeOwned>(tree: &Spanned<YamlTree>) -> C
         errors,
         left_out,
         attempts: _attempts,
+        ..
     } = collector.0.into_inner();
     CheckedForm {
         value,
@@ -106,11 +107,30 @@ struct Findings {
     left_out: LeftOut,
     /// The number of attempts to read the value and its elements.
     attempts: usize,
+    /// The positions and texts of the errors. An attempt finds the errors of earlier attempts again.
+    known: HashSet<(u64, u64, String)>,
+    /// The mappings, by location, and their fields that were removed or that have a similar unknown key. The error
+    /// that such a field is missing would be a consequence.
+    excused: HashSet<(u64, u64, String)>,
 }
 
 impl Collector {
     pub(crate) fn report(&self, at: Location, what: String, fix: String) {
-        self.0.borrow_mut().errors.push(FormError { what, fix, at });
+        let findings = &mut *self.0.borrow_mut();
+        if findings.known.insert((at.line(), at.column(), what.clone())) {
+            findings.errors.push(FormError { what, fix, at });
+        }
+    }
+
+    /// Records that the mapping at `at` does not have `field` because of another error.
+    pub(crate) fn excuse_missing_field(&self, at: Location, field: &str) {
+        let excused = &mut self.0.borrow_mut().excused;
+        excused.insert((at.line(), at.column(), field.to_owned()));
+    }
+
+    fn is_excused(&self, at: Location, field: &str) -> bool {
+        let excused = &self.0.borrow().excused;
+        excused.contains(&(at.line(), at.column(), field.to_owned()))
     }
 
     fn leave_out(&self, key: Option<&str>) {
@@ -119,10 +139,6 @@ impl Collector {
             Some(key) => drop(left_out.keys.insert(key.to_owned())),
             None => left_out.has_list_elements = true,
         }
-    }
-
-    fn error_count(&self) -> usize {
-        self.0.borrow().errors.len()
     }
 }
 
@@ -134,10 +150,6 @@ pub(crate) struct Attempts<'a> {
     /// The key of the value in its mapping. `None` in lists.
     key: Option<&'a str>,
     collector: &'a Collector,
-    /// The errors of failed attempts.
-    errors: Vec<FormError>,
-    /// The mappings, by location, and the fields that were removed from them.
-    removed: HashSet<(u64, u64, String)>,
     attempts_left: usize,
 }
 
@@ -151,25 +163,17 @@ impl<'a> Attempts<'a> {
             tree: Cow::Borrowed(tree),
             key,
             collector,
-            errors: Vec::new(),
-            removed: HashSet::new(),
             attempts_left: ATTEMPTS_MAX,
         }
     }
 
     /// Records the error of an attempt and removes the wrong part. Returns false if the whole value is wrong.
     fn remove_wrong_part(&mut self, rejection: Rejection) -> bool {
-        let location = (rejection.at.line(), rejection.at.column());
-        let is_consequence = rejection.missing_field.is_some_and(|field| {
-            self.removed
-                .contains(&(location.0, location.1, field.to_owned()))
-        });
+        let is_consequence = rejection
+            .missing_field
+            .is_some_and(|field| self.collector.is_excused(rejection.at, field));
         if !is_consequence {
-            self.errors.push(FormError {
-                what: rejection.what,
-                fix: rejection.fix,
-                at: rejection.at,
-            });
+            self.collector.report(rejection.at, rejection.what, rejection.fix);
         }
         let Some((&last, parents)) = rejection.path.split_first() else {
             return false;
@@ -193,7 +197,7 @@ impl<'a> Attempts<'a> {
             }
             YamlTree::Map(entries) if last < entries.len() => {
                 let (key, _) = entries.remove(last);
-                self.removed.insert((at.line(), at.column(), key.value));
+                self.collector.excuse_missing_field(at, &key.value);
                 true
             }
             _ => false,
@@ -205,7 +209,6 @@ impl<'de> SeqAccess<'de> for Attempts<'_> {
     type Error = Rejection;
 
     fn next_element_seed<T: DeserializeSeed<'de>>(&mut self, seed: T) -> Result<Option<T::Value>, Rejection> {
-        let errors_before = self.collector.error_count();
         let is_last = self.attempts_left <= 1;
         let result = match self.attempts_left {
             0 => return Ok(None),
@@ -216,20 +219,13 @@ impl<'de> SeqAccess<'de> for Attempts<'_> {
         match result {
             Ok(value) => {
                 self.attempts_left = 0;
-                let mut findings = self.collector.0.borrow_mut();
-                findings.errors.append(&mut self.errors);
                 Ok(Some(value))
             }
             Err(rejection) => {
                 let has_rest = self.remove_wrong_part(rejection.clone()) && !is_last;
-                if has_rest {
-                    // The next attempt finds these errors again.
-                    self.collector.0.borrow_mut().errors.truncate(errors_before);
-                } else {
+                if !has_rest {
                     self.attempts_left = 0;
                     self.collector.leave_out(self.key);
-                    let mut findings = self.collector.0.borrow_mut();
-                    findings.errors.append(&mut self.errors);
                 }
                 Err(rejection)
             }
