@@ -17,7 +17,7 @@ use xoff_runtime::workers::CorePinning;
 use xoff_telemetry::verdict::Expectation;
 
 pub(crate) use backend::BackendChoice;
-pub(crate) use configuration::ConfigurationInput;
+pub(crate) use configuration::{ConfigurationInput, MemoryArgument};
 pub(super) use configuration::{borrow_layers, read_layers};
 pub(crate) use lab::*;
 pub(crate) use target::TargetArguments;

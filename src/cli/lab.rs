@@ -50,12 +50,14 @@ pub(super) fn run(command: LabCommand) -> Result<ExitCode, Failure> {
             let pcap = lab_pcap(&arguments.pcap, arguments.pcap_snaplen)?;
             let options = LabOptions {
                 prints_json: arguments.json,
+                programs: arguments.limits.programs(),
                 ..lab_options(&arguments.running, arguments.seed, arguments.backend)
             };
             let up = LabUpArgs {
                 file: arguments.file,
                 options,
                 pcap,
+                memory: arguments.limits.memory.limit(),
             };
             xoff_lab::bring_up_lab(&up, &mut output::StandardOutput)
         }
@@ -112,6 +114,7 @@ fn run_real(arguments: LabRun) -> Result<ExitCode, Failure> {
         report: arguments.report,
         prints_json: arguments.format == FormatChoice::Json,
         until_ns: until.map(|until| until.as_nanos()),
+        programs: arguments.limits.programs(),
         ..lab_options(&arguments.running, arguments.seed, arguments.backend)
     };
     let run = LabRunArgs {
@@ -119,6 +122,7 @@ fn run_real(arguments: LabRun) -> Result<ExitCode, Failure> {
         field_values: set.into_iter().map(first_field_value).collect(),
         options,
         pcap: lab_pcap(&arguments.pcap, arguments.pcap_snaplen)?,
+        memory: arguments.limits.memory.limit(),
     };
     xoff_lab::run_lab(&run, &mut output::StandardOutput)
 }
@@ -241,7 +245,10 @@ fn compare(mut arguments: LabCompare) -> Result<ExitCode, Failure> {
             }),
             jobs: arguments.jobs.map(usize::from),
         },
-        false => ComparisonRunMode::RealTime(Box::new(lab_options(&arguments.running, 0, arguments.backend))),
+        false => ComparisonRunMode::RealTime(Box::new(LabOptions {
+            programs: arguments.limits.programs(),
+            ..lab_options(&arguments.running, 0, arguments.backend)
+        })),
     };
     let compare = CompareArgs {
         file: arguments.file,
@@ -256,6 +263,7 @@ fn compare(mut arguments: LabCompare) -> Result<ExitCode, Failure> {
         json: arguments.json,
         csv: arguments.csv,
         plots: arguments.plots,
+        memory: arguments.limits.memory.limit(),
     };
     xoff_lab::run_compare(
         &compare,
@@ -282,6 +290,7 @@ fn check(arguments: LabCheck) -> Result<ExitCode, Failure> {
         jobs: arguments.jobs.map(usize::from),
         format: arguments.format.into(),
         report: arguments.report,
+        memory: arguments.limits.memory.limit(),
     };
     xoff_lab::check_labs(&check, &mut output::StandardOutput)
 }
@@ -312,6 +321,7 @@ fn virtual_run_arguments(arguments: LabRun) -> Result<VirtualRunArgs, Failure> {
         quiet: false,
         plots: more.plots,
         records_timeline: false,
+        memory: arguments.limits.memory.limit(),
     })
 }
 

@@ -204,7 +204,7 @@ pub(super) fn run(arguments: &ReplayArguments) -> Result<Exit, Failure> {
     let unreadable = |error: ReadError| error.to_failure(&file);
     let source = CaptureSource::open(&arguments.input, arguments.spool)?;
     let survey = source.read().and_then(CaptureSurvey::read).map_err(unreadable)?;
-    let layers = args::read_layers(&arguments.config)?;
+    let layers = args::read_layers(&arguments.config, &arguments.configuration)?;
     let configured = read_configured_ports(&layers, arguments.configuration.asic.as_deref())?;
     let read = || source.read().and_then(Reader::new).map_err(unreadable);
     let mapping = PortMapping::choose(&survey, &mapping_options(arguments), &configured, read)?;

@@ -201,7 +201,7 @@ fn load_config(arguments: &SwitchRun, resolve: &ResolveOptions) -> Result<Loaded
         preset_note = resolve.devices.replace_mtus_of_preset(&mut preset);
         layers.push((format!("preset {name}"), preset.to_json()));
     }
-    layers.extend(args::read_layers(&arguments.config)?);
+    layers.extend(args::read_layers(&arguments.config, &arguments.configuration)?);
     let mut loaded = load(&args::borrow_layers(&layers), resolve).map_err(|problems| {
         let places: Vec<&str> = layers.iter().map(|(place, _)| place.as_str()).collect();
         Failure::configuration("the configuration is invalid")

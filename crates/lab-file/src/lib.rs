@@ -31,7 +31,10 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod deserialize;
+mod form;
 mod jobs;
+mod near;
 mod script;
 mod topology;
 mod tree;
@@ -40,8 +43,11 @@ mod workload;
 
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
+use serde_saphyr::options::DuplicateKeyPolicy;
 
+pub use form::{CheckedForm, FormError, LeftOut};
 pub use jobs::{JobFields, JobFlowFields, TransportFields};
+pub use near::{list_names, nearest_name, suggest};
 pub use script::{
     BlockFields, ConfigureFields, FaultFields, InjectFields, PauseFields, SendFields, StepFields, WaitFields,
 };
@@ -50,7 +56,7 @@ pub use topology::{
     LinkFields, LoadBalancingFields, NicFields, NodeDefaults, NodeFields, RouteOverride, RouteSource,
     TemplateFields, TopologyFields,
 };
-pub use tree::{TreeError, YamlTree};
+pub use tree::YamlTree;
 pub use values::{ConfigSource, Endpoint, OneOrMore, OrderedMap};
 pub use workload::{FlowFields, WorkloadFields};
 
@@ -59,10 +65,12 @@ pub use workload::{FlowFields, WorkloadFields};
 const ALIAS_EVENTS_MAX: usize = 8_000_000;
 
 /// Parses a YAML document. The limit of YAML nodes grows with the length of the text, so that a lab file can
-/// contain a long list of flows. YAML aliases have a separate limit.
-fn parse_yaml<T: DeserializeOwned>(text: &str) -> Result<T, YamlError> {
+/// contain a long list of flows. YAML aliases have a separate limit. `duplicate_keys` selects whether a mapping
+/// with two equal keys is an error of the parser.
+fn parse_yaml<T: DeserializeOwned>(text: &str, duplicate_keys: DuplicateKeyPolicy) -> Result<T, YamlError> {
     let default = serde_saphyr::Budget::default();
     let options = serde_saphyr::options! {
+        duplicate_keys: duplicate_keys,
         budget: serde_saphyr::budget! {
             max_nodes: default.max_nodes.max(text.len()),
             max_events: default.max_events.max(2 * text.len()),
@@ -80,9 +88,35 @@ fn parse_yaml<T: DeserializeOwned>(text: &str) -> Result<T, YamlError> {
 ///
 /// # Errors
 /// Returns the error of the YAML parser, with its location, if the text is not YAML or does not have the
-/// structure of a lab file.
+/// structure of a lab file. [`check_lab`] then finds all errors.
 pub fn parse_lab(text: &str) -> Result<LabFile, YamlError> {
-    parse_yaml(text)
+    parse_yaml(text, DuplicateKeyPolicy::Error)
+}
+
+/// Finds all errors in the structure of a lab file, and reads the parts without errors.
+///
+/// # Errors
+/// Returns the error of the YAML parser, with its location, if the text is not YAML.
+///
+/// # Examples
+///
+/// ```
+/// let text = "
+/// name: pair
+/// topology:
+///   nodes:
+///     sw1: {kind: switch, colour: red}
+///   links:
+///     - {endpoints: ['sw1:Ethernet0', 'h1:eth0'], mtu: large}
+/// ";
+/// let checked = xoff_lab_file::check_lab(text)?;
+/// let lines: Vec<u64> = checked.errors.iter().map(|error| error.at.line()).collect();
+/// assert_eq!(lines, [5, 7]);
+/// # Ok::<(), xoff_lab_file::YamlError>(())
+/// ```
+pub fn check_lab(text: &str) -> Result<CheckedForm<LabFile>, YamlError> {
+    let tree: Spanned<YamlTree> = parse_yaml(text, DuplicateKeyPolicy::PassThrough)?;
+    Ok(form::check_form(&tree))
 }
 
 /// Parses any YAML document into a tree with locations.
@@ -90,15 +124,19 @@ pub fn parse_lab(text: &str) -> Result<LabFile, YamlError> {
 /// # Errors
 /// Returns the error of the YAML parser, with its location, if the text is not YAML.
 pub fn parse_tree(text: &str) -> Result<Spanned<YamlTree>, YamlError> {
-    parse_yaml(text)
+    parse_yaml(text, DuplicateKeyPolicy::Error)
 }
 
 /// Parses a step of a script.
 ///
 /// # Errors
-/// Returns an error with its location if the tree does not have the structure of a step.
-pub fn parse_step(step: &Spanned<YamlTree>) -> Result<StepFields, TreeError> {
-    tree::deserialize_tree(step)
+/// Returns all errors with their locations if the tree does not have the structure of a step.
+pub fn parse_step(step: &Spanned<YamlTree>) -> Result<StepFields, Vec<FormError>> {
+    let checked = form::check_form(step);
+    match checked.value {
+        Some(step) if checked.errors.is_empty() => Ok(step),
+        _ => Err(checked.errors),
+    }
 }
 
 /// A lab file.

@@ -6,6 +6,7 @@ use serde::Deserialize;
 use serde::de::{self, Deserializer, SeqAccess, Visitor};
 use serde_saphyr::Spanned;
 
+use super::values::deserialize_list;
 use super::{ConfigSource, Endpoint, OneOrMore, OrderedMap};
 
 /// The field `topology`.
@@ -22,7 +23,7 @@ pub struct TopologyFields {
     #[serde(default)]
     pub nodes: OrderedMap<NodeFields>,
     /// The links, in addition to the links of the template. May be empty.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "deserialize_list")]
     pub links: Vec<Spanned<LinkFields>>,
     /// The routes of the switches. Default: `auto` with a template, `none` without a template.
     pub routes: Option<Spanned<RouteSource>>,

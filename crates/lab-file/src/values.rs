@@ -8,6 +8,8 @@ use serde::de::{self, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::Value;
 use serde_saphyr::Spanned;
 
+use super::form::AttemptsSeed;
+
 /// One end of a link: an interface of a node, such as `"h1:eth0"`, or an existing network device, such as
 /// `external: eth1` or `"external:eth1"`.
 #[derive(Clone, Debug)]
@@ -74,14 +76,40 @@ impl<'de, V: Deserialize<'de>> Deserialize<'de> for OrderedMap<V> {
             }
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
                 let mut entries = Vec::new();
-                while let Some(entry) = map.next_entry()? {
-                    entries.push(entry);
+                while let Some(key) = map.next_key()? {
+                    // A value with errors is left out.
+                    if let Some(value) = map.next_value_seed(AttemptsSeed::new())? {
+                        entries.push((key, value));
+                    }
                 }
                 Ok(OrderedMap(entries))
             }
         }
         deserializer.deserialize_map(OrderedMapVisitor(PhantomData))
     }
+}
+
+/// Reads a list. With a tree as the input, an element with errors is left out, and the other elements are read.
+pub(crate) fn deserialize_list<'de, D, T>(deserializer: D) -> Result<Vec<T>, D::Error>
+where
+    D: Deserializer<'de>,
+    T: Deserialize<'de>,
+{
+    struct ListVisitor<T>(PhantomData<T>);
+    impl<'de, T: Deserialize<'de>> Visitor<'de> for ListVisitor<T> {
+        type Value = Vec<T>;
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("a list")
+        }
+        fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Self::Value, A::Error> {
+            let mut items = Vec::new();
+            while let Some(item) = list.next_element_seed(AttemptsSeed::new())? {
+                items.extend(item);
+            }
+            Ok(items)
+        }
+    }
+    deserializer.deserialize_seq(ListVisitor(PhantomData))
 }
 
 impl<'de> Deserialize<'de> for OneOrMore {

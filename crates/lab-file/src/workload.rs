@@ -3,6 +3,7 @@
 use serde::Deserialize;
 use serde_saphyr::Spanned;
 
+use super::values::deserialize_list;
 use super::{JobFields, OneOrMore};
 
 /// The field `workload`.
@@ -15,10 +16,10 @@ pub struct WorkloadFields {
     /// The time after `duration` in which frames in flight can arrive, in model time. Default 500 ms.
     pub drain: Option<Spanned<String>>,
     /// The groups of open-loop flows, which send at a constant rate without acknowledgements. May be empty.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "deserialize_list")]
     pub flows: Vec<Spanned<FlowFields>>,
     /// The jobs, which send RDMA messages over queue pairs until they are done. May be empty.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "deserialize_list")]
     pub jobs: Vec<Spanned<JobFields>>,
 }
 

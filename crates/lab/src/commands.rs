@@ -24,13 +24,15 @@ use super::inner_process::{
 };
 use super::lab_fields::{FieldValue, load_with_values};
 use super::launcher::exit_code_of_process;
-use super::options::{LabOptions, LabRunArgs, LabRunMode, LabUpArgs};
+use super::options::{LabOptions, LabRunArgs, LabRunMode, LabUpArgs, LoadOptions};
 use super::plan::{LabPlan, ScriptPlan, TimeMode};
 use super::real_time_run::guests;
 use super::recording_option::{self, LabRecordings};
 use super::registry::{self, RunningLab, running_labs};
 use super::status_pipe::{StatusMessage, StatusReader};
 use crate::report::Report;
+use super::programs::check_programs;
+use xoff_telemetry::MemoryLimit;
 use xoff_telemetry::failure::{Exit, Failure};
 
 /// Time that `lab down` waits for the end of a lab after SIGTERM, and again after SIGKILL. The switch process
@@ -49,8 +51,10 @@ pub fn run_lab(arguments: &LabRunArgs, out: &mut dyn Write) -> Result<ExitCode, 
         field_values,
         options,
         pcap,
+        memory,
     } = arguments;
-    load_and_start(file, field_values, options, pcap, LabRunMode::Run)?.wait_for_end(out)
+    let plan = load_real_time_lab(file, field_values, *memory)?;
+    start_lab(plan, options, pcap, LabRunMode::Run)?.wait_for_end(out)
 }
 
 /// Starts a lab in real time (`xoff lab up FILE`). The lab continues to run after the end of the command.
@@ -59,8 +63,14 @@ pub fn run_lab(arguments: &LabRunArgs, out: &mut dyn Write) -> Result<ExitCode, 
 /// # Errors
 /// Fails if the lab is invalid or if this machine cannot run it.
 pub fn bring_up_lab(arguments: &LabUpArgs, out: &mut dyn Write) -> Result<ExitCode, Failure> {
-    let LabUpArgs { file, options, pcap } = arguments;
-    load_and_start(file, &[], options, pcap, LabRunMode::Up)?.wait_until_ready(out)
+    let LabUpArgs {
+        file,
+        options,
+        pcap,
+        memory,
+    } = arguments;
+    let plan = load_real_time_lab(file, &[], *memory)?;
+    start_lab(plan, options, pcap, LabRunMode::Up)?.wait_until_ready(out)
 }
 
 /// Stops a running lab with SIGTERM and waits for its end (`xoff lab down NAME`). After 15 seconds, the lab
@@ -156,19 +166,17 @@ pub(super) fn run_and_report(plan: LabPlan, options: &LabOptions) -> Result<Repo
     serde_json::from_str(&text).map_err(|error| missing_report(error.to_string()))
 }
 
-fn load_and_start(
+/// Reads a lab file for a run in real time.
+fn load_real_time_lab(
     file: &Path,
     field_values: &[FieldValue],
-    options: &LabOptions,
-    pcap: &LabRecordings,
-    mode: LabRunMode,
-) -> Result<LabHandle, Failure> {
-    start_lab(
-        load_with_values(file, field_values, TimeMode::RealTime)?,
-        options,
-        pcap,
-        mode,
-    )
+    memory: MemoryLimit,
+) -> Result<LabPlan, Failure> {
+    let options = LoadOptions {
+        time: TimeMode::RealTime,
+        memory,
+    };
+    load_with_values(file, field_values, options)
 }
 
 /// Checks a plan, claims its name and its external devices, and starts its launcher.
@@ -181,6 +189,7 @@ fn start_lab(
     // Only `xoff lab check` runs scripts.
     plan.script = ScriptPlan::default();
     let mut options = options.clone();
+    check_programs(&plan, options.programs)?;
     options.report = options.report.as_deref().map(writable_report_path).transpose()?;
     guests::check_emulators(&plan)?;
     options.pcap = recording_option::resolve_recordings(&plan, pcap)?;

@@ -3,6 +3,7 @@
 //! A configuration is merged from layers, and a higher layer overrides the lower layers. The lowest layer
 //! sets the link speeds of the lab. The layers of the lab file are above it.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
@@ -22,9 +23,8 @@ pub struct SwitchSetup {
     /// The options of the resolution. Later versions (generations) of the configuration are resolved with the
     /// same options.
     pub resolve: ResolveOptions,
-    /// Speed of each link of the lab in Mb/s, in the order of [`LabPlan::links`]. The value is 0 for a link
-    /// that is not connected to this switch.
-    pub speeds_mbps: Vec<u32>,
+    /// Speed of each link of this switch in Mb/s, by the index of the link in [`LabPlan::links`].
+    pub speeds_mbps: BTreeMap<usize, u32>,
 }
 
 /// Resolves the configurations of all switches for a run in real time, in the order of [`LabPlan::switches`].
@@ -41,8 +41,31 @@ pub(super) fn resolve_switch_setups(
     let longest_delay_ns = plan.links.iter().map(|link| link.delay_ns).max().unwrap_or(0);
     let budget = reaction_budget_in_model_time(driver)
         .saturating_add(Picos::from_nanos(longest_delay_ns.saturating_mul(2)));
-    (0..plan.switches.len())
-        .map(|switch| resolve_switch_setup(plan, switch, switch_seed(seed, switch), budget))
+    resolve_all_switch_setups(plan, seed, budget)
+}
+
+/// Resolves the configurations of all switches, in the order of [`LabPlan::switches`]. `seed` is the seed of
+/// the run.
+///
+/// # Errors
+/// Returns the same errors as [`resolve_switch_setup`].
+pub(super) fn resolve_all_switch_setups(
+    plan: &LabPlan,
+    seed: u64,
+    reaction_budget: Picos,
+) -> Result<Vec<SwitchSetup>, Failure> {
+    links_of_switches(plan.switches.len(), &plan.links)
+        .iter()
+        .enumerate()
+        .map(|(switch, own_links)| {
+            resolve_switch_with_links(
+                &plan.switches[switch],
+                switch,
+                (&plan.links, own_links),
+                switch_seed(seed, switch),
+                reaction_budget,
+            )
+        })
         .collect()
 }
 
@@ -71,21 +94,43 @@ pub fn resolve_switch_setup(
     seed: u64,
     reaction_budget: Picos,
 ) -> Result<SwitchSetup, Failure> {
-    resolve_switch_with_links(&plan.switches[switch], switch, &plan.links, seed, reaction_budget)
+    let own_links: Vec<usize> = (0..plan.links.len())
+        .filter(|link| plan.links[*link].port_at_switch(switch).is_some())
+        .collect();
+    resolve_switch_with_links(
+        &plan.switches[switch],
+        switch,
+        (&plan.links, &own_links),
+        seed,
+        reaction_budget,
+    )
+}
+
+/// Returns the indices of the links of each switch.
+pub(super) fn links_of_switches(switch_count: usize, links: &[LinkPlan]) -> Vec<Vec<usize>> {
+    let mut links_of_switches = vec![Vec::new(); switch_count];
+    for (index, link) in links.iter().enumerate() {
+        links_of_switches[link.switch].push(index);
+        if let FarEnd::Switch { switch, .. } = link.far {
+            links_of_switches[switch].push(index);
+        }
+    }
+    links_of_switches
 }
 
 /// Resolves the configuration of one switch like [`resolve_switch_setup`], for a lab whose plan is not complete.
-/// `index` is the index of the switch, and `links` contains all links of the lab.
+/// `index` is the index of the switch. The first element of `links` contains all links of the lab, and the second
+/// the indices of the links of this switch.
 pub(super) fn resolve_switch_with_links(
     plan: &SwitchPlan,
     index: usize,
-    links: &[LinkPlan],
+    (links, own_indices): (&[LinkPlan], &[usize]),
     seed: u64,
     reaction_budget: Picos,
 ) -> Result<SwitchSetup, Failure> {
-    let own_links: Vec<(&str, &LinkPlan)> = links
+    let own_links: Vec<(&str, &LinkPlan)> = own_indices
         .iter()
-        .filter_map(|link| Some((link.port_at_switch(index)?, link)))
+        .filter_map(|link| Some((links[*link].port_at_switch(index)?, &links[*link])))
         .collect();
     let name = &plan.name;
     let mut layers = vec![("the lab".to_owned(), link_speed_layer(&own_links).to_string())];
@@ -139,11 +184,9 @@ pub(super) fn resolve_switch_with_links(
             .because_of_errors(&problems, problems.as_slice())
     })?;
     loaded.resolved.warnings.extend(preset_notes);
-    let mut speeds_mbps = vec![0; links.len()];
-    for (speed, link) in speeds_mbps.iter_mut().zip(links) {
-        if let Some(port) = link.port_at_switch(index) {
-            *speed = link_speed_mbps(&loaded, port, link)?;
-        }
+    let mut speeds_mbps = BTreeMap::new();
+    for (link, (port, plan)) in own_indices.iter().zip(&own_links) {
+        speeds_mbps.insert(*link, link_speed_mbps(&loaded, port, plan)?);
     }
     Ok(SwitchSetup {
         loaded,
@@ -216,7 +259,8 @@ mod tests {
             "name: x\ntopology:\n  nodes:\n    sw9: {{kind: switch, config: {config}}}\n    h1: {{kind: model}}\n  links:\n    - {{endpoints: [\"h1:eth0\", \"sw9:Ethernet4\"]{speed}}}\n"
         );
         let plan =
-            parse_lab(&text, "x.xoff.yml", Path::new(""), TimeMode::RealTime).expect("the lab file is good");
+            parse_lab(&text, "x.xoff.yml", Path::new(""), TimeMode::RealTime)
+                .map_err(|problems| Failure::configuration(problems.to_string()))?;
         resolve_switch_setup(&plan, 0, 7, BUDGET)
     }
 
@@ -273,8 +317,8 @@ topology:
             ["Ethernet4"]
         );
         assert_eq!(
-            (setup.speeds_mbps.as_slice(), config.ports[0].link.speed_mbps),
-            ([10_000].as_slice(), 10_000)
+            (setup.speeds_mbps[&0], config.ports[0].link.speed_mbps),
+            (10_000, 10_000)
         );
         assert!(config.ports[0].admin_up);
     }
@@ -282,7 +326,7 @@ topology:
     #[test]
     fn configuration_sets_the_speed_if_the_lab_has_none() {
         let setup = parse_and_resolve("{PORT: {Ethernet4: {speed: 25000}}}", "").expect("good");
-        assert_eq!(setup.speeds_mbps, [25_000]);
+        assert_eq!(setup.speeds_mbps[&0], 25_000);
     }
 
     /// YAML has three forms of null: `null`, `~` and an empty value. A null value deletes a field or table
@@ -348,7 +392,7 @@ topology:
                 .unwrap_or_else(|problems| panic!("{problems}"));
             let setup =
                 resolve_switch_setup(&plan, 0, 1, BUDGET).unwrap_or_else(|failure| panic!("{failure}"));
-            assert_eq!(setup.speeds_mbps, [1000; 5], "{file}");
+            assert_eq!(setup.speeds_mbps.into_values().collect::<Vec<_>>(), [1000; 5], "{file}");
             let ports = &setup.loaded.resolved.config.ports;
             assert!(ports.iter().all(|port| port.pfc.enabled == enabled), "{file}");
             assert_eq!(plan.workload.flows.len(), 8, "{file}");

@@ -48,8 +48,8 @@ pub(super) fn create_jobs(
     }
     let routing = (paths, ReferenceTimes::new(fabric_plan));
     let mut jobs = Jobs::new(hosts, workload, &transports, &PlanAddresses(plan), routing, seed);
-    for job in 0..plan.workload.jobs.jobs.len() {
-        if plan.script.has_start_step(WorkloadTarget::Job(job)) {
+    for target in plan.script.started_targets() {
+        if let WorkloadTarget::Job(job) = target {
             jobs.hold_job(job);
         }
     }

@@ -1,5 +1,6 @@
 //! Configures the model hosts of a lab and builds flow reports from their results.
 
+use std::collections::HashMap;
 use std::net::IpAddr;
 
 use ipnet::IpNet;
@@ -17,16 +18,44 @@ use xoff_telemetry::FlowReport;
 /// First queue pair number for `send` steps. Queue pairs of jobs have lower numbers.
 const FIRST_SEND_QP: u32 = 0x80_0000;
 
+/// The open-loop flows and `send` steps of each host. The map is built once for all hosts, because a lab can have
+/// thousands of hosts and flows.
+pub(super) struct FlowsOfHosts(HashMap<usize, Vec<FlowConfig>>);
+
+impl FlowsOfHosts {
+    pub(super) fn new(lab: &LabPlan) -> FlowsOfHosts {
+        let started = lab.script.started_targets();
+        let mut flows: HashMap<usize, Vec<FlowConfig>> = HashMap::new();
+        for (id, flow) in lab.workload.flows.iter().enumerate() {
+            flows.entry(flow.from).or_default().push(FlowConfig {
+                waits: started.contains(&WorkloadTarget::Flow(id)),
+                ..flow_config(lab, id, flow)
+            });
+        }
+        for (id, send) in (lab.workload.flows.len()..).zip(lab.script.send_steps()) {
+            let own_flows = flows.entry(send.flow.from).or_default();
+            own_flows.push(send_config(lab, id, send));
+        }
+        FlowsOfHosts(flows)
+    }
+
+    /// Returns the flows of a host and removes them from the map.
+    fn take(&mut self, host: usize) -> Vec<FlowConfig> {
+        self.0.remove(&host).unwrap_or_default()
+    }
+}
+
 /// Returns the configuration of a model host. `index` is an index of [`LabPlan::hosts`].
 ///
 /// `speed_mbps` is the link speed of the host. `port_has_pfc` tells whether the switch port of the host
-/// uses PFC.
+/// uses PFC. `flows` contains the flows of the host.
 pub(super) fn host_config(
     lab: &LabPlan,
     options: &LabOptions,
     index: usize,
     speed_mbps: u32,
     port_has_pfc: bool,
+    flows: &mut FlowsOfHosts,
 ) -> HostConfig {
     let plan = &lab.hosts[index];
     let link = LinkTiming::ethernet(speed_mbps);
@@ -55,23 +84,7 @@ pub(super) fn host_config(
         .nic
         .buffer_bytes
         .map(|buffer_bytes| receive_buffer(plan, buffer_bytes, &link));
-    let own_flows = lab
-        .workload
-        .flows
-        .iter()
-        .enumerate()
-        .filter(|(_, flow)| flow.from == index);
-    config.flows = own_flows
-        .map(|(id, flow)| FlowConfig {
-            waits: lab.script.has_start_step(WorkloadTarget::Flow(id)),
-            ..flow_config(lab, id, flow)
-        })
-        .collect();
-    let sends = (lab.workload.flows.len()..).zip(lab.script.send_steps());
-    let own_sends = sends.filter(|(_, send)| send.flow.from == index);
-    config
-        .flows
-        .extend(own_sends.map(|(id, send)| send_config(lab, id, send)));
+    config.flows = flows.take(index);
     config
 }
 
@@ -165,15 +178,17 @@ pub(super) fn next_hop_mac(plan: &LabPlan, from: usize, to: usize, ip: IpVersion
 
 /// Returns a report for each open-loop flow, in the order of the plan. `send` steps have no report.
 pub(super) fn flow_reports(plan: &LabPlan, results: &[&HostResults]) -> Vec<FlowReport> {
-    let results_of = |host: usize| {
-        results
-            .iter()
-            .find(|results| results.name == plan.hosts[host].name)
-    };
+    let mut sent_flows = HashMap::new();
+    let mut received_flows = HashMap::new();
+    for host in results {
+        let name = host.name.as_str();
+        sent_flows.extend(host.sent.iter().map(|sent| ((name, sent.flow), sent)));
+        received_flows.extend(host.received.iter().map(|received| ((name, received.flow), received)));
+    }
     let report = |(id, flow): (usize, &FlowPlan)| {
         let id = id as u32;
-        let sent = results_of(flow.from)?.sent.iter().find(|sent| sent.flow == id)?;
-        let received = results_of(flow.to).and_then(|host| host.received.iter().find(|r| r.flow == id));
+        let sent = *sent_flows.get(&(plan.hosts[flow.from].name.as_str(), id))?;
+        let received = received_flows.get(&(plan.hosts[flow.to].name.as_str(), id)).copied();
         let (src, dst) = (&plan.hosts[flow.from].name, &plan.hosts[flow.to].name);
         Some(flow_report(src, dst, flow.lossless, sent, received))
     };

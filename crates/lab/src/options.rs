@@ -5,11 +5,13 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use super::lab_fields::FieldValue;
+use super::plan::TimeMode;
+use super::programs::ProgramPolicy;
 use super::recording_option::LabRecordings;
 use xoff_capture::recorder::PcapOptions;
 use xoff_ports::Backend;
 use xoff_runtime::workers::{CorePinning, IdleMode, WorkerOptions};
-use xoff_telemetry::allowed_cpus;
+use xoff_telemetry::{MemoryLimit, allowed_cpus};
 
 /// Arguments of `xoff lab run`.
 #[derive(Clone, Debug)]
@@ -23,6 +25,27 @@ pub struct LabRunArgs {
     pub options: LabOptions,
     /// Packet recordings of switch ports (`--pcap`).
     pub pcap: LabRecordings,
+    /// The memory that the lab may need (`--memory`).
+    pub memory: MemoryLimit,
+}
+
+/// The limits for reading a lab file.
+#[derive(Clone, Copy, Debug)]
+pub struct LoadOptions {
+    /// The mode of the run: real time or virtual time.
+    pub time: TimeMode,
+    /// The memory that the lab may need. A lab with a larger estimate is an error.
+    pub memory: MemoryLimit,
+}
+
+impl From<TimeMode> for LoadOptions {
+    /// Returns options without a limit of memory.
+    fn from(time: TimeMode) -> LoadOptions {
+        LoadOptions {
+            time,
+            memory: MemoryLimit::UNLIMITED,
+        }
+    }
 }
 
 /// Arguments of `xoff lab up`.
@@ -35,6 +58,8 @@ pub struct LabUpArgs {
     pub options: LabOptions,
     /// Packet recordings of switch ports (`--pcap`).
     pub pcap: LabRecordings,
+    /// The memory that the lab may need (`--memory`).
+    pub memory: MemoryLimit,
 }
 
 /// Options of one run of a lab in real time. The switch process receives them as part of the lab description.
@@ -69,6 +94,8 @@ pub struct LabOptions {
     /// [`LabPlan::switches`](crate::plan::LabPlan::switches). Empty before the start of the lab. Paths are
     /// made absolute before any process starts.
     pub pcap: Vec<PcapOptions>,
+    /// Whether the lab may start programs that its file names (`--allow-exec`, `--no-exec`).
+    pub programs: ProgramPolicy,
 }
 
 impl Default for LabOptions {
@@ -84,6 +111,7 @@ impl Default for LabOptions {
             until_ns: None,
             prints_json: false,
             pcap: Vec::new(),
+            programs: ProgramPolicy::OwnFiles,
         }
     }
 }

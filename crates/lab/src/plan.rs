@@ -67,6 +67,19 @@ pub struct LabPlan {
     /// of a flow list.
     #[serde(default)]
     pub notes: Vec<String>,
+    /// The file of the lab. `None` if the lab was not read from a file.
+    #[serde(default)]
+    pub file: Option<LabFileOrigin>,
+}
+
+/// The file from which a lab was read.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LabFileOrigin {
+    /// The path of the file as the user wrote it.
+    pub path: String,
+    /// The user who owns the file. The number comes from the open file, so that nobody can replace the file between
+    /// this check and the read.
+    pub owner_uid: u32,
 }
 
 /// One switch of a lab.

@@ -33,25 +33,59 @@ impl fmt::Display for Problem {
     }
 }
 
-/// All errors of a lab file. The [`Display`](fmt::Display) format has one line for each error.
+/// Largest number of errors that are kept. Further errors are counted.
+const KEPT_MAX: usize = 1000;
+/// Largest number of errors that the [`Display`](fmt::Display) format prints.
+const PRINTED_MAX: usize = 50;
+
+/// All errors of a lab file, in the order of their lines. The [`Display`](fmt::Display) format has one line for each
+/// of the first 50 errors, and a last line with the number of further errors.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Problems(pub Vec<Problem>);
+pub struct Problems {
+    list: Vec<Problem>,
+    /// The number of errors beyond [`KEPT_MAX`].
+    omitted: usize,
+}
 
 impl fmt::Display for Problems {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (i, problem) in self.0.iter().enumerate() {
+        for (i, problem) in self.list.iter().take(PRINTED_MAX).enumerate() {
             if i > 0 {
                 writeln!(f)?;
             }
             write!(f, "{problem}")?;
         }
-        Ok(())
+        match self.len().saturating_sub(PRINTED_MAX) {
+            0 => Ok(()),
+            1 => write!(f, "\nand 1 more error"),
+            more => write!(f, "\nand {more} more errors"),
+        }
     }
 }
 
 impl std::error::Error for Problems {}
 
 impl Problems {
+    /// Returns the number of errors.
+    pub fn len(&self) -> usize {
+        self.list.len() + self.omitted
+    }
+
+    /// Returns whether no error was found.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Returns the errors in the order of their lines, at most 1000.
+    pub fn iter(&self) -> std::slice::Iter<'_, Problem> {
+        self.list.iter()
+    }
+
+    /// Returns whether the next error would not be printed. Its description then needs no details.
+    pub(super) fn is_next_hidden(&self) -> bool {
+        self.list.len() >= PRINTED_MAX
+    }
+
     /// Adds an error at `location` of `file`, unless the list already contains it. `what` describes the
     /// error, and `fix` describes the correction.
     pub(super) fn push(
@@ -61,6 +95,10 @@ impl Problems {
         what: impl Into<String>,
         fix: impl Into<String>,
     ) {
+        if self.list.len() >= KEPT_MAX {
+            self.omitted += 1;
+            return;
+        }
         let (line, column) = (location.line(), location.column());
         let problem = Problem {
             file: file.to_owned(),
@@ -70,8 +108,13 @@ impl Problems {
             fix: fix.into(),
         };
         // Two checks can find the same error.
-        if !self.0.contains(&problem) {
-            self.0.push(problem);
+        if !self.list.contains(&problem) {
+            self.list.push(problem);
         }
+    }
+
+    /// Sorts the errors by their positions in the file. Errors of one position keep their order.
+    pub(super) fn sort(&mut self) {
+        self.list.sort_by_key(|problem| (problem.line, problem.column));
     }
 }

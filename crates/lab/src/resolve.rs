@@ -20,29 +20,34 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use serde_saphyr::{Location, Spanned};
+use xoff_lab_file::{LabFile, LeftOut, YamlError};
 
-use super::plan::{LabPlan, ScriptPlan, TimeMode};
+use super::memory_need::{self, check_memory, estimate_topology};
+use super::options::LoadOptions;
+use super::plan::{LabFileOrigin, LabPlan, ScriptPlan, TimeMode};
 use super::problem::Problems;
-use xoff_telemetry::{InputLimit, read_input_text};
+use xoff_telemetry::{InputLimit, MemoryLimit, read_owned_input_text};
+use xoff_telemetry::failure::Failure;
 
 /// Longest name of a lab or node in bytes. The name of a lab is part of a socket address, which has at most
 /// 107 bytes.
 const NAME_MAX: usize = 48;
-/// Largest number of names that a message lists.
-const LISTED_NAMES_MAX: usize = 16;
 
 /// Reads a lab file and the files that it names, checks the lab file and returns its plan.
 ///
-/// `time` selects real time or virtual time. Fields that work only in the other mode are errors. Switch
-/// configurations are read here, but [`resolve_switch_setup`](crate::resolve_switch_setup) checks them.
+/// `options` selects real time or virtual time, and the memory that the lab may need. Fields that work only in the
+/// other mode are errors. Switch configurations are read here, but
+/// [`resolve_switch_setup`](crate::resolve_switch_setup) checks them.
 ///
 /// # Errors
-/// Returns all errors of the file together. Each error has a file, a line, the reason and a suggested fix. A
-/// file that cannot be read or is not valid YAML gives a single error.
-pub fn load_lab(path: &Path, time: TimeMode) -> Result<LabPlan, Problems> {
+/// Returns all errors of the file together, in the order of their lines. Each error has a file, a line, the
+/// reason and a suggested fix. A file that cannot be read or is not valid YAML gives a single error.
+pub fn load_lab(path: &Path, options: impl Into<LoadOptions>) -> Result<LabPlan, Problems> {
+    let options = options.into();
     let file = path.display().to_string();
-    match read_input_text(path, InputLimit::LAB) {
-        Ok(text) => parse_lab(&text, &file, path.parent().unwrap_or(Path::new("")), time),
+    let folder = path.parent().unwrap_or(Path::new(""));
+    match read_lab_text(path) {
+        Ok(text) => parse_lab_text(&text, &file, folder, &options),
         Err(error) => {
             let mut problems = Problems::default();
             let fix = "give the path of a lab file, such as testbeds/incast.xoff.yml";
@@ -57,38 +62,77 @@ pub fn load_lab(path: &Path, time: TimeMode) -> Result<LabPlan, Problems> {
     }
 }
 
+/// The text of a lab file and its owner.
+#[derive(Clone, Debug)]
+pub(crate) struct LabText {
+    pub(crate) text: String,
+    /// The user who owns the file. `None` if the text is not from a file.
+    pub(crate) owner_uid: Option<u32>,
+}
+
+impl LabText {
+    /// Returns a changed text of the same file.
+    pub(crate) fn with_text(&self, text: String) -> LabText {
+        LabText {
+            text,
+            owner_uid: self.owner_uid,
+        }
+    }
+}
+
+/// Reads the text of a lab file.
+pub(crate) fn read_lab_text(path: &Path) -> std::io::Result<LabText> {
+    let (text, owner_uid) = read_owned_input_text(path, InputLimit::LAB)?;
+    Ok(LabText {
+        text,
+        owner_uid: Some(owner_uid),
+    })
+}
+
+/// Parses and checks the text of a lab file like [`parse_lab`], and records the owner of the file.
+pub(crate) fn parse_lab_text(
+    text: &LabText,
+    file: &str,
+    folder: &Path,
+    options: &LoadOptions,
+) -> Result<LabPlan, Problems> {
+    let mut plan = parse_lab(&text.text, file, folder, *options)?;
+    plan.file = text.owner_uid.map(|owner_uid| LabFileOrigin {
+        path: file.to_owned(),
+        owner_uid,
+    });
+    Ok(plan)
+}
+
 /// Parses and checks the text of a lab file.
 ///
-/// `file` is the name of the file in messages. Paths in the text are relative to `folder`. `time` has the
+/// `file` is the name of the file in messages. Paths in the text are relative to `folder`. `options` have the
 /// same meaning as in [`load_lab`].
 ///
 /// # Errors
 /// Returns the same errors as [`load_lab`].
-pub fn parse_lab(text: &str, file: &str, folder: &Path, time: TimeMode) -> Result<LabPlan, Problems> {
-    let mut resolver = LabResolver {
-        file,
-        folder,
-        time,
-        problems: Problems::default(),
-        notes: Vec::new(),
-        hosts: Vec::new(),
-        models: Vec::new(),
-        switches: Vec::new(),
-        nodes: HashMap::new(),
-        component_of_host: None,
-    };
+pub fn parse_lab(
+    text: &str,
+    file: &str,
+    folder: &Path,
+    options: impl Into<LoadOptions>,
+) -> Result<LabPlan, Problems> {
+    let options = options.into();
+    let mut resolver = LabResolver::new(file, folder, options);
     let lab = match xoff_lab_file::parse_lab(text) {
-        Ok(lab) => lab,
-        Err(error) => {
-            let location = error.location().unwrap_or(Location::UNKNOWN);
-            let what = strip_location(&error.without_snippet().to_string());
-            resolver.problems.push(file, location, what, "");
-            return Err(resolver.problems);
-        }
+        Ok(lab) => Some(lab),
+        Err(error) => resolver.report_form_errors(text, &error),
     };
-    match resolver.resolve_lab(&lab) {
-        Some(plan) if resolver.problems.0.is_empty() => Ok(plan),
-        _ => Err(resolver.problems),
+    let plan = lab.and_then(|lab| resolver.resolve_lab(&lab));
+    if let Some(plan) = plan.as_ref().filter(|_| resolver.problems.is_empty()) {
+        resolver.report_failure(check_memory(plan, &options));
+    }
+    match plan {
+        Some(plan) if resolver.problems.is_empty() => Ok(plan),
+        _ => {
+            resolver.problems.sort();
+            Err(resolver.problems)
+        }
     }
 }
 
@@ -107,20 +151,29 @@ struct LabResolver<'a> {
     file: &'a str,
     folder: &'a Path,
     time: TimeMode,
+    /// The memory that the lab may need.
+    memory: MemoryLimit,
     problems: Problems,
     /// Remarks about fields of the lab file that have no effect.
     notes: Vec<String>,
     /// Names of the hosts, by host index of the plan.
     hosts: Vec<String>,
+    /// Whether each host is a model host, by host index of the plan.
+    is_model: Vec<bool>,
     /// Names of the switches, by switch index of the plan.
     switches: Vec<String>,
     /// Names of the model hosts, which send and receive flows.
     models: Vec<String>,
     /// Index of each node, by name.
     nodes: HashMap<String, NodeIndex>,
+    /// The parts of the file that were left out because of their errors. Errors that are only consequences of
+    /// the missing parts are not reported.
+    left_out: LeftOut,
     /// The connected component (part of the topology) of each host, by host index. Two hosts can communicate
     /// only if they are in the same component. `None` if the lab has no computed routes.
     component_of_host: Option<Vec<usize>>,
+    /// The number of values of script steps that were copied so far, as a measure of the work of `repeat`.
+    expanded_values: usize,
 }
 
 /// The index of a switch or host in the plan.
@@ -130,7 +183,84 @@ enum NodeIndex {
     Host(usize),
 }
 
-impl LabResolver<'_> {
+impl<'a> LabResolver<'a> {
+    fn new(file: &'a str, folder: &'a Path, options: impl Into<LoadOptions>) -> LabResolver<'a> {
+        let LoadOptions { time, memory } = options.into();
+        LabResolver {
+            file,
+            folder,
+            time,
+            memory,
+            problems: Problems::default(),
+            notes: Vec::new(),
+            hosts: Vec::new(),
+            is_model: Vec::new(),
+            models: Vec::new(),
+            switches: Vec::new(),
+            nodes: HashMap::new(),
+            left_out: LeftOut::default(),
+            component_of_host: None,
+            expanded_values: 0,
+        }
+    }
+
+    /// Reports a failure that concerns the whole lab. Returns whether there was none.
+    fn report_failure(&mut self, result: Result<(), Failure>) -> bool {
+        let Err(failure) = result else { return true };
+        let what = match failure.why {
+            Some(why) => format!("{}: {why}", failure.what),
+            None => failure.what,
+        };
+        self.report_problem(Location::UNKNOWN, what, failure.fix.unwrap_or_default());
+        false
+    }
+
+    /// Reports all errors in the structure of the file. `first` is the error of the parser. Returns the parts
+    /// of the lab without errors, so that their values are checked too. `None` if the file is not YAML or if
+    /// too little is left.
+    fn report_form_errors(&mut self, text: &str, first: &YamlError) -> Option<LabFile> {
+        let checked = xoff_lab_file::check_lab(text).ok();
+        let lab = match checked {
+            Some(checked) if !checked.errors.is_empty() => {
+                for error in checked.errors {
+                    self.problems.push(self.file, error.at, error.what, error.fix);
+                }
+                self.left_out = checked.left_out;
+                checked.value
+            }
+            _ => None,
+        };
+        if self.problems.is_empty() {
+            let location = first.location().unwrap_or(Location::UNKNOWN);
+            let what = strip_location(&first.without_snippet().to_string());
+            self.problems.push(self.file, location, what, "");
+        }
+        lab
+    }
+
+    /// Returns the correction for an unknown name: the most similar name, or a list of the names. `what` is
+    /// the plural of the named things. The text is empty if the error will not be printed, because a search
+    /// for each of thousands of errors takes too long.
+    fn suggest<'n>(
+        &self,
+        word: &str,
+        names: impl IntoIterator<Item = &'n str> + Clone,
+        what: &str,
+    ) -> String {
+        match self.problems.is_next_hidden() {
+            true => String::new(),
+            false => xoff_lab_file::suggest(word, names, what),
+        }
+    }
+
+    /// Returns names for a message. The text is empty if the error will not be printed.
+    fn list_names<'n>(&self, names: impl IntoIterator<Item = &'n str>) -> String {
+        match self.problems.is_next_hidden() {
+            true => String::new(),
+            false => xoff_lab_file::list_names(names),
+        }
+    }
+
     /// Adds an error at `location`. `what` describes the error, and `fix` describes the correction.
     fn report_problem(&mut self, location: Location, what: impl Into<String>, fix: impl Into<String>) {
         self.problems.push(self.file, location, what, fix);
@@ -208,13 +338,17 @@ impl LabResolver<'_> {
     }
 
     /// Resolves all sections of a lab file. `None` if the topology template is invalid.
-    fn resolve_lab(&mut self, lab: &xoff_lab_file::LabFile) -> Option<LabPlan> {
+    fn resolve_lab(&mut self, lab: &LabFile) -> Option<LabPlan> {
         self.check_name(&lab.name, "lab");
         let topology = self.merge_template(&lab.topology)?;
         let (mut switches, mut hosts) = self.resolve_nodes(&topology.nodes);
         let links = self.resolve_links(&topology.links);
         self.assign_host_links(&topology, &mut hosts);
         self.apply_load_balancing(lab.topology.defaults.as_ref(), &topology.nodes, &mut switches);
+        let need = estimate_topology(switches.len(), hosts.len(), &links, topology.routes.is_some());
+        if !self.report_failure(self.memory.check(memory_need::SUBJECT, &need)) {
+            return None;
+        }
         match &topology.routes {
             Some(overrides) => {
                 self.resolve_routes(overrides, &topology.nodes, &mut switches, &mut hosts, &links)
@@ -234,6 +368,7 @@ impl LabResolver<'_> {
             workload,
             script: ScriptPlan::default(),
             notes: Vec::new(),
+            file: None,
         };
         self.resolve_script(&lab.script, &mut plan);
         plan.notes = std::mem::take(&mut self.notes);
@@ -252,15 +387,6 @@ impl LabResolver<'_> {
         if let Err(error) = xoff_ports::net::check_name(name) {
             self.report_problem(location, error.to_string(), "");
         }
-    }
-}
-
-/// Joins names for a message. Names beyond [`LISTED_NAMES_MAX`] are counted, not listed.
-fn join_names<'a>(names: impl IntoIterator<Item = &'a String>) -> String {
-    let names: Vec<&str> = names.into_iter().map(String::as_str).collect();
-    match names.len().checked_sub(LISTED_NAMES_MAX) {
-        None | Some(0) => names.join(", "),
-        Some(more) => format!("{} and {more} more", names[..LISTED_NAMES_MAX].join(", ")),
     }
 }
 

@@ -68,7 +68,11 @@ impl InputLimit {
 /// The input cannot be read, or it is longer than the limit. In the second case, at most the limit plus one
 /// byte is read.
 pub fn read_input(path: &Path, limit: InputLimit) -> io::Result<Vec<u8>> {
-    let input = InputFile::open(path)?;
+    read_opened_input(InputFile::open(path)?, limit)
+}
+
+/// Reads an open input completely.
+fn read_opened_input(input: InputFile, limit: InputLimit) -> io::Result<Vec<u8>> {
     if input.regular_bytes().is_some_and(|bytes| bytes > limit.bytes_max) {
         return Err(limit.exceeded());
     }
@@ -132,8 +136,22 @@ fn read_to_limit(input: InputFile, limit: InputLimit) -> io::Result<Vec<u8>> {
 /// # Errors
 /// The errors of [`read_input`], and text that is not UTF-8.
 pub fn read_input_text(path: &Path, limit: InputLimit) -> io::Result<String> {
-    let data = read_input(path, limit)?;
-    String::from_utf8(data).map_err(|_| io::Error::new(ErrorKind::InvalidData, "it is not text in UTF-8"))
+    read_owned_input_text(path, limit).map(|(text, _)| text)
+}
+
+/// Reads an input like [`read_input_text`]. Returns the text and the number of the user who owns the file. The number
+/// belongs to the file that was read, so that nobody can replace the file between a check and the read.
+///
+/// # Errors
+/// The errors of [`read_input_text`].
+pub fn read_owned_input_text(path: &Path, limit: InputLimit) -> io::Result<(String, u32)> {
+    let input = InputFile::open(path)?;
+    let owner_uid = input.metadata.uid();
+    let data = read_opened_input(input, limit)?;
+    match String::from_utf8(data) {
+        Ok(text) => Ok((text, owner_uid)),
+        Err(_) => Err(io::Error::new(ErrorKind::InvalidData, "it is not text in UTF-8")),
+    }
 }
 
 /// Whether a signal has ended a wait for data.

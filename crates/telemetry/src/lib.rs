@@ -34,6 +34,7 @@ mod event;
 pub mod failure;
 pub mod flow;
 mod input_file;
+mod memory;
 mod number;
 mod reordering;
 mod result_file;
@@ -57,8 +58,10 @@ pub use environment::{ControlApiReport, CpuStealMeter, CpuStealTicks, Environmen
 pub use event::{EventReport, action_name, event_name, port_oid, queue_oid};
 pub use flow::{FlowEnd, FlowReport, LatencyReport};
 pub use input_file::{
-    InputFile, InputLimit, read_input, read_input_text, reopenable_path, was_input_wait_interrupted,
+    InputFile, InputLimit, read_input, read_input_text, read_owned_input_text, reopenable_path,
+    was_input_wait_interrupted,
 };
+pub use memory::{MemoryLimit, MemoryNeed};
 pub use number::{
     count_noun, format_bit_rate, format_gbytes_per_second, format_nanos, format_percent, group_thousands,
 };

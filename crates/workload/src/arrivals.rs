@@ -19,6 +19,20 @@ struct PoissonSource {
     random: RandomStream,
 }
 
+impl Poisson {
+    /// Returns the expected number of flows, at most [`FLOWS_MAX`]. `line_rate_bps` returns the line rate of a host in
+    /// bits per second.
+    pub fn expected_flows(&self, line_rate_bps: &dyn Fn(u32) -> u64) -> u64 {
+        let until = self.until.unwrap_or(Picos::NEVER).0 as f64;
+        let expected: f64 = make_sources(self, 0, line_rate_bps)
+            .iter()
+            .map(|source| until / source.mean_interval_ps.max(1) as f64)
+            .sum();
+        let flows_max = self.flows_max.map_or(f64::INFINITY, f64::from);
+        expected.min(flows_max).min(FLOWS_MAX as f64) as u64
+    }
+}
+
 /// Draws all flows of a valid job, sorted by start time. Returns [`SpecProblem::TooManyFlows`] if there are
 /// more than [`FLOWS_MAX`] flows.
 pub(super) fn draw_flows(

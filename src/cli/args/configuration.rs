@@ -7,7 +7,7 @@ use clap::Args;
 
 use xoff_config::{PgProfileLookup, ResolveOptions};
 use xoff_telemetry::failure::Failure;
-use xoff_telemetry::{InputLimit, read_input_text};
+use xoff_telemetry::{InputLimit, MemoryLimit, MemoryNeed, read_input_text};
 
 /// Options of all commands that read the configuration of a switch from files: `config check`, `switch run`
 /// and `replay`.
@@ -25,9 +25,46 @@ pub(crate) struct ConfigurationInput {
     /// threshold and, optionally, xon_offset. Profiles of the configuration are kept.
     #[arg(long, value_name = "FILE")]
     pub pg_profiles: Option<PathBuf>,
+    /// Memory that the configuration may need, such as 4G.
+    #[command(flatten)]
+    pub memory: MemoryArgument,
+}
+
+/// The option `--memory`.
+#[derive(Clone, Copy, Debug, Default, Args)]
+pub(crate) struct MemoryArgument {
+    /// Refuse an input that needs more memory than this by estimate, such as 4G [default: 80 % of the free
+    /// memory]
+    #[arg(long = "memory", value_name = "SIZE", help_heading = "Limits")]
+    size: Option<MemoryLimit>,
+}
+
+impl MemoryArgument {
+    /// Returns the limit. Without the option, the limit is a share of the free memory of this machine.
+    pub(in crate::cli) fn limit(self) -> MemoryLimit {
+        self.size.unwrap_or_else(MemoryLimit::of_machine)
+    }
 }
 
 impl ConfigurationInput {
+    /// Checks the memory that configuration files need by estimate, from the lengths of their texts.
+    ///
+    /// # Errors
+    /// The estimate is larger than `--memory`.
+    pub(in crate::cli) fn check_memory<'a>(
+        &self,
+        texts: impl IntoIterator<Item = &'a str>,
+    ) -> Result<(), Failure> {
+        let bytes: u64 = texts.into_iter().map(|text| text.len() as u64).sum();
+        let mut need = MemoryNeed::default();
+        need.add(
+            "the tables of the configuration",
+            xoff_config::estimate_memory(bytes),
+            "use a smaller file, such as one with fewer routes",
+        );
+        self.memory.limit().check("the configuration", &need)
+    }
+
     /// Returns `options` with the ASIC and the lookup file of these arguments.
     ///
     /// # Errors
@@ -43,7 +80,13 @@ impl ConfigurationInput {
 }
 
 /// Reads the files of `--config` as layers. A layer is the path and the text of a file.
-pub(in crate::cli) fn read_layers(paths: &[PathBuf]) -> Result<Vec<(String, String)>, Failure> {
+///
+/// # Errors
+/// A file cannot be read, or the files need more memory than `input` allows.
+pub(in crate::cli) fn read_layers(
+    paths: &[PathBuf],
+    input: &ConfigurationInput,
+) -> Result<Vec<(String, String)>, Failure> {
     let read = |path: &PathBuf| {
         let place = path.display().to_string();
         let text = read_input_text(path, InputLimit::CONFIGURATION).map_err(|error| {
@@ -54,7 +97,9 @@ pub(in crate::cli) fn read_layers(paths: &[PathBuf]) -> Result<Vec<(String, Stri
         })?;
         Ok((place, text))
     };
-    paths.iter().map(read).collect()
+    let layers: Vec<(String, String)> = paths.iter().map(read).collect::<Result<_, Failure>>()?;
+    input.check_memory(layers.iter().map(|(_, text)| text.as_str()))?;
+    Ok(layers)
 }
 
 /// Returns the layers as borrowed strings.

@@ -6,8 +6,8 @@ use clap::{Args, Subcommand, ValueEnum};
 use xoff_units::Picos;
 
 use super::super::values::{self, PcapArgument};
-use super::{BackendChoice, SwitchRuntimeArguments};
-use xoff_lab::{CheckFormat, EVENTS_MAX_DEFAULT, FieldSetting, OutputFormat, Seeds, Shard};
+use super::{BackendChoice, MemoryArgument, SwitchRuntimeArguments};
+use xoff_lab::{CheckFormat, EVENTS_MAX_DEFAULT, FieldSetting, OutputFormat, ProgramPolicy, Seeds, Shard};
 
 /// `xoff lab`
 #[derive(Debug, Subcommand)]
@@ -141,6 +141,35 @@ pub(crate) struct LabRun {
     /// Options of virtual time.
     #[command(flatten)]
     pub in_virtual_time: VirtualTimeArguments,
+    /// Memory and programs.
+    #[command(flatten)]
+    pub limits: LabLimitArguments,
+}
+
+/// The limits of a lab file that may come from another person.
+#[derive(Clone, Copy, Debug, Args)]
+#[command(next_help_heading = "Limits")]
+pub(crate) struct LabLimitArguments {
+    /// Memory that the lab may need.
+    #[command(flatten)]
+    pub memory: MemoryArgument,
+    /// Refuse a lab that starts programs: `exec` of a plain host, or a guest (SECURITY.md)
+    #[arg(long, conflicts_with = "allow_exec")]
+    pub no_exec: bool,
+    /// As root, also start the programs of a lab file that belongs to another user
+    #[arg(long)]
+    pub allow_exec: bool,
+}
+
+impl LabLimitArguments {
+    /// Returns whether the lab may start programs.
+    pub(in crate::cli) fn programs(self) -> ProgramPolicy {
+        match (self.no_exec, self.allow_exec) {
+            (true, _) => ProgramPolicy::Refuse,
+            (false, true) => ProgramPolicy::Allow,
+            (false, false) => ProgramPolicy::OwnFiles,
+        }
+    }
 }
 
 /// `xoff lab import`
@@ -211,6 +240,9 @@ pub(crate) struct LabCompare {
     /// Port backend between switches and hosts
     #[arg(long, value_enum, default_value_t = BackendChoice::Auto)]
     pub backend: BackendChoice,
+    /// Memory and programs.
+    #[command(flatten)]
+    pub limits: LabLimitArguments,
 }
 
 /// The output formats of a comparison.
@@ -246,6 +278,9 @@ pub(crate) struct LabCheck {
     /// Write the report of a single lab here as JSON (docs/report.md)
     #[arg(long, value_name = "FILE")]
     pub report: Option<PathBuf>,
+    /// Memory and programs. A script runs in virtual time, which starts no program.
+    #[command(flatten)]
+    pub limits: LabLimitArguments,
 }
 
 /// The output formats of `xoff lab check`.
@@ -397,4 +432,7 @@ pub(crate) struct LabUpArguments {
     /// Record only the first N bytes of each frame [default: all]
     #[arg(long, value_name = "N", requires = "pcap", value_parser = clap::value_parser!(u32).range(14..=262_144))]
     pub pcap_snaplen: Option<u32>,
+    /// Memory and programs.
+    #[command(flatten)]
+    pub limits: LabLimitArguments,
 }

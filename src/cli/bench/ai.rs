@@ -5,10 +5,11 @@ use std::path::PathBuf;
 use crate::cli::choice::choice_parser;
 use clap::Args;
 
+use super::super::args::MemoryArgument;
 use super::super::{output, signals};
 use super::result::{ResultArguments, check_no_duplicates};
 use xoff_lab::plan::{LabPlan, TimeMode};
-use xoff_lab::{FieldValue, LOAD_BALANCING, Seeds, load_with_values, units};
+use xoff_lab::{FieldValue, LOAD_BALANCING, LoadOptions, Seeds, check_memory, load_with_values, units};
 use xoff_measure::ai::{
     BenchLab, Collective, FabricShape, LabRunResults, LabSettings, ReportSetup, bench_result, render_report,
     run_labs,
@@ -59,6 +60,9 @@ pub(crate) struct BenchAi {
     /// Also write the results in the report format of the draft, as Markdown
     #[arg(long, value_name = "FILE")]
     pub draft: Option<PathBuf>,
+    /// Memory that the runs may need.
+    #[command(flatten)]
+    pub memory: MemoryArgument,
     /// Output of the result.
     #[command(flatten)]
     pub result: ResultArguments,
@@ -110,6 +114,13 @@ pub(super) fn run_bench(options: &BenchAi) -> Result<Exit, Failure> {
     let jobs = options
         .jobs
         .map_or_else(|| allowed_cpus().len().max(1), usize::from);
+    let limit = LoadOptions {
+        time: TimeMode::Virtual,
+        memory: options.memory.limit().divided_by(jobs.min(run_count)),
+    };
+    for lab in &labs {
+        check_memory(&lab.plan, &limit)?;
+    }
     let progress_step = run_count.div_ceil(10).max(1);
     let print_progress = |done: usize| {
         if done.is_multiple_of(progress_step) || done == run_count {

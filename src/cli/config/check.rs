@@ -34,11 +34,11 @@ pub(super) fn run(arguments: &ConfigCheck) -> Result<Exit, Failure> {
         ..ResolveOptions::default()
     })?;
     let files: Vec<CheckedFile> = match arguments.layers {
-        true => vec![check_layers(&arguments.files, &options)],
+        true => vec![check_layers(&arguments.files, &options, &arguments.configuration)],
         false => arguments
             .files
             .chunks(1)
-            .map(|file| check_layers(file, &options))
+            .map(|file| check_layers(file, &options, &arguments.configuration))
             .collect(),
     };
     let all_valid = files.iter().all(|file| file.valid);
@@ -50,7 +50,11 @@ pub(super) fn run(arguments: &ConfigCheck) -> Result<Exit, Failure> {
 }
 
 /// Checks files as layers of one configuration.
-fn check_layers(paths: &[PathBuf], options: &ResolveOptions) -> CheckedFile {
+fn check_layers(
+    paths: &[PathBuf],
+    options: &ResolveOptions,
+    input: &args::ConfigurationInput,
+) -> CheckedFile {
     let read = |path: &PathBuf| {
         let file = path.display().to_string();
         match read_input_text(path, InputLimit::CONFIGURATION) {
@@ -64,6 +68,12 @@ fn check_layers(paths: &[PathBuf], options: &ResolveOptions) -> CheckedFile {
     let names: Vec<String> = paths.iter().map(|path| path.display().to_string()).collect();
     let file = names.join(" + ");
     let layers: Result<Vec<_>, Problems> = paths.iter().map(read).collect();
+    let layers = layers.and_then(|layers| {
+        input
+            .check_memory(layers.iter().map(|(_, text)| text.as_str()))
+            .map_err(|failure| Problems::for_text(&file, describe_refusal(&failure)))?;
+        Ok(layers)
+    });
     match layers.and_then(|layers| load(&args::borrow_layers(&layers), options)) {
         Ok(loaded) => CheckedFile {
             file,
@@ -82,6 +92,12 @@ fn check_layers(paths: &[PathBuf], options: &ResolveOptions) -> CheckedFile {
             error_text: problems.to_string(),
         },
     }
+}
+
+/// Describes a refusal in one line.
+fn describe_refusal(failure: &Failure) -> String {
+    let fix = failure.fix.as_deref().unwrap_or_default();
+    format!("{}; {fix}", failure.what)
 }
 
 /// Returns an error as a JSON object. Fields of [`Problem`] without a value are omitted.

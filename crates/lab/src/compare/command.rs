@@ -20,7 +20,8 @@ use super::variants::{ComparedField, LabVariant, build_variants};
 use super::warnings::variant_warnings;
 use crate::plot::RunTimeline;
 use xoff_telemetry::failure::{Exit, Failure};
-use xoff_telemetry::{self, Verdict};
+use super::super::options::LoadOptions;
+use xoff_telemetry::{self, MemoryLimit, Verdict};
 
 /// Arguments of `xoff lab compare`.
 #[derive(Clone, Debug)]
@@ -44,6 +45,8 @@ pub struct CompareArgs {
     pub csv: Option<PathBuf>,
     /// Folder for the plots, which is created if it does not exist. `None`: no plots.
     pub plots: Option<PathBuf>,
+    /// The memory that all runs at the same time may need (`--memory`).
+    pub memory: MemoryLimit,
 }
 
 /// The figures of a run, and its timeline if it was recorded.
@@ -71,7 +74,10 @@ pub fn run_compare(
         file,
         &arguments.compared,
         &arguments.settings,
-        run_mode.time_mode(),
+        LoadOptions {
+            time: run_mode.time_mode(),
+            memory: arguments.memory.divided_by(run_mode.parallel_runs()),
+        },
         seeds.len(),
     )?;
     if let Some(folder) = &arguments.plots {

@@ -5,7 +5,9 @@ use std::path::Path;
 use super::super::lab_fields::{
     FieldSetting, FieldValue, apply_values, parse_changed_lab, read_lab_file, set_value,
 };
-use super::super::plan::{LabPlan, TimeMode};
+use super::super::options::LoadOptions;
+use super::super::plan::LabPlan;
+use super::super::resolve::LabText;
 use super::super::sweep::setting_combinations;
 use super::one_switch::one_switch_lab;
 use xoff_telemetry::failure::Failure;
@@ -73,7 +75,7 @@ pub(super) fn build_variants(
     file: &Path,
     compared: &ComparedField,
     settings: &[FieldSetting],
-    time: TimeMode,
+    options: LoadOptions,
     seed_count: usize,
 ) -> Result<LabVariants, Failure> {
     let text = read_lab_file(file)?;
@@ -88,15 +90,15 @@ pub(super) fn build_variants(
     // The lab on one switch is one more variant.
     let combinations = setting_combinations(settings, seed_count.saturating_mul(setting.values.len() + 1))?;
     let mut comparison = LabVariants {
-        text: text.clone(),
+        text: text.text.clone(),
         variants: Vec::new(),
         warnings: Vec::new(),
     };
     for combination in combinations {
-        let text = apply_values(file, &text, &combination)?;
+        let text = text.with_text(apply_values(file, &text.text, &combination)?);
         // Errors of the file itself are reported with its line numbers, before a scheme adds a line.
-        let base = parse_changed_lab(file, &text, &combination, time)?;
-        add_combination(&mut comparison, file, &text, &combination, base, compared, time)?;
+        let base = parse_changed_lab(file, &text, &combination, options)?;
+        add_combination(&mut comparison, file, &text, &combination, base, compared, options)?;
     }
     Ok(comparison)
 }
@@ -107,11 +109,11 @@ pub(super) fn build_variants(
 fn add_combination(
     comparison: &mut LabVariants,
     file: &Path,
-    text: &str,
+    text: &LabText,
     combination: &[FieldValue],
     base: LabPlan,
     compared: &ComparedField,
-    time: TimeMode,
+    options: LoadOptions,
 ) -> Result<(), Failure> {
     let setting = compared.setting();
     let values: Vec<String> = combination.iter().map(|field| field.value.clone()).collect();
@@ -123,13 +125,13 @@ fn add_combination(
         };
         let mut fields = combination.to_vec();
         fields.push(field.clone());
-        let text = match compared {
-            ComparedField::LoadBalancing(_) => set_value(file, text, &format!("--lb {value}"), &field)?,
-            ComparedField::Field(_) => apply_values(file, text, std::slice::from_ref(&field))?,
+        let changed = match compared {
+            ComparedField::LoadBalancing(_) => set_value(file, &text.text, &format!("--lb {value}"), &field)?,
+            ComparedField::Field(_) => apply_values(file, &text.text, std::slice::from_ref(&field))?,
         };
         comparison.variants.push(LabVariant {
             scheme: Some(value.clone()),
-            plan: parse_changed_lab(file, &text, &fields, time)?,
+            plan: parse_changed_lab(file, &text.with_text(changed), &fields, options)?,
             fields,
             values: values.clone(),
             one_switch_for: None,

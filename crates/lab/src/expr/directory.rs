@@ -33,6 +33,9 @@ pub struct NameDirectory {
     links: Vec<String>,
     /// The index of each switch and host by name.
     nodes: HashMap<String, NodeIndex>,
+    flow_indices: HashMap<String, usize>,
+    job_indices: HashMap<String, usize>,
+    link_indices: HashMap<String, usize>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -130,6 +133,9 @@ impl NameDirectory {
             .map(|(index, name)| (name.clone(), NodeIndex::Host(index)));
         let nodes = switch_nodes.chain(host_nodes).collect();
         NameDirectory {
+            flow_indices: indices_by_name(flows.iter().map(|(name, _)| name)),
+            job_indices: indices_by_name(jobs.iter().map(|(name, _)| name)),
+            link_indices: HashMap::new(),
             switches,
             hosts,
             flows,
@@ -142,7 +148,11 @@ impl NameDirectory {
     /// Sets the names of the links, in the order of their indices. Earlier names of links are replaced.
     #[must_use]
     pub fn with_links(self, links: Vec<String>) -> NameDirectory {
-        NameDirectory { links, ..self }
+        NameDirectory {
+            link_indices: indices_by_name(links.iter()),
+            links,
+            ..self
+        }
     }
 
     /// Returns the name of the switch with this index and the names of its ports, in the order of their
@@ -297,6 +307,23 @@ impl NameDirectory {
                     .position(|port| port == part)
                     .map(|port| CounterOwner::Port(switch, port))
             }
+            CounterOwner::Flow(NO_INDEX, _) => {
+                let index = self.flow_indices.get(part);
+                index.map(|index| CounterOwner::Flow(*index, None))
+            }
+            CounterOwner::Job(NO_INDEX, _) => {
+                let index = self.job_indices.get(part);
+                index.map(|index| CounterOwner::Job(*index, None))
+            }
+            CounterOwner::Link(NO_INDEX) => self.link_indices.get(part).map(|index| CounterOwner::Link(*index)),
+            CounterOwner::Flow(flow, None) => {
+                let host = self.find_sender(&self.flows.get(flow)?.1, part)?;
+                Some(CounterOwner::Flow(flow, Some(host)))
+            }
+            CounterOwner::Job(job, None) => {
+                let host = self.find_sender(&self.jobs.get(job)?.1, part)?;
+                Some(CounterOwner::Job(job, Some(host)))
+            }
             _ => {
                 let children = self.level_of(owner).children;
                 children
@@ -304,6 +331,14 @@ impl NameDirectory {
                     .find(|(name, _)| name == part)
                     .map(|(_, child)| child)
             }
+        }
+    }
+
+    /// Returns the index of the host with this name if the host is one of `senders`.
+    fn find_sender(&self, senders: &[usize], name: &str) -> Option<usize> {
+        match self.nodes.get(name) {
+            Some(NodeIndex::Host(host)) if senders.contains(host) => Some(*host),
+            _ => None,
         }
     }
 
@@ -397,6 +432,15 @@ impl NameDirectory {
             children,
         }
     }
+}
+
+/// Returns the index of each name. Of several equal names, the first applies.
+fn indices_by_name<'a>(names: impl Iterator<Item = &'a String>) -> HashMap<String, usize> {
+    let mut indices = HashMap::new();
+    for (index, name) in names.enumerate() {
+        indices.entry(name.clone()).or_insert(index);
+    }
+    indices
 }
 
 fn counters_of(owner: &CounterOwner) -> CounterTable {

@@ -2,34 +2,39 @@
 
 use std::path::Path;
 
-use super::super::plan::{LabPlan, TimeMode};
-use super::super::resolve::{load_lab, parse_lab};
+use super::super::options::LoadOptions;
+use super::super::plan::LabPlan;
+use super::super::resolve::{LabText, load_lab, parse_lab_text, read_lab_text};
 use super::setting::{FieldValue, format_set_options};
 use super::yaml_edit::{self, EditError, replace_value};
 use xoff_telemetry::failure::Failure;
-use xoff_telemetry::{InputLimit, read_input_text};
 
 /// The field with the load-balancing scheme of all switches.
 const LOAD_BALANCING: &str = "topology.defaults.load_balancing";
 
-/// Reads a lab file, changes the given fields (`--set PATH=VALUE`) and checks the result. `time` selects real
-/// time or virtual time, as for [`load_lab`].
+/// Reads a lab file, changes the given fields (`--set PATH=VALUE`) and checks the result. `options` selects real
+/// time or virtual time and the memory that the lab may need, as for [`load_lab`].
 ///
 /// # Errors
 /// Fails if the file cannot be read, if the lab is invalid, or if the file does not contain a field of
 /// `values`. A missing field is reported as an error of the command line. Only
 /// `topology.defaults.load_balancing` may be missing. This field is then added.
-pub fn load_with_values(file: &Path, values: &[FieldValue], time: TimeMode) -> Result<LabPlan, Failure> {
+pub fn load_with_values(
+    file: &Path,
+    values: &[FieldValue],
+    options: impl Into<LoadOptions>,
+) -> Result<LabPlan, Failure> {
     if values.is_empty() {
-        return load_lab(file, time).map_err(|problems| Failure::configuration(problems.to_string()));
+        return load_lab(file, options).map_err(|problems| Failure::configuration(problems.to_string()));
     }
-    let text = apply_values(file, &read_lab_file(file)?, values)?;
-    parse_changed_lab(file, &text, values, time)
+    let text = read_lab_file(file)?;
+    let changed = apply_values(file, &text.text, values)?;
+    parse_changed_lab(file, &text.with_text(changed), values, options)
 }
 
 /// Returns the text of a lab file.
-pub(crate) fn read_lab_file(file: &Path) -> Result<String, Failure> {
-    read_input_text(file, InputLimit::LAB).map_err(|error| {
+pub(crate) fn read_lab_file(file: &Path) -> Result<LabText, Failure> {
+    read_lab_text(file).map_err(|error| {
         Failure::configuration("cannot read the lab file")
             .at(file.display().to_string())
             .because(error)
@@ -76,12 +81,12 @@ fn edit_failure(error: EditError, option: &str, file: &Path) -> Failure {
 /// Parses the changed text of a lab file. Errors name the changed fields.
 pub(crate) fn parse_changed_lab(
     file: &Path,
-    text: &str,
+    text: &LabText,
     values: &[FieldValue],
-    time: TimeMode,
+    options: impl Into<LoadOptions>,
 ) -> Result<LabPlan, Failure> {
     let folder = file.parent().unwrap_or(Path::new(""));
-    parse_lab(text, &file.display().to_string(), folder, time).map_err(|problems| {
+    parse_lab_text(text, &file.display().to_string(), folder, &options.into()).map_err(|problems| {
         let failure = Failure::configuration(problems.to_string());
         match values {
             [] => failure,

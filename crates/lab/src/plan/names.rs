@@ -1,6 +1,8 @@
 //! The directory of the names in a lab plan, for expressions of scripts.
 
-use super::LabPlan;
+use std::collections::HashMap;
+
+use super::{FarEnd, LabPlan};
 use crate::expr::NameDirectory;
 use xoff_workload::{Endpoints, JobKind};
 
@@ -8,17 +10,20 @@ impl LabPlan {
     /// Returns the directory of all names that expressions of scripts can contain. These are the names of
     /// switches, ports with a link, hosts, flows, `send` steps, jobs and links.
     pub fn name_directory(&self) -> NameDirectory {
-        let ports = |switch: usize| {
-            self.links
-                .iter()
-                .filter_map(move |link| link.port_at_switch(switch).map(str::to_owned))
-        };
-        let switches = self.switches.iter().enumerate();
-        let switches = switches.map(|(index, switch)| (switch.name.clone(), ports(index).collect()));
+        let names = self.switches.iter().map(|switch| (switch.name.clone(), Vec::new()));
+        let mut switches: Vec<(String, Vec<String>)> = names.collect();
+        for link in &self.links {
+            switches[link.switch].1.push(link.port.clone());
+            if let FarEnd::Switch { switch, port } = &link.far {
+                switches[*switch].1.push(port.clone());
+            }
+        }
         let sends = self.script.send_steps().map(|send| &send.flow);
         let mut flows: Vec<(String, Vec<usize>)> = Vec::new();
+        let mut positions: HashMap<&str, usize> = HashMap::new();
         for flow in self.workload.flows.iter().chain(sends) {
-            match flows.iter_mut().find(|(name, _)| *name == flow.name) {
+            let position = *positions.entry(&flow.name).or_insert(flows.len());
+            match flows.get_mut(position) {
                 Some((_, senders)) => senders.push(flow.from),
                 None => flows.push((flow.name.clone(), vec![flow.from])),
             }
@@ -31,7 +36,7 @@ impl LabPlan {
             .iter()
             .map(|job| (job.name.clone(), job_senders(&job.kind)));
         let links = self.links.iter().map(|link| link.name.clone()).collect();
-        NameDirectory::new(switches.collect(), hosts, flows, jobs.collect()).with_links(links)
+        NameDirectory::new(switches, hosts, flows, jobs.collect()).with_links(links)
     }
 }
 

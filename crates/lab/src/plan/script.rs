@@ -1,5 +1,7 @@
 //! The plan of a script. In the plan, names are resolved to indices, and quantities are numbers.
 
+use std::collections::HashSet;
+
 use serde::{Deserialize, Serialize};
 
 use super::{ConfigLayer, FlowPlan};
@@ -14,12 +16,13 @@ pub struct ScriptPlan {
 }
 
 impl ScriptPlan {
-    /// Returns whether a `start` step starts this job or flow. Such a job or flow does not
-    /// start automatically.
-    pub fn has_start_step(&self, target: WorkloadTarget) -> bool {
-        self.steps
-            .iter()
-            .any(|step| matches!(&step.action, ActionPlan::Start(targets) if targets.contains(&target)))
+    /// Returns all jobs and flows that a `start` step starts. They do not start automatically.
+    pub fn started_targets(&self) -> HashSet<WorkloadTarget> {
+        let targets = self.steps.iter().filter_map(|step| match &step.action {
+            ActionPlan::Start(targets) => Some(targets),
+            _ => None,
+        });
+        targets.flatten().copied().collect()
     }
 
     /// Returns the `send` steps in the order of execution. Their flow numbers follow the flow numbers of the
@@ -142,7 +145,7 @@ pub struct InjectPlan {
 }
 
 /// A job or an open-loop flow that a step starts or stops.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum WorkloadTarget {
     /// A job, by its index in the jobs of the workload.
     Job(usize),

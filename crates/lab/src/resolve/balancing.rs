@@ -1,10 +1,12 @@
 //! Resolves `load_balancing` of the lab and of its switches.
 
+use std::collections::HashMap;
+
 use serde_saphyr::Spanned;
 
 use super::super::balancing;
 use super::super::plan::SwitchPlan;
-use super::{LabResolver, join_names};
+use super::LabResolver;
 use xoff_lab_file::{LoadBalancingFields, NodeDefaults, NodeFields};
 
 impl LabResolver<'_> {
@@ -19,10 +21,14 @@ impl LabResolver<'_> {
         nodes: &[(Spanned<String>, NodeFields)],
         switches: &mut [SwitchPlan],
     ) {
+        let nodes: HashMap<&str, &NodeFields> = nodes
+            .iter()
+            .map(|(name, node)| (name.value.as_str(), node))
+            .collect();
         let default = defaults.and_then(|defaults| defaults.load_balancing.as_ref());
         for switch in switches.iter_mut() {
-            let node = nodes.iter().find(|(name, _)| name.value == switch.name);
-            let own = node.and_then(|(_, node)| node.load_balancing.as_ref());
+            let node = nodes.get(switch.name.as_str());
+            let own = node.and_then(|node| node.load_balancing.as_ref());
             if let Some(scheme) = default
                 && self.check_scheme(switch, scheme)
             {
@@ -63,7 +69,8 @@ impl LabResolver<'_> {
                 "switch {} has no load-balancing scheme \"{}\"",
                 switch.name, scheme.value
             );
-            let fix = format!("the schemes are {}", join_names(&balancing::scheme_names(switch)));
+            let names = balancing::scheme_names(switch);
+            let fix = self.suggest(&scheme.value, names.iter().map(String::as_str), "schemes");
             self.report_problem(scheme.referenced, what, fix);
         }
         is_known

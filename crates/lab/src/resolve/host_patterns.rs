@@ -4,7 +4,7 @@
 use serde_saphyr::{Location, Spanned};
 
 use super::node_kinds::entry_location;
-use super::{LabResolver, NodeIndex, join_names};
+use super::{LabResolver, NodeIndex};
 use xoff_lab_file::OneOrMore;
 
 /// The format of a pattern, for messages.
@@ -18,6 +18,7 @@ impl LabResolver<'_> {
     pub(super) fn resolve_host_patterns(&mut self, list: &Spanned<OneOrMore>) -> Vec<u32> {
         let mut found: Vec<u32> = Vec::new();
         let mut seen = vec![false; self.hosts.len()];
+        let mut is_excluded = false;
         for pattern in &list.value.0 {
             let location = entry_location(pattern.referenced, list.referenced);
             let (text, is_exclusion) = match pattern.value.strip_prefix('!') {
@@ -31,7 +32,8 @@ impl LabResolver<'_> {
                 ) {
                     (false, false) => found.push(host),
                     (false, true) => self.report_duplicate_host(host, location),
-                    (true, true) => found.retain(|other| *other != host),
+                    // The host is removed after all hosts of the pattern.
+                    (true, true) => is_excluded = true,
                     (true, false) => {
                         let what = format!(
                             "{} is not among the hosts before \"{}\"",
@@ -44,6 +46,9 @@ impl LabResolver<'_> {
                         );
                     }
                 }
+            }
+            if std::mem::take(&mut is_excluded) {
+                found.retain(|host| seen[*host as usize]);
             }
         }
         found
@@ -80,7 +85,7 @@ impl LabResolver<'_> {
                 what,
                 format!(
                     "the model hosts are {}; write {PATTERN_FORMAT}",
-                    join_names(&self.models)
+                    self.list_names(self.models.iter().map(String::as_str))
                 ),
             );
         }
@@ -117,7 +122,10 @@ impl LabResolver<'_> {
             self.report_problem(
                 location,
                 what,
-                format!("the model hosts are {}", join_names(&self.models)),
+                format!(
+                    "the model hosts are {}",
+                    self.list_names(self.models.iter().map(String::as_str))
+                ),
             );
             return Vec::new();
         }

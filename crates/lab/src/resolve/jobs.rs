@@ -9,10 +9,11 @@ use std::collections::HashSet;
 use serde_saphyr::{Location, Spanned};
 use xoff_units::Picos;
 
-use super::super::plan::{FarEnd, LinkPlan, SPEED_MBPS_DEFAULT, TransportPlan};
+use super::super::plan::{LinkPlan, SPEED_MBPS_DEFAULT, TransportPlan};
 use super::super::unconnected_pair::UnconnectedPair;
 use super::super::units;
-use super::{LabResolver, join_names, transports};
+use super::workload::HostLinks;
+use super::{LabResolver, transports};
 use xoff_lab_file::JobFields;
 use xoff_rdma::congestion::Algorithm;
 use xoff_workload::{JobKind, JobSpec, Verb, WorkloadSpec};
@@ -22,28 +23,21 @@ const PACKET_HEADER_BYTES: u32 = 20 + 8 + 12 + 16 + 4;
 
 /// The links and transports that the jobs of a lab use.
 struct JobContext<'a> {
-    /// The link of each host, by host index.
-    links: Vec<Option<&'a LinkPlan>>,
+    links: HostLinks<'a>,
     transports: &'a [TransportPlan],
 }
 
 impl<'a> JobContext<'a> {
     fn new(host_count: usize, links: &'a [LinkPlan], transports: &'a [TransportPlan]) -> JobContext<'a> {
-        let mut links_of_hosts = vec![None; host_count];
-        for link in links {
-            if let FarEnd::Host(host) = link.far {
-                links_of_hosts[host] = Some(link);
-            }
-        }
         JobContext {
-            links: links_of_hosts,
+            links: HostLinks::new(host_count, links),
             transports,
         }
     }
 
     /// Returns the link of a host. Returns `None` if the host has no link.
     fn host_link(&self, host: u32) -> Option<&'a LinkPlan> {
-        *self.links.get(host as usize)?
+        self.links.link_of_host(host as usize)
     }
 
     /// Returns the link speed of a host in bits per second. If the lab file does not set the speed, returns
@@ -88,7 +82,7 @@ impl LabResolver<'_> {
     /// the links. Returns `None` if a field is invalid.
     fn resolve_job(&mut self, job: &Spanned<JobFields>, context: &JobContext<'_>) -> Option<JobSpec> {
         let (location, job) = (job.referenced, &job.value);
-        let problems_before = self.problems.0.len();
+        let problems_before = self.problems.len();
         let transport = self.find_transport(job.transport.as_ref(), context);
         let options = &context.transports[transport];
         let of_job = JobTransport {
@@ -112,11 +106,17 @@ impl LabResolver<'_> {
         spec.verb = self.parse_choice(job.verb.as_ref(), Verb::Write, &verbs);
         spec.background = job.background.unwrap_or(false);
         spec.framing = options.packet_framing();
-        if self.problems.0.len() > problems_before {
+        if self.problems.len() > problems_before {
             return None;
         }
         self.check_packet_size(&job_hosts(&spec.kind), options, context, location);
-        match spec.fixed_pairs(&|host| context.line_rate_bps(host)) {
+        let line_rate_bps = |host| context.line_rate_bps(host);
+        let pairs = match self.are_hosts_connected(&spec.kind) {
+            // Then every pair is connected, and a large job has millions of pairs.
+            true => spec.check(&line_rate_bps).map(|()| None),
+            false => spec.fixed_pairs(&line_rate_bps),
+        };
+        match pairs {
             Ok(pairs) => self.check_pairs_connected(&spec.name, &pairs.unwrap_or_default(), location),
             Err(error) => self.report_problem(
                 location,
@@ -125,6 +125,17 @@ impl LabResolver<'_> {
             ),
         }
         Some(spec)
+    }
+
+    /// Returns whether all hosts of a job are in one component of the topology, or whether components do not count.
+    fn are_hosts_connected(&self, kind: &JobKind) -> bool {
+        let Some(component_of_host) = &self.component_of_host else {
+            return true;
+        };
+        let hosts = job_hosts(kind);
+        let mut components = hosts.iter().map(|host| component_of_host[*host as usize]);
+        let first = components.next();
+        components.all(|component| Some(component) == first)
     }
 
     /// Returns the index of the transport with the given name. Without a name, returns the index of the
@@ -140,17 +151,12 @@ impl LabResolver<'_> {
             return find(transports::DEFAULT_TRANSPORT).unwrap_or(0);
         };
         find(&name.value).unwrap_or_else(|| {
-            let names: Vec<String> = context
-                .transports
-                .iter()
-                .map(|transport| transport.name.clone())
-                .collect();
+            let names = context.transports.iter().map(|transport| transport.name.as_str());
             let what = format!("no transport is called \"{}\"", name.value);
-            self.report_problem(
-                name.referenced,
-                what,
-                format!("the transports are {}", join_names(&names)),
-            );
+            let fix = self.suggest(&name.value, names, "transports");
+            if !self.left_out.keys.contains(&name.value) {
+                self.report_problem(name.referenced, what, fix);
+            }
             0
         })
     }

@@ -7,7 +7,8 @@ use serde_saphyr::{Location, Spanned};
 use super::super::plan::{FarEnd, HostPlan, LinkPlan, MTU_DEFAULT, TimeMode};
 use super::super::units;
 use super::topology::MergedTopology;
-use super::{LabResolver, NodeIndex, join_names};
+use super::nodes::node_locations;
+use super::{LabResolver, NodeIndex};
 use xoff_lab_file::{Endpoint, LinkFields};
 
 /// Smallest MTU in bytes that IPv4 allows for a link (RFC 791).
@@ -66,6 +67,9 @@ impl LabResolver<'_> {
     fn resolve_link(&mut self, link: &Spanned<LinkFields>) -> Option<LinkPlan> {
         let ends = &link.value.endpoints;
         let [a, b] = ends.value.as_slice() else {
+            if self.left_out.has_list_elements && ends.value.len() < 2 {
+                return None;
+            }
             let what = format!("a link has two endpoints, this one has {}", ends.value.len());
             self.report_problem(
                 ends.referenced,
@@ -177,12 +181,12 @@ impl LabResolver<'_> {
                 self.check_device_name(interface, end.referenced);
                 return Some(ResolvedEndpoint::Host(host));
             }
+            None if self.left_out.keys.contains(node) => return None,
             None => {}
         }
-        let fix = format!(
-            "the nodes are {}; add {node} to them, or correct the name",
-            join_names(self.switches.iter().chain(&self.hosts))
-        );
+        let names = self.switches.iter().chain(&self.hosts).map(String::as_str);
+        let names = self.suggest(node, names, "nodes");
+        let fix = format!("{names}; add {node} to them, or correct the name");
         self.report_problem(end.referenced, format!("no node is called \"{node}\""), fix);
         None
     }
@@ -204,13 +208,15 @@ impl LabResolver<'_> {
                 hosts[host].interface.clone_from(interface);
             }
         }
+        // The link of the host may be one that was left out because of an error.
+        if self.left_out.has_list_elements {
+            return;
+        }
+        let locations = node_locations(&topology.nodes);
         for (host, _) in hosts.iter().zip(linked).filter(|(_, linked)| !linked) {
-            let mut nodes = topology.nodes.iter();
-            let location = nodes
-                .find(|(name, _)| name.value == host.name)
-                .map_or(Location::UNKNOWN, |(name, _)| name.referenced);
+            let location = locations.get(host.name.as_str()).copied();
             self.report_problem(
-                location,
+                location.unwrap_or(Location::UNKNOWN),
                 format!("host {} has no link", host.name),
                 format!(
                     "add `- endpoints: [\"{}:eth0\", \"SWITCH:PORT\"]` to the links",

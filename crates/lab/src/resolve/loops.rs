@@ -4,7 +4,7 @@ use serde_saphyr::Location;
 use xoff_units::Picos;
 
 use super::super::bridge_loops::{BridgeLoop, find_bridge_loop, has_cycle};
-use super::super::config::{SwitchSetup, resolve_switch_with_links};
+use super::super::config::{SwitchSetup, links_of_switches, resolve_switch_with_links};
 use super::super::plan::{HostPlan, LinkPlan, SwitchPlan};
 use super::LabResolver;
 use super::topology::MergedTopology;
@@ -27,7 +27,7 @@ impl LabResolver<'_> {
         hosts: &mut Vec<HostPlan>,
         links: &[LinkPlan],
     ) {
-        if topology.allows_loop || !self.problems.0.is_empty() || !has_cycle(switches.len(), links) {
+        if topology.allows_loop || !self.problems.is_empty() || !has_cycle(switches.len(), links) {
             return;
         }
         // An invalid configuration is reported when the lab starts.
@@ -69,9 +69,9 @@ impl LabResolver<'_> {
         links: &[LinkPlan],
     ) -> Result<(Vec<SwitchPlan>, Vec<HostPlan>), String> {
         self.resolve_routes(&[], &topology.nodes, &mut switches, &mut hosts, links);
-        let problems = std::mem::take(&mut self.problems.0);
-        let result = match problems.into_iter().next() {
-            Some(problem) => Err(problem.what),
+        let problems = std::mem::take(&mut self.problems);
+        let result = match problems.iter().next() {
+            Some(problem) => Err(problem.what.clone()),
             None => match resolve_setups(&switches, links) {
                 Err(failure) => Err(first_reason(&failure)),
                 Ok(setups) if find_loop(&setups, links).is_some() => {
@@ -89,9 +89,12 @@ impl LabResolver<'_> {
 
 /// Resolves the configurations of all switches. Times and seeds do not matter for loops.
 fn resolve_setups(switches: &[SwitchPlan], links: &[LinkPlan]) -> Result<Vec<SwitchSetup>, Failure> {
-    let switches = switches.iter().enumerate();
+    let own_links = links_of_switches(switches.len(), links);
+    let switches = switches.iter().zip(&own_links).enumerate();
     switches
-        .map(|(index, switch)| resolve_switch_with_links(switch, index, links, 0, Picos::ZERO))
+        .map(|(index, (switch, own_links))| {
+            resolve_switch_with_links(switch, index, (links, own_links), 0, Picos::ZERO)
+        })
         .collect()
 }
 

@@ -44,6 +44,7 @@ impl LabResolver<'_> {
             let Some(kind) = &node.kind else {
                 let what = format!("the node {} has no `kind`", name.value);
                 self.report_problem(name.referenced, what, format!("the kinds are {NODE_KINDS}"));
+                self.left_out.keys.insert(name.value.clone());
                 continue;
             };
             match kind.value.as_str() {
@@ -65,12 +66,16 @@ impl LabResolver<'_> {
                         .insert(name.value.clone(), NodeIndex::Host(hosts.len()));
                     self.hosts.push(name.value.clone());
                     let host = self.resolve_host(name, node, kind, self.hosts.len());
+                    self.is_model.push(host.is_model());
                     if host.is_model() {
                         self.models.push(name.value.clone());
                     }
                     hosts.push(host);
                 }
-                other => self.report_unknown_kind(other, kind.referenced),
+                other => {
+                    self.report_unknown_kind(other, kind.referenced);
+                    self.left_out.keys.insert(name.value.clone());
+                }
             }
         }
         self.check_node_counts(&switches, &hosts, nodes);
@@ -83,7 +88,11 @@ impl LabResolver<'_> {
             true => format!("this version has no kind \"{kind}\""),
             false => format!("there is no kind \"{kind}\""),
         };
-        self.report_problem(location, what, format!("the kinds are {NODE_KINDS}"));
+        let fix = match xoff_lab_file::nearest_name(kind, ["switch", "model", "plain", "vm"]) {
+            Some(nearest) => format!("did you mean `{nearest}`? (the kinds are {NODE_KINDS})"),
+            None => format!("the kinds are {NODE_KINDS}"),
+        };
+        self.report_problem(location, what, fix);
     }
 
     /// Reports a lab without a switch and a lab with more than [`HOSTS_MAX`] hosts.
@@ -93,7 +102,7 @@ impl LabResolver<'_> {
         hosts: &[HostPlan],
         nodes: &[(Spanned<String>, NodeFields)],
     ) {
-        if switches.is_empty() {
+        if switches.is_empty() && self.left_out.is_empty() {
             let location = nodes
                 .first()
                 .map_or(Location::UNKNOWN, |(name, _)| name.referenced);
@@ -213,16 +222,16 @@ impl LabResolver<'_> {
         nodes: &[(Spanned<String>, NodeFields)],
     ) {
         let mut owners: HashMap<String, &str> = HashMap::new();
+        let locations = node_locations(nodes);
         for host in hosts {
             let mac = DisplayMac(host.mac).to_string();
             for address in [mac, host.ipv4.to_string(), host.ipv6.to_string()] {
                 let Some(other) = owners.insert(address.clone(), &host.name) else {
                     continue;
                 };
-                let location = nodes.iter().find(|(name, _)| name.value == host.name);
-                let location = location.map_or(Location::UNKNOWN, |(name, _)| name.referenced);
+                let location = locations.get(host.name.as_str()).copied();
                 self.report_problem(
-                    location,
+                    location.unwrap_or(Location::UNKNOWN),
                     format!("{other} and {} both have the address {address}", host.name),
                     "give each its own",
                 );
@@ -261,6 +270,15 @@ impl LabResolver<'_> {
         }
     }
 
+    /// Reports a preset that does not exist.
+    fn check_preset_name(&mut self, name: &str, location: Location) {
+        let names = xoff_config::PRESETS.iter().map(|(name, _)| *name);
+        if !names.clone().any(|known| known == name) {
+            let fix = self.suggest(name, names, "presets");
+            self.report_problem(location, format!("there is no preset \"{name}\""), fix);
+        }
+    }
+
     /// Adds the layers of a `config` field to `layers`. For a list, adds the layers of all elements.
     fn add_config_layers(&mut self, source: &Spanned<ConfigSource>, layers: &mut Vec<ConfigLayer>) {
         let location = source.referenced;
@@ -269,6 +287,7 @@ impl LabResolver<'_> {
                 .iter()
                 .for_each(|layer| self.add_config_layers(layer, layers)),
             ConfigSource::Preset(name) => {
+                self.check_preset_name(name, location);
                 layers.push(ConfigLayer::Preset {
                     name: name.clone(),
                     source: self.file_and_line(location),
@@ -297,6 +316,14 @@ impl LabResolver<'_> {
             }
         }
     }
+}
+
+/// Returns the location of each node by its name.
+pub(super) fn node_locations(nodes: &[(Spanned<String>, NodeFields)]) -> HashMap<&str, Location> {
+    nodes
+        .iter()
+        .map(|(name, _)| (name.value.as_str(), name.referenced))
+        .collect()
 }
 
 /// Parses an address with an optional prefix length, such as `10.0.0.1` or `10.0.0.1/16`.

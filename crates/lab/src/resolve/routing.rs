@@ -1,5 +1,6 @@
 //! Resolves `routes` of a lab file and computes the routes of all switches.
 
+use std::collections::HashSet;
 use std::net::Ipv4Addr;
 
 use ipnet::Ipv4Net;
@@ -8,7 +9,8 @@ use serde_saphyr::{Location, Spanned};
 use super::super::plan::{HostPlan, LinkPlan, SwitchPlan};
 use super::super::routes::{RouteOverridePlan, SwitchGraph};
 use super::node_kinds::entry_location;
-use super::{LabResolver, NodeIndex, join_names};
+use super::nodes::node_locations;
+use super::{LabResolver, NodeIndex};
 use xoff_lab_file::{NodeFields, RouteOverride};
 
 impl LabResolver<'_> {
@@ -31,9 +33,13 @@ impl LabResolver<'_> {
             );
             return;
         };
+        let with_address: HashSet<&str> = nodes
+            .iter()
+            .filter(|(_, node)| node.ipv4.is_some())
+            .map(|(name, _)| name.value.as_str())
+            .collect();
         let has_address = |host: &HostPlan| {
-            let node = nodes.iter().find(|(name, _)| name.value == host.name);
-            node.is_some_and(|(_, node)| node.ipv4.is_some())
+            with_address.contains(host.name.as_str())
                 || super::super::routes::ipv4_gateway(host).is_some()
         };
         let fixed: Vec<bool> = hosts.iter().map(has_address).collect();
@@ -42,8 +48,8 @@ impl LabResolver<'_> {
             Ok(networks) => networks,
             Err(overlap) => {
                 let name = overlap.host.map(|host| hosts[host].name.as_str());
-                let location = nodes.iter().find(|(node, _)| Some(node.value.as_str()) == name);
-                let location = location.map_or(Location::UNKNOWN, |(name, _)| name.referenced);
+                let location = name.and_then(|name| node_locations(nodes).get(name).copied());
+                let location = location.unwrap_or(Location::UNKNOWN);
                 let fix = "leave `ipv4` and `gateway` out, or give each host a network of its own, such as 192.168.1.1/31";
                 self.report_problem(location, overlap.reason, fix);
                 return;
@@ -67,7 +73,8 @@ impl LabResolver<'_> {
             Some(&NodeIndex::Switch(switch)) => Some(switch),
             _ => {
                 let what = format!("no switch is called \"{}\"", route.switch.value);
-                let fix = format!("the switches are {}", join_names(&self.switches));
+                let names = self.switches.iter().map(String::as_str);
+                let fix = self.suggest(&route.switch.value, names, "switches");
                 self.report_problem(route.switch.referenced, what, fix);
                 None
             }
@@ -82,10 +89,9 @@ impl LabResolver<'_> {
                     "{} has no port or neighbour \"{}\"",
                     route.switch.value, via.value
                 );
-                let fix = format!(
-                    "its ports and neighbours are {}",
-                    join_names(&graph.port_and_neighbour_names(switch, &self.switches))
-                );
+                let names = graph.port_and_neighbour_names(switch, &self.switches);
+                let names = names.iter().map(String::as_str);
+                let fix = self.suggest(&via.value, names, "ports and neighbours");
                 self.report_problem(entry_location(via.referenced, route.via.referenced), what, fix);
             }
             // The list may contain both a port and the switch behind it.
@@ -115,7 +121,7 @@ impl LabResolver<'_> {
             let what = format!("\"{}\" is neither a host nor an IPv4 prefix", to.value);
             let fix = format!(
                 "write a prefix such as 10.0.1.0/24, or a host: {}",
-                join_names(&self.hosts)
+                self.list_names(self.hosts.iter().map(String::as_str))
             );
             self.report_problem(to.referenced, what, fix);
         }

@@ -3,6 +3,7 @@
 mod actions;
 mod expand;
 mod formula;
+mod names;
 
 use serde_saphyr::{Location, Spanned};
 
@@ -13,6 +14,7 @@ use super::LabResolver;
 use super::node_kinds::entry_location;
 use expand::ExpandedSteps;
 use formula::ConstantScope;
+use names::ScriptNames;
 use xoff_lab_file::{OneOrMore, StepFields, WaitFields, YamlTree};
 
 /// The keys of a step that select its action.
@@ -27,22 +29,37 @@ impl LabResolver<'_> {
     /// Resolves the script and adds it to a plan. All other parts of the plan must already be complete.
     pub(super) fn resolve_script(&mut self, steps: &[Spanned<YamlTree>], plan: &mut LabPlan) {
         let mut expanded = ExpandedSteps::default();
-        self.expand_steps(steps, &mut ConstantScope::default(), 0, &mut expanded);
-        if expanded.steps.is_empty() {
+        if self.check_script_size(steps) {
+            self.expand_steps(steps, &mut ConstantScope::default(), 0, &mut expanded);
+        }
+        if expanded.steps.is_empty() || expanded.is_full() {
             return;
         }
         let mut conditions = ScriptConditions::default();
+        let resolved = self.resolve_steps(&expanded, &mut ScriptNames::new(plan), &mut conditions);
+        plan.script.steps = resolved;
+        self.check_send_names(&plan.script);
+        self.check_condition_names(&conditions, plan);
+    }
+
+    /// Resolves the expanded steps.
+    fn resolve_steps(
+        &mut self,
+        expanded: &ExpandedSteps,
+        names: &mut ScriptNames<'_>,
+        conditions: &mut ScriptConditions,
+    ) -> Vec<StepPlan> {
+        let mut resolved = Vec::with_capacity(expanded.steps.len());
         let mut latest_ns = 0;
         for step in &expanded.steps {
             let at_ns = self.resolve_step_time(&step.value, &mut latest_ns);
             let source = self.file_and_line(step.referenced);
             let name = step.value.name.as_ref().map(|name| name.value.clone());
             let when = step.value.when.as_ref();
-            let when =
-                when.and_then(|when| self.parse_condition(&when.value, when.referenced, &mut conditions));
-            let actions = self.resolve_actions(step, plan, &mut conditions);
+            let when = when.and_then(|when| self.parse_condition(&when.value, when.referenced, conditions));
+            let actions = self.resolve_actions(step, names, conditions);
             for (nth, action) in actions.into_iter().enumerate() {
-                plan.script.steps.push(StepPlan {
+                resolved.push(StepPlan {
                     at_ns: at_ns.filter(|_| nth == 0),
                     name: name.clone(),
                     when: when.clone(),
@@ -51,8 +68,7 @@ impl LabResolver<'_> {
                 });
             }
         }
-        self.check_send_names(&plan.script);
-        self.check_condition_names(&conditions, plan);
+        resolved
     }
 
     /// Returns the time in the field `at` of a step. Reports an error if this time is before `latest_ns`, the
@@ -72,7 +88,7 @@ impl LabResolver<'_> {
     fn resolve_actions(
         &mut self,
         step: &Spanned<StepFields>,
-        plan: &LabPlan,
+        names: &mut ScriptNames<'_>,
         conditions: &mut ScriptConditions,
     ) -> Vec<ActionPlan> {
         let (at, step) = (step.referenced, &step.value);
@@ -86,20 +102,20 @@ impl LabResolver<'_> {
                 }
             };
         }
-        resolve_key!(send, send => self.resolve_send(send, plan).map(ActionPlan::Send));
-        resolve_key!(inject, inject => self.resolve_inject(inject, plan).map(ActionPlan::Inject));
-        resolve_key!(start, names => Some(ActionPlan::Start(self.resolve_targets(names, plan))));
-        resolve_key!(stop, names => Some(ActionPlan::Stop(self.resolve_targets(names, plan))));
-        resolve_key!(block, block => self.resolve_block(&block.value, plan).map(ActionPlan::Block));
-        resolve_key!(unblock, block => self.resolve_block(&block.value, plan).map(ActionPlan::Unblock));
+        resolve_key!(send, send => self.resolve_send(send, names).map(ActionPlan::Send));
+        resolve_key!(inject, inject => self.resolve_inject(inject, names).map(ActionPlan::Inject));
+        resolve_key!(start, targets => Some(ActionPlan::Start(self.resolve_targets(targets, names))));
+        resolve_key!(stop, targets => Some(ActionPlan::Stop(self.resolve_targets(targets, names))));
+        resolve_key!(block, block => self.resolve_block(&block.value, names).map(ActionPlan::Block));
+        resolve_key!(unblock, block => self.resolve_block(&block.value, names).map(ActionPlan::Unblock));
         resolve_key!(pause, pause => self.resolve_pause(pause).map(ActionPlan::Pause));
         resolve_key!(link, state => {
             let up = state.value.up;
-            let direction = self.resolve_direction(&state.value.on, plan);
+            let direction = self.resolve_direction(&state.value.on, names);
             direction.map(|direction| ActionPlan::Link { link: direction.link, up })
         });
-        resolve_key!(fault, fault => self.resolve_fault(fault, plan).map(ActionPlan::Fault));
-        resolve_key!(heal, on => self.resolve_direction(on, plan).map(ActionPlan::Heal));
+        resolve_key!(fault, fault => self.resolve_fault(fault, names).map(ActionPlan::Fault));
+        resolve_key!(heal, on => self.resolve_direction(on, names).map(ActionPlan::Heal));
         resolve_key!(configure, configure => self.resolve_configure(&configure.value));
         resolve_key!(clear, objects => self.resolve_clear(objects));
         resolve_key!(wait, wait => self.resolve_wait(wait, conditions));
@@ -199,8 +215,17 @@ impl LabResolver<'_> {
             }
         }
         let directory = plan.name_directory();
+        // A script that repeats its steps has equal conditions.
+        let mut checked = std::collections::HashSet::new();
         for (at, condition) in &conditions.0 {
+            // The search for similar names takes time, and no further error would be printed.
+            if self.problems.is_next_hidden() {
+                return;
+            }
             for name in condition.name_references() {
+                if !checked.insert((*at, name.is_event, name.path)) {
+                    continue;
+                }
                 let found = match (name.is_event, name.path.contains('*')) {
                     (true, _) => directory.find_event(name.path).map(drop),
                     (false, true) => directory.matching_names(name.path).map(drop),

@@ -354,7 +354,7 @@ fn all_errors_of_a_lab_file_are_reported_together() {
         .replace("speed: 10g", "speed: fast")
         .replace("rate: 40%", "rate: much");
     let problems = parse_incast_lab(&text).expect_err("two mistakes");
-    assert_eq!(problems.0.len(), 2, "{problems}");
+    assert_eq!(problems.len(), 2, "{problems}");
 }
 
 #[test]
@@ -380,4 +380,76 @@ fn error_of_a_missing_lab_file_names_its_path() {
         problems.contains("no/such.xoff.yml") && problems.contains("testbeds/incast.xoff.yml"),
         "{problems}"
     );
+}
+
+/// Mistakes of all sections and of both passes: the structure of the file, and the values.
+const FIVE_MISTAKES: &str = "
+name: mistakes
+topology:
+  nodes:
+    sw1: {kind: swich, config: {preset: roce-lossless}}
+    sw2: {kind: switch, config: {preset: roce-losless}}
+    h1: {kind: model, colour: red}
+    h2: {kind: model}
+  links:
+    - {endpoints: ['h1:eth0', 'sw1:Ethernet0'], mtu: large}
+    - {endpoints: ['h2:eth0', 'sw2:Ethernet0'], speed: fast}
+transports:
+  t1: {congestion: dcqnc}
+workload:
+  duration: 1ms
+  flows:
+    - {name: f, from: h1, to: g2, dcsp: 3}
+";
+
+#[test]
+fn independent_mistakes_are_reported_together_in_the_order_of_their_lines() {
+    let problems = parse_lab(FIVE_MISTAKES, "m.yml", Path::new(""), TimeMode::Virtual).expect_err("mistakes");
+    let lines: Vec<u64> = problems.iter().map(|problem| problem.line).collect();
+    assert_eq!(lines, [5, 6, 7, 10, 11, 13, 17, 17], "{problems}");
+    assert!(problems.iter().all(|problem| problem.column > 0), "{problems}");
+    let text = problems.to_string();
+    for suggestion in ["`switch`", "`roce-lossless`", "`dscp`", "`h2`", "`dcqcn`"] {
+        assert!(text.contains(&format!("did you mean {suggestion}?")), "{suggestion}: {text}");
+    }
+}
+
+#[test]
+fn an_error_has_no_consequences_in_other_places() {
+    for (mistake, line) in [
+        ("    h3: {kind: modle}\n  links:\n    - {endpoints: ['h3:eth0', 'sw2:Ethernet4']}\n", 9),
+        ("    h3: model\n  links:\n    - {endpoints: ['h3:eth0', 'sw2:Ethernet4']}\n", 9),
+        ("    h3: {kind: model}\n  links:\n    - {endpoints: ['h3:eth0', sw2]}\n", 11),
+        ("    h3: {kind: model}\n  links:\n    - {speed: 10g}\n", 11),
+    ] {
+        let text = "
+name: a
+topology:
+  nodes:
+    sw1: {kind: switch}
+    sw2: {kind: switch}
+    h1: {kind: model}
+    h2: {kind: model}
+MISTAKE    - {endpoints: ['h1:eth0', 'sw1:Ethernet0']}
+    - {endpoints: ['h2:eth0', 'sw2:Ethernet0']}
+workload:
+  duration: 1ms
+  flows: [{name: f, from: h3, to: h2}]
+"
+        .replace("MISTAKE", mistake);
+        let problems = parse_lab(&text, "m.yml", Path::new(""), TimeMode::Virtual).expect_err(mistake);
+        let lines: Vec<u64> = problems.iter().map(|problem| problem.line).collect();
+        assert_eq!(lines, [line], "{mistake}: {problems}");
+    }
+}
+
+#[test]
+fn the_number_of_printed_errors_is_limited() {
+    let links = "    - {endpoints: ['h9:eth0', 'sw9:Ethernet0'], mtu: 1}\n".repeat(3000);
+    let text = format!("name: a\ntopology:\n  nodes: {{sw1: {{kind: switch}}}}\n  links:\n{links}");
+    let problems = parse_lab(&text, "m.yml", Path::new(""), TimeMode::Virtual).expect_err("errors");
+    let text = problems.to_string();
+    assert_eq!(text.lines().count(), 51);
+    assert!(problems.len() > 6000, "{}", problems.len());
+    assert!(text.ends_with(&format!("and {} more errors", problems.len() - 50)), "{text}");
 }

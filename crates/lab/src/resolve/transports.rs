@@ -9,7 +9,7 @@ use super::super::units;
 use super::LabResolver;
 use xoff_host::{ENTROPY_VALUES_MAX, Entropy, EntropyPick};
 use xoff_lab_file::{OrderedMap, TransportFields};
-use xoff_rdma::congestion::{CongestionConfig, CongestionFeedback};
+use xoff_rdma::congestion::{Algorithm, CongestionConfig, CongestionFeedback};
 use xoff_rdma::{MTU_MAX, MTU_MIN, ReceiveQueue, Recovery, Transport as Service};
 use xoff_workload::MessageSpread;
 
@@ -152,11 +152,12 @@ impl LabResolver<'_> {
         match choice.and_then(|choice| choice.factory().map(|_| choice)) {
             Ok(choice) => choice,
             Err(error) => {
-                self.report_problem(
-                    location,
-                    error.to_string(),
-                    "docs/congestion-control.md has all parameters",
-                );
+                let nearest = xoff_lab_file::nearest_name(name, Algorithm::ALL.map(Algorithm::name));
+                let fix = match nearest.filter(|nearest| nearest != name) {
+                    Some(nearest) => format!("did you mean `{nearest}`?"),
+                    None => "docs/congestion-control.md has all parameters".to_owned(),
+                };
+                self.report_problem(location, error.to_string(), fix);
                 CongestionConfig::default()
             }
         }
@@ -292,10 +293,14 @@ impl LabResolver<'_> {
             return *value;
         }
         let words: Vec<&str> = choices.iter().map(|(word, _)| *word).collect();
+        let fix = match xoff_lab_file::nearest_name(&field.value, words.iter().copied()) {
+            Some(word) => format!("did you mean `{word}`? (write {})", words.join(", ")),
+            None => format!("write {}", words.join(", ")),
+        };
         self.report_problem(
             field.referenced,
             format!("\"{}\" is not allowed here", field.value),
-            format!("write {}", words.join(", ")),
+            fix,
         );
         default
     }

@@ -7,7 +7,7 @@ use serde_saphyr::{Location, Spanned};
 
 use super::super::plan::{FarEnd, FlowPlan, IpVersion, LinkPlan, OfferedRate, TransportPlan, WorkloadPlan};
 use super::super::units;
-use super::{LabResolver, NodeIndex, join_names};
+use super::{LabResolver, NodeIndex};
 use xoff_lab_file::{FlowFields, OneOrMore, WorkloadFields};
 use xoff_telemetry::verdict::{Expectation, ExpectationError};
 use xoff_workload::WorkloadSpec;
@@ -54,6 +54,7 @@ impl LabResolver<'_> {
             units::parse_duration_ns,
             units::DURATION,
         );
+        let host_links = HostLinks::new(self.hosts.len(), links);
         let mut flows = Vec::new();
         let mut names = HashSet::new();
         for flow in &workload.flows {
@@ -66,7 +67,7 @@ impl LabResolver<'_> {
                 );
             }
             self.check_name(&flow.value.name, "flow");
-            self.add_flows(&flow.value, links, &mut flows);
+            self.add_flows(&flow.value, &host_links, &mut flows);
         }
         WorkloadPlan {
             duration_ns,
@@ -81,7 +82,8 @@ impl LabResolver<'_> {
     /// Open-loop flows end after the duration. Jobs end by themselves.
     fn workload_duration_ns(&mut self, workload: &WorkloadFields) -> u64 {
         let Some(duration) = &workload.duration else {
-            if workload.jobs.is_empty() || !workload.flows.is_empty() {
+            let is_complete = self.left_out.is_empty();
+            if is_complete && (workload.jobs.is_empty() || !workload.flows.is_empty()) {
                 let location = workload
                     .flows
                     .first()
@@ -117,7 +119,7 @@ impl LabResolver<'_> {
     }
 
     /// Adds a flow plan for each sender of a flow.
-    fn add_flows(&mut self, flow: &FlowFields, links: &[LinkPlan], flows: &mut Vec<FlowPlan>) {
+    fn add_flows(&mut self, flow: &FlowFields, links: &HostLinks<'_>, flows: &mut Vec<FlowPlan>) {
         let lossless = flow.lossless.unwrap_or(false);
         let dscp = self.number_in_range(flow.dscp.as_ref(), if lossless { 26 } else { 0 }, 0..=63);
         let ip = self.parse_ip_version(flow.ip.as_ref());
@@ -187,7 +189,7 @@ impl LabResolver<'_> {
                 ..template.clone()
             });
         }
-        if flow.from.value.0.is_empty() {
+        if flow.from.value.0.is_empty() && !self.left_out.has_list_elements {
             self.report_problem(
                 flow.from.referenced,
                 "the flow has no sender",
@@ -225,8 +227,8 @@ impl LabResolver<'_> {
             Some(&NodeIndex::Host(host)) => Some(host),
             _ => None,
         };
-        let is_model = host.is_some() && self.models.iter().any(|model| model == name);
-        if !is_model {
+        let is_model = host.is_some_and(|host| self.is_model.get(host) == Some(&true));
+        if !is_model && !self.left_out.keys.contains(name) {
             let what = match host {
                 None => format!("no host is called \"{name}\""),
                 Some(_) => {
@@ -235,7 +237,12 @@ impl LabResolver<'_> {
             };
             let fix = match self.models.as_slice() {
                 [] => "add nodes of kind model".to_owned(),
-                models => format!("the model hosts are {}", join_names(models)),
+                // A host of another kind is not misspelt.
+                models if host.is_some() => format!(
+                    "the model hosts are {}",
+                    self.list_names(models.iter().map(String::as_str))
+                ),
+                models => self.suggest(name, models.iter().map(String::as_str), "model hosts"),
             };
             self.report_problem(location, what, fix);
         }
@@ -302,10 +309,10 @@ impl LabResolver<'_> {
         &mut self,
         frame_len: u32,
         host: usize,
-        links: &[LinkPlan],
+        links: &HostLinks<'_>,
         location: Location,
     ) {
-        let Some(link) = links.iter().find(|link| link.far == FarEnd::Host(host)) else {
+        let Some(link) = links.link_of_host(host) else {
             return;
         };
         if frame_len - 14 > link.mtu {
@@ -323,6 +330,26 @@ impl LabResolver<'_> {
                 ),
             );
         }
+    }
+}
+
+/// The link of each host.
+pub(super) struct HostLinks<'a>(Vec<Option<&'a LinkPlan>>);
+
+impl<'a> HostLinks<'a> {
+    pub(super) fn new(host_count: usize, links: &'a [LinkPlan]) -> HostLinks<'a> {
+        let mut links_of_hosts = vec![None; host_count];
+        for link in links {
+            if let FarEnd::Host(host) = link.far {
+                links_of_hosts[host].get_or_insert(link);
+            }
+        }
+        HostLinks(links_of_hosts)
+    }
+
+    /// Returns the link of a host. Returns `None` if the host has no link.
+    pub(super) fn link_of_host(&self, host: usize) -> Option<&'a LinkPlan> {
+        *self.0.get(host)?
     }
 }
 

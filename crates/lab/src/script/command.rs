@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::AtomicBool;
 
-use super::super::options::LabOptions;
+use super::super::options::{LabOptions, LoadOptions};
 use super::super::plan::{ActionPlan, LabPlan, TimeMode};
 use super::super::resolve::load_lab;
 use super::super::sweep::{ParallelRunsResult, run_in_parallel};
@@ -14,6 +14,7 @@ use super::format;
 use super::run::ScriptRun;
 use super::verdict::LabCheckResult;
 use crate::report::Report;
+use xoff_telemetry::MemoryLimit;
 use xoff_telemetry::failure::{Exit, Failure};
 
 /// The output format of results.
@@ -50,6 +51,16 @@ pub struct CheckArgs {
     /// The path of the JSON report of the run. `None`: no report is written. Use this option with a single
     /// lab file, because each lab replaces the report.
     pub report: Option<PathBuf>,
+    /// The memory that all labs that run at the same time may need (`--memory`).
+    pub memory: MemoryLimit,
+}
+
+impl CheckArgs {
+    /// Returns the number of labs that run at the same time.
+    fn threads(&self) -> usize {
+        self.jobs
+            .unwrap_or_else(|| xoff_telemetry::allowed_cpus().len().max(1))
+    }
 }
 
 /// Runs the scripts of labs and writes the results to `out`, in the order of the files. Returns
@@ -63,7 +74,7 @@ pub fn check_labs(arguments: &CheckArgs, out: &mut dyn Write) -> Result<ExitCode
     let plans = arguments
         .files
         .iter()
-        .map(|file| Ok((file.clone(), read_checked_lab(file, arguments.virtual_time)?)))
+        .map(|file| Ok((file.clone(), read_checked_lab(file, arguments)?)))
         .collect::<Result<Vec<_>, Failure>>()?;
     let (count, arguments_copy) = (plans.len(), arguments.clone());
     let work = move |index: usize| {
@@ -74,9 +85,7 @@ pub fn check_labs(arguments: &CheckArgs, out: &mut dyn Write) -> Result<ExitCode
         }
         Ok(checked)
     };
-    let threads = arguments
-        .jobs
-        .unwrap_or_else(|| xoff_telemetry::allowed_cpus().len().max(1));
+    let threads = arguments.threads();
     let ParallelRunsResult::Done(labs) =
         run_in_parallel(count, threads, work, &AtomicBool::new(false), |_| ())?
     else {
@@ -128,16 +137,20 @@ fn run_script(
     ScriptRun::new(plan, options, arguments.events_max)?.run(&file.display().to_string())
 }
 
-fn read_checked_lab(file: &Path, virtual_time: bool) -> Result<LabPlan, Failure> {
-    let plan =
-        load_lab(file, TimeMode::Virtual).map_err(|problems| Failure::configuration(problems.to_string()))?;
+fn read_checked_lab(file: &Path, arguments: &CheckArgs) -> Result<LabPlan, Failure> {
+    let threads = arguments.threads().min(arguments.files.len());
+    let options = LoadOptions {
+        time: TimeMode::Virtual,
+        memory: arguments.memory.divided_by(threads),
+    };
+    let plan = load_lab(file, options).map_err(|problems| Failure::configuration(problems.to_string()))?;
     let place = file.display().to_string();
     let Some(first) = plan.script.steps.first() else {
         return Err(Failure::configuration("the lab has no script")
             .at(place)
             .fix("add `script:` (docs/script.md), or run it with `xoff lab run`"));
     };
-    if !virtual_time {
+    if !arguments.virtual_time {
         let action = action_name(&first.action);
         return Err(
             Failure::configuration(format!("this script needs --virtual: step 1 ({action})"))

@@ -65,9 +65,10 @@ impl ScriptRun {
         events.clear();
         let baseline = CounterBaseline::new(&lab, &names);
         lab.start_workload(&mut events);
+        let started = lab.plan.script.started_targets();
         let flows = lab.plan.workload.flows.iter().enumerate();
         let automatic_flows = flows
-            .filter(|(id, _)| !lab.plan.script.has_start_step(WorkloadTarget::Flow(*id)))
+            .filter(|(id, _)| !started.contains(&WorkloadTarget::Flow(*id)))
             .map(|(id, flow)| (id as u32, flow.from))
             .collect();
         let duration = Picos::from_nanos(lab.plan.workload.duration_ns);

@@ -1,6 +1,6 @@
 //! The names in a script, and the objects in the fabric to which they refer.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use xoff_dataplane::PortId;
 
@@ -94,7 +94,12 @@ fn directory_ports(lab: &VirtualLab, directory: &NameDirectory, switch: usize) -
     let names = directory
         .switch_and_port_names(switch)
         .map_or(&[][..], |(_, ports)| ports);
-    let number = |name: &String| configured.iter().position(|port| port.name == *name);
+    let numbers: HashMap<&str, usize> = configured
+        .iter()
+        .enumerate()
+        .map(|(number, port)| (port.name.as_str(), number))
+        .collect();
+    let number = |name: &String| numbers.get(name.as_str()).copied();
     names
         .iter()
         .map(|name| PortId(number(name).unwrap_or(usize::from(u16::MAX)) as u16))
@@ -105,18 +110,20 @@ fn directory_ports(lab: &VirtualLab, directory: &NameDirectory, switch: usize) -
 /// as in [`LabPlan::name_directory`].
 fn flows_by_name(plan: &LabPlan) -> Vec<Vec<FlowIdentity>> {
     let sends = plan.script.send_steps().map(|send| &send.flow);
-    let mut groups: Vec<(&str, Vec<FlowIdentity>)> = Vec::new();
+    let mut groups: Vec<Vec<FlowIdentity>> = Vec::new();
+    let mut positions: HashMap<&str, usize> = HashMap::new();
     for (id, flow) in plan.workload.flows.iter().chain(sends).enumerate() {
         let identity = FlowIdentity {
             id: id as u32,
             hosts: (flow.from, flow.to),
         };
-        match groups.iter_mut().find(|(name, _)| *name == flow.name) {
-            Some((_, group)) => group.push(identity),
-            None => groups.push((&flow.name, vec![identity])),
+        let position = *positions.entry(&flow.name).or_insert(groups.len());
+        match groups.get_mut(position) {
+            Some(group) => group.push(identity),
+            None => groups.push(vec![identity]),
         }
     }
-    groups.into_iter().map(|(_, group)| group).collect()
+    groups
 }
 
 /// Returns whether `clear: counters` sets a counter to zero. States, watermarks, rates and results are

@@ -8,7 +8,9 @@ use std::sync::atomic::AtomicBool;
 use indicatif::{ProgressBar, ProgressStyle};
 
 use super::super::lab_fields::{self, FieldSetting, FieldValue};
+use super::super::options::LoadOptions;
 use super::super::plan::TimeMode;
+use super::super::resolve::LabText;
 use super::super::virtual_run::{FinishedRun, OutputFormat, VirtualRunArgs, run_to_end, write_result_text};
 use super::pool::{ParallelRunsResult, run_in_parallel};
 use super::report::{RunMeasurements, SWEEP_SCHEMA, Shard, SweepReport, VariedField};
@@ -54,16 +56,25 @@ pub fn run_sweep(arguments: &SweepArgs, stop: &AtomicBool, out: &mut dyn Write) 
     let combinations = setting_combinations(&arguments.settings, arguments.seeds.len())?;
     let mut lab = String::new();
     let mut texts = Vec::with_capacity(combinations.len());
+    let threads = arguments
+        .jobs
+        .unwrap_or_else(|| xoff_telemetry::allowed_cpus().len().max(1));
+    let run_count = combinations.len().saturating_mul(arguments.seeds.len());
+    // Each run that executes at the same time gets an equal part of the memory.
+    let options = LoadOptions {
+        time: TimeMode::Virtual,
+        memory: arguments.run.memory.divided_by(threads.min(run_count)),
+    };
     for values in &combinations {
-        let changed = lab_fields::apply_values(file, &text, values)?;
-        lab = lab_fields::parse_changed_lab(file, &changed, values, TimeMode::Virtual)?.name;
+        let changed = text.with_text(lab_fields::apply_values(file, &text.text, values)?);
+        lab = lab_fields::parse_changed_lab(file, &changed, values, options)?.name;
         texts.push(changed);
     }
     let sweep = SweepReport {
         schema: SWEEP_SCHEMA.to_owned(),
         xoff_version: env!("CARGO_PKG_VERSION").to_owned(),
         lab,
-        lab_crc32: format!("{:08x}", crc32fast::hash(text.as_bytes())),
+        lab_crc32: format!("{:08x}", crc32fast::hash(text.text.as_bytes())),
         until_ns: arguments.run.until.map(|until| until.as_nanos()),
         events_max: arguments.run.events_max,
         parameters: arguments.settings.iter().map(to_varied_field).collect(),
@@ -74,9 +85,6 @@ pub fn run_sweep(arguments: &SweepArgs, stop: &AtomicBool, out: &mut dyn Write) 
     let in_part = |run: &u64| arguments.shard.is_none_or(|shard| shard.contains_run(*run));
     let part_runs: Vec<u64> = (0..sweep.total_runs()).filter(in_part).collect();
     let bar = create_progress_bar(part_runs.len());
-    let threads = arguments
-        .jobs
-        .unwrap_or_else(|| xoff_telemetry::allowed_cpus().len().max(1));
     let (count, seeds) = (part_runs.len(), arguments.seeds.clone());
     let template = arguments.run.clone();
     let work = move |at: usize| {
@@ -144,7 +152,7 @@ pub(super) fn print_and_write(
 fn run_combination(
     run: u64,
     template: &VirtualRunArgs,
-    text: &str,
+    text: &LabText,
     values: &[FieldValue],
     seed: u64,
 ) -> Result<RunMeasurements, Failure> {

@@ -93,7 +93,7 @@ pub(super) fn check_template(
         );
         return None;
     };
-    let problems_before = problems.0.len();
+    let problems_before = problems.len();
     let fields = numeric_template_fields(template);
     for (field, value) in &fields {
         let location = value.map_or(name.referenced, |value| value.referenced);
@@ -128,7 +128,7 @@ pub(super) fn check_template(
         problems.push(file, k.referenced, format!("`k` is {}", k.value), fix);
     }
     check_shared_addresses(template, file, problems);
-    if problems.0.len() > problems_before {
+    if problems.len() > problems_before {
         return None;
     }
     let numbers = template_parameters_of_shape(shape, &fields)?;

@@ -10,13 +10,14 @@ use xoff_units::Picos;
 
 use super::super::jobs;
 use super::super::lab_fields::{FieldValue, load_with_values};
-use super::super::options::LabOptions;
+use super::super::options::{LabOptions, LoadOptions};
 use super::super::plan::{LabPlan, ScriptPlan, TimeMode};
 use super::output::{self, OutputFormat};
 use super::virtual_lab::VirtualLab;
 use crate::plot::{self, RunTimeline};
 use crate::report::Report;
 use xoff_fabric::{EventLog, LinkRecording, SimulationEnd, TimeSeries, Timeline};
+use xoff_telemetry::MemoryLimit;
 use xoff_telemetry::failure::Failure;
 
 /// Largest number of updates of the progress bar in a run.
@@ -67,6 +68,8 @@ pub struct VirtualRunArgs {
     pub plots: Option<PathBuf>,
     /// Whether the timeline (loads, queues and pauses over time) is recorded even without plots.
     pub records_timeline: bool,
+    /// The memory that the lab may need (`--memory`). In a sweep, all runs at the same time share it.
+    pub memory: MemoryLimit,
 }
 
 /// The observers of a run: the event log and the recordings of links.
@@ -79,7 +82,11 @@ type RunObservers = (Option<EventLog<BufWriter<File>>>, Vec<LinkRecording>);
 /// Fails if the lab is invalid, if no flow gets a signal for its congestion control, or if a file cannot
 /// be written.
 pub fn run_virtual(arguments: &VirtualRunArgs, out: &mut dyn Write) -> Result<ExitCode, Failure> {
-    let plan = load_with_values(&arguments.file, &arguments.field_values, TimeMode::Virtual)?;
+    let options = LoadOptions {
+        time: TimeMode::Virtual,
+        memory: arguments.memory,
+    };
+    let plan = load_with_values(&arguments.file, &arguments.field_values, options)?;
     if let Some(folder) = &arguments.plots {
         plot::create_folder("--plots", folder)?;
     }

@@ -1,15 +1,16 @@
 //! Sets up a lab in virtual time from its plan. Such a lab consists of a fabric, its hosts and its jobs.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use xoff_dataplane::config::SwitchConfig;
 use xoff_dataplane::pfc::response_quanta_max;
 use xoff_dataplane::{LinkTiming, Picos};
 
-use super::super::config::{SwitchSetup, resolve_switch_setup, switch_seed};
+use super::super::config::{SwitchSetup, resolve_all_switch_setups, resolve_switch_setup, switch_seed};
 use super::super::jobs::create_jobs;
 use super::super::lab_fields::load_with_values;
-use super::super::model_hosts::host_config;
+use super::super::model_hosts::{FlowsOfHosts, host_config};
 use super::super::notes::lab_notes;
 use super::super::options::LabOptions;
 use super::super::plan::{ConfigLayer, FarEnd, HostPlan, LabPlan, TimeMode};
@@ -287,9 +288,7 @@ fn switch_setups(plan: &LabPlan, options: &LabOptions) -> Result<Vec<SwitchSetup
             .fix("make it `kind: model`, or run the lab without --virtual"));
     }
     let budget = longest_pause_response(plan);
-    let setups = (0..plan.switches.len())
-        .map(|switch| resolve_switch_setup(plan, switch, switch_seed(options.seed, switch), budget))
-        .collect::<Result<Vec<SwitchSetup>, Failure>>()?;
+    let setups = resolve_all_switch_setups(plan, options.seed, budget)?;
     if let Some(link) = plan.links.iter().find(|l| matches!(l.far, FarEnd::External(_))) {
         return Err(Failure::configuration(format!(
             "the external link {} is not supported in virtual time",
@@ -311,26 +310,37 @@ pub(crate) fn fabric_plan_of(
     options: &LabOptions,
     setups: &[SwitchSetup],
 ) -> Result<FabricPlan, Failure> {
+    let port_numbers: Vec<HashMap<&str, usize>> = setups
+        .iter()
+        .map(|setup| {
+            let ports = setup.loaded.resolved.config.ports.iter().enumerate();
+            ports.map(|(number, port)| (port.name.as_str(), number)).collect()
+        })
+        .collect();
     let port = |switch: usize, name: &str| {
-        let ports = &setups[switch].loaded.resolved.config.ports;
-        ports
-            .iter()
-            .position(|port| port.name == name)
-            .map(|port| LinkEnd::Switch {
-                switch: switch as u32,
-                port: port as u16,
-            })
+        port_numbers[switch].get(name).map(|port| LinkEnd::Switch {
+            switch: switch as u32,
+            port: *port as u16,
+        })
     };
+    let mut links_of_hosts = vec![None; plan.hosts.len()];
+    for (index, link) in plan.links.iter().enumerate() {
+        if let FarEnd::Host(host) = link.far {
+            links_of_hosts[host].get_or_insert(index);
+        }
+    }
+    let mut flows = FlowsOfHosts::new(plan);
     let mut hosts = Vec::with_capacity(plan.hosts.len());
     for (index, host) in plan.hosts.iter().enumerate() {
-        let link = plan.links.iter().position(|link| link.far == FarEnd::Host(index));
-        let Some(link) = link else {
+        let Some(link) = links_of_hosts[index] else {
             return Err(Failure::configuration(format!("{} has no link", host.name)));
         };
-        let near = &setups[plan.links[link].switch];
-        let mut ports = near.loaded.resolved.config.ports.iter();
-        let has_pfc = ports.any(|port| port.name == plan.links[link].port && port.pfc.enabled != 0);
-        hosts.push(host_config(plan, options, index, near.speeds_mbps[link], has_pfc));
+        let switch = plan.links[link].switch;
+        let near = &setups[switch];
+        let port = port_numbers[switch].get(plan.links[link].port.as_str());
+        let has_pfc = port.is_some_and(|port| near.loaded.resolved.config.ports[*port].pfc.enabled != 0);
+        let speed_mbps = near.speeds_mbps.get(&link).copied().unwrap_or_default();
+        hosts.push(host_config(plan, options, index, speed_mbps, has_pfc, &mut flows));
     }
     let mut links = Vec::with_capacity(plan.links.len());
     for link in &plan.links {

@@ -50,7 +50,7 @@ impl LabResolver<'_> {
         let kind = &job.kind;
         let Some((name, required, optional)) = JOB_KINDS.iter().find(|(name, ..)| *name == kind.value) else {
             let what = format!("there is no kind of job \"{}\"", kind.value);
-            let fix = format!("the kinds are {}", JOB_KINDS.map(|(name, ..)| name).join(", "));
+            let fix = self.suggest(&kind.value, JOB_KINDS.map(|(name, ..)| name), "kinds");
             self.report_problem(kind.referenced, what, fix);
             return false;
         };

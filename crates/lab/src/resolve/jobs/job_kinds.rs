@@ -168,6 +168,13 @@ impl LabResolver<'_> {
             },
             _ => Repeat::Once,
         };
+        // The limit is checked before the flows are created.
+        let count = senders.len().saturating_mul(receivers.len());
+        if flows.len().saturating_add(count) > FLOWS_MAX {
+            let what = format!("the job has more than {FLOWS_MAX} flows");
+            self.report_problem(location, what, "name fewer hosts");
+            return;
+        }
         let flows_before = flows.len();
         for &src in &senders {
             for &dst in receivers.iter().filter(|dst| **dst != src) {

@@ -4,12 +4,13 @@ use serde_saphyr::Spanned;
 use xoff_wire::bth::MASK_24;
 
 use super::super::super::plan::{
-    ActionPlan, EgressBlockPlan, FarEnd, FaultPlan, FaultSelectorPlan, FlowPlan, InjectPlan, LabPlan,
-    LinkDirectionPlan, LinkPlan, OfferedRate, PausePlan, SendPlan, WorkloadTarget,
+    ActionPlan, EgressBlockPlan, FaultPlan, FaultSelectorPlan, FlowPlan, InjectPlan, LinkDirectionPlan,
+    OfferedRate, PausePlan, SendPlan, WorkloadTarget,
 };
 use super::super::super::units;
 use super::super::node_kinds::entry_location;
-use super::super::{LabResolver, NodeIndex, join_names};
+use super::super::{LabResolver, NodeIndex};
+use super::names::ScriptNames;
 use xoff_lab_file::{
     BlockFields, ConfigureFields, FaultFields, InjectFields, OneOrMore, PauseFields, SendFields,
 };
@@ -26,7 +27,7 @@ const PROBABILITY_ONE: f64 = 4_294_967_296.0;
 
 impl LabResolver<'_> {
     /// Resolves a `send` step. Its name is `sendN` by default.
-    pub(super) fn resolve_send(&mut self, send: &Spanned<SendFields>, plan: &LabPlan) -> Option<SendPlan> {
+    pub(super) fn resolve_send(&mut self, send: &Spanned<SendFields>, names: &mut ScriptNames<'_>) -> Option<SendPlan> {
         let (at, send) = (send.referenced, &send.value);
         let from = self.find_model_host(&send.from.value, send.from.referenced);
         let to = self.find_model_host(&send.to.value, send.to.referenced);
@@ -40,7 +41,7 @@ impl LabResolver<'_> {
             self.number_in_range(send.pcp.as_ref(), 0, 0..=7),
             self.number_in_range(send.vlan.as_ref(), 0, 0..=4094),
         );
-        let name = self.resolve_send_name(send, plan);
+        let name = self.resolve_send_name(send, names);
         let whole_link = OfferedRate::LinkShare(1_000_000);
         let flow = FlowPlan {
             expect: Vec::new(),
@@ -75,8 +76,8 @@ impl LabResolver<'_> {
             );
         }
         self.check_reachable(from, Some(to), at);
-        self.check_frame_size(frame_len, from, &plan.links, at);
-        self.check_frame_size(frame_len, to, &plan.links, at);
+        self.check_frame_size(frame_len, from, &names.host_links, at);
+        self.check_frame_size(frame_len, to, &names.host_links, at);
         Some(SendPlan {
             flow,
             frames,
@@ -91,7 +92,7 @@ impl LabResolver<'_> {
     pub(super) fn resolve_inject(
         &mut self,
         inject: &Spanned<InjectFields>,
-        plan: &LabPlan,
+        names: &ScriptNames<'_>,
     ) -> Option<InjectPlan> {
         let inject = &inject.value;
         let host = self.find_model_host(&inject.from.value, inject.from.referenced)?;
@@ -122,7 +123,7 @@ impl LabResolver<'_> {
             return None;
         }
         frame.resize(len as usize, 0);
-        self.check_frame_size(len, host, &plan.links, inject.frame.referenced);
+        self.check_frame_size(len, host, &names.host_links, inject.frame.referenced);
         let every = inject.every.as_ref();
         let every_ns =
             every.map(|text| self.parse_quantity(Some(text), 1, units::parse_duration_ns, units::DURATION));
@@ -134,17 +135,13 @@ impl LabResolver<'_> {
         })
     }
 
-    fn resolve_send_name(&mut self, send: &SendFields, plan: &LabPlan) -> String {
+    fn resolve_send_name(&mut self, send: &SendFields, names: &mut ScriptNames<'_>) -> String {
+        names.send_count += 1;
         let Some(name) = &send.name else {
-            let sends = plan
-                .script
-                .steps
-                .iter()
-                .filter(|step| matches!(step.action, ActionPlan::Send(_)));
-            return format!("send{}", sends.count() + 1);
+            return format!("send{}", names.send_count);
         };
         self.check_name(name, "send");
-        if plan.workload.flows.iter().any(|flow| flow.name == name.value) {
+        if names.is_flow(&name.value) {
             let what = format!("\"{}\" is the name of a flow of the workload", name.value);
             self.report_problem(name.referenced, what, "use another name");
         }
@@ -154,40 +151,27 @@ impl LabResolver<'_> {
     /// Resolves the jobs and flow groups of a `start` or `stop` step.
     pub(super) fn resolve_targets(
         &mut self,
-        names: &Spanned<OneOrMore>,
-        plan: &LabPlan,
+        list: &Spanned<OneOrMore>,
+        names: &ScriptNames<'_>,
     ) -> Vec<WorkloadTarget> {
         let mut targets = Vec::new();
-        for name in &names.value.0 {
-            let jobs = &plan.workload.jobs.jobs;
-            if let Some(job) = jobs.iter().position(|job| job.name == name.value) {
-                targets.push(WorkloadTarget::Job(job));
-                continue;
-            }
-            let flows = plan.workload.flows.iter().enumerate();
-            let before = targets.len();
-            targets.extend(
-                flows
-                    .filter(|(_, flow)| flow.name == name.value)
-                    .map(|(at, _)| WorkloadTarget::Flow(at)),
-            );
-            if targets.len() == before {
-                let mut known_names: Vec<String> = jobs.iter().map(|job| job.name.clone()).collect();
-                known_names.extend(plan.workload.flows.iter().map(|flow| flow.name.clone()));
-                known_names.dedup();
+        for name in &list.value.0 {
+            let found = names.find_targets(&name.value);
+            targets.extend_from_slice(found);
+            if found.is_empty() {
                 let what = format!("no job or flow is called \"{}\"", name.value);
-                let fix = match known_names.is_empty() {
-                    true => "add it to `workload`".to_owned(),
-                    false => format!("there are {}", join_names(&known_names)),
+                let fix = match names.target_names().next() {
+                    None => "add it to `workload`".to_owned(),
+                    Some(_) => self.suggest(&name.value, names.target_names(), "jobs and flows"),
                 };
-                self.report_problem(entry_location(name.referenced, names.referenced), what, fix);
+                self.report_problem(entry_location(name.referenced, list.referenced), what, fix);
             }
         }
         targets
     }
 
     /// Resolves the port and the queue of a `block` or `unblock` step.
-    pub(super) fn resolve_block(&mut self, block: &BlockFields, plan: &LabPlan) -> Option<EgressBlockPlan> {
+    pub(super) fn resolve_block(&mut self, block: &BlockFields, names: &ScriptNames<'_>) -> Option<EgressBlockPlan> {
         let queue = block
             .queue
             .as_ref()
@@ -200,26 +184,15 @@ impl LabResolver<'_> {
         };
         let Some(&NodeIndex::Switch(switch)) = self.nodes.get(node) else {
             let what = format!("no switch is called \"{node}\"");
-            self.report_problem(
-                port.referenced,
-                what,
-                format!("the switches are {}", join_names(&self.switches)),
-            );
+            let fix = self.suggest(node, self.switches.iter().map(String::as_str), "switches");
+            self.report_problem(port.referenced, what, fix);
             return None;
         };
-        let ports: Vec<String> = plan
-            .links
-            .iter()
-            .filter_map(|link| link.port_at_switch(switch))
-            .map(str::to_owned)
-            .collect();
-        if !ports.iter().any(|port| port == name) {
+        let ports = names.ports_of_switch(switch);
+        if !ports.contains(&name) {
             let what = format!("{node} has no port \"{name}\" with a link");
-            self.report_problem(
-                port.referenced,
-                what,
-                format!("the ports with a link are {}", join_names(&ports)),
-            );
+            let fix = self.suggest(name, ports.iter().copied(), "ports with a link");
+            self.report_problem(port.referenced, what, fix);
             return None;
         }
         Some(EgressBlockPlan {
@@ -293,46 +266,26 @@ impl LabResolver<'_> {
     pub(super) fn resolve_direction(
         &mut self,
         on: &Spanned<String>,
-        plan: &LabPlan,
+        names: &ScriptNames<'_>,
     ) -> Option<LinkDirectionPlan> {
-        let both = |link| LinkDirectionPlan {
-            link,
-            from_switch: true,
-            from_far: true,
-        };
-        for (index, link) in plan.links.iter().enumerate() {
-            if link.name == on.value {
-                return Some(both(index));
-            }
-            let [near, far] = link_end_names(link, plan);
-            if near == on.value {
-                return Some(LinkDirectionPlan {
-                    from_far: false,
-                    ..both(index)
-                });
-            }
-            if far == on.value {
-                return Some(LinkDirectionPlan {
-                    from_switch: false,
-                    ..both(index)
-                });
-            }
+        let found = names.find_direction(&on.value);
+        if found.is_none() {
+            let what = format!("there is no link \"{}\", and none with such an end", on.value);
+            let links = self.suggest(&on.value, names.link_names(), "links");
+            self.report_problem(
+                on.referenced,
+                what,
+                format!("{links}; write the name of a link or one of its ends"),
+            );
         }
-        let names: Vec<String> = plan.links.iter().map(|link| link.name.clone()).collect();
-        let what = format!("there is no link \"{}\", and none with such an end", on.value);
-        self.report_problem(
-            on.referenced,
-            what,
-            format!("write one of its ends, or its name: {}", join_names(&names)),
-        );
-        None
+        found
     }
 
     /// Resolves a `fault` step.
     pub(super) fn resolve_fault(
         &mut self,
         fault: &Spanned<FaultFields>,
-        plan: &LabPlan,
+        names: &ScriptNames<'_>,
     ) -> Option<FaultPlan> {
         let (at, fault) = (fault.referenced, &fault.value);
         let corrupts = self.parse_choice(Some(&fault.action), false, &[("drop", false), ("corrupt", true)]);
@@ -371,7 +324,7 @@ impl LabResolver<'_> {
             );
         }
         Some(FaultPlan {
-            direction: self.resolve_direction(&fault.on, plan)?,
+            direction: self.resolve_direction(&fault.on, names)?,
             corrupts,
             selector,
             frames_max: self.number_in_range(fault.count.as_ref(), u64::MAX, 1..=u64::MAX),
@@ -386,7 +339,8 @@ impl LabResolver<'_> {
             Some(&NodeIndex::Switch(switch)) => Some(ActionPlan::Configure { switch, layers }),
             _ => {
                 let what = format!("no switch is called \"{}\"", configure.switch.value);
-                let fix = format!("the switches are {}", join_names(&self.switches));
+                let names = self.switches.iter().map(String::as_str);
+                let fix = self.suggest(&configure.switch.value, names, "switches");
                 self.report_problem(configure.switch.referenced, what, fix);
                 None
             }
@@ -412,15 +366,4 @@ impl LabResolver<'_> {
         }
         actions
     }
-}
-
-/// Returns the names of both ends of a link, in the form that a lab file uses.
-fn link_end_names(link: &LinkPlan, plan: &LabPlan) -> [String; 2] {
-    let near = format!("{}:{}", plan.switches[link.switch].name, link.port);
-    let far = match &link.far {
-        FarEnd::Host(host) => format!("{}:{}", plan.hosts[*host].name, plan.hosts[*host].interface),
-        FarEnd::Switch { switch, port } => format!("{}:{port}", plan.switches[*switch].name),
-        FarEnd::External(device) => format!("external:{device}"),
-    };
-    [near, far]
 }

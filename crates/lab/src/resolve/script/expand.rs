@@ -10,6 +10,9 @@ use xoff_lab_file::{StepFields, YamlTree};
 
 /// The maximum number of steps of a script after expansion.
 const STEPS_MAX: usize = 100_000;
+/// The maximum number of combinations of `repeat` values in a script, counted over all `repeat` steps. Also limits
+/// scripts whose combinations have no steps.
+const COMBINATIONS_MAX: usize = 1_000_000;
 /// The maximum nesting depth of `repeat`.
 const DEPTH_MAX: usize = 8;
 
@@ -17,11 +20,43 @@ const DEPTH_MAX: usize = 8;
 #[derive(Default)]
 pub(super) struct ExpandedSteps {
     pub(super) steps: Vec<Spanned<StepFields>>,
-    /// Whether the limit of steps has been exceeded.
+    /// The number of combinations of `repeat` values so far.
+    combinations: usize,
+    /// Whether a limit has been exceeded.
     is_full: bool,
 }
 
+impl ExpandedSteps {
+    /// Returns whether the script has more steps or combinations than allowed.
+    pub(super) fn is_full(&self) -> bool {
+        self.is_full
+    }
+}
+
 impl LabResolver<'_> {
+    /// Checks the number of steps before the expansion, as far as it is known without formulas. Reports a script
+    /// that is too long and returns false.
+    pub(super) fn check_script_size(&mut self, steps: &[Spanned<YamlTree>]) -> bool {
+        let count = count_steps(steps, 0);
+        let Some(last) = steps.last().filter(|_| count > STEPS_MAX) else {
+            return true;
+        };
+        let longest = steps
+            .iter()
+            .max_by_key(|step| count_steps(std::slice::from_ref(*step), 0))
+            .unwrap_or(last);
+        self.report_too_many_steps(longest.referenced, &format!("{count} steps"));
+        false
+    }
+
+    fn report_too_many_steps(&mut self, at: Location, count: &str) {
+        self.report_problem(
+            at,
+            format!("the script has {count}, and at most {STEPS_MAX} are possible"),
+            "repeat less often, or send more frames in one step",
+        );
+    }
+
     /// Expands steps and adds the results to `expanded`. `depth` is the number of `repeat` steps that enclose
     /// these steps.
     pub(super) fn expand_steps(
@@ -32,6 +67,9 @@ impl LabResolver<'_> {
         expanded: &mut ExpandedSteps,
     ) {
         for step in steps {
+            if expanded.is_full {
+                return;
+            }
             if let Some(repeat) = step.value.get("repeat") {
                 self.check_only_key(step, "repeat");
                 self.expand_repeat(repeat, scope, depth, expanded);
@@ -43,15 +81,8 @@ impl LabResolver<'_> {
                 continue;
             }
             if expanded.steps.len() >= STEPS_MAX {
-                if !expanded.is_full {
-                    expanded.is_full = true;
-                    let what = format!("the script has more than {STEPS_MAX} steps");
-                    self.report_problem(
-                        step.referenced,
-                        what,
-                        "repeat less often, or send more frames in one step",
-                    );
-                }
+                expanded.is_full = true;
+                self.report_too_many_steps(step.referenced, &format!("more than {STEPS_MAX} steps"));
                 return;
             }
             let Some(substituted) = self.substitute_tree(step, scope) else {
@@ -61,7 +92,9 @@ impl LabResolver<'_> {
                 Ok(read) => expanded
                     .steps
                     .push(Spanned::new(read, step.referenced, step.defined)),
-                Err(error) => self.report_problem(error.at, error.what, ""),
+                Err(errors) => errors
+                    .into_iter()
+                    .for_each(|error| self.report_problem(error.at, error.what, error.fix)),
             }
         }
     }
@@ -136,6 +169,12 @@ impl LabResolver<'_> {
             if expanded.is_full {
                 return;
             }
+            expanded.combinations += 1;
+            if expanded.combinations > COMBINATIONS_MAX {
+                expanded.is_full = true;
+                let what = format!("`repeat` has more than {COMBINATIONS_MAX} combinations of values");
+                return self.report_problem(name.referenced, what, "repeat less often");
+            }
             let scope_len = scope.len();
             scope.define(&name.value, value);
             self.expand_combinations(others, steps, scope, depth, expanded);
@@ -164,6 +203,11 @@ impl LabResolver<'_> {
                 match ends {
                     Some((first, last)) if first <= last && last.saturating_sub(first) < STEPS_MAX as i64 => {
                         (first..=last).map(|n| Constant::Number(n as f64)).collect()
+                    }
+                    Some((first, last)) if first <= last => {
+                        let what = format!("\"{text}\" has more than {STEPS_MAX} values");
+                        self.report_problem(values.referenced, what, "repeat less often");
+                        Vec::new()
                     }
                     _ => {
                         self.report_problem(
@@ -244,6 +288,7 @@ impl LabResolver<'_> {
         tree: &Spanned<YamlTree>,
         scope: &ConstantScope,
     ) -> Option<Spanned<YamlTree>> {
+        self.expanded_values += 1;
         let at = tree.referenced;
         let value = match &tree.value {
             YamlTree::Text(text) if text.contains("$(") => match self.substitute_text(text, at, scope)? {
@@ -294,5 +339,45 @@ impl LabResolver<'_> {
                 None
             }
         }
+    }
+}
+
+/// Returns the number of steps after the expansion, without the steps of formulas: a range or a list with `$(...)`
+/// counts as one value. The work grows with the number of steps as written.
+fn count_steps(steps: &[Spanned<YamlTree>], depth: usize) -> usize {
+    let count_step = |step: &Spanned<YamlTree>| {
+        let Some(repeat) = step.value.get("repeat") else {
+            return usize::from(step.value.get("let").is_none());
+        };
+        let (Some(YamlTree::Map(names)), Some(YamlTree::List(steps))) = (
+            repeat.value.get("for").map(|names| &names.value),
+            repeat.value.get("steps").map(|steps| &steps.value),
+        ) else {
+            return 0;
+        };
+        if depth >= DEPTH_MAX {
+            return 0;
+        }
+        let combinations = names
+            .iter()
+            .map(|(_, values)| count_values(&values.value))
+            .fold(1, usize::saturating_mul);
+        combinations.saturating_mul(count_steps(steps, depth + 1))
+    };
+    steps.iter().map(count_step).fold(0, usize::saturating_add)
+}
+
+/// Returns the number of values of a list or a range such as `0..7`. The number is 1 if formulas decide it.
+fn count_values(values: &YamlTree) -> usize {
+    match values {
+        YamlTree::List(items) => items.len(),
+        YamlTree::Text(text) => text
+            .split_once("..")
+            .and_then(|(first, last)| {
+                let (first, last): (i64, i64) = (first.trim().parse().ok()?, last.trim().parse().ok()?);
+                usize::try_from(i128::from(last) - i128::from(first) + 1).ok()
+            })
+            .unwrap_or(1),
+        _ => 1,
     }
 }

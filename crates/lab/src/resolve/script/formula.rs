@@ -1,6 +1,6 @@
 //! Formulas in `$(...)`: the constants of a script and arithmetic with them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 
 use super::super::super::expr::{SyntaxNode, parse_formula};
@@ -31,39 +31,47 @@ impl fmt::Display for Constant {
 /// The names that a step can use, with their values. If two entries have the same name, the later
 /// entry applies.
 #[derive(Clone, Debug, Default)]
-pub(super) struct ConstantScope(Vec<(String, Constant)>);
+pub(super) struct ConstantScope {
+    entries: Vec<(String, Constant)>,
+    /// The positions of the entries of each name.
+    positions: HashMap<String, Vec<usize>>,
+}
 
 impl ConstantScope {
     /// Defines a name from this step on.
     pub(super) fn define(&mut self, name: &str, value: Constant) {
-        self.0.push((name.to_owned(), value));
+        self.positions
+            .entry(name.to_owned())
+            .or_default()
+            .push(self.entries.len());
+        self.entries.push((name.to_owned(), value));
     }
 
     /// Returns the current length of the scope for [`ConstantScope::truncate`].
     pub(super) fn len(&self) -> usize {
-        self.0.len()
+        self.entries.len()
     }
 
     /// Removes all names that were defined after the scope had this length.
     pub(super) fn truncate(&mut self, len: usize) {
-        self.0.truncate(len);
+        for (name, _) in self.entries.drain(len.min(self.entries.len())..) {
+            self.positions.get_mut(&name).map(Vec::pop);
+        }
     }
 
     fn get(&self, name: &str) -> Option<&Constant> {
-        self.0
-            .iter()
-            .rev()
-            .find(|(own, _)| own == name)
-            .map(|(_, value)| value)
+        let position = *self.positions.get(name)?.last()?;
+        self.entries.get(position).map(|(_, value)| value)
     }
 
     /// Lists the names for an error message.
     fn list_names(&self) -> String {
-        let mut names: Vec<&str> = self.0.iter().map(|(name, _)| name.as_str()).collect();
-        names.dedup();
-        match names.is_empty() {
+        match self.entries.is_empty() {
             true => "no step above has a `let` or a `for`".to_owned(),
-            false => format!("there are {}", names.join(", ")),
+            false => {
+                let names = self.entries.iter().map(|(name, _)| name.as_str());
+                format!("there are {}", xoff_lab_file::list_names(names))
+            }
         }
     }
 }

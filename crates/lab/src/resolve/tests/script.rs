@@ -405,7 +405,7 @@ fn errors_of_repeat_steps_name_the_line_and_the_fix() {
         ),
         (
             "  - repeat: {for: {a: \"1..9999\", b: \"1..9999\"}, steps: [wait: 1ms]}\n",
-            &["more than 100000 steps"],
+            &["at most 100000 are possible"],
         ),
         (
             "  - repeat:\n      for: {a: [1]}\n      steps:\n        - wait: 1ms\n        - wiat: 1ms\n",
@@ -433,5 +433,74 @@ fn errors_of_repeat_steps_name_the_line_and_the_fix() {
                 "{steps}: {part:?} is not in:\n{problems}"
             );
         }
+    }
+}
+
+/// Returns the number of copied values and the errors of a lab of `hosts` hosts with one `repeat` over all of them.
+fn expand_repeat_over_hosts(hosts: usize, inner: usize) -> (usize, Problems) {
+    let text = format!(
+        "name: x
+topology:
+  fabric: {{star: {{hosts: {hosts}, speed: 100g}}}}
+script:
+  - repeat:
+      for: {{h: '2..{hosts}', n: '1..{inner}'}}
+      steps:
+        - let: {{peer: '$(h - 1)'}}
+        - send: {{name: 's$(h)-$(n)', from: 'h$(h)', to: 'h$(peer)', frames: 2}}
+        - expect: flow.s$(h)-$(n).lost_frames == 0
+"
+    );
+    let lab = xoff_lab_file::parse_lab(&text).expect("well formed");
+    let mut resolver = LabResolver::new("x.yml", Path::new(""), TimeMode::Virtual);
+    let plan = resolver.resolve_lab(&lab);
+    let steps = plan.map_or(0, |plan| plan.script.steps.len());
+    if resolver.problems.is_empty() {
+        assert_eq!(steps, 2 * (hosts - 1) * inner);
+    }
+    (resolver.expanded_values, resolver.problems)
+}
+
+#[test]
+fn the_work_of_repeat_grows_with_the_number_of_steps() {
+    let (small, problems) = expand_repeat_over_hosts(65, 1);
+    assert!(problems.is_empty(), "{problems}");
+    let (large, problems) = expand_repeat_over_hosts(1024, 1);
+    assert!(problems.is_empty(), "{problems}");
+    // The values of `for` are copied once in both cases.
+    assert!(large <= 16 * small && large > 1000 * 8, "{small} and {large}");
+}
+
+#[test]
+fn the_limit_of_steps_is_checked_before_the_expansion() {
+    let (work, problems) = expand_repeat_over_hosts(1001, 51);
+    assert_eq!(work, 0, "{problems}");
+    assert!(problems.to_string().contains("102000 steps"), "{problems}");
+}
+
+/// A `repeat` without steps, or with numbers of formulas, has a limit as well.
+#[test]
+fn combinations_of_repeat_are_limited() {
+    for repeat in [
+        "for: {a: '0..99999', b: '0..99999', c: '0..99999', d: []}, steps: []",
+        "for: {a: '0..99999', b: '0..99999'}, steps: [{let: {c: 1}}]",
+        "for: {n: [99999], a: '0..$(n)', b: '0..$(n)'}, steps: [{let: {c: 1}}]",
+    ] {
+        let text = format!("{}  - repeat: {{{repeat}}}\n", LAB.split_inclusive("script:\n").next().unwrap());
+        let problems = parse_script_lab(&text).expect_err(repeat).to_string();
+        assert!(problems.contains("combinations"), "{repeat}: {problems}");
+    }
+}
+
+/// All errors of a step are found, and each name has a suggestion.
+#[test]
+fn each_error_of_a_step_is_reported_with_a_near_match() {
+    let text = format!(
+        "{}  - send: {{frm: h1, to: h3, size: much, dscp: 300}}\n  - block: {{port: 'laef1:Ethernet8'}}\n",
+        LAB.split_inclusive("script:\n").next().unwrap()
+    );
+    let problems = parse_script_lab(&text).expect_err("errors").to_string();
+    for part in ["unknown field `frm`; did you mean `from`? (the fields are", "\"much\"", "300", "did you mean `leaf1`?"] {
+        assert!(problems.contains(part), "{part} is not in:\n{problems}");
     }
 }

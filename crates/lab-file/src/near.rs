@@ -1,0 +1,98 @@
+//! Suggestions for misspelt names.
+
+/// The largest number of names that a suggestion lists.
+const LISTED_NAMES_MAX: usize = 24;
+
+/// Returns the name that is most similar to a misspelt word. Returns `None` if no name is similar.
+///
+/// The similarity ignores the case of letters, and `-`, `_` and `.` are equal. A name is similar if at most a third of
+/// the letters of the word differ, at least one letter. Names that differ only in their digits are not similar, because
+/// `h7` is no misspelt `h8`. Of several equally similar names, the first applies.
+///
+/// # Examples
+///
+/// ```
+/// use xoff_lab_file::nearest_name;
+///
+/// let kinds = ["switch", "model", "plain", "vm"];
+/// assert_eq!(nearest_name("swich", kinds), Some("switch"));
+/// assert_eq!(nearest_name("router", kinds), None);
+/// ```
+pub fn nearest_name<'a>(word: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let word = normalize(word);
+    let letters = word.chars().count();
+    let distance_max = (letters / 3).max(1);
+    names
+        .into_iter()
+        // The distance is at least the difference of the lengths.
+        .filter(|name| name.len().abs_diff(word.len()) <= 4 * distance_max)
+        .map(|name| (strsim::damerau_levenshtein(&word, &normalize(name)), name))
+        .filter(|(distance, name)| *distance <= distance_max && *distance < name.chars().count())
+        .filter(|(_, name)| without_digits(&normalize(name)) != without_digits(&word))
+        .min_by_key(|(distance, _)| *distance)
+        .map(|(_, name)| name)
+}
+
+/// Returns the correction for a misspelt word: the most similar name, and a list of the names. `what` is the plural of
+/// the named things, such as `fields`.
+pub fn suggest<'a>(word: &str, names: impl IntoIterator<Item = &'a str> + Clone, what: &str) -> String {
+    match nearest_name(word, names.clone()) {
+        Some(name) => format!("did you mean `{name}`? (the {what} are {})", list_names(names)),
+        None => format!("the {what} are {}", list_names(names)),
+    }
+}
+
+/// Joins names for a message. Further names beyond a limit are counted, not listed.
+pub fn list_names<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
+    let mut names = names.into_iter();
+    let listed: Vec<&str> = names.by_ref().take(LISTED_NAMES_MAX).collect();
+    match names.count() {
+        0 => listed.join(", "),
+        more => format!("{} and {more} more", listed.join(", ")),
+    }
+}
+
+fn without_digits(name: &str) -> String {
+    name.chars().filter(|letter| !letter.is_ascii_digit()).collect()
+}
+
+fn normalize(name: &str) -> String {
+    name.chars()
+        .map(|letter| match letter {
+            '_' | '.' => '-',
+            letter => letter.to_ascii_lowercase(),
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_misspelt_name_gets_the_nearest_name() {
+        let names = ["ecmp", "flowlet", "per-packet", "spray"];
+        for (word, nearest) in [
+            ("ecpm", Some("ecmp")),
+            ("ECMP", Some("ecmp")),
+            ("flowlets", Some("flowlet")),
+            ("per_packet", Some("per-packet")),
+            ("", None),
+            ("x", None),
+            ("adaptive", None),
+        ] {
+            assert_eq!(nearest_name(word, names), nearest, "{word}");
+        }
+        assert_eq!(
+            suggest("spry", names, "schemes"),
+            "did you mean `spray`? (the schemes are ecmp, flowlet, per-packet, spray)"
+        );
+        assert_eq!(nearest_name("h7", ["h1", "h8"]), None);
+        assert_eq!(nearest_name("leaf01", ["leaf1", "leaf2"]), None);
+        assert_eq!(nearest_name("laef1", ["leaf1", "leaf2"]), Some("leaf1"));
+        assert_eq!(
+            suggest("xyz", names, "schemes"),
+            "the schemes are ecmp, flowlet, per-packet, spray"
+        );
+    }
+}

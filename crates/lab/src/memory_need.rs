@@ -1,0 +1,338 @@
+//! Estimates the memory of a lab from its plan, before switches, hosts and queue pairs are created.
+//!
+//! The constants are measured: the difference of the peak memory (`ru_maxrss`) of labs that differ in one number
+//! only. The test `tests/memory.rs` of the program compares the estimates with peaks of labs of different shapes.
+
+use std::collections::HashSet;
+
+use super::plan::{ConfigLayer, FarEnd, HostKind, LabPlan, LinkPlan, SPEED_MBPS_DEFAULT, TimeMode};
+use super::options::LoadOptions;
+use xoff_telemetry::failure::Failure;
+use xoff_telemetry::{MemoryLimit, MemoryNeed};
+use xoff_workload::{Algorithm, Collective, Endpoints, FlowSpec, JobKind, JobSpec, Repeat};
+
+/// Memory of a process without a lab, in bytes.
+const PROCESS_BYTES: u64 = 15 << 20;
+/// Memory of a switch without ports, in bytes.
+const SWITCH_BYTES: u64 = 500 << 10;
+/// Memory of a port with its queues and priority groups, in bytes.
+const PORT_BYTES: u64 = 25 << 10;
+/// Memory of a model host without flows, in bytes.
+const HOST_BYTES: u64 = 12 << 10;
+/// Text of one next hop of a computed route, in bytes.
+const NEXT_HOP_TEXT_BYTES: u64 = 13;
+/// Text of a preset for each port, in bytes.
+const PRESET_BYTES_PER_PORT: u64 = 300;
+/// Memory of both ends of a queue pair, in bytes.
+const QUEUE_PAIR_BYTES: u64 = 2_300;
+/// Memory of a connection of a job with its first message, in bytes.
+const CONNECTION_BYTES: u64 = 700;
+/// Memory of a message of a flow list or of random arrivals, with the record of its completion, in bytes.
+const JOB_MESSAGE_BYTES: u64 = 300;
+/// Memory of an open-loop flow or a `send` step at both hosts, in bytes.
+const OPEN_LOOP_FLOW_BYTES: u64 = 4_500;
+/// Memory of a step of a script, in bytes.
+const STEP_BYTES: u64 = 1_000;
+/// Memory of the record of an iteration, in bytes.
+const ITERATION_BYTES: u64 = 100;
+/// Memory of a process of a plain host, in bytes.
+const PLAIN_HOST_BYTES: u64 = 4 << 20;
+/// Memory of the frame slots of a switch in real time, in bytes.
+const ARENA_BYTES: u64 = 64 << 20;
+
+/// The subject of the message of a refusal.
+pub(super) const SUBJECT: &str = "the lab";
+
+/// Checks whether the memory of one run of a lab is within the limit of `options`.
+///
+/// # Errors
+/// Fails with the estimate, its largest parts and a way to reduce it.
+pub fn check_memory(plan: &LabPlan, options: &LoadOptions) -> Result<(), Failure> {
+    if options.memory == MemoryLimit::UNLIMITED {
+        return Ok(());
+    }
+    options
+        .memory
+        .check(SUBJECT, &estimate_memory(plan, options.time))
+}
+
+/// Estimates the peak memory of one run of a lab.
+pub(super) fn estimate_memory(plan: &LabPlan, time: TimeMode) -> MemoryNeed {
+    let mut need = MemoryNeed::default();
+    need.add("the program", PROCESS_BYTES, "");
+    add_topology(&mut need, plan, time);
+    add_workload(&mut need, plan);
+    need
+}
+
+/// Adds the switches, ports, routes and hosts.
+fn add_topology(need: &mut MemoryNeed, plan: &LabPlan, time: TimeMode) {
+    let ports = add_devices(need, plan.switches.len(), plan.hosts.len(), &plan.links);
+    let mut text_bytes = 0_u64;
+    // Switches that share a configuration share its text, but each has tables of its own.
+    for (switch, ports) in plan.switches.iter().zip(&ports) {
+        for layer in &switch.config {
+            match layer {
+                ConfigLayer::Text { text, .. } => text_bytes += text.len() as u64,
+                ConfigLayer::Preset { .. } => text_bytes += ports * PRESET_BYTES_PER_PORT,
+            }
+        }
+    }
+    need.add(
+        "the configurations of the switches",
+        xoff_config::estimate_memory(text_bytes),
+        "use fewer routes or switches",
+    );
+    if time == TimeMode::RealTime {
+        add_real_time_parts(need, plan);
+    }
+}
+
+/// Adds the switches, their ports and the hosts. Returns the number of ports of each switch.
+fn add_devices(need: &mut MemoryNeed, switches: usize, hosts: usize, links: &[LinkPlan]) -> Vec<u64> {
+    let mut ports = vec![0_u64; switches];
+    for link in links {
+        ports[link.switch] += 1;
+        if let FarEnd::Switch { switch, .. } = link.far {
+            ports[switch] += 1;
+        }
+    }
+    need.add(
+        format!("{switches} switches"),
+        (switches as u64).saturating_mul(SWITCH_BYTES),
+        "use fewer switches",
+    );
+    let port_count: u64 = ports.iter().sum();
+    need.add(
+        format!("{port_count} switch ports"),
+        port_count.saturating_mul(PORT_BYTES),
+        "use fewer switches and links",
+    );
+    need.add(
+        format!("{hosts} hosts"),
+        (hosts as u64).saturating_mul(HOST_BYTES),
+        "use fewer hosts",
+    );
+    ports
+}
+
+/// Estimates a lower limit of the memory of a topology before its routes are computed. A large fabric has gigabytes of
+/// routes.
+pub(super) fn estimate_topology(
+    switches: usize,
+    hosts: usize,
+    links: &[LinkPlan],
+    has_computed_routes: bool,
+) -> MemoryNeed {
+    let mut need = MemoryNeed::default();
+    let ports = add_devices(&mut need, switches, hosts, links);
+    if !has_computed_routes {
+        return need;
+    }
+    let mut uplinks = ports;
+    let mut has_hosts = vec![false; switches];
+    for link in links {
+        if !matches!(link.far, FarEnd::Switch { .. }) {
+            uplinks[link.switch] -= 1;
+            has_hosts[link.switch] = true;
+        }
+    }
+    // Each switch has a route to each switch with hosts. On average, at least half of its links to other switches are
+    // next hops of a route in the switches with hosts, and one link is in the others.
+    let destinations = has_hosts.iter().filter(|has_hosts| **has_hosts).count() as u64;
+    let next_hops: u64 = uplinks
+        .iter()
+        .zip(&has_hosts)
+        .map(|(uplinks, has_hosts)| match has_hosts {
+            true => destinations * uplinks / 2,
+            false => destinations,
+        })
+        .sum();
+    need.add(
+        format!("{next_hops} next hops of routes"),
+        xoff_config::estimate_memory(next_hops.saturating_mul(NEXT_HOP_TEXT_BYTES)),
+        "use fewer switches, or write `routes: none`",
+    );
+    need
+}
+
+/// Adds the parts that only a lab in real time has.
+fn add_real_time_parts(need: &mut MemoryNeed, plan: &LabPlan) {
+    let switches = plan.switches.len() as u64;
+    need.add("the frame slots of the switches", switches * ARENA_BYTES, "use fewer switches");
+    let (mut plain, mut guests) = (0, 0);
+    for host in &plan.hosts {
+        match &host.kind {
+            HostKind::Plain(_) => plain += PLAIN_HOST_BYTES,
+            HostKind::Vm(vm) => guests += u64::from(vm.memory_mib) << 20,
+            HostKind::Model => {}
+        }
+    }
+    need.add("the processes of plain hosts", plain, "use fewer plain hosts");
+    need.add("the guests", guests, "use fewer guests, or a smaller `memory`");
+}
+
+/// Adds the flows, jobs and the script.
+fn add_workload(need: &mut MemoryNeed, plan: &LabPlan) {
+    let flows = (plan.workload.flows.len() + plan.script.send_steps().count()) as u64;
+    need.add(
+        format!("{flows} open-loop flows"),
+        flows.saturating_mul(OPEN_LOOP_FLOW_BYTES),
+        "use fewer flows",
+    );
+    let steps = plan.script.steps.len() as u64;
+    need.add(
+        format!("{steps} steps of the script"),
+        steps.saturating_mul(STEP_BYTES),
+        "repeat fewer steps",
+    );
+    let mut speeds_mbps = vec![SPEED_MBPS_DEFAULT; plan.hosts.len()];
+    for link in &plan.links {
+        if let (FarEnd::Host(host), Some(speed)) = (&link.far, link.speed_mbps) {
+            speeds_mbps[*host] = speed;
+        }
+    }
+    for job in &plan.workload.jobs.jobs {
+        let size = job_size(job, &|host| u64::from(speeds_mbps[host as usize]) * 1_000_000);
+        let pairs = size.connections.saturating_mul(u64::from(job.qps_per_connection));
+        need.add(
+            format!("{pairs} queue pairs of job {}", job.name),
+            pairs
+                .saturating_mul(QUEUE_PAIR_BYTES)
+                .saturating_add(size.connections.saturating_mul(CONNECTION_BYTES)),
+            "use fewer hosts or queue pairs (`qps`)",
+        );
+        need.add(
+            format!("{} messages of job {}", size.messages, job.name),
+            size.messages.saturating_mul(JOB_MESSAGE_BYTES),
+            "use fewer flows",
+        );
+        need.add(
+            format!("{} iterations of job {}", size.iterations, job.name),
+            size.iterations.saturating_mul(ITERATION_BYTES),
+            "use fewer iterations",
+        );
+    }
+}
+
+/// The numbers of a job that decide its memory.
+struct JobSize {
+    connections: u64,
+    /// The messages of a flow list or of random arrivals.
+    messages: u64,
+    iterations: u64,
+}
+
+/// Returns the size of a job without creating its connections.
+fn job_size(job: &JobSpec, line_rate_bps: &dyn Fn(u32) -> u64) -> JobSize {
+    let of_connections = |connections: usize, iterations: u32| JobSize {
+        connections: connections as u64,
+        messages: 0,
+        iterations: u64::from(iterations),
+    };
+    match &job.kind {
+        JobKind::Flows(flows) | JobKind::Replay(flows) => {
+            let pairs: HashSet<(u32, u32)> = flows.iter().map(|flow| (flow.src, flow.dst)).collect();
+            let message_count = |flow: &FlowSpec| match flow.repeat {
+                Repeat::Once => 1,
+                Repeat::Every { count, .. } | Repeat::AfterCompletion { count, .. } => u64::from(count),
+            };
+            JobSize {
+                messages: flows.iter().map(message_count).fold(0, u64::saturating_add),
+                ..of_connections(pairs.len(), 0)
+            }
+        }
+        JobKind::Permutation(permutation) => of_connections(permutation.hosts.len(), permutation.iterations),
+        JobKind::Incast(incast) => of_connections(incast.senders.len(), incast.iterations),
+        JobKind::Poisson(poisson) => {
+            let flows = poisson.expected_flows(line_rate_bps);
+            let pairs = match &poisson.endpoints {
+                Endpoints::Pairs(pairs) => pairs.len() as u64,
+                Endpoints::Sets {
+                    sources,
+                    destinations,
+                } => sources.len() as u64 * destinations.len() as u64,
+            };
+            JobSize {
+                connections: pairs.min(flows),
+                messages: flows,
+                iterations: 0,
+            }
+        }
+        JobKind::Collective(collective) => collective_size(collective),
+    }
+}
+
+/// Returns the size of a collective. Ranks of one node have no connection.
+fn collective_size(collective: &Collective) -> JobSize {
+    let ranks = collective.ranks.len() as u64;
+    let gpus = u64::from(collective.gpus_per_node).max(1);
+    let connections = match collective.algorithm {
+        Algorithm::AllToAll { rail_aligned: true } => ranks.saturating_mul((ranks / gpus).saturating_sub(1)),
+        Algorithm::AllToAll { rail_aligned: false } => ranks.saturating_mul(ranks.saturating_sub(gpus)),
+        // A ring and a tree have at most two connections for each rank and GPU of a node.
+        Algorithm::TreeAllReduce => 2 * ranks,
+        Algorithm::RingAllReduce | Algorithm::RingAllGather | Algorithm::RingReduceScatter => ranks,
+    };
+    let rounds = u64::from(collective.iterations) + u64::from(collective.warmup);
+    JobSize {
+        connections,
+        messages: 0,
+        iterations: rounds.saturating_mul(collective.bytes.len() as u64),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::super::parse_lab;
+    use super::*;
+
+    fn need_bytes(fabric: &str, job: &str) -> u64 {
+        let text = format!(
+            "name: x\ntopology:\n  fabric:\n    {fabric}\nworkload:\n  jobs:\n    - {{name: j, {job}}}\n"
+        );
+        let plan = parse_lab(&text, "x.yml", Path::new(""), TimeMode::Virtual)
+            .unwrap_or_else(|problems| panic!("{problems}"));
+        estimate_memory(&plan, TimeMode::Virtual).total_bytes()
+    }
+
+    /// The labs of the hostile trial: small files that need gigabytes.
+    #[test]
+    fn queue_pairs_of_an_all_to_all_dominate_the_estimate() {
+        let need = |qps: u32| {
+            need_bytes(
+                "star: {hosts: 200, speed: 100g}",
+                &format!("kind: alltoall, hosts: all, bytes: 1m, qps: {qps}"),
+            )
+        };
+        assert!((5 << 30..11 << 30).contains(&need(64)), "{}", need(64));
+        assert!(need(4096) > 300 << 30, "{}", need(4096));
+        assert!(need(1) < 200 << 20, "{}", need(1));
+    }
+
+    /// The estimate of the largest possible lab needs no connections.
+    #[test]
+    fn the_largest_all_to_all_is_estimated_without_its_connections() {
+        let need = need_bytes(
+            "leaf-spine: {leaves: 64, spines: 4, hosts: 64, speed: 100g}",
+            "kind: alltoall, hosts: all, bytes: 1m",
+        );
+        assert!(need > 30 << 30, "{need}");
+    }
+
+    /// The routes of a large fabric are estimated before they are computed.
+    #[test]
+    fn a_topology_with_too_many_routes_is_refused_before_its_routes_are_computed() {
+        let text = "name: x\ntopology:\n  fabric:\n    leaf-spine: {leaves: 512, spines: 64, hosts: 8, speed: 100g}\n";
+        let options = LoadOptions {
+            time: TimeMode::Virtual,
+            memory: MemoryLimit::new(1 << 30),
+        };
+        let problems = parse_lab(text, "x.yml", Path::new(""), options).expect_err("too large");
+        let text = problems.to_string();
+        assert!(text.contains("next hops of routes") || text.contains("switch ports"), "{text}");
+        assert!(text.contains("needs about"), "{text}");
+    }
+}

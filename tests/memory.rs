@@ -1,0 +1,160 @@
+//! The estimates of `--memory` against the measured peak memory of labs and configurations of different shapes.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use tempfile::tempdir;
+use wait4::Wait4;
+use xoff_testing::{run_program, write_file};
+
+const XOFF: &str = env!("CARGO_BIN_EXE_xoff");
+
+/// Returns the arguments of a command with another limit of memory.
+fn with_limit<'a>(arguments: &[&'a str], limit: &'a str) -> Vec<&'a str> {
+    [arguments, &["--memory", limit]].concat()
+}
+
+/// Returns the estimate in MiB from the message of a refusal.
+fn estimate_mib(arguments: &[&str]) -> f64 {
+    let refused = run_program(Command::new(XOFF).args(with_limit(arguments, "1K")));
+    assert_eq!(refused.code, Some(4), "{}", refused.stderr);
+    let text = format!("{}{}", refused.stderr, refused.stdout);
+    let (_, rest) = text.split_once("needs about ").expect("an estimate");
+    let mut words = rest.split([' ', ',']);
+    let number: f64 = words.next().and_then(|word| word.parse().ok()).expect("a number");
+    match words.next() {
+        Some("GiB") => 1024.0 * number,
+        _ => number,
+    }
+}
+
+/// Runs a command with a high limit and returns its peak memory in MiB.
+fn peak_mib(arguments: &[&str]) -> f64 {
+    let child = Command::new(XOFF)
+        .args(with_limit(arguments, "64G"))
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("the program starts");
+    let used = child.wait4().expect("the program ends");
+    used.rusage.maxrss as f64 / f64::from(1 << 20)
+}
+
+/// Asserts that the estimate of a command is within a factor of 2 of its peak.
+fn assert_estimate(name: &str, arguments: &[&str]) {
+    let (estimate, peak) = (estimate_mib(arguments), peak_mib(arguments));
+    println!("{name}: estimate {estimate:.0} MiB, peak {peak:.0} MiB");
+    assert!(
+        estimate < 2.0 * peak && peak < 2.0 * estimate,
+        "{name}: the estimate is {estimate:.0} MiB, the peak {peak:.0} MiB"
+    );
+}
+
+/// Ten labs of different shapes. Each has another dominating part.
+#[test]
+fn estimates_of_labs_are_within_a_factor_of_two() {
+    let folder = tempdir().expect("a folder");
+    let many_flows: String = (0..4000)
+        .map(|n| format!("    - {{name: f{n}, from: h{}, to: h64, rate: 1m}}\n", n % 63 + 1))
+        .collect();
+    let job = |fields: &str| format!("workload:\n  jobs:\n    - {{name: j, {fields}}}\n");
+    let labs = [
+        ("pair", "star: {hosts: 2, speed: 100g}", String::new()),
+        ("star", "star: {hosts: 700, speed: 100g}", String::new()),
+        (
+            "leaf-spine",
+            "leaf-spine: {leaves: 24, spines: 12, hosts: 12, speed: 100g}",
+            String::new(),
+        ),
+        (
+            "fat-tree",
+            "fat-tree: {k: 8, speed: 100g, config: {preset: roce-lossless}}",
+            job("kind: permutation, hosts: all, bytes: 64k"),
+        ),
+        (
+            "all-to-all",
+            "star: {hosts: 64, speed: 100g}",
+            job("kind: alltoall, hosts: all, bytes: 64k"),
+        ),
+        (
+            "queue-pairs",
+            "star: {hosts: 48, speed: 100g}",
+            job("kind: alltoall, hosts: all, bytes: 64k, qps: 16"),
+        ),
+        (
+            "ring",
+            "star: {hosts: 128, speed: 100g}",
+            job("kind: ring-allreduce, hosts: all, bytes: 128k, qps: 16"),
+        ),
+        (
+            "poisson",
+            "star: {hosts: 16, speed: 100g}",
+            job("kind: poisson, hosts: all, sizes: 1k, load: 50%, flows_max: 100000"),
+        ),
+        (
+            "flow-list",
+            "star: {hosts: 80, speed: 100g}",
+            job("kind: flows, flows: [{from: all, to: all, bytes: 1k, count: 4}]"),
+        ),
+        (
+            "open-loop",
+            "star: {hosts: 64, speed: 100g}",
+            format!("workload:\n  duration: 10us\n  drain: 10us\n  flows:\n{many_flows}"),
+        ),
+    ];
+    for (name, fabric, workload) in labs {
+        let text = format!("name: {name}\ntopology:\n  fabric:\n    {fabric}\n{workload}");
+        let file = write_file(folder.path(), &format!("{name}.xoff.yml"), &text);
+        let file = file.display().to_string();
+        assert_estimate(name, &["lab", "run", &file, "--virtual", "--until", "5ms"]);
+    }
+}
+
+#[test]
+fn estimate_of_static_routes_is_within_a_factor_of_two() {
+    let folder = tempdir().expect("a folder");
+    let routes: Vec<String> = (0..20_000)
+        .map(|n| format!(r#""10.{}.{}.0/24": {{"nexthop": "10.0.0.1", "ifname": "Ethernet0"}}"#, n >> 8, n & 255))
+        .collect();
+    let text = format!(
+        r#"{{"PORT": {{"Ethernet0": {{"speed": "100000"}}}}, "INTERFACE": {{"Ethernet0|10.0.0.0/31": {{}}}},
+        "STATIC_ROUTE": {{{}}}}}"#,
+        routes.join(", ")
+    );
+    let file = write_file(folder.path(), "routes.config_db.json", &text);
+    assert_estimate("routes", &["config", "check", &file.display().to_string()]);
+}
+
+/// The refusal comes before the work: it needs little memory itself, and it names what to change.
+#[test]
+fn a_lab_beyond_the_limit_is_refused_before_it_is_built() {
+    let folder = tempdir().expect("a folder");
+    let text = "name: big\ntopology:\n  fabric:\n    star: {hosts: 200, speed: 100g}\nworkload:\n  jobs:\n    - \
+                {name: a, kind: alltoall, hosts: all, bytes: 1m, qps: 4096}\n";
+    let file = write_file(folder.path(), "big.xoff.yml", text);
+    let file = file.display().to_string();
+    for command in [["lab", "run"], ["lab", "check"]] {
+        let arguments = [command[0], command[1], &file, "--virtual", "--memory", "1G"];
+        let refused = run_program(Command::new(XOFF).args(arguments));
+        assert_eq!(refused.code, Some(4), "{}", refused.stderr);
+        for part in ["needs about 3", "1.0 GiB are allowed (--memory)", "queue pairs of job a", "(`qps`)"] {
+            assert!(refused.stderr.contains(part), "{part}: {}", refused.stderr);
+        }
+        let child = Command::new(XOFF).args(arguments).stderr(Stdio::null()).spawn().expect("starts");
+        let used = child.wait4().expect("ends");
+        assert!(used.rusage.maxrss < 100 << 20, "{}", used.rusage.maxrss);
+    }
+    // Runs in parallel share the limit.
+    let small = write_file(
+        folder.path(),
+        "small.xoff.yml",
+        "name: small\ntopology:\n  fabric:\n    star: {hosts: 2, speed: 100g}\n",
+    );
+    let sweep = |jobs: &str| {
+        let mut command = Command::new(XOFF);
+        command.args(["lab", "run", &small.display().to_string(), "--virtual", "--seeds", "1..=8", "--until", "1us"]);
+        run_program(command.args(["--jobs", jobs, "--memory", "60M"])).code
+    };
+    assert_eq!((sweep("1"), sweep("8")), (Some(0), Some(4)));
+    assert!(Path::new(&file).exists());
+}
