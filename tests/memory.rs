@@ -114,7 +114,13 @@ fn estimates_of_labs_are_within_a_factor_of_two() {
 fn estimate_of_static_routes_is_within_a_factor_of_two() {
     let folder = tempdir().expect("a folder");
     let routes: Vec<String> = (0..20_000)
-        .map(|n| format!(r#""10.{}.{}.0/24": {{"nexthop": "10.0.0.1", "ifname": "Ethernet0"}}"#, n >> 8, n & 255))
+        .map(|n| {
+            format!(
+                r#""10.{}.{}.0/24": {{"nexthop": "10.0.0.1", "ifname": "Ethernet0"}}"#,
+                n >> 8,
+                n & 255
+            )
+        })
         .collect();
     let text = format!(
         r#"{{"PORT": {{"Ethernet0": {{"speed": "100000"}}}}, "INTERFACE": {{"Ethernet0|10.0.0.0/31": {{}}}},
@@ -137,10 +143,19 @@ fn a_lab_beyond_the_limit_is_refused_before_it_is_built() {
         let arguments = [command[0], command[1], &file, "--virtual", "--memory", "1G"];
         let refused = run_program(Command::new(XOFF).args(arguments));
         assert_eq!(refused.code, Some(4), "{}", refused.stderr);
-        for part in ["needs about 3", "1.0 GiB are allowed (--memory)", "queue pairs of job a", "(`qps`)"] {
+        for part in [
+            "needs about 3",
+            "1.0 GiB are allowed (--memory)",
+            "queue pairs of job a",
+            "(`qps`)",
+        ] {
             assert!(refused.stderr.contains(part), "{part}: {}", refused.stderr);
         }
-        let child = Command::new(XOFF).args(arguments).stderr(Stdio::null()).spawn().expect("starts");
+        let child = Command::new(XOFF)
+            .args(arguments)
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("starts");
         let used = child.wait4().expect("ends");
         assert!(used.rusage.maxrss < 100 << 20, "{}", used.rusage.maxrss);
     }
@@ -152,7 +167,16 @@ fn a_lab_beyond_the_limit_is_refused_before_it_is_built() {
     );
     let sweep = |jobs: &str| {
         let mut command = Command::new(XOFF);
-        command.args(["lab", "run", &small.display().to_string(), "--virtual", "--seeds", "1..=8", "--until", "1us"]);
+        command.args([
+            "lab",
+            "run",
+            &small.display().to_string(),
+            "--virtual",
+            "--seeds",
+            "1..=8",
+            "--until",
+            "1us",
+        ]);
         run_program(command.args(["--jobs", jobs, "--memory", "60M"])).code
     };
     assert_eq!((sweep("1"), sweep("8")), (Some(0), Some(4)));

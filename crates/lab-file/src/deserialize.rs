@@ -5,7 +5,8 @@ use std::fmt;
 
 use serde::de::value::{BoolDeserializer, MapDeserializer, StrDeserializer};
 use serde::de::{
-    self, DeserializeSeed, Deserializer, Expected, IntoDeserializer, MapAccess, SeqAccess, Unexpected, Visitor,
+    self, DeserializeSeed, Deserializer, Expected, IntoDeserializer, MapAccess, SeqAccess, Unexpected,
+    Visitor,
 };
 use serde::forward_to_deserialize_any;
 use serde_saphyr::{Location, Spanned};
@@ -89,7 +90,10 @@ impl de::Error for Rejection {
     fn missing_field(field: &'static str) -> Rejection {
         Rejection {
             missing_field: Some(field),
-            ..Rejection::new(format!("the field `{field}` is missing"), format!("add `{field}`"))
+            ..Rejection::new(
+                format!("the field `{field}` is missing"),
+                format!("add `{field}`"),
+            )
         }
     }
 }
@@ -121,15 +125,20 @@ impl<'a> TreeDeserializer<'a> {
             YamlTree::Text(text) => format!("\"{text}\""),
             other => other.scalar_text().unwrap_or_default(),
         };
-        Rejection::new(format!("{value} is not allowed here"), format!("write {expected}"))
-            .with_default_location(self.tree.referenced)
+        Rejection::new(
+            format!("{value} is not allowed here"),
+            format!("write {expected}"),
+        )
+        .with_default_location(self.tree.referenced)
     }
 
     /// Reads an integer from `least` to `most`.
     fn integer<'de, V: Visitor<'de>>(self, visitor: V, least: i64, most: u64) -> Result<V::Value, Rejection> {
         let expected = || format!("a whole number from {least} to {most}");
         match self.tree.value {
-            YamlTree::Integer(value) if value >= least && u64::try_from(value).is_ok_and(|value| value > most) => {
+            YamlTree::Integer(value)
+                if value >= least && u64::try_from(value).is_ok_and(|value| value > most) =>
+            {
                 Err(self.reject(&expected()))
             }
             YamlTree::Integer(value) if value >= least => self.deserialize_any(visitor),
@@ -156,7 +165,12 @@ impl<'de> Deserializer<'de> for TreeDeserializer<'_> {
                 next: 0,
                 collector: self.collector,
             }),
-            YamlTree::Map(entries) => visitor.visit_map(EntryAccess::new(self.tree.referenced, entries, None, self.collector)),
+            YamlTree::Map(entries) => visitor.visit_map(EntryAccess::new(
+                self.tree.referenced,
+                entries,
+                None,
+                self.collector,
+            )),
         };
         result.map_err(|error| error.with_default_location(self.tree.referenced))
     }
@@ -227,9 +241,17 @@ impl<'de> Deserializer<'de> for TreeDeserializer<'_> {
     ) -> Result<V::Value, Rejection> {
         match &self.tree.value {
             YamlTree::Map(entries) => visitor
-                .visit_map(EntryAccess::new(self.tree.referenced, entries, Some(fields), self.collector))
+                .visit_map(EntryAccess::new(
+                    self.tree.referenced,
+                    entries,
+                    Some(fields),
+                    self.collector,
+                ))
                 .map_err(|error: Rejection| error.with_default_location(self.tree.referenced)),
-            _ => Err(self.reject(&format!("a mapping with the fields {}", list_names(fields.iter().copied())))),
+            _ => Err(self.reject(&format!(
+                "a mapping with the fields {}",
+                list_names(fields.iter().copied())
+            ))),
         }
     }
 

@@ -299,7 +299,9 @@ mod tests {
 
     #[test]
     fn locations_are_preserved() {
-        let fields = check("name: 17\ncount: 3\nlist:\n  - 4\n  - 5\n").value.expect("well formed");
+        let fields = check("name: 17\ncount: 3\nlist:\n  - 4\n  - 5\n")
+            .value
+            .expect("well formed");
         let name = fields.name.expect("there");
         assert_eq!((name.value.as_str(), name.referenced.line()), ("17", 1));
         assert_eq!((fields.count.value, fields.count.referenced.line()), (3, 2));
@@ -363,7 +365,12 @@ workload:
         let checked = check_lab(text).expect("YAML");
         let mut lines: Vec<u64> = checked.errors.iter().map(|error| error.at.line()).collect();
         lines.sort_unstable();
-        assert_eq!(lines, [2, 4, 6, 7, 8, 9, 11, 12, 13, 14, 16, 18, 20, 21], "{:#?}", checked.errors);
+        assert_eq!(
+            lines,
+            [2, 4, 6, 7, 8, 9, 11, 12, 13, 14, 16, 18, 20, 21],
+            "{:#?}",
+            checked.errors
+        );
         assert!(checked.value.is_none(), "the name is required");
         let valid_name = check_lab(&text.replace("[small]", "small")).expect("YAML");
         assert_eq!(valid_name.errors.len(), 13);
@@ -377,7 +384,8 @@ workload:
     #[test]
     fn many_errors_cost_no_more_than_their_elements() {
         let attempts = |elements: usize| {
-            let links = "    - {endpoints: ['a:b', 'c:d'], mtu: x, speed: [1], delay: {a: b}}\n".repeat(elements);
+            let links =
+                "    - {endpoints: ['a:b', 'c:d'], mtu: x, speed: [1], delay: {a: b}}\n".repeat(elements);
             let text = format!("name: a\ntopology:\n  links:\n{links}");
             let checked = check_lab(&text).expect("YAML");
             assert_eq!(checked.errors.len(), 3 * elements);

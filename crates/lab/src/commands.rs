@@ -26,12 +26,12 @@ use super::lab_fields::{FieldValue, load_with_values};
 use super::launcher::exit_code_of_process;
 use super::options::{LabOptions, LabRunArgs, LabRunMode, LabUpArgs, LoadOptions};
 use super::plan::{LabPlan, ScriptPlan, TimeMode};
+use super::programs::check_programs;
 use super::real_time_run::guests;
 use super::recording_option::{self, LabRecordings};
 use super::registry::{self, RunningLab, running_labs};
 use super::status_pipe::{StatusMessage, StatusReader};
 use crate::report::Report;
-use super::programs::check_programs;
 use xoff_telemetry::MemoryLimit;
 use xoff_telemetry::failure::{Exit, Failure};
 

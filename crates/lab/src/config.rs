@@ -258,9 +258,8 @@ mod tests {
         let text = format!(
             "name: x\ntopology:\n  nodes:\n    sw9: {{kind: switch, config: {config}}}\n    h1: {{kind: model}}\n  links:\n    - {{endpoints: [\"h1:eth0\", \"sw9:Ethernet4\"]{speed}}}\n"
         );
-        let plan =
-            parse_lab(&text, "x.xoff.yml", Path::new(""), TimeMode::RealTime)
-                .map_err(|problems| Failure::configuration(problems.to_string()))?;
+        let plan = parse_lab(&text, "x.xoff.yml", Path::new(""), TimeMode::RealTime)
+            .map_err(|problems| Failure::configuration(problems.to_string()))?;
         resolve_switch_setup(&plan, 0, 7, BUDGET)
     }
 
@@ -392,7 +391,11 @@ topology:
                 .unwrap_or_else(|problems| panic!("{problems}"));
             let setup =
                 resolve_switch_setup(&plan, 0, 1, BUDGET).unwrap_or_else(|failure| panic!("{failure}"));
-            assert_eq!(setup.speeds_mbps.into_values().collect::<Vec<_>>(), [1000; 5], "{file}");
+            assert_eq!(
+                setup.speeds_mbps.into_values().collect::<Vec<_>>(),
+                [1000; 5],
+                "{file}"
+            );
             let ports = &setup.loaded.resolved.config.ports;
             assert!(ports.iter().all(|port| port.pfc.enabled == enabled), "{file}");
             assert_eq!(plan.workload.flows.len(), 8, "{file}");

@@ -78,8 +78,8 @@ pub use import::{ImportedLab, import_ns3};
 pub use lab_fields::{FieldSetting, FieldValue, load_with_values};
 pub use memory_need::check_memory;
 pub use options::{LabOptions, LabRunArgs, LabRunMode, LabUpArgs, LoadOptions};
-pub use programs::ProgramPolicy;
 pub use problem::{Problem, Problems};
+pub use programs::ProgramPolicy;
 pub use recording_option::LabRecordings;
 pub use registry::{RunningLab, lab_socket_address, running_labs};
 pub use report::{

@@ -5,8 +5,8 @@
 
 use std::collections::HashSet;
 
-use super::plan::{ConfigLayer, FarEnd, HostKind, LabPlan, LinkPlan, SPEED_MBPS_DEFAULT, TimeMode};
 use super::options::LoadOptions;
+use super::plan::{ConfigLayer, FarEnd, HostKind, LabPlan, LinkPlan, SPEED_MBPS_DEFAULT, TimeMode};
 use xoff_telemetry::failure::Failure;
 use xoff_telemetry::{MemoryLimit, MemoryNeed};
 use xoff_workload::{Algorithm, Collective, Endpoints, FlowSpec, JobKind, JobSpec, Repeat};
@@ -159,7 +159,11 @@ pub(super) fn estimate_topology(
 /// Adds the parts that only a lab in real time has.
 fn add_real_time_parts(need: &mut MemoryNeed, plan: &LabPlan) {
     let switches = plan.switches.len() as u64;
-    need.add("the frame slots of the switches", switches * ARENA_BYTES, "use fewer switches");
+    need.add(
+        "the frame slots of the switches",
+        switches * ARENA_BYTES,
+        "use fewer switches",
+    );
     let (mut plain, mut guests) = (0, 0);
     for host in &plan.hosts {
         match &host.kind {
@@ -332,7 +336,10 @@ mod tests {
         };
         let problems = parse_lab(text, "x.yml", Path::new(""), options).expect_err("too large");
         let text = problems.to_string();
-        assert!(text.contains("next hops of routes") || text.contains("switch ports"), "{text}");
+        assert!(
+            text.contains("next hops of routes") || text.contains("switch ports"),
+            "{text}"
+        );
         assert!(text.contains("needs about"), "{text}");
     }
 }

@@ -183,12 +183,18 @@ pub(super) fn flow_reports(plan: &LabPlan, results: &[&HostResults]) -> Vec<Flow
     for host in results {
         let name = host.name.as_str();
         sent_flows.extend(host.sent.iter().map(|sent| ((name, sent.flow), sent)));
-        received_flows.extend(host.received.iter().map(|received| ((name, received.flow), received)));
+        received_flows.extend(
+            host.received
+                .iter()
+                .map(|received| ((name, received.flow), received)),
+        );
     }
     let report = |(id, flow): (usize, &FlowPlan)| {
         let id = id as u32;
         let sent = *sent_flows.get(&(plan.hosts[flow.from].name.as_str(), id))?;
-        let received = received_flows.get(&(plan.hosts[flow.to].name.as_str(), id)).copied();
+        let received = received_flows
+            .get(&(plan.hosts[flow.to].name.as_str(), id))
+            .copied();
         let (src, dst) = (&plan.hosts[flow.from].name, &plan.hosts[flow.to].name);
         Some(flow_report(src, dst, flow.lossless, sent, received))
     };

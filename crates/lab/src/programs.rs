@@ -52,12 +52,18 @@ pub(super) fn check_programs(plan: &LabPlan, policy: ProgramPolicy) -> Result<()
     if programs.is_empty() {
         return Ok(());
     }
-    let place = plan.file.as_ref().map_or(plan.name.clone(), |file| file.path.clone());
+    let place = plan
+        .file
+        .as_ref()
+        .map_or(plan.name.clone(), |file| file.path.clone());
     if policy == ProgramPolicy::Refuse {
-        return Err(Failure::new(Exit::Configuration, "the lab starts programs, and --no-exec forbids them")
-            .at(place)
-            .because(join_programs(&programs))
-            .fix("remove `exec` and nodes of kind vm from the lab, or leave --no-exec out"));
+        return Err(Failure::new(
+            Exit::Configuration,
+            "the lab starts programs, and --no-exec forbids them",
+        )
+        .at(place)
+        .because(join_programs(&programs))
+        .fix("remove `exec` and nodes of kind vm from the lab, or leave --no-exec out"));
     }
     let caller = Uid::effective();
     let Some(owner) = find_foreign_owner(plan, caller) else {
@@ -68,7 +74,10 @@ pub(super) fn check_programs(plan: &LabPlan, policy: ProgramPolicy) -> Result<()
     if caller.is_root() && policy != ProgramPolicy::Allow {
         return Err(Failure::new(
             Exit::Configuration,
-            format!("{} belongs to {owner_name}, and its lab would start programs as root", owner.path),
+            format!(
+                "{} belongs to {owner_name}, and its lab would start programs as root",
+                owner.path
+            ),
         )
         .at(place)
         .because(list)
@@ -91,7 +100,10 @@ struct ForeignFile {
 /// Returns the first file of the lab that belongs neither to the caller nor to root: the lab file, or a file that a
 /// guest runs.
 fn find_foreign_owner(plan: &LabPlan, caller: Uid) -> Option<ForeignFile> {
-    let lab_file = plan.file.iter().map(|file| (file.path.clone(), Some(file.owner_uid)));
+    let lab_file = plan
+        .file
+        .iter()
+        .map(|file| (file.path.clone(), Some(file.owner_uid)));
     let guests = plan.hosts.iter().filter_map(|host| match &host.kind {
         HostKind::Vm(vm) => Some(vm),
         _ => None,
@@ -116,7 +128,11 @@ fn list_programs(plan: &LabPlan) -> Vec<LabProgram<'_>> {
     let mut programs = Vec::new();
     for host in &plan.hosts {
         let commands = match &host.kind {
-            HostKind::Plain(plain) => plain.exec.iter().map(|command| format!("/bin/sh -c {command:?}")).collect(),
+            HostKind::Plain(plain) => plain
+                .exec
+                .iter()
+                .map(|command| format!("/bin/sh -c {command:?}"))
+                .collect(),
             HostKind::Vm(vm) => {
                 let mut command = format!("{} -kernel {}", vm.qemu, vm.kernel.display());
                 for argument in &vm.args {
@@ -138,7 +154,11 @@ fn list_programs(plan: &LabPlan) -> Vec<LabProgram<'_>> {
 }
 
 fn join_programs(programs: &[LabProgram<'_>]) -> String {
-    let listed: Vec<String> = programs.iter().take(LISTED_MAX).map(LabProgram::to_string).collect();
+    let listed: Vec<String> = programs
+        .iter()
+        .take(LISTED_MAX)
+        .map(LabProgram::to_string)
+        .collect();
     match programs.len().saturating_sub(LISTED_MAX) {
         0 => listed.join("; "),
         more => format!("{}; and {more} more", listed.join("; ")),
@@ -186,7 +206,10 @@ topology:
     fn programs_of_a_file_of_another_user_need_permission_as_root() {
         let caller = Uid::effective();
         let stranger = caller.as_raw() + 4000;
-        assert_eq!(check_programs(&plan(caller.as_raw()), ProgramPolicy::OwnFiles), Ok(()));
+        assert_eq!(
+            check_programs(&plan(caller.as_raw()), ProgramPolicy::OwnFiles),
+            Ok(())
+        );
         assert_eq!(check_programs(&plan(stranger), ProgramPolicy::Allow), Ok(()));
         let result = check_programs(&plan(stranger), ProgramPolicy::OwnFiles);
         assert_eq!(result.is_err(), caller.is_root(), "{result:?}");
@@ -201,7 +224,11 @@ topology:
         let own = Uid::effective().as_raw();
         let failure = check_programs(&plan(own), ProgramPolicy::Refuse).expect_err("a program");
         assert_eq!(failure.exit, Exit::Configuration);
-        assert!(failure.why.is_some_and(|why| why.contains("h1: /bin/sh -c \"touch /tmp/x\"")));
+        assert!(
+            failure
+                .why
+                .is_some_and(|why| why.contains("h1: /bin/sh -c \"touch /tmp/x\""))
+        );
         let mut without = plan(own + 4000);
         for host in &mut without.hosts {
             host.kind = HostKind::Model;

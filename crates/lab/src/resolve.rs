@@ -26,8 +26,8 @@ use super::memory_need::{self, check_memory, estimate_topology};
 use super::options::LoadOptions;
 use super::plan::{LabFileOrigin, LabPlan, ScriptPlan, TimeMode};
 use super::problem::Problems;
-use xoff_telemetry::{InputLimit, MemoryLimit, read_owned_input_text};
 use xoff_telemetry::failure::Failure;
+use xoff_telemetry::{InputLimit, MemoryLimit, read_owned_input_text};
 
 /// Longest name of a lab or node in bytes. The name of a lab is part of a socket address, which has at most
 /// 107 bytes.

@@ -115,8 +115,12 @@ impl Corpus {
 /// bytes. The repository has only one capture.
 fn built_in_captures() -> Vec<CorpusFile> {
     let frame: Vec<u8> = [
-        &[0x02, 0x58, 0x4f, 0x46, 0, 2, 0x02, 0x58, 0x4f, 0x46, 0, 1, 0x08, 0x00][..],
-        &[0x45, 0x02, 0, 60, 0, 0, 0, 0, 64, 17, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2],
+        &[
+            0x02, 0x58, 0x4f, 0x46, 0, 2, 0x02, 0x58, 0x4f, 0x46, 0, 1, 0x08, 0x00,
+        ][..],
+        &[
+            0x45, 0x02, 0, 60, 0, 0, 0, 0, 64, 17, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2,
+        ],
         &[0xc0, 0, 0x12, 0xb7, 0, 40, 0, 0],
         &[10, 0, 0xff, 0xff, 0, 0, 0, 17, 0x80, 0, 0, 1, 0, 0, 0, 0],
         &[0; 16],
@@ -136,7 +140,18 @@ fn built_in_captures() -> Vec<CorpusFile> {
         pcap.extend(&frame);
         let padded = frame.len().next_multiple_of(4);
         let total = word(32 + padded as u32);
-        pcapng.extend([word(6), total, word(0), word(0), word(1000 * number), word(len), word(len)].concat());
+        pcapng.extend(
+            [
+                word(6),
+                total,
+                word(0),
+                word(0),
+                word(1000 * number),
+                word(len),
+                word(len),
+            ]
+            .concat(),
+        );
         pcapng.extend(&frame);
         pcapng.resize(pcapng.len() + padded - frame.len(), 0);
         pcapng.extend(total);

@@ -70,7 +70,10 @@ fn run_mutants(arguments: &Arguments) -> std::io::Result<u64> {
             mutant.mutations.join(", ")
         );
         for finding in findings {
-            println!("  {}: xoff {}\n  {}", finding.what, finding.command, finding.stderr);
+            println!(
+                "  {}: xoff {}\n  {}",
+                finding.what, finding.command, finding.stderr
+            );
         }
         println!("  saved as {}", path.display());
     }
@@ -104,7 +107,14 @@ fn run_parallel(arguments: &Arguments) -> std::io::Result<u64> {
         let count = share.min(arguments.mutants.saturating_sub(first));
         let numbers = [arguments.first + first, count, arguments.seed].map(|number| number.to_string());
         let child = Command::new(&program)
-            .args(["--first", &numbers[0], "--mutants", &numbers[1], "--seed", &numbers[2]])
+            .args([
+                "--first",
+                &numbers[0],
+                "--mutants",
+                &numbers[1],
+                "--seed",
+                &numbers[2],
+            ])
             .arg("--program")
             .arg(&arguments.program)
             .arg("--save")

@@ -145,7 +145,17 @@ impl MutantRunner {
             FileKind::Lab => vec![lab_run, lab_check],
             FileKind::Configuration => vec![
                 vec!["config", "check", file, "--memory", "1G"],
-                vec!["config", "check", file, "--memory", "1G", "--format", "json", "--port", "Ethernet0"],
+                vec![
+                    "config",
+                    "check",
+                    file,
+                    "--memory",
+                    "1G",
+                    "--format",
+                    "json",
+                    "--port",
+                    "Ethernet0",
+                ],
             ],
             FileKind::Capture => vec![vec!["replay", file, "--out", &capture, "--memory", "1G"]],
         };
@@ -188,7 +198,9 @@ impl MutantRunner {
             (_, Some(signal)) => format!("signal {signal}"),
             (Some(code), _) if !(0..=EXIT_CODE_MAX).contains(&code) => format!("exit code {code}"),
             _ if text.contains("panicked at") => "a panic".to_owned(),
-            _ if cpu_time > Duration::from_secs(CPU_SECONDS_MAX) => format!("{cpu_time:.1?} of processor time"),
+            _ if cpu_time > Duration::from_secs(CPU_SECONDS_MAX) => {
+                format!("{cpu_time:.1?} of processor time")
+            }
             _ if used.rusage.maxrss > RSS_BYTES_MAX => format!("{} MiB of memory", used.rusage.maxrss >> 20),
             _ => return Ok(None),
         };

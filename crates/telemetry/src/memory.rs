@@ -109,7 +109,8 @@ impl FromStr for MemoryLimit {
     type Err = String;
 
     fn from_str(text: &str) -> Result<MemoryLimit, String> {
-        let error = || format!("'{text}' is not a size; write a number of bytes with K, M, G or T, such as 4G");
+        let error =
+            || format!("'{text}' is not a size; write a number of bytes with K, M, G or T, such as 4G");
         let digits = text.trim_end_matches(|letter: char| letter.is_ascii_alphabetic());
         let shift = match text[digits.len()..].to_ascii_lowercase().as_str() {
             "" => 0,
@@ -190,7 +191,9 @@ fn available_of_machine() -> Option<u64> {
 
 /// Returns the value of `MemAvailable` in bytes.
 fn parse_available(meminfo: &str) -> Option<u64> {
-    let line = meminfo.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
+    let line = meminfo
+        .lines()
+        .find_map(|line| line.strip_prefix("MemAvailable:"))?;
     let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
     kib.checked_mul(1024)
 }
@@ -210,7 +213,8 @@ fn available_of_control_group(root: &Path) -> Option<u64> {
 
 /// Returns the difference of the limit and the use of one control group.
 fn free_in_control_group(folder: &Path) -> Option<u64> {
-    let number = |file: &str| -> Option<u64> { fs::read_to_string(folder.join(file)).ok()?.trim().parse().ok() };
+    let number =
+        |file: &str| -> Option<u64> { fs::read_to_string(folder.join(file)).ok()?.trim().parse().ok() };
     Some(number("memory.max")?.saturating_sub(number("memory.current")?))
 }
 
@@ -220,10 +224,25 @@ mod tests {
 
     #[test]
     fn sizes_have_units() {
-        for (text, bytes) in [("1G", 1 << 30), ("512M", 512 << 20), ("4096", 4096), ("2kib", 2048), ("1t", 1 << 40)] {
+        for (text, bytes) in [
+            ("1G", 1 << 30),
+            ("512M", 512 << 20),
+            ("4096", 4096),
+            ("2kib", 2048),
+            ("1t", 1 << 40),
+        ] {
             assert_eq!(text.parse(), Ok(MemoryLimit::new(bytes)), "{text}");
         }
-        for text in ["", "G", "-1G", "1.5G", "1X", "0", "99999999999999999999", "18446744073709551615G"] {
+        for text in [
+            "",
+            "G",
+            "-1G",
+            "1.5G",
+            "1X",
+            "0",
+            "99999999999999999999",
+            "18446744073709551615G",
+        ] {
             assert!(text.parse::<MemoryLimit>().is_err(), "{text}");
         }
     }
@@ -234,11 +253,23 @@ mod tests {
         need.add("3 switches", 5 << 20, "use fewer switches");
         need.add("700 queue pairs", 4 << 30, "use fewer queue pairs");
         assert_eq!(MemoryLimit::new(5 << 30).check("the lab", &need), Ok(()));
-        let failure = MemoryLimit::new(1 << 30).check("the lab", &need).expect_err("too large");
+        let failure = MemoryLimit::new(1 << 30)
+            .check("the lab", &need)
+            .expect_err("too large");
         assert_eq!(failure.exit, Exit::Configuration);
-        assert_eq!(failure.what, "the lab needs about 4.0 GiB, and 1.0 GiB are allowed (--memory)");
-        assert!(failure.why.is_some_and(|why| why.starts_with("700 queue pairs need 4.0 GiB, 3 switches")));
-        assert_eq!(failure.fix.as_deref(), Some("use fewer queue pairs, or raise --memory"));
+        assert_eq!(
+            failure.what,
+            "the lab needs about 4.0 GiB, and 1.0 GiB are allowed (--memory)"
+        );
+        assert!(
+            failure
+                .why
+                .is_some_and(|why| why.starts_with("700 queue pairs need 4.0 GiB, 3 switches"))
+        );
+        assert_eq!(
+            failure.fix.as_deref(),
+            Some("use fewer queue pairs, or raise --memory")
+        );
     }
 
     #[test]
@@ -249,7 +280,10 @@ mod tests {
 
     #[test]
     fn the_available_memory_is_read() {
-        assert_eq!(parse_available("MemTotal: 9 kB\nMemAvailable:    2048 kB\n"), Some(2 << 20));
+        assert_eq!(
+            parse_available("MemTotal: 9 kB\nMemAvailable:    2048 kB\n"),
+            Some(2 << 20)
+        );
         assert_eq!(parse_available("MemTotal: 9 kB\n"), None);
         assert!(MemoryLimit::of_machine().bytes() > 0);
     }

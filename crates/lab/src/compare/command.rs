@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use super::super::lab_fields::FieldSetting;
+use super::super::options::LoadOptions;
 use super::super::sweep::{
     ParallelRunsResult, RunMeasurements, VariedField, create_progress_bar, run_in_parallel, with_run_options,
 };
@@ -20,7 +21,6 @@ use super::variants::{ComparedField, LabVariant, build_variants};
 use super::warnings::variant_warnings;
 use crate::plot::RunTimeline;
 use xoff_telemetry::failure::{Exit, Failure};
-use super::super::options::LoadOptions;
 use xoff_telemetry::{self, MemoryLimit, Verdict};
 
 /// Arguments of `xoff lab compare`.

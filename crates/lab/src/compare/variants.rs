@@ -98,7 +98,15 @@ pub(super) fn build_variants(
         let text = text.with_text(apply_values(file, &text.text, &combination)?);
         // Errors of the file itself are reported with its line numbers, before a scheme adds a line.
         let base = parse_changed_lab(file, &text, &combination, options)?;
-        add_combination(&mut comparison, file, &text, &combination, base, compared, options)?;
+        add_combination(
+            &mut comparison,
+            file,
+            &text,
+            &combination,
+            base,
+            compared,
+            options,
+        )?;
     }
     Ok(comparison)
 }

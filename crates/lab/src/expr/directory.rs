@@ -315,7 +315,10 @@ impl NameDirectory {
                 let index = self.job_indices.get(part);
                 index.map(|index| CounterOwner::Job(*index, None))
             }
-            CounterOwner::Link(NO_INDEX) => self.link_indices.get(part).map(|index| CounterOwner::Link(*index)),
+            CounterOwner::Link(NO_INDEX) => self
+                .link_indices
+                .get(part)
+                .map(|index| CounterOwner::Link(*index)),
             CounterOwner::Flow(flow, None) => {
                 let host = self.find_sender(&self.flows.get(flow)?.1, part)?;
                 Some(CounterOwner::Flow(flow, Some(host)))

@@ -10,7 +10,10 @@ impl LabPlan {
     /// Returns the directory of all names that expressions of scripts can contain. These are the names of
     /// switches, ports with a link, hosts, flows, `send` steps, jobs and links.
     pub fn name_directory(&self) -> NameDirectory {
-        let names = self.switches.iter().map(|switch| (switch.name.clone(), Vec::new()));
+        let names = self
+            .switches
+            .iter()
+            .map(|switch| (switch.name.clone(), Vec::new()));
         let mut switches: Vec<(String, Vec<String>)> = names.collect();
         for link in &self.links {
             switches[link.switch].1.push(link.port.clone());

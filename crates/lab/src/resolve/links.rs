@@ -6,8 +6,8 @@ use serde_saphyr::{Location, Spanned};
 
 use super::super::plan::{FarEnd, HostPlan, LinkPlan, MTU_DEFAULT, TimeMode};
 use super::super::units;
-use super::topology::MergedTopology;
 use super::nodes::node_locations;
+use super::topology::MergedTopology;
 use super::{LabResolver, NodeIndex};
 use xoff_lab_file::{Endpoint, LinkFields};
 

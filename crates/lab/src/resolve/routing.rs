@@ -39,8 +39,7 @@ impl LabResolver<'_> {
             .map(|(name, _)| name.value.as_str())
             .collect();
         let has_address = |host: &HostPlan| {
-            with_address.contains(host.name.as_str())
-                || super::super::routes::ipv4_gateway(host).is_some()
+            with_address.contains(host.name.as_str()) || super::super::routes::ipv4_gateway(host).is_some()
         };
         let fixed: Vec<bool> = hosts.iter().map(has_address).collect();
         self.component_of_host = Some(graph.connected_components(hosts.len()));

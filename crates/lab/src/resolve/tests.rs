@@ -410,16 +410,28 @@ fn independent_mistakes_are_reported_together_in_the_order_of_their_lines() {
     assert!(problems.iter().all(|problem| problem.column > 0), "{problems}");
     let text = problems.to_string();
     for suggestion in ["`switch`", "`roce-lossless`", "`dscp`", "`h2`", "`dcqcn`"] {
-        assert!(text.contains(&format!("did you mean {suggestion}?")), "{suggestion}: {text}");
+        assert!(
+            text.contains(&format!("did you mean {suggestion}?")),
+            "{suggestion}: {text}"
+        );
     }
 }
 
 #[test]
 fn an_error_has_no_consequences_in_other_places() {
     for (mistake, line) in [
-        ("    h3: {kind: modle}\n  links:\n    - {endpoints: ['h3:eth0', 'sw2:Ethernet4']}\n", 9),
-        ("    h3: model\n  links:\n    - {endpoints: ['h3:eth0', 'sw2:Ethernet4']}\n", 9),
-        ("    h3: {kind: model}\n  links:\n    - {endpoints: ['h3:eth0', sw2]}\n", 11),
+        (
+            "    h3: {kind: modle}\n  links:\n    - {endpoints: ['h3:eth0', 'sw2:Ethernet4']}\n",
+            9,
+        ),
+        (
+            "    h3: model\n  links:\n    - {endpoints: ['h3:eth0', 'sw2:Ethernet4']}\n",
+            9,
+        ),
+        (
+            "    h3: {kind: model}\n  links:\n    - {endpoints: ['h3:eth0', sw2]}\n",
+            11,
+        ),
         ("    h3: {kind: model}\n  links:\n    - {speed: 10g}\n", 11),
     ] {
         let text = "
@@ -451,5 +463,8 @@ fn the_number_of_printed_errors_is_limited() {
     let text = problems.to_string();
     assert_eq!(text.lines().count(), 51);
     assert!(problems.len() > 6000, "{}", problems.len());
-    assert!(text.ends_with(&format!("and {} more errors", problems.len() - 50)), "{text}");
+    assert!(
+        text.ends_with(&format!("and {} more errors", problems.len() - 50)),
+        "{text}"
+    );
 }

@@ -17,7 +17,9 @@ pub(super) fn change_structure(text: &str, other: &str, random: &mut Random) -> 
     let other: Value = serde_json::from_str(other).unwrap_or(Value::Null);
     let node_count = count_nodes(&root);
     let foreign = nth_node(&other, random.below(count_nodes(&other))).cloned();
-    let own = nth_node(&root, random.below(node_count)).cloned().unwrap_or_default();
+    let own = nth_node(&root, random.below(node_count))
+        .cloned()
+        .unwrap_or_default();
     let mut at = random.below(node_count);
     let Some(node) = nth_node_mut(&mut root, &mut at) else {
         return (text.to_owned(), "no change");
@@ -48,7 +50,15 @@ pub(super) fn change_structure(text: &str, other: &str, random: &mut Random) -> 
             "duplicate JSON entries"
         }
         6 => {
-            let values = [json!(null), json!(true), json!(-1), json!(1e300), json!(""), json!({}), json!([])];
+            let values = [
+                json!(null),
+                json!(true),
+                json!(-1),
+                json!(1e300),
+                json!(""),
+                json!({}),
+                json!([]),
+            ];
             *node = values[random.below(values.len())].clone();
             "set a JSON value of another type"
         }
@@ -120,8 +130,13 @@ fn duplicate_entries(node: &mut Value, count: usize, random: &mut Random) {
             let Some((key, value)) = entries.iter().nth(random.below(entries.len())) else {
                 return;
             };
-            let (key, value) = (key.trim_end_matches(|c: char| c.is_ascii_digit()).to_owned(), value.clone());
-            let copies: Map<String, Value> = (0..count).map(|n| (format!("{key}{}", 4 * n), value.clone())).collect();
+            let (key, value) = (
+                key.trim_end_matches(|c: char| c.is_ascii_digit()).to_owned(),
+                value.clone(),
+            );
+            let copies: Map<String, Value> = (0..count)
+                .map(|n| (format!("{key}{}", 4 * n), value.clone()))
+                .collect();
             entries.extend(copies);
         }
         _ => {}
@@ -129,10 +144,22 @@ fn duplicate_entries(node: &mut Value, count: usize, random: &mut Random) {
 }
 
 fn rename_entry(node: &mut Value, random: &mut Random) {
-    const NAMES: [&str; 8] = ["", "Ethernet0", "Ethernet0|3-4", "a|b|c", "PORT", "null", "é", "Vlan4095"];
+    const NAMES: [&str; 8] = [
+        "",
+        "Ethernet0",
+        "Ethernet0|3-4",
+        "a|b|c",
+        "PORT",
+        "null",
+        "é",
+        "Vlan4095",
+    ];
     if let Value::Object(entries) = node {
         let key = entries.keys().nth(random.below(entries.len())).cloned();
         let value = key.and_then(|key| entries.shift_remove(&key));
-        entries.insert(NAMES[random.below(NAMES.len())].to_owned(), value.unwrap_or_default());
+        entries.insert(
+            NAMES[random.below(NAMES.len())].to_owned(),
+            value.unwrap_or_default(),
+        );
     }
 }

@@ -133,7 +133,13 @@ fn indent_as(block: &[String], neighbour: Option<&String>) -> Vec<String> {
     let (old, new) = (indentation(block.first()), indentation(neighbour));
     block
         .iter()
-        .map(|line| format!("{}{}", " ".repeat(new), line.get(old..).unwrap_or(line.trim_start())))
+        .map(|line| {
+            format!(
+                "{}{}",
+                " ".repeat(new),
+                line.get(old..).unwrap_or(line.trim_start())
+            )
+        })
         .collect()
 }
 
@@ -143,7 +149,11 @@ fn nest(block: &[String], depth: usize) -> Vec<String> {
     let mut lines: Vec<String> = (0..depth)
         .map(|level| format!("{}nested:", " ".repeat(indent + 2 * level)))
         .collect();
-    lines.extend(block.iter().map(|line| format!("{}{line}", " ".repeat(2 * depth))));
+    lines.extend(
+        block
+            .iter()
+            .map(|line| format!("{}{line}", " ".repeat(2 * depth))),
+    );
     lines
 }
 

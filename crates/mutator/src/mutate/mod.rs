@@ -90,7 +90,10 @@ mod tests {
     fn the_same_seed_gives_the_same_mutants() {
         let corpus = corpus();
         for number in 0..50 {
-            let (a, b) = (create_mutant(&corpus, 7, number), create_mutant(&corpus, 7, number));
+            let (a, b) = (
+                create_mutant(&corpus, 7, number),
+                create_mutant(&corpus, 7, number),
+            );
             assert_eq!((a.bytes, &a.file.path), (b.bytes, &b.file.path));
         }
     }
@@ -106,7 +109,12 @@ mod tests {
             names.extend(mutant.mutations);
             unchanged += usize::from(mutant.bytes == mutant.file.bytes);
         }
-        assert!(files.len() * 10 > corpus.files().len() * 9, "{} of {}", files.len(), corpus.files().len());
+        assert!(
+            files.len() * 10 > corpus.files().len() * 9,
+            "{} of {}",
+            files.len(),
+            corpus.files().len()
+        );
         assert!(names.len() >= 30, "{names:?}");
         assert!(unchanged < 150, "{unchanged}");
     }

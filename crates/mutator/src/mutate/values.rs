@@ -4,16 +4,67 @@ use super::super::random::Random;
 
 /// Numbers at the limits of types and fields.
 const NUMBERS: [&str; 30] = [
-    "0", "1", "2", "-1", "7", "8", "63", "64", "127", "255", "256", "1000", "4095", "4096", "9216", "65535", "65536",
-    "1000000", "16777216", "2147483647", "4294967295", "4294967296", "9223372036854775807", "18446744073709551615",
-    "18446744073709551616", "0.0001", "1e308", "-0", ".nan", ".inf",
+    "0",
+    "1",
+    "2",
+    "-1",
+    "7",
+    "8",
+    "63",
+    "64",
+    "127",
+    "255",
+    "256",
+    "1000",
+    "4095",
+    "4096",
+    "9216",
+    "65535",
+    "65536",
+    "1000000",
+    "16777216",
+    "2147483647",
+    "4294967295",
+    "4294967296",
+    "9223372036854775807",
+    "18446744073709551615",
+    "18446744073709551616",
+    "0.0001",
+    "1e308",
+    "-0",
+    ".nan",
+    ".inf",
 ];
 /// Units of quantities.
-const UNITS: [&str; 16] = ["ns", "us", "ms", "s", "k", "m", "g", "t", "K", "M", "G", "T", "%", "", "Gbps", "B"];
+const UNITS: [&str; 16] = [
+    "ns", "us", "ms", "s", "k", "m", "g", "t", "K", "M", "G", "T", "%", "", "Gbps", "B",
+];
 /// Words that YAML or xoff read in a special way.
 const WORDS: [&str; 24] = [
-    "true", "false", "null", "~", "yes", "no", "", "[]", "{}", "all", "auto", "none", "'", "\"", "$(x)", "$(1/0)",
-    "0..65535", "h1..h4096", "*", "&a", "*a", "<<", "!!int", "external:lo",
+    "true",
+    "false",
+    "null",
+    "~",
+    "yes",
+    "no",
+    "",
+    "[]",
+    "{}",
+    "all",
+    "auto",
+    "none",
+    "'",
+    "\"",
+    "$(x)",
+    "$(1/0)",
+    "0..65535",
+    "h1..h4096",
+    "*",
+    "&a",
+    "*a",
+    "<<",
+    "!!int",
+    "external:lo",
 ];
 
 /// The position of a token in a text.
@@ -22,11 +73,16 @@ type TokenRange = std::ops::Range<usize>;
 /// Replaces a value.
 pub(super) fn change_value(text: &str, other: &str, random: &mut Random) -> (String, &'static str) {
     let numbers = find_tokens(text, |byte| byte.is_ascii_digit() || byte == b'.');
-    let words = find_tokens(text, |byte| byte.is_ascii_alphanumeric() || b"_-.%".contains(&byte));
+    let words = find_tokens(text, |byte| {
+        byte.is_ascii_alphanumeric() || b"_-.%".contains(&byte)
+    });
     match random.below(9) {
         0 | 1 => {
             let number = NUMBERS[random.below(NUMBERS.len())];
-            (replace(text, random.pick(&numbers), number), "set a number to an extreme")
+            (
+                replace(text, random.pick(&numbers), number),
+                "set a number to an extreme",
+            )
         }
         2 => {
             let unit = UNITS[random.below(UNITS.len())];
@@ -49,14 +105,19 @@ pub(super) fn change_value(text: &str, other: &str, random: &mut Random) -> (Str
             )
         }
         6 => {
-            let foreign = find_tokens(other, |byte| byte.is_ascii_alphanumeric() || b"_-.%".contains(&byte));
+            let foreign = find_tokens(other, |byte| {
+                byte.is_ascii_alphanumeric() || b"_-.%".contains(&byte)
+            });
             let word = random.pick(&foreign).map(|range| other[range.clone()].to_owned());
             (
                 replace(text, random.pick(&words), &word.unwrap_or_default()),
                 "set a word of another file",
             )
         }
-        7 => (misspell(text, random.pick(&words), random.below(8)), "misspell a word"),
+        7 => (
+            misspell(text, random.pick(&words), random.below(8)),
+            "misspell a word",
+        ),
         _ => {
             let length = [100, 5_000, 100_000][random.below(3)];
             let letter = ["x", "é", "[", "(", "-"][random.below(5)];
@@ -97,7 +158,8 @@ fn change_unit(text: &str, number: Option<&TokenRange>, unit: &str) -> String {
     let Some(number) = number else {
         return text.to_owned();
     };
-    let rest = text[number.end..].trim_start_matches(|letter: char| letter.is_ascii_alphabetic() || letter == '%');
+    let rest =
+        text[number.end..].trim_start_matches(|letter: char| letter.is_ascii_alphabetic() || letter == '%');
     format!("{}{unit}{rest}", &text[..number.end])
 }
 

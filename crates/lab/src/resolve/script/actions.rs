@@ -27,7 +27,11 @@ const PROBABILITY_ONE: f64 = 4_294_967_296.0;
 
 impl LabResolver<'_> {
     /// Resolves a `send` step. Its name is `sendN` by default.
-    pub(super) fn resolve_send(&mut self, send: &Spanned<SendFields>, names: &mut ScriptNames<'_>) -> Option<SendPlan> {
+    pub(super) fn resolve_send(
+        &mut self,
+        send: &Spanned<SendFields>,
+        names: &mut ScriptNames<'_>,
+    ) -> Option<SendPlan> {
         let (at, send) = (send.referenced, &send.value);
         let from = self.find_model_host(&send.from.value, send.from.referenced);
         let to = self.find_model_host(&send.to.value, send.to.referenced);
@@ -171,7 +175,11 @@ impl LabResolver<'_> {
     }
 
     /// Resolves the port and the queue of a `block` or `unblock` step.
-    pub(super) fn resolve_block(&mut self, block: &BlockFields, names: &ScriptNames<'_>) -> Option<EgressBlockPlan> {
+    pub(super) fn resolve_block(
+        &mut self,
+        block: &BlockFields,
+        names: &ScriptNames<'_>,
+    ) -> Option<EgressBlockPlan> {
         let queue = block
             .queue
             .as_ref()

@@ -30,7 +30,12 @@ impl<'a> ScriptNames<'a> {
             directions: HashMap::new(),
             targets: HashMap::new(),
             target_names: Vec::new(),
-            flow_names: plan.workload.flows.iter().map(|flow| flow.name.as_str()).collect(),
+            flow_names: plan
+                .workload
+                .flows
+                .iter()
+                .map(|flow| flow.name.as_str())
+                .collect(),
             ports: HashMap::new(),
             links: &plan.links,
             send_count: 0,

@@ -486,7 +486,10 @@ fn combinations_of_repeat_are_limited() {
         "for: {a: '0..99999', b: '0..99999'}, steps: [{let: {c: 1}}]",
         "for: {n: [99999], a: '0..$(n)', b: '0..$(n)'}, steps: [{let: {c: 1}}]",
     ] {
-        let text = format!("{}  - repeat: {{{repeat}}}\n", LAB.split_inclusive("script:\n").next().unwrap());
+        let text = format!(
+            "{}  - repeat: {{{repeat}}}\n",
+            LAB.split_inclusive("script:\n").next().unwrap()
+        );
         let problems = parse_script_lab(&text).expect_err(repeat).to_string();
         assert!(problems.contains("combinations"), "{repeat}: {problems}");
     }
@@ -500,7 +503,12 @@ fn each_error_of_a_step_is_reported_with_a_near_match() {
         LAB.split_inclusive("script:\n").next().unwrap()
     );
     let problems = parse_script_lab(&text).expect_err("errors").to_string();
-    for part in ["unknown field `frm`; did you mean `from`? (the fields are", "\"much\"", "300", "did you mean `leaf1`?"] {
+    for part in [
+        "unknown field `frm`; did you mean `from`? (the fields are",
+        "\"much\"",
+        "300",
+        "did you mean `leaf1`?",
+    ] {
         assert!(problems.contains(part), "{part} is not in:\n{problems}");
     }
 }
