@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 
 use super::figure_column::{MeasurementColumn, csv_field, format_median_and_range, min_median_max};
 use super::report::{JobMeasurements, RunMeasurements, SweepReport};
-use xoff_telemetry::{count_noun, group_thousands, simple_table};
+use xoff_telemetry::{count_noun, simple_table};
 
 /// Largest number of failed runs that are printed.
 const FAILURES_SHOWN_MAX: usize = 8;

@@ -51,7 +51,7 @@ fn routes_and_notes(text: &str) -> (bool, Vec<String>) {
 #[track_caller]
 fn only_error(text: &str) -> String {
     let problems = parse(text).expect_err("the loop is refused");
-    assert_eq!(problems.0.len(), 1, "{problems}");
+    assert_eq!(problems.len(), 1, "{problems}");
     problems.to_string()
 }
 
