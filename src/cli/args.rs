@@ -1,9 +1,11 @@
 //! The arguments of the command line.
 
 mod backend;
+mod config_entry;
 mod configuration;
 mod lab;
 mod target;
+mod tool_files;
 
 use std::path::PathBuf;
 
@@ -17,10 +19,12 @@ use xoff_runtime::workers::CorePinning;
 use xoff_telemetry::verdict::Expectation;
 
 pub(crate) use backend::BackendChoice;
+pub(crate) use config_entry::{EntryName, FieldValue};
 pub(crate) use configuration::{ConfigurationInput, MemoryArgument};
 pub(super) use configuration::{borrow_layers, read_layers};
 pub(crate) use lab::*;
 pub(crate) use target::TargetArguments;
+pub(crate) use tool_files::{CompletionsArguments, ManArguments};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -91,13 +95,13 @@ Examples:
   xoff completions bash > /etc/bash_completion.d/xoff
   xoff completions zsh > /usr/share/zsh/site-functions/_xoff
   xoff completions fish > ~/.config/fish/completions/xoff.fish")]
-    Completions(super::completions::CompletionsArguments),
+    Completions(CompletionsArguments),
     /// Print the manual page of xoff with all commands, or write a page for each command
     #[command(after_help = "\
 Examples:
   xoff man | man -l -
   xoff man --dir /usr/local/share/man/man1 && man xoff-lab-run")]
-    Man(super::man::ManArguments),
+    Man(ManArguments),
     /// A part of `doctor` that needs its own process
     #[command(name = "__probe", hide = true)]
     Probe {
@@ -400,10 +404,10 @@ Examples:
     Set {
         /// The entry
         #[arg(value_name = "TABLE|KEY")]
-        entry: super::config::EntryName,
+        entry: EntryName,
         /// Fields and their new values
         #[arg(value_name = "FIELD=VALUE", required = true)]
-        fields: Vec<super::config::FieldValue>,
+        fields: Vec<FieldValue>,
         /// How to change the switch.
         #[command(flatten)]
         change: ConfigChange,

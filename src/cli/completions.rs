@@ -1,18 +1,9 @@
 //! `xoff completions`: prints the completion script of a shell.
 
-use clap::Args;
 use clap_complete::{Shell, generate};
 
-use super::{command, output};
+use super::{CompletionsArguments, command, output};
 use xoff_telemetry::failure::{Exit, Failure};
-
-/// `xoff completions`
-#[derive(Clone, Debug, Args)]
-pub(crate) struct CompletionsArguments {
-    /// The shell
-    #[arg(value_enum)]
-    pub shell: Shell,
-}
 
 /// Runs `xoff completions`.
 pub(super) fn run(arguments: &CompletionsArguments) -> Result<Exit, Failure> {

@@ -1,24 +1,14 @@
 //! `xoff man`: manual pages of xoff and its commands.
 
 use std::io;
-use std::path::PathBuf;
 
-use clap::{Args, Command};
+use clap::Command;
 use clap_mangen::Man;
 use clap_mangen::roff::{Roff, roman};
 
-use super::{command, output};
+use super::{ManArguments, command, output};
 use xoff_lab::plot::create_folder;
 use xoff_telemetry::failure::{Exit, Failure};
-
-/// `xoff man`
-#[derive(Clone, Debug, Args)]
-pub(crate) struct ManArguments {
-    /// Write a page for each command into this folder, such as xoff-lab-run.1 [default: print one page
-    /// with all commands]
-    #[arg(long, value_name = "DIR")]
-    pub dir: Option<PathBuf>,
-}
 
 /// Runs `xoff man`.
 pub(super) fn run(arguments: &ManArguments) -> Result<Exit, Failure> {

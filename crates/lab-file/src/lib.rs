@@ -31,7 +31,6 @@
 //! ```
 #![forbid(unsafe_code)]
 
-mod deserialize;
 mod form;
 mod jobs;
 mod near;

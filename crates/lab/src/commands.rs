@@ -24,7 +24,8 @@ use super::inner_process::{
 };
 use super::lab_fields::{FieldValue, load_with_values};
 use super::launcher::exit_code_of_process;
-use super::options::{LabOptions, LabRunArgs, LabRunMode, LabUpArgs, LoadOptions};
+use super::load_options::LoadOptions;
+use super::options::{LabOptions, LabRunArgs, LabRunMode, LabUpArgs};
 use super::plan::{LabPlan, ScriptPlan, TimeMode};
 use super::programs::check_programs;
 use super::real_time_run::guests;

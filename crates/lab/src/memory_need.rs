@@ -5,7 +5,7 @@
 
 use std::collections::HashSet;
 
-use super::options::LoadOptions;
+use super::load_options::LoadOptions;
 use super::plan::{ConfigLayer, FarEnd, HostKind, LabPlan, LinkPlan, SPEED_MBPS_DEFAULT, TimeMode};
 use xoff_telemetry::failure::Failure;
 use xoff_telemetry::{MemoryLimit, MemoryNeed};

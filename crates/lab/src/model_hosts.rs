@@ -40,7 +40,7 @@ impl FlowsOfHosts {
     }
 
     /// Returns the flows of a host and removes them from the map.
-    fn take(&mut self, host: usize) -> Vec<FlowConfig> {
+    fn take_flows(&mut self, host: usize) -> Vec<FlowConfig> {
         self.0.remove(&host).unwrap_or_default()
     }
 }
@@ -84,7 +84,7 @@ pub(super) fn host_config(
         .nic
         .buffer_bytes
         .map(|buffer_bytes| receive_buffer(plan, buffer_bytes, &link));
-    config.flows = flows.take(index);
+    config.flows = flows.take_flows(index);
     config
 }
 

@@ -5,7 +5,6 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use super::lab_fields::FieldValue;
-use super::plan::TimeMode;
 use super::programs::ProgramPolicy;
 use super::recording_option::LabRecordings;
 use xoff_capture::recorder::PcapOptions;
@@ -27,25 +26,6 @@ pub struct LabRunArgs {
     pub pcap: LabRecordings,
     /// The memory that the lab may need (`--memory`).
     pub memory: MemoryLimit,
-}
-
-/// The limits for reading a lab file.
-#[derive(Clone, Copy, Debug)]
-pub struct LoadOptions {
-    /// The mode of the run: real time or virtual time.
-    pub time: TimeMode,
-    /// The memory that the lab may need. A lab with a larger estimate is an error.
-    pub memory: MemoryLimit,
-}
-
-impl From<TimeMode> for LoadOptions {
-    /// Returns options without a limit of memory.
-    fn from(time: TimeMode) -> LoadOptions {
-        LoadOptions {
-            time,
-            memory: MemoryLimit::UNLIMITED,
-        }
-    }
 }
 
 /// Arguments of `xoff lab up`.

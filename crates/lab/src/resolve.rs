@@ -22,8 +22,8 @@ use std::path::{Path, PathBuf};
 use serde_saphyr::{Location, Spanned};
 use xoff_lab_file::{LabFile, LeftOut, YamlError};
 
+use super::load_options::LoadOptions;
 use super::memory_need::{self, check_memory, estimate_topology};
-use super::options::LoadOptions;
 use super::plan::{LabFileOrigin, LabPlan, ScriptPlan, TimeMode};
 use super::problem::Problems;
 use xoff_telemetry::failure::Failure;

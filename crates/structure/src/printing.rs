@@ -17,8 +17,8 @@ const PRINTING_MACROS: [&str; 4] = ["print", "println", "eprint", "eprintln"];
 const OUTPUT_FUNCTIONS: [&str; 2] = ["stdout", "stderr"];
 
 /// Returns a finding for each printing macro (`print!`, `println!`, `eprint!`, `eprintln!`) and for each call of
-/// `stdout()` or `stderr()` in the production code of the product. A call that only asks whether the output
-/// is a terminal (`stderr().is_terminal()`) is permitted.
+/// `stdout()` or `stderr()` in the production code of the product. Two uses are permitted: `is_terminal` of
+/// the result, and `as_fd`, which gives a process its output.
 ///
 /// # Errors
 /// A file cannot be read or parsed.
@@ -76,7 +76,7 @@ fn is_punct(tree: &TokenTree, character: char) -> bool {
 }
 
 /// Returns whether the name at `index` is a call of a function without arguments that is not a method, is not
-/// defined here, and is not followed by `.is_terminal`.
+/// defined here, and is not followed by `.is_terminal` or `.as_fd`.
 fn opens_output(trees: &[TokenTree], index: usize) -> bool {
     let previous = index.checked_sub(1).map(|previous| &trees[previous]);
     let is_definition_or_method = previous.is_some_and(|previous| {
@@ -84,9 +84,8 @@ fn opens_output(trees: &[TokenTree], index: usize) -> bool {
     });
     let is_call = matches!(trees.get(index + 1), Some(TokenTree::Group(group))
         if group.delimiter() == Delimiter::Parenthesis && group.stream().is_empty());
-    let asks_for_terminal =
-        matches!(trees.get(index + 3), Some(TokenTree::Ident(ident)) if *ident == "is_terminal");
-    is_call && !is_definition_or_method && !asks_for_terminal
+    let is_permitted = matches!(trees.get(index + 3), Some(TokenTree::Ident(ident)) if *ident == "is_terminal" || *ident == "as_fd");
+    is_call && !is_definition_or_method && !is_permitted
 }
 
 #[cfg(test)]
@@ -112,8 +111,7 @@ mod tests {
         let text = "fn f() { run(&mut io::stdout()); }\nfn g() { let mut err = stderr().lock(); }";
         let expected = [(1, "stdout()".to_owned()), (2, "stderr()".to_owned())];
         assert_eq!(printing_calls(text), expected);
-        let text =
-            "fn stdout() {} fn f() { io::stderr().is_terminal(); command.stdout(pipe); child.stdout(); }";
+        let text = "fn stdout() {} fn f() { io::stderr().is_terminal(); stderr().as_fd(); command.stdout(pipe); child.stdout(); }";
         assert_eq!(printing_calls(text), []);
     }
 

@@ -131,7 +131,7 @@ impl Fdb {
         let previous = self.move_entry(now, key, port)?;
         // The switch had forgotten an address whose entry is too old.
         let is_move = now.since(previous.seen_at) < self.ageing;
-        (is_move && self.moves.record_move(now, key)).then_some(FrequentMove {
+        (is_move && self.moves.record_move(now, key, hash_key(key))).then_some(FrequentMove {
             address: mac,
             vlan,
             from: previous.port,
@@ -215,7 +215,7 @@ fn fdb_key(vlan: u16, mac: MacAddress) -> u64 {
 
 /// Returns the hash of a key.
 #[inline(always)]
-pub(super) fn hash_key(key: u64) -> u64 {
+fn hash_key(key: u64) -> u64 {
     let mut hasher = DeterministicHasher::default();
     hasher.write_u64(key);
     hasher.finish()

@@ -6,7 +6,6 @@
 use xoff_units::Picos;
 
 use super::MacAddress;
-use super::fdb::hash_key;
 
 /// Largest number of moves of an address in [`COUNTING_PERIOD`] that is not reported.
 const MOVES_MAX: u32 = 100;
@@ -50,11 +49,12 @@ impl MacMoves {
         }
     }
 
-    /// Counts a move of the address in `key`, which contains a VLAN and an address. Returns true if the
-    /// address has now moved more than 100 times within a second for the first time.
+    /// Counts a move of the address in `key`, which contains a VLAN and an address. `hash` is the hash
+    /// of the key. Returns true if the address has now moved more than 100 times within a second for the first
+    /// time.
     #[cold]
-    pub(super) fn record_move(&mut self, now: Picos, key: u64) -> bool {
-        let count = &mut self.counts[hash_key(key) as usize % ADDRESSES_MAX];
+    pub(super) fn record_move(&mut self, now: Picos, key: u64, hash: u64) -> bool {
+        let count = &mut self.counts[hash as usize % ADDRESSES_MAX];
         let is_over = now.since(count.period_start) >= COUNTING_PERIOD;
         if count.key != key {
             // The place belongs to an address that still moves.
@@ -94,11 +94,18 @@ mod tests {
 
     const KEY: u64 = 10 << 48 | 0x0200_0000_0001;
 
+    /// Returns a hash that spreads consecutive keys over all places of the table.
+    fn hash_key(key: u64) -> u64 {
+        key
+    }
+
     /// Returns the numbers of the moves that are reported. `gap` is the time between two moves.
     fn reported_moves(moves: u32, gap: Picos) -> Vec<u32> {
         let mut table = MacMoves::new();
         let time = |n: u32| Picos(u64::from(n) * gap.0);
-        (1..=moves).filter(|n| table.record_move(time(*n), KEY)).collect()
+        (1..=moves)
+            .filter(|n| table.record_move(time(*n), KEY, hash_key(KEY)))
+            .collect()
     }
 
     #[test]
@@ -113,7 +120,8 @@ mod tests {
         let mut table = MacMoves::new();
         let mut reports = 0;
         for n in 0..1_000_000_u64 {
-            reports += u32::from(table.record_move(Picos::from_micros(n), 1 + n % 1_000));
+            reports +=
+                u32::from(table.record_move(Picos::from_micros(n), 1 + n % 1_000, hash_key(1 + n % 1_000)));
         }
         assert!((1..=REPORTS_MAX).contains(&reports), "{reports}");
     }
@@ -124,14 +132,14 @@ mod tests {
         let collides =
             |key: &u64| hash_key(*key) as usize % ADDRESSES_MAX == hash_key(KEY) as usize % ADDRESSES_MAX;
         let other = (1..).find(|key| *key != KEY && collides(key)).expect("one of 64");
-        assert!(!table.record_move(Picos::ZERO, KEY));
+        assert!(!table.record_move(Picos::ZERO, KEY, hash_key(KEY)));
         // The place is in use for one second after the first move of its address.
         let busy = (0..200)
-            .filter(|_| table.record_move(Picos::from_millis(500), other))
+            .filter(|_| table.record_move(Picos::from_millis(500), other, hash_key(other)))
             .count();
         assert_eq!(busy, 0);
         let free = (0..200)
-            .filter(|_| table.record_move(Picos::from_millis(1_000), other))
+            .filter(|_| table.record_move(Picos::from_millis(1_000), other, hash_key(other)))
             .count();
         assert_eq!(free, 1);
     }

@@ -10,7 +10,8 @@ use tokio::net::{TcpListener, UnixListener};
 use tokio::sync::Notify;
 use tokio::time::{sleep, sleep_until};
 
-use super::connection::{ConnectionState, serve_connection};
+use super::connection::serve_connection;
+use super::connection_state::ConnectionState;
 use super::limited_io::Socket;
 use super::rate::RateLimit;
 use super::state::{ServerState, lock, wait};

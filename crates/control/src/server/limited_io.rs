@@ -5,17 +5,19 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
 use tokio::time::{Sleep, sleep, sleep_until};
 
-use super::connection::{ConnectionState, HALF_CLOSED_POLL};
+use super::connection_state::ConnectionState;
 use super::rate::RateLimit;
 use super::state::{ServerState, lock};
 
+/// Time between two checks whether a client that closed its sending half has gone.
+const HALF_CLOSED_POLL: Duration = Duration::from_millis(50);
 /// Largest number of bytes that one read takes.
 const READ_BYTES_MAX: usize = 16 << 10;
 /// Smallest number of bytes that one read counts as. Many short reads cost more than one long read.

@@ -2,6 +2,7 @@
 
 mod accept;
 mod connection;
+mod connection_state;
 mod limited_io;
 mod rate;
 mod state;
@@ -18,7 +19,7 @@ use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
 use nix::unistd::{Pid, getpid};
 use tokio::sync::oneshot;
 
-pub(crate) use connection::ConnectionState;
+pub(crate) use connection_state::ConnectionState;
 pub(crate) use state::{BodyMemory, Limits, ServedSwitch, ServerState};
 
 use crate::access::TcpAccess;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use super::super::lab_fields::FieldSetting;
-use super::super::options::LoadOptions;
+use super::super::load_options::LoadOptions;
 use super::super::sweep::{
     ParallelRunsResult, RunMeasurements, VariedField, create_progress_bar, run_in_parallel, with_run_options,
 };

@@ -5,7 +5,7 @@ use std::path::Path;
 use super::super::lab_fields::{
     FieldSetting, FieldValue, apply_values, parse_changed_lab, read_lab_file, set_value,
 };
-use super::super::options::LoadOptions;
+use super::super::load_options::LoadOptions;
 use super::super::plan::LabPlan;
 use super::super::resolve::LabText;
 use super::super::sweep::setting_combinations;

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::super::options::LoadOptions;
+use super::super::load_options::LoadOptions;
 use super::super::plan::LabPlan;
 use super::super::resolve::{LabText, load_lab, parse_lab_text, read_lab_text};
 use super::setting::{FieldValue, format_set_options};

@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::AtomicBool;
 
-use super::super::options::{LabOptions, LoadOptions};
+use super::super::load_options::LoadOptions;
+use super::super::options::LabOptions;
 use super::super::plan::{ActionPlan, LabPlan, TimeMode};
 use super::super::resolve::load_lab;
 use super::super::sweep::{ParallelRunsResult, run_in_parallel};

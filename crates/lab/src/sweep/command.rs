@@ -8,7 +8,7 @@ use std::sync::atomic::AtomicBool;
 use indicatif::{ProgressBar, ProgressStyle};
 
 use super::super::lab_fields::{self, FieldSetting, FieldValue};
-use super::super::options::LoadOptions;
+use super::super::load_options::LoadOptions;
 use super::super::plan::TimeMode;
 use super::super::resolve::LabText;
 use super::super::virtual_run::{FinishedRun, OutputFormat, VirtualRunArgs, run_to_end, write_result_text};

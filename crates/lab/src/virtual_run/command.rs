@@ -10,7 +10,8 @@ use xoff_units::Picos;
 
 use super::super::jobs;
 use super::super::lab_fields::{FieldValue, load_with_values};
-use super::super::options::{LabOptions, LoadOptions};
+use super::super::load_options::LoadOptions;
+use super::super::options::LabOptions;
 use super::super::plan::{LabPlan, ScriptPlan, TimeMode};
 use super::output::{self, OutputFormat};
 use super::virtual_lab::VirtualLab;

@@ -1,102 +1,22 @@
 //! A deserializer that reads values from a YAML tree and reports errors with their locations.
 
 use std::collections::HashMap;
-use std::fmt;
 
 use serde::de::value::{BoolDeserializer, MapDeserializer, StrDeserializer};
-use serde::de::{
-    self, DeserializeSeed, Deserializer, Expected, IntoDeserializer, MapAccess, SeqAccess, Unexpected,
-    Visitor,
-};
+use serde::de::{self, DeserializeSeed, Deserializer, IntoDeserializer, MapAccess, SeqAccess, Visitor};
 use serde::forward_to_deserialize_any;
 use serde_saphyr::{Location, Spanned};
 
-use super::form::{ATTEMPTS, Attempts, Collector};
-use super::near::{list_names, nearest_name, suggest};
-use super::tree::YamlTree;
+use super::rejection::Rejection;
+use super::{ATTEMPTS, Attempts, Collector};
+use crate::near::{list_names, nearest_name, suggest};
+use crate::tree::YamlTree;
 
 /// The struct name with which [`Spanned`] asks serde for a value together with its location.
 const SPANNED: &str = "__yaml_spanned";
 /// The first key of the mapping from which [`Spanned`] reads a value and its location. The key is a private
 /// detail of `serde_saphyr`, so a test checks that it still works.
 const SPANNED_MARKER: &str = "__serde_saphyr_private_spanned";
-
-/// The first error of an attempt to read a value.
-#[derive(Clone, Debug)]
-pub(crate) struct Rejection {
-    pub(crate) what: String,
-    pub(crate) fix: String,
-    pub(crate) at: Location,
-    /// The positions of the wrong part in the lists and mappings around it, from the inside to the outside.
-    pub(crate) path: Vec<usize>,
-    /// The field that a mapping does not have.
-    pub(crate) missing_field: Option<&'static str>,
-}
-
-impl Rejection {
-    fn new(what: String, fix: String) -> Rejection {
-        Rejection {
-            what,
-            fix,
-            at: Location::UNKNOWN,
-            path: Vec::new(),
-            missing_field: None,
-        }
-    }
-
-    /// Adds a location if the error has no location yet.
-    fn with_default_location(self, at: Location) -> Rejection {
-        match self.at == Location::UNKNOWN {
-            true => Rejection { at, ..self },
-            false => self,
-        }
-    }
-
-    /// Adds the position of the wrong part in the list or mapping around it.
-    fn inside(mut self, index: usize) -> Rejection {
-        self.path.push(index);
-        self
-    }
-}
-
-impl fmt::Display for Rejection {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.what)
-    }
-}
-
-impl std::error::Error for Rejection {}
-
-impl de::Error for Rejection {
-    fn custom<T: fmt::Display>(what: T) -> Rejection {
-        Rejection::new(what.to_string(), String::new())
-    }
-
-    fn invalid_type(unexpected: Unexpected<'_>, expected: &dyn Expected) -> Rejection {
-        let what = match unexpected {
-            Unexpected::Bool(value) => value.to_string(),
-            Unexpected::Unsigned(number) => number.to_string(),
-            Unexpected::Signed(number) => number.to_string(),
-            Unexpected::Float(number) => number.to_string(),
-            Unexpected::Str(text) => format!("\"{text}\""),
-            Unexpected::Unit | Unexpected::Option => "an empty value".to_owned(),
-            Unexpected::Seq => "a list".to_owned(),
-            Unexpected::Map => "a mapping".to_owned(),
-            other => other.to_string(),
-        };
-        Rejection::new(format!("{what} is not allowed here"), format!("write {expected}"))
-    }
-
-    fn missing_field(field: &'static str) -> Rejection {
-        Rejection {
-            missing_field: Some(field),
-            ..Rejection::new(
-                format!("the field `{field}` is missing"),
-                format!("add `{field}`"),
-            )
-        }
-    }
-}
 
 /// A deserializer for a tree.
 #[derive(Clone, Copy)]

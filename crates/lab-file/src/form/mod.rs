@@ -5,6 +5,9 @@
 //! attempt therefore finds the next error. Elements of lists and mappings have attempts of their own, so the
 //! cost grows with the size of the file and not with the number of errors times this size.
 
+mod deserialize;
+mod rejection;
+
 use std::borrow::Cow;
 use std::cell::RefCell;
 use std::collections::HashSet;
@@ -14,8 +17,9 @@ use std::marker::PhantomData;
 use serde::de::{self, DeserializeSeed, Deserializer, SeqAccess, Visitor};
 use serde_saphyr::{Location, Spanned};
 
-use super::deserialize::{Rejection, TreeDeserializer};
-use super::tree::YamlTree;
+use crate::tree::YamlTree;
+use deserialize::TreeDeserializer;
+use rejection::Rejection;
 
 /// The struct name with which [`AttemptsSeed`] asks for several attempts.
 pub(crate) const ATTEMPTS: &str = "__xoff_attempts";
