@@ -87,7 +87,7 @@ const CASES: &[&str] = &[
     "bench compare saved.json saved.json",
     "bench core --config REPO/testbeds/incast.config_db.json --frames 100",
     "bench placement --shape 4/4 --qps 1 --seeds 1..=10 --trials 10 --tolerance 1",
-    "bench probe REPO/testbeds/checks/small.config_db.json",
+    "bench probe REPO/testbeds/incast.config_db.json",
     "bench ai --fabric star:4 --collectives allreduce --bytes 16K --seeds 1",
     "bench tune-buffers --ports 4 --pattern standstill:2 --seeds 1 --no-sweep",
     "bench rfc2544 REPO/testbeds/incast.config_db.json throughput --sizes 1518 --ports Ethernet0,Ethernet4",
@@ -95,6 +95,11 @@ const CASES: &[&str] = &[
     "bench rfc8239 REPO/testbeds/incast.config_db.json linerate --sizes 1518 --ports Ethernet0,Ethernet4",
     "doctor --json",
     "doctor",
+    "completions bash",
+    "man",
+    "schema api",
+    "config check invalid.json --format json",
+    "lab run missing.xoff.yml --virtual --json",
 ];
 
 /// Commands that need a running switch, a network device or a namespace. `tests/lab_cleanup` and
@@ -107,6 +112,9 @@ const CASES_WITH_DEVICES: &[&str] = &[
     "lab exec",
     "config get",
     "config apply",
+    "config set",
+    "config patch",
+    "config interface",
     "show",
     "clear",
 ];
