@@ -16,6 +16,7 @@ mod lags;
 mod layers;
 mod merge_patch;
 mod presets;
+mod route_count;
 mod ranges;
 mod reading;
 mod root_cause;
