@@ -33,8 +33,8 @@ mod watchdog;
 
 use std::sync::Arc;
 
-use xoff_dataplane::route::ROUTES_MAX;
 use xoff_dataplane::config::{EcnMarkPoint, SwitchConfig};
+use xoff_dataplane::route::ROUTES_MAX;
 use xoff_dataplane::route::Rib;
 use xoff_units::Picos;
 
@@ -211,7 +211,9 @@ pub(crate) fn check_route_count(db: &ConfigDb, routes_max: usize) -> Result<(), 
     let mut found = FoundErrors::default();
     found.values.push(Problem {
         table: "STATIC_ROUTE".to_owned(),
-        why: format!("static routes and interface addresses need {count} routes, and at most {routes_max} are possible"),
+        why: format!(
+            "static routes and interface addresses need {count} routes, and at most {routes_max} are possible"
+        ),
         ..Problem::default()
     });
     Err(found)

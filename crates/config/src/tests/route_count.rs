@@ -16,5 +16,9 @@ fn routes_and_interface_addresses_are_counted_before_they_are_resolved() {
         panic!("one error")
     };
     assert_eq!(problem.table, "STATIC_ROUTE");
-    assert!(problem.why.contains("need 3 routes, and at most 2"), "{}", problem.why);
+    assert!(
+        problem.why.contains("need 3 routes, and at most 2"),
+        "{}",
+        problem.why
+    );
 }
