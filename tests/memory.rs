@@ -1,4 +1,8 @@
 //! The estimates of `--memory` against the measured peak memory of labs and configurations of different shapes.
+#![allow(
+    clippy::print_stdout,
+    reason = "the output of a test shows its seed and its figures"
+)]
 
 use std::path::Path;
 use std::process::{Command, Stdio};

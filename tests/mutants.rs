@@ -1,6 +1,10 @@
 //! Random changes of the input files of this repository: no command panics, hangs or needs too much memory.
 //!
 //! `cargo run --release -p mutator` runs more mutants and saves those that fail.
+#![allow(
+    clippy::print_stdout,
+    reason = "the output of a test shows its seed and its figures"
+)]
 
 use std::path::Path;
 

@@ -28,7 +28,9 @@ pub fn nearest_name<'a>(word: &str, names: impl IntoIterator<Item = &'a str>) ->
         .filter(|name| name.len().abs_diff(word.len()) <= 4 * distance_max)
         .map(|name| (strsim::damerau_levenshtein(&word, &normalize(name)), name))
         .filter(|(distance, name)| *distance <= distance_max && *distance < name.chars().count())
-        .filter(|(_, name)| without_digits(&normalize(name)) != without_digits(&word))
+        .filter(|(distance, name)| {
+            *distance == 0 || without_digits(&normalize(name)) != without_digits(&word)
+        })
         .min_by_key(|(distance, _)| *distance)
         .map(|(_, name)| name)
 }

@@ -1,4 +1,9 @@
 //! Runs mutants of the input files of this repository through a build of xoff.
+#![allow(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a tool for developers: its result is the text that it prints"
+)]
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -34,6 +34,7 @@ mod watchdog;
 use std::sync::Arc;
 
 use xoff_dataplane::config::{EcnMarkPoint, SwitchConfig};
+use xoff_dataplane::route::ROUTES_MAX;
 use xoff_dataplane::route::Rib;
 use xoff_units::Picos;
 
@@ -197,9 +198,31 @@ pub fn resolve(db: &ConfigDb, options: &ResolveOptions) -> Result<ResolvedConfig
         .map_err(|found| remove_consequences(db, &RefusedObjects::default(), found))
 }
 
+/// Checks the number of routes before any route is resolved. Each interface address has at least one route.
+pub(crate) fn check_route_count(db: &ConfigDb, routes_max: usize) -> Result<(), FoundErrors> {
+    let addresses = ["INTERFACE", "PORTCHANNEL_INTERFACE", "VLAN_INTERFACE"]
+        .into_iter()
+        .flat_map(|table| db.keys(table))
+        .filter(|key| key.contains('|'));
+    let count = db.keys("STATIC_ROUTE").count() + addresses.count();
+    if count <= routes_max {
+        return Ok(());
+    }
+    let mut found = FoundErrors::default();
+    found.values.push(Problem {
+        table: "STATIC_ROUTE".to_owned(),
+        why: format!(
+            "static routes and interface addresses need {count} routes, and at most {routes_max} are possible"
+        ),
+        ..Problem::default()
+    });
+    Err(found)
+}
+
 /// Resolves a configuration like [`resolve`]. In addition, returns errors that are only consequences of a
 /// second error.
 fn resolve_with_consequences(db: &ConfigDb, options: &ResolveOptions) -> Result<ResolvedConfig, FoundErrors> {
+    check_route_count(db, ROUTES_MAX)?;
     let mut completion_context = ResolveContext::new(db, options);
     let completed = match buffer_model::is_dynamic_model_selected(db) {
         true => Some(dynamic::complete_buffers(&mut completion_context)),

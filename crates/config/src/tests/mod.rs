@@ -19,6 +19,7 @@ mod presets;
 mod ranges;
 mod reading;
 mod root_cause;
+mod route_count;
 mod routes;
 mod scheduling;
 mod sonic;
