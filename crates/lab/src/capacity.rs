@@ -131,7 +131,7 @@ fn dilate_for_pauses(fabric: &FabricPlan, reaction_budget: Picos) -> u64 {
 
 impl Overload {
     /// Returns the note for the user, which proposes a run that the machine can carry.
-    pub(super) fn note(&self) -> String {
+    pub(super) fn describe(&self) -> String {
         let cores = match self.cores {
             1 => "1 core carries".to_owned(),
             cores => format!("{cores} cores carry"),
@@ -195,7 +195,7 @@ mod tests {
         assert_eq!(overload_of("1g", "model", INCAST, 2, 1), None);
         let overload = overload_of("100g", "model", INCAST, 2, 1).expect("100 Gb/s arrive");
         assert_eq!(overload.offered_bps, 100_000_000_000);
-        let note = overload.note();
+        let note = overload.describe();
         for part in [
             "100 Gb/s",
             "2 cores carry about 2.00 Gb/s",
@@ -218,7 +218,7 @@ mod tests {
     fn a_lab_with_plain_hosts_is_not_proposed_for_virtual_time() {
         let note = overload_of("100g", "plain", INCAST, 2, 1)
             .expect("100 Gb/s arrive")
-            .note();
+            .describe();
         assert!(
             !note.contains("--virtual") && note.contains("`--dilate "),
             "{note}"

@@ -14,7 +14,7 @@ use xoff_measure::ai::{
     run_labs,
 };
 use xoff_telemetry::failure::{Exit, Failure};
-use xoff_telemetry::{allowed_cpus, format_bit_rate, write_result_file};
+use xoff_telemetry::{allowed_cpus, count_noun, format_bit_rate, write_result_file};
 
 /// `xoff bench ai`
 #[derive(Clone, Debug, Args)]
@@ -113,7 +113,7 @@ pub(super) fn run_bench(options: &BenchAi) -> Result<Exit, Failure> {
     let progress_step = run_count.div_ceil(10).max(1);
     let print_progress = |done: usize| {
         if done.is_multiple_of(progress_step) || done == run_count {
-            output::print_note(&format!("{done} of {run_count} runs"));
+            output::print_note(&format!("{done} of {}", count_noun(run_count as u64, "run")));
         }
     };
     let results: LabRunResults = match run_labs(&labs, seeds, jobs, &stop, print_progress) {
@@ -173,11 +173,11 @@ fn labs_of_file(options: &BenchAi, path: &std::path::Path) -> Result<(Vec<BenchL
     let plan = &labs[0].plan;
     let setup = ReportSetup {
         topology: format!(
-            "{}: {} hosts, {} switches, {} links",
+            "{}: {}, {}, {}",
             path.display(),
-            plan.hosts.len(),
-            plan.switches.len(),
-            plan.links.len()
+            count_noun(plan.hosts.len() as u64, "host"),
+            count_noun(plan.switches.len() as u64, "switch"),
+            count_noun(plan.links.len() as u64, "link")
         ),
         configuration: format!("Lab file `{}`, seeds {:?}.", path.display(), options.seeds.0),
         command: command_line(),

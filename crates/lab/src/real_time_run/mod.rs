@@ -122,7 +122,7 @@ fn start_lab(lab: Lab) -> Result<RealTimeRun, Failure> {
     };
     overload
         .iter()
-        .for_each(|overload| log::info!("{}", overload.note()));
+        .for_each(|overload| log::info!("{}", overload.describe()));
     for note in lab_notes(&lab.plan, &setups) {
         // The note above proposes a dilation for the whole lab.
         if overload.is_none() || !xoff_config::proposes_dilation(&note) {

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use super::{HostReport, VirtualRunReport};
 use xoff_telemetry::{
-    format_counts_by_class, format_gbytes_per_second, format_nanos, group_thousands, simple_table,
+    count_noun, format_counts_by_class, format_gbytes_per_second, format_nanos, group_thousands, simple_table,
 };
 use xoff_workload::{DistributionSummary, JobResults, SizeBin, WorkloadResults};
 
@@ -262,14 +262,14 @@ pub(super) fn format_link_balance(report: &VirtualRunReport) -> String {
 pub(super) fn format_run_size(report: &VirtualRunReport) -> String {
     let lost = match report.link_lost_frames {
         0 => String::new(),
-        frames => format!("; links lost {} frames", group_thousands(frames)),
+        frames => format!("; links lost {}", count_noun(frames, "frame")),
     };
     format!(
-        "{} of model time: {} events, {} frame-hops, at most {} frames in flight{lost}\n",
+        "{} of model time: {}, {}, at most {} in flight{lost}\n",
         format_nanos(report.model_time_ns),
-        group_thousands(report.events),
-        group_thousands(report.frame_hops),
-        group_thousands(report.frames_under_way_max)
+        count_noun(report.events, "event"),
+        count_noun(report.frame_hops, "frame-hop"),
+        count_noun(report.frames_under_way_max, "frame")
     )
 }
 

@@ -99,17 +99,17 @@ pub(super) fn render_sweep(sweep: &SweepReport) -> String {
         cells
     };
     let mut text = format!(
-        "lab {}: {} runs",
+        "lab {}: {}",
         sweep.lab,
-        group_thousands(sweep.runs.len() as u64)
+        count_noun(sweep.runs.len() as u64, "run")
     );
     if let Some(shard) = sweep.shard {
         let _ = write!(
             text,
-            ", part {} of {} ({} runs in total)",
+            ", part {} of {} ({} in total)",
             shard.part,
             shard.of,
-            group_thousands(sweep.total_runs())
+            count_noun(sweep.total_runs(), "run")
         );
     }
     text.push_str("\n\n");

@@ -109,6 +109,9 @@ pub fn run_virtual(arguments: &VirtualRunArgs, out: &mut dyn Write) -> Result<Ex
         for failure in &report.failures {
             log::error!("failed: {failure}");
         }
+        if let Some(missing) = report.traffic.describe_missing() {
+            log::error!("{missing}, so the run proves nothing");
+        }
     }
     Ok(report.exit().into())
 }

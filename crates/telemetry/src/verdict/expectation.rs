@@ -154,9 +154,9 @@ impl Expectation {
         }
     }
 
-    /// Compares the expectation with the traffic that arrived at `place`, such as `h1 to h2`. `bytes` is the
+    /// Compares the expectation with the traffic that arrived at `location`, such as `h1 to h2`. `bytes` is the
     /// payload.
-    pub fn compare(&self, place: &str, frames: u64, bytes: u64) -> ExpectationResult {
+    pub fn compare(&self, location: &str, frames: u64, bytes: u64) -> ExpectationResult {
         let actual = match self.quantity {
             Quantity::Frames => frames,
             Quantity::Bytes => bytes,
@@ -169,7 +169,7 @@ impl Expectation {
             Comparison::LessThan => actual < self.value,
         };
         ExpectationResult {
-            place: place.to_owned(),
+            location: location.to_owned(),
             expectation: self.to_string(),
             actual,
             holds,
@@ -181,7 +181,7 @@ impl Expectation {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ExpectationResult {
     /// The receiver or flow of the expectation.
-    pub place: String,
+    pub location: String,
     /// The expectation, such as `frames>=1000`.
     pub expectation: String,
     /// The number of frames or payload bytes that arrived.
@@ -196,7 +196,7 @@ impl ExpectationResult {
         (!self.holds).then(|| {
             format!(
                 "{}: expected {}, and {} arrived",
-                self.place,
+                self.location,
                 self.expectation,
                 group_thousands(self.actual)
             )
