@@ -221,7 +221,10 @@ fn control_switches_of_lab(lab: &LabFolder) -> Result<(), Failed> {
             .output()?;
         let text = output_text(&output);
         check_equal(output.status.code(), Some(code), &format!("{words:?}: {text}"))?;
-        Ok(text)
+        Ok(match code {
+            0 => String::from_utf8_lossy(&output.stdout).into_owned(),
+            _ => text,
+        })
     };
     for words in [
         &["show", "counters"][..],
