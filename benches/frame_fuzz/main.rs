@@ -87,12 +87,14 @@ fn print_result(
 ) -> bool {
     let checked = result.and_then(|result| {
         println!(
-            "{name}: {} mutated frames; of {} frames of the flow, {} arrived and {} left at the port of the fuzzer; \
+            "{name}: {} mutated frames; of {} frames of the flow, {} arrived, and {} left at the port of the fuzzer; the \
+             socket of the receiver dropped {} frames; \
              verdict {}, taints {}",
             result.frames,
             result.victims_sent,
             result.victims_arrived,
             result.victims_moved,
+            result.socket_drops,
             result.end.report["verdict"],
             result.end.report["taints"],
         );

@@ -59,6 +59,32 @@ impl FarEnd {
         }
     }
 
+    /// Returns the number of frames that the socket has dropped since the last call, because its buffer was
+    /// full.
+    #[allow(dead_code)] // not every test binary counts them
+    pub(crate) fn take_socket_drops(&mut self) -> u64 {
+        let mut statistics = libc::tpacket_stats {
+            tp_packets: 0,
+            tp_drops: 0,
+        };
+        let mut len = size_of::<libc::tpacket_stats>() as libc::socklen_t;
+        // SAFETY: `statistics` and `len` are live, and `len` is the size of `statistics`.
+        let read = unsafe {
+            libc::getsockopt(
+                self.receiver.as_raw_fd(),
+                libc::SOL_PACKET,
+                libc::PACKET_STATISTICS,
+                (&raw mut statistics).cast(),
+                &raw mut len,
+            )
+        };
+        if read == 0 {
+            u64::from(statistics.tp_drops)
+        } else {
+            0
+        }
+    }
+
     /// Returns the next received frame, with its VLAN tag.
     pub(crate) fn receive(&mut self) -> io::Result<Option<Vec<u8>>> {
         self.read_socket()?;
@@ -91,6 +117,19 @@ fn open_receiver(index: u32) -> io::Result<OwnedFd> {
             return Err(io::Error::last_os_error());
         }
     }
+    // A larger buffer needs a privilege. Without the privilege, the buffer keeps its size.
+    let buffer_bytes: libc::c_int = 32 << 20;
+    let len = size_of::<libc::c_int>() as libc::socklen_t;
+    // SAFETY: `buffer_bytes` is a live integer of that length.
+    let _ = unsafe {
+        libc::setsockopt(
+            fd.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_RCVBUFFORCE,
+            (&raw const buffer_bytes).cast(),
+            len,
+        )
+    };
     let promiscuous = libc::packet_mreq {
         mr_ifindex: index as i32,
         mr_type: libc::PACKET_MR_PROMISC as u16,
