@@ -47,6 +47,8 @@ const GROWTH_MAX_KIB: u64 = 5 * 1024;
 const FIRST_SAMPLES: usize = 5;
 /// Time of a lab before and after the clients.
 const MARGIN: Duration = Duration::from_secs(8);
+/// Time of a lab for the start and the end of the clients of a kind, on a loaded machine.
+const KIND_MARGIN: Duration = Duration::from_secs(5);
 
 /// Lossless load next to hostile clients of the control API.
 #[derive(Debug, Parser)]
@@ -106,7 +108,7 @@ fn run(arguments: &Arguments) -> Result<bool, Failure> {
         arguments.seconds
     );
     let each = Duration::from_secs_f64(arguments.seconds);
-    let time = each * clients::KINDS.len() as u32 + MARGIN;
+    let time = (each + KIND_MARGIN) * clients::KINDS.len() as u32 + MARGIN;
     let (mut tainted, mut passed) = ([0, 0], true);
     for pair in 1..=arguments.pairs {
         let alone = bed.run(speed, time)?;
