@@ -145,7 +145,7 @@ fn invalid_arguments_are_reported_before_a_bench_runs() {
         ),
         (&["ndr"], 2, "--ports DEV,DEV"),
         (&["ndr", "--ports", "a0,a0"], 2, "a0 is named twice"),
-        (&["ndr", "/dev/zero"], 4, "longer than 64 MiB"),
+        (&["ndr", "/dev/zero"], 4, "the limit of a configuration, 128 MiB"),
         (
             &["ndr", INCAST_CONFIG, "--save", "not/there.json"],
             2,

@@ -18,17 +18,35 @@ fn with_limit<'a>(arguments: &[&'a str], limit: &'a str) -> Vec<&'a str> {
     [arguments, &["--memory", limit]].concat()
 }
 
-/// Returns the estimate in MiB from the message of a refusal.
+/// Returns the final estimate in MiB. A first estimate, before routes are computed, is a lower limit, so the limit
+/// is raised above each estimate until the command is not refused.
 fn estimate_mib(arguments: &[&str]) -> f64 {
-    let refused = run_program(Command::new(XOFF).args(with_limit(arguments, "1K")));
-    assert_eq!(refused.code, Some(4), "{}", refused.stderr);
-    let text = format!("{}{}", refused.stderr, refused.stdout);
-    let (_, rest) = text.split_once("needs about ").expect("an estimate");
-    let mut words = rest.split([' ', ',']);
+    let mut estimate = None;
+    let mut limit_kib = 1;
+    loop {
+        let limit = format!("{limit_kib}K");
+        let result = run_program(Command::new(XOFF).args(with_limit(arguments, &limit)));
+        let text = format!("{}{}", result.stderr, result.stdout);
+        let Some((_, rest)) = text.split_once("needs about ") else {
+            return estimate.unwrap_or_else(|| panic!("no estimate in {text}"));
+        };
+        assert_eq!(result.code, Some(4), "{text}");
+        let mib = parse_mib(rest);
+        // The text of an estimate is rounded.
+        limit_kib = (mib * 1024.0 * 1.01) as u64 + 1;
+        estimate = Some(mib);
+    }
+}
+
+/// Parses a size such as `1.5 GiB` at the start of a text. Returns the number of MiB.
+fn parse_mib(text: &str) -> f64 {
+    let mut words = text.split([' ', ',']);
     let number: f64 = words.next().and_then(|word| word.parse().ok()).expect("a number");
     match words.next() {
         Some("GiB") => 1024.0 * number,
-        _ => number,
+        Some("KiB") => number / 1024.0,
+        Some("MiB") => number,
+        unit => panic!("the unit {unit:?} in {text}"),
     }
 }
 

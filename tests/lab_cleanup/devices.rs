@@ -115,6 +115,7 @@ pub(crate) fn the_example_of_an_external_device_works(lab: &TestLab) -> Result<(
         .output()?;
     lab.command(&["down", &lab.name]).output()?;
     net::delete_link("dut-sw")?;
+    drop(device);
     check(reached.status.success(), "the device does not answer the host")?;
     lab.assert_clean()
 }
