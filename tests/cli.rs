@@ -83,8 +83,14 @@ fn the_version_is_printed() {
     assert_eq!(version.code, Some(0));
     // A build from a checkout adds the commit: `xoff 0.1.0 (abcdef123456)`.
     let expected = format!("xoff {}", env!("CARGO_PKG_VERSION"));
-    let rest = version.stdout.strip_prefix(&expected).expect("the name and the version");
-    let commit = rest.trim_end().strip_prefix(" (").and_then(|rest| rest.strip_suffix(')'));
+    let rest = version
+        .stdout
+        .strip_prefix(&expected)
+        .expect("the name and the version");
+    let commit = rest
+        .trim_end()
+        .strip_prefix(" (")
+        .and_then(|rest| rest.strip_suffix(')'));
     assert!(
         rest == "\n" || commit.is_some_and(|commit| commit.chars().all(|c| c.is_ascii_hexdigit())),
         "{rest:?}"
@@ -377,7 +383,11 @@ fn config_check_reports_every_file() {
     }
     // Missing ports share one line. Other errors have a line each, up to 20 lines.
     assert_eq!(text.stdout.matches("there are no ports").count(), 1, "{text:?}");
-    assert_eq!(text.stdout.matches("expected a whole number").count(), 20, "{text:?}");
+    assert_eq!(
+        text.stdout.matches("expected a whole number").count(),
+        20,
+        "{text:?}"
+    );
     assert!(
         text.stdout
             .contains("  error: and 10 more errors; JSON output has all\n")

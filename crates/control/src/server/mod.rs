@@ -79,6 +79,12 @@ impl ServerHandle {
         self.state.report()
     }
 
+    /// Returns the number of changes of the first switch that wait or run.
+    #[cfg(test)]
+    pub(crate) fn unfinished_changes(&self) -> usize {
+        self.state.switches[0].unfinished_changes()
+    }
+
     /// Returns the number of open connections.
     #[cfg(test)]
     pub(crate) fn open_connections(&self) -> u64 {

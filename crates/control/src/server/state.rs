@@ -92,6 +92,14 @@ pub(crate) struct ServedSwitch {
     pub(super) changed: Notify,
 }
 
+impl ServedSwitch {
+    /// Returns the number of changes that wait or run.
+    #[cfg(test)]
+    pub(crate) fn unfinished_changes(&self) -> usize {
+        self.waiting_changes.load(Ordering::Relaxed)
+    }
+}
+
 /// The state that all connections share.
 pub(crate) struct ServerState {
     pub(crate) switches: Vec<Arc<ServedSwitch>>,

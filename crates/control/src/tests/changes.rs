@@ -65,8 +65,8 @@ fn a_change_ends_even_if_its_client_has_gone() {
     // A second change waits for the first one, and its client leaves, too.
     let mut waiting = running.connect_raw();
     waiting.write_all(patch.as_bytes()).unwrap();
-    wait_until("the second change arrives", || {
-        running.handle().report().requests == 2
+    wait_until("the second change waits", || {
+        running.handle().unfinished_changes() == 2
     });
     drop((stream, waiting));
     wait_until("the server closes both connections", || {

@@ -138,7 +138,7 @@ pub const PORT_COUNTERS: CounterTable = &[
     describe("storms_restored", "PFC storms that the watchdog restored"),
     describe(
         "tx_utilisation_percent",
-        "share of the time between the first and the last departure in which the link was busy",
+        "share of the time between the first and the last departure of this port in which the link was busy",
     ),
     describe("up", "1 while the link is up, else 0"),
     describe(

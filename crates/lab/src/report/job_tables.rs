@@ -417,7 +417,7 @@ mod tests {
         );
         assert_eq!(
             format_run_size(&few),
-            "1.00 us of model time: 1,234 events, 7 frame-hops, at most 3 frames in flight; links lost 1 frames\n"
+            "1.00 us of model time: 1,234 events, 7 frame-hops, at most 3 frames in flight; links lost 1 frame\n"
         );
     }
 }

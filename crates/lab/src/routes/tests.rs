@@ -172,13 +172,20 @@ fn equal_cost_paths_include_parallel_links() {
         (host.gateway_mac, host.gateways.len()),
         (Some([2, 0x58, 0x4f, 0x53, 0, 2]), 1)
     );
-    // Without a fabric template and without `routes`, no routes are computed.
-    assert!(
-        parse_topology(ring)
-            .switches
+    // Without `routes`, routes are computed only if the bridges of the switches form a loop.
+    let has_routes = |topology: &str| -> Vec<bool> {
+        let plan = parse_topology(topology);
+        plan.switches
             .iter()
-            .all(|switch| switch.config.is_empty())
-    );
+            .map(|switch| !switch.config.is_empty())
+            .collect()
+    };
+    assert_eq!(has_routes(ring), [true; 4]);
+    let without_loops: Vec<&str> = ring
+        .lines()
+        .filter(|line| !line.contains("b:Ethernet12") && !line.contains("d:Ethernet8"))
+        .collect();
+    assert_eq!(has_routes(&format!("{}\n", without_loops.join("\n"))), [false; 4]);
 }
 
 /// The overrides create a forwarding loop for packets to h2. leaf1 sends such packets to spine2, and spine2

@@ -361,14 +361,18 @@ mod tests {
 
     #[test]
     fn the_file_is_inserted_where_the_benchmark_expects_it() {
-        let command_for = |path: &str, words: &str| {
+        let folder = tempfile::tempdir().unwrap();
+        let folder_name = folder.path().to_str().unwrap().to_owned();
+        let command_for = |name: &str, words: &str| {
+            let path = &format!("{folder_name}{name}");
+            std::fs::write(path, "{}").unwrap();
             let commands = bench_commands(&words.split(' ').collect::<Vec<_>>());
             let kind = match path.ends_with(".yml") {
                 true => FileKind::Lab,
                 false => FileKind::Configuration,
             };
             match bench_file_side(path.to_owned(), Path::new(path), path, kind, &commands) {
-                Ok(ComparedSide::Run { command, .. }) => command[1..].join(" "),
+                Ok(ComparedSide::Run { command, .. }) => command[1..].join(" ").replace(&folder_name, ""),
                 other => panic!("{other:?}"),
             }
         };
@@ -395,10 +399,10 @@ mod tests {
     #[test]
     fn a_benchmark_that_takes_no_file_is_refused() {
         for bench in ["placement", "probe", "ai", "nope"] {
-            let path = Path::new("c.json");
+            let file = tempfile::NamedTempFile::new().unwrap();
             let refused = bench_file_side(
                 "c.json".to_owned(),
-                path,
+                file.path(),
                 "A: c.json",
                 FileKind::Configuration,
                 &bench_commands(&[bench]),

@@ -212,7 +212,6 @@ fn ports_of_a_switch_without_vlans_and_interfaces_are_bridged() {
         modes(&format!("{{{ports}, {lag}}}")),
         ["bridged", "PortChannel1", "bridged"]
     );
-    let vlan =
-        r#""VLAN": {"Vlan10": {}}, "VLAN_MEMBER": {"Vlan10|Ethernet4": {}}, "INTERFACE": {"Ethernet0": {}}"#;
+    let vlan = r#""VLAN": {"Vlan10": {}}, "VLAN_MEMBER": {"Vlan10|Ethernet4": {"tagging_mode": "tagged"}}, "INTERFACE": {"Ethernet0": {}}"#;
     assert_eq!(modes(&format!("{{{ports}, {vlan}}}")), ["routed", "trunk"]);
 }
