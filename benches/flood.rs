@@ -6,6 +6,7 @@
 //! A lab has two model hosts and a plain host at one switch. One model host sends a lossless flow to the other one.
 //! The plain host sends random frames as fast as its device takes them. In each repetition, every lost frame of the
 //! flow must be in a drop counter with a reason, or the run must be tainted. The bench fails otherwise.
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "the output of a bench")]
 
 use std::fs;
 use std::path::Path;

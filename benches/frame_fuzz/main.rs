@@ -6,7 +6,7 @@
 //! Each header field of each protocol that xoff parses gets its boundary values. The rate is below the capacity of
 //! the ports. Frames with other sources than the stations of the flow cost the flow no frame. With spoofed sources,
 //! each lost frame is explained by a move of an address or by a pause at the port of the fuzzer.
-
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "the output of a bench")]
 #![allow(dead_code)] // the trials share their modules with the tests
 
 #[path = "../../tests/ports/far_end.rs"]

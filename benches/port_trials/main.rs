@@ -7,7 +7,7 @@
 //! link of the port goes down and up 100 times, and its device is deleted and created again 20 times. A victim
 //! flow between two other ports runs all the time. In a run without a taint, the flow loses no frame, and a
 //! device carries frames within one second after its creation.
-
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "the output of a bench")]
 #![allow(dead_code)] // the trials share their modules with the tests
 
 #[path = "../../tests/ports/far_end.rs"]

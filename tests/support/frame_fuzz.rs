@@ -370,9 +370,8 @@ fn templates(addresses: &FuzzAddresses) -> Vec<Template> {
     let to = |destination: [u8; 6], ethertype: u16| {
         Template::new().ethernet(destination, addresses.own, ethertype)
     };
-    let mut all = Vec::new();
     // Ethernet and VLAN stacks.
-    all.push(to(station, 0x88b6).payload(46));
+    let mut all = vec![to(station, 0x88b6).payload(46)];
     all.push(
         to(station, 0x002e)
             .fields(&[(0x42, 8), (0x42, 8), (3, 8)])

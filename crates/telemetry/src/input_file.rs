@@ -212,7 +212,7 @@ impl InputFile {
 
     /// Returns the size of a regular file in bytes. `None` for all other inputs, whose size is not known.
     pub fn regular_bytes(&self) -> Option<u64> {
-        self.metadata.is_file().then(|| self.metadata.len())
+        self.metadata.is_file().then_some(self.metadata.len())
     }
 
     /// Returns the identity of an input that can be read only once: a pipe or standard input. `None` for all

@@ -11,7 +11,7 @@ fn routes_and_interface_addresses_are_counted_before_they_are_resolved() {
     }"#;
     let db = parse(text, "routes").expect("valid tables");
     assert!(check_route_count(&db, 3).is_ok(), "two routes and one address");
-    let found = check_route_count(&db, 2).err().expect("too many");
+    let found = check_route_count(&db, 2).expect_err("too many");
     let [problem] = found.values.as_slice() else {
         panic!("one error")
     };
