@@ -77,6 +77,21 @@ pub(crate) const TESTS: &[PrivilegedTest] = &[
     ("xdp_reports_a_removed_device", Xdp, || {
         check_removed_device(Backend::Xdp)
     }),
+    (
+        "packet_reports_a_device_that_is_removed_while_it_is_down",
+        Netns,
+        || check_removal_while_down(Backend::Packet),
+    ),
+    (
+        "pnet_reports_a_device_that_is_removed_while_it_is_down",
+        Netns,
+        || check_removal_while_down(Backend::Pnet),
+    ),
+    (
+        "xdp_reports_a_device_that_is_removed_while_it_is_down",
+        Xdp,
+        || check_removal_while_down(Backend::Xdp),
+    ),
     ("xdp_keeps_a_device_that_is_down", Xdp, || {
         check_device_down(Backend::Xdp)
     }),
@@ -474,6 +489,26 @@ fn check_removed_device(backend: Backend) -> Result<(), Failed> {
     let sent = test_frame(&[0x88, 0xb5], 60);
     testbed.far.send(&sent)?;
     check_equal(testbed.receive(1)?, vec![sent], "received")
+}
+
+/// A device that is deleted goes down first. The kernel sets one error for both events, so a port that has read the
+/// error of the first event must notice the second one without it.
+fn check_removal_while_down(backend: Backend) -> Result<(), Failed> {
+    let mut testbed = PortTestbed::new(backend, 1500)?;
+    let down = LinkChange {
+        up: Some(false),
+        ..LinkChange::default()
+    };
+    net::set_link("sw0", &down)?;
+    for _ in 0..200 {
+        receive_burst(&mut testbed.port, &mut testbed.store)?;
+    }
+    check(!testbed.port.is_link_up(), || "up".to_owned())?;
+    receive_burst(&mut testbed.port, &mut testbed.store)?;
+    net::delete_link("sw0")?;
+    // The owner of a port asks for the link state several times per second.
+    check(!testbed.port.is_link_up(), || "up without a device".to_owned())?;
+    wait_until_gone(&mut testbed)
 }
 
 fn check_device_down(backend: Backend) -> Result<(), Failed> {
