@@ -150,7 +150,7 @@ mod tests {
                 let matches = build_command()
                     .try_get_matches_from(line.split(' '))
                     .unwrap_or_else(|error| panic!("{line}: {error}"));
-                let is_json = words.starts_with("config get") || !option.is_empty();
+                let is_json = !option.is_empty();
                 assert_eq!(super::super::prints_json_result(&matches), is_json, "{line}");
                 if line.contains("doctor") {
                     let leaf = matches.subcommand_matches("doctor").expect("doctor");

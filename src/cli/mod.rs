@@ -79,7 +79,10 @@ fn prints_json_result(matches: &ArgMatches) -> bool {
         leaf = matches;
     }
     let has_value = |id: &str, word: &str| {
-        let values = leaf.try_get_raw(id).ok().flatten();
+        // The default of a command that always prints JSON, such as `config get`, does not ask for errors as JSON.
+        let is_given = leaf.ids().any(|known| known == id)
+            && leaf.value_source(id) == Some(clap::parser::ValueSource::CommandLine);
+        let values = leaf.try_get_raw(id).ok().flatten().filter(|_| is_given);
         values.is_some_and(|mut values| values.any(|value| value == word))
     };
     // `--json` of `lab compare` has an optional file. Without a file, its value is `-`.
