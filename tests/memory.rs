@@ -22,7 +22,7 @@ fn with_limit<'a>(arguments: &[&'a str], limit: &'a str) -> Vec<&'a str> {
 /// is raised above each estimate until the command is not refused.
 fn estimate_mib(arguments: &[&str]) -> f64 {
     let mut estimate = None;
-    let mut limit_kib = 1;
+    let mut limit_kib = 1_u64;
     loop {
         let limit = format!("{limit_kib}K");
         let result = run_program(Command::new(XOFF).args(with_limit(arguments, &limit)));
@@ -32,8 +32,8 @@ fn estimate_mib(arguments: &[&str]) -> f64 {
         };
         assert_eq!(result.code, Some(4), "{text}");
         let mib = parse_mib(rest);
-        // The text of an estimate is rounded.
-        limit_kib = (mib * 1024.0 * 1.01) as u64 + 1;
+        // The text of an estimate is rounded, so the limit also grows if the estimate is the same as before.
+        limit_kib = (limit_kib + limit_kib / 20 + 1).max((mib * 1024.0) as u64 + 1);
         estimate = Some(mib);
     }
 }
