@@ -29,8 +29,8 @@ const QUEUE_PAIR_BYTES: u64 = 2_300;
 const CONNECTION_BYTES: u64 = 700;
 /// Memory of a message of a flow list or of random arrivals, with the record of its completion, in bytes.
 const JOB_MESSAGE_BYTES: u64 = 300;
-/// Memory of an open-loop flow or a `send` step at both hosts, in bytes.
-const OPEN_LOOP_FLOW_BYTES: u64 = 4_500;
+/// Memory of an open-loop flow or a `send` step at both hosts, in bytes. Most of it is the histogram of latencies.
+const OPEN_LOOP_FLOW_BYTES: u64 = 36_000;
 /// Memory of a step of a script, in bytes.
 const STEP_BYTES: u64 = 1_000;
 /// Memory of the record of an iteration, in bytes.
