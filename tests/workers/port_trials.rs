@@ -266,10 +266,20 @@ impl PortTrial {
         Ok(())
     }
 
-    /// Deletes the device of port `n` and creates it again. Returns the time from its creation to the first
-    /// frame over it.
-    fn recreate(&mut self, n: usize) -> Result<Duration, Failed> {
-        delete_link(&format!("v{n}"))?;
+    /// Deletes the device of port `n` and creates it again. With `is_down_before`, the port first notices that the
+    /// device is down. Returns the time from the creation to the first frame over the device.
+    fn recreate(&mut self, n: usize, is_down_before: bool) -> Result<Duration, Failed> {
+        let device = format!("v{n}");
+        if is_down_before {
+            let down = LinkChange {
+                up: Some(false),
+                ..LinkChange::default()
+            };
+            set_link(&device, &down)?;
+            self.switch
+                .wait_for_counters("the port is down", |switch| !switch.ports[n].up)?;
+        }
+        delete_link(&device)?;
         let _ = self.switch.far_ends[n].read_socket();
         let created = Instant::now();
         self.switch.far_ends[n] = add_device(self.kind, n, self.mtu)?;
@@ -350,8 +360,8 @@ pub(crate) fn run_floods(kind: PortKind, extent: FloodExtent) -> Result<TrialRes
             .wait_for_counters("the port is up", |switch| switch.ports[0].up)?;
         trial.probe(0, FLOOD_EGRESS)?;
         let mut longest = Duration::ZERO;
-        for _ in 0..extent.recreations {
-            longest = longest.max(trial.recreate(0)?);
+        for n in 0..extent.recreations {
+            longest = longest.max(trial.recreate(0, n % 2 == 1)?);
             trial.send_victim()?;
         }
         trial.finish(frames, longest)

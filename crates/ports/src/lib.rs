@@ -343,6 +343,20 @@ impl Port {
         with_backend!(self, backend => backend.is_link_up())
     }
 
+    /// Returns whether the network device of the port still exists in its namespace. In-memory links, taps and custom
+    /// backends report a removed device only as an error of [`receive`](Port::receive).
+    ///
+    /// A device goes down before the kernel removes it, and a packet socket gets one error for both events. A port
+    /// that has read this error too early therefore gets no other error. Ask this of a port whose link is down.
+    pub fn device_exists(&mut self) -> bool {
+        match self {
+            Port::Packet(port) => port.device_exists(),
+            Port::Xdp(port) => port.device_exists(),
+            Port::Pnet(port) => port.device_exists(),
+            Port::Tap(_) | Port::Link(_) | Port::Custom(_) => true,
+        }
+    }
+
     /// Returns the numbers of frames that were dropped or lost since the last call. The call makes a few
     /// system calls.
     pub fn take_drops(&mut self) -> PortDrops {

@@ -33,11 +33,6 @@ pub struct PnetPort {
     /// The socket that `sender` and `receiver` use.
     socket: OwnedFd,
     frame_len_max: u32,
-    /// An error that the socket reported after frames of the same burst. The kernel reports an error only once, so the
-    /// next call of `receive` handles this one.
-    pending_error: Option<io::Error>,
-    /// Whether the last call of `is_link_up` returned false, and the device was not checked since.
-    is_link_down: bool,
     /// Buffer in which the two segments of a frame with shared bytes are joined.
     gather_buffer: Box<[u8]>,
     drops: DropCounts,
@@ -93,8 +88,6 @@ impl PnetPort {
             receiver,
             socket,
             frame_len_max: frame_len_max(spec.mtu),
-            pending_error: None,
-            is_link_down: false,
             gather_buffer: vec![0; LARGE_SLOT_BYTES].into(),
             drops: DropCounts::new(),
             setup,
@@ -109,25 +102,11 @@ impl PnetPort {
         max: usize,
         out: &mut Vec<PortFrame>,
     ) -> io::Result<usize> {
-        if let Some(error) = self.pending_error.take() {
-            return self.check_socket_error(error).map(|()| 0);
-        }
         let mut received = 0;
         for _ in 0..max {
             let bytes = match self.receiver.next() {
                 Ok(bytes) => bytes,
-                Err(error) if is_retryable(&error) => {
-                    // The kernel sets an error when a device goes down. It sets no second error when it removes
-                    // this device some milliseconds later.
-                    if received == 0 && std::mem::take(&mut self.is_link_down) && !self.device.exists() {
-                        return Err(io::Error::from_raw_os_error(libc::ENODEV));
-                    }
-                    break;
-                }
-                Err(error) if received > 0 => {
-                    self.pending_error = Some(error);
-                    break;
-                }
+                Err(error) if is_retryable(&error) || received > 0 => break,
                 Err(error) => return self.check_socket_error(error).map(|()| 0),
             };
             if bytes.len() > self.frame_len_max as usize {
@@ -200,10 +179,12 @@ impl PnetPort {
         self.socket.as_fd()
     }
 
+    pub(super) fn device_exists(&mut self) -> bool {
+        self.device.exists()
+    }
+
     pub(super) fn is_link_up(&mut self) -> bool {
-        let is_running = self.device.is_running();
-        self.is_link_down = !is_running;
-        is_running
+        self.device.is_running()
     }
 
     pub(super) fn take_drops(&mut self) -> PortDrops {

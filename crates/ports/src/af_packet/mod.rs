@@ -66,8 +66,6 @@ pub struct PacketPort {
     has_warned: bool,
     notes: Vec<String>,
     empty_reads: u32,
-    /// Whether the last call of `is_link_up` returned false, and the device was not checked since.
-    is_link_down: bool,
     /// Declared after the ring, because the pages of the ring belong to the socket.
     socket: OwnedFd,
     /// Declared last, so that the device settings are restored after the socket is closed.
@@ -107,7 +105,6 @@ impl PacketPort {
             has_warned: false,
             notes: Vec::new(),
             empty_reads: 0,
-            is_link_down: false,
             socket,
             setup,
         };
@@ -207,24 +204,20 @@ impl PacketPort {
         Ok(taken)
     }
 
-    /// Checks at every 64th call that the device exists, and at the next call after `is_link_up` has returned
-    /// false. Without this check, a removed device would look like a device without traffic.
+    /// Checks at every 64th call that the device exists. Without this check, a removed device would look like
+    /// a device without traffic.
     fn check_device_exists(&mut self) -> io::Result<()> {
         self.empty_reads += 1;
-        if self.empty_reads < EMPTY_READS_PER_CHECK && !self.is_link_down {
+        if self.empty_reads < EMPTY_READS_PER_CHECK {
             return Ok(());
         }
         self.empty_reads = 0;
         // Reading the error clears it. poll(2) then waits again on a device that is only down.
-        let error = packet_socket::take_error(&self.socket)?;
-        // The kernel sets the error when a device goes down. It sets no second error when it removes this device
-        // some milliseconds later.
-        let needs_check = error.as_ref().is_some_and(is_device_removed) || self.is_link_down;
-        self.is_link_down = false;
-        match error {
-            Some(error) if !is_device_removed(&error) => Err(error),
-            _ if needs_check && !self.device.exists() => Err(device_removed_error()),
-            _ => Ok(()),
+        match packet_socket::take_error(&self.socket)? {
+            None => Ok(()),
+            Some(error) if is_device_removed(&error) && self.device.exists() => Ok(()),
+            Some(error) if is_device_removed(&error) => Err(device_removed_error()),
+            Some(error) => Err(error),
         }
     }
 
@@ -232,14 +225,16 @@ impl PacketPort {
         self.socket.as_fd()
     }
 
+    pub(super) fn device_exists(&mut self) -> bool {
+        self.device.exists()
+    }
+
     pub(super) fn is_link_up(&mut self) -> bool {
         // The MTU of the device may have become smaller since the port was opened.
         if let Ok(mtu) = self.device.mtu() {
             self.transmitter.set_mtu(mtu.min(self.mtu));
         }
-        let is_running = self.device.is_running();
-        self.is_link_down = !is_running;
-        is_running
+        self.device.is_running()
     }
 
     pub(super) fn take_drops(&mut self) -> PortDrops {

@@ -242,13 +242,12 @@ impl XdpPort {
         self.socket.as_ref().unwrap_or(&self.promiscuous).as_fd()
     }
 
+    pub(super) fn device_exists(&mut self) -> bool {
+        self.device.exists()
+    }
+
     pub(super) fn is_link_up(&mut self) -> bool {
-        let is_running = self.device.is_running();
-        if !is_running {
-            // Checks the device at the next empty reading, because poll(2) does not report a removed device.
-            self.empty_reads = EMPTY_READS_PER_CHECK;
-        }
-        is_running && self.active.as_ref().is_some_and(|active| active.is_socket_set)
+        self.device.is_running() && self.active.as_ref().is_some_and(|active| active.is_socket_set)
     }
 
     pub(super) fn take_drops(&mut self) -> PortDrops {

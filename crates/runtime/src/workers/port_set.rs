@@ -302,23 +302,24 @@ impl PortSet {
                 owned.port = Some(*device);
             }
         }
-        let mut events = std::mem::take(&mut self.events);
-        for owned in &mut self.ports {
-            let up = match &mut owned.port {
-                Some(port) => port.is_link_up(),
-                None => false,
-            };
+        for index in 0..self.ports.len() {
+            let port = &mut self.ports[index].port;
+            let up = port.as_mut().is_some_and(Port::is_link_up);
+            if !up && port.as_mut().is_some_and(|port| !port.device_exists()) {
+                self.reopen(index);
+            }
+            let owned = &mut self.ports[index];
             if up != owned.is_up {
                 owned.is_up = up;
-                events.push(PortEvent::Link { port: owned.id, up });
+                self.events.push(PortEvent::Link { port: owned.id, up });
             }
             if let Some(port) = &mut owned.port {
-                append_drop_events(owned.id, port, &mut events);
+                append_drop_events(owned.id, port, &mut self.events);
             }
             let refused_frames = std::mem::take(&mut owned.refused_frames);
             if refused_frames > 0 {
                 let reason = DropReason::BackendRefused;
-                events.push(PortEvent::Dropped {
+                self.events.push(PortEvent::Dropped {
                     port: owned.id,
                     reason,
                     priority: FramePriority::default(),
@@ -326,7 +327,7 @@ impl PortSet {
                 });
             }
         }
-        events
+        std::mem::take(&mut self.events)
     }
 
     /// Handles an error of the device of a port. If the device was removed, the port is closed, and the
