@@ -16,6 +16,7 @@ use std::time::{Duration, Instant};
 use clap::Parser;
 use serde_json::{Value, json};
 use xoff_ports::tester::{FrameSender, SEND_BURST_FRAMES};
+use xoff_testing::{BenchOutcome, finish_bench};
 
 /// First argument of this program as the sender of the flood: the device and the duration in milliseconds follow.
 const FLOOD_ARGUMENT: &str = "__flood";
@@ -83,20 +84,8 @@ fn main() -> ExitCode {
         println!("flood: skipped: it takes minutes; run it with `cargo bench --bench flood`");
         return ExitCode::SUCCESS;
     }
-    match run(&arguments) {
-        Ok(true) => {
-            println!("PASS");
-            ExitCode::SUCCESS
-        }
-        Ok(false) => {
-            println!("FAIL");
-            ExitCode::from(1)
-        }
-        Err(failure) => {
-            eprintln!("error: {failure}");
-            ExitCode::from(3)
-        }
-    }
+    let outcome = run(&arguments).map(BenchOutcome::from);
+    finish_bench(outcome, &mut std::io::stdout(), &mut std::io::stderr())
 }
 
 fn run(arguments: &Arguments) -> Result<bool, String> {

@@ -25,6 +25,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Parser;
+use xoff_testing::{BenchOutcome, finish_bench};
 
 use bed::{SoakRun, TestBed};
 use load::{LoadResult, run_clients};
@@ -80,20 +81,8 @@ fn main() -> ExitCode {
         println!("control_api: skipped: it takes minutes; run it with `cargo bench --bench control_api`");
         return ExitCode::SUCCESS;
     }
-    match run(&arguments) {
-        Ok(true) => {
-            println!("PASS");
-            ExitCode::SUCCESS
-        }
-        Ok(false) => {
-            println!("FAIL");
-            ExitCode::FAILURE
-        }
-        Err(failure) => {
-            eprintln!("control_api: {failure}");
-            ExitCode::FAILURE
-        }
-    }
+    let outcome = run(&arguments).map(BenchOutcome::from);
+    finish_bench(outcome, &mut std::io::stdout(), &mut std::io::stderr())
 }
 
 /// Runs the bench and returns whether all conditions hold.

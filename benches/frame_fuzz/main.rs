@@ -20,10 +20,12 @@ mod support;
 #[path = "../../tests/workers/switch_process.rs"]
 mod switch_process;
 
+use std::convert::Infallible;
 use std::process::ExitCode;
 
 use clap::Parser;
 use libtest_mimic::{Completion, Failed};
+use xoff_testing::{BenchOutcome, finish_bench};
 
 use frame_fuzz::SourcePolicy;
 use port_trials::{PORT_KINDS, TrialResult, check_spoofed, run_fuzz, stations};
@@ -76,15 +78,16 @@ fn main() -> ExitCode {
         run(SourcePolicy::Spoof(stations())),
         check_spoofed,
     );
-    ExitCode::from(u8::from(!(others && spoofed)))
+    let outcome: Result<_, Infallible> = Ok(others.max(spoofed));
+    finish_bench(outcome, &mut std::io::stdout(), &mut std::io::stderr())
 }
 
-/// Prints the result of a run. Returns whether the run passed.
+/// Prints the result of a run and returns its outcome.
 fn print_result(
     name: &str,
     result: Result<TrialResult, Failed>,
     check: impl FnOnce(&TrialResult) -> Result<Completion, Failed>,
-) -> bool {
+) -> BenchOutcome {
     let checked = result.and_then(|result| {
         println!(
             "{name}: {} mutated frames; of {} frames of the flow, {} arrived, and {} left at the port of the fuzzer; the \
@@ -100,20 +103,14 @@ fn print_result(
         );
         check(&result)
     });
-    match checked {
-        Ok(completion) => {
-            println!(
-                "{name}: {}",
-                match completion {
-                    Completion::Completed => "PASS",
-                    Completion::Ignored { .. } => "INCONCLUSIVE",
-                }
-            );
-            matches!(completion, Completion::Completed)
-        }
+    let outcome = match checked {
+        Ok(Completion::Completed) => BenchOutcome::Pass,
+        Ok(Completion::Ignored { .. }) => BenchOutcome::Inconclusive,
         Err(failed) => {
-            println!("{name}: FAIL: {}", failed.message().unwrap_or_default());
-            false
+            println!("{name}: {}", failed.message().unwrap_or_default());
+            BenchOutcome::Fail
         }
-    }
+    };
+    println!("{name}: {outcome}");
+    outcome
 }

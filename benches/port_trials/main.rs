@@ -21,10 +21,13 @@ mod support;
 #[path = "../../tests/workers/switch_process.rs"]
 mod switch_process;
 
+use std::convert::Infallible;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Parser;
+use libtest_mimic::Completion;
+use xoff_testing::{BenchOutcome, finish_bench};
 
 use port_trials::{FLOOD_LENGTHS, FloodExtent, PORT_KINDS, PortKind, run_floods};
 use support::FeatureRefusals;
@@ -60,19 +63,20 @@ fn main() -> ExitCode {
         return ExitCode::SUCCESS;
     }
     let refusals = FeatureRefusals::find();
-    let mut has_failed = false;
+    let mut outcome = BenchOutcome::Pass;
     let kinds = PORT_KINDS.into_iter();
     for kind in kinds.filter(|kind| arguments.kind.as_ref().is_none_or(|name| name == kind.name)) {
         match refusals.reason(kind.needs) {
             Some(reason) => println!("{:<7} skipped: {reason}", kind.name),
-            None => has_failed |= !run_kind(kind, &arguments),
+            None => outcome = outcome.max(run_kind(kind, &arguments)),
         }
     }
-    ExitCode::from(u8::from(has_failed))
+    let outcome: Result<_, Infallible> = Ok(outcome);
+    finish_bench(outcome, &mut std::io::stdout(), &mut std::io::stderr())
 }
 
-/// Runs the trial of one kind and prints its result. Returns whether the trial passed.
-fn run_kind(kind: PortKind, arguments: &Arguments) -> bool {
+/// Runs the trial of one kind, prints its result and returns its outcome.
+fn run_kind(kind: PortKind, arguments: &Arguments) -> BenchOutcome {
     let extent = FloodExtent {
         frames: 0,
         time: Some(Duration::from_secs_f64(arguments.seconds)),
@@ -83,14 +87,18 @@ fn run_kind(kind: PortKind, arguments: &Arguments) -> bool {
         Ok(result) => result,
         Err(failed) => {
             println!("{:<7} FAIL {}", kind.name, failed.message().unwrap_or_default());
-            return false;
+            return BenchOutcome::Fail;
         }
     };
-    let is_fast = result.longest_attachment < ATTACHMENT_MAX;
     let checked = result.check();
-    let word = if checked.is_ok() && is_fast { "ok" } else { "FAIL" };
+    let outcome = match &checked {
+        _ if result.longest_attachment >= ATTACHMENT_MAX => BenchOutcome::Fail,
+        Ok(Completion::Completed) => BenchOutcome::Pass,
+        Ok(Completion::Ignored { .. }) => BenchOutcome::Inconclusive,
+        Err(_) => BenchOutcome::Fail,
+    };
     println!(
-        "{:<7} {word} {} frames of {FLOOD_LENGTHS:?} bytes, {} flaps; attached again within {} ms; the flow lost {} of \
+        "{:<7} {outcome} {} frames of {FLOOD_LENGTHS:?} bytes, {} flaps; attached again within {} ms; the flow lost {} of \
          {}; verdict {}, taints {}",
         kind.name,
         result.frames,
@@ -104,5 +112,5 @@ fn run_kind(kind: PortKind, arguments: &Arguments) -> bool {
     if let Err(failed) = &checked {
         println!("        {}", failed.message().unwrap_or_default());
     }
-    word == "ok"
+    outcome
 }

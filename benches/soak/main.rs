@@ -23,6 +23,7 @@ use std::time::Duration;
 
 use clap::Parser;
 use serde_json::json;
+use xoff_testing::{BenchOutcome, finish_bench};
 
 use bed::{SoakRun, TestBed};
 use memory::Memory;
@@ -71,20 +72,8 @@ fn main() -> ExitCode {
         println!("soak: skipped: it takes minutes; run it with `cargo bench --bench soak`");
         return ExitCode::SUCCESS;
     }
-    match run(&arguments) {
-        Ok(true) => {
-            println!("PASS");
-            ExitCode::SUCCESS
-        }
-        Ok(false) => {
-            println!("FAIL");
-            ExitCode::from(1)
-        }
-        Err(failure) => {
-            eprintln!("error: {failure}");
-            ExitCode::from(3)
-        }
-    }
+    let outcome = run(&arguments).map(BenchOutcome::from);
+    finish_bench(outcome, &mut std::io::stdout(), &mut std::io::stderr())
 }
 
 fn run(arguments: &Arguments) -> Result<bool, Failure> {

@@ -23,6 +23,7 @@ use std::time::Instant;
 use clap::Parser;
 use nix::sched::CloneFlags;
 use xoff_ports::net;
+use xoff_testing::{BenchOutcome, finish_bench};
 
 use forwarders::{Forwarder, Taps};
 use guest::{Guest, Image};
@@ -82,20 +83,8 @@ fn main() -> ExitCode {
         println!("softroce: skipped: it takes minutes; run it with `cargo bench --bench softroce`");
         return ExitCode::SUCCESS;
     }
-    match run(&arguments) {
-        Ok(true) => {
-            println!("PASS");
-            ExitCode::SUCCESS
-        }
-        Ok(false) => {
-            println!("FAIL");
-            ExitCode::from(1)
-        }
-        Err(failure) => {
-            eprintln!("error: {failure}");
-            ExitCode::from(3)
-        }
-    }
+    let outcome = run(&arguments).map(BenchOutcome::from);
+    finish_bench(outcome, &mut std::io::stdout(), &mut std::io::stderr())
 }
 
 impl Arguments {

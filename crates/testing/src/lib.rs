@@ -1,4 +1,4 @@
-//! Functions that the tests of several crates share: random numbers, files of the repository, runs of
+//! Functions that the tests and benchmarks of several crates share: random numbers, files of the repository, runs of
 //! programs, and a check that tests exist.
 //!
 //! The crate is only a development dependency. Its functions panic if a file is missing or cannot be read.
@@ -14,11 +14,13 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod bench_outcome;
 mod program;
 
 use std::path::{Path, PathBuf};
 
-pub use program::{ProgramResult, bench_result_json, run_program, write_file};
+pub use bench_outcome::{BenchOutcome, finish_bench};
+pub use program::{ProgramResult, TWO_HOST_LAB, bench_result_json, run_program, write_file};
 
 /// Returns a generator of pseudo-random numbers. Each call of the generator returns a number from 0 to its
 /// argument minus 1. The sequence depends only on `seed`.

@@ -51,3 +51,22 @@ pub fn bench_result_json(bench: &str, figure: &str, unit: &str, samples: &str, t
         "samples": [{samples}]}}]}}"#
     )
 }
+
+/// A lab file with two model hosts at one switch. The hosts run a ring AllReduce of 10 KB, and the script expects
+/// that the switch drops no frame.
+pub const TWO_HOST_LAB: &str = "name: two-hosts
+topology:
+  nodes:
+    sw1: {kind: switch}
+    h1: {kind: model}
+    h2: {kind: model}
+  links:
+    - endpoints: [\"h1:eth0\", \"sw1:Ethernet0\"]
+    - endpoints: [\"h2:eth0\", \"sw1:Ethernet4\"]
+workload:
+  jobs:
+    - {name: ring, kind: ring-allreduce, hosts: [h1, h2], bytes: 10k}
+script:
+  - wait: 1ms
+  - expect: sw1.dropped_packets == 0
+";
