@@ -11,29 +11,13 @@ use nix::sys::signal::{Signal, kill};
 use nix::sys::stat::Mode;
 use nix::unistd::{Pid, mkfifo};
 use tempfile::TempDir;
+use xoff_testing::TWO_HOST_LAB;
 
 const CONFIG: &str =
     "{\"PORT\": {\"Ethernet0\": {\"speed\": \"10000\"}, \"Ethernet4\": {\"speed\": \"10000\"}}}";
 
 /// A configuration that forwards frames.
 const FORWARDING: &str = include_str!("../testbeds/incast.config_db.json");
-
-const LAB: &str = "name: files
-topology:
-  nodes:
-    sw1: {kind: switch}
-    h1: {kind: model}
-    h2: {kind: model}
-  links:
-    - endpoints: [\"h1:eth0\", \"sw1:Ethernet0\"]
-    - endpoints: [\"h2:eth0\", \"sw1:Ethernet4\"]
-workload:
-  jobs:
-    - {name: ring, kind: ring-allreduce, hosts: [h1, h2], bytes: 10k}
-script:
-  - wait: 1ms
-  - expect: sw1.dropped_packets == 0
-";
 
 fn xoff(folder: &Path, arguments: &str) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_xoff"));
@@ -84,12 +68,18 @@ const READERS: &[(&str, &str)] = &[
         "{}",
     ),
     ("bench ndr INPUT --sizes 1518 --trial-duration 1ms", FORWARDING),
-    ("lab run INPUT --virtual", LAB),
-    ("lab run INPUT --virtual --seeds 1..=2", LAB),
-    ("lab run INPUT --virtual --set workload.jobs.0.bytes=20k", LAB),
-    ("lab check INPUT --virtual", LAB),
-    ("lab compare INPUT --virtual --lb ecmp,flowlet --seeds 1", LAB),
-    ("bench core --frames 100 --lab INPUT", LAB),
+    ("lab run INPUT --virtual", TWO_HOST_LAB),
+    ("lab run INPUT --virtual --seeds 1..=2", TWO_HOST_LAB),
+    (
+        "lab run INPUT --virtual --set workload.jobs.0.bytes=20k",
+        TWO_HOST_LAB,
+    ),
+    ("lab check INPUT --virtual", TWO_HOST_LAB),
+    (
+        "lab compare INPUT --virtual --lb ecmp,flowlet --seeds 1",
+        TWO_HOST_LAB,
+    ),
+    ("bench core --frames 100 --lab INPUT", TWO_HOST_LAB),
 ];
 
 fn inputs() -> TempDir {
@@ -296,7 +286,7 @@ fn results_do_not_follow_links_in_folders_of_others() {
     let shared = folder.path().join("shared");
     fs::create_dir(&shared).expect("a folder");
     fs::set_permissions(&shared, Permissions::from_mode(0o777)).expect("own folder");
-    fs::write(folder.path().join("lab.xoff.yml"), LAB).expect("a file");
+    fs::write(folder.path().join("lab.xoff.yml"), TWO_HOST_LAB).expect("a file");
     fs::write(folder.path().join("precious"), "kept").expect("a file");
     symlink(folder.path().join("precious"), shared.join("trap")).expect("a link");
     for command in [
@@ -338,7 +328,7 @@ fn results_do_not_follow_links_in_folders_of_others() {
 #[test]
 fn results_go_to_devices_and_open_files() {
     let folder = inputs();
-    fs::write(folder.path().join("lab.xoff.yml"), LAB).expect("a file");
+    fs::write(folder.path().join("lab.xoff.yml"), TWO_HOST_LAB).expect("a file");
     let to_stdout = run(
         folder.path(),
         "lab run lab.xoff.yml --virtual --report /dev/stdout",

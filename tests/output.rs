@@ -7,24 +7,7 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
 use tempfile::TempDir;
-
-/// A lab of two hosts that loses no frame.
-const LAB: &str = "name: output
-topology:
-  nodes:
-    sw1: {kind: switch}
-    h1: {kind: model}
-    h2: {kind: model}
-  links:
-    - endpoints: [\"h1:eth0\", \"sw1:Ethernet0\"]
-    - endpoints: [\"h2:eth0\", \"sw1:Ethernet4\"]
-workload:
-  jobs:
-    - {name: ring, kind: ring-allreduce, hosts: [h1, h2], bytes: 10k}
-script:
-  - wait: 1ms
-  - expect: sw1.dropped_packets == 0
-";
+use xoff_testing::TWO_HOST_LAB;
 
 /// A result of a benchmark, as `--save` writes it.
 fn saved_result() -> String {
@@ -35,8 +18,8 @@ fn saved_result() -> String {
 /// The files that the commands of [`cases`] read.
 fn write_inputs(folder: &Path) {
     let write = |name: &str, text: &str| std::fs::write(folder.join(name), text).expect("a file");
-    write("lab.xoff.yml", LAB);
-    write("failing.xoff.yml", &LAB.replace("== 0", "== 1"));
+    write("lab.xoff.yml", TWO_HOST_LAB);
+    write("failing.xoff.yml", &TWO_HOST_LAB.replace("== 0", "== 1"));
     write(
         "config.json",
         "{\"PORT\": {\"Ethernet0\": {\"speed\": \"10000\"}}}",

@@ -3,7 +3,7 @@
 mod support;
 
 use std::fs;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read};
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitCode, Output, Stdio};
 use std::sync::Arc;
@@ -123,10 +123,18 @@ impl RunningSwitch {
         Ok(serde_json::from_slice(&output.stdout)?)
     }
 
+    /// Interrupts the switch. Returns its exit code and what it printed after its start.
+    fn interrupt(&mut self) -> Result<(Option<i32>, String), Failed> {
+        kill(Pid::from_raw(self.child.id() as i32), Signal::SIGINT)?;
+        let mut printed = String::new();
+        let stdout = self.child.stdout.as_mut().ok_or("no standard output")?;
+        stdout.read_to_string(&mut printed)?;
+        Ok((self.child.wait()?.code(), printed))
+    }
+
     /// Interrupts the switch. Returns its exit code and report.
     fn stop(mut self) -> Result<(Option<i32>, Value), Failed> {
-        kill(Pid::from_raw(self.child.id() as i32), Signal::SIGINT)?;
-        let code = self.child.wait()?.code();
+        let (code, _) = self.interrupt()?;
         check(!self.path("api").exists(), || {
             "the control socket is still there".to_owned()
         })?;
@@ -188,13 +196,7 @@ fn a_host_that_awaits_frames_and_receives_none_is_not_clean() -> Result<(), Fail
 
 fn an_idle_switch_ends_with_zero_and_says_no_traffic() -> Result<(), Failed> {
     let mut switch = RunningSwitch::start()?;
-    kill(Pid::from_raw(switch.child.id() as i32), Signal::SIGINT)?;
-    let mut printed = String::new();
-    std::io::Read::read_to_string(
-        switch.child.stdout.as_mut().ok_or("no standard output")?,
-        &mut printed,
-    )?;
-    let code = switch.child.wait()?.code();
+    let (code, printed) = switch.interrupt()?;
     let is_tainted = printed.contains("verdict: tainted");
     check(
         is_tainted || (code == Some(0) && printed.contains("; no traffic")),
@@ -234,13 +236,7 @@ fn a_switch_that_drops_long_lossless_frames_fails() -> Result<(), Failed> {
             let count = |name: &str| drops[name].as_u64().unwrap_or(0);
             Ok((count("XOFF_OVERSIZED") + count("EXCEEDS_L2_MTU") >= 20).then_some(()))
         })?;
-        kill(Pid::from_raw(switch.child.id() as i32), Signal::SIGINT)?;
-        let mut printed = String::new();
-        std::io::Read::read_to_string(
-            switch.child.stdout.as_mut().ok_or("no standard output")?,
-            &mut printed,
-        )?;
-        let ended = switch.child.wait()?.code();
+        let (ended, printed) = switch.interrupt()?;
         check(
             printed.contains("verdict: tainted") || ended == Some(code),
             || format!("{ended:?}: {printed}"),

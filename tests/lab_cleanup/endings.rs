@@ -23,11 +23,7 @@ pub(crate) fn a_finished_run_leaves_nothing(lab: &TestLab) -> Result<(), Failed>
 
 pub(crate) fn lab_down_removes_what_lab_up_created(lab: &TestLab) -> Result<(), Failed> {
     let file = lab.lab_file_path().display().to_string();
-    check(
-        wait_for_exit(lab.command(&["up", &file]).spawn()?)?.success(),
-        "up",
-    )?;
-    lab.wait_until_up()?;
+    lab.bring_up()?;
     let listed = || -> Result<bool, Failed> {
         let output = lab.command(&["ls"]).stdout(Stdio::piped()).output()?;
         Ok(String::from_utf8_lossy(&output.stdout).contains(&lab.name))
@@ -40,10 +36,7 @@ pub(crate) fn lab_down_removes_what_lab_up_created(lab: &TestLab) -> Result<(), 
         text,
     )?;
     lab.wait_until_up()?;
-    check(
-        wait_for_exit(lab.command(&["down", &lab.name]).spawn()?)?.success(),
-        "down",
-    )?;
+    lab.take_down()?;
     lab.assert_clean()?;
     check(!listed()?, "lab ls lists the lab after lab down")?;
     let down = wait_for_exit(lab.command(&["down", &lab.name]).spawn()?)?;
@@ -124,12 +117,7 @@ pub(crate) fn a_run_under_nohup_ignores_hangups(lab: &TestLab) -> Result<(), Fai
 
 /// The launcher of `lab up` has its own session, so a closed terminal does not reach the lab.
 pub(crate) fn lab_up_survives_its_terminal(lab: &TestLab) -> Result<(), Failed> {
-    let file = lab.lab_file_path().display().to_string();
-    check(
-        wait_for_exit(lab.command(&["up", &file]).spawn()?)?.success(),
-        "up",
-    )?;
-    lab.wait_until_up()?;
+    lab.bring_up()?;
     let launcher = lab
         .find_process("__lab-launch")
         .ok_or("the launcher does not exist")?;
@@ -137,10 +125,7 @@ pub(crate) fn lab_up_survives_its_terminal(lab: &TestLab) -> Result<(), Failed> 
         let session = nix::unistd::getsid(Some(Pid::from_raw(pid)))?;
         check(session == launcher, format!("{line} is in session {session}"))?;
     }
-    check(
-        wait_for_exit(lab.command(&["down", &lab.name]).spawn()?)?.success(),
-        "down",
-    )?;
+    lab.take_down()?;
     lab.assert_clean()
 }
 

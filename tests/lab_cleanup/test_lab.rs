@@ -97,6 +97,20 @@ impl TestLab {
             .map(|(pid, _)| Pid::from_raw(pid))
     }
 
+    /// Runs `xoff lab up` and waits until the lab is up.
+    pub(crate) fn bring_up(&self) -> Result<(), Failed> {
+        let file = self.lab_file_path().display().to_string();
+        let up = wait_for_exit(self.command(&["up", &file]).spawn()?)?;
+        check(up.success(), "up")?;
+        self.wait_until_up()
+    }
+
+    /// Runs `xoff lab down`.
+    pub(crate) fn take_down(&self) -> Result<(), Failed> {
+        let down = wait_for_exit(self.command(&["down", &self.name]).spawn()?)?;
+        check(down.success(), "down")
+    }
+
     /// Waits until the process of the switch runs and the ports to three hosts exist.
     pub(crate) fn wait_until_up(&self) -> Result<(), Failed> {
         wait_until(START_TIMEOUT, || {

@@ -103,16 +103,7 @@ mod tests {
         EventReport {
             at_ns,
             event: "pfc-storm".to_owned(),
-            ifname: None,
-            queue_index: None,
-            queue_id: None,
-            port_id: None,
-            action: None,
-            paused_ns: None,
-            on: None,
-            previous_ifname: None,
-            mac: None,
-            vlan: None,
+            ..EventReport::default()
         }
     }
 

@@ -24,7 +24,7 @@ pub fn queue_oid(queue: QueueId) -> u64 {
 /// An event of a switch in JSON. Events of the big red switch have only the field `on`. Storm events have the
 /// fields of their queue. The fields `action` and `paused_ns` exist only in the event `pfc-storm`. The event
 /// `mac-moves` has the fields `ifname`, `previous_ifname`, `mac` and `vlan`. Fields without a value are omitted.
-#[derive(Clone, Debug, Serialize, Deserialize, ToSchema, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema, PartialEq, Eq)]
 pub struct EventReport {
     /// Model time of the event in nanoseconds.
     pub at_ns: u64,
@@ -90,16 +90,7 @@ impl EventReport {
         let mut report = EventReport {
             at_ns: event.at.as_nanos(),
             event: event_name(&event.kind).to_owned(),
-            ifname: None,
-            queue_index: None,
-            queue_id: None,
-            port_id: None,
-            action: None,
-            paused_ns: None,
-            on: None,
-            mac: None,
-            vlan: None,
-            previous_ifname: None,
+            ..EventReport::default()
         };
         match event.kind {
             SwitchEventKind::StormDetected {
