@@ -1,29 +1,16 @@
 //! Sizes in bytes on the command line.
 
-/// Parses a size in bytes, such as `4096`, `500M`, `4G` or `4GiB`. The units are powers of 1024.
+use xoff_lab::units;
+
+/// Parses a size in bytes, at least 1, such as `4096`, `500M`, `1.5G` or `4GiB`
+/// ([`parse_bytes`](units::parse_bytes)).
 ///
 /// # Errors
-/// The text is not a size, or the size is 0 or does not fit in 64 bits.
+/// The text is not a size, or the size is 0.
 pub(super) fn parse_size_bytes(text: &str) -> Result<u64, String> {
-    let wrong = || format!("'{text}' is no size; write bytes, or a number with a unit, such as 500M or 4G");
-    let digits = text.len()
-        - text
-            .trim_start_matches(|digit: char| digit.is_ascii_digit())
-            .len();
-    let (number, unit) = text.split_at(digits);
-    let shift = match unit.to_ascii_uppercase().trim_end_matches("IB") {
-        "" | "B" => 0,
-        "K" => 10,
-        "M" => 20,
-        "G" => 30,
-        "T" => 40,
-        _ => return Err(wrong()),
-    };
-    let number: u64 = number.parse().map_err(|_| wrong())?;
-    match number.checked_mul(1 << shift) {
-        Some(bytes) if bytes > 0 => Ok(bytes),
-        _ => Err(wrong()),
-    }
+    units::parse_bytes(text)
+        .filter(|bytes| *bytes > 0)
+        .ok_or(format!("write {}", units::BYTES))
 }
 
 #[cfg(test)]
@@ -36,7 +23,7 @@ mod tests {
             ("4096", 4096),
             ("1k", 1024),
             ("500M", 500 << 20),
-            ("4G", 4 << 30),
+            ("1.5G", 3 << 29),
             ("4GiB", 4 << 30),
             ("1T", 1 << 40),
         ] {
@@ -47,9 +34,9 @@ mod tests {
             "G",
             "0",
             "-1",
-            "1.5G",
             "1X",
             "99999999999999999999",
+            "18446744073709551615G",
             "99999999T",
         ] {
             assert!(parse_size_bytes(wrong).is_err(), "{wrong}");

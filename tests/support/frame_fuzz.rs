@@ -7,8 +7,8 @@
 
 mod fuzz_templates;
 
-use fuzz_templates::{Template, templates};
 pub use fuzz_templates::FuzzAddresses;
+use fuzz_templates::{Template, templates};
 
 /// Smallest length of a frame that a packet socket sends, in bytes.
 const FRAME_LEN_MIN: usize = 14;

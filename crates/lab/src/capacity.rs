@@ -3,17 +3,15 @@
 use std::collections::BTreeSet;
 
 use super::plan::{FlowPlan, LabPlan, OfferedRate};
+use super::resolve::HEADER_BYTES_IPV4;
 use xoff_dataplane::Picos;
 use xoff_fabric::FabricPlan;
+use xoff_units::LinkTiming;
 use xoff_workload::{JobKind, Workload};
 
 /// Frames per second that one core moves from host to host through a switch, in real time. On two cores, xoff
 /// carries about 2 Gb/s of frames of 1082 bytes (README.md).
 const FRAMES_PER_CORE: u64 = 113_000;
-/// Bytes that a frame without FCS occupies on a link in addition: FCS, preamble and gap.
-const WIRE_OVERHEAD_BYTES: u64 = 24;
-/// Bytes of the headers and the ICRC of a RoCE frame.
-const ROCE_HEADER_BYTES: u64 = 58;
 
 /// The load of a lab that exceeds what the machine carries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,15 +43,14 @@ pub(super) fn find_overload(
     reaction_budget: Picos,
 ) -> Option<Overload> {
     let mut loads = vec![HostLoad::default(); plan.hosts.len()];
-    let speed = |host: usize| {
-        let host = fabric.hosts.get(host);
-        host.map_or(0, |host| u64::from(host.nic.link.speed_mbps) * 1_000_000)
-    };
+    let link = |host: usize| fabric.hosts.get(host).map(|host| &host.nic.link);
+    let speed = |host: usize| link(host).map_or(0, |link| u64::from(link.speed_mbps) * 1_000_000);
     for flow in &plan.workload.flows {
         add_load(
             &mut loads[flow.to],
             flow_rate(flow, speed(flow.from)),
-            u64::from(flow.frame_len),
+            link(flow.to),
+            flow.frame_len,
         );
     }
     for (job, receiver) in job_receivers(plan, &speed) {
@@ -67,7 +64,12 @@ pub(super) fn find_overload(
             _ => 1.0,
         };
         let rate = (speed(receiver) as f64 * share) as u64;
-        add_load(&mut loads[receiver], rate, u64::from(mtu) + ROCE_HEADER_BYTES);
+        add_load(
+            &mut loads[receiver],
+            rate,
+            link(receiver),
+            mtu + HEADER_BYTES_IPV4,
+        );
     }
     // No more than its link speed arrives at a host.
     let (mut bits, mut frames) = (0_u64, 0_u64);
@@ -103,9 +105,11 @@ fn job_receivers(plan: &LabPlan, speed: &impl Fn(usize) -> u64) -> BTreeSet<(usi
         .collect()
 }
 
-fn add_load(load: &mut HostLoad, bits: u64, frame_len: u64) {
+/// Adds a rate in bit/s on the link of a receiver, with frames of `frame_len` bytes without FCS.
+fn add_load(load: &mut HostLoad, bits: u64, link: Option<&LinkTiming>, frame_len: u32) {
+    let Some(link) = link else { return };
     load.bits += bits;
-    load.frames += bits / (8 * (frame_len + WIRE_OVERHEAD_BYTES));
+    load.frames += bits / (8 * u64::from(link.wire_len(link.mac_len(frame_len))));
 }
 
 /// Returns the rate of a flow on its link, in bit/s.

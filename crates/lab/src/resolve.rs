@@ -16,6 +16,8 @@ mod topology;
 mod transports;
 mod workload;
 
+pub(crate) use workload::HEADER_BYTES_IPV4;
+
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 

@@ -64,23 +64,6 @@ fn parse_nanoseconds(text: &str) -> Option<f64> {
     Some((number * scale).round())
 }
 
-/// Parses bytes in hexadecimal digits. Blanks, colons, dashes and underscores are ignored. Returns `None` for
-/// other characters and for an odd number of digits.
-pub(crate) fn parse_hex_bytes(text: &str) -> Option<Vec<u8>> {
-    let digits: Option<Vec<u8>> = text
-        .chars()
-        .filter(|letter| !matches!(letter, ' ' | ':' | '-' | '_'))
-        .map(|letter| letter.to_digit(16).map(|digit| digit as u8))
-        .collect();
-    let digits = digits.filter(|digits| digits.len().is_multiple_of(2))?;
-    Some(
-        digits
-            .chunks_exact(2)
-            .map(|pair| pair[0] << 4 | pair[1])
-            .collect(),
-    )
-}
-
 fn parse_bits_per_second(text: &str) -> Option<f64> {
     let (number, unit) = split_number_and_unit(text)?;
     let unit = unit

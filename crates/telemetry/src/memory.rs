@@ -6,7 +6,6 @@
 use std::fmt;
 use std::fs;
 use std::path::Path;
-use std::str::FromStr;
 
 use super::failure::{Exit, Failure};
 
@@ -105,29 +104,6 @@ impl Default for MemoryLimit {
     }
 }
 
-impl FromStr for MemoryLimit {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<MemoryLimit, String> {
-        let error =
-            || format!("'{text}' is not a size; write a number of bytes with K, M, G or T, such as 4G");
-        let digits = text.trim_end_matches(|letter: char| letter.is_ascii_alphabetic());
-        let shift = match text[digits.len()..].to_ascii_lowercase().as_str() {
-            "" => 0,
-            "k" | "kib" => 10,
-            "m" | "mib" => 20,
-            "g" | "gib" => 30,
-            "t" | "tib" => 40,
-            _ => return Err(error()),
-        };
-        let number: u64 = digits.parse().map_err(|_| error())?;
-        match number.checked_mul(1 << shift) {
-            Some(bytes) if bytes > 0 => Ok(MemoryLimit::new(bytes)),
-            _ => Err(error()),
-        }
-    }
-}
-
 /// The estimated memory of an input, divided into parts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MemoryNeed {
@@ -221,31 +197,6 @@ fn free_in_control_group(folder: &Path) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn sizes_have_units() {
-        for (text, bytes) in [
-            ("1G", 1 << 30),
-            ("512M", 512 << 20),
-            ("4096", 4096),
-            ("2kib", 2048),
-            ("1t", 1 << 40),
-        ] {
-            assert_eq!(text.parse(), Ok(MemoryLimit::new(bytes)), "{text}");
-        }
-        for text in [
-            "",
-            "G",
-            "-1G",
-            "1.5G",
-            "1X",
-            "0",
-            "99999999999999999999",
-            "18446744073709551615G",
-        ] {
-            assert!(text.parse::<MemoryLimit>().is_err(), "{text}");
-        }
-    }
 
     #[test]
     fn a_refusal_names_the_estimate_the_largest_part_and_a_fix() {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use clap::Args;
 
+use super::super::size::parse_size_bytes;
 use xoff_config::{PgProfileLookup, ResolveOptions};
 use xoff_telemetry::failure::Failure;
 use xoff_telemetry::{InputLimit, MemoryLimit, MemoryNeed, read_input_text};
@@ -35,14 +36,14 @@ pub(crate) struct ConfigurationInput {
 pub(crate) struct MemoryArgument {
     /// Refuse an input that needs more memory than this by estimate, such as 4G [default: 80 % of the free
     /// memory]
-    #[arg(long = "memory", value_name = "SIZE", help_heading = "Limits")]
-    size: Option<MemoryLimit>,
+    #[arg(long = "memory", value_name = "SIZE", help_heading = "Limits", value_parser = parse_size_bytes)]
+    bytes: Option<u64>,
 }
 
 impl MemoryArgument {
     /// Returns the limit. Without the option, the limit is a share of the free memory of this machine.
     pub(in crate::cli) fn limit(self) -> MemoryLimit {
-        self.size.unwrap_or_else(MemoryLimit::of_machine)
+        self.bytes.map_or_else(MemoryLimit::of_machine, MemoryLimit::new)
     }
 }
 

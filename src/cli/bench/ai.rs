@@ -6,6 +6,7 @@ use crate::cli::choice::choice_parser;
 use clap::Args;
 
 use super::super::args::MemoryArgument;
+use super::super::size::parse_size_bytes;
 use super::super::{output, signals};
 use super::result::{ResultArguments, check_no_duplicates};
 use xoff_lab::plan::{LabPlan, TimeMode};
@@ -39,7 +40,7 @@ pub(crate) struct BenchAi {
     )]
     pub collectives: Vec<Collective>,
     /// Sizes of a collective as in nccl-tests, separated by commas
-    #[arg(long, value_name = "BYTES,...", value_delimiter = ',', default_value = "4M", value_parser = parse_bytes)]
+    #[arg(long, value_name = "BYTES,...", value_delimiter = ',', default_value = "4M", value_parser = parse_size_bytes)]
     pub bytes: Vec<u64>,
     /// Iterations of each collective
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=10_000))]
@@ -86,12 +87,6 @@ Examples:
 
 fn parse_speed_mbps(text: &str) -> Result<u32, String> {
     units::parse_speed_mbps(text).ok_or(format!("write {}", units::SPEED))
-}
-
-fn parse_bytes(text: &str) -> Result<u64, String> {
-    units::parse_bytes(text)
-        .filter(|bytes| *bytes > 0)
-        .ok_or(format!("write {}", units::BYTES))
 }
 
 pub(super) fn run_bench(options: &BenchAi) -> Result<Exit, Failure> {

@@ -13,6 +13,7 @@ use crate::merge_patch::merge_patch;
 use crate::pfc::read_pfc_ports;
 use crate::resources::{ClearRequest, ConfigApplyReply, ConfigTables, MacControlRequest};
 use crate::target::ControlTarget;
+use xoff_wire::parse_hex_bytes;
 
 #[derive(Clone, Copy, Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
@@ -163,28 +164,12 @@ pub(super) async fn send_mac_control(
     PortName(name): PortName,
     JsonBody { value, .. }: JsonBody<MacControlRequest>,
 ) -> Answer {
-    let frame = parse_hex_bytes(&value.frame)?;
+    let frame = parse_hex_bytes(&value.frame).ok_or_else(|| {
+        ErrorReply::new(ErrorCode::BadRequest, "the frame is not in hexadecimal digits")
+            .because("each byte has two digits")
+    })?;
     selected
         .change(move |target| Ok(target.send_mac_control(&name, &frame)?))
         .await?;
     Ok(StatusCode::NO_CONTENT.into_response())
-}
-
-/// Parses bytes from hexadecimal digits, two digits for each byte. Blanks, colons and dashes are ignored.
-fn parse_hex_bytes(text: &str) -> Result<Vec<u8>, ErrorReply> {
-    let digits: Option<Vec<u8>> = text
-        .chars()
-        .filter(|c| !matches!(c, ' ' | ':' | '-'))
-        .map(|c| c.to_digit(16).map(|digit| digit as u8))
-        .collect();
-    match digits {
-        Some(digits) if digits.len().is_multiple_of(2) => Ok(digits
-            .chunks_exact(2)
-            .map(|pair| pair[0] << 4 | pair[1])
-            .collect()),
-        _ => Err(
-            ErrorReply::new(ErrorCode::BadRequest, "the frame is not in hexadecimal digits")
-                .because("each byte has two digits"),
-        ),
-    }
 }

@@ -9,6 +9,7 @@ use std::collections::HashMap;
 
 use super::counters::{self, CounterTable};
 use super::{UnknownName, unit};
+use xoff_lab_file::nearest_name;
 
 /// The maximum number of names in an error message.
 const LISTED_NAMES_MAX: usize = 24;
@@ -484,9 +485,7 @@ fn unknown_part(
         parents => parents.join("."),
     };
     let names: Vec<String> = names.collect();
-    let similar = names
-        .iter()
-        .find(|name| strsim::damerau_levenshtein(name, part) <= 2);
+    let similar = nearest_name(part, names.iter().map(String::as_str));
     let hint = match similar {
         Some(name) => format!("{parent} has no \"{part}\"; did you mean {name}?"),
         None if names.len() > LISTED_NAMES_MAX => {

@@ -15,7 +15,7 @@ use xoff_workload::WorkloadSpec;
 /// Default time in nanoseconds for the queues to empty after the senders have stopped.
 const DRAIN_NS_DEFAULT: u64 = 500_000_000;
 /// Bytes that Ethernet, IPv4, UDP, BTH and ICRC add to a payload.
-const HEADER_BYTES_IPV4: u32 = 14 + 20 + 8 + 12 + 4;
+pub(crate) const HEADER_BYTES_IPV4: u32 = 14 + 20 + 8 + 12 + 4;
 /// Bytes that Ethernet, IPv6, UDP, BTH and ICRC add to a payload.
 const HEADER_BYTES_IPV6: u32 = HEADER_BYTES_IPV4 + 20;
 /// Default payload of a frame in bytes. The value is an RDMA MTU of 1024 bytes.

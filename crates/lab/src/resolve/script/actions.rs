@@ -102,7 +102,7 @@ impl LabResolver<'_> {
         let host = self.find_model_host(&inject.from.value, inject.from.referenced)?;
         let mut frame = Vec::new();
         for part in &inject.frame.value.0 {
-            let Some(bytes) = units::parse_hex_bytes(&part.value) else {
+            let Some(bytes) = xoff_wire::parse_hex_bytes(&part.value) else {
                 let at = entry_location(part.referenced, inject.frame.referenced);
                 let fix =
                     "write pairs of hexadecimal digits, in quotes: \"01:80:c2:00:00:01\" or \"8808 0101\"";
