@@ -276,6 +276,8 @@ impl PortTrial {
                 ..LinkChange::default()
             };
             set_link(&device, &down)?;
+            // The far end of a tap is a socket of the same device, which reports once that the device is down.
+            let _ = self.switch.far_ends[n].read_socket();
             self.switch
                 .wait_for_counters("the port is down", |switch| !switch.ports[n].up)?;
         }
