@@ -36,14 +36,14 @@ pub(crate) struct ConfigurationInput {
 pub(crate) struct MemoryArgument {
     /// Refuse an input that needs more memory than this by estimate, such as 4G [default: 80 % of the free
     /// memory]
-    #[arg(long = "memory", value_name = "SIZE", help_heading = "Limits", value_parser = parse_size_bytes)]
-    bytes: Option<u64>,
+    #[arg(long, value_name = "SIZE", help_heading = "Limits", value_parser = parse_size_bytes)]
+    memory: Option<u64>,
 }
 
 impl MemoryArgument {
     /// Returns the limit. Without the option, the limit is a share of the free memory of this machine.
     pub(in crate::cli) fn limit(self) -> MemoryLimit {
-        self.bytes.map_or_else(MemoryLimit::of_machine, MemoryLimit::new)
+        self.memory.map_or_else(MemoryLimit::of_machine, MemoryLimit::new)
     }
 }
 
