@@ -27,6 +27,8 @@ mod hosts;
 mod reading;
 mod running;
 
+pub use running::CompletionHandler;
+
 /// Largest number of events at one model time. More events indicate an endless loop, and the run stops.
 pub const SIMULTANEOUS_EVENTS_MAX: u64 = 10_000_000;
 
@@ -86,6 +88,8 @@ struct HostNode {
     /// Time of the earliest timer event. If events are ordered by insertion, timers and departures are
     /// separate events. In all other runs, this field is not used.
     timer_armed: Picos,
+    /// True if the host is in [`Fabric::completing_hosts`].
+    is_completing: bool,
 }
 
 /// Switches, hosts and links in virtual time. All indices are positions in the lists of the
@@ -102,6 +106,9 @@ pub struct Fabric {
     hosts_linked: bool,
     switches: Vec<SwitchNode>,
     hosts: Vec<HostNode>,
+    /// Indices of the hosts that have completions, in the order of their first completion. Each index
+    /// occurs once.
+    completing_hosts: Vec<u32>,
     /// Directions of all links. For link *n*, number 2n is the direction from its first end to its second
     /// end. The next number is the opposite direction.
     directions: Vec<LinkDirection>,
@@ -110,6 +117,10 @@ pub struct Fabric {
     buffer: Vec<u8>,
     events: u64,
     events_max: u64,
+    /// The limit of events is not checked again before this time.
+    events_checked_until: Picos,
+    /// Buffer for the partitions that have events in a window.
+    due_partitions: Vec<u32>,
     frame_hops: u64,
     moves: u64,
     seed: u64,
@@ -155,10 +166,13 @@ impl Fabric {
         self.pending.push(partition, Event::new(at, rank, source));
     }
 
-    /// Sets the largest number of events that the fabric processes in total. After this number,
-    /// [`Fabric::run`] returns [`RunStopReason::EventLimit`]. By default, no limit applies.
+    /// Sets the largest number of events that the fabric processes in total. If this number is reached,
+    /// [`Fabric::run`] returns [`RunStopReason::EventLimit`]. The fabric checks the number at the end of each
+    /// window, so it can process a few more events. A window lasts at most one link delay. By default, no limit
+    /// applies.
     pub fn set_events_max(&mut self, events_max: u64) {
         self.events_max = events_max;
+        self.events_checked_until = Picos::ZERO;
     }
 
     /// Advances model time to `at` without processing events, but at most to the time of the next event.
@@ -183,14 +197,15 @@ impl Fabric {
             false
         } else if source & HOST_FLAG != 0 {
             let host = (source & HOST_INDEX_MASK) as usize;
-            if source & LINK_FREE_FLAG != 0 {
+            let has_completions = if source & LINK_FREE_FLAG != 0 {
                 self.hosts[host].busy = false;
                 self.serve_host(host, false, observer)
             } else if source & HOST_TIMER_FLAG != 0 {
                 self.process_host_timer(host, observer)
             } else {
                 self.process_host_departure(host, observer)
-            }
+            };
+            self.record_completing(host, has_completions)
         } else {
             let direction = direction_of(event, self.insertions.is_some(), &self.store);
             self.process_arrival(direction, FrameHandle(source), route_hint, observer)
@@ -216,7 +231,26 @@ impl Fabric {
                 self.process_switch_arrival((switch as usize, PortId(port)), frame, route_hint, observer);
                 false
             }
-            LinkEnd::Host(host) => self.process_host_arrival(host as usize, frame, observer),
+            LinkEnd::Host(host) => {
+                let has_completions = self.process_host_arrival(host as usize, frame, observer);
+                self.record_completing(host as usize, has_completions)
+            }
+        }
+    }
+
+    /// Adds a host with completions to the list of completing hosts. Returns `has_completions`.
+    #[inline(always)]
+    fn record_completing(&mut self, host: usize, has_completions: bool) -> bool {
+        if has_completions {
+            self.list_completing_host(host);
+        }
+        has_completions
+    }
+
+    #[inline(never)]
+    fn list_completing_host(&mut self, host: usize) {
+        if !std::mem::replace(&mut self.hosts[host].is_completing, true) {
+            self.completing_hosts.push(host as u32);
         }
     }
 

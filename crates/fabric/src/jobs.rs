@@ -11,7 +11,7 @@ use xoff_dataplane::balance::AnnounceResult;
 use xoff_dataplane::{FlowAnnouncement, Picos};
 use xoff_wire::bth::MASK_24;
 
-use super::engine::Fabric;
+use super::engine::{CompletionHandler, Fabric};
 use super::observer::Observer;
 use super::path::Paths;
 use super::placement::PlannedHop;
@@ -464,5 +464,15 @@ impl Jobs {
             lengths: transport.lengths,
             entropy: transport.entropy,
         })
+    }
+}
+
+impl CompletionHandler for Jobs {
+    fn acts_on_completing_hosts_only(&self) -> bool {
+        self.workload.acts_on_completing_hosts_only()
+    }
+
+    fn handle_completions(&mut self, fabric: &mut Fabric, observer: &mut impl Observer) {
+        self.process_completions(&mut ObservedFabric(fabric, observer));
     }
 }

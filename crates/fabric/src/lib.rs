@@ -63,6 +63,7 @@ mod jobs;
 mod link_direction;
 mod observer;
 mod packet_lengths;
+mod partition_calendar;
 mod partitions;
 mod path;
 mod pending;
@@ -77,7 +78,7 @@ mod timeline;
 
 pub use deadlock::find_deadlock;
 pub use deadlock_report::{Deadlock, LastingDeadlock};
-pub use engine::{Fabric, RunStopReason, SIMULTANEOUS_EVENTS_MAX};
+pub use engine::{CompletionHandler, Fabric, RunStopReason, SIMULTANEOUS_EVENTS_MAX};
 pub use event_log::{EVENTS_SCHEMA, EventLog};
 pub use fault::{Fault, FaultAction, FrameSelector};
 pub use jobs::{

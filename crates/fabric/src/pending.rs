@@ -19,6 +19,7 @@ use xoff_units::Picos;
 
 use super::event_queue::{Event, EventQueue, first_key_at};
 use super::event_window::EventWindow;
+use super::partition_calendar::PartitionCalendar;
 
 /// Pending events of a partition after its window, except the far events. The struct has half a cache line,
 /// because every frame to another partition accesses such a struct.
@@ -56,6 +57,8 @@ pub(super) struct PendingEvents {
     window: EventWindow,
     /// Near events of each partition, after the current window.
     later: Vec<EventsAfterWindow>,
+    /// Partitions by the time of their earliest event. Empty if all events are processed in one order.
+    calendar: PartitionCalendar,
     /// Far events of each partition.
     far: Vec<FarEvents>,
     /// Events before this time are near, and all other events are far.
@@ -69,11 +72,13 @@ pub(super) struct PendingEvents {
 
 impl PendingEvents {
     /// Creates an empty set for `partitions` partitions. `frame` is the time of the shortest frame on the
-    /// fastest link.
-    pub(super) fn new(partitions: usize, frame: Picos) -> PendingEvents {
+    /// fastest link. `lookahead` is the longest window that the links allow.
+    pub(super) fn new(partitions: usize, frame: Picos, lookahead: Picos) -> PendingEvents {
+        let window = EventWindow::new(frame);
         PendingEvents {
             in_order: EventQueue::default(),
-            window: EventWindow::new(frame),
+            calendar: PartitionCalendar::new(lookahead.min(window.span())),
+            window,
             later: vec![EventsAfterWindow::EMPTY; partitions],
             far: vec![FarEvents::new(); partitions],
             near_until: Picos::ZERO,
@@ -106,6 +111,7 @@ impl PendingEvents {
                 events.for_each(|event| self.in_order.push(event));
                 later.first = Picos::NEVER;
             }
+            self.calendar.clear();
         }
     }
 
@@ -125,15 +131,18 @@ impl PendingEvents {
     #[inline(always)]
     fn push_after_window(&mut self, partition: usize, event: Event) {
         let later = &mut self.later[partition];
-        later.first = later.first.min(event.at);
+        if event.at < later.first {
+            later.first = event.at;
+            self.calendar.add(partition as u32, event.at);
+        }
         match event.at < self.near_until {
             true => later.near.push(event),
             false => self.far[partition].push(Reverse(event)),
         }
     }
 
-    /// Removes all events for which `is_removed` is true, and returns them unsorted.
-    pub(super) fn remove(&mut self, is_removed: impl Fn(Event) -> bool) -> Vec<Event> {
+    /// Removes all events of a partition for which `is_removed` is true, and returns them unsorted.
+    pub(super) fn remove(&mut self, partition: usize, is_removed: impl Fn(Event) -> bool) -> Vec<Event> {
         let mut removed = Vec::new();
         let mut stays = |event: &Event| {
             let goes = is_removed(*event);
@@ -147,13 +156,13 @@ impl PendingEvents {
             events.filter(stays).for_each(|event| self.in_order.push(event));
             return removed;
         }
-        for (later, far) in self.later.iter_mut().zip(&mut self.far) {
-            later.near.retain(&mut stays);
-            far.retain(|Reverse(event)| stays(event));
-            let near = later.near.iter().map(|event| event.at).min();
-            let far = far.peek().map(|Reverse(event)| event.at);
-            later.first = near.into_iter().chain(far).min().unwrap_or(Picos::NEVER);
-        }
+        let (later, far) = (&mut self.later[partition], &mut self.far[partition]);
+        later.near.retain(&mut stays);
+        far.retain(|Reverse(event)| stays(event));
+        let near = later.near.iter().map(|event| event.at).min();
+        let far = far.peek().map(|Reverse(event)| event.at);
+        later.first = near.into_iter().chain(far).min().unwrap_or(Picos::NEVER);
+        self.rebuild_calendar();
         removed
     }
 
@@ -178,17 +187,49 @@ impl PendingEvents {
     /// Returns the time of the earliest event.
     pub(super) fn earliest(&self) -> Option<Picos> {
         match self.is_partitioned {
-            true => {
-                let first = self.later.iter().map(|later| later.first).min();
-                first.filter(|at| *at != Picos::NEVER)
-            }
+            true => Some(self.calendar.earliest()).filter(|at| *at != Picos::NEVER),
             false => self.in_order.earliest(),
         }
     }
 
-    /// Returns the number of partitions.
-    pub(super) fn partition_count(&self) -> usize {
-        self.later.len()
+    /// Fills the calendar again from all partitions. The earliest event of a partition can be later than before.
+    fn rebuild_calendar(&mut self) {
+        self.calendar.clear();
+        for (partition, later) in self.later.iter().enumerate() {
+            if later.first != Picos::NEVER {
+                self.calendar.add(partition as u32, later.first);
+            }
+        }
+    }
+
+    /// Takes the partitions that have events in the next interval into `partitions`, in ascending order. Returns
+    /// the end of the interval. The caller must open a window of each partition, or call
+    /// [`PendingEvents::keep_if_due`]. Used only if partitions run separately.
+    pub(super) fn take_next_partitions(&mut self, partitions: &mut Vec<u32>) -> Picos {
+        partitions.clear();
+        let end = self.calendar.take_earliest(partitions).unwrap_or(Picos::NEVER);
+        partitions.sort_unstable();
+        partitions.dedup();
+        // The events of some partitions were processed with an earlier window.
+        partitions.retain(|partition| self.later[*partition as usize].first < end);
+        end
+    }
+
+    /// Returns whether a partition from [`PendingEvents::take_next_partitions`] can have an event with a key
+    /// below `limit`. If not, the partition waits for the next call of that method.
+    pub(super) fn keep_if_due(&mut self, partition: u32, limit: u128) -> bool {
+        let first = self.later[partition as usize].first;
+        let is_due = first_key_at(first) < limit;
+        if !is_due && first != Picos::NEVER {
+            self.calendar.add(partition, first);
+        }
+        is_due
+    }
+
+    /// Returns the end of the interval that contains the time `at`. A window never extends over the end of
+    /// an interval.
+    pub(super) fn end_of_interval(&self, at: Picos) -> Picos {
+        self.calendar.end_of_interval(at)
     }
 
     /// Returns whether all events of a partition with a key below `limit` satisfy a condition. Used only if
@@ -206,13 +247,6 @@ impl PendingEvents {
             && (!first_is_far || far.iter().all(|Reverse(event)| fits(*event)))
     }
 
-    /// Returns whether a partition can have an event with a key below `limit`. Used only if partitions
-    /// run separately.
-    #[inline]
-    pub(super) fn has_before(&self, partition: usize, limit: u128) -> bool {
-        first_key_at(self.later[partition].first) < limit
-    }
-
     /// Sets the time at which the next windows start. New events shortly after this time count as near
     /// events, and later events as far events.
     pub(super) fn begin_windows(&mut self, begin: Picos) {
@@ -220,24 +254,23 @@ impl PendingEvents {
         self.near_until = begin.saturating_add(near_span);
     }
 
-    /// Opens a window of some partitions. The window contains their events from the time `begin` up to the
-    /// key `limit`. A window lasts at most [`PendingEvents::window_max`]. The method first calls `prefetch`
-    /// with each event. Then the method calls `route_hint` with each event and stores the results with the
-    /// events. Used only if partitions run separately.
+    /// Opens a window of the partitions `open`. The window contains their events from the time `begin` up to
+    /// the key `limit`. `filled` contains all partitions of `open` that have such events. A window lasts at most
+    /// [`PendingEvents::window_max`]. The method first calls `prefetch` with each event. Then the method calls
+    /// `route_hint` with each event and stores the results with the events. Used only if partitions run
+    /// separately.
     pub(super) fn open_window(
         &mut self,
-        partitions: Range<usize>,
+        (open, filled): (Range<usize>, &[u32]),
         begin: Picos,
         limit: u128,
         mut prefetch: impl FnMut(Event),
         route_hint: impl FnMut(Event) -> RouteHint,
     ) {
-        (self.open, self.limit) = (partitions.clone(), limit);
+        (self.open, self.limit) = (open, limit);
         self.window.begin_at(begin);
-        for partition in partitions {
-            if self.has_before(partition, limit) {
-                self.fill_window(partition, &mut prefetch);
-            }
+        for partition in filled {
+            self.fill_window(*partition as usize, &mut prefetch);
         }
         self.window.open(route_hint);
     }
@@ -268,6 +301,9 @@ impl PendingEvents {
             self.window.fill(event);
         }
         self.later[partition].first = first_remaining;
+        if first_remaining != Picos::NEVER {
+            self.calendar.add(partition as u32, first_remaining);
+        }
     }
 
     /// Takes the next event of the window, with its route hint. Returns `None` if the window is empty.

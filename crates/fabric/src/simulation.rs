@@ -129,7 +129,7 @@ impl Simulation {
             let watch = self.checked_at.saturating_add(CHECK_INTERVAL);
             let watch = watch.max(self.fabric.next_event().unwrap_or(watch));
             let next = until.min(self.jobs.next_start()).min(watch);
-            match self.fabric.run(next, observer) {
+            match self.fabric.run_with(next, &mut self.jobs, observer) {
                 RunStopReason::Completion => {
                     self.jobs
                         .process_completions(&mut ObservedFabric(&mut self.fabric, observer));

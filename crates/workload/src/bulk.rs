@@ -7,7 +7,7 @@ use super::job_context::{ConnectionBuilder, JobContext};
 use super::messages::TransferTag;
 use super::pattern::{Pairs, Pattern, Transfer};
 use super::random::RandomStream;
-use super::spec::{Collective, Incast, Permutation};
+use super::spec::{Collective, Incast, Permutation, Verb};
 use super::split::transmission_time;
 
 /// Tag of the timer that begins an iteration.
@@ -63,6 +63,10 @@ pub(super) struct BulkJob {
     missing_transfers: Vec<u64>,
     /// Number of ranks that still have to receive a transfer.
     unfinished_ranks: u32,
+    /// Number of transfers of the running iteration that are not posted yet.
+    unposted_transfers: u64,
+    /// Whether a transfer can only be sent by the rank at which another transfer has arrived.
+    posts_at_receiver_only: bool,
     running: Option<Iteration>,
     pub(super) done: Vec<Iteration>,
     sends: Vec<Transfer>,
@@ -125,8 +129,12 @@ impl BulkJob {
             true => connection(edge.from, edge.to),
             false => LOCAL_EDGE,
         });
+        let connections: Vec<u32> = of_edge.collect();
         BulkJob {
-            connections: of_edge.collect(),
+            // The requester of a READ is the destination of the data, and a transfer inside a node ends at
+            // another host.
+            posts_at_receiver_only: connect.spec.verb != Verb::Read && !connections.contains(&LOCAL_EDGE),
+            connections,
             pattern,
             schedule,
             nvlink_bps: None,
@@ -134,6 +142,7 @@ impl BulkJob {
             nvlink_busy_until: vec![Picos::ZERO; hosts.len()],
             missing_transfers: vec![0; hosts.len()],
             unfinished_ranks: 0,
+            unposted_transfers: 0,
             running: None,
             done: Vec::new(),
             sends: Vec::new(),
@@ -182,6 +191,13 @@ impl BulkJob {
         self.running.is_none() && self.done.len() == self.schedule.iteration_count()
     }
 
+    /// Returns whether all reactions to completions stay at the host of the completion, as long as no message
+    /// that is posted from now on has arrived. An iteration ends at all hosts, but not before its last message
+    /// has arrived.
+    pub(super) fn acts_on_completing_hosts_only(&self) -> bool {
+        self.running.is_none() || self.posts_at_receiver_only && self.unposted_transfers > 0
+    }
+
     pub(super) fn progress(&self) -> String {
         let waiting = match self.running {
             Some(_) => format!(", {} ranks wait for data", self.unfinished_ranks),
@@ -226,8 +242,11 @@ impl BulkJob {
         let mut sends = std::mem::take(&mut self.sends);
         self.pattern.begin(bytes, &mut sends);
         self.missing_transfers.fill(0);
+        self.unposted_transfers = 0;
         for (index, edge) in self.pattern.edges().iter().enumerate() {
-            self.missing_transfers[edge.to as usize] += self.pattern.transfer_count(index as u32);
+            let transfers = self.pattern.transfer_count(index as u32);
+            self.missing_transfers[edge.to as usize] += transfers;
+            self.unposted_transfers += transfers;
         }
         self.unfinished_ranks = self
             .missing_transfers
@@ -240,6 +259,7 @@ impl BulkJob {
     }
 
     fn post_transfers(&mut self, sends: &mut Vec<Transfer>, context: &mut JobContext<'_>) {
+        self.unposted_transfers = self.unposted_transfers.saturating_sub(sends.len() as u64);
         for transfer in sends.drain(..) {
             let tag = TransferTag {
                 edge: transfer.edge,

@@ -32,9 +32,38 @@ pub(super) struct Job {
     pub(super) stopped: bool,
     /// Whether the job waits for [`Workload::start_job`].
     held: bool,
+    /// State of the job when it was counted last.
+    counted: CountedState,
+}
+
+/// What a job can do after a completion.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum CountedState {
+    /// The job has ended or is stopped.
+    Ended,
+    /// The job acts only at the host of the completion.
+    ActsLocally,
+    /// The job can act at any host.
+    ActsOnAllHosts,
 }
 
 impl Job {
+    /// Returns what the job can do after the next completions (see
+    /// [`Workload::acts_on_completing_hosts_only`]).
+    fn state(&self) -> CountedState {
+        if self.stopped || self.is_over() {
+            return CountedState::Ended;
+        }
+        let acts_locally = match &self.runner {
+            JobRunner::List(list) => list.acts_on_completing_hosts_only(),
+            JobRunner::Bulk(bulk) => bulk.acts_on_completing_hosts_only(),
+        };
+        match acts_locally {
+            true => CountedState::ActsLocally,
+            false => CountedState::ActsOnAllHosts,
+        }
+    }
+
     pub(super) fn is_over(&self) -> bool {
         match &self.runner {
             JobRunner::List(list) => list.is_over(),
@@ -62,6 +91,8 @@ pub struct Workload {
     started: bool,
     /// Number of jobs that are not in the background and not over.
     foreground: usize,
+    /// Number of jobs in each [`CountedState`].
+    jobs_by_state: [usize; 3],
 }
 
 impl Workload {
@@ -84,6 +115,7 @@ impl Workload {
             queues: PendingWork::default(),
             started: false,
             foreground: 0,
+            jobs_by_state: [0; 3],
         };
         for (index, job) in spec.jobs.iter().enumerate() {
             job.check(line_rate_bps)?;
@@ -153,7 +185,10 @@ impl Workload {
             },
             stopped: false,
             held: false,
+            counted: CountedState::Ended,
         });
+        self.jobs_by_state[CountedState::Ended as usize] += 1;
+        self.count_job(index);
         Ok(())
     }
 
@@ -237,7 +272,9 @@ impl Workload {
             return;
         };
         stopped.stopped = true;
-        if !stopped.spec.background && self.started {
+        let is_foreground = !stopped.spec.background;
+        self.count_job(job);
+        if is_foreground && self.started {
             self.foreground -= 1;
             if self.foreground == 0 {
                 self.stop_background();
@@ -287,7 +324,7 @@ impl Workload {
         let job = &mut self.jobs[copy.job as usize];
         job.counts.received_messages += 1;
         job.counts.received_bytes = job.counts.received_bytes.saturating_add(copy.bytes);
-        job.counts.last_received = now;
+        job.counts.last_received = job.counts.last_received.max(now);
         if let Some(record) = job.counts.records.get_mut(copy.record as usize) {
             record.received = now;
         } else {
@@ -316,6 +353,31 @@ impl Workload {
             record.acknowledged = now;
         }
         self.remove_if_complete(now, message, copy, out);
+    }
+
+    /// Returns whether all reactions to completions stay at the host of the completion, as long as no message
+    /// that is posted from now on has arrived. In this case, [`Workload::received`] and
+    /// [`Workload::acknowledged`] post messages only at the host for which they are called, no job ends, and no
+    /// timer is set. For different hosts, the driver may call these methods in any order of time: the results
+    /// are the same.
+    ///
+    /// Returns false if all jobs have ended: the driver must then see when no message is left
+    /// ([`Workload::is_finished`]).
+    pub fn acts_on_completing_hosts_only(&self) -> bool {
+        self.jobs_by_state[CountedState::ActsOnAllHosts as usize] == 0
+            && self.jobs_by_state[CountedState::ActsLocally as usize] > 0
+    }
+
+    /// Counts a job by its state. Called after each change of the job.
+    #[inline]
+    fn count_job(&mut self, index: usize) {
+        let job = &mut self.jobs[index];
+        let state = job.state();
+        let before = std::mem::replace(&mut job.counted, state);
+        if before != state {
+            self.jobs_by_state[before as usize] -= 1;
+            self.jobs_by_state[state as usize] += 1;
+        }
     }
 
     /// Returns whether the workload has started, all jobs are over or stopped, and no message is in flight.
@@ -432,11 +494,14 @@ impl Workload {
                 self.stop_background();
             }
         }
+        self.count_job(index);
     }
 
     fn stop_background(&mut self) {
-        for job in &mut self.jobs {
+        for index in 0..self.jobs.len() {
+            let job = &mut self.jobs[index];
             job.stopped |= job.spec.background && !job.is_over();
+            self.count_job(index);
         }
         self.remove_events_of_stopped_jobs();
     }

@@ -24,6 +24,9 @@ pub(super) struct FlowListJob {
     /// Number of incomplete messages, including the messages of flows that have not started.
     incomplete_messages: u64,
     total_messages: u64,
+    posted_messages: u64,
+    /// Whether a flow posts a message after the completion of its previous message.
+    has_closed_loop: bool,
     start: Picos,
 }
 
@@ -42,6 +45,10 @@ impl FlowListJob {
         let connections = flows.iter().map(&mut connection).collect();
         let total = flows.iter().map(|flow| u64::from(message_count(flow))).sum();
         FlowListJob {
+            has_closed_loop: flows
+                .iter()
+                .any(|flow| matches!(flow.repeat, Repeat::AfterCompletion { .. })),
+            posted_messages: 0,
             flows,
             connections,
             begun_flows: 0,
@@ -94,6 +101,13 @@ impl FlowListJob {
         self.incomplete_messages == 0
     }
 
+    /// Returns whether all reactions to completions stay at the host of the completion, as long as no message
+    /// that is posted from now on has arrived. The job ends at all hosts, but not before its last message. A
+    /// closed loop sets timers, which all hosts share.
+    pub(super) fn acts_on_completing_hosts_only(&self) -> bool {
+        self.is_over() || (!self.has_closed_loop && self.posted_messages < self.total_messages)
+    }
+
     pub(super) fn progress(&self) -> String {
         format!(
             "{} of {} messages complete",
@@ -115,6 +129,7 @@ impl FlowListJob {
     /// Posts message `number` of the flow `index`. If the flow is an open loop, also sets the timer for the
     /// next message.
     fn post(&mut self, index: u32, number: u32, context: &mut JobContext<'_>) {
+        self.posted_messages += 1;
         let flow = self.flows[index as usize];
         let first = self.start.saturating_add(flow.start);
         let tag = TransferTag {

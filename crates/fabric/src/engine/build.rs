@@ -27,24 +27,29 @@ impl Fabric {
         check_counts(&plan)?;
         let links = plan.links.len();
         let partitions = Partitions::new(plan.hosts.len());
+        let lookahead = lookahead(&plan);
         let pending = PendingEvents::new(
             partitions.host_group_count() + plan.switches.len(),
             shortest_frame_time(&plan),
+            lookahead,
         );
         let mut fabric = Fabric {
             now: Picos::ZERO,
             store: FabricStore::new(pending.window_max()),
             pending,
             partitions,
-            lookahead: lookahead(&plan),
+            lookahead,
             hosts_linked: plan.links.iter().any(is_between_hosts),
             switches: Vec::with_capacity(plan.switches.len()),
             hosts: Vec::with_capacity(plan.hosts.len()),
+            completing_hosts: Vec::new(),
             directions: Vec::with_capacity(2 * links),
             outputs: Outputs::with_capacity(64),
             buffer: Vec::new(),
             events: 0,
             events_max: u64::MAX,
+            events_checked_until: Picos::ZERO,
+            due_partitions: Vec::new(),
             frame_hops: 0,
             moves: 0,
             seed,
@@ -61,6 +66,7 @@ impl Fabric {
                 armed: Picos::NEVER,
                 busy: false,
                 timer_armed: Picos::NEVER,
+                is_completing: false,
             });
         }
         for link in &plan.links {

@@ -3,7 +3,7 @@
 use xoff_dataplane::config::SwitchConfig;
 use xoff_dataplane::{ApplyError, FrameHandle, FrameStore, Outputs, Picos, PortId, Switch};
 
-use super::{Fabric, direction_of, is_arrival};
+use super::{Fabric, NO_LINK, direction_of, is_arrival};
 use crate::fault::Fault;
 use crate::observer::Observer;
 use crate::plan::LinkEnd;
@@ -33,7 +33,10 @@ impl Fabric {
                         switch.set_link(now, PortId(port), up, store, outputs)
                     });
                 }
-                LinkEnd::Host(host) => drop(self.serve_host(host as usize, false, observer)),
+                LinkEnd::Host(host) => {
+                    let has_completions = self.serve_host(host as usize, false, observer);
+                    self.record_completing(host as usize, has_completions);
+                }
             }
         }
     }
@@ -41,7 +44,8 @@ impl Fabric {
     /// Removes all frames from a link direction.
     fn clear_direction(&mut self, index: usize) {
         let (store, insertions) = (&self.store, self.insertions);
-        let frames = self.pending.remove(|event| {
+        let partition = self.directions[index].to_partition as usize;
+        let frames = self.pending.remove(partition, |event| {
             is_arrival(event) && direction_of(event, insertions.is_some(), store) as usize == index
         });
         self.directions[index].clear(frames.len());
@@ -109,7 +113,8 @@ impl Fabric {
         change: impl FnOnce(&mut Host, Picos) -> R,
     ) -> R {
         let result = change(&mut self.hosts[host].host, self.now);
-        self.serve_host(host, false, observer);
+        let has_completions = self.serve_host(host, false, observer);
+        self.record_completing(host, has_completions);
         result
     }
 
@@ -117,12 +122,13 @@ impl Fabric {
     /// of the host in [`FabricPlan::hosts`](crate::FabricPlan::hosts) and the completion. Completions are
     /// ordered by host index. The completions of one host are ordered by time.
     pub fn take_completions(&mut self, mut take: impl FnMut(usize, Completion)) {
-        for (index, node) in self.hosts.iter_mut().enumerate() {
-            if node.host.has_completions() {
-                node.host
-                    .completions()
-                    .for_each(|completion| take(index, completion));
-            }
+        self.completing_hosts.sort_unstable();
+        for host in self.completing_hosts.drain(..) {
+            let node = &mut self.hosts[host as usize];
+            node.is_completing = false;
+            node.host
+                .completions()
+                .for_each(|completion| take(host as usize, completion));
         }
     }
 
@@ -163,8 +169,13 @@ impl Fabric {
     }
 
     pub(super) fn direction_from(&self, from: LinkEnd) -> Option<usize> {
-        self.directions
-            .iter()
-            .position(|direction| direction.from == from)
+        let direction = match from {
+            LinkEnd::Switch { switch, port } => {
+                let node = self.switches.get(switch as usize)?;
+                *node.directions.get(usize::from(port))?
+            }
+            LinkEnd::Host(host) => self.hosts.get(host as usize)?.direction,
+        };
+        (direction != NO_LINK).then_some(direction as usize)
     }
 }

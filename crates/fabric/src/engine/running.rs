@@ -19,6 +19,48 @@ use crate::partitions::Partitions;
 /// window), many windows would contain no event.
 const LOOKAHEAD_MIN: Picos = Picos::from_nanos(100);
 
+/// Handles the completions of hosts during [`Fabric::run_with`].
+pub trait CompletionHandler {
+    /// Returns whether completions act only on the host at which they occur, for one window from now on. A
+    /// window is shorter than the time of a frame from one host to another. In such a window, the handler
+    /// changes no other host and ends no job, and the order in which completions of different hosts are
+    /// handled does not change any result.
+    fn acts_on_completing_hosts_only(&self) -> bool;
+
+    /// Takes the completions ([`Fabric::take_completions`]) and acts on them. Called during a window in which
+    /// completions act only on the host at which they occur.
+    fn handle_completions(&mut self, fabric: &mut Fabric, observer: &mut impl Observer);
+}
+
+/// Handles no completion: the run ends at each completion.
+impl CompletionHandler for () {
+    fn acts_on_completing_hosts_only(&self) -> bool {
+        false
+    }
+
+    fn handle_completions(&mut self, _fabric: &mut Fabric, _observer: &mut impl Observer) {}
+}
+
+/// How the hosts process a window.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum HostWindow {
+    /// No completion can occur. Each group of hosts is a partition.
+    WithoutCompletions,
+    /// Each group of hosts is a partition. The handler acts on completions at once.
+    WithLocalCompletions,
+    /// A completion can act on any host. All hosts form one partition, which stops after a completion.
+    Joint,
+}
+
+/// A time window that some partitions process.
+#[derive(Clone, Copy, Debug)]
+struct Window {
+    begin: Picos,
+    /// Key of the first event after the window.
+    limit: u128,
+    hosts: HostWindow,
+}
+
 /// Reason why a partition has not processed its whole window.
 enum PartitionStopReason {
     /// This event has completed a request of a host.
@@ -33,18 +75,30 @@ impl Fabric {
     /// Returns earlier if a host has a completion, if no event is left, or if a limit is reached. After a
     /// completion, all earlier events have been processed, and all later events are pending.
     pub fn run(&mut self, until: Picos, observer: &mut impl Observer) -> RunStopReason {
-        let partitioned = self.lookahead >= LOOKAHEAD_MIN
-            && self.insertions.is_none()
-            && self.events_max == u64::MAX
-            && !observer.needs_total_order();
+        self.run_with(until, &mut (), observer)
+    }
+
+    /// Processes all events up to and including the time `until`, like [`Fabric::run`]. Completions that act
+    /// only on their host do not end the run: `handler` handles them.
+    pub fn run_with(
+        &mut self,
+        until: Picos,
+        handler: &mut impl CompletionHandler,
+        observer: &mut impl Observer,
+    ) -> RunStopReason {
+        let partitioned =
+            self.lookahead >= LOOKAHEAD_MIN && self.insertions.is_none() && !observer.needs_total_order();
         let (partitions, directions) = (self.partitions, &self.directions);
         self.pending.set_partitioned(partitioned, |event| {
             partition_of_source(partitions, directions, event.rank())
         });
-        match partitioned {
-            true => self.run_partitioned(until, observer),
-            false => self.run_in_order(until, observer),
+        if !partitioned {
+            return self.run_in_order(until, observer);
         }
+        let mut due = std::mem::take(&mut self.due_partitions);
+        let reason = self.run_partitioned(until, &mut due, handler, observer);
+        self.due_partitions = due;
+        reason
     }
 
     /// Does the work of [`Fabric::run`] in the total order of events.
@@ -66,7 +120,7 @@ impl Fabric {
             if simultaneous_events > SIMULTANEOUS_EVENTS_MAX {
                 return RunStopReason::Stuck;
             }
-            if self.events >= self.events_max {
+            if self.has_reached_event_limit(event.at) {
                 return RunStopReason::EventLimit;
             }
             self.pending.pop();
@@ -77,9 +131,29 @@ impl Fabric {
         }
     }
 
-    /// Does the work of [`Fabric::run`] window by window. In each window, one partition after the other
-    /// processes its events (see [`super::pending`]).
-    fn run_partitioned(&mut self, until: Picos, observer: &mut impl Observer) -> RunStopReason {
+    /// Returns whether the limit of events has been reached before the next event, which is at the time `at`.
+    /// Checks the limit only once for each window, so the result does not depend on the order of partitions.
+    #[inline]
+    fn has_reached_event_limit(&mut self, at: Picos) -> bool {
+        if at < self.events_checked_until {
+            return false;
+        }
+        if self.events >= self.events_max {
+            return true;
+        }
+        self.events_checked_until = self.pending.end_of_interval(at);
+        false
+    }
+
+    /// Does the work of [`Fabric::run_with`] window by window. In each window, one partition after the other
+    /// processes its events (see [`super::pending`]). `due` is a buffer for the partitions of a window.
+    fn run_partitioned(
+        &mut self,
+        until: Picos,
+        due: &mut Vec<u32>,
+        handler: &mut impl CompletionHandler,
+        observer: &mut impl Observer,
+    ) -> RunStopReason {
         loop {
             let Some(first) = self.pending.earliest() else {
                 return RunStopReason::Idle;
@@ -88,57 +162,81 @@ impl Fabric {
                 self.advance_to(self.now.max(until));
                 return RunStopReason::TimeReached;
             }
+            if self.has_reached_event_limit(first) {
+                return RunStopReason::EventLimit;
+            }
             self.store.in_flight.settle(first);
             self.pending.begin_windows(first);
-            // Frames that leave for another partition from now on arrive after the lookahead.
-            let span = self.lookahead.min(self.pending.window_max());
-            let mut limit = first_key_at(first.saturating_add(span)).min(first_key_after(until));
-            let mut latest = self.now;
-            let mut halt = None;
-            let groups = self.partitions.host_group_count();
-            let hosts_are_separate = self.no_completion_before(limit);
-            let mut partition = 0;
-            while partition < self.pending.partition_count() {
-                let partitions = match partition < groups && !hosts_are_separate {
-                    true => partition..groups,
-                    false => partition..partition + 1,
-                };
-                partition = partitions.end;
-                if !partitions
-                    .clone()
-                    .any(|partition| self.pending.has_before(partition, limit))
-                {
-                    continue;
-                }
-                match self.run_partitions(partitions, first, limit, observer) {
-                    Ok(at) => latest = latest.max(at),
-                    Err(PartitionStopReason::Stuck) => halt = Some(RunStopReason::Stuck),
-                    Err(PartitionStopReason::Completed(event)) => {
-                        debug_assert!(!hosts_are_separate, "{event:?} has completed something");
-                        (limit, latest) = (event.key(), event.at);
-                        halt = Some(RunStopReason::Completion);
-                    }
-                }
-            }
-            self.advance_to(latest);
-            if let Some(halt) = halt {
-                return halt;
+            // Frames that leave for another partition from now on arrive after the end of the interval.
+            let end = self.pending.take_next_partitions(due);
+            let limit = first_key_at(end).min(first_key_after(until));
+            let pending = &mut self.pending;
+            due.retain(|partition| pending.keep_if_due(*partition, limit));
+            if let Some(reason) = self.run_window(first, limit, due, handler, observer) {
+                return reason;
             }
         }
     }
 
+    /// Processes a window, which begins at the time `begin` and ends before the key `limit`. `due` contains
+    /// the partitions with events in the window, in ascending order. Returns a reason if the run ends here.
+    fn run_window(
+        &mut self,
+        begin: Picos,
+        limit: u128,
+        due: &[u32],
+        handler: &mut impl CompletionHandler,
+        observer: &mut impl Observer,
+    ) -> Option<RunStopReason> {
+        let groups = self.partitions.host_group_count();
+        let host_groups = due.partition_point(|partition| (*partition as usize) < groups);
+        let hosts = if handler.acts_on_completing_hosts_only() && !self.hosts_linked {
+            HostWindow::WithLocalCompletions
+        } else if self.no_completion_before(limit, &due[..host_groups]) {
+            HostWindow::WithoutCompletions
+        } else {
+            HostWindow::Joint
+        };
+        let mut window = Window { begin, limit, hosts };
+        let (mut latest, mut stop) = (self.now, None);
+        let mut next = 0;
+        while let Some(partition) = due.get(next).map(|partition| *partition as usize) {
+            let (open, count) = match partition < groups && hosts == HostWindow::Joint {
+                true => (0..groups, host_groups),
+                false => (partition..partition + 1, 1),
+            };
+            let filled = &due[next..next + count];
+            next += count;
+            // After a completion, the window ends earlier.
+            if window.limit != limit && !self.pending.keep_if_due(partition as u32, window.limit) {
+                continue;
+            }
+            match self.run_partitions((open, filled), window, handler, observer) {
+                Ok(at) => latest = latest.max(at),
+                Err(PartitionStopReason::Stuck) => stop = Some(RunStopReason::Stuck),
+                Err(PartitionStopReason::Completed(event)) => {
+                    debug_assert_eq!(hosts, HostWindow::Joint, "{event:?} has completed something");
+                    (window.limit, latest) = (event.key(), event.at);
+                    stop = Some(RunStopReason::Completion);
+                }
+            }
+        }
+        self.advance_to(latest);
+        stop
+    }
+
     /// Returns whether no event before `limit` can cause a completion at a host. All frames that arrive
     /// before `limit` are already pending, because they left at least one link delay ago. An acknowledgement
-    /// in this window therefore belongs to a packet that was sent before the window.
-    fn no_completion_before(&self, limit: u128) -> bool {
+    /// in this window therefore belongs to a packet that was sent before the window. `host_groups` contains the
+    /// groups of hosts that have events before `limit`.
+    fn no_completion_before(&self, limit: u128, host_groups: &[u32]) -> bool {
         let until = time_of_key(limit);
         let causes_no_completion = |event: Event| {
             !is_arrival(event) || self.store.completes_no_message(FrameHandle(event.payload()))
         };
-        let mut groups =
-            (0..self.partitions.host_group_count()).filter(|group| self.pending.has_before(*group, limit));
         !self.hosts_linked
-            && groups.all(|group| {
+            && host_groups.iter().all(|group| {
+                let group = *group as usize;
                 let hosts = &self.hosts[self.partitions.hosts_in_group(group, self.hosts.len())];
                 hosts
                     .iter()
@@ -147,18 +245,19 @@ impl Fabric {
             })
     }
 
-    /// Processes the events of some partitions, from the time `begin` up to the key `limit`. Returns the time
-    /// of the last event, or the reason why the partitions did not process the whole window.
+    /// Processes the events of the partitions `open` in a window. `filled` contains all partitions of `open`
+    /// that have events in the window. Returns the time of the last event, or the reason why the partitions did
+    /// not process the whole window.
     fn run_partitions(
         &mut self,
-        partitions: Range<usize>,
-        begin: Picos,
-        limit: u128,
+        (open, filled): (Range<usize>, &[u32]),
+        window: Window,
+        handler: &mut impl CompletionHandler,
         observer: &mut impl Observer,
     ) -> Result<Picos, PartitionStopReason> {
         let (mut at, mut simultaneous_events) = (Picos::ZERO, 0);
         let mut result = Ok(());
-        let is_host_group = partitions.start < self.partitions.host_group_count();
+        let is_host_group = open.start < self.partitions.host_group_count();
         let store = &self.store;
         let prefetch = |event| {
             if is_arrival(event) {
@@ -167,9 +266,7 @@ impl Fabric {
         };
         let switch = match is_host_group {
             true => None,
-            false => self
-                .switches
-                .get(partitions.start - self.partitions.host_group_count()),
+            false => self.switches.get(open.start - self.partitions.host_group_count()),
         };
         // A window contains many frames to few destinations.
         let mut cached = [(0, RouteHint::NONE); CACHED_ROUTES];
@@ -185,7 +282,7 @@ impl Fabric {
             slot.1
         };
         self.pending
-            .open_window(partitions, begin, limit, prefetch, route_hint);
+            .open_window((open, filled), window.begin, window.limit, prefetch, route_hint);
         while let Some((event, route_hint)) = self.pending.take_event() {
             simultaneous_events = if event.at > at { 0 } else { simultaneous_events + 1 };
             if simultaneous_events > SIMULTANEOUS_EVENTS_MAX {
@@ -196,8 +293,11 @@ impl Fabric {
             self.now = at;
             self.store.in_flight.set_time(at);
             if self.process_event(event, route_hint, observer) {
-                result = Err(PartitionStopReason::Completed(event));
-                break;
+                if window.hosts != HostWindow::WithLocalCompletions {
+                    result = Err(PartitionStopReason::Completed(event));
+                    break;
+                }
+                handler.handle_completions(self, observer);
             }
         }
         let (partitions, directions) = (self.partitions, &self.directions);

@@ -1,7 +1,7 @@
 //! Collectives take exactly the time that their algorithm predicts.
 
 use super::*;
-use crate::{Algorithm, Collective, IterationResult};
+use crate::{Algorithm, Collective, IterationResult, Verb};
 
 fn ranks(count: u32) -> Vec<u32> {
     // The hosts are not in the order of their indices.
@@ -318,4 +318,33 @@ fn rooflines_equal_the_published_formulas() {
         moved(Algorithm::AllToAll { rail_aligned: true }, 12, 4),
         8 * bytes / 12
     );
+}
+
+/// The ranks of a ring act only at their own host until the last messages are posted.
+#[test]
+fn completions_act_at_one_host_until_the_last_messages() {
+    let local_completions = |algorithm, gpus, verb| {
+        let mut spec = collective(algorithm, 8, 8_000_000);
+        spec.gpus_per_node = gpus;
+        let mut spec = one(JobKind::Collective(spec));
+        spec.jobs[0].verb = verb;
+        let mut network = Ideal::new(&spec, 1);
+        network.run();
+        (network.local_completions, 2 * network.posts.len())
+    };
+    let (local, all) = local_completions(Algorithm::RingAllReduce, 1, Verb::Write);
+    // Each of the 8 messages of the last step is received and acknowledged. All of them are posted one latency earlier.
+    assert!(all == 2 * 14 * 8 && local > all - 4 * 8, "{local} of {all}");
+    let (local, all) = local_completions(Algorithm::TreeAllReduce, 1, Verb::Write);
+    assert!(local > all / 2, "{local} of {all}");
+    for (algorithm, gpus, verb) in [
+        // The receiver of a message posts the READ, not the rank that has the data.
+        (Algorithm::RingAllReduce, 1, Verb::Read),
+        // Transfers inside a node are timers.
+        (Algorithm::RingAllReduce, 2, Verb::Write),
+        // All messages are posted at the start of the iteration, so each one can be the last.
+        (Algorithm::AllToAll { rail_aligned: false }, 1, Verb::Write),
+    ] {
+        assert_eq!(local_completions(algorithm, gpus, verb).0, 0, "{algorithm:?}");
+    }
 }

@@ -6,7 +6,7 @@ mod flows;
 mod spec;
 
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BinaryHeap, HashMap};
 
 use xoff_units::Picos;
 
@@ -56,6 +56,10 @@ struct Ideal {
     count: u64,
     /// All posted messages with their times.
     posts: Vec<(Picos, MessagePost)>,
+    /// Connection of each message.
+    connections: HashMap<MessageId, u32>,
+    /// Number of completions whose reactions stayed at the host of the completion, as the workload had announced.
+    local_completions: usize,
 }
 
 impl Ideal {
@@ -67,6 +71,8 @@ impl Ideal {
             events: BinaryHeap::new(),
             count: 0,
             posts: Vec::new(),
+            connections: HashMap::new(),
+            local_completions: 0,
         }
     }
 
@@ -79,6 +85,7 @@ impl Ideal {
             let leaves = now.max(*sending);
             *sending = leaves + lasts;
             self.push(leaves + LATENCY, Stage::Head { dst, lasts }, post.message);
+            self.connections.insert(post.message, post.connection);
             self.posts.push((now, post));
         }
     }
@@ -97,9 +104,35 @@ impl Ideal {
                 self.push(end, Stage::Received, message);
                 self.push(end + LATENCY, Stage::Acknowledged, message);
             }
-            Stage::Received => self.workload.received(now, message, out),
-            Stage::Acknowledged => self.workload.acknowledged(now, message, out),
+            Stage::Received | Stage::Acknowledged => self.complete(now, stage, message, out),
         }
+    }
+
+    /// Reports a completion. If the workload has announced that it acts only at the host of the completion, checks
+    /// that no other host gets work, that no job ends and that no timer is set.
+    fn complete(&mut self, now: Picos, stage: Stage, message: MessageId, out: &mut Vec<MessagePost>) {
+        let acts_locally = self.workload.acts_on_completing_hosts_only();
+        let next_start = self.workload.next_start();
+        let jobs = 0..self.workload.jobs.len();
+        let ended = jobs.clone().filter(|job| self.workload.is_over(*job)).count();
+        assert!(out.is_empty());
+        match stage {
+            Stage::Received => self.workload.received(now, message, out),
+            _ => self.workload.acknowledged(now, message, out),
+        }
+        if !acts_locally {
+            return;
+        }
+        self.local_completions += 1;
+        let Connection { src, dst, .. } = self.workload.connections()[self.connections[&message] as usize];
+        let host = if stage == Stage::Received { dst } else { src };
+        for post in out.iter() {
+            let posted = self.workload.connections()[post.connection as usize];
+            assert_eq!(posted.src, host, "{post:?} after {message:?}");
+        }
+        assert_eq!(self.workload.next_start(), next_start);
+        assert_eq!(jobs.filter(|job| self.workload.is_over(*job)).count(), ended);
+        assert!(!self.workload.is_finished());
     }
 
     /// Runs to the end and returns the time of the last event.
