@@ -196,8 +196,6 @@ fn invalid_scripts_are_errors_of_the_lab_file() {
             "script:\n  - start: nothing\n  - expect: now_ns == 0ns\n",
             ["nothing", "small.xoff.yml:6"],
         ),
-        ("script:\n  - wait: 1ms\n", ["has no condition", "small.xoff.yml"]),
-        ("", ["no script", "small.xoff.yml"]),
         (
             "script:\n  - configure: {switch: sw1, config: {PORT: {Ethernet0: {speed: \"400000\"}}}}\n  - expect: now_ns == 0ns\n",
             ["speed", "small.xoff.yml:6"],
@@ -232,6 +230,145 @@ fn lab_check_without_virtual_time_names_the_missing_option() {
         "{text}"
     );
     assert!(text.contains("small.xoff.yml:6"), "{text}");
+}
+
+/// Writes a lab file to a folder and returns its path.
+fn write_lab(folder: &Path, name: &str, text: &str) -> String {
+    let path = folder.join(name);
+    fs::write(&path, text).expect("written");
+    path.to_str().expect("a path in UTF-8").to_owned()
+}
+
+/// A lab of two plain hosts, which needs real time.
+const PLAIN_LAB: &str = "name: plain\ntopology:\n  nodes:\n    sw1: {kind: switch}\n    h1: {kind: plain, exec: [\"true\"]}\n    \
+     h2: {kind: plain}\n  links:\n    - endpoints: [\"h1:eth0\", \"sw1:Ethernet0\"]\n    - endpoints: [\"h2:eth0\", \"sw1:Ethernet4\"]\n";
+
+/// Validation needs no namespaces and no root, and has the same result with and without `--virtual`.
+#[test]
+fn a_lab_without_conditions_is_validated() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let fabric = "name: fabric\ntopology:\n  fabric:\n    star: {hosts: 2, speed: 100g, config: {preset: roce-lossless}}\n";
+    let job = "workload:\n  jobs:\n    - {name: a, kind: permutation, hosts: all, bytes: 1M}\n";
+    let labs = [
+        write_lab(folder.path(), "fabric.xoff.yml", fabric),
+        write_lab(folder.path(), "job.xoff.yml", &format!("{fabric}{job}")),
+        write_lab(folder.path(), "plain.xoff.yml", PLAIN_LAB),
+        write_lab(
+            folder.path(),
+            "steps.xoff.yml",
+            &format!("{fabric}script:\n  - wait: 1ms\n"),
+        ),
+    ];
+    let files: Vec<&str> = labs.iter().map(String::as_str).collect();
+    for more in [&[][..], &["--virtual"]] {
+        let output = run_xoff(&[&files[..], more].concat());
+        let text = stdout(&output);
+        assert_eq!(output.status.code(), Some(0), "{text}{}", stderr(&output));
+        for number in 1..=files.len() {
+            let line = format!("\nok {number} - the lab file is valid\n");
+            assert!(text.contains(&line), "{line} in {text}");
+        }
+        assert!(text.ends_with("\n1..4\n"), "{text}");
+        assert!(
+            stderr(&output).contains("the script was not run"),
+            "{}",
+            stderr(&output)
+        );
+    }
+    for (format, part) in [
+        ("junit", "name=\"the lab file is valid\""),
+        ("json", "\"condition\": \"the lab file is valid\""),
+        ("table", "1 test: 1 passed, 0 failed; 1 of 1 check held"),
+    ] {
+        let output = run_xoff(&[files[0], "--format", format]);
+        let text = stdout(&output);
+        assert_eq!(output.status.code(), Some(0), "{text}{}", stderr(&output));
+        assert!(text.contains(part), "{part} in {text}");
+    }
+}
+
+#[test]
+fn the_labs_of_the_repository_are_valid() {
+    let folders = ["testbeds", "testbeds/fabrics"];
+    let labs: Vec<String> = folders.iter().flat_map(|folder| lab_files(folder)).collect();
+    assert!(labs.len() >= 8, "{labs:?}");
+    let files: Vec<&str> = labs.iter().map(String::as_str).collect();
+    let output = run_xoff(&[&files[..], &["--virtual"]].concat());
+    assert_eq!(
+        output.status.code(),
+        Some(0),
+        "{}{}",
+        stdout(&output),
+        stderr(&output)
+    );
+}
+
+#[test]
+fn an_invalid_lab_is_reported_with_all_errors() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let config = "{PORT: {Ethernet0: {mtu: 1}}, QUEUE: {\"Ethernet0|3\": {wred_profile: none}}}";
+    // Errors of fields, of the workload and of an inline configuration.
+    let wrong = PLAIN_LAB.replace("{kind: switch}", &format!("{{kind: switch, config: {config}}}"))
+        + "workload:\n  duration: soon\n  flows:\n    - {name: f, from: h1, to: h9}\n";
+    let wrong = write_lab(folder.path(), "wrong.xoff.yml", &wrong);
+    // An error of a configuration alone.
+    let mtu = PLAIN_LAB.replace(
+        "{kind: switch}",
+        "{kind: switch, config: {PORT: {Ethernet0: {mtu: 1}}}}",
+    );
+    let mtu = write_lab(folder.path(), "mtu.xoff.yml", &mtu);
+    for more in [&[][..], &["--virtual"]] {
+        let output = run_xoff(&[&[wrong.as_str()], more].concat());
+        let text = stderr(&output);
+        assert_eq!(output.status.code(), Some(4), "{text}{}", stdout(&output));
+        for part in [
+            "wrong.xoff.yml:4:",
+            "configuration of sw1: PORT|Ethernet0 mtu \"1\"",
+            "wred_profile",
+            "soon",
+            "h9",
+        ] {
+            assert!(text.contains(part), "{part} in {text}");
+        }
+        assert!(!text.contains("kind plain"), "the lab needs real time: {text}");
+        let output = run_xoff(&[&[wrong.as_str(), mtu.as_str()], more].concat());
+        let text = stderr(&output);
+        assert_eq!(output.status.code(), Some(4), "{text}{}", stdout(&output));
+        for part in [
+            "2 lab files are invalid",
+            "wrong.xoff.yml",
+            "mtu.xoff.yml",
+            "switch sw1",
+        ] {
+            assert!(text.contains(part), "{part} in {text}");
+        }
+        assert!(output.stdout.is_empty(), "{}", stdout(&output));
+    }
+}
+
+/// A lab with a plain host and a job whose transport needs virtual time can run in no mode.
+#[test]
+fn a_lab_that_fits_no_mode_is_invalid() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let text = "name: both\ntopology:\n  nodes:\n    sw1: {kind: switch, config: {preset: roce-lossless}}\n    h1: {kind: plain}\n    \
+         h2: {kind: model}\n    h3: {kind: model}\n  links:\n    - endpoints: [\"h1:eth0\", \"sw1:Ethernet0\"]\n    \
+         - endpoints: [\"h2:eth0\", \"sw1:Ethernet4\"]\n    - endpoints: [\"h3:eth0\", \"sw1:Ethernet8\"]\n\
+         transports:\n  default: {congestion: hpcc}\nworkload:\n  jobs:\n    - {name: a, kind: permutation, hosts: [h2, h3], bytes: 1M}\n";
+    let path = write_lab(folder.path(), "both.xoff.yml", text);
+    let output = run_xoff(&[&path]);
+    let text = stderr(&output);
+    assert_eq!(output.status.code(), Some(4), "{text}{}", stdout(&output));
+    for part in ["h1 is of kind plain", "this needs virtual time"] {
+        assert!(text.contains(part), "{part} in {text}");
+    }
+}
+
+#[test]
+fn a_report_needs_a_script() {
+    let lab = ScriptLab::new("");
+    let output = lab.run_check(&["--report", "report.json"]);
+    assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
+    assert!(stderr(&output).contains("--report"), "{}", stderr(&output));
 }
 
 #[test]

@@ -28,6 +28,11 @@ const TESTS: &[CompletionTest] = &[
         plain_hosts_follow_the_lab_file,
     ),
     (
+        "lab_up_prints_the_notes_of_the_lab",
+        KernelFeatures::Netns,
+        lab_up_prints_the_notes,
+    ),
+    (
         "commands_of_a_lab_file_run_and_their_output_is_printed",
         KernelFeatures::Netns,
         commands_of_a_lab_file,
@@ -277,6 +282,26 @@ fn plain_hosts_follow_the_lab_file() -> Result<Completion, Failed> {
     check(!left.wait()?.success(), || {
         "the command outlived its host".to_owned()
     })?;
+    Ok(Completion::Completed)
+}
+
+fn lab_up_prints_the_notes() -> Result<Completion, Failed> {
+    let lab = TestLab::new(
+        "notes-test",
+        "    h1: {kind: model}\n    sw2: {kind: switch, config: {SYSLOG_SERVER: {\"10.0.0.9\": {}}}}\n",
+        "    - endpoints: [\"h1:eth0\", \"sw1:Ethernet0\"]\n    - endpoints: [\"sw1:Ethernet4\", \"sw2:Ethernet0\"]\n",
+    )?;
+    let output = lab.command(&["up", "lab.xoff.yml"]).output()?;
+    let text = output_text(&output);
+    check(output.status.success(), || text.clone())?;
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    check(
+        stderr
+            .lines()
+            .any(|line| line.starts_with("note: sw2: ") && line.contains("SYSLOG_SERVER")),
+        || text.clone(),
+    )?;
+    lab.stop_lab()?;
     Ok(Completion::Completed)
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use super::{SwitchRun, args, output, values};
+use super::{BackendChoice, SwitchRun, args, output, values};
 use xoff_capture::recorder::{PcapOptions, PcapRequest, StandardOutput};
 use xoff_config::{DeviceDefaults, DeviceMtu, LoadedConfig, PORT_OPTION, ResolveOptions, build_preset, load};
 use xoff_control::{
@@ -94,6 +94,7 @@ pub(super) fn run(arguments: SwitchRun) -> Result<Exit, Failure> {
         stdout_has_capture || arguments.json,
     );
     while !stop.load(Ordering::Relaxed) && !session.is_dead() {
+        session.adopt_mtus_of_new_devices();
         std::thread::sleep(CHECK_INTERVAL);
     }
     let control_api = server.map(ServerHandle::stop);
@@ -167,7 +168,7 @@ fn default_worker_count(core_count: usize, port_count: usize) -> usize {
         .clamp(1, DEFAULT_WORKERS_MAX)
 }
 
-/// Reads the MTUs of the devices of all ports. A device that does not exist is left out.
+/// Reads the MTUs of the devices of all ports. The result lists the ports whose devices do not exist yet.
 fn read_device_defaults(ports: &[super::PortArgument]) -> Result<DeviceDefaults, Failure> {
     let mut devices = DeviceDefaults::default();
     for port in ports {
@@ -176,11 +177,12 @@ fn read_device_defaults(ports: &[super::PortArgument]) -> Result<DeviceDefaults,
                 .at(format!("--port {}={}", port.name, port.device))
                 .because(error)
         })?;
-        if let Some(mtu) = mtu {
-            let device = port.device.clone();
-            devices
-                .mtu_by_port
-                .insert(port.name.clone(), DeviceMtu { device, mtu });
+        let (name, device) = (port.name.clone(), port.device.clone());
+        match mtu {
+            Some(mtu) => drop(devices.mtu_by_port.insert(name, DeviceMtu { device, mtu })),
+            // xoff itself creates the device of a tap port, with the MTU of the port.
+            None if port.backend == BackendChoice::Tap => {}
+            None => drop(devices.missing.insert(name)),
         }
     }
     Ok(devices)

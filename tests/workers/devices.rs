@@ -58,6 +58,14 @@ pub(crate) const TESTS: &[CompletionTest] = &[
         },
     ),
     (
+        "a_port_uses_the_mtu_of_a_device_that_appears",
+        KernelFeatures::Netns,
+        || {
+            ["1", "3"].into_iter().try_for_each(check_mtu_of_new_device)?;
+            Ok(Completion::Completed)
+        },
+    ),
+    (
         "unusable_devices_are_refused",
         KernelFeatures::Netns,
         check_refused_devices,
@@ -178,11 +186,16 @@ fn send_large_until_received(switch_process: &mut SwitchProcess) -> Result<(), F
     })
 }
 
-/// Checks the MTU of all ports in `show interfaces status`.
+/// Checks the MTUs of two ports in `show interfaces status`.
 fn check_shown_mtu(switch_process: &SwitchProcess, mtus: [u32; 2]) -> Result<(), Failed> {
+    check_shown_mtus(switch_process, &mtus)
+}
+
+/// Checks the MTUs of the first ports in `show interfaces status`.
+fn check_shown_mtus(switch_process: &SwitchProcess, mtus: &[u32]) -> Result<(), Failed> {
     let output = switch_process.run_command(&["show", "interfaces", "status"])?;
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    for (n, mtu) in mtus.into_iter().enumerate() {
+    for (n, mtu) in mtus.iter().enumerate() {
         let name = port_name(n);
         let mut row = text
             .lines()
@@ -237,6 +250,41 @@ fn check_mtu_increase(workers: &str) -> Result<(), Failed> {
         check(switch.ports.iter().all(|port| port.up), || {
             format!("a port is down: {switch:?}")
         })?;
+        switch_process.stop(Signal::SIGTERM)?.check_exit_code()
+    })?
+}
+
+/// Devices appear whose MTU is larger or smaller than the default. A written MTU stays.
+fn check_mtu_of_new_device(workers: &str) -> Result<(), Failed> {
+    const SMALL_MTU: u32 = 1400;
+    let config = json!({"PORT": {"Ethernet12": {"mtu": "2000"}}});
+    Netns::create()?.run(|| {
+        let netns = Netns::current()?;
+        let cable = |n: usize, mtu: u32| -> Result<FarEnd, Failed> {
+            add_veth(&format!("v{n}"), &format!("h{n}"), None, mtu)?;
+            FarEnd::open(&netns, &format!("h{n}"))
+        };
+        let far_ends = vec![cable(0, LARGE_MTU)?];
+        let mut switch_process = SwitchProcess::start_on_cables(
+            tempfile::tempdir()?,
+            far_ends,
+            &config,
+            4,
+            &["--workers", workers],
+        )?;
+        for (n, mtu) in [(1, LARGE_MTU), (2, SMALL_MTU), (3, LARGE_MTU)] {
+            switch_process.far_ends.push(cable(n, mtu)?);
+        }
+        switch_process.wait_for_counters("the ports are up", |switch| {
+            switch.ports.iter().all(|port| port.up)
+        })?;
+        check_shown_mtus(&switch_process, &[LARGE_MTU, LARGE_MTU, SMALL_MTU, 2000])?;
+        send_large_until_received(&mut switch_process)?;
+        let words = switch_process.stderr()?;
+        check(!words.contains("stays down"), || words.clone())?;
+        // A later configuration without an MTU uses the MTUs of the devices too.
+        apply(&switch_process, &json!({}))?;
+        check_shown_mtus(&switch_process, &[LARGE_MTU, LARGE_MTU, SMALL_MTU, LARGE_MTU])?;
         switch_process.stop(Signal::SIGTERM)?.check_exit_code()
     })?
 }

@@ -49,7 +49,7 @@
 //! | setting | default | source |
 //! |---|---|---|
 //! | `PORT.speed` | 1000 Mb/s | the speed that two CPU cores forward in real time |
-//! | `PORT.mtu` | in `xoff switch run`, the MTU of the network device (68 to 9216); otherwise 1500 | the MTU of a new veth device is 1500; the images of SONiC write 9100 into the file |
+//! | `PORT.mtu` | in `xoff switch run`, the MTU of the network device (68 to 9216), as soon as the device exists; otherwise 1500 | the MTU of a new veth device is 1500; the images of SONiC write 9100 into the file |
 //! | `PORT.admin_status` | up for ports on the command line, otherwise down | SONiC: down |
 //! | missing map in `PORT_QOS_MAP` | class 0, queue 0, priority group 0; identity for PFC maps | SAI: no map |
 //! | missing entry in a map | 0; identity for PFC maps | SAI |
@@ -98,7 +98,7 @@ pub use problem::{Problem, Problems};
 pub use read::parse_valid_entries;
 pub use read::{parse, parse_asic_part, parse_layers};
 pub use resolve::{
-    DeviceDefaults, DeviceMtu, LoadedConfig, PORT_LINK, PORT_OPTION, PortAttachment, ResolveOptions,
-    ResolvedConfig, StaticRoute, hash_seed, load, proposes_dilation, resolve,
+    DeviceDefaults, DeviceMtu, LoadedConfig, PORT_LINK, PORT_MTU_MAX, PORT_OPTION, PortAttachment,
+    ResolveOptions, ResolvedConfig, StaticRoute, hash_seed, load, proposes_dilation, resolve,
 };
 pub use schema::xoff_tables_markdown;

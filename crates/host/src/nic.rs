@@ -20,7 +20,8 @@ pub struct NicCounters {
     /// FCS ([`LinkTiming::mac_len`](xoff_units::LinkTiming::mac_len)).
     pub tx_bytes: [u64; PRIORITIES],
     /// Number of frames that left before all classes: ARP, neighbour discovery, echo replies, and frames of
-    /// [`Host::send_frame`](super::Host::send_frame). MAC control frames are not included.
+    /// [`Host::send_frame`](super::Host::send_frame). MAC control frames are in
+    /// [`NicCounters::tx_control_frames`].
     pub tx_other_frames: u64,
     /// Bytes of the frames in `tx_other_frames`, with padding and FCS
     /// ([`LinkTiming::mac_len`](xoff_units::LinkTiming::mac_len)).
@@ -43,6 +44,10 @@ pub struct NicCounters {
     pub global_paused_ns: u64,
     /// Number of sent PFC frames with enable bit *n*, by priority *n*. XON frames are included.
     pub pfc_tx: [u64; PRIORITIES],
+    /// Number of sent 802.3x PAUSE frames, including XON (0 quanta).
+    pub pause_tx_frames: u64,
+    /// Number of sent MAC control frames: PFC, 802.3x PAUSE and all others.
+    pub tx_control_frames: u64,
     /// Number of frames that did not fit into the receive buffer, by class.
     pub rx_dropped_frames: [u64; PRIORITIES],
     /// Link time in nanoseconds of model time during which the NIC could not send, because the caller was so
@@ -303,13 +308,18 @@ impl Nic {
         self.link_free
     }
 
-    /// Records a frame that leaves at `start`, before all classes.
-    pub(super) fn record_sent_before_data(&mut self, start: Picos, frame_len: u32, is_mac_control: bool) {
+    /// Records a frame that leaves at `start`, before all classes. The frame is not a MAC control frame.
+    pub(super) fn record_sent_before_data(&mut self, start: Picos, frame_len: u32) {
         self.link_free = start.saturating_add(self.transmission_time(frame_len));
-        if !is_mac_control {
-            self.counters.tx_other_frames += 1;
-            self.counters.tx_other_bytes += u64::from(self.link.mac_len(frame_len));
-        }
+        self.counters.tx_other_frames += 1;
+        self.counters.tx_other_bytes += u64::from(self.link.mac_len(frame_len));
+    }
+
+    /// Records a MAC control frame that leaves at `start`. `is_pause` is true for an 802.3x PAUSE frame.
+    pub(super) fn record_sent_control(&mut self, start: Picos, frame_len: u32, is_pause: bool) {
+        self.link_free = start.saturating_add(self.transmission_time(frame_len));
+        self.counters.tx_control_frames += 1;
+        self.counters.pause_tx_frames += u64::from(is_pause);
     }
 
     /// Counts a frame of the host that is discarded. Either too many frames wait, or the buffer is too short.

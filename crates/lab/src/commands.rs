@@ -1,8 +1,9 @@
 //! The commands `lab run`, `lab up`, `lab down` and `lab ls`.
 
 use std::fs::File;
-use std::io::{Read, Seek, Write};
+use std::io::{Read, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::FileExt;
 use std::os::unix::net::UnixListener;
 use std::path::Path;
 use std::process::{Child, ExitCode, Stdio};
@@ -387,6 +388,7 @@ impl LabHandle {
             match self.next_event() {
                 LabEvent::Status(StatusMessage::Ready) if !interrupted => {
                     self.send_request(DETACH_REQUEST);
+                    self.print_log();
                     let name = &self.name;
                     let text = match self.prints_json {
                         true => json!({"schema": "xoff.lab-state/1", "lab": name, "state": "up"}).to_string(),
@@ -424,6 +426,17 @@ impl LabHandle {
         }
     }
 
+    /// Logs the notes, warnings and other output of the lab processes of `lab up`. The lines have their prefixes
+    /// already.
+    fn print_log(&self) {
+        let Some(log) = &self.log else { return };
+        let mut bytes = vec![0; log.metadata().map_or(0, |metadata| metadata.len() as usize)];
+        // The lab processes share the position of the file, so it must not change.
+        if log.read_exact_at(&mut bytes, 0).is_ok() && !bytes.is_empty() {
+            log::error!("{}", String::from_utf8_lossy(&bytes).trim_end());
+        }
+    }
+
     fn send_request(&mut self, request: u8) {
         // The write fails if the lab has just ended. The end is reported as an event.
         let _ = self
@@ -437,12 +450,7 @@ impl LabHandle {
     /// external devices.
     fn reap_launcher(&mut self) -> ExitCode {
         let status = self.launcher.wait();
-        if let Some(log) = &mut self.log {
-            let mut text = String::new();
-            if log.rewind().is_ok() && log.read_to_string(&mut text).is_ok() && !text.is_empty() {
-                log::error!("{}", text.trim_end());
-            }
-        }
+        self.print_log();
         if status.as_ref().is_ok_and(|status| status.code().is_none()) {
             external_devices::restore_devices(&self.borrowed);
         }

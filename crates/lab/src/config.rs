@@ -10,6 +10,7 @@ use serde_json::{Map, Value, json};
 use xoff_units::Picos;
 
 use super::plan::{ConfigLayer, FarEnd, LabPlan, LinkPlan, SPEED_MBPS_DEFAULT, SwitchPlan};
+use super::switch_errors::{SwitchError, SwitchErrors};
 use xoff_config::{DeviceDefaults, DeviceMtu, LoadedConfig, PgProfileLookup, ResolveOptions};
 use xoff_runtime::session::reaction_budget_in_model_time;
 use xoff_runtime::workers::WorkerOptions;
@@ -54,19 +55,18 @@ pub(super) fn resolve_all_switch_setups(
     seed: u64,
     reaction_budget: Picos,
 ) -> Result<Vec<SwitchSetup>, Failure> {
-    links_of_switches(plan.switches.len(), &plan.links)
-        .iter()
-        .enumerate()
-        .map(|(switch, own_links)| {
-            resolve_switch_with_links(
-                &plan.switches[switch],
-                switch,
-                (&plan.links, own_links),
-                switch_seed(seed, switch),
-                reaction_budget,
-            )
-        })
-        .collect()
+    let mut setups = Vec::with_capacity(plan.switches.len());
+    let mut errors = SwitchErrors::default();
+    let own_links = links_of_switches(plan.switches.len(), &plan.links);
+    for (index, (switch, own_links)) in plan.switches.iter().zip(&own_links).enumerate() {
+        let links = (&plan.links[..], &own_links[..]);
+        let seed = switch_seed(seed, index);
+        match resolve_switch_with_links(switch, index, links, seed, reaction_budget) {
+            Ok(setup) => setups.push(setup),
+            Err(error) => errors.add(&switch.name, error),
+        }
+    }
+    errors.into_result().map(|()| setups)
 }
 
 /// Returns the seed of one switch. `seed` is the seed of the run, and `switch` is an index of
@@ -97,13 +97,14 @@ pub fn resolve_switch_setup(
     let own_links: Vec<usize> = (0..plan.links.len())
         .filter(|link| plan.links[*link].port_at_switch(switch).is_some())
         .collect();
-    resolve_switch_with_links(
+    let setup = resolve_switch_with_links(
         &plan.switches[switch],
         switch,
         (&plan.links, &own_links),
         seed,
         reaction_budget,
-    )
+    );
+    setup.map_err(|error| error.into_failure(&plan.switches[switch].name))
 }
 
 /// Returns the indices of the links of each switch.
@@ -127,7 +128,7 @@ pub(super) fn resolve_switch_with_links(
     (links, own_indices): (&[LinkPlan], &[usize]),
     seed: u64,
     reaction_budget: Picos,
-) -> Result<SwitchSetup, Failure> {
+) -> Result<SwitchSetup, SwitchError> {
     let own_links: Vec<(&str, &LinkPlan)> = own_indices
         .iter()
         .filter_map(|link| Some((links[*link].port_at_switch(index)?, &links[*link])))
@@ -178,11 +179,7 @@ pub(super) fn resolve_switch_with_links(
         port_source: Some(xoff_config::PORT_LINK),
         ..ResolveOptions::default()
     };
-    let mut loaded = xoff_config::load(&layers, &resolve).map_err(|problems| {
-        Failure::configuration("the configuration is invalid")
-            .at(format!("switch {name}"))
-            .because_of_errors(&problems, problems.as_slice())
-    })?;
+    let mut loaded = xoff_config::load(&layers, &resolve).map_err(SwitchError::Invalid)?;
     loaded.resolved.warnings.extend(preset_notes);
     let mut speeds_mbps = BTreeMap::new();
     for (link, (port, plan)) in own_indices.iter().zip(&own_links) {
@@ -207,6 +204,7 @@ fn external_device_defaults(links: &[(&str, &LinkPlan)]) -> DeviceDefaults {
     });
     DeviceDefaults {
         mtu_by_port: with_device.collect(),
+        ..DeviceDefaults::default()
     }
 }
 

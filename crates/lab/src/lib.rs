@@ -57,6 +57,8 @@ mod script;
 mod signals;
 mod status_pipe;
 mod sweep;
+mod switch_errors;
+mod switch_names;
 mod switch_process;
 mod template;
 mod unconnected_pair;

@@ -3,9 +3,7 @@
 
 use super::config::SwitchSetup;
 use super::plan::LabPlan;
-
-/// Largest number of switches that a note names.
-const SWITCHES_NAMED_MAX: usize = 3;
+use super::switch_names::format_switch_names;
 
 /// Returns the notes about a lab file and the configurations of its switches, one line each. A note that
 /// applies to several switches appears once, with the names of these switches.
@@ -27,31 +25,12 @@ pub(super) fn lab_notes(plan: &LabPlan, setups: &[SwitchSetup]) -> Vec<String> {
     plan.notes.iter().cloned().chain(switch_notes).collect()
 }
 
-/// Formats a list of switch names for a note, for example `a, b and c` or `a, b, c and 77 more switches`.
-fn format_switch_names(switches: &[&str]) -> String {
-    match switches {
-        [] => String::new(),
-        [only] => (*only).to_owned(),
-        [first @ .., last] if switches.len() <= SWITCHES_NAMED_MAX => {
-            format!("{} and {last}", first.join(", "))
-        }
-        _ => match switches.len() - SWITCHES_NAMED_MAX {
-            1 => format!("{} and 1 more switch", switches[..SWITCHES_NAMED_MAX].join(", ")),
-            more => format!(
-                "{} and {more} more switches",
-                switches[..SWITCHES_NAMED_MAX].join(", ")
-            ),
-        },
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::path::Path;
 
     use super::super::plan::TimeMode;
     use super::super::{LabOptions, VirtualLab, parse_lab};
-    use super::*;
 
     fn notes_of(nodes: &str) -> Vec<String> {
         let text = format!(
@@ -83,19 +62,5 @@ mod tests {
             panic!("one note")
         };
         assert!(note.starts_with("sw1 and sw2: "), "{note}");
-    }
-
-    #[test]
-    fn a_note_names_three_switches_and_counts_the_others() {
-        assert_eq!(format_switch_names(&["a"]), "a");
-        assert_eq!(format_switch_names(&["a", "b", "c"]), "a, b and c");
-        assert_eq!(
-            format_switch_names(&["a", "b", "c", "d"]),
-            "a, b, c and 1 more switch"
-        );
-        assert_eq!(
-            format_switch_names(&["a", "b", "c", "d", "e"]),
-            "a, b, c and 2 more switches"
-        );
     }
 }

@@ -113,6 +113,18 @@ impl Problems {
         }
     }
 
+    /// Returns the errors of both lists. Errors that both lists contain appear once.
+    pub(super) fn union(mut self, other: Problems) -> Problems {
+        for problem in other.list {
+            if !self.list.contains(&problem) {
+                self.list.push(problem);
+            }
+        }
+        self.omitted = self.omitted.max(other.omitted);
+        self.sort();
+        self
+    }
+
     /// Sorts the errors by their positions in the file. Errors of one position keep their order.
     pub(super) fn sort(&mut self) {
         self.list.sort_by_key(|problem| (problem.line, problem.column));

@@ -4,6 +4,7 @@
 //! returns them together.
 
 mod balancing;
+mod configurations;
 mod host_patterns;
 mod jobs;
 mod links;
@@ -342,9 +343,13 @@ impl<'a> LabResolver<'a> {
     /// Resolves all sections of a lab file. `None` if the topology template is invalid.
     fn resolve_lab(&mut self, lab: &LabFile) -> Option<LabPlan> {
         self.check_name(&lab.name, "lab");
-        let topology = self.merge_template(&lab.topology)?;
+        let Some(topology) = self.merge_template(&lab.topology) else {
+            self.report_configurations_without_links(&lab.topology.nodes.0);
+            return None;
+        };
         let (mut switches, mut hosts) = self.resolve_nodes(&topology.nodes);
         let links = self.resolve_links(&topology.links);
+        let has_all_ports = self.problems.is_empty();
         self.assign_host_links(&topology, &mut hosts);
         self.apply_load_balancing(lab.topology.defaults.as_ref(), &topology.nodes, &mut switches);
         let need = estimate_topology(switches.len(), hosts.len(), &links, topology.routes.is_some());
@@ -373,6 +378,10 @@ impl<'a> LabResolver<'a> {
             file: None,
         };
         self.resolve_script(&lab.script, &mut plan);
+        // Without other errors, the caller resolves the configurations.
+        if !self.problems.is_empty() {
+            self.report_configurations(&topology.nodes, &plan.switches, &plan.links, has_all_ports);
+        }
         plan.notes = std::mem::take(&mut self.notes);
         Some(plan)
     }
@@ -380,7 +389,11 @@ impl<'a> LabResolver<'a> {
     /// Reports an error if the run is in real time, because the feature `what` works only in virtual time.
     fn require_virtual_time(&mut self, location: Location, what: impl Into<String>) {
         if self.time == TimeMode::RealTime {
-            self.report_problem(location, what, "this needs virtual time: add --virtual");
+            self.report_problem(
+                location,
+                what,
+                "this needs virtual time: `xoff lab run FILE --virtual`",
+            );
         }
     }
 

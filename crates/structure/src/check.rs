@@ -23,7 +23,7 @@ pub enum Check {
     FileCycles,
     /// Terms that have a standard replacement.
     Terms,
-    /// Documentation comments of one word.
+    /// Documentation comments of one word, and headings with text.
     Docs,
     /// Comment lines and Markdown lines of more than 120 characters.
     Lines,
@@ -54,7 +54,7 @@ impl Check {
             Self::ModuleCycles => "no crate has an import cycle between top-level modules",
             Self::FileCycles => "every import cycle between files is in allowed-cycles.txt",
             Self::Terms => "names, comments, pages and messages use standard terms",
-            Self::Docs => "documentation comments have more than one word",
+            Self::Docs => "documentation comments have more than one word, and headings have no text",
             Self::Lines => "comment lines and Markdown lines have at most 120 characters",
             Self::Layers => "the data plane depends on units and wire only, and no crate depends on xoff",
             Self::Clap => "only xoff and tools depend on clap",
@@ -81,7 +81,11 @@ impl Check {
                 let allowed = terms::read_allowed_terms(&tables.join("allowed-terms.txt"))?;
                 terms::find_terms(&workspace, &terms, &allowed)?
             }
-            Self::Docs => style::one_word_docs(&workspace)?,
+            Self::Docs => {
+                let mut findings = style::one_word_docs(&workspace)?;
+                findings.extend(style::headings_with_text(&workspace)?);
+                findings
+            }
             Self::Lines => style::long_lines(&workspace)?,
             Self::Layers => dependencies::layer_findings(&workspace),
             Self::Clap => dependencies::clap_findings(&workspace),

@@ -39,6 +39,48 @@ pub fn one_word_docs(workspace: &Workspace) -> Result<Vec<Finding>, String> {
     Ok(findings)
 }
 
+/// The standard sections of documentation comments.
+const STANDARD_SECTIONS: [&str; 5] = ["Errors", "Examples", "Example", "Panics", "Safety"];
+
+/// Returns a finding for each heading of a standard section, such as `# Errors`, with the text of the section on
+/// the same line. Rustdoc would show the whole line as a heading.
+///
+/// # Errors
+/// A file cannot be read or parsed.
+pub fn headings_with_text(workspace: &Workspace) -> Result<Vec<Finding>, String> {
+    let mut findings = Vec::new();
+    for path in files::files_below(&workspace.root, "rs")? {
+        let source = SourceFile::parse(relative_path(&path, &workspace.root), files::read_text(&path)?)?;
+        for block in source.text_blocks() {
+            if block.kind != TextKind::Doc {
+                continue;
+            }
+            let lines = block.text.lines().zip(block.line..);
+            findings.extend(
+                lines
+                    .filter(|(line, _)| is_heading_with_text(line))
+                    .map(|(line, number)| Finding {
+                        file: source.path.clone(),
+                        line: number,
+                        kind: "rustdoc",
+                        message: format!("`{}` is a heading with text", line.trim()),
+                    }),
+            );
+        }
+    }
+    Ok(findings)
+}
+
+/// Returns whether a line of a documentation comment is the heading of a standard section and has further words. A
+/// title such as `# Errors and warnings` is a heading of its own.
+fn is_heading_with_text(line: &str) -> bool {
+    let Some(title) = line.trim().strip_prefix("# ") else {
+        return false;
+    };
+    let (section, rest) = title.split_once(' ').unwrap_or((title, ""));
+    STANDARD_SECTIONS.contains(&section) && !rest.is_empty() && !rest.starts_with("and ")
+}
+
 /// Returns a finding for each line that is longer than [`WIDTH_MAX`]. Comment lines and lines of Markdown
 /// prose are checked.
 ///
@@ -97,4 +139,30 @@ fn too_long_finding(file: &Path, line: usize, kind: &'static str, width: usize) 
 
 fn relative_path<'a>(path: &'a Path, root: &Path) -> &'a Path {
     path.strip_prefix(root).unwrap_or(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn headings_of_sections_have_no_text() {
+        for line in [
+            "# Panics `switch` is out of range.",
+            " # Errors The file is missing",
+            "# Safety x",
+        ] {
+            assert!(is_heading_with_text(line), "{line}");
+        }
+        for line in [
+            "# Panics",
+            " # Errors ",
+            "# Errors and warnings",
+            "Errors x",
+            "# Formats x",
+            "",
+        ] {
+            assert!(!is_heading_with_text(line), "{line}");
+        }
+    }
 }

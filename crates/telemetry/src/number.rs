@@ -1,28 +1,6 @@
 //! Formatting of numbers for people.
 
-/// Formats an integer with a comma after each group of three digits, as SONiC prints counters: `12,345,678`.
-pub fn group_thousands(number: u64) -> String {
-    let digits = number.to_string();
-    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
-    for (position, digit) in digits.chars().enumerate() {
-        if position > 0 && (digits.len() - position).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
-}
-
-/// Formats a number of things, such as `1 frame` or `1,204 frames`. `noun` is the singular of a noun whose plural
-/// ends with `s`, or with `es` after `s`, `x` and `ch`.
-pub fn count_noun(count: u64, noun: &str) -> String {
-    let ending = match count {
-        1 => "",
-        _ if ["s", "x", "ch"].iter().any(|end| noun.ends_with(end)) => "es",
-        _ => "s",
-    };
-    format!("{} {noun}{ending}", group_thousands(count))
-}
+pub use xoff_units::{count_noun, group_thousands};
 
 /// Formats a time in nanoseconds with three significant digits, in a suitable unit: `850 ns`, `12.3 us`,
 /// `4.56 ms`, `1.20 s`.
@@ -72,19 +50,6 @@ fn format_in_unit(mut number: f64, units: &[&str]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn thousands_are_grouped() {
-        for (number, text) in [
-            (0, "0"),
-            (999, "999"),
-            (1000, "1,000"),
-            (12_345_678, "12,345,678"),
-        ] {
-            assert_eq!(group_thousands(number), text);
-        }
-        assert_eq!(group_thousands(u64::MAX), "18,446,744,073,709,551,615");
-    }
 
     #[test]
     fn numbers_have_three_significant_digits_and_are_below_1000() {

@@ -2,6 +2,7 @@
 //!
 //! [`Picos`] is a point or a span of model time. [`LinkTiming`] converts frame lengths and pause quanta to
 //! time. Two functions measure how evenly a load is distributed: [`jain_index`] and [`max_mean_ratio`].
+//! [`count_noun`] formats a number of things for people.
 //!
 //! # Examples
 //!
@@ -21,9 +22,11 @@
 #![forbid(unsafe_code)]
 
 mod balance;
+mod count;
 #[cfg(feature = "serde")]
 pub mod serde_picos;
 mod time;
 
 pub use balance::{jain_index, max_mean_ratio};
+pub use count::{count_noun, group_thousands};
 pub use time::{LinkTiming, Picos, nanos_as_in_ns3};

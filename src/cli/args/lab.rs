@@ -47,13 +47,15 @@ not a partial report.
 Example:
   xoff lab merge part-*.json --report sweep.json --csv sweep.csv")]
     Merge(LabMerge),
-    /// Run the scripts of labs and print their checks
+    /// Validate labs, run their scripts and print their checks
     #[command(after_help = "\
-Prints the result of each check of the script, as TAP. Every machine gives the same results.
+Prints the result of each check of the script, as TAP. Every machine gives the same results. A lab whose script has no
+condition, or without a script, is validated and not run. Its check is `the lab file is valid`.
 
-Exit codes: 0 all checks hold, 1 a check does not hold, 4 a lab or its script is invalid.
+Exit codes: 0 all checks hold and all labs are valid, 1 a check does not hold, 4 a lab or its script is invalid.
 
 Examples:
+  xoff lab check my.xoff.yml
   xoff lab check testbeds/checks/*.xoff.yml --virtual
   xoff lab check my.xoff.yml --virtual --format junit > my.xml")]
     Check(LabCheck),
@@ -257,10 +259,10 @@ pub(crate) enum CompareFormatChoice {
 /// `xoff lab check`
 #[derive(Clone, Debug, Args)]
 pub(crate) struct LabCheck {
-    /// Labs with a `script` (docs/script.md)
+    /// Lab files, with or without a `script` (docs/script.md)
     #[arg(value_name = "FILE", required = true)]
     pub files: Vec<PathBuf>,
-    /// Run in virtual time, which scripts require
+    /// Run scripts in virtual time. Scripts with conditions require this option
     #[arg(long = "virtual")]
     pub virtual_time: bool,
     /// Seed of all random decisions

@@ -77,7 +77,7 @@ events and paused time, retransmissions, packets out of order, queue depths and 
 figures. The same seeds give the same figures on every machine.
 
 Exit codes: 0 ok, 1 a run did not meet the conditions of its lab or did not end, 2 usage, 4 the lab or a scheme is
-invalid, 130 interrupted.
+invalid, 5 a run had no traffic, 130 interrupted.
 
 Examples:
   xoff bench ai
@@ -136,10 +136,10 @@ pub(super) fn run_bench(options: &BenchAi) -> Result<Exit, Failure> {
         write_result_file("--draft", path, &text)?;
     }
     let exit = output_result?;
-    match results.anomalies.is_empty() {
-        true => Ok(exit),
-        false => Ok(Exit::CheckFailed),
-    }
+    Ok(match results.exit() {
+        Exit::Ok => exit,
+        of_runs => of_runs,
+    })
 }
 
 /// Returns the load-balancing schemes of `--lb`. Without `--lb`, the result is one `None`, which keeps the

@@ -1,6 +1,6 @@
 //! Default MTUs of ports: a port without `PORT.mtu` uses the MTU of its network device.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use xoff_dataplane::config::PortConfig;
 
@@ -9,10 +9,12 @@ use super::context::{LAG_TABLE, ResolveContext};
 use crate::db::ConfigDb;
 use crate::problem::Problem;
 
+/// Largest MTU of a port, in bytes (`PORT.mtu`).
+pub const PORT_MTU_MAX: u32 = 9_216;
 /// Range of the MTU of a port, in bytes (`PORT.mtu`).
-const PORT_MTU_RANGE: std::ops::RangeInclusive<u32> = 68..=9_216;
+const PORT_MTU_RANGE: std::ops::RangeInclusive<u32> = 68..=PORT_MTU_MAX;
 
-/// The MTU of a network device when the switch starts.
+/// The MTU of a network device when the switch starts, or when the device appears.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeviceMtu {
     /// The name of the network device.
@@ -28,6 +30,9 @@ pub struct DeviceDefaults {
     /// limited to 68 to 9216 bytes. A written MTU above the MTU of the device is an error. A port that is
     /// missing in the map has the default 1500.
     pub mtu_by_port: BTreeMap<String, DeviceMtu>,
+    /// The ports whose devices do not exist yet. Such a port has the default 1500, and gets the MTU of its device
+    /// when the device appears.
+    pub missing: BTreeSet<String>,
 }
 
 impl DeviceDefaults {
@@ -38,8 +43,12 @@ impl DeviceDefaults {
     }
 
     /// Removes the MTU of the ports of a preset that have a device, so that these ports use the MTU of the
-    /// device. Returns a note with the MTUs. Returns `None` if no MTU changes.
+    /// device. The device can be missing. Returns a note with the MTUs. Returns `None` if no MTU of an existing
+    /// device differs.
     pub fn replace_mtus_of_preset(&self, preset: &mut ConfigDb) -> Option<String> {
+        for port in &self.missing {
+            preset.remove_field("PORT", port, "mtu");
+        }
         let mut changed: BTreeMap<u32, Vec<String>> = BTreeMap::new();
         let mut preset_mtu = String::new();
         for (port, DeviceMtu { device, .. }) in &self.mtu_by_port {

@@ -48,7 +48,7 @@ use super::problem::{Problem, Problems};
 use super::root_cause::{FoundErrors, RefusedObjects, remove_consequences};
 use super::{invariants, read};
 
-pub use device_mtu::{DeviceDefaults, DeviceMtu};
+pub use device_mtu::{DeviceDefaults, DeviceMtu, PORT_MTU_MAX};
 pub use flow_control::proposes_dilation;
 pub use routes::StaticRoute;
 pub use routing::hash_seed;

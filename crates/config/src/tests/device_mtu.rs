@@ -13,6 +13,7 @@ fn options_with_devices(devices: &[(&str, u32)]) -> ResolveOptions {
     ResolveOptions {
         devices: DeviceDefaults {
             mtu_by_port: devices.iter().enumerate().map(device_mtu).collect(),
+            ..DeviceDefaults::default()
         },
         ..resolve_options(&names)
     }
@@ -117,6 +118,19 @@ fn an_mtu_above_the_mtu_of_the_device_is_refused() {
         assert_eq!(problems.as_slice().len(), 1, "{message}");
         load_with_devices(text, &[("Ethernet0", 9_100)]);
     }
+}
+
+#[test]
+fn ports_of_a_preset_without_a_device_await_its_mtu() {
+    let devices = DeviceDefaults {
+        missing: ["Ethernet0".to_owned()].into(),
+        ..DeviceDefaults::default()
+    };
+    let ports = [("Ethernet0".to_owned(), 1_000), ("Ethernet4".to_owned(), 1_000)];
+    let mut preset = build_preset("roce-lossless", &ports, Picos::ZERO).expect("the preset exists");
+    assert_eq!(devices.replace_mtus_of_preset(&mut preset), None);
+    assert_eq!(preset.get("PORT", "Ethernet0", "mtu"), None);
+    assert_eq!(preset.get("PORT", "Ethernet4", "mtu").as_deref(), Some("9100"));
 }
 
 #[test]

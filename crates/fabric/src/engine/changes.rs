@@ -59,7 +59,8 @@ impl Fabric {
     /// [`FabricPlan::switches`](crate::FabricPlan::switches). Afterwards the fabric processes the outputs,
     /// such as departing frames, and `observer` sees these events.
     ///
-    /// # Panics `switch` is out of range.
+    /// # Panics
+    /// `switch` is out of range.
     pub fn change_switch<R>(
         &mut self,
         switch: usize,
@@ -80,7 +81,8 @@ impl Fabric {
     /// Returns an error if a running switch cannot accept the configuration, for example with other ports. In
     /// this case, nothing has changed.
     ///
-    /// # Panics `switch` is out of range.
+    /// # Panics
+    /// `switch` is out of range.
     pub fn configure_switch(
         &mut self,
         switch: usize,
@@ -105,7 +107,8 @@ impl Fabric {
     /// `host` is an index in [`FabricPlan::hosts`](crate::FabricPlan::hosts). Afterwards the host sends the
     /// packets that it may send now, and `observer` sees these events.
     ///
-    /// # Panics `host` is out of range.
+    /// # Panics
+    /// `host` is out of range.
     pub fn change_host<R>(
         &mut self,
         host: usize,

@@ -133,7 +133,8 @@ pub(super) fn evaluate_replay(capture: &ListedCapture, replay: &ReplayOutput<'_>
 /// Checks that the numbers of frames in the report, in the written captures and in the input agree. The
 /// capture must not be damaged.
 ///
-/// # Errors The message names the first two numbers that differ.
+/// # Errors
+/// The message names the first two numbers that differ.
 fn check_frame_counts(
     capture: &ListedCapture,
     report: &Value,

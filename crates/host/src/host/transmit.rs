@@ -2,7 +2,7 @@
 
 use xoff_dataplane::Picos;
 use xoff_dataplane::ids::PRIORITIES;
-use xoff_wire::ETHERTYPE_MAC_CONTROL;
+use xoff_wire::{ETHERTYPE_MAC_CONTROL, MacControl};
 
 use super::Host;
 use crate::nic::SendSlot;
@@ -125,9 +125,13 @@ impl Host {
             return None;
         };
         room.copy_from_slice(&frame.bytes);
-        let is_mac_control = frame.bytes.get(12..14) == Some(&ETHERTYPE_MAC_CONTROL.to_be_bytes());
-        self.nic
-            .record_sent_before_data(start, frame.bytes.len() as u32, is_mac_control);
+        let frame_len = frame.bytes.len() as u32;
+        if frame.bytes.get(12..14) == Some(&ETHERTYPE_MAC_CONTROL.to_be_bytes()) {
+            let is_pause = matches!(MacControl::parse(&frame.bytes), Ok(MacControl::Pause { .. }));
+            self.nic.record_sent_control(start, frame_len, is_pause);
+        } else {
+            self.nic.record_sent_before_data(start, frame_len);
+        }
         Some(frame.bytes.len())
     }
 }

@@ -313,3 +313,34 @@ fn a_sent_pfc_frame_leaves_before_data() {
     let len = host.transmit(next, wall_ns(next), &mut buf).unwrap();
     assert_eq!(MacControl::parse(&buf[..len]), Ok(pause));
 }
+
+#[test]
+fn each_sent_control_frame_is_counted() {
+    let mut host = sender(Vec::new());
+    let now = Picos::from_millis(1);
+    let pfc = MacControl::Pfc(Pfc {
+        enable: 0b1000,
+        quanta: [0xffff; 8],
+    });
+    host.send_mac_control(now, MacControl::Pause { quanta: 7 })
+        .unwrap();
+    host.send_mac_control(now, MacControl::Pause { quanta: 0 })
+        .unwrap();
+    host.send_mac_control(now, pfc).unwrap();
+    let mut unknown_opcode = MacControl::Pause { quanta: 7 }.to_frame(mac(1)).to_vec();
+    unknown_opcode[14..16].copy_from_slice(&[0xab, 0xcd]);
+    host.send_frame(now, &unknown_opcode).unwrap();
+    let mut buf = vec![0; host.frame_len_max()];
+    let until = Picos::from_millis(2);
+    let mut frames = 0;
+    while host.next_deadline() < until {
+        let at = host.next_deadline();
+        frames += u64::from(host.transmit(at, wall_ns(at), &mut buf).is_some());
+    }
+    let nic = host.nic_counters(until);
+    assert_eq!(
+        (nic.tx_control_frames, nic.pause_tx_frames, nic.pfc_tx[3]),
+        (4, 2, 1)
+    );
+    assert_eq!(frames, 4 + nic.tx_other_frames);
+}

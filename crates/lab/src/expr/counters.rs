@@ -264,6 +264,11 @@ pub const HOST_COUNTERS: CounterTable = &[
         "frames dropped because the receive buffer was full",
     ),
     describe("icrc_errors", "packets with a wrong ICRC"),
+    describe("pause_tx_frames", "802.3x PAUSE frames sent"),
+    describe(
+        "tx_control_frames",
+        "MAC control frames sent: PFC, 802.3x PAUSE and others",
+    ),
     describe(
         "rx_control_frames",
         "MAC control frames received: PFC, 802.3x PAUSE and others",

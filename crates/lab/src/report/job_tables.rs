@@ -228,6 +228,16 @@ pub(super) fn format_host_counters(hosts: &[HostReport]) -> String {
                 format_counts_by_class(&host.paused_ns, format_nanos)
             ));
         }
+        for (name, count) in [
+            ("pause_rx_frames", host.pause_rx_frames),
+            ("pause_tx_frames", host.pause_tx_frames),
+            ("tx_control_frames", host.tx_control_frames),
+        ] {
+            if count > 0 {
+                words.push(format!("{name} {}", group_thousands(count)));
+                *sums.entry(name).or_default() += count;
+            }
+        }
         if !words.is_empty() {
             lines.push(format!("host {}: {}", host.name, words.join(", ")));
         }
@@ -392,6 +402,9 @@ mod tests {
             paused_ns: [0; 8],
             pause_rx_frames: 0,
             global_paused_ns: 0,
+            pfc_tx: [0; 8],
+            pause_tx_frames: count,
+            tx_control_frames: count,
         };
         let report = |hosts: Vec<HostReport>| VirtualRunReport {
             links: Vec::new(),
@@ -408,12 +421,12 @@ mod tests {
         let few = report(vec![host("h1".to_owned(), 3), host("h2".to_owned(), 0)]);
         assert_eq!(
             format_host_counters(&few.hosts),
-            "host h1: packet_seq_err 3, pfc_rx 3: 6\n"
+            "host h1: packet_seq_err 3, pfc_rx 3: 6, pause_tx_frames 3, tx_control_frames 3\n"
         );
         let many = report((0..20).map(|n| host(format!("h{n}"), 2)).collect());
         assert_eq!(
             format_host_counters(&many.hosts),
-            "20 hosts together: packet_seq_err 40, pfc_rx 80\n"
+            "20 hosts together: packet_seq_err 40, pause_tx_frames 40, pfc_rx 80, tx_control_frames 40\n"
         );
         assert_eq!(
             format_run_size(&few),

@@ -20,8 +20,8 @@ use xoff_telemetry::verdict::{
     ExpectationResult, OversizedDrops, ProtectedClasses, Traffic, oversized_drops,
 };
 use xoff_telemetry::{
-    Environment, FlowReport, SwitchReport, Taint, TxTimes, Verdict, describe_drop, group_thousands,
-    set_common_tx_span,
+    Environment, FlowReport, SwitchReport, Taint, TxTimes, Verdict, count_noun, describe_drop,
+    group_thousands, set_common_tx_span,
 };
 use xoff_workload::WorkloadResults;
 
@@ -261,12 +261,12 @@ fn lossless_failure(flow: &FlowReport, switches: &[SwitchReport]) -> Option<Stri
         return None;
     }
     let mut text = format!(
-        "{} to {}, class {}: {} of {} frames",
+        "{} to {}, class {}: {} of {}",
         flow.src,
         flow.dst,
         flow.class,
         broken.join(", "),
-        group_thousands(flow.sent_frames)
+        count_noun(flow.sent_frames, "frame")
     );
     if flow.lost_frames > 0 {
         text.push_str(&describe_drops_of_class(flow.class, switches));

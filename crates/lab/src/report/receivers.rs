@@ -54,7 +54,7 @@ impl ReceiverReport {
         let of_flows = |count: fn(&xoff_host::ReceivedFlow) -> u64| results.received.iter().map(count).sum();
         let of_foreign = |count: fn(&ForeignFlowReport) -> u64| foreign.iter().map(count).sum();
         let (totals, nic) = (&results.totals, &results.nic);
-        let counters: [(&str, u64); 19] = [
+        let counters: [(&str, u64); 21] = [
             ("roce_frames", totals.roce_frames),
             ("stale_frames", totals.stale_frames),
             ("untracked_frames", totals.untracked_frames),
@@ -72,6 +72,8 @@ impl ReceiverReport {
             ("foreign_missing_psns", of_foreign(|flow| flow.missing_psns)),
             ("pause_rx_frames", nic.pause_rx_frames),
             ("global_paused_ns", nic.global_paused_ns),
+            ("pause_tx_frames", nic.pause_tx_frames),
+            ("tx_control_frames", nic.tx_control_frames),
             ("nic_dropped_frames", nic.rx_dropped_frames.iter().sum()),
             ("nic_tx_dropped_frames", nic.tx_dropped_frames),
         ];

@@ -96,7 +96,7 @@ fn switches_tables(report: &Report) -> String {
     if shown < count {
         let _ = writeln!(
             text,
-            "{} of {} ports without drops, pauses and ECN marks are not shown (--report FILE has all)\n",
+            "not shown: {} of {} ports without drops, pauses and ECN marks (--report FILE has all)\n",
             group_thousands((count - shown) as u64),
             group_thousands(count as u64)
         );

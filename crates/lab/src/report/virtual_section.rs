@@ -91,6 +91,16 @@ pub struct HostReport {
     /// Time for which 802.3x PAUSE frames paused all classes, in nanoseconds of model time.
     #[serde(default)]
     pub global_paused_ns: u64,
+    /// Number of sent PFC frames for each priority. A frame for several priorities counts once for each
+    /// priority.
+    #[serde(default)]
+    pub pfc_tx: [u64; 8],
+    /// Number of sent 802.3x PAUSE frames.
+    #[serde(default)]
+    pub pause_tx_frames: u64,
+    /// Number of sent MAC control frames: PFC, 802.3x PAUSE and all others.
+    #[serde(default)]
+    pub tx_control_frames: u64,
 }
 
 impl HostReport {
@@ -107,6 +117,9 @@ impl HostReport {
             paused_ns: nic.paused_ns,
             pause_rx_frames: nic.pause_rx_frames,
             global_paused_ns: nic.global_paused_ns,
+            pfc_tx: nic.pfc_tx,
+            pause_tx_frames: nic.pause_tx_frames,
+            tx_control_frames: nic.tx_control_frames,
         }
     }
 }

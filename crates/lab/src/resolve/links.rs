@@ -166,7 +166,7 @@ impl LabResolver<'_> {
                     self.report_problem(
                         end.referenced,
                         what,
-                        "in virtual time all hosts are model hosts: leave out --virtual",
+                        "in virtual time all hosts are model hosts: run the lab in real time",
                     );
                 }
                 return Some(ResolvedEndpoint::External(device.clone()));

@@ -94,6 +94,7 @@ fn resolve_setups(switches: &[SwitchPlan], links: &[LinkPlan]) -> Result<Vec<Swi
     switches
         .map(|(index, (switch, own_links))| {
             resolve_switch_with_links(switch, index, (links, own_links), 0, Picos::ZERO)
+                .map_err(|error| error.into_failure(&switch.name))
         })
         .collect()
 }

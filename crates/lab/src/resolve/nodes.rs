@@ -168,7 +168,8 @@ impl LabResolver<'_> {
                 .unwrap_or_default(),
         };
         if self.time == TimeMode::Virtual && kind != "model" {
-            let fix = "in virtual time all hosts are of kind model: leave out --virtual, or change the kind";
+            let fix =
+                "in virtual time all hosts are of kind model: run the lab in real time, or change the kind";
             self.report_problem(name.referenced, format!("{} is of kind {kind}", name.value), fix);
         }
         match kind {

@@ -353,8 +353,14 @@ fn all_errors_of_a_lab_file_are_reported_together() {
     let text = INCAST
         .replace("speed: 10g", "speed: fast")
         .replace("rate: 40%", "rate: much");
-    let problems = parse_incast_lab(&text).expect_err("two mistakes");
-    assert_eq!(problems.len(), 2, "{problems}");
+    let problems = parse_incast_lab(&text).expect_err("three mistakes");
+    assert_eq!(problems.len(), 3, "{problems}");
+    // The configuration of the switch has a mistake too. The invalid speed is no mistake of the configuration.
+    let text = problems.to_string();
+    assert!(
+        text.contains("configuration of sw1: PORT_QOS_MAP|Ethernet0 number"),
+        "{text}"
+    );
 }
 
 #[test]

@@ -1,22 +1,21 @@
-//! The command `xoff lab check FILE... --virtual`.
+//! The command `xoff lab check FILE...`.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::AtomicBool;
 
-use super::super::load_options::LoadOptions;
 use super::super::options::LabOptions;
-use super::super::plan::{ActionPlan, LabPlan, TimeMode};
-use super::super::resolve::load_lab;
+use super::super::plan::{ActionPlan, LabPlan};
 use super::super::sweep::{ParallelRunsResult, run_in_parallel};
 use super::super::virtual_run::write_result_text;
 use super::format;
 use super::run::ScriptRun;
+use super::validation;
 use super::verdict::LabCheckResult;
 use crate::report::Report;
-use xoff_telemetry::MemoryLimit;
 use xoff_telemetry::failure::{Exit, Failure};
+use xoff_telemetry::{MemoryLimit, count_noun};
 
 /// The output format of results.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -37,7 +36,8 @@ pub enum CheckFormat {
 pub struct CheckArgs {
     /// The lab files, at least one.
     pub files: Vec<PathBuf>,
-    /// Whether the labs run in virtual time (`--virtual`). Scripts need virtual time, so false is an error.
+    /// Whether scripts run in virtual time (`--virtual`). False is an error if a lab has a script with conditions. Labs
+    /// without conditions are validated in the same way.
     pub virtual_time: bool,
     /// The seed of all random decisions.
     pub seed: u64,
@@ -50,7 +50,7 @@ pub struct CheckArgs {
     /// The output format of the results.
     pub format: CheckFormat,
     /// The path of the JSON report of the run. `None`: no report is written. Use this option with a single
-    /// lab file, because each lab replaces the report.
+    /// lab file, because each lab replaces the report, and only with a lab whose script has conditions.
     pub report: Option<PathBuf>,
     /// The memory that all labs that run at the same time may need (`--memory`).
     pub memory: MemoryLimit,
@@ -64,23 +64,31 @@ impl CheckArgs {
     }
 }
 
-/// Runs the scripts of labs and writes the results to `out`, in the order of the files. Returns
-/// [`Exit::CheckFailed`] as exit code if a condition failed or a script was aborted.
+/// A lab that was read without errors.
+#[derive(Clone)]
+enum CheckedLab {
+    /// A lab whose script runs.
+    WithScript(PathBuf, Box<LabPlan>),
+    /// A lab without conditions, with its result.
+    Validated(Box<LabCheckResult>),
+}
+
+/// Validates labs, runs the scripts that have conditions, and writes the results to `out`, in the order of the files.
+/// Returns [`Exit::CheckFailed`] as exit code if a condition failed or a script was aborted.
 ///
 /// # Errors
-/// Fails if a lab file is invalid, or if its script is missing or has no condition. All labs are
-/// checked before the first lab runs. Later, fails if a step has an invalid configuration or a file
-/// cannot be written.
+/// Fails if a lab file is invalid, or if `virtual_time` is missing for a script. All labs are
+/// checked before the first script runs, and the failure has the errors of all labs. Later, fails if a step has an
+/// invalid configuration or a file cannot be written.
 pub fn check_labs(arguments: &CheckArgs, out: &mut dyn Write) -> Result<ExitCode, Failure> {
-    let plans = arguments
-        .files
-        .iter()
-        .map(|file| Ok((file.clone(), read_checked_lab(file, arguments)?)))
-        .collect::<Result<Vec<_>, Failure>>()?;
-    let (count, arguments_copy) = (plans.len(), arguments.clone());
+    let checked = read_all_labs(arguments)?;
+    let (count, arguments_copy) = (checked.len(), arguments.clone());
     let work = move |index: usize| {
-        let (file, plan) = &plans[index];
-        let (checked, report) = run_script(plan.clone(), file, &arguments_copy)?;
+        let (file, plan) = match &checked[index] {
+            CheckedLab::Validated(result) => return Ok((**result).clone()),
+            CheckedLab::WithScript(file, plan) => (file, plan),
+        };
+        let (checked, report) = run_script((**plan).clone(), file, &arguments_copy)?;
         if let Some(path) = &arguments_copy.report {
             report.write(path)?;
         }
@@ -138,20 +146,71 @@ fn run_script(
     ScriptRun::new(plan, options, arguments.events_max)?.run(&file.display().to_string())
 }
 
-fn read_checked_lab(file: &Path, arguments: &CheckArgs) -> Result<LabPlan, Failure> {
+/// Reads and validates all labs.
+///
+/// # Errors
+/// Fails with the errors of all invalid labs.
+fn read_all_labs(arguments: &CheckArgs) -> Result<Vec<CheckedLab>, Failure> {
+    let mut labs = Vec::with_capacity(arguments.files.len());
+    let mut failures = Vec::new();
+    for file in &arguments.files {
+        match read_checked_lab(file, arguments) {
+            Ok(lab) => labs.push(lab),
+            Err(failure) => failures.push((file, failure)),
+        }
+    }
+    if failures.len() > 1 {
+        return Err(join_failures(&failures));
+    }
+    match failures.pop() {
+        None => Ok(labs),
+        Some((_, failure)) => Err(failure),
+    }
+}
+
+/// Returns one failure with the errors of several lab files.
+fn join_failures(failures: &[(&PathBuf, Failure)]) -> Failure {
+    let text_of = |(file, failure): &(&PathBuf, Failure)| {
+        let text = failure.to_string();
+        let text = text.strip_prefix("error: ").unwrap_or(&text);
+        match failure.location.is_none() && !text.starts_with(&file.display().to_string()) {
+            true => format!("{}: {text}", file.display()),
+            false => text.to_owned(),
+        }
+    };
+    let texts: Vec<String> = failures.iter().map(text_of).collect();
+    let errors =
+        failures
+            .iter()
+            .zip(&texts)
+            .flat_map(|((_, failure), text)| match failure.errors.is_empty() {
+                true => vec![text.clone()],
+                false => failure.errors.to_vec(),
+            });
+    let invalid = format!("{} are invalid", count_noun(failures.len() as u64, "lab file"));
+    Failure {
+        exit: failures[0].1.exit,
+        errors: errors.collect(),
+        ..Failure::configuration(invalid).because(texts.join("\n"))
+    }
+}
+
+/// Reads a lab. A lab without conditions is also validated.
+fn read_checked_lab(file: &Path, arguments: &CheckArgs) -> Result<CheckedLab, Failure> {
     let threads = arguments.threads().min(arguments.files.len());
-    let options = LoadOptions {
-        time: TimeMode::Virtual,
-        memory: arguments.memory.divided_by(threads),
-    };
-    let plan = load_lab(file, options).map_err(|problems| Failure::configuration(problems.to_string()))?;
+    let lab = validation::read_lab(file, arguments.memory.divided_by(threads))?;
     let place = file.display().to_string();
-    let Some(first) = plan.script.steps.first() else {
-        return Err(Failure::configuration("the lab has no script")
-            .at(place)
-            .fix("add `script:` (docs/script.md), or run it with `xoff lab run`"));
-    };
-    if !arguments.virtual_time {
+    if !lab.has_conditions() {
+        if arguments.report.is_some() {
+            return Err(Failure::usage("a report needs a lab with a script")
+                .at(format!("--report, {place}"))
+                .because("a lab without conditions is not run")
+                .fix("leave --report out, or run the lab with `xoff lab run`"));
+        }
+        let result = validation::validate_lab(lab, file, arguments.seed)?;
+        return Ok(CheckedLab::Validated(Box::new(result)));
+    }
+    if let (false, Some(first)) = (arguments.virtual_time, lab.plan.script.steps.first()) {
         let action = action_name(&first.action);
         return Err(
             Failure::configuration(format!("this script needs --virtual: step 1 ({action})"))
@@ -160,16 +219,7 @@ fn read_checked_lab(file: &Path, arguments: &CheckArgs) -> Result<LabPlan, Failu
                 .fix(format!("xoff lab check {place} --virtual")),
         );
     }
-    let is_check =
-        |action: &ActionPlan| matches!(action, ActionPlan::Expect(_) | ActionPlan::WaitUntil { .. });
-    if !plan.script.steps.iter().any(|step| is_check(&step.action)) {
-        return Err(
-            Failure::configuration("the script has no condition, so it cannot fail")
-                .at(place)
-                .fix("add a step such as `expect: sw1.dropped_packets == 0`"),
-        );
-    }
-    Ok(plan)
+    Ok(CheckedLab::WithScript(file.to_owned(), Box::new(lab.plan)))
 }
 
 /// Returns the key of an action in a lab file.

@@ -309,6 +309,8 @@ fn host_value(lab: &VirtualLab, host_index: usize, counter: &str) -> Option<f64>
         "nic_tx_dropped_frames" => nic().tx_dropped_frames,
         "nic_dropped_frames" => host.rx_dropped_frames(),
         "icrc_errors" => host.icrc_errors(),
+        "pause_tx_frames" => nic().pause_tx_frames,
+        "tx_control_frames" => nic().tx_control_frames,
         "trimmed_packets" => host.trimmed_frames(),
         _ => {
             let counters = host.rdma_counters();

@@ -5,6 +5,7 @@ use std::fmt::Write;
 use serde::Serialize;
 
 use super::verdict::{CheckResult, LabCheckResult};
+use xoff_telemetry::count_noun;
 
 /// The name and version of the JSON format.
 const SCHEMA: &str = "xoff.lab-check/1";
@@ -201,9 +202,10 @@ pub(super) fn format_table(labs: &[LabCheckResult]) -> String {
     let failed = labs.iter().filter(|lab| !lab.has_passed()).count();
     let _ = writeln!(
         text,
-        "\n{} tests: {} passed, {failed} failed; {held_count} of {check_count} checks held",
-        labs.len(),
-        labs.len() - failed
+        "\n{}: {} passed, {failed} failed; {held_count} of {} held",
+        count_noun(labs.len() as u64, "test"),
+        labs.len() - failed,
+        count_noun(check_count as u64, "check")
     );
     text.push_str(&failures);
     text

@@ -1,4 +1,5 @@
-//! Runs the scripts of labs in virtual time. A script changes the lab step by step and checks conditions.
+//! Checks labs (`xoff lab check`): validates lab files, and runs the scripts of labs in virtual time. A script changes
+//! the lab step by step and checks conditions.
 //! `docs/script.md` describes the language.
 //!
 //! A condition is evaluated between two simulation events. [`values`] reads the counters of switches, hosts
@@ -17,6 +18,7 @@ mod script_names;
 mod step_actions;
 #[cfg(test)]
 mod tests;
+mod validation;
 mod values;
 mod verdict;
 

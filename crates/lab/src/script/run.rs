@@ -101,8 +101,8 @@ impl ScriptRun {
                         format!("model time does not advance: more than {events} events at {now}")
                     }
                     AbortReason::EventLimit => {
-                        let events = xoff_telemetry::group_thousands(self.lab.simulation.fabric.events());
-                        format!("stopped after {events} events, at {now}; --events-max N allows more")
+                        let events = xoff_telemetry::count_noun(self.lab.simulation.fabric.events(), "event");
+                        format!("stopped after {events}, at {now}; --events-max N allows more")
                     }
                 };
                 aborted = Some(format!("step {} ({}): {description}", number + 1, step.source));

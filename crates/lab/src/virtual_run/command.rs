@@ -350,8 +350,8 @@ fn describe_run_failures(lab: &VirtualLab, end: &SimulationEnd, events_max: u64)
             xoff_telemetry::format_nanos(lab.elapsed().as_nanos())
         )),
         SimulationEnd::EventLimit => failures.push(format!(
-            "stopped after {} events, at {} of model time{}; --events-max N allows more",
-            xoff_telemetry::group_thousands(events_max),
+            "stopped after {}, at {} of model time{}; `xoff lab run --events-max N` allows more",
+            xoff_telemetry::count_noun(events_max, "event"),
             xoff_telemetry::format_nanos(lab.elapsed().as_nanos()),
             unfinished()
         )),

@@ -285,7 +285,7 @@ fn switch_setups(plan: &LabPlan, options: &LabOptions) -> Result<Vec<SwitchSetup
     if let Some(host) = plan.hosts.iter().find(|host| !host.is_model()) {
         return Err(Failure::configuration(format!("{} is no model host", host.name))
             .because("plain hosts and virtual machines run in real time")
-            .fix("make it `kind: model`, or run the lab without --virtual"));
+            .fix("make it `kind: model`, or run the lab in real time"));
     }
     let budget = longest_pause_response(plan);
     let setups = resolve_all_switch_setups(plan, options.seed, budget)?;
@@ -295,7 +295,7 @@ fn switch_setups(plan: &LabPlan, options: &LabOptions) -> Result<Vec<SwitchSetup
             link.name
         ))
         .at(&link.source)
-        .fix("remove the link, or run the lab without --virtual"));
+        .fix("remove the link, or run the lab in real time"));
     }
     Ok(setups)
 }

@@ -4,7 +4,7 @@
 use std::fmt::Write as _;
 
 use crate::result::{BenchFigure, BenchResult};
-use xoff_telemetry::Environment;
+use xoff_telemetry::{Environment, count_noun};
 
 /// Limit of the coefficient of variation, in percent. By the rules of the IETF draft, a measured value is
 /// repeatable if its coefficient of variation is below this limit.
@@ -54,9 +54,9 @@ pub fn render_report(
          ## Topology\n\n{}\n\n\
          ## Configuration\n\n{}\n\n    {}\n\n\
          ## Host\n\n\
-         Hosts are xoff's model hosts. The machine that computed them: {}, {} cores, Linux {}.\n\n\
+         Hosts are xoff's model hosts. The machine that computed them: {}, {}, Linux {}.\n\n\
          ## Results\n\n\
-         Medians over {seed_count} runs, one for each seed, with the 95 % interval of the median (for fewer than six runs: smallest and largest).\n\n\
+         Medians over {}, one for each seed, with the 95 % interval of the median (for fewer than six runs: smallest and largest).\n\n\
          | Figure | Unit | Median | Low | High | CV |\n|---|---|---:|---:|---:|---:|\n",
         result.subject,
         env!("CARGO_PKG_VERSION"),
@@ -64,8 +64,9 @@ pub fn render_report(
         setup.configuration,
         setup.command,
         environment.cpu_model.as_deref().unwrap_or("unknown processor"),
-        environment.cores,
+        count_noun(environment.cores as u64, "core"),
         environment.kernel.as_deref().unwrap_or("unknown"),
+        count_noun(seed_count as u64, "run"),
     );
     for figure in &result.figures {
         let spread = figure.spread();
@@ -108,10 +109,10 @@ fn render_repeatability(result: &BenchResult, seed_count: usize) -> String {
         .collect();
     let _ = writeln!(
         text,
-        "The same seed gives the same figures, bit for bit. Over seeds (other hash seeds and random decisions), {} of {} figures have a \
-         coefficient of variation below {CV_MAX_PERCENT} %.",
+        "The same seed gives the same figures, bit for bit. Over seeds (other hash seeds and random decisions), the \
+         coefficient of variation is below {CV_MAX_PERCENT} % for {} of {}.",
         result.figures.len() - not_repeatable.len(),
-        result.figures.len()
+        count_noun(result.figures.len() as u64, "figure")
     );
     if !not_repeatable.is_empty() {
         let _ = writeln!(text, "\nThe others:\n\n{}", not_repeatable.join("\n"));

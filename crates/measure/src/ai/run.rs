@@ -8,8 +8,8 @@ use super::kpi::{Kpi, kpis_of_run};
 use crate::result::{BenchFigure, BenchResult};
 use xoff_lab::plan::LabPlan;
 use xoff_lab::{ComparisonRunMode, EVENTS_MAX_DEFAULT, ParallelRunsResult, VirtualRunArgs, run_in_parallel};
-use xoff_telemetry::Verdict;
 use xoff_telemetry::failure::{Exit, Failure};
+use xoff_telemetry::{Verdict, count_noun};
 
 /// A lab that runs once with each seed.
 #[derive(Clone, Debug)]
@@ -31,12 +31,27 @@ pub struct LabRunResults {
     pub figures: Vec<BenchFigure>,
     /// Failed checks of a lab, and reasons why a run did not complete. Each text names the lab and the seed.
     pub anomalies: Vec<String>,
+    /// Whether a run proves nothing, because it is tainted or had no traffic.
+    pub is_inconclusive: bool,
+}
+
+impl LabRunResults {
+    /// Returns [`Exit::Inconclusive`] (5) if a run proves nothing, otherwise [`Exit::CheckFailed`] (1) if there is an
+    /// anomaly, otherwise [`Exit::Ok`] (0).
+    pub fn exit(&self) -> Exit {
+        match (self.is_inconclusive, self.anomalies.is_empty()) {
+            (true, _) => Exit::Inconclusive,
+            (false, false) => Exit::CheckFailed,
+            (false, true) => Exit::Ok,
+        }
+    }
 }
 
 /// The results of one run.
 struct RunResult {
     kpis: Vec<Kpi>,
     anomalies: Vec<String>,
+    is_inconclusive: bool,
 }
 
 /// Runs every lab once with every seed, with up to `jobs` runs at the same time. `seeds` must not be empty.
@@ -76,6 +91,7 @@ pub fn run_labs(
         let name = join_name(&lab.prefix, &lab.name);
         Ok(RunResult {
             kpis: kpis_of_run(&report, watched.as_ref()),
+            is_inconclusive: report.verdict.exit(!report.failures.is_empty()) == Exit::Inconclusive,
             anomalies: anomalies
                 .iter()
                 .map(|what| format!("{name}, seed {seed}: {what}"))
@@ -85,7 +101,10 @@ pub fn run_labs(
     let run_results = match run_in_parallel(count, at_once, work, stop, progress)? {
         ParallelRunsResult::Done(results) => results,
         ParallelRunsResult::Interrupted(done) => {
-            let what = format!("interrupted: {done} of {count} runs were done; nothing is written");
+            let what = format!(
+                "interrupted after {done} of {}; nothing is written",
+                count_noun(count as u64, "run")
+            );
             return Err(Failure::new(Exit::Interrupted, what));
         }
     };
@@ -93,6 +112,7 @@ pub fn run_labs(
     for (lab, runs) in labs.iter().zip(run_results.chunks(seeds.len())) {
         for run in runs {
             outcome.anomalies.extend(run.anomalies.iter().cloned());
+            outcome.is_inconclusive |= run.is_inconclusive;
             for kpi in &run.kpis {
                 add_sample(&mut outcome.figures, lab, kpi);
             }

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 
 use super::Workload;
-use super::sample::load_failure;
+use super::sample::{load_failure, no_traffic_failure};
 use crate::child;
 use crate::result::{BenchFigure, BenchResult, ImprovementDirection};
 use xoff_telemetry::failure::{Exit, Failure};
@@ -33,11 +33,14 @@ const GLIBC_TUNABLES: &str =
 /// Processes under valgrind call this function.
 ///
 /// # Errors
-/// The load cannot be built, or its traffic was not
+/// The load cannot be built, sends no frame ([`Exit::Inconclusive`]), or its traffic was not
 /// as intended ([`FrameLoad::check`](super::FrameLoad::check)).
 pub fn run_workload_once(workload: &Workload, frames: u64) -> Result<u64, Failure> {
     let mut load = workload.build()?;
     let count = load.run(frames);
+    if count == 0 {
+        return Err(no_traffic_failure("the load sent no frame".to_owned()));
+    }
     load.check().map_err(load_failure)?;
     Ok(count)
 }
@@ -135,6 +138,12 @@ impl ValgrindRunner<'_> {
             .args(["--frames", &frames.to_string()])
             .env("GLIBC_TUNABLES", GLIBC_TUNABLES);
         let printed = child::run_program(&mut command, self.stop)?;
+        if printed.status.code() == Some(i32::from(Exit::Inconclusive as u8)) {
+            return Err(no_traffic_failure(format!(
+                "workload {} sent no frame",
+                workload.name
+            )));
+        }
         let frames = printed.stdout.trim().parse::<u64>().ok();
         match (printed.status.success(), parse_count(&printed.stderr), frames) {
             (true, Some(instructions), Some(frames)) => Ok((instructions, frames)),

@@ -47,17 +47,27 @@ fn time_frames(load: &mut dyn FrameLoad, frames: u64) -> Result<(Duration, u64),
     let start = thread_processor_time()?;
     let count = load.run(frames);
     let time = thread_processor_time()?.saturating_sub(start);
+    if count == 0 {
+        return Err(no_traffic_failure("the load sent no frame".to_owned())
+            .fix("give a lab whose jobs send from the start of the workload"));
+    }
     if count < frames {
-        return Err(
-            load_failure(format!("the traffic ended after {count} of {frames} frames"))
-                .fix("give a lab whose jobs send for a longer time"),
-        );
+        return Err(load_failure(format!(
+            "the traffic ended after {count} of {}",
+            xoff_telemetry::count_noun(frames, "frame")
+        ))
+        .fix("give a lab whose jobs send for a longer time"));
     }
     Ok((time, count))
 }
 
 pub(super) fn load_failure(why: String) -> Failure {
     Failure::new(Exit::CheckFailed, "the traffic of the load was not as intended").because(why)
+}
+
+/// Returns the failure for a load without frames. Such a run proves nothing.
+pub(super) fn no_traffic_failure(why: String) -> Failure {
+    Failure::new(Exit::Inconclusive, "no traffic").because(why)
 }
 
 fn thread_processor_time() -> Result<Duration, Failure> {
@@ -134,6 +144,7 @@ fn process_failure(workload: &Workload, printed: &ProgramOutput) -> Failure {
         Some(1) => Exit::CheckFailed,
         Some(2) => Exit::Usage,
         Some(4) => Exit::Configuration,
+        Some(5) => Exit::Inconclusive,
         Some(130) => Exit::Interrupted,
         _ => Exit::Environment,
     };
@@ -173,6 +184,13 @@ mod tests {
     }
 
     #[test]
+    fn a_load_without_frames_proves_nothing() {
+        let failure = measure_frame_ns(&mut LimitedLoad(0)).unwrap_err();
+        assert_eq!(failure.exit, Exit::Inconclusive);
+        assert!(failure.to_string().contains("no traffic"), "{failure}");
+    }
+
+    #[test]
     fn a_process_that_fails_keeps_its_exit_code() {
         let failure_of = |script: &str| {
             let printed =
@@ -186,6 +204,7 @@ mod tests {
         assert_eq!(invalid.exit, Exit::Configuration);
         assert!(invalid.to_string().contains("a speed of -5"), "{invalid}");
         assert_eq!(failure_of("exit 1").exit, Exit::CheckFailed);
+        assert_eq!(failure_of("exit 5").exit, Exit::Inconclusive);
         let killed = failure_of("kill -9 $$");
         assert_eq!(killed.exit, Exit::Environment);
         assert!(killed.to_string().contains("signal"), "{killed}");

@@ -9,7 +9,7 @@ use super::compare::{
     ScenarioComparison,
 };
 use xoff_telemetry::failure::Exit;
-use xoff_telemetry::{group_thousands, simple_table};
+use xoff_telemetry::{count_noun, group_thousands, simple_table};
 
 /// Name and version of the report's JSON format.
 pub const SCHEMA: &str = "xoff.oracle/1";
@@ -41,11 +41,14 @@ impl OracleReport {
         }
     }
 
-    /// Returns [`Exit::Ok`] (0) if all folders are within their bounds, otherwise [`Exit::CheckFailed`] (1).
+    /// Returns [`Exit::CheckFailed`] (1) if a folder is beyond its bounds, otherwise [`Exit::Inconclusive`] (5) if a
+    /// folder has no flow and therefore proves nothing, otherwise [`Exit::Ok`] (0).
     pub fn exit(&self) -> Exit {
-        match self.holds {
-            true => Exit::Ok,
-            false => Exit::CheckFailed,
+        let has_empty_folder = self.folders.iter().any(|folder| folder.flows.is_empty());
+        match (self.holds, has_empty_folder) {
+            (false, _) => Exit::CheckFailed,
+            (true, true) => Exit::Inconclusive,
+            (true, false) => Exit::Ok,
         }
     }
 
@@ -179,8 +182,8 @@ fn render_verdict(folder: &ScenarioComparison) -> String {
         _ if !compared => {
             let ended = folder.flows.iter().filter(|flow| flow.xoff_ns.is_some()).count();
             format!(
-                "{ended} of {} flows ended; there are no completion times to compare with\n",
-                folder.flows.len()
+                "{ended} of {} ended; there are no completion times to compare with\n",
+                count_noun(folder.flows.len() as u64, "flow")
             )
         }
         (holds, Some(largest)) => format!(
@@ -199,14 +202,14 @@ fn render_verdict(folder: &ScenarioComparison) -> String {
                 .iter()
                 .filter(|flow| flow.reference_ns.is_some() && flow.xoff_ns.is_none())
                 .count();
-            format!("FAILED: {flows} flows did not end\n")
+            format!("FAILED: {} did not end\n", count_noun(flows as u64, "flow"))
         }
     };
     let _ = writeln!(
         text,
-        "{}: {} transitions to paused, the reference has {}; allowed is {} % or {}",
+        "{}: {} to paused, the reference has {}; allowed is {} % or {}",
         if folder.pauses_hold { "ok" } else { "FAILED" },
-        group_thousands(folder.xoff_pauses),
+        count_noun(folder.xoff_pauses, "transition"),
         group_thousands(folder.reference_pauses),
         PAUSE_SHARE_BOUND * 100.0,
         PAUSE_COUNT_BOUND,
@@ -217,8 +220,8 @@ fn render_verdict(folder: &ScenarioComparison) -> String {
     if folder.dropped_frames > 0 {
         let _ = writeln!(
             text,
-            "note: switches dropped {} frames; the model's hosts recover from losses in their own way",
-            group_thousands(folder.dropped_frames)
+            "note: switches dropped {}; the model's hosts recover from losses in their own way",
+            count_noun(folder.dropped_frames, "frame")
         );
     }
     text

@@ -4,6 +4,8 @@
 mod flow_moves;
 mod generation;
 mod losses;
+mod missing_device;
+mod new_devices;
 mod switch_session;
 mod tables;
 mod watermarks;

@@ -11,6 +11,7 @@ use xoff_dataplane::{Picos, PortId, Switch};
 use super::flow_moves::describe_scheme_changes;
 use super::generation::ConfigGeneration;
 use super::losses::predict_losses;
+use super::missing_device::MissingDevice;
 use super::tables::{self, LinkStates};
 use super::watermarks::Watermarks;
 use crate::workers::{
@@ -18,7 +19,10 @@ use crate::workers::{
     start_switches,
 };
 use xoff_capture::recorder::PcapOptions;
-use xoff_config::{LoadedConfig, ResolveOptions, diff_configs, parse_asic_part, resolve};
+use xoff_config::{
+    ConfigDb, DeviceDefaults, LoadedConfig, ResolveOptions, ResolvedConfig, diff_configs, parse_asic_part,
+    resolve,
+};
 use xoff_control::{
     AddressFamily, ConfigApplyReply, ControlTarget, CurrentConfig, EventLog, Interfaces, MacControlFrame,
     MacEntry, Neighbour, PfcPort, RouteEntry, WatermarkKind, WatermarkPart,
@@ -68,12 +72,17 @@ pub struct SwitchSession {
     /// `None` after the stop has begun. Requests share the lock, and only the stop excludes them.
     running: RwLock<Option<RunningSwitch>>,
     /// Held during a change of the configuration. A change is computed from the generation that it replaces.
-    changing: Mutex<()>,
+    pub(super) changing: Mutex<()>,
     /// The generation in use. The lock is held only to copy or to replace the pointer.
     current: Mutex<Arc<ConfigGeneration>>,
     name: String,
     events: Arc<EventLog>,
+    /// The options with which configurations are resolved, except [`SwitchSession::devices`].
     resolve: ResolveOptions,
+    /// The defaults of ports that come from their devices. They change when a missing device appears.
+    pub(super) devices: Mutex<DeviceDefaults>,
+    /// The ports whose devices were missing at the start and have not appeared yet.
+    pub(super) missing_devices: Mutex<Vec<MissingDevice>>,
     ledger: TaintLog,
     /// The PFC counters at the time when they were last cleared. Empty if they were never cleared.
     pfc_baseline: Mutex<Vec<PfcPort>>,
@@ -85,6 +94,16 @@ pub struct SwitchSession {
     /// Cores of all threads in this order: switch workers, I/O workers, and the other threads of
     /// [`WorkerOptions::other_threads`]. `None` means that the thread is not pinned.
     pub cores: Vec<Option<usize>>,
+}
+
+impl From<&SwitchPort> for MissingDevice {
+    fn from(port: &SwitchPort) -> MissingDevice {
+        MissingDevice {
+            port: port.name.clone(),
+            device: port.device.clone(),
+            netns: port.netns.clone(),
+        }
+    }
 }
 
 /// Returns the reaction budget of the options as model time. The reaction budget is the longest permitted
@@ -139,8 +158,13 @@ impl SwitchSession {
         } in switches
         {
             let config = resolved.config;
+            let missing = ports
+                .iter()
+                .filter(|port| resolve.devices.missing.contains(&port.name));
+            let missing_devices: Vec<MissingDevice> = missing.map(MissingDevice::from).collect();
             pending_sessions.push(PendingSession {
                 notes: resolved.warnings,
+                missing_devices: missing_devices.clone(),
                 name: config.name.clone(),
                 events: Arc::default(),
                 ports: config.ports.iter().map(|p| p.name.clone()).collect(),
@@ -152,7 +176,7 @@ impl SwitchSession {
                 .last()
                 .map(|pending: &PendingSession| Arc::clone(&pending.events));
             setups.push(SwitchSetup {
-                attached: assign_devices(&config, ports)?,
+                attached: assign_devices(&config, ports, &missing_devices)?,
                 config,
                 pcap,
                 events: events.unwrap_or_default(),
@@ -207,7 +231,7 @@ impl SwitchSession {
     }
 
     /// Returns the generation of the configuration in use.
-    fn current(&self) -> Arc<ConfigGeneration> {
+    pub(super) fn current(&self) -> Arc<ConfigGeneration> {
         Arc::clone(&lock(&self.current))
     }
 
@@ -235,6 +259,40 @@ impl SwitchSession {
         Ok(predict_losses(old, new, &now.report))
     }
 
+    /// Returns the options with which a new configuration is resolved.
+    pub(super) fn resolve_options(
+        &self,
+        current: &ConfigGeneration,
+        devices: DeviceDefaults,
+    ) -> ResolveOptions {
+        ResolveOptions {
+            interfaces: current.interface_names(),
+            // A running switch cannot get more ports.
+            port_source: None,
+            devices,
+            ..self.resolve.clone()
+        }
+    }
+
+    /// Makes a configuration the current one. `config` is the resolved configuration with its routes, and `db` is
+    /// the configuration as written. Returns the number of the new generation.
+    pub(super) fn use_config(
+        &self,
+        current: &ConfigGeneration,
+        db: ConfigDb,
+        config: SwitchConfig,
+        resolved: ResolvedConfig,
+    ) -> Result<u64, Failure> {
+        let applied = self.with_running(|running| running.apply_config(config.clone()))?;
+        applied.map_err(|error| Failure::configuration(error.to_string()))?;
+        let next = current
+            .next_generation(db, config, resolved.static_routes)
+            .with_generated_fields(resolved.generated);
+        let number = next.number;
+        *lock(&self.current) = Arc::new(next);
+        Ok(number)
+    }
+
     fn with_running<R>(&self, query: impl FnOnce(&RunningSwitch) -> Option<R>) -> Result<R, Failure> {
         let running = read(&self.running);
         running
@@ -251,6 +309,7 @@ struct PendingSession {
     name: String,
     events: Arc<EventLog>,
     ports: Vec<String>,
+    missing_devices: Vec<MissingDevice>,
     notes: Vec<String>,
 }
 
@@ -268,7 +327,9 @@ impl PendingSession {
             current: Mutex::new(Arc::new(self.current)),
             name: self.name,
             events: self.events,
+            devices: Mutex::new(self.resolve.devices.clone()),
             resolve: self.resolve,
+            missing_devices: Mutex::new(self.missing_devices),
             ledger,
             pfc_baseline: Mutex::default(),
             watermarks: RwLock::new(Watermarks::new(Instant::now())),
@@ -282,6 +343,7 @@ impl PendingSession {
 fn assign_devices(
     config: &SwitchConfig,
     ports: Vec<SwitchPort>,
+    missing_devices: &[MissingDevice],
 ) -> Result<Vec<(AttachedPort, Option<OpenedPort>)>, Failure> {
     let find = |port: SwitchPort| {
         let SwitchPort {
@@ -296,6 +358,7 @@ fn assign_devices(
             return Err(Failure::usage(format!("the switch has no port {name:?}")));
         };
         let mtu = config.ports[index].mtu;
+        let awaits_mtu = missing_devices.iter().any(|missing| missing.port == name);
         let spec = PortSpec {
             name,
             device,
@@ -308,6 +371,7 @@ fn assign_devices(
                 spec,
                 netns,
                 delay,
+                awaits_mtu,
             },
             opened,
         ))
@@ -335,12 +399,24 @@ fn write<T>(lock: &RwLock<T>) -> RwLockWriteGuard<'_, T> {
     lock.write().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     // See `read`.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn config_failure(problems: xoff_config::Problems) -> Failure {
+/// Returns the resolved configuration with its routes. They are derived from the current routes, so that groups of
+/// next hops keep their flows. The table is computed here, because the switch worker must not wait.
+pub(super) fn with_next_routes(
+    resolved: &ResolvedConfig,
+    current: &ConfigGeneration,
+) -> Result<SwitchConfig, Failure> {
+    let mut config = resolved.config.clone();
+    let fib = resolved.rib.next_generation(&current.config.routing.fib);
+    config.routing.fib = Arc::new(fib.map_err(|error| Failure::configuration(error.to_string()))?);
+    Ok(config)
+}
+
+pub(super) fn config_failure(problems: xoff_config::Problems) -> Failure {
     Failure::configuration("the configuration is invalid").because_of_errors(&problems, problems.as_slice())
 }
 
@@ -385,18 +461,13 @@ impl ControlTarget for SwitchSession {
         let current = self.current();
         // Computed fields that the client sends back unchanged are removed again.
         new.remove_equal_fields(&current.generated);
-        let options = ResolveOptions {
-            interfaces: current.interface_names(),
-            // A running switch cannot get more ports.
-            port_source: None,
-            ..self.resolve.clone()
-        };
+        let options = self.resolve_options(&current, lock(&self.devices).clone());
         let resolved = resolve(&new, &options).map_err(config_failure)?;
         let changes = diff_configs(&current.db, &new)
             .iter()
             .map(ToString::to_string)
             .collect();
-        let mut config = resolved.config;
+        let config = &resolved.config;
         if !config.ports.iter().map(|port| &port.name).eq(&self.ports) {
             return Err(
                 Failure::configuration("ports cannot be added or removed while the switch runs")
@@ -404,10 +475,7 @@ impl ControlTarget for SwitchSession {
                     .fix("restart the switch with the new ports"),
             );
         }
-        // The new table is derived from the current one, so that groups of next hops keep their flows. The
-        // table is computed here, because the switch worker must not wait.
-        let fib = resolved.rib.next_generation(&current.config.routing.fib);
-        config.routing.fib = Arc::new(fib.map_err(|error| Failure::configuration(error.to_string()))?);
+        let config = with_next_routes(&resolved, &current)?;
         let losses = self.predict_losses(&current.config, &config)?;
         if !losses.is_empty() && !dry_run && !force {
             return Err(
@@ -418,18 +486,13 @@ impl ControlTarget for SwitchSession {
         }
         let moves = describe_scheme_changes(&current.config, &config);
         let mut generation = current.number;
+        let warnings = resolved.warnings.clone();
         if !dry_run {
-            let applied = self.with_running(|running| running.apply_config(config.clone()))?;
-            applied.map_err(|error| Failure::configuration(error.to_string()))?;
-            let next = current
-                .next_generation(new, config, resolved.static_routes)
-                .with_generated_fields(resolved.generated);
-            generation = next.number;
-            *lock(&self.current) = Arc::new(next);
+            generation = self.use_config(&current, new, config, resolved)?;
         }
         Ok(ConfigApplyReply {
             changes,
-            warnings: resolved.warnings,
+            warnings,
             losses,
             moves,
             generation,

@@ -13,6 +13,9 @@ use xoff_ports::{Arena, OpenedPort, Port, PortError, PortSpec, read_device_mtu};
 
 /// Time between two attempts to open a missing device.
 const RETRY: Duration = Duration::from_millis(100);
+/// Number of attempts for which a new device waits for the MTU of its port. The session of the switch needs less
+/// time to set this MTU.
+const MTU_ATTEMPTS_MAX: u8 = 5;
 
 /// A switch port and its device, with the network namespace of the device and the delay of the link.
 #[derive(Clone, Debug)]
@@ -25,6 +28,8 @@ pub struct AttachedPort {
     pub netns: Option<Arc<Netns>>,
     /// The one-way delay of the link in model time.
     pub delay: Picos,
+    /// Whether the device does not exist yet and the session sets the MTU of the port when the device appears.
+    pub awaits_mtu: bool,
 }
 
 impl AttachedPort {
@@ -79,6 +84,7 @@ pub(crate) fn watch_devices(
     let mut missing: Vec<PortId> = Vec::new();
     // The last error of each device, so that an error is printed once and not ten times a second.
     let mut last_errors: BTreeMap<PortId, String> = BTreeMap::new();
+    let mut mtu_attempts: BTreeMap<PortId, u8> = BTreeMap::new();
     loop {
         let request = if missing.is_empty() {
             requests.recv().map_err(|_| RecvTimeoutError::Disconnected)
@@ -91,14 +97,34 @@ pub(crate) fn watch_devices(
             Ok(DeviceRequest::SetMtu(port, mtu)) => {
                 if let Some(attached) = attached.get_mut(&port) {
                     attached.spec.mtu = mtu;
+                    attached.awaits_mtu = false;
                 }
             }
             Err(RecvTimeoutError::Timeout) => {
-                missing.retain(|port| !try_open_device(&attached, &owners, *port, &mut last_errors, arena));
+                missing.retain(|port| {
+                    must_wait_for_mtu(&attached, *port, &mut mtu_attempts)
+                        || !try_open_device(&attached, &owners, *port, &mut last_errors, arena)
+                });
             }
             Err(RecvTimeoutError::Disconnected) => return,
         }
     }
+}
+
+/// Returns whether a device that has just appeared waits for the MTU of its port. Without this wait, the device would
+/// be opened with the wrong MTU, and then again.
+fn must_wait_for_mtu(
+    attached: &BTreeMap<PortId, AttachedPort>,
+    port: PortId,
+    attempts: &mut BTreeMap<PortId, u8>,
+) -> bool {
+    let waiting = attached.get(&port).filter(|attached| attached.awaits_mtu);
+    if waiting.is_none_or(|attached| attached.device_mtu().is_none()) {
+        return false;
+    }
+    let attempt = attempts.entry(port).or_default();
+    *attempt = attempt.saturating_add(1);
+    *attempt <= MTU_ATTEMPTS_MAX
 }
 
 fn try_open_device(

@@ -3,6 +3,7 @@
 use nix::sched::{CpuSet, sched_setaffinity};
 use nix::unistd::Pid;
 use serde::{Deserialize, Serialize};
+use xoff_telemetry::count_noun;
 
 /// The rule by which threads are pinned to cores.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -35,8 +36,9 @@ pub fn assign_cores(
         }
         CorePinning::Auto => {
             let note = format!(
-                "not pinned: {threads} threads need a core each, but only {} cores are allowed; use fewer --workers or --pin LIST",
-                allowed.len()
+                "not pinned: {} with a core each, but allowed: {}; use fewer --workers or --pin LIST",
+                count_noun(threads as u64, "thread"),
+                count_noun(allowed.len() as u64, "core")
             );
             (unpinned, Some(note))
         }
@@ -51,8 +53,9 @@ pub fn assign_cores(
                 ))
             } else if list.len() < threads {
                 Some(format!(
-                    "--pin names {} cores for {threads} threads: the last ones are not pinned",
-                    list.len()
+                    "--pin names {} for {}: the last ones are not pinned",
+                    count_noun(list.len() as u64, "core"),
+                    count_noun(threads as u64, "thread")
                 ))
             } else {
                 None

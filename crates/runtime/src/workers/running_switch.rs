@@ -14,7 +14,7 @@ use super::command::{Command, Inspection};
 use super::switch_worker::{RetainedPorts, WorkerResult};
 use super::taint_ledger::TaintLog;
 use xoff_ports::ThreadWaker;
-use xoff_telemetry::{SwitchSnapshot, Taint};
+use xoff_telemetry::{SwitchSnapshot, Taint, count_noun};
 
 /// Longest wait for a reply from the switch worker.
 const REPLY_TIMEOUT: Duration = Duration::from_secs(5);
@@ -236,8 +236,9 @@ impl RunningSwitch {
         let ports = snapshot.iter().flat_map(|snapshot| &snapshot.report.ports);
         for port in ports.filter(|port| port.pcap_missed > 0) {
             notes.push(format!(
-                "{} frames of {} are missing in its recording, because the file could not be written fast enough",
-                port.pcap_missed, port.name
+                "the recording of {} lacks {}, because the file could not be written fast enough",
+                port.name,
+                count_noun(port.pcap_missed, "frame")
             ));
         }
         StoppedSwitch {

@@ -24,6 +24,7 @@ use super::switch_thread::SwitchThread;
 use super::switch_worker::{PortLink, SwitchWorker, WorkerResult};
 use super::taint_ledger::TaintLog;
 use xoff_capture::recorder::{PcapError, PcapOptions, Recorder, open_recording};
+use xoff_config::PORT_MTU_MAX;
 use xoff_control::EventLog;
 use xoff_driver::IN_FLIGHT_FRAMES_MAX;
 use xoff_driver::engine::Engine;
@@ -231,7 +232,8 @@ fn prepare_switch(
     {
         opened_mtus[port.id.index()] = Some(port.spec.mtu);
         // A later configuration can increase the MTU of the port up to the MTU of the device.
-        mtu_max = mtu_max.max(port.device_mtu().unwrap_or(0));
+        let mtu_if_missing = if port.awaits_mtu { PORT_MTU_MAX } else { 0 };
+        mtu_max = mtu_max.max(port.device_mtu().unwrap_or(mtu_if_missing));
     }
     let (attached, mut opened) = open_ports(attached, &mut facts, &mut notes)?;
     let held_slots = attached.iter().map(|port| port.spec.reserved_slots()).sum();

@@ -23,7 +23,7 @@ use xoff_capture::recorder::Recorder;
 use xoff_driver::engine::Engine;
 use xoff_driver::snapshot::PortDeviceInfo;
 use xoff_ports::{Arena, ArenaStore, Port, PortFrame, SlotSource};
-use xoff_telemetry::SwitchSnapshot;
+use xoff_telemetry::{SwitchSnapshot, count_noun};
 
 /// Smallest detected step of the real-time clock, in nanoseconds. At each check, the worker compares the
 /// real-time clock with the monotonic clock. If the difference between these clocks has changed by more than
@@ -455,8 +455,10 @@ impl SwitchWorker {
     fn check_slots(&self) {
         let frames = self.engine.switch().dropped_frames_for(DropReason::NoBufferSpace);
         if frames > 0 {
-            let cause =
-                format!("the switch ran out of frame slots, a limit of the host ({frames} frames at first)");
+            let cause = format!(
+                "the switch ran out of frame slots, a limit of the host ({} at first)",
+                count_noun(frames, "frame")
+            );
             self.ledger
                 .add_taint(self.clock.model_time(monotonic_ns()).as_nanos(), cause);
         }

@@ -339,7 +339,7 @@ fn jobs_run_in_real_time_unless_they_need_telemetry() {
     let problems = real_plan(&telemetry).expect_err("hpcc").to_string();
     assert!(
         problems.contains("f.xoff.yml:3:19: the packets of transport default collect")
-            && problems.contains("this needs virtual time: add --virtual"),
+            && problems.contains("this needs virtual time: `xoff lab run FILE --virtual`"),
         "{problems}"
     );
     let none = text.replace(
