@@ -14,6 +14,8 @@ mod host;
 mod lab;
 mod logger;
 mod man;
+#[cfg(test)]
+mod option_messages;
 mod output;
 mod replay;
 mod running_labs;

@@ -51,7 +51,7 @@ Examples:
   xoff replay in.pcap --preset roce-lossless --speed 100g --back-to-back --out out.pcapng
   xoff replay in.pcap --config sw.json --out out.pcapng --drops drops.pcapng --report result.json
   xoff replay in.pcap --port Ethernet0=02:00:00:00:00:01 --out - | tshark -r - -O pkt_comment
-  xoff replay all.pcapng --config new.json --out what-if.pcapng   (all.pcapng: a recording of --pcap)";
+  xoff replay all.pcapng --config new.json --out what-if.pcapng   (all.pcapng: of `xoff switch run --pcap`)";
 
 /// `xoff replay`
 #[derive(Clone, Debug, Args)]
@@ -405,7 +405,8 @@ fn replay_failure(error: ReplayError, capture: &str, destination: &CaptureDestin
         ReplayError::Read(error) => error.to_failure(capture),
         ReplayError::Write(error) => write_failure(destination, &error),
         ReplayError::TooLate(frame, days) => Failure::environment(format!(
-            "frame {frame} arrives {days} days after the first frame, without the gaps of more than an hour"
+            "frame {frame} arrives {} after the first frame, without the gaps of more than an hour",
+            count_noun(days, "day")
         ))
         .at(capture)
         .because("model time ends after 106 days")
@@ -467,23 +468,24 @@ fn print_warnings(report: &ReplayReport, arguments: &ReplayArguments) {
     }
     if report.capture.without_class > 0 {
         output::print_note(&format!(
-            "note: {} frames of {name} were cut before their DSCP, and are classified as frames without IP; \
-             capture with a longer snap length, such as `tcpdump -s 64`",
-            report.capture.without_class
+            "note: {} of {name} cut before the DSCP, and classified as without IP; capture \
+             with a longer snap length, such as `tcpdump -s 64`",
+            count_noun(report.capture.without_class, "frame")
         ));
     }
     if report.frames.same_port > 0 {
         output::print_note(&format!(
-            "note: {} frames were dropped because their sender and receiver are behind the same port \
+            "note: {} dropped, with sender and receiver behind the same port \
              (L2_LOOPBACK_FILTER); ports are mapped by {}, and --map and --port change the mapping",
-            report.frames.same_port, report.capture.ports_by
+            count_noun(report.frames.same_port, "frame"),
+            report.capture.ports_by
         ));
     }
     if report.frames.disordered > 0 && !arguments.back_to_back {
         output::print_note(&format!(
-            "note: {} frames of {name} have an earlier time stamp than a frame before them, and arrived without \
+            "note: {} of {name} with an earlier time stamp than a frame before, sent without \
              delay; `reordercap` of Wireshark sorts a capture",
-            report.frames.disordered
+            count_noun(report.frames.disordered, "frame")
         ));
     }
     let too_long: u64 = report

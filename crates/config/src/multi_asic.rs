@@ -56,7 +56,7 @@ pub(super) fn select_asic_part(
         let why = format!("the file configures a device with several ASICs: {names}");
         let problem = Problem::at_field("", "", "", why);
         return Err(Box::new(problem.with_fix(
-            "select one with --asic NAME, or with the key `asic` of a lab's switch",
+            "select one with the key `asic` of a lab's switch, or with `xoff switch run --asic NAME`",
         )));
     };
     let mut parts = top.into_iter().filter(|(name, _)| name == asic);

@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 
 use super::json::JsonValue;
 use super::schema::{self, KeyPart, TableFields, TableSchema};
+use xoff_units::count_noun;
 
 /// Tables with keys of the form `HOST|ASIC|PORT|RANGE` on a line card of a VOQ chassis.
 const CHASSIS_TABLES: [&str; 2] = ["BUFFER_QUEUE", "QUEUE"];
@@ -116,7 +117,7 @@ impl ChassisKeyFilter {
         let name = |name: &Option<String>| name.clone().unwrap_or_else(|| "any".to_owned());
         Some(format!(
             "no effect: {} of {} {} to other line cards or ASICs ({first}{more}); this one is {}|{}",
-            format_count(self.others_count, "key", "keys"),
+            count_noun(self.others_count as u64, "key"),
             CHASSIS_TABLES.join(" and "),
             if self.others_count == 1 {
                 "belongs"
@@ -127,11 +128,6 @@ impl ChassisKeyFilter {
             name(&self.own.asic),
         ))
     }
-}
-
-/// Formats a number with the singular or plural of a noun.
-fn format_count(number: usize, singular: &str, plural: &str) -> String {
-    format!("{number} {}", if number == 1 { singular } else { plural })
 }
 
 /// A filter for queues that a port of xoff does not have. The filter counts the keys and the map values with
@@ -218,7 +214,7 @@ impl QueueFilter {
         (self.count > 0).then(|| {
             format!(
                 "no effect: queues above {QUEUE_LAST} in {} of {}; ports have queues 0 to {QUEUE_LAST}",
-                format_count(self.count, "entry", "entries"),
+                count_noun(self.count as u64, "entry"),
                 tables.join(", ")
             )
         })

@@ -8,7 +8,7 @@ use std::collections::HashSet;
 use super::load_options::LoadOptions;
 use super::plan::{ConfigLayer, FarEnd, HostKind, LabPlan, LinkPlan, SPEED_MBPS_DEFAULT, TimeMode};
 use xoff_telemetry::failure::Failure;
-use xoff_telemetry::{MemoryLimit, MemoryNeed};
+use xoff_telemetry::{MemoryLimit, MemoryNeed, count_noun};
 use xoff_workload::{Algorithm, Collective, Endpoints, FlowSpec, JobKind, JobSpec, Repeat};
 
 /// Memory of a process without a lab, in bytes.
@@ -98,18 +98,18 @@ fn add_devices(need: &mut MemoryNeed, switches: usize, hosts: usize, links: &[Li
         }
     }
     need.add(
-        format!("{switches} switches"),
+        count_noun(switches as u64, "switch"),
         (switches as u64).saturating_mul(SWITCH_BYTES),
         "use fewer switches",
     );
     let port_count: u64 = ports.iter().sum();
     need.add(
-        format!("{port_count} switch ports"),
+        count_noun(port_count, "switch port"),
         port_count.saturating_mul(PORT_BYTES),
         "use fewer switches and links",
     );
     need.add(
-        format!("{hosts} hosts"),
+        count_noun(hosts as u64, "host"),
         (hosts as u64).saturating_mul(HOST_BYTES),
         "use fewer hosts",
     );
@@ -149,7 +149,7 @@ pub(super) fn estimate_topology(
         })
         .sum();
     need.add(
-        format!("{next_hops} next hops of routes"),
+        format!("{} of routes", count_noun(next_hops, "next hop")),
         xoff_config::estimate_memory(next_hops.saturating_mul(NEXT_HOP_TEXT_BYTES)),
         "use fewer switches, or write `routes: none`",
     );
@@ -186,7 +186,7 @@ fn add_workload(need: &mut MemoryNeed, plan: &LabPlan) {
     );
     let steps = plan.script.steps.len() as u64;
     need.add(
-        format!("{steps} steps of the script"),
+        format!("{} of the script", count_noun(steps, "step")),
         steps.saturating_mul(STEP_BYTES),
         "repeat fewer steps",
     );
@@ -200,19 +200,19 @@ fn add_workload(need: &mut MemoryNeed, plan: &LabPlan) {
         let size = job_size(job, &|host| u64::from(speeds_mbps[host as usize]) * 1_000_000);
         let pairs = size.connections.saturating_mul(u64::from(job.qps_per_connection));
         need.add(
-            format!("{pairs} queue pairs of job {}", job.name),
+            format!("{} of job {}", count_noun(pairs, "queue pair"), job.name),
             pairs
                 .saturating_mul(QUEUE_PAIR_BYTES)
                 .saturating_add(size.connections.saturating_mul(CONNECTION_BYTES)),
             "use fewer hosts or queue pairs (`qps`)",
         );
         need.add(
-            format!("{} messages of job {}", size.messages, job.name),
+            format!("{} of job {}", count_noun(size.messages, "message"), job.name),
             size.messages.saturating_mul(JOB_MESSAGE_BYTES),
             "use fewer flows",
         );
         need.add(
-            format!("{} iterations of job {}", size.iterations, job.name),
+            format!("{} of job {}", count_noun(size.iterations, "iteration"), job.name),
             size.iterations.saturating_mul(ITERATION_BYTES),
             "use fewer iterations",
         );

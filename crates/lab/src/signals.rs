@@ -15,6 +15,7 @@ use paths::{EcnMarkingPorts, FabricTopology, ShortestPaths};
 use xoff_fabric::FabricPlan;
 use xoff_rdma::congestion::{CongestionFeedback, CongestionSignal};
 use xoff_rdma::{HOPS_MAX, Transport};
+use xoff_telemetry::count_noun;
 use xoff_telemetry::failure::Failure;
 use xoff_workload::{Connection, Verb, Workload};
 
@@ -276,12 +277,11 @@ impl SignalCheck<'_> {
         for (&(transport, reason), affected) in &self.flows_without_signal {
             let options = &self.plan.transports[transport];
             warnings.push(format!(
-                "congestion control {} of transport {} has no effect on {} of {} flows ({} among them), which send as with `none`: \
-                 {}; {}",
+                "congestion control {} of transport {} has no effect on {} of {} ({}), so the flows send as with `none`: {}; {}",
                 options.congestion.algorithm,
                 options.name,
                 affected.count,
-                self.controls[transport].flows,
+                count_noun(self.controls[transport].flows as u64, "flow"),
                 self.describe_flow(&affected.first),
                 self.describe_reason(transport, reason),
                 self.suggest_fix(transport, reason)
@@ -289,10 +289,10 @@ impl SignalCheck<'_> {
         }
         for (&transport, affected) in &self.ignored_windows {
             warnings.push(format!(
-                "the window of transport {} has no effect on {} flows ({} among them): UC, UD and READ responses have no \
+                "the window of transport {} has no effect on {} ({}): UC, UD and READ responses have no \
                  acknowledgements that would open a window; use `transport: rc` and `verb: write` or `send`",
                 self.plan.transports[transport].name,
-                affected.count,
+                count_noun(affected.count as u64, "flow"),
                 self.describe_flow(&affected.first)
             ));
         }
@@ -317,10 +317,12 @@ impl SignalCheck<'_> {
             _ => format!("`telemetry_hops` may be {HOPS_MAX} at most, so use shorter paths"),
         };
         format!(
-            "packets of transport {} have room for the telemetry of {hops_max} hops, and {} passes {hops} switches: queues behind the \
+            "packets of transport {} have room for the telemetry of {}, and {} passes {}: queues behind the \
              first {hops_max} are not controlled; {fix}",
             options.name,
-            self.describe_flow(connection)
+            count_noun(u64::from(hops_max), "hop"),
+            self.describe_flow(connection),
+            count_noun(u64::from(hops), "switch")
         )
     }
 

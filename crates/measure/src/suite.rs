@@ -267,7 +267,8 @@ impl<'a, D: Dut> BenchmarkSuite<'a, D> {
     pub fn note_burst_limit(&mut self, name: &str) {
         let most = self.burst_max;
         self.result.notes.push(format!(
-            "{name}: longer bursts than {most} frames were not tried (--burst-max)"
+            "{name}: longer bursts than {} were not tried (--burst-max)",
+            xoff_telemetry::count_noun(most, "frame")
         ));
     }
 }

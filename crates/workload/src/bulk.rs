@@ -1,7 +1,7 @@
 //! Bulk-synchronous jobs: permutations, incasts and collectives. Such a job repeats a pattern of messages for
 //! a number of iterations. An iteration begins after the previous iteration has ended at all ranks.
 
-use xoff_units::Picos;
+use xoff_units::{Picos, count_noun};
 
 use super::job_context::{ConnectionBuilder, JobContext};
 use super::messages::TransferTag;
@@ -200,13 +200,16 @@ impl BulkJob {
 
     pub(super) fn progress(&self) -> String {
         let waiting = match self.running {
-            Some(_) => format!(", {} ranks wait for data", self.unfinished_ranks),
+            Some(_) => format!(
+                ", waiting for data: {}",
+                count_noun(self.unfinished_ranks as u64, "rank")
+            ),
             None => String::new(),
         };
         format!(
-            "{} of {} iterations complete{waiting}",
+            "{} of {} complete{waiting}",
             self.done.len(),
-            self.schedule.iteration_count()
+            count_noun(self.schedule.iteration_count() as u64, "iteration")
         )
     }
 

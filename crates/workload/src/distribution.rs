@@ -99,8 +99,8 @@ fn parse_point(content: &str, before: Option<&(f64, f64)>) -> Result<(f64, f64),
     let fields: Vec<&str> = content.split_whitespace().collect();
     let [bytes, percent] = fields[..] else {
         return Err(format!(
-            "{} fields where `bytes percent` are expected",
-            fields.len()
+            "{} where `bytes percent` are expected",
+            xoff_units::count_noun(fields.len() as u64, "field")
         ));
     };
     let number = |text: &str| match text.parse::<f64>() {
@@ -155,7 +155,7 @@ mod tests {
     fn errors_have_the_line_number() {
         for (text, message) in [
             ("", "line 1: there are no points"),
-            ("0 0\n\n5", "line 3: 1 fields where `bytes percent` are expected"),
+            ("0 0\n\n5", "line 3: 1 field where `bytes percent` are expected"),
             ("0 0\nx 5", "line 2: `x` is not a number of 0 or more"),
             ("0 0\n10 50\n5 100", "line 3: 5 100 falls behind 10 50"),
             ("0 0\n10 101", "line 2: 101 % is more than 100 %"),

@@ -404,8 +404,9 @@ impl Workload {
             };
             let _ = writeln!(
                 text,
-                "job `{}`: {progress}; {outstanding} messages outstanding",
-                job.spec.name
+                "job `{}`: {progress}; {} outstanding",
+                job.spec.name,
+                xoff_units::count_noun(outstanding as u64, "message")
             );
             for message in self
                 .queues

@@ -1,7 +1,7 @@
 //! Parsers of flow lists, which are files with flows for a replay.
 
 use thiserror::Error;
-use xoff_units::Picos;
+use xoff_units::{Picos, count_noun};
 
 use super::spec::{FLOWS_MAX, FlowSpec, Repeat};
 
@@ -149,8 +149,8 @@ fn parse_csv(text: &str, host: FindHost<'_>) -> Result<Vec<ListedFlow>, FlowList
         }
         let [src, dst, bytes, start] = fields[..] else {
             let problem = format!(
-                "{} fields where `src,dst,bytes,start_ns` are expected",
-                fields.len()
+                "{} where `src,dst,bytes,start_ns` are expected",
+                count_noun(fields.len() as u64, "field")
             );
             return Err(error_at_end_of_line(line, number, problem));
         };
@@ -190,8 +190,8 @@ fn parse_ns3(text: &str, host: FindHost<'_>) -> Result<Vec<ListedFlow>, FlowList
     for at in 0..count {
         let mut word = || {
             words.next().ok_or_else(|| {
-                let problem =
-                    format!("{count} flows are announced, but only {at} are here; a flow is {FLOW}");
+                let announced = count_noun(count, "flow");
+                let problem = format!("{announced} announced, but only {at} here; a flow is {FLOW}");
                 FlowListError { problem, ..end() }
             })
         };

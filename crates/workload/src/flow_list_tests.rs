@@ -86,11 +86,11 @@ fn errors_name_line_and_column() {
         ("1\n0  1 8 1 1 0", "line 2, column 6: priority 8 is more than 7"),
         (
             "2\n0 1 3 1 1 0",
-            "line 3, column 1: 2 flows are announced, but only 1 are here; a flow is `src dst priority dst_port bytes start_s`",
+            "line 3, column 1: 2 flows announced, but only 1 here; a flow is `src dst priority dst_port bytes start_s`",
         ),
         (
             "1\n0 1 3 1 1\n",
-            "line 3, column 1: 1 flows are announced, but only 0 are here; a flow is `src dst priority dst_port bytes start_s`",
+            "line 3, column 1: 1 flow announced, but only 0 here; a flow is `src dst priority dst_port bytes start_s`",
         ),
         (
             "",

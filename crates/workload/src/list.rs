@@ -110,9 +110,9 @@ impl FlowListJob {
 
     pub(super) fn progress(&self) -> String {
         format!(
-            "{} of {} messages complete",
+            "{} of {} complete",
             self.total_messages - self.incomplete_messages,
-            self.total_messages
+            xoff_units::count_noun(self.total_messages, "message")
         )
     }
 

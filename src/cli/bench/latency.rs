@@ -9,6 +9,7 @@ use xoff_measure::dut::Dut;
 use xoff_measure::latency::{latency_figures, measure_latencies};
 use xoff_measure::ndr::{check_paths, find_rates, no_frame_forwarded_failure};
 use xoff_measure::result::{BenchFigure, BenchResult, ImprovementDirection};
+use xoff_telemetry::count_noun;
 use xoff_telemetry::failure::{Exit, Failure};
 
 /// `xoff bench latency`
@@ -53,8 +54,9 @@ pub(super) fn run(options: &BenchLatency) -> Result<Exit, Failure> {
     result.notes.push(opened.note.clone());
     let ports = opened.dut.ports().len();
     result.notes.push(format!(
-        "pattern {}, {ports} ports; from first bit to last bit",
-        options.trial.pattern.name()
+        "pattern {}, {}; from first bit to last bit",
+        options.trial.pattern.name(),
+        count_noun(ports as u64, "port")
     ));
     for size in sizes {
         output::print_note(&format!("frames of {} bytes", size.name()));

@@ -127,7 +127,11 @@ fn run_oracle(options: &BenchOracle) -> Result<Exit, Failure> {
         .collect::<Result<_, _>>()?;
     let mut comparisons = Vec::with_capacity(scenarios.len());
     for scenario in &scenarios {
-        output::print_note(&format!("{}: {} flows", scenario.name, scenario.flows.len()));
+        output::print_note(&format!(
+            "{}: {}",
+            scenario.name,
+            xoff_telemetry::count_noun(scenario.flows.len() as u64, "flow")
+        ));
         comparisons.push(compare_scenario(scenario, options.seed)?);
     }
     let report = OracleReport::new(comparisons, options.seed);

@@ -8,6 +8,7 @@ use super::result::ResultArguments;
 use xoff_measure::dut::Dut;
 use xoff_measure::ndr::{check_paths, find_rates, no_frame_forwarded_failure, rate_figures};
 use xoff_measure::result::BenchResult;
+use xoff_telemetry::count_noun;
 use xoff_telemetry::failure::{Exit, Failure};
 
 /// `xoff bench ndr`
@@ -53,9 +54,9 @@ pub(super) fn run(options: &BenchNdr) -> Result<Exit, Failure> {
     let sizes = options.trial.check_and_select_sizes(&opened.dut, &mut result)?;
     result.notes.push(opened.note.clone());
     result.notes.push(format!(
-        "pattern {}, {} ports",
+        "pattern {}, {}",
         options.trial.pattern.name(),
-        opened.dut.ports().len()
+        count_noun(opened.dut.ports().len() as u64, "port")
     ));
     let mut no_path = None;
     for size in sizes {

@@ -15,7 +15,7 @@ use xoff_measure::placement::{
     run_placements_with_frames,
 };
 use xoff_telemetry::failure::{Exit, Failure};
-use xoff_telemetry::{InputLimit, reopenable_path};
+use xoff_telemetry::{InputLimit, count_noun, reopenable_path};
 
 /// Model time before the measurement starts, in runs without congestion control. Queues and pauses settle in
 /// this time.
@@ -121,7 +121,10 @@ pub(super) fn run(options: &PlacementBenchArguments) -> Result<Exit, Failure> {
                 load_balancing: options.lb.clone(),
                 config: config.clone(),
             };
-            output::print_note(&format!("{shape}, {queue_pairs} queue pairs"));
+            output::print_note(&format!(
+                "{shape}, {}",
+                count_noun(u64::from(queue_pairs), "queue pair")
+            ));
             let by_hash = mean_utilisation_by_hash(&parameters, &options.seeds.0, &stop)?;
             let at_random = mean_utilisation_at_random(&parameters, options.trials as usize, 1);
             rows.push(PlacementRow::new(
@@ -171,8 +174,8 @@ fn check_options(options: &PlacementBenchArguments) -> Result<(), Failure> {
     }
     if options.frames > options.seeds.0.len() {
         return Err(Failure::usage(format!(
-            "{} placements need as many seeds, but --seeds has {}",
-            options.frames,
+            "{} need as many seeds, but --seeds has {}",
+            count_noun(options.frames as u64, "placement"),
             options.seeds.0.len()
         ))
         .at("--frames")
@@ -213,8 +216,10 @@ fn run_with_frames(
             measure,
         };
         output::print_note(&format!(
-            "{}, {} queue pairs: {} placements with frames, congestion control {congestion}",
-            parameters.shape, parameters.queue_pairs, options.frames
+            "{}, {}: {} with frames, congestion control {congestion}",
+            parameters.shape,
+            count_noun(u64::from(parameters.queue_pairs), "queue pair"),
+            count_noun(options.frames as u64, "placement")
         ));
         let seeds = &options.seeds.0[..options.frames];
         let placed = run_placements_with_frames(parameters, seeds, &frame_parameters, stop)?;

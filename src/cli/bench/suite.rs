@@ -11,6 +11,7 @@ use xoff_measure::dut::{AnyDut, Dut, FrameSize, TrafficPattern, VirtualDut};
 use xoff_measure::result::BenchResult;
 use xoff_measure::suite::BenchmarkSuite;
 use xoff_measure::{rfc2544, rfc2889, rfc8239};
+use xoff_telemetry::count_noun;
 use xoff_telemetry::failure::{Exit, Failure};
 
 /// Options of the benchmarks of all three RFCs.
@@ -212,9 +213,10 @@ fn run_suite<T: NamedChoice>(
     let sizes = select_fitting_sizes(device.as_ref(), &options.sizes, &mut result)?;
     let ports = device.ports().len();
     result.notes.push(format!(
-        "{}; pattern {}, {ports} ports",
+        "{}; pattern {}, {}",
         opened.note,
-        pattern.name()
+        pattern.name(),
+        count_noun(ports as u64, "port")
     ));
     // All named benchmarks are checked before the first one runs.
     for test in named {

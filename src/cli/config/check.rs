@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::super::{ConfigCheck, ConfigCheckFormat, args, output};
 use xoff_config::{PORT_OPTION, Problem, Problems, ResolveOptions, load};
 use xoff_telemetry::failure::{Exit, Failure};
-use xoff_telemetry::{InputLimit, read_input_text};
+use xoff_telemetry::{InputLimit, count_noun, read_input_text};
 
 /// The result of one file.
 #[derive(Debug, Serialize)]
@@ -133,14 +133,14 @@ fn format_results(files: &[CheckedFile]) -> String {
                 text,
                 "{}: valid; {}, {}",
                 file.file,
-                format_count(ports, "port"),
-                format_count(file.notes.len(), "note")
+                count_noun(ports as u64, "port"),
+                count_noun(file.notes.len() as u64, "note")
             ),
             None => writeln!(
                 text,
                 "{}: not valid; {}",
                 file.file,
-                format_count(file.errors.len(), "error")
+                count_noun(file.errors.len() as u64, "error")
             ),
         };
         for line in file.error_text.lines() {
@@ -151,12 +151,4 @@ fn format_results(files: &[CheckedFile]) -> String {
         }
     }
     text
-}
-
-/// Returns a number with a noun in the singular or plural.
-fn format_count(number: usize, noun: &str) -> String {
-    match number {
-        1 => format!("1 {noun}"),
-        _ => format!("{number} {noun}s"),
-    }
 }

@@ -10,6 +10,7 @@ use xoff_lab::report::Report;
 use xoff_telemetry::failure::{Exit, Failure};
 use xoff_telemetry::{
     FlowMoveReport, GroupReport, LoadBalancingReport, MemberReport, ReorderedStream, ReorderingReport,
+    count_noun,
 };
 
 /// Text for a value that is not counted or measured.
@@ -148,9 +149,18 @@ fn group_headline(group: &GroupReport) -> String {
         let _ = write!(text, ", site {site}");
     }
     if let Some(table) = group.table {
-        let _ = write!(text, ", {} of {} flows", table.flows, table.flows_max);
+        let _ = write!(
+            text,
+            ", {} of {}",
+            table.flows,
+            count_noun(table.flows_max as u64, "flow")
+        );
         if table.overflow_packets > 0 {
-            let _ = write!(text, " ({} packets found the table full)", table.overflow_packets);
+            let _ = write!(
+                text,
+                " ({} found the table full)",
+                count_noun(table.overflow_packets, "packet")
+            );
         }
     }
     if let (Some(ratio), Some(index)) = (group.max_mean_ratio, group.jain_index) {
@@ -212,18 +222,18 @@ fn reordering_text(reordering: Option<&ReorderingReport>) -> String {
             .to_owned();
     };
     let mut text = format!(
-        "{} of {} packets out of order, by {} at most; {} repeated; {} streams known",
+        "{} of {} out of order, by {} at most; {} repeated; {} known",
         totals.out_of_order_packets,
-        totals.packets,
+        count_noun(totals.packets, "packet"),
         totals.extent_max,
         totals.repeated_packets,
-        totals.streams
+        count_noun(totals.streams as u64, "stream")
     );
     if totals.untracked_packets > 0 {
         let _ = write!(
             text,
-            " ({} packets found the table full)",
-            totals.untracked_packets
+            " ({} found the table full)",
+            count_noun(totals.untracked_packets, "packet")
         );
     }
     text.push('\n');
@@ -323,7 +333,7 @@ mod tests {
         assert_eq!(
             groups_table(&[flowlets, hashed]),
             "\
-10.0.1.0/24 and 2 more: flowlet, site 2, 12 of 4096 flows (7 packets found the table full), max/mean 1.000, Jain 1.000
+10.0.1.0/24 and 2 more: flowlet, site 2, 12 of 4,096 flows (7 packets found the table full), max/mean 1.000, Jain 1.000
 flows placed or moved: idle 4, new 12
 Member     Next hop    State      Weight    Mb/s    Band  Load      Packets  Share      TX bytes
 ---------  ----------  -------  --------  ------  ------  ------  ---------  -------  ----------

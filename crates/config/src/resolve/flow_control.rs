@@ -105,7 +105,7 @@ fn resolve_global_pause(context: &mut ResolveContext<'_>, name: &str, pfc_enable
 }
 
 /// The start of the proposal in notes about pauses that end too early.
-const DILATION_PROPOSAL: &str = "run with `--dilate";
+const DILATION_PROPOSAL: &str = "slow model time down with `xoff switch run --dilate";
 
 /// Returns whether a note of a configuration proposes a slower model time (`--dilate`), because a pause of a port is
 /// shorter than the longest permitted stall of the machine.
@@ -143,8 +143,8 @@ fn resolve_refresh_interval(
             name,
             format!(
                 "a pause of {quanta} quanta at {} Mb/s lasts {}, and the reaction budget is {}: a stall within the \
-                 budget lets senders resume before XOFF is repeated; {DILATION_PROPOSAL} {dilate}` (times the \
-                 dilation now), or lower PORT speed",
+                 budget lets senders resume before XOFF is repeated; {DILATION_PROPOSAL} {dilate}` or `xoff lab \
+                 run --dilate {dilate}` (times the dilation now), or lower PORT speed",
                 link.speed_mbps,
                 format_micros(pause),
                 format_micros(budget)

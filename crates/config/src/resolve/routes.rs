@@ -16,6 +16,7 @@ use super::context::ResolveContext;
 use super::interfaces::Interfaces;
 use crate::problem::Problem;
 use crate::schema;
+use xoff_units::count_noun;
 
 const TABLE: &str = "STATIC_ROUTE";
 const WEIGHT_TABLE: &str = "XOFF_ROUTE";
@@ -180,7 +181,8 @@ fn resolve_items(
 ) -> Option<Vec<RouteItem>> {
     let count = common_list_length(context, entry)?;
     if !weights.is_empty() && weights.len() != count {
-        let why = format!("{} weights for {count} next hops", weights.len());
+        let weight_count = count_noun(weights.len() as u64, "weight");
+        let why = format!("{weight_count} for {}", count_noun(count as u64, "next hop"));
         context.report_entry_contradiction(
             Problem::at_field(WEIGHT_TABLE, weights_key, "weight", why)
                 .with_fix("one for each, in the order of STATIC_ROUTE"),
@@ -244,8 +246,8 @@ fn common_list_length(context: &mut ResolveContext<'_>, entry: &RouteEntry<'_>) 
     };
     if let Some((other, others)) = present.find(|(_, other)| other.len() != list.len()) {
         let why = format!(
-            "the lists must have the same length, but {first} has {} items, {other} {}",
-            list.len(),
+            "the lists must have the same length, but {first} has {}, {other} {}",
+            count_noun(list.len() as u64, "item"),
             others.len()
         );
         context.report_error_within_entry(

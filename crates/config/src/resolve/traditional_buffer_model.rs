@@ -29,8 +29,8 @@ const GROUPS: &str = "BUFFER_PG";
 const PROFILES: &str = "BUFFER_PROFILE";
 const POOLS: &str = "BUFFER_POOL";
 const LOSSLESS_POOL: &str = "ingress_lossless_pool";
-const SUGGESTION: &str = "name the SKU's pg_profile_lookup.ini (--pg-profiles FILE; pg_profiles in a lab), or set \
-                      DEVICE_METADATA|localhost buffer_model to dynamic";
+const SUGGESTION: &str = "name the SKU's pg_profile_lookup.ini (`pg_profiles` of a lab's switch, or `xoff switch run \
+                      --pg-profiles FILE`), or set DEVICE_METADATA|localhost buffer_model to dynamic";
 
 /// The missing lossless priority groups of a port, and the properties of their profile.
 struct MissingPriorityGroups {

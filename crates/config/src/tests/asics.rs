@@ -48,8 +48,8 @@ fn missing_asic_selection_is_one_error_with_all_part_names() {
     assert_eq!(
         load_errors(CHASSIS, &["Ethernet0"]),
         [
-            "the file configures a device with several ASICs: asic0, asic1, localhost; select one with --asic NAME, or with \
-             the key `asic` of a lab's switch"
+            "the file configures a device with several ASICs: asic0, asic1, localhost; select one with the key `asic` of a \
+             lab's switch, or with `xoff switch run --asic NAME`"
         ]
     );
 }

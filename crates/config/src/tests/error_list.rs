@@ -39,7 +39,7 @@ fn all_errors_of_a_file_are_reported_in_order() {
         r#"PORT|Ethernet8: expected an object of fields, found a list"#,
         r#"PORT_QOS_MAP|Ethernet4 pfc_enable "8": expected priorities from 0 to 7 separated by commas, or "" for none"#,
         r#"PORT_QOS_MAP|Ethernet4 tc_to_pg_map "nope": TC_TO_PRIORITY_GROUP_MAP has no entry nope; add nope to TC_TO_PRIORITY_GROUP_MAP"#,
-        r#"STATIC_ROUTE|10.8.0.0/24 ifname: the lists must have the same length, but nexthop has 1 items, ifname 2; give one item for each next hop; an empty item is the default"#,
+        r#"STATIC_ROUTE|10.8.0.0/24 ifname: the lists must have the same length, but nexthop has 1 item, ifname 2; give one item for each next hop; an empty item is the default"#,
         r#"VLAN|Vlan5000: "Vlan5000" in the key: expected a VLAN from Vlan2 to Vlan4094"#,
         r#"VLAN_MEMBER|Vlan6|Ethernet4: there is no VLAN Vlan6; add Vlan6 to VLAN"#,
         r#"WRED_PROFILE|w ecn "on": expected ecn_none, ecn_green, ecn_yellow, ecn_red, ecn_green_yellow, ecn_green_red, ecn_yellow_red or ecn_all"#,

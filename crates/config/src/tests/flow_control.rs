@@ -167,8 +167,9 @@ fn refresh_is_half_the_pause_or_the_pause_less_the_budget() {
 fn pause_shorter_than_the_budget_suggests_a_dilation() {
     let text = lossless_port_config("10000", "25000000", "25000000");
     let expected = "Ethernet0: a pause of 65535 quanta at 10000 Mb/s lasts 3355.392 us, and the reaction budget is \
-                    20000 us: a stall within the budget lets senders resume before XOFF is repeated; run with \
-                    `--dilate 6` (times the dilation now), or lower PORT speed";
+                    20000 us: a stall within the budget lets senders resume before XOFF is repeated; slow \
+                    model time down with `xoff switch run --dilate 6` or `xoff lab run --dilate 6` (times the dilation \
+                    now), or lower PORT speed";
     assert_eq!(load_warnings(&text, &["Ethernet0"]), [expected]);
     assert!(crate::proposes_dilation(expected) && !crate::proposes_dilation("no effect: NTP"));
     assert_eq!(

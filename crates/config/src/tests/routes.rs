@@ -213,7 +213,7 @@ fn invalid_prefixes_and_lists_are_refused() {
         ),
         (
             r#""STATIC_ROUTE": {"10.9.0.0/24": {"nexthop": "10.0.0.1,10.0.0.3"}}, "XOFF_ROUTE": {"10.9.0.0/24": {"weight": "1"}}"#,
-            "XOFF_ROUTE|10.9.0.0/24 weight: 1 weights for 2 next hops; one for each, in the order of STATIC_ROUTE",
+            "XOFF_ROUTE|10.9.0.0/24 weight: 1 weight for 2 next hops; one for each, in the order of STATIC_ROUTE",
         ),
     ]);
 }

@@ -110,8 +110,8 @@ fn missing_lookup_file_is_noted() {
     let expected = |ports: &str, profile: &str| {
         format!(
             "{ports}: PFC without headroom: BUFFER_PG|PORT|3-4 is missing. SONiC's buffermgrd would create {profile} \
-             from the SKU's pg_profile_lookup.ini and bind it; name the SKU's pg_profile_lookup.ini (--pg-profiles \
-             FILE; pg_profiles in a lab), or set DEVICE_METADATA|localhost buffer_model to dynamic"
+             from the SKU's pg_profile_lookup.ini and bind it; name the SKU's pg_profile_lookup.ini (`pg_profiles` of \
+             a lab's switch, or `xoff switch run --pg-profiles FILE`), or set DEVICE_METADATA|localhost buffer_model to dynamic"
         )
     };
     let notes: Vec<&String> = notes

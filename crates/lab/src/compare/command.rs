@@ -18,10 +18,10 @@ use super::report::{COMPARE_SCHEMA, CompareReport, ComparisonRun};
 use super::run_mode::ComparisonRunMode;
 use super::table;
 use super::variants::{ComparedField, LabVariant, build_variants};
-use super::warnings::variant_warnings;
+use super::warnings::VariantWarnings;
 use crate::plot::RunTimeline;
 use xoff_telemetry::failure::{Exit, Failure};
-use xoff_telemetry::{self, MemoryLimit, Verdict};
+use xoff_telemetry::{self, MemoryLimit, Verdict, count_noun};
 
 /// Arguments of `xoff lab compare`.
 #[derive(Clone, Debug)]
@@ -102,7 +102,10 @@ pub fn run_compare(
     let runs = match pooled {
         ParallelRunsResult::Done(runs) => runs,
         ParallelRunsResult::Interrupted(done) => {
-            log::error!("interrupted after {done} of {count} runs; no file was written");
+            log::error!(
+                "interrupted after {done} of {}; no file was written",
+                count_noun(count as u64, "run")
+            );
             return Ok(Exit::Interrupted.into());
         }
     };
@@ -110,10 +113,12 @@ pub fn run_compare(
     set_percentages_of_runs(&variants, &mut runs, seeds.len());
     let mut report = report_without_runs(arguments, &comparison.text, &variants);
     report.warnings = comparison.warnings;
+    let mut warnings = VariantWarnings::default();
     for (variant, runs) in variants.iter().zip(runs.chunks(seeds.len())) {
         report.rows.extend(table::comparison_rows(runs));
-        report.warnings.extend(variant_warnings(variant, runs));
+        warnings.add(variant, runs);
     }
+    report.warnings.extend(warnings.into_lines());
     report.runs = runs;
     print_and_write(arguments, &report, timelines, out)
 }

@@ -4,25 +4,48 @@ use super::super::plan::LabPlan;
 use super::report::ComparisonRun;
 use super::variants::LabVariant;
 use xoff_rdma::Recovery;
-use xoff_telemetry::{format_percent, group_thousands};
+use xoff_telemetry::{count_noun, format_percent};
+
+/// The warnings about all variants. A warning that several variants have is one line with their names.
+#[derive(Debug, Default)]
+pub(super) struct VariantWarnings {
+    /// Each warning with the names of its variants.
+    warnings: Vec<(String, Vec<String>)>,
+}
+
+impl VariantWarnings {
+    /// Adds the warnings about a variant and its runs.
+    pub(super) fn add(&mut self, variant: &LabVariant, runs: &[ComparisonRun]) {
+        let name = variant.scheme.as_deref().unwrap_or("one switch");
+        for warning in variant_warnings(variant, runs) {
+            match self.warnings.iter_mut().find(|(known, _)| *known == warning) {
+                Some((_, names)) if names.iter().any(|known| known == name) => {}
+                Some((_, names)) => names.push(name.to_owned()),
+                None => self.warnings.push((warning, vec![name.to_owned()])),
+            }
+        }
+    }
+
+    /// Returns one line for each warning, such as `ecmp, flowlet: ...`.
+    pub(super) fn into_lines(self) -> impl Iterator<Item = String> {
+        let lines = self.warnings.into_iter();
+        lines.map(|(warning, names)| format!("{}: {warning}", names.join(", ")))
+    }
+}
 
 /// Returns the warnings about a variant and its runs.
-pub(super) fn variant_warnings(variant: &LabVariant, runs: &[ComparisonRun]) -> Vec<String> {
-    let name = variant.scheme.as_deref().unwrap_or("one switch");
-    let mut warnings: Vec<String> = reordering_warning(&variant.plan, runs)
-        .map(|warning| format!("{name}: {warning}"))
-        .into_iter()
-        .collect();
+fn variant_warnings(variant: &LabVariant, runs: &[ComparisonRun]) -> Vec<String> {
+    let mut warnings: Vec<String> = reordering_warning(&variant.plan, runs).into_iter().collect();
     // The lab with a single switch has the same transports and jobs. Its warnings would repeat the warnings
     // of the schemes.
     let first_run = runs.first().filter(|_| variant.scheme.is_some());
     let ineffective = first_run.map_or(&[][..], |run| &run.figures.warnings);
-    warnings.extend(ineffective.iter().map(|warning| format!("{name}: {warning}")));
+    warnings.extend(ineffective.iter().cloned());
     let failed = |run: &&ComparisonRun| !run.figures.failures.is_empty();
     if let (None, Some(run)) = (&variant.scheme, runs.iter().find(failed)) {
         let why = &run.figures.failures[0];
         warnings.push(format!(
-            "{name}: the run with seed {} failed, so its percentages are missing: {why}",
+            "the run with seed {} failed, so its percentages are missing: {why}",
             run.figures.seed
         ));
     }
@@ -52,7 +75,8 @@ fn reordering_warning(plan: &LabPlan, runs: &[ComparisonRun]) -> Option<String> 
     let totals = &worst.figures.totals;
     let lost = match totals.dropped_frames {
         0 => String::new(),
-        frames => format!(" or after one of {} dropped packets", group_thousands(frames)),
+        1 => " or after a dropped packet".to_owned(),
+        frames => format!(" or after one of {}", count_noun(frames, "dropped packet")),
     };
     Some(format!(
         "up to {} of the packets arrived out of order{lost} (seed {}), and transport \"{transport}\" recovers by {recovery}, \
@@ -100,6 +124,29 @@ mod tests {
     }
 
     #[test]
+    fn variants_with_the_same_warning_share_a_line() {
+        let mut warnings = VariantWarnings::default();
+        for (scheme, reordered) in [
+            ("per-packet", 250),
+            ("flowlet", 250),
+            ("flowlet", 250),
+            ("ecmp", 10),
+        ] {
+            let variant = LabVariant {
+                scheme: Some(scheme.to_owned()),
+                ..per_packet_variant("recovery: go-back-n")
+            };
+            warnings.add(&variant, &[run_with_reordering(1, reordered, 0)]);
+        }
+        let lines: Vec<String> = warnings.into_lines().collect();
+        let [both, one] = &lines[..] else {
+            panic!("two lines: {lines:?}")
+        };
+        assert!(both.starts_with("per-packet, flowlet: up to 25"), "{both}");
+        assert!(one.starts_with("ecmp: up to 1"), "{one}");
+    }
+
+    #[test]
     fn reordering_is_a_warning_for_go_back_n() {
         let runs = [
             run_with_reordering(1, 0, 0),
@@ -109,14 +156,7 @@ mod tests {
         let [warning] = variant_warnings(&per_packet_variant("recovery: go-back-n"), &runs)
             .try_into()
             .expect("one warning");
-        for part in [
-            "per-packet: ",
-            "25",
-            "seed 2",
-            "\"default\"",
-            "go-back-N",
-            "out_of_order: true",
-        ] {
+        for part in ["25", "seed 2", "\"default\"", "go-back-N", "out_of_order: true"] {
             assert!(warning.contains(part), "no {part:?} in {warning}");
         }
         let tolerant = [

@@ -136,7 +136,8 @@ fn scenario_notes(scenario: &Scenario) -> Vec<String> {
     }
     let unlinked = topology.nodes.iter().filter(|node| node.links.is_empty()).count();
     if unlinked > 0 {
-        notes.push(format!("{unlinked} nodes without a link are left out"));
+        let nodes = xoff_telemetry::count_noun(unlinked as u64, "node");
+        notes.push(format!("left out: {nodes} without a link"));
     }
     if has_equal_paths(scenario) {
         notes.push(

@@ -247,7 +247,7 @@ fn parallel_links_equal_paths_and_unlinked_nodes_are_noted() {
     let imported = import_files(topology, "1\n0 2 3 100 1000 2\n", SETTINGS);
     let notes = imported.notes.join("\n");
     assert!(notes.contains("several links between them"), "{notes}");
-    assert!(notes.contains("3 nodes without a link are left out"), "{notes}");
+    assert!(notes.contains("left out: 3 nodes without a link"), "{notes}");
     parse_imported(&imported);
     let square = "6 4 6\n2 3 4 5\n0 2 100Gbps 1us 0\n2 3 100Gbps 1us 0\n2 4 100Gbps 1us 0\n3 5 100Gbps 1us 0\n4 5 100Gbps 1us 0\n5 1 100Gbps 1us 0\n";
     let imported = import_files(square, "1\n0 1 3 100 1000 2\n", SETTINGS);

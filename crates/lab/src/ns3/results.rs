@@ -129,7 +129,10 @@ pub(super) fn read_pauses(text: &InputText, topology: &Topology) -> Result<Vec<P
     let mut events: Vec<PauseEvent> = Vec::new();
     for line in rows {
         if line.words.len() != PAUSE_COLUMNS.len() {
-            let what = format!("the row has {} fields", line.words.len());
+            let what = format!(
+                "the row has {}",
+                xoff_telemetry::count_noun(line.words.len() as u64, "field")
+            );
             return Err(text.error_at(
                 line.number,
                 1,

@@ -172,10 +172,15 @@ impl InputText {
         }
         lines
             .map(|line| {
-                let expected = || format!("{} fields: {}", header.len(), header.join(","));
+                let field_count = |count: usize| xoff_telemetry::count_noun(count as u64, "field");
+                let expected = || format!("{}: {}", field_count(header.len()), header.join(","));
                 match line.words.len() {
                     n if n == header.len() => Ok(line),
-                    n => Err(self.error_at_line_end(&line, format!("the row has {n} fields"), expected())),
+                    n => Err(self.error_at_line_end(
+                        &line,
+                        format!("the row has {}", field_count(n)),
+                        expected(),
+                    )),
                 }
             })
             .collect()
@@ -324,7 +329,7 @@ mod tests {
             ),
             (
                 "a,bc\n1,2\n1\n",
-                "t.csv:3:2: the row has 1 fields; expected 2 fields: a,bc",
+                "t.csv:3:2: the row has 1 field; expected 2 fields: a,bc",
             ),
         ] {
             assert_eq!(rows(content), Err(error.to_owned()));

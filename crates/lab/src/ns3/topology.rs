@@ -122,7 +122,10 @@ pub(super) fn read_topology(text: &InputText) -> Result<Topology, ReadError> {
         )?;
         let switch: u32 = text.parse_number(&word, "the number of a switch", 0..=nodes.saturating_sub(1))?;
         if std::mem::replace(&mut topology.nodes[switch as usize].is_switch, true) {
-            let expected = format!("the numbers of {switches} switches, each once");
+            let expected = format!(
+                "the numbers of {}, each once",
+                xoff_telemetry::count_noun(switches as u64, "switch")
+            );
             return Err(text.error_at_word(&word, format!("switch {switch} is named twice"), expected));
         }
     }

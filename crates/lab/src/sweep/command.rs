@@ -109,7 +109,10 @@ pub fn run_sweep(arguments: &SweepArgs, stop: &AtomicBool, out: &mut dyn Write) 
             out,
         ),
         ParallelRunsResult::Interrupted(done) => {
-            log::error!("interrupted after {done} of {count} runs; no file was written");
+            log::error!(
+                "interrupted after {done} of {}; no file was written",
+                xoff_telemetry::count_noun(count as u64, "run")
+            );
             Ok(Exit::Interrupted.into())
         }
     }
@@ -174,16 +177,18 @@ fn run_combination(
     })
 }
 
-/// Adds the field values and the seed of a run to its failure, as command-line options.
+/// Adds the field values and the seed of a run to its failure. The seed is not written as an option, because the
+/// commands for several runs have `--seeds`.
 pub(crate) fn with_run_options(failure: Failure, file: &Path, values: &[FieldValue], seed: u64) -> Failure {
     let source = failure
         .location
         .clone()
         .unwrap_or_else(|| file.display().to_string());
-    failure.at(format!(
-        "{source}, with {} --seed {seed}",
-        lab_fields::format_set_options(values)
-    ))
+    let fields = match values {
+        [] => String::new(),
+        some => format!("{} and ", lab_fields::format_set_options(some)),
+    };
+    failure.at(format!("{source}, with {fields}seed {seed}"))
 }
 
 /// Returns all combinations of values. The last field changes fastest.

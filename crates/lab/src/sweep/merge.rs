@@ -134,8 +134,11 @@ fn first_differing_property(one: &SweepReport, other: &SweepReport) -> Option<&'
 
 /// Builds the error for missing runs. The error lists the parts that none of the files contains.
 fn missing_runs_failure(parts: &[(PathBuf, SweepReport)], missing: usize, runs: usize) -> Failure {
-    let failure =
-        Failure::usage(format!("{missing} of {runs} runs are in none of the files")).at("xoff lab merge");
+    let failure = Failure::usage(format!(
+        "no file has {missing} of {}",
+        xoff_telemetry::count_noun(runs as u64, "run")
+    ))
+    .at("xoff lab merge");
     let Some(of) = parts
         .first()
         .and_then(|(_, part)| part.shard)

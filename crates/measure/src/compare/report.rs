@@ -9,8 +9,8 @@ use super::settings::ComparisonSettings;
 use super::statistics::{ShiftEstimate, pairs_min, samples_per_side_min};
 use super::verdict::{SignificanceTestPlan, Verdict};
 use crate::result::{BenchFigure, ImprovementDirection};
-use xoff_telemetry::Environment;
 use xoff_telemetry::failure::Exit;
+use xoff_telemetry::{Environment, count_noun};
 
 /// Name and version of the JSON format of a comparison.
 pub const COMPARISON_SCHEMA: &str = "xoff-compare/1";
@@ -127,7 +127,7 @@ impl ComparedFigure {
     /// 3.9), p < 0.001`.
     fn format_line(&self, gate_percent: Option<f64>) -> String {
         if let Some(shortage) = &self.too_few_samples {
-            return format!("{}: too few samples for a result: {shortage}", self.name);
+            return format!("{}: {}", self.name, describe_too_few_samples(shortage));
         }
         let p = match (self.exact, self.p) {
             (true, _) => String::new(),
@@ -191,6 +191,23 @@ impl ComparedFigure {
         let [from, to] = self.medians.map(format_four_digits);
         format!("{}: {verdict}: from {from} to {to} {}", self.name, self.unit)
     }
+}
+
+/// Largest number of figures that a line names.
+const FIGURES_NAMED_MAX: usize = 4;
+
+/// Formats a list of names as `a, b, c, d and 24 more`.
+pub(super) fn join_first_names<'a>(names: impl Iterator<Item = &'a str>) -> String {
+    let names: Vec<&str> = names.collect();
+    let named = names[..names.len().min(FIGURES_NAMED_MAX)].join(", ");
+    match names.len().saturating_sub(FIGURES_NAMED_MAX) {
+        0 => named,
+        more => format!("{named} and {more} more"),
+    }
+}
+
+fn describe_too_few_samples(shortage: &str) -> String {
+    format!("too few samples for a result: {shortage}")
 }
 
 /// Formats a value with four significant digits, or more if the integer part is longer: `0.001234`, `148810`.
@@ -309,6 +326,25 @@ impl Comparison {
         self.gate_percent.is_some() && !self.uncompared.is_empty()
     }
 
+    /// Writes one line for each figure. Figures with the same shortage of samples share a line.
+    fn write_verdicts(&self, text: &mut String) {
+        let mut reported: Vec<&str> = Vec::new();
+        for figure in &self.figures {
+            let Some(shortage) = figure.too_few_samples.as_deref() else {
+                let _ = writeln!(text, "{}", figure.format_line(self.gate_percent));
+                continue;
+            };
+            if reported.contains(&shortage) {
+                continue;
+            }
+            reported.push(shortage);
+            let alike = self.figures.iter();
+            let alike = alike.filter(|other| other.too_few_samples.as_deref() == Some(shortage));
+            let names = join_first_names(alike.map(|figure| figure.name.as_str()));
+            let _ = writeln!(text, "{names}: {}", describe_too_few_samples(shortage));
+        }
+    }
+
     /// Returns the text report: one line for each figure, the notes and taints, and the verdict.
     pub fn to_text(&self) -> String {
         let mut text = format!("A: {}\nB: {}\n", self.a, self.b);
@@ -318,17 +354,17 @@ impl Comparison {
         {
             let _ = writeln!(
                 text,
-                "{pairs} pairs in turns, confidence level 99.9 % for all figures together"
+                "{} in turns, confidence level 99.9 % for all figures together",
+                count_noun(pairs as u64, "pair")
             );
         }
-        for figure in &self.figures {
+        match self.tainted.is_empty() {
+            true => self.write_verdicts(&mut text),
             // A tainted comparison shows the medians without a verdict.
-            if self.tainted.is_empty() {
-                let _ = writeln!(text, "{}", figure.format_line(self.gate_percent));
-            } else {
+            false => self.figures.iter().for_each(|figure| {
                 let [a, b] = figure.medians;
                 let _ = writeln!(text, "{}: medians {a:.1} and {b:.1} {}", figure.name, figure.unit);
-            }
+            }),
         }
         for note in &self.notes {
             let _ = writeln!(text, "note: {note}");
@@ -406,6 +442,27 @@ mod tests {
         assert_eq!(
             line(SampleKind::Separate),
             "time: too few samples for a result: A has 2 and B has 3, each side needs 7"
+        );
+    }
+
+    #[test]
+    fn figures_with_the_same_shortage_share_a_line() {
+        let figure = |name: &str, count: usize| ComparedFigure {
+            name: name.to_owned(),
+            too_few_samples: Some(SampleKind::Pairs.describe_shortage([count; 2], 0.001)),
+            ..compared_loss(1.0, 1.0)
+        };
+        let mut comparison = Comparison::new(["a", "b"], "rfc2544", &SETTINGS);
+        comparison.figures = (0..28).map(|n| figure(&format!("f{n}"), 2)).collect();
+        comparison.figures.push(figure("last", 3));
+        let text = comparison.to_text();
+        let lines: Vec<&str> = text.lines().filter(|line| line.contains("too few")).collect();
+        assert_eq!(
+            lines,
+            [
+                "f0, f1, f2, f3 and 24 more: too few samples for a result: 2 of at least 11 pairs (--rounds)",
+                "last: too few samples for a result: 3 of at least 11 pairs (--rounds)"
+            ]
         );
     }
 

@@ -7,7 +7,7 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 
 use super::compared_side::ComparedSide;
 use super::figure_pairs::{FigureNames, is_exact_in_both, log_ratio};
-use super::report::{ComparedFigure, Comparison, SampleKind};
+use super::report::{ComparedFigure, Comparison, SampleKind, join_first_names};
 use super::settings::ComparisonSettings;
 use super::side_results::{
     check_comparable, exact_shift, measure_side, missing_machine_taint, no_ratio_failure,
@@ -17,7 +17,7 @@ use super::undisturbed_pairs::select_undisturbed_pairs;
 use super::verdict::{SignificanceTestPlan, Verdict};
 use crate::result::{BenchResult, GOVERNOR_TAINT_PREFIX, MachineMeter, TaintLimits};
 use xoff_telemetry::failure::Failure;
-use xoff_telemetry::{CpuStealMeter, CpuStealTicks, Environment};
+use xoff_telemetry::{CpuStealMeter, CpuStealTicks, Environment, count_noun};
 
 /// The results of both sides. Results with the same index form a pair.
 #[derive(Default)]
@@ -144,6 +144,8 @@ fn evaluate_pairs(
         is_selected: vec![false; results.a.len()],
         notes: Vec::new(),
     };
+    // Figures with the same number of pairs share a note.
+    let mut slow_pairs: Vec<(String, Vec<&str>)> = Vec::new();
     for name in figure_names {
         let medians = |results: &[BenchResult]| -> Vec<f64> {
             let median = |result: &BenchResult| {
@@ -180,11 +182,15 @@ fn evaluate_pairs(
             false => signed_rank_test(&differences, plan.alpha_per_test()),
         };
         if differences.len() < a.len() {
-            evaluation.notes.push(format!(
-                "{name}: {} of {} pairs count; in the others the machine was slow",
+            let what = format!(
+                "{} of {} count; in the others the machine was slow",
                 differences.len(),
-                a.len()
-            ));
+                count_noun(a.len() as u64, "pair")
+            );
+            match slow_pairs.iter_mut().find(|(known, _)| *known == what) {
+                Some((_, names)) => names.push(name.as_str()),
+                None => slow_pairs.push((what, vec![name.as_str()])),
+            }
         }
         for (selected_for_any, is_selected) in evaluation.is_selected.iter_mut().zip(&selection) {
             *selected_for_any |= is_selected;
@@ -200,6 +206,10 @@ fn evaluate_pairs(
         );
         evaluation.figures.push(figure);
     }
+    let notes = slow_pairs.into_iter();
+    evaluation
+        .notes
+        .extend(notes.map(|(what, names)| format!("{}: {what}", join_first_names(names.into_iter()))));
     Ok(evaluation)
 }
 

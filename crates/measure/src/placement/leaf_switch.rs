@@ -74,8 +74,8 @@ impl LeafSwitch {
         };
         let Some(frame) = self.store.insert(bytes) else {
             return Err(astray(format!(
-                "{} frames stay in the switch",
-                self.store.in_use()
+                "the switch keeps {}",
+                xoff_telemetry::count_noun(self.store.in_use() as u64, "frame")
             )));
         };
         let arrival = ReceivedFrame {

@@ -188,8 +188,8 @@ impl PlacementReport {
     /// Returns the report as text tables for a terminal.
     pub fn render(&self) -> String {
         let mut text = format!(
-            "Mean utilisation of the uplinks / slowest host, over {} placements\n\n",
-            self.seeds
+            "Mean utilisation of the uplinks / slowest host, over {}\n\n",
+            xoff_telemetry::count_noun(self.seeds as u64, "placement")
         );
         let header = [
             "Hosts/uplinks",

@@ -6,7 +6,7 @@ use super::device::EgressHoldMethod;
 use super::expected_thresholds::ExpectedThresholds;
 use super::measured_thresholds::MeasuredThresholds;
 use xoff_telemetry::failure::Exit;
-use xoff_telemetry::{group_thousands, simple_table};
+use xoff_telemetry::{count_noun, group_thousands, simple_table};
 
 /// Name and version of the report's JSON format.
 pub const PROBE_SCHEMA: &str = "xoff.probe/1";
@@ -183,10 +183,7 @@ impl ProbeReport {
             self.ingress,
             self.egresses.join(", "),
             self.frame_bytes,
-            match self.frame_cells {
-                1 => "1 cell".to_owned(),
-                cells => format!("{cells} cells"),
-            },
+            count_noun(u64::from(self.frame_cells), "cell"),
             self.cell_bytes,
             simple_table(&header, 4, rows)
         )

@@ -100,7 +100,10 @@ impl ThresholdSearch {
 pub(super) fn inconsistent_measurement_error(frames: u32) -> Failure {
     Failure::new(
         Exit::Inconclusive,
-        format!("{frames} frames give a different result when they are sent again"),
+        format!(
+            "the result differs when {} are sent again",
+            xoff_telemetry::count_noun(u64::from(frames), "frame")
+        ),
     )
     .because("other traffic passes the switch, or the switch drops frames at random")
     .fix("remove other traffic, and disable WRED drops of the class")

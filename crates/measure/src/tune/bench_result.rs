@@ -5,7 +5,7 @@ use super::phase_run::{PhaseResult, TrafficPhase};
 use super::profile_variants::ProfileVariant;
 use super::tuning_target::BufferMemory;
 use crate::result::{BenchFigure, BenchResult, ImprovementDirection};
-use xoff_telemetry::{format_nanos, group_thousands};
+use xoff_telemetry::{count_noun, format_nanos, group_thousands};
 
 /// Builds the result of `xoff bench tune-buffers`: the buffer memory before and after the search, the trials
 /// that prove the result, and the measured quantities (figures) of the profile `variants`. `subject` names
@@ -164,6 +164,11 @@ fn variant_figures(variant: &ProfileVariant) -> Vec<BenchFigure> {
     figures
 }
 
+/// Formats a number of buffer cells.
+fn cells(count: u32) -> String {
+    count_noun(u64::from(count), "cell")
+}
+
 fn build_notes(
     plan: &TuningPlan,
     found: &TuningResult,
@@ -197,10 +202,10 @@ fn build_notes(
             format_saving(before.total, after.total),
         ),
         format!(
-            "proof: {} cells of headroom lost 0 frames in {} phases; the formula gives {} cells for the worst phase",
-            found.smallest.candidate.headroom,
-            found.phases.len(),
-            found.closed_form_cells,
+            "proof: {} of headroom lost 0 frames in {}; the formula gives {} for the worst phase",
+            cells(found.smallest.candidate.headroom),
+            count_noun(found.phases.len() as u64, "phase"),
+            cells(found.closed_form_cells),
         ),
     ];
     notes.push(match found.below.worst_phase() {
@@ -212,8 +217,8 @@ fn build_notes(
     });
     if found.given.candidate.reserved > 0 {
         notes.push(format!(
-            "reserved space is 0 instead of {} cells: losses do not depend on it, but a group has no space of its own when others fill the pool",
-            found.given.candidate.reserved
+            "reserved space is 0 instead of {}: losses do not depend on it, but a group has no space of its own when others fill the pool",
+            cells(found.given.candidate.reserved)
         ));
     }
     notes.push(
@@ -245,19 +250,19 @@ fn describe_loss(who: &str, plan: &TuningPlan, phases: &[TrafficPhase], trial: &
     };
     let limit = match first.refusal {
         Some(refusal) => format!(
-            "the {} ({} of {} cells in use, {} wanted)",
+            "the {} ({} of {} in use, {} wanted)",
             refusal.limit.name(),
             refusal.used_cells,
-            refusal.limit_cells,
+            count_noun(u64::from(refusal.limit_cells), "cell"),
             refusal.wanted_cells
         ),
         None => "no buffer limit".to_owned(),
     };
     format!(
-        "{who} ({} cells) loses {} frames in {phases_lost} of {} phases, the first at {} after {} by {limit}; {}",
-        trial.candidate.headroom,
-        trial.dropped(),
-        trial.seen.len(),
+        "{who} ({}) loses {} in {phases_lost} of {}, the first at {} after {} by {limit}; {}",
+        cells(trial.candidate.headroom),
+        count_noun(trial.dropped(), "frame"),
+        count_noun(trial.seen.len() as u64, "phase"),
         plan.subject.config.ports[first.port.index()].name,
         format_nanos(first.at.as_nanos()),
         describe_phase(&phases[number]),

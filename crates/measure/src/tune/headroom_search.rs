@@ -11,6 +11,7 @@ use super::phases::build_phases;
 use super::traffic_pattern::{TrafficParameters, TrafficPattern};
 use super::tuning_target::{BufferCandidate, TuningTarget};
 use xoff_lab::{ParallelRunsResult, run_in_parallel};
+use xoff_telemetry::count_noun;
 use xoff_telemetry::failure::{Exit, Failure};
 
 /// The parameters of a headroom search.
@@ -103,7 +104,7 @@ pub fn search_headroom(
         ..least
     };
     let all = build_phases(subject, traffic, &plan.patterns, &plan.seeds);
-    progress(&format!("{} phases", all.len()));
+    progress(&count_noun(all.len() as u64, "phase"));
     let mut bench = PhaseRunner::new(plan, all.clone(), generous, stop)?;
     let first = bench.run_all_phases(generous)?;
     if first.dropped() > 0 {
@@ -114,12 +115,18 @@ pub fn search_headroom(
     }
     bench.order = order_by_headroom(&first);
     let peak = first.headroom_cells();
-    progress(&format!("the phases use at most {peak} cells of headroom"));
+    progress(&format!(
+        "the phases use at most {} of headroom",
+        count_noun(u64::from(peak), "cell")
+    ));
     let with = |headroom: u32| BufferCandidate { headroom, ..least };
     let Some(headroom) = bench.find_smallest_headroom(1, generous.headroom, Some(peak.max(1)), with)? else {
         return Err(inconclusive_error("no headroom was found", &first));
     };
-    progress(&format!("{headroom} cells of headroom: verifying"));
+    progress(&format!(
+        "{} of headroom: verifying",
+        count_noun(u64::from(headroom), "cell")
+    ));
     // With reserved space, XOFF comes later. Then the own frame, which delays XOFF, must also come later.
     let as_given = match given.reserved {
         0 => bench.run_all_phases(given)?,
@@ -185,9 +192,9 @@ fn verify_candidate(
 
 fn inconclusive_error(what: &str, trial: &CandidateTrial) -> Failure {
     Failure::new(Exit::Inconclusive, what).because(format!(
-        "{} cells of headroom lost {} frames",
-        trial.candidate.headroom,
-        trial.dropped()
+        "{} of headroom lost {}",
+        count_noun(u64::from(trial.candidate.headroom), "cell"),
+        count_noun(trial.dropped(), "frame")
     ))
 }
 
@@ -199,9 +206,10 @@ fn check_sender_counts(plan: &TuningPlan) -> Result<(), Failure> {
                 Failure::usage(format!("{pattern} needs {} ports", pattern.senders() + 1))
                     .at(format!("--pattern {pattern}"))
                     .because(format!(
-                        "{ports} ports have the lossless profile and speed of the first one"
+                        "only {} with the lossless profile and speed of the first port",
+                        count_noun(ports as u64, "port")
                     ))
-                    .fix(format!("use at most {} senders", ports - 1)),
+                    .fix(format!("use at most {}", count_noun(ports as u64 - 1, "sender"))),
             );
         }
     }
@@ -359,8 +367,10 @@ pub fn describe_phase(phase: &TrafficPhase) -> String {
         ),
     };
     format!(
-        "phase {}, {}, {begins}, {} cells of the pool held by others{own}",
-        phase.number, phase.pattern, phase.others_cells
+        "phase {}, {}, {begins}, others hold {} of the pool{own}",
+        phase.number,
+        phase.pattern,
+        count_noun(u64::from(phase.others_cells), "cell")
     )
 }
 

@@ -303,7 +303,7 @@ fn repeated_or_unknown_reports_have_no_effect() {
     assert!(!workload.is_finished());
     assert_eq!(
         workload.pending_description(|host| ["a", "b", "c"][host as usize]),
-        "job `job`: 0 of 1 messages complete; 1 messages outstanding\n  b to c: 10 bytes, posted at 0 ns, not \
+        "job `job`: 0 of 1 message complete; 1 message outstanding\n  b to c: 10 bytes, posted at 0 ns, not \
          received\n"
     );
     // The acknowledgement may be reported before the reception.

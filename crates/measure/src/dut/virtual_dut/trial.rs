@@ -39,8 +39,8 @@ impl VirtualDut {
         }
         Err(Failure::new(Exit::Inconclusive, "the trial does not end")
             .because(format!(
-                "{} frames are still in the switch {} s after the last one was sent",
-                self.switch.store().in_use(),
+                "the switch still has {} {} s after the last one was sent",
+                xoff_telemetry::count_noun(self.switch.store().in_use() as u64, "frame"),
                 DRAIN_TIME_MAX.0 / 1_000_000_000_000
             ))
             .fix("look for a shaper (SCHEDULER pir) that is too slow, or for a PFC deadlock"))
@@ -98,7 +98,7 @@ impl VirtualDut {
         let all: f64 = trial.streams.iter().map(frames).sum();
         if all > FRAMES_PER_TRIAL_MAX {
             return Err(Failure::usage(format!("a trial of {all:.1e} frames takes hours"))
-                .fix("choose a shorter --trial-duration"));
+                .fix("choose a shorter trial, larger frames or slower ports"));
         }
         let longest = trial
             .streams

@@ -225,7 +225,10 @@ impl<'a> MappingDraft<'a> {
             0 => String::new(),
             down => format!(" that are up ({down} have admin_status down)"),
         };
-        Failure::usage(format!("the capture has {count} {what}, the switch {ports} ports{down}"))
+        Failure::usage(format!(
+            "the capture has {count} {what}, the switch {}{down}",
+            xoff_telemetry::count_noun(ports as u64, "port")
+        ))
             .because(format!("each of the {what} needs its own port unless an option maps it"))
             .fix(
                 "share a port with --port Ethernet0=MAC,MAC, map all frames to one port with --ingress PORT, or add \
