@@ -115,7 +115,7 @@ fn run(arguments: &Arguments) -> Result<bool, String> {
         );
     }
     println!(
-        "{} repetitions: {lossy} lost frames of the flow, {tainted} tainted, {unexplained} not explained",
+        "{} repetitions: {lossy} with lost frames of the flow, {tainted} tainted, {unexplained} not explained",
         arguments.repetitions
     );
     Ok(unexplained == 0)
