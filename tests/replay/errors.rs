@@ -231,7 +231,7 @@ fn paths_configurations_and_options_are_checked() {
         &folder,
         &with(&["--config", "one.json"]),
         2,
-        &["2 stations, the switch 1 ports", "--ingress"],
+        &["2 stations, the switch 1 port", "--ingress"],
     );
     assert_refused(&folder, &with(&["--preset", "roce"]), 2, &["roce-lossless"]);
     assert_refused(
