@@ -91,15 +91,15 @@ fn unknown_names_are_reported_with_known_names() {
     for (path, words) in [
         (
             "leaf2.Ethernet0.up",
-            "the lab has no \"leaf2\"; did you mean leaf1?",
+            "the lab has no \"leaf2\"; it has leaf1, ",
         ),
         (
             "leaf1.Ethernet12.up",
-            "leaf1 has no \"Ethernet12\"; did you mean Ethernet",
+            "leaf1 has no \"Ethernet12\"; it has ",
         ),
         (
             "leaf1.Ethernet0.pg8.packets",
-            "leaf1.Ethernet0 has no \"pg8\"; did you mean pg0?",
+            "leaf1.Ethernet0 has no \"pg8\"; it has ",
         ),
         (
             "leaf1.Ethernet0.pg3.cells",
@@ -109,10 +109,11 @@ fn unknown_names_are_reported_with_known_names() {
             "leaf1.Ethernet0.pg3.packets.x",
             "leaf1.Ethernet0.pg3 has no parts below",
         ),
-        ("flow.f2.lost_frames", "did you mean f1?"),
+        ("flow.f2.lost_frames", "flow has no \"f2\"; it has f1"),
+        ("leaf1.Ethernet0.tx_byte", "did you mean tx_bytes?"),
         (
             "flow.f1.h2.lost_frames",
-            "flow.f1 has no \"h2\"; did you mean h1?",
+            "flow.f1 has no \"h2\"; it has h1",
         ),
         ("job.train.h1.received_bytes", "job.train has no parts"),
         ("flow", "the lab has no \"flow\""),
@@ -182,7 +183,8 @@ fn event_names_are_found() {
     assert_eq!(find("h2.cnp"), Ok((CounterOwner::Host(1), "cnp")));
     for (path, words) in [
         ("cf", "did you mean ce?"),
-        ("leaf3.ce", "did you mean leaf1?"),
+        ("leaf3.ce", "the lab has no \"leaf3\"; it has leaf1, "),
+        ("laef1.ce", "did you mean leaf1?"),
         ("leaf1.Ethernet0.pg3.ce", "events happen in the whole lab"),
     ] {
         let error = directory.find_event(path).expect_err(path).to_string();

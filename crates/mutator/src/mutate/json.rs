@@ -119,11 +119,17 @@ fn remove_entry(node: &mut Value, random: &mut Random) {
     }
 }
 
-/// Adds copies of an entry. The keys of the copies end with other numbers.
+/// The largest number of values that the copies of an entry contain together. The memory of this program must stay
+/// small: the kernel counts the peak of the parent in the peak of each command that starts.
+const COPIED_VALUES_MAX: usize = 100_000;
+
+/// Adds copies of an entry, fewer for a large entry. The keys of the copies end with other numbers.
 fn duplicate_entries(node: &mut Value, count: usize, random: &mut Random) {
+    let copies_of = |entry: &Value| count.min(COPIED_VALUES_MAX / count_nodes(entry));
     match node {
         Value::Array(items) if !items.is_empty() => {
             let item = items[random.below(items.len())].clone();
+            let count = copies_of(&item);
             items.extend(std::iter::repeat_n(item, count));
         }
         Value::Object(entries) if !entries.is_empty() => {
@@ -134,7 +140,7 @@ fn duplicate_entries(node: &mut Value, count: usize, random: &mut Random) {
                 key.trim_end_matches(|c: char| c.is_ascii_digit()).to_owned(),
                 value.clone(),
             );
-            let copies: Map<String, Value> = (0..count)
+            let copies: Map<String, Value> = (0..copies_of(&value))
                 .map(|n| (format!("{key}{}", 4 * n), value.clone()))
                 .collect();
             entries.extend(copies);
@@ -161,5 +167,21 @@ fn rename_entry(node: &mut Value, random: &mut Random) {
             NAMES[random.below(NAMES.len())].to_owned(),
             value.unwrap_or_default(),
         );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn copies_of_a_large_entry_are_limited() {
+        let large: Vec<u32> = (0..60_000).collect();
+        let mut lists = json!([large]);
+        duplicate_entries(&mut lists, 3_000, &mut Random::new(1, 1));
+        assert_eq!(lists.as_array().map(Vec::len), Some(2));
+        let mut object = json!({ "PORT1": { "mtu": 9100 } });
+        duplicate_entries(&mut object, 50, &mut Random::new(1, 1));
+        assert_eq!(object.as_object().map(Map::len), Some(51));
     }
 }

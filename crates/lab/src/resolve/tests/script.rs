@@ -288,10 +288,10 @@ fn errors_of_scripts_name_the_line_and_the_fix() {
         ),
         (
             "job.train.done == 1",
-            "job.train.dun == 1",
+            "job.train.dnoe == 1",
             &[
                 "s.xoff.yml:25",
-                "nothing is called \"job.train.dun\"",
+                "nothing is called \"job.train.dnoe\"",
                 "did you mean done?",
             ],
         ),
