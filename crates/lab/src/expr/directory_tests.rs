@@ -89,14 +89,8 @@ fn counter_names_are_found() {
 #[test]
 fn unknown_names_are_reported_with_known_names() {
     for (path, words) in [
-        (
-            "leaf2.Ethernet0.up",
-            "the lab has no \"leaf2\"; it has leaf1, ",
-        ),
-        (
-            "leaf1.Ethernet12.up",
-            "leaf1 has no \"Ethernet12\"; it has ",
-        ),
+        ("leaf2.Ethernet0.up", "the lab has no \"leaf2\"; it has leaf1, "),
+        ("leaf1.Ethernet12.up", "leaf1 has no \"Ethernet12\"; it has "),
         (
             "leaf1.Ethernet0.pg8.packets",
             "leaf1.Ethernet0 has no \"pg8\"; it has ",
@@ -111,10 +105,7 @@ fn unknown_names_are_reported_with_known_names() {
         ),
         ("flow.f2.lost_frames", "flow has no \"f2\"; it has f1"),
         ("leaf1.Ethernet0.tx_byte", "did you mean tx_bytes?"),
-        (
-            "flow.f1.h2.lost_frames",
-            "flow.f1 has no \"h2\"; it has h1",
-        ),
+        ("flow.f1.h2.lost_frames", "flow.f1 has no \"h2\"; it has h1"),
         ("job.train.h1.received_bytes", "job.train has no parts"),
         ("flow", "the lab has no \"flow\""),
         ("job.train.jct_bytes", "jct_ns"),
