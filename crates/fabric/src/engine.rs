@@ -167,7 +167,7 @@ impl Fabric {
     }
 
     /// Sets the largest number of events that the fabric processes in total. If this number is reached,
-    /// [`Fabric::run`] returns [`RunStopReason::EventLimit`]. The fabric checks the number at the end of each
+    /// [`Fabric::run`] returns [`RunStopReason::EventLimit`]. The fabric checks the number at the start of each
     /// window, so it can process a few more events. A window lasts at most one link delay. By default, no limit
     /// applies.
     pub fn set_events_max(&mut self, events_max: u64) {

@@ -36,7 +36,7 @@ pub fn assign_cores(
         }
         CorePinning::Auto => {
             let note = format!(
-                "not pinned: {} with a core each, but allowed: {}; use fewer --workers or --pin LIST",
+                "not pinned: {} on only {}; use fewer --workers or --pin LIST",
                 count_noun(threads as u64, "thread"),
                 count_noun(allowed.len() as u64, "core")
             );
