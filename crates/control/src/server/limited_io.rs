@@ -18,8 +18,9 @@ use super::state::{ServerState, lock};
 
 /// Time between two checks whether a client that closed its sending half has gone.
 const HALF_CLOSED_POLL: Duration = Duration::from_millis(50);
-/// Largest number of bytes that one read takes.
-const READ_BYTES_MAX: usize = 16 << 10;
+/// Largest number of bytes that one read takes. All connections may read once when the shared budget permits a
+/// read, so the longest wait for this budget is proportional to this number.
+const READ_BYTES_MAX: usize = 8 << 10;
 /// Smallest number of bytes that one read counts as. Many short reads cost more than one long read.
 const READ_BYTES_MIN: usize = 512;
 
@@ -98,6 +99,10 @@ pub(super) struct LimitedIo {
     connection: Arc<ConnectionState>,
     server: Arc<ServerState>,
     bytes: RateLimit,
+    /// The time from which the budget of this connection permits the next read. `None` means at once.
+    own_resume_at: Option<Instant>,
+    /// Whether a read is permitted when `read_pause` has ended.
+    read_is_permitted: bool,
     /// The wait until the next read.
     read_pause: Option<Pin<Box<Sleep>>>,
     /// Ends when a write has made no progress for too long.
@@ -116,19 +121,39 @@ impl LimitedIo {
             socket,
             connection,
             server,
+            own_resume_at: None,
+            read_is_permitted: false,
             read_pause: None,
             write_stall: None,
         }
     }
 
-    /// Counts the bytes of a read. The next read waits until both budgets permit it.
+    /// Waits until both budgets permit a read. Each read of a connection waits, including the first one:
+    /// otherwise clients that connect again and again would use the shared budget in advance, and the next
+    /// read of every other client would wait until their debt is paid.
+    fn poll_read_permission(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        if !self.read_is_permitted {
+            let now = Instant::now();
+            let shared = lock(&self.server.bytes).permitted_at(now);
+            let own = self.own_resume_at.filter(|time| *time > now);
+            self.read_pause = own
+                .max(shared)
+                .map(|resume_at| Box::pin(sleep_until(resume_at.into())));
+            self.read_is_permitted = true;
+        }
+        if let Some(pause) = &mut self.read_pause {
+            ready!(pause.as_mut().poll(cx));
+            self.read_pause = None;
+        }
+        Poll::Ready(())
+    }
+
+    /// Counts the bytes of a read in both budgets.
     fn charge_read(&mut self, bytes: usize) {
         let (now, units) = (Instant::now(), bytes.max(READ_BYTES_MIN) as u64);
-        let own = self.bytes.charge(now, units);
-        let shared = lock(&self.server.bytes).charge(now, units);
-        if let Some(resume_at) = own.max(shared) {
-            self.read_pause = Some(Box::pin(sleep_until(resume_at.into())));
-        }
+        self.own_resume_at = self.bytes.charge(now, units);
+        lock(&self.server.bytes).charge(now, units);
+        self.read_is_permitted = false;
     }
 
     fn poll_write_buffers(
@@ -158,12 +183,9 @@ impl LimitedIo {
 impl AsyncRead for LimitedIo {
     fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let io = self.get_mut();
-        if let Some(pause) = &mut io.read_pause {
-            ready!(pause.as_mut().poll(cx));
-            io.read_pause = None;
-        }
         loop {
             ready!(io.socket.poll_read_ready(cx))?;
+            ready!(io.poll_read_permission(cx));
             let room = buf.remaining().min(READ_BYTES_MAX);
             match io.socket.try_read(buf.initialize_unfilled_to(room)) {
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {}

@@ -25,9 +25,13 @@ impl RateLimit {
     /// Uses units, even if the limit does not permit them now. Returns the time from which the next use is
     /// permitted, or `None` if it is permitted at once.
     pub(crate) fn charge(&mut self, now: Instant, units: u64) -> Option<Instant> {
-        let paid_at = self.paid_after(now, units);
-        self.paid_at = Some(paid_at);
-        paid_at.checked_sub(self.burst).filter(|time| *time > now)
+        self.paid_at = Some(self.paid_after(now, units));
+        self.permitted_at(now)
+    }
+
+    /// Returns the time from which the next use is permitted, or `None` if it is permitted at once.
+    pub(crate) fn permitted_at(&self, now: Instant) -> Option<Instant> {
+        self.paid_at?.checked_sub(self.burst).filter(|time| *time > now)
     }
 
     /// Uses one unit if the limit permits it now. Returns whether it does.

@@ -169,6 +169,35 @@ fn bytes_beyond_the_budget_wait() {
 }
 
 #[test]
+fn a_new_connection_does_not_use_the_shared_budget_in_advance() {
+    // Each read counts as at least 512 bytes, so the budget permits four reads, and then none for a minute.
+    let running = TestServer::start_with_limits(Limits {
+        bytes: 1,
+        bytes_burst: 2_000,
+        ..Limits::default()
+    });
+    let mut clients = Vec::new();
+    for answered in 1..=4 {
+        let mut client = running.connect_raw();
+        client.write_all(PING).unwrap();
+        clients.push(client);
+        wait_until("a request is answered", || {
+            running.handle().report().requests == answered
+        });
+    }
+    for _ in 0..20 {
+        let mut client = running.connect_raw();
+        client.write_all(&PING.repeat(100)).unwrap();
+        clients.push(client);
+    }
+    wait_until("the clients are accepted", || {
+        running.handle().open_connections() == 24
+    });
+    std::thread::sleep(std::time::Duration::from_millis(200));
+    assert_eq!(running.handle().report().requests, 4);
+}
+
+#[test]
 fn an_additional_client_replaces_the_client_with_the_longest_silence() {
     let running = TestServer::start_with_limits(Limits {
         connections: 4,
