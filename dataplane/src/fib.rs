@@ -10,6 +10,7 @@ mod path_sets;
 mod tests;
 
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use ipnet::IpNet;
 
@@ -59,8 +60,9 @@ pub enum RouteTarget {
     /// The network is connected to this interface. The destination address of each packet is its next hop.
     Connected(InterfaceId),
     /// One or more next hops, in any order. If a next hop occurs twice, its weights are added. IPv4 prefixes
-    /// may have IPv6 next hops (RFC 8950). IPv6 prefixes may not have IPv4 next hops.
-    Via(Vec<RoutePath>),
+    /// may have IPv6 next hops (RFC 8950). IPv6 prefixes may not have IPv4 next hops. Routes with the same next hops
+    /// can share the list.
+    Via(Arc<[RoutePath]>),
     /// Packets are dropped and counted ([`BlackholeRoute`](crate::DropReason::BlackholeRoute)).
     Blackhole,
 }
@@ -106,8 +108,8 @@ pub enum FibEntry {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NextHopGroup {
     /// At least two members with their weights, in the order of next hop ids. The weights have no
-    /// common divisor.
-    pub members: Vec<(NextHopId, u16)>,
+    /// common divisor. Groups with the same members share the list.
+    pub members: Arc<[(NextHopId, u16)]>,
     /// Tag of the routes of the group.
     pub tag: RouteTag,
     /// The group in the previous version (generation) of the routes from which this group takes over the

@@ -165,10 +165,13 @@ fn random_target(random: &mut SplitMix64) -> RouteTarget {
         0 => RouteTarget::Local,
         1 => RouteTarget::Blackhole,
         2 => RouteTarget::Connected(InterfaceId(random.below(300) as u16)),
-        3..=6 => RouteTarget::Via(vec![RoutePath {
-            next_hop: next_hop(random.below(40)),
-            weight: 1,
-        }]),
+        3..=6 => RouteTarget::Via(
+            [RoutePath {
+                next_hop: next_hop(random.below(40)),
+                weight: 1,
+            }]
+            .into(),
+        ),
         _ => {
             let first = random.below(40);
             let path = |n| RoutePath {

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
-use super::natural::NaturalSortKey;
+use super::natural::{NaturalName, NaturalSortKey};
 use super::problem::{Problem, Problems};
 use super::schema;
 
@@ -71,7 +71,7 @@ impl ConfigDb {
     /// entry or the field does not exist.
     pub fn get(&self, table: &str, key: &str, field: &str) -> Option<String> {
         self.entry(table, key)?
-            .get(&NaturalSortKey::from(field))
+            .get(&field as &dyn NaturalName)
             .map(FieldValue::text)
     }
 
@@ -134,9 +134,9 @@ impl ConfigDb {
 
     /// Removes a field. Does nothing if the field does not exist.
     pub(crate) fn remove_field(&mut self, table: &str, key: &str, field: &str) {
-        let entries = self.tables.get_mut(&NaturalSortKey::from(table));
-        if let Some(entry) = entries.and_then(|entries| entries.get_mut(&NaturalSortKey::from(key))) {
-            entry.remove(&NaturalSortKey::from(field));
+        let entries = self.tables.get_mut(&table as &dyn NaturalName);
+        if let Some(entry) = entries.and_then(|entries| entries.get_mut(&key as &dyn NaturalName)) {
+            entry.remove(&field as &dyn NaturalName);
         }
     }
 
@@ -176,8 +176,8 @@ impl ConfigDb {
     /// Returns the fields of an entry. Returns `None` if the entry does not exist.
     pub(crate) fn entry(&self, table: &str, key: &str) -> Option<&ConfigEntry> {
         self.tables
-            .get(&NaturalSortKey::from(table))?
-            .get(&NaturalSortKey::from(key))
+            .get(&table as &dyn NaturalName)?
+            .get(&key as &dyn NaturalName)
     }
 
     /// Returns the entries of a table in natural order of their keys.
@@ -185,7 +185,7 @@ impl ConfigDb {
         &'a self,
         table: &str,
     ) -> impl Iterator<Item = (&'a str, &'a ConfigEntry)> + use<'a> {
-        let entries = self.tables.get(&NaturalSortKey::from(table));
+        let entries = self.tables.get(&table as &dyn NaturalName);
         entries
             .into_iter()
             .flatten()
@@ -277,7 +277,7 @@ impl LayerRemovals {
     }
 
     pub(crate) fn has_table(&self, table: &str) -> bool {
-        self.tables.contains(&NaturalSortKey::from(table))
+        self.tables.contains(&table as &dyn NaturalName)
     }
 
     pub(crate) fn has_entry(&self, table: &str, key: &str) -> bool {

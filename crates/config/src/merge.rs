@@ -1,7 +1,7 @@
 //! Merging of configuration layers, as JSON merge patches (RFC 7386).
 
 use super::db::{ConfigDb, LayerRemovals, TableEntries};
-use super::natural::NaturalSortKey;
+use super::natural::{NaturalName, NaturalSortKey};
 use super::schema::{self, TableSchema};
 
 /// Removes the tables, entries and fields of `removals` from the lower layer.
@@ -87,8 +87,8 @@ fn merge_table(table: &str, lower: &mut TableEntries, upper: &TableEntries) {
     for (key, fields) in upper {
         let entry = lower.entry(key).or_default();
         for (excluded, by) in [("dynamic_th", "static_th"), ("static_th", "dynamic_th")] {
-            if table == "BUFFER_PROFILE" && fields.contains_key(&by.into()) {
-                entry.remove(&excluded.into());
+            if table == "BUFFER_PROFILE" && fields.contains_key(&by as &dyn NaturalName) {
+                entry.remove(&excluded as &dyn NaturalName);
             }
         }
         entry.extend(fields);

@@ -1,5 +1,6 @@
 //! Natural order of names with numbers: `Ethernet2` precedes `Ethernet10`.
 
+use std::borrow::Borrow;
 use std::cmp::Ordering;
 use std::fmt;
 
@@ -7,32 +8,88 @@ use std::fmt;
 /// as numbers, and characters that are not digits by their code points. Two different names never compare
 /// as equal.
 pub fn compare_naturally(a: &str, b: &str) -> Ordering {
-    let (mut x, mut y) = (a, b);
-    while let (Some(cx), Some(cy)) = (x.chars().next(), y.chars().next()) {
-        let order = if cx.is_ascii_digit() && cy.is_ascii_digit() {
-            let (nx, ny);
-            (nx, x) = split_leading_number(x);
-            (ny, y) = split_leading_number(y);
-            // After leading zeros are removed, the longer run of digits is the larger number.
-            nx.len().cmp(&ny.len()).then_with(|| nx.cmp(ny))
-        } else {
-            x = &x[cx.len_utf8()..];
-            y = &y[cy.len_utf8()..];
-            cx.cmp(&cy)
-        };
+    // The order of UTF-8 bytes is the order of code points.
+    let (mut x, mut y) = (a.as_bytes(), b.as_bytes());
+    loop {
+        let common = x.iter().zip(y).take_while(|(p, q)| p == q).count();
+        let start = common
+            - x[..common]
+                .iter()
+                .rev()
+                .take_while(|byte| byte.is_ascii_digit())
+                .count();
+        let (nx, ny) = (leading_digits(&x[start..]), leading_digits(&y[start..]));
+        if nx.is_empty() || ny.is_empty() {
+            return match (x.get(common), y.get(common)) {
+                (Some(p), Some(q)) => p.cmp(q),
+                // "a01" and "a1" have the same number but are different names.
+                _ => x.len().cmp(&y.len()).then_with(|| a.cmp(b)),
+            };
+        }
+        let order = compare_numbers(nx, ny);
         if order != Ordering::Equal {
             return order;
         }
+        (x, y) = (&x[start + nx.len()..], &y[start + ny.len()..]);
     }
-    // "a01" and "a1" have the same number but are different names.
-    x.len().cmp(&y.len()).then_with(|| a.cmp(b))
 }
 
-/// Splits a text into its leading digits and the rest. Zeros before the number are removed.
-fn split_leading_number(text: &str) -> (&str, &str) {
-    let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
-    let (digits, rest) = text.split_at(end);
-    (digits.trim_start_matches('0'), rest)
+/// Returns the digits at the start of a text.
+fn leading_digits(text: &[u8]) -> &[u8] {
+    let end = text.iter().position(|byte| !byte.is_ascii_digit());
+    &text[..end.unwrap_or(text.len())]
+}
+
+/// Compares two numbers of any length by value.
+fn compare_numbers(a: &[u8], b: &[u8]) -> Ordering {
+    let without_zeros = |digits: &[u8]| digits.iter().take_while(|digit| **digit == b'0').count();
+    let (a, b) = (&a[without_zeros(a)..], &b[without_zeros(b)..]);
+    // After leading zeros are removed, the longer run of digits is the larger number.
+    a.len().cmp(&b.len()).then_with(|| a.cmp(b))
+}
+
+/// A name in natural order. Maps with [`NaturalSortKey`] as keys find an entry by `&str as &dyn NaturalName`
+/// without a copy of the text.
+pub(crate) trait NaturalName {
+    fn text(&self) -> &str;
+}
+
+impl NaturalName for &str {
+    fn text(&self) -> &str {
+        self
+    }
+}
+
+impl NaturalName for NaturalSortKey {
+    fn text(&self) -> &str {
+        &self.0
+    }
+}
+
+impl PartialEq for dyn NaturalName + '_ {
+    fn eq(&self, other: &Self) -> bool {
+        self.text() == other.text()
+    }
+}
+
+impl Eq for dyn NaturalName + '_ {}
+
+impl PartialOrd for dyn NaturalName + '_ {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for dyn NaturalName + '_ {
+    fn cmp(&self, other: &Self) -> Ordering {
+        compare_naturally(self.text(), other.text())
+    }
+}
+
+impl<'a> Borrow<dyn NaturalName + 'a> for NaturalSortKey {
+    fn borrow(&self) -> &(dyn NaturalName + 'a) {
+        self
+    }
 }
 
 /// The name of a table, a key or a field. Maps of these names iterate in natural order.
@@ -101,6 +158,65 @@ mod tests {
                 "global"
             ]
         );
+    }
+
+    /// The definition of the order, character by character.
+    fn compare_by_definition(a: &str, b: &str) -> Ordering {
+        fn split(text: &str) -> (&str, &str) {
+            let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+            let (digits, rest) = text.split_at(end);
+            (digits.trim_start_matches('0'), rest)
+        }
+        let (mut x, mut y) = (a, b);
+        while let (Some(cx), Some(cy)) = (x.chars().next(), y.chars().next()) {
+            let order = if cx.is_ascii_digit() && cy.is_ascii_digit() {
+                let (nx, ny);
+                (nx, x) = split(x);
+                (ny, y) = split(y);
+                nx.len().cmp(&ny.len()).then_with(|| nx.cmp(ny))
+            } else {
+                x = &x[cx.len_utf8()..];
+                y = &y[cy.len_utf8()..];
+                cx.cmp(&cy)
+            };
+            if order != Ordering::Equal {
+                return order;
+            }
+        }
+        x.len().cmp(&y.len()).then_with(|| a.cmp(b))
+    }
+
+    #[test]
+    fn the_order_agrees_with_its_definition() {
+        let parts = [
+            "",
+            "0",
+            "00",
+            "1",
+            "01",
+            "9",
+            "10",
+            "a",
+            "b",
+            "|",
+            "\u{e9}",
+            "\u{1f600}",
+        ];
+        let names: Vec<String> = (0..parts.len().pow(3))
+            .map(|n| {
+                let part = |place: usize| parts[n / parts.len().pow(place as u32) % parts.len()];
+                [part(0), part(1), part(2)].concat()
+            })
+            .collect();
+        for a in &names {
+            for b in names.iter().step_by(7) {
+                assert_eq!(
+                    compare_naturally(a, b),
+                    compare_by_definition(a, b),
+                    "{a:?} {b:?}"
+                );
+            }
+        }
     }
 
     #[test]

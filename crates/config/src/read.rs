@@ -5,7 +5,7 @@ use super::db::{ConfigDb, ConfigEntry, FieldValue};
 use super::json::JsonValue;
 use super::merge::{merge_layers, parse_range_key};
 use super::multi_asic;
-use super::natural::NaturalSortKey;
+use super::natural::NaturalName;
 use super::problem::{Problem, Problems};
 use super::queue_filter::{ChassisKeyFilter, LineCard, QueueFilter};
 use super::root_cause::{FoundErrors, NO_SUCH_TABLE, RefusedObjects, remove_consequences};
@@ -188,7 +188,7 @@ impl LayerReader<'_> {
                 });
                 continue;
             }
-            if self.db.tables.contains_key(&NaturalSortKey::from(name)) || self.db.removals.has_table(name) {
+            if self.db.tables.contains_key(&name as &dyn NaturalName) || self.db.removals.has_table(name) {
                 self.report(
                     Problem::at_field(name, "", "", "the table occurs twice").with_fix("remove one of them"),
                 );
@@ -331,7 +331,11 @@ impl LayerReader<'_> {
                 ..location
             };
             if value == JsonValue::Null {
-                if self.check_field_removal(location, table_schema, entry.contains_key(&name.into())) {
+                if self.check_field_removal(
+                    location,
+                    table_schema,
+                    entry.contains_key(&name as &dyn NaturalName),
+                ) {
                     removed.push(name.to_owned());
                 }
                 continue;

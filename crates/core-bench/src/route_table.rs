@@ -73,7 +73,7 @@ fn route_target(n: u32) -> RouteTarget {
         weight: 1,
     };
     match n % 2 {
-        0 => RouteTarget::Via(vec![path(n)]),
+        0 => RouteTarget::Via([path(n)].into()),
         _ => RouteTarget::Via((0..4).map(|member| path(n + 4 * member)).collect()),
     }
 }

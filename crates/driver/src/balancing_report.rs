@@ -1,12 +1,13 @@
 //! Copies the load balancing state of a switch for snapshots. The copy contains groups with a stateful scheme
 //! and groups with static hashing.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use xoff_dataplane::balance::{GroupKey, GroupView, MoveReason};
 use xoff_dataplane::config::{InterfaceAttachment, SwitchConfig};
 use xoff_dataplane::route::NextHop;
-use xoff_dataplane::{GroupId, Picos, PortId, Switch};
+use xoff_dataplane::{GroupId, NextHopId, Picos, PortId, Switch};
 
 use xoff_telemetry::{BalancingSnapshot, FlowMoveSnapshot, GroupSnapshot, MemberReport};
 
@@ -16,16 +17,19 @@ const DEFAULT_SCHEME: &str = "ecmp";
 /// Copies the state of all load balancing groups at `now`. A LAG with a single member is not a group.
 pub(super) fn balancing_snapshot(switch: &Switch, config: &SwitchConfig, now: Picos) -> BalancingSnapshot {
     let reader = GroupSnapshotReader { switch, config };
+    // Groups of next hops come first, in the order of their numbers.
     let views = switch.balanced_groups(now);
+    let mut next_views = views.iter().peekable();
     let mut groups = Vec::new();
     let mut group_keys = Vec::new();
+    let mut shared = SharedMembers::new();
     for index in 0..switch.fib().groups().len() as u32 {
         let id = GroupId(index);
-        let view = views.iter().find(|view| view.group == GroupKey::NextHops(id));
+        let view = next_views.next_if(|view| view.group == GroupKey::NextHops(id));
         group_keys.push(GroupKey::NextHops(id));
         groups.push(match view {
             Some(view) => reader.stateful_group_snapshot(view),
-            None => reader.hashed_next_hop_group_snapshot(id),
+            None => reader.hashed_next_hop_group_snapshot(id, &mut shared),
         });
     }
     for (index, lag) in config
@@ -57,6 +61,9 @@ pub(super) fn balancing_snapshot(switch: &Switch, config: &SwitchConfig, now: Pi
         reordering: switch.reordering(),
     }
 }
+
+/// The members of groups with static hashing, by the address of the list in the forwarding table.
+type SharedMembers = BTreeMap<*const (NextHopId, u16), Arc<[MemberReport]>>;
 
 struct GroupSnapshotReader<'a> {
     switch: &'a Switch,
@@ -96,17 +103,22 @@ impl GroupSnapshotReader<'_> {
     }
 
     /// Copies a group of next hops with static hashing. Such a group has no counters.
-    fn hashed_next_hop_group_snapshot(&self, id: GroupId) -> GroupSnapshot {
-        let tag = self.switch.fib().groups()[id.index()].tag;
-        let members = self.next_hops(id).into_iter().map(|(hop, weight)| MemberReport {
-            usable: self.switch.is_interface_up(hop.interface),
-            ..self.member_report(&self.ports_of_next_hop(hop), Some(hop), weight)
-        });
+    fn hashed_next_hop_group_snapshot(&self, id: GroupId, shared: &mut SharedMembers) -> GroupSnapshot {
+        let group = &self.switch.fib().groups()[id.index()];
+        let tag = group.tag;
+        let read_members = || {
+            let members = self.next_hops(id).into_iter().map(|(hop, weight)| MemberReport {
+                usable: self.switch.is_interface_up(hop.interface),
+                ..self.member_report(&self.ports_of_next_hop(hop), Some(hop), weight)
+            });
+            members.collect()
+        };
+        let members = shared.entry(group.members.as_ptr()).or_insert_with(read_members);
         let scheme = tag.scheme.or(self.config.balancing.default_scheme);
         GroupSnapshot {
             next_hops: Some(id),
             site: tag.site,
-            ..self.group_without_counters(members.collect(), scheme)
+            ..self.group_without_counters(Arc::clone(members), scheme)
         }
     }
 
@@ -126,7 +138,7 @@ impl GroupSnapshotReader<'_> {
         }
     }
 
-    fn group_without_counters(&self, members: Vec<MemberReport>, scheme: Option<u16>) -> GroupSnapshot {
+    fn group_without_counters(&self, members: Arc<[MemberReport]>, scheme: Option<u16>) -> GroupSnapshot {
         let scheme = scheme.and_then(|index| self.config.balancing.schemes.get(usize::from(index)));
         GroupSnapshot {
             next_hops: None,
@@ -149,7 +161,7 @@ impl GroupSnapshotReader<'_> {
         let members = fib
             .groups()
             .get(id.index())
-            .map_or(&[][..], |group| &group.members);
+            .map_or(&[][..], |group| &group.members[..]);
         let hop = |&(hop, weight): &(xoff_dataplane::NextHopId, u16)| (fib.next_hops()[hop.index()], weight);
         members.iter().map(hop).collect()
     }

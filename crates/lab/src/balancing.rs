@@ -30,13 +30,13 @@ pub(super) fn has_scheme(switch: &SwitchPlan, scheme: &str) -> bool {
             .any(|name| name == scheme)
 }
 
-/// Returns the merged configuration of a switch without its presets. Presets define no schemes.
+/// Returns the merged configuration of a switch without presets and computed routes, which define no schemes.
 ///
 /// Errors are ignored here and reported later, when the configuration is loaded.
 fn merged_config(switch: &SwitchPlan) -> ConfigDb {
     let texts = switch.config.iter().filter_map(|layer| match layer {
         ConfigLayer::Text { source, text } => Some((source.as_str(), text.as_str())),
-        ConfigLayer::Preset { .. } => None,
+        ConfigLayer::Preset { .. } | ConfigLayer::Computed(_) => None,
     });
     xoff_config::parse_valid_entries(&texts.collect::<Vec<_>>(), switch.asic.as_deref())
 }

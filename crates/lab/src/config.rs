@@ -3,15 +3,21 @@
 //! A configuration is merged from layers, and a higher layer overrides the lower layers. The lowest layer
 //! sets the link speeds of the lab. The layers of the lab file are above it.
 
+mod similar_switches;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 use xoff_units::Picos;
 
-use super::plan::{ConfigLayer, FarEnd, LabPlan, LinkPlan, SPEED_MBPS_DEFAULT, SwitchPlan};
+use super::plan::{
+    COMPUTED_ROUTES, ComputedLayer, ConfigLayer, FarEnd, LabPlan, LinkPlan, SPEED_MBPS_DEFAULT, SwitchPlan,
+};
 use super::switch_errors::{SwitchError, SwitchErrors};
+use similar_switches::SimilarSwitches;
 use xoff_config::{DeviceDefaults, DeviceMtu, LoadedConfig, PgProfileLookup, ResolveOptions};
+use xoff_dataplane::config::SwitchConfig;
 use xoff_runtime::session::reaction_budget_in_model_time;
 use xoff_runtime::workers::WorkerOptions;
 use xoff_telemetry::failure::Failure;
@@ -42,11 +48,16 @@ pub(super) fn resolve_switch_setups(
     let longest_delay_ns = plan.links.iter().map(|link| link.delay_ns).max().unwrap_or(0);
     let budget = reaction_budget_in_model_time(driver)
         .saturating_add(Picos::from_nanos(longest_delay_ns.saturating_mul(2)));
-    resolve_all_switch_setups(plan, seed, budget)
+    resolve_all(plan, seed, &mut |switch: &SwitchPlan,
+                                  index: usize,
+                                  links: LinksOfSwitch<'_>,
+                                  seed: u64| {
+        resolve_with_route_tables(switch, index, links, seed, budget)
+    })
 }
 
-/// Resolves the configurations of all switches, in the order of [`LabPlan::switches`]. `seed` is the seed of
-/// the run.
+/// Resolves the configurations of all switches for a run in virtual time, in the order of [`LabPlan::switches`]. `seed`
+/// is the seed of the run. The results have no tables.
 ///
 /// # Errors
 /// Returns the same errors as [`resolve_switch_setup`].
@@ -55,13 +66,34 @@ pub(super) fn resolve_all_switch_setups(
     seed: u64,
     reaction_budget: Picos,
 ) -> Result<Vec<SwitchSetup>, Failure> {
+    let mut similar = SimilarSwitches::default();
+    resolve_all(plan, seed, &mut |switch: &SwitchPlan,
+                                  index: usize,
+                                  links: LinksOfSwitch<'_>,
+                                  seed: u64| {
+        similar.resolve(switch, index, links, seed, reaction_budget)
+    })
+}
+
+/// The links of a lab, and the indices of the links of one switch.
+type LinksOfSwitch<'a> = (&'a [LinkPlan], &'a [usize]);
+
+/// A function that resolves one switch. Its arguments are the plan, the index, the links and the seed of the switch.
+type SwitchResolver<'a> =
+    dyn FnMut(&SwitchPlan, usize, LinksOfSwitch<'_>, u64) -> Result<SwitchSetup, SwitchError> + 'a;
+
+/// Resolves all switches with `resolve`.
+fn resolve_all(
+    plan: &LabPlan,
+    seed: u64,
+    resolve: &mut SwitchResolver<'_>,
+) -> Result<Vec<SwitchSetup>, Failure> {
     let mut setups = Vec::with_capacity(plan.switches.len());
     let mut errors = SwitchErrors::default();
     let own_links = links_of_switches(plan.switches.len(), &plan.links);
     for (index, (switch, own_links)) in plan.switches.iter().zip(&own_links).enumerate() {
         let links = (&plan.links[..], &own_links[..]);
-        let seed = switch_seed(seed, index);
-        match resolve_switch_with_links(switch, index, links, seed, reaction_budget) {
+        match resolve(switch, index, links, switch_seed(seed, index)) {
             Ok(setup) => setups.push(setup),
             Err(error) => errors.add(&switch.name, error),
         }
@@ -122,28 +154,59 @@ pub(super) fn links_of_switches(switch_count: usize, links: &[LinkPlan]) -> Vec<
 /// Resolves the configuration of one switch like [`resolve_switch_setup`], for a lab whose plan is not complete.
 /// `index` is the index of the switch. The first element of `links` contains all links of the lab, and the second
 /// the indices of the links of this switch.
+///
+/// The tables of the result do not contain computed routes if no other layer depends on them.
 pub(super) fn resolve_switch_with_links(
     plan: &SwitchPlan,
     index: usize,
-    (links, own_indices): (&[LinkPlan], &[usize]),
+    links: LinksOfSwitch<'_>,
     seed: u64,
     reaction_budget: Picos,
 ) -> Result<SwitchSetup, SwitchError> {
-    let own_links: Vec<(&str, &LinkPlan)> = own_indices
-        .iter()
-        .filter_map(|link| Some((links[*link].port_at_switch(index)?, &links[*link])))
-        .collect();
-    let name = &plan.name;
+    if let Some(computed) = untouched_computed_layer(plan)
+        && let Ok(setup) = resolve_layers(plan, index, links, seed, reaction_budget, Some(computed))
+    {
+        return Ok(setup);
+    }
+    // Errors refer to tables, so all of them must exist.
+    resolve_with_route_tables(plan, index, links, seed, reaction_budget)
+}
+
+/// Resolves the configuration of one switch. The tables of the result contain the computed routes.
+fn resolve_with_route_tables(
+    plan: &SwitchPlan,
+    index: usize,
+    links: LinksOfSwitch<'_>,
+    seed: u64,
+    reaction_budget: Picos,
+) -> Result<SwitchSetup, SwitchError> {
+    resolve_layers(plan, index, links, seed, reaction_budget, None)
+}
+
+/// Resolves the merged layers of one switch. `computed` contains computed routes that are resolved without tables.
+fn resolve_layers(
+    plan: &SwitchPlan,
+    index: usize,
+    (links, own_indices): LinksOfSwitch<'_>,
+    seed: u64,
+    reaction_budget: Picos,
+    computed: Option<&ComputedLayer>,
+) -> Result<SwitchSetup, SwitchError> {
+    let own_links = ports_with_links(index, (links, own_indices));
     let mut layers = vec![("the lab".to_owned(), link_speed_layer(&own_links).to_string())];
-    let ports: Vec<(String, u32)> = own_links
-        .iter()
-        .map(|(port, link)| ((*port).to_owned(), link.speed_mbps.unwrap_or(SPEED_MBPS_DEFAULT)))
-        .collect();
+    let ports = port_speeds(&own_links);
     let devices = external_device_defaults(&own_links);
     let mut preset_notes = Vec::new();
     for layer in &plan.config {
         layers.push(match layer {
             ConfigLayer::Text { source, text } => (source.clone(), text.clone()),
+            ConfigLayer::Computed(layer) => {
+                let text = match computed {
+                    Some(_) => layer.tables.clone(),
+                    None => layer.to_text(),
+                };
+                (COMPUTED_ROUTES.to_owned(), text)
+            }
             ConfigLayer::Preset { name, source } => {
                 let mut preset = xoff_config::build_preset(name, &ports, reaction_budget)
                     .map_err(|unknown| Failure::configuration(unknown.to_string()).at(source))?;
@@ -152,44 +215,116 @@ pub(super) fn resolve_switch_with_links(
             }
         });
     }
-    let link_mtus = own_links
-        .iter()
-        .map(|(port, link)| ((*port).to_owned(), link.mtu));
     let layers: Vec<(&str, &str)> = layers
         .iter()
         .map(|(source, text)| (source.as_str(), text.as_str()))
         .collect();
-    let pg_profiles = plan.pg_profiles.as_ref().map(|lookup| {
-        PgProfileLookup::parse(&lookup.text, &lookup.source).map_err(|problems| {
-            Failure::configuration("the lookup file is invalid")
-                .at(format!("switch {name}"))
-                .because(problems)
-        })
-    });
-    let resolve = ResolveOptions {
-        ports: ports.into_iter().map(|(port, _)| port).collect(),
-        hostname: Some(name.clone()),
-        seed,
-        reaction_budget,
-        link_mtus: link_mtus.collect(),
-        devices,
-        asic: plan.asic.clone(),
-        pg_profiles: pg_profiles.transpose()?.map(Arc::new),
-        attachment: xoff_config::PortAttachment::Lab,
-        port_source: Some(xoff_config::PORT_LINK),
-        ..ResolveOptions::default()
-    };
+    let resolve = resolve_options(plan, &own_links, seed, reaction_budget, computed)?;
     let mut loaded = xoff_config::load(&layers, &resolve).map_err(SwitchError::Invalid)?;
     loaded.resolved.warnings.extend(preset_notes);
-    let mut speeds_mbps = BTreeMap::new();
-    for (link, (port, plan)) in own_indices.iter().zip(&own_links) {
-        speeds_mbps.insert(*link, link_speed_mbps(&loaded, port, plan)?);
-    }
+    let speeds_mbps = link_speeds_mbps(&loaded.resolved.config, own_indices, &own_links)?;
     Ok(SwitchSetup {
         loaded,
         resolve,
         speeds_mbps,
     })
+}
+
+/// Returns the name of each port of a switch with a link, and the link. `switch` is the index of the switch.
+fn ports_with_links<'a>(
+    switch: usize,
+    (links, own_indices): LinksOfSwitch<'a>,
+) -> Vec<(&'a str, &'a LinkPlan)> {
+    let port = |link: &usize| Some((links[*link].port_at_switch(switch)?, &links[*link]));
+    own_indices.iter().filter_map(port).collect()
+}
+
+/// Returns the name and the speed in Mb/s of each port with a link.
+fn port_speeds(links: &[(&str, &LinkPlan)]) -> Vec<(String, u32)> {
+    let speed = |(port, link): &(&str, &LinkPlan)| {
+        let speed_mbps = link.speed_mbps.unwrap_or(SPEED_MBPS_DEFAULT);
+        ((*port).to_owned(), speed_mbps)
+    };
+    links.iter().map(speed).collect()
+}
+
+/// Returns the options of the resolution of a switch.
+fn resolve_options(
+    plan: &SwitchPlan,
+    own_links: &[(&str, &LinkPlan)],
+    seed: u64,
+    reaction_budget: Picos,
+    computed: Option<&ComputedLayer>,
+) -> Result<ResolveOptions, Failure> {
+    let pg_profiles = plan.pg_profiles.as_ref().map(|lookup| {
+        PgProfileLookup::parse(&lookup.text, &lookup.source).map_err(|problems| {
+            Failure::configuration("the lookup file is invalid")
+                .at(format!("switch {}", plan.name))
+                .because(problems)
+        })
+    });
+    let ports = own_links.iter().map(|(port, _)| (*port).to_owned());
+    let link_mtus = own_links
+        .iter()
+        .map(|(port, link)| ((*port).to_owned(), link.mtu));
+    Ok(ResolveOptions {
+        ports: ports.collect(),
+        hostname: Some(plan.name.clone()),
+        seed,
+        reaction_budget,
+        link_mtus: link_mtus.collect(),
+        devices: external_device_defaults(own_links),
+        asic: plan.asic.clone(),
+        pg_profiles: pg_profiles.transpose()?.map(Arc::new),
+        attachment: xoff_config::PortAttachment::Lab,
+        port_source: Some(xoff_config::PORT_LINK),
+        computed_routes: computed.map(|layer| Arc::clone(&layer.routes)),
+        ..ResolveOptions::default()
+    })
+}
+
+/// Returns the speeds of the links of a switch in Mb/s, by the index of the link.
+fn link_speeds_mbps(
+    config: &SwitchConfig,
+    own_indices: &[usize],
+    own_links: &[(&str, &LinkPlan)],
+) -> Result<BTreeMap<usize, u32>, Failure> {
+    let links = own_indices.iter().zip(own_links);
+    let speed = |(link, (port, plan)): (&usize, &(&str, &LinkPlan))| {
+        Ok((*link, link_speed_mbps(config, port, plan)?))
+    };
+    links.map(speed).collect()
+}
+
+/// Returns the layer with the computed routes, if the routes can be resolved without their tables: no other layer
+/// of the switch names a table on which routes depend.
+///
+/// The tables of a large fabric need a thousand times the memory of the routes.
+fn untouched_computed_layer(plan: &SwitchPlan) -> Option<&ComputedLayer> {
+    let mut computed = None;
+    for layer in &plan.config {
+        match layer {
+            ConfigLayer::Computed(layer) => computed = Some(&**layer),
+            ConfigLayer::Text { text, .. } if may_touch_routes(text) => return None,
+            // Presets have neither addresses nor routes.
+            ConfigLayer::Text { .. } | ConfigLayer::Preset { .. } => {}
+        }
+    }
+    computed
+}
+
+/// Returns whether a configuration text may have a table on which routes depend. The text of such a table has its
+/// name, unless the name is written with JSON escapes.
+fn may_touch_routes(text: &str) -> bool {
+    let parts = [
+        "ROUTE",
+        "INTERFACE",
+        "NEIGH",
+        "XOFF_LB_SITE",
+        "XOFF_LB_GROUP",
+        "\\u",
+    ];
+    parts.iter().any(|part| text.contains(part))
 }
 
 /// Returns the MTUs of the external devices of a switch. As in `xoff switch run`, the MTU of such a device is
@@ -225,8 +360,8 @@ fn link_speed_layer(links: &[(&str, &LinkPlan)]) -> Value {
 
 /// Returns the speed of a link in Mb/s. Returns an error if the lab file and the switch configuration set
 /// different speeds.
-fn link_speed_mbps(loaded: &LoadedConfig, name: &str, link: &LinkPlan) -> Result<u32, Failure> {
-    let mut ports = loaded.resolved.config.ports.iter();
+fn link_speed_mbps(config: &SwitchConfig, name: &str, link: &LinkPlan) -> Result<u32, Failure> {
+    let mut ports = config.ports.iter();
     let configured = ports
         .find(|port| port.name == name)
         .map_or(SPEED_MBPS_DEFAULT, |port| port.link.speed_mbps);
@@ -243,160 +378,4 @@ fn link_speed_mbps(loaded: &LoadedConfig, name: &str, link: &LinkPlan) -> Result
 }
 
 #[cfg(test)]
-mod tests {
-    use std::path::Path;
-
-    use super::super::parse_lab;
-    use super::super::plan::TimeMode;
-    use super::*;
-
-    const BUDGET: Picos = Picos::from_millis(20);
-
-    fn parse_and_resolve(config: &str, speed: &str) -> Result<SwitchSetup, Failure> {
-        let text = format!(
-            "name: x\ntopology:\n  nodes:\n    sw9: {{kind: switch, config: {config}}}\n    h1: {{kind: model}}\n  links:\n    - {{endpoints: [\"h1:eth0\", \"sw9:Ethernet4\"]{speed}}}\n"
-        );
-        let plan = parse_lab(&text, "x.xoff.yml", Path::new(""), TimeMode::RealTime)
-            .map_err(|problems| Failure::configuration(problems.to_string()))?;
-        resolve_switch_setup(&plan, 0, 7, BUDGET)
-    }
-
-    /// In SONiC's traditional buffer model, a switch takes its lossless profiles from the lookup
-    /// file (`pg_profiles`).
-    #[test]
-    fn lossless_profiles_are_read_from_the_lookup_file() {
-        let lab = |key: &str| {
-            let text = format!(
-                r#"
-name: x
-topology:
-  nodes:
-    sw9:
-      kind: switch
-      config:
-        CABLE_LENGTH: {{AZURE: {{Ethernet4: 5m}}}}
-        PORT_QOS_MAP: {{Ethernet4: {{pfc_enable: "3"}}}}
-        BUFFER_POOL: {{ingress_lossless_pool: {{type: ingress, mode: dynamic, size: "1048576"}}}}
-{key}
-    h1: {{kind: model}}
-  links:
-    - {{endpoints: ["h1:eth0", "sw9:Ethernet4"], speed: 10g}}
-"#
-            );
-            let folder = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/pg_profiles"));
-            let plan = parse_lab(&text, "x.xoff.yml", folder, TimeMode::RealTime)?;
-            let setup = resolve_switch_setup(&plan, 0, 7, BUDGET).expect("the configuration is good");
-            let config = setup.loaded.resolved.config;
-            let profile = usize::from(config.ports[0].pgs[3]);
-            Ok::<u64, super::super::Problems>(config.profiles[profile].xoff_bytes)
-        };
-        let xoff_bytes = |key: &str| lab(key).expect("the lab file is good");
-        assert_eq!(xoff_bytes("      pg_profiles: pg_profile_lookup.ini"), 33_280);
-        assert_eq!(xoff_bytes(""), 0, "without the file there is no headroom");
-        let missing = lab("      pg_profiles: none.ini").expect_err("there is no such file");
-        assert!(
-            missing.to_string().contains("cannot read the lookup file"),
-            "{missing}"
-        );
-    }
-
-    #[test]
-    fn lab_sets_port_speeds_and_switch_name() {
-        let setup = parse_and_resolve("{preset: roce-lossless}", ", speed: 10g").expect("good");
-        let config = &setup.loaded.resolved.config;
-        assert_eq!((config.name.as_str(), config.seed), ("sw9", 7));
-        assert_eq!(
-            config
-                .ports
-                .iter()
-                .map(|port| port.name.as_str())
-                .collect::<Vec<_>>(),
-            ["Ethernet4"]
-        );
-        assert_eq!(
-            (setup.speeds_mbps[&0], config.ports[0].link.speed_mbps),
-            (10_000, 10_000)
-        );
-        assert!(config.ports[0].admin_up);
-    }
-
-    #[test]
-    fn configuration_sets_the_speed_if_the_lab_has_none() {
-        let setup = parse_and_resolve("{PORT: {Ethernet4: {speed: 25000}}}", "").expect("good");
-        assert_eq!(setup.speeds_mbps[&0], 25_000);
-    }
-
-    /// YAML has three forms of null: `null`, `~` and an empty value. A null value deletes a field or table
-    /// that a lower layer has set.
-    #[test]
-    fn null_removes_fields_and_tables_of_lower_layers() {
-        let base = "{PORT: {Ethernet4: {speed: 25000, mtu: 9100}}, VLAN: {Vlan10: {}}}";
-        for (layer, mtu, vlan) in [
-            ("{}", 9_100, true),
-            ("{PORT: {Ethernet4: {mtu: null}}}", 1_500, true),
-            ("{PORT: {Ethernet4: {mtu: ~}}, VLAN: {Vlan10: }}", 1_500, false),
-            ("{PORT: , VLAN: null}", 1_500, false),
-            (
-                r#"{PORT: {Ethernet4: null}, VLAN: {Vlan11: null}, QUEUE: null}"#,
-                1_500,
-                true,
-            ),
-        ] {
-            let setup = parse_and_resolve(&format!("[{base}, {layer}]"), "")
-                .unwrap_or_else(|failure| panic!("{layer}: {failure}"));
-            let config = &setup.loaded.resolved.config;
-            assert_eq!(config.ports[0].mtu, mtu, "{layer}");
-            assert_eq!(setup.loaded.db.keys("VLAN").next().is_some(), vlan, "{layer}");
-        }
-        let failure = parse_and_resolve("[{}, {VLANS: null}]", "").expect_err("no such table");
-        assert!(failure.to_string().contains("did you mean VLAN?"), "{failure}");
-    }
-
-    #[test]
-    fn configuration_errors_name_the_value_and_the_line() {
-        for (config, speed, parts) in [
-            (
-                "{PORT: {Ethernet4: {speed: 25000}}}",
-                ", speed: 10g",
-                ["25000", "x.xoff.yml:7"],
-            ),
-            ("{preset: roce-lossles}", "", ["roce-lossles", "x.xoff.yml:4"]),
-            (
-                "{PORT_QOS_MAP: {Ethernet4: {pfc_enable: 9}}}",
-                "",
-                ["pfc_enable", "9"],
-            ),
-        ] {
-            let failure = parse_and_resolve(config, speed).expect_err(config);
-            let text = failure.to_string();
-            assert!(
-                parts.iter().all(|part| text.contains(part)),
-                "{parts:?} in {text}"
-            );
-            assert_eq!(
-                failure.exit,
-                xoff_telemetry::failure::Exit::Configuration,
-                "{text}"
-            );
-        }
-    }
-
-    #[test]
-    fn lab_files_of_the_repository_are_valid() {
-        for (file, enabled) in [("incast", 1 << 3), ("incast-nopfc", 0)] {
-            let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../testbeds/{file}.xoff.yml"));
-            let plan = super::super::load_lab(&path, TimeMode::RealTime)
-                .unwrap_or_else(|problems| panic!("{problems}"));
-            let setup =
-                resolve_switch_setup(&plan, 0, 1, BUDGET).unwrap_or_else(|failure| panic!("{failure}"));
-            assert_eq!(
-                setup.speeds_mbps.into_values().collect::<Vec<_>>(),
-                [1000; 5],
-                "{file}"
-            );
-            let ports = &setup.loaded.resolved.config.ports;
-            assert!(ports.iter().all(|port| port.pfc.enabled == enabled), "{file}");
-            assert_eq!(plan.workload.flows.len(), 8, "{file}");
-        }
-    }
-}
+mod tests;

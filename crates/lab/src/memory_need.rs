@@ -75,6 +75,7 @@ fn add_topology(need: &mut MemoryNeed, plan: &LabPlan, time: TimeMode) {
             match layer {
                 ConfigLayer::Text { text, .. } => text_bytes += text.len() as u64,
                 ConfigLayer::Preset { .. } => text_bytes += ports * PRESET_BYTES_PER_PORT,
+                ConfigLayer::Computed(layer) => text_bytes += layer.to_text().len() as u64,
             }
         }
     }

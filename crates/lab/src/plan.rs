@@ -2,6 +2,7 @@
 //!
 //! The command line passes the plan to the processes of the lab as JSON.
 
+mod config_layer;
 mod names;
 mod script;
 mod transport;
@@ -11,6 +12,8 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+pub(crate) use config_layer::COMPUTED_ROUTES;
+pub use config_layer::{ComputedLayer, ConfigLayer};
 pub use script::{
     ActionPlan, EgressBlockPlan, FaultPlan, FaultSelectorPlan, InjectPlan, LinkDirectionPlan, PausePlan,
     ScriptPlan, SendPlan, StepPlan, WorkloadTarget,
@@ -106,25 +109,6 @@ pub struct PgProfilesPlan {
     pub source: String,
     /// The text of the file. Its rows are checked later, with the configuration of the switch.
     pub text: String,
-}
-
-/// One configuration layer of a switch. Layers are merged field by field.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub enum ConfigLayer {
-    /// The text of a `config_db.json`.
-    Text {
-        /// The source for messages: a path, or `FILE:LINE` of an inline mapping.
-        source: String,
-        /// The JSON text.
-        text: String,
-    },
-    /// A built-in preset, which is built for the linked ports of the switch.
-    Preset {
-        /// The name of the preset, such as `roce-lossless`.
-        name: String,
-        /// The position of the preset in the lab file, `FILE:LINE`.
-        source: String,
-    },
 }
 
 /// One host of a lab.

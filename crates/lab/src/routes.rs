@@ -25,7 +25,6 @@ use ipnet::Ipv4Net;
 use super::plan::{FarEnd, HostPlan, LinkPlan, SwitchPlan};
 
 pub(super) use addresses::{AddressConflict, ipv4_gateway};
-pub(super) use tables::COMPUTED_ROUTES;
 
 /// Hop count of a switch without a path to the destination.
 const UNREACHABLE: u32 = u32::MAX;
@@ -134,13 +133,17 @@ impl SwitchGraph {
         hops
     }
 
-    /// Returns the next hops of a switch towards a destination: the addresses of all neighbours that are
-    /// nearer. `hops` contains the hop count from each switch to the destination.
-    fn next_hops_towards(&self, switch: usize, hops: &[u32]) -> Vec<Ipv4Addr> {
+    /// Replaces `next_hops` by the next hops of a switch towards a destination: the addresses of all neighbours
+    /// that are nearer. `hops` contains the hop count from each switch to the destination.
+    fn next_hops_towards(&self, switch: usize, hops: &[u32], next_hops: &mut Vec<Ipv4Addr>) {
+        next_hops.clear();
         let own_hops = hops[switch];
+        if own_hops == UNREACHABLE || own_hops == 0 {
+            return;
+        }
         let switch_links = self.routers[switch].switch_links.iter();
-        let nearer = switch_links.filter(|link| own_hops != UNREACHABLE && hops[link.peer_switch] < own_hops);
-        nearer.map(|link| link.peer_address).collect()
+        let nearer = switch_links.filter(|link| hops[link.peer_switch] < own_hops);
+        next_hops.extend(nearer.map(|link| link.peer_address));
     }
 
     /// Returns the connected component of each host, as the lowest index of a switch in this component.

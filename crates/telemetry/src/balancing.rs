@@ -44,8 +44,9 @@ pub struct GroupSnapshot {
     /// Number of the site of the routes (`XOFF_LB_SITE`): the leaf behind which the destinations are. The
     /// value 0 means no configured site.
     pub site: u16,
-    /// The members in the order of the group: next hops, or ports of a LAG.
-    pub members: Vec<MemberReport>,
+    /// The members in the order of the group: next hops, or ports of a LAG. Groups with the same members share the
+    /// list if their scheme counts nothing.
+    pub members: Arc<[MemberReport]>,
     /// Number of flow moves for each reason, indexed by the position of the reason in [`MoveReason::ALL`].
     pub moves: [u64; MoveReason::ALL.len()],
     /// The use of the flow table. `None` if the scheme has no flow table.
@@ -100,7 +101,8 @@ pub struct GroupReport {
     /// The prefixes of these routes, at most the first 16. Empty for a LAG.
     pub prefixes: Vec<String>,
     /// The members in the order of the group: next hops, or ports of a LAG.
-    pub members: Vec<MemberReport>,
+    #[schema(value_type = Vec<MemberReport>)]
+    pub members: Arc<[MemberReport]>,
     /// Number of flow moves by the name of the reason. Reasons without a flow move are omitted.
     pub moves: BTreeMap<String, u64>,
     /// The use of the flow table. The value is null if the scheme has no flow table.
@@ -256,7 +258,7 @@ impl GroupReport {
             site: Some(group.site).filter(|site| *site > 0),
             routes,
             prefixes,
-            members: group.members.clone(),
+            members: Arc::clone(&group.members),
             moves: counted
                 .map(|(reason, count)| (reason.name().to_owned(), count))
                 .collect(),

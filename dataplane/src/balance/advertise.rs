@@ -36,9 +36,9 @@
 
 use super::config::{AdvertiseConfig, BalancerSetup};
 use super::load::PortLoads;
-use super::member::Member;
 use super::remote::{RemotePaths, SiteIndex, max_path_load};
 use super::selection_input::MemberState;
+use super::site_paths::{PathListId, SitePathCollector, SitePaths};
 use crate::egress::FrameTable;
 use crate::fib::{Fib, NextHop, RouteTarget};
 use crate::ids::PortId;
@@ -51,14 +51,6 @@ const STATE_REPEATS: u8 = 4;
 const HOLD_INTERVALS: u64 = 4;
 /// The transmission of messages uses at most this part of the time of a link: 1/64.
 const LINK_TIME_DIVISOR: u64 = 64;
-
-/// A path to a site.
-#[derive(Clone, Debug)]
-struct SitePath {
-    next_hop: NextHop,
-    member: Member,
-    live: bool,
-}
 
 /// Reachability of a site, as the messages have advertised it so far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,7 +65,7 @@ enum AdvertisedState {
 #[derive(Clone, Debug)]
 struct AdvertisedSite {
     site: u16,
-    paths: Vec<SitePath>,
+    paths: PathListId,
     /// True if all groups of the routes to this site select by load.
     is_load_aware: bool,
     state: AdvertisedState,
@@ -87,7 +79,7 @@ impl AdvertisedSite {
     fn new(site: u16) -> AdvertisedSite {
         AdvertisedSite {
             site,
-            paths: Vec::new(),
+            paths: SitePaths::EMPTY,
             is_load_aware: true,
             state: AdvertisedState::NotAdvertised,
             repeats: 0,
@@ -103,6 +95,7 @@ impl AdvertisedSite {
         &mut self,
         now: Picos,
         site_index: SiteIndex,
+        paths: &SitePaths,
         loads: Option<&mut PortLoads>,
         frames: &FrameTable,
         remote: &RemotePaths,
@@ -110,7 +103,7 @@ impl AdvertisedSite {
         let mut best = None;
         let (mut load, mut utilisation, mut capacity) = (0, 0, 0);
         let mut loads = loads;
-        for site_path in &self.paths {
+        for site_path in paths.of_list(self.paths) {
             let ports = &site_path.member.ports;
             if !site_path.live || !remote.reaches(ports, site_index) {
                 continue;
@@ -187,6 +180,7 @@ pub(crate) struct Advertiser {
     interval: Picos,
     /// The sites, in the order of their numbers.
     sites: Vec<AdvertisedSite>,
+    paths: SitePaths,
     /// True if at least one neighbour receives entries.
     has_receivers: bool,
     /// True if the last message stated that all paths are idle, or if no message was sent.
@@ -213,6 +207,7 @@ impl Advertiser {
         if self.config.is_none() {
             return Vec::new();
         }
+        let mut collector = SitePathCollector::new(fib);
         for (route, _) in fib.routes().filter(|(route, _)| route.tag.site != 0) {
             let RouteTarget::Via(paths) = &route.target else {
                 continue;
@@ -224,18 +219,10 @@ impl Advertiser {
                     self.sites.insert(place, AdvertisedSite::new(route.tag.site));
                     place
                 });
-            let site_paths = &mut self.sites[place].paths;
-            for path in paths {
-                if site_paths.iter().all(|known| known.next_hop != path.next_hop) {
-                    let MemberState { member, live, .. } = state_of(path.next_hop);
-                    site_paths.push(SitePath {
-                        next_hop: path.next_hop,
-                        member,
-                        live,
-                    });
-                }
-            }
+            let list = collector.list_of_route(paths);
+            self.sites[place].paths = collector.union(self.sites[place].paths, list);
         }
+        self.paths = collector.into_paths(state_of);
         for mut old in before.drain(..) {
             match self.sites.binary_search_by_key(&old.site, |known| known.site) {
                 Ok(place) => {
@@ -243,8 +230,8 @@ impl Advertiser {
                     (site.state, site.repeats) = (old.state, old.repeats);
                     (site.load, site.capacity_mbps) = (old.load, old.capacity_mbps);
                 }
-                Err(place) if !old.paths.is_empty() => {
-                    old.paths.clear();
+                Err(place) if old.paths != SitePaths::EMPTY => {
+                    old.paths = SitePaths::EMPTY;
                     self.sites.insert(place, old);
                 }
                 Err(_) => {}
@@ -265,24 +252,27 @@ impl Advertiser {
     /// Returns true if the link to a next hop is up and the next hop has not advertised that it cannot reach
     /// the site.
     pub(super) fn reaches(&self, site: SiteIndex, next_hop: NextHop, remote: &RemotePaths) -> bool {
-        let paths = self.sites.get(site.index()).map_or(&[][..], |known| &known.paths);
-        let path = paths.iter().find(|path| path.next_hop == next_hop);
+        let list = self
+            .sites
+            .get(site.index())
+            .map_or(SitePaths::EMPTY, |known| known.paths);
+        let path = self.paths.of_list(list).find(|path| path.next_hop == next_hop);
         path.is_some_and(|path| path.live && remote.reaches(&path.member.ports, site))
     }
 
     /// Updates the link state of all paths.
     pub(super) fn update_live_paths(&mut self, live: impl Fn(NextHop) -> bool) {
-        for path in self.sites.iter_mut().flat_map(|site| &mut site.paths) {
-            path.live = live(path.next_hop);
-        }
+        self.paths.update_live(live);
     }
 
     /// Computes the interval, and whether at least one neighbour receives messages.
     fn update_interval(&mut self) {
         let ports = self.config.as_ref().map_or(&[][..], |config| &config.ports);
-        self.has_receivers = ports
-            .iter()
-            .any(|port| self.sites.iter().any(|site| may_advertise(site, PortId(*port))));
+        self.has_receivers = ports.iter().any(|port| {
+            self.sites
+                .iter()
+                .any(|site| self.may_advertise(site, PortId(*port)))
+        });
         let longest = link_quality::frame_len(self.sites.len()) as u32;
         let transmission_time = |port: &u16| {
             let link = self.links.get(usize::from(*port))?;
@@ -353,7 +343,8 @@ impl Advertiser {
         let mut state_changed = false;
         for (index, site) in self.sites.iter_mut().enumerate() {
             let loads = measures.then_some(&mut *loads);
-            state_changed |= site.update_from_paths(now, SiteIndex::new(index), loads, frames, remote);
+            let index = SiteIndex::new(index);
+            state_changed |= site.update_from_paths(now, index, &self.paths, loads, frames, remote);
         }
         state_changed && self.has_receivers
     }
@@ -408,7 +399,7 @@ impl Advertiser {
         let measures = self.measures_load();
         let told = move |site: &&AdvertisedSite| {
             let state_changed = site.repeats > 0 || site.state == AdvertisedState::Unreachable;
-            may_advertise(site, port)
+            self.may_advertise(site, port)
                 && (state_changed || (measures && site.state == AdvertisedState::Reachable))
         };
         self.sites.iter().filter(told).map(move |site| SiteEntry {
@@ -429,9 +420,10 @@ impl Advertiser {
         let hold = self.interval.0.saturating_mul(HOLD_INTERVALS).div_ceil(1_000_000);
         hold.min(u64::from(u32::MAX)) as u32
     }
-}
 
-/// Returns true if the neighbour behind a port may use this switch to reach a site.
-fn may_advertise(site: &AdvertisedSite, port: PortId) -> bool {
-    site.paths.iter().all(|path| !path.member.ports.contains(&port))
+    /// Returns true if the neighbour behind a port may use this switch to reach a site.
+    fn may_advertise(&self, site: &AdvertisedSite, port: PortId) -> bool {
+        let mut paths = self.paths.of_list(site.paths);
+        paths.all(|path| !path.member.ports.contains(&port))
+    }
 }

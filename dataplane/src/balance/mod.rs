@@ -50,6 +50,7 @@ mod remote;
 mod reorder;
 mod scheme;
 mod selection_input;
+mod site_paths;
 
 pub(crate) use balancer::{LoadBalancer, PathDecision};
 pub use group::{AnnounceResult, FlowMove, GroupKey, GroupView, MemberView};

@@ -90,8 +90,8 @@ pub(crate) struct RemotePaths {
     sites: Vec<u16>,
     /// Row number of each port, or [`NO_ROW`].
     rows: Vec<u16>,
-    /// One state for each row and site, row by row.
-    paths: Vec<RemotePathState>,
+    /// The states of each row, in the order of `sites`. Empty until the first message arrives at the port.
+    paths: Vec<Box<[RemotePathState]>>,
     /// Sequence number of the latest message of each row.
     last_sequences: Vec<Option<u32>>,
     /// Number of states that say that no path exists.
@@ -112,7 +112,7 @@ impl RemotePaths {
         if rows != self.rows {
             self.rows = rows;
             self.last_sequences = vec![None; usize::from(count)];
-            self.paths = vec![NOT_ADVERTISED; usize::from(count) * self.sites.len()];
+            self.paths = vec![Box::default(); usize::from(count)];
             self.unreachable = 0;
         }
     }
@@ -123,19 +123,15 @@ impl RemotePaths {
         if sites == self.sites {
             return;
         }
-        let before = core::mem::take(&mut self.paths);
-        let old = |row: usize, site: &u16| {
-            let index = self.sites.binary_search(site).ok()?;
-            before.get(row * self.sites.len() + index).copied()
-        };
-        let rows = 0..self.last_sequences.len();
-        let paths = rows.flat_map(|row| {
-            sites
+        for row in self.paths.iter_mut().filter(|row| !row.is_empty()) {
+            let old = |site: &u16| row.get(self.sites.binary_search(site).ok()?).copied();
+            *row = sites
                 .iter()
-                .map(move |site| old(row, site).unwrap_or(NOT_ADVERTISED))
-        });
-        self.paths = paths.collect();
-        self.unreachable = self.paths.iter().filter(|path| !path.reaches()).count();
+                .map(|site| old(site).unwrap_or(NOT_ADVERTISED))
+                .collect();
+        }
+        let states = self.paths.iter().flatten();
+        self.unreachable = states.filter(|path| !path.reaches()).count();
         self.sites = sites;
     }
 
@@ -143,7 +139,7 @@ impl RemotePaths {
     /// can advertise the site.
     pub(super) fn site_index(&self, site: u16) -> Option<SiteIndex> {
         let index = self.sites.binary_search(&site).ok()?;
-        (!self.paths.is_empty()).then(|| SiteIndex::new(index))
+        (!self.paths.is_empty()).then_some(SiteIndex::new(index))
     }
 
     /// Returns true if link quality messages are expected on a port.
@@ -183,7 +179,11 @@ impl RemotePaths {
         let Ok(index) = self.sites.binary_search(&entry.site) else {
             return false;
         };
-        let path = &mut self.paths[row * self.sites.len() + index];
+        let states = &mut self.paths[row];
+        if states.is_empty() {
+            *states = vec![NOT_ADVERTISED; self.sites.len()].into();
+        }
+        let path = &mut states[index];
         let reached = path.reaches();
         *path = RemotePathState {
             load: entry.load.unwrap_or_default(),
@@ -210,12 +210,8 @@ impl RemotePaths {
             return false;
         };
         self.last_sequences[row] = None;
-        let sites = self.sites.len();
-        let mut missing = 0;
-        for path in &mut self.paths[row * sites..][..sites] {
-            missing += usize::from(!path.reaches());
-            *path = NOT_ADVERTISED;
-        }
+        let states = core::mem::take(&mut self.paths[row]);
+        let missing = states.iter().filter(|path| !path.reaches()).count();
         self.unreachable -= missing;
         missing > 0
     }
@@ -251,10 +247,7 @@ impl RemotePaths {
         now: Picos,
         port: PortId,
     ) -> impl Iterator<Item = RemoteAdvertisement> {
-        let sites = self.sites.len();
-        let paths = self
-            .row_of_port(port)
-            .map_or(&[][..], |row| &self.paths[row * sites..][..sites]);
+        let paths = self.row_of_port(port).map_or(&[][..], |row| &self.paths[row]);
         let told = self.sites.iter().zip(paths);
         told.filter(|(_, path)| path.capacity_mbps != u32::MAX)
             .map(move |(site, path)| RemoteAdvertisement {
@@ -276,7 +269,7 @@ impl RemotePaths {
     #[inline]
     fn paths_on(&self, ports: &[PortId], site: SiteIndex) -> impl Iterator<Item = &RemotePathState> {
         ports.iter().map(move |port| match self.row_of_port(*port) {
-            Some(row) => &self.paths[row * self.sites.len() + site.index()],
+            Some(row) => self.paths[row].get(site.index()).unwrap_or(&NOT_ADVERTISED),
             None => &NOT_ADVERTISED,
         })
     }

@@ -56,14 +56,24 @@ pub struct Fdb {
 impl Fdb {
     /// Creates an empty table for at most `entries_max` addresses. An entry expires when no frame from its
     /// address has arrived for the time `ageing`.
+    ///
+    /// The table reserves its memory with the first address, or by [`Fdb::reserve`].
     pub fn new(entries_max: usize, ageing: Picos) -> Fdb {
-        // Twice the capacity, so that slots of removed entries are reclaimed without a reallocation.
         Fdb {
-            entries: HashTable::with_capacity(2 * entries_max),
+            entries: HashTable::new(),
             entries_max,
             ageing,
             next_sweep: Picos::ZERO,
             moves: MacMoves::new(),
+        }
+    }
+
+    /// Reserves the memory of all entries, so that no later call allocates.
+    pub fn reserve(&mut self) {
+        if self.entries.capacity() == 0 {
+            // Twice the capacity, so that slots of removed entries are reclaimed without a reallocation.
+            let entries = 2 * self.entries_max;
+            self.entries.reserve(entries, |entry| hash_key(entry.key));
         }
     }
 
@@ -157,6 +167,7 @@ impl Fdb {
             self.remove_aged_entries(now);
         }
         if self.entries.len() < self.entries_max {
+            self.reserve();
             self.entries
                 .insert_unique(hash_key(learnt.key), learnt, |entry| hash_key(entry.key));
         }

@@ -65,6 +65,11 @@ impl VlanTable {
         table
     }
 
+    /// Returns whether at least one port or LAG belongs to a bridge.
+    pub(crate) fn has_members(&self) -> bool {
+        self.members.iter().any(|(_, ports)| !ports.is_empty())
+    }
+
     /// Adds the members of VLANs.
     fn add_vlans(&mut self, vlans: &[VlanConfig]) {
         for vlan in vlans {

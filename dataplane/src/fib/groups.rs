@@ -10,11 +10,15 @@
 //! The last case moves no flow unnecessarily. Before the change, all flows of the route had the same next hop
 //! or no next hop. In any group with the new members, this next hop keeps exactly its share of the flows.
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
 use hashbrown::HashTable;
 
 use super::group_history::{GroupIdentity, GroupIdentityIndex, path_set_hash};
 use super::path_sets::{PathSets, next_hop_id};
 use super::{Fib, FibEntry, GROUPS_MAX, NextHop, NextHopGroup, Route, RoutePath};
+use crate::ids::NextHopId;
 
 /// Returns the lineage (the history) of each route's group. A route has a lineage if it has several next hops
 /// and had a group before. The group must still have a next hop in common.
@@ -170,13 +174,20 @@ impl GroupAssignment {
         next_hops: &[NextHop],
     ) -> Vec<NextHopGroup> {
         let before = GroupIdentityIndex::new(previous);
-        let group = |&(set, lineage): &(u32, GroupIdentity)| NextHopGroup {
-            members: sets.list[set as usize]
-                .iter()
-                .map(|path| (next_hop_id(next_hops, path.next_hop), path.weight))
-                .collect(),
-            tag: sets.tags[set as usize],
-            predecessor: before.predecessor_of_lineage(lineage),
+        let mut shared: BTreeMap<&[RoutePath], Arc<[(NextHopId, u16)]>> = BTreeMap::new();
+        let group = |&(set, lineage): &(u32, GroupIdentity)| {
+            let paths = &sets.list[set as usize][..];
+            let members = shared.entry(paths).or_insert_with(|| {
+                let paths = paths.iter();
+                paths
+                    .map(|path| (next_hop_id(next_hops, path.next_hop), path.weight))
+                    .collect()
+            });
+            NextHopGroup {
+                members: Arc::clone(members),
+                tag: sets.tags[set as usize],
+                predecessor: before.predecessor_of_lineage(lineage),
+            }
         };
         self.list.iter().map(group).collect()
     }

@@ -37,6 +37,7 @@ impl PathSets {
                 sets.by_route.push(None);
                 continue;
             };
+            let paths = &paths[..];
             // A set of next hops of an IPv6 route may be invalid for an IPv4 route, so the IP version is part
             // of the key.
             let key = path_set_hash(paths, route.tag) ^ u64::from(matches!(route.prefix, IpNet::V4(_)));

@@ -87,7 +87,7 @@ fn routes_are_sorted_and_have_no_host_bits() {
             route_via("9.0.0.0/8", &[1]),
         ]
         .map(|mut route| {
-            if route.target == RouteTarget::Via(Vec::new()) {
+            if route.target == RouteTarget::Via([].into()) {
                 route.target = RouteTarget::Blackhole;
             }
             route
@@ -171,7 +171,7 @@ fn an_ipv4_route_may_lead_to_an_ipv6_next_hop() {
         interface: InterfaceId(1),
         address: "fe80::1".parse().unwrap(),
     };
-    let target = RouteTarget::Via(vec![RoutePath { next_hop, weight: 1 }]);
+    let target = RouteTarget::Via([RoutePath { next_hop, weight: 1 }].into());
     let fib = Fib::build([Route {
         prefix: net("10.0.0.0/8"),
         target,
@@ -184,13 +184,16 @@ fn an_ipv4_route_may_lead_to_an_ipv6_next_hop() {
 fn routes_with_distinct_next_hops(routes: u32) -> impl Iterator<Item = Route> {
     (0..routes).map(|n| Route {
         prefix: IpNet::new_assert(IpAddr::from((0x0a00_0000 + n).to_be_bytes()), 32),
-        target: RouteTarget::Via(vec![RoutePath {
-            next_hop: NextHop {
-                interface: InterfaceId(0),
-                address: IpAddr::from(n.to_be_bytes()),
-            },
-            weight: 1,
-        }]),
+        target: RouteTarget::Via(
+            [RoutePath {
+                next_hop: NextHop {
+                    interface: InterfaceId(0),
+                    address: IpAddr::from(n.to_be_bytes()),
+                },
+                weight: 1,
+            }]
+            .into(),
+        ),
         tag: RouteTag::default(),
     })
 }
@@ -214,7 +217,7 @@ fn an_exceeded_limit_is_reported_with_the_first_prefix_beyond() {
         let path = |number: u32| numbered_path(number);
         Route {
             prefix: IpNet::new_assert(IpAddr::from((0x0a00_0000 + n).to_be_bytes()), 32),
-            target: RouteTarget::Via(vec![path(0), path(n + 1)]),
+            target: RouteTarget::Via([path(0), path(n + 1)].into()),
             tag: RouteTag::default(),
         }
     };

@@ -3,6 +3,9 @@
 
 mod apportion;
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
 use apportion::{BucketCandidates, assign_buckets};
 
 use crate::fib::{Fib, GroupIdentityIndex, gcd};
@@ -158,7 +161,13 @@ impl PathTable {
     fn rebuild_all_groups(&mut self, fib: &Fib) {
         self.ranges.clear();
         self.buckets.clear();
+        // Groups with the same members share their buckets.
+        let mut known = BTreeMap::new();
         for group in fib.groups() {
+            if let Some(range) = known.get(&Arc::as_ptr(&group.members)) {
+                self.ranges.push(*range);
+                continue;
+            }
             let first = self.buckets.len();
             let living = || group.members.iter().filter(|(id, _)| self.live[id.index()]);
             let divisor = living()
@@ -169,11 +178,13 @@ impl PathTable {
                     .extend(std::iter::repeat_n(id, (u64::from(weight) / divisor) as usize));
             }
             let size = (self.buckets.len() - first) as u32;
-            self.ranges.push(BucketRange {
+            let range = BucketRange {
                 first: first as u32,
                 active: size,
                 size,
-            });
+            };
+            known.insert(Arc::as_ptr(&group.members), range);
+            self.ranges.push(range);
         }
     }
 

@@ -325,7 +325,7 @@ mod tests {
             interface: InterfaceId(0),
             address: [10, 0, 0, number].into(),
         };
-        RouteTarget::Via(vec![RoutePath { next_hop, weight: 1 }])
+        RouteTarget::Via([RoutePath { next_hop, weight: 1 }].into())
     }
 
     #[test]

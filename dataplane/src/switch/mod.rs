@@ -157,6 +157,7 @@ impl Switch {
             targets: Vec::with_capacity(ports + config.lags.len()),
             found: Vec::with_capacity(4),
         };
+        switch.reserve_fdb();
         switch.update_ingress_bindings();
         switch.update_lag_members();
         switch.install_fib(Arc::clone(&config.routing.fib));
@@ -193,6 +194,7 @@ impl Switch {
         if vlans != self.vlans || !self.lags.has_same_members(config) {
             self.vlans = vlans;
             self.fdb.flush_all();
+            self.reserve_fdb();
         }
         self.mmu.reconfigure(config, &mut self.resumed);
         self.update_storm_counts();
@@ -228,6 +230,14 @@ impl Switch {
             }
         }
         Ok(())
+    }
+
+    /// Reserves the memory for learnt addresses, unless all ports are routed. Switches of a large fabric learn no
+    /// addresses.
+    fn reserve_fdb(&mut self) {
+        if self.vlans.has_members() {
+            self.fdb.reserve();
+        }
     }
 
     /// Updates the ingress binding of each port after LAGs or router interfaces have changed.

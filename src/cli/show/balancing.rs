@@ -313,7 +313,7 @@ mod tests {
             scheme: "flowlet".to_owned(),
             site: Some(2),
             routes: 3,
-            members: vec![member("Ethernet4", Some(3)), member("Ethernet8", Some(1))],
+            members: [member("Ethernet4", Some(3)), member("Ethernet8", Some(1))].into(),
             moves: [("idle".to_owned(), 4), ("new".to_owned(), 12)].into(),
             table: Some(FlowTableReport {
                 flows: 12,
@@ -327,7 +327,7 @@ mod tests {
         let hashed = GroupReport {
             name: "PortChannel1".to_owned(),
             scheme: "ecmp".to_owned(),
-            members: vec![member("Ethernet0", None)],
+            members: [member("Ethernet0", None)].into(),
             ..GroupReport::default()
         };
         assert_eq!(

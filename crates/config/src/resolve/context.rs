@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::ResolveOptions;
 use crate::db::{ConfigDb, FieldValue};
 use crate::invariants::PORTS_MAX;
-use crate::natural::{self, NaturalSortKey};
+use crate::natural::{self, NaturalName, NaturalSortKey};
 use crate::problem::Problem;
 use crate::root_cause::FoundErrors;
 use crate::schema::{self, BYTES_MAX};
@@ -56,7 +56,7 @@ impl<'a> ResolveContext<'a> {
 
     /// Returns the value of a field. Returns `None` if the field is missing or is a list.
     pub(super) fn text(&self, table: &str, key: &str, field: &str) -> Option<&'a str> {
-        match self.db.entry(table, key)?.get(&NaturalSortKey::from(field))? {
+        match self.db.entry(table, key)?.get(&field as &dyn NaturalName)? {
             FieldValue::Text(text) => Some(text),
             FieldValue::List(_) => None,
         }

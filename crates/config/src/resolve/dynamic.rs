@@ -23,6 +23,7 @@ use super::{LOCALHOST, SWITCH, chip, ports, traditional_buffer_model};
 use crate::db::ConfigDb;
 use crate::headroom::{Asic, HeadroomSizes, LinkParameters, compute_headroom};
 use crate::merge::parse_range_key;
+use crate::natural::NaturalName;
 use crate::problem::Problem;
 use crate::schema::{self, BYTES_MAX};
 
@@ -237,7 +238,7 @@ fn add_generated_profile(
         return;
     };
     let differs = |(field, value): &(&str, String)| {
-        let is = written.get(&(*field).into()).map(|value| value.text());
+        let is = written.get(field as &dyn NaturalName).map(|value| value.text());
         (is.as_ref() != Some(value)).then(|| format!("{field} {value}"))
     };
     let computed: Vec<String> = fields.iter().filter_map(differs).collect();

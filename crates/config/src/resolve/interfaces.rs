@@ -12,7 +12,7 @@ use super::addresses::{
 };
 use super::context::{LAG_TABLE, ResolveContext};
 use crate::db::ConfigDb;
-use crate::natural::NaturalSortKey;
+use crate::natural::{NaturalName, NaturalSortKey};
 use crate::problem::Problem;
 use crate::schema;
 
@@ -51,7 +51,7 @@ pub(super) struct Interfaces {
 impl Interfaces {
     /// Returns an interface by its name. Returns `None` if no interface has this name.
     pub(super) fn find(&self, name: &str) -> Option<(InterfaceId, &InterfaceConfig)> {
-        let id = *self.by_name.get(&NaturalSortKey::from(name))?;
+        let id = *self.by_name.get(&name as &dyn NaturalName)?;
         Some((id, &self.list[id.index()]))
     }
 
@@ -106,7 +106,7 @@ pub(super) fn resolve_interfaces(
                 let why = format!("{table}|{owner} is missing; SONiC adds it when it migrates an old file");
                 context.warn_entry(table, key, why);
             }
-            if !drafts.contains_key(&NaturalSortKey::from(owner))
+            if !drafts.contains_key(&owner as &dyn NaturalName)
                 && let Some(config) = create_interface(context, parents, table, owner)
             {
                 drafts.insert(

@@ -12,6 +12,7 @@ mod buffers;
 mod buffer_profiles;
 mod chip;
 mod classes;
+mod computed_routes;
 mod context;
 mod device_mtu;
 mod dynamic;
@@ -26,6 +27,7 @@ mod queues;
 mod references;
 mod routes;
 mod routing;
+mod template;
 mod traditional_buffer_model;
 mod trimming;
 mod vlans;
@@ -48,10 +50,12 @@ use super::problem::{Problem, Problems};
 use super::root_cause::{FoundErrors, RefusedObjects, remove_consequences};
 use super::{invariants, read};
 
+pub use computed_routes::ComputedRoutes;
 pub use device_mtu::{DeviceDefaults, DeviceMtu, PORT_MTU_MAX};
 pub use flow_control::proposes_dilation;
 pub use routes::StaticRoute;
 pub use routing::hash_seed;
+pub use template::SwitchTemplate;
 
 const SWITCH: &str = "XOFF_SWITCH";
 const LOCALHOST: &str = "localhost";
@@ -130,6 +134,9 @@ pub struct ResolveOptions {
     /// Name of the part that is read from a file with several ASICs, such as `asic0`. `None` for files that
     /// configure one ASIC.
     pub asic: Option<String>,
+    /// Static routes in addition to those of the table `STATIC_ROUTE`. The caller guarantees that no table has
+    /// routes, sites or weights for their prefixes.
+    pub computed_routes: Option<Arc<ComputedRoutes>>,
 }
 
 /// A valid configuration for the data plane, with its warnings.
@@ -222,7 +229,11 @@ pub(crate) fn check_route_count(db: &ConfigDb, routes_max: usize) -> Result<(), 
 /// Resolves a configuration like [`resolve`]. In addition, returns errors that are only consequences of a
 /// second error.
 fn resolve_with_consequences(db: &ConfigDb, options: &ResolveOptions) -> Result<ResolvedConfig, FoundErrors> {
-    check_route_count(db, ROUTES_MAX)?;
+    let computed = options
+        .computed_routes
+        .as_ref()
+        .map_or(0, |computed| computed.routes.len());
+    check_route_count(db, ROUTES_MAX.saturating_sub(computed))?;
     let mut completion_context = ResolveContext::new(db, options);
     let completed = match buffer_model::is_dynamic_model_selected(db) {
         true => Some(dynamic::complete_buffers(&mut completion_context)),

@@ -3,7 +3,7 @@
 use super::context::ResolveContext;
 use super::{acl, balancing};
 use crate::db::ConfigEntry;
-use crate::natural::NaturalSortKey;
+use crate::natural::{NaturalName, NaturalSortKey};
 use crate::problem::Problem;
 use crate::schema::{self, FieldEffect, FieldSchema, KeyPart, TableFields, TableSchema, ValueKind};
 
@@ -35,7 +35,7 @@ fn check_entry(context: &mut ResolveContext<'_>, table: &TableSchema, key: &str,
         TableFields::ByPort(_) => return check_port_fields(context, table, key, entry),
     };
     for field in fields {
-        match entry.get(&NaturalSortKey::from(field.name)) {
+        match entry.get(&field.name as &dyn NaturalName) {
             Some(value) => check_field_references(context, table, key, field, &value.text()),
             None if field.required => {
                 let why = "the field is missing".to_owned();

@@ -12,6 +12,7 @@ use super::addresses::{
     address_family, explain_invalid_host_address, explain_invalid_host_of_network, explain_unroutable_prefix,
     is_link_local,
 };
+use super::computed_routes::add_computed_routes;
 use super::context::ResolveContext;
 use super::interfaces::Interfaces;
 use crate::problem::Problem;
@@ -133,7 +134,8 @@ pub(super) fn resolve_static_routes(
             Problem::at_field(WEIGHT_TABLE, key, "", why).with_fix(format!("add {prefix} to {TABLE}")),
         );
     }
-    let routes: Vec<StaticRoute> = routes.into_values().flatten().collect();
+    let mut routes: Vec<StaticRoute> = routes.into_values().flatten().collect();
+    add_computed_routes(context, interfaces, &mut routes);
     warn_connected_networks(context, interfaces, &routes);
     routes
 }
@@ -313,7 +315,9 @@ fn resolve_destination(
         }
         (None, Some((id, _))) => Ok(RouteDestination::Interface(id)),
         (Some(address), interface) => {
-            let interface = find_next_hop_interface(interfaces, entry, address, interface.map(|(id, _)| id))?;
+            let refuse = |why: String| refuse("nexthop", &address.to_string(), why);
+            let named = interface.map(|(id, _)| id);
+            let interface = find_next_hop_interface(interfaces, entry.prefix, address, named, &refuse)?;
             let next_hop = NextHop { interface, address };
             Ok(RouteDestination::Via(RoutePath { next_hop, weight }))
         }
@@ -335,17 +339,18 @@ fn unknown_interface_problem(interfaces: &Interfaces, entry: &RouteEntry<'_>, na
     )
 }
 
-/// Returns the interface of a next hop. `named` is the interface in `ifname`, if given. Returns an error if
-/// the address is not a valid next hop, or if no network of an interface contains it.
-fn find_next_hop_interface(
+/// Returns the interface of a next hop of the route to `prefix`. `named` is the interface in `ifname`, if given.
+/// Returns an error, made by `refuse`, if the address is not a valid next hop, or if no network of an interface
+/// contains it.
+pub(super) fn find_next_hop_interface(
     interfaces: &Interfaces,
-    entry: &RouteEntry<'_>,
+    prefix: IpNet,
     address: IpAddr,
     named: Option<InterfaceId>,
+    refuse: &impl Fn(String) -> Box<Problem>,
 ) -> Result<InterfaceId, Box<Problem>> {
-    let refuse = |why: String| Box::new(entry.problem("nexthop", why).with_value(address.to_string()));
-    if address.is_ipv4() != entry.prefix.addr().is_ipv4() {
-        let (want, is) = (address_family(entry.prefix.addr()), address_family(address));
+    if address.is_ipv4() != prefix.addr().is_ipv4() {
+        let (want, is) = (address_family(prefix.addr()), address_family(address));
         return Err(refuse(format!(
             "an {is} next hop of an {want} route is not implemented"
         )));
@@ -459,13 +464,15 @@ fn warn_connected_networks(
     interfaces: &Interfaces,
     routes: &[StaticRoute],
 ) {
+    let mut owners: BTreeMap<IpNet, &str> = BTreeMap::new();
+    for interface in &interfaces.list {
+        for network in &interface.addresses {
+            owners.entry(network.trunc()).or_insert(&interface.name);
+        }
+    }
     for route in routes {
-        let same = |net: &&IpNet| net.trunc() == route.prefix;
-        let has = |interface: &&xoff_dataplane::config::InterfaceConfig| {
-            interface.addresses.iter().any(|net| same(&net))
-        };
-        if let Some(interface) = interfaces.list.iter().find(has) {
-            let text = format!("no effect: {} is connected to this network", interface.name);
+        if let Some(name) = owners.get(&route.prefix) {
+            let text = format!("no effect: {name} is connected to this network");
             context.warn_entry(TABLE, &route.prefix.to_string(), text);
         }
     }

@@ -21,6 +21,7 @@ use super::context::ResolveContext;
 use super::{chip, ports};
 use crate::db::ConfigDb;
 use crate::merge::parse_range_key;
+use crate::natural::NaturalName;
 use crate::pg_profile_lookup::{PgProfileLookup, PgProfileRow};
 use crate::schema;
 
@@ -120,9 +121,9 @@ pub(super) fn complete_buffers(context: &mut ResolveContext<'_>) -> Option<(Conf
         return None;
     }
     let mut db = context.db.clone();
-    if let Some(table) = db.tables.get_mut(&GROUPS.into()) {
+    if let Some(table) = db.tables.get_mut(&GROUPS as &dyn NaturalName) {
         for key in &replaced {
-            table.remove(&key.as_str().into());
+            table.remove(&key.as_str() as &dyn NaturalName);
         }
     }
     db.add_missing_fields(&added);

@@ -162,7 +162,7 @@ fn mesh_routing(traffic: &MeshTraffic) -> RoutingConfig {
         prefix: Ipv4Net::new(Ipv4Addr::new(11, second, 0, 0), len)
             .expect("a prefix length")
             .into(),
-        target: RouteTarget::Via(paths),
+        target: RouteTarget::Via(paths.into()),
         tag: RouteTag::default(),
     };
     let members = traffic.ports / 2..traffic.ports;

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use serde_json::{Map, Value};
 
 use super::super::plan::{ConfigLayer, FarEnd, LabPlan, LinkPlan, SwitchPlan};
-use super::super::routes::{COMPUTED_ROUTES, SwitchGraph};
+use super::super::routes::SwitchGraph;
 use xoff_telemetry::failure::Failure;
 
 /// Name of the single switch.
@@ -49,17 +49,15 @@ pub(super) fn one_switch_lab(plan: &LabPlan) -> Result<LabPlan, Failure> {
             ..link.clone()
         });
     }
-    let is_generated =
-        |layer: &ConfigLayer| matches!(layer, ConfigLayer::Text { source, .. } if source == COMPUTED_ROUTES);
     let routed = plan
         .switches
         .iter()
-        .any(|switch| switch.config.iter().any(is_generated));
+        .any(|switch| switch.config.iter().any(ConfigLayer::is_computed));
     let written_layers: Vec<(usize, Vec<&ConfigLayer>)> = edges
         .iter()
         .map(|&edge| {
             let layers = plan.switches[edge].config.iter();
-            (edge, layers.filter(|layer| !is_generated(layer)).collect())
+            (edge, layers.filter(|layer| !layer.is_computed()).collect())
         })
         .collect();
     let count = written_layers

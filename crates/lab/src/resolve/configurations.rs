@@ -127,7 +127,7 @@ fn without_invalid_speed(link: LinkPlan) -> LinkPlan {
 /// Returns the layers without presets that do not exist. Such presets are reported when they are read.
 fn known_layers(layers: &[ConfigLayer]) -> Vec<ConfigLayer> {
     let is_known = |layer: &&ConfigLayer| match layer {
-        ConfigLayer::Text { .. } => true,
+        ConfigLayer::Text { .. } | ConfigLayer::Computed(_) => true,
         ConfigLayer::Preset { name, .. } => xoff_config::PRESETS.iter().any(|(known, _)| known == name),
     };
     layers.iter().filter(is_known).cloned().collect()

@@ -1,24 +1,20 @@
 //! Writes addresses, neighbours and routes as SONiC tables: `INTERFACE`, `NEIGH` and `STATIC_ROUTE`.
 
-use std::collections::BTreeMap;
+use std::collections::HashMap;
 use std::net::Ipv4Addr;
+use std::sync::Arc;
 
 use ipnet::Ipv4Net;
 use serde_json::{Map, Value, json};
 
 use super::{HostNetworks, RouteOverridePlan, RouterNode, SwitchGraph};
-use crate::plan::{ConfigLayer, HostPlan, SwitchPlan};
+use crate::plan::{ComputedLayer, ConfigLayer, HostPlan, SwitchPlan};
 use crate::units;
+use xoff_config::ComputedRoutes;
 use xoff_wire::DisplayMac;
 
 /// Largest MTU of a port in the `PORT` table, in bytes.
 const MTU_MAX: u32 = 9216;
-
-/// Source name of the layer with the computed routes, in messages.
-pub(crate) const COMPUTED_ROUTES: &str = "routes: auto";
-
-/// The routes of one switch: the next hops of each prefix, sorted by prefix.
-type RouteTable = BTreeMap<Ipv4Net, Vec<Ipv4Addr>>;
 
 /// Adds a configuration layer with addresses, neighbours and routes to each switch. Sets the gateway MAC
 /// address of each host.
@@ -36,8 +32,8 @@ pub(super) fn add_layers(
         .map(|(index, configured)| configured.base_mac(index))
         .collect();
     let routes = compute_routes(graph, networks, overrides);
-    let sites = site_table(networks);
-    for (index, router) in graph.routers.iter().enumerate() {
+    let sites = sites_of_networks(networks);
+    for ((index, router), mut routes) in graph.routers.iter().enumerate().zip(routes) {
         for host_port in &router.host_ports {
             hosts[host_port.host].gateway_mac =
                 Some(configured[index].interface_mac(&host_port.port, macs[index]));
@@ -56,19 +52,20 @@ pub(super) fn add_layers(
             "PORT": port_table(router),
             "INTERFACE": interface_table(router, &networks[index]),
             "NEIGH": neighbours,
-            "STATIC_ROUTE": static_route_table(&routes[index]),
         });
         // Load-balancing schemes that use link quality messages need these tables. Other schemes ignore them.
         if let (false, Some(tables)) = (router.switch_links.is_empty(), layer.as_object_mut()) {
             let ports = json!({ "global": { "advertise_ports": switch_facing_ports(router) } });
             tables.insert("XOFF_LB".to_owned(), ports);
-            tables.insert("XOFF_LB_SITE".to_owned(), Value::Object(sites.clone()));
+            routes.sites = Arc::clone(&sites);
         }
-        let layer = ConfigLayer::Text {
-            source: COMPUTED_ROUTES.to_owned(),
-            text: layer.to_string(),
+        let layer = ComputedLayer {
+            tables: layer.to_string(),
+            routes: Arc::new(routes),
         };
-        switches[index].config.insert(0, layer);
+        switches[index]
+            .config
+            .insert(0, ConfigLayer::Computed(Arc::new(layer)));
     }
 }
 
@@ -80,54 +77,82 @@ fn compute_routes(
     graph: &SwitchGraph,
     networks: &[HostNetworks],
     overrides: &[RouteOverridePlan],
-) -> Vec<RouteTable> {
-    let mut routes = vec![RouteTable::new(); graph.routers.len()];
+) -> Vec<ComputedRoutes> {
+    let mut tables: Vec<RouteTable> = graph.routers.iter().map(|_| RouteTable::default()).collect();
     for (destination, networks) in networks.iter().enumerate() {
         if networks.advertised.is_empty() {
             continue;
         }
         let hops = graph.hops_to(destination);
-        for (switch, routes) in routes.iter_mut().enumerate() {
-            let next_hops = graph.next_hops_towards(switch, &hops);
-            if !next_hops.is_empty() {
-                let to_all = networks
-                    .advertised
-                    .iter()
-                    .map(|network| (*network, next_hops.clone()));
-                routes.extend(to_all);
+        for (switch, table) in tables.iter_mut().enumerate() {
+            graph.next_hops_towards(switch, &hops, &mut table.next_hops);
+            if !table.next_hops.is_empty() {
+                table.add(&networks.advertised);
             }
         }
     }
     for route in overrides {
-        routes[route.switch].insert(route.prefix, route.next_hops.clone());
+        let table = &mut tables[route.switch];
+        table.next_hops.clone_from(&route.next_hops);
+        table.add(&[route.prefix]);
     }
-    routes
+    tables.into_iter().map(RouteTable::into_routes).collect()
 }
 
-/// Returns the `STATIC_ROUTE` table of one switch.
-fn static_route_table(routes: &RouteTable) -> Map<String, Value> {
-    let entry = |(prefix, next_hops): (&Ipv4Net, &Vec<Ipv4Addr>)| {
-        let list: Vec<String> = next_hops.iter().map(Ipv4Addr::to_string).collect();
-        let fields = match list.is_empty() {
-            true => json!({ "blackhole": "true" }),
-            false => json!({ "nexthop": list.join(",") }),
+/// The routes of one switch.
+#[derive(Default)]
+struct RouteTable {
+    /// Index of each list of next hops.
+    lists: HashMap<Vec<Ipv4Addr>, u32>,
+    /// A later route to the same destination replaces an earlier one.
+    routes: Vec<(Ipv4Net, u32)>,
+    /// The next hops of the next route.
+    next_hops: Vec<Ipv4Addr>,
+}
+
+impl RouteTable {
+    /// Adds routes to these destinations over the next hops in `next_hops`.
+    fn add(&mut self, destinations: &[Ipv4Net]) {
+        let list = match self.lists.get(&self.next_hops) {
+            Some(list) => *list,
+            None => {
+                let list = self.lists.len() as u32;
+                self.lists.insert(self.next_hops.clone(), list);
+                list
+            }
         };
-        (prefix.to_string(), fields)
-    };
-    routes.iter().map(entry).collect()
-}
+        self.routes
+            .extend(destinations.iter().map(|destination| (*destination, list)));
+    }
 
-/// Returns the `XOFF_LB_SITE` table, which assigns a site to each network. The site of a network is the index
-/// of its switch plus 1.
-fn site_table(networks: &[HostNetworks]) -> Map<String, Value> {
-    let mut table = Map::new();
-    for (switch, networks) in networks.iter().enumerate() {
-        for network in &networks.advertised {
-            let site = (switch + 1).to_string();
-            table.insert(network.to_string(), json!({ "site": site }));
+    fn into_routes(self) -> ComputedRoutes {
+        let mut lists: Vec<_> = self.lists.into_iter().collect();
+        lists.sort_unstable_by_key(|(_, index)| *index);
+        let mut routes = self.routes;
+        // The sort is stable, so the last route to a destination is the latest one.
+        routes.sort_by_key(|(destination, _)| *destination);
+        routes.reverse();
+        routes.dedup_by_key(|(destination, _)| *destination);
+        routes.reverse();
+        routes.shrink_to_fit();
+        ComputedRoutes {
+            next_hop_lists: lists.into_iter().map(|(list, _)| list).collect(),
+            routes,
+            sites: Arc::default(),
         }
     }
-    table
+}
+
+/// Returns the site of each network, sorted by network. The site of a network is the index of its switch plus 1.
+fn sites_of_networks(networks: &[HostNetworks]) -> Arc<[(Ipv4Net, u16)]> {
+    let of_switch = |(switch, networks): (usize, &HostNetworks)| {
+        let site = (switch + 1) as u16;
+        let networks = networks.advertised.clone();
+        networks.into_iter().map(move |network| (network, site))
+    };
+    let mut sites: Vec<_> = networks.iter().enumerate().flat_map(of_switch).collect();
+    sites.sort_unstable();
+    sites.into()
 }
 
 /// Returns the ports with links to other switches, separated by commas.
@@ -203,7 +228,7 @@ impl ConfiguredMacs {
         let parsed = |layer: &ConfigLayer| match layer {
             // Invalid JSON is reported later, when the configuration is loaded.
             ConfigLayer::Text { text, .. } => serde_json::from_str(text).ok(),
-            ConfigLayer::Preset { .. } => None,
+            ConfigLayer::Preset { .. } | ConfigLayer::Computed(_) => None,
         };
         ConfiguredMacs {
             layers: switch.config.iter().filter_map(parsed).collect(),

@@ -5,7 +5,7 @@ use ipnet::Ipv4Net;
 use serde_json::Value;
 use xoff_units::Picos;
 
-use super::super::config::resolve_switch_setup;
+use super::super::config::{resolve_all_switch_setups, resolve_switch_setup, switch_seed};
 use super::super::parse_lab;
 use super::super::plan::{ConfigLayer, FarEnd, LabPlan, TimeMode};
 
@@ -18,9 +18,7 @@ fn parse_topology(topology: &str) -> LabPlan {
 /// Returns the tables of the layer with the computed routes of a switch.
 fn route_tables(plan: &LabPlan, switch: usize) -> Value {
     match plan.switches[switch].config.first() {
-        Some(ConfigLayer::Text { source, text }) if source == "routes: auto" => {
-            serde_json::from_str(text).expect("JSON")
-        }
+        Some(ConfigLayer::Computed(layer)) => serde_json::from_str(&layer.to_text()).expect("JSON"),
         other => panic!("no routes: {other:?}"),
     }
 }
@@ -245,4 +243,74 @@ fn neighbour_entries_contain_configured_mac_addresses() {
     let neighbours = &route_tables(&plan, 1)["NEIGH"];
     assert_eq!(neighbours["Ethernet0|172.16.0.0"]["neigh"], "02:00:00:00:aa:00");
     resolve_switch_setup(&plan, 0, 1, Picos::ZERO).unwrap_or_else(|failure| panic!("{failure}"));
+}
+
+/// Routes that are resolved without their tables give the same switches, also where another layer has routes, a
+/// load-balancing scheme or an error.
+#[test]
+fn routes_have_the_same_meaning_with_and_without_their_tables() {
+    let rail = "  fabric: {leaf-spine: {leaves: 3, spines: 2, hosts: 2, config: {preset: roce-lossless}}}\n";
+    let node = |config: &str| format!("{rail}  nodes:\n    leaf1: {{config: {config}}}\n");
+    let topologies = [
+        rail.to_owned(),
+        "  fabric: {fat-tree: {k: 4, config: {preset: roce-lossless}}}\n".to_owned(),
+        format!("{rail}  defaults: {{load_balancing: global}}\n"),
+        format!("{rail}  routes: [{{switch: leaf1, to: 10.0.2.0/24, via: spine2}}]\n"),
+        node("{STATIC_ROUTE: {\"10.0.1.0/24\": {nexthop: \"172.16.0.1\"}}}"),
+        node("{XOFF_LB_SITE: {\"10.0.1.0/24\": {site: \"77\"}}}"),
+        node("{XOFF_SWITCH: {localhost: {hash_seed: \"7\"}}}"),
+        node("{PORT: {Ethernet0: {mtu: \"4000\"}}}"),
+        node("{DEVICE_METADATA: {localhost: {mac: \"02:00:00:00:aa:00\", hostname: other}}}"),
+        node("{XOFF_LB: {global: {advertise_ports: Ethernet8}}}"),
+        node("{SYSLOG_SERVER: {\"10.0.0.1\": {}}}"),
+        format!(
+            "{rail}  nodes:\n    leaf2: {{config: {{XOFF_SWITCH: {{localhost: {{seed: \"3\"}}}}}}}}\n    leaf3: {{config: {{XOFF_SWITCH: {{localhost: {{seed: \"3\"}}}}}}}}\n"
+        ),
+    ];
+    for topology in topologies {
+        let plan = parse_topology(&topology);
+        let with_tables: LabPlan =
+            serde_json::from_str(&serde_json::to_string(&plan).expect("JSON")).expect("a plan");
+        for switch in 0..plan.switches.len() {
+            let [short, long] = [&plan, &with_tables].map(|plan| {
+                resolve_switch_setup(plan, switch, 1, Picos::ZERO)
+                    .unwrap_or_else(|failure| panic!("{failure}\n{topology}"))
+            });
+            assert_eq!(
+                short.loaded.resolved.config, long.loaded.resolved.config,
+                "{topology}"
+            );
+            assert_eq!(short.loaded.resolved.warnings, long.loaded.resolved.warnings);
+            assert_eq!(
+                short.loaded.resolved.static_routes, long.loaded.resolved.static_routes,
+                "{topology}"
+            );
+        }
+        let similar = resolve_all_switch_setups(&plan, 5, Picos::ZERO).expect("valid switches");
+        for (switch, similar) in similar.iter().enumerate() {
+            let alone = resolve_switch_setup(&with_tables, switch, switch_seed(5, switch), Picos::ZERO)
+                .unwrap_or_else(|failure| panic!("{failure}\n{topology}"));
+            assert_eq!(
+                similar.loaded.resolved.config, alone.loaded.resolved.config,
+                "{topology}"
+            );
+            assert_eq!(similar.loaded.resolved.warnings, alone.loaded.resolved.warnings);
+            assert_eq!(similar.speeds_mbps, alone.speeds_mbps);
+        }
+    }
+}
+
+/// An error in a configuration names its entry, even if the routes have no tables.
+#[test]
+fn an_error_beside_computed_routes_names_its_entry() {
+    let text = "  fabric: {leaf-spine: {leaves: 2, spines: 1, hosts: 1}}\n  nodes:\n    leaf1: {config: {PORT: {Ethernet0: {admin_status: down}, Ethernet1: {mtu: \"9\"}}}}\n";
+    let plan = parse_topology(text);
+    let with_tables: LabPlan =
+        serde_json::from_str(&serde_json::to_string(&plan).expect("JSON")).expect("a plan");
+    let [short, long] = [&plan, &with_tables].map(|plan| {
+        resolve_switch_setup(plan, 0, 1, Picos::ZERO)
+            .expect_err("a wrong MTU")
+            .to_string()
+    });
+    assert_eq!(short, long);
 }

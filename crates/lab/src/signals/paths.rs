@@ -6,7 +6,6 @@ use xoff_dataplane::config::{NO_PROFILE, PoolSide, PortConfig, SwitchConfig, Tru
 use xoff_dataplane::ids::TRAFFIC_CLASSES;
 
 use super::super::plan::{ConfigLayer, LabPlan};
-use super::super::routes::COMPUTED_ROUTES;
 use xoff_fabric::{FabricPlan, LinkEnd};
 
 /// A link of a switch.
@@ -79,11 +78,10 @@ impl FabricTopology<'_> {
     /// Computed routes always follow shortest paths. A lab without routes is bridged and has no loops, so
     /// each path is the only path and therefore the shortest.
     pub(super) fn takes_shortest_paths(&self, plan: &LabPlan) -> bool {
-        let is_computed = |layer: &ConfigLayer| matches!(layer, ConfigLayer::Text { source, .. } if source == COMPUTED_ROUTES);
         let has_computed_routes = plan
             .switches
             .iter()
-            .any(|switch| switch.config.iter().any(is_computed));
+            .any(|switch| switch.config.iter().any(ConfigLayer::is_computed));
         let has_routes = |switch: &SwitchConfig| !switch.routing.fib.next_hops().is_empty();
         has_computed_routes || !self.plan.switches.iter().any(has_routes)
     }

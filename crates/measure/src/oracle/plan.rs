@@ -349,13 +349,16 @@ fn neighbour_address(port: usize) -> IpAddr {
 fn flow_route(address: Ipv4Addr, port: usize) -> Route {
     Route {
         prefix: IpNet::V4(Ipv4Net::from(address)),
-        target: RouteTarget::Via(vec![RoutePath {
-            next_hop: NextHop {
-                interface: InterfaceId(port as u16),
-                address: neighbour_address(port),
-            },
-            weight: 1,
-        }]),
+        target: RouteTarget::Via(
+            [RoutePath {
+                next_hop: NextHop {
+                    interface: InterfaceId(port as u16),
+                    address: neighbour_address(port),
+                },
+                weight: 1,
+            }]
+            .into(),
+        ),
         tag: RouteTag::default(),
     }
 }

@@ -33,11 +33,15 @@ fn two_speed_config(kind: SchemeKind) -> SwitchConfig {
 /// Creates four members of equal speed with the weights 1, 1, 1 and 3.
 fn weighted_config(kind: SchemeKind) -> SwitchConfig {
     let mut config = balanced_config(SchemeConfig::new("tested", kind));
-    let RouteTarget::Via(mut paths) = config::equal_cost_target(&NEXT_HOPS) else {
+    let RouteTarget::Via(paths) = config::equal_cost_target(&NEXT_HOPS) else {
         panic!("next hops");
     };
+    let mut paths = paths.to_vec();
     paths[3].weight = 3;
-    config::set_static_routes(&mut config, &[("198.51.100.0/24", RouteTarget::Via(paths))]);
+    config::set_static_routes(
+        &mut config,
+        &[("198.51.100.0/24", RouteTarget::Via(paths.into()))],
+    );
     config
 }
 

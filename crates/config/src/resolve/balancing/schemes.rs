@@ -8,6 +8,7 @@ use xoff_units::Picos;
 use super::super::context::ResolveContext;
 use super::DEFAULT_SCHEME;
 use crate::balancing::{BUILT_IN_SCHEMES, BuiltInScheme, built_in_scheme};
+use crate::natural::NaturalName;
 use crate::problem::Problem;
 use crate::schema;
 
@@ -189,8 +190,9 @@ fn warn_unsupported_fields(context: &mut ResolveContext<'_>, name: &str, base: &
         };
         context.warn_entry(TABLE, name, text);
     }
-    let alone =
-        |field: &str, with: &str| entry.contains_key(&field.into()) && !entry.contains_key(&with.into());
+    let alone = |field: &str, with: &str| {
+        entry.contains_key(&field as &dyn NaturalName) && !entry.contains_key(&with as &dyn NaturalName)
+    };
     if base.fields.contains(&"probability") && alone("probability", "quality_delta") {
         let text = "probability has no effect: quality_delta is 0";
         context.warn_entry(TABLE, name, text);

@@ -29,12 +29,18 @@ impl RouteTags {
         let scheme = |context: &ResolveContext<'_>, key: &str| {
             schemes.index_of_name(context.text(GROUP, key, "scheme")?)
         };
+        let computed = context.options.computed_routes.clone();
         let by_scheme = read_prefix_table(context, GROUP, scheme);
         let site = |context: &ResolveContext<'_>, key: &str| Some(context.number(SITE, key, "site")? as u16);
+        let mut sites = read_prefix_table(context, SITE, site);
+        if let Some(computed) = computed {
+            let computed = computed.sites.iter();
+            sites.extend(computed.map(|(network, site)| (IpNet::V4(*network), *site)));
+        }
         RouteTags {
             schemes: by_scheme,
             families: [None; 2],
-            sites: read_prefix_table(context, SITE, site),
+            sites,
         }
     }
 

@@ -4,7 +4,7 @@
 use super::{DynamicModelParameters, LOCALHOST, LOSSLESS_POOL, POOLS, PROFILES, SWITCH};
 use crate::db::ConfigDb;
 use crate::merge::parse_range_key;
-use crate::natural::NaturalSortKey;
+use crate::natural::NaturalName;
 use crate::problem::Problem;
 use crate::resolve::context::ResolveContext;
 use crate::schema;
@@ -49,7 +49,7 @@ pub(super) fn add_pool_sizes(
     }
     let mut open = Vec::new();
     for (name, entry) in db.entries(POOLS) {
-        let has = |field: &str| entry.contains_key(&NaturalSortKey::from(field));
+        let has = |field: &str| entry.contains_key(&field as &dyn NaturalName);
         if has("size") && has("percentage") {
             let why = "size and percentage exclude each other";
             context.report_error_within_entry(

@@ -21,7 +21,7 @@ fn configured_lb_field(plan: &LabPlan, switch: usize, field: &str) -> Option<Str
     layers
         .filter_map(|layer| match layer {
             ConfigLayer::Text { text, .. } => serde_json::from_str::<Value>(text).ok(),
-            ConfigLayer::Preset { .. } => None,
+            ConfigLayer::Preset { .. } | ConfigLayer::Computed(_) => None,
         })
         .find_map(|tables| {
             Some(
@@ -93,10 +93,10 @@ fn all_switches_advertise_link_quality_if_one_scheme_uses_it() {
 #[test]
 fn site_number_of_a_network_is_the_number_of_its_switch() {
     let plan = parse_valid_lab(&lab_text("", "", ""));
-    let ConfigLayer::Text { text, .. } = &plan.switches[2].config[0] else {
+    let ConfigLayer::Computed(layer) = &plan.switches[2].config[0] else {
         panic!("no layer of computed routes")
     };
-    let tables: Value = serde_json::from_str(text).unwrap();
+    let tables: Value = serde_json::from_str(&layer.to_text()).unwrap();
     let sites = serde_json::json!({"10.0.0.0/24": {"site": "1"}, "10.0.1.0/24": {"site": "2"}});
     assert_eq!(tables["XOFF_LB_SITE"], sites);
 }

@@ -1,6 +1,5 @@
 //! Tests of loops within one bridge or VLAN.
 
-use super::super::super::routes::COMPUTED_ROUTES;
 use super::*;
 
 /// Returns a lab of two leaves and two spines with one host at each leaf. `more` contains further lines under
@@ -42,9 +41,7 @@ fn parse(text: &str) -> Result<LabPlan, Problems> {
 #[track_caller]
 fn routes_and_notes(text: &str) -> (bool, Vec<String>) {
     let plan = parse(text).unwrap_or_else(|problems| panic!("{problems}\n{text}"));
-    let is_computed =
-        |layer: &ConfigLayer| matches!(layer, ConfigLayer::Text { source, .. } if source == COMPUTED_ROUTES);
-    let routed = |switch: &SwitchPlan| switch.config.iter().any(is_computed);
+    let routed = |switch: &SwitchPlan| switch.config.iter().any(ConfigLayer::is_computed);
     (plan.switches.iter().all(routed), plan.notes)
 }
 
