@@ -123,7 +123,7 @@ fn a_set_of_paths_has_one_group_whatever_its_order_and_scale() {
         weighted_route("13.0.0.0/8", &[(2, 5), (2, 7)]),
     ])
     .unwrap();
-    let members = vec![(NextHopId(0), 1), (NextHopId(1), 2)];
+    let members = [(NextHopId(0), 1), (NextHopId(1), 2)].into();
     assert_eq!(
         fib.groups(),
         [NextHopGroup {

@@ -36,7 +36,7 @@ pub(super) fn fnv1a_hash(bytes: &[u8]) -> u64 {
 
 /// Returns the MAC address of port `index`: the base address plus `index` + 1. Only the lower three
 /// bytes change.
-fn port_mac(base: [u8; 6], index: usize) -> [u8; 6] {
+pub(super) fn port_mac(base: [u8; 6], index: usize) -> [u8; 6] {
     let [a, b, c, d, e, f] = base;
     let low = u32::from_be_bytes([0, d, e, f]).wrapping_add(1 + index as u32);
     let [_, d, e, f] = low.to_be_bytes();

@@ -46,7 +46,7 @@ impl SwitchTemplate {
         let own = own.layers.pop().filter(|_| own.problems.is_empty())?;
         self.replace_own_parts(own);
         let mut context = ResolveContext::new(&self.db, options);
-        let config = &self.config;
+        let mut config = self.config.clone();
         let seed = context.number(SWITCH, LOCALHOST, "seed").unwrap_or(options.seed);
         let mac = ports::base_mac(&context);
         let balancing = balancing::resolve_balancing(&mut context, &config.lags);
@@ -58,6 +58,9 @@ impl SwitchTemplate {
         };
         let routing = routing::resolve_routing(&mut context, &parents, &balancing, seed);
         let name = context.hostname().to_owned();
+        for (index, port) in config.ports.iter_mut().enumerate() {
+            port.mac = ports::port_mac(mac, index);
+        }
         let (warnings, found) = context.into_results();
         (warnings.is_empty() && found.is_empty()).then(|| SwitchConfig {
             name,
@@ -65,7 +68,7 @@ impl SwitchTemplate {
             seed,
             routing: routing.config,
             balancing: balancing.config,
-            ..config.clone()
+            ..config
         })
     }
 
