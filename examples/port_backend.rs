@@ -128,6 +128,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
                 spec,
                 netns,
                 delay,
+                adopts_mtu: false,
                 awaits_mtu: false,
             },
             Some(opened),

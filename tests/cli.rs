@@ -113,6 +113,17 @@ fn an_invalid_command_line_exits_with_2() {
 }
 
 #[test]
+fn a_missing_configuration_proposes_all_presets() {
+    let base = ["switch", "run", "--port", "Ethernet0=lo"];
+    let mut words = vec!["--config <FILE>", "--preset <"];
+    words.extend(xoff_config::PRESETS.iter().map(|(name, _)| *name));
+    assert_refused(&base, 2, &words);
+    // An unknown preset lists the presets too.
+    let unknown = [&base[..], &["--preset", "roce"]].concat();
+    assert_refused(&unknown, 2, &words[2..]);
+}
+
+#[test]
 fn an_invalid_port_exits_with_2_and_shows_the_syntax() {
     let run = |port: &str, words: &[&str]| {
         assert_refused(&["switch", "run", "--config", "x", "--port", port], 2, words);

@@ -43,6 +43,11 @@ const TESTS: &[CompletionTest] = &[
         processes_that_fail_are_in_the_report,
     ),
     (
+        "commands_run_in_the_folder_of_the_lab_file",
+        KernelFeatures::Netns,
+        commands_run_in_the_folder_of_the_lab_file,
+    ),
+    (
         "a_killed_plain_host_fails_its_lab",
         KernelFeatures::Netns,
         a_killed_plain_host_fails_its_lab,
@@ -398,6 +403,42 @@ fn processes_that_fail_are_in_the_report() -> Result<Completion, Failed> {
                 check_equal(report["failures"].clone(), serde_json::json!([]), name)?;
             }
         }
+    }
+    Ok(Completion::Completed)
+}
+
+/// A lab from standard input has the current folder.
+fn commands_run_in_the_folder_of_the_lab_file() -> Result<Completion, Failed> {
+    let nodes = "    h1: {kind: plain, exec: ['pwd -P > where; cp given copied', 'test -e copied']}\n";
+    let links = "    - endpoints: [\"h1:eth0\", \"sw1:Ethernet0\"]\n";
+    let lab = TestLab::new("folder-test", nodes, links)?;
+    let folder = lab.folder.path().canonicalize()?;
+    let parent = folder.parent().ok_or("no parent")?.to_path_buf();
+    let name = folder.file_name().ok_or("no name")?;
+    let relative = Path::new(name).join("lab.xoff.yml").display().to_string();
+    let absolute = folder.join("lab.xoff.yml").display().to_string();
+    fs::write(folder.join("given"), "x")?;
+    for (file, current) in [
+        ("lab.xoff.yml", folder.clone()),
+        (relative.as_str(), parent),
+        (absolute.as_str(), Path::new("/").to_path_buf()),
+        ("-", folder.clone()),
+    ] {
+        let mut command = lab.command(&["run", file]);
+        command
+            .current_dir(current)
+            .stdin(fs::File::open(folder.join("lab.xoff.yml"))?);
+        let output = command.output()?;
+        check(matches!(output.status.code(), Some(0 | 5)), || {
+            format!("{file}: {}", output_text(&output))
+        })?;
+        let printed = fs::read_to_string(folder.join("where"))?;
+        check_equal(printed.trim_end(), folder.display().to_string().as_str(), file)?;
+        check(folder.join("copied").exists(), || {
+            format!("{file}: nothing copied")
+        })?;
+        fs::remove_file(folder.join("where"))?;
+        fs::remove_file(folder.join("copied"))?;
     }
     Ok(Completion::Completed)
 }

@@ -35,6 +35,18 @@ const TESTS: &[NamedTest] = &[
         a_host_that_awaits_frames_and_receives_none_is_not_clean,
     ),
     (
+        "a_host_whose_receivers_do_not_answer_fails",
+        a_host_whose_receivers_do_not_answer_fails,
+    ),
+    (
+        "a_port_that_the_user_shuts_down_causes_no_warning",
+        a_port_that_the_user_shuts_down_causes_no_warning,
+    ),
+    (
+        "empty_tables_say_what_is_empty_and_why",
+        empty_tables_say_what_is_empty_and_why,
+    ),
+    (
         "an_idle_switch_ends_with_zero_and_says_no_traffic",
         an_idle_switch_ends_with_zero_and_says_no_traffic,
     ),
@@ -190,6 +202,116 @@ fn a_host_that_awaits_frames_and_receives_none_is_not_clean() -> Result<(), Fail
             format!("no {words:?} in {printed}")
         })?;
         check(!printed.contains("clean"), || printed.clone())?;
+    }
+    Ok(())
+}
+
+fn a_host_whose_receivers_do_not_answer_fails() -> Result<(), Failed> {
+    add_veth("v0", "h0", None, 1500)?;
+    let base = ["host", "run", "--dev", "h0", "--duration", "200ms"];
+    let answered = "10.0.0.7,mac=02:00:00:00:00:07,frames=5";
+    type Case<'a> = (&'a [&'a str], &'a [&'a str]);
+    let cases: [Case<'_>; 4] = [
+        (&["--send", "10.0.0.9"], &["10.0.0.9 answered no ARP request"]),
+        (
+            &["--send", "10.0.0.9,frames=10", "--send", "10.0.0.8"],
+            &[
+                "10.0.0.9 answered no ARP request",
+                "10.0.0.8 answered no ARP request",
+            ],
+        ),
+        (
+            &["--ip", "fd00::1", "--send", "fd00::2"],
+            &["fd00::2 answered no neighbour solicitation"],
+        ),
+        // One of the flows is sent.
+        (
+            &["--send", "10.0.0.9", "--send", answered],
+            &["10.0.0.9 answered no ARP request"],
+        ),
+    ];
+    for (options, words) in cases {
+        for format in ["text", "json"] {
+            let mut command = xoff_command();
+            command.args(base).args(options);
+            if format == "json" {
+                command.arg("--json");
+            }
+            let output = command.output()?;
+            let printed = String::from_utf8_lossy(&output.stdout).into_owned();
+            let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+            // A tainted run has the code 5 in all cases.
+            let is_tainted = printed.contains("tainted:") || printed.contains("\"verdict\": \"tainted\"");
+            check(is_tainted || output.status.code() == Some(1), || {
+                format!("{options:?}: {output:?}")
+            })?;
+            for word in words {
+                check(is_tainted || printed.contains(word), || {
+                    format!("no {word:?} in {printed}")
+                })?;
+                check(errors.contains(word), || format!("no {word:?} in {errors}"))?;
+            }
+            for part in [
+                "error: no frame was sent to",
+                "where: --dev h0 --send",
+                "fix:",
+                "mac=",
+            ] {
+                check(errors.contains(part), || format!("no {part:?} in {errors}"))?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn a_port_that_the_user_shuts_down_causes_no_warning() -> Result<(), Failed> {
+    let switch = RunningSwitch::start()?;
+    for action in ["shutdown", "startup", "shutdown"] {
+        let output = switch.run_command(&["config", "interface", action, "Ethernet4"])?;
+        check_equal(output.status.code(), Some(0), action)?;
+        check_equal(String::from_utf8_lossy(&output.stderr).as_ref(), "", action)?;
+    }
+    // Changes of other fields do not repeat a warning about the port.
+    fs::write(
+        switch.path("down.json"),
+        r#"{"PORT": {"Ethernet4": {"admin_status": "down", "speed": "2500"}}}"#,
+    )?;
+    let output = switch.run_command(&["config", "apply", "down.json"])?;
+    check_equal(output.status.code(), Some(0), "config apply")?;
+    check_equal(
+        String::from_utf8_lossy(&output.stderr).as_ref(),
+        "",
+        "config apply",
+    )
+}
+
+fn empty_tables_say_what_is_empty_and_why() -> Result<(), Failed> {
+    let switch = RunningSwitch::start()?;
+    for (words, text) in [
+        (&["buffer", "configuration"][..], "BUFFER_POOL"),
+        (&["buffer", "information"], "BUFFER_PROFILE"),
+        (&["interfaces", "portchannel"], "the switch has no LAGs"),
+        (&["ip", "interfaces"], "no interface has an IPv4 address"),
+        (&["ipv6", "interfaces"], "no interface has an IPv6 address"),
+        (&["ip", "route"], "no IPv4 routes"),
+        (&["ipv6", "route"], "no IPv6 routes"),
+        (&["headroom-pool", "watermark"], "no pool has shared headroom"),
+        (&["pfcwd", "config"], "no port has a PFC watchdog"),
+        (&["pfcwd", "stats"], "no queue is watched"),
+        (&["pfc", "counters", "--history"], "no port records pauses"),
+        (&["mac", "--vlan", "7"], "no learned MAC address"),
+        (&["arp"], "no neighbour is known"),
+        (&["ndp"], "no neighbour is known"),
+        (&["load-balancing", "moves"], "no flow has moved"),
+    ] {
+        let output = switch.run_command(&[&["show"], words].concat())?;
+        let printed = [&output.stdout[..], &output.stderr].concat();
+        let printed = String::from_utf8_lossy(&printed).into_owned();
+        check(output.status.success() && printed.contains(text), || {
+            format!("{words:?}: no {text:?} in {printed}")
+        })?;
+        let json = switch.run_command(&[&["show"], words, &["--json"]].concat())?;
+        check(json.stderr.is_empty(), || format!("{json:?}"))?;
     }
     Ok(())
 }

@@ -149,18 +149,22 @@ Example:
     Run(SwitchRun),
 }
 
+/// The names of the presets, as the name of the value of `--preset`. The message about a missing configuration contains
+/// this name.
+pub(crate) const PRESET_VALUE: &str = "roce-lossless|roce-lossy";
+
 /// `xoff switch run`
 #[derive(Clone, Debug, Args)]
+#[command(group(clap::ArgGroup::new("base").required(true).multiple(true).args(["config", "preset"])))]
 pub(crate) struct SwitchRun {
     /// Configuration in the form of SONiC's config_db.json; {} is enough. Repeat the option to add layers
     ///
     /// A layer is a JSON merge patch (RFC 7386). Its fields replace the fields of the layers before it, and
     /// null removes a field, an entry or a table.
-    #[arg(long, value_name = "FILE", required_unless_present = "preset")]
+    #[arg(long, value_name = "FILE")]
     pub config: Vec<PathBuf>,
-    /// A built-in configuration below the files: roce-lossless or roce-lossy. Its ports use the MTU of their
-    /// devices
-    #[arg(long, value_name = "NAME")]
+    /// A built-in configuration below the files. Its ports use the MTU of their devices
+    #[arg(long, value_name = PRESET_VALUE)]
     pub preset: Option<String>,
     /// Speed of the ports of the preset, such as 10g
     #[arg(long, value_name = "SPEED", requires = "preset", value_parser = parse_speed_mbps, default_value = "1g")]
@@ -266,8 +270,9 @@ pub(crate) enum HostCommand {
 A flow is an open-loop stream of RDMA WRITE frames with sequence numbers and a correct ICRC. The receiver checks the
 loss, order, ICRC and latency of all flows.
 
-Exit codes: 0 ok, 1 frames of --lossless flows are missing or an --expect does not hold, 2 usage, 3 no such device,
-5 tainted, or no traffic: nothing was sent, or nothing arrived with --receive.
+Exit codes: 0 ok, 1 frames of --lossless flows are missing, an --expect does not hold, or the address of a --send
+answered no request for its MAC address, 2 usage, 3 the device is missing or cannot be used, 5 tainted, or no traffic:
+no frame was sent although all addresses answered, or nothing arrived with --receive, 130 interrupted before the end.
 
 Examples:
   xoff host run --dev eth1 --ip 10.0.0.2 --receive --lossless --duration 30s

@@ -1,5 +1,7 @@
 //! `xoff host run`: a model host on a network device.
 
+use std::collections::BTreeSet;
+use std::net::IpAddr;
 use std::sync::atomic::AtomicBool;
 
 use xoff_wire::Ecn;
@@ -32,19 +34,47 @@ pub(super) fn run(arguments: HostRun) -> Result<Exit, Failure> {
         true => report.to_json(),
         false => render_report(&report),
     });
-    if let Some(silent) = summary.unresolved.first() {
-        return Err(Failure::environment(format!("nothing was sent to {silent}"))
-            .at(format!("--send {silent}"))
-            .because("it did not answer with its MAC address")
-            .fix("check that it runs and is reachable, or give its address with mac="));
-    }
     // A run without an end normally ends by a signal.
     let endless = arguments.duration.is_none() && arguments.send.iter().all(|flow| flow.frames_max.is_none());
-    Ok(if summary.interrupted && !endless {
+    let exit = if summary.interrupted && !endless {
         Exit::Interrupted
     } else {
         report.exit()
-    })
+    };
+    // The report is the result of the command, so the exit code is that of the report.
+    for failure in unanswered_failures(&summary.unresolved, arguments.dev.as_str(), exit) {
+        output::print_note(&failure.to_string());
+    }
+    Ok(exit)
+}
+
+/// Describes the destinations that answered no request for their MAC address, one failure for each address.
+fn unanswered_failures(unresolved: &[IpAddr], device: &str, exit: Exit) -> Vec<Failure> {
+    let failure = |address: &IpAddr| {
+        let (what, why) = describe_unanswered(address);
+        Failure::new(exit, what)
+            .at(format!("--dev {device} --send {address}"))
+            .because(why)
+            .fix(format!(
+                "start the receiver first, such as `xoff host run --dev DEV --ip {address} --receive`; check the link with \
+                 `ip link show {device}`; or give the MAC address of the receiver or the next hop: `--send \
+                 {address},mac=02:00:00:00:00:02`"
+            ))
+    };
+    let addresses: BTreeSet<IpAddr> = unresolved.iter().copied().collect();
+    addresses.iter().map(failure).collect()
+}
+
+/// Returns what happened to the flows to an address that did not answer, and the reason.
+fn describe_unanswered(address: &IpAddr) -> (String, String) {
+    let requests = match address {
+        IpAddr::V4(_) => "ARP request",
+        IpAddr::V6(_) => "neighbour solicitation",
+    };
+    (
+        format!("no frame was sent to {address}"),
+        format!("{address} answered no {requests}, so its MAC address is unknown"),
+    )
 }
 
 /// Runs the host and prints a line when it is ready.
@@ -154,6 +184,12 @@ fn build_host_report(summary: &HostSummary, arguments: &HostRun, steal: &CpuStea
         arrived_frames: arguments.receive.then_some(frames),
         notes: Vec::new(),
     };
+    // A flow that was requested and whose receiver does not answer is a result, not a fault of the machine.
+    let unanswered: BTreeSet<IpAddr> = summary.unresolved.iter().copied().collect();
+    report.failures.extend(unanswered.iter().map(|address| {
+        let (what, why) = describe_unanswered(address);
+        format!("{what}: {why}")
+    }));
     report.judge(traffic, expectations.collect(), &ProtectedClasses::default());
     report
 }

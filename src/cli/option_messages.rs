@@ -154,12 +154,12 @@ const OPTIONS_OF_FILES: &[(&str, &str, &str)] = &[
     ),
     ("crates/measure/src/compare/compared_side.rs", "lab", "bench core"),
     (
-        "crates/runtime/src/session/switch_session.rs",
+        "crates/runtime/src/session/control_target.rs",
         "force",
         "config apply",
     ),
     (
-        "crates/runtime/src/session/switch_session.rs",
+        "crates/runtime/src/session/session_start.rs",
         "pcap",
         "switch run",
     ),

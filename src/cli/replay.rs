@@ -73,8 +73,8 @@ pub(crate) struct ReplayArguments {
     /// Options for reading the configuration.
     #[command(flatten)]
     pub configuration: ConfigurationInput,
-    /// A built-in configuration: roce-lossless or roce-lossy
-    #[arg(long, value_name = "NAME")]
+    /// A built-in configuration
+    #[arg(long, value_name = super::args::PRESET_VALUE)]
     pub preset: Option<String>,
     /// The stations of a port: MAC addresses, or interfaces of the capture by name or number. Repeat the option
     /// for each port

@@ -302,6 +302,7 @@ fn check_changed_and_restored_settings() -> Result<(), Failed> {
 
     drop(port);
     check_equal(net::read_link("sw0")?.no_arp, false, "no ARP")?;
+    check_equal(net::read_link("sw0")?.up, false, "up")?;
     check_equal(ethtool::features("sw0")?, before, "features")?;
     check(!had_ipv6 || !ipv6_is_off("sw0"), || {
         "IPv6 was not put back".to_owned()
@@ -435,14 +436,19 @@ fn check_far_end_of_a_process() -> Result<(), Failed> {
         ethtool::set_offloads("h0", &ALL_OFFLOADS)?;
         Ok(support::NamespaceHolder::start()?)
     })??;
-    let opened = Port::open(&port_spec("sw0", Backend::Packet, 1500));
-    holder.stop()?;
-    let notes = opened?.notes;
+    let OpenedPort { port, notes } = Port::open(&port_spec("sw0", Backend::Packet, 1500))?;
     check(
         notes.iter().any(|note| note.contains("ethtool -K h0 tx off")),
         || format!("{notes:?}"),
     )?;
-    check_equal(host.run(|| ethtool::offloads("h0"))??, Offloads::OFF, "offloads")
+    check_equal(host.run(|| ethtool::offloads("h0"))??, Offloads::OFF, "offloads")?;
+    drop(port);
+    holder.stop()?;
+    check_equal(
+        host.run(|| ethtool::offloads("h0"))??,
+        ALL_OFFLOADS,
+        "restored offloads",
+    )
 }
 
 /// Returns whether the UDP checksum is valid. `None`: not UDP.

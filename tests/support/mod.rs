@@ -58,6 +58,11 @@ impl NamespaceHolder {
             .map(NamespaceHolder)
     }
 
+    /// Returns the process id.
+    pub(crate) fn id(&self) -> u32 {
+        self.0.id()
+    }
+
     pub(crate) fn stop(mut self) -> io::Result<()> {
         drop(self.0.stdin.take());
         self.0.wait().map(drop)

@@ -6,11 +6,11 @@ use libtest_mimic::{Completion, Failed};
 use nix::sys::signal::Signal;
 use rtnetlink::{LinkBridge, LinkUnspec};
 use serde_json::{Value, json};
-use xoff_ports::net::{Netns, add_veth};
+use xoff_ports::net::{self, LinkChange, Netns, add_veth, ethtool};
 
 use crate::far_end::FarEnd;
 use crate::frames::{ipv6_frame, pfc_frame, qos_tables, station_mac};
-use crate::support::{CompletionTest, KernelFeatures, check, check_equal, wait_for};
+use crate::support::{CompletionTest, KernelFeatures, NamespaceHolder, check, check_equal, wait_for};
 use crate::switch_process::{SwitchProcess, add_cable, port_name, xoff_command};
 
 pub(crate) const TESTS: &[CompletionTest] = &[
@@ -64,6 +64,31 @@ pub(crate) const TESTS: &[CompletionTest] = &[
             ["1", "3"].into_iter().try_for_each(check_mtu_of_new_device)?;
             Ok(Completion::Completed)
         },
+    ),
+    (
+        "a_port_uses_the_mtu_of_a_device_that_was_created_again",
+        KernelFeatures::Netns,
+        || {
+            ["1", "3"]
+                .into_iter()
+                .try_for_each(check_mtu_of_recreated_device)?;
+            Ok(Completion::Completed)
+        },
+    ),
+    (
+        "the_settings_of_devices_are_restored_at_the_end",
+        KernelFeatures::Netns,
+        || check_restored_devices("auto").map(|()| Completion::Completed),
+    ),
+    (
+        "the_settings_of_devices_of_xdp_are_restored_at_the_end",
+        KernelFeatures::Xdp,
+        || check_restored_devices("xdp").map(|()| Completion::Completed),
+    ),
+    (
+        "far_ends_of_the_same_name_are_named_with_their_namespaces",
+        KernelFeatures::Netns,
+        || check_named_far_ends().map(|()| Completion::Completed),
     ),
     (
         "unusable_devices_are_refused",
@@ -159,7 +184,19 @@ fn check_device_disappears(backend: &str, workers: &str) -> Result<(), Failed> {
     switch_process.wait_for_counters("the port is down", |switch| !switch.ports[1].up)?;
     switch_process.far_ends[1] = add_cable(1)?;
     send_until_received(&mut switch_process, 1, 0)?;
-    switch_process.stop(Signal::SIGTERM)?.check_exit_code()
+    let result = switch_process.stop(Signal::SIGTERM)?;
+    // One line for each removal, and one for each new device.
+    let words = switch_process.stderr()?;
+    for line in [
+        "Ethernet4: device 'v1' was removed",
+        "Ethernet4: device 'v1' is attached",
+    ] {
+        check_equal(words.matches(line).count(), 2, &format!("'{line}' in {words}"))?;
+    }
+    for other in ["Ethernet0: device 'v0' ", "Ethernet8: device 'v2' "] {
+        check(!words.contains(other), || format!("'{other}' in {words}"))?;
+    }
+    result.check_exit_code()
 }
 
 /// MTU of the devices in the tests of the default MTU.
@@ -286,6 +323,167 @@ fn check_mtu_of_new_device(workers: &str) -> Result<(), Failed> {
         apply(&switch_process, &json!({}))?;
         check_shown_mtus(&switch_process, &[LARGE_MTU, LARGE_MTU, SMALL_MTU, LARGE_MTU])?;
         switch_process.stop(Signal::SIGTERM)?.check_exit_code()
+    })?
+}
+
+/// A device is created again with another MTU, and its port uses this MTU. A written MTU stays.
+fn check_mtu_of_recreated_device(workers: &str) -> Result<(), Failed> {
+    const SMALL_MTU: u32 = 1400;
+    const JUMBO_MTU: u32 = 9000;
+    let config = json!({"PORT": {"Ethernet8": {"mtu": "1300"}}});
+    Netns::create()?.run(|| {
+        let netns = Netns::current()?;
+        let cable = |n: usize, mtu: u32| -> Result<FarEnd, Failed> {
+            add_veth(&format!("v{n}"), &format!("h{n}"), None, mtu)?;
+            FarEnd::open(&netns, &format!("h{n}"))
+        };
+        let far_ends = (0..3).map(|n| cable(n, 1500)).collect::<Result<_, _>>()?;
+        let mut switch_process = SwitchProcess::start_on_cables(
+            tempfile::tempdir()?,
+            far_ends,
+            &config,
+            3,
+            &["--workers", workers],
+        )?;
+        check_shown_mtus(&switch_process, &[1500, 1500, 1300])?;
+        // No device had frames of this length at the start. Then the ports get smaller and larger devices.
+        for mtu in [JUMBO_MTU, SMALL_MTU, LARGE_MTU] {
+            for n in 0..3 {
+                switch_process.remove_cable(n)?;
+            }
+            switch_process.wait_for_counters("the ports are down", |switch| {
+                switch.ports.iter().all(|port| !port.up)
+            })?;
+            for n in 0..3 {
+                switch_process.far_ends[n] = cable(n, mtu)?;
+            }
+            switch_process.wait_for_counters("the ports are up", |switch| {
+                switch.ports.iter().all(|port| port.up)
+            })?;
+            check_shown_mtus(&switch_process, &[mtu, mtu, 1300])?;
+            wait_for("a frame of the length of the device gets through", || {
+                let frame = ipv6_frame([0xff; 6], station_mac(10, 0, 0), 0, 0, mtu as usize + 14);
+                switch_process.far_ends[0].send(&frame)?;
+                let received = switch_process.far_ends[1].receive()?;
+                Ok(received.is_some_and(|received| received == frame).then_some(()))
+            })?;
+        }
+        let words = switch_process.stderr()?;
+        check(!words.contains("stays down"), || words.clone())?;
+        switch_process.stop(Signal::SIGTERM)?.check_exit_code()
+    })?
+}
+
+/// The settings of a device that a switch may change.
+#[derive(Debug, PartialEq)]
+struct DeviceSettings {
+    link: (bool, bool, u32, u32),
+    features: ethtool::Features,
+    ipv6_is_off: String,
+}
+
+fn read_settings(device: &str) -> Result<DeviceSettings, Failed> {
+    let link = net::read_link(device)?;
+    let ipv6 = std::fs::read_to_string(format!("/proc/sys/net/ipv6/conf/{device}/disable_ipv6"));
+    Ok(DeviceSettings {
+        link: (link.up, link.no_arp, link.mtu, link.tx_queue_len),
+        features: ethtool::features(device)?,
+        ipv6_is_off: ipv6.unwrap_or_default(),
+    })
+}
+
+/// Gives a device the settings of a new device of the kernel, and brings it up or down.
+fn use_kernel_defaults(device: &str, up: bool) -> Result<(), Failed> {
+    let change = LinkChange {
+        up: Some(up),
+        arp: Some(true),
+        ..LinkChange::default()
+    };
+    net::set_link(device, &change)?;
+    let on = ethtool::Offloads {
+        rx_csum: true,
+        tx_csum: true,
+        sg: true,
+        tso: true,
+        gso: true,
+        gro: true,
+        lro: false,
+    };
+    Ok(ethtool::set_offloads(device, &on)?)
+}
+
+/// One device is down before the run. The far end of one device is in the namespace of a process.
+fn check_restored_devices(backend: &str) -> Result<(), Failed> {
+    Netns::create()?.run(|| -> Result<(), Failed> {
+        let other = Netns::create()?;
+        add_veth("v0", "h0", None, 1500)?;
+        add_veth("v1", "h1", Some(&other), 1500)?;
+        let holder = other.run(NamespaceHolder::start)??;
+        for (device, up) in [("v0", false), ("h0", true), ("v1", true)] {
+            use_kernel_defaults(device, up)?;
+        }
+        other.run(|| use_kernel_defaults("h1", true))??;
+        let read_all = || -> Result<Vec<DeviceSettings>, Failed> {
+            let here: Result<Vec<_>, Failed> = ["v0", "h0", "v1"].map(read_settings).into_iter().collect();
+            Ok(here?
+                .into_iter()
+                .chain([other.run(|| read_settings("h1"))??])
+                .collect())
+        };
+        let before = read_all()?;
+        let far_ends = vec![
+            FarEnd::open(&Netns::current()?, "h0")?,
+            FarEnd::open(&other, "h1")?,
+        ];
+        let folder = tempfile::tempdir()?;
+        let mut switch_process =
+            SwitchProcess::start_with_backend(backend, folder, far_ends, &json!({}), 2, &["--workers", "1"])?;
+        let during = read_all()?;
+        for (before, during) in before.iter().zip(&during) {
+            check(before.features != during.features, || {
+                format!("offloads are on during the run: {during:?}")
+            })?;
+        }
+        check(during[0].link.0, || "v0 is down during the run".to_owned())?;
+        let result = switch_process.stop(Signal::SIGTERM)?;
+        let after = read_all()?;
+        holder.stop()?;
+        check_equal(after, before, "settings after the run")?;
+        result.check_exit_code()
+    })?
+}
+
+fn check_named_far_ends() -> Result<(), Failed> {
+    Netns::create()?.run(|| -> Result<(), Failed> {
+        let mut far_ends = Vec::new();
+        let mut holders = Vec::new();
+        let mut pids = Vec::new();
+        for n in 0..2 {
+            let netns = Netns::create()?;
+            add_veth(&format!("v{n}"), "eth0", Some(&netns), 1500)?;
+            let holder = netns.run(|| -> Result<NamespaceHolder, Failed> {
+                use_kernel_defaults("eth0", true)?;
+                Ok(NamespaceHolder::start()?)
+            })??;
+            pids.push(holder.id());
+            holders.push(holder);
+            far_ends.push(FarEnd::open(&netns, "eth0")?);
+        }
+        let mut switch_process = SwitchProcess::start_on_cables(
+            tempfile::tempdir()?,
+            far_ends,
+            &json!({}),
+            2,
+            &["--workers", "1"],
+        )?;
+        let words = switch_process.stderr()?;
+        for (device, pid) in ["v0", "v1"].iter().zip(pids) {
+            let far_end = format!("'{device}' ('eth0' in the namespace of process '{pid}')");
+            check(words.contains(&far_end), || format!("no {far_end} in {words}"))?;
+        }
+        let result = switch_process.stop(Signal::SIGTERM)?;
+        holders.into_iter().try_for_each(NamespaceHolder::stop)?;
+        result.check_exit_code()
     })?
 }
 

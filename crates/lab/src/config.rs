@@ -13,6 +13,7 @@ use xoff_units::Picos;
 
 use super::plan::{
     COMPUTED_ROUTES, ComputedLayer, ConfigLayer, FarEnd, LabPlan, LinkPlan, SPEED_MBPS_DEFAULT, SwitchPlan,
+    TimeMode,
 };
 use super::switch_errors::{SwitchError, SwitchErrors};
 use similar_switches::SimilarSwitches;
@@ -52,7 +53,7 @@ pub(super) fn resolve_switch_setups(
                                   index: usize,
                                   links: LinksOfSwitch<'_>,
                                   seed: u64| {
-        resolve_with_route_tables(switch, index, links, seed, budget)
+        resolve_with_route_tables(switch, index, links, seed, budget, TimeMode::RealTime)
     })
 }
 
@@ -108,11 +109,11 @@ pub fn switch_seed(seed: u64, switch: usize) -> u64 {
     seed.wrapping_add((switch as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15))
 }
 
-/// Resolves the configuration of one switch. `switch` is an index of [`LabPlan::switches`].
+/// Resolves the configuration of one switch for virtual time. `switch` is an index of [`LabPlan::switches`].
 ///
 /// Each link of the switch creates a port. The lab file can set the speed of a link. Otherwise the switch
-/// configuration sets the speed, and the default is 1 Gb/s. `reaction_budget_in_model_time` is the longest
-/// time for which the machine may stall xoff, as model time. A preset adds headroom for this time.
+/// configuration sets the speed, and the default is 1 Gb/s. `reaction_budget` is the longest response of a neighbour
+/// to a pause. A preset adds headroom for this time.
 ///
 /// # Errors
 /// Returns all errors of the configuration. It is also an error if the lab file and the configuration set
@@ -164,12 +165,20 @@ pub(super) fn resolve_switch_with_links(
     reaction_budget: Picos,
 ) -> Result<SwitchSetup, SwitchError> {
     if let Some(computed) = untouched_computed_layer(plan)
-        && let Ok(setup) = resolve_layers(plan, index, links, seed, reaction_budget, Some(computed))
+        && let Ok(setup) = resolve_layers(
+            plan,
+            index,
+            links,
+            seed,
+            reaction_budget,
+            Some(computed),
+            TimeMode::Virtual,
+        )
     {
         return Ok(setup);
     }
     // Errors refer to tables, so all of them must exist.
-    resolve_with_route_tables(plan, index, links, seed, reaction_budget)
+    resolve_with_route_tables(plan, index, links, seed, reaction_budget, TimeMode::Virtual)
 }
 
 /// Resolves the configuration of one switch. The tables of the result contain the computed routes.
@@ -179,8 +188,9 @@ fn resolve_with_route_tables(
     links: LinksOfSwitch<'_>,
     seed: u64,
     reaction_budget: Picos,
+    time: TimeMode,
 ) -> Result<SwitchSetup, SwitchError> {
-    resolve_layers(plan, index, links, seed, reaction_budget, None)
+    resolve_layers(plan, index, links, seed, reaction_budget, None, time)
 }
 
 /// Resolves the merged layers of one switch. `computed` contains computed routes that are resolved without tables.
@@ -191,6 +201,7 @@ fn resolve_layers(
     seed: u64,
     reaction_budget: Picos,
     computed: Option<&ComputedLayer>,
+    time: TimeMode,
 ) -> Result<SwitchSetup, SwitchError> {
     let own_links = ports_with_links(index, (links, own_indices));
     let mut layers = vec![("the lab".to_owned(), link_speed_layer(&own_links).to_string())];
@@ -219,7 +230,7 @@ fn resolve_layers(
         .iter()
         .map(|(source, text)| (source.as_str(), text.as_str()))
         .collect();
-    let resolve = resolve_options(plan, &own_links, seed, reaction_budget, computed)?;
+    let resolve = resolve_options(plan, &own_links, seed, reaction_budget, computed, time)?;
     let mut loaded = xoff_config::load(&layers, &resolve).map_err(SwitchError::Invalid)?;
     loaded.resolved.warnings.extend(preset_notes);
     let speeds_mbps = link_speeds_mbps(&loaded.resolved.config, own_indices, &own_links)?;
@@ -255,6 +266,7 @@ fn resolve_options(
     seed: u64,
     reaction_budget: Picos,
     computed: Option<&ComputedLayer>,
+    time: TimeMode,
 ) -> Result<ResolveOptions, Failure> {
     let pg_profiles = plan.pg_profiles.as_ref().map(|lookup| {
         PgProfileLookup::parse(&lookup.text, &lookup.source).map_err(|problems| {
@@ -272,6 +284,7 @@ fn resolve_options(
         hostname: Some(plan.name.clone()),
         seed,
         reaction_budget,
+        is_virtual: time == TimeMode::Virtual,
         link_mtus: link_mtus.collect(),
         devices: external_device_defaults(own_links),
         asic: plan.asic.clone(),

@@ -16,6 +16,7 @@ use nix::sched::{CloneFlags, setns};
 
 use super::inner_process::{InnerProcess, process_title};
 use super::registry::{self, RunningLab};
+use xoff_lab_file::nearest_name;
 use xoff_telemetry::failure::Failure;
 
 /// Runs a command in a plain host of a running lab (`xoff lab exec`) and returns its exit code. The first
@@ -31,7 +32,9 @@ pub fn exec_in_host(lab_name: &str, host_name: &str, command: &[OsString]) -> Re
     enter_namespaces(process).map_err(|errno| {
         Failure::environment(format!("cannot enter the host \"{host_name}\""))
             .because(errno)
-            .fix("run it as the user who started the lab, or as root")
+            .fix(format!(
+                "run it as the user who started the lab, or as root: `sudo xoff lab exec {lab_name} {host_name} -- COMMAND`"
+            ))
     })?;
     let (program, arguments) = command.split_first().ok_or_else(|| {
         Failure::usage("the command is missing").fix("write `xoff lab exec LAB NODE -- COMMAND`")
@@ -64,16 +67,24 @@ fn find_host_process(lab: &RunningLab, host_name: &str) -> Result<i32, Failure> 
         return Ok(*process);
     }
     let names: Vec<&str> = hosts.iter().map(|(name, _)| name.as_str()).collect();
-    let known = match names.as_slice() {
-        [] => "it has no plain hosts".to_owned(),
-        names => format!("its plain hosts are {}", names.join(", ")),
+    Err(unknown_host_failure(&lab.name, host_name, &names))
+}
+
+/// Returns the failure for a host that is not a plain host of the lab. `names` are the plain hosts of the lab.
+fn unknown_host_failure(lab: &str, host: &str, names: &[&str]) -> Failure {
+    let failure = Failure::usage(format!("lab \"{lab}\" has no plain host \"{host}\""));
+    let Some(first) = names.first() else {
+        return failure
+            .because("the lab has no plain hosts, and model hosts run no programs")
+            .fix(format!(
+                "write `kind: plain` at a host of the lab file, and start the lab again: `xoff lab down {lab}`, then \
+                 `xoff lab up FILE`; a virtual machine has a console (`console:` in the lab file)"
+            ));
     };
-    Err(Failure::usage(format!(
-        "lab \"{}\" has no plain host \"{host_name}\"",
-        lab.name
-    ))
-    .because(known)
-    .fix("a model host runs no programs; use the console of a virtual machine (`console` in the lab file)"))
+    let proposed = nearest_name(host, names.iter().copied()).unwrap_or(first);
+    failure
+        .because(format!("its plain hosts are {}", names.join(", ")))
+        .fix(format!("run `xoff lab exec {lab} {proposed} -- COMMAND`"))
 }
 
 /// Returns the name of the plain host to which a placeholder process belongs. Returns `None`
@@ -127,4 +138,29 @@ fn enter_namespaces(process: i32) -> std::io::Result<()> {
     }
     setns(net, CloneFlags::CLONE_NEWNET)?;
     Ok(setns(pid, CloneFlags::CLONE_NEWPID)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_unknown_host_gets_a_command_that_works() {
+        let fix = |host, names: &[&str]| unknown_host_failure("lab1", host, names).fix.unwrap_or_default();
+        assert_eq!(
+            fix("kernl", &["gw", "kernel"]),
+            "run `xoff lab exec lab1 kernel -- COMMAND`"
+        );
+        assert_eq!(
+            fix("other", &["gw", "kernel"]),
+            "run `xoff lab exec lab1 gw -- COMMAND`"
+        );
+        let without_hosts = fix("h1", &[]);
+        assert!(
+            ["kind: plain", "`xoff lab down lab1`", "`xoff lab up FILE`"]
+                .iter()
+                .all(|words| without_hosts.contains(words)),
+            "{without_hosts}"
+        );
+    }
 }

@@ -7,6 +7,7 @@ mod names;
 mod script;
 mod transport;
 
+use std::ffi::OsString;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::PathBuf;
 
@@ -73,6 +74,10 @@ pub struct LabPlan {
     /// The file of the lab. `None` if the lab was not read from a file.
     #[serde(default)]
     pub file: Option<LabFileOrigin>,
+    /// The absolute path of the folder of the lab file, in which the commands of plain hosts run. The current folder
+    /// if the lab was read from standard input. `None` if the current folder is unknown.
+    #[serde(default)]
+    pub folder: Option<OsString>,
 }
 
 /// The file from which a lab was read.

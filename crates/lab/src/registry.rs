@@ -140,14 +140,15 @@ pub(super) fn find_lab(name: &str) -> Result<RunningLab, Failure> {
     found.cloned().ok_or_else(|| {
         let mut names: Vec<&str> = labs.iter().map(|lab| lab.name.as_str()).collect();
         names.dedup();
-        let known = if names.is_empty() {
-            "no lab runs".to_owned()
-        } else {
-            format!("running: {}", names.join(", "))
-        };
-        Failure::usage(format!("no lab of yours called \"{name}\" runs"))
-            .because(known)
-            .fix("`xoff lab ls` lists them")
+        let failure = Failure::usage(format!("no lab of yours called \"{name}\" runs"));
+        if names.is_empty() {
+            return failure
+                .because("no lab runs")
+                .fix("start one with `xoff lab up FILE`");
+        }
+        failure
+            .because(format!("running: {}", names.join(", ")))
+            .fix("give one of these names; `xoff lab ls` lists them with their users")
     })
 }
 

@@ -376,6 +376,9 @@ impl<'a> LabResolver<'a> {
             script: ScriptPlan::default(),
             notes: Vec::new(),
             file: None,
+            folder: std::path::absolute(self.folder.join("."))
+                .ok()
+                .map(PathBuf::into_os_string),
         };
         self.resolve_script(&lab.script, &mut plan);
         // Without other errors, the caller resolves the configurations.

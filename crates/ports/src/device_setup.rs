@@ -6,8 +6,9 @@
 //! answer frames that are for the switch.
 
 use std::fs;
+use std::path::PathBuf;
 
-use crate::net::{self, LinkChange, LinkState, Netns, PeerChange, ethtool};
+use crate::net::{self, LinkChange, LinkState, Netns, PeerChange, PeerNamespace, ethtool};
 
 use super::device_state::Device;
 use super::{PortError, PortSpec};
@@ -37,6 +38,19 @@ pub(super) struct DeviceSetup {
     previous_features: Option<ethtool::Features>,
     arp_was_on: bool,
     ipv6_was_on: bool,
+    /// Whether the device was administratively down before the setup.
+    was_down: bool,
+    /// The settings of the far end before the setup. `None` if they were not changed.
+    changed_peer: Option<ChangedPeer>,
+}
+
+/// The far end of a veth with changed features.
+#[derive(Debug)]
+struct ChangedPeer {
+    /// The path of the namespace of the far end. `None` if both ends are in the same namespace. An open namespace
+    /// would keep the far end alive after the user has deleted the namespace.
+    netns_path: Option<PathBuf>,
+    previous_features: ethtool::Features,
 }
 
 /// Checks the device of `spec` and changes its settings. Adds a message to `notes` for each change.
@@ -53,11 +67,13 @@ pub(super) fn set_up_device(spec: &PortSpec, notes: &mut Vec<String>) -> Result<
         previous_features: None,
         arp_was_on: false,
         ipv6_was_on: false,
+        was_down: false,
+        changed_peer: None,
     };
     // Done before the device comes up. Otherwise the kernel would already have sent its own frames.
     disable_kernel_protocols(spec, &link, &mut setup, notes);
     disable_own_offloads(spec, &mut setup, notes);
-    setup.has_finished_checksums = disable_peer_offloads(spec, &link, notes);
+    setup.has_finished_checksums = disable_peer_offloads(spec, &link, &mut setup, notes);
     if setup.is_tap {
         configure_foreign_tap(spec, &link, &mut setup, notes);
     }
@@ -67,6 +83,7 @@ pub(super) fn set_up_device(spec: &PortSpec, notes: &mut Vec<String>) -> Result<
             ..LinkChange::default()
         };
         net::set_link(&spec.device, &up).map_err(|error| PortError::net(spec, error))?;
+        setup.was_down = true;
         notes.push(format!(
             "{0}: device '{1}' was down and is up now (`ip link set dev {1} up`)",
             spec.name, spec.device
@@ -195,15 +212,24 @@ fn disable_own_offloads(spec: &PortSpec, setup: &mut DeviceSetup, notes: &mut Ve
 /// Turns off the offloads of the other end of a veth pair. With these offloads, the kernel at the other end
 /// would send superframes and incomplete checksums. Returns whether received frames have finished checksums
 /// from now on.
-fn disable_peer_offloads(spec: &PortSpec, link: &LinkState, notes: &mut Vec<String>) -> bool {
+fn disable_peer_offloads(
+    spec: &PortSpec,
+    link: &LinkState,
+    setup: &mut DeviceSetup,
+    notes: &mut Vec<String>,
+) -> bool {
     let (port, device) = (&spec.name, &spec.device);
-    let peer_netns = net::peer_namespace(link);
-    match net::disable_peer_offloads(device, peer_netns.as_ref().as_slice()) {
-        Ok(PeerChange::Applied { peer, changed }) => {
-            if changed {
+    let found = net::peer_namespace(link);
+    let netns = found.as_ref().map(|found| &found.netns);
+    match net::disable_peer_offloads(device, netns.as_slice()) {
+        Ok(PeerChange::Applied { peer, previous }) => {
+            if let Some(previous) = previous {
+                let far_end = describe_far_end(&peer, found.as_ref());
+                let prefix = command_prefix(found.as_ref());
                 notes.push(format!(
-                    "{port}: offloads of '{peer}', the far end of '{device}', are off now (`ethtool -K {peer} tx off`)"
+                    "{port}: offloads of the far end of '{device}' ({far_end}) are off now (`{prefix}ethtool -K {peer} tx off`)"
                 ));
+                setup.record_peer(found, previous);
             }
             true
         }
@@ -227,19 +253,32 @@ fn disable_peer_offloads(spec: &PortSpec, link: &LinkState, notes: &mut Vec<Stri
 
 /// Makes the far end of a veth pair write VLAN tags into its frames. Otherwise a tag is only in the metadata
 /// of the frame, and some backends cannot read this metadata.
-pub(super) fn enable_inline_vlan_tags(spec: &PortSpec, notes: &mut Vec<String>) {
+pub(super) fn enable_inline_vlan_tags(spec: &PortSpec, setup: &mut DeviceSetup, notes: &mut Vec<String>) {
     let (port, device) = (&spec.name, &spec.device);
-    let enable = || -> net::Result<PeerChange> {
-        let peer_netns = net::peer_namespace(&net::read_link(device)?);
-        net::enable_inline_peer_tags(device, peer_netns.as_ref().as_slice())
+    let enable = || -> net::Result<(PeerChange, Option<PeerNamespace>)> {
+        let found = net::peer_namespace(&net::read_link(device)?);
+        let netns = found.as_ref().map(|found| &found.netns);
+        Ok((net::enable_inline_peer_tags(device, netns.as_slice())?, found))
     };
     let command = "txvlan off tx-vlan-stag-hw-insert off";
     match enable() {
-        Ok(PeerChange::Applied { peer, changed: true }) => notes.push(format!(
-            "{port}: the far end of '{device}', '{peer}', writes VLAN tags into its frames now (`ethtool -K {peer} {command}`)"
-        )),
-        Ok(PeerChange::Applied { .. } | PeerChange::NotVeth) => {}
-        Ok(PeerChange::Unreachable { peer_index }) => notes.push(format!(
+        Ok((
+            PeerChange::Applied {
+                peer,
+                previous: Some(previous),
+            },
+            found,
+        )) => {
+            let far_end = describe_far_end(&peer, found.as_ref());
+            let prefix = command_prefix(found.as_ref());
+            notes.push(format!(
+                "{port}: the far end of '{device}' ({far_end}) writes VLAN tags into its frames now (`{prefix}ethtool -K \
+                 {peer} {command}`)"
+            ));
+            setup.record_peer(found, previous);
+        }
+        Ok((PeerChange::Applied { .. } | PeerChange::NotVeth, _)) => {}
+        Ok((PeerChange::Unreachable { peer_index }, _)) => notes.push(format!(
             "{port}: the far end of '{device}' (index {peer_index}) is in another namespace; frames that its kernel tags \
              would arrive without their tag: run `ethtool -K DEV {command}` there"
         )),
@@ -248,6 +287,19 @@ pub(super) fn enable_inline_vlan_tags(spec: &PortSpec, notes: &mut Vec<String>) 
              `ethtool -K DEV {command}` there"
         )),
     }
+}
+
+/// Names the far end of a veth, with its namespace: several namespaces can have a device of the same name.
+fn describe_far_end(peer: &str, netns: Option<&PeerNamespace>) -> String {
+    match netns {
+        Some(found) => format!("'{peer}' in {}", found.describe()),
+        None => format!("'{peer}'"),
+    }
+}
+
+/// Returns the words before a command for the far end, or nothing if both ends are in the same namespace.
+fn command_prefix(netns: Option<&PeerNamespace>) -> String {
+    netns.map_or_else(String::new, PeerNamespace::command_prefix)
 }
 
 /// Increases the queue length of a tap that another program owns. A tap with a full queue silently
@@ -293,6 +345,34 @@ fn configure_foreign_tap(
     }
 }
 
+impl DeviceSetup {
+    /// Stores the features that the far end had before its first change.
+    fn record_peer(&mut self, netns: Option<PeerNamespace>, previous_features: ethtool::Features) {
+        self.changed_peer.get_or_insert(ChangedPeer {
+            netns_path: netns.map(|found| found.path().to_owned()),
+            previous_features,
+        });
+    }
+}
+
+impl ChangedPeer {
+    /// Restores the features of the far end of `device`, which is in the namespace of the calling thread. Does
+    /// nothing if the far end cannot be found.
+    fn restore(&self, device: &str) {
+        let restore = |netns: Option<&Netns>| {
+            net::restore_peer_features(device, netns.as_slice(), &self.previous_features)
+        };
+        let path = self.netns_path.as_ref();
+        let netns = path.and_then(|path| Some(Netns::from_fd(fs::File::open(path).ok()?.into())));
+        if let Ok(PeerChange::Unreachable { .. }) = restore(netns.as_ref())
+            && let Ok(link) = net::read_link(device)
+        {
+            // The process that gave the namespace its path has ended.
+            let _ = restore(net::peer_namespace(&link).as_ref().map(|found| &found.netns));
+        }
+    }
+}
+
 impl Drop for DeviceSetup {
     /// Restores the previous settings and ignores errors. The thread that drops a port also forwards frames.
     /// If the device was removed, the function therefore makes only one system call.
@@ -301,6 +381,8 @@ impl Drop for DeviceSetup {
         let is_unchanged = self.previous_features.is_none()
             && !self.arp_was_on
             && !self.ipv6_was_on
+            && !self.was_down
+            && self.changed_peer.is_none()
             && self.previous_tx_queue_len.is_none();
         if is_unchanged || !self.device.exists() {
             return;
@@ -310,16 +392,21 @@ impl Drop for DeviceSetup {
             if let Some(features) = &self.previous_features {
                 let _ = ethtool::restore_features(name, features);
             }
-            if self.arp_was_on || self.previous_tx_queue_len.is_some() {
-                let previous = LinkChange {
-                    arp: self.arp_was_on.then_some(true),
-                    tx_queue_len: self.previous_tx_queue_len,
-                    ..LinkChange::default()
-                };
+            // The device goes down before IPv6 is on again. Otherwise the kernel would send frames of its own.
+            let previous = LinkChange {
+                up: self.was_down.then_some(false),
+                arp: self.arp_was_on.then_some(true),
+                tx_queue_len: self.previous_tx_queue_len,
+                ..LinkChange::default()
+            };
+            if previous != LinkChange::default() {
                 let _ = net::set_link(name, &previous);
             }
             if self.ipv6_was_on {
                 let _ = fs::write(format!("/proc/sys/net/ipv6/conf/{name}/disable_ipv6"), "0");
+            }
+            if let Some(peer) = &self.changed_peer {
+                peer.restore(name);
             }
         });
     }

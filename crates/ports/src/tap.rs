@@ -41,6 +41,15 @@ pub struct TapPort {
     /// Buffer for the end of a frame that does not fit in a small slot. The first part of the frame is read
     /// into the slot. The front of the buffer has space for a copy of this part.
     overflow: Box<[u8]>,
+    /// The settings that an existing tap had before the port. `None` if xoff has made the tap, or changed nothing.
+    previous: Option<PreviousTapSettings>,
+}
+
+/// Settings of an existing tap that the port has changed.
+#[derive(Debug)]
+struct PreviousTapSettings {
+    netns: Netns,
+    change: LinkChange,
 }
 
 impl TapPort {
@@ -69,9 +78,20 @@ impl TapPort {
         let change = LinkChange {
             up: Some(true),
             mtu: existing.is_none().then_some(spec.mtu),
-            tx_queue_len: Some(existing.map_or(0, |link| link.tx_queue_len).max(QUEUE_LEN_FRAMES)),
+            tx_queue_len: Some(
+                existing
+                    .as_ref()
+                    .map_or(0, |link| link.tx_queue_len)
+                    .max(QUEUE_LEN_FRAMES),
+            ),
             ..LinkChange::default()
         };
+        let previous = existing.map(|link| LinkChange {
+            up: (!link.up).then_some(false),
+            tx_queue_len: (link.tx_queue_len < QUEUE_LEN_FRAMES).then_some(link.tx_queue_len),
+            ..LinkChange::default()
+        });
+        let previous = previous.filter(|change| *change != LinkChange::default());
         net::set_link(&spec.device, &change).map_err(|error| PortError::net(spec, error))?;
         let mut device = Device::open(&spec.device).map_err(|error| io("find the tap", error))?;
         let tap = TapPort {
@@ -82,6 +102,10 @@ impl TapPort {
             frame_len_max: frame_len_max(spec.mtu),
             drops: DropCounts::new(),
             overflow: vec![0; SMALL_FRAME_BYTES + LARGE_SLOT_BYTES].into(),
+            previous: previous.and_then(|change| {
+                let netns = Netns::current().ok()?;
+                Some(PreviousTapSettings { netns, change })
+            }),
         };
         let port = Port::Tap(Box::new(tap));
         Ok(OpenedPort { port, notes })
@@ -239,6 +263,18 @@ impl TapPort {
 
     pub(super) fn device_name(&self) -> &str {
         &self.initial_device_name
+    }
+}
+
+impl Drop for TapPort {
+    /// Restores the settings of a tap that existed before the port, and ignores errors.
+    fn drop(&mut self) {
+        let Some(PreviousTapSettings { netns, change }) = self.previous.take() else {
+            return;
+        };
+        if self.device.exists() {
+            let _ = netns.run(|| net::set_link(self.device.name(), &change));
+        }
     }
 }
 

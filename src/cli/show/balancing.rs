@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use super::tabulate::{TextAlignment, tabulate};
-use super::{LoadBalancingPart, ShowLoadBalancing, connect, print};
+use super::{LoadBalancingPart, ShowLoadBalancing, connect, print, print_with_reason};
 use xoff_lab::report::Report;
 use xoff_telemetry::failure::{Exit, Failure};
 use xoff_telemetry::{
@@ -29,7 +29,15 @@ pub(super) fn show_load_balancing(options: &ShowLoadBalancing) -> Result<Exit, F
         LoadBalancingPart::Reordering => print(options.table.json, &report.reordering, |reordering| {
             reordering_text(reordering.as_ref())
         }),
-        LoadBalancingPart::Moves => print(options.table.json, &report.moves, |moves| moves_table(moves)),
+        LoadBalancingPart::Moves => {
+            let empty = report
+                .moves
+                .is_empty()
+                .then_some("no flow has moved to another path");
+            print_with_reason(options.table.json, &report.moves, empty, |moves| {
+                moves_table(moves)
+            })
+        }
     }
 }
 

@@ -15,8 +15,16 @@ pub(super) fn show_buffer(command: &ShowBuffer) -> Result<Exit, Failure> {
         ShowBuffer::Information(options) => (options, true),
     };
     let tables = connect(&options.target)?.buffers(with_computed_fields)?;
-    print(options.json, &tables, buffer_tables)
+    print(options.json, &tables, |tables| match buffer_tables(tables) {
+        text if text.is_empty() => format!("{NO_BUFFER_TABLES}\n"),
+        text => text,
+    })
 }
+
+/// The text for a configuration without buffer tables.
+const NO_BUFFER_TABLES: &str = "No buffer pools and profiles: the configuration has no tables BUFFER_POOL and \
+     BUFFER_PROFILE. No class is lossless, and all ports share the default pools (`xoff show buffer_pool watermark`). \
+     `xoff switch run --preset roce-lossless` has these tables.";
 
 /// Returns the text of `mmuconfig` for tables of the configuration.
 fn buffer_tables(tables: &Value) -> String {
@@ -60,6 +68,12 @@ fn field_table(fields: &Value) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_a_configuration_without_buffer_tables_has_no_text() {
+        assert_eq!(buffer_tables(&serde_json::json!({})), "");
+        assert_ne!(buffer_tables(&serde_json::json!({"BUFFER_POOL": {"in": {}}})), "");
+    }
 
     #[test]
     fn pools_and_profiles_have_the_layout_of_mmuconfig() {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde::Serialize;
 
 use super::tabulate::{TextAlignment, tabulate};
-use super::{ShowInterfaceCounters, TableArguments, connect, print};
+use super::{ShowInterfaceCounters, TableArguments, connect, print, print_with_reason};
 use xoff_control::{AddressFamily, CountersReply, Interfaces, LagStatus};
 use xoff_telemetry::failure::{Exit, Failure};
 use xoff_telemetry::{PortReport, group_thousands};
@@ -23,7 +23,13 @@ pub(super) fn show_status(options: &TableArguments) -> Result<Exit, Failure> {
 /// Runs `show interfaces portchannel`.
 pub(super) fn show_portchannels(options: &TableArguments) -> Result<Exit, Failure> {
     let interfaces = connect(&options.target)?.interfaces()?;
-    print(options.json, &interfaces.lags, |lags| portchannel_table(lags))
+    let empty = interfaces
+        .lags
+        .is_empty()
+        .then_some("the switch has no LAGs: the configuration has no table PORTCHANNEL");
+    print_with_reason(options.json, &interfaces.lags, empty, |lags| {
+        portchannel_table(lags)
+    })
 }
 
 /// Runs `show ip interfaces` or `show ipv6 interfaces`.
@@ -40,7 +46,15 @@ pub(super) fn show_addresses(family: AddressFamily, options: &TableArguments) ->
         interface.addresses.retain(of_family);
     }
     interfaces.retain(|interface| !interface.addresses.is_empty());
-    print(options.json, &interfaces, |interfaces| {
+    let reason = match family {
+        AddressFamily::Ipv4 => "no interface has an IPv4 address",
+        AddressFamily::Ipv6 => "no interface has an IPv6 address",
+    };
+    let reason = format!(
+        "{reason}: the configuration has none in INTERFACE, VLAN_INTERFACE, PORTCHANNEL_INTERFACE and LOOPBACK_INTERFACE"
+    );
+    let empty = interfaces.is_empty().then_some(reason.as_str());
+    print_with_reason(options.json, &interfaces, empty, |interfaces| {
         address_table(family, interfaces)
     })
 }

@@ -102,3 +102,18 @@ fn print<T: serde::Serialize>(
     }
     Ok(Exit::Ok)
 }
+
+/// Prints a reply like [`print`]. If the table is empty, a line on standard error says what is empty and why. The table
+/// on standard output keeps the layout of SONiC.
+fn print_with_reason<T: serde::Serialize>(
+    as_json: bool,
+    reply: &T,
+    empty: Option<&str>,
+    table: impl FnOnce(&T) -> String,
+) -> Result<Exit, Failure> {
+    let exit = print(as_json, reply, table)?;
+    if let Some(reason) = empty.filter(|_| !as_json) {
+        output::print_note(&format!("note: {reason}"));
+    }
+    Ok(exit)
+}

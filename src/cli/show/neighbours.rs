@@ -1,7 +1,7 @@
 //! `show mac`, `show arp`, `show ndp`.
 
 use super::tabulate::{TextAlignment, tabulate};
-use super::{ShowMac, TableArguments, connect, print};
+use super::{ShowMac, TableArguments, connect, print_with_reason};
 use xoff_config::compare_naturally;
 use xoff_control::{AddressFamily, MacEntry, Neighbour};
 use xoff_telemetry::failure::{Exit, Failure};
@@ -14,19 +14,36 @@ pub(super) fn show_mac(options: &ShowMac) -> Result<Exit, Failure> {
             && options.vlan.is_none_or(|vlan| vlan == entry.vlan)
     };
     entries.retain(wanted);
-    print(options.table.json, &entries, |entries| mac_table(entries))
+    let empty = entries.is_empty().then_some(match (&options.port, options.vlan) {
+        (None, None) => {
+            "the switch has learned no MAC address: no station has sent a frame since the last ageing"
+        }
+        _ => "no learned MAC address has the given port and VLAN",
+    });
+    print_with_reason(options.table.json, &entries, empty, |entries| mac_table(entries))
 }
 
 /// Runs `show arp`.
 pub(super) fn show_arp(options: &TableArguments) -> Result<Exit, Failure> {
     let entries = read_neighbours(options, AddressFamily::Ipv4)?;
-    print(options.json, &entries, |entries| neighbour_table(entries, false))
+    print_with_reason(options.json, &entries, no_neighbours(&entries), |entries| {
+        neighbour_table(entries, false)
+    })
 }
 
 /// Runs `show ndp`.
 pub(super) fn show_ndp(options: &TableArguments) -> Result<Exit, Failure> {
     let entries = read_neighbours(options, AddressFamily::Ipv6)?;
-    print(options.json, &entries, |entries| neighbour_table(entries, true))
+    print_with_reason(options.json, &entries, no_neighbours(&entries), |entries| {
+        neighbour_table(entries, true)
+    })
+}
+
+/// Returns the reason for an empty table of neighbours, or `None` if a neighbour is known.
+fn no_neighbours(entries: &[Neighbour]) -> Option<&'static str> {
+    entries.iter().all(|entry| entry.mac.is_none()).then_some(
+        "no neighbour is known: only a switch with router interfaces resolves addresses, and none has answered",
+    )
 }
 
 fn read_neighbours(options: &TableArguments, family: AddressFamily) -> Result<Vec<Neighbour>, Failure> {

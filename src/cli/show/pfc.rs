@@ -1,7 +1,7 @@
 //! `show pfc`.
 
 use super::tabulate::{TextAlignment, tabulate};
-use super::{PortTableArguments, ShowPfcCounters, TableArguments, connect, print};
+use super::{PortTableArguments, ShowPfcCounters, TableArguments, connect, print, print_with_reason};
 use xoff_control::PfcPort;
 use xoff_telemetry::failure::{Exit, Failure};
 use xoff_telemetry::{group_thousands, simple_table};
@@ -9,7 +9,11 @@ use xoff_telemetry::{group_thousands, simple_table};
 /// Runs `show pfc counters`.
 pub(super) fn show_counters(options: &ShowPfcCounters) -> Result<Exit, Failure> {
     let ports = connect(&options.table.target)?.pfc()?;
-    print(options.table.json, &ports, |ports| match options.history {
+    let has_history = ports.iter().any(|port| port.history.is_some());
+    let empty = (options.history && !has_history).then_some(
+        "no port records pauses: set `pfc_stat_history` of the ports to `enable` in the table PFC_WD",
+    );
+    print_with_reason(options.table.json, &ports, empty, |ports| match options.history {
         true => history_table(ports),
         false => counter_tables(ports),
     })

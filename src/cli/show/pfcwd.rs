@@ -4,21 +4,30 @@ use std::fmt::Write as _;
 
 use super::pfc::check_port_names;
 use super::tabulate::{TextAlignment, tabulate};
-use super::{PortTableArguments, ShowPfcwdStats, connect, print};
+use super::{PortTableArguments, ShowPfcwdStats, connect, print_with_reason};
 use xoff_telemetry::failure::{Exit, Failure};
 use xoff_telemetry::{WatchdogPort, WatchdogQueue, WatchdogReport};
 
 /// Runs `show pfcwd config`.
 pub(super) fn show_config(options: &PortTableArguments) -> Result<Exit, Failure> {
-    print(options.table.json, &read_watchdog(options)?, config_table)
+    let watchdog = read_watchdog(options)?;
+    let empty = watchdog
+        .ports
+        .is_empty()
+        .then_some("no port has a PFC watchdog: the configuration has no port in the table PFC_WD");
+    print_with_reason(options.table.json, &watchdog, empty, config_table)
 }
 
 /// Runs `show pfcwd stats`.
 pub(super) fn show_stats(options: &ShowPfcwdStats) -> Result<Exit, Failure> {
     let watchdog = read_watchdog(&options.selection)?;
-    print(options.selection.table.json, &watchdog, |watchdog| {
-        stats_table(&watchdog.queues, options.empty)
-    })?;
+    let stats = stats_table(&watchdog.queues, options.empty);
+    // The header and the dashed line.
+    let empty = (stats.lines().count() <= 2).then_some(match watchdog.ports.is_empty() {
+        true => "no queue is watched: the configuration has no port in the table PFC_WD",
+        false => "no watched queue has had a pause storm; --empty lists the other queues",
+    });
+    print_with_reason(options.selection.table.json, &watchdog, empty, |_| stats)?;
     let stormed = watchdog.queues.iter().any(WatchdogQueue::is_in_pause_storm);
     Ok(match options.check_storm && stormed {
         true => Exit::CheckFailed,

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::{TableArguments, connect, print};
+use super::{TableArguments, connect, print_with_reason};
 use xoff_control::{AddressFamily, RouteEntry, RouteHop};
 use xoff_telemetry::failure::{Exit, Failure};
 
@@ -30,7 +30,16 @@ IPv6 unicast VRF default:
 /// Runs `show ip route` or `show ipv6 route`.
 pub(super) fn show_routes(family: AddressFamily, options: &TableArguments) -> Result<Exit, Failure> {
     let routes = connect(&options.target)?.routes(family)?;
-    print(options.json, &routes, |routes| list_routes(family, routes))
+    let family_name = match family {
+        AddressFamily::Ipv4 => "IPv4",
+        AddressFamily::Ipv6 => "IPv6",
+    };
+    let reason = format!(
+        "the switch has no {family_name} routes: the configuration has no {family_name} address of an interface and no \
+         {family_name} entry in STATIC_ROUTE"
+    );
+    let empty = routes.is_empty().then_some(reason.as_str());
+    print_with_reason(options.json, &routes, empty, |routes| list_routes(family, routes))
 }
 
 fn list_routes(family: AddressFamily, routes: &[RouteEntry]) -> String {

@@ -66,7 +66,14 @@ pub(super) fn show_pools(command: &ShowPoolCommand, headroom: bool) -> Result<Ex
         ShowPoolCommand::Watermark(options) => (options, WatermarkKind::User),
         ShowPoolCommand::PersistentWatermark(options) => (options, WatermarkKind::Persistent),
     };
-    show_watermarks(options, kind, |switch| pools_table(switch, headroom))
+    show_watermarks(options, kind, |switch| {
+        if headroom && !switch.pools.iter().any(|pool| pool.has_headroom()) {
+            super::output::print_note(
+                "note: no pool has shared headroom: no entry of BUFFER_POOL in the configuration has the field `xoff`",
+            );
+        }
+        pools_table(switch, headroom)
+    })
 }
 
 fn show_watermarks(

@@ -113,6 +113,26 @@ pub fn proposes_dilation(note: &str) -> bool {
     note.contains(DILATION_PROPOSAL)
 }
 
+/// Describes a pause in virtual time that ends before the next XOFF frame can have an effect. `response` is the longest
+/// response of a neighbour to a pause.
+fn describe_short_pause(name: &str, link: &LinkTiming, quanta: u16, response: Picos) -> String {
+    let quantum = link.pause_duration(1).0.max(1);
+    let needed = response.0 / quantum + 1;
+    let fix = match u16::try_from(needed) {
+        Ok(needed) => {
+            format!("set pause_quanta of XOFF_PORT|{name} to at least {needed}, or lower PORT speed")
+        }
+        Err(_) => "lower PORT speed, or shorten the links".to_owned(),
+    };
+    format!(
+        "a pause of {quanta} quanta at {} Mb/s lasts {}, and a neighbour needs up to {} to honour a pause: senders may \
+         resume before a repeated XOFF takes effect; {fix}",
+        link.speed_mbps,
+        format_micros(link.pause_duration(quanta)),
+        format_micros(response)
+    )
+}
+
 /// Returns the time between two XOFF frames: the configured time, or half the pause time. The default is
 /// shorter if the pause could expire at the sender while the machine stalls xoff. In all cases, the time is
 /// long enough for two PFC frames.
@@ -137,7 +157,9 @@ fn resolve_refresh_interval(
         None if latest == Picos::ZERO => half,
         None => half.min(latest),
     };
-    if is_enabled && latest == Picos::ZERO {
+    if is_enabled && latest == Picos::ZERO && context.options.is_virtual {
+        context.warn_port(name, describe_short_pause(name, link, quanta, budget));
+    } else if is_enabled && latest == Picos::ZERO {
         let dilate = budget.0 / pause.0.max(1) + 1;
         context.warn_port(
             name,

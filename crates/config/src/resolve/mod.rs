@@ -78,6 +78,8 @@ pub enum PortAttachment {
     Lab,
     /// Frames of a capture. No warning is added, because the replay itself reports ports that are down.
     Capture,
+    /// Ports of a running switch. No warning is added, because the user sets a port down on purpose.
+    RunningSwitch,
 }
 
 impl PortAttachment {
@@ -87,7 +89,7 @@ impl PortAttachment {
         match self {
             PortAttachment::CommandLine => Some("named on the command line"),
             PortAttachment::Lab => Some("a link of the lab ends here"),
-            PortAttachment::Capture => None,
+            PortAttachment::Capture | PortAttachment::RunningSwitch => None,
         }
     }
 }
@@ -113,10 +115,12 @@ pub struct ResolveOptions {
     pub hostname: Option<String>,
     /// Seed of all random decisions if `XOFF_SWITCH|localhost seed` is missing.
     pub seed: u64,
-    /// The longest time for which the machine may stall xoff, as model time. In virtual time, the value is
-    /// zero. The default interval between two XOFF frames depends on this time. A warning reports headroom
-    /// that is too small for such a stall.
+    /// The longest time for which the machine may stall xoff, as model time. The default interval between two XOFF
+    /// frames depends on this time. A warning reports headroom that is too small for such a stall. In virtual time, the
+    /// machine cannot stall xoff, and the value is the longest response of a neighbour to a pause, or zero.
     pub reaction_budget: Picos,
+    /// Whether the switch runs in virtual time. Warnings then propose nothing that only affects real time.
+    pub is_virtual: bool,
     /// MTU of the attached links in bytes, by the name of the port. A port uses the smaller value of
     /// `PORT.mtu` and this MTU. If the port is missing in the map, only `PORT.mtu` applies. Longer
     /// packets are dropped in both directions with the reason `EXCEEDS_L2_MTU`, or `EXCEEDS_L3_MTU` for

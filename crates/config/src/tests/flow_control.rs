@@ -191,6 +191,39 @@ fn pause_shorter_than_the_budget_suggests_a_dilation() {
 }
 
 #[test]
+fn a_short_pause_in_virtual_time_suggests_no_dilation() {
+    let warnings = |quanta: &str, response| {
+        let text = lossless_port_config("100000", "25000000", "25000000").replace(
+            "{\"PORT\"",
+            &format!(r#"{{"XOFF_PORT": {{"Ethernet0": {{"pause_quanta": "{quanta}"}}}}, "PORT""#),
+        );
+        let options = ResolveOptions {
+            reaction_budget: response,
+            is_virtual: true,
+            ..resolve_options(&["Ethernet0"])
+        };
+        load(&[("test.json", &text)], &options).unwrap().resolved.warnings
+    };
+    let short = warnings("10", Picos::from_micros(4));
+    let text = short.first().expect("a warning");
+    assert!(
+        text.contains("pause_quanta of XOFF_PORT|Ethernet0 to at least 782") && !text.contains("dilate"),
+        "{text}"
+    );
+    // The proposed value works.
+    assert!(
+        warnings("782", Picos::from_micros(4))
+            .iter()
+            .all(|note| !note.contains("honour a pause"))
+    );
+    let too_long = warnings("65535", Picos::from_millis(400));
+    let text = too_long.first().expect("a warning");
+    assert!(
+        text.contains("lower PORT speed") && !text.contains("dilate") && !text.contains("pause_quanta of")
+    );
+}
+
+#[test]
 fn refresh_interval_has_a_minimum() {
     let text = lossless_port_config("1000", "2500000", "2500000").replace(
         "{\"PORT\"",

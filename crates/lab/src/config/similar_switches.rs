@@ -7,7 +7,7 @@ use xoff_config::{ConfigDb, LoadedConfig, ResolveOptions, ResolvedConfig, Switch
 use xoff_dataplane::route::Rib;
 use xoff_units::Picos;
 
-use super::super::plan::{ComputedLayer, ConfigLayer, FarEnd, LinkPlan, SwitchPlan};
+use super::super::plan::{ComputedLayer, ConfigLayer, FarEnd, LinkPlan, SwitchPlan, TimeMode};
 use super::super::switch_errors::SwitchError;
 use super::{
     LinksOfSwitch, SwitchSetup, link_speeds_mbps, ports_with_links, resolve_options,
@@ -71,7 +71,15 @@ fn resolve_similar(
     seed: u64,
     reaction_budget: Picos,
 ) -> Option<SwitchSetup> {
-    let options = resolve_options(plan, own_links, seed, reaction_budget, Some(computed)).ok()?;
+    let options = resolve_options(
+        plan,
+        own_links,
+        seed,
+        reaction_budget,
+        Some(computed),
+        TimeMode::Virtual,
+    )
+    .ok()?;
     let config = template.resolve(&computed.tables, &options)?;
     let speeds_mbps = link_speeds_mbps(&config, own_indices, own_links).ok()?;
     let resolved = ResolvedConfig {

@@ -1,7 +1,6 @@
 use std::path::Path;
 
 use super::super::parse_lab;
-use super::super::plan::TimeMode;
 use super::*;
 
 const BUDGET: Picos = Picos::from_millis(20);

@@ -42,14 +42,17 @@ pub enum ReadError {
 impl From<ReadError> for Failure {
     fn from(error: ReadError) -> Failure {
         match error {
-            ReadError::Unreadable { file, why } => Failure::configuration(
-                "a file of the ns-3 scenario cannot be read",
-            )
-            .at(file.display().to_string())
-            .because(why)
-            .fix(
-                "a folder contains config.txt, or topology.txt, flow.txt and parameters.txt (docs/oracle.md)",
-            ),
+            ReadError::Unreadable { file, why } => {
+                Failure::configuration("a file of the ns-3 scenario cannot be read")
+                    .at(file.display().to_string())
+                    .because(why)
+                    .fix(format!(
+                        "give a configuration file, or a folder that contains it as config.txt or parameters.txt; its \
+                         settings TOPOLOGY_FILE and FLOW_FILE name two more files, which are topology.txt and flow.txt in \
+                         the same folder if the settings are missing: put the file at {}, or correct the path",
+                        file.display()
+                    ))
+            }
             ReadError::Invalid {
                 file,
                 line,

@@ -6,10 +6,7 @@ use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
 use super::rows::{ROWS_WIDTH, Row, draw_rows, label_with_unit, rows_height};
-use super::style::{
-    AXIS, Area, COLOURS, DrawResult, GREY, GRID, LABEL, TITLE, category_edge, category_range, draw_message,
-    write_svg,
-};
+use super::style::{AXIS, Area, COLOURS, DrawResult, GREY, GRID, LABEL, TITLE, draw_message, write_svg};
 use super::units::{self, AxisUnit, format_short};
 use xoff_telemetry::failure::Failure;
 
@@ -124,14 +121,7 @@ fn draw_panel(
         .margin_right(20)
         .x_label_area_size(52)
         .y_label_area_size(70)
-        .build_cartesian_2d(
-            category_range(count).into_segmented(),
-            0.0..1.15 * largest / unit.size,
-        )?;
-    let name = |bar: &SegmentValue<usize>| match bar {
-        SegmentValue::CenterOf(at) => panel.bars.get(*at).map_or(String::new(), |bar| bar.name.clone()),
-        _ => String::new(),
-    };
+        .build_cartesian_2d(0.0..count.max(1) as f64, 0.0..1.15 * largest / unit.size)?;
     chart
         .configure_mesh()
         .disable_x_mesh()
@@ -139,13 +129,18 @@ fn draw_panel(
         .bold_line_style(GRID)
         .x_desc(x_label)
         .y_desc(y_label)
-        .x_labels(count)
-        .x_label_formatter(&name)
+        // The names of the bars are drawn below: an axis of plotters has ticks between the bars.
+        .x_labels(0)
         .y_label_formatter(&|value| format_short(*value))
         .axis_desc_style(AXIS)
         .label_style(LABEL)
         .draw()?;
+    let name_style = TextStyle::from(LABEL).pos(Pos::new(HPos::Center, VPos::Top));
     for (at, bar) in panel.bars.iter().enumerate() {
+        let middle = at as f64 + 0.5;
+        let tick = PathElement::new(vec![(0, 0), (0, 5)], BLACK);
+        let name = Text::new(bar.name.clone(), (0, 10), name_style.clone());
+        chart.draw_series([EmptyElement::at((middle, 0.0)) + tick + name])?;
         let Some(values) = bar.median_min_max else {
             continue;
         };
@@ -153,25 +148,21 @@ fn draw_panel(
         let [median, min, max] = values.map(|value| value / unit.size);
         let colour = if bar.is_reference { GREY } else { COLOURS[0] };
         let mut rectangle = Rectangle::new(
-            [
-                (category_edge(at, count), 0.0),
-                (category_edge(at + 1, count), median),
-            ],
+            [(middle - 0.5, 0.0), (middle + 0.5, median)],
             colour.mix(0.75).filled(),
         );
         rectangle.set_margin(0, 0, 22, 22);
         chart.draw_series([rectangle])?;
-        let middle = || SegmentValue::CenterOf(at);
         if max > min {
-            chart.draw_series([PathElement::new(vec![(middle(), min), (middle(), max)], BLACK)])?;
+            chart.draw_series([PathElement::new(vec![(middle, min), (middle, max)], BLACK)])?;
             for end in [min, max] {
                 let cap = PathElement::new(vec![(-7, 0), (7, 0)], BLACK);
-                chart.draw_series([EmptyElement::at((middle(), end)) + cap])?;
+                chart.draw_series([EmptyElement::at((middle, end)) + cap])?;
             }
         }
         let style = TextStyle::from(LABEL).pos(Pos::new(HPos::Center, VPos::Bottom));
         let label =
-            EmptyElement::at((middle(), max)) + Text::new(label_with_unit(bar_median, unit), (0, -5), style);
+            EmptyElement::at((middle, max)) + Text::new(label_with_unit(bar_median, unit), (0, -5), style);
         chart.draw_series([label])?;
     }
     Ok(())

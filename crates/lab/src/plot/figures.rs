@@ -37,13 +37,14 @@ struct Panel<'a> {
 }
 
 /// Writes an SVG file with horizontal bars, one for each figure. Figures of the same unit share a panel, and the
-/// unit is scaled, for example from `ns` to `ms`. Figures whose values are all 0 are listed below the panels.
+/// unit is scaled, for example from `ns` to `ms`. Figures whose values are all 0 have no bar: they are listed below the
+/// panels.
 ///
 /// # Errors
 /// Fails if the file cannot be written.
 pub fn write_figure_bars(path: &Path, title: &str, figures: &[PlottedFigure]) -> Result<(), Failure> {
     let panels = group_by_unit(title, figures);
-    let lines = describe_zero_figures(figures, &panels);
+    let lines = describe_zero_figures(figures);
     let text_height = match lines.len() as u32 {
         0 => 0,
         count => LINE_HEIGHT * count + 16,
@@ -61,10 +62,10 @@ pub fn write_figure_bars(path: &Path, title: &str, figures: &[PlottedFigure]) ->
     })
 }
 
-/// Returns the panels of all units with a value other than 0, in the order of the figures.
+/// Returns the panels of all figures with a value other than 0, in the order of the figures.
 fn group_by_unit<'a>(title: &str, figures: &'a [PlottedFigure]) -> Vec<Panel<'a>> {
     let mut units: Vec<(&str, Vec<&PlottedFigure>)> = Vec::new();
-    for figure in figures {
+    for figure in figures.iter().filter(|figure| !is_zero(figure)) {
         match units.iter_mut().find(|(unit, _)| *unit == figure.unit) {
             Some((_, members)) => members.push(figure),
             None => units.push((&figure.unit, vec![figure])),
@@ -94,8 +95,12 @@ fn group_by_unit<'a>(title: &str, figures: &'a [PlottedFigure]) -> Vec<Panel<'a>
             figures,
         }));
     }
-    panels.retain(|panel| panel.figures.iter().any(|figure| largest_value(figure) > 0.0));
     panels
+}
+
+/// Returns whether a figure and its interval are 0. A bar of this length would not be visible.
+fn is_zero(figure: &PlottedFigure) -> bool {
+    figure.median_low_high.iter().all(|value| *value == 0.0)
 }
 
 fn largest_value(figure: &PlottedFigure) -> f64 {
@@ -128,13 +133,9 @@ fn draw_panel(area: &Area<'_>, panel: &Panel<'_>) -> DrawResult {
 }
 
 /// Returns lines of text with the names of all figures that no panel has, because their values are 0.
-fn describe_zero_figures(figures: &[PlottedFigure], panels: &[Panel<'_>]) -> Vec<String> {
-    let has_panel = |figure: &PlottedFigure| {
-        let mut drawn = panels.iter().flat_map(|panel| &panel.figures);
-        drawn.any(|drawn| std::ptr::eq(*drawn, figure))
-    };
+fn describe_zero_figures(figures: &[PlottedFigure]) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
-    for figure in figures.iter().filter(|figure| !has_panel(figure)) {
+    for figure in figures.iter().filter(|figure| is_zero(figure)) {
         match lines.last_mut() {
             Some(line) if line.len() + figure.name.len() + 2 <= LINE_LENGTH_MAX => {
                 line.push_str(", ");
@@ -207,6 +208,51 @@ mod tests {
             for figure in &figures {
                 assert!(text.contains(&figure.name), "{}", figure.name);
             }
+        }
+    }
+
+    #[test]
+    fn figures_without_a_value_have_no_row() {
+        let (text, _, height) = chart_of(&[
+            figure("class0/paused", "ns", 0.0),
+            figure("class3/paused", "ns", 2_000.0),
+            figure("class4/paused", "ns", 0.0),
+        ]);
+        // One row, with its name and its label, and a line of text.
+        assert_eq!(height, rows_height(1) + LINE_HEIGHT + 16);
+        assert!(
+            text.contains("Figures with the value 0: class0/paused, class4/paused"),
+            "{text}"
+        );
+        let negative = chart_of(&[figure("change", "percent", -2.0)]).0;
+        assert!(
+            !negative.contains("value 0") && negative.contains("-2 %"),
+            "{negative}"
+        );
+    }
+
+    #[test]
+    fn each_row_has_one_tick() {
+        // Ticks at the names are the only lines that end at the axis.
+        let ticks = |count: u32| {
+            let figures: Vec<PlottedFigure> = (0..count)
+                .map(|n| figure(&format!("name{n}"), "percent", 50.0))
+                .collect();
+            let (text, ..) = chart_of(&figures);
+            let lengths = text.split("<polyline ").filter_map(|element| {
+                let points = element.split("points=\"").nth(1)?.split('"').next()?;
+                let numbers: Vec<i32> = points
+                    .split([',', ' '])
+                    .filter_map(|number| number.parse().ok())
+                    .collect();
+                let is_tick =
+                    numbers.len() == 4 && numbers[1] == numbers[3] && (numbers[2] - numbers[0]).abs() == 5;
+                is_tick.then_some(())
+            });
+            lengths.count()
+        };
+        for count in [1, 2, 3, 7] {
+            assert_eq!(ticks(count), count as usize, "{count} rows");
         }
     }
 

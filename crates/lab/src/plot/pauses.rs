@@ -3,12 +3,10 @@
 use std::path::Path;
 
 use plotters::prelude::*;
+use plotters::style::text_anchor::{HPos, Pos, VPos};
 
 use super::RunTimeline;
-use super::style::{
-    AXIS, COLOURS, GREY, GRID, LABEL, TITLE, category_edge, category_range, draw_message, shorten_start,
-    write_svg,
-};
+use super::style::{AXIS, COLOURS, GREY, GRID, LABEL, TITLE, draw_message, shorten_start, write_svg};
 use super::units::{self, format_short};
 use xoff_telemetry::failure::Failure;
 
@@ -56,13 +54,7 @@ pub(super) fn write_pause_plot(path: &Path, title: &str, run: &RunTimeline) -> R
             .margin_right(24)
             .x_label_area_size(44)
             .y_label_area_size(7 * NAME_LENGTH_MAX as i32 + 10)
-            .build_cartesian_2d(0.0..end_ns / time.size, category_range(rows).into_segmented())?;
-        // The longest paused sender is in the top row.
-        let sender_index = |row: usize| rows - 1 - row;
-        let name = |row: &SegmentValue<usize>| match row {
-            SegmentValue::CenterOf(row) if *row < rows => senders[sender_index(*row)].name.clone(),
-            _ => String::new(),
-        };
+            .build_cartesian_2d(0.0..end_ns / time.size, 0.0..rows as f64)?;
         chart
             .configure_mesh()
             .disable_y_mesh()
@@ -72,16 +64,21 @@ pub(super) fn write_pause_plot(path: &Path, title: &str, run: &RunTimeline) -> R
                 "Time since the start ({}); darker: longer paused",
                 time.name
             ))
-            .y_labels(rows)
-            .y_label_formatter(&name)
+            // The names of the rows are drawn below: an axis of plotters has ticks between the rows.
+            .y_labels(0)
             .x_label_formatter(&|time| format_short(*time))
             .axis_desc_style(AXIS)
             .label_style(LABEL)
             .axis_style(GREY)
             .draw()?;
-        for row in 0..rows {
-            let sender = &senders[sender_index(row)];
-            let (low, high) = (category_edge(row, rows), category_edge(row + 1, rows));
+        let name_style = TextStyle::from(LABEL).pos(Pos::new(HPos::Right, VPos::Center));
+        for (at, sender) in senders.iter().enumerate() {
+            // The longest paused sender is in the top row.
+            let high = (rows - at) as f64;
+            let (middle, low) = (high - 0.5, high - 1.0);
+            let tick = PathElement::new(vec![(-5, 0), (0, 0)], GREY);
+            let name = Text::new(sender.name.clone(), (-10, 0), name_style.clone());
+            chart.draw_series([EmptyElement::at((0.0, middle)) + tick + name])?;
             let cells = bins
                 .iter()
                 .zip(&sender.paused_ps)
@@ -90,10 +87,7 @@ pub(super) fn write_pause_plot(path: &Path, title: &str, run: &RunTimeline) -> R
                 let share = (*paused as f64 / ((end - start) * 1e3)).min(1.0);
                 // A minimum shade keeps short pauses visible.
                 let shade = COLOURS[1].mix(0.15 + 0.85 * share).filled();
-                let mut cell = Rectangle::new(
-                    [(start / time.size, low.clone()), (end / time.size, high.clone())],
-                    shade,
-                );
+                let mut cell = Rectangle::new([(start / time.size, low), (end / time.size, high)], shade);
                 cell.set_margin(2, 2, 0, 0);
                 cell
             }))?;

@@ -3,10 +3,7 @@
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
-use super::style::{
-    AXIS, Area, COLOURS, DrawResult, GREY, GRID, LABEL, TITLE, category_edge, category_range, shorten_end,
-    shorten_start,
-};
+use super::style::{AXIS, Area, COLOURS, DrawResult, GREY, GRID, LABEL, TITLE, shorten_end, shorten_start};
 use super::units::{AxisUnit, format_short};
 
 /// Width of a chart, in pixels.
@@ -35,8 +32,7 @@ pub(super) struct Row {
 
 /// Returns the height of a chart with this number of rows, in pixels.
 pub(super) fn rows_height(count: usize) -> u32 {
-    // The axis of plotters has at least two categories.
-    MARGIN_HEIGHT + ROW_HEIGHT * count.max(2) as u32
+    MARGIN_HEIGHT + ROW_HEIGHT * count.max(1) as u32
 }
 
 /// Draws a chart. The first row is at the top. `x_label` is the label of the axis, with the unit.
@@ -60,57 +56,51 @@ pub(super) fn draw_rows(area: &Area<'_>, title: &str, rows: &[Row], x_label: &st
         .margin_right(24)
         .x_label_area_size(44)
         .y_label_area_size(names_width)
-        .build_cartesian_2d(0.0..range_end, category_range(count).into_segmented())?;
-    // Categories start at the bottom.
-    let row_of = |category: usize| category_count(count) - 1 - category;
-    let name = |category: &SegmentValue<usize>| match category {
-        SegmentValue::CenterOf(category) if *category < category_count(count) => rows
-            .get(row_of(*category))
-            .map_or(String::new(), |row| shorten_start(&row.name, NAME_LENGTH_MAX)),
-        _ => String::new(),
-    };
+        .build_cartesian_2d(0.0..range_end, 0.0..count.max(1) as f64)?;
     chart
         .configure_mesh()
         .disable_y_mesh()
         .light_line_style(TRANSPARENT)
         .bold_line_style(GRID)
         .x_desc(x_label)
-        .y_labels(category_count(count))
-        .y_label_formatter(&name)
+        // The names of the rows are drawn below: an axis of plotters has ticks between the rows.
+        .y_labels(0)
         .x_label_formatter(&|value| format_short(*value))
         .axis_desc_style(AXIS)
         .label_style(LABEL)
         .axis_style(GREY)
         .draw()?;
+    let name_style = TextStyle::from(LABEL).pos(Pos::new(HPos::Right, VPos::Center));
     for (at, row) in rows.iter().enumerate() {
+        // The first row is at the top.
+        let middle = (count - at) as f64 - 0.5;
+        let name = shorten_start(&row.name, NAME_LENGTH_MAX);
+        let tick = PathElement::new(vec![(-5, 0), (0, 0)], GREY);
+        chart.draw_series([EmptyElement::at((0.0, middle))
+            + tick
+            + Text::new(name, (-10, 0), name_style.clone())])?;
         let Some([median, low, high]) = row.median_low_high else {
             continue;
         };
-        let category = category_count(count) - 1 - at;
-        let (bottom, top) = (category_edge(category, count), category_edge(category + 1, count));
         let colour = if row.is_reference { GREY } else { COLOURS[0] };
-        let mut bar = Rectangle::new([(0.0, bottom), (median, top)], colour.mix(0.75).filled());
+        let mut bar = Rectangle::new(
+            [(0.0, middle - 0.5), (median, middle + 0.5)],
+            colour.mix(0.75).filled(),
+        );
         bar.set_margin(4, 4, 0, 0);
         chart.draw_series([bar])?;
-        let middle = || SegmentValue::CenterOf(category);
         if high > low {
-            chart.draw_series([PathElement::new(vec![(low, middle()), (high, middle())], BLACK)])?;
+            chart.draw_series([PathElement::new(vec![(low, middle), (high, middle)], BLACK)])?;
             for end in [low, high] {
                 let cap = PathElement::new(vec![(0, -4), (0, 4)], BLACK);
-                chart.draw_series([EmptyElement::at((end, middle())) + cap])?;
+                chart.draw_series([EmptyElement::at((end, middle)) + cap])?;
             }
         }
         let style = TextStyle::from(LABEL).pos(Pos::new(HPos::Left, VPos::Center));
         let end = high.max(median);
-        chart
-            .draw_series([EmptyElement::at((end, middle())) + Text::new(row.label.clone(), (8, 0), style)])?;
+        chart.draw_series([EmptyElement::at((end, middle)) + Text::new(row.label.clone(), (8, 0), style)])?;
     }
     Ok(())
-}
-
-/// Returns the number of categories of an axis with `count` rows.
-fn category_count(count: usize) -> usize {
-    count.max(2)
 }
 
 /// Returns a value as text with the unit that fits the value, such as `1.25 ms`.

@@ -35,21 +35,6 @@ pub(super) const AXIS: (&str, i32) = ("sans-serif", 15);
 /// Font of labels.
 pub(super) const LABEL: (&str, i32) = ("sans-serif", 13);
 
-/// Returns the range of an axis with `count` categories, such as bars. In the library `plotters`, a range
-/// includes its end, and a range with only one category is not allowed.
-pub(super) fn category_range(count: usize) -> std::ops::Range<usize> {
-    0..count.saturating_sub(1).max(1)
-}
-
-/// Returns the position on an axis at which a category starts. The axis has the range [`category_range`]. For
-/// the index after the last category, returns the end of the axis.
-pub(super) fn category_edge(category: usize, count: usize) -> SegmentValue<usize> {
-    match category == count.max(2) {
-        true => SegmentValue::Last,
-        false => SegmentValue::Exact(category),
-    }
-}
-
 /// Draws a plot of the given size and writes it as an SVG file.
 ///
 /// # Errors

@@ -347,11 +347,14 @@ impl RealTimeRun {
         self.early_end.is_some()
     }
 
-    /// Logs and records the ends of processes.
+    /// Logs and records the ends of processes. Also sets the MTUs of ports whose devices have appeared again.
     ///
     /// # Errors
     /// Fails if a thread of a switch or of the hosts has died.
     fn check_processes(&mut self) -> Result<(), Failure> {
+        self.sessions
+            .iter()
+            .for_each(|session| session.adopt_mtus_of_new_devices());
         self.record_ended_processes();
         self.check_threads()
     }

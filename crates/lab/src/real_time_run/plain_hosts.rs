@@ -1,6 +1,7 @@
 //! Plain hosts: their placeholder processes and the commands of the lab file.
 
 use std::io::{BufRead, BufReader, PipeReader, pipe};
+use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -97,14 +98,18 @@ impl HostCommands {
                 Failure::environment(format!("the commands of {} cannot be run", host.name)).because(error)
             };
             let netns = attachment.netns.try_clone().map_err(|error| failed(&error))?;
-            let (name, commands) = (host.name.clone(), plain.exec.clone());
+            let commands = CommandList {
+                host: host.name.clone(),
+                commands: plain.exec.clone(),
+                folder: lab.plan.folder.clone().map(PathBuf::from),
+            };
             let (status, busy_hosts) = (lab.status.clone(), Arc::clone(&host_commands.busy_hosts));
             let processes = processes.clone();
             busy_hosts.fetch_add(1, Ordering::Relaxed);
             std::thread::Builder::new()
                 .name("xoff-exec".to_owned())
                 .spawn(move || {
-                    run_commands(&name, &commands, &netns, &status, &processes);
+                    run_commands(&commands, &netns, &status, &processes);
                     busy_hosts.fetch_sub(1, Ordering::Relaxed);
                 })
                 .map_err(|error| failed(&error))?;
@@ -118,17 +123,20 @@ impl HostCommands {
     }
 }
 
+/// The commands of a plain host.
+struct CommandList {
+    host: String,
+    commands: Vec<String>,
+    /// The folder of the lab file, in which the commands run. `None` means the folder of this process.
+    folder: Option<PathBuf>,
+}
+
 /// Runs the commands of a host one after the other and reports failures.
-fn run_commands(
-    host: &str,
-    commands: &[String],
-    netns: &Netns,
-    status: &StatusPipe,
-    processes: &LabProcesses,
-) {
-    for command in commands {
+fn run_commands(list: &CommandList, netns: &Netns, status: &StatusPipe, processes: &LabProcesses) {
+    let host = &list.host;
+    for command in &list.commands {
         let ended = netns
-            .run(|| run_command(host, command, status, processes))
+            .run(|| run_command(list, command, status, processes))
             .map_err(|error| error.to_string())
             .and_then(|ended| ended.map_err(|error| error.to_string()));
         match ended {
@@ -146,7 +154,7 @@ fn run_commands(
 /// Runs a shell command and prints its output. Background processes continue after the end of the command,
 /// and their output is also printed.
 fn run_command(
-    host: &str,
+    list: &CommandList,
     command: &str,
     status: &StatusPipe,
     processes: &LabProcesses,
@@ -158,9 +166,21 @@ fn run_command(
         .stdin(Stdio::null())
         .stdout(input.try_clone()?)
         .stderr(input);
+    if let Some(folder) = &list.folder {
+        // The error of the start would not name the folder.
+        std::fs::metadata(folder).map_err(|error| {
+            let folder = folder.display();
+            std::io::Error::new(
+                error.kind(),
+                format!("the folder of the lab file, {folder}, cannot be entered: {error}"),
+            )
+        })?;
+        shell.current_dir(folder);
+    }
+    let host = &list.host;
     let mut child = processes.start_command(host, &mut shell)?;
     drop(shell);
-    let (printed_host, status) = (host.to_owned(), status.clone());
+    let (printed_host, status) = (host.clone(), status.clone());
     let printer = std::thread::spawn(move || print_output(output, &printed_host, &status));
     let ended = child.wait()?;
     processes.end_command(host, command, &child, ended);

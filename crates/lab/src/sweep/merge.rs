@@ -4,9 +4,10 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use super::super::virtual_run::OutputFormat;
+use super::super::virtual_run::{EVENTS_MAX_DEFAULT, OutputFormat};
 use super::command::print_and_write;
-use super::report::{SWEEP_SCHEMA, SweepReport};
+use super::report::{SWEEP_SCHEMA, SweepReport, VariedField};
+use xoff_telemetry::count_noun;
 use xoff_telemetry::failure::Failure;
 
 /// Largest number of missing parts that a message lists.
@@ -47,14 +48,19 @@ pub fn merge_sweep(arguments: &MergeArgs, out: &mut dyn Write) -> Result<ExitCod
 }
 
 fn read_part(path: &Path) -> Result<SweepReport, Failure> {
-    let invalid = |why: String| {
-        Failure::configuration("the file is not a part of a sweep")
+    let failure = |what: &str, why: String| {
+        Failure::configuration(what)
             .at(path.display().to_string())
             .because(why)
-            .fix("give files written by `xoff lab run --virtual --shard I/N --report FILE`")
+            .fix(format!(
+                "write the file with `xoff lab run LAB.xoff.yml --virtual --seeds 1..=8 --shard 1/2 --report {}`, with the \
+                 lab file, seeds and values of the sweep",
+                path.display()
+            ))
     };
+    let invalid = |why: String| failure("the file is not a part of a sweep", why);
     let text = xoff_telemetry::read_input_text(path, xoff_telemetry::InputLimit::RESULT)
-        .map_err(|error| invalid(error.to_string()))?;
+        .map_err(|error| failure("the part of the sweep cannot be read", error.to_string()))?;
     let sweep: SweepReport = serde_json::from_str(&text).map_err(|error| invalid(error.to_string()))?;
     if sweep.schema != SWEEP_SCHEMA {
         return Err(invalid(format!(
@@ -80,7 +86,14 @@ fn merge_parts(parts: Vec<(PathBuf, SweepReport)>) -> Result<SweepReport, Failur
             return Err(Failure::configuration("these are parts of different sweeps")
                 .at(format!("{} and {}", first_path.display(), path.display()))
                 .because(format!("{what} differ"))
-                .fix("merge only parts of the same command, lab file and version of xoff"));
+                .fix(match part.shard {
+                    Some(shard) => format!(
+                        "leave {} out, or run this part again like the first one: {}",
+                        path.display(),
+                        part_command(&first, shard.part)
+                    ),
+                    None => format!("leave {} out: it is a whole sweep", path.display()),
+                }));
         }
     }
     let mut slots = vec![None; usize::try_from(whole.total_runs()).unwrap_or(0)];
@@ -92,13 +105,19 @@ fn merge_parts(parts: Vec<(PathBuf, SweepReport)>) -> Result<SweepReport, Failur
                     return Err(
                         Failure::configuration(format!("run {} is in two of the files", run.run))
                             .at(path.display().to_string())
-                            .fix("give each part once"),
+                            .fix(format!("leave {} out: give each part once", path.display())),
                     );
                 }
                 None => {
+                    let number = part.shard.map_or(1, |shard| shard.part);
                     return Err(
                         Failure::configuration(format!("the sweep has no run {}", run.run))
-                            .at(path.display().to_string()),
+                            .at(path.display().to_string())
+                            .because(format!("it has {}", count_noun(whole.total_runs(), "run")))
+                            .fix(format!(
+                                "the file was changed: run the part again: {}",
+                                part_command(&first, number)
+                            )),
                     );
                 }
             }
@@ -151,21 +170,66 @@ fn missing_runs_failure(parts: &[(PathBuf, SweepReport)], missing: usize, runs: 
             .iter()
             .any(|(_, part)| part.shard.is_some_and(|shard| shard.part == *number))
     };
-    let absent = (1..=of).filter(|number| !given(number));
-    let names: Vec<String> = absent
+    let absent: Vec<u32> = (1..=of)
+        .filter(|number| !given(number))
         .take(MISSING_PARTS_LISTED_MAX)
-        .map(|number| format!("{number}/{of}"))
         .collect();
-    match names.len() {
-        0 => failure.because("a part is incomplete"),
-        _ => failure.because(format!("parts are missing: {}", names.join(", "))),
+    let Some((first, (_, sweep))) = absent.first().zip(parts.first()) else {
+        return failure
+            .because("the report of a part lacks runs")
+            .fix("run the part with fewer runs again, with the same options");
+    };
+    let names: Vec<String> = absent.iter().map(|number| format!("{number}/{of}")).collect();
+    failure
+        .because(format!("parts are missing: {}", names.join(", ")))
+        .fix(format!(
+            "add the reports of these parts to the command; run a part that has no report yet, such as: {}",
+            part_command(sweep, *first)
+        ))
+}
+
+/// Returns the command that writes part `number` of the sweep of `part`. Only the name of the lab file is unknown.
+fn part_command(part: &SweepReport, number: u32) -> String {
+    let mut command = format!(
+        "`xoff lab run LAB.xoff.yml --virtual --seeds {}",
+        format_seeds(&part.seeds)
+    );
+    for VariedField { path, values } in &part.parameters {
+        command.push_str(&format!(" --set '{path}={}'", values.join(",")));
     }
-    .fix("give the reports of all parts")
+    if let Some(until_ns) = part.until_ns {
+        command.push_str(&format!(" --until {until_ns}ns"));
+    }
+    if part.events_max != EVENTS_MAX_DEFAULT {
+        command.push_str(&format!(" --events-max {}", part.events_max));
+    }
+    let of = part.shard.map_or(1, |shard| shard.of);
+    format!("{command} --shard {number}/{of} --report part-{number}.json`")
+}
+
+/// Formats seeds for `--seeds`: consecutive numbers become a range.
+fn format_seeds(seeds: &[u64]) -> String {
+    let mut ranges: Vec<(u64, u64)> = Vec::new();
+    for seed in seeds {
+        match ranges.last_mut() {
+            Some((_, last)) if last.checked_add(1) == Some(*seed) => *last = *seed,
+            _ => ranges.push((*seed, *seed)),
+        }
+    }
+    let texts: Vec<String> = ranges
+        .iter()
+        .map(|(first, last)| match first == last {
+            true => first.to_string(),
+            false => format!("{first}..={last}"),
+        })
+        .collect();
+    texts.join(",")
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::report::{RunMeasurements, Shard, VariedField};
+    use super::super::report::{RunMeasurements, Shard};
+    use super::super::seeds::Seeds;
     use super::*;
 
     fn sample_part(number: u32, of: u32) -> (PathBuf, SweepReport) {
@@ -210,6 +274,14 @@ mod tests {
     }
 
     #[test]
+    fn seeds_are_printed_as_the_command_line_takes_them() {
+        for text in ["0..=2", "5", "1,3,5", "7..=9,2,4..=5", "18446744073709551615"] {
+            let seeds: Seeds = text.parse().unwrap();
+            assert_eq!(format_seeds(&seeds.0), text);
+        }
+    }
+
+    #[test]
     fn missing_duplicate_and_different_parts_are_rejected() {
         let mut other = sample_part(2, 3);
         other.1.seeds = vec![0, 1, 5];
@@ -225,6 +297,11 @@ mod tests {
                 "numbers of parts differ",
             ),
             (vec![], "no parts"),
+            (
+                vec![sample_part(1, 3), sample_part(3, 3)],
+                "`xoff lab run LAB.xoff.yml --virtual --seeds 0..=2 --set 'p=1,2' --events-max 1 --shard 2/3 --report \
+                 part-2.json`",
+            ),
         ] {
             let failure = merge_parts(parts).unwrap_err().to_string();
             assert!(failure.contains(what), "{failure}");

@@ -30,8 +30,8 @@ impl XdpPort {
         let driver = ethtool::driver_name(&spec.device).map_err(|error| PortError::net(spec, error))?;
         check_single_queue(spec)?;
         let mut notes = Vec::new();
-        let setup = set_up_device(spec, &mut notes)?;
-        enable_inline_vlan_tags(spec, &mut notes);
+        let mut setup = set_up_device(spec, &mut notes)?;
+        enable_inline_vlan_tags(spec, &mut setup, &mut notes);
         let mut device = Device::open(&spec.device).map_err(|error| io("find the device", error))?;
         enable_promiscuous_mode(&promiscuous, device.index())
             .map_err(|error| io("listen to all addresses", error))?;

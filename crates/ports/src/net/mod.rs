@@ -21,6 +21,6 @@ pub use link::{
     LinkChange, LinkState, delete_link, disable_ipv6, list_links, move_link, read_link, set_link,
 };
 pub use netns::{Netns, NetnsId};
-pub use peer_namespace::peer_namespace;
+pub use peer_namespace::{PeerNamespace, peer_namespace};
 pub use userns::enter_user_namespace;
-pub use veth::{PeerChange, add_veth, disable_peer_offloads, enable_inline_peer_tags};
+pub use veth::{PeerChange, add_veth, disable_peer_offloads, enable_inline_peer_tags, restore_peer_features};

@@ -3,7 +3,7 @@
 
 use std::fs;
 use std::os::fd::AsRawFd;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use futures_util::StreamExt;
 use rtnetlink::packet_core::{NLM_F_REQUEST, NetlinkMessage, NetlinkPayload};
@@ -13,12 +13,62 @@ use rtnetlink::packet_route::nsid::{NsidAttribute, NsidMessage};
 use super::netlink::run_request;
 use super::{LinkState, Netns, Result};
 
+/// The namespace of the other end of a veth, and the path by which it was found.
+#[derive(Debug)]
+pub struct PeerNamespace {
+    /// The namespace. The value keeps the namespace alive, so it must not be stored for long.
+    pub netns: Netns,
+    /// `/run/netns/NAME` or `/proc/PID/ns/net`.
+    path: PathBuf,
+}
+
+impl PeerNamespace {
+    /// Opens the namespace that `path` names now.
+    fn open(path: PathBuf) -> Option<PeerNamespace> {
+        let netns = Netns::from_fd(fs::File::open(&path).ok()?.into());
+        Some(PeerNamespace { netns, path })
+    }
+
+    /// Returns the path by which the namespace was found, such as `/run/netns/h1`. Another namespace can have the
+    /// path later.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Describes the namespace for a message, such as `namespace 'h1'` or `the namespace of process '4711'`.
+    pub fn describe(&self) -> String {
+        match self.process() {
+            Some(process) => format!("the namespace of process '{process}'"),
+            None => format!("namespace '{}'", self.name()),
+        }
+    }
+
+    /// Returns the words that run a command in the namespace, with a space at the end.
+    pub fn command_prefix(&self) -> String {
+        match self.process() {
+            Some(process) => format!("nsenter -t {process} -n "),
+            None => format!("ip netns exec {} ", self.name()),
+        }
+    }
+
+    fn name(&self) -> String {
+        let name = self.path.file_name().unwrap_or_default();
+        name.to_string_lossy().into_owned()
+    }
+
+    /// Returns the process id in a path such as `/proc/4711/ns/net`.
+    fn process(&self) -> Option<String> {
+        let process = self.path.strip_prefix("/proc").ok()?.iter().next()?;
+        Some(process.to_string_lossy().into_owned())
+    }
+}
+
 /// Returns the namespace of the other end of the veth `link`. `link` is in the calling thread's namespace.
 ///
 /// The search covers the named namespaces (`ip netns`), and the namespaces of all processes that this process
 /// may inspect. Returns `None` if the other end is in the same namespace, if the link is not a veth, or if
 /// the search does not find the namespace.
-pub fn peer_namespace(link: &LinkState) -> Option<Netns> {
+pub fn peer_namespace(link: &LinkState) -> Option<PeerNamespace> {
     let number = link.peer_netns?;
     let named = list_directory("/run/netns").into_iter();
     let of_processes = list_directory("/proc")
@@ -27,15 +77,16 @@ pub fn peer_namespace(link: &LinkState) -> Option<Netns> {
     let mut seen = Vec::new();
     for path in named.chain(of_processes) {
         // Only directories of processes contain such a file.
-        let Ok(file) = fs::File::open(&path) else { continue };
-        let netns = Netns::from_fd(file.into());
-        let Ok(id) = netns.id() else { continue };
+        let Some(found) = PeerNamespace::open(path) else {
+            continue;
+        };
+        let Ok(id) = found.netns.id() else { continue };
         if seen.contains(&id) {
             continue;
         }
         seen.push(id);
-        if netns_number(&netns).is_ok_and(|found| found == Some(number)) {
-            return Some(netns);
+        if netns_number(&found.netns).is_ok_and(|assigned| assigned == Some(number)) {
+            return Some(found);
         }
     }
     None

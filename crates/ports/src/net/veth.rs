@@ -5,6 +5,7 @@ use std::os::fd::AsRawFd;
 use rtnetlink::packet_route::link::{InfoData, InfoVeth};
 use rtnetlink::{LinkMessageBuilder, LinkUnspec, LinkVeth};
 
+use super::ethtool::Features;
 use super::link::check_name;
 use super::netlink::run_request;
 use super::{LinkChange, Netns, Result, disable_ipv6, ethtool, list_links, read_link, set_link};
@@ -73,8 +74,9 @@ pub enum PeerChange {
     Applied {
         /// Name of the other end in its namespace.
         peer: String,
-        /// Whether the call has changed a setting. False if the other end already had all wanted settings.
-        changed: bool,
+        /// The features of the other end before the call, for [`restore_peer_features`]. `None` if the other
+        /// end already had all wanted settings, so nothing was changed.
+        previous: Option<Features>,
     },
     /// The other end is in a namespace that the caller did not pass, so nothing was changed.
     Unreachable {
@@ -95,11 +97,12 @@ pub enum PeerChange {
 /// namespace cannot be entered, or if the kernel refuses a read or a change.
 pub fn disable_peer_offloads(name: &str, peer_namespaces: &[&Netns]) -> Result<PeerChange> {
     change_peer(name, peer_namespaces, |peer| {
-        let changed = ethtool::offloads(peer)? != ethtool::Offloads::OFF;
-        if changed {
-            ethtool::set_offloads(peer, &ethtool::Offloads::OFF)?;
+        if ethtool::offloads(peer)? == ethtool::Offloads::OFF {
+            return Ok(None);
         }
-        Ok(changed)
+        let previous = ethtool::features(peer)?;
+        ethtool::set_offloads(peer, &ethtool::Offloads::OFF)?;
+        Ok(Some(previous))
     })
 }
 
@@ -110,15 +113,35 @@ pub fn disable_peer_offloads(name: &str, peer_namespaces: &[&Netns]) -> Result<P
 /// # Errors
 /// Returns the same errors as [`disable_peer_offloads`].
 pub fn enable_inline_peer_tags(name: &str, peer_namespaces: &[&Netns]) -> Result<PeerChange> {
-    change_peer(name, peer_namespaces, ethtool::enable_inline_vlan_tags)
+    change_peer(name, peer_namespaces, |peer| {
+        let previous = ethtool::features(peer)?;
+        Ok(ethtool::enable_inline_vlan_tags(peer)?.then_some(previous))
+    })
+}
+
+/// Sets the features of the other end of the veth `name` to `features`, which
+/// [`disable_peer_offloads`] or [`enable_inline_peer_tags`] returned. Searches for the other end like
+/// [`disable_peer_offloads`], with the same results.
+///
+/// # Errors
+/// Returns the same errors as [`disable_peer_offloads`].
+pub fn restore_peer_features(
+    name: &str,
+    peer_namespaces: &[&Netns],
+    features: &Features,
+) -> Result<PeerChange> {
+    change_peer(name, peer_namespaces, |peer| {
+        ethtool::restore_features(peer, features)?;
+        Ok(None)
+    })
 }
 
 /// Calls `change` with the name of the other end of the veth `name`, in the namespace of the other end.
-/// `change` returns whether it has changed a setting.
+/// `change` returns the features before the change, or `None` if it has changed nothing.
 fn change_peer(
     name: &str,
     peer_namespaces: &[&Netns],
-    change: impl Fn(&str) -> Result<bool> + Send + Sync,
+    change: impl Fn(&str) -> Result<Option<Features>> + Send + Sync,
 ) -> Result<PeerChange> {
     let near = read_link(name)?;
     let (Some("veth"), Some(peer_index)) = (near.kind.as_deref(), near.peer_index) else {
@@ -132,10 +155,10 @@ fn change_peer(
                 && far.peer_index == Some(near.index)
         });
         let Some(far) = far else { return Ok(None) };
-        let changed = change(&far.name)?;
+        let previous = change(&far.name)?;
         Ok(Some(PeerChange::Applied {
             peer: far.name,
-            changed,
+            previous,
         }))
     };
     if near.peer_netns.is_none() {

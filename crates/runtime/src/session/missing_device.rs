@@ -1,11 +1,11 @@
-//! A port whose device did not exist at the start of a switch.
+//! A port whose device is missing: it did not exist at the start of the switch, or was removed later.
 
 use std::sync::Arc;
 
 use xoff_ports::net::Netns;
 use xoff_ports::read_device_mtu;
 
-/// A port whose device did not exist at the start of the switch.
+/// A port and its device, which did not exist at the start of the switch or was removed later.
 #[derive(Clone, Debug)]
 pub(super) struct MissingDevice {
     pub(super) port: String,

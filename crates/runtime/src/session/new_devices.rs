@@ -1,21 +1,36 @@
-//! Devices that did not exist at the start of a switch. When such a device appears, its port gets the MTU of the
-//! device, unless the configuration contains an MTU.
+//! Devices that did not exist at the start of a switch, or were removed later. When such a device appears, its port
+//! gets the MTU of the device, unless the configuration contains an MTU.
 
 use super::missing_device::MissingDevice;
-use super::switch_session::{SwitchSession, config_failure, lock, with_next_routes};
+use super::switch_session::{SwitchSession, config_failure, lock, read, with_next_routes};
+use crate::workers::RunningSwitch;
 use xoff_config::{DeviceMtu, resolve};
 use xoff_telemetry::failure::Failure;
 
 impl SwitchSession {
-    /// Applies the MTUs of devices that were missing at the start and exist now. A port without `PORT.mtu` then uses
-    /// the MTU of its device. Call this function often, because a new device waits for it up to 0.5 s.
+    /// Applies the MTUs of devices that were missing and exist now. A port without `PORT.mtu` then uses the MTU of its
+    /// device. Call this function often, because a new device waits for it up to 0.5 s.
     pub fn adopt_mtus_of_new_devices(&self) {
         let mut found = Vec::new();
-        lock(&self.missing_devices).retain(|missing| {
+        let removed = read(&self.running)
+            .as_ref()
+            .map(RunningSwitch::take_removed_devices);
+        let mut missing_devices = lock(&self.missing_devices);
+        for device in removed
+            .iter()
+            .flatten()
+            .filter_map(|port| self.device_by_port.get(port))
+        {
+            if missing_devices.iter().all(|missing| missing.port != device.port) {
+                missing_devices.push(device.clone());
+            }
+        }
+        missing_devices.retain(|missing| {
             let mtu = missing.read_mtu();
             found.extend(mtu.map(|mtu| (missing.clone(), mtu)));
             mtu.is_none()
         });
+        drop(missing_devices);
         for (MissingDevice { port, device, .. }, mtu) in found {
             if let Err(failure) = self.adopt_device_mtu(&port, DeviceMtu { device, mtu }) {
                 log::warn!("{port} keeps its MTU: {failure}");

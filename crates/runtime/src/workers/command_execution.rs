@@ -75,30 +75,42 @@ impl SwitchWorker {
         self.record_departures(first_departure);
     }
 
-    /// Opens each device again that was opened for a smaller MTU than its port has now. Otherwise the device
-    /// would refuse the longest frames of the port.
+    /// Passes the MTUs of all ports to the device watcher, and opens each device again that was opened for a smaller MTU
+    /// than its port has now.
     fn update_device_mtus(&mut self) {
-        for (index, opened_mtu) in self.opened_mtus.iter_mut().enumerate() {
-            let (Some(opened), Some((worker, index_in_set))) = (opened_mtu, self.port_links[index].location)
-            else {
+        for index in 0..self.opened_mtus.len() {
+            if self.opened_mtus[index].is_none() || self.port_links[index].location.is_none() {
                 continue;
-            };
+            }
             let (port, mtu) = (PortId(index as u16), self.config.ports[index].mtu);
             // The device watcher ends only at the end of the run.
             let _ = self.device_requests.send(DeviceRequest::SetMtu(port, mtu));
-            if mtu <= *opened {
-                continue;
+            self.reopen_for_larger_mtu(port);
+        }
+    }
+
+    /// Opens the device of a port again if it was opened for a smaller MTU than the port has now. Otherwise the device
+    /// would refuse the longest frames of the port.
+    pub(super) fn reopen_for_larger_mtu(&mut self, port: PortId) {
+        let mtu = self.config.ports[port.index()].mtu;
+        let Some((worker, index_in_set)) = self.port_links[port.index()].location else {
+            return;
+        };
+        let Some(opened) = self.opened_mtus[port.index()]
+            .as_mut()
+            .filter(|opened| **opened < mtu)
+        else {
+            return;
+        };
+        let is_requested = match &mut self.io {
+            PortIo::Direct(ports) => {
+                ports.reopen(usize::from(index_in_set));
+                true
             }
-            let is_requested = match &mut self.io {
-                PortIo::Direct(ports) => {
-                    ports.reopen(usize::from(index_in_set));
-                    true
-                }
-                PortIo::IoWorkers(remotes) => remotes[worker].queue_reopen(index_in_set),
-            };
-            if is_requested {
-                *opened = mtu;
-            }
+            PortIo::IoWorkers(remotes) => remotes[worker].queue_reopen(index_in_set),
+        };
+        if is_requested {
+            *opened = mtu;
         }
     }
 }

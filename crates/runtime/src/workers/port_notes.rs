@@ -19,7 +19,7 @@ struct NoteGroup {
     /// The text of the first note, without its port.
     first: String,
     ports: Vec<String>,
-    /// The first device in the text of each note.
+    /// The first device in the text of each note, with the names in parentheses after it.
     devices: Vec<String>,
 }
 
@@ -36,7 +36,7 @@ pub(super) fn join_port_notes(notes: Vec<PortNote>) -> Vec<String> {
         let pattern = replace_names(&body, &devices, &port);
         let device = devices
             .first()
-            .map_or_else(String::new, |device| (*device).to_owned());
+            .map_or_else(String::new, |device| label_of_device(&body, device));
         match groups.iter_mut().find(|group| group.pattern == pattern) {
             Some(group) => {
                 group.ports.push(port);
@@ -63,10 +63,25 @@ impl NoteGroup {
         {
             None => format!("{ports}: {}", self.first),
             Some(others) => {
-                let others: Vec<String> = others.iter().map(|device| format!("'{device}'")).collect();
-                format!("{ports}: {}; the same for {}", self.first, list_names(&others))
+                format!("{ports}: {}; the same for {}", self.first, list_names(others))
             }
         }
+    }
+}
+
+/// Returns a device in quotes, with the part in parentheses that directly follows its name in the text. This part
+/// tells apart far ends that have the same name in different namespaces.
+fn label_of_device(text: &str, device: &str) -> String {
+    let quoted = format!("'{device}'");
+    let details = text
+        .split_once(&quoted)
+        .and_then(|(_, after)| after.strip_prefix(" ("))
+        .and_then(|after| after.split_once(')'))
+        .map(|(details, _)| details)
+        .filter(|details| details.starts_with('\''));
+    match details {
+        Some(details) => format!("{quoted} ({details})"),
+        None => quoted,
     }
 }
 
@@ -131,7 +146,8 @@ mod tests {
                 "{port}: the kernel's IPv6 on '{device}' is off now (`sysctl -w net.ipv6.conf.{device}.disable_ipv6=1`)"
             ),
             format!(
-                "{port}: offloads of '{peer}', the far end of '{device}', are off now (`ethtool -K {peer} tx off`)"
+                "{port}: offloads of the far end of '{device}' ('eth0' in namespace '{peer}') are off now (`ip netns \
+                 exec {peer} ethtool -K eth0 tx off`)"
             ),
         ];
         let note = |text| PortNote {
@@ -151,8 +167,10 @@ mod tests {
             [
                 "Ethernet0, Ethernet4, Ethernet8, Ethernet12 and 2 more: the kernel's IPv6 on 'v0' is off now (`sysctl \
                  -w net.ipv6.conf.v0.disable_ipv6=1`); the same for 'v1', 'v2', 'v3', 'v4' and 1 more",
-                "Ethernet0, Ethernet4, Ethernet8, Ethernet12 and 2 more: offloads of 'h0', the far end of 'v0', are off \
-                 now (`ethtool -K h0 tx off`); the same for 'h1', 'h2', 'h3', 'h4' and 1 more",
+                "Ethernet0, Ethernet4, Ethernet8, Ethernet12 and 2 more: offloads of the far end of 'v0' ('eth0' in \
+                 namespace 'h0') are off now (`ip netns exec h0 ethtool -K eth0 tx off`); the same for 'v1' ('eth0' in \
+                 namespace 'h1'), 'v2' ('eth0' in namespace 'h2'), 'v3' ('eth0' in namespace 'h3'), 'v4' ('eth0' in \
+                 namespace 'h4') and 1 more",
             ]
         );
     }

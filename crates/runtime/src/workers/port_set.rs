@@ -36,7 +36,12 @@ pub(crate) enum PortEvent {
     /// The kernel or the device lost frames.
     Lost { port: PortId, frames: u64 },
     /// A missing device is open now.
-    Opened { port: PortId, backend: &'static str },
+    Opened {
+        port: PortId,
+        backend: &'static str,
+        /// The MTU in bytes with which the device was opened.
+        mtu: u32,
+    },
 }
 
 /// A destination of received frames.
@@ -293,11 +298,17 @@ impl PortSet {
     /// Returns link changes, losses and newly opened devices since the last call. The worker thread calls
     /// this about 20 times per second.
     pub(crate) fn poll_events(&mut self) -> Vec<PortEvent> {
-        while let Ok(OpenedDevice { port: id, device }) = self.opened.try_recv() {
+        while let Ok(OpenedDevice {
+            port: id,
+            mtu,
+            device,
+        }) = self.opened.try_recv()
+        {
             if let Some(owned) = self.ports.iter_mut().find(|p| p.id == id) {
                 self.events.push(PortEvent::Opened {
                     port: id,
                     backend: device.backend_name(),
+                    mtu,
                 });
                 owned.port = Some(*device);
             }
@@ -306,7 +317,7 @@ impl PortSet {
             let port = &mut self.ports[index].port;
             let up = port.as_mut().is_some_and(Port::is_link_up);
             if !up && port.as_mut().is_some_and(|port| !port.device_exists()) {
-                self.reopen(index);
+                self.replace_removed_device(index);
             }
             let owned = &mut self.ports[index];
             if up != owned.is_up {
@@ -335,13 +346,24 @@ impl PortSet {
     /// is ignored.
     fn handle_failure(&mut self, index: usize, error: &io::Error) {
         if is_device_removed(error) {
-            self.reopen(index);
+            self.replace_removed_device(index);
         }
+    }
+
+    /// Closes a removed device. The device watcher reports the removal, and opens the next device of this name.
+    fn replace_removed_device(&mut self, index: usize) {
+        self.close_device(index);
+        self.send_request(DeviceRequest::OpenRemoved(self.ports[index].id));
     }
 
     /// Closes the device of the port with the index `index` in this set. The device watcher opens the device
     /// again.
     pub(crate) fn reopen(&mut self, index: usize) {
+        self.close_device(index);
+        self.request_device(index);
+    }
+
+    fn close_device(&mut self, index: usize) {
         let owned = &mut self.ports[index];
         if let Some(mut port) = owned.port.take() {
             // The counts since the last report would be lost with the device.
@@ -355,14 +377,15 @@ impl PortSet {
                 up: false,
             });
         }
-        self.request_device(index);
     }
 
     fn request_device(&self, index: usize) {
+        self.send_request(DeviceRequest::Open(self.ports[index].id));
+    }
+
+    fn send_request(&self, request: DeviceRequest) {
         // The device watcher ends only at the end of the run.
-        let _ = self
-            .device_requests
-            .send(DeviceRequest::Open(self.ports[index].id));
+        let _ = self.device_requests.send(request);
     }
 }
 

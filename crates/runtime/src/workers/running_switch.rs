@@ -52,6 +52,7 @@ pub(super) struct RunningSwitchParts {
     pub(super) stop: Arc<AtomicBool>,
     pub(super) result: Receiver<WorkerResult>,
     pub(super) helper_threads: Vec<JoinHandle<()>>,
+    pub(super) removed_devices: Receiver<PortId>,
     pub(super) recording_thread: Option<JoinHandle<Vec<String>>>,
     pub(super) port_count: u16,
     pub(super) notes: Vec<String>,
@@ -75,6 +76,8 @@ pub struct RunningSwitch {
     /// `None` after the stop.
     thread: Option<Arc<SwitchThreadHandle>>,
     helper_threads: Vec<JoinHandle<()>>,
+    /// The ports whose device was removed and whose MTU the session sets when the device exists again.
+    removed_devices: Receiver<PortId>,
     /// The thread that writes recordings. At its end it returns notes about them.
     recording_thread: Option<JoinHandle<Vec<String>>>,
     port_count: u16,
@@ -111,12 +114,19 @@ impl RunningSwitch {
             result: parts.result,
             thread: Some(Arc::clone(thread)),
             helper_threads: parts.helper_threads,
+            removed_devices: parts.removed_devices,
             recording_thread: parts.recording_thread,
             port_count: parts.port_count,
             notes: parts.notes,
             cores: parts.cores,
             clock: parts.clock,
         }
+    }
+
+    /// Returns the ports whose device was removed since the last call, and whose MTU the session sets when the device
+    /// exists again.
+    pub(crate) fn take_removed_devices(&self) -> Vec<PortId> {
+        self.removed_devices.try_iter().collect()
     }
 
     /// Returns the number of ports of the switch, with or without a device.

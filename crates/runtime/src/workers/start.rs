@@ -12,7 +12,7 @@ use xoff_dataplane::config::SwitchConfig;
 use xoff_dataplane::{Picos, PortId, Switch};
 
 use super::clock::{ModelClock, monotonic_ns, realtime_ns};
-use super::device_watcher::{self, AttachedPort, DeviceRequest, OpenedDevice};
+use super::device_watcher::{AttachedPort, DeviceRequest, DeviceWatcher, OpenedDevice};
 use super::event_printer;
 use super::idle::{IdleMode, IdlePolicy};
 use super::pin::{CoreBinding, CorePinning, assign_cores, bind_to_core, set_exact_timers};
@@ -232,8 +232,9 @@ fn prepare_switch(
     {
         opened_mtus[port.id.index()] = Some(port.spec.mtu);
         // A later configuration can increase the MTU of the port up to the MTU of the device.
-        let mtu_if_missing = if port.awaits_mtu { PORT_MTU_MAX } else { 0 };
-        mtu_max = mtu_max.max(port.device_mtu().unwrap_or(mtu_if_missing));
+        // A device that appears later can have a larger MTU.
+        let mtu_if_new = if port.adopts_mtu { PORT_MTU_MAX } else { 0 };
+        mtu_max = mtu_max.max(port.device_mtu().unwrap_or(0)).max(mtu_if_new);
     }
     let (attached, mut opened) = open_ports(attached, &mut facts, &mut notes)?;
     let held_slots = attached.iter().map(|port| port.spec.reserved_slots()).sum();
@@ -257,8 +258,10 @@ fn prepare_switch(
     let mut helper_threads = Vec::new();
     let owners = std::mem::take(&mut distribution.owners);
     let arena = store.shared_arena();
+    let (removed_in, removed_devices) = unbounded();
+    let watcher = DeviceWatcher::new(attached_by_port, owners, arena, removed_in);
     helper_threads.push(spawn_thread("xoff-devices", None, move || {
-        device_watcher::watch_devices(attached_by_port, owners, requests_out, &arena)
+        watcher.run(&requests_out)
     })?);
     let port_links = std::mem::take(&mut distribution.port_links);
     let io = start_port_io(
@@ -314,6 +317,7 @@ fn prepare_switch(
         stop,
         result: result_out,
         helper_threads,
+        removed_devices,
         recording_thread,
         port_count,
         notes,

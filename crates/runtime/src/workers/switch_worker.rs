@@ -304,6 +304,7 @@ impl SwitchWorker {
         let first_departure = self.departures.len();
         let departures = &mut self.departures;
         let mut transmit = |transmit| departures.push_back(transmit);
+        let mut opened_ports = Vec::new();
         for event in self.events.drain(..) {
             match event {
                 PortEvent::Link { port, up } => self.engine.with_switch(
@@ -335,8 +336,12 @@ impl SwitchWorker {
                 }
                 // Each note appears once per port and cause. No journal keeps notes for the report.
                 PortEvent::Note(note) => log::warn!("{note}"),
-                PortEvent::Opened { port, backend } => {
+                PortEvent::Opened { port, backend, mtu } => {
                     self.facts[port.index()].backend = Some(backend.to_owned());
+                    if let Some(opened_mtu) = &mut self.opened_mtus[port.index()] {
+                        *opened_mtu = mtu;
+                        opened_ports.push(port);
+                    }
                 }
                 PortEvent::Lost { port, frames } => {
                     let facts = &mut self.facts[port.index()];
@@ -354,6 +359,10 @@ impl SwitchWorker {
             .wall_ns(self.engine.take_max_event_delay())
             .saturating_sub(self.clock.wall_ns(Picos::ZERO));
         self.check_stall(now_ns, late_ns, "a deadline");
+        // The MTU of a port can have changed while its device was opened.
+        opened_ports
+            .into_iter()
+            .for_each(|port| self.reopen_for_larger_mtu(port));
         self.record_departures(first_departure);
         self.departures.len() - first_departure
     }
