@@ -144,7 +144,7 @@ pub(super) fn find_lab(name: &str) -> Result<RunningLab, Failure> {
         if names.is_empty() {
             return failure
                 .because("no lab runs")
-                .fix("start one with `xoff lab up FILE`");
+                .fix("start one with `xoff lab up FILE`; `xoff lab ls` lists the running labs");
         }
         failure
             .because(format!("running: {}", names.join(", ")))
