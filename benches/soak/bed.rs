@@ -39,7 +39,7 @@ pub(crate) struct SoakRun {
 impl SoakRun {
     /// Returns true if a disturbance outside the model can have changed the result.
     pub(crate) fn is_tainted(&self) -> bool {
-        self.report["verdict"] != "clean"
+        self.report["verdict"] == "tainted" || self.report["verdict"] == "no-traffic"
     }
 
     /// Returns the report of the port to the receiver.

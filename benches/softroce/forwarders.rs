@@ -185,7 +185,8 @@ impl RunningForwarder {
 fn complaints(report: &Value) -> Vec<String> {
     let mut complaints = Vec::new();
     if report["verdict"] != "clean" {
-        complaints.push(format!("verdict {}: {}", report["verdict"], report["taints"]));
+        let (taints, failures) = (&report["taints"], &report["failures"]);
+        complaints.push(format!("verdict {}: {taints} {failures}", report["verdict"]));
     }
     for port in report["switches"][0]["ports"].as_array().into_iter().flatten() {
         let drops = &port["drops"];

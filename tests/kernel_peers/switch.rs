@@ -88,7 +88,7 @@ impl Switch {
             format!("exit code {code:?}: {stderr}")
         })?;
         let report: Value = serde_json::from_slice(&fs::read(self.folder.path().join("report.json"))?)?;
-        let tainted = report["verdict"] != "clean";
+        let tainted = report["verdict"] == "tainted";
         Ok(SwitchResult {
             taint: tainted.then(|| report["taints"][0]["cause"].to_string()),
             report: serde_json::from_value(report["switches"][0].clone())?,

@@ -54,7 +54,8 @@ type RunWithTimeline = (ComparisonRun, Option<RunTimeline>);
 
 /// Runs a comparison, writes the table to `out` and writes the requested files. If `stop` becomes true, the
 /// comparison ends early without a result. Returns the exit code: "inconclusive" if the machine disturbed a
-/// run, so that the run proves nothing. Otherwise "check failed" if a run failed, or success.
+/// run, so that the run proves nothing. Otherwise "check failed" if a run failed, "inconclusive" if a run had no
+/// traffic, or success.
 ///
 /// # Errors
 /// Fails before the first run if the lab or a scheme is invalid. Later, fails if a run cannot be set up or a
@@ -136,8 +137,7 @@ fn run_variant(
     let (figures, tainted, timeline) = match run_mode.run(variant.plan.clone(), seed, records_timeline) {
         Ok((report, timeline)) => (
             RunMeasurements::of_report(run, variant.values.clone(), &report),
-            // A run without traffic proves nothing either.
-            report.verdict != Verdict::Clean,
+            report.verdict == Verdict::Tainted,
             timeline,
         ),
         Err(failure) if variant.scheme.is_some() => return Err(failure),
@@ -228,11 +228,45 @@ fn print_and_write(
     if let Some(folder) = &arguments.plots {
         plots::write_plots(folder, report, &timelines)?;
     }
-    let failed = |run: &ComparisonRun| !run.figures.failures.is_empty();
-    Ok(match () {
-        () if report.runs.iter().any(|run| run.tainted) => Exit::Inconclusive,
-        () if report.runs.iter().any(failed) => Exit::CheckFailed,
-        () => Exit::Ok,
+    Ok(verdict_of_runs(&report.runs).exit().into())
+}
+
+/// Decides the verdict of a comparison from its runs, by the rules of a single run: a tainted run proves nothing,
+/// failures count more than missing traffic, and a run without traffic proves nothing.
+fn verdict_of_runs(runs: &[ComparisonRun]) -> Verdict {
+    match () {
+        () if runs.iter().any(|run| run.tainted) => Verdict::Tainted,
+        () if runs.iter().any(|run| !run.figures.failures.is_empty()) => Verdict::Failed,
+        () if runs.iter().any(|run| run.figures.without_traffic) => Verdict::NoTraffic,
+        () => Verdict::Clean,
     }
-    .into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn failures_of_runs_count_more_than_missing_traffic() {
+        let run = |tainted, has_failure: bool, without_traffic| ComparisonRun {
+            scheme: None,
+            one_switch_for: None,
+            tainted,
+            figures: RunMeasurements {
+                failures: vec!["not done".to_owned(); usize::from(has_failure)],
+                without_traffic,
+                ..RunMeasurements::default()
+            },
+        };
+        let clean = || run(false, false, false);
+        for (other, verdict) in [
+            (clean(), Verdict::Clean),
+            (run(false, false, true), Verdict::NoTraffic),
+            (run(false, true, false), Verdict::Failed),
+            (run(false, true, true), Verdict::Failed),
+            (run(true, true, false), Verdict::Tainted),
+        ] {
+            assert_eq!(verdict_of_runs(&[clean(), other]), verdict);
+        }
+    }
 }

@@ -44,9 +44,9 @@ pub struct Report {
     pub environment: Environment,
     /// Seed of all random decisions of the run (`--seed`).
     pub seed: u64,
-    /// Whether the run is clean, tainted or without traffic. A tainted run proves nothing, because something
-    /// outside the model could change its results. A run without the traffic that it needs proves nothing
-    /// either.
+    /// Whether the run is clean, failed, tainted or without traffic. A tainted run proves nothing, because
+    /// something outside the model could change its results. A run without the traffic that it needs proves
+    /// nothing either. The verdict decides the exit code ([`Verdict::exit`]).
     pub verdict: Verdict,
     /// The taints (causes that make a run prove nothing) in the order of time. Empty if the run is clean.
     pub taints: Vec<Taint>,
@@ -154,20 +154,21 @@ pub fn build_report(
         port.tx_times = TxTimes::default();
     }
     taints.sort_by_key(|taint| taint.since_ns);
+    let failures: Vec<String> = flows
+        .iter()
+        .filter_map(|flow| lossless_failure(flow, &switches))
+        .collect();
     Report {
         schema: REPORT_SCHEMA.to_owned(),
         environment,
         seed,
-        verdict: Traffic::default().verdict(!taints.is_empty()),
+        verdict: Traffic::default().verdict(!taints.is_empty(), !failures.is_empty()),
         traffic: Traffic::default(),
         expectations: Vec::new(),
         oversized: Vec::new(),
         processes: Vec::new(),
         plain_hosts: Vec::new(),
-        failures: flows
-            .iter()
-            .filter_map(|flow| lossless_failure(flow, &switches))
-            .collect(),
+        failures,
         warnings: Vec::new(),
         totals: Totals::of_flows_and_switches(&flows, &switches),
         taints,
@@ -196,14 +197,26 @@ impl Report {
         self.failures
             .extend(self.oversized.iter().filter_map(OversizedDrops::failure));
         self.expectations = expectations;
-        self.verdict = traffic.verdict(!self.taints.is_empty());
         self.traffic = traffic;
+        self.decide_verdict();
+    }
+
+    /// Adds failures that are known after [`Report::judge`], such as the reason for an early end.
+    pub fn add_failures(&mut self, failures: impl IntoIterator<Item = String>) {
+        self.failures.extend(failures);
+        self.decide_verdict();
+    }
+
+    fn decide_verdict(&mut self) {
+        self.verdict = self
+            .traffic
+            .verdict(!self.taints.is_empty(), !self.failures.is_empty());
     }
 
     /// Returns the exit code of the command ([`Verdict::exit`]). For a tainted run (a run that proves nothing), the
     /// exit code is [`Exit::Inconclusive`], even if the run has failures.
     pub fn exit(&self) -> Exit {
-        self.verdict.exit(!self.failures.is_empty())
+        self.verdict.exit()
     }
 
     /// Adds the queue pair counters of one host to the totals. Call this function once for each host.

@@ -253,7 +253,11 @@ fn a_run_without_the_traffic_that_it_needs_is_never_clean() {
         vec![expected.compare("eth1", 0, 0)],
         false,
     );
-    assert_eq!(report.exit(), Exit::CheckFailed, "expected and not arrived");
+    assert_eq!(
+        (report.exit(), report.verdict),
+        (Exit::CheckFailed, Verdict::Failed),
+        "expected and not arrived"
+    );
     let rendered = render_report(&report);
     assert!(
         rendered.contains(
@@ -275,6 +279,30 @@ fn drops_at_an_mtu_fail_protected_frames_and_are_named_otherwise() {
     let job = judged_report(Traffic::default(), vec![], true);
     assert_eq!(job.exit(), Exit::CheckFailed);
     assert!(render_report(&job).contains("dropped 5 frames of job train longer than the MTU"));
+}
+
+/// The verdict in the JSON report agrees with the exit code, also for a failure that is known last.
+#[test]
+fn a_failure_changes_the_verdict_whenever_it_is_added() {
+    let mut report = judged_report(Traffic::default(), vec![], false);
+    report.add_failures([]);
+    assert_eq!((report.exit(), report.verdict), (Exit::Ok, Verdict::Clean));
+    report.add_failures(["the time limit was reached".to_owned()]);
+    assert_eq!(
+        (report.exit(), report.verdict),
+        (Exit::CheckFailed, Verdict::Failed)
+    );
+    report.taints.push(worker_stall_taint());
+    report.add_failures(["lost".to_owned()]);
+    assert_eq!(
+        (report.exit(), report.verdict),
+        (Exit::Inconclusive, Verdict::Tainted)
+    );
+    let of_flow = build_sample_report(vec![flow_report(0, true, 200)], vec![]);
+    assert_eq!(
+        (of_flow.exit(), of_flow.verdict),
+        (Exit::CheckFailed, Verdict::Failed)
+    );
 }
 
 #[test]

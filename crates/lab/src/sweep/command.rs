@@ -137,18 +137,20 @@ pub(super) fn print_and_write(
         xoff_telemetry::write_result_file("--csv", path, &table::format_csv(sweep))?;
     }
     let has_failures = sweep.runs.iter().any(|run| !run.failures.is_empty());
-    let idle = sweep.runs.iter().filter(|run| run.without_traffic).count();
+    let proves_nothing = |run: &&RunMeasurements| run.without_traffic && run.failures.is_empty();
+    let idle = sweep.runs.iter().filter(proves_nothing).count();
     if idle > 0 {
         let runs = xoff_telemetry::count_noun(idle as u64, "run");
         log::warn!(
             "no traffic in {runs}: no frame was offered, or none arrived, so the sweep proves nothing"
         );
     }
-    let verdict = match idle {
-        0 => Verdict::Clean,
-        _ => Verdict::NoTraffic,
+    let verdict = match (has_failures, idle) {
+        (true, _) => Verdict::Failed,
+        (false, 0) => Verdict::Clean,
+        (false, _) => Verdict::NoTraffic,
     };
-    Ok(verdict.exit(has_failures).into())
+    Ok(verdict.exit().into())
 }
 
 /// Runs the lab with one combination of values and one seed. `text` is the lab file with these values.
@@ -253,7 +255,7 @@ pub(crate) fn create_progress_bar(runs: usize) -> ProgressBar {
         bar.set_draw_target(indicatif::ProgressDrawTarget::hidden());
     }
     bar.set_style(
-        ProgressStyle::with_template("{pos} of {len} runs {wide_bar} {elapsed}")
+        ProgressStyle::with_template("runs: {pos} of {len} {wide_bar} {elapsed}")
             .unwrap_or_else(|_| ProgressStyle::default_bar()),
     );
     bar

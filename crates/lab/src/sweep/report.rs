@@ -3,7 +3,6 @@
 use serde::{Deserialize, Serialize};
 
 use crate::report::{Report, Totals};
-use xoff_telemetry::Verdict;
 use xoff_workload::JobResults;
 
 /// Name and version of the report format. The version changes if a field is removed or changes its meaning.
@@ -172,7 +171,7 @@ impl RunMeasurements {
             values,
             seed: report.seed,
             failures: report.failures.clone(),
-            without_traffic: report.verdict == Verdict::NoTraffic,
+            without_traffic: report.traffic.describe_missing().is_some(),
             notes: Vec::new(),
             warnings: report.warnings.clone(),
             model_time_ns,

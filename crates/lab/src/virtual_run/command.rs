@@ -193,9 +193,7 @@ pub(crate) fn run_to_end(mut plan: LabPlan, arguments: &VirtualRunArgs) -> Resul
         series.finish().map_err(|error| write_failure(error, folder))?;
     }
     let mut report = lab.report();
-    report
-        .failures
-        .extend(describe_run_failures(&lab, &end, arguments.events_max));
+    report.add_failures(describe_run_failures(&lab, &end, arguments.events_max));
     let timeline = timeline.map(|timeline| RunTimeline {
         timeline,
         names: lab.port_names(),

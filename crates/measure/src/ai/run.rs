@@ -84,14 +84,14 @@ pub fn run_labs(
         let (report, watched) = run_mode.run(lab.plan.clone(), seed, true)?;
         let mut anomalies: Vec<String> = report.failures.clone();
         match report.verdict {
-            Verdict::Clean => {}
+            Verdict::Clean | Verdict::Failed => {}
             Verdict::Tainted => anomalies.push("the run is tainted".to_owned()),
             Verdict::NoTraffic => anomalies.extend(report.traffic.describe_missing()),
         }
         let name = join_name(&lab.prefix, &lab.name);
         Ok(RunResult {
             kpis: kpis_of_run(&report, watched.as_ref()),
-            is_inconclusive: report.verdict.exit(!report.failures.is_empty()) == Exit::Inconclusive,
+            is_inconclusive: report.exit() == Exit::Inconclusive,
             anomalies: anomalies
                 .iter()
                 .map(|what| format!("{name}, seed {seed}: {what}"))

@@ -31,7 +31,7 @@ pub struct ReplayReport {
     pub xoff_version: String,
     /// Seed of all random decisions.
     pub seed: u64,
-    /// Whether the replay is clean, tainted or without traffic.
+    /// Whether the replay is clean, failed, tainted or without traffic.
     #[serde(default)]
     pub verdict: Verdict,
     /// Reasons for which the result is incomplete or proves nothing. Empty for a clean result.
@@ -170,11 +170,12 @@ impl ReplayReport {
             .map(|expected| expected.compare(&switch.name, frames.sent, sent_bytes))
             .collect();
         let unmet = expectations.iter().filter_map(ExpectationResult::failure);
+        let failures: Vec<String> = unmet
+            .chain(oversized.iter().filter_map(OversizedDrops::failure))
+            .collect();
         ReplayReport {
-            verdict: traffic.verdict(!taints.is_empty()),
-            failures: unmet
-                .chain(oversized.iter().filter_map(OversizedDrops::failure))
-                .collect(),
+            verdict: traffic.verdict(!taints.is_empty(), !failures.is_empty()),
+            failures,
             traffic,
             expectations,
             oversized,
@@ -204,7 +205,7 @@ impl ReplayReport {
 
     /// Returns the exit code of the command ([`Verdict::exit`]).
     pub fn exit(&self) -> Exit {
-        self.verdict.exit(!self.failures.is_empty())
+        self.verdict.exit()
     }
 
     /// Returns the report as JSON text, with a final line break.
@@ -231,17 +232,17 @@ impl ReplayReport {
     fn format_verdict(&self) -> String {
         let missing = self.traffic.describe_missing();
         let dropped = || self.oversized.iter().map(OversizedDrops::describe).collect();
-        let (line, reasons): (String, Vec<String>) = match (self.verdict, self.failures.is_empty()) {
-            (Verdict::Tainted, _) => ("inconclusive".to_owned(), self.taints.clone()),
-            (_, false) => (
+        let (line, reasons): (String, Vec<String>) = match self.verdict {
+            Verdict::Tainted => ("inconclusive".to_owned(), self.taints.clone()),
+            Verdict::Failed => (
                 "failed".to_owned(),
                 self.failures.iter().cloned().chain(missing).collect(),
             ),
-            (Verdict::NoTraffic, true) => {
+            Verdict::NoTraffic => {
                 let missing = missing.unwrap_or_else(|| "no traffic".to_owned());
                 (format!("{missing}, so the replay proves nothing"), Vec::new())
             }
-            (Verdict::Clean, true) => ("clean".to_owned(), dropped()),
+            Verdict::Clean => ("clean".to_owned(), dropped()),
         };
         let mut text = format!("verdict: {line}\n");
         for reason in reasons {

@@ -87,6 +87,6 @@ impl BenchResult {
 
     /// Returns [`Exit::Ok`] (0), or [`Exit::Inconclusive`] (5) if the result is tainted or has no samples.
     pub fn exit(&self) -> Exit {
-        self.traffic().verdict(!self.tainted.is_empty()).exit(false)
+        self.traffic().verdict(!self.tainted.is_empty(), false).exit()
     }
 }

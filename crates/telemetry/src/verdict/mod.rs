@@ -24,7 +24,9 @@ pub enum Verdict {
     /// was traffic.
     #[default]
     Clean,
-    /// The run has at least one [`Taint`](crate::Taint), so its results prove nothing.
+    /// The run has at least one failure, and nothing outside the model can have caused it.
+    Failed,
+    /// The run has at least one [`Taint`](crate::Taint), so its results prove nothing, even if it has failures.
     Tainted,
     /// The run offered or awaited traffic, and there was none. Its results prove nothing.
     NoTraffic,
@@ -57,26 +59,26 @@ impl Traffic {
         Some(format!("no traffic: {what}{notes}"))
     }
 
-    /// Decides the verdict of a run with this traffic.
-    pub fn verdict(&self, is_tainted: bool) -> Verdict {
-        match (is_tainted, self.describe_missing()) {
-            (true, _) => Verdict::Tainted,
-            (false, Some(_)) => Verdict::NoTraffic,
-            (false, None) => Verdict::Clean,
+    /// Decides the verdict of a run with this traffic. A tainted run proves nothing, even if it has failures.
+    /// Without taints, failures count more than missing traffic, because an expected frame that did not arrive is
+    /// a result.
+    pub fn verdict(&self, is_tainted: bool, has_failures: bool) -> Verdict {
+        match () {
+            () if is_tainted => Verdict::Tainted,
+            () if has_failures => Verdict::Failed,
+            () if self.describe_missing().is_some() => Verdict::NoTraffic,
+            () => Verdict::Clean,
         }
     }
 }
 
 impl Verdict {
-    /// Returns the exit code of a command whose run has this verdict. A tainted run proves nothing, even if it
-    /// has failures. Without taints, failures count more than missing traffic, because an expected frame that
-    /// did not arrive is a result.
-    pub fn exit(self, has_failures: bool) -> Exit {
-        match (self, has_failures) {
-            (Verdict::Tainted, _) => Exit::Inconclusive,
-            (_, true) => Exit::CheckFailed,
-            (Verdict::NoTraffic, false) => Exit::Inconclusive,
-            (Verdict::Clean, false) => Exit::Ok,
+    /// Returns the exit code of a command whose run has this verdict.
+    pub fn exit(self) -> Exit {
+        match self {
+            Verdict::Clean => Exit::Ok,
+            Verdict::Failed => Exit::CheckFailed,
+            Verdict::Tainted | Verdict::NoTraffic => Exit::Inconclusive,
         }
     }
 }
@@ -130,11 +132,15 @@ mod tests {
         ] {
             let traffic = traffic(offered, arrived);
             assert_eq!(traffic.describe_missing().as_deref(), Some(text));
-            let verdict = traffic.verdict(false);
+            let verdict = traffic.verdict(false, false);
             assert_eq!(verdict, Verdict::NoTraffic);
-            assert_eq!(verdict.exit(false), Exit::Inconclusive);
-            assert_eq!(verdict.exit(true), Exit::CheckFailed, "an expectation failed");
-            assert_eq!(traffic.verdict(true), Verdict::Tainted);
+            assert_eq!(verdict.exit(), Exit::Inconclusive);
+            assert_eq!(
+                traffic.verdict(false, true),
+                Verdict::Failed,
+                "an expectation failed"
+            );
+            assert_eq!(traffic.verdict(true, false), Verdict::Tainted);
         }
     }
 
@@ -145,11 +151,21 @@ mod tests {
             traffic(Some(1), Some(1)),
             traffic(Some(5), None),
         ] {
-            assert_eq!(traffic.verdict(false), Verdict::Clean);
+            assert_eq!(traffic.verdict(false, false), Verdict::Clean);
         }
-        assert_eq!(Verdict::Clean.exit(false), Exit::Ok);
-        assert_eq!(Verdict::Clean.exit(true), Exit::CheckFailed);
-        assert_eq!(Verdict::Tainted.exit(true), Exit::Inconclusive);
+    }
+
+    #[test]
+    fn the_verdict_of_failures_and_taints_has_their_exit_code() {
+        for (is_tainted, has_failures, verdict, exit) in [
+            (false, false, Verdict::Clean, Exit::Ok),
+            (false, true, Verdict::Failed, Exit::CheckFailed),
+            (true, false, Verdict::Tainted, Exit::Inconclusive),
+            (true, true, Verdict::Tainted, Exit::Inconclusive),
+        ] {
+            let decided = traffic(Some(5), Some(5)).verdict(is_tainted, has_failures);
+            assert_eq!((decided, decided.exit()), (verdict, exit));
+        }
     }
 
     #[test]
@@ -193,8 +209,13 @@ mod tests {
 
     #[test]
     fn json_names_of_verdicts_are_stable() {
-        let names = [Verdict::Clean, Verdict::Tainted, Verdict::NoTraffic]
-            .map(|verdict| serde_json::to_value(verdict).expect("a string"));
-        assert_eq!(names, ["clean", "tainted", "no-traffic"]);
+        let verdicts = [
+            Verdict::Clean,
+            Verdict::Failed,
+            Verdict::Tainted,
+            Verdict::NoTraffic,
+        ];
+        let names = verdicts.map(|verdict| serde_json::to_value(verdict).expect("a string"));
+        assert_eq!(names, ["clean", "failed", "tainted", "no-traffic"]);
     }
 }
