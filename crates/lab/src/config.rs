@@ -204,7 +204,10 @@ fn resolve_layers(
     time: TimeMode,
 ) -> Result<SwitchSetup, SwitchError> {
     let own_links = ports_with_links(index, (links, own_indices));
-    let mut layers = vec![("the lab".to_owned(), link_speed_layer(&own_links).to_string())];
+    let mut layers = vec![(
+        xoff_config::LAB_LAYER.to_owned(),
+        link_speed_layer(&own_links).to_string(),
+    )];
     let ports = port_speeds(&own_links);
     let devices = external_device_defaults(&own_links);
     let mut preset_notes = Vec::new();
@@ -286,6 +289,10 @@ fn resolve_options(
         reaction_budget,
         is_virtual: time == TimeMode::Virtual,
         link_mtus: link_mtus.collect(),
+        link_locations: own_links
+            .iter()
+            .map(|(port, link)| ((*port).to_owned(), link.source.clone()))
+            .collect(),
         devices: external_device_defaults(own_links),
         asic: plan.asic.clone(),
         pg_profiles: pg_profiles.transpose()?.map(Arc::new),

@@ -20,6 +20,7 @@ mod flow_control;
 mod hash_fields;
 mod interfaces;
 mod lags;
+mod link_names;
 mod neighbours;
 mod port_buffer_limits;
 mod ports;
@@ -96,6 +97,9 @@ impl PortAttachment {
 
 /// The value of [`ResolveOptions::port_source`] for commands with the option `--port`.
 pub const PORT_OPTION: &str = "name it on the command line (--port)";
+/// The name of the lowest configuration layer of a lab, which sets the speeds of links. Its `PORT` entries do not
+/// count as port names of the configuration.
+pub const LAB_LAYER: &str = "the lab";
 /// The value of [`ResolveOptions::port_source`] for the switches of a lab.
 pub const PORT_LINK: &str = "connect it to a link of the lab";
 
@@ -126,6 +130,9 @@ pub struct ResolveOptions {
     /// packets are dropped in both directions with the reason `EXCEEDS_L2_MTU`, or `EXCEEDS_L3_MTU` for
     /// routed packets.
     pub link_mtus: std::collections::BTreeMap<String, u32>,
+    /// The location of the definition of each link of a lab, by the name of the port, for errors. Empty outside
+    /// labs.
+    pub link_locations: std::collections::BTreeMap<String, String>,
     /// Defaults that come from the network devices of the ports. Empty in labs, in virtual time and in
     /// replays.
     pub devices: DeviceDefaults,
@@ -182,16 +189,18 @@ pub struct LoadedConfig {
 pub fn load(layers: &[(&str, &str)], options: &ResolveOptions) -> Result<LoadedConfig, Problems> {
     let read = read::parse_all_layers(layers, options.asic.as_deref());
     let db = merge_layers(&read.layers);
+    let misspelt = link_names::find_misspelt_links(&read.layers, &db, options);
     // If a text could not be parsed at all, references to the entries of this text would cause
     // misleading errors.
     if read.problems.iter().any(|problem| problem.table.is_empty()) {
         return Err(Problems::new(read.problems));
     }
     match resolve_with_consequences(&db, options) {
-        Ok(resolved) if read.problems.is_empty() => Ok(LoadedConfig { resolved, db }),
+        Ok(resolved) if read.problems.is_empty() && misspelt.is_empty() => Ok(LoadedConfig { resolved, db }),
         found => {
             let mut found = found.err().unwrap_or_default();
             found.values.extend(read.problems);
+            found.values.extend(misspelt);
             Err(remove_consequences(&db, &read.refused, found))
         }
     }

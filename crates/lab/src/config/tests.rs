@@ -79,6 +79,40 @@ fn configuration_sets_the_speed_if_the_lab_has_none() {
     assert_eq!(setup.speeds_mbps[&0], 25_000);
 }
 
+/// A link creates a port, but a misspelt name must not hide the settings of the port that is meant.
+#[test]
+fn a_link_with_a_misspelt_port_of_the_configuration_is_an_error() {
+    for (config, named) in [
+        ("{PORT: {Etherent4: {mtu: 9100}}}", "Etherent4"),
+        ("{PORT: {ethernet4: {mtu: 9100}, Ethernet0: {}}}", "ethernet4"),
+        (
+            "[{preset: roce-lossless}, {PORT: {Ethernt4: {mtu: 9100}}}]",
+            "Ethernt4",
+        ),
+        (
+            "[{PORT: {Ethernet: {}}}, {PORT: {Ethernett4: {mtu: 9100}}}]",
+            "Ethernett4",
+        ),
+    ] {
+        for speed in ["", ", speed: 10g"] {
+            let failure = parse_and_resolve(config, speed).expect_err(config);
+            let text = failure.to_string();
+            assert_eq!(failure.exit, xoff_telemetry::failure::Exit::Configuration);
+            assert!(text.contains(&format!("did you mean {named}?")), "{text}");
+            assert!(text.contains("x.xoff.yml:7"), "{text}");
+        }
+    }
+    for config in [
+        "{}",
+        "{preset: roce-lossless}",
+        "{PORT: {Ethernet0: {mtu: 9100}, Ethernet8: {}}}",
+        "{PORT: {Ethernet4: {}, Ethernt4: {}}}",
+        "[{PORT: {Ethernt4: {}}}, {PORT: {Ethernt4: null}}]",
+    ] {
+        parse_and_resolve(config, ", speed: 10g").unwrap_or_else(|failure| panic!("{config}: {failure}"));
+    }
+}
+
 /// YAML has three forms of null: `null`, `~` and an empty value. A null value deletes a field or table
 /// that a lower layer has set.
 #[test]
