@@ -280,6 +280,11 @@ impl QueuePairs {
         self.endpoint.receive(now, &packet, arrival)
     }
 
+    /// Counts a RoCE frame that is for no queue pair and belongs to no flow.
+    pub(super) fn count_unknown_packet(&mut self) {
+        self.endpoint.count_unknown_packet();
+    }
+
     #[inline]
     pub(super) fn earliest(&self) -> EarliestDepartures<'_> {
         EarliestDepartures {

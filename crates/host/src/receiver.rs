@@ -171,17 +171,21 @@ impl Receiver {
         self.received_frames
     }
 
-    pub(super) fn receive(&mut self, now: Picos, wall_ns: u64, frame: &[u8], view: &RoceView<'_>) {
+    pub(super) fn receive(&mut self, now: Picos, wall_ns: u64, frame: &[u8], view: &RoceView<'_>) -> bool {
         self.totals.roce_frames += 1;
         let peer = (source_address(frame, view), view.bth().dest_qp());
         if !view.icrc_is_valid() {
-            return self.count_icrc_error(peer);
+            self.count_icrc_error(peer);
+            return true;
         }
-        match PayloadStamp::read(view.payload()) {
+        let stamp = PayloadStamp::read(view.payload());
+        let belongs_to_flow = stamp.is_some();
+        match stamp {
             Some(stamp) if self.token.is_some_and(|own| own != stamp.token) => self.totals.stale_frames += 1,
             Some(stamp) => self.receive_test_packet(now, wall_ns, peer, &stamp, view),
             None => self.receive_foreign(peer, view),
         }
+        belongs_to_flow
     }
 
     /// Counts a frame with a wrong ICRC in virtual time.

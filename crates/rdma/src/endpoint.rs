@@ -142,8 +142,9 @@ impl Endpoint {
         }
     }
 
-    /// Processes an arriving packet. Returns `false` if its destination queue pair does not exist. Such a
-    /// packet is counted in [`Counters::rx_unknown_qp`].
+    /// Processes an arriving packet. Returns `false` if its destination queue pair does not exist. The caller
+    /// counts such a packet with [`count_unknown_packet`](Endpoint::count_unknown_packet), unless the packet
+    /// belongs to something else, such as a flow without queue pairs.
     #[inline]
     pub fn receive(&mut self, now: Picos, packet: &Packet, arrival: ArrivalInfo<'_>) -> bool {
         let number = packet.dst_qp & MASK_24;
@@ -154,11 +155,15 @@ impl Endpoint {
                 .is_some_and(|qp| qp.config.number == number)
         });
         let Some(queue_pair) = found.and_then(|index| self.queue_pairs.get_mut(*index as usize)) else {
-            self.unknown_qp += 1;
             return false;
         };
         queue_pair.receive(now, &mut self.shared, packet, &arrival);
         true
+    }
+
+    /// Counts a packet for a queue pair that does not exist in [`Counters::rx_unknown_qp`].
+    pub fn count_unknown_packet(&mut self) {
+        self.unknown_qp += 1;
     }
 
     /// Returns the earliest departure time of the next packet of each NIC class. The time can be in the past.

@@ -33,10 +33,12 @@ impl Host {
             return;
         }
         match RoceView::new_checked(frame) {
-            Ok(view) if self.queue_pairs.is_empty() => self.receiver.receive(now, wall_ns, frame, &view),
             Ok(view) => {
-                if !view.icrc_is_valid() || !self.queue_pairs.receive(now, frame, parsed, None) {
-                    self.receiver.receive(now, wall_ns, frame, &view);
+                let is_for_queue_pair = !self.queue_pairs.is_empty()
+                    && view.icrc_is_valid()
+                    && self.queue_pairs.receive(now, frame, parsed, None);
+                if !is_for_queue_pair {
+                    self.receive_without_queue_pair(now, wall_ns, frame, &view);
                 }
             }
             Err(_) if is_trimmed(frame, parsed) => self.receiver.totals.trimmed_frames += 1,
@@ -65,9 +67,18 @@ impl Host {
         } else if is_trimmed(prefix, parsed) {
             self.receiver.totals.trimmed_frames += 1;
         } else if let Ok(view) = RoceView::new_checked(prefix) {
-            self.receiver.receive(now, now.as_nanos(), prefix, &view);
+            self.receive_without_queue_pair(now, now.as_nanos(), prefix, &view);
         } else {
             self.receive_other(now, inbound);
+        }
+    }
+
+    /// Processes a RoCE frame that is for no queue pair of this host. Frames of flows carry a stamp, and only other
+    /// frames are frames for unknown queue pairs.
+    fn receive_without_queue_pair(&mut self, now: Picos, wall_ns: u64, frame: &[u8], view: &RoceView<'_>) {
+        let belongs_to_flow = self.receiver.receive(now, wall_ns, frame, view);
+        if !belongs_to_flow {
+            self.queue_pairs.count_unknown_packet();
         }
     }
 

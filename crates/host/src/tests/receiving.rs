@@ -265,5 +265,6 @@ fn other_roce_senders_are_checked_by_their_psns() {
         icrc_errors: 1,
     };
     assert_eq!(results.foreign, [expected]);
+    assert_eq!(host.rdma_counters().rx_unknown_qp, 7);
     assert_eq!(results.totals.unattributed_icrc_errors, 0);
 }

@@ -86,3 +86,21 @@ fn hpcc_reacts_to_the_busiest_link_of_a_long_path() {
     let controlled = utilisation_of_seventh_link(8);
     assert!((0.94..0.97).contains(&controlled), "{controlled}");
 }
+
+/// The frames of `flows` go to no queue pair, but they belong to a flow.
+#[test]
+fn frames_of_flows_are_no_packets_for_unknown_queue_pairs() {
+    let report = run_lab(
+        "name: x\ntopology:\n  fabric:\n    star: {hosts: 2, speed: 10g}\n\
+         workload:\n  duration: 10us\n  flows:\n    - {name: f, from: h1, to: h2}\n",
+    );
+    assert!(report.totals.received_frames > 5, "{:?}", report.totals);
+    for host in &report.virtual_time.expect("virtual time").hosts {
+        assert_eq!(
+            host.counters.get("rx_unknown_qp").copied().unwrap_or(0),
+            0,
+            "{}",
+            host.name
+        );
+    }
+}

@@ -35,9 +35,11 @@ fn endpoint_with_queue_pair() -> Endpoint {
 }
 
 #[test]
-fn a_packet_for_an_unknown_queue_pair_is_counted() {
+fn a_packet_for_an_unknown_queue_pair_is_refused_and_its_caller_counts_it() {
     let mut endpoint = endpoint_with_queue_pair();
     assert!(!endpoint.receive(Picos::ZERO, &write_only(7, 0), ArrivalInfo::default()));
+    assert_eq!(endpoint.counters().rx_unknown_qp, 0);
+    endpoint.count_unknown_packet();
     assert_eq!(endpoint.counters().rx_unknown_qp, 1);
     assert_eq!(*endpoint.earliest_departures(), [Picos::NEVER; 8]);
 }
