@@ -219,7 +219,7 @@ fn bench_file_side(
             .at(location)
             .because("it does not take such a file, or prints no result that can be compared")
             .fix(format!(
-                "give two programs, or one of these benchmarks after `--`: core, ai (labs), {}",
+                "give one of these benchmarks after `--`: core, ai (labs), {}",
                 FILE_BENCHES.join(", ")
             )));
         }
@@ -357,6 +357,16 @@ mod tests {
             open_file("r.json", &saved),
             Ok(ComparedSide::Saved { .. })
         ));
+    }
+
+    #[test]
+    fn the_fix_of_a_refused_benchmark_names_no_programs() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("c.json");
+        std::fs::write(&path, "{}").unwrap();
+        let failure = ComparedSide::open("A", &path, &bench_commands(&["probe"])).unwrap_err();
+        let fix = failure.fix.unwrap_or_default();
+        assert!(fix.contains("rfc2544") && !fix.contains("program"), "{fix}");
     }
 
     #[test]

@@ -79,7 +79,7 @@ pub(super) fn is_exact_in_both(a: &BenchResult, b: &BenchResult, name: &str) -> 
 pub(super) struct FigureNames {
     /// Figures that both results have.
     pub(super) in_both: Vec<String>,
-    /// Figures of A that are missing in B, or that have another unit or direction in B.
+    /// Results of A that are missing in B, or that have another unit or direction in B. Diagnostics are left out.
     pub(super) missing_in_b: Vec<String>,
     /// Figures that only B has.
     pub(super) only_in_b: Vec<String>,
@@ -92,6 +92,7 @@ pub(super) fn match_figures(a: &BenchResult, b: &BenchResult) -> FigureNames {
         let is_comparable = |other: &BenchFigure| other.unit == figure.unit && other.better == figure.better;
         let list = match b.figure(&figure.name).is_some_and(is_comparable) {
             true => &mut names.in_both,
+            false if figure.diagnostic => continue,
             false => &mut names.missing_in_b,
         };
         list.push(figure.name.clone());

@@ -73,6 +73,8 @@ pub struct ComparedFigure {
     /// True if the confidence interval has no width. Every run then gives the same value, such as an
     /// instruction count, and no statistical test is necessary.
     pub exact: bool,
+    /// Whether the figure only explains a result. The gate ignores such a figure.
+    pub diagnostic: bool,
     /// Verdict about B relative to A for this figure.
     pub verdict: Verdict,
 }
@@ -109,6 +111,7 @@ impl ComparedFigure {
                 .then(|| samples.describe_shortage([a.len(), b.len()], plan.alpha_per_test())),
             p: plan.adjust_p_value(shift.p),
             exact: shift.low == shift.high && shift.low == shift.estimate,
+            diagnostic: figure.diagnostic,
             verdict: Verdict::of_shift(shift, log_gate),
         }
     }
@@ -190,6 +193,12 @@ impl ComparedFigure {
         };
         let [from, to] = self.medians.map(format_four_digits);
         format!("{}: {verdict}: from {from} to {to} {}", self.name, self.unit)
+    }
+
+    /// Returns the name and the medians, such as `found/dropped_worst from 0 to 12 frames`.
+    fn name_and_values(&self) -> String {
+        let [from, to] = self.medians.map(format_four_digits);
+        format!("{} from {from} to {to} {}", self.name, self.unit)
     }
 }
 
@@ -309,7 +318,7 @@ impl Comparison {
     /// - 5 if a figure is undecided, or if there is a gate and a figure of A cannot be compared,
     /// - 0 in all other cases.
     pub fn exit(&self) -> Exit {
-        let any = |verdict| self.figures.iter().any(|figure| figure.verdict == verdict);
+        let any = |verdict| self.result_figures().any(|figure| figure.verdict == verdict);
         if !self.tainted.is_empty() {
             Exit::Inconclusive
         } else if self.gate_percent.is_some() && any(Verdict::Worse) {
@@ -319,6 +328,18 @@ impl Comparison {
         } else {
             Exit::Ok
         }
+    }
+
+    /// Returns the figures that are results, and not only diagnostics.
+    fn result_figures(&self) -> impl Iterator<Item = &ComparedFigure> {
+        self.figures.iter().filter(|figure| !figure.diagnostic)
+    }
+
+    /// Lists the results with a verdict, each with the values of A and B.
+    fn list_results_with_values(&self, verdict: Verdict) -> String {
+        let figures = self.result_figures().filter(|figure| figure.verdict == verdict);
+        let texts: Vec<String> = figures.map(ComparedFigure::name_and_values).collect();
+        texts.join("; ")
     }
 
     /// Returns whether there is a gate that cannot be applied to some figures of A.
@@ -331,7 +352,12 @@ impl Comparison {
         let mut reported: Vec<&str> = Vec::new();
         for figure in &self.figures {
             let Some(shortage) = figure.too_few_samples.as_deref() else {
-                let _ = writeln!(text, "{}", figure.format_line(self.gate_percent));
+                let remark = match figure.diagnostic {
+                    true => " (diagnostic, not part of the verdict)",
+                    false => "",
+                };
+                let line = figure.format_line(self.gate_percent);
+                let _ = writeln!(text, "{line}{remark}");
                 continue;
             };
             if reported.contains(&shortage) {
@@ -373,13 +399,20 @@ impl Comparison {
             let _ = writeln!(text, "tainted: {taint}");
         }
         let last = match (self.exit(), self.gate_percent) {
-            (Exit::CheckFailed, Some(gate)) => format!("worse: by the gate of {gate} % or more"),
+            (Exit::CheckFailed, Some(gate)) => format!(
+                "worse: by the gate of {gate} % or more: {}",
+                self.list_results_with_values(Verdict::Worse)
+            ),
             (Exit::Inconclusive, _) if self.has_figures_without_gate() => {
                 format!(
                     "inconclusive: the gate cannot be applied to {}",
                     self.uncompared.join(", ")
                 )
             }
+            (Exit::Inconclusive, Some(_)) if self.tainted.is_empty() => format!(
+                "inconclusive: undecided: {}",
+                self.list_results_with_values(Verdict::Undecided)
+            ),
             (Exit::Inconclusive, _) => "inconclusive".to_owned(),
             (_, Some(gate)) => format!("ok: not worse by the gate of {gate} %"),
             _ => return text,
@@ -463,6 +496,37 @@ mod tests {
                 "f0, f1, f2, f3 and 24 more: too few samples for a result: 2 of at least 11 pairs (--rounds)",
                 "last: too few samples for a result: 3 of at least 11 pairs (--rounds)"
             ]
+        );
+    }
+
+    #[test]
+    fn only_results_decide_and_the_verdict_names_them_with_both_values() {
+        let figure = |name: &str, diagnostic, a, b| ComparedFigure {
+            name: name.to_owned(),
+            diagnostic,
+            ..compared_loss(a, b)
+        };
+        let mut comparison = Comparison::new(["a", "b"], "tune-buffers", &SETTINGS);
+        comparison.figures = vec![
+            figure("found/loss", false, 1.0, 1.0),
+            figure("cell_less/loss", true, 1.0, 5.0),
+        ];
+        assert_eq!(comparison.exit(), Exit::Ok, "{}", comparison.to_text());
+        assert!(
+            comparison
+                .to_text()
+                .contains("(diagnostic, not part of the verdict)")
+        );
+        comparison.figures[1].verdict = Verdict::Undecided;
+        assert_eq!(comparison.exit(), Exit::Ok);
+        comparison.figures.push(figure("headroom", false, 2.0, 8.0));
+        comparison.figures.push(figure("buffer", false, 0.0, 3.0));
+        assert_eq!(comparison.exit(), Exit::CheckFailed);
+        let text = comparison.to_text();
+        let last = text.lines().last().unwrap_or_default();
+        assert_eq!(
+            last,
+            "worse: by the gate of 3 % or more: headroom from 2 to 8 percent; buffer from 0 to 3 percent"
         );
     }
 

@@ -85,7 +85,7 @@ pub(super) fn compare_in_turns(
         let undecided = so_far
             .figures
             .iter()
-            .any(|figure| figure.verdict == Verdict::Undecided);
+            .any(|figure| figure.verdict == Verdict::Undecided && !figure.diagnostic);
         evaluation = Some(so_far);
         if !undecided || n + 1 == plan.evaluation_pairs.len() {
             break;

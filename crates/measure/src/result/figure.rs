@@ -32,6 +32,10 @@ pub struct BenchFigure {
     pub unit: String,
     /// Direction in which the figure improves.
     pub better: ImprovementDirection,
+    /// Whether the figure only explains a result, such as the losses of a control run with too little headroom. A
+    /// comparison shows such a figure, and its gate ignores it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub diagnostic: bool,
     /// One value for each repetition, in the order of measurement. Never empty.
     pub samples: Vec<f64>,
 }
@@ -66,7 +70,17 @@ impl BenchFigure {
             name: name.into(),
             unit: unit.to_owned(),
             better,
+            diagnostic: false,
             samples,
+        }
+    }
+
+    /// Marks a figure that only explains a result ([`BenchFigure::diagnostic`]).
+    #[must_use]
+    pub fn as_diagnostic(self) -> BenchFigure {
+        BenchFigure {
+            diagnostic: true,
+            ..self
         }
     }
 

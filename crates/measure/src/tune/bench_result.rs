@@ -103,14 +103,12 @@ fn candidate_trial_figures(plan: &TuningPlan, found: &TuningResult) -> Vec<Bench
     figures.extend(of(&found.given, "given"));
     figures.extend(of(&found.smallest, "found"));
     if found.below.candidate != found.smallest.candidate {
-        figures.extend(of(&found.below, "cell_less"));
+        // A control run, which must lose frames.
+        figures.extend(of(&found.below, "cell_less").map(BenchFigure::as_diagnostic));
     }
-    figures.push(single_figure(
-        "closed_form",
-        "bytes",
-        ImprovementDirection::Smaller,
-        f64::from(found.closed_form_cells) * cell,
-    ));
+    let closed_form = f64::from(found.closed_form_cells) * cell;
+    let closed_form = single_figure("closed_form", "bytes", ImprovementDirection::Smaller, closed_form);
+    figures.push(closed_form.as_diagnostic());
     figures
 }
 
@@ -161,7 +159,8 @@ fn variant_figures(variant: &ProfileVariant) -> Vec<BenchFigure> {
         let samples = variant.seen.iter().map(value).collect();
         BenchFigure::new(format!("{}/{name}", variant.name), unit, better, samples)
     }));
-    figures
+    // The variants show the effect of parameters that the result does not use.
+    figures.into_iter().map(BenchFigure::as_diagnostic).collect()
 }
 
 /// Formats a number of buffer cells.
