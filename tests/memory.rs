@@ -167,7 +167,7 @@ fn a_lab_beyond_the_limit_is_refused_before_it_is_built() {
         assert_eq!(refused.code, Some(4), "{}", refused.stderr);
         for part in [
             "needs about 3",
-            "1.0 GiB are allowed (--memory)",
+            "the limit is 1.0 GiB (--memory)",
             "queue pairs of job a",
             "(`qps`)",
         ] {

@@ -117,7 +117,10 @@ impl fmt::Display for ReadError {
         match &self.kind {
             ReadErrorKind::Io(error) => write!(f, ": {error}"),
             ReadErrorKind::UnknownFormat(magic) => write!(f, ": {}", describe_magic(*magic)),
-            ReadErrorKind::Truncated { missing } => write!(f, ", {missing} bytes of it are missing"),
+            ReadErrorKind::Truncated { missing } => {
+                let missing = xoff_telemetry::count_noun(*missing, "byte");
+                write!(f, ", without the last {missing} of it")
+            }
             ReadErrorKind::Malformed(why) => write!(f, ": {why}"),
             ReadErrorKind::NoEthernet { number, interface } => {
                 write!(f, ": {}", describe_link_type(*number, interface.as_deref()))

@@ -327,7 +327,7 @@ impl<R: Read> Reader<R> {
     fn read_rest_of_block(&mut self, order: ByteOrder, is_file_header: bool) -> Result<(), ReadError> {
         let len = self.read_u32(4, order);
         if !(12..=BLOCK_BYTES_MAX).contains(&len) {
-            return Err(self.malformed_error(format!("a block of {len} bytes")));
+            return Err(self.malformed_error(format!("a block with a length of {len}")));
         }
         let len = len as usize;
         let missing = len - self.block.len();
@@ -465,7 +465,7 @@ impl<R: Read> Reader<R> {
         let mut skipped = io::Read::by_ref(&mut self.source).take(u64::from(count));
         match io::copy(&mut skipped, &mut io::sink()) {
             Ok(got) if got < u64::from(count) => Err(self.malformed_error(format!(
-                "a {subject} of {count} stored bytes, of which the file has only {got}"
+                "the stored length of a {subject} is {count}, and the file has only {got} of these bytes"
             ))),
             Ok(got) => {
                 self.offset += got;

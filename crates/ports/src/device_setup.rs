@@ -338,7 +338,7 @@ fn configure_foreign_tap(
             ));
         }
         Err(error) => notes.push(format!(
-            "{port}: the tap '{device}' drops frames if {} frames wait: {error}; run `ip link set dev {device} \
+            "{port}: the tap '{device}' drops frames that exceed its queue length of {}: {error}; run `ip link set dev {device} \
              txqueuelen {TAP_QUEUE_FRAMES}`",
             link.tx_queue_len
         )),

@@ -87,7 +87,7 @@ impl MemoryLimit {
         Err(Failure::new(
             Exit::Configuration,
             format!(
-                "{what} needs about {}, and {} are allowed ({origin})",
+                "{what} needs about {}, and the limit is {} ({origin})",
                 DisplayBytes(total),
                 DisplayBytes(self.bytes)
             ),
@@ -140,7 +140,7 @@ impl MemoryNeed {
             .iter()
             .take(3)
             .filter(|(_, bytes)| *bytes > 0)
-            .map(|(what, bytes)| format!("{what} need {}", DisplayBytes(*bytes)))
+            .map(|(what, bytes)| format!("{what}: {}", DisplayBytes(*bytes)))
             .collect();
         parts.join(", ")
     }
@@ -210,12 +210,12 @@ mod tests {
         assert_eq!(failure.exit, Exit::Configuration);
         assert_eq!(
             failure.what,
-            "the lab needs about 4.0 GiB, and 1.0 GiB are allowed (--memory)"
+            "the lab needs about 4.0 GiB, and the limit is 1.0 GiB (--memory)"
         );
         assert!(
             failure
                 .why
-                .is_some_and(|why| why.starts_with("700 queue pairs need 4.0 GiB, 3 switches"))
+                .is_some_and(|why| why.starts_with("700 queue pairs: 4.0 GiB, 3 switches: "))
         );
         assert_eq!(
             failure.fix.as_deref(),

@@ -108,7 +108,7 @@ impl fmt::Display for Error {
             Error::Padding { pad, available } => {
                 write!(
                     f,
-                    "BTH: pad count {pad} does not match {available} bytes of payload and pad"
+                    "BTH: pad count {pad} does not match the length of payload and pad, {available}"
                 )
             }
             Error::Opcode { found } => write!(f, "BTH: unexpected opcode {found:#04x}"),

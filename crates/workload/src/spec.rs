@@ -405,7 +405,7 @@ pub enum SpecProblem {
     #[error("{0} connections between its ranks are more than {EDGES_MAX}")]
     TooManyConnections(u64),
     /// Slices of this size in bytes divide the largest size into too many slices.
-    #[error("slices of {0} bytes divide the largest size into more than {SLICES_MAX}")]
+    #[error("slices with a size of {0} divide the largest size into more than {SLICES_MAX}")]
     TooManySlices(u64),
     /// The job has more than [`FLOWS_MAX`] flows or messages.
     #[error("more than {FLOWS_MAX} flows")]

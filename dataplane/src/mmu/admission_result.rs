@@ -85,7 +85,7 @@ impl fmt::Display for BufferRefusal {
         } = self;
         write!(
             f,
-            "{}: {used_cells} of {limit_cells} cells in use, {wanted_cells} wanted",
+            "{}: cells in use: {used_cells} of {limit_cells}, {wanted_cells} wanted",
             limit.name()
         )
     }

@@ -17,7 +17,7 @@ use xoff_measure::tune::{
     preset_switch, run_variants, search_headroom,
 };
 use xoff_telemetry::failure::{Exit, Failure};
-use xoff_telemetry::{allowed_cpus, write_result_file};
+use xoff_telemetry::{allowed_cpus, count_noun, write_result_file};
 
 /// `xoff bench tune-buffers`
 #[derive(Clone, Debug, Args)]
@@ -146,8 +146,10 @@ fn target_name(options: &BenchTuneBuffers) -> String {
     match &options.file {
         Some(path) => path.display().to_string(),
         None => format!(
-            "preset {}, {} ports at {} Mb/s",
-            options.preset, options.ports, options.speed
+            "preset {}, {} at {} Mb/s",
+            options.preset,
+            count_noun(u64::from(options.ports), "port"),
+            options.speed
         ),
     }
 }
@@ -170,7 +172,7 @@ fn plan_tuning(options: &BenchTuneBuffers, target: TuningTarget) -> Result<Tunin
     let requested_bytes = options.frame_size;
     let frame_bytes =
         TrafficParameters::valid_frame_bytes(requested_bytes, target.tagged).ok_or_else(|| {
-            Failure::usage(format!("no RoCEv2 packet is {requested_bytes} bytes long"))
+            Failure::usage(format!("no RoCEv2 packet has a length of {requested_bytes}"))
                 .at("--frame-size")
                 .fix(format!(
                     "choose at most {}",

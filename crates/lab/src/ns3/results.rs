@@ -4,6 +4,8 @@
 
 use std::collections::BTreeMap;
 
+use xoff_telemetry::count_noun;
+
 use super::flow::{Flow, PauseEvent};
 use super::paths::{FIRST_SOURCE_PORT, node_of_model_address};
 use super::text::{InputText, ReadError};
@@ -64,7 +66,8 @@ fn read_native_completions(text: &InputText, flows: &mut [(Flow, usize)]) -> Res
             |flow: &Flow| flow.bytes == bytes && flow.start_ns.abs_diff(start) <= START_SLACK_NS;
         let Some(index) = position.filter(|index| matches_row(&flows[*index].0)) else {
             let what = format!(
-                "the flows have none from {src} to {dst} of {bytes} bytes at {start} ns with source port {port}"
+                "the flows have none from {src} to {dst} of {} at {start} ns with source port {port}",
+                count_noun(bytes, "byte")
             );
             let expected =
                 "results of these flows; without the file, xoff runs the flows and compares nothing";
@@ -99,7 +102,8 @@ fn read_completion_table(text: &InputText, flows: &mut [(Flow, usize)]) -> Resul
         let candidates = open_flows.entry(key).or_default();
         let Some(position) = candidates.iter().rposition(matches_row) else {
             let [src, dst, bytes] = key;
-            let what = format!("flow.txt has no flow from {src} to {dst} of {bytes} bytes at {start_ns} ns");
+            let bytes = count_noun(bytes, "byte");
+            let what = format!("flow.txt has no flow from {src} to {dst} of {bytes} at {start_ns} ns");
             return Err(text.error_at(line, 1, what, "one completion for each flow"));
         };
         let flow = &mut flows[candidates.remove(position)].0;

@@ -96,9 +96,9 @@ fn switches_tables(report: &Report) -> String {
     if shown < count {
         let _ = writeln!(
             text,
-            "not shown: {} of {} ports without drops, pauses and ECN marks (--report FILE has all)\n",
+            "not shown: {} of {} without drops, pauses and ECN marks (--report FILE has all)\n",
             group_thousands((count - shown) as u64),
-            group_thousands(count as u64)
+            count_noun(count as u64, "port")
         );
     }
     text
@@ -348,7 +348,7 @@ fn format_verdict(report: &Report) -> String {
                 .map(|taint| format!("at {}: {}", format_nanos(taint.since_ns), taint.cause))
                 .collect(),
         ),
-        Verdict::Clean | Verdict::NoTraffic if !report.failures.is_empty() => (
+        Verdict::Failed => (
             "verdict: failed".to_owned(),
             report.failures.iter().cloned().chain(missing).collect(),
         ),

@@ -6,6 +6,7 @@ use std::net::Ipv4Addr;
 use xoff_wire::bth::{BthFields, Opcode};
 use xoff_wire::roce::{Addresses, FlowHeaders, RocePacket};
 
+use xoff_telemetry::count_noun;
 use xoff_telemetry::failure::Failure;
 
 /// Destination queue pair of frames that are only counted.
@@ -65,8 +66,9 @@ impl TrafficProfile {
     pub(super) fn build_frames(&self) -> Result<Vec<FlowFrame>, Failure> {
         if !(60..=9_216).contains(&self.frame_bytes) || !(1..=8_192).contains(&self.flows) {
             return Err(Failure::usage(format!(
-                "test traffic cannot have {} flows of frames of {} bytes",
-                self.flows, self.frame_bytes
+                "test traffic cannot have {} of frames of {} bytes",
+                count_noun(u64::from(self.flows), "flow"),
+                self.frame_bytes
             ))
             .fix("give 1 to 8192 flows, and 60 to 9216 bytes without FCS"));
         }

@@ -86,7 +86,7 @@ impl ReceiveRing {
     pub(super) fn size_warning(&self, port: &str) -> Option<String> {
         (self.bytes < self.wanted_bytes).then(|| {
             format!(
-                "{port}: memory is short: the receive ring holds {} frames instead of {}",
+                "{port}: memory is short: the number of frames that the receive ring holds is {} instead of {}",
                 self.frames,
                 self.wanted_bytes / self.frame_bytes
             )

@@ -57,7 +57,7 @@ fn collectives_need_full_nodes_and_positive_numbers() {
         (|spec| spec.bytes.clear(), "the list `sizes` is empty"),
         (
             |spec| (spec.bytes, spec.slice_bytes) = (vec![1 << 40], Some(1)),
-            "slices of 1 bytes divide the largest size into more than 1048576",
+            "slices with a size of 1 divide the largest size into more than 1048576",
         ),
         (
             |spec| {

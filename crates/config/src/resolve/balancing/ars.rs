@@ -165,7 +165,8 @@ fn scheme_of_object(context: &mut ResolveContext<'_>, name: &str) -> SchemeConfi
         .clamp(*FLOWSET_RANGE.start(), *FLOWSET_RANGE.end());
     let (threshold, cost) = (number("primary_path_threshold"), number("alternative_path_cost"));
     if entries != flows && !per_packet {
-        let text = format!("max_flows {flows}: the flow table of each group has {entries} entries");
+        let entries = xoff_units::count_noun(entries, "entry");
+        let text = format!("max_flows {flows}: the flow table of each group has {entries}");
         context.warn_entry(OBJECT, name, text);
     }
     let kind = match per_packet {
