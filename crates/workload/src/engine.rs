@@ -89,6 +89,8 @@ pub struct Workload {
     pub(super) line_rates_bps: Vec<u64>,
     queues: PendingWork,
     started: bool,
+    /// The time of [`Workload::start`]. 0 before this call.
+    start: Picos,
     /// Number of jobs that are not in the background and not over.
     foreground: usize,
     /// Number of jobs in each [`CountedState`].
@@ -114,6 +116,7 @@ impl Workload {
             line_rates_bps: Vec::new(),
             queues: PendingWork::default(),
             started: false,
+            start: Picos::ZERO,
             foreground: 0,
             jobs_by_state: [0; 3],
         };
@@ -218,6 +221,7 @@ impl Workload {
         if std::mem::replace(&mut self.started, true) {
             return;
         }
+        self.start = now;
         self.foreground = self
             .jobs
             .iter()
@@ -388,7 +392,7 @@ impl Workload {
     }
 
     /// Describes why a run has not ended. The text has a line for each unfinished job, followed by up to five
-    /// messages for which the job waits. The text is empty if no job is unfinished. `host_name` returns the name
+    /// messages for which the job waits. Times count from the start of the workload. The text is empty if no job is unfinished. `host_name` returns the name
     /// of a host from its index in the host list of the driver.
     pub fn pending_description<'a>(&self, host_name: impl Fn(u32) -> &'a str) -> String {
         let mut text = String::new();
@@ -422,11 +426,11 @@ impl Workload {
                 };
                 let _ = writeln!(
                     text,
-                    "  {} to {}: {} bytes, posted at {} ns, {missing}",
+                    "  {} to {}: {}, posted {} ns after the start of the workload, {missing}",
                     host_name(src),
                     host_name(dst),
-                    message.bytes,
-                    message.posted.as_nanos()
+                    xoff_units::count_noun(message.bytes, "byte"),
+                    message.posted.since(self.start).as_nanos()
                 );
             }
         }

@@ -303,8 +303,8 @@ fn repeated_or_unknown_reports_have_no_effect() {
     assert!(!workload.is_finished());
     assert_eq!(
         workload.pending_description(|host| ["a", "b", "c"][host as usize]),
-        "job `job`: 0 of 1 message complete; 1 message outstanding\n  b to c: 10 bytes, posted at 0 ns, not \
-         received\n"
+        "job `job`: 0 of 1 message complete; 1 message outstanding\n  b to c: 10 bytes, posted 0 ns after the start \
+         of the workload, not received\n"
     );
     // The acknowledgement may be reported before the reception.
     workload.acknowledged(Picos(10), post.message, &mut out);
@@ -387,5 +387,19 @@ fn huge_sizes_saturate_the_counters() {
             .jobs
             .iter()
             .all(|job| job.received_bytes == u64::MAX && job.finished)
+    );
+}
+
+#[test]
+fn the_posting_times_of_outstanding_messages_count_from_the_start_of_the_workload() {
+    let kind = JobKind::Flows(vec![FlowSpec::once(1, 2, 1, us(3))]);
+    let mut workload = Workload::new(&one(kind), 0, &rate).unwrap();
+    let mut out = Vec::new();
+    workload.start(us(140), &mut out);
+    workload.advance(us(143), &mut out);
+    let text = workload.pending_description(|_| "a");
+    assert!(
+        text.contains("1 byte, posted 3000 ns after the start of the workload"),
+        "{text}"
     );
 }
