@@ -364,7 +364,13 @@ fn invalid_comparisons_are_refused_with_a_reason() {
         (&[][..], 2, "--lb"),
         (&["--lb", "ecmp,ecmp"][..], 2, "twice"),
         (&["--lb", "ecmp,,flowlet"][..], 2, "empty"),
-        (&["--lb", "no-such-scheme"][..], 4, "load_balancing"),
+        (&["--lb", "no-such-scheme"][..], 2, "--lb no-such-scheme"),
+        (&["--lb", "ecmp,ecpm"][..], 2, "did you mean `ecmp`?"),
+        (
+            &["--by", "topology.defaults.load_balancing=ecmp,x"][..],
+            2,
+            "--by topology.defaults.load_balancing=x",
+        ),
         (
             &["--by", "transports.default.congestoin=none"][..],
             2,
@@ -395,4 +401,27 @@ fn invalid_comparisons_are_refused_with_a_reason() {
         );
         assert!(!ran.path("all.json").exists());
     }
+}
+
+/// No packet arrives within 1 us, so no job ends. The runs fail, and they prove something.
+#[test]
+fn runs_that_do_not_end_fail_the_comparison_and_the_sweep() {
+    let ran = run_compare(COLLECTIVE_LAB, &["--lb", "ecmp,random", "--until", "1us"], 1);
+    assert!(ran.out.contains("2 runs failed"), "{}", ran.out);
+    let sweep = Command::new(env!("CARGO_BIN_EXE_xoff"))
+        .current_dir(ran.folder.path())
+        .args([
+            "lab",
+            "run",
+            "lab.yml",
+            "--virtual",
+            "--seeds",
+            "1..=2",
+            "--until",
+            "1us",
+        ])
+        .stdin(Stdio::null())
+        .output()
+        .expect("xoff can be started");
+    assert_eq!(sweep.status.code(), Some(1), "{sweep:?}");
 }

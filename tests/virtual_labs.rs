@@ -239,7 +239,11 @@ fn collectives_are_printed_in_the_format_of_nccl_tests() {
         let (_, err) = run_lab(folder.path(), RANDOM_LAB, &option, 2);
         assert_contains(
             &err,
-            &["error: the lab has no collective job", "where: random", "fix:"],
+            &[
+                "error: the lab has no collective job",
+                "where: random",
+                "a job of kind ring-allreduce, tree-allreduce, allgather, reduce-scatter, alltoall",
+            ],
         );
     }
     assert!(!folder.path().join("x.json").exists());

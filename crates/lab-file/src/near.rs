@@ -2,12 +2,14 @@
 
 /// The largest number of names that a suggestion lists.
 const LISTED_NAMES_MAX: usize = 24;
+/// The largest number of names that differ only in their digits and that a suggestion proposes.
+const PROPOSED_NAMES_MAX: usize = 3;
 
 /// Returns the name that is most similar to a misspelt word. Returns `None` if no name is similar.
 ///
 /// The similarity ignores the case of letters, and `-`, `_` and `.` are equal. A name is similar if at most a third of
 /// the letters of the word differ, at least one letter. Names that differ only in their digits are not similar, because
-/// `h7` is no misspelt `h8`. Of several equally similar names, the first applies.
+/// `h7` is no misspelt `h8`. A word without digits can be a name whose digits were left out. Of several equally similar names, the first applies.
 ///
 /// # Examples
 ///
@@ -19,31 +21,53 @@ const LISTED_NAMES_MAX: usize = 24;
 /// assert_eq!(nearest_name("router", kinds), None);
 /// ```
 pub fn nearest_name<'a>(word: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    let word = normalize(word);
-    let letters = word.chars().count();
-    let distance_max = (letters / 3).max(1);
-    names
-        .into_iter()
-        // The distance is at least the difference of the lengths.
-        .filter(|name| name.len().abs_diff(word.len()) <= 4 * distance_max)
-        .map(|name| (strsim::damerau_levenshtein(&word, &normalize(name)), name))
-        .filter(|(distance, name)| *distance <= distance_max && *distance < name.chars().count())
-        .filter(|(distance, name)| {
-            *distance == 0 || without_digits(&normalize(name)) != without_digits(&word)
-        })
+    similar_names(word, names)
         .min_by_key(|(distance, _)| *distance)
         .map(|(_, name)| name)
 }
 
-/// Returns the correction for a misspelt word: the most similar name, and a list of the names. `what` is the plural of
-/// the named things, such as `fields`.
-pub fn suggest<'a>(word: &str, names: impl IntoIterator<Item = &'a str> + Clone, what: &str) -> String {
-    match nearest_name(word, names.clone()) {
-        Some(name) => format!("did you mean `{name}`? (the {what} are {})", list_names(names)),
-        None => format!("the {what} are {}", list_names(names)),
-    }
+/// Returns the names that are similar to a word, each with the number of different letters.
+fn similar_names<'a>(
+    word: &str,
+    names: impl IntoIterator<Item = &'a str>,
+) -> impl Iterator<Item = (usize, &'a str)> {
+    let word = normalize(word);
+    let letters = word.chars().count();
+    let distance_max = (letters / 3).max(1);
+    let word_without_digits = without_digits(&word);
+    let has_digits = word_without_digits != word;
+    let length = word.len();
+    names
+        .into_iter()
+        // The distance is at least the difference of the lengths.
+        .filter(move |name| name.len().abs_diff(length) <= 4 * distance_max)
+        .map(move |name| (strsim::damerau_levenshtein(&word, &normalize(name)), name))
+        .filter(move |(distance, name)| *distance <= distance_max && *distance < name.chars().count())
+        .filter(move |(distance, name)| {
+            *distance == 0 || !has_digits || without_digits(&normalize(name)) != word_without_digits
+        })
 }
 
+/// Returns the correction for a misspelt word: the most similar name, and a list of the names. If a few names differ
+/// from the word only in digits that the word does not have, all of them are proposed. `what` is the plural of the named
+/// things, such as `fields`.
+pub fn suggest<'a>(word: &str, names: impl IntoIterator<Item = &'a str> + Clone, what: &str) -> String {
+    let Some(nearest) = nearest_name(word, names.clone()) else {
+        return format!("the {what} are {}", list_names(names));
+    };
+    let numbered: Vec<String> = names
+        .clone()
+        .into_iter()
+        .filter(|name| without_digits(&normalize(name)) == normalize(word))
+        .map(|name| format!("`{name}`"))
+        .take(PROPOSED_NAMES_MAX + 1)
+        .collect();
+    let proposed = match numbered.len() {
+        2..=PROPOSED_NAMES_MAX => numbered.join(" or "),
+        _ => format!("`{nearest}`"),
+    };
+    format!("did you mean {proposed}? (the {what} are {})", list_names(names))
+}
 /// Joins names for a message. Further names beyond a limit are counted, not listed.
 pub fn list_names<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
     let mut names = names.into_iter();
@@ -91,6 +115,11 @@ mod tests {
         );
         assert_eq!(nearest_name("h7", ["h1", "h8"]), None);
         assert_eq!(nearest_name("leaf01", ["leaf1", "leaf2"]), None);
+        assert_eq!(nearest_name("leaf", ["leaf1", "leaf2"]), Some("leaf1"));
+        assert_eq!(
+            suggest("ipv", ["ip", "ipv4", "ipv6"], "fields"),
+            "did you mean `ipv4` or `ipv6`? (the fields are ip, ipv4, ipv6)"
+        );
         assert_eq!(nearest_name("laef1", ["leaf1", "leaf2"]), Some("leaf1"));
         assert_eq!(
             suggest("xyz", names, "schemes"),

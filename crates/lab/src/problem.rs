@@ -3,6 +3,7 @@
 use std::fmt;
 
 use serde_saphyr::Location;
+use xoff_telemetry::failure::Failure;
 
 /// One error of a lab file.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,6 +46,17 @@ pub struct Problems {
     list: Vec<Problem>,
     /// The number of errors beyond [`KEPT_MAX`].
     omitted: usize,
+    /// The scheme of `topology.defaults.load_balancing`, if switches do not have it.
+    unknown_scheme: Option<UnknownScheme>,
+}
+
+/// A load-balancing scheme of the defaults of a lab that switches do not have.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct UnknownScheme {
+    pub(super) name: String,
+    /// The description and the suggested correction of the error.
+    pub(super) what: String,
+    pub(super) fix: String,
 }
 
 impl fmt::Display for Problems {
@@ -110,6 +122,25 @@ impl Problems {
         // Two checks can find the same error.
         if !self.list.contains(&problem) {
             self.list.push(problem);
+        }
+    }
+
+    /// Records the unknown scheme of the defaults, which is also an error of the list.
+    pub(super) fn set_unknown_scheme(&mut self, scheme: UnknownScheme) {
+        self.unknown_scheme = Some(scheme);
+    }
+
+    /// Returns the failure of the lab. If its only error is that the load-balancing scheme `scheme` of its defaults
+    /// is unknown, and `option` is the option of the command line that sets this scheme, such as `--lb`, the failure
+    /// is a usage error of this option.
+    pub fn into_failure_of_scheme(self, option: &str, scheme: &str) -> Failure {
+        match &self.unknown_scheme {
+            Some(unknown) if self.len() == 1 && unknown.name == scheme => {
+                Failure::usage(unknown.what.clone())
+                    .at(format!("{option} {scheme}"))
+                    .fix(unknown.fix.clone())
+            }
+            _ => Failure::configuration(self.to_string()),
         }
     }
 

@@ -17,6 +17,7 @@ mod topology;
 mod transports;
 mod workload;
 
+pub(crate) use jobs::collective_kinds;
 pub(crate) use workload::HEADER_BYTES_IPV4;
 
 use std::collections::HashMap;
@@ -29,6 +30,7 @@ use super::load_options::LoadOptions;
 use super::memory_need::{self, check_memory, estimate_topology};
 use super::plan::{LabFileOrigin, LabPlan, ScriptPlan, TimeMode};
 use super::problem::Problems;
+use super::units;
 use xoff_telemetry::failure::Failure;
 use xoff_telemetry::{InputLimit, MemoryLimit, read_owned_input_text};
 
@@ -172,6 +174,9 @@ struct LabResolver<'a> {
     /// The parts of the file that were left out because of their errors. Errors that are only consequences of
     /// the missing parts are not reported.
     left_out: LeftOut,
+    /// Whether nodes and links are unknown because the template has an error. Errors about unknown names of nodes
+    /// would be consequences.
+    is_topology_unknown: bool,
     /// The connected component (part of the topology) of each host, by host index. Two hosts can communicate
     /// only if they are in the same component. `None` if the lab has no computed routes.
     component_of_host: Option<Vec<usize>>,
@@ -202,6 +207,7 @@ impl<'a> LabResolver<'a> {
             switches: Vec::new(),
             nodes: HashMap::new(),
             left_out: LeftOut::default(),
+            is_topology_unknown: false,
             component_of_host: None,
             expanded_values: 0,
         }
@@ -271,7 +277,8 @@ impl<'a> LabResolver<'a> {
 
     /// Parses the value of a field with `parse`. Returns `default` if the field is missing or invalid.
     ///
-    /// An invalid text is reported together with `allowed`, a description of the valid texts.
+    /// An invalid text is reported together with `allowed`, a description of the valid texts with their range and
+    /// unit. A number with a valid unit is reported as out of range, and other texts as not allowed.
     fn parse_quantity<T>(
         &mut self,
         text: Option<&Spanned<String>>,
@@ -283,27 +290,33 @@ impl<'a> LabResolver<'a> {
         match parse(&text.value) {
             Some(value) => value,
             None => {
-                self.report_problem(
-                    text.referenced,
-                    format!("\"{}\" is not allowed here", text.value),
-                    format!("write {allowed}"),
-                );
+                let what = match units::has_valid_form(&text.value, parse) {
+                    true => format!("{} is out of range", text.value.trim()),
+                    false => format!("\"{}\" is not allowed here", text.value),
+                };
+                self.report_problem(text.referenced, what, format!("write {allowed}"));
                 default
             }
         }
     }
 
     /// Returns the number in a field, or `default` if the field is missing. Reports an error if the number is
-    /// outside `range`.
+    /// outside `range`. `unit` is the plural of the counted things, or empty.
     fn number_in_range<T: Copy + PartialOrd + std::fmt::Display>(
         &mut self,
         value: Option<&Spanned<T>>,
         default: T,
         range: std::ops::RangeInclusive<T>,
+        unit: &str,
     ) -> T {
         let Some(value) = value else { return default };
         if !range.contains(&value.value) {
-            let fix = format!("write a number from {} to {}", range.start(), range.end());
+            let of_unit = match unit {
+                "" => String::new(),
+                unit => format!(" of {unit}"),
+            };
+            let (least, most) = (range.start(), range.end());
+            let fix = format!("write a whole number{of_unit} from {least} to {most}");
             self.report_problem(value.referenced, format!("{} is out of range", value.value), fix);
             return default;
         }
@@ -344,7 +357,8 @@ impl<'a> LabResolver<'a> {
     fn resolve_lab(&mut self, lab: &LabFile) -> Option<LabPlan> {
         self.check_name(&lab.name, "lab");
         let Some(topology) = self.merge_template(&lab.topology) else {
-            self.report_configurations_without_links(&lab.topology.nodes.0);
+            self.is_topology_unknown = true;
+            self.check_without_topology(lab);
             return None;
         };
         let (mut switches, mut hosts) = self.resolve_nodes(&topology.nodes);
@@ -387,6 +401,17 @@ impl<'a> LabResolver<'a> {
         }
         plan.notes = std::mem::take(&mut self.notes);
         Some(plan)
+    }
+
+    /// Reports the errors of a lab file whose template has an error, as far as they do not depend on the nodes and
+    /// links of the template.
+    fn check_without_topology(&mut self, lab: &LabFile) {
+        for template in lab.topology.fabric.iter().flat_map(|fabric| &fabric.value.0) {
+            self.check_template_quantities(&template.1);
+        }
+        self.report_configurations_without_links(&lab.topology.nodes.0);
+        let transports = self.resolve_transports(&lab.transports);
+        self.resolve_workload(lab.workload.as_ref(), &[], &transports);
     }
 
     /// Reports an error if the run is in real time, because the feature `what` works only in virtual time.

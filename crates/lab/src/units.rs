@@ -1,20 +1,47 @@
 //! Parses the quantities of a lab file, such as durations, speeds, rates, sizes and MAC addresses.
 
 /// Description of a valid duration, for messages.
-pub const DURATION: &str = "a duration such as 20s, 500ms, 10us or 2m";
+pub const DURATION: &str = "a duration from 0 to 5000h, such as 20s, 500ms, 10us or 2m";
 /// Description of a valid link speed, for messages.
 pub const SPEED: &str = "a speed from 10m to 1.6t, such as 100m, 1g, 25g or 400g";
 /// Description of a valid rate of a flow, for messages.
-pub const RATE: &str =
-    "a share of the link from above 0 to 100 %, such as 40%, or bits per second, such as 250m or 1g";
+pub const RATE: &str = "a share of the link from 0.0001% to 100%, such as 40%, or bits per second up to 1.6t, such as 250m or 1g";
 /// Description of a valid MAC address, for messages.
 pub const MAC: &str = "a unicast address of six bytes, such as 02:00:00:00:00:01";
 /// Description of a valid memory size of a guest, for messages.
 pub(crate) const MEMORY: &str = "an amount of memory from 16M to 1T, such as 384M or 2G";
 /// Description of a valid size in bytes, for messages.
-pub const BYTES: &str = "a number of bytes such as 4096, 64K or 64M (powers of 1024), or 64MB (of 1000)";
+pub const BYTES: &str =
+    "a whole number of bytes up to 9000TB, such as 4096, 64K or 64M (powers of 1024), or 64MB (of 1000)";
 /// Description of a valid bit rate, for messages.
 pub(crate) const BIT_RATE: &str = "bits per second from 1k to 10t, such as 250m or 40g";
+
+/// Returns whether a text that `parse` rejects is a number with a unit that `parse` accepts. The number is then out
+/// of range. A negative number without a unit has a valid form too, because no quantity is negative.
+pub(crate) fn has_valid_form<T>(text: &str, parse: fn(&str) -> Option<T>) -> bool {
+    /// Numbers of which one is in the range of every unit of every quantity.
+    const PROBES: [&str; 9] = ["0", "0.001", "0.01", "1", "10", "16", "100", "1000", "100000"];
+    let (text, is_negative) = match text.trim().strip_prefix('-') {
+        Some(text) => (text, true),
+        None => (text.trim(), false),
+    };
+    let Some((number, unit)) = split_number_and_unit(text) else {
+        return false;
+    };
+    // An address is no number with a unit.
+    if unit.contains(':') {
+        return false;
+    }
+    let accepts = |number: &str| parse(&format!("{number}{unit}")).is_some();
+    // A fraction of the smallest step is not out of range.
+    if !is_negative && number.fract() != 0.0 && accepts(&number.trunc().to_string()) {
+        return false;
+    }
+    let is_bare_negative = is_negative && unit.is_empty();
+    // Only 0 needs no unit in quantities that have a unit.
+    let has_unit = !unit.is_empty() || accepts("16");
+    is_bare_negative || has_unit && PROBES.into_iter().any(accepts)
+}
 
 /// Splits a text such as `20.5ms` into the number and the unit, in lower case. Returns `None` if no number is
 /// at the start.
@@ -165,6 +192,37 @@ pub fn parse_mac(text: &str) -> Option<[u8; 6]> {
 mod tests {
     use super::super::plan::OfferedRate;
     use super::*;
+
+    #[test]
+    fn numbers_with_a_valid_unit_are_out_of_range_and_other_texts_have_a_wrong_form() {
+        for (text, is_speed, is_duration, is_size, is_load) in [
+            ("-1", true, true, true, true),
+            ("-1g", true, false, true, false),
+            ("0g", true, false, true, false),
+            ("2t", true, false, true, false),
+            ("1k", true, false, true, false),
+            ("10.5m", false, false, false, false),
+            ("01:00:5e:00:00:01", false, false, false, false),
+            ("9999999999h", false, true, false, false),
+            ("-5us", false, true, false, false),
+            ("20", false, false, true, false),
+            ("99999999T", true, false, true, false),
+            ("0%", false, false, false, true),
+            ("20000%", false, false, false, true),
+            ("fast", false, false, false, false),
+            ("", false, false, false, false),
+            ("1e400g", false, false, false, false),
+            ("10 parsecs", false, false, false, false),
+        ] {
+            let found = (
+                has_valid_form(text, parse_speed_mbps),
+                has_valid_form(text, parse_duration_ns),
+                has_valid_form(text, parse_bytes),
+                has_valid_form(text, parse_percent),
+            );
+            assert_eq!(found, (is_speed, is_duration, is_size, is_load), "{text:?}");
+        }
+    }
 
     #[test]
     fn durations_need_a_unit() {

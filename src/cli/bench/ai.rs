@@ -162,7 +162,13 @@ fn labs_of_file(options: &BenchAi, path: &std::path::Path) -> Result<(Vec<BenchL
                 value: (*scheme).to_owned(),
             })
             .collect();
-        let plan: LabPlan = load_with_values(path, &field_values, TimeMode::Virtual)?;
+        let plan: LabPlan =
+            load_with_values(path, &field_values, TimeMode::Virtual).map_err(|failure| {
+                match (failure.exit, scheme) {
+                    (Exit::Usage, Some(scheme)) => failure.at(format!("--lb {scheme}")),
+                    _ => failure,
+                }
+            })?;
         if plan.workload.jobs.jobs.is_empty() {
             return Err(Failure::configuration("the lab has no jobs")
                 .at(path.display().to_string())

@@ -7,6 +7,7 @@ use serde::de::{self, DeserializeSeed, Deserializer, IntoDeserializer, MapAccess
 use serde::forward_to_deserialize_any;
 use serde_saphyr::{Location, Spanned};
 
+use super::number_ranges::describe_range;
 use super::rejection::Rejection;
 use super::{ATTEMPTS, Attempts, Collector};
 use crate::near::{list_names, nearest_name, suggest};
@@ -24,6 +25,10 @@ pub(crate) struct TreeDeserializer<'a> {
     tree: &'a Spanned<YamlTree>,
     /// The key of the tree in its mapping. `None` in lists.
     key: Option<&'a str>,
+    /// The key of the list that contains the tree. `None` outside lists.
+    list_key: Option<&'a str>,
+    /// The type of the mapping that contains the tree. Empty if the mapping can have any keys, and in lists.
+    owner: &'static str,
     collector: &'a Collector,
 }
 
@@ -32,6 +37,8 @@ impl<'a> TreeDeserializer<'a> {
         TreeDeserializer {
             tree,
             key: None,
+            list_key: None,
+            owner: "",
             collector,
         }
     }
@@ -54,15 +61,21 @@ impl<'a> TreeDeserializer<'a> {
 
     /// Reads an integer from `least` to `most`.
     fn integer<'de, V: Visitor<'de>>(self, visitor: V, least: i64, most: u64) -> Result<V::Value, Rejection> {
-        let expected = || format!("a whole number from {least} to {most}");
+        let fix = || describe_range(self.owner, self.key.or(self.list_key), least, most);
         match self.tree.value {
             YamlTree::Integer(value)
-                if value >= least && u64::try_from(value).is_ok_and(|value| value > most) =>
+                if value >= least && u64::try_from(value).map_or(true, |value| value <= most) =>
             {
-                Err(self.reject(&expected()))
+                self.deserialize_any(visitor)
             }
-            YamlTree::Integer(value) if value >= least => self.deserialize_any(visitor),
-            _ => Err(self.reject(&expected())),
+            YamlTree::Integer(value) => {
+                let what = format!("{value} is out of range");
+                Err(Rejection::new(what, fix()).with_default_location(self.tree.referenced))
+            }
+            _ => Err(Rejection {
+                fix: fix(),
+                ..self.reject("")
+            }),
         }
     }
 }
@@ -82,13 +95,14 @@ impl<'de> Deserializer<'de> for TreeDeserializer<'_> {
             YamlTree::Text(text) => visitor.visit_str(text),
             YamlTree::List(items) => visitor.visit_seq(ListAccess {
                 items,
+                key: self.key,
                 next: 0,
                 collector: self.collector,
             }),
             YamlTree::Map(entries) => visitor.visit_map(EntryAccess::new(
                 self.tree.referenced,
                 entries,
-                None,
+                ("", None),
                 self.collector,
             )),
         };
@@ -155,7 +169,7 @@ impl<'de> Deserializer<'de> for TreeDeserializer<'_> {
 
     fn deserialize_struct<V: Visitor<'de>>(
         self,
-        _name: &'static str,
+        name: &'static str,
         fields: &'static [&'static str],
         visitor: V,
     ) -> Result<V::Value, Rejection> {
@@ -164,7 +178,7 @@ impl<'de> Deserializer<'de> for TreeDeserializer<'_> {
                 .visit_map(EntryAccess::new(
                     self.tree.referenced,
                     entries,
-                    Some(fields),
+                    (name, Some(fields)),
                     self.collector,
                 ))
                 .map_err(|error: Rejection| error.with_default_location(self.tree.referenced)),
@@ -182,7 +196,11 @@ impl<'de> Deserializer<'de> for TreeDeserializer<'_> {
     ) -> Result<V::Value, Rejection> {
         match name {
             SPANNED => visitor.visit_newtype_struct(SpannedDeserializer(self)),
-            ATTEMPTS => visitor.visit_seq(Attempts::new(self.tree, self.key, self.collector)),
+            ATTEMPTS => visitor.visit_seq(Attempts::new(
+                self.tree,
+                (self.key, self.list_key),
+                self.collector,
+            )),
             _ => visitor.visit_newtype_struct(self),
         }
     }
@@ -196,6 +214,8 @@ impl<'de> Deserializer<'de> for TreeDeserializer<'_> {
 /// The items of a list.
 struct ListAccess<'a> {
     items: &'a [Spanned<YamlTree>],
+    /// The key of the list in its mapping.
+    key: Option<&'a str>,
     next: usize,
     collector: &'a Collector,
 }
@@ -209,7 +229,11 @@ impl<'de> SeqAccess<'de> for ListAccess<'_> {
             return Ok(None);
         };
         self.next += 1;
-        seed.deserialize(TreeDeserializer::new(item, self.collector))
+        let deserializer = TreeDeserializer {
+            list_key: self.key,
+            ..TreeDeserializer::new(item, self.collector)
+        };
+        seed.deserialize(deserializer)
             .map(Some)
             .map_err(|error| error.with_default_location(item.referenced).inside(index))
     }
@@ -220,6 +244,8 @@ struct EntryAccess<'a> {
     /// The location of the mapping.
     at: Location,
     entries: &'a [(Spanned<String>, Spanned<YamlTree>)],
+    /// The type of the mapping. Empty for mappings with any keys.
+    owner: &'static str,
     /// The fields that the mapping can have. `None` for mappings with any keys.
     fields: Option<&'static [&'static str]>,
     /// The positions of the keys of the mapping. A key that appears twice has its first position.
@@ -233,7 +259,7 @@ impl<'a> EntryAccess<'a> {
     fn new(
         at: Location,
         entries: &'a [(Spanned<String>, Spanned<YamlTree>)],
-        fields: Option<&'static [&'static str]>,
+        (owner, fields): (&'static str, Option<&'static [&'static str]>),
         collector: &'a Collector,
     ) -> EntryAccess<'a> {
         let mut first_positions = HashMap::with_capacity(entries.len());
@@ -243,6 +269,7 @@ impl<'a> EntryAccess<'a> {
         EntryAccess {
             at,
             entries,
+            owner,
             fields,
             first_positions,
             next: 0,
@@ -305,6 +332,7 @@ impl<'de> MapAccess<'de> for EntryAccess<'_> {
         };
         let deserializer = TreeDeserializer {
             key: Some(&key.value),
+            owner: self.owner,
             ..TreeDeserializer::new(value, self.collector)
         };
         seed.deserialize(deserializer)

@@ -6,6 +6,7 @@
 //! cost grows with the size of the file and not with the number of errors times this size.
 
 mod deserialize;
+mod number_ranges;
 mod rejection;
 
 use std::borrow::Cow;
@@ -58,6 +59,10 @@ pub struct LeftOut {
     pub keys: HashSet<String>,
     /// Whether an element of a list was left out.
     pub has_list_elements: bool,
+    /// The keys of the lists of which an element was left out, such as `flows`.
+    pub lists: HashSet<String>,
+    /// The names of the fields that were left out, and of the fields that misspelt keys probably mean.
+    pub fields: HashSet<String>,
 }
 
 impl LeftOut {
@@ -84,7 +89,7 @@ pub struct CheckedForm<T> {
 /// Reads a value from a tree and collects all errors.
 pub(crate) fn check_form<T: de::DeserializeOwned>(tree: &Spanned<YamlTree>) -> CheckedForm<T> {
     let collector = Collector::default();
-    let mut attempts = Attempts::new(tree, None, &collector);
+    let mut attempts = Attempts::new(tree, (None, None), &collector);
     let value = read_with_attempts(&mut attempts);
     let Findings {
         errors,
@@ -128,8 +133,11 @@ impl Collector {
 
     /// Records that the mapping at `at` does not have `field` because of another error.
     pub(crate) fn excuse_missing_field(&self, at: Location, field: &str) {
-        let excused = &mut self.0.borrow_mut().excused;
-        excused.insert((at.line(), at.column(), field.to_owned()));
+        let findings = &mut *self.0.borrow_mut();
+        findings.left_out.fields.insert(field.to_owned());
+        findings
+            .excused
+            .insert((at.line(), at.column(), field.to_owned()));
     }
 
     fn is_excused(&self, at: Location, field: &str) -> bool {
@@ -137,8 +145,9 @@ impl Collector {
         excused.contains(&(at.line(), at.column(), field.to_owned()))
     }
 
-    fn leave_out(&self, key: Option<&str>) {
+    fn leave_out(&self, key: Option<&str>, list_key: Option<&str>) {
         let left_out = &mut self.0.borrow_mut().left_out;
+        left_out.lists.extend(list_key.map(str::to_owned));
         match key {
             Some(key) => drop(left_out.keys.insert(key.to_owned())),
             None => left_out.has_list_elements = true,
@@ -153,6 +162,8 @@ pub(crate) struct Attempts<'a> {
     tree: Cow<'a, Spanned<YamlTree>>,
     /// The key of the value in its mapping. `None` in lists.
     key: Option<&'a str>,
+    /// The key of the list that contains the value. `None` in mappings.
+    list_key: Option<&'a str>,
     collector: &'a Collector,
     attempts_left: usize,
 }
@@ -160,12 +171,13 @@ pub(crate) struct Attempts<'a> {
 impl<'a> Attempts<'a> {
     pub(crate) fn new(
         tree: &'a Spanned<YamlTree>,
-        key: Option<&'a str>,
+        (key, list_key): (Option<&'a str>, Option<&'a str>),
         collector: &'a Collector,
     ) -> Attempts<'a> {
         Attempts {
             tree: Cow::Borrowed(tree),
             key,
+            list_key,
             collector,
             attempts_left: ATTEMPTS_MAX,
         }
@@ -196,7 +208,7 @@ impl<'a> Attempts<'a> {
         match &mut node.value {
             YamlTree::List(items) if last < items.len() => {
                 items.remove(last);
-                self.collector.leave_out(None);
+                self.collector.leave_out(None, None);
                 true
             }
             YamlTree::Map(entries) if last < entries.len() => {
@@ -229,7 +241,7 @@ impl<'de> SeqAccess<'de> for Attempts<'_> {
                 let has_rest = self.remove_wrong_part(rejection.clone()) && !is_last;
                 if !has_rest {
                     self.attempts_left = 0;
-                    self.collector.leave_out(self.key);
+                    self.collector.leave_out(self.key, self.list_key);
                 }
                 Err(rejection)
             }
@@ -382,6 +394,50 @@ workload:
         assert_eq!(lab.topology.nodes.0.len(), 3);
         assert!(valid_name.left_out.keys.contains("h2"));
         assert_eq!(lab.workload.expect("the rest").jobs.len(), 1);
+    }
+
+    /// A number that its type cannot hold is out of the range of its field, not of another form.
+    #[test]
+    fn numbers_beyond_their_type_report_the_range_of_the_field_and_its_unit() {
+        let errors = |lines: &str| -> Vec<String> {
+            let text = format!("name: x\ntopology: {{nodes: {{}}}}\n{lines}");
+            let checked = check_lab(&text).expect("YAML");
+            checked.errors.iter().map(ToString::to_string).collect()
+        };
+        for (lines, error) in [
+            (
+                "transports: {a: {mtu: -1}}",
+                "-1 is out of range; write a whole number of bytes from 64 to 8192",
+            ),
+            (
+                "transports: {a: {dscp: 300}}",
+                "300 is out of range; write a whole number from 0 to 63",
+            ),
+            (
+                "workload: {jobs: [{name: a, kind: b, gpus_per_node: -2}]}",
+                "-2 is out of range; write a whole number of GPUs from 1 to 65536",
+            ),
+            (
+                "workload: {jobs: [{name: a, kind: b, qps: 100000}]}",
+                "100000 is out of range; write a whole number of queue pairs from 1 to 4096",
+            ),
+            (
+                "workload: {jobs: [{name: a, kind: b, qps: many}]}",
+                "\"many\" is not allowed here; write a whole number of queue pairs from 1 to 4096",
+            ),
+        ] {
+            assert_eq!(errors(lines), [error], "{lines}");
+        }
+    }
+
+    #[test]
+    fn left_out_fields_and_elements_of_lists_are_named() {
+        let text = "name: x\ntopology: {nodes: {}}\nworkload: {duration: [1], flows: [{name: a}], jbos: []}";
+        let left_out = check_lab(text).expect("YAML").left_out;
+        for field in ["duration", "jobs"] {
+            assert!(left_out.fields.contains(field), "{left_out:?}");
+        }
+        assert!(left_out.lists.contains("flows"), "{left_out:?}");
     }
 
     /// The work of a file with many errors grows with the number of elements: each element has its own attempts.

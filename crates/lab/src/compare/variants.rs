@@ -10,7 +10,7 @@ use super::super::plan::LabPlan;
 use super::super::resolve::LabText;
 use super::super::sweep::setting_combinations;
 use super::one_switch::one_switch_lab;
-use xoff_telemetry::failure::Failure;
+use xoff_telemetry::failure::{Exit, Failure};
 
 /// Path of the field in a lab file that sets the default load-balancing scheme of all switches.
 pub const LOAD_BALANCING: &str = "topology.defaults.load_balancing";
@@ -137,9 +137,18 @@ fn add_combination(
             ComparedField::LoadBalancing(_) => set_value(file, &text.text, &format!("--lb {value}"), &field)?,
             ComparedField::Field(_) => apply_values(file, &text.text, std::slice::from_ref(&field))?,
         };
+        let plan = parse_changed_lab(file, &text.with_text(changed), &fields, options).map_err(
+            |failure| match (failure.exit, compared) {
+                (Exit::Usage, ComparedField::LoadBalancing(_)) => failure.at(format!("--lb {value}")),
+                (Exit::Usage, ComparedField::Field(_)) => {
+                    failure.at(format!("--by {}={value}", setting.path))
+                }
+                _ => failure,
+            },
+        )?;
         comparison.variants.push(LabVariant {
             scheme: Some(value.clone()),
-            plan: parse_changed_lab(file, &text.with_text(changed), &fields, options)?,
+            plan,
             fields,
             values: values.clone(),
             one_switch_for: None,

@@ -78,7 +78,8 @@ fn edit_failure(error: EditError, option: &str, file: &Path) -> Failure {
         .fix(error.fix)
 }
 
-/// Parses the changed text of a lab file. Errors name the changed fields.
+/// Parses the changed text of a lab file. Errors name the changed fields. A load-balancing scheme that does not exist is
+/// an error of the command line.
 pub(crate) fn parse_changed_lab(
     file: &Path,
     text: &LabText,
@@ -87,7 +88,11 @@ pub(crate) fn parse_changed_lab(
 ) -> Result<LabPlan, Failure> {
     let folder = file.parent().unwrap_or(Path::new(""));
     parse_lab_text(text, &file.display().to_string(), folder, &options.into()).map_err(|problems| {
-        let failure = Failure::configuration(problems.to_string());
+        let scheme = values.iter().rev().find(|field| field.path == LOAD_BALANCING);
+        let failure = match scheme {
+            Some(field) => problems.into_failure_of_scheme("--set", &field.value),
+            None => Failure::configuration(problems.to_string()),
+        };
         match values {
             [] => failure,
             _ => failure.at(format_set_options(values)),

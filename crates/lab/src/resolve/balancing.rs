@@ -6,6 +6,8 @@ use serde_saphyr::Spanned;
 
 use super::super::balancing;
 use super::super::plan::SwitchPlan;
+use super::super::problem::UnknownScheme;
+use super::super::switch_names::format_switch_names;
 use super::LabResolver;
 use xoff_lab_file::{LoadBalancingFields, NodeDefaults, NodeFields};
 
@@ -26,12 +28,11 @@ impl LabResolver<'_> {
             .map(|(name, node)| (name.value.as_str(), node))
             .collect();
         let default = defaults.and_then(|defaults| defaults.load_balancing.as_ref());
+        let default = default.filter(|scheme| self.check_default_scheme(switches, scheme));
         for switch in switches.iter_mut() {
             let node = nodes.get(switch.name.as_str());
             let own = node.and_then(|node| node.load_balancing.as_ref());
-            if let Some(scheme) = default
-                && self.check_scheme(switch, scheme)
-            {
+            if let Some(scheme) = default {
                 let layer =
                     balancing::scheme_config_layer(&scheme.value, self.file_and_line(scheme.referenced));
                 switch.config.insert(0, layer);
@@ -59,6 +60,37 @@ impl LabResolver<'_> {
             );
         }
         announce.value
+    }
+
+    /// Returns whether the default scheme exists at all switches. Reports an unknown scheme once for all switches.
+    fn check_default_scheme(&mut self, switches: &[SwitchPlan], scheme: &Spanned<String>) -> bool {
+        let without_scheme: Vec<&SwitchPlan> = switches
+            .iter()
+            .filter(|switch| !balancing::has_scheme(switch, &scheme.value))
+            .collect();
+        let Some(first) = without_scheme.first() else {
+            return true;
+        };
+        let what = match without_scheme.len() == switches.len() {
+            true => format!("there is no load-balancing scheme \"{}\"", scheme.value),
+            false => {
+                let names: Vec<&str> = without_scheme.iter().map(|switch| switch.name.as_str()).collect();
+                format!(
+                    "there is no load-balancing scheme \"{}\" at {}",
+                    scheme.value,
+                    format_switch_names(&names)
+                )
+            }
+        };
+        let names = balancing::scheme_names(first);
+        let fix = self.suggest(&scheme.value, names.iter().map(String::as_str), "schemes");
+        self.problems.set_unknown_scheme(UnknownScheme {
+            name: scheme.value.clone(),
+            what: what.clone(),
+            fix: fix.clone(),
+        });
+        self.report_problem(scheme.referenced, what, fix);
+        false
     }
 
     /// Returns whether a load-balancing scheme exists at a switch. Reports an unknown scheme.

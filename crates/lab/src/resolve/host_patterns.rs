@@ -73,12 +73,12 @@ impl LabResolver<'_> {
             self.filter_model_hosts(fits)
         } else {
             return self
-                .find_model_host(text, location)
+                .find_host_or_word(text, &["all"], location)
                 .into_iter()
                 .map(|host| host as u32)
                 .collect();
         };
-        if found.is_empty() {
+        if found.is_empty() && !self.is_topology_unknown && self.left_out.keys.is_empty() {
             let what = format!("no model host matches \"{text}\"");
             self.report_problem(
                 location,
@@ -117,6 +117,9 @@ impl LabResolver<'_> {
             );
             return Vec::new();
         };
+        if self.is_topology_unknown {
+            return Vec::new();
+        }
         if prefix != other || from.abs_diff(to) as usize >= self.hosts.len() {
             let what = format!("\"{text}\" is not a range of existing hosts");
             self.report_problem(
@@ -134,4 +137,9 @@ impl LabResolver<'_> {
         let hosts: Vec<Option<usize>> = names.map(|name| self.find_model_host(&name, location)).collect();
         hosts.into_iter().flatten().map(|host| host as u32).collect()
     }
+}
+
+/// Returns whether a pattern is the name of one host.
+pub(super) fn is_host_name(pattern: &str) -> bool {
+    pattern != "all" && !pattern.contains("..") && !pattern.contains(['*', '!'])
 }

@@ -4,6 +4,8 @@ mod fields;
 mod job_kinds;
 mod replay;
 
+pub(crate) use fields::collective_kinds;
+
 use std::collections::HashSet;
 
 use serde_saphyr::{Location, Spanned};
@@ -89,7 +91,7 @@ impl LabResolver<'_> {
             name: &options.name,
             data_class: options.qp.data_class,
         };
-        let kind = self.resolve_job_kind(job, of_job)?;
+        let kind = self.resolve_job_kind(job, of_job);
         if options.congestion.algorithm == Algorithm::Hpcc {
             let what = format!(
                 "the packets of transport {} collect telemetry of switches (hpcc), and real frames have no field for telemetry",
@@ -97,16 +99,23 @@ impl LabResolver<'_> {
             );
             self.require_virtual_time(location, what);
         }
-        let mut spec = JobSpec::new(job.name.value.as_str(), kind);
-        spec.start = self.parse_time(job.start.as_ref());
-        spec.transport = transport;
-        spec.qps_per_connection = self.queue_pair_count(job.qps.as_ref(), options.qps);
-        spec.spread = self.resolve_message_spread(job.spread.as_ref(), options.spread);
+        // All fields are resolved before the first return, so that all errors are reported.
+        let start = self.parse_time(job.start.as_ref());
+        let qps_per_connection = self.queue_pair_count(job.qps.as_ref(), options.qps);
+        let spread = self.resolve_message_spread(job.spread.as_ref(), options.spread);
         let verbs = [("send", Verb::Send), ("write", Verb::Write), ("read", Verb::Read)];
-        spec.verb = self.parse_choice(job.verb.as_ref(), Verb::Write, &verbs);
+        let verb = self.parse_choice(job.verb.as_ref(), Verb::Write, &verbs);
+        let mut spec = JobSpec::new(job.name.value.as_str(), kind?);
+        spec.start = start;
+        spec.transport = transport;
+        spec.qps_per_connection = qps_per_connection;
+        spec.spread = spread;
+        spec.verb = verb;
         spec.background = job.background.unwrap_or(false);
         spec.framing = options.packet_framing();
-        if self.problems.len() > problems_before {
+        // Errors about the hosts of the job would be consequences of hosts that were left out.
+        let has_unknown_hosts = self.is_topology_unknown || !self.left_out.keys.is_empty();
+        if self.problems.len() > problems_before || has_unknown_hosts {
             return None;
         }
         self.check_packet_size(&job_hosts(&spec.kind), options, context, location);

@@ -83,7 +83,7 @@ impl LabResolver<'_> {
             .speed
             .as_ref()
             .map(|text| self.parse_quantity(Some(text), 0, units::parse_speed_mbps, units::SPEED));
-        let mtu = self.number_in_range(link.value.mtu.as_ref(), MTU_DEFAULT, MTU_MIN..=MTU_MAX);
+        let mtu = self.resolve_link_mtu(link.value.mtu.as_ref());
         let delay_ns = self.parse_quantity(
             link.value.delay.as_ref(),
             0,
@@ -138,6 +138,11 @@ impl LabResolver<'_> {
             device_mtu: None,
             source: self.file_and_line(link.referenced),
         })
+    }
+
+    /// Returns the MTU of a link in bytes.
+    pub(super) fn resolve_link_mtu(&mut self, mtu: Option<&Spanned<u32>>) -> u32 {
+        self.number_in_range(mtu, MTU_DEFAULT, MTU_MIN..=MTU_MAX, "bytes")
     }
 
     /// Reports a link between two ports of one switch.

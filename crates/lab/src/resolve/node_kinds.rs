@@ -192,7 +192,7 @@ impl LabResolver<'_> {
                 units::parse_memory_mib,
                 units::MEMORY,
             ),
-            cpus: self.number_in_range(node.cpus.as_ref(), 1, 1..=CPUS_MAX),
+            cpus: self.number_in_range(node.cpus.as_ref(), 1, 1..=CPUS_MAX, "CPUs"),
             accel: text(&node.accel),
             args: node
                 .args

@@ -102,7 +102,10 @@ impl LabResolver<'_> {
         hosts: &[HostPlan],
         nodes: &[(Spanned<String>, NodeFields)],
     ) {
-        if switches.is_empty() && self.left_out.is_empty() {
+        let lost = |field| self.left_out.fields.contains(field);
+        let has_all_nodes =
+            self.left_out.keys.is_empty() && !["nodes", "fabric", "kind"].into_iter().any(lost);
+        if switches.is_empty() && has_all_nodes {
             let location = nodes
                 .first()
                 .map_or(Location::UNKNOWN, |(name, _)| name.referenced);
@@ -204,7 +207,7 @@ impl LabResolver<'_> {
         let pfc_honoured = nic.pfc.as_ref().map(|priorities| {
             let mut bits = 0_u8;
             for priority in priorities {
-                bits |= 1 << self.number_in_range(Some(priority), 0, 0..=7);
+                bits |= 1 << self.number_in_range(Some(priority), 0, 0..=7, "");
             }
             bits
         });

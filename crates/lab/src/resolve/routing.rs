@@ -118,10 +118,8 @@ impl LabResolver<'_> {
             .filter(|prefix| *prefix == prefix.trunc());
         if prefix.is_none() {
             let what = format!("\"{}\" is neither a host nor an IPv4 prefix", to.value);
-            let fix = format!(
-                "write a prefix such as 10.0.1.0/24, or a host: {}",
-                self.list_names(self.hosts.iter().map(String::as_str))
-            );
+            let hosts = self.suggest(&to.value, self.hosts.iter().map(String::as_str), "hosts");
+            let fix = format!("{hosts}; write a host or a prefix such as 10.0.1.0/24");
             self.report_problem(to.referenced, what, fix);
         }
         prefix

@@ -5,10 +5,11 @@
 
 use serde_saphyr::{Location, Spanned};
 
-use super::super::template;
+use super::super::{template, units};
 use super::LabResolver;
 use xoff_lab_file::{
-    ConfigSource, LinkFields, NodeFields, RouteOverride, RouteSource, TopologyFields as TopologySection,
+    ConfigSource, LinkFields, NodeFields, RouteOverride, RouteSource, TemplateFields,
+    TopologyFields as TopologySection,
 };
 
 /// All nodes and links of a lab. The nodes and links from the template come before those in the lab file.
@@ -30,7 +31,10 @@ impl LabResolver<'_> {
     /// repeat the error.
     pub(super) fn merge_template(&mut self, section: &TopologySection) -> Option<MergedTopology> {
         let expansion = match &section.fabric {
-            Some(fabric) => template::expand_template(fabric, self.file, &mut self.problems)?,
+            Some(fabric) => {
+                let left_out = &self.left_out.fields;
+                template::expand_template(fabric, left_out, self.file, &mut self.problems)?
+            }
             None => template::ExpandedTemplate::default(),
         };
         let mut nodes = expansion.nodes;
@@ -67,6 +71,17 @@ impl LabResolver<'_> {
             no_routes: none.map(|routes| routes.referenced),
             allows_loop: section.allow_loop.as_ref().is_some_and(|allow| allow.value),
         })
+    }
+
+    /// Reports the invalid quantities of a template that is not expanded.
+    pub(super) fn check_template_quantities(&mut self, template: &TemplateFields) {
+        for speed in [&template.speed, &template.uplink_speed] {
+            self.parse_quantity(speed.as_ref(), 0, units::parse_speed_mbps, units::SPEED);
+        }
+        for delay in [&template.delay, &template.uplink_delay] {
+            self.parse_quantity(delay.as_ref(), 0, units::parse_duration_ns, units::DURATION);
+        }
+        self.resolve_link_mtu(template.mtu.as_ref());
     }
 
     /// Reports an error if a node is a switch in the template and a host in the lab file, or vice versa.

@@ -64,13 +64,17 @@ impl LabResolver<'_> {
         self.set_dscps_and_priorities(options, &mut plan);
         let services = [("rc", Service::Rc), ("uc", Service::Uc), ("ud", Service::Ud)];
         plan.qp.transport = self.parse_choice(options.transport.as_ref(), plan.qp.transport, &services);
-        plan.qp.mtu = self.number_in_range(options.mtu.as_ref(), plan.qp.mtu, MTU_MIN..=MTU_MAX);
-        plan.qp.header_bytes =
-            self.number_in_range(options.header_bytes.as_ref(), plan.qp.header_bytes, 0..=65_536);
+        plan.qp.mtu = self.number_in_range(options.mtu.as_ref(), plan.qp.mtu, MTU_MIN..=MTU_MAX, "bytes");
+        plan.qp.header_bytes = self.number_in_range(
+            options.header_bytes.as_ref(),
+            plan.qp.header_bytes,
+            0..=65_536,
+            "bytes",
+        );
         plan.qp.window_packets = options
             .window_packets
             .as_ref()
-            .map(|packets| self.number_in_range(Some(packets), 1, 1..=WINDOW_MAX));
+            .map(|packets| self.number_in_range(Some(packets), 1, 1..=WINDOW_MAX, "packets"));
         plan.qp.window_bytes = options
             .window_bytes
             .as_ref()
@@ -82,7 +86,7 @@ impl LabResolver<'_> {
         plan.source_port = options
             .source_port
             .as_ref()
-            .map(|port| self.number_in_range(Some(port), 0xc000, 0..=u16::MAX));
+            .map(|port| self.number_in_range(Some(port), 0xc000, 0..=u16::MAX, ""));
         plan.entropy = self.resolve_source_port_entropy(options);
         plan.qps = self.queue_pair_count(options.qps.as_ref(), plan.qps);
         plan.spread = self.resolve_message_spread(options.spread.as_ref(), plan.spread);
@@ -104,14 +108,14 @@ impl LabResolver<'_> {
             return None;
         };
         Some(Entropy {
-            values: self.number_in_range(Some(values), 1, 1..=ENTROPY_VALUES_MAX),
+            values: self.number_in_range(Some(values), 1, 1..=ENTROPY_VALUES_MAX, "ports"),
             pick,
         })
     }
 
     /// Returns the number of queue pairs of a connection.
     pub(super) fn queue_pair_count(&mut self, qps: Option<&Spanned<u16>>, default: u16) -> u16 {
-        self.number_in_range(qps, default, 1..=QPS_MAX)
+        self.number_in_range(qps, default, 1..=QPS_MAX, "queue pairs")
     }
 
     /// Returns the rule that spreads messages over the queue pairs of a connection.
@@ -196,7 +200,12 @@ impl LabResolver<'_> {
                 "add `feedback: cnp`",
             );
         }
-        plan.qp.ack_every = self.number_in_range(options.ack_every.as_ref(), plan.qp.ack_every, 1..=65_536);
+        plan.qp.ack_every = self.number_in_range(
+            options.ack_every.as_ref(),
+            plan.qp.ack_every,
+            1..=65_536,
+            "packets",
+        );
         plan.ecn_capable = options.ecn.unwrap_or(plan.ecn_capable);
     }
 
@@ -230,12 +239,13 @@ impl LabResolver<'_> {
             options.reorder_window_packets.as_ref(),
             qp.reorder_window_packets,
             1..=65_536,
+            "packets",
         );
-        qp.ack_timeout = self.number_in_range(options.timeout.as_ref(), qp.ack_timeout, 0..=31);
-        qp.retry_cnt = self.number_in_range(options.retry.as_ref(), qp.retry_cnt, 0..=255);
-        qp.rnr_retry = self.number_in_range(options.rnr_retry.as_ref(), qp.rnr_retry, 0..=7);
-        qp.min_rnr_timer = self.number_in_range(options.rnr_timer.as_ref(), qp.min_rnr_timer, 0..=31);
-        qp.reads_max = self.number_in_range(options.reads.as_ref(), qp.reads_max, 1..=255);
+        qp.ack_timeout = self.number_in_range(options.timeout.as_ref(), qp.ack_timeout, 0..=31, "");
+        qp.retry_cnt = self.number_in_range(options.retry.as_ref(), qp.retry_cnt, 0..=255, "retries");
+        qp.rnr_retry = self.number_in_range(options.rnr_retry.as_ref(), qp.rnr_retry, 0..=7, "retries");
+        qp.min_rnr_timer = self.number_in_range(options.rnr_timer.as_ref(), qp.min_rnr_timer, 0..=31, "");
+        qp.reads_max = self.number_in_range(options.reads.as_ref(), qp.reads_max, 1..=255, "READs");
         qp.receive_queue = self.resolve_receive_queue(options);
     }
 
@@ -249,11 +259,12 @@ impl LabResolver<'_> {
             }
             return ReceiveQueue::Unlimited;
         };
-        let depth = self.number_in_range(Some(receives), 1, 1..=RECEIVES_MAX);
+        let depth = self.number_in_range(Some(receives), 1, 1..=RECEIVES_MAX, "entries");
         let per_second = self.number_in_range(
             options.receive_rate.as_ref(),
             RECEIVE_RATE_DEFAULT,
             1..=RECEIVE_RATE_MAX,
+            "entries per second",
         );
         ReceiveQueue::Reposted {
             depth,
@@ -266,18 +277,18 @@ impl LabResolver<'_> {
     /// The default priority is the upper three bits of the DSCP. NICs that trust DSCP use the same default.
     fn set_dscps_and_priorities(&mut self, options: &TransportFields, plan: &mut TransportPlan) {
         let [data, _, cnp] = plan.dscp;
-        let dscp = self.number_in_range(options.dscp.as_ref(), data, 0..=63);
-        let ack_dscp = self.number_in_range(options.ack_dscp.as_ref(), dscp, 0..=63);
-        let cnp_dscp = self.number_in_range(options.cnp_dscp.as_ref(), cnp, 0..=63);
+        let dscp = self.number_in_range(options.dscp.as_ref(), data, 0..=63, "");
+        let ack_dscp = self.number_in_range(options.ack_dscp.as_ref(), dscp, 0..=63, "");
+        let cnp_dscp = self.number_in_range(options.cnp_dscp.as_ref(), cnp, 0..=63, "");
         plan.dscp = [dscp, ack_dscp, cnp_dscp];
-        plan.qp.data_class = self.number_in_range(options.class.as_ref(), dscp >> 3, 0..=7);
+        plan.qp.data_class = self.number_in_range(options.class.as_ref(), dscp >> 3, 0..=7, "");
         let ack_class = if options.ack_dscp.is_some() {
             ack_dscp >> 3
         } else {
             plan.qp.data_class
         };
-        plan.qp.ack_class = self.number_in_range(options.ack_class.as_ref(), ack_class, 0..=7);
-        plan.qp.cnp_class = self.number_in_range(options.cnp_class.as_ref(), cnp_dscp >> 3, 0..=7);
+        plan.qp.ack_class = self.number_in_range(options.ack_class.as_ref(), ack_class, 0..=7, "");
+        plan.qp.cnp_class = self.number_in_range(options.cnp_class.as_ref(), cnp_dscp >> 3, 0..=7, "");
     }
 
     /// Converts a field with one of several words to a value. Each entry of `choices` is a word and its

@@ -82,8 +82,12 @@ impl LabResolver<'_> {
     /// Open-loop flows end after the duration. Jobs end by themselves.
     fn workload_duration_ns(&mut self, workload: &WorkloadFields) -> u64 {
         let Some(duration) = &workload.duration else {
-            let is_complete = self.left_out.is_empty();
-            if is_complete && (workload.jobs.is_empty() || !workload.flows.is_empty()) {
+            // Only an error of these fields themselves can be the reason for which `duration` is missing.
+            let lost =
+                |field: &str| self.left_out.fields.contains(field) || self.left_out.lists.contains(field);
+            let has_flows = !workload.flows.is_empty() || lost("flows");
+            let has_jobs = !workload.jobs.is_empty() || lost("jobs");
+            if !lost("duration") && (has_flows || !has_jobs) {
                 let location = workload
                     .flows
                     .first()
@@ -107,7 +111,7 @@ impl LabResolver<'_> {
 
     /// Returns the IP version of a flow or of a `send` step, 4 or 6. The default is 4.
     pub(super) fn parse_ip_version(&mut self, ip: Option<&Spanned<u8>>) -> IpVersion {
-        match self.number_in_range(ip, 4, 4..=6) {
+        match self.number_in_range(ip, 4, 4..=6, "") {
             6 => IpVersion::V6,
             4 => IpVersion::V4,
             _ => {
@@ -121,7 +125,7 @@ impl LabResolver<'_> {
     /// Adds a flow plan for each sender of a flow.
     fn add_flows(&mut self, flow: &FlowFields, links: &HostLinks<'_>, flows: &mut Vec<FlowPlan>) {
         let lossless = flow.lossless.unwrap_or(false);
-        let dscp = self.number_in_range(flow.dscp.as_ref(), if lossless { 26 } else { 0 }, 0..=63);
+        let dscp = self.number_in_range(flow.dscp.as_ref(), if lossless { 26 } else { 0 }, 0..=63, "");
         let ip = self.parse_ip_version(flow.ip.as_ref());
         if let (IpVersion::V6, Some(_), Some(ip)) = (ip, &self.component_of_host, &flow.ip) {
             let fix = "write ip: 4, or `routes: none` and routes of your own";
@@ -142,22 +146,31 @@ impl LabResolver<'_> {
             dscp,
             ecn_capable: flow.ecn.unwrap_or(lossless),
             // The upper three bits of the DSCP. NICs that trust DSCP and have no map do the same.
-            class: self.number_in_range(flow.class.as_ref(), dscp >> 3, 0..=7),
+            class: self.number_in_range(flow.class.as_ref(), dscp >> 3, 0..=7, ""),
             lossless,
             frame_len,
             message_bytes: self.parse_message_bytes(flow.message_bytes.as_ref(), frame_len, ip),
             ip,
-            ttl: self.number_in_range(flow.ttl.as_ref(), TTL_DEFAULT, 1..=255),
+            ttl: self.number_in_range(flow.ttl.as_ref(), TTL_DEFAULT, 1..=255, ""),
             start_ns: self.parse_quantity(flow.start.as_ref(), 0, units::parse_duration_ns, units::DURATION),
             expect: self.parse_expectations(flow.expect.as_ref()),
         };
         let mut senders = HashSet::new();
         for sender in &flow.from.value.0 {
+            // This holds for hosts with errors too, so the names are compared.
+            let sends_to_itself = sender.value == flow.to.value;
             let location = if sender.referenced == Location::UNKNOWN {
                 flow.from.referenced
             } else {
                 sender.referenced
             };
+            if sends_to_itself {
+                self.report_problem(
+                    location,
+                    format!("{} sends to itself", sender.value),
+                    "choose another receiver",
+                );
+            }
             let Some(from) = self.find_model_host(&sender.value, location) else {
                 continue;
             };
@@ -166,13 +179,6 @@ impl LabResolver<'_> {
                     location,
                     format!("{} is named twice", sender.value),
                     "name each sender once; raise the rate instead",
-                );
-            }
-            if Some(from) == to {
-                self.report_problem(
-                    location,
-                    format!("{} sends to itself", sender.value),
-                    "choose another receiver",
                 );
             }
             self.check_reachable(from, to, location);
@@ -223,12 +229,24 @@ impl LabResolver<'_> {
     /// Returns the index of the model host with the given name. Reports an error if the name is unknown or
     /// belongs to another kind of node.
     pub(super) fn find_model_host(&mut self, name: &str, location: Location) -> Option<usize> {
+        self.find_host_or_word(name, &[], location)
+    }
+
+    /// Returns the index of the model host with the given name like [`Self::find_model_host`]. `words` are other
+    /// words that the field can contain. They are proposed for a misspelt name too.
+    pub(super) fn find_host_or_word(
+        &mut self,
+        name: &str,
+        words: &[&str],
+        location: Location,
+    ) -> Option<usize> {
         let host = match self.nodes.get(name) {
             Some(&NodeIndex::Host(host)) => Some(host),
             _ => None,
         };
         let is_model = host.is_some_and(|host| self.is_model.get(host) == Some(&true));
-        if !is_model && !self.left_out.keys.contains(name) {
+        let is_consequence = self.left_out.keys.contains(name) || self.is_topology_unknown && host.is_none();
+        if !is_model && !is_consequence {
             let what = match host {
                 None => format!("no host is called \"{name}\""),
                 Some(_) => {
@@ -242,7 +260,17 @@ impl LabResolver<'_> {
                     "the model hosts are {}",
                     self.list_names(models.iter().map(String::as_str))
                 ),
-                models => self.suggest(name, models.iter().map(String::as_str), "model hosts"),
+                models => {
+                    let models = models.iter().map(String::as_str);
+                    let word = xoff_lab_file::nearest_name(name, words.iter().copied());
+                    match word.filter(|_| !self.problems.is_next_hidden()) {
+                        Some(word) => format!(
+                            "did you mean `{word}`? (the model hosts are {})",
+                            self.list_names(models)
+                        ),
+                        None => self.suggest(name, models, "model hosts"),
+                    }
+                }
             };
             self.report_problem(location, what, fix);
         }
@@ -272,6 +300,7 @@ impl LabResolver<'_> {
             frame,
             header_bytes + PAYLOAD_DEFAULT,
             header_bytes + PAYLOAD_MIN..=header_bytes + PAYLOAD_MAX,
+            "bytes",
         );
         if let Some(frame) = frame.filter(|_| !(frame_len - header_bytes).is_multiple_of(4)) {
             let what = format!(
@@ -291,7 +320,12 @@ impl LabResolver<'_> {
     /// payload below [`PAYLOAD_MIN`].
     fn parse_message_bytes(&mut self, message: Option<&Spanned<u32>>, frame_len: u32, ip: IpVersion) -> u32 {
         let payload = frame_len - header_bytes(ip);
-        let bytes = self.number_in_range(message, MESSAGE_BYTES_DEFAULT, PAYLOAD_MIN..=MESSAGE_BYTES_MAX);
+        let bytes = self.number_in_range(
+            message,
+            MESSAGE_BYTES_DEFAULT,
+            PAYLOAD_MIN..=MESSAGE_BYTES_MAX,
+            "bytes",
+        );
         let tail = bytes % payload;
         if tail == 0 || tail >= PAYLOAD_MIN {
             return bytes;

@@ -1,11 +1,13 @@
 //! Checks the fields of a fabric template and the size of the resulting topology.
 
+use std::collections::HashSet;
+
 use serde_saphyr::{Location, Spanned};
 
 use super::super::plan::HOSTS_MAX;
 use super::super::problem::Problems;
+use super::TEMPLATES;
 use super::shapes::LeafSpineParameters;
-use super::{TEMPLATES, template_names};
 use xoff_config::PORTS_MAX;
 use xoff_lab_file::TemplateFields;
 
@@ -78,19 +80,16 @@ impl TopologyTemplateParameters {
 
 /// Checks a template and returns its numbers. Adds all errors to `problems` and then returns `None`.
 pub(super) fn check_template(
-    name: &Spanned<String>,
-    template: &TemplateFields,
+    (name, template): (&Spanned<String>, &TemplateFields),
+    left_out: &HashSet<String>,
     file: &str,
     problems: &mut Problems,
 ) -> Option<TopologyTemplateParameters> {
     let Some(&(shape, required, optional)) = TEMPLATES.iter().find(|(shape, ..)| *shape == name.value) else {
         let what = format!("there is no template \"{}\"", name.value);
-        problems.push(
-            file,
-            name.referenced,
-            what,
-            format!("the templates are {}", template_names()),
-        );
+        let names = TEMPLATES.iter().map(|(name, ..)| *name);
+        let fix = xoff_lab_file::suggest(&name.value, names, "templates");
+        problems.push(file, name.referenced, what, fix);
         return None;
     };
     let problems_before = problems.len();
@@ -106,7 +105,7 @@ pub(super) fn check_template(
                 format!("the template {shape} has no `{field}`"),
                 fix,
             );
-        } else if value.is_none() && required.contains(field) {
+        } else if value.is_none() && required.contains(field) && !left_out.contains(*field) {
             let what = format!("the template {shape} has no `{field}`");
             problems.push(
                 file,
@@ -118,8 +117,12 @@ pub(super) fn check_template(
         // `spines` can be 0. The leaves are then not connected with each other.
         let least = u32::from(*field != "spines");
         if let Some(value) = value.filter(|value| !(least..=FIELD_VALUE_MAX).contains(&value.value)) {
-            let fix = format!("write a number from {least} to {FIELD_VALUE_MAX}");
-            problems.push(file, location, format!("`{field}` is {}", value.value), fix);
+            let fix = format!(
+                "write a whole number of {} from {least} to {FIELD_VALUE_MAX}",
+                unit_of_field(field)
+            );
+            let what = format!("`{field}` is {}, which is out of range", value.value);
+            problems.push(file, location, what, fix);
         }
     }
     if let Some(k) = template.k.as_ref().filter(|k| !k.value.is_multiple_of(2)) {
@@ -128,11 +131,26 @@ pub(super) fn check_template(
         problems.push(file, k.referenced, format!("`k` is {}", k.value), fix);
     }
     check_shared_addresses(template, file, problems);
-    if problems.len() > problems_before {
+    let has_all_fields = fields
+        .iter()
+        .all(|(field, value)| value.is_some() || !required.contains(field));
+    if problems.len() > problems_before || !has_all_fields {
         return None;
     }
     let numbers = template_parameters_of_shape(shape, &fields)?;
     check_size(numbers, name.referenced, file, problems).then_some(numbers)
+}
+
+/// Returns the plural of the things that a field of a template counts.
+fn unit_of_field(field: &str) -> &'static str {
+    match field {
+        "leaves" | "spines" => "switches",
+        "k" => "ports",
+        "nodes" => "nodes",
+        "gpus" => "GPUs",
+        "uplinks" => "links",
+        _ => "hosts",
+    }
 }
 
 /// Returns all number fields of a template.

@@ -9,6 +9,8 @@ mod shapes;
 #[cfg(test)]
 mod tests;
 
+use std::collections::HashSet;
+
 use serde_saphyr::{Location, Spanned};
 
 use super::problem::Problems;
@@ -30,9 +32,11 @@ pub(super) struct ExpandedTemplate {
     pub(super) links: Vec<Spanned<LinkFields>>,
 }
 
-/// Returns the nodes and links of a template. Adds all errors to `problems` and then returns `None`.
+/// Returns the nodes and links of a template. Adds all errors to `problems` and then returns `None`. `left_out` are
+/// the names of fields that were left out because of their errors.
 pub(super) fn expand_template(
     fabric: &Spanned<OrderedMap<TemplateFields>>,
+    left_out: &HashSet<String>,
     file: &str,
     problems: &mut Problems,
 ) -> Option<ExpandedTemplate> {
@@ -46,7 +50,7 @@ pub(super) fn expand_template(
         );
         return None;
     };
-    let numbers = check::check_template(name, template, file, problems)?;
+    let numbers = check::check_template((name, template), left_out, file, problems)?;
     let mut builder = TopologyBuilder::new(name.referenced, template);
     match numbers {
         check::TopologyTemplateParameters::LeafSpine(numbers) => {

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use super::virtual_lab::VirtualLab;
 use crate::report::Report;
+use crate::resolve::collective_kinds;
 use xoff_telemetry::failure::Failure;
 use xoff_workload::{JobResults, NcclRun};
 
@@ -32,10 +33,15 @@ pub(super) fn check_collective(lab: &VirtualLab) -> Result<(), Failure> {
     if (0..lab.job_results().jobs.len()).any(|job| workload.ranks(job).is_some()) {
         return Ok(());
     }
+    let kinds: Vec<&str> = collective_kinds().collect();
+    let fix = format!(
+        "omit --format nccl and --nccl-json, or add a job of kind {}",
+        kinds.join(", ")
+    );
     Err(Failure::usage("the lab has no collective job")
         .at(&lab.plan.name)
         .because("the formats of nccl-tests support only collectives")
-        .fix("omit --format nccl and --nccl-json, or add a job such as all_reduce"))
+        .fix(fix))
 }
 
 /// Formats the tables of nccl-tests for all collectives, in the order of the jobs.

@@ -90,10 +90,14 @@ fn hpcc_reacts_to_the_busiest_link_of_a_long_path() {
 /// The frames of `flows` go to no queue pair, but they belong to a flow.
 #[test]
 fn frames_of_flows_are_no_packets_for_unknown_queue_pairs() {
-    let report = run_lab(
-        "name: x\ntopology:\n  fabric:\n    star: {hosts: 2, speed: 10g}\n\
-         workload:\n  duration: 10us\n  flows:\n    - {name: f, from: h1, to: h2}\n",
-    );
+    let text = "name: x\ntopology:\n  fabric:\n    star: {hosts: 2, speed: 10g}\n\
+                workload:\n  duration: 20us\n  flows:\n    - {name: f, from: h1, to: h2}\n";
+    let plan = parse_lab(text, "x.yml", Path::new(""), TimeMode::Virtual)
+        .unwrap_or_else(|problems| panic!("{problems}"));
+    let mut lab = VirtualLab::new(plan, LabOptions::default()).unwrap_or_else(|failure| panic!("{failure}"));
+    lab.start(&mut ()).unwrap_or_else(|failure| panic!("{failure}"));
+    lab.run(Picos::from_micros(20), false, &mut ());
+    let report = lab.report();
     assert!(report.totals.received_frames > 5, "{:?}", report.totals);
     for host in &report.virtual_time.expect("virtual time").hosts {
         assert_eq!(

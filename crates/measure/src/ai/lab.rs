@@ -135,7 +135,7 @@ impl LabSettings {
     pub fn plan_lab(&self, collective: Collective, scheme: Option<&str>) -> Result<LabPlan, Failure> {
         let text = self.lab_file_text(collective, scheme);
         parse_lab(&text, "bench ai", Path::new(""), TimeMode::Virtual)
-            .map_err(|problems| Failure::configuration(problems.to_string()))
+            .map_err(|problems| problems.into_failure_of_scheme("--lb", scheme.unwrap_or_default()))
     }
 
     /// Returns the text of a lab file that runs a collective. `scheme` is the name of a load-balancing

@@ -154,8 +154,10 @@ impl PlacementLab {
     /// The configuration is invalid, or it fixes the hash seed that the seeds should change.
     pub fn new(setting: &PlacementParameters, congestion: &str) -> Result<PlacementLab, Failure> {
         let text = lab_file_text(setting, congestion);
-        let plan = parse_lab(&text, "placement", Path::new(""), TimeMode::Virtual)
-            .map_err(|problems| Failure::configuration(problems.to_string()))?;
+        let plan = parse_lab(&text, "placement", Path::new(""), TimeMode::Virtual).map_err(|problems| {
+            let scheme = setting.load_balancing.as_deref().unwrap_or_default();
+            problems.into_failure_of_scheme("--lb", scheme)
+        })?;
         let leaf = plan.switches.iter().position(|switch| switch.name == "leaf1");
         let leaf = leaf.unwrap_or_default();
         let [template, other] = [0, 1].map(|seed| switch_configuration(&plan, leaf, seed));

@@ -392,11 +392,11 @@ fn huge_sizes_saturate_the_counters() {
 
 #[test]
 fn the_posting_times_of_outstanding_messages_count_from_the_start_of_the_workload() {
-    let kind = JobKind::Flows(vec![FlowSpec::once(1, 2, 1, us(3))]);
+    let kind = JobKind::Flows(vec![FlowSpec::once(1, 2, 1, Picos::from_micros(3))]);
     let mut workload = Workload::new(&one(kind), 0, &rate).unwrap();
     let mut out = Vec::new();
-    workload.start(us(140), &mut out);
-    workload.advance(us(143), &mut out);
+    workload.start(Picos::from_micros(140), &mut out);
+    workload.advance(Picos::from_micros(143), &mut out);
     let text = workload.pending_description(|_| "a");
     assert!(
         text.contains("1 byte, posted 3000 ns after the start of the workload"),

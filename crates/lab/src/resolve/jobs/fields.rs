@@ -43,16 +43,24 @@ const SLICED_COLLECTIVE_FIELDS: &[&str] = &[
     "slice",
 ];
 
+/// Returns the kinds of jobs that are collectives. All collectives have the field `gpus_per_node`.
+pub(crate) fn collective_kinds() -> impl Iterator<Item = &'static str> {
+    let collectives = JOB_KINDS
+        .iter()
+        .filter(|(_, _, optional)| optional.contains(&"gpus_per_node"));
+    collectives.map(|(name, ..)| *name)
+}
+
 impl LabResolver<'_> {
-    /// Checks that the kind of a job exists and that the job has the fields of this kind. Returns `false`
-    /// after an error.
-    pub(super) fn check_job_fields(&mut self, job: &JobFields) -> bool {
+    /// Checks that the kind of a job exists and that the job has the fields of this kind. Returns whether the job
+    /// has the right fields. `None` if the kind does not exist.
+    pub(super) fn check_job_fields(&mut self, job: &JobFields) -> Option<bool> {
         let kind = &job.kind;
         let Some((name, required, optional)) = JOB_KINDS.iter().find(|(name, ..)| *name == kind.value) else {
             let what = format!("there is no kind of job \"{}\"", kind.value);
             let fix = self.suggest(&kind.value, JOB_KINDS.map(|(name, ..)| name), "kinds");
             self.report_problem(kind.referenced, what, fix);
-            return false;
+            return None;
         };
         let mut is_valid = true;
         for (field, location) in job_field_locations(job) {
@@ -62,6 +70,7 @@ impl LabResolver<'_> {
                     self.report_problem(location, format!("a job of kind {name} has no `{field}`"), fix);
                     is_valid = false;
                 }
+                None if required.contains(&field) && self.left_out.fields.contains(field) => is_valid = false,
                 None if required.contains(&field) => {
                     let what = format!("the job \"{}\" of kind {name} has no `{field}`", job.name.value);
                     self.report_problem(
@@ -74,7 +83,7 @@ impl LabResolver<'_> {
                 _ => {}
             }
         }
-        is_valid
+        Some(is_valid)
     }
 }
 

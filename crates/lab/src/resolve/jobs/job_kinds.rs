@@ -4,6 +4,7 @@ use serde_saphyr::Spanned;
 
 use super::super::super::units;
 use super::super::LabResolver;
+use super::super::host_patterns::is_host_name;
 use super::super::node_kinds::entry_location;
 use super::JobTransport;
 use xoff_lab_file::{JobFields, JobFlowFields, OneOrMore};
@@ -24,9 +25,13 @@ impl LabResolver<'_> {
         job: &JobFields,
         transport: JobTransport<'_>,
     ) -> Option<JobKind> {
-        if !self.check_job_fields(job) {
-            return None;
-        }
+        // The other fields of a job with wrong fields are checked too.
+        let has_right_fields = self.check_job_fields(job)?;
+        let kind = self.resolve_fields_of_kind(job, transport);
+        kind.filter(|_| has_right_fields)
+    }
+
+    fn resolve_fields_of_kind(&mut self, job: &JobFields, transport: JobTransport<'_>) -> Option<JobKind> {
         let algorithm = match job.kind.value.as_str() {
             "flows" => return self.resolve_flow_list(job),
             "permutation" => return self.resolve_permutation(job),
@@ -46,22 +51,19 @@ impl LabResolver<'_> {
 
     /// Resolves a collective that uses `algorithm`.
     fn resolve_collective(&mut self, job: &JobFields, algorithm: Algorithm) -> Option<JobKind> {
-        let ranks = self.resolve_host_patterns(job.hosts.as_ref()?);
-        let list = job.bytes.as_ref()?;
-        let bytes = list
-            .value
-            .0
-            .iter()
-            .map(|text| self.parse_size(text, list))
-            .collect();
+        let ranks = self.resolve_hosts_field(job.hosts.as_ref());
+        let bytes = job.bytes.as_ref().map(|list| {
+            let sizes = list.value.0.iter();
+            sizes.map(|text| self.parse_size(text, list)).collect()
+        });
         let slice = job.slice.as_ref();
-        Some(JobKind::Collective(Collective {
+        let collective = Collective {
             algorithm,
-            ranks,
-            gpus_per_node: self.number_in_range(job.gpus_per_node.as_ref(), 1, 1..=65_536),
-            bytes,
+            ranks: ranks.clone().unwrap_or_default(),
+            gpus_per_node: self.number_in_range(job.gpus_per_node.as_ref(), 1, 1..=65_536, "GPUs"),
+            bytes: bytes.clone().unwrap_or_default(),
             iterations: self.iteration_count(job),
-            warmup: self.number_in_range(job.warmup.as_ref(), 0, 0..=ITERATIONS_MAX),
+            warmup: self.number_in_range(job.warmup.as_ref(), 0, 0..=ITERATIONS_MAX, "iterations"),
             compute_gap: self.parse_time(job.compute_gap.as_ref()),
             slice_bytes: slice
                 .map(|text| self.parse_quantity(Some(text), 1, units::parse_bytes, units::BYTES)),
@@ -69,26 +71,38 @@ impl LabResolver<'_> {
                 .nvlink
                 .as_ref()
                 .map(|text| self.parse_quantity(Some(text), 1000, units::parse_bit_rate, units::BIT_RATE)),
-        }))
+        };
+        (ranks.is_some() && bytes.is_some()).then_some(JobKind::Collective(collective))
+    }
+
+    /// Returns the hosts of a field. `None` if the field is missing.
+    fn resolve_hosts_field(&mut self, hosts: Option<&Spanned<OneOrMore>>) -> Option<Vec<u32>> {
+        hosts.map(|hosts| self.resolve_host_patterns(hosts))
     }
 
     /// Returns the number of iterations of a job, 1 by default.
     fn iteration_count(&mut self, job: &JobFields) -> u32 {
-        self.number_in_range(job.iterations.as_ref(), 1, 1..=ITERATIONS_MAX)
+        self.number_in_range(job.iterations.as_ref(), 1, 1..=ITERATIONS_MAX, "iterations")
     }
 
     /// Resolves a job of kind `permutation`.
     fn resolve_permutation(&mut self, job: &JobFields) -> Option<JobKind> {
+        let hosts = self.resolve_hosts_field(job.hosts.as_ref());
+        let bytes = self.parse_single_size(job);
+        let (iterations, gap) = (self.iteration_count(job), self.parse_time(job.gap.as_ref()));
         Some(JobKind::Permutation(Permutation {
-            hosts: self.resolve_host_patterns(job.hosts.as_ref()?),
-            bytes: self.parse_single_size(job)?,
-            iterations: self.iteration_count(job),
-            gap: self.parse_time(job.gap.as_ref()),
+            hosts: hosts?,
+            bytes: bytes?,
+            iterations,
+            gap,
         }))
     }
 
     /// Resolves a job of kind `incast`. Reports more than one receiver.
     fn resolve_incast(&mut self, job: &JobFields) -> Option<JobKind> {
+        let senders = self.resolve_hosts_field(job.from.as_ref());
+        let bytes = self.parse_single_size(job);
+        let (iterations, gap) = (self.iteration_count(job), self.parse_time(job.gap.as_ref()));
         let to = job.to.as_ref()?;
         let receivers = self.resolve_host_patterns(to);
         let &[receiver] = receivers.as_slice() else {
@@ -99,11 +113,11 @@ impl LabResolver<'_> {
             return None;
         };
         Some(JobKind::Incast(Incast {
-            senders: self.resolve_host_patterns(job.from.as_ref()?),
+            senders: senders?,
             receiver,
-            bytes: self.parse_single_size(job)?,
-            iterations: self.iteration_count(job),
-            gap: self.parse_time(job.gap.as_ref()),
+            bytes: bytes?,
+            iterations,
+            gap,
         }))
     }
 
@@ -150,7 +164,7 @@ impl LabResolver<'_> {
         );
         let bytes = self.parse_quantity(Some(&flow.bytes), 0, units::parse_bytes, units::BYTES);
         let start = self.parse_time(flow.start.as_ref());
-        let count = self.number_in_range(flow.count.as_ref(), 1, 1..=FLOWS_MAX as u32);
+        let count = self.number_in_range(flow.count.as_ref(), 1, 1..=FLOWS_MAX as u32, "messages");
         let repeat = match (&flow.every, &flow.gap) {
             (Some(_), Some(_)) => {
                 let fix =
@@ -187,7 +201,13 @@ impl LabResolver<'_> {
                 });
             }
         }
-        if flows.len() == flows_before && !senders.is_empty() && !receivers.is_empty() {
+        // A host with errors of its own is not among the senders and receivers, so the names are compared too.
+        let names_same_host = match (flow.from.value.0.as_slice(), flow.to.value.0.as_slice()) {
+            ([from], [to]) => from.value == to.value && is_host_name(&from.value),
+            _ => false,
+        };
+        let has_hosts = !senders.is_empty() && !receivers.is_empty();
+        if names_same_host || flows.len() == flows_before && has_hosts {
             self.report_problem(
                 location,
                 "the flow goes from a host to itself",
@@ -216,23 +236,30 @@ impl LabResolver<'_> {
                 return None;
             }
         };
+        let sizes = job.sizes.as_ref();
+        let sizes = sizes.map(|sizes| self.resolve_size_distribution(sizes));
         let flows_max = job.flows_max.as_ref();
-        Some(JobKind::Poisson(Poisson {
+        let poisson = Poisson {
             endpoints: Endpoints::Sets {
                 sources,
                 destinations,
             },
-            sizes: self.resolve_size_distribution(job.sizes.as_ref()?)?,
+            sizes: sizes
+                .clone()
+                .flatten()
+                .unwrap_or_else(|| SizeDistribution::constant(1)),
             load: self.parse_quantity(
                 job.load.as_ref(),
                 1.0,
                 units::parse_percent,
-                "a share of the sender's link such as 40%",
+                "a share of the sender's link above 0% up to 10000%, such as 40%",
             ),
             until: job.until.as_ref().map(|text| self.parse_time(Some(text))),
-            flows_max: flows_max.map(|count| self.number_in_range(Some(count), 1, 1..=FLOWS_MAX as u32)),
+            flows_max: flows_max
+                .map(|count| self.number_in_range(Some(count), 1, 1..=FLOWS_MAX as u32, "flows")),
             seed: job.seed.as_ref().map_or(0, |seed| seed.value),
-        }))
+        };
+        sizes.flatten().map(|_| JobKind::Poisson(poisson))
     }
 
     /// Returns the distribution of message sizes. The field contains either a constant size or the path of a

@@ -66,7 +66,12 @@ impl LabResolver<'_> {
         }
         let index = word.parse::<u32>().ok();
         let index = index.filter(|index| (*index as usize) < self.hosts.len());
-        index.ok_or_else(|| format!("there is no host `{word}`"))
+        index.ok_or_else(|| {
+            let hosts = self.hosts.iter().map(String::as_str);
+            let proposal = xoff_lab_file::nearest_name(word, hosts);
+            let proposal = proposal.map_or_else(String::new, |name| format!("; did you mean `{name}`?"));
+            format!("there is no host `{word}`{proposal}")
+        })
     }
 
     /// Returns all nodes by the number at the end of their names.

@@ -36,14 +36,14 @@ impl LabResolver<'_> {
         let from = self.find_model_host(&send.from.value, send.from.referenced);
         let to = self.find_model_host(&send.to.value, send.to.referenced);
         let ip = self.parse_ip_version(send.ip.as_ref());
-        let dscp = self.number_in_range(send.dscp.as_ref(), 0, 0..=63);
+        let dscp = self.number_in_range(send.dscp.as_ref(), 0, 0..=63, "");
         let codepoints = [("not-ect", 0), ("ect1", 1), ("ect0", 2), ("ce", 3)];
         let ecn = self.parse_choice(send.ecn.as_ref(), 0, &codepoints);
         let frame_len = self.parse_frame_len(send.size.as_ref(), ip);
         let is_tagged = send.pcp.is_some() || send.vlan.is_some();
         let tag = (
-            self.number_in_range(send.pcp.as_ref(), 0, 0..=7),
-            self.number_in_range(send.vlan.as_ref(), 0, 0..=4094),
+            self.number_in_range(send.pcp.as_ref(), 0, 0..=7, ""),
+            self.number_in_range(send.vlan.as_ref(), 0, 0..=4094, ""),
         );
         let name = self.resolve_send_name(send, names);
         let whole_link = OfferedRate::LinkShare(1_000_000);
@@ -55,20 +55,20 @@ impl LabResolver<'_> {
             rate: self.parse_quantity(send.rate.as_ref(), whole_link, units::parse_rate, units::RATE),
             dscp,
             ecn_capable: ecn != 0,
-            class: self.number_in_range(send.class.as_ref(), dscp >> 3, 0..=7),
+            class: self.number_in_range(send.class.as_ref(), dscp >> 3, 0..=7, ""),
             lossless: false,
             frame_len,
             // One message for each frame, so the last frame is not shorter.
             message_bytes: frame_len - super::super::workload::header_bytes(ip),
             ip,
-            ttl: self.number_in_range(send.ttl.as_ref(), 64, 1..=255),
+            ttl: self.number_in_range(send.ttl.as_ref(), 64, 1..=255, ""),
             start_ns: 0,
         };
-        let frames = self.number_in_range(send.frames.as_ref(), 1, 1..=FRAMES_MAX);
+        let frames = self.number_in_range(send.frames.as_ref(), 1, 1..=FRAMES_MAX, "");
         let qp = |this: &mut Self, number: &Option<Spanned<u32>>| {
             number
                 .as_ref()
-                .map(|number| this.number_in_range(Some(number), 0, 0..=MASK_24))
+                .map(|number| this.number_in_range(Some(number), 0, 0..=MASK_24, ""))
         };
         let (first_psn, dst_qp) = (qp(self, &send.psn), qp(self, &send.qp));
         let (from, to) = (from?, to?);
@@ -116,6 +116,7 @@ impl LabResolver<'_> {
             inject.size.as_ref(),
             given.max(*INJECTED_FRAME_LEN.start()),
             INJECTED_FRAME_LEN,
+            "bytes",
         );
         if given > len {
             let what = format!("{given} bytes do not fit in a frame of {len} bytes");
@@ -134,7 +135,7 @@ impl LabResolver<'_> {
         Some(InjectPlan {
             host,
             frame,
-            frames: self.number_in_range(inject.frames.as_ref(), 1, 1..=FRAMES_MAX),
+            frames: self.number_in_range(inject.frames.as_ref(), 1, 1..=FRAMES_MAX, ""),
             every_ns,
         })
     }
@@ -183,7 +184,7 @@ impl LabResolver<'_> {
         let queue = block
             .queue
             .as_ref()
-            .map(|queue| self.number_in_range(Some(queue), 0, 0..=7));
+            .map(|queue| self.number_in_range(Some(queue), 0, 0..=7, ""));
         let port = &block.port;
         let Some((node, name)) = port.value.split_once(':') else {
             let what = format!("\"{}\" is not a port", port.value);
@@ -245,7 +246,7 @@ impl LabResolver<'_> {
         Some(PausePlan {
             host,
             classes,
-            quanta: self.number_in_range(pause.quanta.as_ref(), QUANTA_MAX, 0..=QUANTA_MAX) as u16,
+            quanta: self.number_in_range(pause.quanta.as_ref(), QUANTA_MAX, 0..=QUANTA_MAX, "") as u16,
             every_ns,
             for_ns,
         })
@@ -300,7 +301,7 @@ impl LabResolver<'_> {
         let selector = match (&fault.every, &fault.probability, &fault.psn) {
             (None, None, None) => FaultSelectorPlan::All,
             (Some(every), None, None) => {
-                FaultSelectorPlan::EveryNth(self.number_in_range(Some(every), 1, 1..=u64::MAX))
+                FaultSelectorPlan::EveryNth(self.number_in_range(Some(every), 1, 1..=u64::MAX, ""))
             }
             (None, Some(share), None) => {
                 let share = self.parse_quantity(
@@ -315,8 +316,8 @@ impl LabResolver<'_> {
                 let qp = fault
                     .qp
                     .as_ref()
-                    .map(|qp| self.number_in_range(Some(qp), 0, 0..=MASK_24));
-                FaultSelectorPlan::Psn(self.number_in_range(Some(psn), 0, 0..=MASK_24), qp)
+                    .map(|qp| self.number_in_range(Some(qp), 0, 0..=MASK_24, ""));
+                FaultSelectorPlan::Psn(self.number_in_range(Some(psn), 0, 0..=MASK_24, ""), qp)
             }
             _ => {
                 let fix = "write one of `every`, `probability` and `psn`, or another fault";
@@ -335,7 +336,7 @@ impl LabResolver<'_> {
             direction: self.resolve_direction(&fault.on, names)?,
             corrupts,
             selector,
-            frames_max: self.number_in_range(fault.count.as_ref(), u64::MAX, 1..=u64::MAX),
+            frames_max: self.number_in_range(fault.count.as_ref(), u64::MAX, 1..=u64::MAX, ""),
             spares_up_to_len: fault.spare_up_to.as_ref().map_or(0, |len| len.value),
         })
     }

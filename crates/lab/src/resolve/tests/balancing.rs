@@ -109,12 +109,13 @@ fn error_of_an_unknown_scheme_names_the_line() {
     let text = problems.to_string();
     for part in [
         "f.xoff.yml:3:",
-        "switch leaf1 has no load-balancing scheme \"flowlets\"",
+        "there is no load-balancing scheme \"flowlets\"; did you mean `flowlet`?",
         "f.xoff.yml:7:",
         "switch leaf1 has no load-balancing scheme \"x\"; the schemes are ecmp, ecmp-qp,",
     ] {
         assert!(text.contains(part), "{part} in\n{text}");
     }
+    assert_eq!(problems.len(), 2, "the default scheme is reported once\n{text}");
     let text = "name: f\ntopology: {nodes: {h: {kind: model, load_balancing: drill}}}\n";
     let problems =
         parse_lab(text, "f.xoff.yml", Path::new("/nowhere"), TimeMode::Virtual).expect_err("a host");
@@ -123,4 +124,27 @@ fn error_of_an_unknown_scheme_names_the_line() {
             .to_string()
             .contains("a node of kind model has no `load_balancing`")
     );
+}
+
+#[test]
+fn an_unknown_scheme_of_an_option_is_a_usage_error_unless_the_file_has_other_errors() {
+    use xoff_telemetry::failure::Exit;
+    let failure = |text: &str, scheme: &str| {
+        let problems =
+            parse_lab(text, "f.xoff.yml", Path::new("/nowhere"), TimeMode::Virtual).expect_err("unknown");
+        problems.into_failure_of_scheme("--lb", scheme)
+    };
+    let text = lab_text("load_balancing: flowlets", "", "");
+    let of_option = failure(&text, "flowlets");
+    assert_eq!(
+        (of_option.exit, of_option.location.as_deref()),
+        (Exit::Usage, Some("--lb flowlets"))
+    );
+    assert!(
+        of_option.to_string().contains("did you mean `flowlet`?"),
+        "{of_option}"
+    );
+    assert_eq!(failure(&text, "ecmp").exit, Exit::Configuration);
+    let with_other_error = lab_text("load_balancing: flowlets", "", "load_balancing: x");
+    assert_eq!(failure(&with_other_error, "flowlets").exit, Exit::Configuration);
 }
