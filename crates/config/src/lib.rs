@@ -98,7 +98,7 @@ pub use problem::{Problem, Problems};
 pub use read::parse_valid_entries;
 pub use read::{parse, parse_asic_part, parse_layers};
 pub use resolve::{
-    ComputedRoutes, DeviceDefaults, DeviceMtu, LAB_LAYER, LoadedConfig, PORT_LINK, PORT_MTU_MAX, PORT_OPTION,
+    ComputedRoutes, DeviceDefaults, DeviceMtu, LoadedConfig, PORT_LINK, PORT_MTU_MAX, PORT_OPTION,
     PortAttachment, ResolveOptions, ResolvedConfig, StaticRoute, SwitchTemplate, hash_seed, load,
     proposes_dilation, resolve,
 };

@@ -23,6 +23,9 @@ use xoff_runtime::session::reaction_budget_in_model_time;
 use xoff_runtime::workers::WorkerOptions;
 use xoff_telemetry::failure::Failure;
 
+/// The name of the lowest layer of a configuration, which sets the speeds of the links.
+const SPEEDS_OF_LINKS: &str = "the lab";
+
 /// The resolved configuration of one switch.
 #[derive(Clone, Debug)]
 pub struct SwitchSetup {
@@ -205,7 +208,7 @@ fn resolve_layers(
 ) -> Result<SwitchSetup, SwitchError> {
     let own_links = ports_with_links(index, (links, own_indices));
     let mut layers = vec![(
-        xoff_config::LAB_LAYER.to_owned(),
+        SPEEDS_OF_LINKS.to_owned(),
         link_speed_layer(&own_links).to_string(),
     )];
     let ports = port_speeds(&own_links);
@@ -289,6 +292,7 @@ fn resolve_options(
         reaction_budget,
         is_virtual: time == TimeMode::Virtual,
         link_mtus: link_mtus.collect(),
+        generated_layers: &[SPEEDS_OF_LINKS, COMPUTED_ROUTES],
         link_locations: own_links
             .iter()
             .map(|(port, link)| ((*port).to_owned(), link.source.clone()))

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{LAB_LAYER, ResolveOptions};
+use super::ResolveOptions;
 use crate::db::ConfigDb;
 use crate::{PRESETS, Problem};
 
@@ -20,7 +20,10 @@ pub(super) fn find_misspelt_links(
         return Vec::new();
     }
     let mut configured = BTreeSet::new();
-    for layer in layers.iter().filter(|layer| !is_generated(layer.source())) {
+    for layer in layers
+        .iter()
+        .filter(|layer| !is_generated(layer.source(), options))
+    {
         // A higher layer can remove an entry.
         configured.extend(layer.keys("PORT").filter(|port| db.entry("PORT", port).is_some()));
     }
@@ -50,9 +53,10 @@ pub(super) fn find_misspelt_links(
 }
 
 /// Returns whether a layer of a lab consists of entries for the links of the lab, whatever their names are.
-fn is_generated(source: &str) -> bool {
+fn is_generated(source: &str, options: &ResolveOptions) -> bool {
     let preset = source.strip_prefix("preset ");
-    source == LAB_LAYER || preset.is_some_and(|name| PRESETS.iter().any(|(known, _)| *known == name))
+    options.generated_layers.contains(&source)
+        || preset.is_some_and(|name| PRESETS.iter().any(|(known, _)| *known == name))
 }
 
 /// Returns the known name of which `name` is probably a misspelling: at most a third of the letters differ. Names

@@ -97,9 +97,6 @@ impl PortAttachment {
 
 /// The value of [`ResolveOptions::port_source`] for commands with the option `--port`.
 pub const PORT_OPTION: &str = "name it on the command line (--port)";
-/// The name of the lowest configuration layer of a lab, which sets the speeds of links. Its `PORT` entries do not
-/// count as port names of the configuration.
-pub const LAB_LAYER: &str = "the lab";
 /// The value of [`ResolveOptions::port_source`] for the switches of a lab.
 pub const PORT_LINK: &str = "connect it to a link of the lab";
 
@@ -133,6 +130,9 @@ pub struct ResolveOptions {
     /// The location of the definition of each link of a lab, by the name of the port, for errors. Empty outside
     /// labs.
     pub link_locations: std::collections::BTreeMap<String, String>,
+    /// The names of layers that are generated from the links of a lab. Their `PORT` entries are no port names that
+    /// the user has written. Presets are such layers too.
+    pub generated_layers: &'static [&'static str],
     /// Defaults that come from the network devices of the ports. Empty in labs, in virtual time and in
     /// replays.
     pub devices: DeviceDefaults,

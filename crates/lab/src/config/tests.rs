@@ -113,6 +113,26 @@ fn a_link_with_a_misspelt_port_of_the_configuration_is_an_error() {
     }
 }
 
+/// Computed routes have entries in `PORT` for all links, and the user has not written them.
+#[test]
+fn a_misspelt_port_is_found_with_computed_routes() {
+    let resolve = |port: &str| {
+        let text = format!(
+            "name: x\ntopology:\n  fabric:\n    leaf-spine: {{leaves: 2, spines: 1, hosts: 1, speed: 10g}}\n  \
+             nodes:\n    leaf2: {{config: {{PORT: {{{port}: {{mtu: 9000}}}}}}}}\n"
+        );
+        let plan = parse_lab(&text, "x.xoff.yml", Path::new(""), TimeMode::Virtual)
+            .unwrap_or_else(|problems| panic!("{problems}"));
+        resolve_all_switch_setups(&plan, 7, BUDGET)
+    };
+    resolve("Ethernet0").unwrap_or_else(|failure| panic!("{failure}"));
+    let failure = resolve("Etherent0").expect_err("misspelt").to_string();
+    assert!(
+        failure.contains("did you mean Etherent0?") && failure.contains("leaf2"),
+        "{failure}"
+    );
+}
+
 /// YAML has three forms of null: `null`, `~` and an empty value. A null value deletes a field or table
 /// that a lower layer has set.
 #[test]
