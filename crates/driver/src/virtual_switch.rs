@@ -69,6 +69,7 @@ impl<S: FrameStore, E, Q: EventQueue<E>> VirtualSwitch<S, E, Q> {
     /// Creates a switch like [`VirtualSwitch::new`], with `queue` as its event queue.
     pub fn with_queue(config: &SwitchConfig, store: S, queue: Q) -> VirtualSwitch<S, E, Q> {
         let mut switch = Switch::new(config);
+        switch.reserve_memory();
         let mut cpu_port = CpuPort::default();
         cpu_port.reconfigure(&mut switch, &config.routing);
         VirtualSwitch {

@@ -188,7 +188,7 @@ pub(crate) struct DequeuedFrame<'a> {
 #[derive(Debug)]
 pub(crate) struct FrameTable {
     frames: Vec<QueuedFrame>,
-    /// Largest number of frames. Memory for this number of frames is reserved at the start.
+    /// Largest number of frames.
     frames_max: usize,
     free: u32,
     in_use: usize,
@@ -202,13 +202,20 @@ impl FrameTable {
     pub(crate) fn new(frames_max: usize, ports: usize) -> FrameTable {
         let frames_max = frames_max.min(NO_FRAME as usize - 1);
         FrameTable {
-            frames: Vec::with_capacity(frames_max),
+            frames: Vec::new(),
             frames_max,
             free: NO_FRAME,
             in_use: 0,
-            shared: SharedCellCharges::new(frames_max / 2),
+            shared: SharedCellCharges::new(),
             port_bytes: vec![0; ports],
         }
+    }
+
+    /// Reserves the memory of all frames.
+    pub(crate) fn reserve(&mut self) {
+        self.frames
+            .reserve(self.frames_max.saturating_sub(self.frames.len()));
+        self.shared.charges.reserve(self.frames_max / 2);
     }
 
     /// Returns the number of frames in egress queues. Each copy of a flooded frame is counted.
@@ -347,9 +354,9 @@ struct FloodedFrameCharge {
 }
 
 impl SharedCellCharges {
-    fn new(charges_max: usize) -> SharedCellCharges {
+    fn new() -> SharedCellCharges {
         SharedCellCharges {
-            charges: Vec::with_capacity(charges_max),
+            charges: Vec::new(),
             free: NO_FRAME,
         }
     }

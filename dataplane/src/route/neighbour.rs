@@ -142,16 +142,6 @@ struct HeldFrameSlot {
     next: u32,
 }
 
-/// Returns a free slot. `next` is the next free slot.
-fn free_slot(next: u32) -> HeldFrameSlot {
-    let next = if next < HELD_FRAMES_MAX as u32 {
-        next
-    } else {
-        NO_FRAME
-    };
-    HeldFrameSlot { held: None, next }
-}
-
 /// Action that is due for a neighbour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NeighbourAction {
@@ -183,18 +173,28 @@ impl NeighbourTable {
     /// Creates an empty table.
     pub(crate) fn new(entries_max: usize, hold_frames: usize) -> NeighbourTable {
         NeighbourTable {
-            slots: Vec::with_capacity(entries_max),
-            free: Vec::with_capacity(entries_max),
-            // Twice the capacity, so that slots of removed entries are reclaimed without a reallocation.
-            index: HashMap::with_capacity_and_hasher(2 * entries_max, BuildHasherDefault::default()),
-            deadlines: BinaryHeap::with_capacity(2 * entries_max),
+            slots: Vec::new(),
+            free: Vec::new(),
+            index: HashMap::default(),
+            deadlines: BinaryHeap::new(),
             entries_max,
             hold_frames,
-            held_slots: (1..=HELD_FRAMES_MAX as u32).map(free_slot).collect(),
-            free_held_slot: 0,
+            held_slots: Vec::new(),
+            free_held_slot: NO_FRAME,
             held: 0,
             changes: 0,
         }
+    }
+
+    /// Reserves the memory of all neighbours and waiting frames.
+    pub(crate) fn reserve(&mut self) {
+        let missing = self.entries_max.saturating_sub(self.slots.len());
+        self.slots.reserve(missing);
+        self.free.reserve(self.entries_max);
+        // Twice the capacity, so that slots of removed entries are reclaimed without a reallocation.
+        self.index.reserve(missing + self.entries_max);
+        self.deadlines.reserve(2 * self.entries_max);
+        self.held_slots.reserve(HELD_FRAMES_MAX);
     }
 
     /// Sets the largest number of neighbours, and the largest number of waiting frames for each neighbour.
@@ -387,15 +387,22 @@ impl NeighbourTable {
     /// many frames already wait.
     pub(crate) fn hold_frame(&mut self, id: NeighbourId, frame: HeldFrame) -> Result<(), HeldFrame> {
         let neighbour = &mut self.slots[id.0 as usize];
-        let slot = self.free_held_slot;
-        if neighbour.held >= self.hold_frames || slot == NO_FRAME {
+        if neighbour.held >= self.hold_frames {
             return Err(frame);
         }
-        self.free_held_slot = self.held_slots[slot as usize].next;
-        self.held_slots[slot as usize] = HeldFrameSlot {
+        let held = HeldFrameSlot {
             held: Some(frame),
             next: NO_FRAME,
         };
+        let mut slot = self.free_held_slot;
+        if let Some(free) = self.held_slots.get_mut(slot as usize) {
+            self.free_held_slot = std::mem::replace(free, held).next;
+        } else if self.held_slots.len() < HELD_FRAMES_MAX {
+            slot = self.held_slots.len() as u32;
+            self.held_slots.push(held);
+        } else {
+            return Err(frame);
+        }
         match neighbour.held_last {
             NO_FRAME => neighbour.held_first = slot,
             last => self.held_slots[last as usize].next = slot,

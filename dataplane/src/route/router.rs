@@ -164,6 +164,11 @@ impl Router {
         router
     }
 
+    /// Reserves the memory of all neighbours.
+    pub(crate) fn reserve(&mut self) {
+        self.neighbours.reserve();
+    }
+
     /// Returns the interfaces that `config` changes or removes. Their neighbours are no longer valid.
     pub(crate) fn changed_interfaces(&self, config: &RoutingConfig) -> Vec<InterfaceId> {
         let same = |(index, old): &(usize, &RouterInterface)| {

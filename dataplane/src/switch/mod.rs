@@ -91,6 +91,8 @@ pub struct Switch {
     targets: Vec<EgressTarget>,
     /// Reused buffer: neighbours that were just resolved, and whose held frames can be forwarded.
     found: Vec<NeighbourId>,
+    /// Whether the memory of all tables is reserved ([`Switch::reserve_memory`]).
+    reserves_memory: bool,
 }
 
 /// Traffic of one port, as input of a load measurement ([`Switch::port_load`]).
@@ -127,7 +129,8 @@ impl fmt::Display for ApplyError {
 impl std::error::Error for ApplyError {}
 
 impl Switch {
-    /// Creates a switch. All links are down until [`Switch::set_link`] is called.
+    /// Creates a switch. All links are down until [`Switch::set_link`] is called. The tables grow with their use,
+    /// unless [`Switch::reserve_memory`] is called.
     pub fn new(config: &SwitchConfig) -> Switch {
         let ports = config.ports.len();
         let mut switch = Switch {
@@ -156,8 +159,8 @@ impl Switch {
             resumed: Vec::with_capacity(ports * PRIORITIES),
             targets: Vec::with_capacity(ports + config.lags.len()),
             found: Vec::with_capacity(4),
+            reserves_memory: false,
         };
-        switch.reserve_fdb();
         switch.update_ingress_bindings();
         switch.update_lag_members();
         switch.install_fib(Arc::clone(&config.routing.fib));
@@ -194,7 +197,9 @@ impl Switch {
         if vlans != self.vlans || !self.lags.has_same_members(config) {
             self.vlans = vlans;
             self.fdb.flush_all();
-            self.reserve_fdb();
+            if self.reserves_memory {
+                self.reserve_fdb();
+            }
         }
         self.mmu.reconfigure(config, &mut self.resumed);
         self.update_storm_counts();
@@ -232,8 +237,16 @@ impl Switch {
         Ok(())
     }
 
-    /// Reserves the memory for learnt addresses, unless all ports are routed. Switches of a large fabric learn no
-    /// addresses.
+    /// Reserves the memory of all tables, so that no frame causes an allocation. Switches that forward real frames need
+    /// this. A fabric in virtual time has many switches, and most of their tables stay nearly empty.
+    pub fn reserve_memory(&mut self) {
+        self.reserves_memory = true;
+        self.reserve_fdb();
+        self.frames.reserve();
+        self.router.reserve();
+    }
+
+    /// Reserves the memory for learnt addresses, unless all ports are routed.
     fn reserve_fdb(&mut self) {
         if self.vlans.has_members() {
             self.fdb.reserve();

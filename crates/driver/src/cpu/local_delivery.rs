@@ -49,7 +49,8 @@ pub(super) enum LocalDeliveryResult {
 /// MTU of its router interfaces.
 #[derive(Debug)]
 pub(super) struct Endpoint {
-    stacks: BTreeMap<u32, SmoltcpStack>,
+    /// A stack is created with its first packet. Most switches of a fabric get no packet for their own addresses.
+    stacks: BTreeMap<u32, Option<SmoltcpStack>>,
 }
 
 impl Endpoint {
@@ -67,10 +68,7 @@ impl Endpoint {
         self.stacks = addresses
             .mtus()
             .chain([MTU_MAX])
-            .map(|mtu| (mtu, previous.remove(&mtu)))
-            .collect::<BTreeMap<_, _>>()
-            .into_iter()
-            .map(|(mtu, stack)| (mtu, stack.unwrap_or_else(|| SmoltcpStack::new(mtu))))
+            .map(|mtu| (mtu, previous.remove(&mtu).flatten()))
             .collect();
     }
 
@@ -94,6 +92,7 @@ impl Endpoint {
         if punt.has_group_mac_destination() || !can_be_answered(l3, punt, addresses) {
             return LocalDeliveryResult::Ignored;
         }
+        let stack = stack.get_or_insert_with(|| SmoltcpStack::new(mtu));
         stack.process_packet(now, l3, packets);
         let Some(first) = packets.first() else {
             return LocalDeliveryResult::Ignored;

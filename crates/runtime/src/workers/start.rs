@@ -282,7 +282,9 @@ fn prepare_switch(
     let (result_in, result_out): (Sender<WorkerResult>, Receiver<WorkerResult>) = bounded(1);
     let links: Vec<_> = config.ports.iter().map(|p| p.link).collect();
     let port_count = config.ports.len() as u16;
-    let mut engine = Engine::new(Switch::new(&config), &links);
+    let mut switch = Switch::new(&config);
+    switch.reserve_memory();
+    let mut engine = Engine::new(switch, &links);
     engine.reconfigure_cpu(&config.routing);
     let worker = SwitchWorker {
         engine,
