@@ -125,5 +125,5 @@ fn an_unknown_scheme_is_refused() {
     let failure = lab_settings("star:2")
         .plan_lab(Collective::Allreduce, Some("dice"))
         .unwrap_err();
-    assert_eq!(failure.exit, xoff_telemetry::failure::Exit::Configuration);
+    assert_eq!(failure.exit, xoff_telemetry::failure::Exit::Usage);
 }
