@@ -9,7 +9,8 @@ const PROPOSED_NAMES_MAX: usize = 3;
 ///
 /// The similarity ignores the case of letters, and `-`, `_` and `.` are equal. A name is similar if at most a third of
 /// the letters of the word differ, at least one letter. Names that differ only in their digits are not similar, because
-/// `h7` is no misspelt `h8`. A word without digits can be a name whose digits were left out. Of several equally similar names, the first applies.
+/// `h7` is no misspelt `h8`. A word without digits can be a name whose digits were left out. Of several equally similar
+/// names, the first applies.
 ///
 /// # Examples
 ///
@@ -49,8 +50,8 @@ fn similar_names<'a>(
 }
 
 /// Returns the correction for a misspelt word: the most similar name, and a list of the names. If a few names differ
-/// from the word only in digits that the word does not have, all of them are proposed. `what` is the plural of the named
-/// things, such as `fields`.
+/// from the word only in digits that the word does not have, all of them are proposed. `what` is the plural of the
+/// named things, such as `fields`.
 pub fn suggest<'a>(word: &str, names: impl IntoIterator<Item = &'a str> + Clone, what: &str) -> String {
     let Some(nearest) = nearest_name(word, names.clone()) else {
         return format!("the {what} are {}", list_names(names));

@@ -6,7 +6,7 @@
 mod similar_switches;
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use serde_json::{Map, Value, json};
 use xoff_units::Picos;
@@ -25,6 +25,19 @@ use xoff_telemetry::failure::Failure;
 
 /// The name of the lowest layer of a configuration, which sets the speeds of the links.
 const SPEEDS_OF_LINKS: &str = "the lab";
+/// The names of the layers whose entries are generated from the links: the speeds, the computed routes and the presets.
+static GENERATED_LAYERS: LazyLock<Vec<String>> = LazyLock::new(|| {
+    let presets = xoff_config::PRESETS
+        .iter()
+        .map(|(name, _)| preset_layer_name(name));
+    let own = [SPEEDS_OF_LINKS, COMPUTED_ROUTES].map(str::to_owned);
+    own.into_iter().chain(presets).collect()
+});
+
+/// Returns the name of the layer of a preset.
+fn preset_layer_name(preset: &str) -> String {
+    format!("preset {preset}")
+}
 
 /// The resolved configuration of one switch.
 #[derive(Clone, Debug)]
@@ -228,7 +241,7 @@ fn resolve_layers(
                 let mut preset = xoff_config::build_preset(name, &ports, reaction_budget)
                     .map_err(|unknown| Failure::configuration(unknown.to_string()).at(source))?;
                 preset_notes.extend(devices.replace_mtus_of_preset(&mut preset));
-                (format!("preset {name}"), preset.to_json())
+                (preset_layer_name(name), preset.to_json())
             }
         });
     }
@@ -292,7 +305,7 @@ fn resolve_options(
         reaction_budget,
         is_virtual: time == TimeMode::Virtual,
         link_mtus: link_mtus.collect(),
-        generated_layers: &[SPEEDS_OF_LINKS, COMPUTED_ROUTES],
+        generated_layers: &GENERATED_LAYERS,
         link_locations: own_links
             .iter()
             .map(|(port, link)| ((*port).to_owned(), link.source.clone()))

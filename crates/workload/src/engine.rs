@@ -392,8 +392,8 @@ impl Workload {
     }
 
     /// Describes why a run has not ended. The text has a line for each unfinished job, followed by up to five
-    /// messages for which the job waits. Times count from the start of the workload. The text is empty if no job is unfinished. `host_name` returns the name
-    /// of a host from its index in the host list of the driver.
+    /// messages for which the job waits. Times count from the start of the workload. The text is empty if no job is
+    /// unfinished. `host_name` returns the name of a host from its index in the host list of the driver.
     pub fn pending_description<'a>(&self, host_name: impl Fn(u32) -> &'a str) -> String {
         let mut text = String::new();
         for (index, job) in self.jobs.iter().enumerate() {

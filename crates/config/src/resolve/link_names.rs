@@ -6,8 +6,8 @@
 use std::collections::BTreeSet;
 
 use super::ResolveOptions;
+use crate::Problem;
 use crate::db::ConfigDb;
-use crate::{PRESETS, Problem};
 
 /// Returns an error for each link of a lab whose port has no entry in `PORT`, if `PORT` has a similar name that no
 /// link uses. `layers` are the layers of which `db` consists.
@@ -22,7 +22,7 @@ pub(super) fn find_misspelt_links(
     let mut configured = BTreeSet::new();
     for layer in layers
         .iter()
-        .filter(|layer| !is_generated(layer.source(), options))
+        .filter(|layer| !options.generated_layers.iter().any(|name| name == layer.source()))
     {
         // A higher layer can remove an entry.
         configured.extend(layer.keys("PORT").filter(|port| db.entry("PORT", port).is_some()));
@@ -50,13 +50,6 @@ pub(super) fn find_misspelt_links(
         problems.push(Problem::at_field("PORT", port, "", why).with_fix(fix));
     }
     problems
-}
-
-/// Returns whether a layer of a lab consists of entries for the links of the lab, whatever their names are.
-fn is_generated(source: &str, options: &ResolveOptions) -> bool {
-    let preset = source.strip_prefix("preset ");
-    options.generated_layers.contains(&source)
-        || preset.is_some_and(|name| PRESETS.iter().any(|(known, _)| *known == name))
 }
 
 /// Returns the known name of which `name` is probably a misspelling: at most a third of the letters differ. Names

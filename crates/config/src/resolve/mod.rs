@@ -131,8 +131,8 @@ pub struct ResolveOptions {
     /// labs.
     pub link_locations: std::collections::BTreeMap<String, String>,
     /// The names of layers that are generated from the links of a lab. Their `PORT` entries are no port names that
-    /// the user has written. Presets are such layers too.
-    pub generated_layers: &'static [&'static str],
+    /// the user has written.
+    pub generated_layers: &'static [String],
     /// Defaults that come from the network devices of the ports. Empty in labs, in virtual time and in
     /// replays.
     pub devices: DeviceDefaults,

@@ -78,8 +78,8 @@ fn edit_failure(error: EditError, option: &str, file: &Path) -> Failure {
         .fix(error.fix)
 }
 
-/// Parses the changed text of a lab file. Errors name the changed fields. A load-balancing scheme that does not exist is
-/// an error of the command line.
+/// Parses the changed text of a lab file. Errors name the changed fields. A load-balancing scheme that does not
+/// exist is an error of the command line.
 pub(crate) fn parse_changed_lab(
     file: &Path,
     text: &LabText,
