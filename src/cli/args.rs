@@ -149,10 +149,6 @@ Example:
     Run(SwitchRun),
 }
 
-/// The names of the presets, as the name of the value of `--preset`. The message about a missing configuration contains
-/// this name.
-pub(crate) const PRESET_VALUE: &str = "roce-lossless|roce-lossy";
-
 /// `xoff switch run`
 #[derive(Clone, Debug, Args)]
 #[command(group(clap::ArgGroup::new("base").required(true).multiple(true).args(["config", "preset"])))]
@@ -164,7 +160,7 @@ pub(crate) struct SwitchRun {
     #[arg(long, value_name = "FILE")]
     pub config: Vec<PathBuf>,
     /// A built-in configuration below the files. Its ports use the MTU of their devices
-    #[arg(long, value_name = PRESET_VALUE)]
+    #[arg(long, value_name = super::values::PRESET_VALUE)]
     pub preset: Option<String>,
     /// Speed of the ports of the preset, such as 10g
     #[arg(long, value_name = "SPEED", requires = "preset", value_parser = parse_speed_mbps, default_value = "1g")]

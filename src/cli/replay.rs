@@ -74,7 +74,7 @@ pub(crate) struct ReplayArguments {
     #[command(flatten)]
     pub configuration: ConfigurationInput,
     /// A built-in configuration
-    #[arg(long, value_name = super::args::PRESET_VALUE)]
+    #[arg(long, value_name = values::PRESET_VALUE)]
     pub preset: Option<String>,
     /// The stations of a port: MAC addresses, or interfaces of the capture by name or number. Repeat the option
     /// for each port

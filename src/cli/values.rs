@@ -17,6 +17,10 @@ use xoff_lab::units;
 use xoff_lab::{FieldSetting, LOAD_BALANCING};
 use xoff_telemetry::failure::Failure;
 
+/// The names of the presets, as the name of the value of `--preset`. The message about a missing configuration contains
+/// this name.
+pub(crate) const PRESET_VALUE: &str = "roce-lossless|roce-lossy";
+
 /// Longest name of a network device: `IFNAMSIZ` without its zero byte.
 const DEVICE_NAME_MAX: usize = 15;
 /// Number of CPUs that a list can name (`CPU_SETSIZE`).

@@ -12,7 +12,6 @@ use super::addresses::{
     address_family, explain_invalid_host_address, explain_invalid_host_of_network, explain_unroutable_prefix,
     is_link_local,
 };
-use super::computed_routes::add_computed_routes;
 use super::context::ResolveContext;
 use super::interfaces::Interfaces;
 use crate::problem::Problem;
@@ -134,10 +133,7 @@ pub(super) fn resolve_static_routes(
             Problem::at_field(WEIGHT_TABLE, key, "", why).with_fix(format!("add {prefix} to {TABLE}")),
         );
     }
-    let mut routes: Vec<StaticRoute> = routes.into_values().flatten().collect();
-    add_computed_routes(context, interfaces, &mut routes);
-    warn_connected_networks(context, interfaces, &routes);
-    routes
+    routes.into_values().flatten().collect()
 }
 
 /// Returns whether all next hops of a route belong to the management network.
@@ -459,7 +455,7 @@ fn combine_destinations(destinations: &[RouteDestination]) -> Option<RouteTarget
 
 /// Warns about static routes to networks that are directly connected to an interface. The switch prefers the
 /// connected route.
-fn warn_connected_networks(
+pub(super) fn warn_connected_networks(
     context: &mut ResolveContext<'_>,
     interfaces: &Interfaces,
     routes: &[StaticRoute],

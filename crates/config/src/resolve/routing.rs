@@ -7,6 +7,7 @@ use xoff_dataplane::ids::InterfaceId;
 use xoff_dataplane::route::{Fib, Rib, Route, RouteSource, RouteTag};
 
 use super::balancing::ResolvedBalancing;
+use super::computed_routes::add_computed_routes;
 use super::context::ResolveContext;
 use super::hash_fields::HASH_TABLE;
 use super::interfaces::{self, InterfaceParents, Interfaces};
@@ -31,7 +32,9 @@ pub(super) fn resolve_routing(
 ) -> ResolvedRouting {
     warn_unsupported_hash_fields(context);
     let interfaces = interfaces::resolve_interfaces(context, parents);
-    let static_routes = routes::resolve_static_routes(context, &interfaces);
+    let mut static_routes = routes::resolve_static_routes(context, &interfaces);
+    add_computed_routes(context, &interfaces, &mut static_routes);
+    routes::warn_connected_networks(context, &interfaces, &static_routes);
     let rib = build_rib(&interfaces, &static_routes, balancing);
     let fib = build_first_fib(context, &rib);
     let neighbours = neighbours::resolve_neighbours(context, &interfaces);

@@ -75,8 +75,8 @@ impl SwitchWorker {
         self.record_departures(first_departure);
     }
 
-    /// Passes the MTUs of all ports to the device watcher, and opens each device again that was opened for a smaller MTU
-    /// than its port has now.
+    /// Passes the MTUs of all ports to the device watcher. Opens each device again that was opened for a smaller
+    /// MTU than its port has now.
     fn update_device_mtus(&mut self) {
         for index in 0..self.opened_mtus.len() {
             if self.opened_mtus[index].is_none() || self.port_links[index].location.is_none() {

@@ -21,7 +21,8 @@ fn configured_lb_field(plan: &LabPlan, switch: usize, field: &str) -> Option<Str
     layers
         .filter_map(|layer| match layer {
             ConfigLayer::Text { text, .. } => serde_json::from_str::<Value>(text).ok(),
-            ConfigLayer::Preset { .. } | ConfigLayer::Computed(_) => None,
+            ConfigLayer::Computed(layer) => serde_json::from_str(&layer.tables).ok(),
+            ConfigLayer::Preset { .. } => None,
         })
         .find_map(|tables| {
             Some(

