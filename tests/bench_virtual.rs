@@ -128,7 +128,7 @@ fn invalid_arguments_are_reported_before_a_bench_runs() {
         (&["tune-buffers", "--preset", "roce-lossy"], 4, "lossless"),
         (&["tune-buffers", "not-there.json"], 4, "cannot be read"),
         (&["ai", "--fabric", "ring:4"], 2, "is not a fabric"),
-        (&["ai", "--lb", "dice"], 4, "dice"),
+        (&["ai", "--lb", "dice"], 2, "dice"),
         (&["ai", "not-there.xoff.yml"], 4, "not-there"),
         (&["ai", "--bytes", "1K,1024"], 2, "1024 is named twice"),
         (&["ai", "--lb", "ecmp,ecmp"], 2, "ecmp is named twice"),

@@ -547,7 +547,7 @@ fn unfinished_messages_have_the_names_of_the_lab() {
     let messages: Vec<&str> = result
         .stdout
         .lines()
-        .filter(|line| line.contains(" bytes, posted at "))
+        .filter(|line| line.contains(" bytes, posted "))
         .collect();
     assert!(!messages.is_empty(), "{result:?}");
     for message in messages {

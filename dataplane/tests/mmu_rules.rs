@@ -136,7 +136,7 @@ fn a_frame_that_does_not_fit_charges_no_cell() {
     assert_eq!(admit_frame(&mut mmu, GROUP_A, 1), Err(full));
     assert_eq!(
         full.to_string(),
-        "headroom of the priority group: 10 of 10 cells in use, 1 wanted"
+        "headroom of the priority group: cells in use: 10 of 10, 1 wanted"
     );
 }
 

@@ -169,6 +169,7 @@ const OPTIONS_OF_FILES: &[(&str, &str, &str)] = &[
     ("src/cli/lab.rs", "lb", "lab compare"),
     ("src/cli/lab.rs", "output", "lab import"),
     ("src/cli/show/balancing.rs", "report", "show load-balancing"),
+    ("src/cli/show/pfcwd.rs", "empty", "show pfcwd stats"),
 ];
 
 /// A message that names an option.

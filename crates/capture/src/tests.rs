@@ -182,7 +182,7 @@ fn other_files_are_refused_with_a_fix() {
             "inside its file header",
         ),
         (pcapng_file()[..20].to_vec(), "inside its file header"),
-        (long, "4294967295 stored bytes"),
+        (long, "the stored length of a frame is 4294967295"),
     ] {
         let (_, error) = read_frames(&file);
         let failure = error.expect(words).to_failure("in.pcap");

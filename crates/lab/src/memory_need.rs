@@ -14,13 +14,15 @@ use xoff_workload::{Algorithm, Collective, Endpoints, FlowSpec, JobKind, JobSpec
 /// Memory of a process without a lab, in bytes.
 const PROCESS_BYTES: u64 = 15 << 20;
 /// Memory of a switch without ports, in bytes.
-const SWITCH_BYTES: u64 = 500 << 10;
+const SWITCH_BYTES: u64 = 60 << 10;
 /// Memory of a port with its queues and priority groups, in bytes.
-const PORT_BYTES: u64 = 25 << 10;
+const PORT_BYTES: u64 = 20 << 10;
 /// Memory of a model host without flows, in bytes.
 const HOST_BYTES: u64 = 12 << 10;
-/// Text of one next hop of a computed route, in bytes.
-const NEXT_HOP_TEXT_BYTES: u64 = 13;
+/// Memory of a computed route in its switch and in the report, in bytes.
+const ROUTE_BYTES: u64 = 850;
+/// Memory of the tables of a switch with real frames, which are reserved at its start, in bytes.
+const RESERVED_TABLE_BYTES: u64 = 3 << 20;
 /// Text of a preset for each port, in bytes.
 const PRESET_BYTES_PER_PORT: u64 = 300;
 /// Memory of both ends of a queue pair, in bytes.
@@ -68,20 +70,34 @@ pub(super) fn estimate_memory(plan: &LabPlan, time: TimeMode) -> MemoryNeed {
 /// Adds the switches, ports, routes and hosts.
 fn add_topology(need: &mut MemoryNeed, plan: &LabPlan, time: TimeMode) {
     let ports = add_devices(need, plan.switches.len(), plan.hosts.len(), &plan.links);
-    let mut text_bytes = 0_u64;
-    // Switches that share a configuration share its text, but each has tables of its own.
+    let (mut text_bytes, mut text_bytes_max, mut routes) = (0_u64, 0_u64, 0_u64);
     for (switch, ports) in plan.switches.iter().zip(&ports) {
-        for layer in &switch.config {
-            match layer {
-                ConfigLayer::Text { text, .. } => text_bytes += text.len() as u64,
-                ConfigLayer::Preset { .. } => text_bytes += ports * PRESET_BYTES_PER_PORT,
-                ConfigLayer::Computed(layer) => text_bytes += layer.to_text().len() as u64,
+        let layers = switch.config.iter().map(|layer| match layer {
+            ConfigLayer::Text { text, .. } => text.len() as u64,
+            ConfigLayer::Preset { .. } => ports * PRESET_BYTES_PER_PORT,
+            ConfigLayer::Computed(layer) => {
+                routes += layer.routes.routes.len() as u64;
+                layer.tables.len() as u64
             }
-        }
+        });
+        let of_switch: u64 = layers.sum();
+        text_bytes += of_switch;
+        text_bytes_max = text_bytes_max.max(of_switch);
     }
     need.add(
+        count_noun(routes, "computed route"),
+        routes.saturating_mul(ROUTE_BYTES),
+        "use fewer switches, or write `routes: none`",
+    );
+    // In virtual time, the tables of a switch are dropped before those of the next switch are read, and about a
+    // tenth of their memory stays in use: the routes.
+    let kept_bytes = match time {
+        TimeMode::RealTime => text_bytes,
+        TimeMode::Virtual => text_bytes_max.max(text_bytes / 10),
+    };
+    need.add(
         "the configurations of the switches",
-        xoff_config::estimate_memory(text_bytes),
+        xoff_config::estimate_memory(kept_bytes),
         "use fewer routes or switches",
     );
     if time == TimeMode::RealTime {
@@ -126,32 +142,20 @@ pub(super) fn estimate_topology(
     has_computed_routes: bool,
 ) -> MemoryNeed {
     let mut need = MemoryNeed::default();
-    let ports = add_devices(&mut need, switches, hosts, links);
+    add_devices(&mut need, switches, hosts, links);
     if !has_computed_routes {
         return need;
     }
-    let mut uplinks = ports;
     let mut has_hosts = vec![false; switches];
     for link in links {
-        if !matches!(link.far, FarEnd::Switch { .. }) {
-            uplinks[link.switch] -= 1;
-            has_hosts[link.switch] = true;
-        }
+        has_hosts[link.switch] |= !matches!(link.far, FarEnd::Switch { .. });
     }
-    // Each switch has a route to each switch with hosts. On average, at least half of its links to other switches are
-    // next hops of a route in the switches with hosts, and one link is in the others.
+    // Each switch has a route to each other switch with hosts.
     let destinations = has_hosts.iter().filter(|has_hosts| **has_hosts).count() as u64;
-    let next_hops: u64 = uplinks
-        .iter()
-        .zip(&has_hosts)
-        .map(|(uplinks, has_hosts)| match has_hosts {
-            true => destinations * uplinks / 2,
-            false => destinations,
-        })
-        .sum();
+    let routes = destinations.saturating_mul(switches as u64);
     need.add(
-        format!("{} of routes", count_noun(next_hops, "next hop")),
-        xoff_config::estimate_memory(next_hops.saturating_mul(NEXT_HOP_TEXT_BYTES)),
+        count_noun(routes, "computed route"),
+        routes.saturating_mul(ROUTE_BYTES),
         "use fewer switches, or write `routes: none`",
     );
     need
@@ -163,6 +167,11 @@ fn add_real_time_parts(need: &mut MemoryNeed, plan: &LabPlan) {
     need.add(
         "the frame slots of the switches",
         switches * ARENA_BYTES,
+        "use fewer switches",
+    );
+    need.add(
+        "the tables of the switches",
+        switches * RESERVED_TABLE_BYTES,
         "use fewer switches",
     );
     let (mut plain, mut guests) = (0, 0);
@@ -338,7 +347,7 @@ mod tests {
         let problems = parse_lab(text, "x.yml", Path::new(""), options).expect_err("too large");
         let text = problems.to_string();
         assert!(
-            text.contains("next hops of routes") || text.contains("switch ports"),
+            text.contains("computed routes") || text.contains("switch ports"),
             "{text}"
         );
         assert!(text.contains("needs about"), "{text}");

@@ -89,8 +89,8 @@ impl<'a> SitePathCollector<'a> {
         if a == SitePaths::EMPTY {
             return b;
         }
-        let with = |(list, id): (&Box<[u32]>, &u32)| (*id == a.0 || *id == b.0).then(|| list.to_vec());
-        let all = self.lists.iter().filter_map(with).flatten().collect();
+        let both = self.lists.iter().filter(|(_, id)| **id == a.0 || **id == b.0);
+        let all = both.flat_map(|(list, _)| list.iter().copied()).collect();
         self.list_of(all)
     }
 

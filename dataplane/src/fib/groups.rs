@@ -18,7 +18,6 @@ use hashbrown::HashTable;
 use super::group_history::{GroupIdentity, GroupIdentityIndex, path_set_hash};
 use super::path_sets::{PathSets, next_hop_id};
 use super::{Fib, FibEntry, GROUPS_MAX, NextHop, NextHopGroup, Route, RoutePath};
-use crate::ids::NextHopId;
 
 /// Returns the lineage (the history) of each route's group. A route has a lineage if it has several next hops
 /// and had a group before. The group must still have a next hop in common.
@@ -174,14 +173,12 @@ impl GroupAssignment {
         next_hops: &[NextHop],
     ) -> Vec<NextHopGroup> {
         let before = GroupIdentityIndex::new(previous);
-        let mut shared: BTreeMap<&[RoutePath], Arc<[(NextHopId, u16)]>> = BTreeMap::new();
+        let mut shared = BTreeMap::new();
         let group = |&(set, lineage): &(u32, GroupIdentity)| {
             let paths = &sets.list[set as usize][..];
             let members = shared.entry(paths).or_insert_with(|| {
-                let paths = paths.iter();
-                paths
-                    .map(|path| (next_hop_id(next_hops, path.next_hop), path.weight))
-                    .collect()
+                let member = |path: &RoutePath| (next_hop_id(next_hops, path.next_hop), path.weight);
+                paths.iter().map(member).collect::<Arc<[_]>>()
             });
             NextHopGroup {
                 members: Arc::clone(members),

@@ -176,7 +176,7 @@ fn without_pfc_lossless_frames_are_dropped_at_ingress_with_the_limit() {
     let refusal = drop.refusal.unwrap();
     assert_eq!(
         refusal.to_string(),
-        "headroom of the priority group: 64 of 64 cells in use, 1 wanted"
+        "headroom of the priority group: cells in use: 64 of 64, 1 wanted"
     );
     let last = harness
         .switch()

@@ -35,7 +35,7 @@ pub(super) fn show_routes(family: AddressFamily, options: &TableArguments) -> Re
         AddressFamily::Ipv6 => "IPv6",
     };
     let reason = format!(
-        "the switch has no {family_name} routes: the configuration has no {family_name} address of an interface and no \
+        "the switch has no route of {family_name}: the configuration has no {family_name} address of an interface and no \
          {family_name} entry in STATIC_ROUTE"
     );
     let empty = routes.is_empty().then_some(reason.as_str());
