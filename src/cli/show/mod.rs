@@ -103,8 +103,8 @@ fn print<T: serde::Serialize>(
     Ok(Exit::Ok)
 }
 
-/// Prints a reply like [`print`]. If the table is empty, a line on standard error says what is empty and why. The table
-/// on standard output keeps the layout of SONiC.
+/// Prints a reply like [`print()`]. If the table is empty, a line on standard error says what is empty and why. The
+/// table on standard output keeps the layout of SONiC.
 fn print_with_reason<T: serde::Serialize>(
     as_json: bool,
     reply: &T,

@@ -84,8 +84,8 @@ impl SwitchSession {
     /// are added to `ledger`.
     ///
     /// # Errors
-    /// Fails with [`Exit::Usage`] if `ports` names a port that the configuration does not have. Fails with
-    /// [`Exit::Environment`] if a device cannot be used, a recording cannot be started, or the kernel refuses
+    /// Fails with `Exit::Usage` if `ports` names a port that the configuration does not have. Fails with
+    /// `Exit::Environment` if a device cannot be used, a recording cannot be started, or the kernel refuses
     /// a resource.
     pub fn start(
         loaded: LoadedConfig,

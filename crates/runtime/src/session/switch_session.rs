@@ -48,7 +48,8 @@ pub struct SwitchSession {
     /// Notes for the user about the configuration, the ports and the worker threads.
     pub notes: Vec<String>,
     /// Cores of all threads in this order: switch workers, I/O workers, and the other threads of
-    /// [`WorkerOptions::other_threads`]. `None` means that the thread is not pinned.
+    /// [`WorkerOptions::other_threads`](crate::workers::WorkerOptions::other_threads). `None` means that the thread
+    /// is not pinned.
     pub cores: Vec<Option<usize>>,
 }
 
