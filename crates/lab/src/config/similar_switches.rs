@@ -1,9 +1,10 @@
 //! Resolves the switches of a large fabric. Switches with the same layers and the same ports are resolved from a
 //! template.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use xoff_config::{ConfigDb, LoadedConfig, ResolveOptions, ResolvedConfig, SwitchTemplate};
+use xoff_dataplane::config::SwitchConfig;
 use xoff_dataplane::route::Rib;
 use xoff_units::Picos;
 
@@ -82,21 +83,7 @@ fn resolve_similar(
     .ok()?;
     let config = template.resolve(&computed.tables, &options)?;
     let speeds_mbps = link_speeds_mbps(&config, own_indices, own_links).ok()?;
-    let resolved = ResolvedConfig {
-        config,
-        rib: Rib::new(),
-        static_routes: Vec::new(),
-        generated: ConfigDb::default(),
-        warnings: Vec::new(),
-    };
-    Some(SwitchSetup {
-        loaded: LoadedConfig {
-            db: ConfigDb::default(),
-            resolved,
-        },
-        resolve: ResolveOptions::default(),
-        speeds_mbps,
-    })
+    Some(setup_without_tables(config, Vec::new(), speeds_mbps))
 }
 
 /// Returns a text that is equal for similar switches: their layers without the computed layer, and their ports. Returns
@@ -124,13 +111,18 @@ fn similarity_key(plan: &SwitchPlan, own_links: &[(&str, &LinkPlan)]) -> Option<
     serde_json::to_string(&(layers, ports, &plan.asic, &plan.pg_profiles)).ok()
 }
 
-/// Removes everything that a switch in virtual time does not need.
-fn without_tables(setup: SwitchSetup) -> SwitchSetup {
+/// Returns a setup with only what a switch in virtual time needs.
+fn setup_without_tables(
+    config: SwitchConfig,
+    warnings: Vec<String>,
+    speeds_mbps: BTreeMap<usize, u32>,
+) -> SwitchSetup {
     let resolved = ResolvedConfig {
+        config,
         rib: Rib::new(),
         static_routes: Vec::new(),
         generated: ConfigDb::default(),
-        ..setup.loaded.resolved
+        warnings,
     };
     SwitchSetup {
         loaded: LoadedConfig {
@@ -138,6 +130,12 @@ fn without_tables(setup: SwitchSetup) -> SwitchSetup {
             resolved,
         },
         resolve: ResolveOptions::default(),
-        ..setup
+        speeds_mbps,
     }
+}
+
+/// Removes everything that a switch in virtual time does not need.
+fn without_tables(setup: SwitchSetup) -> SwitchSetup {
+    let resolved = setup.loaded.resolved;
+    setup_without_tables(resolved.config, resolved.warnings, setup.speeds_mbps)
 }
