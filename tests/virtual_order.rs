@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use xoff_dataplane::{ForwardingResult, Picos, PortId, SwitchEvent};
-use xoff_fabric::{FrameView, LinkEnd, Observer};
+use xoff_fabric::{FrameView, LinkEnd, Observer, SimulationEnd};
 use xoff_host::Host;
 use xoff_lab::plan::TimeMode;
 use xoff_lab::{LabOptions, VirtualLab, parse_lab};
@@ -180,5 +180,43 @@ fn parallel_parts_give_the_results_of_the_total_order() {
                 assert_eq!((first, recorder.len()), (None, other.len()), "{part}\n{text}");
             }
         }
+    }
+}
+
+/// Hosts run separately although messages complete in most windows. All hosts form one partition only near the end
+/// of an iteration.
+#[test]
+fn hosts_run_separately_while_messages_complete() {
+    for job in [
+        "kind: ring-allreduce, bytes: 1M",
+        "kind: alltoall, bytes: 1M",
+        "kind: alltoall, bytes: 1M, qps: 2, iterations: 3",
+        "kind: permutation, bytes: 256K, iterations: 3",
+        "kind: incast, to: h1, from: [h2, h3, h4, h5, h6], bytes: 100K",
+    ] {
+        let hosts = if job.contains("incast") {
+            ""
+        } else {
+            "hosts: all, "
+        };
+        let text = format!(
+            "{}  jobs: [{{name: job, {hosts}{job}}}]\n",
+            FABRIC_LAB.replace("DELAY", "1us").replace("dcqcn", "none")
+        );
+        let plan = parse_lab(&text, "test.xoff.yml", Path::new(""), TimeMode::Virtual)
+            .unwrap_or_else(|problems| panic!("{problems}"));
+        let mut lab =
+            VirtualLab::new(plan, LabOptions::default()).unwrap_or_else(|failure| panic!("{failure}"));
+        lab.start(&mut ()).unwrap_or_else(|failure| panic!("{failure}"));
+        assert_eq!(
+            lab.run(Picos::from_millis(100), true, &mut ()),
+            SimulationEnd::Finished,
+            "{job}"
+        );
+        let (windows, joint_windows) = lab.simulation.fabric.windows();
+        assert!(
+            windows > 50 && joint_windows * 5 < windows,
+            "{job}: {joint_windows} of {windows}"
+        );
     }
 }

@@ -27,7 +27,7 @@ mod hosts;
 mod reading;
 mod running;
 
-pub use running::CompletionHandler;
+pub use running::{CompletionHandler, CompletionScope};
 
 /// Largest number of events at one model time. More events indicate an endless loop, and the run stops.
 pub const SIMULTANEOUS_EVENTS_MAX: u64 = 10_000_000;
@@ -121,7 +121,13 @@ pub struct Fabric {
     events_checked_until: Picos,
     /// Buffer for the partitions that have events in a window.
     due_partitions: Vec<u32>,
+    /// Number of windows in which partitions ran separately.
+    windows: u64,
+    /// Number of those windows in which all hosts formed one partition.
+    joint_windows: u64,
     frame_hops: u64,
+    /// Payload of queue pairs that has arrived at hosts, in bytes.
+    delivered_payload_bytes: u64,
     moves: u64,
     seed: u64,
     /// Number of the latest inserted event if events are ordered by insertion, and `None` otherwise.

@@ -11,7 +11,7 @@ use xoff_dataplane::balance::AnnounceResult;
 use xoff_dataplane::{FlowAnnouncement, Picos};
 use xoff_wire::bth::MASK_24;
 
-use super::engine::{CompletionHandler, Fabric};
+use super::engine::{CompletionHandler, CompletionScope, Fabric};
 use super::observer::Observer;
 use super::path::Paths;
 use super::placement::PlannedHop;
@@ -376,12 +376,15 @@ impl Jobs {
             CompletionKind::Received { .. } => {}
             CompletionKind::Failed { why, .. } => {
                 let connection = &self.workload.connections()[role.connection as usize];
-                self.failed.push(FailedMessage {
+                let failure = FailedMessage {
                     at: now,
                     job: connection.job,
                     hosts: (connection.src, connection.dst),
                     why: format!("{why:?}"),
-                });
+                };
+                // Within a window, the completions of different hosts are not in the order of time.
+                let index = self.failed.partition_point(|earlier| earlier.at <= now);
+                self.failed.insert(index, failure);
             }
         }
     }
@@ -468,8 +471,13 @@ impl Jobs {
 }
 
 impl CompletionHandler for Jobs {
-    fn acts_on_completing_hosts_only(&self) -> bool {
-        self.workload.acts_on_completing_hosts_only()
+    fn scope(&self) -> CompletionScope {
+        self.workload.completion_scope()
+    }
+
+    fn no_step_ends(&mut self, mut misses_messages: impl FnMut(usize, u64) -> bool) -> bool {
+        self.workload
+            .no_step_ends(|host, messages| misses_messages(host as usize, messages))
     }
 
     fn handle_completions(&mut self, fabric: &mut Fabric, observer: &mut impl Observer) {

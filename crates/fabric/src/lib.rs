@@ -78,7 +78,7 @@ mod timeline;
 
 pub use deadlock::find_deadlock;
 pub use deadlock_report::{Deadlock, LastingDeadlock};
-pub use engine::{CompletionHandler, Fabric, RunStopReason, SIMULTANEOUS_EVENTS_MAX};
+pub use engine::{CompletionHandler, CompletionScope, Fabric, RunStopReason, SIMULTANEOUS_EVENTS_MAX};
 pub use event_log::{EVENTS_SCHEMA, EventLog};
 pub use fault::{Fault, FaultAction, FrameSelector};
 pub use jobs::{

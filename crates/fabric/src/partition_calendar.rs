@@ -42,17 +42,25 @@ pub(super) struct PartitionCalendar {
     occupied: [u64; WORDS],
     /// Partitions that are not in a list yet: interval, time of the earliest event, partition.
     far: BinaryHeap<Reverse<(u64, Picos, u32)>>,
+    /// Time of the earliest entry of each partition in `far`, or [`Picos::NEVER`]. A partition often has a timer that
+    /// is far away, and near events in each window. Without this table, `far` would get an entry in each window.
+    far_at: Vec<Picos>,
 }
 
+/// Flag of a list entry that was in `far` before. See [`PartitionCalendar::take_earliest`].
+pub(super) const FROM_FAR: u32 = 1 << 31;
+
 impl PartitionCalendar {
-    /// Creates an empty calendar with intervals of the length `interval`.
-    pub(super) fn new(interval: Picos) -> PartitionCalendar {
+    /// Creates an empty calendar of `partitions` partitions with intervals of the length `interval`.
+    pub(super) fn new(partitions: usize, interval: Picos) -> PartitionCalendar {
+        debug_assert!(partitions < FROM_FAR as usize);
         PartitionCalendar {
             interval: interval.max(Picos(1)),
             first_interval: 0,
             intervals: vec![Interval::EMPTY; INTERVALS],
             occupied: [0; WORDS],
             far: BinaryHeap::new(),
+            far_at: vec![Picos::NEVER; partitions],
         }
     }
 
@@ -62,7 +70,8 @@ impl PartitionCalendar {
         let interval = (at.0 / self.interval.0).max(self.first_interval);
         if interval - self.first_interval < INTERVALS as u64 {
             self.add_to_list(interval, partition, at);
-        } else {
+        } else if at < self.far_at[partition as usize] {
+            self.far_at[partition as usize] = at;
             self.far.push(Reverse((interval, at, partition)));
         }
     }
@@ -85,7 +94,8 @@ impl PartitionCalendar {
 
     /// Takes the partitions of the earliest interval into `partitions`, which must be empty. Returns the end of
     /// the interval, or `None` if the calendar is empty. The caller must add each partition again that still has
-    /// events.
+    /// events and that belongs to the interval, or whose entry has the flag [`FROM_FAR`]: such an entry can represent
+    /// later events too.
     pub(super) fn take_earliest(&mut self, partitions: &mut Vec<u32>) -> Option<Picos> {
         let interval = match self.first_occupied() {
             Some(interval) => interval,
@@ -96,7 +106,10 @@ impl PartitionCalendar {
             && far - interval < INTERVALS as u64
         {
             self.far.pop();
-            self.add_to_list(far, partition, at);
+            if self.far_at[partition as usize] == at {
+                self.far_at[partition as usize] = Picos::NEVER;
+            }
+            self.add_to_list(far, partition | FROM_FAR, at);
         }
         let index = interval as usize % INTERVALS;
         self.occupied[index / 64] &= !(1 << (index % 64));
@@ -141,6 +154,7 @@ impl PartitionCalendar {
         self.intervals.fill(Interval::EMPTY);
         self.occupied = [0; WORDS];
         self.far.clear();
+        self.far_at.fill(Picos::NEVER);
     }
 }
 
@@ -155,14 +169,15 @@ mod tests {
     fn partitions_leave_by_interval() {
         let mut draw = random_generator(7);
         let width = 1_000;
-        let mut calendar = PartitionCalendar::new(Picos(width));
-        let (mut pending, mut now) = (Vec::new(), 0);
+        let mut calendar = PartitionCalendar::new(80_000, Picos(width));
+        let (mut pending, mut now, mut partition) = (Vec::new(), 0, 0);
         for step in 0..20_000_u64 {
             for _ in 0..draw(4) {
                 let bits = draw(24);
                 let distance = draw(1 << bits);
-                pending.push((now + distance, step as u32));
-                calendar.add(step as u32, Picos(now + distance));
+                pending.push((now + distance, partition));
+                calendar.add(partition, Picos(now + distance));
+                partition += 1;
             }
             let earliest = pending.iter().map(|(at, _)| *at).min();
             assert_eq!(calendar.earliest().0, earliest.unwrap_or(u64::MAX), "{step}");
@@ -174,6 +189,7 @@ mod tests {
             };
             let expected_end = (earliest / width + 1) * width;
             assert_eq!(end, Some(Picos(expected_end)));
+            taken.iter_mut().for_each(|partition| *partition &= !FROM_FAR);
             let mut expected: Vec<u32> = pending
                 .iter()
                 .filter(|(at, _)| *at < expected_end)
@@ -188,9 +204,30 @@ mod tests {
         assert!(now > 1_000_000);
     }
 
+    /// A partition with a far timer and near events needs one entry for the timer.
+    #[test]
+    fn a_far_entry_is_stored_once() {
+        let mut calendar = PartitionCalendar::new(2, Picos(10));
+        let timer = Picos(1 << 30);
+        for window in 0..1_000 {
+            calendar.add(1, Picos(window * 10));
+            calendar.add(1, timer);
+            let mut taken = Vec::new();
+            assert_eq!(calendar.take_earliest(&mut taken), Some(Picos(window * 10 + 10)));
+            assert_eq!(taken, [1]);
+        }
+        assert_eq!(calendar.far.len(), 1);
+        // An earlier timer needs an entry of its own.
+        calendar.add(1, Picos(1 << 29));
+        assert_eq!(calendar.far.len(), 2);
+        let mut taken = Vec::new();
+        calendar.take_earliest(&mut taken);
+        assert_eq!(taken, [1 | FROM_FAR]);
+    }
+
     #[test]
     fn a_cleared_calendar_is_empty() {
-        let mut calendar = PartitionCalendar::new(Picos(10));
+        let mut calendar = PartitionCalendar::new(3, Picos(10));
         calendar.add(1, Picos(5));
         calendar.add(2, Picos(1 << 40));
         calendar.clear();

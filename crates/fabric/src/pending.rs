@@ -19,7 +19,7 @@ use xoff_units::Picos;
 
 use super::event_queue::{Event, EventQueue, first_key_at};
 use super::event_window::EventWindow;
-use super::partition_calendar::PartitionCalendar;
+use super::partition_calendar::{FROM_FAR, PartitionCalendar};
 
 /// Pending events of a partition after its window, except the far events. The struct has half a cache line,
 /// because every frame to another partition accesses such a struct.
@@ -77,7 +77,7 @@ impl PendingEvents {
         let window = EventWindow::new(frame);
         PendingEvents {
             in_order: EventQueue::default(),
-            calendar: PartitionCalendar::new(lookahead.min(window.span())),
+            calendar: PartitionCalendar::new(partitions, lookahead.min(window.span())),
             window,
             later: vec![EventsAfterWindow::EMPTY; partitions],
             far: vec![FarEvents::new(); partitions],
@@ -208,10 +208,18 @@ impl PendingEvents {
     pub(super) fn take_next_partitions(&mut self, partitions: &mut Vec<u32>) -> Picos {
         partitions.clear();
         let end = self.calendar.take_earliest(partitions).unwrap_or(Picos::NEVER);
+        partitions.retain_mut(|partition| {
+            let is_from_far = *partition & FROM_FAR != 0;
+            *partition &= !FROM_FAR;
+            let first = self.later[*partition as usize].first;
+            // The events of some partitions were processed with an earlier window.
+            if first >= end && is_from_far && first != Picos::NEVER {
+                self.calendar.add(*partition, first);
+            }
+            first < end
+        });
         partitions.sort_unstable();
         partitions.dedup();
-        // The events of some partitions were processed with an earlier window.
-        partitions.retain(|partition| self.later[*partition as usize].first < end);
         end
     }
 

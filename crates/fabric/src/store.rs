@@ -176,6 +176,13 @@ impl FabricStore {
         FrameHandle(index)
     }
 
+    /// Returns the number of frame bytes that are not stored. For a frame of a queue pair, these bytes are
+    /// the payload.
+    #[inline]
+    pub(super) fn unstored_bytes(&self, frame: FrameHandle) -> u32 {
+        self.slots.items[frame.0 as usize].unstored_bytes
+    }
+
     /// Returns whether a link has corrupted a frame. If not, the ICRC and the FCS of the frame count
     /// as correct.
     pub(super) fn is_damaged(&self, frame: FrameHandle) -> bool {

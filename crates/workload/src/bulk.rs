@@ -3,6 +3,7 @@
 
 use xoff_units::{Picos, count_noun};
 
+use super::completion_scope::CompletionScope;
 use super::job_context::{ConnectionBuilder, JobContext};
 use super::messages::TransferTag;
 use super::pattern::{Pairs, Pattern, Transfer};
@@ -17,6 +18,9 @@ const BEGIN_ITERATION: TransferTag = TransferTag {
 };
 /// Value in [`BulkJob::connections`] for an edge inside a node. Such an edge does not use the network.
 const LOCAL_EDGE: u32 = u32::MAX;
+
+/// Number of ranks that [`BulkJob::iteration_continues`] examines at most.
+const LATE_RANKS_EXAMINED_MAX: usize = 4;
 
 /// A completed or running iteration.
 #[derive(Clone, Copy, Debug)]
@@ -59,8 +63,12 @@ pub(super) struct BulkJob {
     has_flow_records: bool,
     /// Time until which the NVLink of each rank is busy.
     nvlink_busy_until: Vec<Picos>,
+    /// Host of each rank.
+    hosts: Vec<u32>,
     /// Number of transfers that each rank still has to receive.
     missing_transfers: Vec<u64>,
+    /// A rank that probably misses transfers for some time.
+    late_rank: usize,
     /// Number of ranks that still have to receive a transfer.
     unfinished_ranks: u32,
     /// Number of transfers of the running iteration that are not posted yet.
@@ -140,7 +148,9 @@ impl BulkJob {
             nvlink_bps: None,
             has_flow_records,
             nvlink_busy_until: vec![Picos::ZERO; hosts.len()],
+            hosts: hosts.to_vec(),
             missing_transfers: vec![0; hosts.len()],
+            late_rank: 0,
             unfinished_ranks: 0,
             unposted_transfers: 0,
             running: None,
@@ -191,11 +201,39 @@ impl BulkJob {
         self.running.is_none() && self.done.len() == self.schedule.iteration_count()
     }
 
-    /// Returns whether all reactions to completions stay at the host of the completion, as long as no message
-    /// that is posted from now on has arrived. An iteration ends at all hosts, but not before its last message
-    /// has arrived.
-    pub(super) fn acts_on_completing_hosts_only(&self) -> bool {
-        self.running.is_none() || self.posts_at_receiver_only && self.unposted_transfers > 0
+    /// Returns which hosts the next completions can change. An iteration ends at all hosts, but not before its last
+    /// message has arrived. After all messages of an iteration are posted, completions are only counted until then.
+    pub(super) fn completion_scope(&self) -> CompletionScope {
+        if self.running.is_none() || self.posts_at_receiver_only && self.unposted_transfers > 0 {
+            CompletionScope::CompletingHost
+        } else if self.unposted_transfers == 0 {
+            CompletionScope::CompletingHostUntilStepEnds
+        } else {
+            CompletionScope::AllHosts
+        }
+    }
+
+    /// Returns whether the iteration does not end because a rank certainly misses transfers. `misses_messages` returns
+    /// whether a host receives fewer than a number of messages. Only a few ranks are examined, from the rank that was
+    /// the answer of the previous call.
+    pub(super) fn iteration_continues(&mut self, misses_messages: &mut impl FnMut(u32, u64) -> bool) -> bool {
+        let ranks = self.missing_transfers.len();
+        let (mut rank, mut examined) = (self.late_rank, 0);
+        for _ in 0..ranks {
+            let missing = self.missing_transfers[rank];
+            if missing > 0 {
+                if misses_messages(self.hosts[rank], missing) {
+                    self.late_rank = rank;
+                    return true;
+                }
+                examined += 1;
+                if examined == LATE_RANKS_EXAMINED_MAX {
+                    break;
+                }
+            }
+            rank = (rank + 1) % ranks;
+        }
+        false
     }
 
     pub(super) fn progress(&self) -> String {
@@ -215,6 +253,22 @@ impl BulkJob {
 
     pub(super) fn sizes(&self) -> &[u64] {
         &self.schedule.sizes
+    }
+
+    /// Returns the payload of all iterations between hosts, in bytes.
+    pub(super) fn total_bytes(&self) -> u64 {
+        let network_edges = || {
+            let edges = 0..self.connections.len() as u32;
+            edges.filter(|edge| self.connections[*edge as usize] != LOCAL_EDGE)
+        };
+        let of_size = |bytes| {
+            let of_edges = network_edges().map(|edge| self.pattern.bytes_on_edge(edge, bytes));
+            of_edges.fold(0, u64::saturating_add)
+        };
+        let sizes = self.schedule.sizes.iter().map(|bytes| of_size(*bytes));
+        sizes
+            .fold(0, u64::saturating_add)
+            .saturating_mul(self.iterations_per_size())
     }
 
     /// Returns the number of iterations of each size, including the warm-up.

@@ -7,6 +7,7 @@ use xoff_units::Picos;
 
 use super::arrivals;
 use super::bulk::BulkJob;
+use super::completion_scope::CountedState;
 use super::job_context::{Connection, ConnectionBuilder, JobContext, JobCounts, MessagePost, PendingWork};
 use super::latency::LatencyHistogram;
 use super::list::FlowListJob;
@@ -33,37 +34,10 @@ pub(super) struct Job {
     /// Whether the job waits for [`Workload::start_job`].
     held: bool,
     /// State of the job when it was counted last.
-    counted: CountedState,
-}
-
-/// What a job can do after a completion.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum CountedState {
-    /// The job has ended or is stopped.
-    Ended,
-    /// The job acts only at the host of the completion.
-    ActsLocally,
-    /// The job can act at any host.
-    ActsOnAllHosts,
+    pub(super) counted: CountedState,
 }
 
 impl Job {
-    /// Returns what the job can do after the next completions (see
-    /// [`Workload::acts_on_completing_hosts_only`]).
-    fn state(&self) -> CountedState {
-        if self.stopped || self.is_over() {
-            return CountedState::Ended;
-        }
-        let acts_locally = match &self.runner {
-            JobRunner::List(list) => list.acts_on_completing_hosts_only(),
-            JobRunner::Bulk(bulk) => bulk.acts_on_completing_hosts_only(),
-        };
-        match acts_locally {
-            true => CountedState::ActsLocally,
-            false => CountedState::ActsOnAllHosts,
-        }
-    }
-
     pub(super) fn is_over(&self) -> bool {
         match &self.runner {
             JobRunner::List(list) => list.is_over(),
@@ -94,7 +68,7 @@ pub struct Workload {
     /// Number of jobs that are not in the background and not over.
     foreground: usize,
     /// Number of jobs in each [`CountedState`].
-    jobs_by_state: [usize; 3],
+    pub(super) jobs_by_state: [usize; CountedState::COUNT],
 }
 
 impl Workload {
@@ -118,7 +92,7 @@ impl Workload {
             started: false,
             start: Picos::ZERO,
             foreground: 0,
-            jobs_by_state: [0; 3],
+            jobs_by_state: [0; CountedState::COUNT],
         };
         for (index, job) in spec.jobs.iter().enumerate() {
             job.check(line_rate_bps)?;
@@ -190,7 +164,7 @@ impl Workload {
             held: false,
             counted: CountedState::Ended,
         });
-        self.jobs_by_state[CountedState::Ended as usize] += 1;
+        self.jobs_by_state[CountedState::Ended.index()] += 1;
         self.count_job(index);
         Ok(())
     }
@@ -359,29 +333,15 @@ impl Workload {
         self.remove_if_complete(now, message, copy, out);
     }
 
-    /// Returns whether all reactions to completions stay at the host of the completion, as long as no message
-    /// that is posted from now on has arrived. In this case, [`Workload::received`] and
-    /// [`Workload::acknowledged`] post messages only at the host for which they are called, no job ends, and no
-    /// timer is set. For different hosts, the driver may call these methods in any order of time: the results
-    /// are the same.
-    ///
-    /// Returns false if all jobs have ended: the driver must then see when no message is left
-    /// ([`Workload::is_finished`]).
-    pub fn acts_on_completing_hosts_only(&self) -> bool {
-        self.jobs_by_state[CountedState::ActsOnAllHosts as usize] == 0
-            && self.jobs_by_state[CountedState::ActsLocally as usize] > 0
-    }
-
-    /// Counts a job by its state. Called after each change of the job.
-    #[inline]
-    fn count_job(&mut self, index: usize) {
-        let job = &mut self.jobs[index];
-        let state = job.state();
-        let before = std::mem::replace(&mut job.counted, state);
-        if before != state {
-            self.jobs_by_state[before as usize] -= 1;
-            self.jobs_by_state[state as usize] += 1;
-        }
+    /// Returns the payload that all jobs transfer between hosts, in bytes, without background jobs and without
+    /// transfers inside a node. Jobs that are stopped early transfer less.
+    pub fn total_bytes(&self) -> u64 {
+        let foreground = self.jobs.iter().filter(|job| !job.spec.background);
+        let bytes = foreground.map(|job| match &job.runner {
+            JobRunner::List(list) => list.total_bytes(),
+            JobRunner::Bulk(bulk) => bulk.total_bytes(),
+        });
+        bytes.fold(0, u64::saturating_add)
     }
 
     /// Returns whether the workload has started, all jobs are over or stopped, and no message is in flight.

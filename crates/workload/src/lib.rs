@@ -34,6 +34,7 @@
 mod arrivals;
 mod bulk;
 mod check;
+mod completion_scope;
 mod distribution;
 mod engine;
 mod flow_list;
@@ -52,6 +53,7 @@ mod summary;
 #[cfg(test)]
 mod tests;
 
+pub use completion_scope::CompletionScope;
 pub use distribution::{DistributionError, SizeDistribution};
 pub use engine::Workload;
 pub use flow_list::{FlowListError, FlowListFormat, ListedFlow, parse_flow_list};

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use xoff_units::Picos;
 
+use super::completion_scope::CompletionScope;
 use super::job_context::{ConnectionBuilder, JobContext};
 use super::messages::TransferTag;
 use super::spec::{FlowSpec, Repeat};
@@ -101,11 +102,22 @@ impl FlowListJob {
         self.incomplete_messages == 0
     }
 
-    /// Returns whether all reactions to completions stay at the host of the completion, as long as no message
-    /// that is posted from now on has arrived. The job ends at all hosts, but not before its last message. A
-    /// closed loop sets timers, which all hosts share.
-    pub(super) fn acts_on_completing_hosts_only(&self) -> bool {
-        self.is_over() || (!self.has_closed_loop && self.posted_messages < self.total_messages)
+    /// Returns which hosts the next completions can change. The job ends at all hosts, but not before its last message
+    /// is posted. A closed loop sets timers, which all hosts share.
+    pub(super) fn completion_scope(&self) -> CompletionScope {
+        match !self.has_closed_loop && self.posted_messages < self.total_messages {
+            true => CompletionScope::CompletingHost,
+            false => CompletionScope::AllHosts,
+        }
+    }
+
+    /// Returns the payload of all messages, in bytes.
+    pub(super) fn total_bytes(&self) -> u64 {
+        let bytes = self
+            .flows
+            .iter()
+            .map(|flow| flow.bytes.saturating_mul(message_count(flow).into()));
+        bytes.fold(0, u64::saturating_add)
     }
 
     pub(super) fn progress(&self) -> String {

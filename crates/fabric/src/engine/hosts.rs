@@ -17,6 +17,7 @@ impl Fabric {
         observer: &mut impl Observer,
     ) -> bool {
         let frame_len = self.store.frame_len(frame);
+        self.delivered_payload_bytes += u64::from(self.store.unstored_bytes(frame));
         let parsed = self.store.parsed(frame);
         self.moves += u64::from(parsed.payload != Payload::MacControl);
         let inbound = InboundFrame {

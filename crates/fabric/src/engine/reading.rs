@@ -128,4 +128,16 @@ impl Fabric {
     pub fn frame_hops(&self) -> u64 {
         self.frame_hops
     }
+
+    /// Returns the number of time windows in which partitions ran separately, and the number of those in which all
+    /// hosts formed one partition because a completion could change any host. Both are 0 in a run in one order.
+    pub fn windows(&self) -> (u64, u64) {
+        (self.windows, self.joint_windows)
+    }
+
+    /// Returns the payload of queue pairs that has arrived at hosts, in bytes. Retransmitted payload counts each
+    /// time. Frames of open-loop flows do not count.
+    pub fn delivered_payload_bytes(&self) -> u64 {
+        self.delivered_payload_bytes
+    }
 }

@@ -14,6 +14,8 @@ use crate::event_queue::{Event, first_key_after, first_key_at, time_of_key};
 use crate::link_direction::LinkDirection;
 use crate::observer::Observer;
 use crate::partitions::Partitions;
+use crate::plan::LinkEnd;
+pub use xoff_workload::CompletionScope;
 
 /// Shortest lookahead with which partitions run separately. With a shorter lookahead (the length of a
 /// window), many windows would contain no event.
@@ -21,11 +23,15 @@ const LOOKAHEAD_MIN: Picos = Picos::from_nanos(100);
 
 /// Handles the completions of hosts during [`Fabric::run_with`].
 pub trait CompletionHandler {
-    /// Returns whether completions act only on the host at which they occur, for one window from now on. A
-    /// window is shorter than the time of a frame from one host to another. In such a window, the handler
-    /// changes no other host and ends no job, and the order in which completions of different hosts are
-    /// handled does not change any result.
-    fn acts_on_completing_hosts_only(&self) -> bool;
+    /// Returns the effect of completions in the next window. A window is shorter than the time of a frame from one host
+    /// to another.
+    fn scope(&self) -> CompletionScope;
+
+    /// Returns whether no step of a job ends in the next window. Called only with
+    /// [`CompletionScope::CompletingHostUntilStepEnds`]. `misses_messages` returns whether a host certainly receives
+    /// fewer than a number of messages in the window. One such host for each job is enough. `false` means that the
+    /// end is possible.
+    fn no_step_ends(&mut self, misses_messages: impl FnMut(usize, u64) -> bool) -> bool;
 
     /// Takes the completions ([`Fabric::take_completions`]) and acts on them. Called during a window in which
     /// completions act only on the host at which they occur.
@@ -34,7 +40,11 @@ pub trait CompletionHandler {
 
 /// Handles no completion: the run ends at each completion.
 impl CompletionHandler for () {
-    fn acts_on_completing_hosts_only(&self) -> bool {
+    fn scope(&self) -> CompletionScope {
+        CompletionScope::AllHosts
+    }
+
+    fn no_step_ends(&mut self, _misses_messages: impl FnMut(usize, u64) -> bool) -> bool {
         false
     }
 
@@ -190,11 +200,21 @@ impl Fabric {
     ) -> Option<RunStopReason> {
         let groups = self.partitions.host_group_count();
         let host_groups = due.partition_point(|partition| (*partition as usize) < groups);
-        let hosts = if handler.acts_on_completing_hosts_only() && !self.hosts_linked {
+        let completions_are_local = !self.hosts_linked
+            && match handler.scope() {
+                CompletionScope::AllHosts => false,
+                CompletionScope::CompletingHost => true,
+                CompletionScope::CompletingHostUntilStepEnds => {
+                    handler.no_step_ends(|host, messages| self.misses_messages(host, messages, limit))
+                }
+            };
+        self.windows += 1;
+        let hosts = if completions_are_local {
             HostWindow::WithLocalCompletions
         } else if self.no_completion_before(limit, &due[..host_groups]) {
             HostWindow::WithoutCompletions
         } else {
+            self.joint_windows += 1;
             HostWindow::Joint
         };
         let mut window = Window { begin, limit, hosts };
@@ -242,6 +262,28 @@ impl Fabric {
                     .iter()
                     .all(|node| node.host.completes_no_message_before(until))
                     && self.pending.all_before(group, limit, causes_no_completion)
+            })
+    }
+
+    /// Returns whether a host certainly receives fewer than `messages` messages before `limit`. All frames that arrive
+    /// before `limit` are already pending. The last packet of each message completes it, unless earlier packets are
+    /// missing. In this case the queue pair may complete a message with any packet, and the result is `false`.
+    fn misses_messages(&self, host: usize, messages: u64, limit: u128) -> bool {
+        if !self.hosts[host]
+            .host
+            .completes_no_message_before(time_of_key(limit))
+        {
+            return false;
+        }
+        let mut last_packets = 0;
+        let to = LinkEnd::Host(host as u32);
+        self.pending
+            .all_before(self.partitions.host_partition(host), limit, |event| {
+                let may_complete = is_arrival(event)
+                    && self.directions[event.rank() as usize].to == to
+                    && !self.store.completes_no_message(FrameHandle(event.payload()));
+                last_packets += u64::from(may_complete);
+                last_packets < messages
             })
     }
 

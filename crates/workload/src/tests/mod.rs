@@ -11,7 +11,10 @@ use std::collections::{BinaryHeap, HashMap};
 use xoff_units::Picos;
 
 use super::split::transmission_time;
-use super::{Connection, JobKind, JobSpec, MessageId, MessagePost, Workload, WorkloadResults, WorkloadSpec};
+use super::{
+    CompletionScope, Connection, JobKind, JobSpec, MessageId, MessagePost, Workload, WorkloadResults,
+    WorkloadSpec,
+};
 
 /// Line rate of all hosts. A byte takes 20 ps.
 const RATE_BPS: u64 = 400_000_000_000;
@@ -111,7 +114,16 @@ impl Ideal {
     /// Reports a completion. If the workload has announced that it acts only at the host of the completion, checks
     /// that no other host gets work, that no job ends and that no timer is set.
     fn complete(&mut self, now: Picos, stage: Stage, message: MessageId, out: &mut Vec<MessagePost>) {
-        let acts_locally = self.workload.acts_on_completing_hosts_only();
+        let Connection { src, dst, .. } = self.workload.connections()[self.connections[&message] as usize];
+        let acts_locally = match self.workload.completion_scope() {
+            CompletionScope::AllHosts => false,
+            CompletionScope::CompletingHost => true,
+            CompletionScope::CompletingHostUntilStepEnds => {
+                let received = |host| u64::from(stage == Stage::Received && host == dst);
+                self.workload
+                    .no_step_ends(|host, messages| received(host) < messages)
+            }
+        };
         let next_start = self.workload.next_start();
         let jobs = 0..self.workload.jobs.len();
         let ended = jobs.clone().filter(|job| self.workload.is_over(*job)).count();
@@ -124,7 +136,6 @@ impl Ideal {
             return;
         }
         self.local_completions += 1;
-        let Connection { src, dst, .. } = self.workload.connections()[self.connections[&message] as usize];
         let host = if stage == Stage::Received { dst } else { src };
         for post in out.iter() {
             let posted = self.workload.connections()[post.connection as usize];
