@@ -183,6 +183,7 @@ fn run_virtual(mut arguments: LabRun) -> Result<ExitCode, Failure> {
         let run = virtual_run_arguments(arguments)?;
         let run = VirtualRunArgs {
             field_values: sweep.set.into_iter().map(first_field_value).collect(),
+            stop: Some(signals::watch_stop_signals()?),
             ..run
         };
         return xoff_lab::run_virtual(&run, &mut output::StandardOutput);
@@ -319,6 +320,8 @@ fn virtual_run_arguments(arguments: LabRun) -> Result<VirtualRunArgs, Failure> {
         nccl_json: more.nccl_json,
         events_max: more.events_max,
         quiet: false,
+        progress: more.progress.into(),
+        stop: None,
         plots: more.plots,
         records_timeline: false,
         memory: arguments.limits.memory.limit(),

@@ -99,8 +99,8 @@ pub use sweep::{
 };
 pub use sweep::{ParallelRunsResult, run_in_parallel};
 pub use virtual_run::{
-    EVENTS_MAX_DEFAULT, OutputFormat, VirtualLab, VirtualRunArgs, run_virtual, switch_configuration,
-    switch_configurations,
+    EVENTS_MAX_DEFAULT, OutputFormat, ProgressFormat, VirtualLab, VirtualRunArgs, run_virtual,
+    switch_configuration, switch_configurations,
 };
 
 use inner_process::{InheritedFds, InnerProcess};

@@ -3,7 +3,7 @@
 //! Symbolic links in shared folders are followed only under the rules of [`ResultTarget`].
 
 use std::fs::{File, OpenOptions, Permissions};
-use std::io::{self, Write};
+use std::io::{self, BufWriter, Write};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
@@ -43,8 +43,25 @@ pub fn write_report_file(path: &Path, text: &str) -> Result<(), Failure> {
 /// Returns an error if the folder does not exist or is not writable, if the file cannot be written, or if a
 /// symbolic link is not followed.
 pub fn write_result_file(option: &str, path: &Path, text: &str) -> Result<(), Failure> {
+    write_result_with(option, path, |file| file.write_all(text.as_bytes()))
+}
+
+/// Writes a result file like [`write_result_file`]. `write` writes the content in parts, so the content is never in
+/// memory as a whole.
+///
+/// # Errors
+///
+/// As [`write_result_file`], and if `write` fails.
+pub fn write_result_with(
+    option: &str,
+    path: &Path,
+    write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
+) -> Result<(), Failure> {
     let result = ResultFile::create(path).and_then(|mut file| {
-        file.write_all(text.as_bytes())?;
+        let mut buffered = BufWriter::new(&mut file);
+        write(&mut buffered)?;
+        buffered.flush()?;
+        drop(buffered);
         file.commit()
     });
     result.map_err(|error| {

@@ -1,5 +1,6 @@
 //! The arguments of `xoff lab`.
 
+use std::io::IsTerminal;
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
@@ -7,7 +8,9 @@ use xoff_units::Picos;
 
 use super::super::values::{self, PcapArgument};
 use super::{BackendChoice, MemoryArgument, SwitchRuntimeArguments};
-use xoff_lab::{CheckFormat, EVENTS_MAX_DEFAULT, FieldSetting, OutputFormat, ProgramPolicy, Seeds, Shard};
+use xoff_lab::{
+    CheckFormat, EVENTS_MAX_DEFAULT, FieldSetting, OutputFormat, ProgramPolicy, ProgressFormat, Seeds, Shard,
+};
 
 /// `xoff lab`
 #[derive(Debug, Subcommand)]
@@ -338,9 +341,34 @@ pub(crate) struct VirtualTimeArguments {
     /// Write the results of collectives here in the JSON form of nccl-tests
     #[arg(long, value_name = "FILE", requires = "virtual_time")]
     pub nccl_json: Option<PathBuf>,
+    /// Progress on standard error: a bar if it is a terminal, or a JSON object per second (docs/virtual-time.md)
+    #[arg(long, value_name = "FORM", value_enum, requires = "virtual_time", default_value_t = ProgressChoice::Auto)]
+    pub progress: ProgressChoice,
     /// Options of sweeps.
     #[command(flatten)]
     pub sweep: SweepArguments,
+}
+
+/// The values of `--progress`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum ProgressChoice {
+    /// A bar if standard error is a terminal.
+    #[default]
+    Auto,
+    /// A JSON object per second.
+    Json,
+    /// No progress.
+    None,
+}
+
+impl From<ProgressChoice> for ProgressFormat {
+    fn from(choice: ProgressChoice) -> ProgressFormat {
+        match choice {
+            ProgressChoice::Auto if std::io::stderr().is_terminal() => ProgressFormat::Bar,
+            ProgressChoice::Json => ProgressFormat::Json,
+            ProgressChoice::Auto | ProgressChoice::None => ProgressFormat::Hidden,
+        }
+    }
 }
 
 /// Options of sweeps.

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use xoff_telemetry::failure::Failure;
-use xoff_telemetry::write_report_file;
+use xoff_telemetry::write_result_with;
 
 use super::Report;
 
@@ -15,7 +15,7 @@ impl Report {
     /// # Errors
     /// Returns an error if the folder of the file is missing or cannot be written.
     pub fn write(&self, path: &Path) -> Result<(), Failure> {
-        write_report_file(path, &self.to_json())
+        write_result_with("--report", path, |file| self.write_json(file))
     }
 }
 

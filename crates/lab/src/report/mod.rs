@@ -12,6 +12,7 @@ mod table;
 mod virtual_section;
 
 use std::collections::BTreeMap;
+use std::io::{self, Write};
 
 use serde::{Deserialize, Serialize};
 use xoff_rdma::Counters;
@@ -228,10 +229,20 @@ impl Report {
 
     /// Formats the report as indented JSON with a newline at the end.
     pub fn to_json(&self) -> String {
-        let mut text =
-            serde_json::to_string_pretty(self).expect("a report has string keys and finite numbers");
-        text.push('\n');
-        text
+        let mut text = Vec::new();
+        self.write_json(&mut text)
+            .expect("a report has string keys and finite numbers");
+        String::from_utf8(text).expect("JSON is UTF-8")
+    }
+
+    /// Writes the report as indented JSON with a newline at the end. The text of a large fabric has gigabytes and is
+    /// never in memory as a whole.
+    ///
+    /// # Errors
+    /// `out` returns an error.
+    pub fn write_json(&self, out: &mut dyn Write) -> io::Result<()> {
+        serde_json::to_writer_pretty(&mut *out, self)?;
+        out.write_all(b"\n")
     }
 }
 

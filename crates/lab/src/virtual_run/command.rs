@@ -1,11 +1,12 @@
 //! The command `xoff lab run FILE --virtual`.
 
 use std::fs::File;
-use std::io::{BufWriter, IsTerminal, Write};
+use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
-use indicatif::{ProgressBar, ProgressStyle};
 use xoff_units::Picos;
 
 use super::super::jobs;
@@ -14,18 +15,14 @@ use super::super::load_options::LoadOptions;
 use super::super::options::LabOptions;
 use super::super::plan::{LabPlan, ScriptPlan, TimeMode};
 use super::output::{self, OutputFormat};
+use super::progress::{ProgressFormat, RunProgress};
 use super::virtual_lab::VirtualLab;
+use super::workload_run::{RunEnd, run_workload};
 use crate::plot::{self, RunTimeline};
 use crate::report::Report;
 use xoff_fabric::{EventLog, LinkRecording, SimulationEnd, TimeSeries, Timeline};
 use xoff_telemetry::MemoryLimit;
-use xoff_telemetry::failure::Failure;
-
-/// Largest number of updates of the progress bar in a run.
-const PROGRESS_UPDATES_MAX: u64 = 200;
-/// Model time limit of a run with jobs and without `--until`. At this time, the run stops even if jobs are
-/// not finished.
-const UNTIL_MAX: Picos = Picos(u64::MAX / 4);
+use xoff_telemetry::failure::{Exit, Failure};
 
 /// Default of `--events-max`, the number of simulation events after which a run stops. One core needs about
 /// an hour for this number of events.
@@ -63,8 +60,13 @@ pub struct VirtualRunArgs {
     pub nccl_json: Option<PathBuf>,
     /// Number of simulation events after which the run stops with a failure.
     pub events_max: u64,
-    /// Whether progress, notes and warnings are hidden.
+    /// Whether notes and warnings are hidden.
     pub quiet: bool,
+    /// How progress is written to standard error.
+    pub progress: ProgressFormat,
+    /// The run stops soon after this flag has become true. Its report then covers the time until the stop.
+    /// `None`: nothing interrupts the run.
+    pub stop: Option<Arc<AtomicBool>>,
     /// Folder for the plots, which is created if it does not exist. `None`: no plots.
     pub plots: Option<PathBuf>,
     /// Whether the timeline (loads, queues and pauses over time) is recorded even without plots.
@@ -74,10 +76,10 @@ pub struct VirtualRunArgs {
 }
 
 /// The observers of a run: the event log and the recordings of links.
-type RunObservers = (Option<EventLog<BufWriter<File>>>, Vec<LinkRecording>);
+pub(super) type RunObservers = (Option<EventLog<BufWriter<File>>>, Vec<LinkRecording>);
 
 /// Runs a lab without its script in virtual time, writes the result to `out` and writes the requested files.
-/// Returns the exit code of the report ([`Report::exit`]).
+/// Returns the exit code of the report ([`Report::exit`]), or [`Exit::Interrupted`] after an interruption.
 ///
 /// # Errors
 /// Fails if the lab is invalid, if no flow gets a signal for its congestion control, or if a file cannot
@@ -87,6 +89,8 @@ pub fn run_virtual(arguments: &VirtualRunArgs, out: &mut dyn Write) -> Result<Ex
         time: TimeMode::Virtual,
         memory: arguments.memory,
     };
+    let file_name = arguments.file.file_name().unwrap_or(arguments.file.as_os_str());
+    let progress = RunProgress::start(arguments.progress, &file_name.to_string_lossy());
     let plan = load_with_values(&arguments.file, &arguments.field_values, options)?;
     if let Some(folder) = &arguments.plots {
         plot::create_folder("--plots", folder)?;
@@ -95,13 +99,13 @@ pub fn run_virtual(arguments: &VirtualRunArgs, out: &mut dyn Write) -> Result<Ex
         lab,
         report,
         timeline,
-    } = run_to_end(plan, arguments)?;
-    let text = match arguments.format {
-        OutputFormat::Table => crate::report::render_report(&report),
-        OutputFormat::Json => report.to_json(),
-        OutputFormat::Nccl => output::format_nccl_tables(&lab, &report),
-    };
-    output::write_result_text(out, &text)?;
+        is_interrupted,
+    } = run_with_progress(plan, arguments, progress)?;
+    match arguments.format {
+        OutputFormat::Table => output::write_result_text(out, &crate::report::render_report(&report))?,
+        OutputFormat::Json => output::write_result(out, |out| report.write_json(out))?,
+        OutputFormat::Nccl => output::write_result_text(out, &output::format_nccl_tables(&lab, &report))?,
+    }
     if let Some(path) = &arguments.report {
         report.write(path)?;
     }
@@ -121,7 +125,10 @@ pub fn run_virtual(arguments: &VirtualRunArgs, out: &mut dyn Write) -> Result<Ex
             log::error!("{missing}, so the run proves nothing");
         }
     }
-    Ok(report.exit().into())
+    Ok(match is_interrupted {
+        true => Exit::Interrupted.into(),
+        false => report.exit().into(),
+    })
 }
 
 /// A finished run.
@@ -133,14 +140,24 @@ pub(crate) struct FinishedRun {
     pub(crate) report: Report,
     /// The timeline of the run. `None` if it was not recorded.
     pub(crate) timeline: Option<RunTimeline>,
+    /// Whether [`VirtualRunArgs::stop`] has stopped the run.
+    pub(crate) is_interrupted: bool,
 }
 
-/// Runs a lab without its script from start to end.
+/// Runs a lab without its script from start to end, without progress.
 ///
 /// # Errors
 /// Fails if the lab cannot be set up or a file cannot be written. A run that stops early is not an error
 /// here. Its report contains a failure.
-pub(crate) fn run_to_end(mut plan: LabPlan, arguments: &VirtualRunArgs) -> Result<FinishedRun, Failure> {
+pub(crate) fn run_to_end(plan: LabPlan, arguments: &VirtualRunArgs) -> Result<FinishedRun, Failure> {
+    run_with_progress(plan, arguments, RunProgress::start(ProgressFormat::Hidden, ""))
+}
+
+fn run_with_progress(
+    mut plan: LabPlan,
+    arguments: &VirtualRunArgs,
+    progress: RunProgress,
+) -> Result<FinishedRun, Failure> {
     let options = LabOptions {
         seed: arguments.seed,
         ..LabOptions::default()
@@ -169,11 +186,17 @@ pub(crate) fn run_to_end(mut plan: LabPlan, arguments: &VirtualRunArgs) -> Resul
         None => None,
     };
     lab.start(&mut observers)?;
-    let fabric = &mut lab.simulation.fabric;
-    fabric.set_events_max(fabric.events().saturating_add(arguments.events_max));
     let records_timeline = arguments.records_timeline || arguments.plots.is_some();
     let mut timeline = records_timeline.then(|| Timeline::new(&lab.simulation.fabric));
-    let end = run_workload(&mut lab, arguments, &mut observers, &mut series, &mut timeline)?;
+    let end = run_workload(
+        &mut lab,
+        arguments,
+        &progress,
+        &mut observers,
+        &mut series,
+        &mut timeline,
+    )?;
+    drop(progress);
     if let Some(timeline) = &mut timeline {
         timeline.finish(&lab.simulation.fabric);
     }
@@ -202,6 +225,7 @@ pub(crate) fn run_to_end(mut plan: LabPlan, arguments: &VirtualRunArgs) -> Resul
         lab,
         report,
         timeline,
+        is_interrupted: end == RunEnd::Interrupted,
     })
 }
 
@@ -245,92 +269,22 @@ fn create_observers(lab: &VirtualLab, arguments: &VirtualRunArgs) -> Result<RunO
     Ok((events, recordings))
 }
 
-/// Runs the workload until all jobs and flows have ended, or until the time limit of the arguments.
-fn run_workload(
-    lab: &mut VirtualLab,
-    arguments: &VirtualRunArgs,
-    observers: &mut RunObservers,
-    series: &mut Option<TimeSeries>,
-    timeline: &mut Option<Timeline>,
-) -> Result<SimulationEnd, Failure> {
-    let workload = &lab.plan.workload;
-    let flows_end = Picos::from_nanos(workload.duration_ns);
-    let drain_end = flows_end.saturating_add(Picos::from_nanos(workload.drain_ns));
-    let has_jobs = !lab.simulation.jobs.workload().connections().is_empty();
-    // Open-loop flows end at a fixed time. Jobs run until they are finished.
-    let end = arguments
-        .until
-        .unwrap_or(if has_jobs { UNTIL_MAX } else { drain_end });
-    let bar = ProgressBar::new(end.min(drain_end.max(flows_end)).as_nanos().max(1));
-    if arguments.quiet || !std::io::stderr().is_terminal() {
-        bar.set_draw_target(indicatif::ProgressDrawTarget::hidden());
-    }
-    bar.set_style(
-        ProgressStyle::with_template("{msg} {wide_bar} {elapsed}")
-            .unwrap_or_else(|_| ProgressStyle::default_bar()),
-    );
-    let progress_step =
-        Picos((end.min(Picos::from_millis(10 * PROGRESS_UPDATES_MAX)).0 / PROGRESS_UPDATES_MAX).max(1));
-    let mut flows_stopped = workload.duration_ns == 0;
-    let outcome = loop {
-        let now = lab.elapsed();
-        // A long time without events is one step.
-        let next_activity = lab.simulation.next_activity().since(lab.workload_start);
-        let mut next = now.saturating_add(progress_step).max(next_activity).min(end);
-        if !flows_stopped {
-            next = next.min(flows_end);
-        }
-        if let Some(series) = series {
-            next = next.min(
-                series
-                    .next_sample()
-                    .since(lab.workload_start)
-                    .max(Picos(now.0 + 1)),
-            );
-        }
-        if let Some(timeline) = timeline {
-            next = next.min(
-                timeline
-                    .next_sample()
-                    .since(lab.workload_start)
-                    .max(Picos(now.0 + 1)),
-            );
-        }
-        let outcome = lab.run(next, has_jobs && flows_stopped, observers);
-        if let Some(series) = series {
-            series
-                .sample(&lab.simulation.fabric)
-                .map_err(|error| Failure::environment("cannot write the time series").because(error))?;
-        }
-        if let Some(timeline) = timeline {
-            timeline.sample(&lab.simulation.fabric);
-        }
-        if !flows_stopped && lab.elapsed() >= flows_end {
-            flows_stopped = true;
-            lab.stop_flows(observers);
-        }
-        bar.set_message(format!(
-            "{}: {} of model time",
-            lab.plan.name,
-            xoff_telemetry::format_nanos(lab.elapsed().as_nanos())
-        ));
-        bar.set_position(lab.elapsed().as_nanos());
-        match outcome {
-            SimulationEnd::TimeReached if lab.elapsed() < end => {}
-            // A lab without jobs runs until the end of its time.
-            SimulationEnd::Finished if !has_jobs && lab.elapsed() < end => {}
-            outcome => break outcome,
-        }
-    };
-    bar.finish_and_clear();
-    Ok(outcome)
-}
-
 /// Describes failed messages and unfinished jobs. If the run ended early, also describes the reason.
-fn describe_run_failures(lab: &VirtualLab, end: &SimulationEnd, events_max: u64) -> Vec<String> {
+fn describe_run_failures(lab: &VirtualLab, end: &RunEnd, events_max: u64) -> Vec<String> {
     let jobs = &lab.simulation.jobs;
     let mut failures = jobs::describe_failed_messages(&lab.plan, jobs, lab.workload_start);
     let unfinished = || jobs::describe_unfinished_jobs(&lab.plan, jobs);
+    let end = match end {
+        RunEnd::Interrupted => {
+            failures.push(format!(
+                "interrupted at {} of model time, and all figures end there{}",
+                xoff_telemetry::format_nanos(lab.elapsed().as_nanos()),
+                unfinished()
+            ));
+            return failures;
+        }
+        RunEnd::Simulation(end) => end,
+    };
     match end {
         SimulationEnd::Finished => {}
         SimulationEnd::TimeReached if jobs.is_finished() || jobs.workload().connections().is_empty() => {}

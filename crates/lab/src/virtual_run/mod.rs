@@ -7,10 +7,12 @@ mod command;
 mod link_traffic;
 mod links;
 mod output;
+mod progress;
 mod report_builder;
 #[cfg(test)]
 mod telemetry_tests;
 mod virtual_lab;
+mod workload_run;
 
 pub use command::{EVENTS_MAX_DEFAULT, VirtualRunArgs, run_virtual};
 pub(super) use command::{FinishedRun, run_to_end};
@@ -18,5 +20,6 @@ pub(super) use link_traffic::LinkTraffic;
 pub(super) use links::link_reports;
 pub use output::OutputFormat;
 pub(super) use output::write_result_text;
+pub use progress::ProgressFormat;
 pub(super) use virtual_lab::fabric_plan_of;
 pub use virtual_lab::{VirtualLab, switch_configuration, switch_configurations};

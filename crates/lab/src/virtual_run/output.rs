@@ -1,6 +1,6 @@
 //! Prints the results of runs in virtual time. Output formats include the tables and the JSON of nccl-tests.
 
-use std::io::{ErrorKind, Write};
+use std::io::{self, BufWriter, ErrorKind, Write};
 use std::path::Path;
 
 use serde_json::{Value, json};
@@ -105,7 +105,19 @@ fn format_collectives<T>(
 /// # Errors
 /// Fails if the text cannot be written.
 pub(crate) fn write_result_text(out: &mut dyn Write, text: &str) -> Result<(), Failure> {
-    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+    write_result(out, |out| out.write_all(text.as_bytes()))
+}
+
+/// Writes a result in parts, as [`write_result_text`] writes a text.
+pub(super) fn write_result(
+    out: &mut dyn Write,
+    write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
+) -> Result<(), Failure> {
+    let mut buffered = BufWriter::new(out);
+    let result = write(&mut buffered).and_then(|()| buffered.flush());
+    // After an error, the destructor would write the rest of the buffer again.
+    let _ = buffered.into_parts();
+    match result {
         Err(error) if error.kind() != ErrorKind::BrokenPipe => {
             Err(Failure::environment("the result cannot be written")
                 .at("standard output")

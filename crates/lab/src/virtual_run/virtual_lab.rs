@@ -264,6 +264,12 @@ impl VirtualLab {
         self.simulation.run(until, stop_when_finished, observer)
     }
 
+    /// Advances model time to `at`, counted from the start of the workload, if no event is earlier.
+    pub(super) fn advance_idle(&mut self, at: Picos) {
+        let at = self.workload_start.saturating_add(at);
+        self.simulation.fabric.advance_idle(at);
+    }
+
     /// Returns the model time since the start of the workload. Before the start, this is the model time
     /// since 0.
     pub fn elapsed(&self) -> Picos {
