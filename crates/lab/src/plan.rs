@@ -24,8 +24,10 @@ pub use transport::TransportPlan;
 use xoff_telemetry::verdict::Expectation;
 use xoff_workload::WorkloadSpec;
 
-/// Largest number of hosts in one lab.
-pub(crate) const HOSTS_MAX: usize = 4096;
+/// Largest number of hosts of a lab in virtual time.
+pub(crate) const HOSTS_MAX: usize = 65_536;
+/// Largest number of hosts of a lab in real time.
+pub(crate) const HOSTS_MAX_REAL_TIME: usize = 4096;
 
 /// The default port speed in Mb/s. This speed applies if neither the lab file nor the switch configuration
 /// sets a speed.

@@ -24,7 +24,8 @@ pub(crate) struct BenchAi {
     /// A lab file with jobs [default: a generated fabric, --fabric]
     #[arg(value_name = "FILE", conflicts_with_all = ["fabric", "speed", "collectives", "bytes", "iterations", "congestion"])]
     pub file: Option<PathBuf>,
-    /// Generated fabric: leaf-spine:LEAVESxSPINESxHOSTS (hosts per leaf), or star:HOSTS
+    /// Generated fabric: leaf-spine:LEAVESxSPINESxHOSTS (hosts per leaf), fat-tree:PORTS (ports per
+    /// switch), or star:HOSTS
     #[arg(long, value_name = "FABRIC", default_value = "leaf-spine:4x4x4")]
     pub fabric: FabricShape,
     /// Speed of all links of the generated fabric

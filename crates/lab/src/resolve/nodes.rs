@@ -6,7 +6,8 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use serde_saphyr::{Location, Spanned};
 
 use super::super::plan::{
-    ConfigLayer, HOSTS_MAX, HostKind, HostPlan, NicPlan, PgProfilesPlan, SwitchPlan, TimeMode,
+    ConfigLayer, HOSTS_MAX, HOSTS_MAX_REAL_TIME, HostKind, HostPlan, NicPlan, PgProfilesPlan, SwitchPlan,
+    TimeMode,
 };
 use super::super::units;
 use super::{LabResolver, NodeIndex};
@@ -95,7 +96,7 @@ impl LabResolver<'_> {
         self.report_problem(location, what, fix);
     }
 
-    /// Reports a lab without a switch and a lab with more than [`HOSTS_MAX`] hosts.
+    /// Reports a lab without a switch and a lab with too many hosts.
     fn check_node_counts(
         &mut self,
         switches: &[SwitchPlan],
@@ -115,11 +116,15 @@ impl LabResolver<'_> {
                 "add a node such as `sw1: {kind: switch, config: {preset: roce-lossless}}`",
             );
         }
-        if hosts.len() > HOSTS_MAX {
+        let (hosts_max, fix) = match self.time {
+            TimeMode::Virtual => (HOSTS_MAX, ""),
+            TimeMode::RealTime => (HOSTS_MAX_REAL_TIME, ", or run the lab with `--virtual`"),
+        };
+        if hosts.len() > hosts_max {
             self.report_problem(
                 Location::UNKNOWN,
                 format!("the lab has {} hosts", hosts.len()),
-                format!("at most {HOSTS_MAX} are possible"),
+                format!("at most {hosts_max} are possible: remove hosts{fix}"),
             );
         }
     }
@@ -135,12 +140,13 @@ impl LabResolver<'_> {
         kind: &str,
         number: usize,
     ) -> HostPlan {
-        let number = number.min(usize::from(u16::MAX)) as u16;
-        let [high, low] = number.to_be_bytes();
-        // A locally administered address. Bytes 1 to 3 are "XOF" in ASCII.
-        let mac = [0x02, 0x58, 0x4f, 0x46, high, low];
-        let ipv4 = Ipv4Addr::from(0x0a00_0000 + u32::from(number));
-        let ipv6 = Ipv6Addr::new(0xfd58, 0x4f46, 0, 0, 0, 0, 0, number);
+        let number = number.min(HOSTS_MAX) as u32;
+        // A locally administered address. Bytes 1 to 3 are "XOF" in ASCII, or "XOG" from host 65 536 on.
+        let [_, third, high, low] = (0x0046_0000 + number).to_be_bytes();
+        let mac = [0x02, 0x58, 0x4f, third, high, low];
+        let ipv4 = Ipv4Addr::from(0x0a00_0000 + number);
+        let [upper, lower] = [(number >> 16) as u16, number as u16];
+        let ipv6 = Ipv6Addr::new(0xfd58, 0x4f46, 0, 0, 0, 0, upper, lower);
         let (ipv4, ipv4_prefix) = self.parse_quantity(
             node.ipv4.as_ref(),
             (ipv4, IPV4_PREFIX),

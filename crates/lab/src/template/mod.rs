@@ -20,7 +20,11 @@ use xoff_lab_file::{Endpoint, LinkFields, NodeFields, OrderedMap, TemplateFields
 const TEMPLATES: [(&str, &[&str], &[&str]); 5] = [
     ("leaf-spine", &["leaves", "spines", "hosts"], &["uplinks"]),
     ("fat-tree", &["k"], &[]),
-    ("rail", &["nodes", "gpus", "spines"], &["uplinks"]),
+    (
+        "rail",
+        &["nodes", "gpus", "spines"],
+        &["uplinks", "group_nodes", "cores", "core_uplinks"],
+    ),
     ("star", &["hosts"], &[]),
     ("dumbbell", &["left", "right"], &["uplinks"]),
 ];
@@ -122,6 +126,13 @@ impl<'a> TopologyBuilder<'a> {
         self.expansion.nodes.push((self.spanned(name.clone()), node));
         self.switches.push(TemplateSwitch { name, used_ports: 0 });
         self.switches.len() - 1
+    }
+
+    /// Adds `count` switches with the names `prefix1`, `prefix2` and so on. Returns their indices.
+    fn add_switches(&mut self, prefix: &str, count: u32) -> Vec<usize> {
+        (1..=count)
+            .map(|number| self.add_switch(format!("{prefix}{number}")))
+            .collect()
     }
 
     /// Adds a host with a link to the next free port of a switch.

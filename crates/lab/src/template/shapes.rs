@@ -5,14 +5,45 @@ use super::TopologyBuilder;
 /// The numbers of a fabric with leaves and spines.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct LeafSpineParameters {
-    /// Number of leaves. For `rail`: number of nodes.
+    /// Number of leaves.
     pub(super) leaves: u32,
     /// Number of spines.
     pub(super) spines: u32,
-    /// Number of hosts of each leaf. For `rail`: number of GPUs of each node.
+    /// Number of hosts of each leaf.
     pub(super) hosts: u32,
     /// Number of links from each leaf to each spine.
     pub(super) uplinks: u32,
+}
+
+/// The numbers of a rail fabric.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct RailParameters {
+    /// Number of nodes, at least 1.
+    pub(super) nodes: u32,
+    /// Number of GPUs of each node, and number of leaves of each group.
+    pub(super) gpus: u32,
+    /// Number of spines: of each group if there are cores, of the fabric otherwise.
+    pub(super) spines: u32,
+    /// Number of links from each leaf to each of its spines.
+    pub(super) uplinks: u32,
+    /// Number of nodes of each group, at least 1. The last group can be smaller.
+    pub(super) group_nodes: u32,
+    /// Number of cores, a multiple of `spines`. 0: the spines connect the groups.
+    pub(super) cores: u32,
+    /// Number of links from each spine to each of its cores.
+    pub(super) core_uplinks: u32,
+}
+
+impl RailParameters {
+    /// Returns the number of groups.
+    pub(super) fn group_count(self) -> u32 {
+        self.nodes.div_ceil(self.group_nodes.max(1))
+    }
+
+    /// Returns the number of cores of each spine. Spine *s* of every group has the same cores.
+    pub(super) fn cores_of_spine(self) -> u32 {
+        self.cores.checked_div(self.spines).unwrap_or(0)
+    }
 }
 
 /// Builds the template `leaf-spine`. The switches are `leaf1`, `leaf2` and so on, and `spine1`, `spine2` and
@@ -20,7 +51,8 @@ pub(super) struct LeafSpineParameters {
 ///
 /// The first ports of a spine are connected to `leaf1`, the next ports to `leaf2`, and so on.
 pub(super) fn build_leaf_spine(builder: &mut TopologyBuilder<'_>, numbers: LeafSpineParameters) {
-    let (leaves, spines) = add_leaves_and_spines(builder, "leaf", numbers.leaves, numbers.spines);
+    let leaves = builder.add_switches("leaf", numbers.leaves);
+    let spines = builder.add_switches("spine", numbers.spines);
     let mut host = 0;
     for &leaf in &leaves {
         for _ in 0..numbers.hosts {
@@ -31,35 +63,47 @@ pub(super) fn build_leaf_spine(builder: &mut TopologyBuilder<'_>, numbers: LeafS
     add_mesh(builder, &leaves, &spines, numbers.uplinks);
 }
 
-/// Builds the template `rail`. The switches are `leaf1`, `leaf2` and so on, and `spine1`, `spine2` and so on.
-/// Host `n1-g2` is GPU 2 of node 1.
+/// Builds the template `rail`. Host `n1-g2` is GPU 2 of node 1.
 ///
-/// The fabric has as many leaves as a node has GPUs. GPU *g* of every node is connected to leaf *g*.
-pub(super) fn build_rail(builder: &mut TopologyBuilder<'_>, numbers: LeafSpineParameters) {
-    let (nodes, gpus) = (numbers.leaves, numbers.hosts);
-    let (leaves, spines) = add_leaves_and_spines(builder, "leaf", gpus, numbers.spines);
-    for node in 1..=nodes {
-        for (gpu, &leaf) in leaves.iter().enumerate() {
-            builder.add_host(format!("n{node}-g{}", gpu + 1), leaf);
+/// Each group of nodes has as many leaves as a node has GPUs: GPU *g* of every node of the group is connected to leaf
+/// *g*. The switches of a single group are `leaf1`, `leaf2` and so on, and `spine1`, `spine2` and so on. With several
+/// groups, the switches of the first group are `group1-leaf1` and so on.
+///
+/// Without cores, the fabric has one set of spines, and every leaf is connected to every spine. With cores, each group
+/// has a set of its own. Spine 1 of every group is connected to the first cores, spine 2 to the next cores, and so on.
+pub(super) fn build_rail(builder: &mut TopologyBuilder<'_>, numbers: RailParameters) {
+    let groups = numbers.group_count();
+    let prefix = |group: u32| match groups {
+        1 => String::new(),
+        _ => format!("group{group}-"),
+    };
+    let leaves: Vec<Vec<usize>> = (1..=groups)
+        .map(|group| builder.add_switches(&format!("{}leaf", prefix(group)), numbers.gpus))
+        .collect();
+    let spines: Vec<Vec<usize>> = match numbers.cores {
+        0 => vec![builder.add_switches("spine", numbers.spines)],
+        _ => (1..=groups)
+            .map(|group| builder.add_switches(&format!("{}spine", prefix(group)), numbers.spines))
+            .collect(),
+    };
+    let cores = builder.add_switches("core", numbers.cores);
+    for node in 0..numbers.nodes {
+        for (gpu, &leaf) in leaves[(node / numbers.group_nodes.max(1)) as usize]
+            .iter()
+            .enumerate()
+        {
+            builder.add_host(format!("n{}-g{}", node + 1, gpu + 1), leaf);
         }
     }
-    add_mesh(builder, &leaves, &spines, numbers.uplinks);
-}
-
-/// Adds leaves with the name prefix `leaf_prefix` and spines, and returns their indices.
-fn add_leaves_and_spines(
-    builder: &mut TopologyBuilder<'_>,
-    leaf_prefix: &str,
-    leaves: u32,
-    spines: u32,
-) -> (Vec<usize>, Vec<usize>) {
-    let leaves = (1..=leaves)
-        .map(|leaf| builder.add_switch(format!("{leaf_prefix}{leaf}")))
-        .collect();
-    let spines = (1..=spines)
-        .map(|spine| builder.add_switch(format!("spine{spine}")))
-        .collect();
-    (leaves, spines)
+    for (group, leaves) in leaves.iter().enumerate() {
+        add_mesh(builder, leaves, &spines[group % spines.len()], numbers.uplinks);
+    }
+    let cores_of_spine = numbers.cores_of_spine().max(1) as usize;
+    for spines in &spines {
+        for (&spine, cores) in spines.iter().zip(cores.chunks(cores_of_spine)) {
+            add_mesh(builder, &[spine], cores, numbers.core_uplinks);
+        }
+    }
 }
 
 /// Adds `uplinks` links between each leaf and each spine.

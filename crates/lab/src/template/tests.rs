@@ -120,3 +120,55 @@ fn star_and_dumbbell_templates_have_the_documented_links() {
         ]
     );
 }
+
+#[test]
+fn cores_connect_the_groups_of_a_rail_fabric() {
+    let plan = parse_fabric(
+        "rail: {nodes: 3, gpus: 2, group_nodes: 2, spines: 2, uplinks: 3, cores: 4, core_uplinks: 2}",
+    );
+    // Each leaf: 2 or 1 hosts and 2 * 3 uplinks. Each spine: 2 * 3 links to leaves and 2 cores with 2 links.
+    let switches = [
+        ("core1", 4),
+        ("core2", 4),
+        ("core3", 4),
+        ("core4", 4),
+        ("group1-leaf1", 8),
+        ("group1-leaf2", 8),
+        ("group1-spine1", 10),
+        ("group1-spine2", 10),
+        ("group2-leaf1", 7),
+        ("group2-leaf2", 7),
+        ("group2-spine1", 10),
+        ("group2-spine2", 10),
+    ];
+    assert_eq!(link_counts(&plan), BTreeMap::from(switches));
+    let texts = link_texts(&plan);
+    let has_link = |from: &str, to: &str| {
+        texts
+            .iter()
+            .filter(|text| text.starts_with(&format!("{from}:")) && text.contains(&format!("-{to}:")))
+            .count()
+    };
+    assert_eq!(has_link("group1-spine1", "core2"), 2);
+    assert_eq!(has_link("group2-spine2", "core3"), 2);
+    assert_eq!(has_link("group2-spine2", "core2"), 0);
+    assert_eq!(has_link("group1-leaf1", "group2-spine1"), 0);
+    let leaf = |host: usize| {
+        plan.link_of_host(host)
+            .map(|link| plan.switches[link.switch].name.as_str())
+    };
+    assert_eq!(leaf(3), Some("group1-leaf2"));
+    assert_eq!(leaf(4), Some("group2-leaf1"));
+}
+
+#[test]
+fn spines_connect_the_groups_of_a_rail_fabric_without_cores() {
+    let plan = parse_fabric("rail: {nodes: 4, gpus: 1, group_nodes: 2, spines: 2}");
+    let switches = [
+        ("group1-leaf1", 4),
+        ("group2-leaf1", 4),
+        ("spine1", 2),
+        ("spine2", 2),
+    ];
+    assert_eq!(link_counts(&plan), BTreeMap::from(switches));
+}

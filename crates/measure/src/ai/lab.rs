@@ -9,17 +9,19 @@ use xoff_lab::parse_lab;
 use xoff_lab::plan::{LabPlan, TimeMode};
 use xoff_telemetry::failure::Failure;
 
-/// Largest number of leaves, of spines, and of hosts at each leaf.
-const SHAPE_NUMBER_MAX: u16 = 128;
-/// Largest number of hosts. With more hosts, an AllToAll would need too many queue pairs.
-const HOSTS_MAX: u32 = 1_024;
+/// Largest number of leaves, of spines, of hosts at each leaf, and of ports of a switch of a fat tree.
+const SHAPE_NUMBER_MAX: u16 = 1024;
+/// Largest number of hosts, the same as in a lab file.
+const HOSTS_MAX: u32 = 65_536;
 
-/// The shape of a fabric that the bench generates. Users write `leaf-spine:LEAVESxSPINESxHOSTS` or
-/// `star:HOSTS`. Each number is 1 to 128, and the fabric has 2 to 1024 hosts.
+/// The shape of a fabric that the bench generates. Users write `leaf-spine:LEAVESxSPINESxHOSTS`, `fat-tree:PORTS` or
+/// `star:HOSTS`. Each number is 1 to 1024, and the fabric has 2 to 65 536 hosts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FabricShape {
     /// Number of leaves, number of spines, and number of hosts at each leaf.
     LeafSpine(u16, u16, u16),
+    /// Number of ports of each switch, an even number.
+    FatTree(u16),
     /// Number of hosts at one non-blocking switch.
     Star(u16),
 }
@@ -30,6 +32,7 @@ impl fmt::Display for FabricShape {
             FabricShape::LeafSpine(leaves, spines, hosts) => {
                 write!(f, "leaf-spine:{leaves}x{spines}x{hosts}")
             }
+            FabricShape::FatTree(ports) => write!(f, "fat-tree:{ports}"),
             FabricShape::Star(hosts) => write!(f, "star:{hosts}"),
         }
     }
@@ -42,7 +45,7 @@ impl FromStr for FabricShape {
         let invalid = || {
             format!(
                 "'{text}' is not a fabric: write leaf-spine:LEAVESxSPINESxHOSTS, such as leaf-spine:4x4x4 (HOSTS per leaf), \
-                 or star:HOSTS; at most {SHAPE_NUMBER_MAX} of each, {HOSTS_MAX} hosts in all"
+                 fat-tree:PORTS (an even number of ports per switch) or star:HOSTS; at most {SHAPE_NUMBER_MAX} of each, {HOSTS_MAX} hosts in all"
             )
         };
         let (name, shape) = text.split_once(':').ok_or_else(invalid)?;
@@ -58,6 +61,7 @@ impl FromStr for FabricShape {
             .ok_or_else(invalid)?;
         let fabric = match (name, numbers.as_slice()) {
             ("leaf-spine", &[leaves, spines, hosts]) => FabricShape::LeafSpine(leaves, spines, hosts),
+            ("fat-tree", &[ports]) if ports.is_multiple_of(2) => FabricShape::FatTree(ports),
             ("star", &[hosts]) => FabricShape::Star(hosts),
             _ => return Err(invalid()),
         };
@@ -73,6 +77,7 @@ impl FabricShape {
     pub fn host_count(self) -> u32 {
         match self {
             FabricShape::LeafSpine(leaves, _, hosts) => u32::from(leaves) * u32::from(hosts),
+            FabricShape::FatTree(ports) => u32::from(ports).pow(3) / 4,
             FabricShape::Star(hosts) => u32::from(hosts),
         }
     }
@@ -81,10 +86,11 @@ impl FabricShape {
     /// different leaves, so every step of a ring collective crosses a spine.
     fn hosts_in_rank_order(self) -> Vec<String> {
         let (leaves, hosts) = match self {
-            FabricShape::LeafSpine(leaves, _, hosts) => (leaves, hosts),
-            FabricShape::Star(hosts) => (1, hosts),
+            FabricShape::LeafSpine(leaves, _, hosts) => (u32::from(leaves), u32::from(hosts)),
+            FabricShape::FatTree(ports) => (u32::from(ports).pow(2) / 2, u32::from(ports) / 2),
+            FabricShape::Star(hosts) => (1, u32::from(hosts)),
         };
-        let hosts_at_index = |host: u16| (0..leaves).map(move |leaf| format!("h{}", leaf * hosts + host + 1));
+        let hosts_at_index = |host: u32| (0..leaves).map(move |leaf| format!("h{}", leaf * hosts + host + 1));
         (0..hosts).flat_map(hosts_at_index).collect()
     }
 }
@@ -145,6 +151,7 @@ impl LabSettings {
             FabricShape::LeafSpine(leaves, spines, hosts) => {
                 format!("leaf-spine: {{leaves: {leaves}, spines: {spines}, hosts: {hosts}")
             }
+            FabricShape::FatTree(ports) => format!("fat-tree: {{k: {ports}"),
             FabricShape::Star(hosts) => format!("star: {{hosts: {hosts}"),
         };
         let mut text = format!("name: ai-{}\ntopology:\n", collective.name());
@@ -178,7 +185,7 @@ mod tests {
 
     #[test]
     fn fabric_shapes_are_parsed_from_their_display_form() {
-        for text in ["leaf-spine:4x4x4", "leaf-spine:1x1x2", "star:8"] {
+        for text in ["leaf-spine:4x4x4", "leaf-spine:1x1x2", "fat-tree:64", "star:8"] {
             assert_eq!(text.parse::<FabricShape>().unwrap().to_string(), text);
         }
         for text in [
@@ -187,7 +194,9 @@ mod tests {
             "leaf-spine:4x4",
             "star:1",
             "star:0",
-            "leaf-spine:128x1x128",
+            "leaf-spine:1024x1x65",
+            "fat-tree:3",
+            "fat-tree:66",
             "ring:4",
         ] {
             assert!(text.parse::<FabricShape>().is_err(), "{text}");
@@ -198,5 +207,11 @@ mod tests {
     fn neighbouring_ranks_are_at_different_leaves() {
         let fabric = FabricShape::LeafSpine(2, 2, 3);
         assert_eq!(fabric.hosts_in_rank_order(), ["h1", "h4", "h2", "h5", "h3", "h6"]);
+        let fabric = FabricShape::FatTree(2);
+        assert_eq!(fabric.hosts_in_rank_order(), ["h1", "h2"]);
+        let fabric = FabricShape::FatTree(4);
+        let hosts = fabric.hosts_in_rank_order();
+        assert_eq!(hosts[..3], ["h1", "h3", "h5"]);
+        assert_eq!((hosts.len(), hosts[8].as_str()), (16, "h2"));
     }
 }
