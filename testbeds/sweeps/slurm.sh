@@ -3,11 +3,17 @@
 #
 #   mkdir -p sweep && sbatch testbeds/sweeps/slurm.sh
 #
+# Slurm runs a task again if its node fails. If a part is missing at the end, the merge names it. To run part 4 of 16
+# again: sbatch --array=4 --export=ALL,PARTS=16 testbeds/sweeps/slurm.sh
+#
+# `slurm-trial.sh` tests this script on a cluster on one machine.
+#
 #SBATCH --job-name=xoff-sweep
 #SBATCH --array=1-16
 #SBATCH --cpus-per-task=4
 #SBATCH --mem=4G
 #SBATCH --time=02:00:00
+#SBATCH --requeue
 #SBATCH --output=sweep/part-%a.log
 set -eu
 
@@ -17,11 +23,18 @@ SWEEP=${SWEEP:---seeds 1..=32 --set transports.default.congestion=none,dcqcn,tim
 OUT=${OUT:-sweep}
 
 mkdir -p "$OUT"
-# The array may be submitted as 0-15 too.
-part=$((SLURM_ARRAY_TASK_ID - SLURM_ARRAY_TASK_MIN + 1))
+if [ -n "${PARTS:-}" ]; then
+    # Single parts run again. Their numbers start at 1.
+    part=$SLURM_ARRAY_TASK_ID
+else
+    # The array may be submitted as 0-15 too.
+    PARTS=$SLURM_ARRAY_TASK_COUNT
+    part=$((SLURM_ARRAY_TASK_ID - SLURM_ARRAY_TASK_MIN + 1))
+    again=${SLURM_RESTART_COUNT:-0}
+fi
 
-# The first task queues the merge, for when all tasks have ended well.
-if [ "$part" -eq 1 ]; then
+# The first task queues the merge, for when all tasks have ended well. It does so once, also if it runs again.
+if [ "$part" -eq 1 ] && [ "${again:-1}" -eq 0 ]; then
     sbatch --dependency="afterok:$SLURM_ARRAY_JOB_ID" --job-name=xoff-merge --output="$OUT/merge.log" \
         --wrap "xoff lab merge $OUT/part-*.json --report $OUT/sweep.json --csv $OUT/sweep.csv"
 fi
@@ -30,5 +43,5 @@ fi
 status=0
 # shellcheck disable=SC2086 # options are words
 xoff lab run "$LAB" --virtual $SWEEP --jobs "$SLURM_CPUS_PER_TASK" \
-    --shard "$part/$SLURM_ARRAY_TASK_COUNT" --report "$OUT/part-$part.json" || status=$?
+    --shard "$part/$PARTS" --report "$OUT/part-$part.json" || status=$?
 [ "$status" -le 1 ]
