@@ -9,6 +9,7 @@
 //!     cargo bench --bench peers -- workers
 //!     cargo bench --bench peers -- reaction
 //!     cargo bench --bench peers -- footprint
+//!     cargo bench --bench peers -- api
 //!
 //! Forwarders that are not installed, or that cannot carry a frame length, are skipped with a note.
 //! benches/README.md describes the measurements.
@@ -18,6 +19,7 @@
     reason = "a benchmark prints its results"
 )]
 
+mod api_load;
 mod bed;
 mod child;
 mod footprint;
@@ -84,6 +86,9 @@ struct Arguments {
     /// Forward with pnet; for the process that this benchmark starts.
     #[arg(long, hide = true)]
     pnet_loop: bool,
+    /// Send requests to this control socket; for the process that this benchmark starts.
+    #[arg(long, hide = true)]
+    api_clients: Option<PathBuf>,
     /// Option that `cargo bench` adds.
     #[arg(long, global = true, hide = true)]
     bench: bool,
@@ -101,6 +106,8 @@ enum XoffMeasurement {
     /// Time from the start of the program to the first frame it could forward, and memory, with 2, 8
     /// and 32 ports
     Footprint,
+    /// Time of the switch's worker for a frame with and without clients of the control API
+    Api,
 }
 
 fn main() -> ExitCode {
@@ -110,6 +117,10 @@ fn main() -> ExitCode {
             Ok(()) => ExitCode::SUCCESS,
             Err(failure) => exit_with_failure(&failure),
         };
+    }
+    if let Some(socket) = &arguments.api_clients {
+        println!("{}", api_load::run_clients(socket, arguments.seconds));
+        return ExitCode::SUCCESS;
     }
     if !arguments.bench {
         println!("peers: skipped: it takes minutes; run it with `cargo bench --bench peers`");
@@ -171,6 +182,7 @@ fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
         Some(XoffMeasurement::Workers) => workers::measure(&run, &mut result)?,
         Some(XoffMeasurement::Reaction) => reaction::measure(&run, &mut result)?,
         Some(XoffMeasurement::Footprint) => footprint::measure(&run, &mut result)?,
+        Some(XoffMeasurement::Api) => api_load::measure(&run, &mut result)?,
     }
     if run.is_interrupted() {
         return Ok(ExitCode::from(130));

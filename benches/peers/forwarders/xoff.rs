@@ -33,6 +33,8 @@ pub(crate) struct Switch<'a> {
     /// Has the priority group of the lossless class take some 15 KiB before it says XOFF,
     /// instead of megabytes.
     pub(crate) small_group: bool,
+    /// Path of the control socket. `None`: no control API.
+    pub(crate) control: Option<&'a Path>,
 }
 
 impl Switch<'_> {
@@ -45,6 +47,7 @@ impl Switch<'_> {
             cores: &[],
             speed_mbps: 100_000,
             small_group: false,
+            control: None,
         }
     }
 
@@ -75,6 +78,9 @@ impl Switch<'_> {
                     "--report",
                 ])
                 .arg(&report);
+            if let Some(socket) = self.control {
+                command.arg("--api").arg(socket);
+            }
             for (port, device) in PORTS.iter().zip(FORWARDER_DEVICES) {
                 command.args(["--port", &format!("{port}={device},backend={}", self.backend)]);
             }

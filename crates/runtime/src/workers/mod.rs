@@ -18,6 +18,7 @@ mod port_io;
 mod port_notes;
 mod port_set;
 mod received_entry;
+mod recent_snapshot;
 mod running_switch;
 mod start;
 mod switch_thread;

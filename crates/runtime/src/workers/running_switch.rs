@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender, bounded};
 use xoff_dataplane::config::SwitchConfig;
@@ -11,6 +11,7 @@ use xoff_dataplane::{ApplyError, ControlRecord, Picos, PortId, Switch};
 
 use super::clock::ModelClock;
 use super::command::{Command, Inspection};
+use super::recent_snapshot::RecentSnapshot;
 use super::switch_worker::{RetainedPorts, WorkerResult};
 use super::taint_ledger::TaintLog;
 use xoff_ports::ThreadWaker;
@@ -67,6 +68,7 @@ pub(super) struct RunningSwitchParts {
 #[derive(Debug)]
 pub struct RunningSwitch {
     commands: Sender<Command>,
+    recent_snapshot: RecentSnapshot,
     waker: ThreadWaker,
     ledger: TaintLog,
     stop: Arc<AtomicBool>,
@@ -108,6 +110,7 @@ impl RunningSwitch {
     pub(super) fn new(parts: RunningSwitchParts, thread: &Arc<SwitchThreadHandle>) -> RunningSwitch {
         RunningSwitch {
             commands: parts.commands,
+            recent_snapshot: RecentSnapshot::new(Instant::now()),
             waker: parts.waker,
             ledger: parts.ledger,
             stop: parts.stop,
@@ -134,12 +137,15 @@ impl RunningSwitch {
         self.port_count
     }
 
-    /// Returns a snapshot of the switch. Returns `None` if the switch worker has ended or does not answer
-    /// within 5 seconds.
+    /// Returns a snapshot of the switch. The switch takes at most 100 snapshots per second for a long time, so a
+    /// snapshot can be up to 10 ms old if it is read more often. It is never older than the latest change of the
+    /// switch. Returns `None` if the switch worker has ended or does not answer within 5 seconds.
     pub fn snapshot(&self) -> Option<SwitchSnapshot> {
-        let (reply, answer) = bounded(1);
-        self.send_command(Command::Snapshot(reply));
-        answer.recv_timeout(REPLY_TIMEOUT).ok()
+        self.recent_snapshot.read(Instant::now(), || {
+            let (reply, answer) = bounded(1);
+            self.send_command(Command::Snapshot(reply));
+            answer.recv_timeout(REPLY_TIMEOUT).ok()
+        })
     }
 
     /// Calls `read` with the switch and the present model time, and returns the result of `read`. Returns
@@ -275,9 +281,13 @@ impl RunningSwitch {
     }
 
     fn send_command(&self, command: Command) {
+        let is_change = !matches!(command, Command::Snapshot(_) | Command::Inspect(_));
         // A worker that has ended does not reply. The caller notices this by the closed channel.
         let _ = self.commands.send(command);
         self.waker.wake();
+        if is_change {
+            self.recent_snapshot.record_change();
+        }
     }
 }
 
