@@ -29,4 +29,4 @@ pub use balanced_load::{BalancedLoad, BalancingCase, balancing_cases};
 pub use instruction_record::{GROWTH_MAX_PERCENT, InstructionRecord};
 pub use many_to_one_load::{ForwardingMode, ManyToOneLoad};
 pub use mesh_load::{FEATURE_VARIANTS, MeshForwarding, MeshLoad, MeshTraffic, SwitchFeatures};
-pub use suite::{BuiltInWorkload, built_in_workloads, select_workloads};
+pub use suite::{BuiltInWorkload, RINGS, built_in_workloads, select_workloads};

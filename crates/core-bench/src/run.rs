@@ -4,13 +4,16 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
 use clap::Args;
-use core_bench::{GROWTH_MAX_PERCENT, InstructionRecord, select_workloads};
+use core_bench::{GROWTH_MAX_PERCENT, InstructionRecord, RINGS, select_workloads};
 use xoff_measure::frame_cost::{
     Workload, count_instructions, measure_frame_ns, measure_time, run_workload_once,
 };
 use xoff_measure::result::{BenchResult, ResultFormat};
 use xoff_telemetry::failure::{Exit, Failure};
 use xoff_telemetry::write_result_file;
+
+/// Largest difference between the instructions of a frame-hop in fabrics of different sizes.
+const COST_BY_SIZE_MAX_PERCENT: f64 = 10.0;
 
 /// `core-bench run`
 #[derive(Debug, Args)]
@@ -96,6 +99,9 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<Exit, Failure> {
     if let Some(path) = &arguments.save {
         write_result_file("--save", path, &result.to_text(ResultFormat::Json))?;
     }
+    if arguments.instructions && !arguments.write {
+        check_cost_by_size(&result)?;
+    }
     match &arguments.record {
         Some(path) if arguments.write => write_record(path, &result),
         Some(path) => check_record(path, &result, arguments.workload == ["default"]),
@@ -111,6 +117,35 @@ fn single(workloads: &[Workload]) -> Result<&Workload, Failure> {
             .at("--workload")
             .fix("give one name, such as --workload ecmp; `core-bench list` prints all names")),
     }
+}
+
+/// Checks that a frame-hop costs the same in a small and in a large fabric ([`RINGS`]).
+///
+/// # Errors
+/// The largest count exceeds the smallest one by more than [`COST_BY_SIZE_MAX_PERCENT`].
+fn check_cost_by_size(result: &BenchResult) -> Result<(), Failure> {
+    let count = |name: &str| {
+        let figure = result.figure(&format!("{name}/instructions"))?;
+        Some((name.to_owned(), figure.spread().median))
+    };
+    let mut counts: Vec<(String, f64)> = RINGS.iter().filter_map(|(name, _)| count(name)).collect();
+    counts.sort_by(|a, b| a.1.total_cmp(&b.1));
+    let (Some(least), Some(most)) = (counts.first(), counts.last()) else {
+        return Ok(());
+    };
+    let growth = (most.1 / least.1 - 1.0) * 100.0;
+    if growth <= COST_BY_SIZE_MAX_PERCENT {
+        return Ok(());
+    }
+    let what = format!(
+        "a frame-hop needs {:.0} instructions in {}, and {:.0} in {}",
+        least.1, least.0, most.1, most.0
+    );
+    Err(Failure::new(Exit::CheckFailed, what)
+        .because(format!(
+            "{growth:.1} % more, at most {COST_BY_SIZE_MAX_PERCENT} % are allowed: some work per event grows with the fabric"
+        ))
+        .fix("compare both workloads in a profile: `perf record -g core-bench run --workload NAME --frames 1000000`"))
 }
 
 fn write_record(path: &Path, result: &BenchResult) -> Result<Exit, Failure> {
@@ -145,4 +180,36 @@ fn check_record(path: &Path, result: &BenchResult, is_complete: bool) -> Result<
             "more than {GROWTH_MAX_PERCENT} % above the record, or missing from it"
         ))
         .fix("find the cause, or repeat the command with --write and give the reason in the commit message"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    use xoff_measure::result::{BenchFigure, ImprovementDirection};
+
+    #[test]
+    fn a_cost_that_grows_with_the_fabric_is_an_error() {
+        let check = |counts: &[(&str, f64)]| {
+            let mut result = BenchResult::new("core", "x", 1);
+            let figure = |&(name, count): &(&str, f64)| {
+                let name = format!("{name}/instructions");
+                BenchFigure::new(name, "instructions", ImprovementDirection::Smaller, vec![count])
+            };
+            result.figures = counts.iter().map(figure).collect();
+            check_cost_by_size(&result)
+        };
+        assert_eq!(check(&[("ecmp", 100.0), ("fabric-k6", 1000.0)]), Ok(()));
+        assert_eq!(check(&[("fabric-k6", 1000.0), ("fabric-k12", 1099.0)]), Ok(()));
+        let failure = check(&[
+            ("fabric-k6", 1000.0),
+            ("fabric-k12", 1050.0),
+            ("fabric-k24", 1101.0),
+        ]);
+        let failure = failure.expect_err("10.1 % more");
+        assert_eq!(
+            failure.what,
+            "a frame-hop needs 1000 instructions in fabric-k6, and 1101 in fabric-k24"
+        );
+    }
 }

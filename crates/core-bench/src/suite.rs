@@ -10,6 +10,10 @@ use crate::many_to_one_load::{ForwardingMode, ManyToOneLoad};
 use crate::mesh_load::{FEATURE_VARIANTS, MeshForwarding, MeshLoad, MeshTraffic, SwitchFeatures};
 use crate::stages::STAGE_WORKLOADS;
 
+/// Rings over fat trees of different sizes: the name of the workload, and the number of ports of a switch. A frame-hop
+/// has the same cost in all of them.
+pub const RINGS: [(&str, u32); 3] = [("fabric-k6", 6), ("fabric-k12", 12), ("fabric-k24", 24)];
+
 /// A built-in workload of core-bench.
 #[derive(Clone, Debug)]
 pub struct BuiltInWorkload {
@@ -79,6 +83,14 @@ pub fn built_in_workloads() -> Vec<BuiltInWorkload> {
     );
     fabric.workload.unit = "frame-hop";
     all.push(fabric);
+    all.extend(RINGS.map(|(name, k)| {
+        let summary = format!("virtual time: ring over a fat tree of k = {k}, per frame and link");
+        let mut ring = BuiltInWorkload::new(name, &summary, move || Ok(Box::new(VirtualLabLoad::ring(k)?)));
+        ring.workload.unit = "frame-hop";
+        // The largest fabric needs minutes.
+        ring.is_default = k < 24;
+        ring
+    }));
     all
 }
 

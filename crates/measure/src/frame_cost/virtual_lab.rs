@@ -26,6 +26,9 @@ workload:
     - {name: permutation, kind: permutation, hosts: all, bytes: 1G}
 ";
 
+/// Message of a ring of [`VirtualLabLoad::ring`] in bytes. A ring AllReduce of 1 MiB over 3456 hosts has such messages.
+const RING_MESSAGE_BYTES: u32 = 303;
+
 /// Model time between two checks of the number of frame-hops.
 const CHECK_INTERVAL: Picos = Picos::from_micros(1);
 /// Model time before the measurement, in which the queues fill.
@@ -44,6 +47,31 @@ impl VirtualLabLoad {
     /// No error is expected, because the lab file is constant.
     pub fn permutation() -> Result<VirtualLabLoad, Failure> {
         VirtualLabLoad::start_lab(PERMUTATION_LAB, "permutation.xoff.yml", Path::new(""))
+    }
+
+    /// Starts a ring AllReduce over a fat tree of k-port switches at 400 Gb/s, which repeats without end. The
+    /// messages have the same length for every `k`, so the cost of a frame-hop can be compared. `k` is even and at
+    /// most 64.
+    ///
+    /// # Errors
+    /// `k` is not valid.
+    pub fn ring(k: u32) -> Result<VirtualLabLoad, Failure> {
+        let hosts = k.saturating_pow(3) / 4;
+        let lab = format!(
+            "
+name: ring
+topology:
+  fabric:
+    fat-tree: {{k: {k}, speed: 400g, delay: 500ns, config: {{preset: roce-lossless}}}}
+transports:
+  default: {{mtu: 4096, congestion: dcqcn-nic, ack_every: 16}}
+workload:
+  jobs:
+    - {{name: ring, kind: ring-allreduce, hosts: all, bytes: {}, iterations: 1000}}
+",
+            hosts * RING_MESSAGE_BYTES
+        );
+        VirtualLabLoad::start_lab(&lab, "ring.xoff.yml", Path::new(""))
     }
 
     /// Reads a lab file and starts the lab.
@@ -115,5 +143,12 @@ mod tests {
         let mut fabric = VirtualLabLoad::permutation().unwrap();
         assert!(fabric.run(2_000) >= 2_000);
         fabric.check().unwrap();
+    }
+
+    #[test]
+    fn a_ring_sends_frames_over_links() {
+        let mut ring = VirtualLabLoad::ring(4).unwrap();
+        assert!(ring.run(2_000) >= 2_000);
+        assert!(VirtualLabLoad::ring(3).is_err());
     }
 }
