@@ -86,7 +86,7 @@ const CASES: &[&str] = &[
 ];
 
 /// Commands that need a running switch, a network device or a namespace. `tests/lab_cleanup` and
-/// `tests/switch_run.rs` run them. This file tests only their help.
+/// `tests/switch_run` run them. This file tests only their help.
 const CASES_WITH_DEVICES: &[&str] = &[
     "switch run",
     "host run",

@@ -1,6 +1,9 @@
 //! Tests of `xoff switch run` on veth pairs in its own namespace, from `ready` to the report.
 
+mod hosts;
+#[path = "../support/mod.rs"]
 mod support;
+mod tables;
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
@@ -32,11 +35,11 @@ const TESTS: &[NamedTest] = &[
     ),
     (
         "a_host_that_awaits_frames_and_receives_none_is_not_clean",
-        a_host_that_awaits_frames_and_receives_none_is_not_clean,
+        hosts::a_host_that_awaits_frames_and_receives_none_is_not_clean,
     ),
     (
         "a_host_whose_receivers_do_not_answer_fails",
-        a_host_whose_receivers_do_not_answer_fails,
+        hosts::a_host_whose_receivers_do_not_answer_fails,
     ),
     (
         "a_port_that_the_user_shuts_down_causes_no_warning",
@@ -44,7 +47,7 @@ const TESTS: &[NamedTest] = &[
     ),
     (
         "empty_tables_say_what_is_empty_and_why",
-        empty_tables_say_what_is_empty_and_why,
+        tables::empty_tables_say_what_is_empty_and_why,
     ),
     (
         "an_idle_switch_ends_with_zero_and_says_no_traffic",
@@ -56,11 +59,11 @@ const TESTS: &[NamedTest] = &[
     ),
     (
         "hosts_at_both_ports_exchange_frames",
-        hosts_at_both_ports_exchange_frames,
+        hosts::hosts_at_both_ports_exchange_frames,
     ),
     (
         "router_tables_are_shown_and_follow_the_configuration",
-        router_tables_are_shown_and_follow_the_configuration,
+        tables::router_tables_are_shown_and_follow_the_configuration,
     ),
     (
         "a_bench_finds_at_once_that_no_device_connects_its_ports",
@@ -169,101 +172,6 @@ fn xoff_command() -> Command {
     Command::new(env!("CARGO_BIN_EXE_xoff"))
 }
 
-fn a_host_that_awaits_frames_and_receives_none_is_not_clean() -> Result<(), Failed> {
-    add_veth("v0", "h0", None, 1500)?;
-    let receive = [
-        "host",
-        "run",
-        "--dev",
-        "h0",
-        "--ip",
-        "10.0.0.2",
-        "--duration",
-        "200ms",
-        "--receive",
-    ];
-    for (more, code, words) in [
-        (&[][..], 5, "verdict: no traffic: no frame arrived"),
-        (
-            &["--expect", "frames>=1000"],
-            1,
-            "h0: expected frames>=1000, and 0 arrived",
-        ),
-        (&["--expect", "1"], 1, "expected frames>=1"),
-    ] {
-        let output = xoff_command().args(receive).args(more).output()?;
-        let printed = String::from_utf8_lossy(&output.stdout).into_owned();
-        // A tainted run has the code 5 in all cases.
-        let is_tainted = printed.contains("verdict: tainted");
-        check(is_tainted || output.status.code() == Some(code), || {
-            format!("{more:?}: {output:?}")
-        })?;
-        check(is_tainted || printed.contains(words), || {
-            format!("no {words:?} in {printed}")
-        })?;
-        check(!printed.contains("clean"), || printed.clone())?;
-    }
-    Ok(())
-}
-
-fn a_host_whose_receivers_do_not_answer_fails() -> Result<(), Failed> {
-    add_veth("v0", "h0", None, 1500)?;
-    let base = ["host", "run", "--dev", "h0", "--duration", "200ms"];
-    let answered = "10.0.0.7,mac=02:00:00:00:00:07,frames=5";
-    type Case<'a> = (&'a [&'a str], &'a [&'a str]);
-    let cases: [Case<'_>; 4] = [
-        (&["--send", "10.0.0.9"], &["10.0.0.9 answered no ARP request"]),
-        (
-            &["--send", "10.0.0.9,frames=10", "--send", "10.0.0.8"],
-            &[
-                "10.0.0.9 answered no ARP request",
-                "10.0.0.8 answered no ARP request",
-            ],
-        ),
-        (
-            &["--ip", "fd00::1", "--send", "fd00::2"],
-            &["fd00::2 answered no neighbour solicitation"],
-        ),
-        // One of the flows is sent.
-        (
-            &["--send", "10.0.0.9", "--send", answered],
-            &["10.0.0.9 answered no ARP request"],
-        ),
-    ];
-    for (options, words) in cases {
-        for format in ["text", "json"] {
-            let mut command = xoff_command();
-            command.args(base).args(options);
-            if format == "json" {
-                command.arg("--json");
-            }
-            let output = command.output()?;
-            let printed = String::from_utf8_lossy(&output.stdout).into_owned();
-            let errors = String::from_utf8_lossy(&output.stderr).into_owned();
-            // A tainted run has the code 5 in all cases.
-            let is_tainted = printed.contains("tainted:") || printed.contains("\"verdict\": \"tainted\"");
-            check(is_tainted || output.status.code() == Some(1), || {
-                format!("{options:?}: {output:?}")
-            })?;
-            for word in words {
-                check(is_tainted || printed.contains(word), || {
-                    format!("no {word:?} in {printed}")
-                })?;
-                check(errors.contains(word), || format!("no {word:?} in {errors}"))?;
-            }
-            for part in [
-                "error: no frame was sent to",
-                "where: --dev h0 --send",
-                "fix:",
-                "mac=",
-            ] {
-                check(errors.contains(part), || format!("no {part:?} in {errors}"))?;
-            }
-        }
-    }
-    Ok(())
-}
-
 fn a_port_that_the_user_shuts_down_causes_no_warning() -> Result<(), Failed> {
     let switch = RunningSwitch::start()?;
     for action in ["shutdown", "startup", "shutdown"] {
@@ -283,37 +191,6 @@ fn a_port_that_the_user_shuts_down_causes_no_warning() -> Result<(), Failed> {
         "",
         "config apply",
     )
-}
-
-fn empty_tables_say_what_is_empty_and_why() -> Result<(), Failed> {
-    let switch = RunningSwitch::start()?;
-    for (words, text) in [
-        (&["buffer", "configuration"][..], "BUFFER_POOL"),
-        (&["buffer", "information"], "BUFFER_PROFILE"),
-        (&["interfaces", "portchannel"], "the switch has no LAGs"),
-        (&["ip", "interfaces"], "no interface has an IPv4 address"),
-        (&["ipv6", "interfaces"], "no interface has an IPv6 address"),
-        (&["ip", "route"], "no route of IPv4"),
-        (&["ipv6", "route"], "no route of IPv6"),
-        (&["headroom-pool", "watermark"], "no pool has shared headroom"),
-        (&["pfcwd", "config"], "no port has a PFC watchdog"),
-        (&["pfcwd", "stats"], "no queue is watched"),
-        (&["pfc", "counters", "--history"], "no port records pauses"),
-        (&["mac", "--vlan", "7"], "no learned MAC address"),
-        (&["arp"], "no neighbour is known"),
-        (&["ndp"], "no neighbour is known"),
-        (&["load-balancing", "moves"], "no flow has moved"),
-    ] {
-        let output = switch.run_command(&[&["show"], words].concat())?;
-        let printed = [&output.stdout[..], &output.stderr].concat();
-        let printed = String::from_utf8_lossy(&printed).into_owned();
-        check(output.status.success() && printed.contains(text), || {
-            format!("{words:?}: no {text:?} in {printed}")
-        })?;
-        let json = switch.run_command(&[&["show"], words, &["--json"]].concat())?;
-        check(json.stderr.is_empty(), || format!("{json:?}"))?;
-    }
-    Ok(())
 }
 
 fn an_idle_switch_ends_with_zero_and_says_no_traffic() -> Result<(), Failed> {
@@ -467,144 +344,6 @@ fn a_control_socket_in_use_is_not_replaced() -> Result<(), Failed> {
     let words = String::from_utf8(other.stderr)?;
     check(words.contains("another process answers"), || words.clone())?;
     switch.run_json_command(&["config", "get"])?;
-    switch.stop().map(|_| ())
-}
-
-fn hosts_at_both_ports_exchange_frames() -> Result<(), Failed> {
-    let switch = RunningSwitch::start()?;
-    let mut receiver = xoff_command()
-        .current_dir(switch.folder.path())
-        .args([
-            "host",
-            "run",
-            "--dev",
-            "h1",
-            "--ip",
-            "10.0.0.2",
-            "--receive",
-            "--report",
-            "received.json",
-        ])
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn()?;
-    let mut line = String::new();
-    BufReader::new(receiver.stdout.as_mut().ok_or("no standard output")?).read_line(&mut line)?;
-    let sender = xoff_command()
-        .args([
-            "host",
-            "run",
-            "--dev",
-            "h0",
-            "--ip",
-            "10.0.0.1",
-            "--send",
-            "10.0.0.2,rate=10%,frames=200",
-        ])
-        .output();
-    // Stop the receiver before any check, so that it never outlives the test.
-    kill(Pid::from_raw(receiver.id() as i32), Signal::SIGTERM)?;
-    let code = receiver.wait()?.code();
-    check(line.starts_with("ready"), || {
-        format!("the receiver was not ready: {line:?}")
-    })?;
-    let sender = sender?;
-    check(matches!(sender.status.code(), Some(0 | 5)), || {
-        format!("{sender:?}")
-    })?;
-    let report: Value = serde_json::from_slice(&fs::read(switch.path("received.json"))?)?;
-    check_equal(code, expected_exit_code(&report), "the receiver's exit code")?;
-    if report["verdict"] == "clean" {
-        let flow = &report["flows"][0];
-        check_equal(flow["received_frames"].as_u64(), Some(200), "received")?;
-        check_equal(flow["icrc_errors"].as_u64(), Some(0), "damaged")?;
-    }
-    let sent = wait_for("the switch counts what it forwarded", || {
-        let counters = switch.run_json_command(&["show", "counters", "--json"])?;
-        let port = &counters["switch"]["ports"][1];
-        Ok(port["tx_packets"].as_u64().filter(|&count| count > 0))
-    })?;
-    check(sent > 0, || "nothing was forwarded".to_owned())?;
-    switch.stop().map(|_| ())
-}
-
-const ROUTER_CONFIG: &str = r#"{
-    "INTERFACE": {"Ethernet0": {}, "Ethernet0|10.0.0.0/31": {}, "Ethernet4": {}, "Ethernet4|10.0.0.2/31": {},
-                  "Ethernet4|2001:db8::1/64": {}},
-    "NEIGH": {"Ethernet0|10.0.0.1": {"neigh": "02:00:00:00:00:01"}, "Ethernet4|2001:db8::2": {"neigh": "02:00:00:00:00:02"}},
-    "STATIC_ROUTE": {"0.0.0.0/0": {"nexthop": "10.0.0.1,10.0.0.3"}}}"#;
-
-fn router_tables_are_shown_and_follow_the_configuration() -> Result<(), Failed> {
-    let switch = RunningSwitch::start_with(ROUTER_CONFIG)?;
-    let shown = |words: &[&str]| -> Result<String, Failed> {
-        let output = switch.run_command(words)?;
-        check_equal(output.status.code(), Some(0), "exit code")?;
-        Ok(String::from_utf8(output.stdout)?)
-    };
-    let has = |text: &str, line: &str| check(text.contains(line), || format!("no {line:?} in:\n{text}"));
-    wait_for("both interfaces up", || {
-        let up = shown(&["show", "ip", "interfaces"])?.matches("up/up").count();
-        Ok((up == 2).then_some(()))
-    })?;
-    has(
-        &shown(&["show", "ip", "interfaces"])?,
-        "Ethernet4              10.0.0.2/31          up/up",
-    )?;
-    has(&shown(&["show", "ipv6", "interfaces"])?, "2001:db8::1/64")?;
-    has(
-        &shown(&["show", "arp"])?,
-        "10.0.0.1   02:00:00:00:00:01  Ethernet0  -\nTotal number of entries 1",
-    )?;
-    has(&shown(&["show", "ndp"])?, "PERMANENT")?;
-    has(&shown(&["show", "mac"])?, "Total number of entries 0")?;
-    let routes = shown(&["show", "ip", "route"])?;
-    has(
-        &routes,
-        "\nS>* 0.0.0.0/0 [1/0] via 10.0.0.1, Ethernet0, weight 1, 00:00:",
-    )?;
-    has(
-        &routes,
-        "\n  *                 via 10.0.0.3, Ethernet4, weight 1, 00:00:",
-    )?;
-    has(
-        &routes,
-        "\nC>* 10.0.0.2/31 is directly connected, Ethernet4, weight 1, 00:00:",
-    )?;
-    has(
-        &shown(&["show", "interfaces", "status"])?,
-        "Ethernet0      N/A       1G   1500    N/A      N/A  routed      up       up",
-    )?;
-    has(&shown(&["show", "interfaces", "portchannel"])?, "Team Dev")?;
-    let counters = switch.run_json_command(&["show", "interfaces", "counters", "--json"])?;
-    check_equal(counters[1]["state"].as_str(), Some("U"), "state")?;
-
-    fs::write(switch.path("less.json"), ROUTER_CONFIG.replace(",10.0.0.3", ""))?;
-    check_equal(
-        switch
-            .run_command(&["config", "apply", "less.json"])?
-            .status
-            .code(),
-        Some(0),
-        "exit code",
-    )?;
-    let routes = switch.run_json_command(&["show", "ip", "route", "--json"])?;
-    check_equal(routes[0]["prefix"].as_str(), Some("0.0.0.0/0"), "prefix")?;
-    check_equal(
-        routes[0]["next_hops"].as_array().map(Vec::len),
-        Some(1),
-        "next hops",
-    )?;
-
-    fs::write(
-        switch.path("bad.json"),
-        ROUTER_CONFIG.replace("10.0.0.3", "10.0.5.3"),
-    )?;
-    let refused = switch.run_command(&["config", "apply", "bad.json"])?;
-    check_equal(refused.status.code(), Some(4), "exit code")?;
-    has(
-        &String::from_utf8(refused.stderr)?,
-        "STATIC_ROUTE|0.0.0.0/0 nexthop \"10.0.5.3\": off-link",
-    )?;
     switch.stop().map(|_| ())
 }
 
