@@ -192,7 +192,7 @@ fn hosts_run_separately_while_messages_complete() {
         "kind: alltoall, bytes: 1M",
         "kind: alltoall, bytes: 1M, qps: 2, iterations: 3",
         "kind: permutation, bytes: 256K, iterations: 3",
-        "kind: incast, to: h1, from: [h2, h3, h4, h5, h6], bytes: 100K",
+        "kind: incast, to: h1, from: [h2, h3, h4, h5, h6], bytes: 400K",
     ] {
         let hosts = if job.contains("incast") {
             ""

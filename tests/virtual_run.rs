@@ -12,7 +12,7 @@ use serde_json::Value;
 /// A ring that needs hours.
 const LONG_LAB: &str = "name: long\n\
     topology: {fabric: {star: {hosts: 8, speed: 400g}}}\n\
-    workload: {jobs: [{name: ring, kind: ring-allreduce, hosts: all, bytes: 1T}]}\n";
+    workload: {jobs: [{name: ring, kind: ring-allreduce, hosts: all, bytes: 1G, iterations: 100}]}\n";
 const SHORT_LAB: &str = "name: short\n\
     topology: {fabric: {star: {hosts: 4, speed: 100g}}}\n\
     workload: {jobs: [{name: ring, kind: ring-allreduce, hosts: all, bytes: 1M}]}\n";

@@ -71,6 +71,7 @@ impl Endpoint {
                 });
             }
         }
+        self.shared.reordering_qps += u32::from(config.reorders());
         let mut queue_pair = QueuePair::new(QpIndex(index), config, congestion);
         queue_pair.updates_departure |= self.shared.classes.uses_round_robin();
         queue_pair.update_can_complete_messages(&mut self.shared);
@@ -255,6 +256,14 @@ impl Endpoint {
     #[inline]
     pub fn completes_no_message_before(&self, until: Picos) -> bool {
         self.shared.completing_qps == 0 && self.shared.timers.next() >= until
+    }
+
+    /// Returns whether only the last packet of a message completes it at the receiver. `false` means that a queue pair
+    /// stores packets behind a gap, so that any packet can complete messages. The payload of a READ is received by
+    /// the host that posted it.
+    #[inline]
+    pub fn receives_messages_in_order(&self) -> bool {
+        self.shared.reordering_qps == 0
     }
 
     /// Takes back the telemetry box of an [`OutgoingPacket`] for reuse. A later acknowledgement then needs no

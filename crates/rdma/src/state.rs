@@ -28,6 +28,8 @@ pub(super) struct EndpointState {
     pub(super) retransmitted_packets: u64,
     /// Number of queue pairs for which [`super::Endpoint::completes_no_message_before`] must return `false`.
     pub(super) completing_qps: u32,
+    /// Number of queue pairs whose receiver stores packets behind a gap.
+    pub(super) reordering_qps: u32,
 }
 
 impl EndpointState {

@@ -7,13 +7,16 @@ use xoff_units::Picos;
 
 use super::arrivals;
 use super::bulk::BulkJob;
-use super::completion_scope::CountedState;
 use super::job_context::{Connection, ConnectionBuilder, JobContext, JobCounts, MessagePost, PendingWork};
 use super::latency::LatencyHistogram;
 use super::list::FlowListJob;
 use super::messages::{InFlightMessage, MessageId, TransferTag};
 use super::random::RandomStream;
 use super::spec::{JobKind, JobSpec, SpecError, Verb, WorkloadSpec};
+
+mod counted_state;
+
+use counted_state::CountedState;
 
 /// Largest number of outstanding messages of a job in [`Workload::pending_description`].
 const PENDING_MESSAGES_SHOWN: usize = 5;
@@ -34,7 +37,7 @@ pub(super) struct Job {
     /// Whether the job waits for [`Workload::start_job`].
     held: bool,
     /// State of the job when it was counted last.
-    pub(super) counted: CountedState,
+    counted: CountedState,
 }
 
 impl Job {
@@ -68,7 +71,7 @@ pub struct Workload {
     /// Number of jobs that are not in the background and not over.
     foreground: usize,
     /// Number of jobs in each [`CountedState`].
-    pub(super) jobs_by_state: [usize; CountedState::COUNT],
+    jobs_by_state: [usize; CountedState::COUNT],
 }
 
 impl Workload {

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand, ValueEnum};
 use xoff_units::Picos;
 
+use super::super::output;
 use super::super::values::{self, PcapArgument};
 use super::{BackendChoice, MemoryArgument, SwitchRuntimeArguments};
 use xoff_lab::{
@@ -365,7 +366,7 @@ impl From<ProgressChoice> for ProgressFormat {
     fn from(choice: ProgressChoice) -> ProgressFormat {
         match choice {
             ProgressChoice::Auto if std::io::stderr().is_terminal() => ProgressFormat::Bar,
-            ProgressChoice::Json => ProgressFormat::Json,
+            ProgressChoice::Json => ProgressFormat::Json(output::print_note),
             ProgressChoice::Auto | ProgressChoice::None => ProgressFormat::Hidden,
         }
     }

@@ -266,13 +266,10 @@ impl Fabric {
     }
 
     /// Returns whether a host certainly receives fewer than `messages` messages before `limit`. All frames that arrive
-    /// before `limit` are already pending. The last packet of each message completes it, unless earlier packets are
-    /// missing. In this case the queue pair may complete a message with any packet, and the result is `false`.
+    /// before `limit` are already pending, and only last packets complete messages. If a queue pair stores packets
+    /// behind a gap, any packet can complete messages, and the result is `false`.
     fn misses_messages(&self, host: usize, messages: u64, limit: u128) -> bool {
-        if !self.hosts[host]
-            .host
-            .completes_no_message_before(time_of_key(limit))
-        {
+        if !self.hosts[host].host.endpoint().receives_messages_in_order() {
             return false;
         }
         let mut last_packets = 0;

@@ -3,6 +3,7 @@
 //! A [`VirtualLab`] is a fabric with the jobs and open-loop flows of a lab, ready to run. [`run_virtual`]
 //! implements the command `xoff lab run --virtual`.
 
+mod arguments;
 mod command;
 mod link_traffic;
 mod links;
@@ -14,7 +15,8 @@ mod telemetry_tests;
 mod virtual_lab;
 mod workload_run;
 
-pub use command::{EVENTS_MAX_DEFAULT, VirtualRunArgs, run_virtual};
+pub use arguments::{EVENTS_MAX_DEFAULT, VirtualRunArgs};
+pub use command::run_virtual;
 pub(super) use command::{FinishedRun, run_to_end};
 pub(super) use link_traffic::LinkTraffic;
 pub(super) use links::link_reports;

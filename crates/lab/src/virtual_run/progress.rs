@@ -1,6 +1,5 @@
 //! Progress of a run in virtual time, written to standard error while the run lasts.
 
-use std::io::Write;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
@@ -21,16 +20,16 @@ const JSON_INTERVAL: Duration = Duration::from_secs(1);
 /// Value of [`SharedState::completed_millionths`] if the completed part of the run is unknown.
 const UNKNOWN: u64 = u64::MAX;
 
-/// How the progress of a run appears on standard error.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// How the progress of a run appears.
+#[derive(Clone, Copy, Debug, Default)]
 pub enum ProgressFormat {
     /// No progress is written.
     #[default]
     Hidden,
-    /// A bar for a terminal.
+    /// A bar on standard error, for a terminal.
     Bar,
-    /// A JSON object per second, each on a line of its own.
-    Json,
+    /// A JSON object per second. The function writes it as a line.
+    Json(fn(&str)),
 }
 
 /// The end of a run, as far as it is known before the run.
@@ -97,7 +96,7 @@ impl RunProgress {
             started: Instant::now(),
             rate: EventRate::default(),
         };
-        let (interval, bar) = match format {
+        let (interval, output) = match format {
             ProgressFormat::Hidden => {
                 return RunProgress {
                     shared,
@@ -105,25 +104,18 @@ impl RunProgress {
                     thread: None,
                 };
             }
-            ProgressFormat::Bar => (BAR_INTERVAL, Some(create_bar())),
-            ProgressFormat::Json => (JSON_INTERVAL, None),
+            ProgressFormat::Bar => (BAR_INTERVAL, ProgressOutput::Bar(create_bar())),
+            ProgressFormat::Json(write_line) => (JSON_INTERVAL, ProgressOutput::Lines(write_line)),
         };
         let thread = std::thread::Builder::new().name("xoff-progress".to_owned());
         let write_until_stopped = move || {
             loop {
-                let progress = writer.read();
-                match &bar {
-                    Some(bar) => progress.show_in(bar),
-                    None => progress.write_json(),
-                }
+                output.show(&writer.read());
                 if stopped.recv_timeout(interval) == Err(RecvTimeoutError::Disconnected) {
                     break;
                 }
             }
-            match &bar {
-                Some(bar) => bar.finish_and_clear(),
-                None => writer.read().write_json(),
-            }
+            output.finish(&writer.read());
         };
         // A run without progress is better than no run.
         let thread = thread.spawn(write_until_stopped).ok();
@@ -157,7 +149,34 @@ impl Drop for RunProgress {
     }
 }
 
-/// The thread that writes progress.
+/// The place where the thread writes progress.
+enum ProgressOutput {
+    Bar(ProgressBar),
+    Lines(fn(&str)),
+}
+
+impl ProgressOutput {
+    fn show(&self, progress: &Progress) {
+        match self {
+            ProgressOutput::Bar(bar) => progress.show_in(bar),
+            ProgressOutput::Lines(write_line) => {
+                if let Ok(line) = serde_json::to_string(progress) {
+                    write_line(&line);
+                }
+            }
+        }
+    }
+
+    /// Removes the bar, or writes the last line.
+    fn finish(&self, progress: &Progress) {
+        match self {
+            ProgressOutput::Bar(bar) => bar.finish_and_clear(),
+            ProgressOutput::Lines(_) => self.show(progress),
+        }
+    }
+}
+
+/// Reads the state of the run for the thread.
 struct ProgressWriter {
     name: String,
     shared: Arc<SharedState>,
@@ -277,14 +296,6 @@ impl Progress {
             self.events_per_second / 1e6,
             left.unwrap_or_default()
         )
-    }
-
-    fn write_json(&self) {
-        let Ok(line) = serde_json::to_string(self) else {
-            return;
-        };
-        // Nobody has to read the progress: the result of the run does not depend on it.
-        let _ = writeln!(std::io::stderr().lock(), "{line}");
     }
 }
 

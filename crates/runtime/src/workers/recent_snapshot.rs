@@ -25,7 +25,7 @@ struct SnapshotPermissions {
 
 impl SnapshotPermissions {
     /// Uses a permission. Returns `false` if there is none at the time `now`.
-    fn take(&mut self, now: Instant) -> bool {
+    fn use_permission(&mut self, now: Instant) -> bool {
         let elapsed = now.saturating_duration_since(self.added_at);
         let added = u32::try_from(elapsed.as_nanos() / PERMISSION_INTERVAL.as_nanos()).unwrap_or(u32::MAX);
         if added > 0 {
@@ -76,7 +76,7 @@ impl RecentSnapshot {
         let changes = self.changes.load(Ordering::Acquire);
         {
             let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-            let is_permitted = state.0.take(now);
+            let is_permitted = state.0.use_permission(now);
             if let (false, Some((at_change, snapshot))) = (is_permitted, &state.1)
                 && *at_change == changes
             {

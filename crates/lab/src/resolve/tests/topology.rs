@@ -144,8 +144,8 @@ fn errors_of_topologies_name_the_line_and_the_fix() {
         (fabric("star: {hosts: 0}", ""), &["`hosts` is 0", "from 1"]),
         (fabric("fat-tree: {k: 5}", ""), &["`k` is 5", "even"]),
         (
-            fabric("fat-tree: {k: 30}", ""),
-            &["makes 6750 hosts", "at most 4096"],
+            fabric("fat-tree: {k: 66}", ""),
+            &["makes 71874 hosts", "at most 65536"],
         ),
         (
             fabric("fat-tree: {k: 65536}", ""),
