@@ -3,7 +3,7 @@
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -19,6 +19,17 @@ const SHORT_LAB: &str = "name: short\n\
 
 fn xoff() -> Command {
     Command::new(env!("CARGO_BIN_EXE_xoff"))
+}
+
+/// A run that ends with the test, also if the test fails.
+struct LongRun(Child);
+
+impl Drop for LongRun {
+    fn drop(&mut self) {
+        // The process may have ended already.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
 }
 
 fn write_lab(folder: &Path, text: &str) -> PathBuf {
@@ -76,7 +87,7 @@ fn an_interrupted_run_reports_what_it_has() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let file = write_lab(folder.path(), LONG_LAB);
     let report = folder.path().join("report.json");
-    let mut child = xoff()
+    let child = xoff()
         .args(["lab", "run", "--virtual", "--progress", "json", "--report"])
         .arg(&report)
         .arg(&file)
@@ -84,7 +95,8 @@ fn an_interrupted_run_reports_what_it_has() {
         .stderr(Stdio::piped())
         .spawn()
         .expect("xoff starts");
-    let mut lines = BufReader::new(child.stderr.take().expect("a pipe")).lines();
+    let mut run = LongRun(child);
+    let mut lines = BufReader::new(run.0.stderr.take().expect("a pipe")).lines();
     let is_running = |line: &Value| line["phase"] == "running" && line["events"].as_u64() > Some(0);
     let running = lines.by_ref().find_map(|line| {
         let line: Value = serde_json::from_str(&line.ok()?).ok()?;
@@ -93,9 +105,9 @@ fn an_interrupted_run_reports_what_it_has() {
     let running = running.expect("the run starts");
     assert!(running["percent"].as_f64() < Some(50.0), "{running}");
     assert!(running["remaining_s"].as_f64() > Some(0.0), "{running}");
-    kill(Pid::from_raw(child.id() as i32), Signal::SIGINT).expect("the process exists");
+    kill(Pid::from_raw(run.0.id() as i32), Signal::SIGINT).expect("the process exists");
     let rest: Vec<String> = lines.map_while(Result::ok).collect();
-    let status = child.wait().expect("the process ends");
+    let status = run.0.wait().expect("the process ends");
     assert_eq!(status.code(), Some(130), "{rest:?}");
     let report: Value = serde_json::from_str(&fs::read_to_string(&report).expect("a report")).expect("JSON");
     let failures = report["failures"].to_string();

@@ -1,5 +1,7 @@
 //! The fabric: state of the event loop and processing of each event.
 
+use std::sync::Arc;
+
 use xoff_dataplane::config::SwitchConfig;
 use xoff_dataplane::route::RouteHint;
 use xoff_dataplane::{
@@ -72,7 +74,7 @@ struct SwitchNode {
     switch: Switch,
     cpu: CpuPort,
     journal: Journal,
-    config: SwitchConfig,
+    config: Arc<SwitchConfig>,
     /// Index of the link direction out of each port, or [`NO_LINK`].
     directions: Vec<u32>,
 }
@@ -126,7 +128,7 @@ pub struct Fabric {
     /// Number of those windows in which all hosts formed one partition.
     joint_windows: u64,
     frame_hops: u64,
-    /// Payload of queue pairs that has arrived at hosts, in bytes.
+    /// See [`Fabric::delivered_payload_bytes`].
     delivered_payload_bytes: u64,
     moves: u64,
     seed: u64,

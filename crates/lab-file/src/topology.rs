@@ -73,8 +73,8 @@ pub struct TemplateFields {
     /// at leaf *g*. Required there, an error in other templates.
     pub gpus: Option<Spanned<u32>>,
     /// `rail`: the number of nodes of a group, 1 to 65 536. Each group has leaves of its own, one for each GPU of
-    /// a node, so a leaf has at most this number of hosts. Default: all nodes are one group. An error in other
-    /// templates.
+    /// a node, so a leaf has at most this number of hosts. Default: all nodes are one group. An error in
+    /// other templates.
     pub group_nodes: Option<Spanned<u32>>,
     /// `rail`: the number of core switches, a multiple of `spines`, 0 to 65 536. With cores, each group has
     /// `spines` spines of its own, and the cores connect the groups. Default 0: the spines connect all leaves. An

@@ -25,7 +25,7 @@ use xoff_telemetry::verdict::Expectation;
 use xoff_workload::WorkloadSpec;
 
 /// Largest number of hosts of a lab in virtual time.
-pub(crate) const HOSTS_MAX: usize = 65_536;
+pub const HOSTS_MAX: usize = 65_536;
 /// Largest number of hosts of a lab in real time.
 pub(crate) const HOSTS_MAX_REAL_TIME: usize = 4096;
 

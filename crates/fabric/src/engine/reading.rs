@@ -135,8 +135,9 @@ impl Fabric {
         (self.windows, self.joint_windows)
     }
 
-    /// Returns the payload of queue pairs that has arrived at hosts, in bytes. Retransmitted payload counts each
-    /// time. Frames of open-loop flows do not count.
+    /// Returns the bytes after the headers of all packets of queue pairs that have arrived at hosts: the payload, its
+    /// padding, and 4 bytes of ICRC for each packet. Retransmitted packets count each time. Frames of open-loop flows
+    /// do not count.
     pub fn delivered_payload_bytes(&self) -> u64 {
         self.delivered_payload_bytes
     }

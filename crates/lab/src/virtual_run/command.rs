@@ -107,12 +107,14 @@ fn run_with_progress(
     plan.script = ScriptPlan::default();
     let mut lab = VirtualLab::new(plan, options)?;
     if !arguments.quiet {
-        for note in &lab.notes {
-            log::info!("{note}");
-        }
-        for warning in lab.warnings() {
-            log::warn!("{warning}");
-        }
+        progress.suspend(|| {
+            for note in &lab.notes {
+                log::info!("{note}");
+            }
+            for warning in lab.warnings() {
+                log::warn!("{warning}");
+            }
+        });
     }
     if arguments.format == OutputFormat::Nccl || arguments.nccl_json.is_some() {
         output::check_collective(&lab)?;

@@ -36,21 +36,24 @@ pub enum ProgressFormat {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ExpectedEnd {
     /// Model time at which the run ends at the latest. `None`: no such time is known.
-    pub(super) model_time: Option<Picos>,
-    /// Payload that all jobs transfer, in bytes. The run ends after this payload. `None`: the run has no jobs, or
-    /// it does not end with them.
+    pub(super) time_limit: Option<Picos>,
+    /// Model time before which the run does not end, because its flows last until then. Used only with jobs.
+    pub(super) flows_end: Picos,
+    /// Payload that all jobs transfer, in bytes. The run ends after this payload. `None`: the run has no jobs.
     pub(super) payload_bytes: Option<u64>,
 }
 
 impl ExpectedEnd {
     /// Returns the completed part of a run, from 0 to 1. `model_time` is the time since the start of the workload,
-    /// and `payload_bytes` is the payload that has arrived at hosts. Returns `None` if the end of the run is
-    /// unknown.
+    /// and `payload_bytes` is the payload that has arrived at hosts. Returns `None` if no end is known.
     fn completed_part(self, model_time: Picos, payload_bytes: u64) -> Option<f64> {
-        let by_time = self.model_time.map(|end| part_of(model_time.0, end.0));
-        let by_payload = self.payload_bytes.map(|all| part_of(payload_bytes, all));
-        // The run ends when the first of both ends is reached.
-        by_time.into_iter().chain(by_payload).reduce(f64::max)
+        let by_limit = self.time_limit.map(|end| part_of(model_time.0, end.0));
+        let by_workload = self.payload_bytes.map(|all| {
+            let by_flows = part_of(model_time.0, self.flows_end.0);
+            part_of(payload_bytes, all).min(by_flows)
+        });
+        // The run ends when its workload is complete or the limit is reached.
+        by_limit.into_iter().chain(by_workload).reduce(f64::max)
     }
 }
 
@@ -78,6 +81,8 @@ pub(crate) struct RunProgress {
     /// The thread ends when this sender is dropped.
     stop: Option<Sender<()>>,
     thread: Option<JoinHandle<()>>,
+    /// The bar, if there is one.
+    bar: Option<ProgressBar>,
 }
 
 impl RunProgress {
@@ -102,10 +107,15 @@ impl RunProgress {
                     shared,
                     stop: None,
                     thread: None,
+                    bar: None,
                 };
             }
             ProgressFormat::Bar => (BAR_INTERVAL, ProgressOutput::Bar(create_bar())),
             ProgressFormat::Json(write_line) => (JSON_INTERVAL, ProgressOutput::Lines(write_line)),
+        };
+        let bar = match &output {
+            ProgressOutput::Bar(bar) => Some(bar.clone()),
+            ProgressOutput::Lines(_) => None,
         };
         let thread = std::thread::Builder::new().name("xoff-progress".to_owned());
         let write_until_stopped = move || {
@@ -123,6 +133,15 @@ impl RunProgress {
             shared,
             stop: Some(stop),
             thread,
+            bar,
+        }
+    }
+
+    /// Calls `write` while no bar is on the terminal, so that the lines that `write` writes are not mixed with it.
+    pub(super) fn suspend(&self, write: impl FnOnce()) {
+        match &self.bar {
+            Some(bar) => bar.suspend(write),
+            None => write(),
         }
     }
 
@@ -310,24 +329,26 @@ mod tests {
 
     #[test]
     fn the_earlier_end_determines_the_completed_part() {
-        let end = |model_time, payload_bytes| ExpectedEnd {
-            model_time,
+        let end = |time_limit: Option<u64>, payload_bytes| ExpectedEnd {
+            time_limit: time_limit.map(Picos::from_micros),
+            flows_end: Picos::ZERO,
             payload_bytes,
         };
         let at = Picos::from_micros(1);
         assert_eq!(end(None, None).completed_part(at, 5), None);
-        assert_eq!(
-            end(Some(Picos::from_micros(4)), None).completed_part(at, 5),
-            Some(0.25)
-        );
+        assert_eq!(end(Some(4), None).completed_part(at, 5), Some(0.25));
         assert_eq!(end(None, Some(50)).completed_part(at, 5), Some(0.1));
-        assert_eq!(
-            end(Some(Picos::from_micros(2)), Some(50)).completed_part(at, 5),
-            Some(0.5)
-        );
+        assert_eq!(end(Some(2), Some(50)).completed_part(at, 5), Some(0.5));
         // Retransmissions can deliver more than the payload of the jobs.
         assert_eq!(end(None, Some(50)).completed_part(at, 60), Some(1.0));
         assert_eq!(end(None, Some(0)).completed_part(at, 0), Some(1.0));
+        // A run with jobs and flows ends with the later of both.
+        let with_flows = ExpectedEnd {
+            flows_end: Picos::from_micros(10),
+            ..end(None, Some(50))
+        };
+        assert_eq!(with_flows.completed_part(at, 45), Some(0.1));
+        assert_eq!(with_flows.completed_part(Picos::from_micros(9), 5), Some(0.1));
     }
 
     #[test]

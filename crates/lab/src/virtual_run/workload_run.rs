@@ -51,8 +51,9 @@ pub(super) fn run_workload(
         .unwrap_or(if has_jobs { UNTIL_MAX } else { drain_end });
     let mut flows_stopped = workload.duration_ns == 0;
     let expected_end = ExpectedEnd {
-        model_time: (end < UNTIL_MAX).then_some(end),
-        payload_bytes: (has_jobs && flows_stopped).then(|| lab.simulation.jobs.workload().total_bytes()),
+        time_limit: (end < UNTIL_MAX).then_some(end),
+        flows_end,
+        payload_bytes: has_jobs.then(|| lab.simulation.jobs.workload().total_bytes()),
     };
     let first_event = lab.simulation.fabric.events();
     let events_max = first_event.saturating_add(arguments.events_max);

@@ -11,8 +11,8 @@ use xoff_telemetry::failure::Failure;
 
 /// Largest number of leaves, of spines, of hosts at each leaf, and of ports of a switch of a fat tree.
 const SHAPE_NUMBER_MAX: u16 = 1024;
-/// Largest number of hosts, the same as in a lab file.
-const HOSTS_MAX: u32 = 65_536;
+/// Largest number of hosts.
+const HOSTS_MAX: u32 = xoff_lab::plan::HOSTS_MAX as u32;
 
 /// The shape of a fabric that the bench generates. Users write `leaf-spine:LEAVESxSPINESxHOSTS`, `fat-tree:PORTS` or
 /// `star:HOSTS`. Each number is 1 to 1024, and the fabric has 2 to 65 536 hosts.

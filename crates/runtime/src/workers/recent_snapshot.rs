@@ -28,13 +28,11 @@ impl SnapshotPermissions {
     fn use_permission(&mut self, now: Instant) -> bool {
         let elapsed = now.saturating_duration_since(self.added_at);
         let added = u32::try_from(elapsed.as_nanos() / PERMISSION_INTERVAL.as_nanos()).unwrap_or(u32::MAX);
-        if added > 0 {
-            self.count = self.count.saturating_add(added).min(PERMISSIONS_MAX);
-            self.added_at += PERMISSION_INTERVAL * added.min(PERMISSIONS_MAX);
-            if added > PERMISSIONS_MAX {
-                self.added_at = now;
-            }
-        }
+        self.count = self.count.saturating_add(added).min(PERMISSIONS_MAX);
+        self.added_at = match added {
+            0..PERMISSIONS_MAX => self.added_at + PERMISSION_INTERVAL * added,
+            _ => now,
+        };
         let is_permitted = self.count > 0;
         self.count = self.count.saturating_sub(1);
         is_permitted
