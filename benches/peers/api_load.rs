@@ -7,11 +7,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use serde_json::Value;
 use xoff_measure::result::{BenchFigure, BenchResult, ImprovementDirection};
 use xoff_measure::traffic::{SendRate, TrafficProfile, TrialConfig};
 
-use crate::forwarders::{Switch, report};
+use crate::forwarders::{Switch, worker_busy_ns};
 use crate::measure::{mtu_for, wait_until_forwarding};
 use crate::{Failure, Run};
 
@@ -52,9 +51,12 @@ pub(crate) fn measure(run: &Run<'_>, result: &mut BenchResult) -> Result<(), Fai
             busy.push(with);
             ratios.push(with / without);
         }
-        let mut sorted = ratios.clone();
-        sorted.sort_by(f64::total_cmp);
-        let median = sorted[sorted.len() / 2];
+        let figure = |name: &str, unit: &str, samples| {
+            let name = format!("api/{backend}/{name}");
+            BenchFigure::new(name, unit, ImprovementDirection::Smaller, samples)
+        };
+        let ratio = figure("ratio", "ratio", ratios);
+        let median = ratio.spread().median;
         let within = if median <= RATIO_MAX {
             "at most"
         } else {
@@ -64,14 +66,10 @@ pub(crate) fn measure(run: &Run<'_>, result: &mut BenchResult) -> Result<(), Fai
             "{backend}: median ratio {median:.3}, {within} {RATIO_MAX} ({} requests answered in each run)",
             requests.iter().sum::<f64>() as u64 / requests.len().max(1) as u64
         ));
-        let figure = |name: &str, unit: &str, samples| {
-            let name = format!("api/{backend}/{name}");
-            BenchFigure::new(name, unit, ImprovementDirection::Smaller, samples)
-        };
         result.figures.extend([
             figure("without-clients", "ns/frame", quiet),
             figure("with-clients", "ns/frame", busy),
-            figure("ratio", "ratio", ratios),
+            ratio,
         ]);
     }
     Ok(())
@@ -103,12 +101,7 @@ fn measure_turn(run: &Run<'_>, backend: &str, with_clients: bool) -> Result<(f64
     let outcome = tester.run_trial(&trial).map_err(|failure| failure.to_string())?;
     let answered = clients.map_or(Ok(0), ApiClients::finish)?;
     running.end();
-    let path = report(run.bed);
-    let text = std::fs::read_to_string(&path).map_err(|error| format!("xoff left no report: {error}"))?;
-    let report: Value = serde_json::from_str(&text).map_err(|error| format!("xoff's report: {error}"))?;
-    let busy_ns = report["switches"][0]["worker_busy_ns"]
-        .as_u64()
-        .ok_or("xoff's report does not say how long its worker was busy")?;
+    let busy_ns = worker_busy_ns(run.bed)?;
     if with_clients && answered == 0 {
         return Err("the control API answered no request".to_owned());
     }

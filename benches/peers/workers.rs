@@ -3,12 +3,11 @@
 
 use std::time::Duration;
 
-use serde_json::Value;
 use xoff_measure::result::{BenchFigure, BenchResult, ImprovementDirection};
 use xoff_measure::traffic::{SendRate, TrafficProfile, TrialConfig};
 
 use crate::bed::FORWARDER_DEVICES;
-use crate::forwarders::{Switch, report};
+use crate::forwarders::{Switch, worker_busy_ns};
 use crate::measure::{mtu_for, wait_until_forwarding};
 use crate::{Failure, Run};
 
@@ -109,12 +108,7 @@ fn measure_turn(run: &Run<'_>, backend: &str, idle: &str, io_workers: usize) -> 
     };
     let outcome = tester.run_trial(&flood).map_err(|failure| failure.to_string())?;
     running.end();
-    let path = report(run.bed);
-    let text = std::fs::read_to_string(&path).map_err(|error| format!("xoff left no report: {error}"))?;
-    let report: Value = serde_json::from_str(&text).map_err(|error| format!("xoff's report: {error}"))?;
-    let busy_ns = report["switches"][0]["worker_busy_ns"]
-        .as_u64()
-        .ok_or("xoff's report does not say how long its worker was busy")?;
+    let busy_ns = worker_busy_ns(run.bed)?;
     // The few frames before the flood cost more each. Their share of the time is a thousandth.
     Ok((
         busy_ns as f64 / outcome.arrivals.frames.max(1) as f64,

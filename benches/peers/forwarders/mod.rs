@@ -13,7 +13,7 @@ use crate::bed::{Cables, TestBed};
 use crate::child::Program;
 
 pub(crate) use pnet::forward as forward_by_pnet;
-pub(crate) use xoff::{REACTION_BUDGET, Switch, report};
+pub(crate) use xoff::{REACTION_BUDGET, Switch, worker_busy_ns};
 
 /// The forwarders, in the order of a round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]

@@ -118,6 +118,16 @@ impl Switch<'_> {
     }
 }
 
+/// Returns the time in which the worker of a stopped switch was busy, from its report.
+pub(crate) fn worker_busy_ns(bed: &TestBed) -> Result<u64, Failure> {
+    let text =
+        std::fs::read_to_string(report(bed)).map_err(|error| format!("xoff left no report: {error}"))?;
+    let report: Value = serde_json::from_str(&text).map_err(|error| format!("xoff's report: {error}"))?;
+    report["switches"][0]["worker_busy_ns"]
+        .as_u64()
+        .ok_or_else(|| "xoff's report does not say how long its worker was busy".to_owned())
+}
+
 /// Returns the path of the report that the switch writes at its end.
 pub(crate) fn report(bed: &TestBed) -> PathBuf {
     bed.folder.path().join("report.json")
