@@ -30,13 +30,16 @@ else
     # The array may be submitted as 0-15 too.
     PARTS=$SLURM_ARRAY_TASK_COUNT
     part=$((SLURM_ARRAY_TASK_ID - SLURM_ARRAY_TASK_MIN + 1))
-    again=${SLURM_RESTART_COUNT:-0}
+    queues_merge=yes
 fi
 
-# The first task queues the merge, for when all tasks have ended well. It does so once, also if it runs again.
-if [ "$part" -eq 1 ] && [ "${again:-1}" -eq 0 ]; then
+# The first task queues the merge, for when all tasks have ended well. The file shows that the merge is queued, if a
+# node fails and the task runs again.
+queued=$OUT/merge-of-$SLURM_ARRAY_JOB_ID
+if [ "$part" -eq 1 ] && [ -n "${queues_merge:-}" ] && [ ! -e "$queued" ]; then
     sbatch --dependency="afterok:$SLURM_ARRAY_JOB_ID" --job-name=xoff-merge --output="$OUT/merge.log" \
         --wrap "xoff lab merge $OUT/part-*.json --report $OUT/sweep.json --csv $OUT/sweep.csv"
+    touch "$queued"
 fi
 
 # Exit code 1 is a result: a run of the part did not keep what its lab promises. The report is written.
