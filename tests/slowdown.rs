@@ -218,6 +218,18 @@ fn a_single_sprayed_message_takes_the_least_time_of_all_paths() {
     }
 }
 
+/// A work request has at most 2^31 bytes, so these messages need two of them.
+#[test]
+fn a_message_of_more_than_two_gib_takes_its_least_time() {
+    for verb in ["write", "read"] {
+        assert_least_times(&format!(
+            "name: long\ntopology:\n  fabric:\n    leaf-spine: {{leaves: 1, spines: 1, hosts: 2, speed: 400g, config: {{preset: roce-lossless}}}}\n\
+             transports:\n  default: {{mtu: 8192, ack_every: 64}}\n\
+             workload:\n  jobs:\n    - {{name: in, kind: incast, from: [h1], to: h2, bytes: 2147483649, verb: {verb}}}\n"
+        ));
+    }
+}
+
 #[test]
 fn no_message_is_faster_than_its_least_time() {
     let mut random = RandomSource(17);

@@ -18,7 +18,7 @@ use super::placement::PlannedHop;
 use super::reference::{ReferenceMessage, ReferenceTimes};
 pub use hosts::{HostDirectory, JobHosts, ObservedFabric};
 pub use transport::JobTransport;
-use transport::{ReferenceTransport, queue_pair_setup, used_queue_pairs};
+use transport::{ReferenceTransport, queue_pair_setup, request_bytes_max, used_queue_pairs};
 use xoff_host::Host;
 use xoff_rdma::{Completion, CompletionKind, QpIndex, Verb as RdmaVerb, WorkRequest};
 use xoff_workload::{Connection, MessageId, MessagePost, Verb, Workload};
@@ -51,11 +51,12 @@ struct ConnectionQueuePairs {
     next: u16,
 }
 
-/// Number of parts of a message that are not complete. Each used queue pair carries one part.
+/// Number of work requests of a message that are not complete. Each used queue pair carries one part of the message, in
+/// one or more work requests.
 #[derive(Clone, Copy, Debug, Default)]
-struct IncompleteMessageParts {
-    received: u16,
-    acknowledged: u16,
+struct IncompleteRequests {
+    received: u32,
+    acknowledged: u32,
 }
 
 /// Data packets that have arrived at all queue pairs of a connection.
@@ -90,8 +91,8 @@ pub struct Jobs {
     pairs: Vec<ConnectionQueuePairs>,
     /// Role of each queue pair, by host index and [`QpIndex`].
     roles: Vec<Vec<QueuePairRole>>,
-    /// Open parts of each message, indexed by [`MessageId::slot`].
-    parts: Vec<IncompleteMessageParts>,
+    /// Incomplete work requests of each message, indexed by [`MessageId::slot`].
+    incomplete: Vec<IncompleteRequests>,
     posts: Vec<MessagePost>,
     completions: Vec<(usize, Completion)>,
     failed: Vec<FailedMessage>,
@@ -138,7 +139,7 @@ impl Jobs {
         let mut jobs = Jobs {
             pairs: Vec::with_capacity(workload.connections().len()),
             roles: vec![Vec::new(); hosts.host_count()],
-            parts: Vec::new(),
+            incomplete: Vec::new(),
             posts: Vec::new(),
             completions: Vec::new(),
             failed: Vec::new(),
@@ -352,9 +353,9 @@ impl Jobs {
                 let message = MessageId(id);
                 let is_read = self.workload.connections()[role.connection as usize].src
                     != self.pairs[role.connection as usize].poster;
-                let parts = &mut self.parts[message.slot()];
-                parts.acknowledged -= 1;
-                let is_complete = parts.acknowledged == 0;
+                let incomplete = &mut self.incomplete[message.slot()];
+                incomplete.acknowledged -= 1;
+                let is_complete = incomplete.acknowledged == 0;
                 if is_complete && is_read {
                     self.workload.received(now, message, &mut self.posts);
                 }
@@ -367,9 +368,9 @@ impl Jobs {
                 let Some(message) = pairs.expected[usize::from(role.pair)].pop_front() else {
                     return;
                 };
-                let parts = &mut self.parts[message.slot()];
-                parts.received -= 1;
-                if parts.received == 0 {
+                let incomplete = &mut self.incomplete[message.slot()];
+                incomplete.received -= 1;
+                if incomplete.received == 0 {
                     self.workload.received(now, message, &mut self.posts);
                 }
             }
@@ -408,41 +409,69 @@ impl Jobs {
                 (u64::from(pair), 1)
             }
         };
-        let slot = post.message.slot();
-        if self.parts.len() <= slot {
-            self.parts.resize(slot + 1, IncompleteMessageParts::default());
-        }
-        self.parts[slot] = IncompleteMessageParts {
-            received: parts as u16,
-            acknowledged: parts as u16,
-        };
         let (verb, host) = match post.verb {
             Verb::Send => (RdmaVerb::Send, connection.src),
             Verb::Write => (RdmaVerb::Write, connection.src),
             Verb::Read => (RdmaVerb::Read, connection.dst),
         };
+        let transport = self.transports.get(connection.transport);
+        let bytes_max = transport.map_or(u64::MAX, |transport| request_bytes_max(transport, verb));
+        let slot = post.message.slot();
+        if self.incomplete.len() <= slot {
+            self.incomplete.resize(slot + 1, IncompleteRequests::default());
+        }
+        // The first parts carry the remaining bytes.
+        let part_bytes = |part: u64| post.bytes / parts + u64::from(part < post.bytes % parts);
+        let requests: u64 = (0..parts)
+            .map(|part| part_bytes(part).div_ceil(bytes_max).max(1))
+            .sum();
+        let requests = u32::try_from(requests).unwrap_or(u32::MAX);
+        self.incomplete[slot] = IncompleteRequests {
+            received: requests,
+            acknowledged: requests,
+        };
         for part in 0..parts {
             let pair = (first + part) as usize;
-            // The first parts carry the remaining bytes.
-            let bytes = post.bytes / parts + u64::from(part < post.bytes % parts);
-            let request = WorkRequest {
-                id: post.message.0,
-                verb,
-                bytes,
-            };
-            let qp = self.pairs[post.connection as usize].qps[pair];
-            if verb != RdmaVerb::Read {
-                self.pairs[post.connection as usize].expected[pair].push_back(post.message);
+            let mut left = part_bytes(part);
+            loop {
+                let bytes = left.min(bytes_max);
+                self.post_request(hosts, post, pair, (verb, host), bytes);
+                left -= bytes;
+                if left == 0 {
+                    break;
+                }
             }
-            let posted = hosts.change_host(host as usize, |host, now| host.post(now, qp, request));
-            if let Err(why) = posted {
-                self.failed.push(FailedMessage {
-                    at: hosts.now(),
-                    job: connection.job,
-                    hosts: (connection.src, connection.dst),
-                    why: why.to_string(),
-                });
-            }
+        }
+    }
+
+    /// Posts one work request of a message on queue pair `pair` of its connection, at `host`.
+    fn post_request(
+        &mut self,
+        hosts: &mut impl JobHosts,
+        post: &MessagePost,
+        pair: usize,
+        (verb, host): (RdmaVerb, u32),
+        bytes: u64,
+    ) {
+        let request = WorkRequest {
+            id: post.message.0,
+            verb,
+            bytes,
+        };
+        let pairs = &mut self.pairs[post.connection as usize];
+        let qp = pairs.qps[pair];
+        if verb != RdmaVerb::Read {
+            pairs.expected[pair].push_back(post.message);
+        }
+        let posted = hosts.change_host(host as usize, |host, now| host.post(now, qp, request));
+        if let Err(why) = posted {
+            let connection = &self.workload.connections()[post.connection as usize];
+            self.failed.push(FailedMessage {
+                at: hosts.now(),
+                job: connection.job,
+                hosts: (connection.src, connection.dst),
+                why: why.to_string(),
+            });
         }
     }
 

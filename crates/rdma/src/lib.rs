@@ -76,6 +76,7 @@ pub use counters::Counters;
 pub use endpoint::Endpoint;
 pub use pacing::Pacing;
 pub use packet::{ExtensionHeader, Packet};
+pub use requester::message_bytes_max;
 pub use telemetry::{HOPS_MAX, HopTelemetry, Telemetry, TelemetryFormat};
 pub use work::{
     ArrivalInfo, Completion, CompletionKind, FailReason, MESSAGE_BYTES_MAX, OutgoingPacket, PostError, Verb,

@@ -19,6 +19,19 @@ use super::work::{CompletionKind, FailReason, MESSAGE_BYTES_MAX, PostError, Verb
 /// numbers is at most half of the PSN space.
 pub(super) const OUTSTANDING_MAX: u32 = 1 << 22;
 
+/// Returns the largest length of a message in bytes. Returns `None` if the transport service does not support the
+/// operation: READ needs RC, and UD supports only SEND. `mtu` is the MTU of the queue pair in bytes.
+pub fn message_bytes_max(transport: Transport, verb: Verb, mtu: u32) -> Option<u64> {
+    match (transport, verb) {
+        (Transport::Rc, Verb::Read) => {
+            Some(MESSAGE_BYTES_MAX.min(u64::from(OUTSTANDING_MAX) * u64::from(mtu)))
+        }
+        (_, Verb::Read) | (Transport::Ud, Verb::Write) => None,
+        (Transport::Ud, Verb::Send) => Some(u64::from(mtu)),
+        (Transport::Rc | Transport::Uc, _) => Some(MESSAGE_BYTES_MAX),
+    }
+}
+
 /// Departure time of one packet, for the measurement of the round-trip time.
 #[derive(Clone, Copy, Debug)]
 struct Departure {
@@ -101,14 +114,8 @@ impl Requester {
     }
 
     pub(super) fn post(&mut self, config: &QpConfig, request: &WorkRequest) -> Result<(), PostError> {
-        let bytes_max = match (config.transport, request.verb) {
-            (Transport::Rc, Verb::Read) => {
-                MESSAGE_BYTES_MAX.min(u64::from(OUTSTANDING_MAX) * u64::from(config.mtu))
-            }
-            (_, Verb::Read) | (Transport::Ud, Verb::Write) => return Err(PostError::Unsupported),
-            (Transport::Ud, _) => u64::from(config.mtu),
-            _ => MESSAGE_BYTES_MAX,
-        };
+        let bytes_max = message_bytes_max(config.transport, request.verb, config.mtu);
+        let bytes_max = bytes_max.ok_or(PostError::Unsupported)?;
         if self.failed {
             return Err(PostError::Failed);
         }

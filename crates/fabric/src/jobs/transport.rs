@@ -3,7 +3,7 @@
 use xoff_dataplane::{LinkTiming, Picos};
 use xoff_host::{Entropy, QueuePairSetup};
 use xoff_rdma::congestion::{ControllerContext, ControllerFactory};
-use xoff_rdma::{MTU_MAX, MTU_MIN, QpConfig, Transport as Service};
+use xoff_rdma::{MTU_MAX, MTU_MIN, QpConfig, Transport as Service, Verb, message_bytes_max};
 use xoff_wire::Ecn;
 use xoff_workload::{Connection, MessageSpread};
 
@@ -64,6 +64,17 @@ pub(super) fn used_queue_pairs(connection: &Connection, bytes: u64) -> u64 {
     match connection.spread {
         MessageSpread::Split if bytes >= u64::from(connection.qps) => u64::from(connection.qps),
         MessageSpread::Split | MessageSpread::RoundRobin => 1,
+    }
+}
+
+/// Returns the largest length of a work request, in bytes. A longer part of a message is transferred by several work
+/// requests. A datagram cannot be divided, so a message that is too long for UD is one work request, which fails.
+pub(super) fn request_bytes_max(transport: &ReferenceTransport, verb: Verb) -> u64 {
+    let mtu = u64::from(transport.mtu);
+    match message_bytes_max(transport.service, verb, transport.mtu) {
+        // Only the last packet of a message can be shorter than the MTU.
+        Some(bytes_max) if transport.service != Service::Ud => bytes_max / mtu * mtu,
+        _ => u64::MAX,
     }
 }
 
