@@ -14,6 +14,7 @@
 //! override every field of this layer.
 
 mod addresses;
+mod computation;
 mod tables;
 #[cfg(test)]
 mod tests;

@@ -1,16 +1,15 @@
 //! Writes addresses, neighbours and routes as SONiC tables: `INTERFACE`, `NEIGH` and `STATIC_ROUTE`.
 
-use std::collections::HashMap;
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 
 use ipnet::Ipv4Net;
 use serde_json::{Map, Value, json};
 
+use super::computation::compute_routes;
 use super::{HostNetworks, RouteOverridePlan, RouterNode, SwitchGraph};
 use crate::plan::{ComputedLayer, ConfigLayer, HostPlan, SwitchPlan};
 use crate::units;
-use xoff_config::ComputedRoutes;
 use xoff_wire::DisplayMac;
 
 /// Largest MTU of a port in the `PORT` table, in bytes.
@@ -66,80 +65,6 @@ pub(super) fn add_layers(
         switches[index]
             .config
             .insert(0, ConfigLayer::Computed(Arc::new(layer)));
-    }
-}
-
-/// Computes the routes of all switches.
-///
-/// For each switch with hosts, a breadth-first search finds the next hops of all other switches towards
-/// this switch.
-fn compute_routes(
-    graph: &SwitchGraph,
-    networks: &[HostNetworks],
-    overrides: &[RouteOverridePlan],
-) -> Vec<ComputedRoutes> {
-    let mut tables: Vec<RouteTable> = graph.routers.iter().map(|_| RouteTable::default()).collect();
-    for (destination, networks) in networks.iter().enumerate() {
-        if networks.advertised.is_empty() {
-            continue;
-        }
-        let hops = graph.hops_to(destination);
-        for (switch, table) in tables.iter_mut().enumerate() {
-            graph.next_hops_towards(switch, &hops, &mut table.next_hops);
-            if !table.next_hops.is_empty() {
-                table.add(&networks.advertised);
-            }
-        }
-    }
-    for route in overrides {
-        let table = &mut tables[route.switch];
-        table.next_hops.clone_from(&route.next_hops);
-        table.add(&[route.prefix]);
-    }
-    tables.into_iter().map(RouteTable::into_routes).collect()
-}
-
-/// The routes of one switch.
-#[derive(Default)]
-struct RouteTable {
-    /// Index of each list of next hops.
-    lists: HashMap<Vec<Ipv4Addr>, u32>,
-    /// A later route to the same destination replaces an earlier one.
-    routes: Vec<(Ipv4Net, u32)>,
-    /// The next hops of the next route.
-    next_hops: Vec<Ipv4Addr>,
-}
-
-impl RouteTable {
-    /// Adds routes to these destinations over the next hops in `next_hops`.
-    fn add(&mut self, destinations: &[Ipv4Net]) {
-        let list = match self.lists.get(&self.next_hops) {
-            Some(list) => *list,
-            None => {
-                let list = self.lists.len() as u32;
-                self.lists.insert(self.next_hops.clone(), list);
-                list
-            }
-        };
-        self.routes
-            .extend(destinations.iter().map(|destination| (*destination, list)));
-    }
-
-    fn into_routes(self) -> ComputedRoutes {
-        let mut lists: Vec<_> = self.lists.into_iter().collect();
-        lists.sort_unstable_by_key(|(_, index)| *index);
-        let mut routes = self.routes;
-        // The sort is stable, so the last route to a destination is the latest one.
-        routes.sort_by_key(|(destination, _)| *destination);
-        routes.reverse();
-        routes.dedup_by_key(|(destination, _)| *destination);
-        routes.reverse();
-        routes.shrink_to_fit();
-        ComputedRoutes {
-            next_hop_lists: lists.into_iter().map(|(list, _)| list).collect(),
-            routes,
-            sites: Arc::default(),
-        }
     }
 }
 
