@@ -1,7 +1,7 @@
 //! The counters of a switch. The switch worker thread updates the counters. Other threads read a copy, which
 //! is made between bursts.
 
-use crate::drops::DropReason;
+pub use crate::drop_counters::DropCounters;
 use crate::ids::{PRIORITIES, TRAFFIC_CLASSES};
 
 /// Counters of one priority group (`SAI_INGRESS_PRIORITY_GROUP_STAT_*`).
@@ -147,10 +147,9 @@ pub struct PortCounters {
     pub link_quality_tx: u64,
     /// Number of received link quality messages, without messages that were dropped.
     pub link_quality_rx: u64,
-    /// Number of dropped frames for each reason and traffic class. The first index is `DropReason as
-    /// usize`. Drops for ingress reasons are counted at the ingress port, and drops for egress reasons at
-    /// the egress port.
-    pub drops: [[u64; TRAFFIC_CLASSES]; DropReason::COUNT],
+    /// Number of dropped frames for each reason and traffic class. Drops for ingress reasons are counted at the
+    /// ingress port, and drops for egress reasons at the egress port.
+    pub drops: DropCounters,
 }
 
 impl Default for PortCounters {
@@ -182,7 +181,7 @@ impl Default for PortCounters {
             tx_busy_ps: 0,
             tx_first_ps: u64::MAX,
             tx_last_ps: 0,
-            drops: [[0; TRAFFIC_CLASSES]; DropReason::COUNT],
+            drops: DropCounters::default(),
             pgs: [PgCounters::default(); PRIORITIES],
             queues: [QueueCounters::default(); PRIORITIES],
         }

@@ -76,6 +76,7 @@ mod bits;
 mod bridge;
 pub mod config;
 pub mod counters;
+mod drop_counters;
 pub mod drops;
 mod egress;
 mod fib;

@@ -268,10 +268,13 @@ impl Advertiser {
     /// Computes the interval, and whether at least one neighbour receives messages.
     fn update_interval(&mut self) {
         let ports = self.config.as_ref().map_or(&[][..], |config| &config.ports);
+        // Most sites of a large fabric share a few lists of paths.
+        let mut path_lists: Vec<PathListId> = self.sites.iter().map(|site| site.paths).collect();
+        path_lists.sort_unstable();
+        path_lists.dedup();
         self.has_receivers = ports.iter().any(|port| {
-            self.sites
-                .iter()
-                .any(|site| self.may_advertise(site, PortId(*port)))
+            let mut path_lists = path_lists.iter();
+            path_lists.any(|list| self.may_advertise(*list, PortId(*port)))
         });
         let longest = link_quality::frame_len(self.sites.len()) as u32;
         let transmission_time = |port: &u16| {
@@ -399,7 +402,7 @@ impl Advertiser {
         let measures = self.measures_load();
         let told = move |site: &&AdvertisedSite| {
             let state_changed = site.repeats > 0 || site.state == AdvertisedState::Unreachable;
-            self.may_advertise(site, port)
+            self.may_advertise(site.paths, port)
                 && (state_changed || (measures && site.state == AdvertisedState::Reachable))
         };
         self.sites.iter().filter(told).map(move |site| SiteEntry {
@@ -421,9 +424,9 @@ impl Advertiser {
         hold.min(u64::from(u32::MAX)) as u32
     }
 
-    /// Returns true if the neighbour behind a port may use this switch to reach a site.
-    fn may_advertise(&self, site: &AdvertisedSite, port: PortId) -> bool {
-        let mut paths = self.paths.of_list(site.paths);
+    /// Returns true if the neighbour behind a port may use this switch to reach the sites with these paths.
+    fn may_advertise(&self, paths: PathListId, port: PortId) -> bool {
+        let mut paths = self.paths.of_list(paths);
         paths.all(|path| !path.member.ports.contains(&port))
     }
 }

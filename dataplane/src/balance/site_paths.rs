@@ -16,7 +16,7 @@ pub(super) struct SitePath {
 }
 
 /// Index of a list in [`SitePaths::lists`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct PathListId(u32);
 
 /// The paths to all sites. In a large fabric, most sites are behind the same next hops, so sites share the lists of

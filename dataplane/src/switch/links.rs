@@ -20,20 +20,43 @@ impl Switch {
         store: &mut S,
         outputs: &mut Outputs,
     ) {
+        if up {
+            return self.set_links_up(now, &[port], store, outputs);
+        }
         let state = &mut self.ports[port.index()];
-        if state.link_up == up {
+        if state.link_up {
+            state.link_up = false;
+            state.up = false;
+            self.flush_port(now, port, store, outputs);
+            self.update_links(now, store, outputs);
+        }
+    }
+
+    /// Sets the links of several ports up, such as all links of a fabric that starts. The result is that of
+    /// [`Switch::set_link`] for each port, but LAGs, router interfaces and next hops are updated only once.
+    pub fn set_links_up<S: FrameStore>(
+        &mut self,
+        now: Picos,
+        ports: &[PortId],
+        store: &mut S,
+        outputs: &mut Outputs,
+    ) {
+        let mut changed = Vec::new();
+        for &port in ports {
+            let state = &mut self.ports[port.index()];
+            if !state.link_up {
+                state.link_up = true;
+                state.up = state.admin_up;
+                state.generator.announce_xoff();
+                self.try_transmit(now, port, store, outputs);
+                changed.push(port);
+            }
+        }
+        if changed.is_empty() {
             return;
         }
-        state.link_up = up;
-        state.up = state.admin_up && up;
-        if up {
-            state.generator.announce_xoff();
-            self.try_transmit(now, port, store, outputs);
-        } else {
-            self.flush_port(now, port, store, outputs);
-        }
         self.update_links(now, store, outputs);
-        if up {
+        for port in changed {
             self.advertise_to_new_peer(now, port, store, outputs);
         }
     }

@@ -37,12 +37,15 @@ impl ControlLog {
     pub(super) fn new(ports: usize) -> ControlLog {
         ControlLog {
             is_recorded: vec![false; ports],
-            records: VecDeque::with_capacity(CONTROL_RECORDS_MAX),
+            records: VecDeque::new(),
         }
     }
 
     pub(super) fn set_recording(&mut self, port: PortId, enabled: bool) {
         self.is_recorded[port.index()] = enabled;
+        if enabled {
+            self.records.reserve(CONTROL_RECORDS_MAX - self.records.len());
+        }
     }
 
     pub(super) fn record(&mut self, at: Picos, port: PortId, frame: &[u8]) {

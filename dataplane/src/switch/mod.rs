@@ -244,6 +244,9 @@ impl Switch {
         self.reserve_fdb();
         self.frames.reserve();
         self.router.reserve();
+        for port in &mut self.ports {
+            port.counters.drops.reserve();
+        }
     }
 
     /// Reserves the memory for learnt addresses, unless all ports are routed.

@@ -1,7 +1,9 @@
 //! Builds a fabric from its plan.
 
+use std::sync::Arc;
+
 use xoff_dataplane::config::SwitchConfig;
-use xoff_dataplane::{LinkRate, Outputs, Picos, Switch};
+use xoff_dataplane::{LinkRate, Outputs, Picos, PortId, Switch};
 
 use super::{Fabric, HOST_FLAG, HOSTS_MAX, HostNode, NO_LINK, SWITCHES_MAX, SwitchNode, TIMER_BITS};
 use crate::link_direction::LinkDirection;
@@ -75,13 +77,30 @@ impl Fabric {
         for link in &plan.links {
             fabric.add_link(&link.name, link.ends, link.delay)?;
         }
-        for link in 0..links {
-            fabric.set_link(link, true, &mut ());
-        }
+        fabric.set_all_links_up();
         Ok(fabric)
     }
 
-    fn add_switch(&mut self, config: SwitchConfig) {
+    fn set_all_links_up(&mut self) {
+        let mut ports_of_switches = vec![Vec::new(); self.switches.len()];
+        for direction in &mut self.directions {
+            direction.up = true;
+            if let LinkEnd::Switch { switch, port } = direction.from {
+                ports_of_switches[switch as usize].push(PortId(port));
+            }
+        }
+        for (switch, ports) in ports_of_switches.iter().enumerate() {
+            self.change_switch(switch, &mut (), |switch, now, store, outputs| {
+                switch.set_links_up(now, ports, store, outputs)
+            });
+        }
+        for host in 0..self.hosts.len() {
+            let has_completions = self.serve_host(host, false, &mut ());
+            self.record_completing(host, has_completions);
+        }
+    }
+
+    fn add_switch(&mut self, config: Arc<SwitchConfig>) {
         let mut node = SwitchNode {
             switch: Switch::new(&config),
             cpu: CpuPort::default(),

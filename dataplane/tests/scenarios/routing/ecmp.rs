@@ -1,7 +1,7 @@
 //! Equal-cost routes under traffic.
 
 use xoff_dataplane::config::SwitchConfig;
-use xoff_dataplane::{DropReason, ForwardingResult, Picos};
+use xoff_dataplane::{DropReason, ForwardingResult, Picos, PortId};
 
 use super::send_arp_request_from;
 use crate::support::Harness;
@@ -94,6 +94,32 @@ fn a_link_failure_with_resilient_hashing_moves_only_its_flows() {
     send_arp_request_from(&mut harness, 2);
     harness.run_for(Picos::from_millis(1));
     assert_eq!(egress_ports_of_flows(&mut harness, 300), before, "back as it was");
+}
+
+#[test]
+fn links_that_come_up_together_have_the_effect_of_links_that_come_up_in_turn() {
+    let outcome = |together: bool| {
+        let mut harness = harness_with_neighbours(&ecmp_config(&NEXT_HOPS, None));
+        (1..5).for_each(|port| harness.set_link(port, false));
+        harness.run_for(Picos::from_millis(1));
+        harness.clear_sent();
+        match together {
+            true => harness.call_switch(|now, switch, store, outputs| {
+                // A link that is up already is ignored.
+                switch.set_links_up(now, &[0, 1, 2, 3, 4].map(PortId), store, outputs)
+            }),
+            false => (1..5).for_each(|port| harness.set_link(port, true)),
+        }
+        harness.run_for(Picos::from_millis(1));
+        let sent: Vec<_> = (0..5).map(|port| harness.take_sent(port)).collect();
+        (1..5).for_each(|port| send_arp_request_from(&mut harness, port));
+        harness.run_for(Picos::from_millis(1));
+        (sent, egress_ports_of_flows(&mut harness, 100))
+    };
+    let (sent, ports) = outcome(true);
+    assert!(sent[1..].iter().all(|sent| !sent.is_empty()), "address requests");
+    assert!((1..5).all(|port| ports.contains(&port)), "{ports:?}");
+    assert_eq!((sent, ports), outcome(false));
 }
 
 #[test]
