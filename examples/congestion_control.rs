@@ -97,7 +97,7 @@ fn build_fabric() -> Result<Fabric, Box<dyn std::error::Error>> {
         delay: Picos::from_micros(1),
     };
     let plan = FabricPlan {
-        switches: vec![config],
+        switches: vec![config.into()],
         hosts: (0..=RECEIVER).map(host).collect(),
         links: (0..=RECEIVER.into()).map(link).collect(),
     };

@@ -68,7 +68,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     };
     let port = |switch, port| LinkEnd::Switch { switch, port };
     let plan = FabricPlan {
-        switches: vec![switch_config("s0", 0)?, switch_config("s1", 1)?],
+        switches: vec![switch_config("s0", 0)?.into(), switch_config("s1", 1)?.into()],
         hosts: vec![
             host_config(0, 2),
             host_config(1, 3),

@@ -81,12 +81,14 @@ fn run(balancing: Option<&BalancingConfig>) -> Result<(Picos, Vec<u64>), Box<dyn
     let plan = parse_lab(LAB, "load-balancer.xoff.yml", Path::new(""), TimeMode::Virtual)?;
     let mut lab = VirtualLab::new(plan, LabOptions::default())?;
     if let Some(balancing) = balancing {
-        for (index, config) in lab.fabric_plan.switches.clone().into_iter().enumerate() {
+        for (index, config) in lab.fabric_plan.switches.iter().enumerate() {
             let config = SwitchConfig {
                 balancing: balancing.clone(),
-                ..config
+                ..SwitchConfig::clone(config)
             };
-            lab.simulation.fabric.configure_switch(index, config, &mut ())?;
+            lab.simulation
+                .fabric
+                .configure_switch(index, config.into(), &mut ())?;
         }
     }
     lab.start(&mut ())?;

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::Arc;
 
 use serde_json::Value;
 use xoff_dataplane::balance::MoveReason;
@@ -291,8 +292,8 @@ fn placements_follow_link_speeds_in_regular_and_irregular_fabrics() {
             let ours = names.iter().any(|(switch, _)| *switch == 4);
             let of_leaf = leaf.is_none_or(|leaf| names.iter().any(|(switch, _)| *switch == leaf));
             for (switch, port) in names.into_iter().filter(|_| ours && of_leaf) {
-                plan.switches[switch].ports[usize::from(port)].link =
-                    xoff_units::LinkTiming::ethernet(400_000);
+                let config = Arc::make_mut(&mut plan.switches[switch]);
+                config.ports[usize::from(port)].link = xoff_units::LinkTiming::ethernet(400_000);
             }
         }
     };

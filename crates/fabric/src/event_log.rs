@@ -4,7 +4,9 @@
 //! `docs/events.md` documents the format.
 
 use std::io::{self, Write};
+use std::sync::Arc;
 
+use xoff_dataplane::config::SwitchConfig;
 use xoff_dataplane::{ForwardingResult, Picos, PortId, QueueId, SwitchEvent, SwitchEventKind};
 use xoff_wire::{LinkQuality, MacControl};
 
@@ -38,7 +40,7 @@ impl<W: Write> EventLog<W> {
     /// name `lab`, the seed and `frames`. If `frames` is true, the log contains each departure and each
     /// arrival of a frame. A write error is stored, and [`EventLog::finish`] returns it.
     pub fn new(plan: &FabricPlan, lab: &str, seed: u64, frames: bool, out: W) -> EventLog<W> {
-        let switch = |config: &xoff_dataplane::config::SwitchConfig| {
+        let switch = |config: &Arc<SwitchConfig>| {
             let ports = config.ports.iter().map(|port| json_escaped(&port.name)).collect();
             (json_escaped(&config.name), ports)
         };

@@ -1,5 +1,7 @@
 //! Plan of a fabric: the switches, the hosts and their links.
 
+use std::sync::Arc;
+
 use xoff_dataplane::config::SwitchConfig;
 use xoff_units::Picos;
 
@@ -11,7 +13,7 @@ use xoff_host::HostConfig;
 #[derive(Clone, Debug, Default)]
 pub struct FabricPlan {
     /// Configurations of the switches, at most 32 768. A switch has at most 16 383 ports.
-    pub switches: Vec<SwitchConfig>,
+    pub switches: Vec<Arc<SwitchConfig>>,
     /// Configurations of the hosts, at most 16 777 216.
     pub hosts: Vec<HostConfig>,
     /// The links of the fabric, at most 536 870 912. Each switch port and each host is an end of at most

@@ -64,7 +64,7 @@ fn star_with(hosts: usize, change: impl FnOnce(&mut SwitchConfig)) -> Fabric {
         delay: DELAY,
     };
     let plan = FabricPlan {
-        switches: vec![loaded.resolved.config],
+        switches: vec![loaded.resolved.config.into()],
         hosts: (0..hosts).map(host).collect(),
         links: (0..hosts).map(link).collect(),
     };

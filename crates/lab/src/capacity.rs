@@ -186,7 +186,7 @@ mod tests {
         let options = LabOptions::default();
         let setups = resolve_switch_setups(&plan, 0, &options.driver_options(1, 1))
             .expect("the configuration is valid");
-        let fabric = fabric_plan_of(&plan, &options, &setups).expect("the lab has a fabric");
+        let fabric = fabric_plan_of(&plan, &options, setups).expect("the lab has a fabric");
         find_overload(&plan, &fabric, cores, dilate, Picos::from_millis(20))
     }
 

@@ -1,5 +1,7 @@
 //! Changes of a fabric between two runs, made by a script or a driver.
 
+use std::sync::Arc;
+
 use xoff_dataplane::config::SwitchConfig;
 use xoff_dataplane::{ApplyError, FrameHandle, FrameStore, Outputs, Picos, PortId, Switch};
 
@@ -86,7 +88,7 @@ impl Fabric {
     pub fn configure_switch(
         &mut self,
         switch: usize,
-        config: SwitchConfig,
+        config: Arc<SwitchConfig>,
         observer: &mut impl Observer,
     ) -> Result<(), ApplyError> {
         self.change_switch(switch, observer, |switch, now, store, outputs| {

@@ -71,7 +71,11 @@ pub(super) struct FabricForwarding {
 
 impl FabricForwarding {
     pub(super) fn new(plan: &FabricPlan) -> FabricForwarding {
-        let switches: Vec<SwitchForwarding> = plan.switches.iter().map(SwitchForwarding::new).collect();
+        let switches: Vec<SwitchForwarding> = plan
+            .switches
+            .iter()
+            .map(|config| SwitchForwarding::new(config))
+            .collect();
         let mut links = vec![Vec::new(); switches.len() + plan.hosts.len()];
         let place = |end: LinkEnd| match end {
             LinkEnd::Switch { switch, port } => (switch as usize, port),

@@ -115,7 +115,7 @@ fn start_lab(lab: Lab) -> Result<RealTimeRun, Failure> {
     };
     let mut setups = resolve_switch_setups(&lab.plan, lab.options.seed, &options)?;
     let configs: Vec<_> = setups.iter().map(|setup| &setup.loaded.resolved.config).collect();
-    let fabric = fabric_plan_of(&lab.plan, &lab.options, &setups)?;
+    let fabric = fabric_plan_of(&lab.plan, &lab.options, setups.clone())?;
     let overload = match lab.mode {
         LabRunMode::Run => find_lab_overload(&lab, &fabric, &options),
         LabRunMode::Up => None,

@@ -1,6 +1,7 @@
 //! Finds the shortest paths of flows, and whether queues on these paths may mark packets with CE.
 
 use std::collections::{BTreeSet, VecDeque};
+use std::sync::Arc;
 
 use xoff_dataplane::config::{NO_PROFILE, PoolSide, PortConfig, SwitchConfig, TrustMode, WredProfile};
 use xoff_dataplane::ids::TRAFFIC_CLASSES;
@@ -82,13 +83,13 @@ impl FabricTopology<'_> {
             .switches
             .iter()
             .any(|switch| switch.config.iter().any(ConfigLayer::is_computed));
-        let has_routes = |switch: &SwitchConfig| !switch.routing.fib.next_hops().is_empty();
+        let has_routes = |switch: &Arc<SwitchConfig>| !switch.routing.fib.next_hops().is_empty();
         has_computed_routes || !self.plan.switches.iter().any(has_routes)
     }
 
     /// Returns the ports that may mark packets with a DSCP.
     pub(super) fn marking_ports(&self, dscp: u8) -> EcnMarkingPorts {
-        let marking_ports_of = |switch: &SwitchConfig| {
+        let marking_ports_of = |switch: &Arc<SwitchConfig>| {
             let classes = traffic_classes(switch, dscp);
             let buffer_bytes = ingress_buffer_bytes(switch);
             let port_may_mark = |port: &PortConfig| may_port_mark_ecn(port, &classes, buffer_bytes);

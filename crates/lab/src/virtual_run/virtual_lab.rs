@@ -61,7 +61,10 @@ pub struct VirtualLab {
 pub fn switch_configurations(file: &std::path::Path) -> Result<Vec<SwitchConfig>, Failure> {
     let plan = load_with_values(file, &[], TimeMode::Virtual)?;
     let setups = switch_setups(&plan, &LabOptions::default())?;
-    Ok(fabric_plan_of(&plan, &LabOptions::default(), &setups)?.switches)
+    Ok(setups
+        .into_iter()
+        .map(|setup| setup.loaded.resolved.config)
+        .collect())
 }
 
 /// Returns the configuration of one switch of a plan, for a run in virtual time. `switch` is an index of
@@ -91,7 +94,8 @@ impl VirtualLab {
     /// external devices, or if no flow gets a signal for its congestion control.
     pub fn new(plan: LabPlan, options: LabOptions) -> Result<VirtualLab, Failure> {
         let setups = switch_setups(&plan, &options)?;
-        let fabric_plan = fabric_plan_of(&plan, &options, &setups)?;
+        let notes = lab_notes(&plan, &setups);
+        let fabric_plan = fabric_plan_of(&plan, &options, setups)?;
         let mut fabric = Fabric::new(fabric_plan.clone(), options.seed)
             .map_err(|error| Failure::configuration(error.to_string()).at(&plan.name))?;
         let jobs = create_jobs(
@@ -102,7 +106,7 @@ impl VirtualLab {
         )?;
         let signal_warnings = signals::check_congestion_signals(&plan, &fabric_plan, jobs.workload())?;
         Ok(VirtualLab {
-            notes: lab_notes(&plan, &setups),
+            notes,
             signal_warnings,
             simulation: Simulation::new(fabric, jobs),
             workload_start: Picos::ZERO,
@@ -116,7 +120,7 @@ impl VirtualLab {
     /// Returns warnings about probable mistakes, one line each: load balancing that reorders packets, and
     /// congestion control without a signal. May be empty.
     pub fn warnings(&self) -> Vec<String> {
-        let switches: Vec<&SwitchConfig> = self.fabric_plan.switches.iter().collect();
+        let switches: Vec<&SwitchConfig> = self.fabric_plan.switches.iter().map(Arc::as_ref).collect();
         let mut warnings = reordering::reordering_warnings(&self.plan, &switches);
         warnings.extend_from_slice(&self.signal_warnings);
         warnings
@@ -241,8 +245,9 @@ impl VirtualLab {
         config.routing.fib = Arc::new(routes.map_err(|error| {
             Failure::configuration(error.to_string()).at(format!("switch {}", config.name))
         })?);
+        let config = Arc::new(config);
         fabric
-            .configure_switch(switch, config.clone(), observer)
+            .configure_switch(switch, Arc::clone(&config), observer)
             .map_err(|error| {
                 Failure::configuration(error.to_string()).at(format!("switch {}", config.name))
             })?;
@@ -314,15 +319,16 @@ fn switch_setups(plan: &LabPlan, options: &LabOptions) -> Result<Vec<SwitchSetup
 pub(crate) fn fabric_plan_of(
     plan: &LabPlan,
     options: &LabOptions,
-    setups: &[SwitchSetup],
+    setups: Vec<SwitchSetup>,
 ) -> Result<FabricPlan, Failure> {
-    let port_numbers: Vec<HashMap<&str, usize>> = setups
-        .iter()
-        .map(|setup| {
-            let ports = setup.loaded.resolved.config.ports.iter().enumerate();
-            ports.map(|(number, port)| (port.name.as_str(), number)).collect()
-        })
-        .collect();
+    // The rest of the setups can be as large as the configurations. It is dropped first.
+    let parts = |setup: SwitchSetup| (Arc::new(setup.loaded.resolved.config), setup.speeds_mbps);
+    let (switches, speeds_mbps): (Vec<_>, Vec<_>) = setups.into_iter().map(parts).unzip();
+    let number_ports = |config: &'_ Arc<SwitchConfig>| -> HashMap<String, usize> {
+        let ports = config.ports.iter().enumerate();
+        ports.map(|(number, port)| (port.name.clone(), number)).collect()
+    };
+    let port_numbers: Vec<HashMap<String, usize>> = switches.iter().map(number_ports).collect();
     let port = |switch: usize, name: &str| {
         port_numbers[switch].get(name).map(|port| LinkEnd::Switch {
             switch: switch as u32,
@@ -342,10 +348,9 @@ pub(crate) fn fabric_plan_of(
             return Err(Failure::configuration(format!("{} has no link", host.name)));
         };
         let switch = plan.links[link].switch;
-        let near = &setups[switch];
         let port = port_numbers[switch].get(plan.links[link].port.as_str());
-        let has_pfc = port.is_some_and(|port| near.loaded.resolved.config.ports[*port].pfc.enabled != 0);
-        let speed_mbps = near.speeds_mbps.get(&link).copied().unwrap_or_default();
+        let has_pfc = port.is_some_and(|port| switches[switch].ports[*port].pfc.enabled != 0);
+        let speed_mbps = speeds_mbps[switch].get(&link).copied().unwrap_or_default();
         hosts.push(host_config(plan, options, index, speed_mbps, has_pfc, &mut flows));
     }
     let mut links = Vec::with_capacity(plan.links.len());
@@ -365,10 +370,7 @@ pub(crate) fn fabric_plan_of(
         });
     }
     Ok(FabricPlan {
-        switches: setups
-            .iter()
-            .map(|setup| setup.loaded.resolved.config.clone())
-            .collect(),
+        switches,
         hosts,
         links,
     })

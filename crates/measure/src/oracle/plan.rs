@@ -142,7 +142,7 @@ pub(super) fn plan_fabric(
             .because(error)
     })?;
     let fabric = FabricPlan {
-        switches,
+        switches: switches.into_iter().map(Arc::new).collect(),
         hosts: topology.hosts().map(|node| builder.host_config(node)).collect(),
         links: (0..topology.links.len())
             .map(|link| link_plan(topology, &node_indices, link))

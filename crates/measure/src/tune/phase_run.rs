@@ -438,7 +438,7 @@ fn fabric_plan(
     });
     FabricPlan {
         links: links.collect(),
-        switches: vec![config],
+        switches: vec![config.into()],
         hosts,
     }
 }
