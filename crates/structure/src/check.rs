@@ -62,34 +62,33 @@ impl Check {
         }
     }
 
-    /// Runs the check on the workspace in the folder `root`. Returns the findings, sorted and without
-    /// repetitions. The tables of allowed cycles and terms come from this repository.
+    /// Runs the check on a workspace. Returns the findings, sorted and without repetitions. The tables of allowed
+    /// cycles and terms come from this repository.
     ///
     /// # Errors
     /// A file cannot be read or parsed.
-    pub fn findings(self, root: &Path) -> Result<Vec<Finding>, String> {
-        let workspace = Workspace::open(root)?;
+    pub fn findings(self, workspace: &Workspace) -> Result<Vec<Finding>, String> {
         let tables = repository_root().join("crates/structure");
         let mut findings = match self {
-            Self::ModuleCycles => cycles::module_cycle_findings(&cycles::find_cycles(&workspace)?),
+            Self::ModuleCycles => cycles::module_cycle_findings(&cycles::find_cycles(workspace)?),
             Self::FileCycles => {
                 let allowed = cycles::read_allowed_cycles(&tables.join("allowed-cycles.txt"))?;
-                cycles::file_cycle_findings(&cycles::find_cycles(&workspace)?, &allowed)
+                cycles::file_cycle_findings(&cycles::find_cycles(workspace)?, &allowed)
             }
             Self::Terms => {
                 let terms = terms::read_terms(&tables.join("terms.txt"))?;
                 let allowed = terms::read_allowed_terms(&tables.join("allowed-terms.txt"))?;
-                terms::find_terms(&workspace, &terms, &allowed)?
+                terms::find_terms(workspace, &terms, &allowed)?
             }
             Self::Docs => {
-                let mut findings = style::one_word_docs(&workspace)?;
-                findings.extend(style::headings_with_text(&workspace)?);
+                let mut findings = style::one_word_docs(workspace)?;
+                findings.extend(style::headings_with_text(workspace)?);
                 findings
             }
-            Self::Lines => style::long_lines(&workspace)?,
-            Self::Layers => dependencies::layer_findings(&workspace),
-            Self::Clap => dependencies::clap_findings(&workspace),
-            Self::Printing => printing::printing_code(&workspace)?,
+            Self::Lines => style::long_lines(workspace)?,
+            Self::Layers => dependencies::layer_findings(workspace),
+            Self::Clap => dependencies::clap_findings(workspace),
+            Self::Printing => printing::printing_code(workspace)?,
         };
         findings.sort();
         findings.dedup();

@@ -144,9 +144,10 @@ fn print_cycle(kind: &str, cycle: &ImportCycle, all: bool) {
 }
 
 fn print_text_findings(root: &Path) -> Result<ExitCode, String> {
+    let workspace = Workspace::open(root)?;
     let mut clean = true;
     for check in [Check::Terms, Check::Docs, Check::Lines] {
-        let findings = check.findings(root)?;
+        let findings = check.findings(&workspace)?;
         print_findings(&findings);
         println!("{check}: {} findings", findings.len());
         clean &= findings.is_empty();
@@ -155,13 +156,13 @@ fn print_text_findings(root: &Path) -> Result<ExitCode, String> {
 }
 
 fn print_checks(arguments: &CheckArguments) -> Result<ExitCode, String> {
-    let root = arguments.root.path();
+    let workspace = Workspace::open(&arguments.root.path())?;
     let mut clean = true;
     for check in Check::ALL {
         if arguments.only.is_some_and(|only| only != check) {
             continue;
         }
-        let findings = check.findings(&root)?;
+        let findings = check.findings(&workspace)?;
         if arguments.only.is_some() {
             print_findings(&findings);
         }

@@ -1,5 +1,6 @@
 //! A Rust source file with its syntax tree, its tokens and its comments.
 
+use std::fmt;
 use std::ops::{Range, RangeInclusive};
 use std::path::{Path, PathBuf};
 
@@ -8,7 +9,7 @@ use proc_macro2::{Delimiter, Span, TokenStream, TokenTree};
 use crate::test_code;
 
 /// A parsed Rust source file.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct SourceFile {
     /// Path of the file, relative to the root of the workspace.
     pub path: PathBuf,
@@ -18,6 +19,16 @@ pub struct SourceFile {
     pub tree: syn::File,
     tokens: Vec<Lexeme>,
     test_lines: Vec<RangeInclusive<usize>>,
+}
+
+impl fmt::Debug for SourceFile {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // The feature "extra-traits" of syn, which prints syntax trees, takes long to compile.
+        formatter
+            .debug_struct("SourceFile")
+            .field("path", &self.path)
+            .finish_non_exhaustive()
+    }
 }
 
 /// Kinds of text in a source file.

@@ -1,7 +1,9 @@
 //! The members of a workspace and their source files.
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 
 use crate::builder;
 use crate::files;
@@ -15,6 +17,8 @@ pub struct Workspace {
     pub root: PathBuf,
     /// Members, in the order of the root manifest. The package of the root manifest comes first.
     pub members: Vec<Member>,
+    /// The source files that were read before, by the folder of the member.
+    sources: RefCell<BTreeMap<PathBuf, Rc<MemberSources>>>,
 }
 
 /// A package of the workspace.
@@ -76,14 +80,18 @@ impl Workspace {
         Ok(Self {
             root: root.to_owned(),
             members,
+            sources: RefCell::default(),
         })
     }
 
-    /// Reads and parses the source files of a member below its folder `src/`.
+    /// Returns the parsed source files of a member below its folder `src/`. The first call reads and parses them.
     ///
     /// # Errors
     /// A file cannot be read or parsed. The message names the file.
-    pub fn read_sources(&self, member: &Member) -> Result<MemberSources, String> {
+    pub fn read_sources(&self, member: &Member) -> Result<Rc<MemberSources>, String> {
+        if let Some(sources) = self.sources.borrow().get(&member.folder) {
+            return Ok(Rc::clone(sources));
+        }
         let folder = member.folder.join("src");
         let mut files = BTreeMap::new();
         for path in files::files_below(&self.root.join(&folder), "rs")? {
@@ -93,11 +101,14 @@ impl Workspace {
             files.insert(path, source);
         }
         let (crates, test_files) = builder::build_crates(&member.name, &folder, &files);
-        Ok(MemberSources {
+        let sources = Rc::new(MemberSources {
             files,
             crates,
             test_files,
-        })
+        });
+        let mut read = self.sources.borrow_mut();
+        read.insert(member.folder.clone(), Rc::clone(&sources));
+        Ok(sources)
     }
 }
 

@@ -1,47 +1,22 @@
 //! The checks that this workspace passes.
 
 use structure::check::{Check, repository_root};
+use structure::workspace::Workspace;
 use structure::{cycles, terms};
 
-/// Panics with the list of findings if the check has any.
-fn assert_clean(check: Check) {
-    let findings = check
-        .findings(&repository_root())
-        .expect("the workspace can be read");
-    let list: Vec<String> = findings.iter().map(ToString::to_string).collect();
-    assert!(list.is_empty(), "{}:\n{}", check.rule(), list.join("\n"));
-}
-
+/// One test runs all checks, so that each source file is parsed once.
 #[test]
-fn production_crates_depend_in_one_direction() {
-    assert_clean(Check::Layers);
-    assert_clean(Check::Clap);
-}
-
-#[test]
-fn modules_and_files_form_no_import_cycles() {
-    assert_clean(Check::ModuleCycles);
-    assert_clean(Check::FileCycles);
-}
-
-#[test]
-fn names_comments_and_pages_use_standard_terms() {
-    assert_clean(Check::Terms);
-}
-
-#[test]
-fn documentation_comments_have_more_than_one_word() {
-    assert_clean(Check::Docs);
-}
-
-#[test]
-fn comment_and_markdown_lines_have_at_most_120_characters() {
-    assert_clean(Check::Lines);
-}
-
-#[test]
-fn libraries_do_not_print() {
-    assert_clean(Check::Printing);
+fn the_workspace_passes_all_checks() {
+    let workspace = Workspace::open(&repository_root()).expect("the manifests can be read");
+    let mut failed = String::new();
+    for check in Check::ALL {
+        let findings = check.findings(&workspace).expect("the workspace can be read");
+        if !findings.is_empty() {
+            let list: Vec<String> = findings.iter().map(ToString::to_string).collect();
+            failed += &format!("{check}: {}:\n{}\n", check.rule(), list.join("\n"));
+        }
+    }
+    assert!(failed.is_empty(), "{failed}");
 }
 
 #[test]
