@@ -5,7 +5,7 @@
 
 mod similar_switches;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, LazyLock};
 
 use serde_json::{Map, Value, json};
@@ -294,7 +294,10 @@ fn resolve_options(
                 .because(problems)
         })
     });
-    let ports = own_links.iter().map(|(port, _)| (*port).to_owned());
+    // Two links at one port are an error of the lab file, which is reported with both links.
+    let mut seen = BTreeSet::new();
+    let ports = own_links.iter().map(|(port, _)| *port);
+    let ports = ports.filter(|port| seen.insert(*port)).map(str::to_owned);
     let link_mtus = own_links
         .iter()
         .map(|(port, link)| ((*port).to_owned(), link.mtu));

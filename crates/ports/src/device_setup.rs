@@ -140,13 +140,13 @@ fn disable_kernel_protocols(
                 notes.push(format!("{port}: ARP on '{device}' is off now (`ip link set dev {device} arp off`)"));
             }
             Err(error) => notes.push(format!(
-                "{port}: the kernel answers ARP on '{device}' in addition to the switch: {error}; run `ip link set dev {device} arp off`"
+                "{port}: the kernel answers ARP on '{device}' in addition to xoff: {error}; run `ip link set dev {device} arp off`"
             )),
         }
     }
     if has_address(device) {
         notes.push(format!(
-            "{port}: '{device}' has an IP address, so the kernel answers in addition to the switch; run `ip addr flush dev {device}`"
+            "{port}: '{device}' has an IP address, so the kernel answers in addition to xoff; run `ip addr flush dev {device}`"
         ));
     }
 }

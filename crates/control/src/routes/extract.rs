@@ -56,7 +56,7 @@ impl FromRequestParts<Arc<ServerState>> for Selected {
                 return Err(
                     ErrorReply::new(ErrorCode::SwitchNotNamed, "the server has several switches")
                         .because(format!("the switches are {}", names()))
-                        .fix("name one of them: /v1/switches/NAME/..., or --switch NAME"),
+                        .fix("name one of them: `--switch NAME`, or the path /v1/switches/NAME/... in a request"),
                 );
             }
         };

@@ -45,7 +45,7 @@ fn variant_warnings(variant: &LabVariant, runs: &[ComparisonRun]) -> Vec<String>
     if let (None, Some(run)) = (&variant.scheme, runs.iter().find(failed)) {
         let why = &run.figures.failures[0];
         warnings.push(format!(
-            "the run with seed {} failed, so its percentages are missing: {why}",
+            "the run with seed {} failed, so percentages compare with a failed run, or are missing: {why}",
             run.figures.seed
         ));
     }

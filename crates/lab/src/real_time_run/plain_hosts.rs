@@ -140,25 +140,27 @@ fn run_commands(list: &CommandList, netns: &Netns, status: &StatusPipe, processe
             .map_err(|error| error.to_string())
             .and_then(|ended| ended.map_err(|error| error.to_string()));
         match ended {
-            Ok(ended) if ended.success() => {}
-            Ok(ended) => status.print(&format!("{host}: `{command}` ended with {ended}")),
+            Ok(None) => {}
+            Ok(Some(ended)) if ended.success() => {}
+            Ok(Some(ended)) => status.print(&format!("{host}: `{command}` ended with {ended}")),
             Err(why) => {
                 let what = format!("cannot be run: {why}");
-                status.print(&format!("{host}: `{command}` {what}"));
-                processes.add_unstarted(host, command, &what);
+                if processes.add_unstarted(host, command, &what) {
+                    status.print(&format!("{host}: `{command}` {what}"));
+                }
             }
         }
     }
 }
 
 /// Runs a shell command and prints its output. Background processes continue after the end of the command,
-/// and their output is also printed.
+/// and their output is also printed. Returns `None` if the command ends after the report was made.
 fn run_command(
     list: &CommandList,
     command: &str,
     status: &StatusPipe,
     processes: &LabProcesses,
-) -> std::io::Result<ExitStatus> {
+) -> std::io::Result<Option<ExitStatus>> {
     let (output, input) = pipe()?;
     let mut shell = Command::new("/bin/sh");
     shell
@@ -183,14 +185,14 @@ fn run_command(
     let (printed_host, status) = (host.clone(), status.clone());
     let printer = std::thread::spawn(move || print_output(output, &printed_host, &status));
     let ended = child.wait()?;
-    processes.end_command(host, command, &child, ended);
+    let is_in_report = processes.end_command(host, command, &child, ended);
     // The remaining output is printed before the end of the command is reported. The wait has a limit,
     // because a background process can keep the pipe open.
     let deadline = Instant::now() + OUTPUT_DRAIN_TIMEOUT;
     while !printer.is_finished() && Instant::now() < deadline {
         std::thread::sleep(Duration::from_millis(2));
     }
-    Ok(ended)
+    Ok(is_in_report.then_some(ended))
 }
 
 fn print_output(output: PipeReader, host: &str, status: &StatusPipe) {

@@ -37,6 +37,8 @@ struct State {
     /// Number of running commands of each host.
     busy: HashMap<String, usize>,
     ended: Vec<ProcessReport>,
+    /// True if the report contains the ended processes. The lab then stops all others.
+    is_reported: bool,
     /// Start of the workload, and the factor by which model time runs slower than wall time. `None` before the
     /// start.
     start: Option<(Instant, u32)>,
@@ -77,8 +79,8 @@ impl LabProcesses {
         Ok(child)
     }
 
-    /// Records the end of a command of a plain host.
-    pub(super) fn end_command(&self, host: &str, command: &str, child: &Child, status: ExitStatus) {
+    /// Records the end of a command of a plain host. Returns false if the end is too late for the report.
+    pub(super) fn end_command(&self, host: &str, command: &str, child: &Child, status: ExitStatus) -> bool {
         let effect = match status.code() {
             Some(0) => ProcessEffect::None,
             Some(code) if code == Exit::Inconclusive as i32 && runs_xoff(command) => ProcessEffect::Taints,
@@ -91,7 +93,7 @@ impl LabProcesses {
                 *running = running.saturating_sub(1);
             }
         }
-        self.add(host, command, &status.to_string(), effect);
+        self.add(host, command, &status.to_string(), effect)
     }
 
     /// Records the end of a placeholder process or of a virtual machine.
@@ -103,9 +105,9 @@ impl LabProcesses {
         self.add(node, process, &status.to_string(), effect);
     }
 
-    /// Records a process that could not be started.
-    pub(super) fn add_unstarted(&self, node: &str, process: &str, why: &str) {
-        self.add(node, process, why, ProcessEffect::Fails);
+    /// Records a process that could not be started. Returns false if this is too late for the report.
+    pub(super) fn add_unstarted(&self, node: &str, process: &str, why: &str) -> bool {
+        self.add(node, process, why, ProcessEffect::Fails)
     }
 
     /// Removes the ended background processes of commands, and records those that failed.
@@ -155,20 +157,26 @@ impl LabProcesses {
         }
     }
 
-    /// Returns the ended processes in the order of their ends.
+    /// Returns the ended processes for the report, in the order of their ends. Later ends are not recorded.
     pub(super) fn take_ended(&self) -> Vec<ProcessReport> {
-        std::mem::take(&mut self.lock().ended)
+        let mut state = self.lock();
+        state.is_reported = true;
+        std::mem::take(&mut state.ended)
     }
 
-    fn add(&self, node: &str, process: &str, status: &str, effect: ProcessEffect) {
+    /// Records an end. Returns false if it is too late for the report.
+    fn add(&self, node: &str, process: &str, status: &str, effect: ProcessEffect) -> bool {
         let mut state = self.lock();
+        if state.is_reported {
+            return false;
+        }
         if state.ended.len() >= REPORTED_MAX {
             let harmless = state
                 .ended
                 .iter()
                 .position(|ended| ended.effect == ProcessEffect::None);
             match (effect, harmless) {
-                (ProcessEffect::None, _) | (_, None) => return,
+                (ProcessEffect::None, _) | (_, None) => return true,
                 (_, Some(at)) => drop(state.ended.remove(at)),
             }
         }
@@ -186,6 +194,7 @@ impl LabProcesses {
             ended_ns: elapsed.unwrap_or(0),
             effect,
         });
+        true
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -255,7 +264,17 @@ mod tests {
             ]
         );
         assert_eq!(ended[0].status, "signal: 9 (SIGKILL)");
+    }
+
+    #[test]
+    fn an_end_after_the_report_is_not_recorded() {
+        let processes = LabProcesses::default();
+        assert!(processes.add_unstarted("h1", "ping", "no such program"));
+        assert_eq!(processes.take_ended().len(), 1);
+        let mut child = Command::new("true").spawn().expect("a process");
+        assert!(!processes.end_command("h1", "sleep 3; exit 3", &child, status(3 << 8)));
         assert!(processes.take_ended().is_empty());
+        child.wait().expect("an end");
     }
 
     #[test]

@@ -103,7 +103,7 @@ impl LabResolver<'_> {
         };
         let duration_ns = self.parse_quantity(Some(duration), 1, units::parse_duration_ns, units::DURATION);
         if duration_ns == 0 {
-            let fix = format!("write {}", units::DURATION);
+            let fix = "write a duration above 0, such as 10ms";
             self.report_problem(duration.referenced, "the duration of the workload is 0", fix);
         }
         duration_ns
