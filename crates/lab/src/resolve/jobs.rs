@@ -130,7 +130,7 @@ impl LabResolver<'_> {
             Err(error) => self.report_problem(
                 location,
                 error.to_string(),
-                "docs/workloads.md lists the fields of each kind",
+                "docs/lab.md lists the keys of each kind of job",
             ),
         }
         Some(spec)

@@ -245,7 +245,7 @@ fn describe_run_failures(lab: &VirtualLab, end: &RunEnd, events_max: u64) -> Vec
             xoff_telemetry::format_nanos(lab.elapsed().as_nanos())
         )),
         SimulationEnd::EventLimit => failures.push(format!(
-            "stopped after {}, at {} of model time{}; `xoff lab run --events-max N` allows more",
+            "stopped after {}, at {} of model time (`xoff lab run --events-max N` allows more){}",
             xoff_telemetry::count_noun(events_max, "event"),
             xoff_telemetry::format_nanos(lab.elapsed().as_nanos()),
             unfinished()
