@@ -160,7 +160,7 @@ impl Overload {
 mod tests {
     use std::path::Path;
 
-    use super::super::config::resolve_switch_setups;
+    use super::super::config::{SwitchSetup, resolve_switch_setups};
     use super::super::plan::TimeMode;
     use super::super::virtual_run::fabric_plan_of;
     use super::super::{LabOptions, parse_lab};
@@ -186,7 +186,12 @@ mod tests {
         let options = LabOptions::default();
         let setups = resolve_switch_setups(&plan, 0, &options.driver_options(1, 1))
             .expect("the configuration is valid");
-        let fabric = fabric_plan_of(&plan, &options, setups).expect("the lab has a fabric");
+        let fabric = fabric_plan_of(
+            &plan,
+            &options,
+            setups.into_iter().map(SwitchSetup::into_fabric_switch),
+        )
+        .expect("the lab has a fabric");
         find_overload(&plan, &fabric, cores, dilate, Picos::from_millis(20))
     }
 

@@ -51,6 +51,24 @@ pub struct SwitchSetup {
     pub speeds_mbps: BTreeMap<usize, u32>,
 }
 
+/// What the plan of a fabric needs of a switch: its configuration and [`SwitchSetup::speeds_mbps`].
+pub(super) type FabricSwitch = (Arc<SwitchConfig>, BTreeMap<usize, u32>);
+
+impl SwitchSetup {
+    /// Returns the switch for the plan of a fabric, and drops everything else.
+    pub(super) fn into_fabric_switch(self) -> FabricSwitch {
+        (Arc::new(self.loaded.resolved.config), self.speeds_mbps)
+    }
+
+    /// Returns a copy of the switch for the plan of a fabric.
+    pub(super) fn to_fabric_switch(&self) -> FabricSwitch {
+        (
+            Arc::new(self.loaded.resolved.config.clone()),
+            self.speeds_mbps.clone(),
+        )
+    }
+}
+
 /// Resolves the configurations of all switches for a run in real time, in the order of [`LabPlan::switches`].
 /// `driver` contains the options of the worker threads.
 ///

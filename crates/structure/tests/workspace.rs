@@ -18,7 +18,8 @@ fn assert_clean(checks: impl Iterator<Item = Check>) {
     assert!(failed.is_empty(), "{failed}");
 }
 
-/// These checks read each word of the workspace, and take as long as all others together.
+/// Returns whether a check reads the text of comments and pages. These checks have a test of their own, so that two
+/// threads share the work.
 fn reads_words(check: Check) -> bool {
     matches!(check, Check::Terms | Check::Lines)
 }

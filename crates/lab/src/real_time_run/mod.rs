@@ -20,7 +20,7 @@ use xoff_units::Picos;
 
 use super::attached_lab::Lab;
 use super::capacity::{Overload, find_overload};
-use super::config::resolve_switch_setups;
+use super::config::{SwitchSetup, resolve_switch_setups};
 use super::evidence;
 use super::model_hosts::flow_reports;
 use super::notes::lab_notes;
@@ -115,7 +115,11 @@ fn start_lab(lab: Lab) -> Result<RealTimeRun, Failure> {
     };
     let mut setups = resolve_switch_setups(&lab.plan, lab.options.seed, &options)?;
     let configs: Vec<_> = setups.iter().map(|setup| &setup.loaded.resolved.config).collect();
-    let fabric = fabric_plan_of(&lab.plan, &lab.options, setups.clone())?;
+    let fabric = fabric_plan_of(
+        &lab.plan,
+        &lab.options,
+        setups.iter().map(SwitchSetup::to_fabric_switch),
+    )?;
     let overload = match lab.mode {
         LabRunMode::Run => find_lab_overload(&lab, &fabric, &options),
         LabRunMode::Up => None,

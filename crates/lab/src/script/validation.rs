@@ -5,7 +5,7 @@
 
 use std::path::Path;
 
-use super::super::config::resolve_switch_setups;
+use super::super::config::{SwitchSetup, resolve_switch_setups};
 use super::super::jobs::create_jobs;
 use super::super::lab_fields::read_lab_file;
 use super::super::load_options::LoadOptions;
@@ -150,7 +150,7 @@ fn validate_real_time_lab(
 ) -> Result<(Vec<String>, Vec<String>), Failure> {
     let workers = options.driver_options(plan.model_host_count(), plan.switches.len());
     let setups = resolve_switch_setups(plan, options.seed, &workers)?;
-    let fabric_plan = fabric_plan_of(plan, options, setups.clone())?;
+    let fabric_plan = fabric_plan_of(plan, options, setups.iter().map(SwitchSetup::to_fabric_switch))?;
     // The paths and jobs of real time are those of a fabric in virtual time.
     let mut fabric = Fabric::new(fabric_plan.clone(), options.seed)
         .map_err(|error| Failure::configuration(error.to_string()).at(&plan.name))?;

@@ -7,7 +7,9 @@ use xoff_dataplane::config::SwitchConfig;
 use xoff_dataplane::pfc::response_quanta_max;
 use xoff_dataplane::{LinkTiming, Picos};
 
-use super::super::config::{SwitchSetup, resolve_all_switch_setups, resolve_switch_setup, switch_seed};
+use super::super::config::{
+    FabricSwitch, SwitchSetup, resolve_all_switch_setups, resolve_switch_setup, switch_seed,
+};
 use super::super::jobs::create_jobs;
 use super::super::lab_fields::load_with_values;
 use super::super::model_hosts::{FlowsOfHosts, host_config};
@@ -95,7 +97,8 @@ impl VirtualLab {
     pub fn new(plan: LabPlan, options: LabOptions) -> Result<VirtualLab, Failure> {
         let setups = switch_setups(&plan, &options)?;
         let notes = lab_notes(&plan, &setups);
-        let fabric_plan = fabric_plan_of(&plan, &options, setups)?;
+        let switches = setups.into_iter().map(SwitchSetup::into_fabric_switch);
+        let fabric_plan = fabric_plan_of(&plan, &options, switches)?;
         let mut fabric = Fabric::new(fabric_plan.clone(), options.seed)
             .map_err(|error| Failure::configuration(error.to_string()).at(&plan.name))?;
         let jobs = create_jobs(
@@ -311,24 +314,23 @@ fn switch_setups(plan: &LabPlan, options: &LabOptions) -> Result<Vec<SwitchSetup
     Ok(setups)
 }
 
-/// Builds the plan of a fabric from a lab plan and the configurations of its switches (`setups`, in the order
-/// of the plan). Links to external devices are left out.
+/// Builds the plan of a fabric from a lab plan and its switches (in the order of the plan). Links to external devices are left out.
 ///
 /// # Errors
 /// Fails if a host has no link, or if the port of a link does not exist.
 pub(crate) fn fabric_plan_of(
     plan: &LabPlan,
     options: &LabOptions,
-    setups: Vec<SwitchSetup>,
+    switches: impl IntoIterator<Item = FabricSwitch>,
 ) -> Result<FabricPlan, Failure> {
-    // The rest of the setups can be as large as the configurations. It is dropped first.
-    let parts = |setup: SwitchSetup| (Arc::new(setup.loaded.resolved.config), setup.speeds_mbps);
-    let (switches, speeds_mbps): (Vec<_>, Vec<_>) = setups.into_iter().map(parts).unzip();
-    let number_ports = |config: &'_ Arc<SwitchConfig>| -> HashMap<String, usize> {
-        let ports = config.ports.iter().enumerate();
-        ports.map(|(number, port)| (port.name.clone(), number)).collect()
-    };
-    let port_numbers: Vec<HashMap<String, usize>> = switches.iter().map(number_ports).collect();
+    let (switches, speeds_mbps): (Vec<_>, Vec<_>) = switches.into_iter().unzip();
+    let port_numbers: Vec<HashMap<&str, usize>> = switches
+        .iter()
+        .map(|config: &Arc<SwitchConfig>| {
+            let ports = config.ports.iter().enumerate();
+            ports.map(|(number, port)| (port.name.as_str(), number)).collect()
+        })
+        .collect();
     let port = |switch: usize, name: &str| {
         port_numbers[switch].get(name).map(|port| LinkEnd::Switch {
             switch: switch as u32,
