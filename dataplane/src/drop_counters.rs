@@ -13,8 +13,8 @@ const NO_DROPS: [ClassCounters; DropReason::COUNT] = [[0; TRAFFIC_CLASSES]; Drop
 /// Number of dropped frames of a port for each reason and traffic class. The index is `DropReason as usize`, and the
 /// result has one counter for each traffic class.
 ///
-/// The counters are the largest part of the memory of a port, and most ports drop nothing. The first drop of a port therefore
-/// allocates them. [`Switch::reserve_memory`](crate::Switch::reserve_memory) allocates them before.
+/// The counters are the largest part of the memory of a port, and most ports drop nothing. The first drop of a port
+/// therefore allocates them. [`Switch::reserve_memory`](crate::Switch::reserve_memory) allocates them before.
 #[derive(Clone, Debug, Default)]
 pub struct DropCounters(Option<Box<[ClassCounters; DropReason::COUNT]>>);
 

@@ -314,7 +314,8 @@ fn switch_setups(plan: &LabPlan, options: &LabOptions) -> Result<Vec<SwitchSetup
     Ok(setups)
 }
 
-/// Builds the plan of a fabric from a lab plan and its switches (in the order of the plan). Links to external devices are left out.
+/// Builds the plan of a fabric from a lab plan and its switches (in the order of the plan). Links to external devices
+/// are left out.
 ///
 /// # Errors
 /// Fails if a host has no link, or if the port of a link does not exist.
