@@ -1,86 +1,101 @@
-//! Comparison of parallel and serial execution of a fabric. Parts of a fabric advance independently within
-//! the delay of a link. Observers, reads between two runs and changes must see the same results as in one
-//! total order.
+//! Comparison of runs with different orders of work. The parts of a fabric advance independently within the delay of a
+//! link, on one or several threads. Observers, reads between two runs and changes must see the same as in one order.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use xoff_dataplane::{ForwardingResult, Picos, PortId, SwitchEvent};
-use xoff_fabric::{FrameView, LinkEnd, Observer, SimulationEnd};
-use xoff_host::Host;
+use xoff_fabric::{
+    Fault, FaultAction, FrameSelector, FrameView, HostEventCounts, LinkEnd, Observer, SimulationEnd,
+};
 use xoff_lab::plan::TimeMode;
 use xoff_lab::{LabOptions, VirtualLab, parse_lab};
+use xoff_rdma::Completion;
 
-/// The events of each node, as text.
+/// All events in the order in which the fabric reported them, as text.
 #[derive(Default)]
 struct EventRecorder {
-    needs_order: bool,
-    events_by_node: BTreeMap<String, Vec<String>>,
-    latest_time: Picos,
-    /// True if an event was earlier than the event before it.
-    is_out_of_order: bool,
-    latest_host_time: Picos,
-    /// True if an event of a host was earlier than the host event before it.
-    hosts_are_out_of_order: bool,
-}
-
-impl EventRecorder {
-    fn record_event(&mut self, time: Picos, at: LinkEnd, what: String) {
-        self.is_out_of_order |= time < self.latest_time;
-        self.latest_time = time;
-        if matches!(at, LinkEnd::Host(_)) {
-            self.hosts_are_out_of_order |= time < self.latest_host_time;
-            self.latest_host_time = time;
-        }
-        let part = match at {
-            LinkEnd::Switch { switch, .. } => format!("switch {switch}"),
-            LinkEnd::Host(host) => format!("host {host}"),
-        };
-        self.events_by_node.entry(part).or_default().push(what);
-    }
+    events: Vec<String>,
 }
 
 impl Observer for EventRecorder {
-    fn needs_total_order(&self) -> bool {
-        self.needs_order
-    }
     fn frame_departed(&mut self, at: Picos, until: Picos, from: LinkEnd, frame: FrameView<'_>) {
-        self.record_event(at, from, format!("{at:?} to {until:?} {from:?} {frame:?}"));
+        self.events
+            .push(format!("{at:?} departs until {until:?} {from:?} {frame:?}"));
     }
     fn frame_arrived(&mut self, at: Picos, to: LinkEnd, frame: FrameView<'_>) {
-        self.record_event(at, to, format!("{at:?} {to:?} {frame:?}"));
+        self.events.push(format!("{at:?} arrives {to:?} {frame:?}"));
     }
     fn admission_decided(&mut self, at: Picos, switch: u32, port: PortId, verdict: &ForwardingResult) {
-        let end = LinkEnd::Switch { switch, port: port.0 };
-        self.record_event(at, end, format!("{at:?} {end:?} {verdict:?}"));
+        self.events.push(format!("{at:?} {switch} {port:?} {verdict:?}"));
     }
     fn frame_marked(&mut self, at: Picos, port: LinkEnd) {
-        self.record_event(at, port, format!("{at:?} {port:?} marked"));
+        self.events.push(format!("{at:?} {port:?} marked"));
     }
-    fn host_updated(&mut self, at: Picos, host: u32, _: &Host) {
-        self.record_event(at, LinkEnd::Host(host), format!("{at:?} served {host}"));
+    fn fault_applied(&mut self, at: Picos, from: LinkEnd, frame: FrameView<'_>, lost: bool) {
+        self.events
+            .push(format!("{at:?} fault {from:?} {frame:?} lost {lost}"));
+    }
+    fn host_counters_changed(&mut self, at: Picos, host: u32, counts: HostEventCounts) {
+        self.events.push(format!("{at:?} host {host} {counts:?}"));
+    }
+    fn request_completed(&mut self, host: usize, completion: &Completion) {
+        self.events.push(format!("host {host} {completion:?}"));
     }
     fn switch_event(&mut self, switch: u32, event: &SwitchEvent) {
-        let end = LinkEnd::Switch { switch, port: 0 };
-        self.record_event(event.at, end, format!("{event:?}"));
+        self.events.push(format!("switch {switch} {event:?}"));
     }
 }
 
-/// Runs a lab in steps of uneven length and reads the states after each step. A link fails and recovers, and
-/// a peer sends unsolicited pauses.
-fn run_in_steps(text: &str, recorder: &mut EventRecorder) -> Vec<String> {
+/// How a run processes its events.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Order {
+    /// All events in one order.
+    One,
+    /// Windows of partitions, on this number of threads.
+    Windows(usize),
+}
+
+/// A lab that is ready to start.
+fn new_lab(text: &str, order: Order) -> VirtualLab {
     let plan = parse_lab(text, "test.xoff.yml", Path::new(""), TimeMode::Virtual)
         .unwrap_or_else(|problems| panic!("{problems}"));
-    let mut lab = VirtualLab::new(plan, LabOptions::default()).unwrap_or_else(|failure| panic!("{failure}"));
-    lab.start(recorder).unwrap_or_else(|failure| panic!("{failure}"));
+    let threads = match order {
+        Order::One => 1,
+        Order::Windows(threads) => threads,
+    };
+    let options = LabOptions {
+        threads,
+        ..LabOptions::default()
+    };
+    let mut lab = VirtualLab::new(plan, options).unwrap_or_else(|failure| panic!("{failure}"));
+    if order == Order::One {
+        lab.simulation.fabric.process_in_one_order();
+    }
+    lab
+}
+
+/// Returns the report of a lab without the description of the machine and of the threads.
+fn report_without_environment(lab: &VirtualLab) -> String {
+    let mut report = lab.report();
+    report.environment = Default::default();
+    report.to_json()
+}
+
+/// Runs a lab in steps of uneven length and reads the states after each step. A link loses frames, another link fails
+/// and recovers, and a peer sends unsolicited pauses.
+fn run_in_steps(text: &str, order: Order, observer: &mut dyn Observer) -> (VirtualLab, Vec<String>) {
+    let mut lab = new_lab(text, order);
+    lab.start(observer).unwrap_or_else(|failure| panic!("{failure}"));
     let mut states = Vec::new();
     let start = lab.simulation.fabric.now();
     for step in 0..20_u64 {
         let until = start + Picos(step * step * 1_000_037);
-        let outcome = lab.run(until, false, recorder);
+        let outcome = lab.run(until, false, observer);
         let fabric = &mut lab.simulation.fabric;
         states.push(format!(
-            "{outcome:?} at {:?}, {:?} next, {} hops, {} events, {} pending, {} moves, {} queued, {} on wires, {} under way",
+            "{outcome:?} at {:?}, {:?} next, {} hops, {} events, {} pending, {} moves, {} queued, {} on links, \
+             {} in flight, at most {}, {} lost",
             fabric.now(),
             fabric.next_event(),
             fabric.frame_hops(),
@@ -90,6 +105,8 @@ fn run_in_steps(text: &str, recorder: &mut EventRecorder) -> Vec<String> {
             fabric.frames_queued(),
             fabric.frames_on_links(),
             fabric.frames_in_flight(),
+            fabric.frames_in_flight_max(),
+            (0..4).map(|link| fabric.lost_frames(link)).sum::<u64>(),
         ));
         for switch in 0..fabric.switch_count() {
             fabric.switch(switch).assert_consistent();
@@ -98,22 +115,48 @@ fn run_in_steps(text: &str, recorder: &mut EventRecorder) -> Vec<String> {
                 states.push(format!("{:?}", fabric.snapshot(switch)));
             }
         }
-        match step {
-            7 => fabric.set_link(1, false, recorder),
-            9 => fabric.set_link(1, true, recorder),
-            11 => {
-                let pause = [
-                    &[1, 0x80, 0xc2, 0, 0, 1, 2, 0, 0, 0, 0, 9, 0x88, 8, 1, 1, 0, 8][..],
-                    &[0, 0, 0, 0, 0, 0, 1, 0][..],
-                    &[0; 34][..],
-                ];
-                assert!(fabric.inject(LinkEnd::Host(0), &pause.concat(), recorder));
-            }
-            _ => {}
-        }
+        change_fabric(&mut lab, step, observer);
     }
-    states.push(lab.report().to_json());
-    states
+    states.push(report_without_environment(&lab));
+    (lab, states)
+}
+
+/// Changes the fabric after a step.
+fn change_fabric(lab: &mut VirtualLab, step: u64, observer: &mut dyn Observer) {
+    let fabric = &mut lab.simulation.fabric;
+    let fault = |action, probability: f64| Fault {
+        action,
+        selector: FrameSelector::Probability((probability * f64::from(u32::MAX)) as u64),
+        frames_max: 20,
+        spares_up_to_len: 0,
+    };
+    match step {
+        3 => {
+            let uplink = LinkEnd::Switch { switch: 0, port: 2 };
+            assert!(fabric.add_fault(uplink, fault(FaultAction::Drop, 0.02)));
+            assert!(fabric.add_fault(LinkEnd::Host(1), fault(FaultAction::Corrupt, 0.02)));
+        }
+        7 => fabric.set_link(1, false, observer),
+        9 => fabric.set_link(1, true, observer),
+        11 => {
+            let pause = [
+                &[1, 0x80, 0xc2, 0, 0, 1, 2, 0, 0, 0, 0, 9, 0x88, 8, 1, 1, 0, 8][..],
+                &[0, 0, 0, 0, 0, 0, 1, 0][..],
+                &[0; 34][..],
+            ];
+            assert!(fabric.inject(LinkEnd::Host(0), &pause.concat(), observer));
+        }
+        _ => {}
+    }
+}
+
+/// Asserts that two lists are equal, and names the first difference.
+fn assert_equal(what: &str, one: &[String], other: &[String]) {
+    let different = one.iter().zip(other).find(|(one, other)| one != other);
+    if let Some((one, other)) = different {
+        panic!("{what}:\n{one}\n{other}");
+    }
+    assert_eq!(one.len(), other.len(), "{what}");
 }
 
 const FABRIC_LAB: &str = "
@@ -147,44 +190,45 @@ const WORKLOADS: [&str; 3] = [
 ",
 ];
 
+/// Events, states and reports are the same in one order and in windows, on any number of threads.
 #[test]
-fn parallel_parts_give_the_results_of_the_total_order() {
-    // Below 100 ns all parts advance together. 40 us exceed the longest window.
+fn orders_and_threads_give_the_same_events() {
+    // Below 100 ns all events are processed in one order. 40 us exceed the longest window.
     let delays = [("10ns", 1), ("100ns", 2), ("1us", 3), ("40us", 2)];
     for (delay, workloads) in delays {
         for workload in &WORKLOADS[..workloads] {
             let text = FABRIC_LAB.replace("DELAY", delay) + workload;
-            let mut ordered = EventRecorder {
-                needs_order: true,
-                ..EventRecorder::default()
-            };
-            let mut apart = EventRecorder::default();
-            let states = run_in_steps(&text, &mut ordered);
-            let others = run_in_steps(&text, &mut apart);
-            assert_eq!(
-                (ordered.is_out_of_order, apart.is_out_of_order),
-                (false, delay != "10ns"),
-                "{text}"
-            );
-            for (state, other) in states.iter().zip(&others) {
-                assert_eq!(other, state, "{text}");
-            }
-            // Hosts advance independently while no message completes.
-            if workload.contains("incast") {
-                assert_eq!(apart.hosts_are_out_of_order, delay != "10ns", "{text}");
-            }
-            assert_eq!(ordered.events_by_node.len(), 11, "five switches and six hosts");
-            for (part, recorder) in &ordered.events_by_node {
-                let other = &apart.events_by_node[part];
-                let first = recorder.iter().zip(other).position(|(one, other)| one != other);
-                assert_eq!((first, recorder.len()), (None, other.len()), "{part}\n{text}");
+            let mut expected = EventRecorder::default();
+            let (_, states) = run_in_steps(&text, Order::One, &mut expected);
+            assert!(expected.events.len() > 10_000, "{text}");
+            for threads in if delay == "1us" {
+                vec![1, 2, 3, 8]
+            } else {
+                vec![1, 3]
+            } {
+                let what = format!("{threads} threads\n{text}");
+                let mut recorder = EventRecorder::default();
+                let (lab, with_observer) = run_in_steps(&text, Order::Windows(threads), &mut recorder);
+                assert_equal(&what, &expected.events, &recorder.events);
+                assert_equal(&what, &states, &with_observer);
+                assert_threads_have_worked(&lab, if delay == "10ns" { 1 } else { threads.min(5) });
+                // Without an observer, hosts run separately in more windows.
+                let (_, without) = run_in_steps(&text, Order::Windows(threads), &mut ());
+                assert_equal(&what, &states, &without);
             }
         }
     }
 }
 
-/// Hosts run separately although messages complete in most windows. All hosts form one partition only near the end
-/// of an iteration.
+/// Asserts that a fabric has a number of threads, and that each of them has processed events.
+fn assert_threads_have_worked(lab: &VirtualLab, threads: usize) {
+    let events = lab.simulation.fabric.events_of_threads();
+    assert_eq!(events.len(), threads);
+    assert!(events.iter().all(|events| *events > 100), "{events:?}");
+}
+
+/// Hosts run separately although messages complete in most windows. All hosts are processed in one order only near the
+/// end of an iteration.
 #[test]
 fn hosts_run_separately_while_messages_complete() {
     for job in [
@@ -203,20 +247,86 @@ fn hosts_run_separately_while_messages_complete() {
             "{}  jobs: [{{name: job, {hosts}{job}}}]\n",
             FABRIC_LAB.replace("DELAY", "1us").replace("dcqcn", "none")
         );
-        let plan = parse_lab(&text, "test.xoff.yml", Path::new(""), TimeMode::Virtual)
-            .unwrap_or_else(|problems| panic!("{problems}"));
-        let mut lab =
-            VirtualLab::new(plan, LabOptions::default()).unwrap_or_else(|failure| panic!("{failure}"));
-        lab.start(&mut ()).unwrap_or_else(|failure| panic!("{failure}"));
-        assert_eq!(
-            lab.run(Picos::from_millis(100), true, &mut ()),
-            SimulationEnd::Finished,
-            "{job}"
-        );
-        let (windows, joint_windows) = lab.simulation.fabric.windows();
-        assert!(
-            windows > 50 && joint_windows * 5 < windows,
-            "{job}: {joint_windows} of {windows}"
-        );
+        let mut reports = BTreeSet::new();
+        for threads in [1, 2, 3] {
+            let mut lab = new_lab(&text, Order::Windows(threads));
+            lab.start(&mut ()).unwrap_or_else(|failure| panic!("{failure}"));
+            assert_eq!(
+                lab.run(Picos::from_millis(100), true, &mut ()),
+                SimulationEnd::Finished,
+                "{job}"
+            );
+            let (windows, joint_windows) = lab.simulation.fabric.windows();
+            assert!(
+                windows > 50 && joint_windows * 4 < windows,
+                "{job}: {joint_windows} of {windows}"
+            );
+            reports.insert(report_without_environment(&lab));
+        }
+        assert_eq!(reports.len(), 1, "{job}");
+    }
+}
+
+/// Returns a random lab: a fabric of random size, random jobs and flows.
+fn random_lab(draw: &mut impl FnMut(u64) -> u64) -> String {
+    let mut choose = |choices: &[&'static str]| choices[draw(choices.len() as u64) as usize];
+    let hosts = ["2", "2", "3", "4"];
+    let (leaves, spines) = (choose(&["2", "3", "5"]), choose(&["1", "2", "4"]));
+    let (hosts, delay) = (choose(&hosts), choose(&["120ns", "500ns", "1us", "3us"]));
+    let (speed, uplink) = (choose(&["25g", "100g", "400g"]), choose(&["100g", "400g"]));
+    let balancing = choose(&["ecmp", "flowlet", "per-packet"]);
+    let congestion = choose(&["dcqcn", "none"]);
+    let size = choose(&["4K", "40K", "150K"]);
+    let job = choose(&[
+        "kind: ring-allreduce, hosts: all",
+        "kind: alltoall, hosts: all",
+        "kind: permutation, hosts: all, iterations: 2",
+        "kind: incast, to: h1, from: [h2, h3, h4]",
+        "kind: allgather, hosts: all, iterations: 2",
+        "kind: permutation, hosts: all, verb: read",
+        "kind: tree-allreduce, hosts: all",
+    ]);
+    let flows = choose(&[
+        "",
+        "  duration: 30us\n  drain: 1ms\n  flows: [{name: f, from: h2, to: h4, rate: 40%}]\n",
+        "  duration: 30us\n  drain: 1ms\n  flows: [{name: f, from: [h1, h2], to: h4, lossless: true}]\n",
+    ]);
+    format!(
+        "
+name: random
+topology:
+  defaults: {{load_balancing: {balancing}}}
+  fabric:
+    leaf-spine: {{leaves: {leaves}, spines: {spines}, hosts: {hosts}, speed: {speed}, uplink_speed: {uplink}, delay: {delay}, config: {{preset: roce-lossless}}}}
+transports:
+  default: {{mtu: 1024, congestion: {congestion}}}
+workload:
+{flows}  jobs:
+    - {{name: job, bytes: {size}, {job}}}
+"
+    )
+}
+
+/// Random labs give the same events with one thread and with several. `XOFF_RANDOM_LABS` is the number of labs.
+#[test]
+fn random_labs_do_not_depend_on_the_number_of_threads() {
+    let count = std::env::var("XOFF_RANDOM_LABS").map_or(8, |text| text.parse().expect("a number"));
+    for seed in 0..count {
+        let mut draw = xoff_testing::random_generator(seed);
+        let text = random_lab(&mut draw);
+        let mut expected = EventRecorder::default();
+        let (_, states) = run_in_steps(&text, Order::Windows(1), &mut expected);
+        for threads in [2, 3, 8] {
+            let what = format!("seed {seed}, {threads} threads\n{text}");
+            let mut recorder = EventRecorder::default();
+            let (lab, others) = run_in_steps(&text, Order::Windows(threads), &mut recorder);
+            assert_equal(&what, &expected.events, &recorder.events);
+            assert_equal(&what, &states, &others);
+            // A spine without traffic can be alone in its thread.
+            let events = lab.simulation.fabric.events_of_threads();
+            assert!(events.len() == 1 || events.iter().filter(|events| **events > 0).count() > 1);
+            let (_, without) = run_in_steps(&text, Order::Windows(threads), &mut ());
+            assert_equal(&what, &states, &without);
+        }
     }
 }

@@ -289,6 +289,7 @@ fn check(arguments: LabCheck) -> Result<ExitCode, Failure> {
         seed: arguments.seed,
         events_max: arguments.events_max,
         jobs: arguments.jobs.map(usize::from),
+        threads: arguments.threads,
         format: arguments.format.into(),
         report: arguments.report,
         memory: arguments.limits.memory.limit(),
@@ -324,6 +325,7 @@ fn virtual_run_arguments(arguments: LabRun) -> Result<VirtualRunArgs, Failure> {
         stop: None,
         plots: more.plots,
         records_timeline: false,
+        threads: more.threads,
         memory: arguments.limits.memory.limit(),
     })
 }

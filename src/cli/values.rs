@@ -14,7 +14,7 @@ use xoff_units::Picos;
 
 use xoff_lab::plan::OfferedRate;
 use xoff_lab::units;
-use xoff_lab::{FieldSetting, LOAD_BALANCING};
+use xoff_lab::{FieldSetting, LOAD_BALANCING, ThreadCount};
 use xoff_telemetry::failure::Failure;
 
 /// The names of the presets, as the name of the value of `--preset`. The message about a missing configuration contains
@@ -25,6 +25,8 @@ pub(crate) const PRESET_VALUE: &str = "roce-lossless|roce-lossy";
 const DEVICE_NAME_MAX: usize = 15;
 /// Number of CPUs that a list can name (`CPU_SETSIZE`).
 const CPUS_MAX: usize = 1024;
+/// Largest number of threads of a run in virtual time.
+const THREADS_MAX: usize = 256;
 
 /// The value of `--port Ethernet0=DEV[,backend=...]`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -316,6 +318,15 @@ pub(super) fn parse_model_time(text: &str) -> Result<Picos, String> {
     let ns = xoff_lab::units::parse_duration_ns(text).filter(|ns| *ns > 0);
     ns.map(Picos::from_nanos)
         .ok_or_else(|| "write a number and its unit, such as 10us, 5ms or 1s".to_owned())
+}
+
+/// Parses the number of threads of a run in virtual time, or `auto`.
+pub(super) fn parse_threads(text: &str) -> Result<ThreadCount, String> {
+    match text.parse() {
+        Ok(count @ 1..=THREADS_MAX) => Ok(ThreadCount::Fixed(count)),
+        _ if text == "auto" => Ok(ThreadCount::Auto),
+        _ => Err(format!("write a number from 1 to {THREADS_MAX}, or auto")),
+    }
 }
 
 /// Parses a duration, such as `20s`.

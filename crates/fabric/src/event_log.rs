@@ -11,7 +11,7 @@ use xoff_dataplane::{ForwardingResult, Picos, PortId, QueueId, SwitchEvent, Swit
 use xoff_wire::{LinkQuality, MacControl};
 
 use super::deadlock_report::LastingDeadlock;
-use super::observer::{FrameView, Observer};
+use super::observer::{FrameView, ObservedEvents, Observer};
 use super::plan::{FabricPlan, LinkEnd};
 use xoff_rdma::{Completion, CompletionKind};
 use xoff_telemetry::{action_name, event_name};
@@ -155,6 +155,14 @@ fn json_escaped(name: &str) -> String {
 }
 
 impl<W: Write> Observer for EventLog<W> {
+    fn observed_events(&self) -> ObservedEvents {
+        ObservedEvents {
+            marks: false,
+            host_counters: false,
+            ..ObservedEvents::ALL
+        }
+    }
+
     fn frame_departed(&mut self, at: Picos, _: Picos, from: LinkEnd, frame: FrameView<'_>) {
         if self.write_pause(at, from, &frame) || !self.frames {
             return;

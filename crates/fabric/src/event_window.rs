@@ -4,6 +4,9 @@
 //! queue has a few kilobytes and stays in the first-level cache. If an event is alone in its slot, it is
 //! added and taken without a comparison with other events.
 
+use std::cmp::{Ordering, Reverse};
+use std::collections::BinaryHeap;
+
 use xoff_dataplane::route::RouteHint;
 use xoff_units::Picos;
 
@@ -27,6 +30,37 @@ struct Entry {
     route_hint: RouteHint,
 }
 
+/// Largest number of events of a slot that an insertion passes. Further events wait in a heap. Without this limit, the
+/// insertion of many events with equal times would be quadratic.
+const STEPS_MAX: usize = 32;
+
+/// An event of [`EventWindow::crowded`].
+#[derive(Clone, Copy, Debug)]
+struct CrowdedEvent {
+    event: Event,
+    route_hint: RouteHint,
+}
+
+impl Ord for CrowdedEvent {
+    fn cmp(&self, other: &CrowdedEvent) -> Ordering {
+        self.event.cmp(&other.event)
+    }
+}
+
+impl PartialOrd for CrowdedEvent {
+    fn partial_cmp(&self, other: &CrowdedEvent) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for CrowdedEvent {
+    fn eq(&self, other: &CrowdedEvent) -> bool {
+        self.event == other.event
+    }
+}
+
+impl Eq for CrowdedEvent {}
+
 /// Pending events of a window, sorted by time. After an event has been taken, no earlier event may be added.
 #[derive(Clone, Debug)]
 pub(super) struct EventWindow {
@@ -49,6 +83,8 @@ pub(super) struct EventWindow {
     entries: Vec<Entry>,
     /// Length of `entries` at which the entries of taken events are removed.
     entries_max: usize,
+    /// Events of slots with many events, which are not in the lists of their slots.
+    crowded: BinaryHeap<Reverse<CrowdedEvent>>,
 }
 
 impl EventWindow {
@@ -64,6 +100,7 @@ impl EventWindow {
             first: Box::new([NONE; SLOTS]),
             entries: Vec::new(),
             entries_max: ENTRIES_MAX,
+            crowded: BinaryHeap::new(),
         }
     }
 
@@ -74,7 +111,7 @@ impl EventWindow {
 
     /// Starts a new window at the time `at`. The window must be empty.
     pub(super) fn begin_at(&mut self, at: Picos) {
-        debug_assert!(self.words == 0 && self.next == Event::NONE);
+        debug_assert!(self.words == 0 && self.next == Event::NONE && self.crowded.is_empty());
         self.begin = at;
         self.entries.clear();
     }
@@ -93,6 +130,7 @@ impl EventWindow {
         for entry in &mut self.entries {
             entry.route_hint = route_hint(entry.event);
         }
+        // A crowded event needs no hint: the switch looks up its route.
         (self.next, self.route_hint) = self.take_first();
     }
 
@@ -156,19 +194,33 @@ impl EventWindow {
     /// Inserts an event into a slot that has events.
     #[inline(never)]
     fn insert_in_slot(&mut self, slot: usize, index: u32) {
-        let event = self.entries[index as usize].event;
+        let Entry {
+            event, route_hint, ..
+        } = self.entries[index as usize];
         let mut before = NONE;
         let mut behind = self.first[slot];
+        let mut steps = 0;
         while let Some(other) = self.entries.get(behind as usize)
             && other.event <= event
         {
             (before, behind) = (behind, other.next);
+            steps += 1;
+            if steps == STEPS_MAX {
+                self.entries.pop();
+                return self.crowded.push(Reverse(CrowdedEvent { event, route_hint }));
+            }
         }
         self.entries[index as usize].next = behind;
         match self.entries.get_mut(before as usize) {
             Some(before) => before.next = index,
             None => self.first[slot] = index,
         }
+    }
+
+    /// Returns the earliest event, or [`Event::NONE`] if the window is empty.
+    #[inline]
+    pub(super) fn earliest(&self) -> Event {
+        self.next
     }
 
     /// Takes the earliest event and its route hint.
@@ -183,6 +235,38 @@ impl EventWindow {
     /// Takes the earliest event of the calendar, or [`Event::NONE`].
     #[inline]
     fn take_first(&mut self) -> (Event, RouteHint) {
+        if !self.crowded.is_empty() {
+            return self.take_first_or_crowded();
+        }
+        self.take_first_of_slots()
+    }
+
+    /// Takes the earliest event if some events are in the heap.
+    #[inline(never)]
+    fn take_first_or_crowded(&mut self) -> (Event, RouteHint) {
+        let in_slots = match self.words {
+            0 => Event::NONE,
+            _ => self.entries[self.first[self.first_slot()] as usize].event,
+        };
+        match self.crowded.peek() {
+            Some(Reverse(crowded)) if crowded.event < in_slots => {}
+            _ => return self.take_first_of_slots(),
+        }
+        match self.crowded.pop() {
+            Some(Reverse(crowded)) => (crowded.event, crowded.route_hint),
+            None => (Event::NONE, RouteHint::NONE),
+        }
+    }
+
+    /// Returns the first slot with events. At least one slot must have events.
+    #[inline]
+    fn first_slot(&self) -> usize {
+        let word = self.words.trailing_zeros() as usize % WORDS;
+        word * 64 + self.occupied[word].trailing_zeros() as usize % 64
+    }
+
+    #[inline]
+    fn take_first_of_slots(&mut self) -> (Event, RouteHint) {
         if self.words == 0 {
             return (Event::NONE, RouteHint::NONE);
         }
@@ -245,6 +329,30 @@ mod tests {
             }
             assert_eq!(window.take_earliest(), None);
         }
+    }
+
+    /// Thousands of events with equal times leave in the order of their sources. Each insertion passes only a few.
+    #[test]
+    fn many_events_of_one_time_leave_in_order() {
+        let mut draw = random_generator(3);
+        let mut window = EventWindow::new(Picos(6_720));
+        window.begin_at(Picos(5));
+        let mut sources: Vec<u32> = (0..5_000).collect();
+        for index in (1..sources.len()).rev() {
+            sources.swap(index, draw(index as u64 + 1) as usize);
+        }
+        let (early, late) = sources.split_at(2_500);
+        early
+            .iter()
+            .for_each(|source| window.fill(Event::new(Picos(9), *source, 0)));
+        window.open(|_| RouteHint::NONE);
+        late.iter()
+            .for_each(|source| window.push(Event::new(Picos(9), *source, 0)));
+        assert!(window.crowded.len() > 4_000);
+        let taken: Vec<u32> = std::iter::from_fn(|| window.take_earliest())
+            .map(|(event, _)| event.rank())
+            .collect();
+        assert_eq!(taken, (0..5_000).collect::<Vec<u32>>());
     }
 
     /// The window processes far more events than it has entries, so entries must be reused.

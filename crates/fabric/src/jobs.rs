@@ -6,12 +6,13 @@ mod transport;
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
+use std::ops::ControlFlow;
 
 use xoff_dataplane::balance::AnnounceResult;
 use xoff_dataplane::{FlowAnnouncement, Picos};
 use xoff_wire::bth::MASK_24;
 
-use super::engine::{CompletionHandler, CompletionScope, Fabric};
+use super::engine::{CompletionHandler, CompletionScope, Fabric, FabricHosts};
 use super::observer::Observer;
 use super::path::Paths;
 use super::placement::PlannedHop;
@@ -96,6 +97,8 @@ pub struct Jobs {
     posts: Vec<MessagePost>,
     completions: Vec<(usize, Completion)>,
     failed: Vec<FailedMessage>,
+    /// Time and host of the failure of each entry of `failed`, sorted.
+    failed_at: Vec<(Picos, usize)>,
     paths: Paths,
     reference: ReferenceTimes,
     transports: Vec<ReferenceTransport>,
@@ -143,6 +146,7 @@ impl Jobs {
             posts: Vec::new(),
             completions: Vec::new(),
             failed: Vec::new(),
+            failed_at: Vec::new(),
             reference,
             transports: transports.iter().map(ReferenceTransport::new).collect(),
             workload,
@@ -233,7 +237,7 @@ impl Jobs {
         &mut self,
         fabric: &mut Fabric,
         hops: &[PlannedHop],
-        observer: &mut impl Observer,
+        observer: &mut dyn Observer,
     ) -> usize {
         for hop in hops {
             let flow = self.data_flows[hop.flow];
@@ -256,7 +260,7 @@ impl Jobs {
     }
 
     /// Withdraws the flow announcements of jobs that have ended.
-    pub(super) fn withdraw_flows(&mut self, fabric: &mut Fabric, observer: &mut impl Observer) {
+    pub(super) fn withdraw_flows(&mut self, fabric: &mut Fabric, observer: &mut dyn Observer) {
         if self.announced.is_empty() {
             return;
         }
@@ -376,18 +380,24 @@ impl Jobs {
             }
             CompletionKind::Received { .. } => {}
             CompletionKind::Failed { why, .. } => {
-                let connection = &self.workload.connections()[role.connection as usize];
-                let failure = FailedMessage {
-                    at: now,
-                    job: connection.job,
-                    hosts: (connection.src, connection.dst),
-                    why: format!("{why:?}"),
-                };
-                // Within a window, the completions of different hosts are not in the order of time.
-                let index = self.failed.partition_point(|earlier| earlier.at <= now);
-                self.failed.insert(index, failure);
+                self.record_failure((now, host), role.connection, format!("{why:?}"));
             }
         }
+    }
+
+    /// Records a failed message of a connection. Within a window, failures at different hosts occur in any order, so
+    /// they are sorted by time and host.
+    fn record_failure(&mut self, at: (Picos, usize), connection: u32, why: String) {
+        let connection = &self.workload.connections()[connection as usize];
+        let failure = FailedMessage {
+            at: at.0,
+            job: connection.job,
+            hosts: (connection.src, connection.dst),
+            why,
+        };
+        let index = self.failed_at.partition_point(|earlier| *earlier <= at);
+        self.failed_at.insert(index, at);
+        self.failed.insert(index, failure);
     }
 
     fn submit_posts(&mut self, hosts: &mut impl JobHosts) {
@@ -465,13 +475,7 @@ impl Jobs {
         }
         let posted = hosts.change_host(host as usize, |host, now| host.post(now, qp, request));
         if let Err(why) = posted {
-            let connection = &self.workload.connections()[post.connection as usize];
-            self.failed.push(FailedMessage {
-                at: hosts.now(),
-                job: connection.job,
-                hosts: (connection.src, connection.dst),
-                why: why.to_string(),
-            });
+            self.record_failure((hosts.now(), host as usize), post.connection, why.to_string());
         }
     }
 
@@ -504,12 +508,30 @@ impl CompletionHandler for Jobs {
         self.workload.completion_scope()
     }
 
-    fn no_step_ends(&mut self, mut misses_messages: impl FnMut(usize, u64) -> bool) -> bool {
+    fn no_step_ends(&mut self, misses_messages: &mut dyn FnMut(usize, u64) -> bool) -> bool {
         self.workload
             .no_step_ends(|host, messages| misses_messages(host as usize, messages))
     }
 
-    fn handle_completions(&mut self, fabric: &mut Fabric, observer: &mut impl Observer) {
-        self.process_completions(&mut ObservedFabric(fabric, observer));
+    fn handle_local_completions(&mut self, hosts: &mut FabricHosts<'_>) {
+        self.process_completions(hosts);
+    }
+
+    /// Ends the run if no message is left, or if paths of a job that has ended must be withdrawn.
+    fn handle_completions(&mut self, hosts: &mut FabricHosts<'_>) -> ControlFlow<()> {
+        self.process_completions(hosts);
+        let withdraws_flows = self.announced.keys().any(|job| self.workload.is_over(*job));
+        match withdraws_flows || self.workload.is_finished() {
+            true => ControlFlow::Break(()),
+            false => ControlFlow::Continue(()),
+        }
+    }
+
+    fn next_action(&self) -> Picos {
+        self.next_start()
+    }
+
+    fn act(&mut self, hosts: &mut FabricHosts<'_>) {
+        self.post_due(hosts);
     }
 }

@@ -61,6 +61,7 @@ mod fault;
 mod in_flight;
 mod jobs;
 mod link_direction;
+mod observation;
 mod observer;
 mod packet_lengths;
 mod partition_calendar;
@@ -78,14 +79,16 @@ mod timeline;
 
 pub use deadlock::find_deadlock;
 pub use deadlock_report::{Deadlock, LastingDeadlock};
-pub use engine::{CompletionHandler, CompletionScope, Fabric, RunStopReason, SIMULTANEOUS_EVENTS_MAX};
+pub use engine::{
+    CompletionHandler, CompletionScope, Fabric, FabricHosts, RunStopReason, SIMULTANEOUS_EVENTS_MAX,
+};
 pub use event_log::{EVENTS_SCHEMA, EventLog};
 pub use fault::{Fault, FaultAction, FrameSelector};
 pub use jobs::{
     DataFlow, FIRST_QUEUE_PAIR, FailedMessage, HostDirectory, JobHosts, JobTransport, Jobs, ObservedFabric,
     ReceivedPackets,
 };
-pub use observer::{FrameView, Observer};
+pub use observer::{FrameView, HostEventCounts, ObservedEvents, Observer};
 pub use packet_lengths::PacketLengths;
 pub use path::{FabricPath, Paths};
 pub use placement::{Edge, PlannedFlow, PlannedHop, equitable_colouring, place_flows};

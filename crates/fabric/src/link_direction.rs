@@ -9,9 +9,11 @@ use super::plan::LinkEnd;
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub(super) struct LinkDirection {
-    /// Receiving end.
-    pub(super) to: LinkEnd,
-    /// Partition of the receiving end.
+    /// Number of the direction in the fabric.
+    pub(super) number: u32,
+    /// Shard of the receiving end.
+    pub(super) to_shard: u32,
+    /// Partition of the receiving end in its shard.
     pub(super) to_partition: u32,
     pub(super) up: bool,
     delay: Picos,
@@ -22,24 +24,26 @@ pub(super) struct LinkDirection {
     pub(super) faults: FaultList,
     /// Speed and framing of the sender.
     timing: LinkTiming,
-    /// Sending end.
+    /// Sending end, with the index of the node in the fabric.
     pub(super) from: LinkEnd,
     /// Number of frames lost by faults or because the link went down.
     pub(super) lost_frames: u64,
 }
 
 impl LinkDirection {
-    /// Creates a direction that leads to a node of `to_partition`.
+    /// Creates the direction `number`, which leads from `from` to a node of the partition `to_partition` in the shard
+    /// `to_shard`.
     pub(super) fn new(
+        number: u32,
         from: LinkEnd,
-        to: LinkEnd,
-        to_partition: usize,
+        (to_shard, to_partition): (u32, u32),
         delay: Picos,
         timing: LinkTiming,
     ) -> LinkDirection {
         LinkDirection {
-            to,
-            to_partition: to_partition as u32,
+            number,
+            to_shard,
+            to_partition,
             from,
             delay,
             timing,

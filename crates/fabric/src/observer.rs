@@ -61,21 +61,91 @@ impl<'a> FrameView<'a> {
     }
 }
 
-/// Receives the events of a fabric. All methods have an empty default implementation that costs nothing.
-pub trait Observer {
-    /// If `false`, the fabric calls neither [`Observer::frame_departed`] nor [`Observer::frame_arrived`]. The
-    /// fabric then does not read the headers of these frames and avoids cache misses. The observer `()` has
-    /// the value `false`.
-    const IS_ACTIVE: bool = true;
+/// The kinds of events that an observer wants to see. The fabric skips the work for all other kinds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ObservedEvents {
+    /// [`Observer::frame_departed`] and [`Observer::frame_arrived`]. Without them, the fabric does not read the headers
+    /// of these frames and avoids cache misses.
+    pub frames: bool,
+    /// [`Observer::admission_decided`].
+    pub admissions: bool,
+    /// [`Observer::frame_marked`].
+    pub marks: bool,
+    /// [`Observer::host_counters_changed`].
+    pub host_counters: bool,
+    /// [`Observer::request_completed`]. Hosts then run in one order in the windows in which messages complete.
+    pub completions: bool,
+    /// [`Observer::fault_applied`] and [`Observer::switch_event`].
+    pub reports: bool,
+}
 
-    /// Returns whether the observer needs the events of all nodes in the order of their times. The fabric
-    /// calls this method at the start of each run.
-    ///
-    /// If the result is `false`, only the events of each single node arrive in the order of their times. Two
-    /// nodes can be at different times. The difference is at most one link delay. A departure is an event of
-    /// the sending node. An arrival is an event of the receiving node.
-    fn needs_total_order(&self) -> bool {
-        true
+impl ObservedEvents {
+    /// No events.
+    pub const NONE: ObservedEvents = ObservedEvents {
+        frames: false,
+        admissions: false,
+        marks: false,
+        host_counters: false,
+        completions: false,
+        reports: false,
+    };
+    /// All events.
+    pub const ALL: ObservedEvents = ObservedEvents {
+        frames: true,
+        admissions: true,
+        marks: true,
+        host_counters: true,
+        completions: true,
+        reports: true,
+    };
+
+    /// Returns the events of both values.
+    pub fn union(self, other: ObservedEvents) -> ObservedEvents {
+        ObservedEvents {
+            frames: self.frames | other.frames,
+            admissions: self.admissions | other.admissions,
+            marks: self.marks | other.marks,
+            host_counters: self.host_counters | other.host_counters,
+            completions: self.completions | other.completions,
+            reports: self.reports | other.reports,
+        }
+    }
+
+    /// Returns whether no event is observed.
+    pub fn is_none(self) -> bool {
+        self == ObservedEvents::NONE
+    }
+}
+
+/// Counters of a host whose increase is an event.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct HostEventCounts {
+    /// Number of timeouts of all queue pairs.
+    pub timeouts: u64,
+    /// Number of packets that all queue pairs have sent again.
+    pub retransmitted_packets: u64,
+    /// Number of received frames that the host has dropped.
+    pub dropped_frames: u64,
+}
+
+impl HostEventCounts {
+    /// Returns the current counters of a host.
+    pub(super) fn of(host: &Host) -> HostEventCounts {
+        HostEventCounts {
+            timeouts: host.endpoint().timeouts(),
+            retransmitted_packets: host.endpoint().retransmitted_packets(),
+            dropped_frames: host.rx_dropped_frames(),
+        }
+    }
+}
+
+/// Receives the events of a fabric in the order of their times. Events with equal times are in the order of their
+/// sources. All methods have an empty default implementation.
+pub trait Observer {
+    /// Returns the kinds of events that the observer wants to see. By default, these are all events. The fabric calls
+    /// this method at the start of each run and of each change. Methods of other events may be called too.
+    fn observed_events(&self) -> ObservedEvents {
+        ObservedEvents::ALL
     }
 
     /// A frame starts to leave the link end `from` at the time `at`. The frame and its gap occupy the link
@@ -114,11 +184,11 @@ pub trait Observer {
         let _ = (at, port);
     }
 
-    /// A host has done all its work for the time `at`. All changes of its state since the previous call for
-    /// this host occurred at `at`. `host` is an index in [`FabricPlan::hosts`](crate::FabricPlan::hosts).
+    /// Counters of a host have changed at the time `at`. `host` is an index in
+    /// [`FabricPlan::hosts`](crate::FabricPlan::hosts).
     #[inline]
-    fn host_updated(&mut self, at: Picos, host: u32, state: &Host) {
-        let _ = (at, host, state);
+    fn host_counters_changed(&mut self, at: Picos, host: u32, counts: HostEventCounts) {
+        let _ = (at, host, counts);
     }
 
     /// [`Jobs`](crate::Jobs) have taken a completion of a queue pair from a host. [`Completion::at`] is the
@@ -150,19 +220,15 @@ pub trait Observer {
 
 /// No observer.
 impl Observer for () {
-    const IS_ACTIVE: bool = false;
-
-    fn needs_total_order(&self) -> bool {
-        false
+    fn observed_events(&self) -> ObservedEvents {
+        ObservedEvents::NONE
     }
 }
 
 /// Two observers. The first observer receives each event before the second observer.
 impl<A: Observer, B: Observer> Observer for (A, B) {
-    const IS_ACTIVE: bool = A::IS_ACTIVE || B::IS_ACTIVE;
-
-    fn needs_total_order(&self) -> bool {
-        self.0.needs_total_order() || self.1.needs_total_order()
+    fn observed_events(&self) -> ObservedEvents {
+        self.0.observed_events().union(self.1.observed_events())
     }
 
     #[inline]
@@ -191,9 +257,9 @@ impl<A: Observer, B: Observer> Observer for (A, B) {
         self.1.frame_marked(at, port);
     }
     #[inline]
-    fn host_updated(&mut self, at: Picos, host: u32, state: &Host) {
-        self.0.host_updated(at, host, state);
-        self.1.host_updated(at, host, state);
+    fn host_counters_changed(&mut self, at: Picos, host: u32, counts: HostEventCounts) {
+        self.0.host_counters_changed(at, host, counts);
+        self.1.host_counters_changed(at, host, counts);
     }
     #[inline]
     fn request_completed(&mut self, host: usize, completion: &Completion) {
@@ -219,10 +285,8 @@ impl<A: Observer, B: Observer> Observer for (A, B) {
 
 /// An optional observer. `None` ignores all events.
 impl<O: Observer> Observer for Option<O> {
-    const IS_ACTIVE: bool = O::IS_ACTIVE;
-
-    fn needs_total_order(&self) -> bool {
-        self.as_ref().is_some_and(O::needs_total_order)
+    fn observed_events(&self) -> ObservedEvents {
+        self.as_ref().map_or(ObservedEvents::NONE, O::observed_events)
     }
 
     #[inline]
@@ -256,9 +320,9 @@ impl<O: Observer> Observer for Option<O> {
         }
     }
     #[inline]
-    fn host_updated(&mut self, at: Picos, host: u32, state: &Host) {
+    fn host_counters_changed(&mut self, at: Picos, host: u32, counts: HostEventCounts) {
         if let Some(observer) = self {
-            observer.host_updated(at, host, state);
+            observer.host_counters_changed(at, host, counts);
         }
     }
     #[inline]

@@ -1,13 +1,12 @@
-//! Pending events of a fabric, in one order or separately for each partition (a switch or a group of hosts).
+//! Pending events of a shard, in one order or separately for each partition (a switch or a group of hosts).
 //!
 //! A frame needs at least one link delay from one node to the next. The shortest link delay is the
 //! *lookahead*, a term of conservative parallel simulation. The events of a node within the lookahead do not
 //! depend on other nodes. Each partition can therefore process the events of a time window alone. The state,
 //! tables and code of the partition stay in the caches, and few events are pending. The results do not
-//! change. However, an observer of the whole fabric sees the events of different nodes in another order.
+//! change. The events that observers want to see are recorded and sorted at the end of the window.
 //!
-//! If a host may complete a request within a window, all hosts form one partition for this window. After a
-//! completion, the driver of the fabric can give new work to any host.
+//! If a completion may change any host, all hosts form one partition for this window.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -48,7 +47,7 @@ type FarEvents = BinaryHeap<Reverse<Event>>;
 /// Number of windows for which events are near. Later events are far.
 const NEAR_WINDOWS: u64 = 4;
 
-/// Pending events of a fabric.
+/// Pending events of a shard.
 #[derive(Clone, Debug)]
 pub(super) struct PendingEvents {
     /// Events of all partitions if they are processed in one order. Empty otherwise.
@@ -82,7 +81,7 @@ impl PendingEvents {
             later: vec![EventsAfterWindow::EMPTY; partitions],
             far: vec![FarEvents::new(); partitions],
             near_until: Picos::ZERO,
-            is_partitioned: false,
+            is_partitioned: true,
             open: 0..0,
             limit: 0,
         }
@@ -93,26 +92,16 @@ impl PendingEvents {
         self.window.span()
     }
 
-    /// Selects separate partitions (`partitioned` is true) or one order for all events. `partition_of`
-    /// returns the partition of an event.
-    pub(super) fn set_partitioned(&mut self, partitioned: bool, partition_of: impl Fn(Event) -> usize) {
-        if self.is_partitioned == partitioned {
-            return;
+    /// Selects one order for all events, instead of separate partitions.
+    pub(super) fn use_one_order(&mut self) {
+        self.is_partitioned = false;
+        for (later, far) in self.later.iter_mut().zip(&mut self.far) {
+            let far = far.drain().map(|Reverse(event)| event);
+            let events = later.near.drain(..).chain(far);
+            events.for_each(|event| self.in_order.push(event));
+            later.first = Picos::NEVER;
         }
-        self.is_partitioned = partitioned;
-        if partitioned {
-            for event in self.in_order.drain() {
-                self.push_after_window(partition_of(event), event);
-            }
-        } else {
-            for (later, far) in self.later.iter_mut().zip(&mut self.far) {
-                let far = far.drain().map(|Reverse(event)| event);
-                let events = later.near.drain(..).chain(far);
-                events.for_each(|event| self.in_order.push(event));
-                later.first = Picos::NEVER;
-            }
-            self.calendar.clear();
-        }
+        self.calendar.clear();
     }
 
     /// Adds an event of a partition. This function is inlined because each caller nearly always takes the
@@ -202,12 +191,16 @@ impl PendingEvents {
         }
     }
 
-    /// Takes the partitions that have events in the next interval into `partitions`, in ascending order. Returns
-    /// the end of the interval. The caller must open a window of each partition, or call
+    /// Takes the partitions that have events in an interval into `partitions`, in ascending order. `end` is the end of
+    /// the interval, and no event is in an earlier interval. The caller must open a window of each partition, or call
     /// [`PendingEvents::keep_if_due`]. Used only if partitions run separately.
-    pub(super) fn take_next_partitions(&mut self, partitions: &mut Vec<u32>) -> Picos {
+    pub(super) fn take_partitions_before(&mut self, end: Picos, partitions: &mut Vec<u32>) {
         partitions.clear();
-        let end = self.calendar.take_earliest(partitions).unwrap_or(Picos::NEVER);
+        if self.calendar.earliest() >= end {
+            return;
+        }
+        let interval_end = self.calendar.take_earliest(partitions);
+        debug_assert_eq!(interval_end, Some(end));
         partitions.retain_mut(|partition| {
             let is_from_far = *partition & FROM_FAR != 0;
             *partition &= !FROM_FAR;
@@ -220,10 +213,9 @@ impl PendingEvents {
         });
         partitions.sort_unstable();
         partitions.dedup();
-        end
     }
 
-    /// Returns whether a partition from [`PendingEvents::take_next_partitions`] can have an event with a key
+    /// Returns whether a partition from [`PendingEvents::take_partitions_before`] can have an event with a key
     /// below `limit`. If not, the partition waits for the next call of that method.
     pub(super) fn keep_if_due(&mut self, partition: u32, limit: u128) -> bool {
         let first = self.later[partition as usize].first;
@@ -312,6 +304,12 @@ impl PendingEvents {
         if first_remaining != Picos::NEVER {
             self.calendar.add(partition as u32, first_remaining);
         }
+    }
+
+    /// Returns the next event of the window, or [`Event::NONE`].
+    #[inline]
+    pub(super) fn next_in_window(&self) -> Event {
+        self.window.earliest()
     }
 
     /// Takes the next event of the window, with its route hint. Returns `None` if the window is empty.

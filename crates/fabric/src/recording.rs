@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use thiserror::Error;
 use xoff_units::Picos;
 
-use super::observer::{FrameView, Observer};
+use super::observer::{FrameView, ObservedEvents, Observer};
 use super::plan::{FabricPlan, LinkEnd};
 use xoff_capture::Direction;
 use xoff_capture::pcapng_writer::{
@@ -122,6 +122,13 @@ impl LinkRecording {
 }
 
 impl Observer for LinkRecording {
+    fn observed_events(&self) -> ObservedEvents {
+        ObservedEvents {
+            frames: true,
+            ..ObservedEvents::NONE
+        }
+    }
+
     fn frame_departed(&mut self, at: Picos, _: Picos, from: LinkEnd, frame: FrameView<'_>) {
         let Some(index) = self.ends.iter().position(|end| *end == from) else {
             return;
@@ -147,8 +154,9 @@ impl Observer for LinkRecording {
 
 /// Records several links.
 impl Observer for Vec<LinkRecording> {
-    fn needs_total_order(&self) -> bool {
-        !self.is_empty()
+    fn observed_events(&self) -> ObservedEvents {
+        let events = self.iter().map(LinkRecording::observed_events);
+        events.fold(ObservedEvents::NONE, ObservedEvents::union)
     }
 
     fn frame_departed(&mut self, at: Picos, until: Picos, from: LinkEnd, frame: FrameView<'_>) {

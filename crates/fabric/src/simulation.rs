@@ -108,7 +108,7 @@ impl Simulation {
     }
 
     /// Starts the jobs. The start time of each job counts from the current model time.
-    pub fn start(&mut self, observer: &mut impl Observer) {
+    pub fn start(&mut self, observer: &mut dyn Observer) {
         self.started = true;
         self.jobs.start(&mut ObservedFabric(&mut self.fabric, observer));
     }
@@ -119,22 +119,21 @@ impl Simulation {
         &mut self,
         until: Picos,
         stop_when_finished: bool,
-        observer: &mut impl Observer,
+        observer: &mut dyn Observer,
     ) -> SimulationEnd {
         loop {
             if stop_when_finished && self.started && self.jobs.is_finished() {
                 return SimulationEnd::Finished;
             }
-            // No check is necessary before the next event, so long gaps cost nothing.
+            // No check is necessary before the next activity, so long gaps cost nothing.
             let watch = self.checked_at.saturating_add(CHECK_INTERVAL);
-            let watch = watch.max(self.fabric.next_event().unwrap_or(watch));
-            let next = until.min(self.jobs.next_start()).min(watch);
+            let watch = match self.next_activity() {
+                Picos::NEVER => watch,
+                activity => watch.max(activity),
+            };
+            let next = until.min(watch);
             match self.fabric.run_with(next, &mut self.jobs, observer) {
-                RunStopReason::Completion => {
-                    self.jobs
-                        .process_completions(&mut ObservedFabric(&mut self.fabric, observer));
-                    self.jobs.withdraw_flows(&mut self.fabric, observer);
-                }
+                RunStopReason::Completion => self.jobs.withdraw_flows(&mut self.fabric, observer),
                 RunStopReason::Stuck => return SimulationEnd::Stuck,
                 RunStopReason::EventLimit => return SimulationEnd::EventLimit,
                 RunStopReason::Idle => match self.jobs.next_start() {
@@ -168,14 +167,10 @@ impl Simulation {
         event.min(self.jobs.next_start())
     }
 
-    /// Starts the jobs that are due and checks for progress. Called when the fabric has reached the time of
+    /// Checks for progress. Called when the fabric has reached the time of
     /// its run. Returns a result if the simulation ends here.
-    fn handle_time_reached(&mut self, until: Picos, observer: &mut impl Observer) -> Option<SimulationEnd> {
+    fn handle_time_reached(&mut self, until: Picos, observer: &mut dyn Observer) -> Option<SimulationEnd> {
         let now = self.fabric.now();
-        if self.jobs.next_start() <= now {
-            self.jobs
-                .post_due(&mut ObservedFabric(&mut self.fabric, observer));
-        }
         if now >= self.checked_at.saturating_add(CHECK_INTERVAL) {
             self.checked_at = now;
             let moves = self.fabric.frames_moved();

@@ -8,7 +8,7 @@ use xoff_dataplane::{FrameHandle, FrameStore, Picos, prefetch};
 use xoff_wire::parse::{ParsedHeaders, Payload, parse_prefix};
 use xoff_wire::{ETHERNET_LEN, ETHERTYPE_MAC_CONTROL};
 
-use super::in_flight::FramesInFlight;
+use super::in_flight::FrameChanges;
 use xoff_host::{EmittedFrame, HEADERS_LEN_MAX};
 use xoff_rdma::Telemetry;
 
@@ -103,7 +103,22 @@ impl<T> Default for Slab<T> {
     }
 }
 
-/// All frames of a fabric. The memory grows with the peak number of frames in flight and does not shrink.
+/// A frame on its way to the store of another shard.
+#[derive(Debug)]
+pub(super) struct MovedFrame {
+    slot: FrameSlot,
+    /// Memory of the frame outside its slot. Few frames have such memory.
+    extra: Option<Box<ExtraMemory>>,
+}
+
+/// Memory that a frame uses outside its slot.
+#[derive(Debug)]
+struct ExtraMemory {
+    long_prefix: Option<Vec<u8>>,
+    telemetry: Option<Telemetry>,
+}
+
+/// The frames of a shard of a fabric. The memory grows with the peak number of frames in flight and does not shrink.
 #[derive(Clone, Debug, Default)]
 pub struct FabricStore {
     slots: Slab<FrameSlot>,
@@ -111,14 +126,15 @@ pub struct FabricStore {
     telemetry: Slab<Telemetry>,
     /// Link direction of each frame, by handle. Used only if events are ordered by insertion.
     directions: Vec<u32>,
-    pub(super) in_flight: FramesInFlight,
+    /// Numbers of frames added and removed. A move to another shard does not count.
+    pub(super) changes: FrameChanges,
 }
 
 impl FabricStore {
     /// Creates an empty store. The times of two partitions differ by at most `window`.
     pub(super) fn new(window: Picos) -> FabricStore {
         FabricStore {
-            in_flight: FramesInFlight::new(window),
+            changes: FrameChanges::new(window),
             ..FabricStore::default()
         }
     }
@@ -306,20 +322,39 @@ impl FabricStore {
         }
     }
 
-    /// Returns the number of stored frames.
-    pub fn in_use(&self) -> usize {
-        self.in_flight.count()
+    /// Removes a frame from this store, to move it to the store of another shard.
+    pub(super) fn take_frame(&mut self, frame: FrameHandle) -> MovedFrame {
+        let index = frame.0 as usize;
+        let slot = self.slots.items[index];
+        let mut extra = None;
+        if (slot.long, slot.telemetry) != (NONE, NONE) {
+            let long_prefix = self.long_prefixes.items.get_mut(slot.long as usize);
+            extra = Some(Box::new(ExtraMemory {
+                long_prefix: long_prefix.map(std::mem::take),
+                telemetry: self.telemetry.items.get(slot.telemetry as usize).copied(),
+            }));
+            self.release_extra_memory(frame);
+        }
+        self.slots.items[index].flags = 0;
+        self.slots.free.push(frame.0);
+        MovedFrame { slot, extra }
     }
 
-    /// Returns the peak number of stored frames. The result can be slightly too high, at most by the number
-    /// of frames that are removed within a few nanoseconds.
-    pub fn in_use_max(&self) -> usize {
-        self.in_flight.peak()
+    /// Adds a frame that [`FabricStore::take_frame`] has taken from another store.
+    pub(super) fn put_frame(&mut self, moved: MovedFrame) -> FrameHandle {
+        let index = self.slots.insert(moved.slot);
+        if let Some(extra) = moved.extra {
+            let long = extra.long_prefix.map(|bytes| self.long_prefixes.insert(bytes));
+            let telemetry = extra.telemetry.map(|telemetry| self.telemetry.insert(telemetry));
+            let slot = &mut self.slots.items[index as usize];
+            (slot.long, slot.telemetry) = (long.unwrap_or(NONE), telemetry.unwrap_or(NONE));
+        }
+        FrameHandle(index)
     }
 
     #[inline(always)]
     fn allocate_slot(&mut self) -> u32 {
-        self.in_flight.add();
+        self.changes.add();
         let index = match self.slots.free.pop() {
             Some(index) => index,
             None => {
@@ -443,7 +478,7 @@ impl FrameStore for FabricStore {
         let slot = &mut self.slots.items[frame.0 as usize];
         assert!(slot.flags & IN_USE != 0, "frame {} released twice", frame.0);
         slot.flags = 0;
-        self.in_flight.remove();
+        self.changes.remove();
         let beside = (slot.long, slot.telemetry);
         if beside != (NONE, NONE) {
             self.release_extra_memory(frame);
@@ -460,6 +495,37 @@ fn is_mac_control(frame: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::in_flight::FramesInFlight;
+
+    /// A frame keeps its bytes, its telemetry and its marks when it moves to another store.
+    #[test]
+    fn a_moved_frame_stays_the_same() {
+        let (mut from, mut to) = (FabricStore::default(), FabricStore::default());
+        let bytes: Vec<u8> = (0..=255).cycle().take(1_082).collect();
+        for stored in [60, 1_082] {
+            for has_telemetry in [false, true] {
+                let frame = from.insert(&bytes[..stored], 1_082);
+                if has_telemetry {
+                    let mut telemetry = Telemetry::default();
+                    telemetry.push(Default::default());
+                    from.set_telemetry(frame, telemetry);
+                }
+                from.set_damaged(frame);
+                let moved = to.put_frame(from.take_frame(frame));
+                assert_eq!((to.prefix(moved), to.frame_len(moved)), (&bytes[..stored], 1_082));
+                assert_eq!(
+                    to.telemetry(moved).map(|t| t.hops().len()),
+                    has_telemetry.then_some(1)
+                );
+                assert!(to.is_damaged(moved));
+                to.release(moved);
+            }
+        }
+        assert_eq!((from.slots.items.len(), from.slots.free.len()), (1, 1));
+        assert_eq!((from.telemetry.items.len(), from.telemetry.free.len()), (1, 1));
+        let count = FramesInFlight::new(Picos(1));
+        assert_eq!(count.count([&from.changes, &to.changes].into_iter()), 0);
+    }
 
     #[test]
     fn a_stored_frame_has_headers_and_a_length() {
@@ -474,7 +540,9 @@ mod tests {
         assert_eq!((store.prefix(copy)[0], store.frame_len(copy)), (1, 1_102));
         store.release(frame);
         store.release(copy);
-        assert_eq!((store.in_use(), store.in_use_max()), (0, 2));
+        let count = FramesInFlight::new(Picos(1));
+        let changes = || std::iter::once(&store.changes);
+        assert_eq!((count.count(changes()), count.peak(changes())), (0, 2));
     }
 
     #[test]

@@ -107,7 +107,7 @@ fn post_write(fabric: &mut Fabric, from: usize, qp: QpIndex, bytes: u64) {
 fn run_until_acknowledged(
     fabric: &mut Fabric,
     count: usize,
-    observer: &mut impl Observer,
+    observer: &mut dyn Observer,
 ) -> Vec<(usize, Picos)> {
     let mut done = Vec::new();
     while done.len() < count {

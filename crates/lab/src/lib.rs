@@ -81,7 +81,7 @@ pub use import::{ImportedLab, import_ns3};
 pub use lab_fields::{FieldSetting, FieldValue, load_with_values};
 pub use load_options::LoadOptions;
 pub use memory_need::check_memory;
-pub use options::{LabOptions, LabRunArgs, LabRunMode, LabUpArgs};
+pub use options::{LabOptions, LabRunArgs, LabRunMode, LabUpArgs, ThreadCount};
 pub use problem::{Problem, Problems};
 pub use programs::ProgramPolicy;
 pub use recording_option::LabRecordings;

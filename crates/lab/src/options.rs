@@ -12,6 +12,48 @@ use xoff_ports::Backend;
 use xoff_runtime::workers::{CorePinning, IdleMode, WorkerOptions};
 use xoff_telemetry::{MemoryLimit, allowed_cpus};
 
+/// Number of threads for one run in virtual time (`--threads`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ThreadCount {
+    /// This number of threads, at least 1.
+    Fixed(usize),
+    /// One thread for each CPU that the process may use. Runs at the same time share these CPUs.
+    Auto,
+}
+
+impl Default for ThreadCount {
+    fn default() -> ThreadCount {
+        ThreadCount::Fixed(1)
+    }
+}
+
+impl ThreadCount {
+    /// Returns the number of threads of each run if `runs` runs take place at the same time. Several runs together have
+    /// at most one thread for each CPU that the process may use.
+    pub fn for_each_of(self, runs: usize) -> usize {
+        self.share_cpus(runs, allowed_cpus().len())
+    }
+
+    /// Returns the number of runs that take place at the same time if `runs` runs are wanted and no other number is
+    /// given: together they have about one thread for each CPU.
+    pub fn parallel_runs(self, runs: usize) -> usize {
+        let threads = match self {
+            ThreadCount::Fixed(threads) => threads.max(1),
+            ThreadCount::Auto => 1,
+        };
+        (allowed_cpus().len() / threads).clamp(1, runs.max(1))
+    }
+
+    fn share_cpus(self, runs: usize, cpus: usize) -> usize {
+        let share = (cpus / runs.max(1)).max(1);
+        match self {
+            ThreadCount::Fixed(threads) if runs <= 1 => threads.max(1),
+            ThreadCount::Fixed(threads) => threads.clamp(1, share),
+            ThreadCount::Auto => share,
+        }
+    }
+}
+
 /// Arguments of `xoff lab run`.
 #[derive(Clone, Debug)]
 pub struct LabRunArgs {
@@ -76,6 +118,8 @@ pub struct LabOptions {
     pub pcap: Vec<PcapOptions>,
     /// Whether the lab may start programs that its file names (`--allow-exec`, `--no-exec`).
     pub programs: ProgramPolicy,
+    /// Number of threads of a run in virtual time, at least 1. A small fabric uses fewer.
+    pub threads: usize,
 }
 
 impl Default for LabOptions {
@@ -92,6 +136,7 @@ impl Default for LabOptions {
             prints_json: false,
             pcap: Vec::new(),
             programs: ProgramPolicy::OwnFiles,
+            threads: 1,
         }
     }
 }
@@ -133,4 +178,20 @@ pub enum LabRunMode {
     Run,
     /// `lab up`: the lab runs without the workload until a user stops it.
     Up,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn several_runs_share_the_cpus() {
+        assert_eq!(ThreadCount::Fixed(8).share_cpus(1, 2), 8);
+        assert_eq!(ThreadCount::Fixed(8).share_cpus(2, 16), 8);
+        assert_eq!(ThreadCount::Fixed(8).share_cpus(4, 16), 4);
+        assert_eq!(ThreadCount::Fixed(2).share_cpus(64, 16), 1);
+        assert_eq!(ThreadCount::Auto.share_cpus(1, 16), 16);
+        assert_eq!(ThreadCount::Auto.share_cpus(3, 16), 5);
+        assert_eq!(ThreadCount::Auto.share_cpus(1, 0), 1);
+    }
 }

@@ -30,6 +30,22 @@ pub struct Environment {
     /// The use of the control API during the run. The field is omitted if the run had no control API.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub control_api: Option<ControlApiReport>,
+    /// The threads of a run in virtual time. The field is omitted for other runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub threads: Option<RunThreads>,
+}
+
+/// The threads of a run in virtual time. They do not change any result.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema, PartialEq, Eq)]
+pub struct RunThreads {
+    /// Number of threads.
+    pub count: usize,
+    /// Number of events that each thread has processed.
+    pub events: Vec<u64>,
+    /// Number of time windows. 0: all events were processed in one order.
+    pub windows: u64,
+    /// Number of windows in which one thread processed the events of all hosts.
+    pub joint_windows: u64,
 }
 
 /// The use of the control API of a run.
@@ -48,7 +64,7 @@ pub struct ControlApiReport {
 }
 
 impl Environment {
-    /// Reads the properties of this machine. `steal_percent` and `control_api` are `None`.
+    /// Reads the properties of this machine. `steal_percent`, `control_api` and `threads` are `None`.
     pub fn read() -> Environment {
         let allowed = allowed_cpus();
         let first = allowed.first().copied().unwrap_or(0);
@@ -65,6 +81,7 @@ impl Environment {
             ),
             steal_percent: None,
             control_api: None,
+            threads: None,
         }
     }
 }

@@ -54,7 +54,9 @@ pub use balancing::{
     BalancingSnapshot, FlowMoveReport, FlowMoveSnapshot, FlowTableReport, GroupReport, GroupSnapshot,
     LoadBalancingReport, MemberReport,
 };
-pub use environment::{ControlApiReport, CpuStealMeter, CpuStealTicks, Environment, allowed_cpus};
+pub use environment::{
+    ControlApiReport, CpuStealMeter, CpuStealTicks, Environment, RunThreads, allowed_cpus,
+};
 pub use event::{EventReport, action_name, event_name, port_oid, queue_oid};
 pub use flow::{FlowEnd, FlowReport, LatencyReport};
 pub use input_file::{

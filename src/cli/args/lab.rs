@@ -11,6 +11,7 @@ use super::super::values::{self, PcapArgument};
 use super::{BackendChoice, MemoryArgument, SwitchRuntimeArguments};
 use xoff_lab::{
     CheckFormat, EVENTS_MAX_DEFAULT, FieldSetting, OutputFormat, ProgramPolicy, ProgressFormat, Seeds, Shard,
+    ThreadCount,
 };
 
 /// `xoff lab`
@@ -278,6 +279,9 @@ pub(crate) struct LabCheck {
     /// Number of labs that run in parallel [default: the number of CPUs that the process may use]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub jobs: Option<u16>,
+    /// Number of threads of each lab, or `auto` for one per CPU. It changes no result (docs/virtual-time.md#threads)
+    #[arg(long, value_name = "N|auto", default_value = "1", value_parser = values::parse_threads)]
+    pub threads: ThreadCount,
     /// Output format
     #[arg(long, value_enum, default_value_t = CheckFormatChoice::Tap)]
     pub format: CheckFormatChoice,
@@ -339,6 +343,9 @@ pub(crate) struct VirtualTimeArguments {
     #[arg(long, value_name = "N", requires = "virtual_time", default_value_t = EVENTS_MAX_DEFAULT,
           value_parser = clap::value_parser!(u64).range(1..))]
     pub events_max: u64,
+    /// Number of threads of a run, or `auto` for one per CPU. It changes no result (docs/virtual-time.md#threads)
+    #[arg(long, value_name = "N|auto", requires = "virtual_time", default_value = "1", value_parser = values::parse_threads)]
+    pub threads: ThreadCount,
     /// Write the results of collectives here in the JSON form of nccl-tests
     #[arg(long, value_name = "FILE", requires = "virtual_time")]
     pub nccl_json: Option<PathBuf>,

@@ -2,11 +2,17 @@
 
 use std::sync::Arc;
 
-use xoff_dataplane::config::SwitchConfig;
 use xoff_dataplane::{LinkRate, Outputs, Picos, PortId, Switch};
 
-use super::{Fabric, HOST_FLAG, HOSTS_MAX, HostNode, NO_LINK, SWITCHES_MAX, SwitchNode, TIMER_BITS};
+use super::layout::{Layout, NodeIndex};
+use super::mail::Outbox;
+use super::running::LOOKAHEAD_MIN;
+use super::shard::{HostNode, Receiver, Shard, ShardCounters, SwitchNode};
+use super::{Fabric, HOST_FLAG, HOSTS_MAX, NO_LINK, SWITCHES_MAX, TIMER_BITS};
+use crate::in_flight::FramesInFlight;
 use crate::link_direction::LinkDirection;
+use crate::observation::EventRecords;
+use crate::observer::{HostEventCounts, ObservedEvents};
 use crate::partitions::Partitions;
 use crate::pending::PendingEvents;
 use crate::plan::{FabricPlan, LinkEnd, LinkPlan, PlanError};
@@ -17,7 +23,7 @@ use xoff_host::Host;
 
 impl Fabric {
     /// Builds a fabric at time 0 with all links up. `seed` is the seed of random faults. Switches have their
-    /// own seeds in their configurations.
+    /// own seeds in their configurations. One thread processes the fabric.
     ///
     /// # Errors
     /// Returns an error in these cases:
@@ -26,64 +32,57 @@ impl Fabric {
     /// - The plan has too many switches, hosts, links or ports.
     /// - The configuration of a host is invalid.
     pub fn new(plan: FabricPlan, seed: u64) -> Result<Fabric, PlanError> {
+        Fabric::with_threads(plan, seed, 1)
+    }
+
+    /// Builds a fabric like [`Fabric::new`] that `threads` threads process. Each thread gets at least one switch, so
+    /// there can be fewer threads ([`Fabric::thread_count`]). A fabric with link delays below 100 ns between switches
+    /// has one thread. The number of threads does not change any result.
+    ///
+    /// # Errors
+    /// See [`Fabric::new`].
+    pub fn with_threads(plan: FabricPlan, seed: u64, threads: usize) -> Result<Fabric, PlanError> {
         check_counts(&plan)?;
-        let links = plan.links.len();
-        let partitions = Partitions::new(plan.hosts.len());
         let lookahead = lookahead(&plan);
-        let pending = PendingEvents::new(
-            partitions.host_group_count() + plan.switches.len(),
-            shortest_frame_time(&plan),
-            lookahead,
-        );
+        let is_partitioned = lookahead >= LOOKAHEAD_MIN;
+        let mut layout = Layout::new(&plan, if is_partitioned { threads } else { 1 });
+        let frame_time = shortest_frame_time(&plan);
+        let mut shards = new_shards(&plan, &layout, frame_time, lookahead)?;
+        let mut receivers = Vec::with_capacity(2 * plan.links.len());
+        for link in &plan.links {
+            add_link(link, &mut layout, &mut shards, &mut receivers)?;
+        }
+        let receivers: Arc<[Receiver]> = receivers.into();
+        for shard in &mut shards {
+            shard.receivers = Arc::clone(&receivers);
+            if !is_partitioned {
+                shard.pending.use_one_order();
+            }
+        }
         let mut fabric = Fabric {
             now: Picos::ZERO,
-            store: FabricStore::new(pending.window_max()),
-            pending,
-            partitions,
-            lookahead,
+            layout,
+            in_flight: FramesInFlight::new(shards[0].pending.window_max()),
+            shards,
+            receivers,
+            is_partitioned,
             hosts_linked: plan.links.iter().any(is_between_hosts),
-            switches: Vec::with_capacity(plan.switches.len()),
-            hosts: Vec::with_capacity(plan.hosts.len()),
-            completing_hosts: Vec::new(),
-            directions: Vec::with_capacity(2 * links),
-            outputs: Outputs::with_capacity(64),
-            buffer: Vec::new(),
-            events: 0,
             events_max: u64::MAX,
             events_checked_until: Picos::ZERO,
-            due_partitions: Vec::new(),
             windows: 0,
             joint_windows: 0,
-            frame_hops: 0,
-            delivered_payload_bytes: 0,
-            moves: 0,
+            joint_records: EventRecords::default(),
+            record_order: Vec::new(),
+            thread_start: None,
             seed,
-            insertions: None,
         };
-        for config in plan.switches {
-            fabric.add_switch(config);
-        }
-        for config in &plan.hosts {
-            let host = Host::new(config)?;
-            fabric.hosts.push(HostNode {
-                host,
-                direction: NO_LINK,
-                armed: Picos::NEVER,
-                busy: false,
-                timer_armed: Picos::NEVER,
-                is_completing: false,
-            });
-        }
-        for link in &plan.links {
-            fabric.add_link(&link.name, link.ends, link.delay)?;
-        }
         fabric.set_all_links_up();
         Ok(fabric)
     }
 
     fn set_all_links_up(&mut self) {
-        let mut ports_of_switches = vec![Vec::new(); self.switches.len()];
-        for direction in &mut self.directions {
+        let mut ports_of_switches = vec![Vec::new(); self.layout.switches.len()];
+        for direction in self.shards.iter_mut().flat_map(|shard| &mut shard.directions) {
             direction.up = true;
             if let LinkEnd::Switch { switch, port } = direction.from {
                 ports_of_switches[switch as usize].push(PortId(port));
@@ -94,56 +93,141 @@ impl Fabric {
                 switch.set_links_up(now, ports, store, outputs)
             });
         }
-        for host in 0..self.hosts.len() {
-            let has_completions = self.serve_host(host, false, &mut ());
-            self.record_completing(host, has_completions);
+        for host in 0..self.layout.hosts.len() {
+            self.change_host(host, &mut (), |_, _| ());
         }
     }
+}
 
-    fn add_switch(&mut self, config: Arc<SwitchConfig>) {
+/// Creates the shards of a fabric with their switches and hosts, without links.
+fn new_shards(
+    plan: &FabricPlan,
+    layout: &Layout,
+    frame_time: Picos,
+    lookahead: Picos,
+) -> Result<Vec<Shard>, PlanError> {
+    let count_in = |nodes: &[NodeIndex], shard: usize| {
+        let of_shard = nodes.iter().filter(|node| node.shard as usize == shard);
+        of_shard.count()
+    };
+    let new_shard = |shard: usize| {
+        let hosts = count_in(&layout.hosts, shard);
+        let switches = count_in(&layout.switches, shard);
+        let partitions = Partitions::new(hosts);
+        let pending = PendingEvents::new(partitions.host_group_count() + switches, frame_time, lookahead);
+        Shard {
+            number: shard as u32,
+            now: Picos::ZERO,
+            store: FabricStore::new(pending.window_max()),
+            pending,
+            partitions,
+            receivers: Arc::new([]),
+            switches: Vec::with_capacity(switches),
+            hosts: Vec::with_capacity(hosts),
+            completing_hosts: Vec::new(),
+            directions: Vec::new(),
+            outputs: Outputs::with_capacity(64),
+            buffer: Vec::new(),
+            counters: ShardCounters::default(),
+            observed: ObservedEvents::NONE,
+            records: EventRecords::default(),
+            outboxes: (0..layout.shard_count).map(|_| Outbox::default()).collect(),
+            inboxes: (0..layout.shard_count).map(|_| Vec::new()).collect(),
+            first_mail: Picos::NEVER,
+            due_partitions: Vec::new(),
+            insertions: None,
+        }
+    };
+    let mut shards: Vec<Shard> = (0..layout.shard_count).map(new_shard).collect();
+    for ((number, config), position) in plan.switches.iter().enumerate().zip(&layout.switches) {
         let mut node = SwitchNode {
-            switch: Switch::new(&config),
+            switch: Switch::new(config),
             cpu: CpuPort::default(),
             journal: Journal::default(),
+            number: number as u32,
             directions: vec![NO_LINK; config.ports.len()],
-            config,
+            config: Arc::clone(config),
         };
         node.cpu.reconfigure(&mut node.switch, &node.config.routing);
-        self.switches.push(node);
+        shards[position.shard as usize].switches.push(node);
     }
+    for ((number, config), position) in plan.hosts.iter().enumerate().zip(&layout.hosts) {
+        shards[position.shard as usize].hosts.push(HostNode {
+            host: Host::new(config)?,
+            number: number as u32,
+            direction: NO_LINK,
+            armed: Picos::NEVER,
+            busy: false,
+            timer_armed: Picos::NEVER,
+            is_completing: false,
+            reported_counts: HostEventCounts::default(),
+        });
+    }
+    Ok(shards)
+}
 
-    fn add_link(&mut self, name: &str, ends: [LinkEnd; 2], delay: Picos) -> Result<(), PlanError> {
-        for (side, (from, to)) in [(ends[0], ends[1]), (ends[1], ends[0])].into_iter().enumerate() {
-            let index = self.directions.len() as u32;
-            let no_such_end = || PlanError::NoSuchEnd {
-                link: name.to_owned(),
-                end: from,
-            };
-            let (direction, timing) = match from {
-                LinkEnd::Switch { switch, port } => {
-                    let node = self.switches.get_mut(switch as usize).ok_or_else(no_such_end)?;
-                    let config = node.config.ports.get(usize::from(port)).ok_or_else(no_such_end)?;
-                    (&mut node.directions[usize::from(port)], config.link)
-                }
-                LinkEnd::Host(host) => {
-                    let node = self.hosts.get_mut(host as usize).ok_or_else(no_such_end)?;
-                    (&mut node.direction, *node.host.link())
-                }
-            };
-            if *direction != NO_LINK {
-                return Err(PlanError::EndInUse {
-                    link: name.to_owned(),
-                    end: from,
-                });
+/// Adds both directions of a link.
+fn add_link(
+    link: &LinkPlan,
+    layout: &mut Layout,
+    shards: &mut [Shard],
+    receivers: &mut Vec<Receiver>,
+) -> Result<(), PlanError> {
+    for (from, to) in [(link.ends[0], link.ends[1]), (link.ends[1], link.ends[0])] {
+        let no_such_end = |end| PlanError::NoSuchEnd {
+            link: link.name.clone(),
+            end,
+        };
+        let number = receivers.len() as u32;
+        let NodeIndex { shard, local } = layout.node(from).ok_or_else(|| no_such_end(from))?;
+        let receiver = receiver(layout, shards, to).ok_or_else(|| no_such_end(to))?;
+        let shard_number = shard;
+        let shard = &mut shards[shard as usize];
+        let new_direction = shard.directions.len() as u32;
+        let (direction, timing) = match from {
+            LinkEnd::Switch { port, .. } => {
+                let node = &mut shard.switches[local as usize];
+                let config = node
+                    .config
+                    .ports
+                    .get(usize::from(port))
+                    .ok_or_else(|| no_such_end(from))?;
+                (&mut node.directions[usize::from(port)], config.link)
             }
-            *direction = index;
-            debug_assert_eq!(index as usize % 2, side);
-            let to_partition = self.partitions.partition_of(to);
-            self.directions
-                .push(LinkDirection::new(from, to, to_partition, delay, timing));
+            LinkEnd::Host(_) => {
+                let node = &mut shard.hosts[local as usize];
+                (&mut node.direction, *node.host.link())
+            }
+        };
+        if *direction != NO_LINK {
+            return Err(PlanError::EndInUse {
+                link: link.name.clone(),
+                end: from,
+            });
         }
-        Ok(())
+        *direction = new_direction;
+        let to = (receiver.shard, receiver.partition);
+        shard
+            .directions
+            .push(LinkDirection::new(number, from, to, link.delay, timing));
+        layout.directions.push(NodeIndex {
+            shard: shard_number,
+            local: new_direction,
+        });
+        receivers.push(receiver);
     }
+    Ok(())
+}
+
+/// Returns the receiving end of a link direction. Returns `None` if its node does not exist.
+fn receiver(layout: &Layout, shards: &[Shard], to: LinkEnd) -> Option<Receiver> {
+    let NodeIndex { shard, local } = layout.node(to)?;
+    let to = match to {
+        LinkEnd::Switch { port, .. } => LinkEnd::Switch { switch: local, port },
+        LinkEnd::Host(_) => LinkEnd::Host(local),
+    };
+    let partition = shards[shard as usize].partitions.partition_of(to) as u32;
+    Some(Receiver { to, shard, partition })
 }
 
 /// Returns whether a link connects two hosts.

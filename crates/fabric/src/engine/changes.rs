@@ -5,7 +5,10 @@ use std::sync::Arc;
 use xoff_dataplane::config::SwitchConfig;
 use xoff_dataplane::{ApplyError, FrameHandle, FrameStore, Outputs, Picos, PortId, Switch};
 
-use super::{Fabric, NO_LINK, direction_of, is_arrival};
+use super::completions::take_completions;
+use super::layout::NodeIndex;
+use super::shard::{direction_of, is_arrival};
+use super::{Fabric, NO_LINK};
 use crate::fault::Fault;
 use crate::observer::Observer;
 use crate::plan::LinkEnd;
@@ -17,43 +20,42 @@ use xoff_rdma::Completion;
 impl Fabric {
     /// Sets a link up or down. `link` is an index in [`FabricPlan::links`](crate::FabricPlan::links). An
     /// index out of range has no effect. If a link goes down, the frames on the link are lost.
-    pub fn set_link(&mut self, link: usize, up: bool, observer: &mut impl Observer) {
-        for index in [2 * link, 2 * link + 1] {
-            let Some(direction) = self.directions.get_mut(index) else {
+    pub fn set_link(&mut self, link: usize, up: bool, observer: &mut dyn Observer) {
+        for number in [2 * link, 2 * link + 1] {
+            let Some(position) = self.layout.directions.get(number).copied() else {
                 return;
             };
-            direction.up = up;
+            self.shards[position.shard as usize].directions[position.local as usize].up = up;
             if !up {
-                self.clear_direction(index);
+                self.clear_direction(number, position);
             }
         }
         observer.link_changed(self.now, link, up);
-        for index in [2 * link, 2 * link + 1] {
-            match self.directions[index].from {
+        for number in [2 * link, 2 * link + 1] {
+            let NodeIndex { shard, local } = self.layout.directions[number];
+            match self.shards[shard as usize].directions[local as usize].from {
                 LinkEnd::Switch { switch, port } => {
                     self.change_switch(switch as usize, observer, |switch, now, store, outputs| {
                         switch.set_link(now, PortId(port), up, store, outputs)
                     });
                 }
-                LinkEnd::Host(host) => {
-                    let has_completions = self.serve_host(host as usize, false, observer);
-                    self.record_completing(host as usize, has_completions);
-                }
+                LinkEnd::Host(host) => self.change_host(host as usize, observer, |_, _| ()),
             }
         }
     }
 
     /// Removes all frames from a link direction.
-    fn clear_direction(&mut self, index: usize) {
-        let (store, insertions) = (&self.store, self.insertions);
-        let partition = self.directions[index].to_partition as usize;
-        let frames = self.pending.remove(partition, |event| {
-            is_arrival(event) && direction_of(event, insertions.is_some(), store) as usize == index
+    fn clear_direction(&mut self, number: usize, position: NodeIndex) {
+        let receiver = self.receivers[number];
+        let shard = &mut self.shards[receiver.shard as usize];
+        let (store, is_ordered_by_insertion) = (&shard.store, shard.insertions.is_some());
+        let frames = shard.pending.remove(receiver.partition as usize, |event| {
+            is_arrival(event) && direction_of(event, is_ordered_by_insertion, store) as usize == number
         });
-        self.directions[index].clear(frames.len());
-        for event in frames {
-            self.store.release(FrameHandle(event.payload()));
+        for event in &frames {
+            shard.store.release(FrameHandle(event.payload()));
         }
+        self.shards[position.shard as usize].directions[position.local as usize].clear(frames.len());
     }
 
     /// Changes a switch at the current time: calls `change` with the switch, the time, the frame store and
@@ -66,12 +68,16 @@ impl Fabric {
     pub fn change_switch<R>(
         &mut self,
         switch: usize,
-        observer: &mut impl Observer,
+        observer: &mut dyn Observer,
         change: impl FnOnce(&mut Switch, Picos, &mut FabricStore, &mut Outputs) -> R,
     ) -> R {
-        let node = &mut self.switches[switch];
-        let result = change(&mut node.switch, self.now, &mut self.store, &mut self.outputs);
-        self.process_outputs(switch, observer);
+        self.observe_for(observer);
+        let NodeIndex { shard, local } = self.layout.switches[switch];
+        let shard = &mut self.shards[shard as usize];
+        let node = &mut shard.switches[local as usize];
+        let result = change(&mut node.switch, shard.now, &mut shard.store, &mut shard.outputs);
+        shard.process_outputs(local as usize, observer);
+        self.take_all_mail();
         result
     }
 
@@ -89,14 +95,16 @@ impl Fabric {
         &mut self,
         switch: usize,
         config: Arc<SwitchConfig>,
-        observer: &mut impl Observer,
+        observer: &mut dyn Observer,
     ) -> Result<(), ApplyError> {
         self.change_switch(switch, observer, |switch, now, store, outputs| {
             switch.apply_config(now, &config, store, outputs)
         })?;
-        let node = &mut self.switches[switch];
+        let NodeIndex { shard, local } = self.layout.switches[switch];
+        let shard = &mut self.shards[shard as usize];
+        let node = &mut shard.switches[local as usize];
         for (direction, port) in node.directions.iter().zip(&config.ports) {
-            if let Some(direction) = self.directions.get_mut(*direction as usize) {
+            if let Some(direction) = shard.directions.get_mut(*direction as usize) {
                 direction.set_timing(port.link);
             }
         }
@@ -114,73 +122,80 @@ impl Fabric {
     pub fn change_host<R>(
         &mut self,
         host: usize,
-        observer: &mut impl Observer,
+        observer: &mut dyn Observer,
         change: impl FnOnce(&mut Host, Picos) -> R,
     ) -> R {
-        let result = change(&mut self.hosts[host].host, self.now);
-        let has_completions = self.serve_host(host, false, observer);
-        self.record_completing(host, has_completions);
+        self.observe_for(observer);
+        let NodeIndex { shard, local } = self.layout.hosts[host];
+        let result = self.shards[shard as usize].change_host(local as usize, observer, change);
+        self.take_all_mail();
         result
     }
 
     /// Calls `take` for each completion since the previous call of this method. The arguments are the index
     /// of the host in [`FabricPlan::hosts`](crate::FabricPlan::hosts) and the completion. Completions are
     /// ordered by host index. The completions of one host are ordered by time.
-    pub fn take_completions(&mut self, mut take: impl FnMut(usize, Completion)) {
-        self.completing_hosts.sort_unstable();
-        for host in self.completing_hosts.drain(..) {
-            let node = &mut self.hosts[host as usize];
-            node.is_completing = false;
-            node.host
-                .completions()
-                .for_each(|completion| take(host as usize, completion));
-        }
+    pub fn take_completions(&mut self, take: impl FnMut(usize, Completion)) {
+        take_completions(self.shards.iter_mut(), take);
     }
 
     /// Sends a frame from a link end immediately, in addition to the traffic of the device at this end.
     /// `frame` has no FCS. Scripts use this method to send pauses of a faulty peer and malformed frames.
     /// Returns `false` if the link does not exist or is down.
     #[must_use = "false: the frame was not sent"]
-    pub fn inject(&mut self, from: LinkEnd, frame: &[u8], observer: &mut impl Observer) -> bool {
-        let Some(index) = self
-            .direction_from(from)
-            .filter(|index| self.directions[*index].up)
-        else {
+    pub fn inject(&mut self, from: LinkEnd, frame: &[u8], observer: &mut dyn Observer) -> bool {
+        let Some(NodeIndex { shard, local }) = self.direction_from(from) else {
             return false;
         };
-        let link = *self.directions[index].timing();
-        let end = self.now + link.duration(link.wire_len(link.mac_len(frame.len() as u32)));
-        let frame = self.store.insert(frame, frame.len() as u32);
-        self.start_transmission(index as u32, end, frame, observer);
+        self.observe_for(observer);
+        let shard = &mut self.shards[shard as usize];
+        let direction = &shard.directions[local as usize];
+        if !direction.up {
+            return false;
+        }
+        let link = *direction.timing();
+        let end = shard.now + link.duration(link.wire_len(link.mac_len(frame.len() as u32)));
+        let frame = shard.store.insert(frame, frame.len() as u32);
+        shard.start_transmission(local, end, frame, observer);
+        self.take_all_mail();
         true
     }
 
     /// Adds a fault to the link direction that starts at `from`. Returns `false` if `from` has no link.
     #[must_use = "false: there is no such direction"]
     pub fn add_fault(&mut self, from: LinkEnd, fault: Fault) -> bool {
-        let Some(index) = self.direction_from(from) else {
+        let Some(NodeIndex { shard, local }) = self.direction_from(from) else {
             return false;
         };
-        let seed = self.seed ^ (index as u64) << 32;
-        self.directions[index].faults.add(fault, seed);
+        let direction = &mut self.shards[shard as usize].directions[local as usize];
+        let seed = self.seed ^ u64::from(direction.number) << 32;
+        direction.faults.add(fault, seed);
         true
     }
 
     /// Removes all faults of the link direction that starts at `from`.
     pub fn clear_faults(&mut self, from: LinkEnd) {
-        if let Some(index) = self.direction_from(from) {
-            self.directions[index].faults.clear();
+        if let Some(NodeIndex { shard, local }) = self.direction_from(from) {
+            self.shards[shard as usize].directions[local as usize]
+                .faults
+                .clear();
         }
     }
 
-    pub(super) fn direction_from(&self, from: LinkEnd) -> Option<usize> {
+    /// Returns the position of the link direction that starts at `from`. Returns `None` if `from` has no link.
+    pub(super) fn direction_from(&self, from: LinkEnd) -> Option<NodeIndex> {
+        let NodeIndex { shard, local } = self.layout.node(from)?;
+        let of_shard = &self.shards[shard as usize];
         let direction = match from {
-            LinkEnd::Switch { switch, port } => {
-                let node = self.switches.get(switch as usize)?;
+            LinkEnd::Switch { port, .. } => {
+                let node = &of_shard.switches[local as usize];
                 *node.directions.get(usize::from(port))?
             }
-            LinkEnd::Host(host) => self.hosts.get(host as usize)?.direction,
+            LinkEnd::Host(_) => of_shard.hosts[local as usize].direction,
         };
-        (direction != NO_LINK).then_some(direction as usize)
+        (direction != NO_LINK).then_some(NodeIndex {
+            shard,
+            local: direction,
+        })
     }
 }

@@ -3,23 +3,24 @@
 use xoff_dataplane::{FrameHandle, FrameStore, Picos};
 use xoff_wire::parse::Payload;
 
-use super::{Fabric, HOST_FLAG, HOST_TIMER_FLAG, LINK_FREE_FLAG};
-use crate::observer::Observer;
+use super::shard::Shard;
+use super::{HOST_FLAG, HOST_TIMER_FLAG, LINK_FREE_FLAG};
+use crate::observer::{HostEventCounts, Observer};
 use xoff_host::{Host, InboundFrame};
 use xoff_rdma::Telemetry;
 
-impl Fabric {
+impl Shard {
     #[inline]
     pub(super) fn process_host_arrival(
         &mut self,
         host: usize,
         frame: FrameHandle,
-        observer: &mut impl Observer,
+        observer: &mut dyn Observer,
     ) -> bool {
         let frame_len = self.store.frame_len(frame);
-        self.delivered_payload_bytes += u64::from(self.store.unstored_bytes(frame));
+        self.counters.delivered_payload_bytes += u64::from(self.store.unstored_bytes(frame));
         let parsed = self.store.parsed(frame);
-        self.moves += u64::from(parsed.payload != Payload::MacControl);
+        self.counters.moves += u64::from(parsed.payload != Payload::MacControl);
         let inbound = InboundFrame {
             prefix: self.store.prefix(frame),
             frame_len,
@@ -30,7 +31,7 @@ impl Fabric {
         self.hosts[host].host.receive_virtual(self.now, &inbound);
         self.store.release(frame);
         if self.awaits_link(host) {
-            observer.host_updated(self.now, host as u32, &self.hosts[host].host);
+            self.report_host_counters(host, observer);
             return self.hosts[host].host.has_completions();
         }
         self.serve_host(host, false, observer)
@@ -38,7 +39,7 @@ impl Fabric {
 
     /// Processes a departure event of a host. Does nothing if the event is outdated. Returns whether the host
     /// has a completion.
-    pub(super) fn process_host_departure(&mut self, host: usize, observer: &mut impl Observer) -> bool {
+    pub(super) fn process_host_departure(&mut self, host: usize, observer: &mut dyn Observer) -> bool {
         let node = &mut self.hosts[host];
         if node.armed > self.now {
             return false;
@@ -51,7 +52,7 @@ impl Fabric {
     /// Processes a timer event of a host. A departure of the host at the same time has its own event, which
     /// keeps its place in the order. Returns whether the host has a completion.
     #[cold]
-    pub(super) fn process_host_timer(&mut self, host: usize, observer: &mut impl Observer) -> bool {
+    pub(super) fn process_host_timer(&mut self, host: usize, observer: &mut dyn Observer) -> bool {
         let node = &mut self.hosts[host];
         if node.timer_armed > self.now {
             return false;
@@ -71,12 +72,22 @@ impl Fabric {
         let at = node.host.next_timer().max(self.now);
         if at < node.timer_armed {
             node.timer_armed = at;
-            self.push_event(
-                self.partitions.host_partition(host),
-                at,
-                HOST_FLAG | HOST_TIMER_FLAG | host as u32,
-            );
+            self.push_host_event(host, at, HOST_TIMER_FLAG);
         }
+    }
+
+    /// Calls `change` with a host and the current time, and lets the host send the frames that it may send now. Returns
+    /// the result of `change`.
+    pub(super) fn change_host<R>(
+        &mut self,
+        host: usize,
+        observer: &mut dyn Observer,
+        change: impl FnOnce(&mut Host, Picos) -> R,
+    ) -> R {
+        let result = change(&mut self.hosts[host].host, self.now);
+        let has_completions = self.serve_host(host, false, observer);
+        self.record_completing(host, has_completions);
+        result
     }
 
     /// Lets a host send the frames that it may send now, and schedules its next event. `is_scheduled` is true
@@ -86,7 +97,7 @@ impl Fabric {
         &mut self,
         host: usize,
         is_scheduled: bool,
-        observer: &mut impl Observer,
+        observer: &mut dyn Observer,
     ) -> bool {
         let mut is_scheduled = is_scheduled;
         let index = self.hosts[host].direction;
@@ -124,19 +135,41 @@ impl Fabric {
             }
             if self.insertions.is_some() {
                 self.hosts[host].busy = true;
-                self.push_event(
-                    self.partitions.host_partition(host),
-                    end,
-                    HOST_FLAG | LINK_FREE_FLAG | host as u32,
-                );
+                self.push_host_event(host, end, LINK_FREE_FLAG);
             }
             self.start_transmission(index, end, frame, observer);
         }
         if up && self.insertions.is_some() {
             self.schedule_host_timer(host);
         }
-        observer.host_updated(self.now, host as u32, &self.hosts[host].host);
+        self.report_host_counters(host, observer);
         self.hosts[host].host.has_completions()
+    }
+
+    /// Adds an event of a host. `flags` tells the kind of the event.
+    #[inline]
+    fn push_host_event(&mut self, host: usize, at: Picos, flags: u32) {
+        let number = self.hosts[host].number;
+        self.push_timer(
+            self.partitions.host_partition(host),
+            at,
+            HOST_FLAG | flags | number,
+            HOST_FLAG | flags | host as u32,
+        );
+    }
+
+    /// Reports the counters of a host to the observer if they have changed.
+    #[inline]
+    fn report_host_counters(&mut self, host: usize, observer: &mut dyn Observer) {
+        if !self.observed.host_counters {
+            return;
+        }
+        let node = &mut self.hosts[host];
+        let counts = HostEventCounts::of(&node.host);
+        if counts != node.reported_counts {
+            node.reported_counts = counts;
+            observer.host_counters_changed(self.now, node.number, counts);
+        }
     }
 
     /// Returns whether the link of a host is busy and the next event of the host is already scheduled. This
@@ -163,7 +196,7 @@ impl Fabric {
         }
         if at < node.armed {
             node.armed = at;
-            self.push_event(self.partitions.host_partition(host), at, HOST_FLAG | host as u32);
+            self.push_host_event(host, at, 0);
         }
         false
     }

@@ -3,7 +3,10 @@
 use xoff_dataplane::config::{PortWatchdog, SwitchConfig, WatchdogAction};
 use xoff_dataplane::{Picos, Switch};
 
+use super::layout::NodeIndex;
+use super::shard::{HostNode, ShardCounters, SwitchNode};
 use super::{Fabric, is_arrival};
+use crate::link_direction::LinkDirection;
 use crate::plan::LinkEnd;
 use xoff_driver::snapshot::{PortDeviceInfo, take_snapshot};
 use xoff_host::Host;
@@ -18,22 +21,43 @@ impl Fabric {
 
     /// Returns the time of the next event. Returns `None` if no event is pending.
     pub fn next_event(&self) -> Option<Picos> {
-        self.pending.earliest()
+        let earliest = self.shards.iter().filter_map(|shard| shard.pending.earliest());
+        earliest.min()
+    }
+
+    fn switch_node(&self, switch: usize) -> &SwitchNode {
+        let NodeIndex { shard, local } = self.layout.switches[switch];
+        &self.shards[shard as usize].switches[local as usize]
+    }
+
+    fn host_node(&self, host: usize) -> &HostNode {
+        let NodeIndex { shard, local } = self.layout.hosts[host];
+        &self.shards[shard as usize].hosts[local as usize]
+    }
+
+    fn direction(&self, number: usize) -> Option<&LinkDirection> {
+        let NodeIndex { shard, local } = *self.layout.directions.get(number)?;
+        self.shards[shard as usize].directions.get(local as usize)
+    }
+
+    /// Returns the sum of a counter over all shards.
+    fn sum(&self, counter: impl Fn(&ShardCounters) -> u64) -> u64 {
+        self.shards.iter().map(|shard| counter(&shard.counters)).sum()
     }
 
     /// Returns a switch by its index in the plan.
     pub fn switch(&self, switch: usize) -> &Switch {
-        &self.switches[switch].switch
+        &self.switch_node(switch).switch
     }
 
     /// Returns the current configuration of a switch.
     pub fn switch_config(&self, switch: usize) -> &SwitchConfig {
-        &self.switches[switch].config
+        &self.switch_node(switch).config
     }
 
     /// Returns the counters and the state of a switch at the current time.
     pub fn snapshot(&self, switch: usize) -> SwitchSnapshot {
-        let node = &self.switches[switch];
+        let node = self.switch_node(switch);
         let facts = vec![PortDeviceInfo::default(); node.config.ports.len()];
         take_snapshot(&node.switch, &node.journal, |_| 0, &node.config, &facts, self.now)
     }
@@ -48,89 +72,110 @@ impl Fabric {
             // Up to one poll until the detection, and a second one for its effect.
             detection.map(|detection| detection.saturating_add(Picos(2 * config.watchdog.poll.0)))
         };
-        let switches = self.switches.iter().filter_map(|node| longest(&node.config));
+        let switches = self.shards.iter().flat_map(|shard| &shard.switches);
+        let switches = switches.filter_map(|node| longest(&node.config));
         switches.max().unwrap_or(Picos::ZERO)
     }
 
     /// Returns the number of switches.
     pub fn switch_count(&self) -> usize {
-        self.switches.len()
+        self.layout.switches.len()
     }
 
     /// Returns a host by its index in the plan.
     pub fn host(&self, host: usize) -> &Host {
-        &self.hosts[host].host
+        &self.host_node(host).host
     }
 
     /// Returns the number of hosts.
     pub fn host_count(&self) -> usize {
-        self.hosts.len()
+        self.layout.hosts.len()
     }
 
     /// Returns the other end of the link at `end`. Returns `None` if `end` has no link.
     pub fn peer(&self, end: LinkEnd) -> Option<LinkEnd> {
-        self.direction_from(end).map(|index| self.directions[index].to)
+        let NodeIndex { shard, local } = self.direction_from(end)?;
+        let number = self.shards[shard as usize].directions[local as usize].number;
+        let receiver = self.receivers[number as usize];
+        Some(self.shards[receiver.shard as usize].end_in_plan(receiver.to))
     }
 
     /// Returns the number of frames that a link has lost in both directions. Frames are lost by faults and
     /// when the link goes down. Returns 0 if the index `link` is out of range.
     pub fn lost_frames(&self, link: usize) -> u64 {
-        let directions = self.directions.get(2 * link..2 * link + 2).unwrap_or_default();
-        directions.iter().map(|direction| direction.lost_frames).sum()
+        let directions = [2 * link, 2 * link + 1].map(|number| self.direction(number));
+        directions
+            .iter()
+            .flatten()
+            .map(|direction| direction.lost_frames)
+            .sum()
     }
 
     /// Returns whether a link is up. Returns `false` if the index `link` is out of range.
     pub fn is_link_up(&self, link: usize) -> bool {
-        self.directions
-            .get(2 * link)
-            .is_some_and(|direction| direction.up)
+        self.direction(2 * link).is_some_and(|direction| direction.up)
     }
 
     /// Returns the number of frames that have left their sender and have not arrived yet.
     pub fn frames_on_links(&self) -> usize {
-        self.pending.iter().filter(|event| is_arrival(*event)).count()
+        let events = self.shards.iter().flat_map(|shard| shard.pending.iter());
+        events.filter(|event| is_arrival(*event)).count()
     }
 
     /// Returns the number of frames on links and in switches.
     pub fn frames_in_flight(&self) -> usize {
-        self.store.in_use()
+        self.in_flight
+            .count(self.shards.iter().map(|shard| &shard.store.changes))
     }
 
     /// Returns the peak of [`Fabric::frames_in_flight`] since the start. The value can be slightly too high,
     /// at most by the number of frames that leave the fabric within a few nanoseconds.
     pub fn frames_in_flight_max(&self) -> usize {
-        self.store.in_use_max()
+        self.in_flight
+            .peak(self.shards.iter().map(|shard| &shard.store.changes))
     }
 
     /// Returns the number of frame arrivals at switches and hosts, without MAC control frames. A frame counts
     /// once for each link. If the number grows, the run makes progress.
     pub fn frames_moved(&self) -> u64 {
-        self.moves
+        self.sum(|counters| counters.moves)
     }
 
     /// Returns the number of frames in the queues of all switches. Each copy of a flooded frame counts.
     pub fn frames_queued(&self) -> usize {
-        self.switches.iter().map(|node| node.switch.queued_frames()).sum()
+        let switches = self.shards.iter().flat_map(|shard| &shard.switches);
+        switches.map(|node| node.switch.queued_frames()).sum()
     }
 
     /// Returns the number of events that the fabric has processed since its creation.
     pub fn events(&self) -> u64 {
-        self.events
+        self.sum(|counters| counters.events)
     }
 
     /// Returns the number of events that are scheduled and not processed yet.
     pub fn events_pending(&self) -> usize {
-        self.pending.len()
+        self.shards.iter().map(|shard| shard.pending.len()).sum()
     }
 
     /// Returns the number of frame arrivals at switches and hosts, including MAC control frames. A frame
     /// counts once for each link.
     pub fn frame_hops(&self) -> u64 {
-        self.frame_hops
+        self.sum(|counters| counters.frame_hops)
     }
 
-    /// Returns the number of time windows in which partitions ran separately, and the number of those in which all
-    /// hosts formed one partition because a completion could change any host. Both are 0 in a run in one order.
+    /// Returns the number of threads that process the fabric during a run, at least 1.
+    pub fn thread_count(&self) -> usize {
+        self.shards.len()
+    }
+
+    /// Returns the number of events that each thread has processed. The first entry is the thread that calls
+    /// [`Fabric::run`].
+    pub fn events_of_threads(&self) -> Vec<u64> {
+        self.shards.iter().map(|shard| shard.counters.events).collect()
+    }
+
+    /// Returns the number of time windows in which partitions ran separately, and the number of those in which one
+    /// thread processed all hosts because a completion could change any host. Both are 0 in a run in one order.
     pub fn windows(&self) -> (u64, u64) {
         (self.windows, self.joint_windows)
     }
@@ -139,6 +184,6 @@ impl Fabric {
     /// padding, and 4 bytes of ICRC for each packet. Retransmitted packets count each time. Frames of open-loop flows
     /// do not count.
     pub fn delivered_payload_bytes(&self) -> u64 {
-        self.delivered_payload_bytes
+        self.sum(|counters| counters.delivered_payload_bytes)
     }
 }

@@ -1,126 +1,90 @@
-//! The event loop. It processes all events in one order, or it processes a time window for one partition
-//! after the other (see [`pending`](crate::pending)).
+//! The event loop. It processes a time window partition by partition, on one or several threads (see
+//! [`pending`](crate::pending)), or it processes all events in one order.
 
-use std::ops::Range;
+use std::ops::ControlFlow;
+use std::sync::Mutex;
 
+use xoff_dataplane::Picos;
 use xoff_dataplane::route::RouteHint;
-use xoff_dataplane::{FrameHandle, Picos};
 
-use super::{
-    Fabric, HOST_FLAG, HOST_INDEX_MASK, RunStopReason, SIMULTANEOUS_EVENTS_MAX, SWITCH_FLAG, TIMER_BITS,
-    is_arrival,
-};
-use crate::event_queue::{Event, first_key_after, first_key_at, time_of_key};
-use crate::link_direction::LinkDirection;
+use super::completions::{AccessibleShards, CompletionHandler, CompletionScope, FabricHosts};
+use super::mail::deliver_mail;
+use super::shard_window::{HostWindow, Window, WindowContext, WindowPhase, window_until};
+use super::workers::{Workers, with_workers};
+use super::{Fabric, RunStopReason, SIMULTANEOUS_EVENTS_MAX};
+use crate::event_queue::{Event, first_key_after};
+use crate::observation::pass_records_to;
 use crate::observer::Observer;
-use crate::partitions::Partitions;
-use crate::plan::LinkEnd;
-pub use xoff_workload::CompletionScope;
 
 /// Shortest lookahead with which partitions run separately. With a shorter lookahead (the length of a
 /// window), many windows would contain no event.
-const LOOKAHEAD_MIN: Picos = Picos::from_nanos(100);
-
-/// Handles the completions of hosts during [`Fabric::run_with`].
-pub trait CompletionHandler {
-    /// Returns the effect of completions in the next window. A window is shorter than the time of a frame from one host
-    /// to another.
-    fn scope(&self) -> CompletionScope;
-
-    /// Returns whether no step of a job ends in the next window. Called only with
-    /// [`CompletionScope::CompletingHostUntilStepEnds`]. `misses_messages` returns whether a host certainly receives
-    /// fewer than a number of messages in the window. One such host for each job is enough. `false` means that the
-    /// end is possible.
-    fn no_step_ends(&mut self, misses_messages: impl FnMut(usize, u64) -> bool) -> bool;
-
-    /// Takes the completions ([`Fabric::take_completions`]) and acts on them. Called during a window in which
-    /// completions act only on the host at which they occur.
-    fn handle_completions(&mut self, fabric: &mut Fabric, observer: &mut impl Observer);
-}
-
-/// Handles no completion: the run ends at each completion.
-impl CompletionHandler for () {
-    fn scope(&self) -> CompletionScope {
-        CompletionScope::AllHosts
-    }
-
-    fn no_step_ends(&mut self, _misses_messages: impl FnMut(usize, u64) -> bool) -> bool {
-        false
-    }
-
-    fn handle_completions(&mut self, _fabric: &mut Fabric, _observer: &mut impl Observer) {}
-}
-
-/// How the hosts process a window.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum HostWindow {
-    /// No completion can occur. Each group of hosts is a partition.
-    WithoutCompletions,
-    /// Each group of hosts is a partition. The handler acts on completions at once.
-    WithLocalCompletions,
-    /// A completion can act on any host. All hosts form one partition, which stops after a completion.
-    Joint,
-}
-
-/// A time window that some partitions process.
-#[derive(Clone, Copy, Debug)]
-struct Window {
-    begin: Picos,
-    /// Key of the first event after the window.
-    limit: u128,
-    hosts: HostWindow,
-}
-
-/// Reason why a partition has not processed its whole window.
-enum PartitionStopReason {
-    /// This event has completed a request of a host.
-    Completed(Event),
-    /// See [`RunStopReason::Stuck`].
-    Stuck,
-}
+pub(super) const LOOKAHEAD_MIN: Picos = Picos::from_nanos(100);
 
 impl Fabric {
     /// Processes all events up to and including the time `until`.
     ///
     /// Returns earlier if a host has a completion, if no event is left, or if a limit is reached. After a
     /// completion, all earlier events have been processed, and all later events are pending.
-    pub fn run(&mut self, until: Picos, observer: &mut impl Observer) -> RunStopReason {
+    pub fn run(&mut self, until: Picos, observer: &mut dyn Observer) -> RunStopReason {
         self.run_with(until, &mut (), observer)
     }
 
-    /// Processes all events up to and including the time `until`, like [`Fabric::run`]. Completions that act
-    /// only on their host do not end the run: `handler` handles them.
+    /// Processes all events up to and including the time `until`, like [`Fabric::run`]. `handler` handles the
+    /// completions and acts on hosts at the times of its actions. The run ends after a completion only if the handler
+    /// requests it.
     pub fn run_with(
         &mut self,
         until: Picos,
-        handler: &mut impl CompletionHandler,
-        observer: &mut impl Observer,
+        handler: &mut dyn CompletionHandler,
+        observer: &mut dyn Observer,
     ) -> RunStopReason {
-        let partitioned =
-            self.lookahead >= LOOKAHEAD_MIN && self.insertions.is_none() && !observer.needs_total_order();
-        let (partitions, directions) = (self.partitions, &self.directions);
-        self.pending.set_partitioned(partitioned, |event| {
-            partition_of_source(partitions, directions, event.rank())
-        });
-        if !partitioned {
-            return self.run_in_order(until, observer);
+        self.observe_for(observer);
+        if !self.is_partitioned {
+            return self.run_in_order(until, handler, observer);
         }
-        let mut due = std::mem::take(&mut self.due_partitions);
-        let reason = self.run_partitioned(until, &mut due, handler, observer);
-        self.due_partitions = due;
+        let layout = std::mem::take(&mut self.layout);
+        let context = WindowContext {
+            layout: &layout,
+            handler: Mutex::new(handler),
+        };
+        let thread_start = self.thread_start.clone();
+        let reason = with_workers(self.shards.len(), thread_start.as_ref(), &context, |workers| {
+            WindowRun {
+                fabric: self,
+                workers,
+                context: &context,
+                observer,
+                until,
+            }
+            .run()
+        });
+        self.layout = layout;
+        self.take_all_mail();
         reason
     }
 
-    /// Does the work of [`Fabric::run`] in the total order of events.
-    fn run_in_order(&mut self, until: Picos, observer: &mut impl Observer) -> RunStopReason {
+    /// Processes events in the total order, with one shard.
+    fn run_in_order(
+        &mut self,
+        until: Picos,
+        handler: &mut dyn CompletionHandler,
+        observer: &mut dyn Observer,
+    ) -> RunStopReason {
         let mut simultaneous_events = 0;
+        let mut target = until.min(handler.next_action());
         loop {
-            let Some(event) = self.pending.peek(until) else {
-                if self.pending.len() == 0 {
+            let Some(event) = self.shards[0].pending.peek(target) else {
+                let is_idle = self.shards[0].pending.len() == 0;
+                if is_idle && handler.next_action() > until {
                     return RunStopReason::Idle;
                 }
-                self.advance_to(self.now.max(until));
-                return RunStopReason::TimeReached;
+                self.advance_to(self.now.max(target));
+                if handler.next_action() > self.now {
+                    return RunStopReason::TimeReached;
+                }
+                handler.act(&mut self.all_hosts(observer));
+                target = until.min(handler.next_action());
+                continue;
             };
             simultaneous_events = if event.at > self.now {
                 0
@@ -133,11 +97,27 @@ impl Fabric {
             if self.has_reached_event_limit(event.at) {
                 return RunStopReason::EventLimit;
             }
-            self.pending.pop();
+            self.shards[0].pending.pop();
             self.advance_to(event.at);
-            if self.process_event(event, RouteHint::NONE, observer) {
-                return RunStopReason::Completion;
+            if self.shards[0].process_event(event, RouteHint::NONE, observer) {
+                if handler
+                    .handle_completions(&mut self.all_hosts(observer))
+                    .is_break()
+                {
+                    return RunStopReason::Completion;
+                }
+                target = until.min(handler.next_action());
             }
+        }
+    }
+
+    /// Returns all hosts, for a [`CompletionHandler`].
+    fn all_hosts<'a>(&'a mut self, observer: &'a mut dyn Observer) -> FabricHosts<'a> {
+        FabricHosts {
+            layout: &self.layout,
+            shards: AccessibleShards::All(&mut self.shards),
+            now: self.now,
+            observer,
         }
     }
 
@@ -148,229 +128,283 @@ impl Fabric {
         if at < self.events_checked_until {
             return false;
         }
-        if self.events >= self.events_max {
+        if self.events() >= self.events_max {
             return true;
         }
-        self.events_checked_until = self.pending.end_of_interval(at);
+        self.events_checked_until = self.shards[0].pending.end_of_interval(at);
         false
     }
 
-    /// Does the work of [`Fabric::run_with`] window by window. In each window, one partition after the other
-    /// processes its events (see [`super::pending`]). `due` is a buffer for the partitions of a window.
-    fn run_partitioned(
-        &mut self,
-        until: Picos,
-        due: &mut Vec<u32>,
-        handler: &mut impl CompletionHandler,
-        observer: &mut impl Observer,
-    ) -> RunStopReason {
-        loop {
-            let Some(first) = self.pending.earliest() else {
-                return RunStopReason::Idle;
-            };
-            if first > until {
-                self.advance_to(self.now.max(until));
-                return RunStopReason::TimeReached;
-            }
-            if self.has_reached_event_limit(first) {
-                return RunStopReason::EventLimit;
-            }
-            self.store.in_flight.settle(first);
-            self.pending.begin_windows(first);
-            // Frames that leave for another partition from now on arrive after the end of the interval.
-            let end = self.pending.take_next_partitions(due);
-            let limit = first_key_at(end).min(first_key_after(until));
-            let pending = &mut self.pending;
-            due.retain(|partition| pending.keep_if_due(*partition, limit));
-            if let Some(reason) = self.run_window(first, limit, due, handler, observer) {
-                return reason;
-            }
-        }
+    /// Makes the frames on links between shards pending events.
+    pub(super) fn take_all_mail(&mut self) {
+        deliver_mail(&mut self.shards);
+        self.shards.iter_mut().for_each(|shard| shard.take_mail());
     }
 
-    /// Processes a window, which begins at the time `begin` and ends before the key `limit`. `due` contains
-    /// the partitions with events in the window, in ascending order. Returns a reason if the run ends here.
-    fn run_window(
-        &mut self,
-        begin: Picos,
-        limit: u128,
-        due: &[u32],
-        handler: &mut impl CompletionHandler,
-        observer: &mut impl Observer,
-    ) -> Option<RunStopReason> {
-        let groups = self.partitions.host_group_count();
-        let host_groups = due.partition_point(|partition| (*partition as usize) < groups);
-        let completions_are_local = !self.hosts_linked
-            && match handler.scope() {
-                CompletionScope::AllHosts => false,
-                CompletionScope::CompletingHost => true,
-                CompletionScope::CompletingHostUntilStepEnds => {
-                    handler.no_step_ends(|host, messages| self.misses_messages(host, messages, limit))
-                }
-            };
-        self.windows += 1;
-        let hosts = if completions_are_local {
-            HostWindow::WithLocalCompletions
-        } else if self.no_completion_before(limit, &due[..host_groups]) {
-            HostWindow::WithoutCompletions
-        } else {
-            self.joint_windows += 1;
-            HostWindow::Joint
-        };
-        let mut window = Window { begin, limit, hosts };
-        let (mut latest, mut stop) = (self.now, None);
-        let mut next = 0;
-        while let Some(partition) = due.get(next).map(|partition| *partition as usize) {
-            let (open, count) = match partition < groups && hosts == HostWindow::Joint {
-                true => (0..groups, host_groups),
-                false => (partition..partition + 1, 1),
-            };
-            let filled = &due[next..next + count];
-            next += count;
-            // After a completion, the window ends earlier.
-            if window.limit != limit && !self.pending.keep_if_due(partition as u32, window.limit) {
-                continue;
-            }
-            match self.run_partitions((open, filled), window, handler, observer) {
-                Ok(at) => latest = latest.max(at),
-                Err(PartitionStopReason::Stuck) => stop = Some(RunStopReason::Stuck),
-                Err(PartitionStopReason::Completed(event)) => {
-                    debug_assert_eq!(hosts, HostWindow::Joint, "{event:?} has completed something");
-                    (window.limit, latest) = (event.key(), event.at);
-                    stop = Some(RunStopReason::Completion);
-                }
-            }
-        }
-        self.advance_to(latest);
-        stop
-    }
-
-    /// Returns whether no event before `limit` can cause a completion at a host. All frames that arrive
-    /// before `limit` are already pending, because they left at least one link delay ago. An acknowledgement
-    /// in this window therefore belongs to a packet that was sent before the window. `host_groups` contains the
-    /// groups of hosts that have events before `limit`.
-    fn no_completion_before(&self, limit: u128, host_groups: &[u32]) -> bool {
-        let until = time_of_key(limit);
-        let causes_no_completion = |event: Event| {
-            !is_arrival(event) || self.store.completes_no_message(FrameHandle(event.payload()))
-        };
-        !self.hosts_linked
-            && host_groups.iter().all(|group| {
-                let group = *group as usize;
-                let hosts = &self.hosts[self.partitions.hosts_in_group(group, self.hosts.len())];
-                hosts
-                    .iter()
-                    .all(|node| node.host.completes_no_message_before(until))
-                    && self.pending.all_before(group, limit, causes_no_completion)
-            })
-    }
-
-    /// Returns whether a host certainly receives fewer than `messages` messages before `limit`. All frames that arrive
-    /// before `limit` are already pending, and only last packets complete messages. If a queue pair stores packets
-    /// behind a gap, any packet can complete messages, and the result is `false`.
-    fn misses_messages(&self, host: usize, messages: u64, limit: u128) -> bool {
-        if !self.hosts[host].host.endpoint().receives_messages_in_order() {
-            return false;
-        }
-        let mut last_packets = 0;
-        let to = LinkEnd::Host(host as u32);
-        self.pending
-            .all_before(self.partitions.host_partition(host), limit, |event| {
-                let may_complete = is_arrival(event)
-                    && self.directions[event.rank() as usize].to == to
-                    && !self.store.completes_no_message(FrameHandle(event.payload()));
-                last_packets += u64::from(may_complete);
-                last_packets < messages
-            })
-    }
-
-    /// Processes the events of the partitions `open` in a window. `filled` contains all partitions of `open`
-    /// that have events in the window. Returns the time of the last event, or the reason why the partitions did
-    /// not process the whole window.
-    fn run_partitions(
-        &mut self,
-        (open, filled): (Range<usize>, &[u32]),
-        window: Window,
-        handler: &mut impl CompletionHandler,
-        observer: &mut impl Observer,
-    ) -> Result<Picos, PartitionStopReason> {
-        let (mut at, mut simultaneous_events) = (Picos::ZERO, 0);
-        let mut result = Ok(());
-        let is_host_group = open.start < self.partitions.host_group_count();
-        let store = &self.store;
-        let prefetch = |event| {
-            if is_arrival(event) {
-                store.prefetch(FrameHandle(event.payload()), is_host_group);
-            }
-        };
-        let switch = match is_host_group {
-            true => None,
-            false => self.switches.get(open.start - self.partitions.host_group_count()),
-        };
-        // A window contains many frames to few destinations.
-        let mut cached = [(0, RouteHint::NONE); CACHED_ROUTES];
-        let route_hint = |event| {
-            let arrival = switch.filter(|_| is_arrival(event));
-            let (Some(node), Some(to)) = (arrival, store.destination(FrameHandle(event.payload()))) else {
-                return RouteHint::NONE;
-            };
-            let slot = &mut cached[route_cache_slot(to)];
-            if slot.0 != to || slot.1 == RouteHint::NONE {
-                *slot = (to, node.switch.lookup_route_hint(to));
-            }
-            slot.1
-        };
-        self.pending
-            .open_window((open, filled), window.begin, window.limit, prefetch, route_hint);
-        while let Some((event, route_hint)) = self.pending.take_event() {
-            simultaneous_events = if event.at > at { 0 } else { simultaneous_events + 1 };
-            if simultaneous_events > SIMULTANEOUS_EVENTS_MAX {
-                result = Err(PartitionStopReason::Stuck);
-                break;
-            }
-            at = event.at;
-            self.now = at;
-            self.store.in_flight.set_time(at);
-            if self.process_event(event, route_hint, observer) {
-                if window.hosts != HostWindow::WithLocalCompletions {
-                    result = Err(PartitionStopReason::Completed(event));
-                    break;
-                }
-                handler.handle_completions(self, observer);
-            }
-        }
-        let (partitions, directions) = (self.partitions, &self.directions);
-        self.pending
-            .close_window(|event| partition_of_source(partitions, directions, event.rank()));
-        result.map(|()| at)
+    /// Tells all shards which events the observer wants to see.
+    pub(super) fn observe_for(&mut self, observer: &dyn Observer) {
+        let observed = observer.observed_events();
+        self.shards.iter_mut().for_each(|shard| shard.observed = observed);
     }
 
     /// Advances model time to `at`. All later calls must have the same or a later time.
     #[inline]
     pub(super) fn advance_to(&mut self, at: Picos) {
         self.now = at;
-        self.store.in_flight.settle(at);
-        self.store.in_flight.set_time(at);
+        if !self.in_flight.is_settled(at) {
+            self.settle_frames_in_flight(at);
+        }
+        self.shards.iter_mut().for_each(|shard| shard.set_time(at));
+    }
+
+    #[inline(never)]
+    fn settle_frames_in_flight(&mut self, until: Picos) {
+        let shards = &mut self.shards;
+        // Few slices pass between two calls, so the nested loop is short.
+        self.in_flight.settle(until, |slice| {
+            let changes = shards
+                .iter_mut()
+                .map(|shard| shard.store.changes.take_slice(slice));
+            changes.fold((0, 0), |sum, change| (sum.0 + change.0, sum.1 + change.1))
+        });
     }
 }
 
-/// Number of destinations whose routes are cached while a window is opened.
-const CACHED_ROUTES: usize = 64;
-
-/// Returns the cache slot of a destination address. The address is multiplied by the golden ratio, so
-/// neighbouring addresses have different slots.
-#[inline]
-fn route_cache_slot(destination: u32) -> usize {
-    (destination.wrapping_mul(0x9e37_79b9) >> (u32::BITS - CACHED_ROUTES.ilog2())) as usize % CACHED_ROUTES
+/// A run of [`Fabric::run_with`] window by window.
+struct WindowRun<'a, 'h> {
+    fabric: &'a mut Fabric,
+    workers: &'a Workers<'a>,
+    context: &'a WindowContext<'h>,
+    observer: &'a mut dyn Observer,
+    until: Picos,
 }
 
-/// Returns the partition that processes the events of a source.
-fn partition_of_source(partitions: Partitions, directions: &[LinkDirection], source: u32) -> usize {
-    if source & SWITCH_FLAG != 0 {
-        partitions.switch_partition(((source & !SWITCH_FLAG) >> TIMER_BITS) as usize)
-    } else if source & HOST_FLAG != 0 {
-        partitions.host_partition((source & HOST_INDEX_MASK) as usize)
-    } else {
-        directions[source as usize].to_partition as usize
+impl WindowRun<'_, '_> {
+    /// Does the work of [`Fabric::run_with`].
+    fn run(mut self) -> RunStopReason {
+        loop {
+            deliver_mail(&mut self.fabric.shards);
+            let target = self.until.min(self.next_action());
+            let first = self.fabric.shards.iter().map(|shard| shard.earliest()).min();
+            let first = first.unwrap_or(Picos::NEVER);
+            if first == Picos::NEVER && self.next_action() > self.until {
+                return RunStopReason::Idle;
+            }
+            if first > target {
+                self.fabric.advance_to(self.fabric.now.max(target));
+                if self.next_action() > self.fabric.now {
+                    return RunStopReason::TimeReached;
+                }
+                self.act();
+                continue;
+            }
+            if self.fabric.has_reached_event_limit(first) {
+                return RunStopReason::EventLimit;
+            }
+            self.fabric.settle_frames_in_flight(first);
+            let interval_end = self.fabric.shards[0].pending.end_of_interval(first);
+            let stop = self.run_window(window_until(first, interval_end, first_key_after(target)));
+            self.pass_records();
+            if let Some(reason) = stop {
+                return reason;
+            }
+        }
     }
+
+    /// Processes a window. Returns a reason if the run ends here.
+    fn run_window(&mut self, window: Window) -> Option<RunStopReason> {
+        self.fabric.windows += 1;
+        let (mut latest, mut stop, mut is_stuck) = (self.fabric.now, None, false);
+        let result = if self.completions_are_local(window) {
+            self.run_phase(WindowPhase::WholeWindow(window, HostWindow::WithLocalCompletions))
+        } else if !self.fabric.hosts_linked
+            && self
+                .run_phase(WindowPhase::PrepareAndCheck(window))
+                .has_no_completion
+        {
+            self.run_phase(WindowPhase::HostsAndSwitches(
+                window,
+                HostWindow::WithoutCompletions,
+            ))
+        } else {
+            if self.fabric.hosts_linked {
+                self.run_phase(WindowPhase::Prepare(window));
+            }
+            self.fabric.joint_windows += 1;
+            let hosts = self.run_hosts_jointly(window);
+            latest = latest.max(hosts.latest);
+            is_stuck = hosts.is_stuck;
+            let mut shortened = window;
+            if let Some(key) = hosts.end {
+                shortened.limit = key;
+                stop = Some(RunStopReason::Completion);
+            }
+            self.run_phase(WindowPhase::Switches(shortened))
+        };
+        self.fabric.advance_to(latest.max(result.latest));
+        match is_stuck || result.is_stuck {
+            true => Some(RunStopReason::Stuck),
+            false => stop,
+        }
+    }
+
+    fn run_phase(&mut self, phase: WindowPhase) -> super::shard_window::PhaseResult {
+        self.workers
+            .run_phase(&mut self.fabric.shards, phase, self.context)
+    }
+
+    /// Returns whether each completion of the window acts only on the host at which it occurs.
+    fn completions_are_local(&mut self, window: Window) -> bool {
+        // The order of requests is visible in their identifiers.
+        if self.fabric.hosts_linked || self.fabric.shards[0].observed.completions {
+            return false;
+        }
+        let (shards, layout) = (&self.fabric.shards, self.context.layout);
+        let mut handler = self
+            .context
+            .handler
+            .lock()
+            .unwrap_or_else(|error| error.into_inner());
+        match handler.scope() {
+            CompletionScope::AllHosts => false,
+            CompletionScope::CompletingHost => true,
+            CompletionScope::CompletingHostUntilStepEnds => handler.no_step_ends(&mut |host, messages| {
+                let position = layout.hosts[host];
+                shards[position.shard as usize].misses_messages(
+                    position.local as usize,
+                    messages,
+                    window.limit,
+                )
+            }),
+        }
+    }
+
+    fn next_action(&self) -> Picos {
+        let handler = self
+            .context
+            .handler
+            .lock()
+            .unwrap_or_else(|error| error.into_inner());
+        handler.next_action()
+    }
+
+    /// Lets the handler act at the current model time, between two windows.
+    fn act(&mut self) {
+        let records = &mut self.fabric.joint_records;
+        records.begin_partition();
+        records.begin_event(first_key_after(self.fabric.now) - 1);
+        let mut handler = self
+            .context
+            .handler
+            .lock()
+            .unwrap_or_else(|error| error.into_inner());
+        handler.act(&mut FabricHosts {
+            layout: self.context.layout,
+            shards: AccessibleShards::All(&mut self.fabric.shards),
+            now: self.fabric.now,
+            observer: records,
+        });
+        drop(handler);
+        self.pass_records();
+    }
+
+    /// Processes the events of all hosts in a window, in one order. The handler acts after each event with a
+    /// completion.
+    fn run_hosts_jointly(&mut self, window: Window) -> JointHosts {
+        let Fabric {
+            shards,
+            joint_records: records,
+            ..
+        } = &mut *self.fabric;
+        let mut handler = self
+            .context
+            .handler
+            .lock()
+            .unwrap_or_else(|error| error.into_inner());
+        for shard in shards.iter_mut() {
+            shard.open_joint_window(window);
+        }
+        records.begin_partition();
+        let mut result = JointHosts::default();
+        let mut simultaneous_events = 0;
+        let mut action = handler.next_action();
+        loop {
+            let next = shards.iter().map(|shard| shard.pending.next_in_window());
+            let Some((index, next)) = next.enumerate().min_by_key(|(_, event)| event.key()) else {
+                break;
+            };
+            if action < next.at && first_key_after(action) < window.limit {
+                records.begin_event(first_key_after(action) - 1);
+                result.latest = action;
+                handler.act(&mut FabricHosts {
+                    layout: self.context.layout,
+                    shards: AccessibleShards::All(shards),
+                    now: action,
+                    observer: records,
+                });
+                action = handler.next_action();
+                continue;
+            }
+            if next == Event::NONE {
+                break;
+            }
+            simultaneous_events = match next.at > result.latest {
+                true => 0,
+                false => simultaneous_events + 1,
+            };
+            if simultaneous_events > SIMULTANEOUS_EVENTS_MAX {
+                result.is_stuck = true;
+                break;
+            }
+            result.latest = next.at;
+            let shard = &mut shards[index];
+            shard.pending.take_event();
+            shard.set_time(next.at);
+            records.begin_event(next.key());
+            if !shard.process_event(next, RouteHint::NONE, records) {
+                continue;
+            }
+            let flow = handler.handle_completions(&mut FabricHosts {
+                layout: self.context.layout,
+                shards: AccessibleShards::All(shards),
+                now: next.at,
+                observer: records,
+            });
+            if flow == ControlFlow::Break(()) {
+                result.end = Some(next.key());
+                break;
+            }
+            action = handler.next_action();
+        }
+        for shard in shards.iter_mut() {
+            shard.close_window();
+        }
+        result
+    }
+
+    /// Passes the recorded events of the window to the observer.
+    fn pass_records(&mut self) {
+        let Fabric {
+            shards,
+            joint_records,
+            record_order,
+            ..
+        } = &mut *self.fabric;
+        if shards[0].observed.is_none() {
+            return;
+        }
+        let mut records = vec![joint_records];
+        records.extend(shards.iter_mut().map(|shard| &mut shard.records));
+        pass_records_to(self.observer, &mut records, record_order);
+    }
+}
+
+/// The result of [`WindowRun::run_hosts_jointly`].
+#[derive(Debug, Default)]
+struct JointHosts {
+    /// Time of the last event, or zero.
+    latest: Picos,
+    /// Key of the event after which the run ends.
+    end: Option<u128>,
+    is_stuck: bool,
 }

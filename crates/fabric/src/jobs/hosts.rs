@@ -1,5 +1,7 @@
 //! The hosts on which jobs run, in virtual and in real time.
 
+use std::fmt;
+
 use xoff_dataplane::Picos;
 use xoff_host::Host;
 use xoff_rdma::Completion;
@@ -35,10 +37,18 @@ pub trait JobHosts {
 }
 
 /// A fabric and the observer that receives its events. Implements [`JobHosts`] in virtual time.
-#[derive(Debug)]
-pub struct ObservedFabric<'a, O>(pub &'a mut Fabric, pub &'a mut O);
+pub struct ObservedFabric<'a>(pub &'a mut Fabric, pub &'a mut dyn Observer);
 
-impl<O: Observer> JobHosts for ObservedFabric<'_, O> {
+impl fmt::Debug for ObservedFabric<'_> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_tuple("ObservedFabric")
+            .field(self.0)
+            .finish_non_exhaustive()
+    }
+}
+
+impl JobHosts for ObservedFabric<'_> {
     fn now(&self) -> Picos {
         self.0.now()
     }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::AtomicBool;
 
-use super::super::options::LabOptions;
+use super::super::options::{LabOptions, ThreadCount};
 use super::super::plan::{ActionPlan, LabPlan};
 use super::super::sweep::{ParallelRunsResult, run_in_parallel};
 use super::super::virtual_run::write_result_text;
@@ -47,6 +47,8 @@ pub struct CheckArgs {
     /// The number of labs that run at the same time, at least 1. `None` means the number of CPUs that the
     /// process may use.
     pub jobs: Option<usize>,
+    /// The number of threads for each lab (`--threads`). It changes no result.
+    pub threads: ThreadCount,
     /// The output format of the results.
     pub format: CheckFormat,
     /// The path of the JSON report of the run. `None`: no report is written. Use this option with a single
@@ -58,9 +60,9 @@ pub struct CheckArgs {
 
 impl CheckArgs {
     /// Returns the number of labs that run at the same time.
-    fn threads(&self) -> usize {
-        self.jobs
-            .unwrap_or_else(|| xoff_telemetry::allowed_cpus().len().max(1))
+    fn parallel_labs(&self) -> usize {
+        let jobs = self.jobs.unwrap_or_else(|| xoff_telemetry::allowed_cpus().len());
+        jobs.min(self.files.len()).max(1)
     }
 }
 
@@ -94,7 +96,7 @@ pub fn check_labs(arguments: &CheckArgs, out: &mut dyn Write) -> Result<ExitCode
         }
         Ok(checked)
     };
-    let threads = arguments.threads();
+    let threads = arguments.parallel_labs();
     let ParallelRunsResult::Done(labs) =
         run_in_parallel(count, threads, work, &AtomicBool::new(false), |_| ())?
     else {
@@ -141,6 +143,7 @@ fn run_script(
 ) -> Result<(LabCheckResult, Report), Failure> {
     let options = LabOptions {
         seed: arguments.seed,
+        threads: arguments.threads.for_each_of(arguments.parallel_labs()),
         ..LabOptions::default()
     };
     ScriptRun::new(plan, options, arguments.events_max)?.run(&file.display().to_string())
@@ -197,7 +200,7 @@ fn join_failures(failures: &[(&PathBuf, Failure)]) -> Failure {
 
 /// Reads a lab. A lab without conditions is also validated.
 fn read_checked_lab(file: &Path, arguments: &CheckArgs) -> Result<CheckedLab, Failure> {
-    let threads = arguments.threads().min(arguments.files.len());
+    let threads = arguments.parallel_labs();
     let lab = validation::read_lab(file, arguments.memory.divided_by(threads))?;
     let place = file.display().to_string();
     if !lab.has_conditions() {

@@ -6,8 +6,7 @@ use xoff_wire::{ETHERTYPE_MAC_CONTROL, MacControl, Opcode, Syndrome};
 use super::super::expr::{CounterOwner, Occurrence};
 use super::arrivals::HostArrivals;
 use super::event_span::FirstAndLastEventTimes;
-use xoff_fabric::{Fabric, FrameView, LinkEnd, Observer};
-use xoff_host::Host;
+use xoff_fabric::{Fabric, FrameView, HostEventCounts, LinkEnd, ObservedEvents, Observer};
 
 /// The events of [`counters::EVENTS`](super::super::expr::counters::EVENTS).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,20 +64,12 @@ impl EventKind {
 /// The spans of all kinds of events at one port or host.
 type EventSpans = [FirstAndLastEventTimes; EventKind::ALL.len()];
 
-/// The counters of a host at its last update. An increase of a counter means an event.
-#[derive(Clone, Copy, Debug, Default)]
-struct HostCounterSnapshot {
-    timeouts: u64,
-    retransmitted: u64,
-    dropped: u64,
-}
-
 /// An observer that records the times of events, separately for each port and host.
 #[derive(Clone, Debug)]
 pub(super) struct EventRecorder {
     ports: Vec<Vec<EventSpans>>,
     hosts: Vec<EventSpans>,
-    counts: Vec<HostCounterSnapshot>,
+    counts: Vec<HostEventCounts>,
     /// The arrived packets of each host.
     arrivals: Vec<HostArrivals>,
 }
@@ -93,7 +84,7 @@ impl EventRecorder {
                 .collect(),
             ports: (0..fabric.switch_count()).map(ports).collect(),
             hosts: vec![EventSpans::default(); fabric.host_count()],
-            counts: vec![HostCounterSnapshot::default(); fabric.host_count()],
+            counts: vec![HostEventCounts::default(); fabric.host_count()],
         }
     }
 
@@ -195,9 +186,11 @@ fn is_nak(frame: &FrameView<'_>) -> bool {
 }
 
 impl Observer for EventRecorder {
-    /// Returns false, because events at different ports and hosts are recorded separately.
-    fn needs_total_order(&self) -> bool {
-        false
+    fn observed_events(&self) -> ObservedEvents {
+        ObservedEvents {
+            completions: false,
+            ..ObservedEvents::ALL
+        }
     }
 
     fn frame_departed(&mut self, at: Picos, _: Picos, from: LinkEnd, frame: FrameView<'_>) {
@@ -252,12 +245,7 @@ impl Observer for EventRecorder {
         self.record(EventKind::Ce, at, port);
     }
 
-    fn host_updated(&mut self, at: Picos, host: u32, state: &Host) {
-        let now = HostCounterSnapshot {
-            timeouts: state.endpoint().timeouts(),
-            retransmitted: state.endpoint().retransmitted_packets(),
-            dropped: state.rx_dropped_frames(),
-        };
+    fn host_counters_changed(&mut self, at: Picos, host: u32, now: HostEventCounts) {
         let Some(counts) = self.counts.get_mut(host as usize) else {
             return;
         };
@@ -265,10 +253,10 @@ impl Observer for EventRecorder {
         for (has_increased, kind) in [
             (now.timeouts > previous.timeouts, EventKind::Timeout),
             (
-                now.retransmitted > previous.retransmitted,
+                now.retransmitted_packets > previous.retransmitted_packets,
                 EventKind::Retransmission,
             ),
-            (now.dropped > previous.dropped, EventKind::Drop),
+            (now.dropped_frames > previous.dropped_frames, EventKind::Drop),
         ] {
             if has_increased {
                 self.record(kind, at, LinkEnd::Host(host));

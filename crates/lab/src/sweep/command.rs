@@ -9,6 +9,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use super::super::lab_fields::{self, FieldSetting, FieldValue};
 use super::super::load_options::LoadOptions;
+use super::super::options::ThreadCount;
 use super::super::plan::TimeMode;
 use super::super::resolve::LabText;
 use super::super::virtual_run::{FinishedRun, OutputFormat, VirtualRunArgs, run_to_end, write_result_text};
@@ -56,10 +57,10 @@ pub fn run_sweep(arguments: &SweepArgs, stop: &AtomicBool, out: &mut dyn Write) 
     let combinations = setting_combinations(&arguments.settings, arguments.seeds.len())?;
     let mut lab = String::new();
     let mut texts = Vec::with_capacity(combinations.len());
+    let run_count = combinations.len().saturating_mul(arguments.seeds.len());
     let threads = arguments
         .jobs
-        .unwrap_or_else(|| xoff_telemetry::allowed_cpus().len().max(1));
-    let run_count = combinations.len().saturating_mul(arguments.seeds.len());
+        .unwrap_or_else(|| arguments.run.threads.parallel_runs(run_count));
     // Each run that executes at the same time gets an equal part of the memory.
     let options = LoadOptions {
         time: TimeMode::Virtual,
@@ -86,7 +87,10 @@ pub fn run_sweep(arguments: &SweepArgs, stop: &AtomicBool, out: &mut dyn Write) 
     let part_runs: Vec<u64> = (0..sweep.total_runs()).filter(in_part).collect();
     let bar = create_progress_bar(part_runs.len());
     let (count, seeds) = (part_runs.len(), arguments.seeds.clone());
-    let template = arguments.run.clone();
+    let template = VirtualRunArgs {
+        threads: ThreadCount::Fixed(arguments.run.threads.for_each_of(threads.min(run_count))),
+        ..arguments.run.clone()
+    };
     let work = move |at: usize| {
         let run = part_runs[at];
         let (combination, seed) = (run as usize / seeds.len(), run as usize % seeds.len());
@@ -166,6 +170,7 @@ fn run_combination(
         seed,
         until: template.until,
         events_max: template.events_max,
+        threads: template.threads,
         quiet: true,
         ..VirtualRunArgs::default()
     };

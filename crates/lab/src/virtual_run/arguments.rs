@@ -10,6 +10,7 @@ use xoff_units::Picos;
 use super::output::OutputFormat;
 use super::progress::ProgressFormat;
 use crate::lab_fields::FieldValue;
+use crate::options::ThreadCount;
 
 /// Default of `--events-max`, the number of simulation events after which a run stops. One core needs about
 /// an hour for this number of events.
@@ -58,6 +59,8 @@ pub struct VirtualRunArgs {
     pub plots: Option<PathBuf>,
     /// Whether the timeline (loads, queues and pauses over time) is recorded even without plots.
     pub records_timeline: bool,
+    /// Number of threads of the run (`--threads`). It changes no result.
+    pub threads: ThreadCount,
     /// The memory that the lab may need (`--memory`). In a sweep, all runs at the same time share it.
     pub memory: MemoryLimit,
 }

@@ -101,6 +101,7 @@ fn run_with_progress(
 ) -> Result<FinishedRun, Failure> {
     let options = LabOptions {
         seed: arguments.seed,
+        threads: arguments.threads.for_each_of(1),
         ..LabOptions::default()
     };
     // Only `xoff lab check` runs scripts.

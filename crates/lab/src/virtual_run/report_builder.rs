@@ -4,8 +4,8 @@ use super::super::model_hosts::flow_reports;
 use super::super::{evidence, jobs};
 use super::virtual_lab::VirtualLab;
 use crate::report::{DeadlockReport, HostReport, LinkBalanceReport, Report, VirtualRunReport};
-use xoff_fabric::LastingDeadlock;
-use xoff_telemetry::{self, Environment};
+use xoff_fabric::{Fabric, LastingDeadlock};
+use xoff_telemetry::{self, Environment, RunThreads};
 use xoff_workload::WorkloadResults;
 
 fn deadlock_report(lasting: &LastingDeadlock) -> DeadlockReport {
@@ -14,6 +14,16 @@ fn deadlock_report(lasting: &LastingDeadlock) -> DeadlockReport {
         until_ns: lasting.until.map(|at| at.as_nanos()),
         ports: lasting.deadlock.ports.clone(),
         queue: lasting.deadlock.queue,
+    }
+}
+
+fn run_threads(fabric: &Fabric) -> RunThreads {
+    let (windows, joint_windows) = fabric.windows();
+    RunThreads {
+        count: fabric.thread_count(),
+        events: fabric.events_of_threads(),
+        windows,
+        joint_windows,
     }
 }
 
@@ -28,7 +38,10 @@ impl VirtualLab {
         let flows = flow_reports(&self.plan, &hosts.iter().collect::<Vec<_>>());
         let switches = (0..fabric.switch_count()).map(|switch| fabric.snapshot(switch).into_report());
         let mut report = crate::report::build_report(
-            Environment::read(),
+            Environment {
+                threads: Some(run_threads(fabric)),
+                ..Environment::read()
+            },
             self.options.seed,
             switches.collect(),
             flows,

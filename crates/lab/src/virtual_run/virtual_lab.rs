@@ -23,6 +23,7 @@ use xoff_fabric::{
     DataFlow, Fabric, FabricPlan, LinkEnd, LinkPlan, ObservedFabric, Observer, PlannedFlow, RunStopReason,
     Simulation, SimulationEnd, place_flows,
 };
+use xoff_runtime::workers::pin::{CorePinning, assign_cores, bind_to_core};
 use xoff_telemetry::failure::Failure;
 
 /// Length of the longest frame of a link in bytes: MTU 9216 with Ethernet header, tag and FCS.
@@ -99,8 +100,9 @@ impl VirtualLab {
         let notes = lab_notes(&plan, &setups);
         let switches = setups.into_iter().map(SwitchSetup::into_fabric_switch);
         let fabric_plan = fabric_plan_of(&plan, &options, switches)?;
-        let mut fabric = Fabric::new(fabric_plan.clone(), options.seed)
+        let mut fabric = Fabric::with_threads(fabric_plan.clone(), options.seed, options.threads)
             .map_err(|error| Failure::configuration(error.to_string()).at(&plan.name))?;
+        pin_threads(&mut fabric);
         let jobs = create_jobs(
             &plan,
             &fabric_plan,
@@ -134,7 +136,7 @@ impl VirtualLab {
     ///
     /// # Errors
     /// Fails if a host cannot resolve an address within 1 s of model time.
-    pub fn start(&mut self, observer: &mut impl Observer) -> Result<(), Failure> {
+    pub fn start(&mut self, observer: &mut dyn Observer) -> Result<(), Failure> {
         self.resolve_addresses(observer)?;
         self.start_workload(observer);
         Ok(())
@@ -145,7 +147,7 @@ impl VirtualLab {
     ///
     /// # Errors
     /// Fails if a host cannot resolve an address within 1 s of model time.
-    pub fn resolve_addresses(&mut self, observer: &mut impl Observer) -> Result<(), Failure> {
+    pub fn resolve_addresses(&mut self, observer: &mut dyn Observer) -> Result<(), Failure> {
         let step = self.address_resolution_time();
         let fabric = &mut self.simulation.fabric;
         loop {
@@ -186,7 +188,7 @@ impl VirtualLab {
 
     /// Starts the jobs and flows at the current model time. With `announce` in the lab file, this function
     /// first announces the paths of all queue pairs to the switches.
-    pub fn start_workload(&mut self, observer: &mut impl Observer) {
+    pub fn start_workload(&mut self, observer: &mut dyn Observer) {
         if self.plan.announce {
             self.announce_paths(observer);
         }
@@ -203,7 +205,7 @@ impl VirtualLab {
     /// Selects a path for the data of each queue pair ([`place_flows`](xoff_fabric::place_flows)) and
     /// announces the paths to the switches. A switch uses them if its load-balancing scheme supports
     /// announced paths. Returns the number of announced paths.
-    pub fn announce_paths(&mut self, observer: &mut impl Observer) -> usize {
+    pub fn announce_paths(&mut self, observer: &mut dyn Observer) -> usize {
         let Simulation { fabric, jobs, .. } = &mut self.simulation;
         let planned = |flow: &DataFlow| PlannedFlow {
             from: flow.from,
@@ -215,7 +217,7 @@ impl VirtualLab {
     }
 
     /// Stops the open-loop flows of all hosts at the current model time. Jobs continue.
-    pub fn stop_flows(&mut self, observer: &mut impl Observer) {
+    pub fn stop_flows(&mut self, observer: &mut dyn Observer) {
         for host in 0..self.simulation.fabric.host_count() {
             self.simulation
                 .fabric
@@ -233,7 +235,7 @@ impl VirtualLab {
         &mut self,
         switch: usize,
         layers: &[ConfigLayer],
-        observer: &mut impl Observer,
+        observer: &mut dyn Observer,
     ) -> Result<(), Failure> {
         let mut plan = self.plan.clone();
         plan.switches[switch].config.extend_from_slice(layers);
@@ -266,7 +268,7 @@ impl VirtualLab {
         &mut self,
         until: Picos,
         stop_when_finished: bool,
-        observer: &mut impl Observer,
+        observer: &mut dyn Observer,
     ) -> SimulationEnd {
         let until = self.workload_start.saturating_add(until);
         self.simulation.run(until, stop_when_finished, observer)
@@ -289,6 +291,21 @@ impl VirtualLab {
         let delays: u64 = self.plan.links.iter().map(|link| link.delay_ns).sum();
         Picos::from_micros(100).saturating_add(Picos::from_nanos(delays.saturating_mul(4).min(10_000_000)))
     }
+}
+
+/// Pins each thread of a fabric to its own CPU, if the process may use enough CPUs.
+fn pin_threads(fabric: &mut Fabric) {
+    let (cores, _) = assign_cores(
+        &CorePinning::Auto,
+        fabric.thread_count(),
+        &xoff_telemetry::allowed_cpus(),
+    );
+    fabric.set_thread_start(move |thread| {
+        // A thread that is not pinned is only slower. The calling thread is not pinned: it belongs to the caller.
+        if thread > 0 {
+            let _ = bind_to_core(cores.get(thread).copied().flatten());
+        }
+    });
 }
 
 /// Resolves the configuration of each switch of a plan for virtual time.

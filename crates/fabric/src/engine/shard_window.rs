@@ -1,0 +1,306 @@
+//! Processing of a time window in one shard, partition by partition.
+
+use std::ops::Range;
+use std::sync::Mutex;
+
+use xoff_dataplane::route::RouteHint;
+use xoff_dataplane::{FrameHandle, Picos};
+
+use super::SIMULTANEOUS_EVENTS_MAX;
+use super::completions::{AccessibleShards, CompletionHandler, FabricHosts};
+use super::layout::Layout;
+use super::shard::{Shard, is_arrival, partition_of_event};
+use crate::event_queue::{Event, first_key_at, time_of_key};
+use crate::plan::LinkEnd;
+
+/// How the hosts process a window.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum HostWindow {
+    /// No completion can occur. Each group of hosts is a partition.
+    WithoutCompletions,
+    /// Each group of hosts is a partition. The handler acts on completions at once.
+    WithLocalCompletions,
+    /// A completion can act on any host. One thread processes the events of all hosts in one order.
+    Joint,
+}
+
+/// A time window of all shards.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Window {
+    pub(super) begin: Picos,
+    /// End of the interval of the window.
+    pub(super) interval_end: Picos,
+    /// Key of the first event after the window.
+    pub(super) limit: u128,
+}
+
+/// What the shards need in common during a window.
+pub(super) struct WindowContext<'a> {
+    pub(super) layout: &'a Layout,
+    pub(super) handler: Mutex<&'a mut dyn CompletionHandler>,
+}
+
+/// A part of the work for a window. Shards process it separately.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum WindowPhase {
+    /// Finds the partitions that have events in the window.
+    Prepare(Window),
+    /// As [`WindowPhase::Prepare`]. Then finds out whether no host can have a completion.
+    PrepareAndCheck(Window),
+    /// Processes the events of hosts and switches. The window must be prepared.
+    HostsAndSwitches(Window, HostWindow),
+    /// Prepares the window, then processes the events of hosts and switches.
+    WholeWindow(Window, HostWindow),
+    /// Processes the events of switches.
+    Switches(Window),
+}
+
+/// The result of a phase in one shard.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct PhaseResult {
+    /// Whether no host of the shard can have a completion. Only valid after [`WindowPhase::PrepareAndCheck`].
+    pub(super) has_no_completion: bool,
+    /// Time of the latest processed event, or zero.
+    pub(super) latest: Picos,
+    /// See [`RunStopReason::Stuck`](super::RunStopReason::Stuck).
+    pub(super) is_stuck: bool,
+}
+
+impl PhaseResult {
+    const NOTHING: PhaseResult = PhaseResult {
+        has_no_completion: true,
+        latest: Picos::ZERO,
+        is_stuck: false,
+    };
+
+    /// Combines the results of two shards.
+    pub(super) fn and(self, other: PhaseResult) -> PhaseResult {
+        PhaseResult {
+            has_no_completion: self.has_no_completion && other.has_no_completion,
+            latest: self.latest.max(other.latest),
+            is_stuck: self.is_stuck || other.is_stuck,
+        }
+    }
+}
+
+/// Number of destinations whose routes are cached while a window is opened.
+const CACHED_ROUTES: usize = 64;
+
+impl Shard {
+    /// Does a part of the work for a window.
+    pub(super) fn run_phase(&mut self, phase: WindowPhase, context: &WindowContext<'_>) -> PhaseResult {
+        match phase {
+            WindowPhase::Prepare(window) => {
+                self.prepare(window);
+                PhaseResult::NOTHING
+            }
+            WindowPhase::PrepareAndCheck(window) => {
+                self.prepare(window);
+                PhaseResult {
+                    has_no_completion: self.has_no_completion_before(window.limit),
+                    ..PhaseResult::NOTHING
+                }
+            }
+            WindowPhase::HostsAndSwitches(window, hosts) => self.run_partitions(0, window, hosts, context),
+            WindowPhase::WholeWindow(window, hosts) => {
+                self.prepare(window);
+                self.run_partitions(0, window, hosts, context)
+            }
+            WindowPhase::Switches(window) => {
+                let hosts = self.due_host_groups();
+                self.run_partitions(hosts, window, HostWindow::Joint, context)
+            }
+        }
+    }
+
+    /// Finds the partitions that have events in the window, including the frames from other shards.
+    fn prepare(&mut self, window: Window) {
+        // Frames that leave for another partition from now on arrive after the end of the interval.
+        self.pending.begin_windows(window.begin);
+        self.take_mail();
+        let mut due = std::mem::take(&mut self.due_partitions);
+        self.pending.take_partitions_before(window.interval_end, &mut due);
+        let pending = &mut self.pending;
+        due.retain(|partition| pending.keep_if_due(*partition, window.limit));
+        self.due_partitions = due;
+    }
+
+    /// Returns the number of groups of hosts among the partitions with events in the window.
+    fn due_host_groups(&self) -> usize {
+        let groups = self.partitions.host_group_count();
+        self.due_partitions
+            .partition_point(|partition| (*partition as usize) < groups)
+    }
+
+    /// Processes the events of the prepared partitions from position `first` on.
+    fn run_partitions(
+        &mut self,
+        first: usize,
+        window: Window,
+        hosts: HostWindow,
+        context: &WindowContext<'_>,
+    ) -> PhaseResult {
+        let mut result = PhaseResult::NOTHING;
+        let due = std::mem::take(&mut self.due_partitions);
+        for partition in &due[first..] {
+            // After the end of the run, the window is shorter than when it was prepared.
+            if !self.pending.keep_if_due(*partition, window.limit) {
+                continue;
+            }
+            let (latest, is_stuck) = self.run_partition(*partition, window, hosts, context);
+            result.latest = result.latest.max(latest);
+            result.is_stuck |= is_stuck;
+        }
+        self.due_partitions = due;
+        result
+    }
+
+    /// Processes the events of a partition in a window. Returns the time of the last event, and whether model time
+    /// does not advance.
+    fn run_partition(
+        &mut self,
+        partition: u32,
+        window: Window,
+        hosts: HostWindow,
+        context: &WindowContext<'_>,
+    ) -> (Picos, bool) {
+        let partition = partition as usize;
+        self.open_window(partition..partition + 1, &[partition as u32], window);
+        let mut records = std::mem::take(&mut self.records);
+        records.begin_partition();
+        let (mut at, mut simultaneous_events, mut is_stuck) = (Picos::ZERO, 0, false);
+        while let Some((event, route_hint)) = self.pending.take_event() {
+            simultaneous_events = if event.at > at { 0 } else { simultaneous_events + 1 };
+            if simultaneous_events > SIMULTANEOUS_EVENTS_MAX {
+                is_stuck = true;
+                break;
+            }
+            at = event.at;
+            self.set_time(at);
+            records.begin_event(event.key());
+            if self.process_event(event, route_hint, &mut records) {
+                debug_assert_eq!(
+                    hosts,
+                    HostWindow::WithLocalCompletions,
+                    "{event:?} has completed something"
+                );
+                let mut hosts = FabricHosts {
+                    layout: context.layout,
+                    shards: AccessibleShards::One(self),
+                    now: at,
+                    observer: &mut records,
+                };
+                match context.handler.lock() {
+                    Ok(mut handler) => handler.handle_local_completions(&mut hosts),
+                    // Another thread has panicked, and its panic ends the run.
+                    Err(_) => break,
+                }
+            }
+        }
+        self.records = records;
+        self.close_window();
+        (at, is_stuck)
+    }
+
+    /// Opens a window of the partitions `open`: all hosts, or one partition. `filled` contains the partitions that have
+    /// events in the window.
+    fn open_window(&mut self, open: Range<usize>, filled: &[u32], window: Window) {
+        let is_host_group = open.start < self.partitions.host_group_count();
+        let store = &self.store;
+        let prefetch = |event| {
+            if is_arrival(event) {
+                store.prefetch(FrameHandle(event.payload()), is_host_group);
+            }
+        };
+        let switch = match is_host_group {
+            true => None,
+            false => self.switches.get(open.start - self.partitions.host_group_count()),
+        };
+        // A window contains many frames to few destinations.
+        let mut cached = [(0, RouteHint::NONE); CACHED_ROUTES];
+        let route_hint = |event| {
+            let arrival = switch.filter(|_| is_arrival(event));
+            let (Some(node), Some(to)) = (arrival, store.destination(FrameHandle(event.payload()))) else {
+                return RouteHint::NONE;
+            };
+            let slot = &mut cached[route_cache_slot(to)];
+            if slot.0 != to || slot.1 == RouteHint::NONE {
+                *slot = (to, node.switch.lookup_route_hint(to));
+            }
+            slot.1
+        };
+        self.pending
+            .open_window((open, filled), window.begin, window.limit, prefetch, route_hint);
+    }
+
+    /// Opens a window of all hosts of the shard, which processes their events in one order. The window must be prepared.
+    pub(super) fn open_joint_window(&mut self, window: Window) {
+        let due = std::mem::take(&mut self.due_partitions);
+        let hosts =
+            due.partition_point(|partition| (*partition as usize) < self.partitions.host_group_count());
+        self.open_window(0..self.partitions.host_group_count(), &due[..hosts], window);
+        self.due_partitions = due;
+    }
+
+    /// Closes the window. Events that were not processed remain pending.
+    pub(super) fn close_window(&mut self) {
+        let (partitions, receivers) = (self.partitions, &self.receivers);
+        self.pending
+            .close_window(|event| partition_of_event(partitions, receivers, event));
+    }
+
+    /// Returns whether no event before `limit` can cause a completion at a host. All frames that arrive
+    /// before `limit` are already pending, because they left at least one link delay ago. An acknowledgement
+    /// in this window therefore belongs to a packet that was sent before the window.
+    fn has_no_completion_before(&self, limit: u128) -> bool {
+        let until = time_of_key(limit);
+        let causes_no_completion = |event: Event| {
+            !is_arrival(event) || self.store.completes_no_message(FrameHandle(event.payload()))
+        };
+        let host_groups = &self.due_partitions[..self.due_host_groups()];
+        host_groups.iter().all(|group| {
+            let group = *group as usize;
+            let hosts = &self.hosts[self.partitions.hosts_in_group(group, self.hosts.len())];
+            hosts
+                .iter()
+                .all(|node| node.host.completes_no_message_before(until))
+                && self.pending.all_before(group, limit, causes_no_completion)
+        })
+    }
+
+    /// Returns whether a host certainly receives fewer than `messages` messages before `limit`. All frames that arrive
+    /// before `limit` are already pending, and only last packets complete messages. If a queue pair stores packets
+    /// behind a gap, any packet can complete messages, and the result is `false`.
+    pub(super) fn misses_messages(&self, host: usize, messages: u64, limit: u128) -> bool {
+        if !self.hosts[host].host.endpoint().receives_messages_in_order() {
+            return false;
+        }
+        let mut last_packets = 0;
+        let to = LinkEnd::Host(host as u32);
+        self.pending
+            .all_before(self.partitions.host_partition(host), limit, |event| {
+                let may_complete = is_arrival(event)
+                    && self.receivers[event.rank() as usize].to == to
+                    && !self.store.completes_no_message(FrameHandle(event.payload()));
+                last_packets += u64::from(may_complete);
+                last_packets < messages
+            })
+    }
+}
+
+/// Returns the window for an interval that begins at `begin` and ends at `interval_end`. The window contains no event
+/// after the time `until`.
+pub(super) fn window_until(begin: Picos, interval_end: Picos, limit: u128) -> Window {
+    Window {
+        begin,
+        interval_end,
+        limit: first_key_at(interval_end).min(limit),
+    }
+}
+
+/// Returns the cache slot of a destination address. The address is multiplied by the golden ratio, so
+/// neighbouring addresses have different slots.
+#[inline]
+fn route_cache_slot(destination: u32) -> usize {
+    (destination.wrapping_mul(0x9e37_79b9) >> (u32::BITS - CACHED_ROUTES.ilog2())) as usize % CACHED_ROUTES
+}

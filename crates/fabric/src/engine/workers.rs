@@ -1,0 +1,171 @@
+//! Threads that process the shards of a fabric during a run.
+//!
+//! A thread owns its shard only during a phase of a window. The calling thread sends the shard to it and takes it back,
+//! so no data is shared. It processes the first shard itself.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread;
+
+use super::shard::Shard;
+use super::shard_window::{PhaseResult, WindowContext, WindowPhase};
+
+/// A function that each thread of a run calls at its start, with its number from 0. Used to pin the thread to a core.
+pub(super) type ThreadStart = Arc<dyn Fn(usize) + Send + Sync>;
+
+/// Number of checks before a waiting thread lets other threads run.
+const SPINS: u32 = 2_000;
+
+/// States of a [`Handover`].
+const IDLE: u32 = 0;
+const SENT: u32 = 1;
+const DONE: u32 = 2;
+const ENDED: u32 = 3;
+
+/// Passes a shard to a thread and back.
+#[derive(Debug, Default)]
+struct Handover {
+    /// One of the states above. The thread ends with `ENDED`.
+    state: AtomicU32,
+    work: Mutex<Option<Work>>,
+}
+
+#[derive(Debug)]
+struct Work {
+    shard: Shard,
+    phase: WindowPhase,
+    result: Option<PhaseResult>,
+}
+
+impl Handover {
+    /// Waits until the state is one of two values, and returns it.
+    fn wait_for(&self, wanted: [u32; 2], spins: u32) -> u32 {
+        let mut checks = 0;
+        loop {
+            let state = self.state.load(Ordering::Acquire);
+            if wanted.contains(&state) {
+                return state;
+            }
+            checks += 1;
+            if checks < spins {
+                std::hint::spin_loop();
+            } else {
+                thread::yield_now();
+            }
+        }
+    }
+
+    fn put(&self, work: Work, state: u32) {
+        if let Ok(mut slot) = self.work.lock() {
+            *slot = Some(work);
+        }
+        self.state.store(state, Ordering::Release);
+    }
+
+    fn take(&self) -> Option<Work> {
+        self.work.lock().ok()?.take()
+    }
+}
+
+/// Sets the state `ENDED` when its thread ends, also after a panic.
+struct EndGuard<'a>(&'a Handover);
+
+impl Drop for EndGuard<'_> {
+    fn drop(&mut self) {
+        self.0.state.store(ENDED, Ordering::Release);
+    }
+}
+
+/// The threads of a run. Without threads, the calling thread processes all shards.
+pub(super) struct Workers<'a> {
+    handovers: &'a [Handover],
+    spins: u32,
+}
+
+impl Workers<'_> {
+    /// Processes a phase in all shards, each in its thread.
+    ///
+    /// # Panics
+    /// Panics if a thread has panicked.
+    pub(super) fn run_phase(
+        &self,
+        shards: &mut Vec<Shard>,
+        phase: WindowPhase,
+        context: &WindowContext<'_>,
+    ) -> PhaseResult {
+        let count = self.handovers.len();
+        for (handover, shard) in self.handovers.iter().zip(shards.drain(shards.len() - count..)) {
+            let work = Work {
+                shard,
+                phase,
+                result: None,
+            };
+            handover.put(work, SENT);
+        }
+        let mut result = shards[0].run_phase(phase, context);
+        for handover in self.handovers {
+            handover.wait_for([DONE, ENDED], self.spins);
+            let work = handover.take().filter(|work| work.result.is_some());
+            let Some(Work {
+                shard,
+                result: Some(of_shard),
+                ..
+            }) = work
+            else {
+                panic!("a thread of the run has panicked");
+            };
+            handover.state.store(IDLE, Ordering::Relaxed);
+            shards.push(shard);
+            result = result.and(of_shard);
+        }
+        result
+    }
+}
+
+/// Calls `run` while one thread for each shard except the first is waiting for work.
+pub(super) fn with_workers<R>(
+    shard_count: usize,
+    thread_start: Option<&ThreadStart>,
+    context: &WindowContext<'_>,
+    run: impl FnOnce(&Workers<'_>) -> R,
+) -> R {
+    let handovers: Vec<Handover> = (1..shard_count).map(|_| Handover::default()).collect();
+    // A thread that waits for a core must not keep this core busy.
+    let cores = thread::available_parallelism().map_or(1, usize::from);
+    let spins = if shard_count <= cores { SPINS } else { 0 };
+    if handovers.is_empty() {
+        return run(&Workers {
+            handovers: &handovers,
+            spins,
+        });
+    }
+    thread::scope(|scope| {
+        // If the calling thread panics, the threads still end.
+        let _ends: Vec<EndGuard<'_>> = handovers.iter().map(EndGuard).collect();
+        if let Some(start) = thread_start {
+            start(0);
+        }
+        for (index, handover) in handovers.iter().enumerate() {
+            scope.spawn(move || {
+                if let Some(start) = thread_start {
+                    start(index + 1);
+                }
+                process_work(handover, context, spins);
+            });
+        }
+        run(&Workers {
+            handovers: &handovers,
+            spins,
+        })
+    })
+}
+
+/// Processes the work of a thread until the run ends.
+fn process_work(handover: &Handover, context: &WindowContext<'_>, spins: u32) {
+    let _end = EndGuard(handover);
+    while handover.wait_for([SENT, ENDED], spins) == SENT {
+        let Some(mut work) = handover.take() else { return };
+        work.result = Some(work.shard.run_phase(work.phase, context));
+        handover.put(work, DONE);
+    }
+}
