@@ -14,6 +14,7 @@ mod completions;
 mod hosts;
 mod layout;
 mod mail;
+mod mail_delivery;
 mod reading;
 mod running;
 mod shard;

@@ -1,23 +1,24 @@
 //! Runs workloads on hosts, in virtual and in real time. [`Jobs`] posts the messages of a workload as work
 //! requests of queue pairs. When a request completes, [`Jobs`] informs the workload.
 
-mod hosts;
+mod completion_handler;
+mod observed_fabric;
 mod transport;
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
-use std::ops::ControlFlow;
 
 use xoff_dataplane::balance::AnnounceResult;
 use xoff_dataplane::{FlowAnnouncement, Picos};
 use xoff_wire::bth::MASK_24;
 
-use super::engine::{CompletionHandler, CompletionScope, Fabric, FabricHosts};
+use super::engine::Fabric;
+use super::job_hosts::{HostDirectory, JobHosts};
 use super::observer::Observer;
 use super::path::Paths;
 use super::placement::PlannedHop;
 use super::reference::{ReferenceMessage, ReferenceTimes};
-pub use hosts::{HostDirectory, JobHosts, ObservedFabric};
+pub use observed_fabric::ObservedFabric;
 pub use transport::JobTransport;
 use transport::{ReferenceTransport, queue_pair_setup, request_bytes_max, used_queue_pairs};
 use xoff_host::Host;
@@ -500,38 +501,5 @@ impl Jobs {
             lengths: transport.lengths,
             entropy: transport.entropy,
         })
-    }
-}
-
-impl CompletionHandler for Jobs {
-    fn scope(&self) -> CompletionScope {
-        self.workload.completion_scope()
-    }
-
-    fn no_step_ends(&mut self, misses_messages: &mut dyn FnMut(usize, u64) -> bool) -> bool {
-        self.workload
-            .no_step_ends(|host, messages| misses_messages(host as usize, messages))
-    }
-
-    fn handle_local_completions(&mut self, hosts: &mut FabricHosts<'_>) {
-        self.process_completions(hosts);
-    }
-
-    /// Ends the run if no message is left, or if paths of a job that has ended must be withdrawn.
-    fn handle_completions(&mut self, hosts: &mut FabricHosts<'_>) -> ControlFlow<()> {
-        self.process_completions(hosts);
-        let withdraws_flows = self.announced.keys().any(|job| self.workload.is_over(*job));
-        match withdraws_flows || self.workload.is_finished() {
-            true => ControlFlow::Break(()),
-            false => ControlFlow::Continue(()),
-        }
-    }
-
-    fn next_action(&self) -> Picos {
-        self.next_start()
-    }
-
-    fn act(&mut self, hosts: &mut FabricHosts<'_>) {
-        self.post_due(hosts);
     }
 }

@@ -59,6 +59,7 @@ mod event_queue;
 mod event_window;
 mod fault;
 mod in_flight;
+mod job_hosts;
 mod jobs;
 mod link_direction;
 mod observation;
@@ -84,9 +85,9 @@ pub use engine::{
 };
 pub use event_log::{EVENTS_SCHEMA, EventLog};
 pub use fault::{Fault, FaultAction, FrameSelector};
+pub use job_hosts::{HostDirectory, JobHosts};
 pub use jobs::{
-    DataFlow, FIRST_QUEUE_PAIR, FailedMessage, HostDirectory, JobHosts, JobTransport, Jobs, ObservedFabric,
-    ReceivedPackets,
+    DataFlow, FIRST_QUEUE_PAIR, FailedMessage, JobTransport, Jobs, ObservedFabric, ReceivedPackets,
 };
 pub use observer::{FrameView, HostEventCounts, ObservedEvents, Observer};
 pub use packet_lengths::PacketLengths;

@@ -67,11 +67,11 @@ pub struct ObservedEvents {
     /// [`Observer::frame_departed`] and [`Observer::frame_arrived`]. Without them, the fabric does not read the headers
     /// of these frames and avoids cache misses.
     pub frames: bool,
-    /// [`Observer::admission_decided`].
+    /// Decisions of switches: [`Observer::admission_decided`].
     pub admissions: bool,
-    /// [`Observer::frame_marked`].
+    /// ECN marks: [`Observer::frame_marked`].
     pub marks: bool,
-    /// [`Observer::host_counters_changed`].
+    /// Counters of hosts: [`Observer::host_counters_changed`].
     pub host_counters: bool,
     /// [`Observer::request_completed`]. Hosts then run in one order in the windows in which messages complete.
     pub completions: bool,

@@ -10,7 +10,7 @@ pub use xoff_workload::CompletionScope;
 
 use super::layout::Layout;
 use super::shard::Shard;
-use crate::jobs::JobHosts;
+use crate::job_hosts::JobHosts;
 use crate::observer::Observer;
 
 /// Handles the completions of hosts during [`Fabric::run_with`](super::Fabric::run_with), and acts on hosts at times of
@@ -27,7 +27,7 @@ pub trait CompletionHandler: Send {
     fn no_step_ends(&mut self, misses_messages: &mut dyn FnMut(usize, u64) -> bool) -> bool;
 
     /// Takes the completions ([`JobHosts::take_completions`]) and acts on them. Called in windows in which completions
-    /// act only on the host at which they occur. `hosts` then contains the hosts of one shard. Several threads call this
+    /// act only on the host at which they occur. `hosts` contains the hosts of one shard. Several threads call this
     /// method, one after the other and in any order of their hosts, so the result must not depend on this order.
     fn handle_local_completions(&mut self, hosts: &mut FabricHosts<'_>);
 
@@ -147,8 +147,8 @@ impl JobHosts for FabricHosts<'_> {
     }
 }
 
-/// Calls `take` for each completion of the hosts in some shards. Completions are ordered by the index of the host in the
-/// plan. The completions of one host are ordered by time.
+/// Calls `take` for each completion of the hosts in some shards. Completions are ordered by the index of the host in
+/// the plan. The completions of one host are ordered by time.
 pub(super) fn take_completions<'a>(
     shards: impl Iterator<Item = &'a mut Shard>,
     mut take: impl FnMut(usize, Completion),

@@ -24,7 +24,7 @@ pub(super) struct Layout {
 }
 
 impl Layout {
-    /// Divides a fabric into at most `shards_max` shards with at least one switch each. `shards_max` must be at least 1.
+    /// Divides a fabric into at most `shards_max` shards with at least one switch each. `shards_max` is 1 or more.
     /// The positions of link directions are added later.
     pub(super) fn new(plan: &FabricPlan, shards_max: usize) -> Layout {
         let shard_count = shards_max.min(plan.switches.len()).max(1);

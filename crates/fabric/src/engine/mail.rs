@@ -1,27 +1,25 @@
 //! Frames that leave a switch of one shard for a switch of another shard.
 
-use xoff_dataplane::{FrameHandle, Picos};
+use xoff_dataplane::Picos;
 
-use super::shard::Shard;
-use crate::event_queue::Event;
 use crate::store::MovedFrame;
 
 /// A frame on a link between two shards.
 #[derive(Debug)]
 pub(super) struct MailedFrame {
     /// Arrival time of the last bit.
-    at: Picos,
+    pub(super) at: Picos,
     /// Number of the link direction.
-    direction: u32,
-    frame: MovedFrame,
+    pub(super) direction: u32,
+    pub(super) frame: MovedFrame,
 }
 
 /// The frames for one other shard, in the order in which they were sent.
 #[derive(Debug)]
 pub(super) struct Outbox {
-    frames: Vec<MailedFrame>,
+    pub(super) frames: Vec<MailedFrame>,
     /// Earliest arrival of these frames, or [`Picos::NEVER`].
-    first: Picos,
+    pub(super) first: Picos,
 }
 
 impl Default for Outbox {
@@ -29,61 +27,6 @@ impl Default for Outbox {
         Outbox {
             frames: Vec::new(),
             first: Picos::NEVER,
-        }
-    }
-}
-
-impl Shard {
-    /// Adds a frame to the outbox for another shard. It arrives at the time `at`.
-    #[inline(never)]
-    pub(super) fn mail_frame(&mut self, to_shard: u32, at: Picos, direction: u32, frame: FrameHandle) {
-        let frame = self.store.take_frame(frame);
-        let outbox = &mut self.outboxes[to_shard as usize];
-        outbox.first = outbox.first.min(at);
-        outbox.frames.push(MailedFrame { at, direction, frame });
-    }
-
-    /// Takes the frames that other shards have sent. They become pending events of the receiving switches.
-    pub(super) fn take_mail(&mut self) {
-        if self.first_mail == Picos::NEVER {
-            return;
-        }
-        self.first_mail = Picos::NEVER;
-        for sender in 0..self.inboxes.len() {
-            let mut inbox = std::mem::take(&mut self.inboxes[sender]);
-            for MailedFrame { at, direction, frame } in inbox.drain(..) {
-                let partition = self.receivers[direction as usize].partition;
-                let frame = self.store.put_frame(frame);
-                self.pending
-                    .push(partition as usize, Event::new(at, direction, frame.0));
-            }
-            self.inboxes[sender] = inbox;
-        }
-    }
-
-    /// Returns the time of the earliest event, including the frames that other shards have sent.
-    pub(super) fn earliest(&self) -> Picos {
-        self.pending
-            .earliest()
-            .unwrap_or(Picos::NEVER)
-            .min(self.first_mail)
-    }
-}
-
-/// Passes the frames in all outboxes to the receiving shards. Only pointers are exchanged.
-pub(super) fn deliver_mail(shards: &mut [Shard]) {
-    for from in 0..shards.len() {
-        for to in 0..shards.len() {
-            let outbox = &mut shards[from].outboxes[to];
-            if outbox.frames.is_empty() {
-                continue;
-            }
-            let (frames, first) = (std::mem::take(&mut outbox.frames), outbox.first);
-            outbox.first = Picos::NEVER;
-            shards[to].first_mail = shards[to].first_mail.min(first);
-            let emptied = std::mem::replace(&mut shards[to].inboxes[from], frames);
-            debug_assert!(emptied.is_empty());
-            shards[from].outboxes[to].frames = emptied;
         }
     }
 }

@@ -8,7 +8,7 @@ use xoff_dataplane::Picos;
 use xoff_dataplane::route::RouteHint;
 
 use super::completions::{AccessibleShards, CompletionHandler, CompletionScope, FabricHosts};
-use super::mail::deliver_mail;
+use super::mail_delivery::deliver_mail;
 use super::shard_window::{HostWindow, Window, WindowContext, WindowPhase, window_until};
 use super::workers::{Workers, with_workers};
 use super::{Fabric, RunStopReason, SIMULTANEOUS_EVENTS_MAX};

@@ -233,7 +233,7 @@ impl Shard {
             .open_window((open, filled), window.begin, window.limit, prefetch, route_hint);
     }
 
-    /// Opens a window of all hosts of the shard, which processes their events in one order. The window must be prepared.
+    /// Opens a window of all hosts of the shard, to process their events in one order. The window must be prepared.
     pub(super) fn open_joint_window(&mut self, window: Window) {
         let due = std::mem::take(&mut self.due_partitions);
         let hosts =

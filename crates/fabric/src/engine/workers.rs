@@ -55,14 +55,14 @@ impl Handover {
         }
     }
 
-    fn put(&self, work: Work, state: u32) {
+    fn put_work(&self, work: Work, state: u32) {
         if let Ok(mut slot) = self.work.lock() {
             *slot = Some(work);
         }
         self.state.store(state, Ordering::Release);
     }
 
-    fn take(&self) -> Option<Work> {
+    fn take_work(&self) -> Option<Work> {
         self.work.lock().ok()?.take()
     }
 }
@@ -100,12 +100,12 @@ impl Workers<'_> {
                 phase,
                 result: None,
             };
-            handover.put(work, SENT);
+            handover.put_work(work, SENT);
         }
         let mut result = shards[0].run_phase(phase, context);
         for handover in self.handovers {
             handover.wait_for([DONE, ENDED], self.spins);
-            let work = handover.take().filter(|work| work.result.is_some());
+            let work = handover.take_work().filter(|work| work.result.is_some());
             let Some(Work {
                 shard,
                 result: Some(of_shard),
@@ -164,8 +164,10 @@ pub(super) fn with_workers<R>(
 fn process_work(handover: &Handover, context: &WindowContext<'_>, spins: u32) {
     let _end = EndGuard(handover);
     while handover.wait_for([SENT, ENDED], spins) == SENT {
-        let Some(mut work) = handover.take() else { return };
+        let Some(mut work) = handover.take_work() else {
+            return;
+        };
         work.result = Some(work.shard.run_phase(work.phase, context));
-        handover.put(work, DONE);
+        handover.put_work(work, DONE);
     }
 }
