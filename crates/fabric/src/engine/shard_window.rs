@@ -11,6 +11,7 @@ use super::completions::{AccessibleShards, CompletionHandler, FabricHosts};
 use super::layout::Layout;
 use super::shard::{Shard, is_arrival, partition_of_event};
 use crate::event_queue::{Event, first_key_at, time_of_key};
+use crate::observation::EventRecords;
 use crate::plan::LinkEnd;
 
 /// How the hosts process a window.
@@ -142,16 +143,19 @@ impl Shard {
     ) -> PhaseResult {
         let mut result = PhaseResult::NOTHING;
         let due = std::mem::take(&mut self.due_partitions);
+        let mut records = std::mem::take(&mut self.records);
         for partition in &due[first..] {
             // After the end of the run, the window is shorter than when it was prepared.
             if !self.pending.keep_if_due(*partition, window.limit) {
                 continue;
             }
-            let (latest, is_stuck) = self.run_partition(*partition, window, hosts, context);
+            records.begin_partition();
+            let (latest, is_stuck) = self.run_partition((*partition, hosts), window, context, &mut records);
             result.latest = result.latest.max(latest);
             result.is_stuck |= is_stuck;
         }
         self.due_partitions = due;
+        self.records = records;
         result
     }
 
@@ -159,15 +163,14 @@ impl Shard {
     /// does not advance.
     fn run_partition(
         &mut self,
-        partition: u32,
+        (partition, hosts): (u32, HostWindow),
         window: Window,
-        hosts: HostWindow,
         context: &WindowContext<'_>,
+        records: &mut EventRecords,
     ) -> (Picos, bool) {
         let partition = partition as usize;
         self.open_window(partition..partition + 1, &[partition as u32], window);
-        let mut records = std::mem::take(&mut self.records);
-        records.begin_partition();
+        let is_observed = !self.observed.is_none();
         let (mut at, mut simultaneous_events, mut is_stuck) = (Picos::ZERO, 0, false);
         while let Some((event, route_hint)) = self.pending.take_event() {
             simultaneous_events = if event.at > at { 0 } else { simultaneous_events + 1 };
@@ -177,8 +180,10 @@ impl Shard {
             }
             at = event.at;
             self.set_time(at);
-            records.begin_event(event.key());
-            if self.process_event(event, route_hint, &mut records) {
+            if is_observed {
+                records.begin_event(event.key());
+            }
+            if self.process_event(event, route_hint, records) {
                 debug_assert_eq!(
                     hosts,
                     HostWindow::WithLocalCompletions,
@@ -188,7 +193,7 @@ impl Shard {
                     layout: context.layout,
                     shards: AccessibleShards::One(self),
                     now: at,
-                    observer: &mut records,
+                    observer: records,
                 };
                 match context.handler.lock() {
                     Ok(mut handler) => handler.handle_local_completions(&mut hosts),
@@ -197,7 +202,6 @@ impl Shard {
                 }
             }
         }
-        self.records = records;
         self.close_window();
         (at, is_stuck)
     }
