@@ -72,6 +72,35 @@ fn core_labs_of_sonic_tests_pass() {
     assert!(text.contains(&passed), "{text}");
 }
 
+/// Labs with several switches give the same result with several threads. All other labs have one switch, so they have
+/// one thread.
+#[test]
+fn the_number_of_threads_changes_no_result() {
+    let result_of = |threads: &str| {
+        let output = Command::new(env!("CARGO_BIN_EXE_xoff"))
+            .args([
+                "lab",
+                "check",
+                "--virtual",
+                "--format",
+                "json",
+                "--threads",
+                threads,
+            ])
+            .arg("tests/sonic/test_ars_acl_disable.xoff.yml")
+            .current_dir(workspace_folder())
+            .output()
+            .expect("the program starts");
+        assert_eq!(output.status.code(), Some(0));
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    };
+    let result = result_of("1");
+    assert!(result.contains("test_ars_acl_disable"), "{result}");
+    for threads in ["2", "3", "8"] {
+        assert_eq!(result_of(threads), result, "{threads} threads");
+    }
+}
+
 #[test]
 fn labs_and_rows_of_the_page_correspond() {
     let text = fs::read_to_string(workspace_folder().join("docs/sonic-tests.md")).expect("readable");

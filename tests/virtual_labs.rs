@@ -137,13 +137,17 @@ fn equal_seeds_give_equal_bytes_on_every_machine() {
         ("random", RANDOM_LAB),
     ] {
         let folder = temporary_folder();
-        for file in ["one.jsonl", "two.jsonl"] {
-            run_lab(
-                folder.path(),
-                text,
-                &["--seed", "7", "--events", file, "--events-frames"],
-                0,
-            );
+        for (file, threads) in [("one.jsonl", "1"), ("two.jsonl", "2")] {
+            let options = [
+                "--seed",
+                "7",
+                "--events",
+                file,
+                "--events-frames",
+                "--threads",
+                threads,
+            ];
+            run_lab(folder.path(), text, &options, 0);
         }
         let (one, two) = (
             read_file(folder.path().join("one.jsonl")),
@@ -170,6 +174,58 @@ fn equal_seeds_give_equal_bytes_on_every_machine() {
         "event logs changed; if the model was meant to change, these are lines of tests/virtual_labs.hashes:\n{}",
         wrong.join("\n")
     );
+}
+
+/// The number of threads changes no byte of the event log, the recording, the time series and the report, except for the
+/// description of the threads.
+#[test]
+fn threads_write_the_same_files() {
+    const FILES: [&str; 5] = [
+        "events.jsonl",
+        "link.pcapng",
+        "series/queues.csv",
+        "series/pauses.csv",
+        "series/rates.csv",
+    ];
+    for text in [FLOWS_LAB, COLLECTIVE_LAB] {
+        let folder = temporary_folder();
+        let mut expected = None;
+        for threads in [1, 2, 3] {
+            let count = threads.to_string();
+            let mut options = vec![
+                "--seed",
+                "7",
+                "--events",
+                FILES[0],
+                "--events-frames",
+                "--threads",
+                &count,
+            ];
+            options.extend([
+                "--pcap",
+                "h1:eth0--leaf1:Ethernet0=link.pcapng",
+                "--report",
+                "report.json",
+            ]);
+            options.extend(["--series", "series"]);
+            run_lab(folder.path(), text, &options, 0);
+            let files = FILES.map(|file| fs::read(folder.path().join(file)).expect("the file was written"));
+            assert!(files.iter().all(|file| file.len() > 100));
+            let mut report = read_json(folder.path().join("report.json"));
+            let environment = report
+                .as_object_mut()
+                .and_then(|report| report.remove("environment"));
+            let of_threads = &environment.expect("an environment")["threads"];
+            assert_eq!(of_threads["count"], threads);
+            let events = of_threads["events"].as_array().expect("a list");
+            assert!(events.len() == threads && events.iter().all(|events| events.as_u64() > Some(100)));
+            let result = (files, report);
+            assert!(
+                expected.get_or_insert_with(|| result.clone()) == &result,
+                "{threads} threads"
+            );
+        }
+    }
 }
 
 #[test]
