@@ -213,8 +213,12 @@ fn orders_and_threads_give_the_same_events() {
                 assert_equal(&what, &states, &with_observer);
                 assert_threads_have_worked(&lab, if delay == "10ns" { 1 } else { threads.min(5) });
                 // Without an observer, hosts run separately in more windows.
-                let (_, without) = run_in_steps(&text, Order::Windows(threads), &mut ());
+                let (lab, without) = run_in_steps(&text, Order::Windows(threads), &mut ());
                 assert_equal(&what, &states, &without);
+                // A lab without queue pairs has no completions.
+                let (windows, joint_windows) = lab.simulation.fabric.windows();
+                assert_eq!(windows > 20, delay != "10ns", "{what}");
+                assert!(workload.contains("jobs") || joint_windows == 0, "{what}");
             }
         }
     }

@@ -265,10 +265,12 @@ impl Shard {
         host_groups.iter().all(|group| {
             let group = *group as usize;
             let hosts = &self.hosts[self.partitions.hosts_in_group(group, self.hosts.len())];
-            hosts
-                .iter()
-                .all(|node| node.host.completes_no_message_before(until))
-                && self.pending.all_before(group, limit, causes_no_completion)
+            let has_queue_pairs = hosts.iter().any(|node| !node.host.endpoint().is_empty());
+            !has_queue_pairs
+                || hosts
+                    .iter()
+                    .all(|node| node.host.completes_no_message_before(until))
+                    && self.pending.all_before(group, limit, causes_no_completion)
         })
     }
 
