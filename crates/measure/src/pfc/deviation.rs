@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use xoff_units::count_noun;
 use xoff_wire::DisplayMac;
 
 /// A deviation of a MAC control frame from IEEE 802.3 annexes 31A, 31B and 31D.
@@ -77,9 +78,13 @@ impl fmt::Display for Deviation {
                 )
             }
             Deviation::Truncated { needed, available } => {
-                write!(f, "length {available} bytes, the parameters need {needed}")
+                let length = count_noun(available as u64, "byte");
+                write!(f, "length {length}, the parameters need {needed}")
             }
-            Deviation::Length(bytes) => write!(f, "length {bytes} bytes without FCS, expected 60"),
+            Deviation::Length(bytes) => {
+                let length = count_noun(bytes as u64, "byte");
+                write!(f, "length {length} without FCS, expected 60")
+            }
             Deviation::ReservedVectorBits(bits) => {
                 write!(
                     f,

@@ -5,6 +5,7 @@ use std::os::fd::BorrowedFd;
 
 use xoff_ports::net;
 use xoff_ports::tester::{CapturedFrame, FrameListener, FrameSender, SendCounts};
+use xoff_telemetry::count_noun;
 use xoff_telemetry::failure::Failure;
 use xoff_wire::ETHERTYPE_MAC_CONTROL;
 
@@ -170,8 +171,8 @@ fn send_failure(device: &DeviceProperties, error: &io::Error) -> Failure {
             failure.fix(format!("ip link set dev {name} up"))
         }
         Some(libc::EMSGSIZE) => failure.fix(format!(
-            "send a frame of at most {} bytes, or raise the MTU of the device",
-            device.mtu + 14
+            "send a frame of at most {}, or raise the MTU of the device",
+            count_noun(u64::from(device.mtu) + 14, "byte")
         )),
         _ => failure,
     }
