@@ -490,6 +490,9 @@ fn json_output_is_one_document_also_on_errors() {
         format!("bench tune-buffers {bad_config}"),
         "bench compare /no/a.json /no/b.json".to_owned(),
         "host run --dev no-such-device --receive".to_owned(),
+        "pfc send --dev no-such-device --class 3".to_owned(),
+        "pfc storm --dev no-such-device --class 3".to_owned(),
+        "pfc watch --dev no-such-device".to_owned(),
     ];
     for line in &lines {
         for options in [&["--json"][..], &["--format", "json"]] {

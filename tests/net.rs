@@ -218,6 +218,10 @@ fn offloads_are_set_and_restored() -> Result<(), Failed> {
     )?;
     check(ethtool::driver_name("a")? == "veth", "the driver has a name")?;
     check(
+        net::read_link_speed_mbps("a")? == Some(10_000),
+        "a veth has a nominal speed",
+    )?;
+    check(
         ethtool::pause_parameters("a")?.is_none(),
         "a veth has no pause parameters",
     )

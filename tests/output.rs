@@ -90,6 +90,7 @@ const CASES: &[&str] = &[
 const CASES_WITH_DEVICES: &[&str] = &[
     "switch run",
     "host run",
+    "pfc",
     "lab up",
     "lab down",
     "lab exec",

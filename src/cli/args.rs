@@ -64,6 +64,9 @@ pub(crate) enum Command {
     /// Run a model RDMA host on a network device: a source and sink of RoCEv2 frames that honours PFC
     #[command(subcommand)]
     Host(HostCommand),
+    /// Send and decode PFC, PAUSE and other MAC control frames on a network device
+    #[command(subcommand)]
+    Pfc(super::pfc::PfcCommand),
     /// Send the frames of a capture through a switch in virtual time, and write the sent frames to a
     /// new capture
     #[command(after_help = super::replay::HELP)]

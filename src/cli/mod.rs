@@ -17,6 +17,7 @@ mod man;
 #[cfg(test)]
 mod option_messages;
 mod output;
+mod pfc;
 mod replay;
 mod running_labs;
 mod show;
@@ -140,6 +141,7 @@ fn run(arguments: Arguments) -> Result<ExitCode, Failure> {
         Command::Switch(SwitchCommand::Run(options)) => switch::run(options)?.into(),
         Command::Lab(command) => lab::run(command)?,
         Command::Host(HostCommand::Run(options)) => host::run(options)?.into(),
+        Command::Pfc(command) => pfc::run(&command)?.into(),
         Command::Replay(options) => replay::run(&options)?.into(),
         Command::Config(command) => config::run(command)?.into(),
         Command::Show(command) => show::run(&command)?.into(),

@@ -6,6 +6,7 @@
 //! - benchmarks of AI workloads ([`ai`]), placement of queue pairs ([`placement`]) and comparison with the
 //!   HPCC model of ns-3 ([`oracle`]),
 //! - replays of captures ([`replay`]) and the processor cost of a frame ([`frame_cost`]),
+//! - MAC control frames of any form, and a live decoder of received ones ([`pfc`]),
 //! - comparison of two results ([`compare`]).
 
 pub mod ai;
@@ -17,6 +18,7 @@ pub mod frame_cost;
 pub mod latency;
 pub mod ndr;
 pub mod oracle;
+pub mod pfc;
 pub mod placement;
 pub mod probe;
 pub mod replay;

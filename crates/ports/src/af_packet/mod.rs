@@ -10,7 +10,7 @@
 //! ring with the device, and a veth device would copy these pages later.
 
 pub(super) mod receive_ring;
-mod ring_frame;
+pub(super) mod ring_frame;
 pub(super) mod send_ring;
 mod send_slots;
 pub(super) mod transmitter;

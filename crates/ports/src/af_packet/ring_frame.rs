@@ -46,7 +46,7 @@ pub(super) fn choose_action(
 
 /// Returns the VLAN tag that the kernel has removed, or `None`. The function reads the status flag and not
 /// the tag value. A tag value of 0 is possible: a priority tag with VID 0 and PCP 0.
-fn removed_tag(header: &libc::tpacket2_hdr) -> Option<[u8; TAG_BYTES]> {
+pub(crate) fn removed_tag(header: &libc::tpacket2_hdr) -> Option<[u8; TAG_BYTES]> {
     if header.tp_status & libc::TP_STATUS_VLAN_VALID == 0 {
         return None;
     }

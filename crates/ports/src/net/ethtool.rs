@@ -474,7 +474,7 @@ fn set_value(name: &str, command: u32, data: u32, setting: &str) -> Result<()> {
 
 /// Sends one ethtool command to the kernel. `T` has the layout of the kernel's structure for this command and
 /// starts with the command word. `T` must cover all memory that the kernel reads and writes.
-fn ioctl<T>(name: &str, data: &mut T, action: &str) -> Result<()> {
+pub(super) fn ioctl<T>(name: &str, data: &mut T, action: &str) -> Result<()> {
     check_name(name)?;
     let action = format!("{action} of '{name}'");
     let socket = socket(

@@ -8,6 +8,7 @@ mod address;
 mod error;
 pub mod ethtool;
 mod link;
+mod link_speed;
 mod netlink;
 mod netns;
 mod peer_namespace;
@@ -20,6 +21,7 @@ pub use link::check_name;
 pub use link::{
     LinkChange, LinkState, delete_link, disable_ipv6, list_links, move_link, read_link, set_link,
 };
+pub use link_speed::read_link_speed_mbps;
 pub use netns::{Netns, NetnsId};
 pub use peer_namespace::{PeerNamespace, peer_namespace};
 pub use userns::enter_user_namespace;

@@ -4,6 +4,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use crate::af_packet::receive_ring::ReceiveRing;
+use crate::af_packet::ring_frame::removed_tag;
 use crate::clock::KernelTimestampConverter;
 use crate::packet_socket;
 
@@ -13,6 +14,8 @@ pub struct CapturedFrame<'a> {
     /// The first bytes of the frame. The filter of the listener decides how many bytes are stored. If the
     /// kernel has removed a VLAN tag, the tag is missing.
     pub bytes: &'a [u8],
+    /// The VLAN tag that the kernel has removed: TPID and TCI. `None` if it has removed none.
+    pub removed_tag: Option<[u8; 4]>,
     /// Length of the whole frame in bytes, without FCS and without a VLAN tag that the kernel has removed.
     pub frame_len: u32,
     /// Time at which the kernel received the frame, in nanoseconds of `CLOCK_MONOTONIC`.
@@ -63,6 +66,7 @@ impl FrameListener {
             let header = ring_frame.header;
             handle(CapturedFrame {
                 bytes: ring_frame.bytes,
+                removed_tag: removed_tag(header),
                 frame_len: header.tp_len,
                 captured_ns: self.clock.to_monotonic_ns(header.tp_sec, header.tp_nsec),
             });
