@@ -1,7 +1,8 @@
 //! Frame formats of lossless Ethernet: RoCEv2, PFC and 802.3x PAUSE, VLAN tags, link quality messages, ARP
-//! and neighbour discovery.
+//! and neighbour discovery, LLDP with the TLVs of DCBX.
 //!
-//! The crate reads and edits frames in place and allocates no memory. A view such as [`Bth`] wraps the bytes
+//! The crate reads and edits frames in place and allocates no memory, except for the contents of LLDP frames
+//! ([`lldp`]) and for the DCBX state of a port ([`dcbx`]). A view such as [`Bth`] wraps the bytes
 //! of a frame. `new_checked` checks the length of the bytes once, so the accessors of the view do not panic.
 //!
 //! A switch must edit RoCE packets in place, because the invariant CRC (ICRC) covers fields such as the IPv4
@@ -14,8 +15,8 @@
 //! - Header views check only the length of one header. Examples are [`Bth`], the extension headers and the
 //!   views of smoltcp ([`EthernetFrame`], [`Ipv4Packet`], [`Ipv6Packet`] and [`UdpPacket`]).
 //! - Frame readers also check that the fields of all layers agree, such as ethertype and IP version. These
-//!   are [`RoceView`], [`MacControl::parse`], [`LinkQuality::parse`] and the functions of [`icrc`]. The
-//!   errors of frame readers name the layer with the wrong field.
+//!   are [`RoceView`], [`MacControl::parse`], [`LinkQuality::parse`], [`lldp::Lldpdu::parse`] and the functions
+//!   of [`icrc`]. The errors of frame readers name the layer with the wrong field.
 //!
 //! A frame in this crate has neither preamble nor FCS, like a frame of a packet socket.
 //!
@@ -37,12 +38,14 @@
 
 pub mod bth;
 pub mod cnp;
+pub mod dcbx;
 pub mod echo;
 mod error;
 pub mod ext;
 mod hex_bytes;
 pub mod icrc;
 pub mod link_quality;
+pub mod lldp;
 mod mac_address;
 pub mod mac_control;
 pub mod neighbour;

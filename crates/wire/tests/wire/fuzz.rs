@@ -21,6 +21,12 @@ use crate::common::{VECTOR_A, VECTOR_B, VECTOR_S1, VECTOR_S2, VECTOR_S3, VECTOR_
 const LINK_QUALITY: &str = "0180c200000e 02000000000a 88b5 5851 01 00 0028 0000 00000007 000000c8
     0002 015e 012c 0000 000186a0 0304 ffff ffff 0000 00000000";
 
+/// An LLDP frame with all DCBX TLVs.
+const LLDP: &str = "0180c200000e02000000000a88cc 02070402000000000a 040a0545746865726e657430 06020078
+    fe190080c209 83 00010020 3232000000000000 0202000000000000
+    fe190080c20a 00 00010020 3232000000000000 0202000000000000
+    fe060080c20b 8808 fe0b0080c20c 00 6312b7 c50030 0000";
+
 /// Runs every reader over a frame and checks the promises of each reader.
 fn read_everything(frame: &[u8]) {
     check_parser(frame);
@@ -30,6 +36,7 @@ fn read_everything(frame: &[u8]) {
         assert_eq!(MacControl::parse(&control.to_frame([2; 6])), Ok(control));
     }
     check_link_quality(frame);
+    crate::lldp::read(frame);
     for kind in ExtensionKind::ALL {
         assert_eq!(
             Extension::parse(kind, frame).is_ok(),
@@ -118,6 +125,7 @@ fn frames_with_faults() {
         VECTOR_S3,
         VECTOR_V6,
         LINK_QUALITY,
+        LLDP,
     ]
     .map(hex);
     check!()

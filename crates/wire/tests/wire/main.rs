@@ -5,6 +5,7 @@ mod against_pnet;
 mod captures;
 mod common;
 mod fuzz;
+mod lldp;
 mod packets;
 mod properties;
 mod refusals;
