@@ -4,7 +4,10 @@ use super::*;
 
 /// Returns the times at which `host` sends between two times.
 fn sent_between(host: &mut Host, from: Picos, end: Picos) -> Vec<Picos> {
-    run_single_host(host, from, end).iter().map(|frame| frame.at).collect()
+    run_single_host(host, from, end)
+        .iter()
+        .map(|frame| frame.at)
+        .collect()
 }
 
 /// Returns a started host with one flow of class 3, which is paused for 33 ms at 1 ms.
@@ -15,7 +18,11 @@ fn paused_host() -> (Host, Picos) {
     run_single_host(&mut host, Picos::ZERO, at);
     deliver_pfc(&mut host, at, 1 << 3, [0xffff; 8]);
     let paused = at + Picos::from_millis(1);
-    assert!(sent_between(&mut host, at, paused).iter().all(|sent| *sent <= at + RESPONSE));
+    assert!(
+        sent_between(&mut host, at, paused)
+            .iter()
+            .all(|sent| *sent <= at + RESPONSE)
+    );
     (host, paused)
 }
 
@@ -104,7 +111,10 @@ fn the_trusted_field_determines_the_class_of_a_received_frame() {
         let mut cable = Cable::new([source, host], |_, frame| vec![frame]);
         cable.run(Picos::from_millis(2));
         let nic = cable.hosts[1].results(cable.now).nic;
-        assert_eq!(std::array::from_fn(|n| nic.pfc_tx[n] > 0), std::array::from_fn::<_, 8, _>(|n| n == class));
+        assert_eq!(
+            std::array::from_fn(|n| nic.pfc_tx[n] > 0),
+            std::array::from_fn::<_, 8, _>(|n| n == class)
+        );
     }
 }
 
@@ -115,7 +125,10 @@ fn a_reset_keeps_the_settings_and_ends_all_pauses() {
     host.reset(now).unwrap();
     let end = now + Picos::from_millis(1);
     let sent = sent_between(&mut host, now, end);
-    assert!((now..now + FRAME_TIME).contains(&sent[0]), "the announcement is first");
+    assert!(
+        (now..now + FRAME_TIME).contains(&sent[0]),
+        "the announcement is first"
+    );
     assert_eq!(host.results(end).nic.pfc_rx_frames, 0);
     deliver_pfc(&mut host, end, 0xff, [0xffff; 8]);
     let after = sent_between(&mut host, end, end + Picos::from_millis(1));
