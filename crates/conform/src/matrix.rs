@@ -147,6 +147,32 @@ impl MatrixRow {
 }
 
 impl Matrix {
+    /// Returns each prerequisite without which its check passes.
+    fn needless_prerequisites(&self) -> Vec<String> {
+        let fails_without = |check: &Check, prerequisite: &str| {
+            let mut rows = self.rows.iter();
+            rows.any(|row| {
+                row.mutant.is_some_and(|mutant| mutant.check == prerequisite)
+                    && row.other_failures().contains(&check.id)
+            })
+        };
+        let declared = CHECKS.iter().flat_map(|check| {
+            check
+                .prerequisites
+                .iter()
+                .map(move |prerequisite| (check, prerequisite))
+        });
+        declared
+            .filter(|(check, prerequisite)| !check.is_informational && !fails_without(check, prerequisite))
+            .map(|(check, prerequisite)| {
+                format!(
+                    "{} passes on all mutants of its prerequisite {prerequisite}",
+                    check.id
+                )
+            })
+            .collect()
+    }
+
     /// Returns each violation of the rules as a sentence. Empty if the matrix is right.
     pub fn problems(&self) -> Vec<String> {
         let mut problems: Vec<String> = self.rows.iter().flat_map(MatrixRow::problems).collect();
@@ -159,6 +185,9 @@ impl Matrix {
             .iter()
             .filter(|check| !check.is_informational && !has_mutant(check));
         problems.extend(without.map(|check| format!("{} has no mutant", check.id)));
+        if self.scope == MatrixScope::Full {
+            problems.extend(self.needless_prerequisites());
+        }
         problems
     }
 }

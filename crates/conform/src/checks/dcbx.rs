@@ -103,8 +103,7 @@ pub(super) static C1: Check = Check::new("C1", "a willing device adopts PFC and 
     .stimulus("LLDP with PFC on priority 3 and an ETS recommendation, TTL 2 s, to a willing device; bit 3 afterwards")
     .observation("the settings of the device, and whether class 3 pauses")
     .criterion("adopted within 30 s and in effect; the own settings return when the TTL has passed")
-    .clause("IEEE 802.1Q 38.4.1 and 38.4.2, 802.1AB 9.2.7.7; UNH-IOL DCBX suite")
-    .requires(&["A2"]);
+    .clause("IEEE 802.1Q 38.4.1 and 38.4.2, 802.1AB 9.2.7.7; UNH-IOL DCBX suite");
 
 async fn c1(i: Instrument) -> Step<String> {
     make_willing(&i).await?;

@@ -313,7 +313,7 @@ pub(super) static B10: Check = Check::new("B10", "a stuck host does not pause fo
 .observation("PFC frames after the limit, and the counter of storms")
 .criterion("no PFC frame after the limit, and the storm is counted; SKIP if the device has no limit")
 .clause("mlx5 tx_pause_storm_error_events")
-.requires(&["B1", "B6"]);
+.requires(&["B1"]);
 
 async fn b10(i: Instrument) -> Step<String> {
     let Some(limit) = i.settings().await?.storm_limit else {

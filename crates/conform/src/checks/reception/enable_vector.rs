@@ -52,7 +52,7 @@ pub(in crate::checks) static A2: Check = Check::new("A2", "a storm pauses one cl
 async fn a2(i: Instrument) -> Step<String> {
     let traffic = start_traffic(&i, 0xff, 100).await?;
     let from = i.now();
-    let end = hold_pause(&i, i.scaled(4, 2)).await;
+    let end = hold_pause(&i, 4).await;
     let until = end.since(i.quanta(u64::from(LONGEST_PAUSE)));
     traffic
         .stays_paused(PAUSED_CLASS, from + i.quanta(2), until)

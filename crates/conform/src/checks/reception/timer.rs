@@ -10,7 +10,9 @@ use crate::instrument::Instrument;
 use crate::link_frame::LinkFrame;
 
 pub(in crate::checks) static A5: Check = Check::new("A5", "one pause lasts its time", |i| Box::pin(a5(i)))
-    .stimulus("bit 3 with the time T once, for T = 100, 1000, 30000 and 65535 (at least twice the response time)")
+    .stimulus(
+        "bit 3 with the time T once, for T = 100, 1000, 30000 and 65535 (at least twice the response time)",
+    )
     .observation("the time from the last bit of the PFC frame to the first bit of the next frame of class 3")
     .criterion("T within 2 % or one quantum, plus the response time")
     .clause("IEEE 802.1Q 36.1.3.3, 802.3 Annex 31B.2; UNH-IOL Annex 31B suite");
@@ -114,14 +116,14 @@ pub(in crate::checks) static A21: Check = Check::new("A21", "throughput follows 
 .observation("the throughput of class 3")
 .criterion("the share of the time without a pause, within 2 % and the response time")
 .clause("sonic-mgmt issue 25668")
-.requires(&["A5", "A6"]);
+.requires(&["A5"]);
 
 async fn a21(i: Instrument) -> Step<String> {
     let quanta = 4_000;
     let mut measured = Vec::new();
     for (label, intervals) in [("A/8", 8), ("A/4", 4), ("A/2", 2), ("A", 1)] {
         let interval = u64::from(quanta) * intervals;
-        let text = compare_throughput(&i, label, quanta, interval, i.scaled(4, 4)).await?;
+        let text = compare_throughput(&i, label, quanta, interval, 4).await?;
         measured.push(text);
     }
     Ok(measured.join(", "))
