@@ -5,7 +5,8 @@ use std::fmt::Write;
 use crate::outcome::{CheckOutcome, CheckReport, RunReport};
 use crate::report::run_table::describe_run;
 
-/// Formats a report as KTAP version 1. An inconclusive check is a skip with its reason, because KTAP has no such result.
+/// Formats a report as KTAP version 1. An inconclusive check is a skip with its reason, because KTAP has no such
+/// result.
 pub fn format_ktap(report: &RunReport) -> String {
     let mut text = format!("KTAP version 1\n# {}\n", describe_run(report));
     if report.preflight.has_failed() {

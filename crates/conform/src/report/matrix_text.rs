@@ -86,9 +86,9 @@ pub fn matrix_json(matrix: &Matrix) -> Value {
 /// Formats a matrix as the page docs/conform-matrix.md.
 pub fn format_matrix_markdown(matrix: &Matrix) -> String {
     let mut text = "# Checks and mutants\n\n\
-        `xoff conform matrix --format markdown` writes this page, and a test compares it. Each check passes on the model\n\
-        host and fails on its mutants. A mutant is a model host that is wrong in one behaviour. Another check may fail on\n\
-        a mutant only if it declares this behaviour as its prerequisite.\n\n\
+        `xoff conform matrix --format markdown` writes this page, and a test compares it. Each check passes on the\n\
+        model host and fails on its mutants. A mutant is a model host that is wrong in one behaviour. Another check\n\
+        may fail on a mutant only if it declares this behaviour as its prerequisite.\n\n\
         ## Mutants\n\n| mutant | the device | check | result | also fails |\n|---|---|---|---|---|\n"
         .to_owned();
     for row in &matrix.rows {

@@ -19,8 +19,8 @@ fn the_table_states_device_scale_and_counts() {
     let first = text.lines().next().unwrap_or_default();
     assert_eq!(
         first,
-        "device: mutant ignores-vector, 1000 Mb/s, timing exact, counts and durations scaled by 0.1, expected deviations \
-         of test NIC"
+        "device: mutant ignores-vector, 1000 Mb/s, timing exact, counts and durations scaled by 0.1, \
+         expected deviations of test NIC"
     );
     assert!(
         text.contains("A8     XFAIL") && text.ends_with("1 pass, 1 xfail, 1 info\n"),

@@ -3,6 +3,7 @@
 mod configuration;
 mod generation;
 mod reception;
+mod timers;
 
 use xoff_units::LinkTiming;
 

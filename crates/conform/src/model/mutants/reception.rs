@@ -1,18 +1,19 @@
 //! Mutants that receive pauses in a wrong way.
 
-use xoff_units::{LinkTiming, Picos};
+use xoff_units::Picos;
 use xoff_wire::mac_control::DESTINATION;
 use xoff_wire::{MacControl, PRIORITIES, Pfc};
 
+use super::timers::{Timers, with_timers};
 use super::{Mutant, mutant};
 use crate::device::{Counters, Operation};
 use crate::link_frame::{Defect, LinkFrame};
 use crate::model::mutation::{Mutation, OnPfc, OnReceive, OnTransmit, pfc_frame};
 use crate::traffic::{INSTRUMENT_MAC, identify_data_frame};
 
-/// The bit and the index of the class that most checks pause.
+/// The bit of the class that most checks pause.
 const BIT_3: u8 = 1 << 3;
-/// Number of paused classes that a mutant can count.
+/// The longest pause of all classes.
 const LONGEST: [u16; PRIORITIES] = [u16::MAX; PRIORITIES];
 
 pub(super) const MUTANTS: &[Mutant] = &[
@@ -370,59 +371,6 @@ impl Mutation for ForwardsPfc {
 
     fn report(&self, counters: &mut Counters) {
         counters.control_frames_to_host += self.0;
-    }
-}
-
-/// The timers of a wrong implementation. A new time of a paused class is combined with the time that is left.
-struct Timers {
-    quantum: Picos,
-    paused_until: [Picos; PRIORITIES],
-    /// Returns the new time, from the time that is left and the time in the frame, in quanta.
-    combine: fn(u16, u16) -> u16,
-}
-
-impl Timers {
-    fn new(link: &LinkTiming, combine: fn(u16, u16) -> u16) -> Timers {
-        Timers {
-            quantum: link.quantum_duration(),
-            paused_until: [Picos::ZERO; PRIORITIES],
-            combine,
-        }
-    }
-
-    fn is_paused(&self, class: usize, now: Picos) -> bool {
-        self.paused_until[class] > now
-    }
-
-    /// Sets the timers by a PFC frame. Returns the frame with the times of this implementation.
-    fn set(&mut self, now: Picos, pfc: Pfc) -> Pfc {
-        let mut changed = pfc;
-        for class in (0..PRIORITIES).filter(|class| pfc.enable & (1 << class) != 0) {
-            let left = self.paused_until[class].since(now).0 / self.quantum.0.max(1);
-            let time = match (left, pfc.quanta[class]) {
-                (0, new) | (_, new @ 0) => new,
-                (left, new) => (self.combine)(left.min(u64::from(u16::MAX)) as u16, new),
-            };
-            changed.quanta[class] = time;
-            self.paused_until[class] = now + Picos(self.quantum.0 * u64::from(time));
-        }
-        changed
-    }
-}
-
-/// Passes PFC frames through a function with timers.
-fn with_timers(frame: LinkFrame, change: impl FnOnce(Pfc) -> Option<Pfc>) -> Option<LinkFrame> {
-    match MacControl::parse(&frame.bytes) {
-        Ok(MacControl::Pfc(pfc)) if frame.defect.is_none() => {
-            change(pfc).map(|pfc| pfc_frame(pfc, INSTRUMENT_MAC))
-        }
-        _ => Some(frame),
-    }
-}
-
-impl Mutation for Timers {
-    fn receive(&mut self, now: Picos, frame: LinkFrame) -> Option<LinkFrame> {
-        with_timers(frame, |pfc| Some(self.set(now, pfc)))
     }
 }
 
