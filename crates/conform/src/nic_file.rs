@@ -9,6 +9,12 @@ use xoff_telemetry::{InputLimit, read_input_text};
 use crate::check::Check;
 use crate::checks::{CHECKS, find_check};
 
+/// Limit of a NIC file.
+const NIC_FILE_LIMIT: InputLimit = InputLimit {
+    kind: "a NIC file",
+    bytes_max: 1 << 20,
+};
+
 /// The expected deviations of a NIC.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -46,7 +52,7 @@ impl NicFile {
     /// that it names twice.
     pub fn read(path: &Path) -> Result<NicFile, Failure> {
         let location = path.display().to_string();
-        let text = read_input_text(path, InputLimit::LAB).map_err(|error| {
+        let text = read_input_text(path, NIC_FILE_LIMIT).map_err(|error| {
             Failure::configuration("the NIC file cannot be read")
                 .at(&location)
                 .because(error)
