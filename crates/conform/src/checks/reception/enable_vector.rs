@@ -116,7 +116,7 @@ async fn a4(i: Instrument) -> Step<String> {
         )?;
         previous = silence;
     }
-    Ok(format!("8 classes resume in order, one each {step} quanta"))
+    Ok(format!("8 classes resume in order (interval in quanta: {step})"))
 }
 
 pub(in crate::checks) static A8: Check =
