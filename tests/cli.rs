@@ -376,6 +376,8 @@ fn conform_reports_its_checks_with_the_exit_codes_of_xoff_and_kselftest() {
         &["`none`", "--mutant"],
     );
     assert_refused(&["conform", "run"], 2, &["--virtual"]);
+    let both = run_command(&[&run[..], &["--kselftest", "--format", "json"]].concat());
+    assert_eq!(both.code, Some(2), "{both:?}");
 }
 
 #[test]

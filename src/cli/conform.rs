@@ -85,6 +85,14 @@ fn find_mutant(name: &str) -> Result<&'static Mutant, Failure> {
 
 /// Runs `xoff conform run`.
 fn run_selected(options: &ConformRun) -> Result<ExitCode, Failure> {
+    // The parser sees the conflict with `--json`, but not with `--format json`.
+    if options.json && options.kselftest {
+        return Err(
+            Failure::usage("--kselftest prints KTAP, and --format json prints JSON")
+                .at("--kselftest")
+                .fix("leave one of them out; --report FILE writes JSON to a file"),
+        );
+    }
     for (option, path) in [("--report", &options.report), ("--junit", &options.junit)] {
         if let Some(path) = path {
             output::check_report_path(option, path)?;

@@ -84,7 +84,7 @@ pub(crate) struct ConformRun {
     #[arg(long, value_name = "NAME")]
     pub mutant: Option<String>,
     /// Print KTAP and use the exit codes of the kernel's selftests: 0 pass, 1 fail, 4 skip
-    #[arg(long, conflicts_with_all = ["json", "format"])]
+    #[arg(long, conflicts_with = "json")]
     pub kselftest: bool,
     /// Write the results as JUnit XML
     #[arg(long, value_name = "FILE")]
