@@ -3,6 +3,7 @@
 mod backend;
 mod config_entry;
 mod configuration;
+mod conform;
 mod lab;
 mod target;
 mod tool_files;
@@ -22,6 +23,7 @@ pub(crate) use backend::BackendChoice;
 pub(crate) use config_entry::{EntryName, FieldValue};
 pub(crate) use configuration::{ConfigurationInput, MemoryArgument};
 pub(super) use configuration::{borrow_layers, read_layers};
+pub(crate) use conform::{ConformCommand, ConformMatrix, ConformRun, MatrixFormat};
 pub(crate) use lab::*;
 pub(crate) use target::TargetArguments;
 pub(crate) use tool_files::{CompletionsArguments, ManArguments};
@@ -86,6 +88,18 @@ pub(crate) enum Command {
     /// Measure rates, latency, buffers and frame cost of switches, and compare results
     #[command(subcommand)]
     Bench(super::bench::BenchCommand),
+    /// Test the flow control of a network interface card: PFC, 802.3x PAUSE and DCBX
+    #[command(
+        subcommand,
+        after_help = "\
+Examples:
+  xoff conform run --virtual             all checks against a model host
+  xoff conform explain A6                stimulus, observation, criterion and clause of a check
+  xoff conform matrix                    prove that each check detects its defects
+
+docs/conform.md describes the checks and their results."
+    )]
+    Conform(ConformCommand),
     /// Check whether this machine can run xoff, and print the command that fixes each problem
     #[command(after_help = "Exit code 0 if the incast lab can run here, 3 if not.")]
     Doctor(DoctorArguments),

@@ -7,6 +7,7 @@ mod clear;
 mod command;
 mod completions;
 mod config;
+mod conform;
 mod doctor;
 #[cfg(test)]
 mod documented_commands;
@@ -147,6 +148,7 @@ fn run(arguments: Arguments) -> Result<ExitCode, Failure> {
         Command::Show(command) => show::run(&command)?.into(),
         Command::Clear(command) => clear::run(&command)?.into(),
         Command::Bench(command) => bench::run(&command)?.into(),
+        Command::Conform(command) => conform::run(&command)?,
         Command::Completions(options) => completions::run(&options)?.into(),
         Command::Man(options) => man::run(&options)?.into(),
         Command::Doctor(options) => doctor::run(&options)?.into(),

@@ -18,6 +18,7 @@ const PRINTING_COMMANDS: &[(&str, &[&str])] = &[
         "crates/config/src/resolve/mod.rs",
         &["config check", "replay", "switch run"],
     ),
+    ("crates/conform/src/", &["conform run"]),
     ("crates/control/src/", &["switch run"]),
     (
         "crates/control/src/routes/extract.rs",
@@ -120,6 +121,7 @@ const PRINTING_COMMANDS: &[(&str, &[&str])] = &[
         "src/cli/args/configuration.rs",
         &["config check", "replay", "switch run"],
     ),
+    ("src/cli/conform.rs", &["conform run"]),
     ("src/cli/host.rs", &["host run"]),
     ("src/cli/lab.rs", &["lab run"]),
     ("src/cli/man.rs", &["man"]),

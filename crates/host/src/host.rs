@@ -21,6 +21,7 @@ use xoff_rdma::{Completion, Counters, Endpoint, PostError, QpIndex, Telemetry, W
 
 mod receive;
 mod results;
+mod settings;
 mod transmit;
 
 pub use results::{HostResults, SentFlow, flow_report};

@@ -69,6 +69,7 @@ pub use host::{
 };
 pub use nic::{CATCH_UP_FRAMES, NicCounters};
 pub use queue_pairs::{EmittedFrame, QueuePairSetup};
+pub use receive_buffer::ClassTrust;
 pub use receiver::{ReceiveTotals, ReceivedFlow, TRACKED_FLOWS_MAX, UnstampedFlow};
 pub use sequence::REORDER_WINDOW_FRAMES;
 pub use stamp::{PayloadStamp, STAMP_BYTES};

@@ -61,6 +61,8 @@ pub(super) struct Nic {
     link: LinkRate,
     honoured: u8,
     pause_honoured: bool,
+    /// Time from the arrival of a pause frame to its effect.
+    response: Picos,
     pauses: PauseReceiver,
     /// State of 802.3x pauses. Its priority 0 stands for the whole link.
     whole_link: PauseReceiver,
@@ -126,11 +128,13 @@ pub(super) struct SendSlot {
 
 impl Nic {
     pub(super) fn new(config: &NicConfig) -> Nic {
+        let response = Picos::from_nanos(config.response_ns);
+        // A receiver with a response time reserves memory, so only receivers that are used have one.
         let receiver = |is_used: bool| {
             let mut pauses = PauseReceiver::new();
             pauses.set_until_resumed(config.pauses_until_resumed);
             if is_used {
-                pauses.set_response_time(Picos::from_nanos(config.response_ns));
+                pauses.set_response_time(response);
             }
             pauses
         };
@@ -138,6 +142,7 @@ impl Nic {
             link: LinkRate::new(config.link),
             honoured: config.pfc_honoured,
             pause_honoured: config.pause_honoured,
+            response,
             pauses: receiver(config.pfc_honoured != 0),
             whole_link: receiver(config.pause_honoured),
             stopped: 0,
@@ -148,6 +153,44 @@ impl Nic {
             deficit: Picos::ZERO,
             counters: NicCounters::default(),
         }
+    }
+
+    /// Sets the priorities for which the NIC honours PFC. Paused classes outside the mask resume at `now`.
+    pub(super) fn set_pfc_honoured(&mut self, now: Picos, honoured: u8) {
+        self.process_pause_changes(now);
+        self.honoured = honoured;
+        if honoured != 0 {
+            self.pauses.set_response_time(self.response);
+        }
+        self.pauses.release_priorities(now, honoured);
+        self.update_paused_classes(now);
+    }
+
+    /// Sets whether the NIC honours 802.3x PAUSE frames. If not, a current pause of the link ends at `now`.
+    pub(super) fn set_pause_honoured(&mut self, now: Picos, is_honoured: bool) {
+        self.process_pause_changes(now);
+        self.pause_honoured = is_honoured;
+        if is_honoured {
+            self.whole_link.set_response_time(self.response);
+        }
+        self.whole_link.release_priorities(now, u8::from(is_honoured));
+        self.update_paused_classes(now);
+    }
+
+    /// Sets the time from the arrival of later pause frames to their effect.
+    pub(super) fn set_response_time(&mut self, response: Picos) {
+        self.response = response;
+        if self.honoured != 0 {
+            self.pauses.set_response_time(response);
+        }
+        if self.pause_honoured {
+            self.whole_link.set_response_time(response);
+        }
+    }
+
+    /// Blocks the link until `now`. A NIC that is created during a run sends nothing earlier.
+    pub(super) fn start_link(&mut self, now: Picos) {
+        self.link_free = now;
     }
 
     pub(super) fn link(&self) -> &LinkTiming {

@@ -31,6 +31,12 @@ impl Pacer {
         self.remainder = 0;
     }
 
+    /// Sets the rate. The departure time of the next frame does not change.
+    pub(super) fn set_rate(&mut self, bits_per_second: u64) {
+        self.bits_per_second = bits_per_second.max(1);
+        self.remainder = 0;
+    }
+
     /// Returns the departure time of the next frame.
     pub(super) fn due(&self) -> Picos {
         self.due

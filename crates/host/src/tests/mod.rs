@@ -7,6 +7,7 @@ mod pauses;
 mod receiving;
 mod reference;
 mod robustness;
+mod settings;
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 

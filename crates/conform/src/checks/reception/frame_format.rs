@@ -1,0 +1,158 @@
+//! Frames that are almost PFC frames.
+
+use crate::check::{Check, Step, Stop};
+use crate::checks::frames::{LONGEST_PAUSE, PAUSED_BIT, PAUSED_CLASS, pause, pfc, send, with_bytes};
+use crate::checks::require;
+use crate::checks::traffic::{DeviceTraffic, start_traffic};
+use crate::instrument::Instrument;
+use crate::link_frame::{Defect, LinkFrame};
+
+/// Length in quanta of the window after a frame.
+const WINDOW_QUANTA: u64 = 4_000;
+
+/// Adds the form of a frame to the reason of a failure.
+fn name_frame(result: Step, form: &str) -> Step {
+    result.map_err(|stop| match stop {
+        Stop::Fail(reason) => Stop::Fail(format!("{form}: {reason}")),
+        other => other,
+    })
+}
+
+/// Sends a frame and checks that class 3 keeps its rate.
+async fn require_ignored(i: &Instrument, traffic: &DeviceTraffic, form: &str, frame: LinkFrame) -> Step {
+    let arrival = i.send(frame).await;
+    let until = arrival + i.quanta(WINDOW_QUANTA);
+    name_frame(traffic.keeps_running(PAUSED_BIT, arrival, until).await, form)
+}
+
+/// Sends a frame, checks that class 3 pauses, and resumes it.
+async fn require_honoured(i: &Instrument, traffic: &DeviceTraffic, form: &str, frame: Vec<u8>) -> Step {
+    let arrival = send(i, frame).await;
+    let until = arrival + i.quanta(WINDOW_QUANTA);
+    name_frame(traffic.stays_paused(PAUSED_CLASS, arrival, until).await, form)?;
+    pause(i, PAUSED_CLASS, 0).await;
+    i.wait(i.quanta(WINDOW_QUANTA)).await;
+    Ok(())
+}
+
+pub(in crate::checks) static A16: Check = Check::new("A16", "other control frames are ignored", |i| {
+    Box::pin(a16(i))
+})
+.stimulus(
+    "PFC frames with destination 01-80-C2-00-00-02, type 0x8809, and opcodes 0x0001 and 0x0102, in turn",
+)
+.observation("the rate of class 3")
+.criterion("class 3 keeps 99 % of its rate")
+.clause("IEEE 802.3 31.4 and 31.5; UNH-IOL Annex 31B suite");
+
+async fn a16(i: Instrument) -> Step<String> {
+    let traffic = start_traffic(&i, PAUSED_BIT, 500).await?;
+    let forms: [(&str, usize, u8); 4] = [
+        ("destination 01-80-C2-00-00-02", 5, 0x02),
+        ("type 0x8809", 13, 0x09),
+        ("opcode 0x0001", 14, 0x00),
+        ("opcode 0x0102", 15, 0x02),
+    ];
+    for (form, at, byte) in forms {
+        let frame = with_bytes(pfc(PAUSED_BIT, LONGEST_PAUSE), at, &[byte]);
+        require_ignored(&i, &traffic, form, LinkFrame::new(frame)).await?;
+    }
+    Ok(match i.counters().await {
+        Ok(counters) => format!(
+            "4 of 4 ignored, counted as unsupported: {}",
+            counters.rx_unsupported_control
+        ),
+        Err(_) => "4 of 4 ignored".to_owned(),
+    })
+}
+
+pub(in crate::checks) static A17: Check = Check::new(
+    "A17",
+    "damaged frames are ignored, other lengths are not",
+    |i| Box::pin(a17(i)),
+)
+.stimulus(
+    "PFC frames with a wrong FCS, shorter than 64 bytes, with 1518 bytes, and with padding that is not zero",
+)
+.observation("class 3")
+.criterion("the first two are ignored, the last two pause class 3")
+.clause("IEEE 802.3 31.5 and 4.2.4; UNH-IOL Annex 31B suite");
+
+async fn a17(i: Instrument) -> Step<String> {
+    let traffic = start_traffic(&i, PAUSED_BIT, 500).await?;
+    let frame = pfc(PAUSED_BIT, LONGEST_PAUSE);
+    let damaged = |frame: &[u8], defect| LinkFrame {
+        bytes: frame.to_vec(),
+        defect: Some(defect),
+    };
+    let wrong_fcs = damaged(&frame, Defect::WrongFcs);
+    require_ignored(&i, &traffic, "wrong FCS", wrong_fcs).await?;
+    let runt = damaged(&frame[..46], Defect::Runt);
+    require_ignored(&i, &traffic, "50 bytes", runt).await?;
+    let mut long = frame.clone();
+    long.resize(1_514, 0);
+    require_honoured(&i, &traffic, "1518 bytes", long).await?;
+    let padded = with_bytes(frame, 34, &[0xff; 26]);
+    require_honoured(&i, &traffic, "padding 0xFF", padded).await?;
+    Ok("2 of 2 ignored, 2 of 2 honoured".to_owned())
+}
+
+pub(in crate::checks) static A18: Check = Check::new("A18", "reserved bits of the vector are ignored", |i| {
+    Box::pin(a18(i))
+})
+.stimulus("bit 3 with time 0xFFFF, and all eight reserved bits of the vector set; classes 0 and 3 run")
+.observation("classes 0 and 3")
+.criterion("class 3 stops, and class 0 keeps 99 % of its rate")
+.clause("IEEE 802.1Q 36.1.3.3: reserved, sent as 0 and ignored")
+.requires(&["A2"]);
+
+async fn a18(i: Instrument) -> Step<String> {
+    let traffic = start_traffic(&i, PAUSED_BIT | 1, 200).await?;
+    let frame = with_bytes(pfc(PAUSED_BIT, LONGEST_PAUSE), 16, &[0xff]);
+    let from = i.now();
+    require_honoured(&i, &traffic, "reserved bits", frame).await?;
+    traffic.keeps_running(1, from, i.now()).await?;
+    Ok("class 3 pauses by the low byte".to_owned())
+}
+
+pub(in crate::checks) static A19: Check =
+    Check::new("A19", "a tagged PFC frame is ignored", |i| Box::pin(a19(i)))
+        .stimulus("bit 3 with time 0xFFFF in a frame with an 802.1Q tag")
+        .observation("the rate of class 3")
+        .criterion("class 3 keeps 99 % of its rate")
+        .clause("IEEE 802.3 31.3: the type follows the addresses, MAC control frames are not tagged");
+
+async fn a19(i: Instrument) -> Step<String> {
+    let traffic = start_traffic(&i, PAUSED_BIT, 500).await?;
+    let mut frame = pfc(PAUSED_BIT, LONGEST_PAUSE);
+    frame.splice(12..12, [0x81, 0x00, 0x60, 0x00]);
+    require_ignored(&i, &traffic, "802.1Q tag", LinkFrame::new(frame)).await?;
+    Ok("ignored".to_owned())
+}
+
+pub(in crate::checks) static A20: Check =
+    Check::new("A20", "any source address pauses", |i| Box::pin(a20(i)))
+        .stimulus("bit 3 with time 0xFFFF from the source addresses 00-00-00-00-00-00 and 01-00-5E-00-00-01")
+        .observation("class 3, and the counter of received PFC frames")
+        .criterion("class 3 stops, and the frames are counted")
+        .clause("IEEE 802.3 31.4.1; SONiC PFC test plan");
+
+async fn a20(i: Instrument) -> Step<String> {
+    let traffic = start_traffic(&i, PAUSED_BIT, 500).await?;
+    for (form, source) in [
+        ("zero source", [0; 6]),
+        ("multicast source", [1, 0, 0x5e, 0, 0, 1]),
+    ] {
+        let before = i.counters().await.ok();
+        let frame = with_bytes(pfc(PAUSED_BIT, LONGEST_PAUSE), 6, &source);
+        require_honoured(&i, &traffic, form, frame).await?;
+        let received = |counters: crate::device::Counters| counters.pfc_rx[usize::from(PAUSED_CLASS)];
+        let counted = i.counters().await.ok().map(received);
+        // The frame and the XON frame after it.
+        let expected = before.map(|before| received(before) + 2);
+        require(counted == expected, || {
+            format!("{form}: the device does not count the frame")
+        })?;
+    }
+    Ok("2 of 2 honoured".to_owned())
+}

@@ -1,0 +1,106 @@
+//! NIC files (`testbeds/nics/*.yml`): the expected deviations of a NIC.
+
+use std::path::Path;
+
+use serde::Deserialize;
+use xoff_telemetry::failure::Failure;
+use xoff_telemetry::{InputLimit, read_input_text};
+
+use crate::check::Check;
+use crate::checks::{CHECKS, find_check};
+
+/// Limit of a NIC file.
+const NIC_FILE_LIMIT: InputLimit = InputLimit {
+    kind: "a NIC file",
+    bytes_max: 1 << 20,
+};
+
+/// The expected deviations of a NIC.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NicFile {
+    /// Name of the NIC and its driver.
+    pub nic: String,
+    /// Checks that the NIC is known to fail.
+    #[serde(default)]
+    pub xfail: Vec<ExpectedDeviation>,
+}
+
+/// A check that a NIC is known to fail.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ExpectedDeviation {
+    /// Identifier of the check.
+    pub check: String,
+    /// The reason.
+    pub why: String,
+}
+
+/// Returns a proposal for an identifier that names no check: the most similar identifier.
+pub fn suggest_check(id: &str) -> String {
+    let id = id.to_ascii_uppercase();
+    let distance = |check: &&&Check| strsim::damerau_levenshtein(check.id, &id);
+    let nearest = CHECKS.iter().min_by_key(distance).map_or("A1", |check| check.id);
+    format!("did you mean `{nearest}`? `xoff conform list` prints all checks")
+}
+
+impl NicFile {
+    /// Reads a NIC file.
+    ///
+    /// # Errors
+    /// The file cannot be read, is no valid NIC file, or names a check that does not exist, that is informational, or
+    /// that it names twice.
+    pub fn read(path: &Path) -> Result<NicFile, Failure> {
+        let location = path.display().to_string();
+        let text = read_input_text(path, NIC_FILE_LIMIT).map_err(|error| {
+            Failure::configuration("the NIC file cannot be read")
+                .at(&location)
+                .because(error)
+                .fix("give a file such as testbeds/nics/example.yml")
+        })?;
+        NicFile::parse(&text).map_err(|failure| failure.at(location))
+    }
+
+    /// Reads the text of a NIC file.
+    ///
+    /// # Errors
+    /// The errors of [`NicFile::read`] without those of the file system.
+    pub fn parse(text: &str) -> Result<NicFile, Failure> {
+        let file: NicFile = serde_saphyr::from_str(text).map_err(|error| {
+            Failure::configuration("the NIC file is not valid")
+                .because(error)
+                .fix("the fields are `nic` (a name) and `xfail` (a list of `check` and `why`): docs/conform.md")
+        })?;
+        for (at, deviation) in file.xfail.iter().enumerate() {
+            let id = &deviation.check;
+            let problem = |what: String, fix: String| Err(Failure::configuration(what).fix(fix));
+            let Some(check) = find_check(id) else {
+                return problem(
+                    format!("the NIC file names the check `{id}`, which does not exist"),
+                    suggest_check(id),
+                );
+            };
+            if check.is_informational {
+                let fix = "remove the entry".to_owned();
+                return problem(format!("{id} is informational and cannot fail"), fix);
+            }
+            if file.xfail[..at]
+                .iter()
+                .any(|other| other.check.eq_ignore_ascii_case(id))
+            {
+                let fix = "write one entry with both reasons".to_owned();
+                return problem(format!("the NIC file names the check {id} twice"), fix);
+            }
+        }
+        Ok(file)
+    }
+
+    /// Returns the reason of the expected deviation of a check.
+    pub fn deviation(&self, id: &str) -> Option<&str> {
+        let is_named = |deviation: &&ExpectedDeviation| deviation.check.eq_ignore_ascii_case(id);
+        self.xfail
+            .iter()
+            .find(is_named)
+            .map(|deviation| deviation.why.as_str())
+    }
+}

@@ -1,0 +1,121 @@
+//! Runs a selection of checks against a device.
+
+use xoff_host::HostConfigError;
+use xoff_units::LinkTiming;
+
+use crate::check::Check;
+use crate::checks::CHECKS;
+use crate::device::DeviceUnderTest;
+use crate::executor::run_check;
+use crate::instrument::CheckScale;
+use crate::model::{ModelDevice, Mutant, MutantDevice};
+use crate::nic_file::NicFile;
+use crate::outcome::{CheckOutcome, CheckReport, OutcomeCounts, RunReport};
+use crate::preflight::run_preflight;
+
+/// Name and version of the JSON report.
+const SCHEMA: &str = "xoff.conform/1";
+
+/// The checks and the device of a run.
+#[derive(Clone, Debug)]
+pub struct RunOptions {
+    /// Speed of the link between instrument and device.
+    pub link: LinkTiming,
+    /// Factors of counts and durations.
+    pub scale: CheckScale,
+    /// The checks in their order.
+    pub checks: Vec<&'static Check>,
+    /// A mutant as the device. `None`: the model device.
+    pub mutant: Option<&'static Mutant>,
+    /// Expected deviations.
+    pub nic: Option<NicFile>,
+}
+
+impl RunOptions {
+    /// All checks against the model device, without expected deviations.
+    pub fn new(link: LinkTiming) -> RunOptions {
+        RunOptions {
+            link,
+            scale: CheckScale::default(),
+            checks: CHECKS.to_vec(),
+            mutant: None,
+            nic: None,
+        }
+    }
+}
+
+/// Creates the model device or a mutant.
+pub(crate) fn make_device(
+    mutant: Option<&Mutant>,
+    link: LinkTiming,
+) -> Result<Box<dyn DeviceUnderTest>, HostConfigError> {
+    Ok(match mutant {
+        None => Box::new(ModelDevice::new(link)?),
+        Some(mutant) => Box::new(MutantDevice::new(mutant, link)?),
+    })
+}
+
+/// Runs checks against the model device or a mutant.
+///
+/// # Errors
+/// The speed of the link is not 1 to 1 600 000 Mb/s.
+pub fn run_checks(options: &RunOptions) -> Result<RunReport, HostConfigError> {
+    run_checks_on(options, || make_device(options.mutant, options.link))
+}
+
+/// Runs checks against any device. `make_device` creates a device for each check, so that no check depends on the
+/// checks before it. If the preflight fails, no check runs.
+///
+/// # Errors
+/// The speed of the link is not 1 to 1 600 000 Mb/s, or a device cannot be created.
+pub fn run_checks_on(
+    options: &RunOptions,
+    make_device: impl Fn() -> Result<Box<dyn DeviceUnderTest>, HostConfigError>,
+) -> Result<RunReport, HostConfigError> {
+    let name = make_device()?.name();
+    let preflight = run_preflight(options.link, options.scale, &make_device)?;
+    let selected = if preflight.has_failed() {
+        &[][..]
+    } else {
+        &options.checks
+    };
+    let mut checks = Vec::with_capacity(selected.len());
+    for check in selected {
+        let deviation = options.nic.as_ref().and_then(|nic| nic.deviation(check.id));
+        let end = run_check(check, options.link, options.scale, make_device()?)?;
+        checks.push(CheckReport::new(
+            check,
+            end.result,
+            deviation,
+            end.model_time.as_nanos(),
+        ));
+    }
+    name_failed_prerequisites(&mut checks);
+    Ok(RunReport {
+        schema: SCHEMA,
+        device: name,
+        speed_mbps: options.link.speed_mbps,
+        timing: "exact",
+        scale: options.scale,
+        nic: options.nic.as_ref().map(|nic| nic.nic.clone()),
+        preflight,
+        counts: OutcomeCounts::of(&checks),
+        checks,
+    })
+}
+
+/// Adds the failed prerequisites to each failed check.
+fn name_failed_prerequisites(checks: &mut [CheckReport]) {
+    let failed: Vec<&str> = checks
+        .iter()
+        .filter(|check| matches!(check.outcome, CheckOutcome::Fail | CheckOutcome::Xfail))
+        .map(|check| check.check.id)
+        .collect();
+    for check in checks
+        .iter_mut()
+        .filter(|check| check.outcome == CheckOutcome::Fail)
+    {
+        let prerequisites = check.check.prerequisites.iter().copied();
+        check.failed_prerequisites = prerequisites.filter(|id| failed.contains(id)).collect();
+    }
+}

@@ -1,0 +1,134 @@
+//! The arguments of `xoff conform`.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand, ValueEnum};
+
+use crate::cli::values::parse_speed_mbps;
+
+/// `xoff conform`
+#[derive(Debug, Subcommand)]
+pub(crate) enum ConformCommand {
+    /// List the checks
+    List(ConformList),
+    /// Print stimulus, observation, criterion and clause of a check
+    #[command(after_help = "\
+Example:
+  xoff conform explain A6")]
+    Explain(ConformExplain),
+    /// Run checks against a device
+    #[command(after_help = "\
+The device is a model host of xoff, in virtual time with exact times. With --mutant, it is a model host that is wrong in
+one behaviour: it shows how a failure looks.
+
+Exit codes: 0 no check failed, 1 a check failed or passed unexpectedly, 2 usage, 3 MAC control frames do not reach the
+device or the instrument, 4 the NIC file is invalid, 5 inconclusive. With --kselftest: 0 pass, 1 fail, 4 skip.
+
+Examples:
+  xoff conform run --virtual
+  xoff conform run --virtual A5 A6 A7 --speed 100g
+  xoff conform run --virtual A --mutant adds-timers --junit report.xml
+  xoff conform run --virtual --nic testbeds/nics/example.yml --kselftest")]
+    Run(ConformRun),
+    /// Run the checks against all mutants: each check must fail on its own mutants and on no others
+    #[command(after_help = "\
+Exit codes: 0 the matrix is right, 1 it is not.
+
+Examples:
+  xoff conform matrix
+  xoff conform matrix --format markdown > docs/conform-matrix.md")]
+    Matrix(ConformMatrix),
+}
+
+/// `xoff conform list`
+#[derive(Clone, Debug, Args)]
+pub(crate) struct ConformList {
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `xoff conform explain`
+#[derive(Clone, Debug, Args)]
+pub(crate) struct ConformExplain {
+    /// Identifier of the check, such as A5
+    #[arg(value_name = "CHECK")]
+    pub check: String,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `xoff conform run`
+#[derive(Clone, Debug, Args)]
+pub(crate) struct ConformRun {
+    /// Checks, or groups: A reception, B generation, C configuration [default: all]
+    #[arg(value_name = "CHECK")]
+    pub checks: Vec<String>,
+    /// Run in virtual time
+    #[arg(long = "virtual", required = true)]
+    pub virtual_time: bool,
+    /// Speed of the link
+    #[arg(long, value_name = "SPEED", value_parser = parse_speed_mbps, default_value = "1g")]
+    pub speed: u32,
+    /// Factor of counts and durations that do not change the criterion, above 0 and at most 1
+    #[arg(long, value_name = "FACTOR", value_parser = parse_scale, default_value = "1", conflicts_with = "long")]
+    pub scale: f64,
+    /// Use the long forms of checks, such as a million transitions and a storm of 60 s
+    #[arg(long)]
+    pub long: bool,
+    /// Expected deviations of a NIC
+    #[arg(long, value_name = "FILE")]
+    pub nic: Option<PathBuf>,
+    /// Test a mutant instead of the model host (docs/conform-matrix.md lists them)
+    #[arg(long, value_name = "NAME")]
+    pub mutant: Option<String>,
+    /// Print KTAP and use the exit codes of the kernel's selftests: 0 pass, 1 fail, 4 skip
+    #[arg(long, conflicts_with = "json")]
+    pub kselftest: bool,
+    /// Write the results as JUnit XML
+    #[arg(long, value_name = "FILE")]
+    pub junit: Option<PathBuf>,
+    /// Write the results as JSON
+    #[arg(long, value_name = "FILE")]
+    pub report: Option<PathBuf>,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `xoff conform matrix`
+#[derive(Clone, Debug, Args)]
+pub(crate) struct ConformMatrix {
+    /// Run each mutant only on its own check
+    #[arg(long)]
+    pub own: bool,
+    /// Speed of the link
+    #[arg(long, value_name = "SPEED", value_parser = parse_speed_mbps, default_value = "1g")]
+    pub speed: u32,
+    /// Factor of counts and durations that do not change the criterion, above 0 and at most 1
+    #[arg(long, value_name = "FACTOR", value_parser = parse_scale, default_value = "0.1")]
+    pub scale: f64,
+    /// Output format
+    #[arg(long, value_name = "FORM", value_enum, default_value_t = MatrixFormat::Table)]
+    pub format: MatrixFormat,
+}
+
+/// The output formats of `xoff conform matrix`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum MatrixFormat {
+    /// A table with a row for each mutant
+    Table,
+    /// The page docs/conform-matrix.md
+    Markdown,
+    /// JSON with the result of each check on each mutant
+    Json,
+}
+
+/// Parses the factor of counts and durations.
+fn parse_scale(text: &str) -> Result<f64, String> {
+    let factor = text.parse::<f64>().ok();
+    factor
+        .filter(|factor| *factor > 0.0 && *factor <= 1.0)
+        .ok_or_else(|| "write a number above 0 and at most 1, such as 0.1".to_owned())
+}

@@ -1,0 +1,163 @@
+//! `xoff conform`: PFC conformance checks of network interface cards.
+
+use std::process::ExitCode;
+
+use serde_json::json;
+use xoff_conform::{
+    CHECKS, Check, CheckGroup, CheckScale, MatrixScope, Mutant, NicFile, RunOptions, RunReport, all_mutants,
+    find_check, report, run_checks, run_matrix, suggest_check,
+};
+use xoff_host::HostConfigError;
+use xoff_telemetry::failure::{Exit, Failure};
+use xoff_telemetry::{write_report_file, write_result_file};
+use xoff_units::LinkTiming;
+
+use super::{ConformCommand, ConformMatrix, ConformRun, MatrixFormat, output};
+
+/// Runs `xoff conform`.
+pub(super) fn run(command: &ConformCommand) -> Result<ExitCode, Failure> {
+    match command {
+        ConformCommand::List(options) => {
+            match options.json {
+                true => output::print_json(&json!({"schema": "xoff.conform-checks/1", "checks": CHECKS})),
+                false => output::print(&report::list_checks(CHECKS)),
+            }
+            Ok(Exit::Ok.into())
+        }
+        ConformCommand::Explain(options) => {
+            let check = find_check(&options.check).ok_or_else(|| unknown_check(&options.check))?;
+            match options.json {
+                true => output::print_json(check),
+                false => output::print(&report::explain_check(check)),
+            }
+            Ok(Exit::Ok.into())
+        }
+        ConformCommand::Run(options) => run_selected(options),
+        ConformCommand::Matrix(options) => print_matrix(options).map(ExitCode::from),
+    }
+}
+
+fn unknown_check(id: &str) -> Failure {
+    Failure::usage(format!("there is no check `{id}`"))
+        .at(id.to_owned())
+        .fix(suggest_check(id))
+}
+
+fn refused_speed(error: HostConfigError) -> Failure {
+    Failure::usage("the link cannot have this speed")
+        .at("--speed")
+        .because(error)
+        .fix("give a speed such as 1g or 100g")
+}
+
+/// Returns the checks of identifiers and groups, in the order of all checks.
+fn select_checks(words: &[String]) -> Result<Vec<&'static Check>, Failure> {
+    let group = |word: &str| match word.to_ascii_uppercase().as_str() {
+        "A" => Some(CheckGroup::Reception),
+        "B" => Some(CheckGroup::Generation),
+        "C" => Some(CheckGroup::Configuration),
+        _ => None,
+    };
+    if let Some(word) = words
+        .iter()
+        .find(|word| group(word).is_none() && find_check(word).is_none())
+    {
+        return Err(unknown_check(word));
+    }
+    let is_selected = |check: &Check| {
+        let names = |word: &String| check.id.eq_ignore_ascii_case(word) || group(word) == Some(check.group());
+        words.is_empty() || words.iter().any(names)
+    };
+    Ok(CHECKS
+        .iter()
+        .copied()
+        .filter(|check| is_selected(check))
+        .collect())
+}
+
+fn find_mutant(name: &str) -> Result<&'static Mutant, Failure> {
+    all_mutants().find(|mutant| mutant.name == name).ok_or_else(|| {
+        Failure::usage(format!("there is no mutant `{name}`"))
+            .at(format!("--mutant {name}"))
+            .fix("`xoff conform matrix --own` prints all mutants")
+    })
+}
+
+/// Runs `xoff conform run`.
+fn run_selected(options: &ConformRun) -> Result<ExitCode, Failure> {
+    // The parser sees the conflict with `--json`, but not with `--format json`.
+    if options.json && options.kselftest {
+        return Err(
+            Failure::usage("--kselftest prints KTAP, and --format json prints JSON")
+                .at("--kselftest")
+                .fix("leave one of them out; --report FILE writes JSON to a file"),
+        );
+    }
+    for (option, path) in [("--report", &options.report), ("--junit", &options.junit)] {
+        if let Some(path) = path {
+            output::check_report_path(option, path)?;
+        }
+    }
+    let run_options = RunOptions {
+        link: LinkTiming::ethernet(options.speed),
+        scale: CheckScale {
+            factor: options.scale,
+            is_long: options.long,
+        },
+        checks: select_checks(&options.checks)?,
+        mutant: options.mutant.as_deref().map(find_mutant).transpose()?,
+        nic: options.nic.as_deref().map(NicFile::read).transpose()?,
+    };
+    let results = run_checks(&run_options).map_err(refused_speed)?;
+    write_files(options, &results)?;
+    match (options.json, options.kselftest) {
+        (true, _) => output::print_json(&results),
+        (false, true) => output::print(&report::format_ktap(&results)),
+        (false, false) => output::print(&report::format_run(&results)),
+    }
+    Ok(match options.kselftest {
+        true => ExitCode::from(results.kselftest_exit_code()),
+        false => results.exit().into(),
+    })
+}
+
+/// Writes the files of `--report` and `--junit`.
+fn write_files(options: &ConformRun, results: &RunReport) -> Result<(), Failure> {
+    if let Some(path) = &options.report {
+        let text =
+            serde_json::to_string_pretty(results).expect("our types have string keys and finite numbers");
+        write_report_file(path, &format!("{text}\n"))?;
+    }
+    if let Some(path) = &options.junit {
+        write_result_file("--junit", path, &report::format_junit(results))?;
+    }
+    Ok(())
+}
+
+/// Runs `xoff conform matrix`.
+fn print_matrix(options: &ConformMatrix) -> Result<Exit, Failure> {
+    let scope = match options.own {
+        true => MatrixScope::OwnChecks,
+        false => MatrixScope::Full,
+    };
+    let scale = CheckScale {
+        factor: options.scale,
+        is_long: false,
+    };
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let link = LinkTiming::ethernet(options.speed);
+    let matrix = run_matrix(scope, link, scale, threads).map_err(refused_speed)?;
+    match options.format {
+        MatrixFormat::Table => output::print(&report::format_matrix(&matrix)),
+        MatrixFormat::Markdown => output::print(&report::format_matrix_markdown(&matrix)),
+        MatrixFormat::Json => output::print_json(&report::matrix_json(&matrix)),
+    }
+    let problems = matrix.problems();
+    if options.format == MatrixFormat::Markdown {
+        problems.iter().for_each(|problem| output::print_note(problem));
+    }
+    Ok(match problems.is_empty() {
+        true => Exit::Ok,
+        false => Exit::CheckFailed,
+    })
+}
