@@ -274,7 +274,7 @@ fn set_replaces_a_value_of_the_lab_file() {
         &[
             "no value at \"transports.default.congestoin\"",
             "where: --set transports.default.congestoin, lab.yml:7",
-            "fix: the most similar path is transports.default.congestion",
+            "fix: did you mean transports.default.congestion?",
         ],
     );
     let (_, err) = run_lab(

@@ -23,13 +23,13 @@ const NASTY: &str = r#"{
 fn all_errors_of_a_file_are_reported_in_order() {
     let expected = [
         r#"BUFER_POOL: no such table; did you mean BUFFER_POOL?"#,
-        r#"BUFFER_PG|Ethernet00|3: there is no port Ethernet00; did you mean Ethernet0? Otherwise add it to PORT"#,
-        r#"BUFFER_PG|Ethernet00|3 profile "r": BUFFER_PROFILE has no entry r; did you mean p?"#,
+        r#"BUFFER_PG|Ethernet00|3: there is no port Ethernet00; add it to PORT, or name it on the command line (--port)"#,
+        r#"BUFFER_PG|Ethernet00|3 profile "r": BUFFER_PROFILE has no entry r; add r to BUFFER_PROFILE"#,
         r#"BUFFER_PG|Ethernet0|3-9: "3-9" in the key: expected a number from 0 to 7, or a range such as 3-4"#,
         r#"BUFFER_PROFILE|p dynamic_th "9": expected a whole number from -8 to 7"#,
         r#"BUFFER_PROFILE|q: dynamic_th and static_th exclude each other; remove one of them"#,
         r#"INTERFACE|Ethernet4|10.0.0.0/24: 10.0.0.0 cannot be the address of an interface: it is the network address of 10.0.0.0/24; use the address of a host"#,
-        r#"INTERFACE|Ethernet12: there is no port Ethernet12; did you mean Ethernet0? Otherwise add it to PORT"#,
+        r#"INTERFACE|Ethernet12: there is no port Ethernet12; add it to PORT, or name it on the command line (--port)"#,
         r#"PORT|Ether\nnet: "Ether\nnet" in the key: expected a name of letters, digits and . _ - / : @ # + ~ % & = *"#,
         r#"PORT|Ethernet0 admin_status "maybe": expected up or down"#,
         r#"PORT|Ethernet0 mtu "67": expected a whole number of bytes from 68 to 9216"#,

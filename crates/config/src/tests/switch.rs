@@ -188,7 +188,7 @@ fn xoff_switch_and_xoff_port_fields_are_resolved() {
         ),
         (
             r#"{"XOFF_PORT": {"Ethernet4": {"rounding_ps": "1"}}}"#,
-            "XOFF_PORT|Ethernet4: there is no port Ethernet4; did you mean Ethernet0? Otherwise add it to PORT",
+            "XOFF_PORT|Ethernet4: there is no port Ethernet4; add it to PORT, or name it on the command line (--port)",
         ),
     ]);
 }

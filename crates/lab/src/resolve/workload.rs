@@ -67,7 +67,11 @@ impl LabResolver<'_> {
                 );
             }
             self.check_name(&flow.value.name, "flow");
+            let flows_before = flows.len();
             self.add_flows(&flow.value, &host_links, &mut flows);
+            if flows.len() == flows_before {
+                self.rejected_traffic.insert(flow.value.name.value.clone());
+            }
         }
         WorkloadPlan {
             duration_ns,
@@ -262,7 +266,7 @@ impl LabResolver<'_> {
                 ),
                 models => {
                     let models = models.iter().map(String::as_str);
-                    let word = xoff_lab_file::nearest_name(name, words.iter().copied());
+                    let word = xoff_units::nearest_name(name, words.iter().copied());
                     match word.filter(|_| !self.problems.is_next_hidden()) {
                         Some(word) => format!(
                             "did you mean `{word}`? (the model hosts are {})",
