@@ -13,6 +13,7 @@ use super::super::plan::TimeMode;
 use super::super::resolve::LabText;
 use super::super::virtual_run::{FinishedRun, OutputFormat, VirtualRunArgs, run_to_end, write_result_text};
 use super::pool::{ParallelRunsResult, run_in_parallel};
+use super::progress::SweepProgress;
 use super::report::{RunMeasurements, SWEEP_SCHEMA, Shard, SweepReport, VariedField};
 use super::table;
 use xoff_telemetry::Verdict;
@@ -84,7 +85,7 @@ pub fn run_sweep(arguments: &SweepArgs, stop: &AtomicBool, out: &mut dyn Write) 
     };
     let in_part = |run: &u64| arguments.shard.is_none_or(|shard| shard.contains_run(*run));
     let part_runs: Vec<u64> = (0..sweep.total_runs()).filter(in_part).collect();
-    let bar = create_progress_bar(part_runs.len());
+    let mut progress = SweepProgress::start(arguments.run.progress, &sweep.lab, part_runs.len());
     let (count, seeds) = (part_runs.len(), arguments.seeds.clone());
     let template = arguments.run.clone();
     let work = move |at: usize| {
@@ -98,8 +99,8 @@ pub fn run_sweep(arguments: &SweepArgs, stop: &AtomicBool, out: &mut dyn Write) 
             seeds[seed],
         )
     };
-    let pooled = run_in_parallel(count, threads, work, stop, |done| bar.set_position(done as u64))?;
-    bar.finish_and_clear();
+    let pooled = run_in_parallel(count, threads, work, stop, |done| progress.update(done))?;
+    progress.finish();
     match pooled {
         ParallelRunsResult::Done(runs) => print_and_write(
             &SweepReport { runs, ..sweep },

@@ -11,6 +11,7 @@ mod command;
 mod figure_column;
 mod merge;
 mod pool;
+mod progress;
 mod report;
 mod seeds;
 mod table;
