@@ -198,8 +198,11 @@ fn load_config(arguments: &SwitchRun, resolve: &ResolveOptions) -> Result<Loaded
             .iter()
             .map(|port| (port.name.clone(), arguments.speed))
             .collect();
-        let mut preset = build_preset(name, &ports, resolve.reaction_budget)
-            .map_err(|unknown| Failure::usage(unknown.to_string()).at(format!("--preset {name}")))?;
+        let mut preset = build_preset(name, &ports, resolve.reaction_budget).map_err(|unknown| {
+            Failure::usage(unknown.to_string())
+                .at(format!("--preset {name}"))
+                .fix(format!("write --preset {}", values::PRESET_VALUE))
+        })?;
         preset_note = resolve.devices.replace_mtus_of_preset(&mut preset);
         layers.push((format!("preset {name}"), preset.to_json()));
     }

@@ -171,7 +171,7 @@ impl SwitchSession {
         running
             .as_ref()
             .and_then(query)
-            .ok_or_else(|| Failure::environment("the switch is stopping"))
+            .ok_or_else(|| Failure::environment("the switch is stopping").fix("start it again"))
     }
 }
 
