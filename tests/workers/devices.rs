@@ -113,10 +113,10 @@ fn send_until_received(switch_process: &mut SwitchProcess, from: usize, to: usiz
     })
 }
 
-/// Returns a port configuration so slow that one PFC frame pauses its class for half a minute.
+/// Returns a port configuration so slow that one PFC frame pauses its class for more than three seconds.
 fn slow_port_config() -> Value {
     let mut config = qos_tables();
-    config["PORT"] = json!({"Ethernet4": {"speed": "1"}});
+    config["PORT"] = json!({"Ethernet4": {"speed": "10"}});
     config
 }
 

@@ -34,7 +34,7 @@ fn all_errors_of_a_file_are_reported_in_order() {
         r#"PORT|Ethernet0 admin_status "maybe": expected up or down"#,
         r#"PORT|Ethernet0 mtu "67": expected a whole number of bytes from 68 to 9216"#,
         r#"PORT|Ethernet0 sped "1": no such field; did you mean speed?"#,
-        r#"PORT|Ethernet0 speed "fast": expected a whole number of Mb/s from 1 to 1600000"#,
+        r#"PORT|Ethernet0 speed "fast": expected a whole number of Mb/s from 10 to 1600000"#,
         r#"PORT|Ethernet4 pfc_asym "true": expected on or off"#,
         r#"PORT|Ethernet8: expected an object of fields, found a list"#,
         r#"PORT_QOS_MAP|Ethernet4 pfc_enable "8": expected priorities from 0 to 7 separated by commas, or "" for none"#,
