@@ -359,7 +359,7 @@ impl RealTimeRun {
     fn check_processes(&mut self) -> Result<(), Failure> {
         self.sessions
             .iter()
-            .for_each(|session| session.adopt_mtus_of_new_devices());
+            .for_each(|session| session.follow_device_mtus());
         self.record_ended_processes();
         self.check_threads()
     }

@@ -187,6 +187,7 @@ impl PendingSession {
             devices: Mutex::new(self.resolve.devices.clone()),
             resolve: self.resolve,
             missing_devices: Mutex::new(self.missing_devices),
+            device_mtus_read_at: Mutex::default(),
             device_by_port: self.device_by_port,
             ledger,
             pfc_baseline: Mutex::default(),
