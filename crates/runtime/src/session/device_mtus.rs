@@ -15,7 +15,7 @@ const READ_INTERVAL: Duration = Duration::from_millis(500);
 
 impl SwitchSession {
     /// Applies the MTUs of devices that have appeared, and of devices whose MTU has changed. Call this function often,
-    /// because a new device waits for it up to 0.5 s.
+    /// because a new device waits for it up to 0.9 s.
     pub fn follow_device_mtus(&self) {
         let mut found = self.find_new_devices();
         found.extend(self.find_changed_devices());
@@ -94,7 +94,11 @@ impl SwitchSession {
         let after = port_mtu(&config.ports);
         // The configuration is applied even if no MTU changes, because a new device waits for its MTU.
         self.use_config(&current, current.db.clone(), config, resolved)?;
-        if let Some(stored) = devices.mtu_by_port.get_mut(port).filter(|stored| after <= stored.mtu) {
+        if let Some(stored) = devices
+            .mtu_by_port
+            .get_mut(port)
+            .filter(|stored| after <= stored.mtu)
+        {
             stored.outlived_port_mtu = None;
         }
         *lock(&self.devices) = devices;
