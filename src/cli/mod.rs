@@ -119,7 +119,8 @@ fn asks_for_json(words: &[OsString]) -> bool {
 fn usage_failure(message: &clap::Error) -> Failure {
     let text = message.to_string();
     let what = text.split("\n\n").next().unwrap_or_default();
-    with_general_fix(Failure::usage(what.trim_start_matches("error: ").trim()))
+    let what = output::name_number_range(what.trim_start_matches("error: ").trim());
+    with_general_fix(Failure::usage(what))
 }
 
 /// Adds general advice to an error of the command line or the environment that has no advice of its own. The errors of a
@@ -172,6 +173,21 @@ fn run(arguments: Arguments) -> Result<ExitCode, Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_negative_number_of_an_option_is_refused_with_its_range() {
+        for (option, range) in [
+            ("--events-max=-1", "write a whole number from 0"),
+            ("--seeds=-1..3", "write numbers from 0"),
+            ("--jobs=-2", "-2 is not in 1..=1024"),
+            ("--until=-5us", "write a number and its unit"),
+        ] {
+            let words = ["xoff", "lab", "run", "a.yml", "--virtual", option].map(OsString::from);
+            let message = parse_command_line(&words).expect_err(option);
+            let what = usage_failure(&message).what;
+            assert!(what.contains(range), "{option}: {what}");
+        }
+    }
 
     #[test]
     fn errors_of_the_command_line_and_the_environment_have_a_fix() {

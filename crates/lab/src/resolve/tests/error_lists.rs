@@ -33,6 +33,28 @@ fn assert_errors(text: &str, parts: &[&str]) {
 }
 
 #[test]
+fn times_before_the_start_and_after_the_end_are_reported() {
+    let flow =
+        |start: &str| format!("  duration: 1ms\n  flows: [{{name: f, from: h1, to: h2, start: {start}}}]\n");
+    assert_errors(&lab("", &flow("999us")), &[]);
+    assert_errors(
+        &lab("", &flow("1ms")),
+        &["f starts after 1ms, and flows end after 1ms"],
+    );
+    assert_errors(
+        &lab("", &flow("-1us")),
+        &["-1us is out of range; write a duration from 0"],
+    );
+    let job = "  jobs: [{name: j, kind: permutation, hosts: all, bytes: 1k, start: -2us}]\n";
+    assert_errors(&lab("", job), &["-2us is out of range; write a duration from 0"]);
+    let script = "  duration: 1ms\nscript:\n  - {at: -1us, clear: counters}\n";
+    assert_errors(
+        &lab("", script),
+        &["-1us is out of range; write a duration from 0"],
+    );
+}
+
+#[test]
 fn a_wrong_host_or_template_is_one_error() {
     let script = "script:\n  - {at: 1ms, start: j}\n  - {expect: job.j.jct_us < 1ms}\n";
     let start = "  duration: 1ms\n";
