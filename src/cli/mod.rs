@@ -123,8 +123,8 @@ fn usage_failure(message: &clap::Error) -> Failure {
     with_general_fix(Failure::usage(what))
 }
 
-/// Adds general advice to an error of the command line or the environment that has no advice of its own. The errors of a
-/// configuration name the wrong values and their ranges, and all other failures are results.
+/// Adds general advice to an error of the command line or the environment that has no advice of its own. The errors of
+/// a configuration name the wrong values and their ranges, and all other failures are results.
 fn with_general_fix(failure: Failure) -> Failure {
     let fix = match failure.exit {
         _ if failure.fix.is_some() => return failure,

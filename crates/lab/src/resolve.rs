@@ -174,8 +174,8 @@ struct LabResolver<'a> {
     /// The parts of the file that were left out because of their errors. Errors that are only consequences of
     /// the missing parts are not reported.
     left_out: LeftOut,
-    /// The names of jobs, flows and `send` steps that the plan does not have because of their errors. Errors about these
-    /// names in steps would be consequences.
+    /// The names of jobs, flows and `send` steps that the plan does not have because of their errors. Errors about
+    /// these names in steps would be consequences.
     rejected_traffic: HashSet<String>,
     /// Whether nodes and links are unknown because the template has an error. Errors about unknown names of nodes
     /// would be consequences.

@@ -2,8 +2,8 @@
 
 use super::{FieldSchema, KeyPart, TableSchema, ValueKind};
 
-/// Lowest speed of a port in Mb/s: that of the slowest Ethernet. At lower speeds, the time of a byte is not always a whole
-/// number of picoseconds.
+/// Lowest speed of a port in Mb/s: that of the slowest Ethernet. At lower speeds, the time of a byte is not always a
+/// whole number of picoseconds.
 const SPEED_MBPS_MIN: i128 = 10;
 /// Highest speed of a port in Mb/s.
 const SPEED_MBPS_MAX: i128 = 1_600_000;

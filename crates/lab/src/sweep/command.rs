@@ -1,11 +1,9 @@
 //! The command `xoff lab run FILE --virtual --seeds ... --set ...`.
 
-use std::io::{IsTerminal, Write};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::AtomicBool;
-
-use indicatif::{ProgressBar, ProgressStyle};
 
 use super::super::lab_fields::{self, FieldSetting, FieldValue};
 use super::super::load_options::LoadOptions;
@@ -247,19 +245,6 @@ fn to_varied_field(setting: &FieldSetting) -> VariedField {
         path: setting.path.clone(),
         values: setting.values.clone(),
     }
-}
-
-/// Creates a progress bar for a number of runs. The bar is hidden if standard error is not a terminal.
-pub(crate) fn create_progress_bar(runs: usize) -> ProgressBar {
-    let bar = ProgressBar::new(runs as u64);
-    if !std::io::stderr().is_terminal() {
-        bar.set_draw_target(indicatif::ProgressDrawTarget::hidden());
-    }
-    bar.set_style(
-        ProgressStyle::with_template("runs: {pos} of {len} {wide_bar} {elapsed}")
-            .unwrap_or_else(|_| ProgressStyle::default_bar()),
-    );
-    bar
 }
 
 #[cfg(test)]

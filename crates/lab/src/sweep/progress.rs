@@ -1,12 +1,12 @@
 //! Progress of a sweep, written to standard error while its runs execute.
 
+use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
-use indicatif::{ProgressBar, ProgressDrawTarget};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde::Serialize;
 
 use super::super::virtual_run::ProgressFormat;
-use super::command::create_progress_bar;
 
 /// Time between two lines of JSON.
 const JSON_INTERVAL: Duration = Duration::from_secs(1);
@@ -113,6 +113,19 @@ impl SweepProgress {
         };
         serde_json::to_string(&line).unwrap_or_default()
     }
+}
+
+/// Creates a progress bar for a number of runs. The bar is hidden if standard error is not a terminal.
+pub(crate) fn create_progress_bar(runs: usize) -> ProgressBar {
+    let bar = ProgressBar::new(runs as u64);
+    if !std::io::stderr().is_terminal() {
+        bar.set_draw_target(ProgressDrawTarget::hidden());
+    }
+    bar.set_style(
+        ProgressStyle::with_template("runs: {pos} of {len} {wide_bar} {elapsed}")
+            .unwrap_or_else(|_| ProgressStyle::default_bar()),
+    );
+    bar
 }
 
 #[cfg(test)]

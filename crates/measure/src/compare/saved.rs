@@ -42,7 +42,7 @@ pub(super) fn compare_with_saved(
         }
     }
     let mut comparison = compare_samples(&results, sides, settings, &meter)?;
-    comparison.notes.extend(prefixes.note());
+    comparison.notes.extend(prefixes.describe());
     Ok(comparison)
 }
 

@@ -115,7 +115,7 @@ pub(super) fn compare_in_turns(
             .extend(missing_machine_taint(&results.a[0], &results.b[0]));
     }
     comparison.note_uncompared_figures(missing_in_b, &only_in_b);
-    comparison.notes.extend(prefixes.note());
+    comparison.notes.extend(prefixes.describe());
     comparison.notes.extend(evaluation.notes);
     comparison.figures = evaluation.figures;
     Ok(comparison)

@@ -62,7 +62,7 @@ impl VariantPrefixes {
     }
 
     /// Describes which figures are compared. `None` if the names are complete.
-    pub(super) fn note(&self) -> Option<String> {
+    pub(super) fn describe(&self) -> Option<String> {
         let [a, b] = &self.0;
         if a.is_none() && b.is_none() {
             return None;
@@ -119,7 +119,7 @@ mod tests {
             let prefixes = VariantPrefixes::find(&a, &b);
             prefixes.remove_from(&mut a, &mut b);
             assert_eq!(match_figures(&a, &b).in_both.join(" "), common);
-            assert_eq!(prefixes.note().as_deref(), note);
+            assert_eq!(prefixes.describe().as_deref(), note);
         }
     }
 }
