@@ -128,7 +128,7 @@ fn usage_failure(message: &clap::Error) -> Failure {
 fn with_general_fix(failure: Failure) -> Failure {
     let fix = match failure.exit {
         _ if failure.fix.is_some() => return failure,
-        Exit::Usage => "`--help` after the command describes its arguments",
+        Exit::Usage => "`xoff help` and the name of the command describe its arguments",
         Exit::Environment => "`xoff doctor` checks what this machine offers",
         _ => return failure,
     };
@@ -192,7 +192,7 @@ mod tests {
     #[test]
     fn errors_of_the_command_line_and_the_environment_have_a_fix() {
         for (failure, fix) in [
-            (Failure::usage("wrong"), Some("`--help`")),
+            (Failure::usage("wrong"), Some("`xoff help`")),
             (Failure::environment("missing"), Some("`xoff doctor`")),
             (
                 Failure::environment("missing").fix("own advice"),
