@@ -306,7 +306,7 @@ fn a_negative_bound_of_a_value_that_is_never_negative_is_an_error() {
         ("h1.lost >= -3", 11),
         ("-5us < job.train.jct_us", 0),
         ("sum(h*.lost) * 2 + 1 == -1", 24),
-        ("0 <= first(ce) <= -1us", 18),
+        ("0us <= first(ce) <= -1us", 20),
     ] {
         let error = Expression::parse(text).expect_err(text);
         assert_eq!(
