@@ -330,7 +330,7 @@ fn set_replaces_a_value_of_the_lab_file() {
         &[
             "no value at \"transports.default.congestoin\"",
             "where: --set transports.default.congestoin, lab.yml:7",
-            "fix: the most similar path is transports.default.congestion",
+            "fix: did you mean transports.default.congestion?",
         ],
     );
     let (_, err) = run_lab(
@@ -373,7 +373,16 @@ fn parts_of_a_sweep_merge_to_the_complete_sweep() {
             "p99 slowdown",
         ],
     );
-    assert_eq!(run(&["--jobs", "3", "--report", "again.json"]), table);
+    let again = ["--jobs", "3", "--report", "again.json", "--progress", "json"];
+    let all: Vec<&str> = sweep.iter().chain(&again).copied().collect();
+    let (repeated, progress) = run_lab(folder.path(), RANDOM_LAB, &all, 0);
+    assert_eq!(repeated, table);
+    let last = progress.lines().rfind(|line| line.contains("xoff.progress/1"));
+    let last: serde_json::Value = serde_json::from_str(last.expect("a line of progress")).expect("JSON");
+    assert_eq!(
+        (&last["finished_runs"], &last["runs"], &last["percent"]),
+        (&8.into(), &8.into(), &100.0.into())
+    );
     for part in ["1/3", "2/3", "3/3"] {
         let report = format!("part{}.json", &part[..1]);
         let text = run(&["--shard", part, "--report", &report]);

@@ -333,7 +333,8 @@ pub(crate) struct HostRun {
     /// Speed of the host's link, such as 1g
     #[arg(long, value_name = "SPEED", default_value = "1g", value_parser = super::values::parse_speed_mbps)]
     pub speed: u32,
-    /// Duration, such as 20s. Without this option, the host runs until interrupted
+    /// Duration, such as 20s. Without this option, the host runs until interrupted. With --send and without --receive,
+    /// it also ends if no address answers within 10 s
     #[arg(long, value_name = "TIME", value_parser = parse_wall_time)]
     pub duration: Option<std::time::Duration>,
     /// Model time from the arrival of a pause frame to its effect, such as 1us [default: 2 quanta]

@@ -139,8 +139,11 @@ fn format_changes(applied: &ConfigApplyReply, dry_run: bool) -> String {
 /// The file cannot be read, is too long, or is not a JSON object. The switch checks the content later.
 fn read_config_file(path: &Path) -> Result<Value, Failure> {
     let failure = |what: &str| Failure::configuration(what).at(path.display().to_string());
-    let text = read_input(path, FILE_LIMIT)
-        .map_err(|error| failure("the configuration cannot be read").because(error))?;
+    let text = read_input(path, FILE_LIMIT).map_err(|error| {
+        failure("the configuration cannot be read")
+            .because(error)
+            .fix("give the path of a JSON file with tables of the configuration, or `-` for standard input")
+    })?;
     let value: Value = serde_json::from_slice(&text).map_err(|error| {
         failure("the configuration is not JSON")
             .because(error)

@@ -101,6 +101,7 @@ fn host_run_spec(arguments: &HostRun) -> HostRunSpec {
         speed_mbps: arguments.speed,
         flows: arguments.send.iter().map(send_flow_spec).collect(),
         duration: arguments.duration,
+        awaits_frames: arguments.receive,
         response_ns: arguments
             .pfc_response
             .map(|time| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)),

@@ -45,6 +45,7 @@ pub(crate) fn main() -> ExitCode {
     let words: Vec<OsString> = std::env::args_os().collect();
     let code = match parse_command_line(&words) {
         Ok((arguments, prints_json)) => run(arguments).unwrap_or_else(|failure| {
+            let failure = with_general_fix(failure);
             output::print_failure(&failure);
             let exit = match xoff_telemetry::was_input_wait_interrupted() {
                 true => Exit::Interrupted,
@@ -120,7 +121,20 @@ fn asks_for_json(words: &[OsString]) -> bool {
 fn usage_failure(message: &clap::Error) -> Failure {
     let text = message.to_string();
     let what = text.split("\n\n").next().unwrap_or_default();
-    Failure::usage(what.trim_start_matches("error: ").trim())
+    let what = output::name_number_range(what.trim_start_matches("error: ").trim());
+    with_general_fix(Failure::usage(what))
+}
+
+/// Adds general advice to an error of the command line or the environment that has no advice of its own. The errors of
+/// a configuration name the wrong values and their ranges, and all other failures are results.
+fn with_general_fix(failure: Failure) -> Failure {
+    let fix = match failure.exit {
+        _ if failure.fix.is_some() => return failure,
+        Exit::Usage => "`xoff help` and the name of the command describe its arguments",
+        Exit::Environment => "`xoff doctor` checks what this machine offers",
+        _ => return failure,
+    };
+    failure.fix(fix)
 }
 
 /// Returns a failure as JSON. Commands with JSON output print it, so their output is always one document.
@@ -158,4 +172,41 @@ fn run(arguments: Arguments) -> Result<ExitCode, Failure> {
         }
         Command::Probe { probe } => doctor::probe(probe).into(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_negative_number_of_an_option_is_refused_with_its_range() {
+        for (option, range) in [
+            ("--events-max=-1", "write a whole number from 0"),
+            ("--seeds=-1..3", "write numbers from 0"),
+            ("--jobs=-2", "-2 is not in 1..=1024"),
+            ("--until=-5us", "write a number and its unit"),
+        ] {
+            let words = ["xoff", "lab", "run", "a.yml", "--virtual", option].map(OsString::from);
+            let message = parse_command_line(&words).expect_err(option);
+            let what = usage_failure(&message).what;
+            assert!(what.contains(range), "{option}: {what}");
+        }
+    }
+
+    #[test]
+    fn errors_of_the_command_line_and_the_environment_have_a_fix() {
+        for (failure, fix) in [
+            (Failure::usage("wrong"), Some("`xoff help`")),
+            (Failure::environment("missing"), Some("`xoff doctor`")),
+            (
+                Failure::environment("missing").fix("own advice"),
+                Some("own advice"),
+            ),
+            (Failure::new(Exit::CheckFailed, "lost"), None),
+        ] {
+            let found = with_general_fix(failure).fix;
+            assert_eq!(found.is_some(), fix.is_some(), "{found:?}");
+            assert!(found.unwrap_or_default().starts_with(fix.unwrap_or_default()));
+        }
+    }
 }

@@ -136,13 +136,20 @@ pub(super) fn print_note(text: &str) {
     let _ = io::stderr().lock().write_all(format!("{text}\n").as_bytes());
 }
 
+/// Replaces the message of the standard library about a negative number or a text by the range of the numbers.
+pub(super) fn name_number_range(message: &str) -> String {
+    message.replace("invalid digit found in string", "write a whole number from 0")
+}
+
 /// Writes the help, the version or an error of the command line parser, with colours on a terminal. Returns the
 /// exit code.
 pub(super) fn print_parser_message(message: &clap::Error) -> ExitCode {
     let text = message.render();
-    let render = |is_coloured: bool| match is_coloured {
-        true => text.ansi().to_string(),
-        false => text.to_string(),
+    let render = |is_coloured: bool| {
+        name_number_range(&match is_coloured {
+            true => text.ansi().to_string(),
+            false => text.to_string(),
+        })
     };
     if message.use_stderr() {
         let text = render(is_coloured_terminal(&io::stderr()));

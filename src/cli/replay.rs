@@ -369,8 +369,11 @@ fn load_config_for_mapping(
             .iter()
             .map(|port| (port.clone(), speed_mbps))
             .collect();
-        let preset = build_preset(name, &ports, Picos::ZERO)
-            .map_err(|unknown| Failure::usage(unknown.to_string()).at(format!("--preset {name}")))?;
+        let preset = build_preset(name, &ports, Picos::ZERO).map_err(|unknown| {
+            Failure::usage(unknown.to_string())
+                .at(format!("--preset {name}"))
+                .fix(format!("write --preset {}", values::PRESET_VALUE))
+        })?;
         layers.push((format!("preset {name}"), preset.to_json()));
     }
     layers.extend(file_layers);
@@ -388,7 +391,9 @@ fn load_config_for_mapping(
     let names = loaded.resolved.config.ports.iter().map(|port| &port.name);
     if !names.eq(&mapping.ports) {
         return Err(
-            Failure::configuration("the ports of the configuration are not those of the mapping").at(place),
+            Failure::configuration("the ports of the configuration are not those of the mapping")
+                .at(place)
+                .fix("write an entry in PORT for each port of the mapping, and for no other port"),
         );
     }
     Ok(loaded)

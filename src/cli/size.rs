@@ -10,7 +10,9 @@ use xoff_lab::units;
 pub(super) fn parse_size_bytes(text: &str) -> Result<u64, String> {
     units::parse_bytes(text)
         .filter(|bytes| *bytes > 0)
-        .ok_or(format!("write {}", units::BYTES))
+        .ok_or_else(|| {
+            units::explain_bits(text, units::parse_bytes).unwrap_or_else(|| format!("write {}", units::BYTES))
+        })
 }
 
 #[cfg(test)]
@@ -41,5 +43,9 @@ mod tests {
         ] {
             assert!(parse_size_bytes(wrong).is_err(), "{wrong}");
         }
+        assert_eq!(
+            parse_size_bytes("4Mb"),
+            Err("write 4MB or 4MiB; Mb are megabits".to_owned())
+        );
     }
 }

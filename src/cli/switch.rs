@@ -94,7 +94,7 @@ pub(super) fn run(arguments: SwitchRun) -> Result<Exit, Failure> {
         stdout_has_capture || arguments.json,
     );
     while !stop.load(Ordering::Relaxed) && !session.is_dead() {
-        session.adopt_mtus_of_new_devices();
+        session.follow_device_mtus();
         std::thread::sleep(CHECK_INTERVAL);
     }
     let control_api = server.map(ServerHandle::stop);
@@ -179,7 +179,7 @@ fn read_device_defaults(ports: &[super::PortArgument]) -> Result<DeviceDefaults,
         })?;
         let (name, device) = (port.name.clone(), port.device.clone());
         match mtu {
-            Some(mtu) => drop(devices.mtu_by_port.insert(name, DeviceMtu { device, mtu })),
+            Some(mtu) => drop(devices.mtu_by_port.insert(name, DeviceMtu::new(device, mtu))),
             // xoff itself creates the device of a tap port, with the MTU of the port.
             None if port.backend == BackendChoice::Tap => {}
             None => drop(devices.missing.insert(name)),
@@ -198,8 +198,11 @@ fn load_config(arguments: &SwitchRun, resolve: &ResolveOptions) -> Result<Loaded
             .iter()
             .map(|port| (port.name.clone(), arguments.speed))
             .collect();
-        let mut preset = build_preset(name, &ports, resolve.reaction_budget)
-            .map_err(|unknown| Failure::usage(unknown.to_string()).at(format!("--preset {name}")))?;
+        let mut preset = build_preset(name, &ports, resolve.reaction_budget).map_err(|unknown| {
+            Failure::usage(unknown.to_string())
+                .at(format!("--preset {name}"))
+                .fix(format!("write --preset {}", values::PRESET_VALUE))
+        })?;
         preset_note = resolve.devices.replace_mtus_of_preset(&mut preset);
         layers.push((format!("preset {name}"), preset.to_json()));
     }

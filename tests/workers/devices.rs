@@ -113,10 +113,10 @@ fn send_until_received(switch_process: &mut SwitchProcess, from: usize, to: usiz
     })
 }
 
-/// Returns a port configuration so slow that one PFC frame pauses its class for half a minute.
+/// Returns a port configuration so slow that one PFC frame pauses its class for more than three seconds.
 fn slow_port_config() -> Value {
     let mut config = qos_tables();
-    config["PORT"] = json!({"Ethernet4": {"speed": "1"}});
+    config["PORT"] = json!({"Ethernet4": {"speed": "10"}});
     config
 }
 
@@ -229,7 +229,7 @@ fn check_shown_mtu(switch_process: &SwitchProcess, mtus: [u32; 2]) -> Result<(),
 }
 
 /// Checks the MTUs of the first ports in `show interfaces status`.
-fn check_shown_mtus(switch_process: &SwitchProcess, mtus: &[u32]) -> Result<(), Failed> {
+pub(crate) fn check_shown_mtus(switch_process: &SwitchProcess, mtus: &[u32]) -> Result<(), Failed> {
     let output = switch_process.run_command(&["show", "interfaces", "status"])?;
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     for (n, mtu) in mtus.iter().enumerate() {
@@ -376,13 +376,13 @@ fn check_mtu_of_recreated_device(workers: &str) -> Result<(), Failed> {
 
 /// The settings of a device that a switch may change.
 #[derive(Debug, PartialEq)]
-struct DeviceSettings {
+pub(crate) struct DeviceSettings {
     link: (bool, bool, u32, u32),
     features: ethtool::Features,
     ipv6_is_off: String,
 }
 
-fn read_settings(device: &str) -> Result<DeviceSettings, Failed> {
+pub(crate) fn read_settings(device: &str) -> Result<DeviceSettings, Failed> {
     let link = net::read_link(device)?;
     let ipv6 = std::fs::read_to_string(format!("/proc/sys/net/ipv6/conf/{device}/disable_ipv6"));
     Ok(DeviceSettings {
@@ -393,7 +393,7 @@ fn read_settings(device: &str) -> Result<DeviceSettings, Failed> {
 }
 
 /// Gives a device the settings of a new device of the kernel, and brings it up or down.
-fn use_kernel_defaults(device: &str, up: bool) -> Result<(), Failed> {
+pub(crate) fn use_kernel_defaults(device: &str, up: bool) -> Result<(), Failed> {
     let change = LinkChange {
         up: Some(up),
         arp: Some(true),

@@ -3,6 +3,7 @@
 mod backends;
 mod checksum_sender;
 mod control;
+mod device_settings;
 mod devices;
 #[path = "../ports/far_end.rs"]
 mod far_end;
@@ -28,6 +29,7 @@ fn main() -> ExitCode {
         backends::TESTS,
         pinning::TESTS,
         devices::TESTS,
+        device_settings::TESTS,
         short_trials::TESTS,
         control::TESTS,
         incast::TESTS,

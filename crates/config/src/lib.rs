@@ -99,7 +99,7 @@ pub use read::parse_valid_entries;
 pub use read::{parse, parse_asic_part, parse_layers};
 pub use resolve::{
     ComputedRoutes, DeviceDefaults, DeviceMtu, LoadedConfig, PORT_LINK, PORT_MTU_MAX, PORT_OPTION,
-    PortAttachment, ResolveOptions, ResolvedConfig, StaticRoute, SwitchTemplate, hash_seed, load,
-    proposes_dilation, resolve,
+    PortAttachment, ResolveOptions, ResolvedConfig, StaticRoute, SwitchTemplate, describe_lost_frames,
+    hash_seed, load, proposes_dilation, resolve,
 };
 pub use schema::xoff_tables_markdown;

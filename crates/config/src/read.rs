@@ -10,6 +10,7 @@ use super::problem::{Problem, Problems};
 use super::queue_filter::{ChassisKeyFilter, LineCard, QueueFilter};
 use super::root_cause::{FoundErrors, NO_SUCH_TABLE, RefusedObjects, remove_consequences};
 use super::schema::{self, KeyPart, TableFields, TableSchema, ValueKind};
+use xoff_units::nearest_name;
 
 /// Parses the text of a `config_db.json`. `source` is the name of the text in messages, such as a path.
 ///
@@ -182,7 +183,7 @@ impl LayerReader<'_> {
             let name = name.as_str();
             if !schema::is_table_name(name) {
                 let problem = Problem::at_field(name, "", "", NO_SUCH_TABLE);
-                self.report(match schema::find_similar_name(name, schema::table_names()) {
+                self.report(match nearest_name(name, schema::table_names()) {
                     Some(meant) => problem.with_fix(format!("did you mean {meant}?")),
                     None => problem,
                 });

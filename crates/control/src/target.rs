@@ -156,4 +156,5 @@ pub trait ControlTarget: Send + Sync {
 /// cannot ...".
 fn unsupported(what: &str) -> Failure {
     Failure::environment(format!("this switch cannot {what}"))
+        .fix("use a switch that `xoff switch run` or a lab runs")
 }

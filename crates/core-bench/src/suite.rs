@@ -4,6 +4,7 @@ use std::ffi::OsString;
 
 use xoff_measure::frame_cost::{FrameLoad, VirtualLabLoad, Workload};
 use xoff_telemetry::failure::Failure;
+use xoff_units::nearest_name;
 
 use crate::balanced_load::{BalancedLoad, balancing_cases};
 use crate::many_to_one_load::{ForwardingMode, ManyToOneLoad};
@@ -178,16 +179,11 @@ pub fn select_workloads(names: &[String]) -> Result<Vec<Workload>, Failure> {
         ["all", "default"].contains(&name) || all.iter().any(|known| known.workload.name == name)
     };
     if let Some(unknown) = names.iter().find(|name| !is_known(name)) {
-        let similar = all
-            .iter()
-            .map(|known| &known.workload.name)
-            .max_by(|a, b| strsim::jaro(a, unknown).total_cmp(&strsim::jaro(b, unknown)));
-        let similar = similar.map_or("ecmp", String::as_str);
+        let similar = nearest_name(unknown, all.iter().map(|known| known.workload.name.as_str()));
+        let proposal = similar.map_or_else(String::new, |name| format!("did you mean `{name}`? "));
         return Err(Failure::usage(format!("there is no workload \"{unknown}\""))
             .at(format!("--workload {unknown}"))
-            .fix(format!(
-                "did you mean `{similar}`? `core-bench list` prints all workloads"
-            )));
+            .fix(format!("{proposal}`core-bench list` prints all workloads")));
     }
     let is_selected = |known: &BuiltInWorkload| {
         names.iter().any(|name| {

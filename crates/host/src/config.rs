@@ -422,10 +422,10 @@ impl HostConfig {
         };
         let nic = &self.nic;
         rule(
-            (1..=1_600_000).contains(&nic.link.speed_mbps),
+            (10..=1_600_000).contains(&nic.link.speed_mbps),
             "speed".into(),
             format!("{} Mb/s", nic.link.speed_mbps),
-            "1 to 1600000",
+            "10 to 1600000",
         )?;
         rule(
             nic.link.rounding_ps > 0,

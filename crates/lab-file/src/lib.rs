@@ -33,7 +33,6 @@
 
 mod form;
 mod jobs;
-mod near;
 mod script;
 mod topology;
 mod tree;
@@ -46,7 +45,6 @@ use serde_saphyr::options::DuplicateKeyPolicy;
 
 pub use form::{CheckedForm, FormError, LeftOut};
 pub use jobs::{JobFields, JobFlowFields, TransportFields};
-pub use near::{list_names, nearest_name, suggest};
 pub use script::{
     BlockFields, ConfigureFields, FaultFields, InjectFields, PauseFields, SendFields, StepFields, WaitFields,
 };

@@ -89,7 +89,8 @@ pub fn take_down_lab(name: &str) -> Result<(), Failure> {
         send_signal(launcher, Signal::SIGKILL, name)?;
         if !wait_until_gone(lab, DOWN_TIMEOUT)? {
             return Err(Failure::environment(format!("lab \"{name}\" does not end"))
-                .because("a process of the lab cannot be killed"));
+                .because("a process of the lab cannot be killed")
+                .fix("`ps` shows it in state D; it ends when the kernel or a device answers"));
         }
     }
     Ok(())

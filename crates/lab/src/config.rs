@@ -391,7 +391,7 @@ fn external_device_defaults(links: &[(&str, &LinkPlan)]) -> DeviceDefaults {
     let with_device = links.iter().filter_map(|(port, link)| match &link.far {
         FarEnd::External(device) => {
             let (device, mtu) = (device.clone(), link.device_mtu?);
-            Some(((*port).to_owned(), DeviceMtu { device, mtu }))
+            Some(((*port).to_owned(), DeviceMtu::new(device, mtu)))
         }
         FarEnd::Host(_) | FarEnd::Switch { .. } => None,
     });

@@ -16,8 +16,8 @@ use nix::sched::{CloneFlags, setns};
 
 use super::inner_process::{InnerProcess, process_title};
 use super::registry::{self, RunningLab};
-use xoff_lab_file::nearest_name;
 use xoff_telemetry::failure::Failure;
+use xoff_units::nearest_name;
 
 /// Runs a command in a plain host of a running lab (`xoff lab exec`) and returns its exit code. The first
 /// element of `command` is the program. The command uses the terminal of this process. If a signal ends the

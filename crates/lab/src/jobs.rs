@@ -69,10 +69,11 @@ impl HostDirectory for PlanAddresses<'_> {
     }
 }
 
-/// Returns the results of all jobs.
-pub(super) fn workload_results(jobs: &Jobs) -> WorkloadResults {
+/// Returns the results of all jobs. Points in time count from the start of the workload.
+pub(super) fn workload_results(jobs: &Jobs, workload_start: Picos) -> WorkloadResults {
     jobs.workload()
         .results(&|connection, bytes| jobs.least_time(connection, bytes))
+        .since(workload_start)
 }
 
 /// Returns the connections on which packets arrived out of order. `received` contains the packet counts of
@@ -132,6 +133,8 @@ pub(super) fn describe_unfinished_jobs(plan: &LabPlan, jobs: &Jobs) -> String {
 mod tests {
     use std::path::Path;
 
+    use xoff_units::Picos;
+
     use crate::plan::TimeMode;
     use crate::{LabOptions, VirtualLab, parse_lab};
 
@@ -180,6 +183,26 @@ mod tests {
                 "{kind}: {rejected} seeds are rejected"
             );
         }
+    }
+
+    #[test]
+    fn times_of_jobs_count_from_the_start_of_the_workload() {
+        let job = "start: 10us, kind: flows, flows: [{from: n1-g1, to: n2-g1, bytes: 1k, start: 5us}]";
+        let mut lab = rail_lab("", job, 0).unwrap_or_else(|why| panic!("{why}"));
+        lab.resolve_addresses(&mut ())
+            .unwrap_or_else(|why| panic!("{why}"));
+        assert!(
+            lab.workload_start > Picos::ZERO,
+            "the hosts resolve addresses first"
+        );
+        lab.start_workload(&mut ());
+        lab.run(Picos::from_millis(1), true, &mut ());
+        let results = lab.job_results();
+        assert!(results.jobs[0].finished);
+        assert_eq!(
+            (results.jobs[0].start_ns, results.flows[0].start_ns),
+            (10_000, 15_000)
+        );
     }
 
     #[test]

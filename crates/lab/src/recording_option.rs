@@ -85,7 +85,7 @@ fn find_target(plan: &LabPlan, target: Option<&str>) -> Result<(usize, Option<St
             "no link is at {port:?} of {}",
             plan.switches[switch].name
         ))
-        .because(format!("its ports with a link are {}", ports.join(", ")))),
+        .fix(format!("its ports with a link are {}", ports.join(", ")))),
     }
 }
 

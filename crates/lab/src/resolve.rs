@@ -20,7 +20,7 @@ mod workload;
 pub(crate) use jobs::collective_kinds;
 pub(crate) use workload::HEADER_BYTES_IPV4;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
 use serde_saphyr::{Location, Spanned};
@@ -174,6 +174,9 @@ struct LabResolver<'a> {
     /// The parts of the file that were left out because of their errors. Errors that are only consequences of
     /// the missing parts are not reported.
     left_out: LeftOut,
+    /// The names of jobs, flows and `send` steps that the plan does not have because of their errors. Errors about
+    /// these names in steps would be consequences.
+    rejected_traffic: HashSet<String>,
     /// Whether nodes and links are unknown because the template has an error. Errors about unknown names of nodes
     /// would be consequences.
     is_topology_unknown: bool,
@@ -207,6 +210,7 @@ impl<'a> LabResolver<'a> {
             switches: Vec::new(),
             nodes: HashMap::new(),
             left_out: LeftOut::default(),
+            rejected_traffic: HashSet::new(),
             is_topology_unknown: false,
             component_of_host: None,
             expanded_values: 0,
@@ -258,7 +262,7 @@ impl<'a> LabResolver<'a> {
     ) -> String {
         match self.problems.is_next_hidden() {
             true => String::new(),
-            false => xoff_lab_file::suggest(word, names, what),
+            false => xoff_units::suggest(word, names, what),
         }
     }
 
@@ -266,8 +270,13 @@ impl<'a> LabResolver<'a> {
     fn list_names<'n>(&self, names: impl IntoIterator<Item = &'n str>) -> String {
         match self.problems.is_next_hidden() {
             true => String::new(),
-            false => xoff_lab_file::list_names(names),
+            false => xoff_units::list_names(names),
         }
+    }
+
+    /// Returns whether a name is missing in the plan because of a reported error.
+    fn is_rejected(&self, name: &str) -> bool {
+        self.rejected_traffic.contains(name) || self.left_out.keys.contains(name)
     }
 
     /// Adds an error at `location`. `what` describes the error, and `fix` describes the correction.
@@ -290,11 +299,21 @@ impl<'a> LabResolver<'a> {
         match parse(&text.value) {
             Some(value) => value,
             None => {
-                let what = match units::has_valid_form(&text.value, parse) {
-                    true => format!("{} is out of range", text.value.trim()),
-                    false => format!("\"{}\" is not allowed here", text.value),
+                let (what, fix) = match units::explain_bits(&text.value, parse) {
+                    Some(fix) => (
+                        format!("\"{}\" is a number of bits, not of bytes", text.value),
+                        fix,
+                    ),
+                    None if units::has_valid_form(&text.value, parse) => (
+                        format!("{} is out of range", text.value.trim()),
+                        format!("write {allowed}"),
+                    ),
+                    None => (
+                        format!("\"{}\" is not allowed here", text.value),
+                        format!("write {allowed}"),
+                    ),
                 };
-                self.report_problem(text.referenced, what, format!("write {allowed}"));
+                self.report_problem(text.referenced, what, fix);
                 default
             }
         }

@@ -143,8 +143,11 @@ pub(crate) fn parse_bit_rate(text: &str) -> Option<u64> {
 /// invalid text, a fraction of a byte, and a size above 9 * 10^15 bytes.
 ///
 /// As in nccl-tests, the units K, M, G and T are powers of 1024. KiB, MiB, GiB and TiB have the same meaning.
-/// KB, MB, GB and TB are powers of 1000.
+/// KB, MB, GB and TB are powers of 1000. A lower-case `b` stands for bits and is invalid ([`explain_bits`]).
 pub fn parse_bytes(text: &str) -> Option<u64> {
+    if text.trim_end().ends_with('b') {
+        return None;
+    }
     let (number, unit) = split_number_and_unit(text)?;
     let (prefix, base) = match unit.strip_suffix('b') {
         None => (unit.as_str(), 1024.0),
@@ -169,8 +172,37 @@ pub(crate) fn parse_percent(text: &str) -> Option<f64> {
     (percent > 0.0 && percent <= 10_000.0).then_some(percent / 100.0)
 }
 
+/// Returns the correction for a size in bits, such as `4Mb`. `parse` parses sizes in bytes. Returns `None` for other
+/// texts, and for quantities that `parse` does not accept in bytes.
+pub fn explain_bits<T>(text: &str, parse: fn(&str) -> Option<T>) -> Option<String> {
+    let text = text.trim();
+    let stem = ["b", "bit", "bits"]
+        .iter()
+        .find_map(|unit| text.strip_suffix(unit))?;
+    let bytes = format!("{stem}B");
+    parse(&bytes)?;
+    let unit_start = text.find(|c: char| c.is_ascii_alphabetic())?;
+    let unit = &text[unit_start..];
+    let bits = match unit.as_bytes() {
+        [_, b'i', ..] if !unit.starts_with('b') => "binary multiples of bits",
+        [b'k' | b'K', ..] => "kilobits",
+        [b'm' | b'M', ..] => "megabits",
+        [b'g' | b'G', ..] => "gigabits",
+        [b't' | b'T', ..] => "terabits",
+        _ => return Some(format!("write {bytes}; {unit} are bits")),
+    };
+    let (number, prefix) = stem.split_at(unit_start);
+    let prefix = prefix.trim_end_matches('i').to_ascii_uppercase();
+    Some(format!(
+        "write {number}{prefix}B or {number}{prefix}iB; {unit} are {bits}"
+    ))
+}
+
 /// Parses a memory size into MiB, 16 to 1 048 576. The default unit is MiB, as in the option `-m` of QEMU.
 pub(crate) fn parse_memory_mib(text: &str) -> Option<u32> {
+    if text.trim_end().ends_with('b') {
+        return None;
+    }
     let (number, unit) = split_number_and_unit(text)?;
     let scale = match unit.trim_end_matches('b').trim_end_matches('i') {
         "" | "m" => 1.0,
@@ -222,6 +254,30 @@ mod tests {
             );
             assert_eq!(found, (is_speed, is_duration, is_size, is_load), "{text:?}");
         }
+    }
+
+    #[test]
+    fn sizes_in_bits_are_explained() {
+        for (text, fix) in [
+            ("4Mb", Some("write 4MB or 4MiB; Mb are megabits")),
+            ("64 kbit", Some("write 64 KB or 64 KiB; kbit are kilobits")),
+            ("1.5gb", Some("write 1.5GB or 1.5GiB; gb are gigabits")),
+            (
+                "2Gib",
+                Some("write 2GB or 2GiB; Gib are binary multiples of bits"),
+            ),
+            ("7b", Some("write 7B; b are bits")),
+            ("4MB", None),
+            ("xb", None),
+            ("4", None),
+        ] {
+            assert_eq!(explain_bits(text, parse_bytes).as_deref(), fix, "{text:?}");
+        }
+        assert_eq!(explain_bits("4Mb", parse_speed_mbps), None);
+        assert_eq!(
+            explain_bits("64Mb", parse_memory_mib).as_deref(),
+            Some("write 64MB or 64MiB; Mb are megabits")
+        );
     }
 
     #[test]
@@ -301,9 +357,16 @@ mod tests {
             ("1e30", None),
             ("10000T", None),
             ("i", None),
+            ("4Mb", None),
+            ("4mib", None),
+            ("7b", None),
         ] {
             assert_eq!(parse_bytes(text), value, "{text:?}");
         }
+        assert_eq!(
+            (parse_memory_mib("64MB"), parse_memory_mib("64Mb")),
+            (Some(64), None)
+        );
         assert_eq!(
             (parse_percent("40%"), parse_percent("0%"), parse_percent("0.4")),
             (Some(0.4), None, None)

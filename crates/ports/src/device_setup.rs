@@ -1,5 +1,6 @@
 //! Checks a network device and changes its settings before the device becomes a port. The settings are
-//! restored when the port closes.
+//! restored when the port closes. Until then, they are stored at the device too ([`SavedSettings`]), because a killed
+//! process cannot restore them.
 //!
 //! The changed settings protect frames against silent changes and losses. Without the changes, a bridge can
 //! consume PFC frames, checksums can stay incomplete, several frames can be coalesced, and the kernel can
@@ -10,7 +11,9 @@ use std::path::PathBuf;
 
 use crate::net::{self, LinkChange, LinkState, Netns, PeerChange, PeerNamespace, ethtool};
 
+use super::device_claim::DeviceClaim;
 use super::device_state::Device;
+use super::saved_settings::{SavedSettings, forget_settings};
 use super::{PortError, PortSpec};
 
 /// Queue length in frames that the setup gives to a tap device of another program (for example QEMU). The
@@ -42,6 +45,8 @@ pub(super) struct DeviceSetup {
     was_down: bool,
     /// The settings of the far end before the setup. `None` if they were not changed.
     changed_peer: Option<ChangedPeer>,
+    /// The exclusive use of the device. It ends after the settings are restored.
+    _claim: DeviceClaim,
 }
 
 /// The far end of a veth with changed features.
@@ -56,6 +61,7 @@ struct ChangedPeer {
 /// Checks the device of `spec` and changes its settings. Adds a message to `notes` for each change.
 pub(super) fn set_up_device(spec: &PortSpec, notes: &mut Vec<String>) -> Result<DeviceSetup, PortError> {
     let link = check_device(spec)?;
+    let claim = DeviceClaim::acquire(spec, link.index)?;
     let mut setup = DeviceSetup {
         device: Device::open(&spec.device)
             .map_err(|error| PortError::io(spec, "find the device", "cap_net_raw", error))?,
@@ -69,6 +75,7 @@ pub(super) fn set_up_device(spec: &PortSpec, notes: &mut Vec<String>) -> Result<
         ipv6_was_on: false,
         was_down: false,
         changed_peer: None,
+        _claim: claim,
     };
     // Done before the device comes up. Otherwise the kernel would already have sent its own frames.
     disable_kernel_protocols(spec, &link, &mut setup, notes);
@@ -89,6 +96,14 @@ pub(super) fn set_up_device(spec: &PortSpec, notes: &mut Vec<String>) -> Result<
             spec.name, spec.device
         ));
     }
+    if let Some(saved) = SavedSettings::find(&link) {
+        setup.add_saved_settings(saved, &link);
+        notes.push(format!(
+            "{}: a process that was killed has changed settings of '{}'; they are restored at the end of this one",
+            spec.name, spec.device
+        ));
+    }
+    setup.save();
     Ok(setup)
 }
 
@@ -276,6 +291,7 @@ pub(super) fn enable_inline_vlan_tags(spec: &PortSpec, setup: &mut DeviceSetup, 
                  {peer} {command}`)"
             ));
             setup.record_peer(found, previous);
+            setup.save();
         }
         Ok((PeerChange::Applied { .. } | PeerChange::NotVeth, _)) => {}
         Ok((PeerChange::Unreachable { peer_index }, _)) => notes.push(format!(
@@ -346,6 +362,48 @@ fn configure_foreign_tap(
 }
 
 impl DeviceSetup {
+    /// Adds the settings that an earlier process has changed and not restored, as far as they are still changed.
+    fn add_saved_settings(&mut self, saved: SavedSettings, link: &LinkState) {
+        self.arp_was_on |= saved.arp_was_on;
+        self.ipv6_was_on |= saved.ipv6_was_on;
+        self.was_down |= saved.was_down && link.up;
+        let is_queue_changed = link.tx_queue_len == TAP_QUEUE_FRAMES;
+        self.previous_tx_queue_len = self
+            .previous_tx_queue_len
+            .or(saved.tx_queue_len.filter(|_| is_queue_changed));
+        self.previous_features = saved.features.or_else(|| self.previous_features.take());
+        if let Some(previous_features) = saved.peer_features {
+            let netns_path = self.changed_peer.take().and_then(|peer| peer.netns_path);
+            self.changed_peer = Some(ChangedPeer {
+                netns_path,
+                previous_features,
+            });
+        }
+    }
+
+    /// Returns the settings that [`Drop`] restores.
+    fn saved_settings(&self) -> SavedSettings {
+        SavedSettings {
+            tx_queue_len: self.previous_tx_queue_len,
+            features: self.previous_features.clone(),
+            peer_features: self
+                .changed_peer
+                .as_ref()
+                .map(|peer| peer.previous_features.clone()),
+            arp_was_on: self.arp_was_on,
+            ipv6_was_on: self.ipv6_was_on,
+            was_down: self.was_down,
+        }
+    }
+
+    /// Stores the previous settings at the device, for the case that this process is killed. Kernels without
+    /// alternative names keep the changed settings then.
+    fn save(&self) {
+        if let Ok(link) = net::read_link(self.device.name()) {
+            let _ = self.saved_settings().store(&link);
+        }
+    }
+
     /// Stores the features that the far end had before its first change.
     fn record_peer(&mut self, netns: Option<PeerNamespace>, previous_features: ethtool::Features) {
         self.changed_peer.get_or_insert(ChangedPeer {
@@ -378,12 +436,7 @@ impl Drop for DeviceSetup {
     /// If the device was removed, the function therefore makes only one system call.
     fn drop(&mut self) {
         let Some(netns) = self.netns.take() else { return };
-        let is_unchanged = self.previous_features.is_none()
-            && !self.arp_was_on
-            && !self.ipv6_was_on
-            && !self.was_down
-            && self.changed_peer.is_none()
-            && self.previous_tx_queue_len.is_none();
+        let is_unchanged = self.saved_settings() == SavedSettings::default();
         if is_unchanged || !self.device.exists() {
             return;
         }
@@ -408,6 +461,7 @@ impl Drop for DeviceSetup {
             if let Some(peer) = &self.changed_peer {
                 peer.restore(name);
             }
+            let _ = forget_settings(name);
         });
     }
 }

@@ -80,6 +80,16 @@ pub enum PortError {
         /// The name of the device.
         device: String,
     },
+    /// Another switch or host uses the device.
+    #[error("port {port}: {user} uses the device '{device}'; stop it, or give this port another device")]
+    InUse {
+        /// The name of the port.
+        port: String,
+        /// The name of the device.
+        device: String,
+        /// The process that uses the device, with its command line.
+        user: String,
+    },
     /// The device exists, but the device is not a tap.
     #[error(
         "port {port}: device '{device}' is not a tap; open it with backend=packet, or choose another name"

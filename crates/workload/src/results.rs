@@ -17,7 +17,8 @@ use super::summary::DistributionSummary;
 /// Upper limits of the size bins of [`FlowSummary::bins`] in bytes. The last bin contains all larger flows.
 const SIZE_BIN_LIMITS: [u64; 5] = [1_000, 10_000, 100_000, 1_000_000, 10_000_000];
 
-/// The results of all jobs. Points in time are times of the driver. Times and durations are in nanoseconds
+/// The results of all jobs. Points in time are times of the driver, or count from the time that
+/// [`WorkloadResults::since`] was given. Times and durations are in nanoseconds
 /// and rounded down. A duration is computed from picoseconds and then rounded.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct WorkloadResults {
@@ -197,6 +198,27 @@ pub struct SizeBin {
     pub completion_ns: DistributionSummary,
     /// Statistics of the slowdowns of the bin. `None` if no slowdown is known.
     pub slowdown: Option<DistributionSummary>,
+}
+
+impl WorkloadResults {
+    /// Counts all points in time from `origin` instead of the zero of the driver. Held jobs that were never started
+    /// keep the largest time.
+    #[must_use]
+    pub fn since(mut self, origin: Picos) -> WorkloadResults {
+        let shift = |start_ns: &mut u64| {
+            if *start_ns != Picos::NEVER.as_nanos() {
+                *start_ns = start_ns.saturating_sub(origin.as_nanos());
+            }
+        };
+        for job in &mut self.jobs {
+            shift(&mut job.start_ns);
+            job.iterations
+                .iter_mut()
+                .for_each(|iteration| shift(&mut iteration.start_ns));
+        }
+        self.flows.iter_mut().for_each(|flow| shift(&mut flow.start_ns));
+        self
+    }
 }
 
 /// Function that returns the least possible completion time of a message: its arguments are the connection

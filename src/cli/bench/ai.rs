@@ -118,8 +118,10 @@ pub(super) fn run_bench(options: &BenchAi) -> Result<Exit, Failure> {
         check_memory(&lab.plan, &limit)?;
     }
     let progress_step = run_count.div_ceil(10).max(1);
+    let mut printed = 0;
     let print_progress = |done: usize| {
-        if done.is_multiple_of(progress_step) || done == run_count {
+        if done != printed && (done.is_multiple_of(progress_step) || done == run_count) {
+            printed = done;
             output::print_note(&format!("{done} of {}", count_noun(run_count as u64, "run")));
         }
     };

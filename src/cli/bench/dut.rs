@@ -316,7 +316,9 @@ impl TrialArguments {
             ("--trial-sum", self.trial_sum),
         ] {
             if time == Some(Picos::ZERO) {
-                return Err(Failure::usage("the duration of a trial must be greater than 0").at(option));
+                return Err(Failure::usage("the duration of a trial must be greater than 0")
+                    .at(option)
+                    .fix("write a duration such as 1ms or 10s"));
             }
         }
         let sizes = self.requested_sizes(matches!(dut, AnyDut::Real(_)), result);

@@ -105,6 +105,7 @@ pub(super) fn run(options: &PlacementBenchArguments) -> Result<Exit, Failure> {
             Failure::configuration(format!("cannot read {}", path.display()))
                 .at("--config")
                 .because(error)
+                .fix("give the path of a configuration in JSON")
         })?),
         None => None,
     };

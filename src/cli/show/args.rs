@@ -128,7 +128,7 @@ pub(crate) enum ShowIp {
 #[derive(Debug, Subcommand)]
 pub(crate) enum ShowInterfaces {
     /// Configuration and state of ports and LAGs
-    Status(TableArguments),
+    Status(PortTableArguments),
     /// Frames, rates and drops of each port
     Counters(ShowInterfaceCounters),
     /// LAGs and their members

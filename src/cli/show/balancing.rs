@@ -44,8 +44,11 @@ pub(super) fn show_load_balancing(options: &ShowLoadBalancing) -> Result<Exit, F
 /// Prints the switches of a report, each with its name.
 fn print_switches_of_report(options: &ShowLoadBalancing, path: &Path) -> Result<Exit, Failure> {
     let wrong = |what: String| Failure::usage(what).at(format!("--report {}", path.display()));
-    let text = xoff_telemetry::read_input_text(path, xoff_telemetry::InputLimit::RESULT)
-        .map_err(|error| wrong(format!("cannot read the report: {error}")))?;
+    let text =
+        xoff_telemetry::read_input_text(path, xoff_telemetry::InputLimit::RESULT).map_err(|error| {
+            wrong(format!("cannot read the report: {error}"))
+                .fix("write a report with `xoff lab run --report FILE`")
+        })?;
     let report: Report = serde_json::from_str(&text).map_err(|error| {
         wrong(format!("the file is no report of a run: {error}"))
             .fix("write one with `xoff lab run --report FILE`")

@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use serde::Serialize;
 
+use super::pfc::check_port_names;
 use super::tabulate::{TextAlignment, tabulate};
-use super::{ShowInterfaceCounters, TableArguments, connect, print, print_with_reason};
+use super::{PortTableArguments, ShowInterfaceCounters, TableArguments, connect, print, print_with_reason};
 use xoff_control::{AddressFamily, CountersReply, Interfaces, LagStatus};
 use xoff_telemetry::failure::{Exit, Failure};
 use xoff_telemetry::{PortReport, group_thousands};
@@ -15,9 +16,27 @@ use xoff_telemetry::{PortReport, group_thousands};
 const NOT_AVAILABLE: &str = "N/A";
 
 /// Runs `show interfaces status`.
-pub(super) fn show_status(options: &TableArguments) -> Result<Exit, Failure> {
-    let interfaces = connect(&options.target)?.interfaces()?;
-    print(options.json, &interfaces, status_table)
+pub(super) fn show_status(options: &PortTableArguments) -> Result<Exit, Failure> {
+    let interfaces = connect(&options.table.target)?.interfaces()?;
+    let interfaces = select_interfaces(interfaces, &options.ports)?;
+    print(options.table.json, &interfaces, status_table)
+}
+
+/// Returns the named ports and LAGs, with their router interfaces. No name means all.
+fn select_interfaces(mut interfaces: Interfaces, names: &[String]) -> Result<Interfaces, Failure> {
+    if names.is_empty() {
+        return Ok(interfaces);
+    }
+    let ports = interfaces.ports.iter().map(|port| port.name.as_str());
+    let lags = interfaces.lags.iter().map(|lag| lag.name.as_str());
+    check_port_names(names, ports.chain(lags))?;
+    let is_named = |name: &String| names.contains(name);
+    interfaces.ports.retain(|port| is_named(&port.name));
+    interfaces.lags.retain(|lag| is_named(&lag.name));
+    interfaces
+        .router_interfaces
+        .retain(|interface| is_named(&interface.name));
+    Ok(interfaces)
 }
 
 /// Runs `show interfaces portchannel`.

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use xoff_dataplane::config::PortConfig;
 
-use super::ResolveOptions;
 use super::context::{LAG_TABLE, ResolveContext};
+use super::{PortAttachment, ResolveOptions};
 use crate::db::ConfigDb;
 use crate::problem::Problem;
 
@@ -14,13 +14,27 @@ pub const PORT_MTU_MAX: u32 = 9_216;
 /// Range of the MTU of a port, in bytes (`PORT.mtu`).
 const PORT_MTU_RANGE: std::ops::RangeInclusive<u32> = 68..=PORT_MTU_MAX;
 
-/// The MTU of a network device when the switch starts, or when the device appears.
+/// The MTU of a network device when the switch starts, when the device appears, or after a change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeviceMtu {
     /// The name of the network device.
     pub device: String,
     /// The MTU of the device in bytes. The value can be outside the range of `PORT.mtu`.
     pub mtu: u32,
+    /// A written MTU of the port in bytes that is larger than [`DeviceMtu::mtu`], but is only a warning: the device had
+    /// a larger MTU when the configuration was applied. `None`: each larger written MTU is an error.
+    pub outlived_port_mtu: Option<u32>,
+}
+
+impl DeviceMtu {
+    /// Creates the MTU of a device. A larger written MTU of the port is an error.
+    pub fn new(device: String, mtu: u32) -> DeviceMtu {
+        DeviceMtu {
+            device,
+            mtu,
+            outlived_port_mtu: None,
+        }
+    }
 }
 
 /// Defaults of ports that come from their network devices.
@@ -78,7 +92,8 @@ impl DeviceDefaults {
 /// longest frames of the port.
 pub(super) fn check_mtus(context: &mut ResolveContext<'_>, ports: &[PortConfig]) {
     let devices = &context.options.devices;
-    for (port, DeviceMtu { device, mtu }) in &devices.mtu_by_port {
+    for (port, device_mtu) in &devices.mtu_by_port {
+        let DeviceMtu { device, mtu, .. } = device_mtu;
         let resolved = ports.iter().find(|candidate| candidate.name == *port);
         let Some(resolved) = resolved.filter(|resolved| resolved.mtu > *mtu) else {
             continue;
@@ -90,10 +105,19 @@ pub(super) fn check_mtus(context: &mut ResolveContext<'_>, ports: &[PortConfig])
             // The MTU of the device is below the smallest MTU of a port. Opening the device reports this.
             (None, None) => continue,
         };
+        if device_mtu.outlived_port_mtu == Some(port_mtu) {
+            let text = describe_lost_frames(port, device_mtu, port_mtu);
+            context.warn_entry(table, key, text);
+            continue;
+        }
         let why = format!("device '{device}' of {port} has MTU {mtu}, so longer frames would be lost");
+        let start = match context.options.attachment {
+            PortAttachment::RunningSwitch => "",
+            _ => " before the switch starts",
+        };
         let fix = format!(
-            "run `ip link set dev {device} mtu {port_mtu}` (and on its far end) before the switch starts, or \
-             remove the field: the port then uses the MTU of the device"
+            "run `ip link set dev {device} mtu {port_mtu}` (and on its far end){start}, or remove the field: the \
+             port then uses the MTU of the device"
         );
         context.report_entry_contradiction(
             Problem::at_field(table, key, "mtu", why)
@@ -101,6 +125,15 @@ pub(super) fn check_mtus(context: &mut ResolveContext<'_>, ports: &[PortConfig])
                 .with_fix(fix),
         );
     }
+}
+
+/// Describes a device whose MTU is smaller than that of its port, and how to correct this on a running switch.
+pub fn describe_lost_frames(port: &str, device: &DeviceMtu, port_mtu: u32) -> String {
+    let DeviceMtu { device, mtu, .. } = device;
+    format!(
+        "device '{device}' has MTU {mtu} now, and {port} has MTU {port_mtu}, so longer frames are lost; run `ip link set \
+         dev {device} mtu {port_mtu}` (and on its far end), or remove `mtu` of the port: it then uses the MTU of the device"
+    )
 }
 
 /// Adds `PORT.mtu` to `generated` for each port whose MTU comes from its device.

@@ -5,6 +5,8 @@
 
 use std::collections::BTreeSet;
 
+use xoff_units::nearest_name;
+
 use super::ResolveOptions;
 use crate::Problem;
 use crate::db::ConfigDb;
@@ -40,7 +42,7 @@ pub(super) fn find_misspelt_links(
         if configured.contains(port.as_str()) {
             continue;
         }
-        let Some(similar) = find_misspelt_name(port, unused.iter().copied()) else {
+        let Some(similar) = nearest_name(port, unused.iter().copied()) else {
             continue;
         };
         let why = format!(
@@ -50,49 +52,4 @@ pub(super) fn find_misspelt_links(
         problems.push(Problem::at_field("PORT", port, "", why).with_fix(fix));
     }
     problems
-}
-
-/// Returns the known name of which `name` is probably a misspelling: at most a third of the letters differ. Names
-/// that differ only in their digits are names of different ports.
-fn find_misspelt_name<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-    let lower = name.to_ascii_lowercase();
-    let letters = without_digits(&lower);
-    known
-        .filter_map(|candidate| {
-            let other = candidate.to_ascii_lowercase();
-            let distance = strsim::damerau_levenshtein(&lower, &other);
-            let is_similar = distance == 0
-                || 3 * distance <= letters.chars().count().max(3) && without_digits(&other) != letters;
-            is_similar.then_some((distance, candidate))
-        })
-        .min()
-        .map(|(_, candidate)| candidate)
-}
-
-fn without_digits(name: &str) -> String {
-    name.chars().filter(|letter| !letter.is_ascii_digit()).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::find_misspelt_name;
-
-    #[test]
-    fn a_misspelt_port_is_found_and_another_port_is_not_misspelt() {
-        let ports = ["Ethernet4", "Ethernet8", "swp1"];
-        for (name, similar) in [
-            ("Ethernt4", Some("Ethernet4")),
-            ("ethernet8", Some("Ethernet8")),
-            ("Etherent8", Some("Ethernet8")),
-            ("EEthernet4", Some("Ethernet4")),
-            ("swq1", Some("swp1")),
-            ("Ethernet12", None),
-            ("swp2", None),
-            ("eth4", None),
-            ("PortChannel4", None),
-        ] {
-            assert_eq!(find_misspelt_name(name, ports.into_iter()), similar, "{name}");
-        }
-        assert_eq!(find_misspelt_name("up0", ["dn0"].into_iter()), None);
-    }
 }

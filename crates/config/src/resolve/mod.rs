@@ -52,7 +52,7 @@ use super::root_cause::{FoundErrors, RefusedObjects, remove_consequences};
 use super::{invariants, read};
 
 pub use computed_routes::ComputedRoutes;
-pub use device_mtu::{DeviceDefaults, DeviceMtu, PORT_MTU_MAX};
+pub use device_mtu::{DeviceDefaults, DeviceMtu, PORT_MTU_MAX, describe_lost_frames};
 pub use flow_control::proposes_dilation;
 pub use routes::StaticRoute;
 pub use routing::hash_seed;

@@ -10,6 +10,7 @@ use super::context::ResolveContext;
 use super::interfaces::Interfaces;
 use crate::problem::Problem;
 use crate::schema;
+use xoff_units::nearest_name;
 
 const TABLE: &str = "NEIGH";
 
@@ -36,7 +37,7 @@ pub(super) fn resolve_neighbours(
         }
         let Some((interface, config)) = interfaces.find(name) else {
             let names = interfaces.list.iter().map(|interface| interface.name.as_str());
-            let fix = match schema::find_similar_name(name, names) {
+            let fix = match nearest_name(name, names) {
                 Some(meant) => format!("did you mean {meant}?"),
                 None => format!("add {name} to the table of its kind, such as INTERFACE"),
             };

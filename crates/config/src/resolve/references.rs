@@ -6,6 +6,7 @@ use crate::db::ConfigEntry;
 use crate::natural::{NaturalName, NaturalSortKey};
 use crate::problem::Problem;
 use crate::schema::{self, FieldEffect, FieldSchema, KeyPart, TableFields, TableSchema, ValueKind};
+use xoff_units::nearest_name;
 
 /// Reason in the note about SONiC fields that the schema does not contain.
 const NOT_MODELLED: &str = "not modelled by xoff";
@@ -93,8 +94,7 @@ fn check_key_part(context: &mut ResolveContext<'_>, table: &str, key: &str, part
 
 /// Reports a missing port, and suggests a similar name if one exists. `place` is the location of the error.
 fn report_missing_port(context: &mut ResolveContext<'_>, place: Problem, text: &str) {
-    let nearest =
-        schema::find_similar_name(text, context.ports.iter().map(String::as_str)).map(str::to_owned);
+    let nearest = nearest_name(text, context.ports.iter().map(String::as_str)).map(str::to_owned);
     let problem = Problem {
         why: format!("there is no port {text}"),
         missing_port: Some(text.to_owned()),
@@ -127,7 +127,7 @@ fn check_field_references(
         if context.db.entry(target, value).is_some() {
             continue;
         }
-        let nearest = schema::find_similar_name(value, context.db.keys(target));
+        let nearest = nearest_name(value, context.db.keys(target));
         let problem = Problem::at_field(
             table.name,
             key,

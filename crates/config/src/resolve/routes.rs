@@ -16,7 +16,7 @@ use super::context::ResolveContext;
 use super::interfaces::Interfaces;
 use crate::problem::Problem;
 use crate::schema;
-use xoff_units::count_noun;
+use xoff_units::{count_noun, nearest_name};
 
 const TABLE: &str = "STATIC_ROUTE";
 const WEIGHT_TABLE: &str = "XOFF_ROUTE";
@@ -323,7 +323,7 @@ fn resolve_destination(
 /// Creates the error for an unknown interface.
 fn unknown_interface_problem(interfaces: &Interfaces, entry: &RouteEntry<'_>, name: &str) -> Box<Problem> {
     let names = interfaces.list.iter().map(|interface| interface.name.as_str());
-    let fix = match schema::find_similar_name(name, names) {
+    let fix = match nearest_name(name, names) {
         Some(meant) => format!("did you mean {meant}?"),
         None => format!("add {name} to the table of its kind, such as INTERFACE"),
     };

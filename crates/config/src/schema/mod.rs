@@ -26,6 +26,8 @@ mod watchdog;
 mod xoff_tables;
 mod xoff_tables_document;
 
+use xoff_units::nearest_name;
+
 pub(crate) use balancing::LB_GLOBAL;
 pub(crate) use ignored_tables::ignored_table_reason;
 pub(crate) use routing::{DEST_QP, FIVE_TUPLE, HASH_FIELD_NAMES};
@@ -417,24 +419,8 @@ pub(crate) fn check_ignored_field(table: &str, field: &str) -> Result<(), String
 
 /// Returns the message for an unknown field, with a similar name if one exists.
 fn unknown_field_message<'a>(field: &str, known: impl Iterator<Item = &'a str>) -> String {
-    match find_similar_name(field, known) {
+    match nearest_name(field, known) {
         Some(meant) => format!("no such field; did you mean {meant}?"),
         None => "no such field".to_owned(),
     }
-}
-
-/// Returns the known name that is most similar to `name`, ignoring case. Returns `None` if all names are
-/// too different.
-pub(crate) fn find_similar_name<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-    let upper = name.to_ascii_uppercase();
-    known
-        .map(|candidate| {
-            (
-                strsim::damerau_levenshtein(&upper, &candidate.to_ascii_uppercase()),
-                candidate,
-            )
-        })
-        .filter(|(distance, candidate)| *distance <= 1 + candidate.len().min(name.len()) / 3)
-        .min()
-        .map(|(_, candidate)| candidate)
 }

@@ -2,6 +2,9 @@
 
 use super::{FieldSchema, KeyPart, TableSchema, ValueKind};
 
+/// Lowest speed of a port in Mb/s: that of the slowest Ethernet. At lower speeds, the time of a byte is not always a
+/// whole number of picoseconds.
+const SPEED_MBPS_MIN: i128 = 10;
 /// Highest speed of a port in Mb/s.
 const SPEED_MBPS_MAX: i128 = 1_600_000;
 
@@ -11,7 +14,7 @@ const NO_CHASSIS: &str = "this switch is not a chassis";
 pub(super) const TABLES: &[TableSchema] = &[TableSchema::named("PORT", &[KeyPart::Object], PORT_FIELDS)];
 
 const PORT_FIELDS: &[FieldSchema] = &[
-    FieldSchema::new("speed", ValueKind::number(1, SPEED_MBPS_MAX, "Mb/s")),
+    FieldSchema::new("speed", ValueKind::number(SPEED_MBPS_MIN, SPEED_MBPS_MAX, "Mb/s")),
     FieldSchema::new("admin_status", ValueKind::Choice(&["up", "down"])),
     FieldSchema::new("mtu", ValueKind::number(68, 9216, "bytes")),
     FieldSchema::new("pfc_asym", ValueKind::Choice(&["on", "off"])),

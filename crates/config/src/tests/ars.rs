@@ -264,7 +264,7 @@ fn invalid_ars_entries_are_refused() {
         ),
         (
             format!(r#""ARS_PROFILE": {{"p": {{"default_ars_object": "x"}}}}, {OBJECT}"#),
-            r#"ARS_PROFILE|p default_ars_object "x": ARS_OBJECT has no entry x; did you mean o?"#,
+            r#"ARS_PROFILE|p default_ars_object "x": ARS_OBJECT has no entry x; add x to ARS_OBJECT"#,
         ),
         (
             format!(r#""ARS_PROFILE": {{"p": {{}}, "q": {{}}}}, {OBJECT}"#),
@@ -298,7 +298,7 @@ fn invalid_ars_entries_are_refused() {
             format!(
                 r#""ARS_PROFILE": {{"p": {{"default_ars_object": "o"}}}}, {OBJECT}, "ARS_INTERFACES": {{"Ethernet5": {{}}}}"#
             ),
-            "ARS_INTERFACES|Ethernet5: there is no port Ethernet5; did you mean Ethernet0? Otherwise add it to PORT",
+            "ARS_INTERFACES|Ethernet5: there is no port Ethernet5; add it to PORT, or name it on the command line (--port)",
         ),
     ] {
         assert_eq!(load_errors(&router_config(&tables), PORTS), [line], "{tables}");

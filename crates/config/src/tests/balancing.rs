@@ -284,7 +284,8 @@ fn invalid_load_balancing_entries_are_refused() {
         ),
         (
             r#""XOFF_LB": {"global": {"advertise_ports": "Ethernet5"}}"#,
-            r#"XOFF_LB|global advertise_ports "Ethernet5": there is no port Ethernet5; did you mean Ethernet0?"#,
+            "XOFF_LB|global advertise_ports \"Ethernet5\": there is no port Ethernet5; add it to PORT, or remove it from \
+             the list",
         ),
         (
             r#""XOFF_LB_SITE": {"10.2.0.0/16": {"site": "0"}}"#,

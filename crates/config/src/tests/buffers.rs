@@ -129,7 +129,7 @@ fn invalid_profile_bindings_are_refused() {
         ),
         (
             r#""BUFFER_QUEUE": {"Ethernet0|3": {"profile": "q"}}"#,
-            "BUFFER_QUEUE|Ethernet0|3 profile \"q\": BUFFER_PROFILE has no entry q; did you mean p?",
+            "BUFFER_QUEUE|Ethernet0|3 profile \"q\": BUFFER_PROFILE has no entry q; add q to BUFFER_PROFILE",
         ),
         (
             r#""BUFFER_QUEUE": {"Po1|3": {"profile": "p"}}"#,
@@ -186,7 +186,7 @@ fn port_profile_lists_are_resolved() {
     for (text, line) in [
         (
             r#""BUFFER_PORT_INGRESS_PROFILE_LIST": {"Ethernet0": {"profile_list": ["x"]}}"#,
-            "BUFFER_PORT_INGRESS_PROFILE_LIST|Ethernet0 profile_list \"x\": BUFFER_PROFILE has no entry x; did you mean a?",
+            "BUFFER_PORT_INGRESS_PROFILE_LIST|Ethernet0 profile_list \"x\": BUFFER_PROFILE has no entry x; add x to BUFFER_PROFILE",
         ),
         (
             r#""BUFFER_PORT_EGRESS_PROFILE_LIST": {"Ethernet0": {"profile_list": []}}"#,

@@ -8,7 +8,7 @@ fn options_with_devices(devices: &[(&str, u32)]) -> ResolveOptions {
     let names: Vec<&str> = devices.iter().map(|(port, _)| *port).collect();
     let device_mtu = |(n, (port, mtu)): (usize, &(&str, u32))| {
         let device = format!("eth{n}");
-        ((*port).to_owned(), DeviceMtu { device, mtu: *mtu })
+        ((*port).to_owned(), DeviceMtu::new(device, *mtu))
     };
     ResolveOptions {
         devices: DeviceDefaults {
@@ -118,6 +118,25 @@ fn an_mtu_above_the_mtu_of_the_device_is_refused() {
         assert_eq!(problems.as_slice().len(), 1, "{message}");
         load_with_devices(text, &[("Ethernet0", 9_100)]);
     }
+}
+
+#[test]
+fn a_written_mtu_outlives_the_larger_mtu_of_its_device() {
+    let mut options = options_with_devices(&[("Ethernet0", 1_500)]);
+    let device = options
+        .devices
+        .mtu_by_port
+        .get_mut("Ethernet0")
+        .expect("a device");
+    device.outlived_port_mtu = Some(9_100);
+    let load = |text: &str| load(&[("test.json", text)], &options);
+    let loaded = load(r#"{"PORT": {"Ethernet0": {"mtu": "9100"}}}"#).expect("this MTU was valid before");
+    assert_eq!(loaded.resolved.config.ports[0].mtu, 9_100);
+    let warnings = loaded.resolved.warnings.join("\n");
+    assert!(warnings.contains("device 'eth0' has MTU 1500 now"), "{warnings}");
+    // Another MTU is a new error, and a port without an MTU uses that of the device.
+    load(r#"{"PORT": {"Ethernet0": {"mtu": "9000"}}}"#).expect_err("longer frames would be lost");
+    assert_eq!(load("{}").expect("good").resolved.config.ports[0].mtu, 1_500);
 }
 
 #[test]

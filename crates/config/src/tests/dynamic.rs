@@ -271,7 +271,7 @@ fn invalid_dynamic_model_inputs_are_refused() {
                 "\"Ethernet4\": \"300m\"",
                 "\"Ethernet4\": \"300m\", \"Ethernet9\": \"1m\"",
             ),
-            "CABLE_LENGTH|AZURE Ethernet9: there is no port Ethernet9; did you mean Ethernet0? Otherwise add it to PORT",
+            "CABLE_LENGTH|AZURE Ethernet9: there is no port Ethernet9; add it to PORT, or name it on the command line (--port)",
         ),
         (
             config_text("").replace("\"13000000\"", "\"400000\""),

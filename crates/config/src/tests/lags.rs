@@ -91,8 +91,8 @@ fn invalid_lags_and_members_are_refused() {
         ),
         (
             lag.clone() + r#", "PORTCHANNEL_MEMBER": {"PortChannel1|Ethernet1": {}}"#,
-            "PORTCHANNEL_MEMBER|PortChannel1|Ethernet1: there is no port Ethernet1; did you mean Ethernet0? Otherwise \
-             add it to PORT",
+            "PORTCHANNEL_MEMBER|PortChannel1|Ethernet1: there is no port Ethernet1; add it to PORT, or \
+             name it on the command line (--port)",
         ),
         (
             lag.clone()

@@ -103,7 +103,7 @@ fn invalid_structure_is_refused() {
         ),
         (
             r#"{"PORT": {"Ethernet0": {"speed": 1.5}}}"#,
-            r#"PORT|Ethernet0 speed "1.5": expected a whole number of Mb/s from 1 to 1600000"#,
+            r#"PORT|Ethernet0 speed "1.5": expected a whole number of Mb/s from 10 to 1600000"#,
         ),
         (
             r#"{"BUFFER_PROFILE": {"p": {"pool": "[BUFFER_PG|x]", "size": "0", "static_th": "0"}}}"#,

@@ -285,7 +285,7 @@ fn invalid_next_hops_are_refused() {
     via(
         "10.0.0.1",
         "Ethernet1",
-        "ifname \"Ethernet1\": there is no such interface; did you mean Ethernet0?",
+        "ifname \"Ethernet1\": there is no such interface; add Ethernet1 to the table of its kind, such as INTERFACE",
     );
     via(
         "10.0.0.1",

@@ -92,12 +92,12 @@ fn port_fields_are_resolved() {
 fn invalid_port_and_metadata_values_are_refused() {
     assert_each_refused(&[
         (
-            r#"{"PORT": {"Ethernet0": {"speed": "0"}}}"#,
-            r#"PORT|Ethernet0 speed "0": expected a whole number of Mb/s from 1 to 1600000"#,
+            r#"{"PORT": {"Ethernet0": {"speed": "9"}}}"#,
+            r#"PORT|Ethernet0 speed "9": expected a whole number of Mb/s from 10 to 1600000"#,
         ),
         (
             r#"{"PORT": {"Ethernet0": {"speed": "25G"}}}"#,
-            r#"PORT|Ethernet0 speed "25G": expected a whole number of Mb/s from 1 to 1600000"#,
+            r#"PORT|Ethernet0 speed "25G": expected a whole number of Mb/s from 10 to 1600000"#,
         ),
         (
             r#"{"PORT": {"Ethernet0": {"mtu": "9217"}}}"#,
@@ -188,7 +188,7 @@ fn xoff_switch_and_xoff_port_fields_are_resolved() {
         ),
         (
             r#"{"XOFF_PORT": {"Ethernet4": {"rounding_ps": "1"}}}"#,
-            "XOFF_PORT|Ethernet4: there is no port Ethernet4; did you mean Ethernet0? Otherwise add it to PORT",
+            "XOFF_PORT|Ethernet4: there is no port Ethernet4; add it to PORT, or name it on the command line (--port)",
         ),
     ]);
 }

@@ -138,7 +138,7 @@ fn watchdog_times_below_the_poll_interval_are_refused() {
         ),
         (
             r#"{"PFC_WD": {"Ethernet4": {"detection_time": "400"}}}"#,
-            "PFC_WD|Ethernet4: there is no port Ethernet4; did you mean Ethernet0? Otherwise add it to PORT",
+            "PFC_WD|Ethernet4: there is no port Ethernet4; add it to PORT, or name it on the command line (--port)",
         ),
         (
             r#"{"PFC_WD": {"Ethernet0-4": {"detection_time": "400"}}}"#,

@@ -110,7 +110,7 @@ fn expected_generations(headers: &HeaderMap) -> Result<Option<Vec<u64>>, ErrorRe
             let quoted = tag.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
             let tag = quoted.ok_or_else(|| {
                 ErrorReply::new(ErrorCode::BadRequest, "If-Match has no entity tag")
-                    .because("an entity tag is a word in quotes, such as \"7\"")
+                    .fix("write an entity tag: a word in quotes, such as \"7\"")
             })?;
             // An unknown tag matches no generation.
             generations.extend(tag.parse::<u64>());

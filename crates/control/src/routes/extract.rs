@@ -47,8 +47,13 @@ impl FromRequestParts<Arc<ServerState>> for Selected {
                     .iter()
                     .find(|switch| switch.name == name)
                     .ok_or_else(|| {
-                        ErrorReply::new(ErrorCode::NotFound, format!("no switch is called {name:?}"))
-                            .because(format!("the switches are {}", names()))
+                        ErrorReply::new(ErrorCode::NotFound, format!("no switch is called {name:?}")).fix(
+                            xoff_units::suggest(
+                                &name,
+                                switches.iter().map(|switch| switch.name.as_str()),
+                                "switches",
+                            ),
+                        )
                     })?
             }
             (None, [only]) => only,
@@ -213,19 +218,24 @@ async fn read_body(body: Body) -> Result<Bytes, ErrorReply> {
                     return ErrorReply::new(
                         ErrorCode::TooLarge,
                         format!("the body is longer than {REQUEST_BYTES_MAX} bytes"),
-                    );
+                    )
+                    .fix("send several shorter changes");
                 }
                 cause = error.source();
             }
-            ErrorReply::new(ErrorCode::BadRequest, "the body is incomplete").because(error)
+            ErrorReply::new(ErrorCode::BadRequest, "the body is incomplete")
+                .because(error)
+                .fix("send as many bytes as `Content-Length` states")
         })
 }
 
 /// Converts a resource to JSON.
 pub(super) fn to_json(value: &impl Serialize) -> Result<Bytes, ErrorReply> {
-    serde_json::to_vec(value)
-        .map(Bytes::from)
-        .map_err(|error| ErrorReply::new(ErrorCode::Internal, "the resource has no JSON form").because(error))
+    serde_json::to_vec(value).map(Bytes::from).map_err(|error| {
+        ErrorReply::new(ErrorCode::Internal, "the resource has no JSON form")
+            .because(error)
+            .fix("report this bug of xoff")
+    })
 }
 
 /// Returns a response with a JSON body.

@@ -132,7 +132,11 @@ pub(super) async fn port(selected: Selected, PortName(name): PortName) -> Answer
     let port = move |target: &dyn ControlTarget| {
         let ports = snapshot(target)?.report.ports;
         let found = ports.into_iter().find(|port| port.name == name);
-        found.ok_or_else(|| ErrorReply::new(ErrorCode::NotFound, "the port does not exist").at(&name))
+        found.ok_or_else(|| {
+            ErrorReply::new(ErrorCode::NotFound, "the port does not exist")
+                .at(&name)
+                .fix("`GET /v1/ports` lists the ports")
+        })
     };
     selected.answer(port).await
 }

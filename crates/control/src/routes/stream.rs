@@ -63,7 +63,10 @@ pub(super) async fn events(
             .to_str()
             .ok()
             .and_then(|text| text.parse().ok())
-            .ok_or_else(|| ErrorReply::new(ErrorCode::BadRequest, "Last-Event-ID is not a number"))?,
+            .ok_or_else(|| {
+                ErrorReply::new(ErrorCode::BadRequest, "Last-Event-ID is not a number")
+                    .fix("send the `id` of the latest event that arrived")
+            })?,
     };
     connection.mark_as_stream();
     Ok(Sse::new(stream_events(log, after)).into_response())

@@ -253,7 +253,10 @@ impl ServerState {
             server.counts.blocking_cpu_ns.fetch_add(cpu_ns, Ordering::Relaxed);
             result
         });
-        let failed = |_| ErrorReply::new(ErrorCode::Internal, "the request failed by a bug in xoff");
+        let failed = |_| {
+            ErrorReply::new(ErrorCode::Internal, "the request failed by a bug in xoff")
+                .fix("report it with the error output of the switch")
+        };
         task.await.map_err(failed)?
     }
 
@@ -310,7 +313,7 @@ impl Drop for WaitingChange {
 }
 
 fn stopping() -> ErrorReply {
-    ErrorReply::new(ErrorCode::Unavailable, "the server is stopping")
+    ErrorReply::new(ErrorCode::Unavailable, "the server is stopping").fix("start the switch again")
 }
 
 /// Waits until a limit permits one more unit.

@@ -10,8 +10,8 @@ use serde_saphyr::{Location, Spanned};
 use super::number_ranges::describe_range;
 use super::rejection::Rejection;
 use super::{ATTEMPTS, Attempts, Collector};
-use crate::near::{list_names, nearest_name, suggest};
 use crate::tree::YamlTree;
+use xoff_units::{list_names, nearest_name, suggest};
 
 /// The struct name with which [`Spanned`] asks serde for a value together with its location.
 const SPANNED: &str = "__yaml_spanned";

@@ -100,6 +100,58 @@ pub(super) fn require_same_dimension(
     Err(ExpressionError::new(offset, what, fix))
 }
 
+/// Returns an error if one side of a comparison is a negative number and the other side is never negative. Such a
+/// condition would have the same result in every run.
+pub(super) fn reject_negative_bound(
+    left: &SyntaxNode,
+    left_offset: usize,
+    right: &SyntaxNode,
+    right_offset: usize,
+) -> Result<(), ExpressionError> {
+    let offset = match (is_negative_number(left), is_negative_number(right)) {
+        (false, true) if is_measured_and_never_negative(left) => right_offset,
+        (true, false) if is_measured_and_never_negative(right) => left_offset,
+        _ => return Ok(()),
+    };
+    Err(ExpressionError::new(
+        offset,
+        "the other side is never negative",
+        "counters, times and sizes are 0 or more: write a number of 0 or more",
+    ))
+}
+
+fn is_measured_and_never_negative(node: &SyntaxNode) -> bool {
+    let mut names = Vec::new();
+    node.collect_names(&mut names);
+    !names.is_empty() && is_never_negative(node)
+}
+
+fn is_negative_number(node: &SyntaxNode) -> bool {
+    match node {
+        SyntaxNode::Number(value) => *value < 0.0,
+        SyntaxNode::Negate(inner) => matches!(**inner, SyntaxNode::Number(value) if value > 0.0),
+        _ => false,
+    }
+}
+
+/// Returns whether the value of an expression is 0 or more in every run.
+fn is_never_negative(node: &SyntaxNode) -> bool {
+    match node {
+        SyntaxNode::Number(value) => *value >= 0.0,
+        SyntaxNode::Name { .. }
+        | SyntaxNode::Event(..)
+        | SyntaxNode::Call(Function::Count | Function::Abs, _) => true,
+        SyntaxNode::Call(_, arguments) => arguments.iter().all(is_never_negative),
+        SyntaxNode::Arithmetic(first, rest) => {
+            let keeps_sign = |(operator, node): &(ArithmeticOperator, SyntaxNode)| {
+                *operator != ArithmeticOperator::Subtract && is_never_negative(node)
+            };
+            is_never_negative(first) && rest.iter().all(keeps_sign)
+        }
+        _ => false,
+    }
+}
+
 /// Checks the arguments of a function call. Returns the syntax node of the call with the type of the result.
 /// `offset` is the position of the function name.
 pub(super) fn check_call(

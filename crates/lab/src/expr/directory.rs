@@ -9,7 +9,7 @@ use std::collections::HashMap;
 
 use super::counters::{self, CounterTable};
 use super::{UnknownName, unit};
-use xoff_lab_file::nearest_name;
+use xoff_units::nearest_name;
 
 /// The maximum number of names in an error message.
 const LISTED_NAMES_MAX: usize = 24;

@@ -198,7 +198,12 @@ impl Parser {
             rest.push((operator, self.parse_right_side(dimension, &mut is_list)?));
         }
         while let Some(mut operator) = next {
+            let right_offset = self.offset();
             let right = self.parse_right_side(dimension, &mut is_list)?;
+            if self.language == ExpressionLanguage::Check {
+                let left = rest.last().map_or(&node, |(_, left)| left);
+                check::reject_negative_bound(left, offset, &right, right_offset)?;
+            }
             let within_offset = self.offset();
             if self.take_keyword("within") {
                 if operator != ComparisonOperator::Equal {

@@ -301,6 +301,32 @@ fn invalid_expressions_are_reported_with_their_offset() {
 }
 
 #[test]
+fn a_negative_bound_of_a_value_that_is_never_negative_is_an_error() {
+    for (text, offset) in [
+        ("h1.lost >= -3", 11),
+        ("-5us < job.train.jct_us", 0),
+        ("sum(h*.lost) * 2 + 1 == -1", 24),
+        ("0us <= first(ce) <= -1us", 20),
+    ] {
+        let error = Expression::parse(text).expect_err(text);
+        assert_eq!(
+            (error.offset, error.what.as_str()),
+            (offset, "the other side is never negative"),
+            "{text}"
+        );
+        assert!(error.fix.contains("0 or more"), "{}", error.fix);
+    }
+    for text in [
+        "first(ce) - first(xoff) > -5us",
+        "-h1.lost > -3",
+        "1 > -1",
+        "h1.lost >= 0",
+    ] {
+        assert!(Expression::parse(text).is_ok(), "{text}");
+    }
+}
+
+#[test]
 fn nesting_depth_and_length_are_limited() {
     let deep = |n: usize| format!("{}1{} == 1", "(".repeat(n), ")".repeat(n));
     assert_eq!(evaluate(&deep(60)), Some(true));

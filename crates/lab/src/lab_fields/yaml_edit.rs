@@ -3,6 +3,7 @@
 
 use xoff_lab_file::{Location, Spanned, YamlTree};
 use xoff_telemetry::failure::Exit;
+use xoff_units::{list_names, nearest_name};
 
 /// The reason why a value could not be changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -158,10 +159,7 @@ fn find_node<'a>(node: &'a Spanned<YamlTree>, path: &str) -> Option<&'a Spanned<
         }
         YamlTree::List(items) => {
             let (segment, rest) = path.split_once('.').unwrap_or((path, ""));
-            let named = |item: &&Spanned<YamlTree>| {
-                let name = item.value.get("name").and_then(|name| name.value.scalar_text());
-                name.as_deref() == Some(segment)
-            };
+            let named = |item: &&Spanned<YamlTree>| element_name(item).as_deref() == Some(segment);
             let by_position = segment.parse::<usize>().ok().and_then(|at| items.get(at));
             find_node(by_position.or_else(|| items.iter().find(named))?, rest)
         }
@@ -169,41 +167,142 @@ fn find_node<'a>(node: &'a Spanned<YamlTree>, path: &str) -> Option<&'a Spanned<
     }
 }
 
-/// Builds the error for a path that does not exist. The error suggests the most similar existing path.
+/// Builds the error for a path that does not exist. The error proposes the path with corrected names, or a field of the
+/// same name at another place of the file, or lists the fields that the path could name.
 fn unknown_path_error(root: &Spanned<YamlTree>, path: &str) -> EditError {
-    let mut paths = Vec::new();
-    collect_scalar_paths(root, "", &mut paths);
-    // If several paths are equally similar, the first path of the file is chosen.
-    let nearest = paths
-        .iter()
-        .min_by_key(|(other, _)| strsim::damerau_levenshtein(other, path));
-    let (fix, line) = match nearest {
-        Some((nearest, line)) => (format!("the most similar path is {nearest}"), *line),
-        None => ("the file has no values".to_owned(), 0),
+    let proposed = correct_path(root, path).or_else(|| find_field_elsewhere(root, path));
+    let (node, fix) = match &proposed {
+        Some(proposed) => (
+            find_node(root, proposed).unwrap_or(root),
+            format!("did you mean {proposed}?"),
+        ),
+        None => {
+            let (parent, parent_path, _) = deepest_node(root, path);
+            (parent, describe_fields(&parent.value, parent_path))
+        }
     };
     EditError {
         exit: Exit::Usage,
         what: format!("the lab file has no value at \"{path}\""),
-        line,
+        line: node.referenced.line(),
         fix,
     }
 }
 
-/// Appends the path and the line of each scalar under a node to `scalars`.
-fn collect_scalar_paths(node: &Spanned<YamlTree>, path: &str, scalars: &mut Vec<(String, u64)>) {
-    let join = |segment: &str| match path {
-        "" => segment.to_owned(),
-        _ => format!("{path}.{segment}"),
+/// Returns the deepest existing node of a path, the path of this node, and the rest of the path.
+fn deepest_node<'a, 'p>(
+    root: &'a Spanned<YamlTree>,
+    path: &'p str,
+) -> (&'a Spanned<YamlTree>, &'p str, &'p str) {
+    path.rmatch_indices('.')
+        .find_map(|(at, _)| Some((find_node(root, &path[..at])?, &path[..at], &path[at + 1..])))
+        .unwrap_or((root, "", path))
+}
+
+/// Replaces each unknown name of a path by the similar name of the file. Returns `None` if a name is similar to no name
+/// of its mapping or list.
+fn correct_path(root: &Spanned<YamlTree>, path: &str) -> Option<String> {
+    let mut corrected = path.to_owned();
+    // Each pass corrects one name.
+    for _ in path.split('.') {
+        let (parent, parent_path, rest) = deepest_node(root, &corrected);
+        let (name, behind) = rest.split_once('.').unwrap_or((rest, ""));
+        let names = child_names(&parent.value);
+        let similar = nearest_name(name, names.iter().map(String::as_str))?;
+        corrected = join_path(&join_path(parent_path, similar), behind);
+        if let Some(node) = find_node(root, &corrected) {
+            return Some(with_first_scalar(node, corrected));
+        }
+    }
+    None
+}
+
+/// Returns the first path of the file whose last name is the last name of `path`.
+fn find_field_elsewhere(root: &Spanned<YamlTree>, path: &str) -> Option<String> {
+    let last = |path: &str| path.rsplit('.').next().unwrap_or_default().to_ascii_lowercase();
+    let name = last(path);
+    // An index says nothing about a field.
+    if name.parse::<usize>().is_ok() {
+        return None;
+    }
+    let mut paths = Vec::new();
+    collect_scalar_paths(root, "", &mut paths);
+    paths.into_iter().find(|other| last(other) == name)
+}
+
+/// Extends the path of a mapping or list to its first single value.
+fn with_first_scalar(node: &Spanned<YamlTree>, path: String) -> String {
+    let first = match &node.value {
+        YamlTree::Map(entries) => entries.first().map(|(key, value)| (key.value.clone(), value)),
+        YamlTree::List(items) => items.first().map(|item| ("0".to_owned(), item)),
+        _ => None,
     };
+    match first {
+        Some((name, child)) => with_first_scalar(child, join_path(&path, &name)),
+        None => path,
+    }
+}
+
+/// Returns the names that a path can have below a node: the keys of a mapping, or the names of the elements of a list.
+fn child_names(node: &YamlTree) -> Vec<String> {
+    match node {
+        YamlTree::Map(entries) => entries.iter().map(|(key, _)| key.value.clone()).collect(),
+        YamlTree::List(items) => items.iter().filter_map(element_name).collect(),
+        _ => Vec::new(),
+    }
+}
+
+/// Returns the `name` of an element of a list.
+fn element_name(item: &Spanned<YamlTree>) -> Option<String> {
+    item.value.get("name").and_then(|name| name.value.scalar_text())
+}
+
+/// Describes the fields below a node, as advice for a path with an unknown name.
+fn describe_fields(node: &YamlTree, path: &str) -> String {
+    let names = child_names(node);
+    let listed = list_names(names.iter().map(String::as_str));
+    let owner = match path {
+        "" => "the file",
+        _ => path,
+    };
+    match node {
+        YamlTree::Map(entries) if !entries.is_empty() => {
+            format!("{owner} has {listed}; to set another field, add it to the file first")
+        }
+        YamlTree::List(items) if !items.is_empty() => {
+            let names = match names.is_empty() {
+                true => String::new(),
+                false => format!(", or the names {listed}"),
+            };
+            format!(
+                "the elements of {owner} have the indices 0 to {}{names}",
+                items.len() - 1
+            )
+        }
+        YamlTree::Map(_) | YamlTree::List(_) => format!("{owner} is empty; add the field to the file first"),
+        _ => format!("{owner} is a single value; leave out the names after it"),
+    }
+}
+
+fn join_path(parent: &str, name: &str) -> String {
+    match (parent, name) {
+        ("", _) => name.to_owned(),
+        (_, "") => parent.to_owned(),
+        _ => format!("{parent}.{name}"),
+    }
+}
+
+/// Appends the path of each scalar under a node to `paths`.
+fn collect_scalar_paths(node: &Spanned<YamlTree>, path: &str, paths: &mut Vec<String>) {
     match &node.value {
         YamlTree::Map(entries) => entries
             .iter()
-            .for_each(|(key, value)| collect_scalar_paths(value, &join(&key.value), scalars)),
+            .for_each(|(key, value)| collect_scalar_paths(value, &join_path(path, &key.value), paths)),
         YamlTree::List(items) => items
             .iter()
             .enumerate()
-            .for_each(|(at, value)| collect_scalar_paths(value, &join(&at.to_string()), scalars)),
-        _ => scalars.push((path.to_owned(), node.referenced.line())),
+            .for_each(|(at, value)| collect_scalar_paths(value, &join_path(path, &at.to_string()), paths)),
+        _ => paths.push(path.to_owned()),
     }
 }
 
@@ -309,16 +408,47 @@ config: {BUFFER_PROFILE: {pg.lossless: {xoff: \"9\"}, \"a|b\": {size: 0}}}
     }
 
     #[test]
-    fn the_error_for_a_missing_path_names_the_most_similar_path() {
-        for (path, nearest, line) in [
-            ("transports.t1.congestoin", "transports.t1.congestion", 3),
-            ("workload.jobs.2.bytes", "workload.jobs.0.bytes", 6),
-            ("nmae", "name", 1),
-            ("name.x", "name", 1),
+    fn the_error_for_a_missing_path_proposes_only_related_fields() {
+        for (path, fix, line) in [
+            (
+                "transports.t1.congestoin",
+                "did you mean transports.t1.congestion?",
+                3,
+            ),
+            ("transport.t1.mtus", "did you mean transports.t1.mtu?", 3),
+            (
+                "workload.jobs.reduze.bytes",
+                "did you mean workload.jobs.reduce.bytes?",
+                6,
+            ),
+            ("workload.job", "did you mean workload.jobs.0.name?", 6),
+            ("nmae", "did you mean name?", 1),
+            ("congestion", "did you mean transports.t1.congestion?", 3),
+            ("transports.t2.mtu", "did you mean transports.t1.mtu?", 3),
+            (
+                "transports.t1.rto",
+                "transports.t1 has congestion, mtu; to set another field, add it to the file first",
+                3,
+            ),
+            (
+                "topology.defaults.speed",
+                "the file has name, transports, workload, config; to set another field, add it to the file first",
+                1,
+            ),
+            (
+                "workload.jobs.2.start",
+                "the elements of workload.jobs have the indices 0 to 1, or the names reduce, µ",
+                6,
+            ),
+            (
+                "name.x",
+                "name is a single value; leave out the names after it",
+                1,
+            ),
         ] {
             let error = replace_value(LAB_FILE, path, "1").unwrap_err();
             assert_eq!((error.exit, error.line), (Exit::Usage, line), "{path}: {error:?}");
-            assert!(error.fix.ends_with(&format!(" {nearest}")), "{path}: {error:?}");
+            assert_eq!(error.fix, fix, "{path}");
         }
     }
 

@@ -250,7 +250,8 @@ impl RealTimeRun {
         }
         let down = switches::ports_without_carrier(&self.sessions);
         Err(match down.is_empty() {
-            false => Failure::environment(format!("the links of {} do not come up", down.join(", "))),
+            false => Failure::environment(format!("the links of {} do not come up", down.join(", ")))
+                .fix("set the other ends of the links up"),
             true => Failure::environment("the hosts cannot resolve the addresses of each other")
                 .because("their ARP requests were not answered within 10 s; the configuration of the switch separates them")
                 .fix("check VLAN_MEMBER and PORT in the configuration of the switch"),
@@ -358,7 +359,7 @@ impl RealTimeRun {
     fn check_processes(&mut self) -> Result<(), Failure> {
         self.sessions
             .iter()
-            .for_each(|session| session.adopt_mtus_of_new_devices());
+            .for_each(|session| session.follow_device_mtus());
         self.record_ended_processes();
         self.check_threads()
     }

@@ -46,7 +46,8 @@ impl FinishedLabState<'_> {
             links,
             reordered: jobs::reordered_connections(self.plan, &run.jobs, &run.received),
         });
-        report.jobs = Some(jobs::workload_results(&run.jobs)).filter(|results| !results.jobs.is_empty());
+        let results = jobs::workload_results(&run.jobs, run.workload_start);
+        report.jobs = Some(results).filter(|results| !results.jobs.is_empty());
         let failed = jobs::describe_failed_messages(self.plan, &run.jobs, run.workload_start);
         report.failures.extend(failed);
         report.warnings.clone_from(&run.signal_warnings);

@@ -6,6 +6,7 @@ use serde_saphyr::{Location, Spanned};
 use super::node_kinds::entry_location;
 use super::{LabResolver, NodeIndex};
 use xoff_lab_file::OneOrMore;
+use xoff_units::count_noun;
 
 /// The format of a pattern, for messages.
 const PATTERN_FORMAT: &str = "a host, `all`, a range h1..h8, a name with a star such as n1-* or *-g1, or one of these patterns after a !";
@@ -133,8 +134,26 @@ impl LabResolver<'_> {
             return Vec::new();
         }
         let step = |n: u32| if from <= to { from + n } else { from - n };
-        let names = (0..=from.abs_diff(to)).map(|n| format!("{prefix}{}", step(n)));
-        let hosts: Vec<Option<usize>> = names.map(|name| self.find_model_host(&name, location)).collect();
+        let names: Vec<String> = (0..=from.abs_diff(to))
+            .map(|n| format!("{prefix}{}", step(n)))
+            .collect();
+        let is_unknown =
+            |name: &&String| !self.nodes.contains_key(*name) && !self.left_out.keys.contains(*name);
+        let unknown: Vec<&str> = names.iter().filter(is_unknown).map(String::as_str).collect();
+        if !unknown.is_empty() {
+            let what = format!(
+                "\"{text}\" names {} that the lab does not have: {}",
+                count_noun(unknown.len() as u64, "host"),
+                self.list_names(unknown.iter().copied())
+            );
+            let models = self.list_names(self.models.iter().map(String::as_str));
+            self.report_problem(location, what, format!("the model hosts are {models}"));
+            return Vec::new();
+        }
+        let hosts: Vec<Option<usize>> = names
+            .iter()
+            .map(|name| self.find_model_host(name, location))
+            .collect();
         hosts.into_iter().flatten().map(|host| host as u32).collect()
     }
 }

@@ -75,7 +75,10 @@ impl LabResolver<'_> {
                 let what = format!("there are two jobs called \"{}\"", job.value.name.value);
                 self.report_problem(job.value.name.referenced, what, "use another name");
             }
-            spec.jobs.extend(self.resolve_job(job, &context));
+            match self.resolve_job(job, &context) {
+                Some(job) => spec.jobs.push(job),
+                None => drop(self.rejected_traffic.insert(job.value.name.value.clone())),
+            }
         }
         spec
     }

@@ -89,7 +89,7 @@ impl LabResolver<'_> {
             true => format!("this version has no kind \"{kind}\""),
             false => format!("there is no kind \"{kind}\""),
         };
-        let fix = match xoff_lab_file::nearest_name(kind, ["switch", "model", "plain", "vm"]) {
+        let fix = match xoff_units::nearest_name(kind, ["switch", "model", "plain", "vm"]) {
             Some(nearest) => format!("did you mean `{nearest}`? (the kinds are {NODE_KINDS})"),
             None => format!("the kinds are {NODE_KINDS}"),
         };

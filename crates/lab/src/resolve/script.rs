@@ -205,6 +205,13 @@ impl LabResolver<'_> {
         }
     }
 
+    /// Returns whether a name in a condition contains an object that is missing because of a reported error.
+    fn names_rejected(&self, path: &str) -> bool {
+        let is_pattern = path.contains('*');
+        path.split('.').any(|part| self.is_rejected(part))
+            || is_pattern && !(self.rejected_traffic.is_empty() && self.left_out.keys.is_empty())
+    }
+
     /// Checks that all names in conditions exist. Also reports nodes with the name `flow`, `job` or `link`,
     /// because these words are prefixes of names.
     fn check_condition_names(&mut self, conditions: &ScriptConditions, plan: &LabPlan) {
@@ -223,7 +230,7 @@ impl LabResolver<'_> {
                 return;
             }
             for name in condition.name_references() {
-                if !checked.insert((*at, name.is_event, name.path)) {
+                if !checked.insert((*at, name.is_event, name.path)) || self.names_rejected(name.path) {
                     continue;
                 }
                 let found = match (name.is_event, name.path.contains('*')) {

@@ -31,10 +31,7 @@ impl LabResolver<'_> {
     /// repeat the error.
     pub(super) fn merge_template(&mut self, section: &TopologySection) -> Option<MergedTopology> {
         let expansion = match &section.fabric {
-            Some(fabric) => {
-                let left_out = &self.left_out.fields;
-                template::expand_template(fabric, left_out, self.file, &mut self.problems)?
-            }
+            Some(fabric) => template::expand_template(fabric, &self.left_out, self.file, &mut self.problems)?,
             None => template::ExpandedTemplate::default(),
         };
         let mut nodes = expansion.nodes;

@@ -156,7 +156,7 @@ impl LabResolver<'_> {
         match choice.and_then(|choice| choice.factory().map(|_| choice)) {
             Ok(choice) => choice,
             Err(error) => {
-                let nearest = xoff_lab_file::nearest_name(name, Algorithm::ALL.map(Algorithm::name));
+                let nearest = xoff_units::nearest_name(name, Algorithm::ALL.map(Algorithm::name));
                 let fix = match nearest.filter(|nearest| nearest != name) {
                     Some(nearest) => format!("did you mean `{nearest}`?"),
                     None => "docs/congestion-control.md has all parameters".to_owned(),
@@ -304,7 +304,7 @@ impl LabResolver<'_> {
             return *value;
         }
         let words: Vec<&str> = choices.iter().map(|(word, _)| *word).collect();
-        let fix = match xoff_lab_file::nearest_name(&field.value, words.iter().copied()) {
+        let fix = match xoff_units::nearest_name(&field.value, words.iter().copied()) {
             Some(word) => format!("did you mean `{word}`? (write {})", words.join(", ")),
             None => format!("write {}", words.join(", ")),
         };

@@ -67,7 +67,12 @@ impl LabResolver<'_> {
                 );
             }
             self.check_name(&flow.value.name, "flow");
+            self.check_flow_start(&flow.value, workload);
+            let flows_before = flows.len();
             self.add_flows(&flow.value, &host_links, &mut flows);
+            if flows.len() == flows_before {
+                self.rejected_traffic.insert(flow.value.name.value.clone());
+            }
         }
         WorkloadPlan {
             duration_ns,
@@ -119,6 +124,27 @@ impl LabResolver<'_> {
                 self.report_problem(location, "there is no IP version 5", "write 4 or 6");
                 IpVersion::V4
             }
+        }
+    }
+
+    /// Reports a flow that starts at the end of the workload or later, and would therefore send nothing.
+    fn check_flow_start(&mut self, flow: &FlowFields, workload: &WorkloadFields) {
+        let (Some(start), Some(duration)) = (&flow.start, &workload.duration) else {
+            return;
+        };
+        let parse = |text: &Spanned<String>| units::parse_duration_ns(&text.value);
+        let (Some(start_ns), Some(duration_ns)) = (parse(start), parse(duration)) else {
+            return;
+        };
+        if start_ns >= duration_ns && duration_ns > 0 {
+            let what = format!(
+                "{} starts after {}, and flows end after {}",
+                flow.name.value,
+                start.value.trim(),
+                duration.value.trim()
+            );
+            let fix = "write a shorter `start`, or a longer `duration` of the workload";
+            self.report_problem(start.referenced, what, fix);
         }
     }
 
@@ -262,7 +288,7 @@ impl LabResolver<'_> {
                 ),
                 models => {
                     let models = models.iter().map(String::as_str);
-                    let word = xoff_lab_file::nearest_name(name, words.iter().copied());
+                    let word = xoff_units::nearest_name(name, words.iter().copied());
                     match word.filter(|_| !self.problems.is_next_hidden()) {
                         Some(word) => format!(
                             "did you mean `{word}`? (the model hosts are {})",

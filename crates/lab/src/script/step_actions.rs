@@ -213,7 +213,11 @@ impl ScriptRun {
 fn check_exists(exists: bool, source: &str, kind: &str, name: &str) -> Result<(), Failure> {
     match exists {
         true => Ok(()),
-        false => Err(Failure::configuration(format!("the running lab has no {kind} \"{name}\"")).at(source)),
+        false => Err(
+            Failure::configuration(format!("the running lab has no {kind} \"{name}\""))
+                .at(source)
+                .fix("`xoff lab check FILE` checks the names in all steps"),
+        ),
     }
 }
 

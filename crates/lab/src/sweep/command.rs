@@ -1,11 +1,9 @@
 //! The command `xoff lab run FILE --virtual --seeds ... --set ...`.
 
-use std::io::{IsTerminal, Write};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::AtomicBool;
-
-use indicatif::{ProgressBar, ProgressStyle};
 
 use super::super::lab_fields::{self, FieldSetting, FieldValue};
 use super::super::load_options::LoadOptions;
@@ -14,6 +12,7 @@ use super::super::plan::TimeMode;
 use super::super::resolve::LabText;
 use super::super::virtual_run::{FinishedRun, OutputFormat, VirtualRunArgs, run_to_end, write_result_text};
 use super::pool::{ParallelRunsResult, run_in_parallel};
+use super::progress::SweepProgress;
 use super::report::{RunMeasurements, SWEEP_SCHEMA, Shard, SweepReport, VariedField};
 use super::table;
 use xoff_telemetry::Verdict;
@@ -85,7 +84,7 @@ pub fn run_sweep(arguments: &SweepArgs, stop: &AtomicBool, out: &mut dyn Write) 
     };
     let in_part = |run: &u64| arguments.shard.is_none_or(|shard| shard.contains_run(*run));
     let part_runs: Vec<u64> = (0..sweep.total_runs()).filter(in_part).collect();
-    let bar = create_progress_bar(part_runs.len());
+    let mut progress = SweepProgress::start(arguments.run.progress, &sweep.lab, part_runs.len());
     let (count, seeds) = (part_runs.len(), arguments.seeds.clone());
     let template = VirtualRunArgs {
         threads: ThreadCount::Fixed(arguments.run.threads.for_each_of(threads.min(run_count))),
@@ -102,8 +101,8 @@ pub fn run_sweep(arguments: &SweepArgs, stop: &AtomicBool, out: &mut dyn Write) 
             seeds[seed],
         )
     };
-    let pooled = run_in_parallel(count, threads, work, stop, |done| bar.set_position(done as u64))?;
-    bar.finish_and_clear();
+    let pooled = run_in_parallel(count, threads, work, stop, |done| progress.update(done))?;
+    progress.finish();
     match pooled {
         ParallelRunsResult::Done(runs) => print_and_write(
             &SweepReport { runs, ..sweep },
@@ -251,19 +250,6 @@ fn to_varied_field(setting: &FieldSetting) -> VariedField {
         path: setting.path.clone(),
         values: setting.values.clone(),
     }
-}
-
-/// Creates a progress bar for a number of runs. The bar is hidden if standard error is not a terminal.
-pub(crate) fn create_progress_bar(runs: usize) -> ProgressBar {
-    let bar = ProgressBar::new(runs as u64);
-    if !std::io::stderr().is_terminal() {
-        bar.set_draw_target(indicatif::ProgressDrawTarget::hidden());
-    }
-    bar.set_style(
-        ProgressStyle::with_template("runs: {pos} of {len} {wide_bar} {elapsed}")
-            .unwrap_or_else(|_| ProgressStyle::default_bar()),
-    );
-    bar
 }
 
 #[cfg(test)]

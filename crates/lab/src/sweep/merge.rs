@@ -74,7 +74,8 @@ fn read_part(path: &Path) -> Result<SweepReport, Failure> {
 /// Merges all parts of a sweep into one report without a shard.
 fn merge_parts(parts: Vec<(PathBuf, SweepReport)>) -> Result<SweepReport, Failure> {
     let Some((first_path, first)) = parts.first().cloned() else {
-        return Err(Failure::usage("there are no parts to merge"));
+        return Err(Failure::usage("there are no parts to merge")
+            .fix("name the reports of the parts: `xoff lab merge part1.json part2.json`"));
     };
     let whole = SweepReport {
         shard: None,

@@ -11,6 +11,7 @@ mod command;
 mod figure_column;
 mod merge;
 mod pool;
+mod progress;
 mod report;
 mod seeds;
 mod table;
@@ -20,7 +21,8 @@ pub use merge::{MergeArgs, merge_sweep};
 pub use report::{JobMeasurements, RunMeasurements, SWEEP_SCHEMA, Shard, SweepReport, VariedField};
 pub use seeds::Seeds;
 
-pub(super) use command::{create_progress_bar, setting_combinations, with_run_options};
+pub(super) use command::{setting_combinations, with_run_options};
 pub(super) use figure_column::{MeasurementColumn, csv_field, format_median_and_range, min_median_max};
 pub use pool::{ParallelRunsResult, run_in_parallel};
+pub(super) use progress::create_progress_bar;
 pub(super) use report::round_to_six_decimals;

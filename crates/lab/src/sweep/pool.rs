@@ -22,9 +22,9 @@ pub enum ParallelRunsResult<T> {
 }
 
 /// Calls `work` with each number from 0 to `count` - 1 and returns the results in this order. The calls run
-/// in `threads` threads, at least 1. After each run, `progress` receives the number of finished runs. If
-/// `stop` becomes true, the function returns soon. The threads of unfinished runs then continue until the
-/// process ends.
+/// in `threads` threads, at least 1. `progress` receives the number of finished runs after each run, and at least
+/// every 50 ms. If `stop` becomes true, the function returns soon. The threads of unfinished runs then continue until
+/// the process ends.
 ///
 /// # Errors
 /// Returns the failure of a run. If several runs fail, this is the run with the lowest number. After a
@@ -81,7 +81,10 @@ pub fn run_in_parallel<T: Send + 'static>(
                     failure = Some((run, error));
                 }
             }
-            Err(RecvTimeoutError::Timeout) => continue,
+            Err(RecvTimeoutError::Timeout) => {
+                progress(finished);
+                continue;
+            }
             Err(RecvTimeoutError::Disconnected) => break,
         }
         finished += 1;
@@ -136,7 +139,8 @@ mod tests {
         };
         let stop = AtomicBool::new(false);
         let begun = std::time::Instant::now();
-        let pooled = run_in_parallel(3, 2, work, &stop, |_| stop.store(true, Ordering::Relaxed)).unwrap();
+        let pooled =
+            run_in_parallel(3, 2, work, &stop, |done| stop.store(done > 0, Ordering::Relaxed)).unwrap();
         assert!(matches!(pooled, ParallelRunsResult::Interrupted(1)), "{pooled:?}");
         assert!(begun.elapsed() < Duration::from_secs(30));
     }

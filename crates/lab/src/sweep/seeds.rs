@@ -6,7 +6,7 @@ use std::str::FromStr;
 use super::command::RUNS_MAX;
 
 /// Advice about the syntax of seeds in error messages.
-const SYNTAX_HINT: &str = "write numbers and ranges such as 1..=32 or 1,2,5";
+const SYNTAX_HINT: &str = "write numbers from 0 and ranges such as 1..=32 or 1,2,5";
 
 /// The seeds of a sweep, in the order of the command line, such as `1..=32` or `1,2,5`. A parsed list has at
 /// least one seed, at most [`RUNS_MAX`] seeds and no duplicates.

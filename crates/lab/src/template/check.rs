@@ -133,7 +133,7 @@ pub(super) fn check_template(
     let Some(&(shape, required, optional)) = TEMPLATES.iter().find(|(shape, ..)| *shape == name.value) else {
         let what = format!("there is no template \"{}\"", name.value);
         let names = TEMPLATES.iter().map(|(name, ..)| *name);
-        let fix = xoff_lab_file::suggest(&name.value, names, "templates");
+        let fix = xoff_units::suggest(&name.value, names, "templates");
         problems.push(file, name.referenced, what, fix);
         return None;
     };

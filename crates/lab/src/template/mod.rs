@@ -9,12 +9,10 @@ mod shapes;
 #[cfg(test)]
 mod tests;
 
-use std::collections::HashSet;
-
 use serde_saphyr::{Location, Spanned};
 
 use super::problem::Problems;
-use xoff_lab_file::{Endpoint, LinkFields, NodeFields, OrderedMap, TemplateFields};
+use xoff_lab_file::{Endpoint, LeftOut, LinkFields, NodeFields, OrderedMap, TemplateFields};
 
 /// The templates, each with its required and its optional fields.
 const TEMPLATES: [(&str, &[&str], &[&str]); 5] = [
@@ -37,24 +35,27 @@ pub(super) struct ExpandedTemplate {
 }
 
 /// Returns the nodes and links of a template. Adds all errors to `problems` and then returns `None`. `left_out` are
-/// the names of fields that were left out because of their errors.
+/// the parts of the file that were left out because of their errors.
 pub(super) fn expand_template(
     fabric: &Spanned<OrderedMap<TemplateFields>>,
-    left_out: &HashSet<String>,
+    left_out: &LeftOut,
     file: &str,
     problems: &mut Problems,
 ) -> Option<ExpandedTemplate> {
     let [(name, template)] = fabric.value.0.as_slice() else {
-        let what = format!("a fabric is one template, this one has {}", fabric.value.0.len());
-        problems.push(
-            file,
-            fabric.referenced,
-            what,
-            format!("write one of {}", template_names()),
-        );
+        // Otherwise the template is missing because of its own error.
+        if !fabric.value.0.is_empty() || left_out.keys.is_empty() {
+            let what = format!("a fabric is one template, this one has {}", fabric.value.0.len());
+            problems.push(
+                file,
+                fabric.referenced,
+                what,
+                format!("write one of {}", template_names()),
+            );
+        }
         return None;
     };
-    let numbers = check::check_template((name, template), left_out, file, problems)?;
+    let numbers = check::check_template((name, template), &left_out.fields, file, problems)?;
     let mut builder = TopologyBuilder::new(name.referenced, template);
     match numbers {
         check::TopologyTemplateParameters::LeafSpine(numbers) => {

@@ -84,6 +84,6 @@ impl VirtualLab {
 
     /// Returns the results of all jobs up to the current model time, in the order of the lab file.
     pub fn job_results(&self) -> WorkloadResults {
-        jobs::workload_results(&self.simulation.jobs)
+        jobs::workload_results(&self.simulation.jobs, self.workload_start)
     }
 }

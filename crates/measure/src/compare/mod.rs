@@ -20,6 +20,7 @@ mod side_results;
 pub mod statistics;
 mod turns;
 mod undisturbed_pairs;
+mod variant_prefix;
 pub mod verdict;
 
 use std::sync::atomic::AtomicBool;

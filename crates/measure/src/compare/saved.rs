@@ -10,6 +10,7 @@ use super::side_results::{
     check_comparable, exact_shift, measure_side, missing_machine_taint, no_ratio_failure,
 };
 use super::statistics::rank_sum_test;
+use super::variant_prefix::VariantPrefixes;
 use super::verdict::SignificanceTestPlan;
 use crate::result::{BenchResult, GOVERNOR_TAINT_PREFIX, MachineMeter, TaintLimits};
 use xoff_telemetry::Environment;
@@ -24,30 +25,42 @@ pub(super) fn compare_with_saved(
 ) -> Result<Comparison, Failure> {
     let meter = MachineMeter::start();
     let mut results = [measure_side(sides[0], stop)?, measure_side(sides[1], stop)?];
+    let prefixes = VariantPrefixes::find(&results[0], &results[1]);
+    let [a, b] = &mut results;
+    prefixes.remove_from(a, b);
     // Errors are reported now, and not after all samples, which can take minutes.
     check_comparable(&results[0], &results[1], sides)?;
-    for (result, side) in results.iter_mut().zip(sides) {
-        add_further_samples(result, side, settings, stop, report_progress)?;
+    for (index, (result, side)) in results.iter_mut().zip(sides).enumerate() {
+        let measure = || {
+            let mut next = measure_side(side, stop)?;
+            prefixes.remove_from_side(index, &mut next);
+            Ok(next)
+        };
+        let is_saved = matches!(side, ComparedSide::Saved { .. });
+        if !is_saved {
+            add_further_samples(result, measure, settings, report_progress)?;
+        }
     }
-    compare_samples(&results, sides, settings, &meter)
+    let mut comparison = compare_samples(&results, sides, settings, &meter)?;
+    comparison.notes.extend(prefixes.describe());
+    Ok(comparison)
 }
 
-/// Runs a side again, up to `pairs_max` runs in total, and adds the samples to `result`. Saved results and
-/// exact figures (each run gives the same value) need no further samples.
+/// Measures a side again with `measure`, up to `pairs_max` runs in total, and adds the samples to `result`. Exact
+/// figures (each run gives the same value) need no further samples.
 fn add_further_samples(
     result: &mut BenchResult,
-    side: &ComparedSide,
+    measure: impl Fn() -> Result<BenchResult, Failure>,
     settings: &ComparisonSettings,
-    stop: &AtomicBool,
     report_progress: &mut impl FnMut(&str),
 ) -> Result<(), Failure> {
     let exact = result.figures.iter().all(|figure| is_exact(result, figure));
-    if exact || matches!(side, ComparedSide::Saved { .. }) {
+    if exact {
         return Ok(());
     }
     for n in 1..settings.pairs_max {
         report_progress(&format!("sample {} of {}", n + 1, settings.pairs_max));
-        let next = measure_side(side, stop)?;
+        let next = measure()?;
         for figure in &mut result.figures {
             let more = next
                 .figure(&figure.name)

@@ -14,6 +14,7 @@ use super::side_results::{
 };
 use super::statistics::signed_rank_test;
 use super::undisturbed_pairs::select_undisturbed_pairs;
+use super::variant_prefix::VariantPrefixes;
 use super::verdict::{SignificanceTestPlan, Verdict};
 use crate::result::{BenchResult, GOVERNOR_TAINT_PREFIX, MachineMeter, TaintLimits};
 use xoff_telemetry::failure::Failure;
@@ -51,6 +52,8 @@ pub(super) fn compare_in_turns(
     let meter = MachineMeter::start();
     let mut results = PairedResults::default();
     measure_pair(&mut results, sides, true, stop)?;
+    let prefixes = VariantPrefixes::find(&results.a[0], &results.b[0]);
+    prefixes.remove_from(&mut results.a[0], &mut results.b[0]);
     let FigureNames {
         in_both,
         missing_in_b,
@@ -75,6 +78,9 @@ pub(super) fn compare_in_turns(
                 random.next_u64() >> 63 == 0
             };
             measure_pair(&mut results, sides, a_first, stop)?;
+            if let (Some(a), Some(b)) = (results.a.last_mut(), results.b.last_mut()) {
+                prefixes.remove_from(a, b);
+            }
             report_progress(&format!(
                 "pair {} of {} at most",
                 results.a.len(),
@@ -109,6 +115,7 @@ pub(super) fn compare_in_turns(
             .extend(missing_machine_taint(&results.a[0], &results.b[0]));
     }
     comparison.note_uncompared_figures(missing_in_b, &only_in_b);
+    comparison.notes.extend(prefixes.describe());
     comparison.notes.extend(evaluation.notes);
     comparison.figures = evaluation.figures;
     Ok(comparison)

@@ -125,6 +125,30 @@ pub struct Features {
     words: Vec<(u32, u32)>,
 }
 
+impl Features {
+    /// Formats the features as hexadecimal digits, 16 for each word.
+    pub(crate) fn to_hex(&self) -> String {
+        let words = self.words.iter();
+        words
+            .map(|(changeable, requested)| format!("{changeable:08x}{requested:08x}"))
+            .collect()
+    }
+
+    /// Parses the text of [`Features::to_hex`]. Returns `None` for another text.
+    pub(crate) fn from_hex(text: &str) -> Option<Features> {
+        let is_whole = !text.is_empty() && text.len().is_multiple_of(16);
+        if !is_whole || !text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+            return None;
+        }
+        let word = |digits: &str| u32::from_str_radix(digits, 16).ok();
+        let starts = (0..text.len()).step_by(16);
+        let words = starts.map(|at| Some((word(&text[at..at + 8])?, word(&text[at + 8..at + 16])?)));
+        Some(Features {
+            words: words.take(FEATURE_WORDS_MAX).collect::<Option<_>>()?,
+        })
+    }
+}
+
 /// Reads the offloads of the link `name` in the calling thread's namespace. An offload that the device does
 /// not know is reported as off.
 ///

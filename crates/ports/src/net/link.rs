@@ -9,7 +9,7 @@ use nix::errno::Errno;
 use rtnetlink::LinkUnspec;
 use rtnetlink::packet_core::Nla;
 use rtnetlink::packet_route::link::{
-    InfoData, InfoTun, LinkAttribute, LinkFlags, LinkInfo, LinkMessage, State,
+    InfoData, InfoTun, LinkAttribute, LinkFlags, LinkInfo, LinkMessage, Prop, State,
 };
 
 use super::netlink::run_request;
@@ -58,6 +58,8 @@ pub struct LinkState {
     /// Whether the owner of a tap may send unfinished checksums and superframes (IFF_VNET_HDR). `None` if the
     /// link is not a tap or the kernel does not report the value.
     pub vnet_hdr: Option<bool>,
+    /// Alternative names of the link (`ip link property`).
+    pub alt_names: Vec<String>,
 }
 
 /// Changes of a link for [`set_link`]. `None` keeps the present value of a setting.
@@ -196,6 +198,37 @@ pub fn delete_link(name: &str) -> Result<()> {
     })
 }
 
+/// Gives the link with the index `index` of the calling thread's namespace an alternative name.
+///
+/// # Errors
+/// Returns [`Error::Exists`] if a link of the namespace has this name, or another [`Error`] if the kernel refuses the
+/// request.
+pub(crate) fn add_alt_name(index: u32, name: &str) -> Result<()> {
+    run_request("add an alternative name", name, async |handle| {
+        handle
+            .link()
+            .property_add(index)
+            .alt_ifname(&[name])
+            .execute()
+            .await
+    })
+}
+
+/// Removes an alternative name of the link with the index `index` of the calling thread's namespace.
+///
+/// # Errors
+/// Returns an [`Error`] if the link does not have this name, or if the kernel refuses the request.
+pub(crate) fn remove_alt_name(index: u32, name: &str) -> Result<()> {
+    run_request("remove an alternative name", name, async |handle| {
+        handle
+            .link()
+            .property_del(index)
+            .alt_ifname(&[name])
+            .execute()
+            .await
+    })
+}
+
 /// Turns off IPv6 of the kernel on the link `name` of the calling thread's namespace. The kernel then sends
 /// no router solicitations and no MLD reports to the switch. If the kernel has no IPv6 or the link does not
 /// exist, the function succeeds and does nothing.
@@ -276,10 +309,18 @@ fn parse_link_state(message: &LinkMessage) -> (LinkState, Option<u32>) {
         peer_index: None,
         peer_netns: None,
         vnet_hdr: None,
+        alt_names: Vec::new(),
     };
     for attribute in &message.attributes {
         match attribute {
             LinkAttribute::IfName(name) => link.name.clone_from(name),
+            LinkAttribute::PropList(properties) => {
+                let name = |property: &Prop| match property {
+                    Prop::AltIfName(name) => Some(name.clone()),
+                    _ => None,
+                };
+                link.alt_names = properties.iter().filter_map(name).collect();
+            }
             LinkAttribute::Mtu(bytes) => link.mtu = *bytes,
             LinkAttribute::TxQueueLen(packets) => link.tx_queue_len = *packets,
             LinkAttribute::Qdisc(name) => link.qdisc = Some(name.clone()),

@@ -21,6 +21,7 @@ pub use link::check_name;
 pub use link::{
     LinkChange, LinkState, delete_link, disable_ipv6, list_links, move_link, read_link, set_link,
 };
+pub(crate) use link::{add_alt_name, remove_alt_name};
 pub use link_speed::read_link_speed_mbps;
 pub use netns::{Netns, NetnsId};
 pub use peer_namespace::{PeerNamespace, peer_namespace};

@@ -32,6 +32,8 @@ const XON_PERCENT: u32 = 25;
 const QUIET_TIME: Duration = Duration::from_millis(200);
 /// Longest wait for such a time without arrivals, in model time.
 const DRAIN_MAX: Duration = Duration::from_secs(5);
+/// Longest time that a host without a duration waits for the first answer of a destination.
+const RESOLUTION_MAX: Duration = Duration::from_secs(10);
 /// Wall time between two checks for a stop request and the end of the flows.
 const CHECK_INTERVAL: Duration = Duration::from_millis(20);
 
@@ -58,6 +60,9 @@ pub struct HostRunSpec {
     /// Time from the arrival of a pause to its effect, in nanoseconds of model time. `None` means two pause
     /// quanta of 512 bit times.
     pub response_ns: Option<u64>,
+    /// Whether the host also waits for frames of other hosts. If false and there is no duration, the run ends if no
+    /// destination answers for 10 s.
+    pub awaits_frames: bool,
     /// Whether the NIC honours PFC. If false, the NIC honours 802.3x PAUSE instead.
     pub pfc: bool,
     /// Size of the receive buffer in bytes. The buffer drains at link speed. The NIC sends PFC frames for it:
@@ -86,6 +91,7 @@ impl HostRunSpec {
             flows: Vec::new(),
             duration: None,
             response_ns: None,
+            awaits_frames: false,
             pfc: true,
             buffer_bytes: None,
             dilate: 1,
@@ -316,7 +322,7 @@ fn wait_for_end(
         let current = running.progress();
         progress(&current);
         let all_sent = has_end && !current.is_sending && elapsed > CHECK_INTERVAL;
-        if all_sent {
+        if all_sent || is_without_receiver(spec, &current, elapsed) {
             return false;
         }
         let left = spec
@@ -324,6 +330,16 @@ fn wait_for_end(
             .map_or(CHECK_INTERVAL, |duration| duration - elapsed);
         thread::sleep(left.min(CHECK_INTERVAL));
     }
+}
+
+/// Returns whether the run ends because no destination has answered a request for its MAC address. With a duration, the
+/// run lasts this long.
+fn is_without_receiver(spec: &HostRunSpec, progress: &HostProgress, elapsed: Duration) -> bool {
+    let is_silent = progress.unresolved > 0 && progress.sent_frames == 0;
+    is_silent
+        && !spec.awaits_frames
+        && spec.duration.is_none()
+        && elapsed >= RESOLUTION_MAX.saturating_mul(spec.dilate)
 }
 
 /// Returns the configuration of the model host.
@@ -445,5 +461,51 @@ fn received_flow_report(flow: &ReceivedFlow, device: &str) -> FlowReport {
         icrc_errors: flow.icrc_errors,
         goodput_bps: flow.goodput_bps,
         latency_ns: flow.latency_ns,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_without_an_end_ends_if_no_destination_answers() {
+        let spec = HostRunSpec::new("eth0");
+        let silent = HostProgress {
+            unresolved: 1,
+            ..HostProgress::default()
+        };
+        let seconds = Duration::from_secs;
+        assert!(is_without_receiver(&spec, &silent, seconds(10)));
+        assert!(
+            !is_without_receiver(&spec, &silent, seconds(9)),
+            "the receiver may start later"
+        );
+        let (awaiting, timed, slow) = (
+            HostRunSpec {
+                awaits_frames: true,
+                ..spec.clone()
+            },
+            HostRunSpec {
+                duration: Some(seconds(60)),
+                ..spec.clone()
+            },
+            HostRunSpec {
+                dilate: 2,
+                ..spec.clone()
+            },
+        );
+        for other in [awaiting, timed, slow] {
+            assert!(!is_without_receiver(&other, &silent, seconds(10)), "{other:?}");
+        }
+        let sending = HostProgress {
+            sent_frames: 1,
+            ..silent
+        };
+        assert!(
+            !is_without_receiver(&spec, &sending, seconds(60)),
+            "another address answered"
+        );
+        assert!(!is_without_receiver(&spec, &HostProgress::default(), seconds(60)));
     }
 }

@@ -190,7 +190,8 @@ impl ControlTarget for SwitchSession {
             true => Ok(()),
             false => Err(Failure::new(Exit::Environment, "the frame was not sent")
                 .at(port)
-                .because("the port is down, or too many control frames wait for its link")),
+                .because("the port is down, or too many control frames wait for its link")
+                .fix("set the port up (`xoff config interface startup`), or send fewer frames")),
         }
     }
 

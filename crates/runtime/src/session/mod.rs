@@ -2,11 +2,11 @@
 //! answers the requests of the control API. `xoff switch run` and labs use one session for each switch.
 
 mod control_target;
+mod device_mtus;
 mod flow_moves;
 mod generation;
 mod losses;
 mod missing_device;
-mod new_devices;
 mod session_start;
 mod switch_session;
 mod tables;

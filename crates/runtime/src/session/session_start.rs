@@ -187,6 +187,7 @@ impl PendingSession {
             devices: Mutex::new(self.resolve.devices.clone()),
             resolve: self.resolve,
             missing_devices: Mutex::new(self.missing_devices),
+            device_mtus_read_at: Mutex::default(),
             device_by_port: self.device_by_port,
             ledger,
             pfc_baseline: Mutex::default(),
@@ -213,7 +214,9 @@ fn assign_devices(
             delay,
         } = port;
         let Some(index) = config.ports.iter().position(|p| p.name == name) else {
-            return Err(Failure::usage(format!("the switch has no port {name:?}")));
+            let names: Vec<&str> = config.ports.iter().map(|port| port.name.as_str()).collect();
+            return Err(Failure::usage(format!("the switch has no port {name:?}"))
+                .fix(format!("its ports are {}", names.join(", "))));
         };
         let mtu = config.ports[index].mtu;
         let awaits_mtu = devices.missing.contains(&name);

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::time::Instant;
 
 use xoff_dataplane::PortId;
 use xoff_dataplane::config::SwitchConfig;
@@ -33,10 +34,13 @@ pub struct SwitchSession {
     pub(super) events: Arc<EventLog>,
     /// The options with which configurations are resolved, except [`SwitchSession::devices`].
     pub(super) resolve: ResolveOptions,
-    /// The defaults of ports that come from their devices. They change when a missing device appears.
+    /// The defaults of ports that come from their devices. They change when a missing
+    /// device appears, and when the MTU of a device changes.
     pub(super) devices: Mutex<DeviceDefaults>,
     /// The ports whose devices are missing: they did not exist at the start, or were removed later.
     pub(super) missing_devices: Mutex<Vec<MissingDevice>>,
+    /// The time at which the MTUs of existing devices were last read. `None` before the first time.
+    pub(super) device_mtus_read_at: Mutex<Option<Instant>>,
     /// The devices of the ports that use the MTU of their device, by the number of the port.
     pub(super) device_by_port: BTreeMap<PortId, MissingDevice>,
     pub(super) ledger: TaintLog,
@@ -171,7 +175,7 @@ impl SwitchSession {
         running
             .as_ref()
             .and_then(query)
-            .ok_or_else(|| Failure::environment("the switch is stopping"))
+            .ok_or_else(|| Failure::environment("the switch is stopping").fix("start it again"))
     }
 }
 

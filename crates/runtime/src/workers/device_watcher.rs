@@ -15,7 +15,7 @@ use xoff_ports::{Arena, OpenedPort, Port, PortError, PortSpec, read_device_mtu};
 const RETRY: Duration = Duration::from_millis(100);
 /// Number of attempts for which a new device waits for the MTU of its port. The session of the switch needs less
 /// time to set this MTU.
-const MTU_ATTEMPTS_MAX: u8 = 5;
+const MTU_ATTEMPTS_MAX: u8 = 9;
 
 /// A switch port and its device, with the network namespace of the device and the delay of the link.
 #[derive(Clone, Debug)]

@@ -58,6 +58,18 @@ fn interfaces() -> Interfaces {
 }
 
 #[test]
+fn status_shows_the_named_ports_and_lags() {
+    let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+    let some = select_interfaces(interfaces(), &names(&["Ethernet4", "PortChannel2"])).expect("both exist");
+    let ports: Vec<&str> = some.ports.iter().map(|port| port.name.as_str()).collect();
+    let lags: Vec<&str> = some.lags.iter().map(|lag| lag.name.as_str()).collect();
+    assert_eq!((ports, lags), (vec!["Ethernet4"], vec!["PortChannel2"]));
+    assert_eq!(select_interfaces(interfaces(), &[]).expect("all"), interfaces());
+    let unknown = select_interfaces(interfaces(), &names(&["Ethernet9"])).expect_err("no such port");
+    assert!(unknown.fix.expect("a fix").contains("Ethernet8"));
+}
+
+#[test]
 fn status_lists_ports_and_lags() {
     let expected = "      Interface    Lanes    Speed    MTU    FEC    Alias             Vlan    Oper    Admin    Type    Asym PFC
 ---------------  -------  -------  -----  -----  -------  ---------------  ------  -------  ------  ----------

@@ -9,7 +9,7 @@ use xoff_dataplane::config::{
     AdvertiseConfig, BalancingConfig, LagConfig, LoadConfig, MemberSelection, SchemeConfig, SchemeKind,
 };
 use xoff_dataplane::route::RouteTag;
-use xoff_units::Picos;
+use xoff_units::{Picos, nearest_name};
 
 use self::schemes::SchemeList;
 pub(super) use self::schemes::{scheme_exists, suggest_scheme};
@@ -143,7 +143,7 @@ fn resolve_advertising(
             None => {
                 let problem =
                     Problem::at_field(GLOBAL_TABLE, LB_GLOBAL, PORTS, format!("there is no port {name}"));
-                let nearest = schema::find_similar_name(name, context.ports.iter().map(String::as_str));
+                let nearest = nearest_name(name, context.ports.iter().map(String::as_str));
                 let problem = match nearest {
                     Some(meant) => problem.with_fix(format!("did you mean {meant}?")),
                     None => problem.with_fix("add it to PORT, or remove it from the list"),

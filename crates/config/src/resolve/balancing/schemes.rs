@@ -3,14 +3,13 @@
 use std::collections::BTreeMap;
 
 use xoff_dataplane::config::{HashFields, MemberSelection, RebalanceRule, SchemeConfig, SchemeKind};
-use xoff_units::Picos;
+use xoff_units::{Picos, nearest_name};
 
 use super::super::context::ResolveContext;
 use super::DEFAULT_SCHEME;
 use crate::balancing::{BUILT_IN_SCHEMES, BuiltInScheme, built_in_scheme};
 use crate::natural::NaturalName;
 use crate::problem::Problem;
-use crate::schema;
 
 const TABLE: &str = "XOFF_LB_SCHEME";
 /// Default probability in percent that a packet moves its flow, if `quality_delta` is set.
@@ -212,7 +211,7 @@ pub(in super::super) fn suggest_scheme(context: &ResolveContext<'_>, name: &str)
         .iter()
         .map(|scheme| scheme.name)
         .chain(configured);
-    match schema::find_similar_name(name, known) {
+    match nearest_name(name, known) {
         Some(meant) => format!("did you mean {meant}?"),
         None => format!("one of {}, or add {name} to {TABLE}", built_in_scheme_names()),
     }

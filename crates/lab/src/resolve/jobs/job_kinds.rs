@@ -268,6 +268,10 @@ impl LabResolver<'_> {
         if let Some(bytes) = units::parse_bytes(&sizes.value) {
             return Some(SizeDistribution::constant(bytes));
         }
+        if units::explain_bits(&sizes.value, units::parse_bytes).is_some() {
+            self.parse_quantity(Some(sizes), 1, units::parse_bytes, units::BYTES);
+            return None;
+        }
         let text = self.read_named_file(sizes, "distribution of sizes")?;
         match SizeDistribution::parse(&text) {
             Ok(distribution) => Some(distribution),

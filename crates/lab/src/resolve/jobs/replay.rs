@@ -68,7 +68,7 @@ impl LabResolver<'_> {
         let index = index.filter(|index| (*index as usize) < self.hosts.len());
         index.ok_or_else(|| {
             let hosts = self.hosts.iter().map(String::as_str);
-            let proposal = xoff_lab_file::nearest_name(word, hosts);
+            let proposal = xoff_units::nearest_name(word, hosts);
             let proposal = proposal.map_or_else(String::new, |name| format!("; did you mean `{name}`?"));
             format!("there is no host `{word}`{proposal}")
         })

@@ -71,7 +71,10 @@ impl LabResolver<'_> {
                 .map(|number| this.number_in_range(Some(number), 0, 0..=MASK_24, ""))
         };
         let (first_psn, dst_qp) = (qp(self, &send.psn), qp(self, &send.qp));
-        let (from, to) = (from?, to?);
+        let (Some(from), Some(to)) = (from, to) else {
+            self.rejected_traffic.insert(flow.name);
+            return None;
+        };
         if from == to {
             self.report_problem(
                 at,
@@ -163,7 +166,7 @@ impl LabResolver<'_> {
         for name in &list.value.0 {
             let found = names.find_targets(&name.value);
             targets.extend_from_slice(found);
-            if found.is_empty() {
+            if found.is_empty() && !self.is_rejected(&name.value) {
                 let what = format!("no job or flow is called \"{}\"", name.value);
                 let fix = match names.target_names().next() {
                     None => "add it to `workload`".to_owned(),

@@ -70,7 +70,7 @@ impl ConstantScope {
             true => "no step above has a `let` or a `for`".to_owned(),
             false => {
                 let names = self.entries.iter().map(|(name, _)| name.as_str());
-                format!("there are {}", xoff_lab_file::list_names(names))
+                format!("there are {}", xoff_units::list_names(names))
             }
         }
     }

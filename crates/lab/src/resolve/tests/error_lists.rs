@@ -33,6 +33,72 @@ fn assert_errors(text: &str, parts: &[&str]) {
 }
 
 #[test]
+fn times_before_the_start_and_after_the_end_are_reported() {
+    let flow =
+        |start: &str| format!("  duration: 1ms\n  flows: [{{name: f, from: h1, to: h2, start: {start}}}]\n");
+    assert_errors(&lab("", &flow("999us")), &[]);
+    assert_errors(
+        &lab("", &flow("1ms")),
+        &["f starts after 1ms, and flows end after 1ms"],
+    );
+    assert_errors(
+        &lab("", &flow("-1us")),
+        &["-1us is out of range; write a duration from 0"],
+    );
+    let job = "  jobs: [{name: j, kind: permutation, hosts: all, bytes: 1k, start: -2us}]\n";
+    assert_errors(&lab("", job), &["-2us is out of range; write a duration from 0"]);
+    let script = "  duration: 1ms\nscript:\n  - {at: -1us, clear: counters}\n";
+    assert_errors(
+        &lab("", script),
+        &["-1us is out of range; write a duration from 0"],
+    );
+}
+
+#[test]
+fn a_wrong_host_or_template_is_one_error() {
+    let script = "script:\n  - {at: 1ms, start: j}\n  - {expect: job.j.jct_us < 1ms}\n";
+    let start = "  duration: 1ms\n";
+    for job in [
+        "{name: j, kind: incast, from: [h1], to: h9, bytes: 1k}",
+        "{name: j, kind: ring-allreduce, hosts: [h1, h9], bytes: 1k}",
+        "{name: j, kind: permutation, hosts: h1..h2, bytes: 1zz}",
+        "{name: j, kind: flows, flows: [{from: h1, to: h9, bytes: 1k}]}",
+    ] {
+        assert_errors(
+            &lab("", &format!("  jobs:\n    - {job}\n{script}")),
+            &[if job.contains("zz") {
+                "\"1zz\""
+            } else {
+                "no host is called \"h9\""
+            }],
+        );
+    }
+    let script = "script:\n  - {stop: f}\n  - {expect: flow.f.received_packets > 0}\n  \
+                  - {expect: sum(flow.*.received_packets) > 0}\n";
+    let flow = format!("{start}  flows: [{{name: f, from: h9, to: h2}}]\n{script}");
+    assert_errors(&lab("", &flow), &["no host is called \"h9\""]);
+    let script = "script:\n  - {send: {from: h1, to: h9}}\n  - {expect: flow.send1.received_packets == 1}\n";
+    assert_errors(
+        &lab("", &format!("{start}{script}")),
+        &["no host is called \"h9\""],
+    );
+    let range = "  jobs:\n    - {name: j, kind: ring-allreduce, hosts: h2..h3, bytes: 1k}\n";
+    assert_errors(
+        &lab("", range),
+        &["\"h2..h3\" names 1 host that the lab does not have: h3"],
+    );
+    let job = "workload:\n  jobs:\n    - {name: j, kind: ring-allreduce, hosts: all, bytes: 1k}\n";
+    assert_errors(
+        &format!("name: e\ntopology:\n  fabric: {{star: 4}}\n{job}"),
+        &["4 is not allowed here"],
+    );
+    assert_errors(
+        &format!("name: e\ntopology:\n  fabric: {{}}\n{job}"),
+        &["a fabric is one template"],
+    );
+}
+
+#[test]
 fn a_missing_duration_and_a_flow_to_itself_are_reported_with_all_other_errors() {
     let (missing, itself) = ("the workload has no `duration`", "h1 sends to itself");
     let flow = "  flows:\n    - {name: a, from: h1, to: h1}\n";

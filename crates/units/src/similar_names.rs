@@ -1,4 +1,7 @@
 //! Suggestions for misspelt names.
+//!
+//! All messages about misspelt names use this rule: those about configurations, lab files, fields, hosts and options
+//! of the tools.
 
 /// The largest number of names that a suggestion lists.
 const LISTED_NAMES_MAX: usize = 24;
@@ -15,7 +18,7 @@ const PROPOSED_NAMES_MAX: usize = 3;
 /// # Examples
 ///
 /// ```
-/// use xoff_lab_file::nearest_name;
+/// use xoff_units::nearest_name;
 ///
 /// let kinds = ["switch", "model", "plain", "vm"];
 /// assert_eq!(nearest_name("swich", kinds), Some("switch"));
@@ -69,6 +72,7 @@ pub fn suggest<'a>(word: &str, names: impl IntoIterator<Item = &'a str> + Clone,
     };
     format!("did you mean {proposed}? (the {what} are {})", list_names(names))
 }
+
 /// Joins names for a message. Further names beyond a limit are counted, not listed.
 pub fn list_names<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
     let mut names = names.into_iter();
@@ -114,6 +118,20 @@ mod tests {
             suggest("spry", names, "schemes"),
             "did you mean `spray`? (the schemes are ecmp, flowlet, per-packet, spray)"
         );
+        let ports = ["Ethernet4", "Ethernet8", "swp1"];
+        for (word, nearest) in [
+            ("Ethernt4", Some("Ethernet4")),
+            ("ethernet8", Some("Ethernet8")),
+            ("Etherent8", Some("Ethernet8")),
+            ("swq1", Some("swp1")),
+            ("Ethernet12", None),
+            ("swp2", None),
+            ("eth4", None),
+            ("PortChannel4", None),
+        ] {
+            assert_eq!(nearest_name(word, ports), nearest, "{word}");
+        }
+        assert_eq!(nearest_name("up0", ["dn0"]), None);
         assert_eq!(nearest_name("h7", ["h1", "h8"]), None);
         assert_eq!(nearest_name("leaf01", ["leaf1", "leaf2"]), None);
         assert_eq!(nearest_name("leaf", ["leaf1", "leaf2"]), Some("leaf1"));
