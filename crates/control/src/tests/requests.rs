@@ -208,6 +208,12 @@ fn a_server_with_several_switches_needs_the_name_of_one() {
         failure.what.contains("spine/0 %") && failure.exit == Exit::Usage,
         "{failure}"
     );
+    assert_eq!(failure.fix.as_deref(), Some("the switches are leaf0, leaf1"));
+    let misspelt = running.client().for_switch("laef1").counters().unwrap_err();
+    assert_eq!(
+        misspelt.fix.as_deref(),
+        Some("did you mean `leaf1`? (the switches are leaf0, leaf1)")
+    );
     assert_eq!(
         running.get("/v1/switches").json().as_array().map(Vec::len),
         Some(2)
