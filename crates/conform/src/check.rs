@@ -6,20 +6,7 @@ use std::pin::Pin;
 use serde::Serialize;
 
 use crate::instrument::Instrument;
-
-/// The reason why a check ends without its evidence.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Stop {
-    /// The device does not meet the criterion.
-    Fail(String),
-    /// The device or the medium cannot carry the check.
-    Skip(String),
-    /// The check proves nothing.
-    Inconclusive(String),
-}
-
-/// The result of a step of a check.
-pub type Step<T = ()> = Result<T, Stop>;
+use crate::step::Step;
 
 /// A check in progress. Its result is the evidence: the measured values as text.
 pub type CheckFuture = Pin<Box<dyn Future<Output = Step<String>>>>;

@@ -5,9 +5,10 @@ use std::task::{Context, Poll, Waker};
 use xoff_host::HostConfigError;
 use xoff_units::{LinkTiming, Picos};
 
-use crate::check::{Check, CheckFuture, Step, Stop};
+use crate::check::{Check, CheckFuture};
 use crate::device::DeviceUnderTest;
 use crate::instrument::{CheckScale, Instrument, InstrumentState, Reply, Request};
+use crate::step::{Step, Stop};
 use crate::test_link::TestLink;
 
 /// Largest number of events of a check. A check of the long form with a million transitions has 10 million.

@@ -14,10 +14,10 @@ use xoff_dataplane::pfc::response_quanta_max;
 use xoff_units::{LinkTiming, Picos};
 use xoff_wire::PRIORITIES;
 
-use crate::check::{Step, Stop};
 use crate::device::{Counters, Operation, Settings, Unsupported};
 use crate::link_frame::LinkFrame;
 use crate::observation::{CONTROL_EVENT, CapturedFrame, Observations, SENT_EVENT};
+use crate::step::{Step, Stop};
 use crate::stimulus_port::GeneratorCommand;
 use crate::traffic::DATA_FRAME_LEN;
 

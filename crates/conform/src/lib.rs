@@ -45,13 +45,14 @@ mod outcome;
 mod preflight;
 pub mod report;
 mod session;
+mod step;
 mod stimulus_port;
 mod test_link;
 #[cfg(test)]
 mod tests;
 mod traffic;
 
-pub use check::{Check, CheckFuture, CheckGroup, Step, Stop};
+pub use check::{Check, CheckFuture, CheckGroup};
 pub use checks::{CHECKS, find_check};
 pub use device::{ClassTrust, Counters, DeviceUnderTest, Operation, Settings, Unsupported};
 pub use instrument::{CheckScale, Instrument};
@@ -62,3 +63,4 @@ pub use nic_file::{ExpectedDeviation, NicFile, suggest_check};
 pub use outcome::{CheckOutcome, CheckReport, OutcomeCounts, RunReport};
 pub use preflight::PreflightReport;
 pub use session::{RunOptions, run_checks, run_checks_on};
+pub use step::{Step, Stop};

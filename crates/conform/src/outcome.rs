@@ -3,9 +3,10 @@
 use serde::Serialize;
 use xoff_telemetry::failure::Exit;
 
-use crate::check::{Check, Step, Stop};
+use crate::check::Check;
 use crate::instrument::CheckScale;
 use crate::preflight::PreflightReport;
+use crate::step::{Step, Stop};
 
 /// The result of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]

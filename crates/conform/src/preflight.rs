@@ -7,11 +7,12 @@ use serde::Serialize;
 use xoff_host::HostConfigError;
 use xoff_units::LinkTiming;
 
-use crate::check::{CheckFuture, Stop};
+use crate::check::CheckFuture;
 use crate::checks::preflight_steps::{sends_from_device, sends_to_device};
 use crate::device::DeviceUnderTest;
 use crate::executor::{CheckEnd, run_future};
 use crate::instrument::{CheckScale, Instrument};
+use crate::step::Stop;
 
 /// Whether MAC control frames pass in one direction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]

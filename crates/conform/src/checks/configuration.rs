@@ -3,7 +3,7 @@
 use xoff_units::count_noun;
 use xoff_wire::PRIORITIES;
 
-use crate::check::{Check, Step};
+use crate::check::Check;
 use crate::checks::congestion::{congest_class, end_congestion, relieve};
 use crate::checks::frames::{LONGEST_PAUSE, PAUSED_BIT, PAUSED_CLASS, pause};
 use crate::checks::require;
@@ -11,6 +11,7 @@ use crate::checks::traffic::start_traffic;
 use crate::device::{ClassTrust, Operation};
 use crate::instrument::Instrument;
 use crate::observation::CapturedFrame;
+use crate::step::Step;
 use crate::stimulus_port::GeneratorCommand;
 
 pub(super) static C3: Check = Check::new("C3", "PFC can be switched under traffic", |i| Box::pin(c3(i)))

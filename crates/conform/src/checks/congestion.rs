@@ -3,10 +3,10 @@
 use xoff_units::Picos;
 use xoff_wire::PRIORITIES;
 
-use crate::check::{Step, Stop};
 use crate::device::Operation;
 use crate::instrument::Instrument;
 use crate::observation::CapturedFrame;
+use crate::step::{Step, Stop};
 use crate::stimulus_port::GeneratorCommand;
 
 /// Time in quanta in which a congested device must send a PFC frame: the time to fill 12 MB.

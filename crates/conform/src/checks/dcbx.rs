@@ -6,12 +6,13 @@ use xoff_wire::lldp::{
     SelectionAlgorithm, kind, write_tlvs,
 };
 
-use crate::check::{Check, Step, Stop};
+use crate::check::Check;
 use crate::checks::frames::{PAUSED_BIT, PAUSED_CLASS, pause, send};
 use crate::checks::traffic::start_traffic;
 use crate::checks::{format_span, require};
 use crate::device::Operation;
 use crate::instrument::Instrument;
+use crate::step::{Step, Stop};
 use crate::traffic::INSTRUMENT_MAC;
 
 /// The PFC configuration of the device before the checks: a priority that the instrument does not announce.

@@ -4,12 +4,13 @@ use xoff_units::{Picos, count_noun};
 use xoff_wire::mac_control::{DESTINATION, FRAME_LEN};
 use xoff_wire::{PRIORITIES, Pfc};
 
-use crate::check::{Check, Step, Stop};
+use crate::check::Check;
 use crate::checks::congestion::{congest, congest_class, end_congestion, is_xoff, is_xon, relieve};
 use crate::checks::frames::{LONGEST_PAUSE, PAUSED_BIT, PAUSED_CLASS};
 use crate::checks::{format_span, require};
 use crate::device::Operation;
 use crate::instrument::Instrument;
+use crate::step::{Step, Stop};
 use crate::stimulus_port::GeneratorCommand;
 
 /// The second congested class of checks with two classes.

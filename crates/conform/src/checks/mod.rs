@@ -11,7 +11,8 @@ mod traffic;
 
 use xoff_units::{LinkTiming, Picos};
 
-use crate::check::{Check, Step, Stop};
+use crate::check::Check;
+use crate::step::{Step, Stop};
 
 /// All checks in the order of their identifiers.
 pub static CHECKS: &[&Check] = &[

@@ -1,10 +1,10 @@
 //! The steps of the preflight, one for each direction.
 
-use crate::check::{Step, Stop};
 use crate::checks::congestion::congest_class;
 use crate::checks::frames::{PAUSED_BIT, PAUSED_CLASS, pause};
 use crate::checks::traffic::start_traffic;
 use crate::instrument::Instrument;
+use crate::step::{Step, Stop};
 
 /// Sends a PFC frame to the device. Fails if neither its traffic nor its counters show the frame.
 pub(crate) async fn sends_to_device(i: &Instrument) -> Step {

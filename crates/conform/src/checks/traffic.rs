@@ -4,9 +4,9 @@ use xoff_units::Picos;
 use xoff_wire::PRIORITIES;
 
 use super::{format_span, require};
-use crate::check::{Step, Stop};
 use crate::device::Operation;
 use crate::instrument::Instrument;
+use crate::step::{Step, Stop};
 
 /// Time in quanta until new traffic has its rate.
 const WARM_UP_QUANTA: u64 = 500;

@@ -3,13 +3,14 @@
 use xoff_units::Picos;
 use xoff_wire::PRIORITIES;
 
-use crate::check::{Check, Step};
+use crate::check::Check;
 use crate::checks::frames::{
     LONGEST_PAUSE, PAUSED_BIT, PAUSED_CLASS, hold_pause, pause, pfc, pfc_with_times, repeat, send,
 };
 use crate::checks::traffic::{DeviceTraffic, start_traffic};
 use crate::checks::{format_span, require};
 use crate::instrument::Instrument;
+use crate::step::Step;
 
 /// Length in quanta of a window in which a class must keep its rate.
 const WINDOW_QUANTA: u64 = 8_000;

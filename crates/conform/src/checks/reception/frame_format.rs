@@ -1,11 +1,12 @@
 //! Frames that are almost PFC frames.
 
-use crate::check::{Check, Step, Stop};
+use crate::check::Check;
 use crate::checks::frames::{LONGEST_PAUSE, PAUSED_BIT, PAUSED_CLASS, pause, pfc, send, with_bytes};
 use crate::checks::require;
 use crate::checks::traffic::{DeviceTraffic, start_traffic};
 use crate::instrument::Instrument;
 use crate::link_frame::{Defect, LinkFrame};
+use crate::step::{Step, Stop};
 
 /// Length in quanta of the window after a frame.
 const WINDOW_QUANTA: u64 = 4_000;

@@ -2,11 +2,12 @@
 
 use xoff_units::{Picos, count_noun};
 
-use crate::check::{Check, Step};
+use crate::check::Check;
 use crate::checks::frames::{PAUSED_BIT, PAUSED_CLASS, hold_pause};
 use crate::checks::require;
 use crate::checks::traffic::start_traffic;
 use crate::instrument::Instrument;
+use crate::step::Step;
 use crate::stimulus_port::GeneratorCommand;
 
 pub(in crate::checks) static A24: Check = Check::new("A24", "a paused device receives at link rate", |i| {

@@ -2,7 +2,7 @@
 
 use xoff_units::{Picos, count_noun};
 
-use crate::check::{Check, Step, Stop};
+use crate::check::Check;
 use crate::checks::frames::{
     LONGEST_PAUSE, PAUSED_BIT, PAUSED_CLASS, link_pause, pause, pfc, repeat, send, with_bytes,
 };
@@ -10,6 +10,7 @@ use crate::checks::traffic::start_traffic;
 use crate::checks::{format_span, require};
 use crate::device::Operation;
 use crate::instrument::Instrument;
+use crate::step::{Step, Stop};
 
 /// Length in quanta of a window in which a class must keep its rate.
 const WINDOW_QUANTA: u64 = 8_000;

@@ -2,12 +2,13 @@
 
 use xoff_units::Picos;
 
-use crate::check::{Check, Step};
+use crate::check::Check;
 use crate::checks::frames::{LONGEST_PAUSE, PAUSED_BIT, PAUSED_CLASS, pause, pfc, repeat};
 use crate::checks::traffic::start_traffic;
 use crate::checks::{format_span, require};
 use crate::instrument::Instrument;
 use crate::link_frame::LinkFrame;
+use crate::step::Step;
 
 pub(in crate::checks) static A5: Check = Check::new("A5", "one pause lasts its time", |i| Box::pin(a5(i)))
     .stimulus(

@@ -2,12 +2,13 @@
 
 use xoff_units::{Picos, count_noun};
 
-use crate::check::{Check, Step};
+use crate::check::Check;
 use crate::checks::frames::{LONGEST_PAUSE, PAUSED_BIT, PAUSED_CLASS, hold_pause, pause, pfc, repeat};
 use crate::checks::traffic::start_traffic;
 use crate::checks::{format_span, require};
 use crate::device::Operation;
 use crate::instrument::Instrument;
+use crate::step::Step;
 
 /// Longest time in which a class must send again after the cause of its pause has ended.
 const RECOVERY_MAX: Picos = Picos::from_millis(1_000);

@@ -247,8 +247,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
         "ignores PFC frames with reserved bits",
         |_| {
             Box::new(OnReceive(|_, frame: LinkFrame| {
-                let is_ignored =
-                    is_mac_control(&frame) && frame.bytes[15] == 1 && frame.bytes[14..17] == [1, 1, 0xff];
+                // Opcode 0x0101, and the high byte of the vector.
+                let is_ignored = is_mac_control(&frame) && frame.bytes[14..17] == [1, 1, 0xff];
                 (!is_ignored).then_some(frame)
             }))
         },
