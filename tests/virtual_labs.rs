@@ -176,8 +176,8 @@ fn equal_seeds_give_equal_bytes_on_every_machine() {
     );
 }
 
-/// The number of threads changes no byte of the event log, the recording, the time series and the report, except for the
-/// description of the threads.
+/// The number of threads changes no byte of the event log, the recording and the time series. In the report, it changes
+/// only the description of the threads.
 #[test]
 fn threads_write_the_same_files() {
     const FILES: [&str; 5] = [

@@ -62,10 +62,14 @@ impl FrameChanges {
         self.removed[self.slice % SLICES] += 1;
     }
 
-    /// Takes the numbers of frames added and removed in the slice with this index.
-    pub(super) fn take_slice(&mut self, index: usize) -> (u32, u32) {
-        let slice = (&mut self.added[index], &mut self.removed[index]);
-        (std::mem::take(slice.0), std::mem::take(slice.1))
+    /// Moves the changes of another shard to this shard.
+    pub(super) fn absorb(&mut self, other: &mut FrameChanges) {
+        for (sum, count) in self.added.iter_mut().zip(&mut other.added[..]) {
+            *sum += std::mem::take(count);
+        }
+        for (sum, count) in self.removed.iter_mut().zip(&mut other.removed[..]) {
+            *sum += std::mem::take(count);
+        }
     }
 
     /// Returns the number of added frames minus the number of removed frames in all stored slices.
@@ -106,14 +110,11 @@ impl FramesInFlight {
 
     /// Returns the peak. `changes` contains the changes of each shard.
     pub(super) fn peak<'a>(&self, changes: impl Iterator<Item = &'a FrameChanges>) -> usize {
-        let changes: Vec<&FrameChanges> = changes.collect();
+        let mut changes = changes.cloned();
+        let Some(mut all) = changes.next() else { return 0 };
+        changes.for_each(|mut of_shard| all.absorb(&mut of_shard));
         let mut ahead = self.clone();
-        ahead.settle_slices_before(self.first + SLICES as u64, |slice| {
-            let slices = changes
-                .iter()
-                .map(|changes| (changes.added[slice], changes.removed[slice]));
-            slices.fold((0, 0), |sum, slice| (sum.0 + slice.0, sum.1 + slice.1))
-        });
+        ahead.settle_slices_before(self.first + SLICES as u64, &mut all);
         ahead.peak as usize
     }
 
@@ -124,20 +125,21 @@ impl FramesInFlight {
     }
 
     /// Makes the counts of all slices before the time `until` final. Later changes must not be earlier
-    /// than `until`. `take_slice` takes the numbers of frames that all shards have added and removed in the slice with
-    /// an index ([`FrameChanges::take_slice`]).
-    pub(super) fn settle(&mut self, until: Picos, take_slice: impl FnMut(usize) -> (u32, u32)) {
+    /// than `until`. `changes` contains the changes of all shards ([`FrameChanges::absorb`]).
+    pub(super) fn settle(&mut self, until: Picos, changes: &mut FrameChanges) {
         if !self.is_settled(until) {
-            self.settle_slices_before(until.0 >> self.slice_bits, take_slice);
+            self.settle_slices_before(until.0 >> self.slice_bits, changes);
         }
     }
 
     /// Settles all slices before slice number `end`.
-    fn settle_slices_before(&mut self, end: u64, mut take_slice: impl FnMut(usize) -> (u32, u32)) {
+    fn settle_slices_before(&mut self, end: u64, changes: &mut FrameChanges) {
         for slice in self.first..end.min(self.first + SLICES as u64) {
-            let (added, removed) = take_slice(slice as usize % SLICES);
-            self.peak = self.peak.max(self.settled + i64::from(added));
-            self.settled += i64::from(added) - i64::from(removed);
+            let index = slice as usize % SLICES;
+            let highest = self.settled + i64::from(changes.added[index]);
+            self.peak = self.peak.max(highest);
+            self.settled = highest - i64::from(changes.removed[index]);
+            (changes.added[index], changes.removed[index]) = (0, 0);
         }
         self.first = end;
     }
@@ -153,9 +155,10 @@ mod tests {
     use super::*;
     use xoff_testing::random_generator;
 
-    fn take_slices(shards: &mut [FrameChanges; 2], slice: usize) -> (u32, u32) {
-        let [one, other] = shards.each_mut().map(|shard| shard.take_slice(slice));
-        (one.0 + other.0, one.1 + other.1)
+    fn absorb_all(shards: &mut [FrameChanges; 2]) -> &mut FrameChanges {
+        let [one, other] = shards;
+        one.absorb(other);
+        one
     }
 
     /// Applies the changes of each window in reverse order, and compares the result with the result of the
@@ -184,7 +187,7 @@ mod tests {
                 held = if more { held + 1 } else { held - 1 };
                 changes.push((at, more));
             }
-            apart.settle(Picos(begin), |slice| take_slices(&mut shards, slice));
+            apart.settle(Picos(begin), absorb_all(&mut shards));
             for (at, more) in changes.iter().rev() {
                 let shard = &mut shards[draw(2) as usize];
                 shard.set_time(Picos(*at));
@@ -193,9 +196,9 @@ mod tests {
                     false => shard.remove(),
                 }
             }
-            apart.settle(Picos(begin + span), |slice| take_slices(&mut shards, slice));
+            apart.settle(Picos(begin + span), absorb_all(&mut shards));
             for (at, more) in changes {
-                together.settle(Picos(at), |slice| alone.take_slice(slice));
+                together.settle(Picos(at), &mut alone);
                 alone.set_time(Picos(at));
                 match more {
                     true => alone.add(),

@@ -152,6 +152,11 @@ impl EventRecords {
         }
     }
 
+    /// Returns whether no event is recorded.
+    pub(super) fn is_empty(&self) -> bool {
+        self.records.is_empty()
+    }
+
     fn clear(&mut self) {
         self.records.clear();
         self.prefixes.clear();

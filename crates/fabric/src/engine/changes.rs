@@ -136,7 +136,7 @@ impl Fabric {
     /// of the host in [`FabricPlan::hosts`](crate::FabricPlan::hosts) and the completion. Completions are
     /// ordered by host index. The completions of one host are ordered by time.
     pub fn take_completions(&mut self, take: impl FnMut(usize, Completion)) {
-        take_completions(self.shards.iter_mut(), take);
+        take_completions(&mut self.shards, take);
     }
 
     /// Sends a frame from a link end immediately, in addition to the traffic of the device at this end.

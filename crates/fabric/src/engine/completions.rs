@@ -9,7 +9,7 @@ use xoff_rdma::Completion;
 pub use xoff_workload::CompletionScope;
 
 use super::layout::Layout;
-use super::shard::Shard;
+use super::shard::{HostNode, Shard};
 use crate::job_hosts::JobHosts;
 use crate::observer::Observer;
 
@@ -136,38 +136,62 @@ impl JobHosts for FabricHosts<'_> {
 
     fn take_completions(&mut self, mut take: impl FnMut(usize, Completion)) {
         let observer = &mut *self.observer;
+        let is_observed = match &self.shards {
+            AccessibleShards::One(shard) => shard.observed.completions,
+            AccessibleShards::All(shards) => shards[0].observed.completions,
+        };
         let take = |host: usize, completion: Completion| {
-            observer.request_completed(host, &completion);
+            if is_observed {
+                observer.request_completed(host, &completion);
+            }
             take(host, completion);
         };
         match &mut self.shards {
-            AccessibleShards::One(shard) => take_completions(std::iter::once(&mut **shard), take),
-            AccessibleShards::All(shards) => take_completions(shards.iter_mut(), take),
+            AccessibleShards::One(shard) => shard.take_completions(take),
+            AccessibleShards::All(shards) => take_completions(shards, take),
         }
     }
 }
 
 /// Calls `take` for each completion of the hosts in some shards. Completions are ordered by the index of the host in
 /// the plan. The completions of one host are ordered by time.
-pub(super) fn take_completions<'a>(
-    shards: impl Iterator<Item = &'a mut Shard>,
-    mut take: impl FnMut(usize, Completion),
-) {
-    let mut shards: Vec<&mut Shard> = shards
-        .filter(|shard| !shard.completing_hosts.is_empty())
-        .collect();
-    let mut completing: Vec<(u32, usize, u32)> = Vec::new();
-    for (index, shard) in shards.iter_mut().enumerate() {
-        let hosts = &shard.hosts;
-        let listed = shard.completing_hosts.drain(..);
-        completing.extend(listed.map(|local| (hosts[local as usize].number, index, local)));
+pub(super) fn take_completions(shards: &mut [Shard], mut take: impl FnMut(usize, Completion)) {
+    let mut listed = (0..shards.len()).filter(|shard| !shards[*shard].completing_hosts.is_empty());
+    match (listed.next(), listed.next()) {
+        (None, _) => {}
+        (Some(shard), None) => shards[shard].take_completions(take),
+        (Some(_), Some(_)) => {
+            let mut completing: Vec<(u32, usize, u32)> = Vec::new();
+            for (index, shard) in shards.iter_mut().enumerate() {
+                let hosts = &shard.hosts;
+                let listed = shard.completing_hosts.drain(..);
+                completing.extend(listed.map(|local| (hosts[local as usize].number, index, local)));
+            }
+            completing.sort_unstable();
+            for (_, shard, local) in completing {
+                shards[shard].hosts[local as usize].take_completions(&mut take);
+            }
+        }
     }
-    completing.sort_unstable();
-    for (number, index, local) in completing {
-        let node = &mut shards[index].hosts[local as usize];
-        node.is_completing = false;
-        node.host
+}
+
+impl Shard {
+    /// Calls `take` for each completion of the hosts of the shard, ordered by host and time. The hosts of a shard have
+    /// the order of the plan.
+    fn take_completions(&mut self, mut take: impl FnMut(usize, Completion)) {
+        self.completing_hosts.sort_unstable();
+        for local in self.completing_hosts.drain(..) {
+            self.hosts[local as usize].take_completions(&mut take);
+        }
+    }
+}
+
+impl HostNode {
+    fn take_completions(&mut self, take: &mut impl FnMut(usize, Completion)) {
+        self.is_completing = false;
+        let number = self.number as usize;
+        self.host
             .completions()
-            .for_each(|completion| take(number as usize, completion));
+            .for_each(|completion| take(number, completion));
     }
 }

@@ -159,14 +159,15 @@ impl Fabric {
 
     #[inline(never)]
     fn settle_frames_in_flight(&mut self, until: Picos) {
-        let shards = &mut self.shards;
-        // Few slices pass between two calls, so the nested loop is short.
-        self.in_flight.settle(until, |slice| {
-            let changes = shards
-                .iter_mut()
-                .map(|shard| shard.store.changes.take_slice(slice));
-            changes.fold((0, 0), |sum, change| (sum.0 + change.0, sum.1 + change.1))
-        });
+        if self.in_flight.is_settled(until) {
+            return;
+        }
+        if let [first, others @ ..] = &mut self.shards[..] {
+            for other in others {
+                first.store.changes.absorb(&mut other.store.changes);
+            }
+            self.in_flight.settle(until, &mut first.store.changes);
+        }
     }
 }
 
@@ -391,6 +392,7 @@ impl WindowRun<'_, '_> {
             ..
         } = &mut *self.fabric;
         if shards[0].observed.is_none() {
+            debug_assert!(joint_records.is_empty() && shards.iter().all(|shard| shard.records.is_empty()));
             return;
         }
         let mut records = vec![joint_records];

@@ -130,15 +130,15 @@ pub(super) fn with_workers<R>(
     run: impl FnOnce(&Workers<'_>) -> R,
 ) -> R {
     let handovers: Vec<Handover> = (1..shard_count).map(|_| Handover::default()).collect();
-    // A thread that waits for a core must not keep this core busy.
-    let cores = thread::available_parallelism().map_or(1, usize::from);
-    let spins = if shard_count <= cores { SPINS } else { 0 };
     if handovers.is_empty() {
         return run(&Workers {
             handovers: &handovers,
-            spins,
+            spins: 0,
         });
     }
+    // A thread that waits for a core must not keep this core busy.
+    let cores = thread::available_parallelism().map_or(1, usize::from);
+    let spins = if shard_count <= cores { SPINS } else { 0 };
     thread::scope(|scope| {
         // If the calling thread panics, the threads still end.
         let _ends: Vec<EndGuard<'_>> = handovers.iter().map(EndGuard).collect();
