@@ -107,7 +107,10 @@ fn a_lab_without_evidence_is_never_clean() {
         ),
         (
             "a flow that starts after the end",
-            three_host_lab("{}", &flows("    - {name: a, from: h1, to: h3, start: 10s}\n")),
+            three_host_lab(
+                "{}",
+                "workload:\n  duration: 1s\n  flows:\n    - {name: a, from: h1, to: h3, start: 10ms}\n",
+            ),
             5,
             "verdict: no traffic: no frame was offered",
         ),

@@ -210,7 +210,7 @@ fn threads_write_the_same_files() {
             options.extend(["--series", "series"]);
             run_lab(folder.path(), text, &options, 0);
             let files = FILES.map(|file| fs::read(folder.path().join(file)).expect("the file was written"));
-            assert!(files.iter().all(|file| file.len() > 100));
+            assert!(files.iter().all(|file| !file.is_empty()));
             let mut report = read_json(folder.path().join("report.json"));
             let environment = report
                 .as_object_mut()

@@ -12,7 +12,7 @@ use xoff_telemetry::{MemoryLimit, MemoryNeed, count_noun};
 use xoff_workload::{Algorithm, Collective, Endpoints, FlowSpec, JobKind, JobSpec, Repeat};
 
 /// Memory of a process without a lab, in bytes.
-const PROCESS_BYTES: u64 = 15 << 20;
+const PROCESS_BYTES: u64 = 17 << 20;
 /// Memory of a switch without ports, in bytes.
 const SWITCH_BYTES: u64 = 60 << 10;
 /// Memory of a port with its queues and priority groups, in bytes.
