@@ -55,11 +55,24 @@ impl Handover {
         }
     }
 
-    fn put_work(&self, work: Work, state: u32) {
+    /// Sends a shard to the thread.
+    fn send_work(&self, work: Work) {
+        self.put_work(work);
+        self.state.store(SENT, Ordering::Release);
+    }
+
+    /// Returns a shard from the thread. Returns false if the run has ended in the meantime.
+    fn return_work(&self, work: Work) -> bool {
+        self.put_work(work);
+        self.state
+            .compare_exchange(SENT, DONE, Ordering::Release, Ordering::Relaxed)
+            .is_ok()
+    }
+
+    fn put_work(&self, work: Work) {
         if let Ok(mut slot) = self.work.lock() {
             *slot = Some(work);
         }
-        self.state.store(state, Ordering::Release);
     }
 
     fn take_work(&self) -> Option<Work> {
@@ -100,7 +113,7 @@ impl Workers<'_> {
                 phase,
                 result: None,
             };
-            handover.put_work(work, SENT);
+            handover.send_work(work);
         }
         let mut result = shards[0].run_phase(phase, context);
         for handover in self.handovers {
@@ -168,6 +181,8 @@ fn process_work(handover: &Handover, context: &WindowContext<'_>, spins: u32) {
             return;
         };
         work.result = Some(work.shard.run_phase(work.phase, context));
-        handover.put_work(work, DONE);
+        if !handover.return_work(work) {
+            return;
+        }
     }
 }
