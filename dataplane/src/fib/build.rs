@@ -16,6 +16,7 @@ pub(super) fn build(previous: &Fib, mut routes: Vec<Route>) -> Result<Fib, FibEr
         route.prefix = route.prefix.trunc();
     }
     routes.sort_by_key(|route| route.prefix);
+    routes.shrink_to_fit();
     if let Some(pair) = routes.windows(2).find(|pair| pair[0].prefix == pair[1].prefix) {
         return Err(FibError::DuplicatePrefix(pair[0].prefix));
     }
@@ -84,6 +85,8 @@ fn collect_next_hops(routes: &[Route], sets: &PathSets) -> Result<Vec<NextHop>, 
     let mut all: Vec<_> = sets.list.iter().flatten().map(|path| path.next_hop).collect();
     all.sort_unstable();
     all.dedup();
+    // Most of the sets have the same next hops, so the list was much longer before.
+    all.shrink_to_fit();
     if all.len() <= NEXT_HOPS_MAX {
         return Ok(all);
     }
