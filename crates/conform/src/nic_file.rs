@@ -6,7 +6,6 @@ use serde::Deserialize;
 use xoff_telemetry::failure::Failure;
 use xoff_telemetry::{InputLimit, read_input_text};
 
-use crate::check::Check;
 use crate::checks::{CHECKS, find_check};
 
 /// Limit of a NIC file.
@@ -36,12 +35,11 @@ pub struct ExpectedDeviation {
     pub why: String,
 }
 
-/// Returns a proposal for an identifier that names no check: the most similar identifier.
+/// Returns the correction for an identifier that names no check.
 pub fn suggest_check(id: &str) -> String {
-    let id = id.to_ascii_uppercase();
-    let distance = |check: &&&Check| strsim::damerau_levenshtein(check.id, &id);
-    let nearest = CHECKS.iter().min_by_key(distance).map_or("A1", |check| check.id);
-    format!("did you mean `{nearest}`? `xoff conform list` prints all checks")
+    let names = CHECKS.iter().map(|check| check.id);
+    let correction = xoff_units::suggest(id, names, "checks");
+    format!("{correction}; `xoff conform list` describes all of them")
 }
 
 impl NicFile {

@@ -159,18 +159,18 @@ fn expected_deviations_do_not_fail_a_run_and_unexpected_passes_do() {
 }
 
 #[test]
-fn wrong_nic_files_are_refused_with_the_nearest_check() {
+fn wrong_nic_files_are_refused_with_a_correction() {
     let entry = |check: &str| format!("nic: n\nxfail:\n  - check: {check}\n    why: w\n");
     for (text, what, fix) in [
         (
             entry("A55"),
             "the check `A55`, which does not exist",
-            "did you mean `A5`?",
+            "the checks are A1, A2",
         ),
         (
             entry("D3"),
             "the check `D3`, which does not exist",
-            "did you mean `A3`?",
+            "`xoff conform list`",
         ),
         (entry("B9"), "B9 is informational", "remove"),
         (entry("A5") + "  - check: a5\n    why: w\n", "twice", "one entry"),

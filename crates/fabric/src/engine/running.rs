@@ -9,10 +9,10 @@ use xoff_dataplane::route::RouteHint;
 
 use super::completions::{AccessibleShards, CompletionHandler, CompletionScope, FabricHosts};
 use super::mail_delivery::deliver_mail;
-use super::shard_window::{HostWindow, Window, WindowContext, WindowPhase, window_until};
+use super::shard_window::{HostWindow, PhaseResult, Window, WindowContext, WindowPhase};
 use super::workers::{Workers, with_workers};
 use super::{Fabric, RunStopReason, SIMULTANEOUS_EVENTS_MAX};
-use crate::event_queue::{Event, first_key_after};
+use crate::event_queue::{Event, first_key_after, first_key_at};
 use crate::observation::pass_records_to;
 use crate::observer::Observer;
 
@@ -204,7 +204,11 @@ impl WindowRun<'_, '_> {
             }
             self.fabric.settle_frames_in_flight(first);
             let interval_end = self.fabric.shards[0].pending.end_of_interval(first);
-            let stop = self.run_window(window_until(first, interval_end, first_key_after(target)));
+            let stop = self.run_window(Window {
+                begin: first,
+                interval_end,
+                limit: first_key_at(interval_end).min(first_key_after(target)),
+            });
             self.pass_records();
             if let Some(reason) = stop {
                 return reason;
@@ -249,7 +253,7 @@ impl WindowRun<'_, '_> {
         }
     }
 
-    fn run_phase(&mut self, phase: WindowPhase) -> super::shard_window::PhaseResult {
+    fn run_phase(&mut self, phase: WindowPhase) -> PhaseResult {
         self.workers
             .run_phase(&mut self.fabric.shards, phase, self.context)
     }

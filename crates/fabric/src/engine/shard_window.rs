@@ -10,7 +10,7 @@ use super::SIMULTANEOUS_EVENTS_MAX;
 use super::completions::{AccessibleShards, CompletionHandler, FabricHosts};
 use super::layout::Layout;
 use super::shard::{Shard, is_arrival, partition_of_event};
-use crate::event_queue::{Event, first_key_at, time_of_key};
+use crate::event_queue::{Event, time_of_key};
 use crate::observation::EventRecords;
 use crate::plan::LinkEnd;
 
@@ -291,16 +291,6 @@ impl Shard {
                 last_packets += u64::from(may_complete);
                 last_packets < messages
             })
-    }
-}
-
-/// Returns the window for an interval that begins at `begin` and ends at `interval_end`. The window contains no event
-/// after the time `until`.
-pub(super) fn window_until(begin: Picos, interval_end: Picos, limit: u128) -> Window {
-    Window {
-        begin,
-        interval_end,
-        limit: first_key_at(interval_end).min(limit),
     }
 }
 
