@@ -436,6 +436,9 @@ Examples:
     Interface(ConfigInterface),
     /// Print the current configuration in the form of config_db.json
     Get {
+        /// Print only the fields that were written, without the fields that the switch has computed
+        #[arg(long)]
+        written: bool,
         /// The output format. The configuration is always JSON
         #[arg(long, value_name = "FORM", value_parser = ["json"], default_value = "json")]
         format: String,

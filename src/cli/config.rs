@@ -22,7 +22,13 @@ const FILE_LIMIT: InputLimit = InputLimit {
 pub(super) fn run(command: ConfigCommand) -> Result<Exit, Failure> {
     match command {
         ConfigCommand::Check(arguments) => return check::run(&arguments),
-        ConfigCommand::Get { target, .. } => output::print_json(&connect(&target)?.config()?),
+        ConfigCommand::Get { target, written, .. } => {
+            let mut client = connect(&target)?;
+            output::print_json(&match written {
+                true => client.written_config()?,
+                false => client.config()?,
+            });
+        }
         ConfigCommand::Apply { file, change } => {
             // The file is checked first, so an invalid file is reported even if no switch runs.
             let config = read_config_file(&file)?;

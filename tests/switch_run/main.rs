@@ -30,6 +30,10 @@ const TESTS: &[NamedTest] = &[
         a_new_configuration_is_applied_completely_or_not_at_all,
     ),
     (
+        "a_field_that_is_set_to_its_computed_value_is_written",
+        a_field_that_is_set_to_its_computed_value_is_written,
+    ),
+    (
         "a_control_socket_in_use_is_not_replaced",
         a_control_socket_in_use_is_not_replaced,
     ),
@@ -325,6 +329,37 @@ fn a_new_configuration_is_applied_completely_or_not_at_all() -> Result<(), Faile
         counters["switch"]["ports"][0]["speed_mbps"].as_u64(),
         Some(10_000),
         "speed of the port",
+    )?;
+    switch.stop().map(|_| ())
+}
+
+fn a_field_that_is_set_to_its_computed_value_is_written() -> Result<(), Failed> {
+    let switch = RunningSwitch::start()?;
+    let mtu = |words: &[&str]| -> Result<Option<String>, Failed> {
+        let config = switch.run_json_command(words)?;
+        Ok(config["PORT"]["Ethernet0"]["mtu"].as_str().map(str::to_owned))
+    };
+    // The MTU of the device is the MTU of the port, and nobody has written it.
+    check_equal(
+        mtu(&["config", "get"])?.as_deref(),
+        Some("1500"),
+        "the computed MTU",
+    )?;
+    check_equal(
+        mtu(&["config", "get", "--written"])?,
+        None,
+        "the written MTU before",
+    )?;
+    let output = switch.run_command(&["config", "set", "PORT|Ethernet0", "mtu=1500"])?;
+    let text = String::from_utf8(output.stdout)?;
+    check(
+        text.contains("+PORT|Ethernet0 mtu \"1500\"\n1 change made"),
+        || text.clone(),
+    )?;
+    check_equal(
+        mtu(&["config", "get", "--written"])?.as_deref(),
+        Some("1500"),
+        "the written MTU after",
     )?;
     switch.stop().map(|_| ())
 }

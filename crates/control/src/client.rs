@@ -112,6 +112,14 @@ impl Client {
         self.get("config")
     }
 
+    /// Returns the fields of the current configuration that were written, in the form of `config_db.json`.
+    ///
+    /// # Errors
+    /// Returns an error if the switch did not answer or refused the request (see [`Client::server`]).
+    pub fn written_config(&mut self) -> Result<Value, Failure> {
+        self.get("config?written=true")
+    }
+
     /// Applies a configuration, completely or not at all. With `dry_run`, the switch only reports
     /// the changes.
     ///

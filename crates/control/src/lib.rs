@@ -29,8 +29,8 @@ pub use merge_patch::merge_patch;
 pub use pfc::PfcPort;
 pub use resources::{
     COUNTERS_SCHEMA, ClearRequest, ConfigApplyReply, ConfigTables, CountersReply, CurrentConfig, EventGap,
-    MacControlFrame, MacControlRequest, REQUEST_BYTES_MAX, ServerInfo, SwitchSummary, WatermarkKind,
-    WatermarkPart,
+    MacControlFrame, MacControlRequest, NewConfig, REQUEST_BYTES_MAX, ServerInfo, SwitchSummary,
+    WatermarkKind, WatermarkPart,
 };
 pub use routes::api_document;
 pub use serve::serve_control;

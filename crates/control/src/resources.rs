@@ -119,6 +119,19 @@ pub struct CurrentConfig {
     pub generation: u64,
     /// The configuration in the form of `config_db.json`, including computed fields.
     pub tables: Value,
+    /// The part of [`CurrentConfig::tables`] that was written, without computed fields.
+    pub written_tables: Value,
+}
+
+/// A new configuration for a switch, in the form of `config_db.json`.
+#[derive(Clone, Debug, PartialEq)]
+pub enum NewConfig {
+    /// A complete document, such as an edited copy of [`CurrentConfig::tables`]. A field that is equal to a computed
+    /// field of the present configuration remains computed.
+    Document(Value),
+    /// Only written fields, such as a patched copy of [`CurrentConfig::written_tables`]. A field that is equal to a
+    /// computed field becomes a written field.
+    Written(Value),
 }
 
 /// The reply to a change of the configuration. With `dry_run`, the changes are not applied.

@@ -7,7 +7,9 @@ use serde_json::Value;
 
 use crate::events::EventLog;
 use crate::pfc::PfcPort;
-use crate::resources::{ConfigApplyReply, CurrentConfig, MacControlFrame, WatermarkKind, WatermarkPart};
+use crate::resources::{
+    ConfigApplyReply, CurrentConfig, MacControlFrame, NewConfig, WatermarkKind, WatermarkPart,
+};
 use crate::tables::{AddressFamily, Interfaces, MacEntry, Neighbour, RouteEntry};
 use xoff_telemetry::failure::Failure;
 use xoff_telemetry::{SwitchSnapshot, Taint};
@@ -42,7 +44,12 @@ pub trait ControlTarget: Send + Sync {
     /// Returns an error if the configuration is invalid, if the change would lose lossless frames and neither
     /// `dry_run` nor `force` is set, or if the switch is stopping. After an error, the switch keeps its
     /// present configuration.
-    fn apply_config(&self, config: Value, dry_run: bool, force: bool) -> Result<ConfigApplyReply, Failure>;
+    fn apply_config(
+        &self,
+        config: NewConfig,
+        dry_run: bool,
+        force: bool,
+    ) -> Result<ConfigApplyReply, Failure>;
 
     /// Returns a snapshot with the watermarks of one kind. Returns `None` while the switch starts or stops.
     /// By default, the kind is ignored.

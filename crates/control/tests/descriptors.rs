@@ -7,11 +7,10 @@ use std::time::{Duration, Instant};
 
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, UnixAddr, connect, socket};
-use serde_json::Value;
 
 use xoff_control::{
     Client, ConfigApplyReply, ControlAddress, ControlListener, ControlTarget, CurrentConfig, EventLog,
-    ServerOptions, WatermarkKind, WatermarkPart, serve_control,
+    NewConfig, ServerOptions, WatermarkKind, WatermarkPart, serve_control,
 };
 use xoff_telemetry::failure::Failure;
 use xoff_telemetry::{SwitchSnapshot, Taint};
@@ -38,7 +37,7 @@ impl ControlTarget for EmptySwitch {
     fn config_generation(&self) -> u64 {
         0
     }
-    fn apply_config(&self, _: Value, _: bool, _: bool) -> Result<ConfigApplyReply, Failure> {
+    fn apply_config(&self, _: NewConfig, _: bool, _: bool) -> Result<ConfigApplyReply, Failure> {
         Ok(ConfigApplyReply::default())
     }
     fn clear_watermarks(&self, _: WatermarkKind, _: WatermarkPart) {}

@@ -11,7 +11,7 @@ use super::read::{etag, snapshot};
 use crate::error::{ErrorCode, ErrorReply};
 use crate::merge_patch::merge_patch;
 use crate::pfc::read_pfc_ports;
-use crate::resources::{ClearRequest, ConfigApplyReply, ConfigTables, MacControlRequest};
+use crate::resources::{ClearRequest, ConfigApplyReply, ConfigTables, MacControlRequest, NewConfig};
 use crate::target::ControlTarget;
 use xoff_wire::parse_hex_bytes;
 
@@ -47,7 +47,7 @@ pub(super) async fn replace_config(
     headers: HeaderMap,
     JsonBody { value, .. }: JsonBody<Value>,
 ) -> Answer {
-    change_config(selected, query, headers, move |_| value).await
+    change_config(selected, query, headers, move |_| NewConfig::Document(value)).await
 }
 
 /// Changes the configuration by a JSON merge patch (RFC 7386), completely or not at all. `null` removes a
@@ -69,9 +69,9 @@ pub(super) async fn patch_config(
     JsonBody { value, .. }: JsonBody<Value>,
 ) -> Answer {
     let patched = move |target: &dyn ControlTarget| {
-        let mut config = target.config().tables;
-        merge_patch(&mut config, value);
-        config
+        let mut written = target.config().written_tables;
+        merge_patch(&mut written, value);
+        NewConfig::Written(written)
     };
     change_config(selected, query, headers, patched).await
 }
@@ -81,7 +81,7 @@ async fn change_config(
     selected: Selected,
     query: ConfigQuery,
     headers: HeaderMap,
-    new_config: impl FnOnce(&dyn ControlTarget) -> Value + Send + 'static,
+    new_config: impl FnOnce(&dyn ControlTarget) -> NewConfig + Send + 'static,
 ) -> Answer {
     let expected = expected_generations(&headers)?;
     let (generation, body) = selected

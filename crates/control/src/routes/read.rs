@@ -283,20 +283,35 @@ pub(super) async fn taints(selected: Selected) -> Answer {
     selected.answer(|target| Ok(target.taints())).await
 }
 
+#[derive(Clone, Copy, Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ConfigFieldsQuery {
+    /// Whether to return only the fields that were written, without computed fields. Default: false.
+    #[param(required = false)]
+    #[serde(default)]
+    written: bool,
+}
+
 /// Returns the configuration in use, including computed fields. `ETag` is its generation.
 #[utoipa::path(
     get,
     path = "/config",
+    params(ConfigFieldsQuery),
     responses(
         (status = 200, body = ConfigTables, headers(("ETag" = String, description = "Generation of the configuration"))),
         (status = "default", body = ErrorReply)
     )
 )]
-pub(super) async fn config(selected: Selected) -> Answer {
+pub(super) async fn config(selected: Selected, Parameters(query): Parameters<ConfigFieldsQuery>) -> Answer {
     let (generation, body) = selected
-        .read(|target| {
+        .read(move |target| {
             let config = target.config();
-            Ok((config.generation, to_json(&config.tables)?))
+            let tables = match query.written {
+                true => &config.written_tables,
+                false => &config.tables,
+            };
+            Ok((config.generation, to_json(tables)?))
         })
         .await?;
     Ok(([(header::ETAG, etag(generation))], json_response(body)).into_response())

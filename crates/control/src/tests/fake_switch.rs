@@ -5,9 +5,10 @@ use std::sync::{Arc, Condvar, Mutex};
 
 use serde_json::{Value, json};
 
+use crate::merge_patch::merge_patch;
 use crate::{
     AddressFamily, ConfigApplyReply, ControlTarget, CurrentConfig, EventLog, Interfaces, LagMember,
-    LagStatus, MacControlFrame, MacEntry, Neighbour, PfcPort, PortStatus, RouteEntry, RouteHop,
+    LagStatus, MacControlFrame, MacEntry, Neighbour, NewConfig, PfcPort, PortStatus, RouteEntry, RouteHop,
     RouterInterface, WatermarkKind, WatermarkPart,
 };
 use xoff_telemetry::failure::Failure;
@@ -60,6 +61,11 @@ impl FakeSwitch {
     }
 }
 
+/// The computed fields of the configuration.
+pub(super) fn computed_fields() -> Value {
+    json!({"BUFFER_POOL": {"ingress_lossless_pool": {"size": "1000"}}})
+}
+
 impl ControlTarget for FakeSwitch {
     fn name(&self) -> String {
         self.name.clone()
@@ -78,15 +84,25 @@ impl ControlTarget for FakeSwitch {
         Some(snapshot)
     }
     fn config(&self) -> CurrentConfig {
+        let written_tables = self.config.lock().unwrap().clone();
+        let mut tables = written_tables.clone();
+        merge_patch(&mut tables, computed_fields());
         CurrentConfig {
             generation: self.config_generation(),
-            tables: self.config.lock().unwrap().clone(),
+            tables,
+            written_tables,
         }
     }
     fn config_generation(&self) -> u64 {
         self.generation.load(Ordering::Relaxed)
     }
-    fn apply_config(&self, config: Value, dry_run: bool, force: bool) -> Result<ConfigApplyReply, Failure> {
+    fn apply_config(
+        &self,
+        config: NewConfig,
+        dry_run: bool,
+        force: bool,
+    ) -> Result<ConfigApplyReply, Failure> {
+        let (NewConfig::Document(config) | NewConfig::Written(config)) = config;
         self.enter_change();
         if config["PORT"]["Ethernet0"]["speed"] == "fast" {
             return Err(Failure::configuration("speed out of range")
