@@ -234,9 +234,12 @@ pub(crate) fn bytes_in_time_span(span: Picos, speed_mbps: u32) -> u64 {
     u64::try_from((u128::from(span.0) * u128::from(speed_mbps)).div_ceil(8_000_000)).unwrap_or(u64::MAX)
 }
 
+/// The end of a warning about small headroom in virtual time, where the machine stalls nothing.
+const EXACT_HEADROOM: &str = "less can be enough for your traffic: `xoff bench tune-buffers` searches the smallest headroom without loss";
+
 /// Warns about headroom that cannot hold the frames of one reaction budget. The reaction budget is the
 /// longest time for which the machine may stall xoff. During a stall, xoff sends no pauses, but frames
-/// continue to arrive.
+/// continue to arrive. In virtual time, the budget is the longest response of a neighbour to a pause.
 fn warn_small_headroom(context: &mut ResolveContext<'_>, config: &SwitchConfig) {
     let budget = context.options.reaction_budget;
     let mut pool_need = vec![0u64; config.pools.len()];
@@ -263,24 +266,34 @@ fn warn_small_headroom(context: &mut ResolveContext<'_>, config: &SwitchConfig) 
             }
         }
         for ((profile, xoff), groups) in groups_of_profile {
-            let text = format!(
-                "headroom of {} (profile {profile}, xoff {xoff}) is too small for {} Mb/s during the reaction budget of \
-                 {}: {need} bytes are needed, or frames may be lost when this host stalls",
-                describe_numbers(["priority group", "priority groups"], &groups),
-                port.link.speed_mbps,
-                format_micros(budget)
-            );
+            let groups = describe_numbers(["priority group", "priority groups"], &groups);
+            let (speed_mbps, budget) = (port.link.speed_mbps, format_micros(budget));
+            let text = match context.options.is_virtual {
+                true => format!(
+                    "headroom of {groups} (profile {profile}, xoff {xoff}) is below {need} bytes, which can arrive at \
+                     {speed_mbps} Mb/s until the neighbour has stopped (at most {budget}); {EXACT_HEADROOM}"
+                ),
+                false => format!(
+                    "headroom of {groups} (profile {profile}, xoff {xoff}) is too small for {speed_mbps} Mb/s during the \
+                     reaction budget of {budget}: {need} bytes are needed, or frames may be lost when this host stalls"
+                ),
+            };
             context.warn_port(&port.name, text);
         }
     }
     for (pool, need) in config.pools.iter().zip(pool_need) {
         if pool.xoff_bytes > 0 && pool.xoff_bytes < need {
-            let text = format!(
-                "the shared headroom xoff {} is too small for all its lossless groups during the reaction budget of \
-                 {}: {need} bytes are needed, or frames may be lost when this host stalls",
-                pool.xoff_bytes,
-                format_micros(budget)
-            );
+            let (xoff, budget) = (pool.xoff_bytes, format_micros(budget));
+            let text = match context.options.is_virtual {
+                true => format!(
+                    "the shared headroom xoff {xoff} is below {need} bytes, which can arrive for all its lossless groups \
+                     until the neighbours have stopped (at most {budget}); {EXACT_HEADROOM}"
+                ),
+                false => format!(
+                    "the shared headroom xoff {xoff} is too small for all its lossless groups during the reaction budget \
+                     of {budget}: {need} bytes are needed, or frames may be lost when this host stalls"
+                ),
+            };
             context.warn_entry("BUFFER_POOL", &pool.name, text);
         }
     }

@@ -252,6 +252,23 @@ fn headroom_is_compared_with_the_budget() {
     );
 }
 
+#[test]
+fn headroom_in_virtual_time_is_compared_with_the_response_of_the_neighbour() {
+    let text = lossless_port_config("1000", "100000", "200000");
+    let options = ResolveOptions {
+        is_virtual: true,
+        ..resolve_options(&["Ethernet0"])
+    };
+    let warnings = load(&[("test.json", &text)], &options).unwrap().resolved.warnings;
+    assert!(!warnings.is_empty());
+    for warning in &warnings {
+        assert!(warning.contains("below 2500000 bytes"), "{warning}");
+        assert!(warning.contains("bench tune-buffers"), "{warning}");
+        // Nothing stalls in virtual time.
+        assert!(!warning.contains("stalls"), "{warning}");
+    }
+}
+
 /// A warning about several priorities of several ports is one line.
 #[test]
 fn warnings_that_differ_only_in_numbers_are_one_warning() {
