@@ -77,9 +77,13 @@ fn select_checks(words: &[String]) -> Result<Vec<&'static Check>, Failure> {
 
 fn find_mutant(name: &str) -> Result<&'static Mutant, Failure> {
     all_mutants().find(|mutant| mutant.name == name).ok_or_else(|| {
+        let names: Vec<&str> = all_mutants().map(|mutant| mutant.name).collect();
         Failure::usage(format!("there is no mutant `{name}`"))
             .at(format!("--mutant {name}"))
-            .fix("`xoff conform matrix --own` prints all mutants")
+            .fix(format!(
+                "{}; docs/conform-matrix.md describes them",
+                xoff_units::suggest(name, names.iter().copied(), "mutants")
+            ))
     })
 }
 

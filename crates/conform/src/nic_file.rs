@@ -56,20 +56,31 @@ impl NicFile {
                 .because(error)
                 .fix("give a file such as testbeds/nics/example.yml")
         })?;
-        NicFile::parse(&text).map_err(|failure| failure.at(location))
+        NicFile::parse(&text, &location)
     }
 
-    /// Reads the text of a NIC file.
+    /// Reads the text of a NIC file. `name` is the name of the file in errors.
     ///
     /// # Errors
     /// The errors of [`NicFile::read`] without those of the file system.
-    pub fn parse(text: &str) -> Result<NicFile, Failure> {
+    pub fn parse(text: &str, name: &str) -> Result<NicFile, Failure> {
         let file: NicFile = serde_saphyr::from_str(text).map_err(|error| {
+            let line = error.location().map(|location| format!(":{}", location.line()));
             Failure::configuration("the NIC file is not valid")
-                .because(error)
-                .fix("the fields are `nic` (a name) and `xfail` (a list of `check` and `why`): docs/conform.md")
+                .at(format!("{name}{}", line.unwrap_or_default()))
+                .because(error.without_snippet())
+                .fix(
+                    "write `nic: NAME`, and for each known failure an entry `{check: A1, why: REASON}` in the list \
+                     `xfail`: docs/conform.md",
+                )
         })?;
-        for (at, deviation) in file.xfail.iter().enumerate() {
+        file.check_deviations().map_err(|failure| failure.at(name))?;
+        Ok(file)
+    }
+
+    /// Checks that each deviation names a check that can fail, and that no two deviations name the same check.
+    fn check_deviations(&self) -> Result<(), Failure> {
+        for (at, deviation) in self.xfail.iter().enumerate() {
             let id = &deviation.check;
             let problem = |what: String, fix: String| Err(Failure::configuration(what).fix(fix));
             let Some(check) = find_check(id) else {
@@ -82,7 +93,7 @@ impl NicFile {
                 let fix = "remove the entry".to_owned();
                 return problem(format!("{id} is informational and cannot fail"), fix);
             }
-            if file.xfail[..at]
+            if self.xfail[..at]
                 .iter()
                 .any(|other| other.check.eq_ignore_ascii_case(id))
             {
@@ -90,7 +101,7 @@ impl NicFile {
                 return problem(format!("the NIC file names the check {id} twice"), fix);
             }
         }
-        Ok(file)
+        Ok(())
     }
 
     /// Returns the reason of the expected deviation of a check.

@@ -131,8 +131,11 @@ fn a_failed_prerequisite_is_named() {
 
 #[test]
 fn expected_deviations_do_not_fail_a_run_and_unexpected_passes_do() {
-    let nic =
-        NicFile::parse("nic: test\nxfail:\n  - check: A8\n    why: old firmware\n").expect("a NIC file");
+    let nic = NicFile::parse(
+        "nic: test\nxfail:\n  - check: A8\n    why: old firmware\n",
+        "nic.yml",
+    )
+    .expect("a NIC file");
     let run = |mutant: Option<&'static Mutant>| {
         let options = RunOptions {
             mutant,
@@ -177,7 +180,7 @@ fn wrong_nic_files_are_refused_with_a_correction() {
         ("nic: n\nxfails: []\n".to_owned(), "not valid", "`xfail`"),
         (String::new(), "not valid", "docs/conform.md"),
     ] {
-        let failure = NicFile::parse(&text).expect_err("a wrong file");
+        let failure = NicFile::parse(&text, "nic.yml").expect_err("a wrong file");
         assert_eq!(failure.exit, Exit::Configuration);
         assert!(failure.what.contains(what), "{failure}");
         assert!(
@@ -185,6 +188,17 @@ fn wrong_nic_files_are_refused_with_a_correction() {
             "{failure}"
         );
     }
+}
+
+#[test]
+fn errors_of_the_form_of_a_nic_file_name_the_line_without_its_text() {
+    let failure = NicFile::parse("nic: n\nxfial: []\n", "my.yml").expect_err("a wrong file");
+    assert_eq!(failure.location.as_deref(), Some("my.yml:2"));
+    let why = failure.why.unwrap_or_default();
+    assert!(
+        why.contains("unknown field") && why.contains("xfial") && !why.contains('\n'),
+        "{why}"
+    );
 }
 
 #[test]

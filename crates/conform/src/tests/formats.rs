@@ -6,7 +6,7 @@ fn report_of_four_results() -> RunReport {
     let nic = "nic: test NIC\nxfail:\n  - check: A8\n    why: R&D <sample>\n";
     run_checks(&RunOptions {
         mutant: Some(mutant("ignores-vector")),
-        nic: Some(NicFile::parse(nic).expect("a NIC file")),
+        nic: Some(NicFile::parse(nic, "nic.yml").expect("a NIC file")),
         scale: MATRIX_SCALE,
         ..options(&["A8", "A9", "A15"])
     })
