@@ -71,8 +71,8 @@ pub(crate) struct PauseArguments {
     pub class: Option<ClassSet>,
     /// Pause time in quanta of 512 bit times, 0 to 65535. 0 resumes
     ///
-    /// One number is the pause time of each enabled class. CLASS=QUANTA,... sets the pause time of single classes,
-    /// also of classes that are not enabled.
+    /// One number is the pause time of each enabled class. CLASS=QUANTA,... gives each class of --class its own pause
+    /// time. With --vector, classes without a pause time have 0.
     #[arg(long, value_name = "QUANTA", default_value = "65535")]
     pub quanta: QuantaArgument,
     /// Send 802.3x PAUSE instead of PFC

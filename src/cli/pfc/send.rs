@@ -10,7 +10,7 @@ use xoff_wire::{Pfc, VlanTag};
 
 use super::super::{output, signals};
 use super::args::{PauseArguments, PfcSend, PfcStorm};
-use super::values::QuantaArgument;
+use super::values::{ClassSet, QuantaArgument};
 use super::{json, text};
 
 /// Runs `xoff pfc send`.
@@ -101,8 +101,37 @@ fn pause_parameters(arguments: &PauseArguments, enable: u16) -> Result<FramePara
             enable,
             quanta: core::array::from_fn(|class| if enable & 1 << class != 0 { value } else { 0 }),
         },
-        (false, QuantaArgument::EachClass(quanta)) => FrameParameters::Pfc { enable, quanta },
+        (false, QuantaArgument::EachClass(quanta)) => {
+            if let Some(ClassSet(classes)) = arguments.class {
+                check_classes_of_quanta(classes, &quanta)?;
+            }
+            FrameParameters::Pfc {
+                enable,
+                quanta: quanta.map(Option::unwrap_or_default),
+            }
+        }
     })
+}
+
+/// Checks that exactly the classes of `--class` have a pause time in `--quanta`. A missing pause time would be 0, which
+/// resumes the class.
+fn check_classes_of_quanta(classes: u8, quanta: &[Option<u16>; 8]) -> Result<(), Failure> {
+    for (class, pause_time) in quanta.iter().enumerate() {
+        let is_enabled = classes & 1 << class != 0;
+        let (what, fix) = match (is_enabled, pause_time) {
+            (true, None) => (
+                format!("class {class} of --class has no pause time in --quanta"),
+                format!("add {class}=QUANTA; {class}=0 resumes the class"),
+            ),
+            (false, Some(value)) => (
+                format!("class {class} of --quanta is not in --class"),
+                format!("add it to --class, or leave out {class}={value}; --vector sends any combination"),
+            ),
+            _ => continue,
+        };
+        return Err(Failure::usage(what).at("--quanta").fix(fix));
+    }
+    Ok(())
 }
 
 fn print_result(
@@ -141,5 +170,49 @@ fn exit_of(result: &SendResult) -> Exit {
         Exit::Inconclusive
     } else {
         Exit::Ok
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_class_of_a_frame_has_a_pause_time_and_no_other_class_has_one() {
+        let arguments = |class: &str, quanta: &str| PauseArguments {
+            class: (!class.is_empty()).then(|| class.parse().expect("classes")),
+            quanta: quanta.parse().expect("pause times"),
+            pause: false,
+        };
+        let parameters = |class: &str, quanta: &str| pause_parameters(&arguments(class, quanta), 8);
+        for (class, quanta, what, fix) in [
+            ("3", "4=5", "class 3 of --class has no pause time", "3=0 resumes"),
+            (
+                "3,4",
+                "3=5",
+                "class 4 of --class has no pause time",
+                "add 4=QUANTA",
+            ),
+            (
+                "3",
+                "3=1,4=5",
+                "class 4 of --quanta is not in --class",
+                "leave out 4=5",
+            ),
+        ] {
+            let failure = parameters(class, quanta).expect_err(quanta);
+            assert_eq!(failure.exit, Exit::Usage);
+            assert!(failure.what.contains(what), "{failure}");
+            assert!(
+                failure.fix.as_deref().unwrap_or_default().contains(fix),
+                "{failure}"
+            );
+        }
+        let FrameParameters::Pfc { quanta, .. } = parameters("3,4", "3=100,4=0").expect("two classes") else {
+            panic!("a PFC frame");
+        };
+        assert_eq!(quanta, [0, 0, 0, 100, 0, 0, 0, 0]);
+        // With --vector, a pause time needs no enabled class.
+        assert!(parameters("", "4=5").is_ok());
     }
 }

@@ -39,8 +39,8 @@ impl FromStr for ClassSet {
 pub(crate) enum QuantaArgument {
     /// The same pause time for all enabled classes.
     Same(u16),
-    /// The pause time of each class, also of classes that are not enabled.
-    EachClass([u16; 8]),
+    /// The pause times of single classes. `None`: no pause time is given for the class.
+    EachClass([Option<u16>; 8]),
 }
 
 impl FromStr for QuantaArgument {
@@ -63,7 +63,7 @@ impl FromStr for QuantaArgument {
                 return Err(format!("class {class} is given twice"));
             }
         }
-        Ok(QuantaArgument::EachClass(quanta.map(Option::unwrap_or_default)))
+        Ok(QuantaArgument::EachClass(quanta))
     }
 }
 
@@ -168,7 +168,7 @@ mod tests {
     fn pause_times_are_parsed() {
         assert_eq!("65535".parse(), Ok(QuantaArgument::Same(65_535)));
         assert_eq!("0x10".parse(), Ok(QuantaArgument::Same(16)));
-        let each = QuantaArgument::EachClass([0, 0, 0, 9, 255, 0, 0, 0]);
+        let each = QuantaArgument::EachClass([None, None, None, Some(9), Some(255), None, None, None]);
         assert_eq!("3=9,4=0xff".parse(), Ok(each));
         for wrong in ["", "65536", "-1", "3=", "8=1", "3=1,3=2", "x=1", "3=1,4", "0x"] {
             assert!(wrong.parse::<QuantaArgument>().is_err(), "{wrong}");
