@@ -5,7 +5,7 @@ use std::fs;
 use std::io::{self, Read, Seek};
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use wait4::Wait4;
@@ -63,13 +63,68 @@ pub struct RunCounts {
     pub cpu_time: Duration,
 }
 
+/// A process in a user namespace and a network namespace, in which all commands run. Creating a network namespace for
+/// each command would take longer than most commands.
+#[derive(Debug)]
+struct NamespaceHolder {
+    process: Child,
+}
+
+impl NamespaceHolder {
+    /// Starts the process. Returns `None` if the machine allows no namespaces.
+    fn start() -> Option<NamespaceHolder> {
+        // `cat` ends with its standard input, and so with this program.
+        let mut process = Command::new("unshare")
+            .args([
+                "--user",
+                "--map-root-user",
+                "--net",
+                "sh",
+                "-c",
+                "echo ready; exec cat",
+            ])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .ok()?;
+        let mut ready = [0; 6];
+        let is_ready = process.stdout.as_mut()?.read_exact(&mut ready).is_ok();
+        let holder = NamespaceHolder { process };
+        is_ready.then_some(holder)
+    }
+
+    /// Returns the words before a command that runs in the namespaces.
+    fn enter_command(&self) -> [String; 6] {
+        let process = self.process.id().to_string();
+        [
+            "nsenter",
+            "--target",
+            &process,
+            "--user",
+            "--net",
+            "--preserve-credentials",
+        ]
+        .map(str::to_owned)
+    }
+}
+
+impl Drop for NamespaceHolder {
+    fn drop(&mut self) {
+        drop(self.process.stdin.take());
+        // The process has ended, or ends now.
+        let _ = self.process.wait();
+    }
+}
+
 /// Runs mutants.
 #[derive(Debug)]
 pub struct MutantRunner {
     program: PathBuf,
     limits: MutantLimits,
     folder: tempfile::TempDir,
-    uses_namespace: bool,
+    /// `None` if the machine allows no namespaces.
+    namespace: Option<NamespaceHolder>,
     /// The results of all commands so far.
     pub counts: RunCounts,
 }
@@ -81,15 +136,11 @@ impl MutantRunner {
     /// # Errors
     /// Fails if a temporary folder cannot be created.
     pub fn new(program: &Path, limits: MutantLimits) -> io::Result<MutantRunner> {
-        let test = Command::new("unshare")
-            .args(["--user", "--map-root-user", "--net", "true"])
-            .stderr(Stdio::null())
-            .status();
         Ok(MutantRunner {
             program: std::path::absolute(program)?,
             limits,
             folder: tempfile::tempdir()?,
-            uses_namespace: test.is_ok_and(|status| status.success()),
+            namespace: NamespaceHolder::start(),
             counts: RunCounts::default(),
         })
     }
@@ -171,8 +222,8 @@ impl MutantRunner {
         let script = format!("ulimit -t {CPU_SECONDS_MAX}; ulimit -c 0; exec \"$@\"");
         let mut command = Command::new("/bin/sh");
         command.args(["-c", &script, "sh"]);
-        if self.uses_namespace {
-            command.args(["unshare", "--user", "--map-root-user", "--net"]);
+        if let Some(namespace) = &self.namespace {
+            command.args(namespace.enter_command());
         }
         let child = command
             .arg(&self.program)
