@@ -186,7 +186,7 @@ fn incomparable_results_are_refused_by_name() {
         (&other_figure, 2, "no figure in common"),
         (&other_schema, 4, "xoff-bench/9"),
         (&broken, 4, "broken.json"),
-        (&text, 2, "notes.txt"),
+        (&text, 4, "notes.txt"),
         (&program, 2, "core-bench compare"),
         (&missing, 2, "missing"),
     ] {

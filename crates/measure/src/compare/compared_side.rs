@@ -68,7 +68,7 @@ impl ComparisonSideArguments {
 
 impl ComparedSide {
     /// Opens one side of a comparison. `side` is `A` or `B` and appears in error messages. `path` is a
-    /// program, a configuration (`.json`), a lab (`.yml`, `.yaml`) or a saved result (`.json`).
+    /// program, a configuration, a lab (`.yml`, `.yaml`) or a saved result.
     ///
     /// # Errors
     /// The file cannot be read or has an unknown form, or `commands` does not accept its kind.
@@ -103,10 +103,8 @@ impl ComparedSide {
                         .fix("cargo run --release -p core-bench -- compare A B")),
                 }
             }
-            _ => Err(Failure::usage("the file cannot be compared")
-                .at(location)
-                .because("it is not an executable program, and its name ends in neither .json nor .yml")
-                .fix(commands.accepted_sides())),
+            // The content decides, so the name of a saved result is free.
+            _ => open_json_file(name, path, &location, commands),
         }
     }
 
@@ -118,7 +116,7 @@ impl ComparedSide {
     }
 }
 
-/// Opens a `.json` file, which is a saved result or a configuration.
+/// Opens a JSON file, which is a saved result or a configuration.
 fn open_json_file(
     name: String,
     path: &Path,
@@ -129,7 +127,10 @@ fn open_json_file(
         Failure::configuration("a side of the comparison is neither a result nor a configuration")
             .at(location)
             .because(why)
-            .fix("give a file that `xoff bench ... --save FILE` has written, or a config_db.json")
+            .fix(
+                "give a file that `xoff bench ... --save FILE` has written, or a config_db.json; the name of a lab file \
+                 ends in .yml",
+            )
     };
     let text = read_input_text(path, InputLimit::RESULT).map_err(|error| invalid(error.to_string()))?;
     let value: Value = serde_json::from_str(&text).map_err(|error| invalid(error.to_string()))?;
@@ -353,10 +354,13 @@ mod tests {
             matches!(open_file("c.json", "{}"), Ok(ComparedSide::Run { command, .. }) if command.contains(&"--config".to_owned()))
         );
         let saved = serde_json::to_string(&BenchResult::new("core", "x", 1)).unwrap();
-        assert!(matches!(
-            open_file("r.json", &saved),
-            Ok(ComparedSide::Saved { .. })
-        ));
+        // The name of a saved result is free.
+        for name in ["r.json", "r.ndr", "r"] {
+            assert!(
+                matches!(open_file(name, &saved), Ok(ComparedSide::Saved { .. })),
+                "{name}"
+            );
+        }
     }
 
     #[test]
@@ -470,7 +474,7 @@ mod tests {
         assert_eq!(other.exit, Exit::Configuration);
         assert!(other.to_string().contains("xoff-bench/9"), "{other}");
         assert_eq!(open_file("r.json", "{").unwrap_err().exit, Exit::Configuration);
-        assert_eq!(open_file("notes.txt", "").unwrap_err().exit, Exit::Usage);
+        assert_eq!(open_file("notes.txt", "").unwrap_err().exit, Exit::Configuration);
         let missing =
             ComparedSide::open("A", Path::new("/does/not/exist"), &bench_commands(&["core"])).unwrap_err();
         assert_eq!(missing.exit, Exit::Usage);
