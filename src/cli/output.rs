@@ -173,31 +173,8 @@ fn is_coloured_terminal(output: &impl IsTerminal) -> bool {
 /// # Errors
 /// The folder does not exist, the path is a folder, or the file cannot be written.
 pub(super) fn check_report_path(option: &str, path: &Path) -> Result<(), Failure> {
-    let Err(error) = xoff_telemetry::check_result_file(path) else {
-        return Ok(());
-    };
-    let folder = path
-        .parent()
-        .filter(|folder| !folder.as_os_str().is_empty())
-        .unwrap_or(Path::new("."));
-    let (wrong, fix) = if path.is_dir() {
-        ("it is a folder".to_owned(), "give a file in it")
-    } else if !folder.is_dir() {
-        (
-            "its folder does not exist".to_owned(),
-            "give a file in a folder that exists",
-        )
-    } else {
-        (
-            error.to_string(),
-            "give a file in a folder that can be written to",
-        )
-    };
-    let what = if option == "--report" { "report" } else { "file" };
-    Err(Failure::usage(format!("the {what} cannot be written there"))
-        .at(format!("{option} {}", path.display()))
-        .because(wrong)
-        .fix(fix))
+    xoff_telemetry::check_result_file(path)
+        .map_err(|error| xoff_telemetry::unwritable_file(option, path, &error))
 }
 
 #[cfg(test)]
@@ -264,6 +241,6 @@ mod tests {
         let refused = check_report_path("--draft", Path::new("/proc/draft.md")).expect_err("no place");
         assert!(refused.location.expect("a place").starts_with("--draft "));
         let refused = check_report_path("--report", folder.path()).expect_err("a folder");
-        assert!(refused.what.contains("report"));
+        assert!(refused.location.expect("a place").starts_with("--report "));
     }
 }

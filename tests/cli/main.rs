@@ -207,11 +207,7 @@ fn an_unwritable_report_path_is_refused_before_the_run() {
             "--report",
             report,
         ];
-        assert_refused(
-            &arguments,
-            2,
-            &["the report cannot be written there", "--report", "fix:"],
-        );
+        assert_refused(&arguments, 2, &["the file cannot be written", "--report", "fix:"]);
         assert_refused(&["lab", "run", "x", "--report", report], 2, &["--report"]);
     }
 }

@@ -1,6 +1,5 @@
 //! Records the frames of a link as pcapng, in both directions.
 
-use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
@@ -13,6 +12,7 @@ use xoff_capture::Direction;
 use xoff_capture::pcapng_writer::{
     InterfaceBlock, PacketBlock, append_interface, append_packet, append_section_header,
 };
+use xoff_telemetry::StreamFile;
 
 /// Number of bytes per write.
 const CHUNK_BYTES: usize = 1 << 16;
@@ -38,7 +38,7 @@ pub enum RecordingError {
 pub struct LinkRecording {
     path: PathBuf,
     ends: [LinkEnd; 2],
-    file: BufWriter<File>,
+    file: BufWriter<StreamFile>,
     chunk: Vec<u8>,
     error: Option<std::io::Error>,
 }

@@ -1,6 +1,6 @@
 //! Writes time series of queues, pauses and rates to CSV files.
 
-use std::fs::{self, File};
+use std::fs;
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
@@ -8,15 +8,16 @@ use xoff_dataplane::ids::PRIORITIES;
 use xoff_dataplane::{PgId, Picos, PortId, QueueId};
 
 use super::engine::Fabric;
+use xoff_telemetry::StreamFile;
 
 /// Samples all ports of all switches at a constant interval of model time. `docs/virtual-time.md` describes
 /// the files. A port, queue or priority group has a line only if it is active now or was active at the
 /// previous sample. The files are therefore small but contain every change.
 #[derive(Debug)]
 pub struct TimeSeries {
-    queues: BufWriter<File>,
-    pauses: BufWriter<File>,
-    rates: BufWriter<File>,
+    queues: BufWriter<StreamFile>,
+    pauses: BufWriter<StreamFile>,
+    rates: BufWriter<StreamFile>,
     /// Model time between two samples.
     interval: Picos,
     /// Time of the next sample.
@@ -39,7 +40,7 @@ impl TimeSeries {
     /// Returns an error if the folder or a file cannot be created.
     pub fn new(fabric: &Fabric, interval: Picos, folder: &Path) -> io::Result<TimeSeries> {
         fs::create_dir_all(folder)?;
-        let file = |name: &str, header: &str| -> io::Result<BufWriter<File>> {
+        let file = |name: &str, header: &str| -> io::Result<BufWriter<StreamFile>> {
             let mut file = BufWriter::new(xoff_telemetry::open_stream_file(&folder.join(name))?);
             writeln!(file, "{header}")?;
             Ok(file)

@@ -2,9 +2,9 @@
 //!
 //! Symbolic links in shared folders are followed only under the rules of [`ResultTarget`].
 
-use std::fs::{File, OpenOptions, Permissions};
+use std::fs::{OpenOptions, Permissions};
 use std::io::{self, BufWriter, Write};
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
@@ -13,7 +13,8 @@ use nix::libc::O_TMPFILE;
 use nix::unistd::linkat;
 use tempfile::TempPath;
 
-use crate::failure::Failure;
+use crate::failure::{Exit, Failure};
+pub use crate::result_target::StreamFile;
 use crate::result_target::{ResultTarget, folder_of};
 
 /// Permissions of a new file before the file mode creation mask (`umask`) is applied.
@@ -64,11 +65,9 @@ pub fn write_result_with(
         drop(buffered);
         file.commit()
     });
-    result.map_err(|error| {
-        Failure::environment("the result cannot be written")
-            .at(format!("{option} {}", path.display()))
-            .because(error)
-            .fix("choose a folder that exists and that you may write to")
+    result.map_err(|error| Failure {
+        exit: Exit::Environment,
+        ..unwritable_file(option, path, &error)
     })
 }
 
@@ -80,7 +79,7 @@ pub fn write_result_with(
 ///
 /// # Errors
 /// The file cannot be opened, or one of the rules forbids it. The error says why.
-pub fn open_stream_file(path: &Path) -> io::Result<File> {
+pub fn open_stream_file(path: &Path) -> io::Result<StreamFile> {
     ResultTarget::find(path)?.open_stream()
 }
 
@@ -91,6 +90,32 @@ pub fn open_stream_file(path: &Path) -> io::Result<File> {
 /// The file cannot be written. The error says why.
 pub fn check_result_file(path: &Path) -> io::Result<()> {
     ResultTarget::find(path)?.check_writable()
+}
+
+/// Returns the failure for a file that cannot be written. `option` is the command line option with the path, and
+/// `error` the error of a function of this module.
+pub fn unwritable_file(option: &str, path: &Path, error: &io::Error) -> Failure {
+    let folder = folder_of(path);
+    let (why, fix) = if path == Path::new("-") {
+        let fix = match option {
+            "--report" => "`--format json` prints the report on standard output; or give a file",
+            _ => "give a file; `/dev/stdout` mixes both on standard output",
+        };
+        (error.to_string(), fix)
+    } else if path.is_dir() {
+        ("it is a folder".to_owned(), "give a file in this folder")
+    } else if !folder.is_dir() {
+        (
+            format!("the folder {} does not exist", folder.display()),
+            "create the folder, or choose another one",
+        )
+    } else {
+        (error.to_string(), "choose a folder that can be written to")
+    };
+    Failure::usage("the file cannot be written")
+        .at(format!("{option} {}", path.display()))
+        .because(why)
+        .fix(fix)
 }
 
 /// Checks that files can be created in a folder. The check leaves no file behind.
@@ -106,7 +131,7 @@ pub fn check_result_folder(folder: &Path) -> io::Result<()> {
 /// which disappears if the program ends early. Devices and pipes are written directly.
 #[derive(Debug)]
 pub struct ResultFile {
-    file: File,
+    file: StreamFile,
     state: ResultFileState,
 }
 
@@ -143,16 +168,20 @@ impl ResultFile {
             .custom_flags(O_TMPFILE)
             .open(folder_of(&path));
         if let Ok(file) = unnamed {
-            let state = ResultFileState::Unnamed(path);
-            return Ok(ResultFile { file, state });
+            return Ok(ResultFile {
+                file: file.into(),
+                state: ResultFileState::Unnamed(path),
+            });
         }
         // Some file systems have no files without a name. A folder that cannot be written fails here, too.
         let (file, temporary) = temporary_name()
             .permissions(Permissions::from_mode(NEW_FILE_MODE))
             .tempfile_in(folder_of(&path))?
             .into_parts();
-        let state = ResultFileState::Named(temporary, path);
-        Ok(ResultFile { file, state })
+        Ok(ResultFile {
+            file: file.into(),
+            state: ResultFileState::Named(temporary, path),
+        })
     }
 
     /// Gives the content the name of the target, and replaces the file that has this name.
@@ -164,7 +193,7 @@ impl ResultFile {
             ResultFileState::WrittenDirectly => Ok(()),
             ResultFileState::Named(temporary, path) => temporary.persist(path).map_err(|error| error.error),
             ResultFileState::Unnamed(path) => {
-                let own_fd = format!("/proc/self/fd/{}", self.file.as_raw_fd());
+                let own_fd = format!("/proc/self/fd/{}", self.file.as_fd().as_raw_fd());
                 let link = |name: &Path| -> io::Result<()> {
                     let follow = AtFlags::AT_SYMLINK_FOLLOW;
                     Ok(linkat(AT_FDCWD, own_fd.as_str(), AT_FDCWD, name, follow)?)
@@ -274,5 +303,40 @@ mod tests {
                 .metadata()
                 .is_ok_and(|device| !device.is_file())
         );
+    }
+
+    #[test]
+    fn a_path_that_cannot_be_written_gets_the_fix_of_its_cause() {
+        let folder = tempfile::tempdir().unwrap();
+        let missing = folder.path().join("none/file");
+        for (path, option, why, fix) in [
+            (Path::new("-"), "--report", "standard output", "--format json"),
+            (Path::new("-"), "--events", "standard output", "/dev/stdout"),
+            (folder.path(), "--csv", "it is a folder", "a file in this folder"),
+            (&missing, "--events", "none does not exist", "create the folder"),
+        ] {
+            let error = check_result_file(path).unwrap_err();
+            let failure = unwritable_file(option, path, &error);
+            assert!(
+                failure.why.as_deref().unwrap_or_default().contains(why),
+                "{failure}"
+            );
+            assert!(
+                failure.fix.as_deref().unwrap_or_default().contains(fix),
+                "{failure}"
+            );
+            assert!(open_stream_file(path).is_err() && write_result_file(option, path, "").is_err());
+        }
+        assert!(!Path::new("-").exists());
+    }
+
+    #[test]
+    fn output_after_the_end_of_the_reader_of_a_pipe_is_discarded() {
+        let (reader, writer) = std::io::pipe().unwrap();
+        let path = format!("/proc/self/fd/{}", writer.as_raw_fd());
+        let mut stream = open_stream_file(Path::new(&path)).unwrap();
+        drop(reader);
+        assert!(stream.write_all(b"first").is_ok() && stream.write_all(b"second").is_ok());
+        assert!(write_result_file("--report", Path::new(&path), "text").is_ok());
     }
 }

@@ -7,7 +7,8 @@
 //! resolved by the kernel as usual, because the caller names them.
 
 use std::fs::{File, Metadata, OpenOptions};
-use std::io::{self, ErrorKind};
+use std::io::{self, ErrorKind, Write};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
@@ -40,8 +41,14 @@ impl ResultTarget {
     /// Finds the target of a path.
     ///
     /// # Errors
-    /// The path is a folder, or it is a symbolic link that must not be followed. The error says why.
+    /// The path is a folder or `-`, or it is a symbolic link that must not be followed. The error says why.
     pub(crate) fn find(path: &Path) -> io::Result<ResultTarget> {
+        if path == Path::new("-") {
+            return Err(io::Error::new(
+                ErrorKind::InvalidInput,
+                "standard output is for the result of the command",
+            ));
+        }
         let mut path = path.to_owned();
         for _ in 0..LINKS_MAX {
             let metadata = match path.symlink_metadata() {
@@ -75,13 +82,13 @@ impl ResultTarget {
     /// # Errors
     /// The file cannot be opened. In a folder where others can write, the file belongs to another user or has
     /// a second name.
-    pub(crate) fn open_stream(self) -> io::Result<File> {
-        match self {
+    pub(crate) fn open_stream(self) -> io::Result<StreamFile> {
+        let file = match self {
             ResultTarget::Absent(path) => OpenOptions::new()
                 .write(true)
                 .create_new(true)
                 .custom_flags(O_NOFOLLOW)
-                .open(path),
+                .open(path)?,
             ResultTarget::Regular(path) | ResultTarget::Special(path, _) => {
                 let file = write_options().open(&path)?;
                 // The check examines the opened file, because another user may have replaced the path.
@@ -90,11 +97,15 @@ impl ResultTarget {
                     check_regular_file(&metadata, &folder_of(&path).metadata()?, Identity::of_caller())?;
                     file.set_len(0)?;
                 }
-                Ok(file)
+                file
             }
             // The file was opened before, and its content is not removed.
-            ResultTarget::OpenFile(path) => OpenOptions::new().append(true).custom_flags(O_NOCTTY).open(path),
-        }
+            ResultTarget::OpenFile(path) => OpenOptions::new()
+                .append(true)
+                .custom_flags(O_NOCTTY)
+                .open(path)?,
+        };
+        Ok(StreamFile::from(file))
     }
 
     /// Checks whether the target of a file that is replaced can be written. Leaves no file behind, and does
@@ -115,6 +126,63 @@ impl ResultTarget {
             ResultTarget::Special(path, _) => write_options().open(path).map(drop),
             ResultTarget::OpenFile(_) => Ok(()),
         }
+    }
+}
+
+/// A file to which a command writes while it runs.
+///
+/// If the file is a pipe and its reader has closed it, as `head` does, the file discards all later output. This is no
+/// error, because the reader has all that it wants.
+#[derive(Debug)]
+pub struct StreamFile {
+    file: File,
+    is_reader_gone: bool,
+}
+
+impl StreamFile {
+    /// Returns a second handle of the same open file.
+    ///
+    /// # Errors
+    /// The process has no free file descriptor.
+    pub fn try_clone(&self) -> io::Result<StreamFile> {
+        Ok(StreamFile {
+            file: self.file.try_clone()?,
+            is_reader_gone: self.is_reader_gone,
+        })
+    }
+}
+
+impl From<File> for StreamFile {
+    fn from(file: File) -> StreamFile {
+        StreamFile {
+            file,
+            is_reader_gone: false,
+        }
+    }
+}
+
+impl AsFd for StreamFile {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
+    }
+}
+
+impl Write for StreamFile {
+    fn write(&mut self, buffer: &[u8]) -> io::Result<usize> {
+        if self.is_reader_gone {
+            return Ok(buffer.len());
+        }
+        match self.file.write(buffer) {
+            Err(error) if error.kind() == ErrorKind::BrokenPipe => {
+                self.is_reader_gone = true;
+                Ok(buffer.len())
+            }
+            result => result,
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
     }
 }
 

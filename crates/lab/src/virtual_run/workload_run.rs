@@ -1,10 +1,10 @@
 //! Runs the workload of a lab in virtual time, step by step.
 
-use std::fs::File;
 use std::io::BufWriter;
 use std::sync::atomic::Ordering;
 
 use xoff_fabric::{EventLog, LinkRecording, SimulationEnd, TimeSeries, Timeline};
+use xoff_telemetry::StreamFile;
 use xoff_telemetry::failure::Failure;
 use xoff_units::Picos;
 
@@ -13,7 +13,7 @@ use super::progress::{ExpectedEnd, RunProgress};
 use super::virtual_lab::VirtualLab;
 
 /// The observers of a run: the event log and the recordings of links.
-pub(super) type RunObservers = (Option<EventLog<BufWriter<File>>>, Vec<LinkRecording>);
+pub(super) type RunObservers = (Option<EventLog<BufWriter<StreamFile>>>, Vec<LinkRecording>);
 
 /// Model time limit of a run with jobs and without `--until`. At this time, the run stops even if jobs are
 /// not finished.
