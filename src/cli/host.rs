@@ -10,9 +10,11 @@ use super::{HostRun, SendArgument, output};
 use xoff_host::FlowRate;
 use xoff_lab::plan::OfferedRate;
 use xoff_lab::report::{HostReport, Report, build_report, render_report};
+use xoff_ports::net;
 use xoff_runtime::hosts::standalone::{
     DEFAULT_ADDRESS, HostRunError, HostRunSpec, HostSummary, SendFlowSpec, run_standalone,
 };
+use xoff_runtime::port_failure;
 use xoff_runtime::workers::IdleMode;
 use xoff_telemetry::failure::{Exit, Failure};
 use xoff_telemetry::verdict::{ProtectedClasses, Traffic};
@@ -139,7 +141,18 @@ fn host_failure(error: HostRunError, arguments: &HostRun) -> Failure {
         | HostRunError::System { .. }
         | HostRunError::ThreadDied { .. } => Exit::Environment,
     };
-    Failure::new(exit, error.to_string()).at(format!("--dev {}", arguments.dev))
+    let failure = match &error {
+        HostRunError::Port(error) => port_failure(error),
+        HostRunError::Mtu { device, needed, .. } => Failure::new(exit, error.to_string())
+            .fix(format!("shorten frame=, or: ip link set {device} mtu {needed}")),
+        HostRunError::Device {
+            source: net::Error::NoSuchLink { .. },
+            ..
+        } => Failure::new(exit, format!("no network interface '{}' here", arguments.dev))
+            .fix("look at `ip link`, and check the namespace"),
+        _ => Failure::new(exit, error.to_string()),
+    };
+    failure.at(format!("--dev {}", arguments.dev))
 }
 
 /// Builds the report. A received flow has all values. The sender does not know which frames arrived, so a

@@ -20,6 +20,7 @@ use crate::testbed::{PortTestbed, arena_store, port_spec, receive_burst, store_f
 
 pub(crate) const TESTS: &[PrivilegedTest] = &[
     ("a_bridge_member_is_refused", Netns, check_bridge_member),
+    ("the_loopback_device_is_refused", Netns, check_loopback_device),
     ("a_device_with_a_small_mtu_is_refused", Netns, check_small_mtu),
     ("a_missing_device_is_refused_by_name", Netns, check_missing_device),
     ("an_mtu_out_of_range_is_refused", Netns, check_mtu_out_of_range),
@@ -157,6 +158,17 @@ fn check_bridge_member() -> Result<(), Failed> {
                 "PFC",
                 "ip link set dev sw0 nomaster",
             ],
+        )?;
+    }
+    Ok(())
+}
+
+fn check_loopback_device() -> Result<(), Failed> {
+    for backend in [Backend::Auto, Backend::Packet, Backend::Pnet, Backend::Xdp] {
+        assert_open_is_refused(
+            &port_spec("lo", backend, 1500),
+            |error| matches!(error, PortError::NotEthernet { .. }),
+            &["Ethernet0", "'lo'", "veth", "ip -br link"],
         )?;
     }
     Ok(())

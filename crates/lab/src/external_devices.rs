@@ -41,6 +41,10 @@ pub(super) fn record_devices(names: &[&str]) -> Result<Vec<SavedExternalDevice>,
     let mut devices = Vec::new();
     for name in names {
         let facts = net::read_link(name).map_err(|error| device_failure(name, &error))?;
+        if !facts.is_ethernet {
+            return Err(Failure::environment(format!("{name} is not an Ethernet device"))
+                .fix("name a veth, a tap or a network card: `ip -br link` lists the devices"));
+        }
         if let Some(master) = &facts.master {
             return Err(Failure::environment(format!("{name} is part of {master}"))
                 .because("a bridge or bond receives its frames, and a bridge never forwards PFC frames")
@@ -143,5 +147,11 @@ pub(super) fn restore_devices(devices: &[SavedExternalDevice]) {
 }
 
 fn device_failure(name: &str, error: &net::Error) -> Failure {
-    Failure::environment(format!("cannot use the external device {name}")).because(error)
+    let failure = Failure::environment(format!("cannot use the external device {name}"));
+    match error {
+        net::Error::NoSuchLink { .. } => failure
+            .because("this network namespace has no such device")
+            .fix("look at `ip link`, and check the namespace"),
+        _ => failure.because(error),
+    }
 }

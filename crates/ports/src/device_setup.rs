@@ -107,11 +107,14 @@ pub(super) fn set_up_device(spec: &PortSpec, notes: &mut Vec<String>) -> Result<
     Ok(setup)
 }
 
-/// Checks for problems that a changed setting cannot solve. Returns an error if the device belongs to a
-/// bridge or its MTU is too small. Otherwise returns the state of the device.
+/// Checks for problems that a changed setting cannot solve. Returns an error if the device carries no
+/// Ethernet frames, belongs to a bridge or has a smaller MTU than the port. Otherwise returns the state of the device.
 fn check_device(spec: &PortSpec) -> Result<LinkState, PortError> {
     let link = net::read_link(&spec.device).map_err(|error| PortError::net(spec, error))?;
     let (port, device) = (spec.name.clone(), spec.device.clone());
+    if !link.is_ethernet {
+        return Err(PortError::NotEthernet { port, device });
+    }
     if let Some(master) = link.master {
         return Err(PortError::InBridge { port, device, master });
     }

@@ -1,28 +1,28 @@
 //! The error type of opening a port.
 
-use std::io;
+use std::{fmt, io};
 
 use super::{MTU_MAX, PortSpec};
 
-/// Error of opening a port. The message names the port, the device, the cause and the remedy.
-#[derive(Debug, thiserror::Error)]
+/// Error of opening a port. The message names the port, the device, the cause and the remedy, which are also available
+/// as [`PortError::cause`] and [`PortError::fix`].
+#[derive(Debug)]
 pub enum PortError {
     /// The network namespace contains no device of this name.
-    #[error(
-        "port {port}: there is no network device '{device}' in this namespace; look at `ip link`, or let xoff make \
-         a tap of that name with backend=tap"
-    )]
     NoSuchDevice {
         /// The name of the port.
         port: String,
         /// The name of the device.
         device: String,
     },
+    /// The device carries no Ethernet frames, like `lo`.
+    NotEthernet {
+        /// The name of the port.
+        port: String,
+        /// The name of the device.
+        device: String,
+    },
     /// The device is a member of a bridge, a bond or a similar device.
-    #[error(
-        "port {port}: device '{device}' belongs to '{master}', which receives its frames first and consumes PFC; \
-         release it with `ip link set dev {device} nomaster`"
-    )]
     InBridge {
         /// The name of the port.
         port: String,
@@ -32,10 +32,6 @@ pub enum PortError {
         master: String,
     },
     /// The process lacks a capability that the backend needs.
-    #[error(
-        "port {port}: not permitted to {action} on '{device}'; this needs {capability}: run as root, inside a user \
-         namespace (`unshare -Urn`), or after `setcap {capability}+ep` on the program"
-    )]
     NoPrivilege {
         /// The name of the port.
         port: String,
@@ -47,10 +43,6 @@ pub enum PortError {
         capability: &'static str,
     },
     /// The MTU of the device is smaller than the MTU of the port. The device would refuse long frames.
-    #[error(
-        "port {port}: device '{device}' has MTU {device_mtu}, and the port has MTU {port_mtu}: longer frames would \
-         be lost; run `ip link set dev {device} mtu {port_mtu}` (and on its far end), or lower PORT|{port}|mtu"
-    )]
     MtuTooSmall {
         /// The name of the port.
         port: String,
@@ -62,7 +54,6 @@ pub enum PortError {
         port_mtu: u32,
     },
     /// The MTU of the port is out of range. The range is 68 to [`MTU_MAX`] bytes.
-    #[error("port {port}: mtu {mtu} is out of range: 68 to {MTU_MAX} bytes")]
     MtuOutOfRange {
         /// The name of the port.
         port: String,
@@ -70,10 +61,6 @@ pub enum PortError {
         mtu: u32,
     },
     /// Another process uses the tap.
-    #[error(
-        "port {port}: the tap '{device}' is in use by another process; open its netdev with backend=packet, or stop \
-         that process"
-    )]
     Busy {
         /// The name of the port.
         port: String,
@@ -81,7 +68,6 @@ pub enum PortError {
         device: String,
     },
     /// Another switch or host uses the device.
-    #[error("port {port}: {user} uses the device '{device}'; stop it, or give this port another device")]
     InUse {
         /// The name of the port.
         port: String,
@@ -91,9 +77,6 @@ pub enum PortError {
         user: String,
     },
     /// The device exists, but the device is not a tap.
-    #[error(
-        "port {port}: device '{device}' is not a tap; open it with backend=packet, or choose another name"
-    )]
     NotATap {
         /// The name of the port.
         port: String,
@@ -101,7 +84,6 @@ pub enum PortError {
         device: String,
     },
     /// The device or the kernel does not support backend `xdp`.
-    #[error("port {port}: backend xdp cannot drive '{device}': {why}; {fix}, or use backend=packet")]
     NoXdp {
         /// The name of the port.
         port: String,
@@ -113,7 +95,6 @@ pub enum PortError {
         fix: String,
     },
     /// A request to the network configuration of the kernel failed.
-    #[error("port {port}: {source}")]
     Net {
         /// The name of the port.
         port: String,
@@ -121,7 +102,6 @@ pub enum PortError {
         source: crate::net::Error,
     },
     /// A system call failed.
-    #[error("port {port}: cannot {action} on '{device}': {source}")]
     Io {
         /// The name of the port.
         port: String,
@@ -134,7 +114,105 @@ pub enum PortError {
     },
 }
 
+impl fmt::Display for PortError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.cause())?;
+        self.fix().map_or(Ok(()), |fix| write!(f, "; {fix}"))
+    }
+}
+
+impl std::error::Error for PortError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            PortError::Net { source, .. } => Some(source),
+            PortError::Io { source, .. } => Some(source),
+            _ => None,
+        }
+    }
+}
+
 impl PortError {
+    /// Returns the cause, with the names of the port and the device.
+    pub fn cause(&self) -> String {
+        match self {
+            PortError::NoSuchDevice { port, device } => {
+                format!("port {port}: there is no network device '{device}' in this namespace")
+            }
+            PortError::NotEthernet { port, device } => {
+                format!("port {port}: device '{device}' is not an Ethernet device")
+            }
+            PortError::InBridge { port, device, master } => format!(
+                "port {port}: device '{device}' belongs to '{master}', which receives its frames first and consumes PFC"
+            ),
+            PortError::NoPrivilege {
+                port,
+                device,
+                action,
+                capability,
+            } => format!("port {port}: not permitted to {action} on '{device}'; this needs {capability}"),
+            PortError::MtuTooSmall {
+                port,
+                device,
+                device_mtu,
+                port_mtu,
+            } => format!(
+                "port {port}: device '{device}' has MTU {device_mtu}, and the port has MTU {port_mtu}: longer frames \
+                 would be lost"
+            ),
+            PortError::MtuOutOfRange { port, mtu } => {
+                format!("port {port}: mtu {mtu} is out of range: 68 to {MTU_MAX} bytes")
+            }
+            PortError::Busy { port, device } => {
+                format!("port {port}: the tap '{device}' is in use by another process")
+            }
+            PortError::InUse { port, device, user } => {
+                format!("port {port}: {user} uses the device '{device}'")
+            }
+            PortError::NotATap { port, device } => format!("port {port}: device '{device}' is not a tap"),
+            PortError::NoXdp {
+                port, device, why, ..
+            } => format!("port {port}: backend xdp cannot drive '{device}': {why}"),
+            PortError::Net { port, source } => format!("port {port}: {source}"),
+            PortError::Io {
+                port,
+                device,
+                action,
+                source,
+            } => format!("port {port}: cannot {action} on '{device}': {source}"),
+        }
+    }
+
+    /// Returns the action that solves the problem. `None` if no action is known.
+    pub fn fix(&self) -> Option<String> {
+        Some(match self {
+            PortError::NoSuchDevice { .. } => {
+                "look at `ip link`, or let xoff make a tap of that name with backend=tap".to_owned()
+            }
+            PortError::NotEthernet { .. } => {
+                "name a veth, a tap or a network card: `ip -br link` lists the devices".to_owned()
+            }
+            PortError::InBridge { device, .. } => {
+                format!("release it with `ip link set dev {device} nomaster`")
+            }
+            PortError::NoPrivilege { capability, .. } => format!(
+                "run as root, inside a user namespace (`unshare -Urn`), or after `setcap {capability}+ep` on the program"
+            ),
+            PortError::MtuTooSmall {
+                port,
+                device,
+                port_mtu,
+                ..
+            } => format!(
+                "run `ip link set dev {device} mtu {port_mtu}` (and on its far end), or lower PORT|{port}|mtu"
+            ),
+            PortError::Busy { .. } => "open its netdev with backend=packet, or stop that process".to_owned(),
+            PortError::InUse { .. } => "stop it, or give this port another device".to_owned(),
+            PortError::NotATap { .. } => "open it with backend=packet, or choose another name".to_owned(),
+            PortError::NoXdp { fix, .. } => format!("{fix}, or use backend=packet"),
+            PortError::MtuOutOfRange { .. } | PortError::Net { .. } | PortError::Io { .. } => return None,
+        })
+    }
+
     /// Returns true if the cause is a missing device. The device may appear later, and then the port can
     /// be opened.
     pub fn is_absent(&self) -> bool {

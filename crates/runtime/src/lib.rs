@@ -4,5 +4,8 @@
 #![forbid(unsafe_code)]
 
 pub mod hosts;
+mod port_failure;
 pub mod session;
 pub mod workers;
+
+pub use port_failure::port_failure;

@@ -10,6 +10,7 @@ use crate::config::SwitchSetup;
 use crate::plan::{FarEnd, LinkPlan};
 use xoff_ports::net::Netns;
 use xoff_ports::{Backend, OpenedPort, Port, PortError, PortSpec, create_persistent_tap};
+use xoff_runtime::port_failure;
 use xoff_runtime::session::{SwitchPort, SwitchSession, SwitchStart};
 use xoff_runtime::workers::{TaintLog, WorkerOptions};
 use xoff_telemetry::failure::Failure;
@@ -151,7 +152,7 @@ fn open_port(
         backend,
         mtu,
     };
-    let failed = |error: PortError| Failure::environment(error.to_string()).at(&link.source);
+    let failed = |error: PortError| port_failure(&error).at(&link.source);
     if is_guest {
         let tap = PortSpec {
             mtu: link.mtu,

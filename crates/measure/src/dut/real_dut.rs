@@ -74,6 +74,9 @@ impl RealDut {
                     .fix("list the devices with `ip link`, or give a FILE to use ports of a configuration")
             };
             let link = net::read_link(name).map_err(|error| missing(error.to_string()))?;
+            if !link.is_ethernet {
+                return Err(missing("it is not an Ethernet device".to_owned()));
+            }
             if !link.up || !link.carrier {
                 return Err(missing("it is down, or its far end is".to_owned()));
             }

@@ -122,6 +122,11 @@ fn read_properties(name: &str) -> Result<DeviceProperties, Failure> {
         _ => Failure::environment(error.to_string()).at(location.clone()),
     };
     let link = net::read_link(name).map_err(net_failure)?;
+    if !link.is_ethernet {
+        return Err(Failure::environment(format!("{name} is not an Ethernet device"))
+            .at(location)
+            .fix("name a veth, a tap or a network card: `ip -br link` lists the devices"));
+    }
     if !link.up {
         return Err(Failure::environment(format!("the device {name} is down"))
             .at(location)

@@ -9,7 +9,7 @@ use nix::errno::Errno;
 use rtnetlink::LinkUnspec;
 use rtnetlink::packet_core::Nla;
 use rtnetlink::packet_route::link::{
-    InfoData, InfoTun, LinkAttribute, LinkFlags, LinkInfo, LinkMessage, Prop, State,
+    InfoData, InfoTun, LinkAttribute, LinkFlags, LinkInfo, LinkLayerType, LinkMessage, Prop, State,
 };
 
 use super::netlink::run_request;
@@ -27,6 +27,9 @@ pub struct LinkState {
     pub index: u32,
     /// Hardware address (MAC address). All bytes are zero if the link has no address of six bytes.
     pub mac: [u8; 6],
+    /// Whether the link carries Ethernet frames (ARPHRD_ETHER). False for `lo`, for tunnels and for tun devices of
+    /// layer 3.
+    pub is_ethernet: bool,
     /// MTU: length of the longest layer-3 packet, in bytes.
     pub mtu: u32,
     /// Length of the transmit queue, in packets. Some queueing disciplines use this length as their limit.
@@ -297,6 +300,7 @@ fn parse_link_state(message: &LinkMessage) -> (LinkState, Option<u32>) {
         name: String::new(),
         index: message.header.index,
         mac: [0; 6],
+        is_ethernet: message.header.link_layer_type == LinkLayerType::Ether,
         mtu: 0,
         tx_queue_len: 0,
         qdisc: None,

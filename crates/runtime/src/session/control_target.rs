@@ -13,7 +13,7 @@ use crate::workers::RunningSwitch;
 use xoff_config::{diff_configs, parse_asic_part, resolve};
 use xoff_control::{
     AddressFamily, ConfigApplyReply, ControlTarget, CurrentConfig, EventLog, Interfaces, MacControlFrame,
-    MacEntry, Neighbour, PfcPort, RouteEntry, WatermarkKind, WatermarkPart,
+    MacEntry, Neighbour, NewConfig, PfcPort, RouteEntry, WatermarkKind, WatermarkPart,
 };
 use xoff_telemetry::failure::{Exit, Failure};
 use xoff_telemetry::{SwitchSnapshot, Taint};
@@ -40,6 +40,7 @@ impl ControlTarget for SwitchSession {
         CurrentConfig {
             generation: current.number,
             tables: current.complete_db().to_value(),
+            written_tables: current.db.to_value(),
         }
     }
 
@@ -51,14 +52,25 @@ impl ControlTarget for SwitchSession {
         Ok(self.current().buffer_tables(running))
     }
 
-    fn apply_config(&self, config: Value, dry_run: bool, force: bool) -> Result<ConfigApplyReply, Failure> {
+    fn apply_config(
+        &self,
+        config: NewConfig,
+        dry_run: bool,
+        force: bool,
+    ) -> Result<ConfigApplyReply, Failure> {
+        let (config, is_document) = match config {
+            NewConfig::Document(config) => (config, true),
+            NewConfig::Written(config) => (config, false),
+        };
         let text = config.to_string();
         let asic = self.resolve.asic.as_deref();
         let mut new = parse_asic_part(&text, "the configuration sent", asic).map_err(config_failure)?;
         let _change = lock(&self.changing);
         let current = self.current();
-        // Computed fields that the client sends back unchanged are removed again.
-        new.remove_equal_fields(&current.generated);
+        if is_document {
+            // Computed fields that the client sends back unchanged are removed again.
+            new.remove_equal_fields(&current.generated);
+        }
         let options = self.resolve_options(&current, lock(&self.devices).clone());
         let resolved = resolve(&new, &options).map_err(config_failure)?;
         let changes = diff_configs(&current.db, &new)

@@ -11,6 +11,7 @@ use super::generation::ConfigGeneration;
 use super::missing_device::MissingDevice;
 use super::switch_session::SwitchSession;
 use super::watermarks::Watermarks;
+use crate::port_failure;
 use crate::workers::{
     AttachedPort, RunningSwitch, StartError, SwitchSetup, TaintLog, WorkerOptions, start_switches,
 };
@@ -19,7 +20,8 @@ use xoff_config::{DeviceDefaults, LoadedConfig, ResolveOptions};
 use xoff_control::EventLog;
 use xoff_ports::net::Netns;
 use xoff_ports::{Backend, OpenedPort, PortSpec};
-use xoff_telemetry::failure::Failure;
+use xoff_telemetry::failure::{Exit, Failure};
+use xoff_telemetry::unwritable_file;
 
 /// A port of a switch, with its device.
 #[derive(Debug)]
@@ -253,11 +255,14 @@ fn devices_that_set_mtus(attached: &[(AttachedPort, Option<OpenedPort>)]) -> BTr
 }
 
 fn start_failure(error: StartError) -> Failure {
+    if let StartError::Port(error) = &error {
+        return port_failure(error);
+    }
     if let StartError::Pcap(error) = &error {
-        return Failure::environment("the recording cannot be started")
-            .at(format!("--pcap {}", error.file.display()))
-            .because(&error.source)
-            .fix("give a file in an existing folder with write permission");
+        return Failure {
+            exit: Exit::Environment,
+            ..unwritable_file("--pcap", &error.file, &error.source)
+        };
     }
     Failure::environment(error.to_string())
 }
