@@ -329,7 +329,7 @@ fn set_replaces_a_value_of_the_lab_file() {
         &err,
         &[
             "no value at \"transports.default.congestoin\"",
-            "where: --set transports.default.congestoin, lab.yml:7",
+            "where: --set transports.default.congestoin=none, lab.yml:7",
             "fix: did you mean transports.default.congestion?",
         ],
     );

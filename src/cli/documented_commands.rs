@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use clap::{Command, FromArgMatches};
-use xoff_lab::{FieldSetting, FieldValue, load_with_values, plan::TimeMode};
+use xoff_lab::{FieldOption, FieldSetting, FieldValue, load_with_values, plan::TimeMode};
 
 use super::command::build_command;
 use super::{Arguments, LabCommand};
@@ -105,6 +105,7 @@ fn documented_lab_commands_fit_their_labs() {
                     setting.values.iter().map(|value| FieldValue {
                         path: setting.path.clone(),
                         value: value.clone(),
+                        option: FieldOption::Set,
                     })
                 });
                 let values: Vec<FieldValue> = values.collect();

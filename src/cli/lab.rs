@@ -12,8 +12,8 @@ use super::{
     signals, values,
 };
 use xoff_lab::{
-    CheckArgs, CompareArgs, ComparedField, ComparisonRunMode, FieldSetting, FieldValue, LabOptions,
-    LabRecordings, LabRunArgs, LabUpArgs, MergeArgs, OutputFormat, SweepArgs, VirtualRunArgs,
+    CheckArgs, CompareArgs, ComparedField, ComparisonRunMode, FieldOption, FieldSetting, FieldValue,
+    LabOptions, LabRecordings, LabRunArgs, LabUpArgs, MergeArgs, OutputFormat, SweepArgs, VirtualRunArgs,
 };
 use xoff_telemetry::failure::{Exit, Failure};
 
@@ -132,6 +132,7 @@ fn first_field_value(setting: FieldSetting) -> FieldValue {
     FieldValue {
         value: setting.values.into_iter().next().unwrap_or_default(),
         path: setting.path,
+        option: FieldOption::Set,
     }
 }
 
@@ -293,6 +294,7 @@ fn check(arguments: LabCheck) -> Result<ExitCode, Failure> {
         format: arguments.format.into(),
         report: arguments.report,
         memory: arguments.limits.memory.limit(),
+        stop: signals::watch_stop_signals()?,
     };
     xoff_lab::check_labs(&check, &mut output::StandardOutput)
 }

@@ -149,6 +149,9 @@ const OTHER_PROGRAMS: &[(&str, &str)] = &[
 /// Options in files whose messages belong to several commands, with the command of each option. The files of
 /// `bench compare` contain options of the benchmarks that it starts.
 const OPTIONS_OF_FILES: &[(&str, &str, &str)] = &[
+    ("crates/lab/src/lab_fields/changed_lab.rs", "lb", "lab compare"),
+    ("crates/lab/src/lab_fields/setting.rs", "by", "lab compare"),
+    ("crates/lab/src/lab_fields/setting.rs", "lb", "lab compare"),
     (
         "crates/measure/src/compare/compared_side.rs",
         "config",

@@ -92,10 +92,13 @@ fn exit_code_of(result: std::io::Result<()>) -> ExitCode {
     }
 }
 
-/// Serves one client.
+/// Length of a request in bytes: several segments of the longest MTU, so that TCP sends segments of full length.
+const QUESTION_BYTES: usize = 256 << 10;
+
+/// Serves one client: reads its request and answers.
 fn serve_one_client(address: &str) -> std::io::Result<()> {
     let (mut client, _) = TcpListener::bind(address)?.accept()?;
-    let mut question = [0; 4];
+    let mut question = vec![0; QUESTION_BYTES];
     client.read_exact(&mut question)?;
     client.write_all(b"pong")
 }
@@ -110,7 +113,7 @@ fn send_request(address: &str) -> std::io::Result<()> {
             Err(_) => std::thread::sleep(Duration::from_millis(20)),
         }
     };
-    server.write_all(b"ping")?;
+    server.write_all(&[b'?'; QUESTION_BYTES])?;
     let mut answer = String::new();
     server.read_to_string(&mut answer)?;
     println!("{answer}");
@@ -244,21 +247,25 @@ fn plain_hosts_follow_the_lab_file() -> Result<Completion, Failed> {
     let lab = TestLab::new(
         "plain-test",
         "    h1: {kind: plain}\n    h2: {kind: plain, ipv4: 10.0.0.2/24, ipv6: \"fd00::2/80\", mac: \"02:00:00:00:00:22\", \
-         gateway: 10.0.0.1, routes: [10.9.0.0/16 via 10.0.0.3]}\n    h3: {kind: model}\n",
-        "    - endpoints: [\"h1:eth0\", \"sw1:Ethernet0\"]\n    - {endpoints: [\"h2:eth0\", \"sw1:Ethernet4\"], mtu: 1500}\n    \
-         - endpoints: [\"h3:eth0\", \"sw1:Ethernet8\"]\n",
+         gateway: 10.0.0.1, routes: [10.9.0.0/16 via 10.0.0.3]}\n    h3: {kind: model}\n    \
+         sw2: {kind: switch, config: {PORT: {Ethernet0: {mtu: \"9100\"}}}}\n    h4: {kind: plain}\n",
+        "    - endpoints: [\"h1:eth0\", \"sw1:Ethernet0\"]\n    - {endpoints: [\"h2:eth0\", \"sw1:Ethernet4\"], mtu: 1400}\n    \
+         - endpoints: [\"h3:eth0\", \"sw1:Ethernet8\"]\n    - endpoints: [\"h4:eth0\", \"sw2:Ethernet0\"]\n",
     )?;
     lab.start_lab()?;
-    let (h1, h2) = (
+    let (h1, h2, h4) = (
         lab.run_in_host("h1", &["__facts"])?,
         lab.run_in_host("h2", &["__facts"])?,
+        lab.run_in_host("h4", &["__facts"])?,
     );
     for (facts, expected) in [
-        (&h1, "mtu 9216 mac [02, 58, 4f, 46, 00, 01] up true"),
+        // The MTU of a switch port without `PORT.mtu` is 1500.
+        (&h1, "mtu 1500 mac [02, 58, 4f, 46, 00, 01] up true"),
         (&h1, "offloads off: true"),
         (&h1, "address 10.0.0.1 mask 255.255.0.0"),
         (&h1, "address fd58:4f46::1 "),
-        (&h2, "mtu 1500 mac [02, 00, 00, 00, 00, 22] up true"),
+        (&h2, "mtu 1400 mac [02, 00, 00, 00, 00, 22] up true"),
+        (&h4, "mtu 9100 mac [02, 58, 4f, 46, 00, 04] up true"),
         (&h2, "offloads off: true"),
         (&h2, "address 10.0.0.2 mask 255.255.255.0"),
         (&h2, "address fd00::2 "),
@@ -274,7 +281,7 @@ fn plain_hosts_follow_the_lab_file() -> Result<Completion, Failed> {
     check_equal(
         lab.run_in_host("h1", &["__ask", "10.0.0.2:7000"])?.trim(),
         "pong",
-        "TCP from h1 to h2",
+        "full segments by TCP from h1 to h2",
     )?;
     check(server.wait()?.success(), || "the server failed".to_owned())?;
     let model = lab.run_in_host("h1", &["__neighbour", "10.0.0.3"])?;

@@ -8,6 +8,9 @@ use super::plan::{FarEnd, HostPlan, LabPlan, LinkPlan};
 use xoff_ports::net::{self, LinkChange, Netns, ethtool};
 use xoff_telemetry::failure::{Exit, Failure};
 
+/// Smallest MTU of a link with IPv6, in bytes (RFC 8200 clause 5).
+const IPV6_MTU_MIN: u32 = 1280;
+
 /// Creates a network namespace for each host, in the order of the hosts. Unless the lab uses taps, this
 /// function also creates a veth pair for each link to a model or plain host. The switch end of a veth pair
 /// stays in the namespace of the calling thread, with the name from [`device_name`].
@@ -32,17 +35,17 @@ pub(super) fn build_cabling(plan: &LabPlan, options: &LabOptions) -> Result<Vec<
             continue;
         }
         let result = net::add_veth(&device_name(plan, index), &host.interface, Some(netns), link.mtu)
-            .and_then(|()| netns.run(|| net::set_link(&host.interface, &host_link_settings(host)))?)
-            .and_then(|()| netns.run(|| configure_plain_host(host))?);
+            .and_then(|()| netns.run(|| net::set_link(&host.interface, &host_link_settings(host, link)))?)
+            .and_then(|()| netns.run(|| configure_plain_host(host, link))?);
         result.map_err(|error| cabling_failure(&link.source, &error))?;
     }
     Ok(namespaces)
 }
 
-/// Moves the network device of a tap into the namespace of its host. The device gets the interface name and
-/// MAC address of the host and the MTU of the link. The offloads of the device are disabled. For a plain
-/// host, the device also gets the addresses and routes of the host. For all remaining kinds of hosts, IPv6 is
-/// disabled. The switch calls this function before the host opens the device.
+/// Moves the network device of a tap into the namespace of its host. The device gets the interface name, the MAC
+/// address and the MTU of the host. The offloads of the device are disabled. For a plain host, the device also gets
+/// the addresses and routes of the host. For all remaining kinds of hosts, IPv6 is disabled. The switch calls this
+/// function before the host opens the device.
 ///
 /// # Errors
 /// Fails if the tap is not in the namespace of the calling thread, or if the kernel rejects a setting.
@@ -56,13 +59,7 @@ pub fn move_tap_to_host(
     attachment.netns.run(|| {
         net::disable_ipv6(&attachment.interface)?;
         ethtool::set_offloads(&attachment.interface, &ethtool::Offloads::OFF)?;
-        net::set_link(
-            &attachment.interface,
-            &LinkChange {
-                mtu: Some(link.mtu),
-                ..host_link_settings(host)
-            },
-        )?;
+        net::set_link(&attachment.interface, &host_link_settings(host, link))?;
         net::set_link(
             &attachment.interface,
             &LinkChange {
@@ -70,14 +67,14 @@ pub fn move_tap_to_host(
                 ..LinkChange::default()
             },
         )?;
-        configure_plain_host(host)
+        configure_plain_host(host, link)
     })?
 }
 
 /// Configures the loopback interface, the addresses and the routes of a plain host in its namespace. The
 /// interface of the host is already up. Its offloads are disabled, so the kernel sends frames with complete
 /// checksums, and no frame is longer than the MTU.
-fn configure_plain_host(host: &HostPlan) -> net::Result<()> {
+fn configure_plain_host(host: &HostPlan, link: &LinkPlan) -> net::Result<()> {
     let Some(plain) = host.as_plain() else {
         return Ok(());
     };
@@ -88,8 +85,8 @@ fn configure_plain_host(host: &HostPlan) -> net::Result<()> {
     net::set_link("lo", &up)?;
     let name = &host.interface;
     net::add_address(name, host.ipv4.into(), host.ipv4_prefix)?;
-    // On a kernel without IPv6, hosts have only IPv4 addresses.
-    if Path::new("/proc/sys/net/ipv6").exists() {
+    // On a kernel without IPv6, or below the smallest MTU of IPv6, hosts have only IPv4 addresses.
+    if Path::new("/proc/sys/net/ipv6").exists() && interface_mtu(host, link) >= IPV6_MTU_MIN {
         net::enable_ipv6(name)?;
         net::add_address(name, host.ipv6.into(), host.ipv6_prefix)?;
     }
@@ -97,10 +94,20 @@ fn configure_plain_host(host: &HostPlan) -> net::Result<()> {
     routes.try_for_each(|route| net::add_route(route.destination, route.prefix, route.gateway))
 }
 
-fn host_link_settings(host: &HostPlan) -> LinkChange {
+fn host_link_settings(host: &HostPlan, link: &LinkPlan) -> LinkChange {
     LinkChange {
         mac: Some(host.mac),
+        mtu: Some(interface_mtu(host, link)),
         ..LinkChange::default()
+    }
+}
+
+/// Returns the MTU of the interface of a host in bytes. A model host limits its own frames, so its interface has the
+/// MTU of the link.
+fn interface_mtu(host: &HostPlan, link: &LinkPlan) -> u32 {
+    match host.as_plain() {
+        Some(_) => link.host_mtu,
+        None => link.mtu,
     }
 }
 

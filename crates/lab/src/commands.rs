@@ -16,7 +16,7 @@ use nix::unistd::{Pid, Uid};
 use serde_json::json;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
-use super::config::resolve_switch_setups;
+use super::config::{limit_host_mtus, resolve_switch_setups};
 use super::external_devices::{self, SavedExternalDevice};
 use super::hangup::is_hangup_ignored;
 use super::inner_process::{
@@ -34,8 +34,8 @@ use super::recording_option::{self, LabRecordings};
 use super::registry::{self, RunningLab, running_labs};
 use super::status_pipe::{StatusMessage, StatusReader};
 use crate::report::Report;
-use xoff_telemetry::MemoryLimit;
 use xoff_telemetry::failure::{Exit, Failure};
+use xoff_telemetry::{MemoryLimit, unwritable_file};
 
 /// Time that `lab down` waits for the end of a lab after SIGTERM, and again after SIGKILL. The switch process
 /// writes its report in this time.
@@ -201,11 +201,12 @@ fn start_lab(
     })?;
     // The switch process resolves the configurations again. This check finds errors before the lab creates
     // any process or device.
-    resolve_switch_setups(
+    let setups = resolve_switch_setups(
         &plan,
         options.seed,
         &options.driver_options(plan.model_host_count(), plan.switches.len()),
     )?;
+    limit_host_mtus(&mut plan, &setups);
     // The name is claimed first, so that a second lab with the same name fails at once.
     let listener = registry::claim_lab_name(&plan.name)?;
     let devices: Vec<&str> = plan.external_devices().collect();
@@ -472,23 +473,9 @@ fn write_line(out: &mut dyn Write, text: &str) {
 
 /// Returns the absolute path of the report file and checks that the file can be written.
 fn writable_report_path(path: &Path) -> Result<std::path::PathBuf, Failure> {
-    let absolute = std::path::absolute(path).map_err(|error| {
-        Failure::usage("the report needs a file name")
-            .at("--report")
-            .because(error)
-    })?;
-    match xoff_telemetry::check_result_file(&absolute) {
-        Ok(()) => Ok(absolute),
-        Err(_) if absolute.is_dir() => Err(Failure::usage(format!("{} is a folder", path.display()))
-            .at("--report")
-            .fix("give a file in this folder")),
-        Err(error) => Err(
-            Failure::usage(format!("cannot write the report {}", path.display()))
-                .at("--report")
-                .because(error)
-                .fix("create the folder, or choose another folder"),
-        ),
-    }
+    let unwritable = |error: std::io::Error| unwritable_file("--report", path, &error);
+    xoff_telemetry::check_result_file(path).map_err(unwritable)?;
+    std::path::absolute(path).map_err(unwritable)
 }
 
 /// Sends a signal to a process of a lab. The kernel checks the permission of the user. The call succeeds if

@@ -110,6 +110,21 @@ pub(super) fn resolve_all_switch_setups(
     })
 }
 
+/// Sets [`LinkPlan::host_mtu`] of all links. `setups` contains the switches in the order of [`LabPlan::switches`].
+pub(super) fn limit_host_mtus(plan: &mut LabPlan, setups: &[SwitchSetup]) {
+    let port_mtus: Vec<BTreeMap<&str, u32>> = setups
+        .iter()
+        .map(|setup| {
+            let ports = setup.loaded.resolved.config.ports.iter();
+            ports.map(|port| (port.name.as_str(), port.mtu)).collect()
+        })
+        .collect();
+    for link in &mut plan.links {
+        let port_mtu = port_mtus[link.switch].get(link.port.as_str());
+        link.host_mtu = port_mtu.map_or(link.mtu, |port_mtu| link.mtu.min(*port_mtu));
+    }
+}
+
 /// The links of a lab, and the indices of the links of one switch.
 type LinksOfSwitch<'a> = (&'a [LinkPlan], &'a [usize]);
 
@@ -161,17 +176,22 @@ pub fn resolve_switch_setup(
     seed: u64,
     reaction_budget: Picos,
 ) -> Result<SwitchSetup, Failure> {
+    resolve_changed_switch(plan, switch, &plan.switches[switch], seed, reaction_budget)
+}
+
+/// Resolves the configuration of one switch like [`resolve_switch_setup`], but with `changed` instead of its plan.
+pub(super) fn resolve_changed_switch(
+    plan: &LabPlan,
+    switch: usize,
+    changed: &SwitchPlan,
+    seed: u64,
+    reaction_budget: Picos,
+) -> Result<SwitchSetup, Failure> {
     let own_links: Vec<usize> = (0..plan.links.len())
         .filter(|link| plan.links[*link].port_at_switch(switch).is_some())
         .collect();
-    let setup = resolve_switch_with_links(
-        &plan.switches[switch],
-        switch,
-        (&plan.links, &own_links),
-        seed,
-        reaction_budget,
-    );
-    setup.map_err(|error| error.into_failure(&plan.switches[switch].name))
+    let setup = resolve_switch_with_links(changed, switch, (&plan.links, &own_links), seed, reaction_budget);
+    setup.map_err(|error| error.into_failure(&changed.name))
 }
 
 /// Returns the indices of the links of each switch.

@@ -116,6 +116,15 @@ pub(super) fn describe_failed_messages(plan: &LabPlan, jobs: &Jobs, workload_sta
         .collect()
 }
 
+/// Describes the interruption of a run by the user, `elapsed_ns` of model time after the start of the workload.
+/// `unfinished_jobs` is the result of [`describe_unfinished_jobs`].
+pub(super) fn describe_interruption(elapsed_ns: u64, unfinished_jobs: &str) -> String {
+    format!(
+        "interrupted at {} of model time, and all figures end there{unfinished_jobs}",
+        xoff_telemetry::format_nanos(elapsed_ns)
+    )
+}
+
 /// Describes the unfinished jobs as the end of a message, which begins with `; not done: `. Returns an empty
 /// text if all jobs are finished.
 pub(super) fn describe_unfinished_jobs(plan: &LabPlan, jobs: &Jobs) -> String {

@@ -78,7 +78,7 @@ pub use config::{SwitchSetup, resolve_switch_setup};
 pub use exec::exec_in_host;
 pub use hangup::is_hangup_ignored;
 pub use import::{ImportedLab, import_ns3};
-pub use lab_fields::{FieldSetting, FieldValue, load_with_values};
+pub use lab_fields::{FieldOption, FieldSetting, FieldValue, load_with_values};
 pub use load_options::LoadOptions;
 pub use memory_need::check_memory;
 pub use options::{LabOptions, LabRunArgs, LabRunMode, LabUpArgs, ThreadCount};

@@ -13,7 +13,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-pub(crate) use config_layer::COMPUTED_ROUTES;
+pub(crate) use config_layer::{COMPUTED_ROUTES, add_layers_of_step};
 pub use config_layer::{ComputedLayer, ConfigLayer};
 pub use script::{
     ActionPlan, EgressBlockPlan, FaultPlan, FaultSelectorPlan, InjectPlan, LinkDirectionPlan, PausePlan,
@@ -240,6 +240,10 @@ pub struct LinkPlan {
     pub delay_ns: u64,
     /// The MTU of both interfaces in bytes, 68 to 65 535.
     pub mtu: u32,
+    /// The smaller of [`LinkPlan::mtu`] and the MTU of the switch port in bytes, when the lab starts in real time. This
+    /// is the MTU of the interface of a plain host or a guest: its kernel then sends no packet that is too long for the
+    /// port. Equal to [`LinkPlan::mtu`] before the start of the lab.
+    pub host_mtu: u32,
     /// The MTU of an external device in bytes when the lab starts. `None` for links without an external
     /// device, and before the start of the lab.
     pub device_mtu: Option<u32>,

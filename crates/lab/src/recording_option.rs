@@ -2,9 +2,10 @@
 
 use std::path::PathBuf;
 
-use super::plan::LabPlan;
+use super::plan::{FarEnd, LabPlan, LinkPlan};
 use xoff_capture::recorder::{PcapOptions, PcapRequest};
 use xoff_telemetry::failure::Failure;
+use xoff_units::{list_names, suggest};
 
 /// The packet recordings that a command line requests (`--pcap`). They are checked later, with the lab file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -57,6 +58,46 @@ pub(super) fn resolve_recordings(
     Ok(all)
 }
 
+/// Returns the index of the link that a recording in virtual time names: by the name of the link, by one of its ends,
+/// such as `h1:eth0` or `sw1:Ethernet4`, or by its host.
+///
+/// # Errors
+/// The lab has no such link. The failure proposes the links with a similar name or with such an end.
+pub(super) fn find_link(plan: &LabPlan, target: &str) -> Result<usize, Failure> {
+    let has_end = |link: &LinkPlan| {
+        let near = names_end(target, &plan.switches[link.switch].name, &link.port);
+        near || match &link.far {
+            FarEnd::Host(host) => {
+                let host = &plan.hosts[*host];
+                target == host.name || names_end(target, &host.name, &host.interface)
+            }
+            FarEnd::Switch { switch, port } => names_end(target, &plan.switches[*switch].name, port),
+            FarEnd::External(device) => target == device,
+        }
+    };
+    let by_name = plan.links.iter().position(|link| link.name == target);
+    by_name
+        .or_else(|| plan.links.iter().position(has_end))
+        .ok_or_else(|| {
+            let names = plan.links.iter().map(|link| link.name.as_str());
+            // The links of a switch or a host are more useful than the first links of the lab.
+            let node = target.split(':').next().unwrap_or(target);
+            let of_node = names
+                .clone()
+                .filter(|name| name.split("--").any(|end| end.split(':').next() == Some(node)));
+            let links = match of_node.clone().next() {
+                Some(_) => format!("the links of {node} are {}", list_names(of_node)),
+                None => suggest(target, names, "links"),
+            };
+            Failure::usage(format!("the lab has no link \"{target}\"")).fix(links)
+        })
+}
+
+/// Returns whether a text names an end of a link, such as `sw1:Ethernet4`.
+fn names_end(text: &str, node: &str, port: &str) -> bool {
+    text.split_once(':') == Some((node, port))
+}
+
 /// Returns the index of the switch and the port of a target. The port `None` means all ports of the switch.
 fn find_target(plan: &LabPlan, target: Option<&str>) -> Result<(usize, Option<String>), Failure> {
     let Some(target) = target else {
@@ -85,7 +126,7 @@ fn find_target(plan: &LabPlan, target: Option<&str>) -> Result<(usize, Option<St
             "no link is at {port:?} of {}",
             plan.switches[switch].name
         ))
-        .fix(format!("its ports with a link are {}", ports.join(", ")))),
+        .fix(suggest(port, ports.iter().copied(), "ports with a link"))),
     }
 }
 
@@ -112,13 +153,15 @@ fn unknown_switch_failure(plan: &LabPlan, name: &str) -> Failure {
                 "record the port it is connected to: {}:{}",
                 plan.switches[link.switch].name, link.port
             )),
-        None => failure.because(format!("the switches are {}", switch_names(plan))),
+        None => {
+            let names = plan.switches.iter().map(|switch| switch.name.as_str());
+            failure.fix(suggest(name, names, "switches"))
+        }
     }
 }
 
 fn switch_names(plan: &LabPlan) -> String {
-    let names: Vec<&str> = plan.switches.iter().map(|switch| switch.name.as_str()).collect();
-    names.join(", ")
+    list_names(plan.switches.iter().map(|switch| switch.name.as_str()))
 }
 
 #[cfg(test)]
@@ -157,6 +200,26 @@ mod tests {
         ] {
             let failure = find_target(&sample_plan(), Some(target)).expect_err(target);
             assert!(failure.to_string().contains(words), "{failure}");
+        }
+    }
+
+    #[test]
+    fn a_link_is_found_by_its_name_or_an_end() {
+        let plan = sample_plan();
+        for target in ["h1:eth0--sw1:Ethernet4", "h1:eth0", "sw1:Ethernet4", "h1"] {
+            assert_eq!(find_link(&plan, target).ok(), Some(0), "{target}");
+        }
+        for (target, fix) in [
+            ("sw1", "the links of sw1 are h1:eth0--sw1:Ethernet4"),
+            ("sw1:Ethernet0", "the links of sw1 are"),
+            (
+                "h1:eth0--sw1:Ethernet5",
+                "the links of h1 are h1:eth0--sw1:Ethernet4",
+            ),
+            ("x1:eth0--sw1:Ethernet4", "did you mean `h1:eth0--sw1:Ethernet4`?"),
+        ] {
+            let failure = find_link(&plan, target).expect_err(target);
+            assert!(failure.to_string().contains(fix), "{failure}");
         }
     }
 }

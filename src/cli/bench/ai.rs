@@ -10,7 +10,9 @@ use super::super::size::parse_size_bytes;
 use super::super::{output, signals};
 use super::result::{ResultArguments, check_no_duplicates};
 use xoff_lab::plan::{LabPlan, TimeMode};
-use xoff_lab::{FieldValue, LOAD_BALANCING, LoadOptions, Seeds, check_memory, load_with_values, units};
+use xoff_lab::{
+    FieldOption, FieldValue, LOAD_BALANCING, LoadOptions, Seeds, check_memory, load_with_values, units,
+};
 use xoff_measure::ai::{
     BenchLab, Collective, FabricShape, LabRunResults, LabSettings, ReportSetup, bench_result, render_report,
     run_labs,
@@ -163,15 +165,10 @@ fn labs_of_file(options: &BenchAi, path: &std::path::Path) -> Result<(Vec<BenchL
             .map(|scheme| FieldValue {
                 path: LOAD_BALANCING.to_owned(),
                 value: (*scheme).to_owned(),
+                option: FieldOption::LoadBalancing,
             })
             .collect();
-        let plan: LabPlan =
-            load_with_values(path, &field_values, TimeMode::Virtual).map_err(|failure| {
-                match (failure.exit, scheme) {
-                    (Exit::Usage, Some(scheme)) => failure.at(format!("--lb {scheme}")),
-                    _ => failure,
-                }
-            })?;
+        let plan: LabPlan = load_with_values(path, &field_values, TimeMode::Virtual)?;
         if plan.workload.jobs.jobs.is_empty() {
             return Err(Failure::configuration("the lab has no jobs")
                 .at(path.display().to_string())

@@ -134,10 +134,10 @@ fn run_variant(
     records_timeline: bool,
 ) -> Result<RunWithTimeline, Failure> {
     let records_timeline = records_timeline && variant.scheme.is_some();
-    let (figures, tainted, timeline) = match run_mode.run(variant.plan.clone(), seed, records_timeline) {
+    let (figures, taints, timeline) = match run_mode.run(variant.plan.clone(), seed, records_timeline) {
         Ok((report, timeline)) => (
             RunMeasurements::of_report(run, variant.values.clone(), &report),
-            report.verdict == Verdict::Tainted,
+            report.taints,
             timeline,
         ),
         Err(failure) if variant.scheme.is_some() => return Err(failure),
@@ -149,13 +149,14 @@ fn run_variant(
                 failures: vec![failure.to_string()],
                 ..RunMeasurements::default()
             };
-            (figures, false, None)
+            (figures, Vec::new(), None)
         }
     };
     let run = ComparisonRun {
         scheme: variant.scheme.clone(),
         one_switch_for: variant.one_switch_for.clone(),
-        tainted,
+        tainted: !taints.is_empty(),
+        taints,
         figures,
     };
     Ok((run, timeline))
@@ -252,6 +253,7 @@ mod tests {
             scheme: None,
             one_switch_for: None,
             tainted,
+            taints: Vec::new(),
             figures: RunMeasurements {
                 failures: vec!["not done".to_owned(); usize::from(has_failure)],
                 without_traffic,

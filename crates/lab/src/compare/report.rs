@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::super::sweep::{RunMeasurements, VariedField};
+use xoff_telemetry::Taint;
 
 /// Name and version of the report format. The version changes if a field is removed or changes its meaning.
 pub const COMPARE_SCHEMA: &str = "xoff.compare/1";
@@ -86,6 +87,9 @@ pub struct ComparisonRun {
     /// Whether the run is tainted: something outside the model could change its results. Always false in
     /// virtual time.
     pub tainted: bool,
+    /// The causes for which the run proves nothing, in the order of time. Empty if the run is not tainted.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub taints: Vec<Taint>,
     /// The figures of the run. [`RunMeasurements::values`] are the values of the fields of `--set`.
     #[serde(flatten)]
     pub figures: RunMeasurements,

@@ -7,10 +7,10 @@ use std::fmt::Write as _;
 use super::super::sweep::{JobMeasurements, csv_field, format_median_and_range, min_median_max};
 use super::figures::KPIS;
 use super::report::{CompareReport, ComparisonRow, ComparisonRun, MedianAndRange};
-use xoff_telemetry::{count_noun, group_thousands, simple_table};
+use xoff_telemetry::{count_noun, format_nanos, group_thousands, simple_table};
 
-/// Largest number of failed runs that are printed.
-const FAILURES_SHOWN_MAX: usize = 8;
+/// Largest number of failed or tainted runs that are printed.
+const RUNS_SHOWN_MAX: usize = 8;
 
 /// Builds the rows of one variant from its runs. Each job has one row. A lab without jobs has one row
 /// in total.
@@ -106,6 +106,8 @@ pub(super) fn render_comparison(report: &CompareReport) -> String {
     let rows = report.rows.iter().map(cells).collect();
     text.push_str(&simple_table(&header, text_columns, rows));
     text.push_str(&format_failures(report));
+    text.push_str(&format_taints(report));
+    text.push_str(&format_runs_without_traffic(report));
     text
 }
 
@@ -115,35 +117,63 @@ pub(super) fn last_path_segment(path: &str) -> &str {
 }
 
 fn format_failures(report: &CompareReport) -> String {
-    let failed: Vec<&ComparisonRun> = report
+    let runs = report
         .runs
         .iter()
-        .filter(|run| !run.figures.failures.is_empty())
-        .collect();
+        .filter_map(|run| Some((run, run.figures.failures.first()?.clone())));
+    format_runs_with_reasons(report, "failed", runs.collect())
+}
+
+/// Formats the tainted runs, each with its first cause.
+fn format_taints(report: &CompareReport) -> String {
+    let runs = report.runs.iter().filter_map(|run| {
+        let first = run.taints.first()?;
+        let mut cause = format!("at {}: {}", format_nanos(first.since_ns), first.cause);
+        if run.taints.len() > 1 {
+            let _ = write!(cause, "; {} in all", count_noun(run.taints.len() as u64, "cause"));
+        }
+        Some((run, cause))
+    });
+    format_runs_with_reasons(
+        report,
+        "tainted, so the comparison proves nothing",
+        runs.collect(),
+    )
+}
+
+fn format_runs_without_traffic(report: &CompareReport) -> String {
+    let runs = report.runs.iter().filter(|run| run.figures.without_traffic);
+    let runs = runs.map(|run| (run, "no frame was offered, or none arrived".to_owned()));
+    format_runs_with_reasons(report, "without traffic, which proves nothing", runs.collect())
+}
+
+/// Formats a paragraph with one line for each of `runs`: its variant, its seed and the reason. `state` follows the
+/// number of the runs. Returns an empty text without runs.
+fn format_runs_with_reasons(
+    report: &CompareReport,
+    state: &str,
+    runs: Vec<(&ComparisonRun, String)>,
+) -> String {
     let mut text = String::new();
-    if failed.is_empty() {
+    if runs.is_empty() {
         return text;
     }
-    let _ = writeln!(text, "\n{} failed:", count_noun(failed.len() as u64, "run"));
-    for run in failed.iter().take(FAILURES_SHOWN_MAX) {
+    let _ = writeln!(text, "\n{} {state}:", count_noun(runs.len() as u64, "run"));
+    for (run, reason) in runs.iter().take(RUNS_SHOWN_MAX) {
         let mut options = String::new();
         for (parameter, value) in report.parameters.iter().zip(&run.figures.values) {
             let _ = write!(options, ", {}={value}", parameter.path);
         }
-        let first = run.figures.failures[0].replace('\n', "\n    ");
+        let reason = reason.replace('\n', "\n    ");
         let _ = writeln!(
             text,
-            "  {}{options}, seed {}: {first}",
+            "  {}{options}, seed {}: {reason}",
             run.variant_name(),
             run.figures.seed
         );
     }
-    if let Some(more) = failed
-        .len()
-        .checked_sub(FAILURES_SHOWN_MAX)
-        .filter(|more| *more > 0)
-    {
-        let _ = writeln!(text, "  and {more} more: see failures in --json FILE");
+    if let Some(more) = runs.len().checked_sub(RUNS_SHOWN_MAX).filter(|more| *more > 0) {
+        let _ = writeln!(text, "  and {more} more: see runs in --json FILE");
     }
     text
 }
@@ -181,4 +211,95 @@ pub(super) fn format_csv(report: &CompareReport) -> String {
         text.push('\n');
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use xoff_telemetry::Taint;
+
+    use super::super::super::sweep::{RunMeasurements, VariedField};
+    use super::super::report::COMPARE_SCHEMA;
+    use super::*;
+
+    fn run(scheme: &str, seed: u64) -> ComparisonRun {
+        ComparisonRun {
+            scheme: Some(scheme.to_owned()),
+            one_switch_for: None,
+            tainted: false,
+            taints: Vec::new(),
+            figures: RunMeasurements {
+                seed,
+                values: vec!["4".to_owned()],
+                ..RunMeasurements::default()
+            },
+        }
+    }
+
+    fn report(runs: Vec<ComparisonRun>) -> CompareReport {
+        let field = |path: &str| VariedField {
+            path: path.to_owned(),
+            values: Vec::new(),
+        };
+        CompareReport {
+            schema: COMPARE_SCHEMA.to_owned(),
+            xoff_version: String::new(),
+            lab: "x".to_owned(),
+            lab_crc32: String::new(),
+            time: "real".to_owned(),
+            until_ns: None,
+            compared: field(super::super::LOAD_BALANCING),
+            parameters: vec![field("jobs.a.qps")],
+            seeds: vec![1, 2],
+            warnings: Vec::new(),
+            rows: Vec::new(),
+            runs,
+        }
+    }
+
+    #[test]
+    fn runs_that_decide_the_exit_code_are_printed_with_their_reasons() {
+        let taint = |since_ns, cause: &str| Taint {
+            since_ns,
+            cause: cause.to_owned(),
+        };
+        let tainted = ComparisonRun {
+            tainted: true,
+            taints: vec![
+                taint(5_000_000, "a stall of 31.0 ms"),
+                taint(6_000_000, "another stall"),
+            ],
+            ..run("ecmp", 1)
+        };
+        let mut idle = run("flowlet", 2);
+        idle.figures.without_traffic = true;
+        let text = render_comparison(&report(vec![tainted, run("flowlet", 1), idle]));
+        for line in [
+            "1 run tainted, so the comparison proves nothing:\n  \
+             ecmp, jobs.a.qps=4, seed 1: at 5.00 ms: a stall of 31.0 ms; 2 causes in all\n",
+            "1 run without traffic, which proves nothing:\n  \
+             flowlet, jobs.a.qps=4, seed 2: no frame was offered, or none arrived\n",
+        ] {
+            assert!(text.contains(line), "{line:?} is not in {text}");
+        }
+        let clean = render_comparison(&report(vec![run("ecmp", 1)]));
+        assert!(!clean.contains("proves nothing"), "{clean}");
+    }
+
+    #[test]
+    fn a_long_list_of_tainted_runs_is_cut_with_their_number() {
+        let runs = (1..=RUNS_SHOWN_MAX as u64 + 3).map(|seed| ComparisonRun {
+            tainted: true,
+            taints: vec![Taint {
+                since_ns: 0,
+                cause: "a stall".to_owned(),
+            }],
+            ..run("ecmp", seed)
+        });
+        let text = render_comparison(&report(runs.collect()));
+        assert!(text.contains("11 runs tainted"), "{text}");
+        assert!(
+            text.contains("seed 8: at 0 ns: a stall\n  and 3 more: see runs in --json FILE\n"),
+            "{text}"
+        );
+    }
 }

@@ -3,14 +3,14 @@
 use std::path::Path;
 
 use super::super::lab_fields::{
-    FieldSetting, FieldValue, apply_values, parse_changed_lab, read_lab_file, set_value,
+    FieldOption, FieldSetting, FieldValue, apply_values, parse_changed_lab, read_lab_file,
 };
 use super::super::load_options::LoadOptions;
 use super::super::plan::LabPlan;
 use super::super::resolve::LabText;
 use super::super::sweep::setting_combinations;
 use super::one_switch::one_switch_lab;
-use xoff_telemetry::failure::{Exit, Failure};
+use xoff_telemetry::failure::Failure;
 
 /// Path of the field in a lab file that sets the default load-balancing scheme of all switches.
 pub const LOAD_BALANCING: &str = "topology.defaults.load_balancing";
@@ -130,22 +130,15 @@ fn add_combination(
         let field = FieldValue {
             path: setting.path.clone(),
             value: value.clone(),
+            option: match compared {
+                ComparedField::LoadBalancing(_) => FieldOption::LoadBalancing,
+                ComparedField::Field(_) => FieldOption::By,
+            },
         };
         let mut fields = combination.to_vec();
         fields.push(field.clone());
-        let changed = match compared {
-            ComparedField::LoadBalancing(_) => set_value(file, &text.text, &format!("--lb {value}"), &field)?,
-            ComparedField::Field(_) => apply_values(file, &text.text, std::slice::from_ref(&field))?,
-        };
-        let plan = parse_changed_lab(file, &text.with_text(changed), &fields, options).map_err(
-            |failure| match (failure.exit, compared) {
-                (Exit::Usage, ComparedField::LoadBalancing(_)) => failure.at(format!("--lb {value}")),
-                (Exit::Usage, ComparedField::Field(_)) => {
-                    failure.at(format!("--by {}={value}", setting.path))
-                }
-                _ => failure,
-            },
-        )?;
+        let changed = apply_values(file, &text.text, std::slice::from_ref(&field))?;
+        let plan = parse_changed_lab(file, &text.with_text(changed), &fields, options)?;
         comparison.variants.push(LabVariant {
             scheme: Some(value.clone()),
             plan,

@@ -114,6 +114,7 @@ mod tests {
             scheme: Some("per-packet".to_owned()),
             one_switch_for: None,
             tainted: false,
+            taints: Vec::new(),
             figures: Default::default(),
         };
         run.figures.seed = seed;

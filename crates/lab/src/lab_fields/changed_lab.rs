@@ -5,9 +5,9 @@ use std::path::Path;
 use super::super::load_options::LoadOptions;
 use super::super::plan::LabPlan;
 use super::super::resolve::{LabText, load_lab, parse_lab_text, read_lab_text};
-use super::setting::{FieldValue, format_set_options};
+use super::setting::{FieldValue, format_field_options};
 use super::yaml_edit::{self, EditError, replace_value};
-use xoff_telemetry::failure::Failure;
+use xoff_telemetry::failure::{Exit, Failure};
 
 /// The field with the load-balancing scheme of all switches.
 const LOAD_BALANCING: &str = "topology.defaults.load_balancing";
@@ -53,20 +53,9 @@ pub(crate) fn apply_values(file: &Path, text: &str, values: &[FieldValue]) -> Re
             false => replace_value,
         };
         text = change(&text, &field.path, &field.value)
-            .map_err(|error| edit_failure(error, &format!("--set {}", field.path), file))?;
+            .map_err(|error| edit_failure(error, &field.to_option(), file))?;
     }
     Ok(text)
-}
-
-/// Sets a field in the text of a lab file. If the field does not exist, it is added.
-pub(crate) fn set_value(
-    file: &Path,
-    text: &str,
-    option: &str,
-    field: &FieldValue,
-) -> Result<String, Failure> {
-    yaml_edit::replace_or_add_value(text, &field.path, &field.value)
-        .map_err(|error| edit_failure(error, option, file))
 }
 
 fn edit_failure(error: EditError, option: &str, file: &Path) -> Failure {
@@ -89,13 +78,17 @@ pub(crate) fn parse_changed_lab(
     let folder = file.parent().unwrap_or(Path::new(""));
     parse_lab_text(text, &file.display().to_string(), folder, &options.into()).map_err(|problems| {
         let scheme = values.iter().rev().find(|field| field.path == LOAD_BALANCING);
-        let failure = match scheme {
-            Some(field) => problems.into_failure_of_scheme("--set", &field.value),
-            None => Failure::configuration(problems.to_string()),
-        };
-        match values {
-            [] => failure,
-            _ => failure.at(format_set_options(values)),
+        match (scheme, values) {
+            (None, []) => Failure::configuration(problems.to_string()),
+            (None, _) => Failure::configuration(problems.to_string()).at(format_field_options(values)),
+            (Some(field), _) => {
+                let failure = problems.into_failure_of_scheme("--lb", &field.value);
+                // A wrong scheme is an error of its option, and all other errors of all options.
+                match failure.exit {
+                    Exit::Usage => failure.at(field.to_option()),
+                    _ => failure.at(format_field_options(values)),
+                }
+            }
         }
     })
 }

@@ -5,6 +5,6 @@ mod setting;
 mod yaml_edit;
 
 pub use changed_lab::load_with_values;
-pub(crate) use changed_lab::{apply_values, parse_changed_lab, read_lab_file, set_value};
-pub(crate) use setting::format_set_options;
-pub use setting::{FieldSetting, FieldValue};
+pub(crate) use changed_lab::{apply_values, parse_changed_lab, read_lab_file};
+pub(crate) use setting::format_field_options;
+pub use setting::{FieldOption, FieldSetting, FieldValue};

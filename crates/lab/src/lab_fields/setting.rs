@@ -39,14 +39,36 @@ pub struct FieldValue {
     pub path: String,
     /// The value of the field in a run, as text.
     pub value: String,
+    /// The option of the command line that sets the field.
+    pub option: FieldOption,
+}
+
+/// An option of the command line that sets fields of a lab file.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum FieldOption {
+    /// `--set PATH=VALUE`.
+    #[default]
+    Set,
+    /// `--by PATH=VALUES` of a comparison.
+    By,
+    /// `--lb SCHEME`, which sets `topology.defaults.load_balancing`.
+    LoadBalancing,
+}
+
+impl FieldValue {
+    /// Returns the option of the command line with the field, such as `--set a=1` or `--lb ecmp`.
+    pub fn to_option(&self) -> String {
+        match self.option {
+            FieldOption::Set => format!("--set {}={}", self.path, self.value),
+            FieldOption::By => format!("--by {}={}", self.path, self.value),
+            FieldOption::LoadBalancing => format!("--lb {}", self.value),
+        }
+    }
 }
 
 /// Formats field values as command-line options, for example `--set a=1 --set b=2`.
-pub(crate) fn format_set_options(values: &[FieldValue]) -> String {
-    let words: Vec<String> = values
-        .iter()
-        .map(|field| format!("--set {}={}", field.path, field.value))
-        .collect();
+pub(crate) fn format_field_options(values: &[FieldValue]) -> String {
+    let words: Vec<String> = values.iter().map(FieldValue::to_option).collect();
     words.join(" ")
 }
 

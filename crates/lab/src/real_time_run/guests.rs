@@ -2,7 +2,7 @@
 //! device of a switch. This module also reads the consoles and detects the end of a virtual machine.
 
 use std::collections::VecDeque;
-use std::fs::{File, OpenOptions};
+use std::fs::OpenOptions;
 use std::io::{BufRead, BufReader, PipeReader, Write, pipe};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use super::processes::LabProcesses;
 use crate::attached_lab::Lab;
 use crate::plan::{FarEnd, HostPlan, LabPlan, LinkPlan, VmPlan};
+use xoff_telemetry::StreamFile;
 use xoff_telemetry::failure::Failure;
 use xoff_wire::DisplayMac;
 
@@ -29,7 +30,7 @@ pub(super) struct Guest {
     /// The QEMU process. `None` after its end.
     child: Option<Child>,
     /// The file for the console output. `None` if the lab file does not set `console`.
-    console_file: Option<File>,
+    console_file: Option<StreamFile>,
     /// The last lines of the console.
     console_tail: Arc<Mutex<VecDeque<String>>>,
     console_reader: JoinHandle<()>,
@@ -105,7 +106,7 @@ fn qemu_arguments(host: &HostPlan, vm: &VmPlan, link: &LinkPlan, tap: &str) -> V
     // A kernel ignores unknown parameters whose names contain a dot.
     let append = format!(
         "console=ttyS0 panic=-1 xoff.name={} xoff.ip={}/{} xoff.ip6={}/{} xoff.mtu={} {}",
-        host.name, host.ipv4, host.ipv4_prefix, host.ipv6, host.ipv6_prefix, link.mtu, vm.append
+        host.name, host.ipv4, host.ipv4_prefix, host.ipv6, host.ipv6_prefix, link.host_mtu, vm.append
     );
     let mut words: Vec<String> = ["-nodefaults", "-no-user-config", "-no-reboot", "-display", "none"]
         .map(Into::into)
@@ -198,7 +199,7 @@ impl Guest {
         let shared_tail = Arc::clone(&console_tail);
         let reader_file = console_file
             .as_ref()
-            .map(File::try_clone)
+            .map(StreamFile::try_clone)
             .transpose()
             .map_err(failed)?;
         let console_reader = std::thread::Builder::new()
@@ -262,14 +263,14 @@ impl Drop for Guest {
     }
 }
 
-fn create_console_file(path: &Path) -> std::io::Result<File> {
+fn create_console_file(path: &Path) -> std::io::Result<StreamFile> {
     xoff_telemetry::open_stream_file(path)
         .map_err(|error| std::io::Error::new(error.kind(), format!("console {}: {error}", path.display())))
 }
 
 /// Reads the console of a virtual machine until the console closes. Writes all output to `file` and keeps the
 /// last lines in `tail`.
-fn read_console(output: PipeReader, mut file: Option<File>, tail: &Mutex<VecDeque<String>>) {
+fn read_console(output: PipeReader, mut file: Option<StreamFile>, tail: &Mutex<VecDeque<String>>) {
     /// Largest length of a console line in memory, in bytes. Without this limit, a guest that never ends a
     /// line would fill the memory.
     const LINE_MAX: u64 = 1 << 16;

@@ -1,15 +1,15 @@
 //! Starts the model hosts of a lab in real time.
 
 use crate::attached_lab::Lab;
-use crate::config::SwitchSetup;
 use crate::jobs::create_jobs;
-use crate::plan::{HostPlan, LabPlan, LinkPlan};
+use crate::plan::{HostPlan, LinkPlan};
 use crate::real_time_run::job_run::{HostsBeforeStart, JobRun};
 use crate::signals;
 use xoff_fabric::FabricPlan;
 use xoff_host::Host;
 use xoff_ports::{Backend, Port, PortSpec};
 use xoff_runtime::hosts::{AttachedHost, HostThreadOptions, RunningHosts, spawn_hosts_with_application};
+use xoff_runtime::port_failure;
 use xoff_runtime::workers::clock::ModelClock;
 use xoff_runtime::workers::{TaintLog, WorkerOptions};
 use xoff_telemetry::failure::Failure;
@@ -19,7 +19,6 @@ use xoff_telemetry::failure::Failure;
 pub(super) fn start_model_hosts(
     lab: &Lab,
     fabric: &FabricPlan,
-    links: &[LinkMtu],
     options: &WorkerOptions,
     clock: ModelClock,
     core: Option<usize>,
@@ -37,17 +36,16 @@ pub(super) fn start_model_hosts(
         .enumerate()
         .filter(|(_, plan)| plan.is_model())
     {
-        let Some((link_index, link)) = link_of_host(&lab.plan, index) else {
+        let Some(link) = lab.plan.link_of_host(index) else {
             continue;
         };
-        let mtu = links[link_index].mtu;
         let host = Host::new(&fabric.hosts[index]).map_err(|error| {
             Failure::configuration(format!("host {}: {error}", plan.name)).at(&link.source)
         })?;
         positions[index] = Some(hosts.len());
         hosts.push(AttachedHost {
             host,
-            port: open_port(lab, index, plan, link, mtu)?,
+            port: open_port(lab, index, plan, link)?,
         });
     }
     let mut job_hosts = HostsBeforeStart {
@@ -72,43 +70,15 @@ pub(super) fn start_model_hosts(
     Ok(Some(running))
 }
 
-/// The MTU of a link after the configuration of its switch.
-#[derive(Clone, Copy)]
-pub(super) struct LinkMtu {
-    /// The smaller MTU of the link and its switch port, in bytes. The frame slots of the host have room for
-    /// this MTU. Larger slots would only make the receive ring shorter.
-    mtu: u32,
-}
-
-/// Returns the MTU of each link of the plan. `setups` contains the configurations of the switches.
-pub(super) fn link_mtus(plan: &LabPlan, setups: &[SwitchSetup]) -> Vec<LinkMtu> {
-    let mtu_of = |link: &LinkPlan| {
-        let setup = &setups[link.switch];
-        let ports = &setup.loaded.resolved.config.ports;
-        let port = ports.iter().find(|port| port.name == link.port);
-        LinkMtu {
-            mtu: port.map_or(link.mtu, |port| port.mtu.min(link.mtu)),
-        }
-    };
-    plan.links.iter().map(mtu_of).collect()
-}
-
-fn link_of_host(plan: &LabPlan, host: usize) -> Option<(usize, &LinkPlan)> {
-    let link = plan.link_of_host(host)?;
-    plan.links
-        .iter()
-        .position(|other| other == link)
-        .map(|at| (at, link))
-}
-
-fn open_port(lab: &Lab, index: usize, plan: &HostPlan, link: &LinkPlan, mtu: u32) -> Result<Port, Failure> {
+fn open_port(lab: &Lab, index: usize, plan: &HostPlan, link: &LinkPlan) -> Result<Port, Failure> {
     let attachment = &lab.hosts[index];
     // The host uses a network device. The port backend of the switch does not matter here.
     let spec = PortSpec {
         name: format!("{}:{}", plan.name, plan.interface),
         device: attachment.interface.clone(),
         backend: Backend::Packet,
-        mtu,
+        // The frame slots have room for this MTU. Larger slots would only make the receive ring shorter.
+        mtu: link.host_mtu,
     };
     let failed = |why: String| Failure::environment(why).at(&link.source);
     let opened = attachment
@@ -117,5 +87,5 @@ fn open_port(lab: &Lab, index: usize, plan: &HostPlan, link: &LinkPlan, mtu: u32
         .map_err(|error| failed(error.to_string()))?;
     opened
         .map(|opened| opened.port)
-        .map_err(|error| failed(error.to_string()))
+        .map_err(|error| port_failure(&error).at(&link.source))
 }

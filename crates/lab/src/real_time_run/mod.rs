@@ -13,7 +13,7 @@ mod switches;
 
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use xoff_units::Picos;
@@ -48,6 +48,8 @@ const POLL_INTERVAL: Duration = Duration::from_millis(20);
 const READY_TIMEOUT: Duration = Duration::from_secs(10);
 /// If no host receives a frame for this model time, no frame is in flight.
 const DRAIN_QUIET_TIME: Duration = Duration::from_millis(100);
+/// Longest wall time for which an interrupted run waits for frames in flight. It is short, because the user waits.
+const INTERRUPTED_DRAIN_MAX: Duration = Duration::from_secs(2);
 /// Unfinished jobs fail if no host receives a frame for this model time. With long ACK timeouts, twice the
 /// longest ACK timeout is the limit.
 const STANDSTILL_TIMEOUT: Duration = Duration::from_secs(10);
@@ -77,6 +79,9 @@ struct RealTimeRun {
     steal: CpuStealMeter,
     /// The reason for which the run did not wait for the end of the jobs. `None` if the run waited.
     early_end: Option<&'static str>,
+    /// The model time from the start of the workload to its interruption, in nanoseconds. `None` without an
+    /// interruption.
+    interrupted_after_ns: Option<u64>,
 }
 
 /// Runs a lab until its workload ends or the process receives a stop request.
@@ -140,14 +145,13 @@ fn start_lab(lab: Lab) -> Result<RealTimeRun, Failure> {
     for setup in &mut setups {
         setup.loaded.resolved.warnings.clear();
     }
-    let links = hosts::link_mtus(&lab.plan, &setups);
     let sessions = switches::start_switches(&lab, setups, &options, &ledger)?;
     let clock = ModelClock::new(options.epoch_ns.unwrap_or_default(), options.dilate);
     // The thread of the model hosts gets the core after the workers of the first switch. The virtual machines
     // get the next cores.
     let cores = sessions.first().map_or(&[][..], |session| &session.cores);
     let core = cores.iter().rev().nth(guest_threads).copied().flatten();
-    let hosts = hosts::start_model_hosts(&lab, &fabric, &links, &options, clock, core, &ledger)?;
+    let hosts = hosts::start_model_hosts(&lab, &fabric, &options, clock, core, &ledger)?;
     let processes = LabProcesses::new()
         .map_err(|error| Failure::environment("the processes of the lab cannot be watched").because(error))?;
     let plain_hosts = plain_hosts::start_plain_hosts(&lab, &processes)?;
@@ -164,6 +168,7 @@ fn start_lab(lab: Lab) -> Result<RealTimeRun, Failure> {
         ledger,
         steal,
         early_end: None,
+        interrupted_after_ns: None,
     })
 }
 
@@ -279,9 +284,8 @@ impl RealTimeRun {
         self.sessions
             .iter()
             .for_each(|session| session.restart_utilisation());
-        if let Some(hosts) = self.hosts.as_ref().filter(|_| has_traffic) {
-            hosts.start_sending();
-        }
+        let hosts = self.hosts.as_ref().filter(|_| has_traffic && !self.is_stopping());
+        hosts.into_iter().for_each(|hosts| hosts.start_sending());
         let start_ns = monotonic_ns();
         let mut flows_stopped = duration_ns == 0;
         while !self.is_stopping() {
@@ -308,24 +312,40 @@ impl RealTimeRun {
             }
             std::thread::sleep(POLL_INTERVAL);
         }
-        let Some(hosts) = self
-            .hosts
-            .as_ref()
-            .filter(|_| has_traffic && self.early_end.is_none())
-        else {
-            return Ok(());
-        };
-        let limit = Duration::from_nanos(drain_ns.saturating_mul(dilate));
-        let quiet_time = DRAIN_QUIET_TIME * self.lab.options.dilate.max(1);
-        if !drain_hosts(&[hosts], quiet_time, limit.max(2 * quiet_time), &self.lab.stop)
-            && !self.is_stopping()
-        {
-            self.ledger.add_taint(
-                duration_ns,
-                "frames still arrived at the end of the drain time".to_owned(),
-            );
+        let elapsed_ns = (monotonic_ns() - start_ns) / dilate;
+        if has_traffic && self.early_end.is_none() {
+            let drain_limit = Duration::from_nanos(drain_ns.saturating_mul(dilate));
+            self.wait_for_frames_in_flight(duration_ns, drain_limit);
         }
+        self.interrupted_after_ns = self.is_stopping().then_some(elapsed_ns);
         Ok(())
+    }
+
+    /// Waits until no frame arrives at the hosts, so that frames in flight do not count as lost. Adds a taint after
+    /// `duration_ns` of model time if frames still arrive at the end of `drain_limit` of wall time.
+    ///
+    /// Waits for [`INTERRUPTED_DRAIN_MAX`] at most after an interruption.
+    fn wait_for_frames_in_flight(&self, duration_ns: u64, drain_limit: Duration) {
+        let Some(hosts) = &self.hosts else { return };
+        let quiet_time = DRAIN_QUIET_TIME * self.lab.options.dilate.max(1);
+        if !self.is_stopping() {
+            let limit = drain_limit.max(2 * quiet_time);
+            if drain_hosts(&[hosts], quiet_time, limit, &self.lab.stop) {
+                return;
+            }
+            if !self.is_stopping() {
+                let what = "frames still arrived at the end of the drain time";
+                self.ledger.add_taint(duration_ns, what.to_owned());
+                return;
+            }
+        }
+        // The request to stop has set `lab.stop`. A second request ends the lab at once.
+        drain_hosts(
+            &[hosts],
+            quiet_time,
+            INTERRUPTED_DRAIN_MAX,
+            &AtomicBool::new(false),
+        );
     }
 
     /// Returns whether the jobs are over: all jobs are finished, the time limit is reached, or no frame has
@@ -431,6 +451,7 @@ impl RealTimeRun {
         environment.control_api = control_api;
         let (seed, taints) = (self.lab.options.seed, self.ledger.taints());
         let mut report = crate::report::build_report(environment, seed, switches, flows, taints);
+        let mut unfinished_jobs = String::new();
         if let Some(mut job_run) = job_run {
             job_run.extend_to_flows_end(Picos::from_nanos(self.lab.plan.workload.duration_ns));
             let end_state = report_builder::FinishedLabState {
@@ -441,12 +462,14 @@ impl RealTimeRun {
                 job_run: &job_run,
             };
             end_state.add_results_to_report(&mut report);
+            unfinished_jobs = super::jobs::describe_unfinished_jobs(&self.lab.plan, &job_run.jobs);
             if let Some(why) = self.early_end {
-                report.failures.push(format!(
-                    "{why}{}",
-                    super::jobs::describe_unfinished_jobs(&self.lab.plan, &job_run.jobs)
-                ));
+                report.failures.push(format!("{why}{unfinished_jobs}"));
             }
+        }
+        if let Some(after_ns) = self.interrupted_after_ns {
+            let text = super::jobs::describe_interruption(after_ns, &unfinished_jobs);
+            report.failures.push(text);
         }
         report.add_processes(processes);
         let losses = self

@@ -135,6 +135,7 @@ impl LabResolver<'_> {
             speed_mbps,
             delay_ns,
             mtu,
+            host_mtu: mtu,
             device_mtu: None,
             source: self.file_and_line(link.referenced),
         })

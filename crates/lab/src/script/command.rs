@@ -3,14 +3,15 @@
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::atomic::AtomicBool;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::super::options::{LabOptions, ThreadCount};
 use super::super::plan::{ActionPlan, LabPlan};
 use super::super::sweep::{ParallelRunsResult, run_in_parallel};
 use super::super::virtual_run::write_result_text;
 use super::format;
-use super::run::ScriptRun;
+use super::run::{ScriptLimits, ScriptRun};
 use super::validation;
 use super::verdict::LabCheckResult;
 use crate::report::Report;
@@ -56,6 +57,8 @@ pub struct CheckArgs {
     pub report: Option<PathBuf>,
     /// The memory that all labs that run at the same time may need (`--memory`).
     pub memory: MemoryLimit,
+    /// Becomes true when the user interrupts the command. The scripts then end soon, and their results are written.
+    pub stop: Arc<AtomicBool>,
 }
 
 impl CheckArgs {
@@ -90,6 +93,13 @@ pub fn check_labs(arguments: &CheckArgs, out: &mut dyn Write) -> Result<ExitCode
             CheckedLab::Validated(result) => return Ok((**result).clone()),
             CheckedLab::WithScript(file, plan) => (file, plan),
         };
+        if arguments_copy.stop.load(Ordering::Relaxed) {
+            return Ok(LabCheckResult::interrupted_before_start(
+                &file.display().to_string(),
+                &plan.name,
+                arguments_copy.seed,
+            ));
+        }
         let (checked, report) = run_script((**plan).clone(), file, &arguments_copy)?;
         if let Some(path) = &arguments_copy.report {
             report.write(path)?;
@@ -97,6 +107,7 @@ pub fn check_labs(arguments: &CheckArgs, out: &mut dyn Write) -> Result<ExitCode
         Ok(checked)
     };
     let threads = arguments.parallel_labs();
+    // After an interruption, the scripts end by themselves, so that the results are complete.
     let ParallelRunsResult::Done(labs) =
         run_in_parallel(count, threads, work, &AtomicBool::new(false), |_| ())?
     else {
@@ -110,6 +121,14 @@ pub fn check_labs(arguments: &CheckArgs, out: &mut dyn Write) -> Result<ExitCode
         CheckFormat::Table => format::format_table(&labs),
     };
     write_result_text(out, &text)?;
+    if arguments.stop.load(Ordering::Relaxed) {
+        let complete = labs.iter().filter(|lab| lab.aborted.is_none()).count();
+        log::error!(
+            "interrupted after {complete} of {}",
+            count_noun(labs.len() as u64, "lab")
+        );
+        return Ok(Exit::Interrupted.into());
+    }
     Ok(match labs.iter().all(LabCheckResult::has_passed) {
         true => Exit::Ok.into(),
         false => Exit::CheckFailed.into(),
@@ -146,7 +165,11 @@ fn run_script(
         threads: arguments.threads.for_each_of(arguments.parallel_labs()),
         ..LabOptions::default()
     };
-    ScriptRun::new(plan, options, arguments.events_max)?.run(&file.display().to_string())
+    let limits = ScriptLimits {
+        events_max: arguments.events_max,
+        stop: Arc::clone(&arguments.stop),
+    };
+    ScriptRun::new(plan, options, limits)?.run(&file.display().to_string())
 }
 
 /// Reads and validates all labs.

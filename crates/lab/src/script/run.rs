@@ -2,6 +2,8 @@
 //! checks conditions.
 
 use std::cell::OnceCell;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use xoff_units::Picos;
 
@@ -23,6 +25,9 @@ const EVALUATION_INTERVAL_MIN: Picos = Picos::from_nanos(100);
 /// The maximum number of evaluations of one `wait: {until: ...}`.
 const EVALUATIONS_MAX: u64 = 10_000;
 
+/// The number of events between two checks for an interruption. It does not change any result.
+const EVENTS_PER_STEP: u64 = 200_000;
+
 /// A lab that a script controls.
 #[derive(Debug)]
 pub(super) struct ScriptRun {
@@ -38,6 +43,16 @@ pub(super) struct ScriptRun {
     checks: Vec<CheckResult>,
     /// The number of `send` steps so far.
     pub(super) send_count: usize,
+    limits: ScriptLimits,
+}
+
+/// The limits of a [`ScriptRun`].
+#[derive(Clone, Debug)]
+pub(super) struct ScriptLimits {
+    /// The maximum number of simulation events.
+    pub(super) events_max: u64,
+    /// Becomes true when the user interrupts the run.
+    pub(super) stop: Arc<AtomicBool>,
 }
 
 /// The reason why model time cannot advance.
@@ -47,6 +62,8 @@ pub(super) enum AbortReason {
     TooManySimultaneousEvents,
     /// The limit of events of the run has been reached.
     EventLimit,
+    /// The user has interrupted the run.
+    Interrupted,
 }
 
 impl ScriptRun {
@@ -54,10 +71,14 @@ impl ScriptRun {
     ///
     /// # Errors
     /// Returns an error if the [`VirtualLab`] cannot be created, or if a condition contains an unknown name.
-    pub(super) fn new(plan: LabPlan, options: LabOptions, events_max: u64) -> Result<ScriptRun, Failure> {
+    pub(super) fn new(
+        plan: LabPlan,
+        options: LabOptions,
+        limits: ScriptLimits,
+    ) -> Result<ScriptRun, Failure> {
         let lab_name = plan.name.clone();
         let mut lab = VirtualLab::new(plan, options)?;
-        lab.simulation.fabric.set_events_max(events_max);
+        lab.simulation.fabric.set_events_max(limits.events_max);
         let names = ScriptNames::new(&lab).map_err(|unknown| unknown_name_failure(&unknown, &lab_name))?;
         let mut events = EventRecorder::new(&lab.simulation.fabric);
         lab.resolve_addresses(&mut events)?;
@@ -82,6 +103,7 @@ impl ScriptRun {
             names,
             checks: Vec::new(),
             send_count: 0,
+            limits,
         })
     }
 
@@ -104,11 +126,14 @@ impl ScriptRun {
                         let events = xoff_telemetry::count_noun(self.lab.simulation.fabric.events(), "event");
                         format!("stopped after {events}, at {now}; --events-max N allows more")
                     }
+                    AbortReason::Interrupted => format!("interrupted at {now}"),
                 };
                 aborted = Some(format!("step {} ({}): {description}", number + 1, step.source));
                 break;
             }
         }
+        let mut report = self.lab.report();
+        report.add_failures(aborted.clone());
         let result = LabCheckResult {
             file: file.to_owned(),
             lab: self.lab.plan.name.clone(),
@@ -119,7 +144,7 @@ impl ScriptRun {
             checks: self.checks,
             aborted,
         };
-        Ok((result, self.lab.report()))
+        Ok((result, report))
     }
 
     /// Runs one step, including its waiting time.
@@ -241,10 +266,17 @@ impl ScriptRun {
     fn run_fabric_to(&mut self, at: Picos) -> Result<(), AbortReason> {
         let elapsed = at.since(self.lab.workload_start);
         loop {
+            if self.limits.stop.load(Ordering::Relaxed) {
+                return Err(AbortReason::Interrupted);
+            }
+            let fabric = &mut self.lab.simulation.fabric;
+            let step_end = fabric.events().saturating_add(EVENTS_PER_STEP);
+            fabric.set_events_max(step_end.min(self.limits.events_max));
             match self.lab.run(elapsed, false, &mut self.events) {
                 SimulationEnd::TimeReached => return Ok(()),
                 SimulationEnd::Standstill(_) => {}
                 SimulationEnd::Stuck => return Err(AbortReason::TooManySimultaneousEvents),
+                SimulationEnd::EventLimit if step_end < self.limits.events_max => {}
                 SimulationEnd::EventLimit => return Err(AbortReason::EventLimit),
                 SimulationEnd::Finished | SimulationEnd::Idle => {
                     self.lab.simulation.fabric.advance_idle(at);

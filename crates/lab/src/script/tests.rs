@@ -2,6 +2,8 @@
 
 use std::cell::OnceCell;
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use xoff_units::Picos;
 
@@ -9,7 +11,7 @@ use super::super::expr::{Occurrence, ValueSource};
 use super::super::options::LabOptions;
 use super::super::parse_lab;
 use super::super::plan::TimeMode;
-use super::run::ScriptRun;
+use super::run::{ScriptLimits, ScriptRun};
 use super::values::LabValues;
 use xoff_telemetry::failure::Exit;
 
@@ -28,13 +30,20 @@ workload:
 script:
 ";
 
+fn without_limits() -> ScriptLimits {
+    ScriptLimits {
+        events_max: u64::MAX,
+        stop: Arc::default(),
+    }
+}
+
 /// Runs a script in the default lab.
 fn run_script(script: &str) -> ScriptRun {
     let text = format!("{LAB}{script}");
     let plan = parse_lab(&text, "x.xoff.yml", Path::new(""), TimeMode::Virtual)
         .unwrap_or_else(|problems| panic!("{problems}"));
     let steps = plan.script.steps.clone();
-    let mut script = ScriptRun::new(plan, LabOptions::default(), u64::MAX).expect("set up");
+    let mut script = ScriptRun::new(plan, LabOptions::default(), without_limits()).expect("set up");
     for step in &steps {
         assert!(script.run_step(step).expect("a good step").is_ok());
     }
@@ -215,7 +224,7 @@ script:
     let plan = parse_lab(&text, "x.xoff.yml", Path::new(""), TimeMode::Virtual)
         .unwrap_or_else(|problems| panic!("{problems}"));
     let steps = plan.script.steps.clone();
-    let mut script = ScriptRun::new(plan, LabOptions::default(), u64::MAX).expect("set up");
+    let mut script = ScriptRun::new(plan, LabOptions::default(), without_limits()).expect("set up");
     for step in &steps {
         assert!(script.run_step(step).expect("a good step").is_ok());
     }
@@ -279,7 +288,7 @@ fn run_lab(text: &str) -> ScriptRun {
     let plan = parse_lab(text, "x.xoff.yml", Path::new(""), TimeMode::Virtual)
         .unwrap_or_else(|problems| panic!("{problems}"));
     let steps = plan.script.steps.clone();
-    let mut script = ScriptRun::new(plan, LabOptions::default(), u64::MAX).expect("set up");
+    let mut script = ScriptRun::new(plan, LabOptions::default(), without_limits()).expect("set up");
     for step in &steps {
         assert!(script.run_step(step).expect("a good step").is_ok());
     }
@@ -496,4 +505,21 @@ script:
     assert!(report.failures.iter().any(named), "{:?}", report.failures);
     assert_eq!(lab(h2, false).exit(), Exit::Ok);
     assert_eq!(lab(h1, true).exit(), Exit::Ok, "h1 expects nothing");
+}
+
+#[test]
+fn an_interrupted_script_reports_where_it_ended() {
+    let text = format!("{LAB}  - {{wait: 10us}}\n  - {{wait: 1ms}}\n");
+    let plan = parse_lab(&text, "x.xoff.yml", Path::new(""), TimeMode::Virtual)
+        .unwrap_or_else(|problems| panic!("{problems}"));
+    let limits = without_limits();
+    let mut script = ScriptRun::new(plan, LabOptions::default(), limits.clone()).expect("set up");
+    let first = script.lab.plan.script.steps.remove(0);
+    assert!(script.run_step(&first).expect("a good step").is_ok());
+    limits.stop.store(true, Ordering::Relaxed);
+    let (result, report) = script.run("x.xoff.yml").expect("a good script");
+    let reason = result.aborted.as_deref().unwrap_or_default();
+    assert!(reason.ends_with("interrupted at 10.0 us"), "{reason}");
+    assert!(!result.has_passed());
+    assert_eq!(report.failures, [reason]);
 }

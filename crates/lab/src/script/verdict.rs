@@ -45,6 +45,20 @@ pub struct LabCheckResult {
 }
 
 impl LabCheckResult {
+    /// Creates the result of a lab whose script did not start, because the user interrupted the command.
+    pub(super) fn interrupted_before_start(file: &str, lab: &str, seed: u64) -> LabCheckResult {
+        LabCheckResult {
+            file: file.to_owned(),
+            lab: lab.to_owned(),
+            seed,
+            model_time_ns: 0,
+            notes: Vec::new(),
+            warnings: Vec::new(),
+            checks: Vec::new(),
+            aborted: Some("interrupted before the start of the script".to_owned()),
+        }
+    }
+
     /// Returns whether all steps ran and all conditions were true.
     pub fn has_passed(&self) -> bool {
         self.aborted.is_none() && self.checks.iter().all(|check| check.passed)

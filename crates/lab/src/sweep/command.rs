@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::AtomicBool;
 
-use super::super::lab_fields::{self, FieldSetting, FieldValue};
+use super::super::lab_fields::{self, FieldOption, FieldSetting, FieldValue};
 use super::super::load_options::LoadOptions;
 use super::super::options::ThreadCount;
 use super::super::plan::TimeMode;
@@ -192,7 +192,7 @@ pub(crate) fn with_run_options(failure: Failure, file: &Path, values: &[FieldVal
         .unwrap_or_else(|| file.display().to_string());
     let fields = match values {
         [] => String::new(),
-        some => format!("{} and ", lab_fields::format_set_options(some)),
+        some => format!("{} and ", lab_fields::format_field_options(some)),
     };
     failure.at(format!("{source}, with {fields}seed {seed}"))
 }
@@ -236,6 +236,7 @@ pub(crate) fn setting_combinations(
                 longer.push(FieldValue {
                     path: setting.path.clone(),
                     value: value.clone(),
+                    option: FieldOption::Set,
                 });
                 longer
             })

@@ -15,9 +15,11 @@ use super::progress::{ProgressFormat, RunProgress};
 use super::virtual_lab::VirtualLab;
 use super::workload_run::{RunEnd, RunObservers, run_workload};
 use crate::plot::{self, RunTimeline};
+use crate::recording_option::find_link;
 use crate::report::Report;
-use xoff_fabric::{EventLog, LinkRecording, SimulationEnd, TimeSeries, Timeline};
+use xoff_fabric::{EventLog, LinkRecording, RecordingError, SimulationEnd, TimeSeries, Timeline};
 use xoff_telemetry::failure::{Exit, Failure};
+use xoff_telemetry::unwritable_file;
 
 /// Runs a lab without its script in virtual time, writes the result to `out` and writes the requested files.
 /// Returns the exit code of the report ([`Report::exit`]), or [`Exit::Interrupted`] after an interruption.
@@ -176,11 +178,8 @@ fn run_with_progress(
 fn create_observers(lab: &VirtualLab, arguments: &VirtualRunArgs) -> Result<RunObservers, Failure> {
     let events = match &arguments.events {
         Some(path) => {
-            let file = xoff_telemetry::open_stream_file(path).map_err(|error| {
-                Failure::usage(format!("cannot write {}", path.display()))
-                    .at("--events")
-                    .because(error)
-            })?;
+            let file = xoff_telemetry::open_stream_file(path)
+                .map_err(|error| unwritable_file("--events", path, &error))?;
             Some(EventLog::new(
                 &lab.fabric_plan,
                 &lab.plan.name,
@@ -193,21 +192,10 @@ fn create_observers(lab: &VirtualLab, arguments: &VirtualRunArgs) -> Result<RunO
     };
     let mut recordings = Vec::new();
     for (name, path) in &arguments.pcap {
-        let link = lab.plan.links.iter().position(|link| link.name == *name);
-        let Some(link) = link else {
-            let names: Vec<&str> = lab
-                .plan
-                .links
-                .iter()
-                .take(12)
-                .map(|link| link.name.as_str())
-                .collect();
-            return Err(Failure::usage(format!("the lab has no link \"{name}\""))
-                .at("--pcap")
-                .fix(format!("the links are {}", names.join(", "))));
-        };
-        let recording = LinkRecording::new(&lab.fabric_plan, link, path)
-            .map_err(|error| Failure::usage(error.to_string()).at("--pcap"))?;
+        let link = find_link(&lab.plan, name).map_err(|failure| failure.at("--pcap"))?;
+        let recording = LinkRecording::new(&lab.fabric_plan, link, path).map_err(|error| match error {
+            RecordingError::Write { error, .. } => unwritable_file("--pcap", path, &error),
+        })?;
         recordings.push(recording);
     }
     Ok((events, recordings))
@@ -220,11 +208,8 @@ fn describe_run_failures(lab: &VirtualLab, end: &RunEnd, events_max: u64) -> Vec
     let unfinished = || jobs::describe_unfinished_jobs(&lab.plan, jobs);
     let end = match end {
         RunEnd::Interrupted => {
-            failures.push(format!(
-                "interrupted at {} of model time, and all figures end there{}",
-                xoff_telemetry::format_nanos(lab.elapsed().as_nanos()),
-                unfinished()
-            ));
+            let elapsed_ns = lab.elapsed().as_nanos();
+            failures.push(jobs::describe_interruption(elapsed_ns, &unfinished()));
             return failures;
         }
         RunEnd::Simulation(end) => end,

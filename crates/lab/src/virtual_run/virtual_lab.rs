@@ -8,14 +8,15 @@ use xoff_dataplane::pfc::response_quanta_max;
 use xoff_dataplane::{LinkTiming, Picos};
 
 use super::super::config::{
-    FabricSwitch, SwitchSetup, resolve_all_switch_setups, resolve_switch_setup, switch_seed,
+    FabricSwitch, SwitchSetup, resolve_all_switch_setups, resolve_changed_switch, resolve_switch_setup,
+    switch_seed,
 };
 use super::super::jobs::create_jobs;
 use super::super::lab_fields::load_with_values;
 use super::super::model_hosts::{FlowsOfHosts, host_config};
 use super::super::notes::lab_notes;
 use super::super::options::LabOptions;
-use super::super::plan::{ConfigLayer, FarEnd, HostPlan, LabPlan, TimeMode};
+use super::super::plan::{ConfigLayer, FarEnd, HostPlan, LabPlan, TimeMode, add_layers_of_step};
 use super::super::reordering;
 use super::super::signals;
 use super::link_traffic::{self, LinkTraffic};
@@ -52,6 +53,8 @@ pub struct VirtualLab {
     pub notes: Vec<String>,
     /// Warnings about flows whose congestion control gets no signal.
     pub(super) signal_warnings: Vec<String>,
+    /// Number of configuration layers of each switch in the lab file. Further layers come from the script.
+    layers_of_file: Vec<usize>,
     /// Traffic of the links before the start of the workload.
     pub(super) traffic_before_workload: Vec<[LinkTraffic; 2]>,
 }
@@ -115,6 +118,7 @@ impl VirtualLab {
             signal_warnings,
             simulation: Simulation::new(fabric, jobs),
             workload_start: Picos::ZERO,
+            layers_of_file: plan.switches.iter().map(|switch| switch.config.len()).collect(),
             plan,
             options,
             fabric_plan,
@@ -237,10 +241,11 @@ impl VirtualLab {
         layers: &[ConfigLayer],
         observer: &mut dyn Observer,
     ) -> Result<(), Failure> {
-        let mut plan = self.plan.clone();
-        plan.switches[switch].config.extend_from_slice(layers);
+        let mut switch_plan = self.plan.switches[switch].clone();
+        add_layers_of_step(&mut switch_plan.config, self.layers_of_file[switch], layers);
         let seed = switch_seed(self.options.seed, switch);
-        let setup = resolve_switch_setup(&plan, switch, seed, longest_pause_response(&plan))?;
+        let response = longest_pause_response(&self.plan);
+        let setup = resolve_changed_switch(&self.plan, switch, &switch_plan, seed, response)?;
         let resolved = setup.loaded.resolved;
         let mut config = resolved.config;
         let fabric = &mut self.simulation.fabric;
@@ -257,7 +262,7 @@ impl VirtualLab {
                 Failure::configuration(error.to_string()).at(format!("switch {}", config.name))
             })?;
         self.fabric_plan.switches[switch] = config;
-        self.plan = plan;
+        self.plan.switches[switch] = switch_plan;
         Ok(())
     }
 
