@@ -14,7 +14,7 @@ const EARLIER_STEPS: &str = "earlier steps of the script";
 const ADDED_LAYERS_MAX: usize = 8;
 
 /// Adds the layers of a `configure` step on top of the layers of a switch. The first `count_of_file` layers belong to
-/// the lab file.
+/// the lab file. Returns false, and changes nothing, if the last step has added the same layers.
 ///
 /// Earlier layers of steps become one layer if there are more than [`ADDED_LAYERS_MAX`], so the cost of a step does not
 /// grow with the number of the steps before it.
@@ -22,17 +22,18 @@ pub(crate) fn add_layers_of_step(
     config: &mut Vec<ConfigLayer>,
     count_of_file: usize,
     layers: &[ConfigLayer],
-) {
-    for layer in layers {
-        if config.len() == count_of_file || config.last() != Some(layer) {
-            config.push(layer.clone());
-        }
+) -> bool {
+    let added = &config[count_of_file..];
+    let highest = &added[added.len().saturating_sub(layers.len())..];
+    if highest.len() == layers.len() && highest.iter().zip(layers).all(|(a, b)| a.has_same_content(b)) {
+        return false;
     }
+    config.extend_from_slice(layers);
     let is_text = |layer: &ConfigLayer| matches!(layer, ConfigLayer::Text { .. });
     let last_other = config.iter().rposition(|layer| !is_text(layer));
     let first = count_of_file.max(last_other.map_or(0, |at| at + 1));
     if config.len() - first <= ADDED_LAYERS_MAX {
-        return;
+        return true;
     }
     let texts = config[first..].iter().filter_map(|layer| match layer {
         ConfigLayer::Text { source, text } => Some((source.as_str(), text.as_str())),
@@ -46,6 +47,7 @@ pub(crate) fn add_layers_of_step(
             text: merged.to_json(),
         });
     }
+    true
 }
 
 /// One configuration layer of a switch. Layers are merged field by field.
@@ -90,6 +92,15 @@ impl ComputedLayer {
 }
 
 impl ConfigLayer {
+    /// Returns whether two layers have the same content. Their positions in the lab file can differ.
+    fn has_same_content(&self, other: &ConfigLayer) -> bool {
+        match (self, other) {
+            (ConfigLayer::Text { text: a, .. }, ConfigLayer::Text { text: b, .. })
+            | (ConfigLayer::Preset { name: a, .. }, ConfigLayer::Preset { name: b, .. }) => a == b,
+            _ => self == other,
+        }
+    }
+
     /// Returns whether the layer has the addresses and routes that are computed from the topology.
     pub fn is_computed(&self) -> bool {
         match self {
@@ -166,14 +177,15 @@ mod tests {
 
     #[test]
     fn a_repeated_preset_is_one_layer() {
-        let preset = ConfigLayer::Preset {
+        let preset = |line: usize| ConfigLayer::Preset {
             name: "roce-lossless".to_owned(),
-            source: "x.yml:1".to_owned(),
+            source: format!("x.yml:{line}"),
         };
-        let mut config = vec![preset.clone()];
-        for _ in 0..100 {
-            add_layers_of_step(&mut config, 1, std::slice::from_ref(&preset));
+        let mut config = vec![preset(1)];
+        for line in 2..100 {
+            let is_added = add_layers_of_step(&mut config, 1, &[preset(line)]);
+            assert_eq!(is_added, line == 2);
         }
-        assert_eq!(config, [preset.clone(), preset]);
+        assert_eq!(config.len(), 2, "{config:?}");
     }
 }

@@ -7,8 +7,9 @@ mod names;
 
 use serde_saphyr::{Location, Spanned};
 
+use super::super::config::links_of_switches;
 use super::super::expr::{Expression, UnknownName};
-use super::super::plan::{ActionPlan, LabPlan, ScriptPlan, StepPlan};
+use super::super::plan::{ActionPlan, ConfigLayer, LabPlan, ScriptPlan, StepPlan};
 use super::super::units;
 use super::LabResolver;
 use super::node_kinds::entry_location;
@@ -19,6 +20,55 @@ use xoff_lab_file::{OneOrMore, StepFields, WaitFields, YamlTree};
 
 /// The keys of a step that select its action.
 const ACTION_KEYS: &str = "send, inject, start, stop, block, unblock, pause, link, fault, heal, configure, clear, wait, expect, let, repeat";
+
+/// The maximum length of all configurations that the `configure` steps of a script apply, in bytes. A step resolves the
+/// whole configuration of its switch, which takes about 0.1 us for each byte.
+const CONFIGURED_BYTES_MAX: usize = 64 << 20;
+/// The length of a preset for one port in bytes, rounded up.
+const PRESET_BYTES_PER_PORT: usize = 1_000;
+
+/// The configurations that the `configure` steps of a script apply.
+struct ConfigurationWork {
+    /// The length of the configuration of each switch in the lab file, in bytes.
+    bytes_of_file: Vec<usize>,
+    /// The number of ports with a link of each switch.
+    port_counts: Vec<usize>,
+    /// The length of all configurations of steps so far, in bytes.
+    configured_bytes: usize,
+}
+
+impl ConfigurationWork {
+    fn new(plan: &LabPlan) -> ConfigurationWork {
+        let links = links_of_switches(plan.switches.len(), &plan.links);
+        let port_counts: Vec<usize> = links.iter().map(Vec::len).collect();
+        let of_file = plan.switches.iter().zip(&port_counts);
+        ConfigurationWork {
+            bytes_of_file: of_file
+                .map(|(switch, ports)| layers_len(&switch.config, *ports))
+                .collect(),
+            port_counts,
+            configured_bytes: 0,
+        }
+    }
+
+    /// Adds a step. Returns whether the steps exceed the limit.
+    fn add_step(&mut self, switch: usize, layers: &[ConfigLayer]) -> bool {
+        let own = layers_len(layers, self.port_counts[switch]);
+        let bytes = self.bytes_of_file[switch].saturating_add(own);
+        self.configured_bytes = self.configured_bytes.saturating_add(bytes);
+        self.configured_bytes > CONFIGURED_BYTES_MAX
+    }
+}
+
+/// Returns the length of layers in bytes. For a preset, the length is an estimate.
+fn layers_len(layers: &[ConfigLayer], port_count: usize) -> usize {
+    let len = |layer: &ConfigLayer| match layer {
+        ConfigLayer::Text { text, .. } => text.len(),
+        ConfigLayer::Preset { .. } => port_count * PRESET_BYTES_PER_PORT,
+        ConfigLayer::Computed(layer) => layer.tables.len(),
+    };
+    layers.iter().map(len).sum()
+}
 
 /// All conditions of a script with their locations. A later `send` step can define a name that a condition
 /// contains. The names are therefore checked after all steps have been read.
@@ -36,7 +86,9 @@ impl LabResolver<'_> {
             return;
         }
         let mut conditions = ScriptConditions::default();
-        let resolved = self.resolve_steps(&expanded, &mut ScriptNames::new(plan), &mut conditions);
+        let mut work = ConfigurationWork::new(plan);
+        let names = &mut ScriptNames::new(plan);
+        let resolved = self.resolve_steps(&expanded, names, &mut conditions, &mut work);
         plan.script.steps = resolved;
         self.check_send_names(&plan.script);
         self.check_condition_names(&conditions, plan);
@@ -48,6 +100,7 @@ impl LabResolver<'_> {
         expanded: &ExpandedSteps,
         names: &mut ScriptNames<'_>,
         conditions: &mut ScriptConditions,
+        work: &mut ConfigurationWork,
     ) -> Vec<StepPlan> {
         let mut resolved = Vec::with_capacity(expanded.steps.len());
         let mut latest_ns = 0;
@@ -59,6 +112,19 @@ impl LabResolver<'_> {
             let when = when.and_then(|when| self.parse_condition(&when.value, when.referenced, conditions));
             let actions = self.resolve_actions(step, names, conditions);
             for (nth, action) in actions.into_iter().enumerate() {
+                if let ActionPlan::Configure { switch, layers } = &action
+                    && work.add_step(*switch, layers)
+                {
+                    self.report_problem(
+                        step.referenced,
+                        format!(
+                            "the `configure` steps of the script apply more than {} MiB of configuration",
+                            CONFIGURED_BYTES_MAX >> 20
+                        ),
+                        "each step applies the whole configuration of its switch: use fewer `configure` steps",
+                    );
+                    return resolved;
+                }
                 resolved.push(StepPlan {
                     at_ns: at_ns.filter(|_| nth == 0),
                     name: name.clone(),

@@ -242,7 +242,9 @@ impl VirtualLab {
         observer: &mut dyn Observer,
     ) -> Result<(), Failure> {
         let mut switch_plan = self.plan.switches[switch].clone();
-        add_layers_of_step(&mut switch_plan.config, self.layers_of_file[switch], layers);
+        if !add_layers_of_step(&mut switch_plan.config, self.layers_of_file[switch], layers) {
+            return Ok(());
+        }
         let seed = switch_seed(self.options.seed, switch);
         let response = longest_pause_response(&self.plan);
         let setup = resolve_changed_switch(&self.plan, switch, &switch_plan, seed, response)?;

@@ -436,6 +436,34 @@ fn errors_of_repeat_steps_name_the_line_and_the_fix() {
     }
 }
 
+/// Each `configure` step resolves the whole configuration of its switch, so the work is the product of both.
+#[test]
+fn the_configurations_of_configure_steps_are_limited() {
+    let script = |steps: usize| {
+        let text = "v".repeat(64 << 10);
+        let config = format!("{{VERSIONS: {{DATABASE: {{VERSION: {text}}}}}}}");
+        lab_with_script(&format!(
+            "  - repeat: {{for: {{a: '1..{steps}'}}, steps: [{{configure: {{switch: leaf1, config: {config}}}}}]}}\n"
+        ))
+    };
+    assert_eq!(
+        parse_script_lab(&script(1_000))
+            .map(|_| ())
+            .map_err(|p| p.to_string()),
+        Ok(())
+    );
+    let problems = parse_script_lab(&script(1_100))
+        .expect_err("too much")
+        .to_string();
+    for part in [
+        "s.xoff.yml:10",
+        "apply more than 64 MiB of configuration",
+        "use fewer `configure` steps",
+    ] {
+        assert!(problems.contains(part), "{problems}");
+    }
+}
+
 /// Returns the number of copied values and the errors of a lab of `hosts` hosts with one `repeat` over all of them.
 fn expand_repeat_over_hosts(hosts: usize, inner: usize) -> (usize, Problems) {
     let text = format!(
