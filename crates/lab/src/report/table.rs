@@ -346,6 +346,7 @@ fn format_verdict(report: &Report) -> String {
                 .taints
                 .iter()
                 .map(|taint| format!("at {}: {}", format_nanos(taint.since_ns), taint.cause))
+                .chain(report.failures.iter().cloned())
                 .collect(),
         ),
         Verdict::Failed => (
