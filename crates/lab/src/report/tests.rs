@@ -202,7 +202,10 @@ fn verdict_line_differs_for_success_failure_and_taint() {
     let tainted = last(vec![flow_report(0, true, 200)], vec![worker_stall_taint()]);
     // The taints come first, because they can be the cause of the failures.
     let (verdict, reasons) = tainted.split_once("verdict: tainted").expect("a verdict");
-    assert!(!verdict.contains("h1 to h5 lost") && reasons.contains("\n  h1 to h5"), "{tainted}");
+    assert!(
+        !verdict.contains("h1 to h5 lost") && reasons.contains("\n  h1 to h5"),
+        "{tainted}"
+    );
     assert!(last(vec![], vec![]).ends_with("verdict: clean\n"));
 }
 
