@@ -143,8 +143,19 @@ fn host_failure(error: HostRunError, arguments: &HostRun) -> Failure {
     };
     let failure = match &error {
         HostRunError::Port(error) => port_failure(error),
-        HostRunError::Mtu { device, needed, .. } => Failure::new(exit, error.to_string())
-            .fix(format!("shorten frame=, or: ip link set {device} mtu {needed}")),
+        HostRunError::Mtu {
+            dst_ip,
+            frame_len,
+            device,
+            room,
+            needed,
+        } => Failure::new(
+            exit,
+            format!(
+                "the flow to {dst_ip} has frames of up to {frame_len} bytes, and {device} carries {room}"
+            ),
+        )
+        .fix(format!("shorten frame=, or: ip link set {device} mtu {needed}")),
         HostRunError::Device {
             source: net::Error::NoSuchLink { .. },
             ..

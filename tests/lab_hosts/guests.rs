@@ -54,7 +54,7 @@ pub(crate) fn a_guest_that_ends_is_reported() -> Result<Completion, Failed> {
     let lab = TestLab::new(
         "guest-test",
         &[guest("g1"), guest("g2")].concat(),
-        "    - {endpoints: [\"g1:eth0\", \"sw1:Ethernet0\"], mtu: 1400}\n    - endpoints: [\"g2:eth0\", \"sw1:Ethernet4\"]\n",
+        "    - {endpoints: [\"g1:eth0\", \"sw1:Ethernet0\"], mtu: 4200}\n    - endpoints: [\"g2:eth0\", \"sw1:Ethernet4\"]\n",
     )?;
     let file = |name: &str| lab.folder.path().join(name);
     for kernel in ["kg1", "kg2"] {
@@ -73,7 +73,7 @@ pub(crate) fn a_guest_that_ends_is_reported() -> Result<Completion, Failed> {
             .then_some(()))
     })?;
     let words = console("g1");
-    for expected in ["xoff.name=g1", "xoff.ip=10.0.0.1/16", "xoff.mtu=1400", "mine"] {
+    for expected in ["xoff.name=g1", "xoff.ip=10.0.0.1/16", "xoff.mtu=1500", "mine"] {
         check(words.contains(expected), || {
             format!("{expected:?} is not in {words}")
         })?;

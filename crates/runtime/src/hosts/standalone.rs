@@ -184,8 +184,8 @@ pub enum HostRunError {
     },
     /// The frames of a flow are longer than the device can carry.
     #[error(
-        "the flow to {dst_ip} has frames of up to {frame_len} bytes, and device {device} carries {room}; its MTU must be \
-         at least {needed}"
+        "the flow to {dst_ip} has frames of up to {frame_len} bytes, and device {device} carries {room}; \
+         shorten frame=, or: ip link set {device} mtu {needed}"
     )]
     Mtu {
         /// Destination address of the flow.
