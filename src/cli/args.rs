@@ -23,7 +23,9 @@ pub(crate) use backend::BackendChoice;
 pub(crate) use config_entry::{EntryName, FieldValue};
 pub(crate) use configuration::{ConfigurationInput, MemoryArgument};
 pub(super) use configuration::{borrow_layers, read_layers};
-pub(crate) use conform::{ConformCommand, ConformMatrix, ConformRun, MatrixFormat};
+pub(crate) use conform::{
+    ConformCommand, ConformDevice, ConformFarEnd, ConformMatrix, ConformRun, MatrixFormat,
+};
 pub(crate) use lab::*;
 pub(crate) use target::TargetArguments;
 pub(crate) use tool_files::{CompletionsArguments, ManArguments};

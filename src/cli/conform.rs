@@ -1,18 +1,22 @@
 //! `xoff conform`: PFC conformance checks of network interface cards.
 
+mod captures;
+mod far_end;
+
 use std::process::ExitCode;
 
 use serde_json::json;
 use xoff_conform::{
-    CHECKS, Check, CheckGroup, CheckScale, MatrixScope, Mutant, NicFile, RunOptions, RunReport, all_mutants,
-    find_check, report, run_checks, run_matrix, suggest_check,
+    CHECKS, Check, CheckGroup, CheckScale, Matrix, MatrixScope, Mutant, NicFile, RunOptions, RunReport,
+    all_mutants, find_check, report, run_checks, run_matrix, suggest_check,
 };
+use xoff_conform_port::{run_on_port, run_port_matrix, serve_model_device};
 use xoff_host::HostConfigError;
 use xoff_telemetry::failure::{Exit, Failure};
 use xoff_telemetry::{write_report_file, write_result_file};
 use xoff_units::LinkTiming;
 
-use super::{ConformCommand, ConformMatrix, ConformRun, MatrixFormat, output};
+use super::{ConformCommand, ConformDevice, ConformMatrix, ConformRun, MatrixFormat, output, signals};
 
 /// Runs `xoff conform`.
 pub(super) fn run(command: &ConformCommand) -> Result<ExitCode, Failure> {
@@ -33,6 +37,7 @@ pub(super) fn run(command: &ConformCommand) -> Result<ExitCode, Failure> {
             Ok(Exit::Ok.into())
         }
         ConformCommand::Run(options) => run_selected(options),
+        ConformCommand::Device(options) => serve_device(options),
         ConformCommand::Matrix(options) => print_matrix(options).map(ExitCode::from),
     }
 }
@@ -87,6 +92,13 @@ fn find_mutant(name: &str) -> Result<&'static Mutant, Failure> {
     })
 }
 
+/// Runs `xoff conform device`.
+fn serve_device(options: &ConformDevice) -> Result<ExitCode, Failure> {
+    let (requests, replies) = (std::io::stdin(), output::StandardOutput);
+    serve_model_device(&options.port, options.backend.into(), requests, replies)?;
+    Ok(Exit::Ok.into())
+}
+
 /// Runs `xoff conform run`.
 fn run_selected(options: &ConformRun) -> Result<ExitCode, Failure> {
     // The parser sees the conflict with `--json`, but not with `--format json`.
@@ -97,10 +109,17 @@ fn run_selected(options: &ConformRun) -> Result<ExitCode, Failure> {
                 .fix("leave one of them out; --report FILE writes JSON to a file"),
         );
     }
-    for (option, path) in [("--report", &options.report), ("--junit", &options.junit)] {
+    for (option, path) in [
+        ("--report", &options.report),
+        ("--junit", &options.junit),
+        ("--html", &options.html),
+    ] {
         if let Some(path) = path {
             output::check_report_path(option, path)?;
         }
+    }
+    if let Some(folder) = &options.captures {
+        captures::create_folder(folder)?;
     }
     let run_options = RunOptions {
         link: LinkTiming::ethernet(options.speed),
@@ -111,8 +130,21 @@ fn run_selected(options: &ConformRun) -> Result<ExitCode, Failure> {
         checks: select_checks(&options.checks)?,
         mutant: options.mutant.as_deref().map(find_mutant).transpose()?,
         nic: options.nic.as_deref().map(NicFile::read).transpose()?,
+        records_frames: options.captures.is_some() || options.html.is_some(),
     };
-    let results = run_checks(&run_options).map_err(refused_speed)?;
+    let results = if options.virtual_time {
+        run_checks(&run_options).map_err(refused_speed)?
+    } else {
+        let spec = far_end::find_far_end(&options.far_end, options.device_mac)?;
+        far_end::check_device(&spec, options)?;
+        if spec.device.is_none() {
+            output::print_note(&far_end::describe_missing_far_host(&spec.port));
+        }
+        let stop = signals::watch_stop_signals()?;
+        run_on_port(&spec, &run_options, stop, |check| {
+            output::print_note(&format!("{} {}", check.check.id, check.outcome.name()));
+        })?
+    };
     write_files(options, &results)?;
     match (options.json, options.kselftest) {
         (true, _) => output::print_json(&results),
@@ -125,7 +157,7 @@ fn run_selected(options: &ConformRun) -> Result<ExitCode, Failure> {
     })
 }
 
-/// Writes the files of `--report` and `--junit`.
+/// Writes the files of `--report`, `--junit`, `--html` and `--captures`.
 fn write_files(options: &ConformRun, results: &RunReport) -> Result<(), Failure> {
     if let Some(path) = &options.report {
         let text =
@@ -134,6 +166,12 @@ fn write_files(options: &ConformRun, results: &RunReport) -> Result<(), Failure>
     }
     if let Some(path) = &options.junit {
         write_result_file("--junit", path, &report::format_junit(results))?;
+    }
+    if let Some(path) = &options.html {
+        write_result_file("--html", path, &report::format_html(results))?;
+    }
+    if let Some(folder) = &options.captures {
+        captures::write_captures(folder, results)?;
     }
     Ok(())
 }
@@ -145,12 +183,20 @@ fn print_matrix(options: &ConformMatrix) -> Result<Exit, Failure> {
         false => MatrixScope::Full,
     };
     let scale = CheckScale {
-        factor: options.scale,
+        factor: options.scale.unwrap_or(match options.far_end.port {
+            Some(_) => 1.0,
+            None => 0.1,
+        }),
         is_long: false,
     };
-    let threads = std::thread::available_parallelism().map_or(1, usize::from);
-    let link = LinkTiming::ethernet(options.speed);
-    let matrix = run_matrix(scope, link, scale, threads).map_err(refused_speed)?;
+    let matrix = match options.far_end.port {
+        Some(_) => compute_port_matrix(options, scale)?,
+        None => {
+            let threads = std::thread::available_parallelism().map_or(1, usize::from);
+            let link = LinkTiming::ethernet(options.speed);
+            run_matrix(scope, link, scale, threads).map_err(refused_speed)?
+        }
+    };
     match options.format {
         MatrixFormat::Table => output::print(&report::format_matrix(&matrix)),
         MatrixFormat::Markdown => output::print(&report::format_matrix_markdown(&matrix)),
@@ -163,5 +209,20 @@ fn print_matrix(options: &ConformMatrix) -> Result<Exit, Failure> {
     Ok(match problems.is_empty() {
         true => Exit::Ok,
         false => Exit::CheckFailed,
+    })
+}
+
+/// Runs each mutant on its own check on a network port.
+fn compute_port_matrix(options: &ConformMatrix, scale: CheckScale) -> Result<Matrix, Failure> {
+    let spec = far_end::find_far_end(&options.far_end, None)?;
+    far_end::require_model(&spec)?;
+    let run_options = RunOptions {
+        scale,
+        checks: select_checks(&options.checks)?,
+        ..RunOptions::new(LinkTiming::ethernet(options.speed))
+    };
+    let stop = signals::watch_stop_signals()?;
+    run_port_matrix(&spec, &run_options, stop, |device, check| {
+        output::print_note(&format!("{device}: {} {}", check.check.id, check.outcome.name()));
     })
 }

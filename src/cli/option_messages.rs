@@ -19,6 +19,7 @@ const PRINTING_COMMANDS: &[(&str, &[&str])] = &[
         &["config check", "replay", "switch run"],
     ),
     ("crates/conform/src/", &["conform run"]),
+    ("crates/conform-port/src/", &["conform run"]),
     ("crates/control/src/", &["switch run"]),
     (
         "crates/control/src/routes/extract.rs",
@@ -122,6 +123,7 @@ const PRINTING_COMMANDS: &[(&str, &[&str])] = &[
         &["config check", "replay", "switch run"],
     ),
     ("src/cli/conform.rs", &["conform run"]),
+    ("src/cli/conform/", &["conform run"]),
     ("src/cli/host.rs", &["host run"]),
     ("src/cli/lab.rs", &["lab run"]),
     ("src/cli/man.rs", &["man"]),

@@ -1,5 +1,6 @@
 //! The interface of a device under test.
 
+use serde::{Deserialize, Serialize};
 use xoff_units::Picos;
 use xoff_wire::PRIORITIES;
 use xoff_wire::lldp::EtsTables;
@@ -21,7 +22,8 @@ impl Unsupported {
 pub use xoff_host::ClassTrust;
 
 /// A change of the device. The host of the device executes it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Operation {
     /// Send frames of a class, without an end. Class *k* has the DSCP 8*k* + 2.
     StartTraffic {
@@ -51,7 +53,7 @@ pub enum Operation {
         classes: u8,
     },
     /// Set the field that determines the class of a received frame.
-    SetTrust(ClassTrust),
+    SetTrust(#[serde(with = "ClassTrustName")] ClassTrust),
     /// Switch DCBX on, and accept the settings of the peer or not (IEEE 802.1Q clause 38, `willing`).
     SetWilling {
         /// True: accept them.
@@ -61,8 +63,17 @@ pub enum Operation {
     Reset,
 }
 
+/// The names of [`ClassTrust`] in messages to a far host.
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "ClassTrust", rename_all = "snake_case")]
+enum ClassTrustName {
+    Dscp,
+    Pcp,
+}
+
 /// Counters of a device.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Counters {
     /// Number of received PFC frames with enable bit *n*, by priority *n*. XON frames are included.
     pub pfc_rx: [u64; PRIORITIES],

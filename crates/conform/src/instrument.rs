@@ -15,10 +15,12 @@ use xoff_units::{LinkTiming, Picos};
 use xoff_wire::PRIORITIES;
 
 use crate::device::{Counters, Operation, Settings, Unsupported};
-use crate::link_frame::LinkFrame;
+use crate::link_frame::{Defect, LinkFrame};
+use crate::medium::Medium;
 use crate::observation::{CONTROL_EVENT, CapturedFrame, Observations, SENT_EVENT};
 use crate::step::{Step, Stop};
 use crate::stimulus_port::GeneratorCommand;
+use crate::timing::MediumTiming;
 use crate::traffic::DATA_FRAME_LEN;
 
 /// Parameters of a run that change the length of checks.
@@ -72,6 +74,11 @@ pub(crate) struct InstrumentState {
     pub(crate) link: LinkTiming,
     pub(crate) device_mac: [u8; 6],
     pub(crate) scale: CheckScale,
+    pub(crate) timing: MediumTiming,
+    /// Longest time of the check.
+    pub(crate) duration_max: Picos,
+    /// Whether frames with a wrong FCS, and frames that are too short, can be sent.
+    pub(crate) carries_defects: [bool; 2],
     pub(crate) observations: Observations,
     pub(crate) requests: VecDeque<Request>,
     pub(crate) replies: VecDeque<Reply>,
@@ -90,13 +97,21 @@ pub struct Instrument {
 }
 
 impl Instrument {
-    pub(crate) fn new(link: LinkTiming, device_mac: [u8; 6], scale: CheckScale) -> Instrument {
+    pub(crate) fn new(
+        link: LinkTiming,
+        medium: &dyn Medium,
+        scale: CheckScale,
+        duration_max: Picos,
+    ) -> Instrument {
         Instrument {
             state: Rc::new(RefCell::new(InstrumentState {
-                now: Picos::ZERO,
+                now: medium.now(),
                 link,
-                device_mac,
+                device_mac: medium.device_mac(),
                 scale,
+                timing: medium.timing(),
+                duration_max,
+                carries_defects: [Defect::WrongFcs, Defect::Runt].map(|defect| medium.carries(defect)),
                 observations: Observations::default(),
                 requests: VecDeque::new(),
                 replies: VecDeque::new(),
@@ -139,9 +154,69 @@ impl Instrument {
         Picos(quanta * 512_000_000 / u64::from(self.link().speed_mbps))
     }
 
-    /// Returns the longest permitted time from a pause frame to its effect (IEEE 802.3 31B.3.7).
+    /// Returns the longest permitted time from a pause frame to its effect (IEEE 802.3 31B.3.7), with the tolerance of
+    /// the medium.
     pub(crate) fn response_budget(&self) -> Picos {
+        self.response_time() + self.timing().tolerance
+    }
+
+    /// Returns the longest permitted time from a pause frame to its effect (IEEE 802.3 31B.3.7).
+    pub(crate) fn response_time(&self) -> Picos {
         self.quanta(u64::from(response_quanta_max(self.link().speed_mbps)))
+    }
+
+    /// Returns how precisely the medium times frames.
+    pub(crate) fn timing(&self) -> MediumTiming {
+        self.state.borrow().timing
+    }
+
+    /// Returns the longest time of the check. A check that takes longer is inconclusive.
+    pub(crate) fn duration_max(&self) -> Picos {
+        self.state.borrow().duration_max
+    }
+
+    /// Returns whether the medium carries frames with a defect.
+    pub(crate) fn carries(&self, defect: Defect) -> bool {
+        let [wrong_fcs, runt] = self.state.borrow().carries_defects;
+        match defect {
+            Defect::WrongFcs => wrong_fcs,
+            Defect::Runt => runt,
+        }
+    }
+
+    /// Returns the length in quanta of a window in which a rate is measured: `quanta`, or more if the medium needs a
+    /// longer window.
+    pub(crate) fn window_quanta(&self, quanta: u64) -> u64 {
+        let shortest = self.timing().shortest_window;
+        quanta.max(shortest.0.div_ceil(self.quanta(1).0))
+    }
+
+    /// Returns a pause time in quanta for a window in which the rates of other classes are measured, at most the
+    /// longest pause time.
+    pub(crate) fn window_pause(&self, quanta: u16) -> u16 {
+        u16::try_from(self.window_quanta(u64::from(quanta))).unwrap_or(u16::MAX)
+    }
+
+    /// Returns a pause time in quanta whose length can be measured: `quanta`, or more if the medium needs more.
+    ///
+    /// # Errors
+    /// [`Stop::Inconclusive`] if the longest pause is too short to be measured.
+    pub(crate) fn measured_pause(&self, quanta: u16) -> Step<u16> {
+        let shortest = self.timing().shortest_measured_pause;
+        let least = shortest.0.div_ceil(self.quanta(1).0);
+        u16::try_from(least).map(|least| quanta.max(least)).map_err(|_| {
+            let longest = self.quanta(u64::from(u16::MAX)).0 / 1_000_000;
+            let shortest = shortest.0 / 1_000_000;
+            Stop::Inconclusive(format!(
+                "the longest pause lasts {longest} us at this speed, and the instrument measures pauses of {shortest} us \
+                 or more"
+            ))
+        })
+    }
+
+    /// Returns the time in which data frames fill as many bytes as the link carries in `quanta` at full rate.
+    pub(crate) fn traffic_span(&self, quanta: u64) -> Picos {
+        self.quanta(quanta * 1_000 / u64::from(self.timing().traffic_permille))
     }
 
     /// Returns the time for which a data frame occupies the link.
@@ -223,10 +298,15 @@ impl Instrument {
 
     /// Sends data frames of a class to the device.
     pub(crate) async fn generate(&self, class: u8, share_permille: u32) {
+        self.generate_frames(class, share_permille, false).await;
+    }
+
+    /// Sends data frames of a class to the device, with a priority tag if `is_tagged`.
+    pub(crate) async fn generate_frames(&self, class: u8, share_permille: u32, is_tagged: bool) {
         let command = GeneratorCommand::Start {
             class,
-            share_permille,
-            is_tagged: false,
+            share_permille: self.timing().link_share(share_permille),
+            is_tagged,
         };
         self.generator(command).await;
     }
@@ -244,6 +324,16 @@ impl Instrument {
     /// # Errors
     /// [`Stop::Skip`] if the device cannot execute the operation.
     pub(crate) async fn operate(&self, operation: Operation) -> Step {
+        let operation = match operation {
+            Operation::StartTraffic {
+                class,
+                share_permille,
+            } => Operation::StartTraffic {
+                class,
+                share_permille: self.timing().link_share(share_permille),
+            },
+            other => other,
+        };
         match self.request(Request::Operate(operation)).await {
             Reply::Operated(result) => result.map_err(skip),
             _ => Err(missing_reply()),
@@ -296,13 +386,15 @@ impl Instrument {
         deadline: Picos,
         is_wanted: impl Fn(&CapturedFrame) -> bool,
     ) -> Option<CapturedFrame> {
+        let mut searched = 0;
         loop {
-            let found = self
-                .observations()
-                .control_since(after)
-                .iter()
-                .find(|frame| is_wanted(frame))
-                .cloned();
+            let found = {
+                let observations = self.observations();
+                let frames = observations.control_since(after);
+                let unsearched = frames.get(searched..).unwrap_or_default();
+                searched = frames.len();
+                unsearched.iter().find(|frame| is_wanted(frame)).cloned()
+            };
             if found.is_some() || self.now() >= deadline {
                 return found;
             }

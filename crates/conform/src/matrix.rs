@@ -71,7 +71,7 @@ pub fn run_matrix(
         while let Some((row, check)) = cells.get(next.fetch_add(1, Ordering::Relaxed)) {
             let device = make_device(devices[*row], link)?;
             let end = run_check(check, link, scale, device)?;
-            let report = CheckReport::new(check, end.result, None, end.model_time.as_nanos());
+            let report = CheckReport::new(check, end.result, None, end.duration.as_nanos());
             results.push((*row, report));
         }
         Ok(results)
@@ -120,15 +120,20 @@ impl MatrixRow {
             .collect()
     }
 
-    /// Returns the rules that this row breaks.
-    fn problems(&self) -> Vec<String> {
+    /// Returns the rules that this row breaks. `skipped` are the checks that the medium cannot carry.
+    fn problems(&self, skipped: &[&str]) -> Vec<String> {
         let mut problems = Vec::new();
         for report in &self.reports {
             let check = report.check;
-            let passes = matches!(report.outcome, CheckOutcome::Pass | CheckOutcome::Info);
+            let passes = match report.outcome {
+                CheckOutcome::Pass | CheckOutcome::Info => true,
+                CheckOutcome::Skip => skipped.contains(&check.id),
+                _ => false,
+            };
             let problem = match self.mutant {
                 Some(mutant) if mutant.check == check.id => match report.outcome {
                     CheckOutcome::Fail => None,
+                    CheckOutcome::Skip if passes => None,
                     _ => Some("does not detect its mutant"),
                 },
                 Some(mutant) if check.prerequisites.contains(&mutant.check) => None,
@@ -173,17 +178,32 @@ impl Matrix {
             .collect()
     }
 
+    /// Returns the checks that the medium of the model device cannot carry. In virtual time, there are none.
+    fn skipped_checks(&self) -> Vec<&'static str> {
+        let of_model = self.rows.iter().filter(|row| row.mutant.is_none());
+        of_model
+            .flat_map(|row| &row.reports)
+            .filter(|report| report.outcome == CheckOutcome::Skip && self.scope == MatrixScope::OwnChecks)
+            .map(|report| report.check.id)
+            .collect()
+    }
+
     /// Returns each violation of the rules as a sentence. Empty if the matrix is right.
     pub fn problems(&self) -> Vec<String> {
-        let mut problems: Vec<String> = self.rows.iter().flat_map(MatrixRow::problems).collect();
+        let skipped = self.skipped_checks();
+        let mut problems: Vec<String> = self.rows.iter().flat_map(|row| row.problems(&skipped)).collect();
         let has_mutant = |check: &Check| {
             self.rows
                 .iter()
                 .any(|row| row.mutant.is_some_and(|mutant| mutant.check == check.id))
         };
+        let has_run = |check: &Check| {
+            let mut reports = self.rows.iter().flat_map(|row| &row.reports);
+            reports.any(|report| report.check.id == check.id)
+        };
         let without = CHECKS
             .iter()
-            .filter(|check| !check.is_informational && !has_mutant(check));
+            .filter(|check| has_run(check) && !check.is_informational && !has_mutant(check));
         problems.extend(without.map(|check| format!("{} has no mutant", check.id)));
         if self.scope == MatrixScope::Full {
             problems.extend(self.needless_prerequisites());

@@ -3,6 +3,7 @@
 use xoff_units::Picos;
 use xoff_wire::{ETHERTYPE_MAC_CONTROL, MacControl, PRIORITIES, Pfc};
 
+use crate::trace::Trace;
 use crate::traffic::identify_data_frame;
 
 /// A kind of event for which a check can wait, as a bit of a mask. Bits 0 to 7 are data frames of the classes 0 to 7.
@@ -47,11 +48,23 @@ pub(crate) struct Observations {
     pub(crate) data: [Vec<DataFrame>; PRIORITIES],
     /// MAC control frames.
     pub(crate) control: Vec<CapturedFrame>,
+    /// All frames in both directions. `None`: they are not recorded.
+    pub(crate) trace: Option<Trace>,
 }
 
 impl Observations {
+    /// Records a frame of the instrument.
+    pub(crate) fn record_sent(&mut self, end: Picos, bytes: &[u8]) {
+        if let Some(trace) = &mut self.trace {
+            trace.add(end, false, bytes);
+        }
+    }
+
     /// Records a data frame or a MAC control frame. Returns its kind as an event bit, 0 for all other frames.
     pub(crate) fn record(&mut self, start: Picos, end: Picos, bytes: Vec<u8>) -> u16 {
+        if let Some(trace) = &mut self.trace {
+            trace.add(end, true, &bytes);
+        }
         if let Some((class, sequence)) = identify_data_frame(&bytes) {
             self.data[class].push(DataFrame { start, end, sequence });
             return 1 << class;

@@ -7,6 +7,8 @@ use crate::check::Check;
 use crate::instrument::CheckScale;
 use crate::preflight::PreflightReport;
 use crate::step::{Step, Stop};
+use crate::timing::TimingClass;
+use crate::trace::Trace;
 
 /// The result of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -60,8 +62,13 @@ pub struct CheckReport {
     pub detail: String,
     /// Prerequisites of the check that failed in the same run. They can be the cause of its failure.
     pub failed_prerequisites: Vec<&'static str>,
-    /// Model time that the check took, in nanoseconds.
+    /// Time that the check took, in nanoseconds of model time, or of the clock in real time.
     pub model_time_ns: u64,
+    /// Number of attempts. In real time, a failure is repeated.
+    pub attempts: u32,
+    /// The frames of the last attempt. `None`: they were not recorded.
+    #[serde(skip)]
+    pub trace: Option<Trace>,
 }
 
 impl CheckReport {
@@ -74,11 +81,14 @@ impl CheckReport {
     ) -> CheckReport {
         let (outcome, detail) = match result {
             Ok(detail) if check.is_informational => (CheckOutcome::Info, detail),
-            Err(Stop::Fail(reason)) if check.is_informational => (CheckOutcome::Info, reason),
+            Err(Stop::Fail(reason) | Stop::FailInTime { reason, .. }) if check.is_informational => {
+                (CheckOutcome::Info, reason)
+            }
             Ok(detail) => (CheckOutcome::Pass, detail),
-            Err(Stop::Fail(reason)) => (CheckOutcome::Fail, reason),
+            Err(Stop::Fail(reason) | Stop::FailInTime { reason, .. }) => (CheckOutcome::Fail, reason),
             Err(Stop::Skip(reason)) => (CheckOutcome::Skip, reason),
             Err(Stop::Inconclusive(reason)) => (CheckOutcome::Inconclusive, reason),
+            Err(Stop::Interrupted) => (CheckOutcome::Inconclusive, "interrupted".to_owned()),
         };
         let (outcome, detail) = match (outcome, deviation) {
             (_, None) => (outcome, detail),
@@ -98,6 +108,8 @@ impl CheckReport {
             detail,
             failed_prerequisites: Vec::new(),
             model_time_ns,
+            attempts: 1,
+            trace: None,
         }
     }
 
@@ -152,7 +164,9 @@ pub struct RunReport {
     /// Speed of the link in Mb/s.
     pub speed_mbps: u32,
     /// Timing class of the run. In virtual time, all times are exact.
-    pub timing: &'static str,
+    pub timing: TimingClass,
+    /// True: the user interrupted the run, so `checks` contains only the checks before.
+    pub is_interrupted: bool,
     /// Factors of counts and durations.
     #[serde(flatten)]
     pub scale: CheckScale,
@@ -170,6 +184,9 @@ impl RunReport {
     /// Returns the exit code of the run.
     pub fn exit(&self) -> Exit {
         let counts = &self.counts;
+        if self.is_interrupted {
+            return Exit::Interrupted;
+        }
         if self.preflight.has_failed() {
             return Exit::Environment;
         }

@@ -3,16 +3,11 @@
 //! A bridge between the two, and many NICs, consume MAC control frames. All checks would fail there without a hint of
 //! the cause.
 
-use serde::Serialize;
-use xoff_host::HostConfigError;
-use xoff_units::LinkTiming;
-
 use crate::check::CheckFuture;
 use crate::checks::preflight_steps::{sends_from_device, sends_to_device};
-use crate::device::DeviceUnderTest;
-use crate::executor::{CheckEnd, run_future};
-use crate::instrument::{CheckScale, Instrument};
-use crate::step::Stop;
+use crate::instrument::Instrument;
+use crate::step::{Step, Stop};
+use serde::Serialize;
 
 /// Whether MAC control frames pass in one direction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -44,17 +39,17 @@ impl PreflightReport {
     }
 }
 
-/// Runs the preflight. `make_device` creates a device for each direction.
-pub(crate) fn run_preflight(
-    link: LinkTiming,
-    scale: CheckScale,
-    make_device: &dyn Fn() -> Result<Box<dyn DeviceUnderTest>, HostConfigError>,
-) -> Result<PreflightReport, HostConfigError> {
+/// Runs the preflight. `run` runs the steps of a direction on a device that is in its initial state.
+///
+/// # Errors
+/// The error of `run`.
+pub(crate) fn run_preflight<E>(
+    mut run: impl FnMut(fn(Instrument) -> CheckFuture) -> Result<Step<String>, E>,
+) -> Result<PreflightReport, E> {
     let to_device: fn(Instrument) -> CheckFuture =
         |i| Box::pin(async move { sends_to_device(&i).await.map(|()| String::new()) });
     let from_device: fn(Instrument) -> CheckFuture =
         |i| Box::pin(async move { sends_from_device(&i).await.map(|()| String::new()) });
-    let run = |steps| run_future(steps, link, scale, make_device()?);
     let (to_device, to_detail) = find_passage(run(to_device)?);
     let (from_device, from_detail) = find_passage(run(from_device)?);
     let details = [("to the device", to_detail), ("from the device", from_detail)];
@@ -71,10 +66,11 @@ pub(crate) fn run_preflight(
 }
 
 /// Returns the finding of a direction, and the reason if MAC control frames do not pass.
-fn find_passage(end: CheckEnd) -> (Passage, String) {
-    match end.result {
+fn find_passage(result: Step<String>) -> (Passage, String) {
+    match result {
         Ok(_) => (Passage::Passes, String::new()),
-        Err(Stop::Fail(reason)) => (Passage::Swallowed, reason),
+        Err(Stop::Fail(reason) | Stop::FailInTime { reason, .. }) => (Passage::Swallowed, reason),
         Err(Stop::Skip(reason) | Stop::Inconclusive(reason)) => (Passage::Unknown, reason),
+        Err(Stop::Interrupted) => (Passage::Unknown, "interrupted".to_owned()),
     }
 }

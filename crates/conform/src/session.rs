@@ -3,15 +3,18 @@
 use xoff_host::HostConfigError;
 use xoff_units::LinkTiming;
 
-use crate::check::Check;
+use crate::check::{Check, CheckFuture};
 use crate::checks::CHECKS;
 use crate::device::DeviceUnderTest;
-use crate::executor::run_check;
-use crate::instrument::CheckScale;
+use crate::executor::{CheckEnd, CheckLimits, run_future};
+use crate::instrument::{CheckScale, Instrument};
 use crate::model::{ModelDevice, Mutant, MutantDevice};
 use crate::nic_file::NicFile;
 use crate::outcome::{CheckOutcome, CheckReport, OutcomeCounts, RunReport};
 use crate::preflight::run_preflight;
+use crate::step::Stop;
+use crate::test_link::TestLink;
+use crate::timing::TimingClass;
 
 /// Name and version of the JSON report.
 const SCHEMA: &str = "xoff.conform/1";
@@ -29,6 +32,8 @@ pub struct RunOptions {
     pub mutant: Option<&'static Mutant>,
     /// Expected deviations.
     pub nic: Option<NicFile>,
+    /// True: the frames of each check are recorded, for captures and pictures.
+    pub records_frames: bool,
 }
 
 impl RunOptions {
@@ -40,6 +45,7 @@ impl RunOptions {
             checks: CHECKS.to_vec(),
             mutant: None,
             nic: None,
+            records_frames: false,
         }
     }
 }
@@ -72,9 +78,44 @@ pub fn run_checks_on(
     options: &RunOptions,
     make_device: impl Fn() -> Result<Box<dyn DeviceUnderTest>, HostConfigError>,
 ) -> Result<RunReport, HostConfigError> {
+    let limits = CheckLimits {
+        records_frames: options.records_frames,
+        ..CheckLimits::unlimited(options.scale)
+    };
+    let run = |steps| {
+        let mut test_link = TestLink::new(options.link, make_device()?)?;
+        let end = run_future(steps, options.link, &mut test_link, limits);
+        Ok(CheckRun { end, attempts: 1 })
+    };
     let name = make_device()?.name();
-    let preflight = run_preflight(options.link, options.scale, &make_device)?;
-    let selected = if preflight.has_failed() {
+    run_selected_checks(options, name, TimingClass::Exact, run, |_| ())
+}
+
+/// A check that ran, and the number of its attempts.
+pub(crate) struct CheckRun {
+    pub(crate) end: CheckEnd,
+    pub(crate) attempts: u32,
+}
+
+/// Runs the preflight and the checks of a run. `run` runs a check on a device in its initial state. `notify` is called
+/// with the report of each check.
+///
+/// # Errors
+/// The error of `run`.
+pub(crate) fn run_selected_checks<E>(
+    options: &RunOptions,
+    device: String,
+    timing: TimingClass,
+    mut run: impl FnMut(fn(Instrument) -> CheckFuture) -> Result<CheckRun, E>,
+    mut notify: impl FnMut(&CheckReport),
+) -> Result<RunReport, E> {
+    let mut is_interrupted = false;
+    let preflight = run_preflight(|steps| {
+        let result = run(steps)?.end.result;
+        is_interrupted |= result == Err(Stop::Interrupted);
+        Ok(result)
+    })?;
+    let selected = if preflight.has_failed() || is_interrupted {
         &[][..]
     } else {
         &options.checks
@@ -82,20 +123,26 @@ pub fn run_checks_on(
     let mut checks = Vec::with_capacity(selected.len());
     for check in selected {
         let deviation = options.nic.as_ref().and_then(|nic| nic.deviation(check.id));
-        let end = run_check(check, options.link, options.scale, make_device()?)?;
-        checks.push(CheckReport::new(
-            check,
-            end.result,
-            deviation,
-            end.model_time.as_nanos(),
-        ));
+        let CheckRun { end, attempts } = run(check.run)?;
+        if end.result == Err(Stop::Interrupted) {
+            is_interrupted = true;
+            break;
+        }
+        let report = CheckReport::new(check, end.result, deviation, end.duration.as_nanos());
+        checks.push(CheckReport {
+            attempts,
+            trace: end.trace,
+            ..report
+        });
+        checks.iter().last().into_iter().for_each(&mut notify);
     }
     name_failed_prerequisites(&mut checks);
     Ok(RunReport {
         schema: SCHEMA,
-        device: name,
+        device,
         speed_mbps: options.link.speed_mbps,
-        timing: "exact",
+        timing,
+        is_interrupted,
         scale: options.scale,
         nic: options.nic.as_ref().map(|nic| nic.nic.clone()),
         preflight,

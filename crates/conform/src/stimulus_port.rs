@@ -9,7 +9,7 @@ use xoff_wire::PRIORITIES;
 use xoff_wire::parse::parse;
 
 use crate::link_frame::LinkFrame;
-use crate::traffic::{flow_of_class, traffic_host};
+use crate::traffic::{INSTRUMENT_MAC, flow_of_class, traffic_host};
 
 /// A change of the generator of data frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,8 +81,9 @@ pub(crate) struct Departure {
 }
 
 impl StimulusPort {
-    pub(crate) fn new(link: LinkTiming) -> Result<StimulusPort, HostConfigError> {
-        let generator = Host::new(&traffic_host("instrument", false, link))?;
+    /// Creates the port. `device_mac` is the destination of the data frames.
+    pub(crate) fn new(link: LinkTiming, device_mac: [u8; 6]) -> Result<StimulusPort, HostConfigError> {
+        let generator = Host::new(&traffic_host("instrument", INSTRUMENT_MAC, device_mac, link))?;
         Ok(StimulusPort {
             link,
             free_at: Picos::ZERO,
@@ -146,6 +147,12 @@ impl StimulusPort {
             .peek()
             .map_or(Picos::NEVER, |frame| frame.order.0.0);
         scheduled.min(self.generator.next_deadline()).max(self.free_at)
+    }
+
+    /// Returns the time at which the next scheduled frame can leave.
+    pub(crate) fn next_scheduled(&self) -> Picos {
+        let scheduled = self.scheduled.peek();
+        scheduled.map_or(Picos::NEVER, |frame| frame.order.0.0.max(self.free_at))
     }
 
     /// Returns the frame whose transmission starts at `now`.

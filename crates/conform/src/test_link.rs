@@ -5,10 +5,13 @@ use std::collections::VecDeque;
 use xoff_host::HostConfigError;
 use xoff_units::{LinkTiming, Picos, count_noun};
 
-use crate::device::DeviceUnderTest;
-use crate::link_frame::LinkFrame;
+use crate::device::{Counters, DeviceUnderTest, Operation, Settings, Unsupported};
+use crate::link_frame::{Defect, LinkFrame};
+use crate::medium::{Answer, Medium, MediumError};
 use crate::observation::{CONTROL_EVENT, Observations, SENT_EVENT};
+use crate::step::TimeMeasurement;
 use crate::stimulus_port::StimulusPort;
+use crate::timing::MediumTiming;
 
 /// Largest number of frames of the device that wait for its link. A device that sends faster than its link
 /// reaches it.
@@ -27,9 +30,9 @@ struct InFlight {
 /// The port of the instrument and the device, connected by a link without delay. Each direction carries one frame at
 /// a time.
 pub(crate) struct TestLink {
-    pub(crate) now: Picos,
-    pub(crate) device: Box<dyn DeviceUnderTest>,
-    pub(crate) port: StimulusPort,
+    now: Picos,
+    device: Box<dyn DeviceUnderTest>,
+    port: StimulusPort,
     link: LinkTiming,
     to_device: VecDeque<InFlight>,
     from_device: VecDeque<InFlight>,
@@ -37,7 +40,7 @@ pub(crate) struct TestLink {
     /// The next call of the device.
     device_due: Picos,
     /// Number of the last scheduled frame that left, and its end.
-    pub(crate) last_sent: (u64, Picos),
+    last_sent: (u64, Picos),
 }
 
 impl TestLink {
@@ -47,8 +50,8 @@ impl TestLink {
     ) -> Result<TestLink, HostConfigError> {
         Ok(TestLink {
             now: Picos::ZERO,
+            port: StimulusPort::new(link, device.mac())?,
             device,
-            port: StimulusPort::new(link)?,
             link,
             to_device: VecDeque::new(),
             from_device: VecDeque::new(),
@@ -58,17 +61,12 @@ impl TestLink {
         })
     }
 
-    /// Notes that the device was changed, so its next deadline must be read again.
-    pub(crate) fn device_changed(&mut self) {
-        self.device_due = self.now;
-    }
-
     /// Processes the events of the next time, or advances to `until` if there are none before. Returns the kinds of
     /// the events as a mask.
     ///
     /// # Errors
     /// The device sends more than its link can carry.
-    pub(crate) fn step(&mut self, until: Picos, observations: &mut Observations) -> Result<u16, String> {
+    fn process_events(&mut self, until: Picos, observations: &mut Observations) -> Result<u16, String> {
         let arrival = |frames: &VecDeque<InFlight>| frames.front().map_or(Picos::NEVER, |frame| frame.end);
         let next = arrival(&self.to_device)
             .min(arrival(&self.from_device))
@@ -88,6 +86,7 @@ impl TestLink {
                 self.last_sent = (number, departure.end);
                 events |= SENT_EVENT;
             }
+            observations.record_sent(departure.end, &departure.frame.bytes);
             self.to_device.push_back(InFlight {
                 start: next,
                 end: departure.end,
@@ -140,6 +139,59 @@ impl TestLink {
             false => self.now.saturating_add(STUCK_DEVICE_DELAY),
         };
         Ok(())
+    }
+}
+
+impl Medium for TestLink {
+    fn now(&self) -> Picos {
+        self.now
+    }
+
+    fn timing(&self) -> MediumTiming {
+        MediumTiming::EXACT
+    }
+
+    fn device_mac(&self) -> [u8; 6] {
+        self.device.mac()
+    }
+
+    fn port(&mut self) -> &mut StimulusPort {
+        &mut self.port
+    }
+
+    fn last_sent(&self) -> (u64, Picos) {
+        self.last_sent
+    }
+
+    fn step(&mut self, until: Picos, observations: &mut Observations) -> Result<u16, MediumError> {
+        Ok(self.process_events(until, observations)?)
+    }
+
+    fn operate(&mut self, operation: Operation, _: &mut Observations) -> Answer<()> {
+        let result: Result<(), Unsupported> = self.device.operate(self.now, operation);
+        // The device was changed, so its next deadline must be read again.
+        self.device_due = self.now;
+        Ok(result)
+    }
+
+    fn counters(&mut self, _: &mut Observations) -> Answer<Counters> {
+        Ok(self.device.counters(self.now))
+    }
+
+    fn settings(&mut self, _: &mut Observations) -> Answer<Settings> {
+        Ok(self.device.settings(self.now))
+    }
+
+    fn carries(&self, _: Defect) -> bool {
+        true
+    }
+
+    fn find_disturbance(
+        &mut self,
+        _: Option<TimeMeasurement>,
+        _: &mut Observations,
+    ) -> Result<Option<String>, MediumError> {
+        Ok(None)
     }
 }
 

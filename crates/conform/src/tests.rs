@@ -2,6 +2,7 @@
 
 mod devices;
 mod formats;
+mod real_time;
 
 use xoff_telemetry::failure::Exit;
 use xoff_units::LinkTiming;

@@ -31,14 +31,14 @@ pub(crate) fn flow_of_class(class: u8, is_tagged: bool) -> u32 {
 }
 
 /// Returns the configuration of a model host with a waiting flow of each class to a peer.
-pub(crate) fn traffic_host(name: &str, is_device: bool, link: LinkTiming) -> HostConfig {
-    let (mac, peer_mac) = match is_device {
-        true => (MODEL_MAC, INSTRUMENT_MAC),
-        false => (INSTRUMENT_MAC, MODEL_MAC),
+pub(crate) fn traffic_host(name: &str, mac: [u8; 6], peer_mac: [u8; 6], link: LinkTiming) -> HostConfig {
+    let (instrument, device) = (Ipv4Addr::new(10, 0, 0, 10), Ipv4Addr::new(10, 0, 0, 11));
+    let (own_address, peer_address) = match mac == INSTRUMENT_MAC {
+        true => (instrument, device),
+        false => (device, instrument),
     };
-    let address = |mac: [u8; 6]| Ipv4Addr::new(10, 0, 0, mac[5]);
     let mut config = HostConfig::new(name, mac, link);
-    config.ipv4 = Some(address(mac));
+    config.ipv4 = Some(own_address);
     config.token = TOKEN;
     config.announce_interval = Picos::ZERO;
     let flow = |class: u8, is_tagged: bool| FlowConfig {
@@ -54,7 +54,7 @@ pub(crate) fn traffic_host(name: &str, is_device: bool, link: LinkTiming) -> Hos
         waits: true,
         ..FlowConfig::lossless(
             flow_of_class(class, is_tagged),
-            address(peer_mac).into(),
+            peer_address.into(),
             Some(peer_mac),
         )
     };
@@ -66,10 +66,22 @@ pub(crate) fn traffic_host(name: &str, is_device: bool, link: LinkTiming) -> Hos
     config
 }
 
+/// Returns the class of an IP frame by its DSCP.
+pub(crate) fn class_of_frame(bytes: &[u8]) -> Option<u8> {
+    parse(bytes).dscp().map(|dscp| dscp / 8)
+}
+
 /// Returns the class and the sequence number of a data frame. Returns `None` for other frames.
 pub(crate) fn identify_data_frame(bytes: &[u8]) -> Option<(usize, u64)> {
     let dscp = parse(bytes).dscp()?;
     let view = RoceView::new_checked(bytes).ok()?;
     let stamp = PayloadStamp::read(view.payload())?;
     Some((usize::from(dscp / 8), stamp.sequence))
+}
+
+/// Returns the offset of the sequence number in a data frame: after the token in its stamp.
+pub(crate) fn find_sequence(bytes: &[u8]) -> Option<usize> {
+    let token = TOKEN.to_be_bytes();
+    let at = bytes.windows(token.len()).position(|window| window == token);
+    at.map(|at| at + token.len())
 }

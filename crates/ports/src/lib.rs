@@ -51,7 +51,7 @@ pub use drop_counts::{FramePriority, PortDrops};
 pub use error::PortError;
 pub use memory_link::LinkPort;
 pub use pnet_backend::PnetPort;
-pub use sched_policy::SchedPolicy;
+pub use sched_policy::{SchedPolicy, request_real_time_priority};
 pub use send_loss_meter::SendLossMeter;
 pub use tap::{TapPort, create_persistent_tap};
 pub use waker::ThreadWaker;

@@ -54,6 +54,24 @@ impl std::fmt::Debug for SchedPolicy {
     }
 }
 
+/// Selects the lowest real-time priority (`SCHED_FIFO`) for the calling thread. The thread then runs as soon as it wakes
+/// up, also on a busy core. Returns whether the kernel permits this: it needs CAP_SYS_NICE. A policy that the user has
+/// selected is kept.
+pub fn request_real_time_priority() -> bool {
+    let Some(now) = thread_attributes().filter(|now| now.sched_policy == libc::SCHED_OTHER.cast_unsigned())
+    else {
+        return false;
+    };
+    set_thread_attributes(&libc::sched_attr {
+        sched_policy: libc::SCHED_FIFO.cast_unsigned(),
+        sched_flags: 0,
+        sched_nice: 0,
+        sched_priority: 1,
+        sched_runtime: 0,
+        ..now
+    })
+}
+
 /// Sets the scheduling attributes of the calling thread. Returns whether the kernel accepted them. If the
 /// kernel refuses them, the thread keeps its previous attributes. xoff then works correctly, but slower.
 fn set_thread_attributes(attributes: &libc::sched_attr) -> bool {
@@ -112,6 +130,19 @@ mod tests {
                     assert_eq!(now.sched_runtime, slice_ns);
                 }
             }
+        });
+    }
+
+    #[test]
+    fn a_permitted_real_time_priority_is_in_effect() {
+        run_in_new_thread(|| {
+            let is_permitted = request_real_time_priority();
+            let policy = thread_attributes().unwrap().sched_policy;
+            assert_eq!(policy == libc::SCHED_FIFO.cast_unsigned(), is_permitted);
+            assert!(
+                !request_real_time_priority() || !is_permitted,
+                "an own policy is kept"
+            );
         });
     }
 

@@ -3,8 +3,10 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
+use xoff_conform_port::{Adapter, FarDevice};
 
-use crate::cli::values::parse_speed_mbps;
+use super::backend::BackendChoice;
+use crate::cli::values::{parse_mac, parse_speed_mbps};
 
 /// `xoff conform`
 #[derive(Debug, Subcommand)]
@@ -18,24 +20,44 @@ Example:
     Explain(ConformExplain),
     /// Run checks against a device
     #[command(after_help = "\
-The device is a model host of xoff, in virtual time with exact times. With --mutant, it is a model host that is wrong in
-one behaviour: it shows how a failure looks.
+With --virtual, the device is a model host of xoff, in virtual time with exact times. With --port, the device is
+connected to a network device of this machine, and the checks run in real time. --device names the far end: the model
+host, or a Linux host (plain), on which --adapter starts a program that sends traffic. Without --device, checks that
+need this program are skipped.
 
-Exit codes: 0 no check failed, 1 a check failed or passed unexpectedly, 2 usage, 3 MAC control frames do not reach the
-device or the instrument, 4 the NIC file is invalid, 5 inconclusive. With --kselftest: 0 pass, 1 fail, 4 skip.
+With --mutant, the device is a model host that is wrong in one behaviour: it shows how a failure looks.
+
+The variables of the kernel's selftests replace options: NETIF (--port), REMOTE_TYPE and REMOTE_ARGS (--adapter),
+REMOTE_V4 or REMOTE_V6 (--device plain:ADDRESS).
+
+Exit codes: 0 no check failed, 1 a check failed or passed unexpectedly, 2 usage, 3 a port does not work or MAC control
+frames do not reach the device or the instrument, 4 the NIC file is invalid, 5 inconclusive, 130 interrupted. With
+--kselftest: 0 pass, 1 fail, 4 skip.
 
 Examples:
   xoff conform run --virtual
+  xoff conform run --port veth0 --device model:veth1
+  xoff conform run --port eth1 --device plain:eth0 --adapter ssh:root@dut --html report.html
   xoff conform run --virtual A5 A6 A7 --speed 100g
   xoff conform run --virtual A --mutant adds-timers --junit report.xml
   xoff conform run --virtual --nic testbeds/nics/example.yml --kselftest")]
     Run(ConformRun),
+    /// Run the model device on a network device, for an instrument at the other end
+    #[command(after_help = "\
+`xoff conform run --device model:DEVICE` starts this command. It reads requests from standard input and ends with it.
+
+Exit codes: 0 the requests ended, 2 usage, 3 the network device does not work.
+
+Example:
+  xoff conform device --port veth1 < /dev/null")]
+    Device(ConformDevice),
     /// Run the checks against all mutants: each check must fail on its own mutants and on no others
     #[command(after_help = "\
 Exit codes: 0 the matrix is right, 1 it is not.
 
 Examples:
   xoff conform matrix
+  xoff conform matrix --port veth0 --device model:veth1
   xoff conform matrix --format markdown > docs/conform-matrix.md")]
     Matrix(ConformMatrix),
 }
@@ -66,8 +88,13 @@ pub(crate) struct ConformRun {
     #[arg(value_name = "CHECK")]
     pub checks: Vec<String>,
     /// Run in virtual time
-    #[arg(long = "virtual", required = true)]
+    #[arg(long = "virtual", conflicts_with_all = ["port", "device", "adapter", "device_mac"])]
     pub virtual_time: bool,
+    #[command(flatten)]
+    pub far_end: ConformFarEnd,
+    /// MAC address of a device without --device
+    #[arg(long, value_name = "MAC", value_parser = parse_mac, conflicts_with = "device")]
+    pub device_mac: Option<[u8; 6]>,
     /// Speed of the link
     #[arg(long, value_name = "SPEED", value_parser = parse_speed_mbps, default_value = "1g")]
     pub speed: u32,
@@ -92,9 +119,43 @@ pub(crate) struct ConformRun {
     /// Write the results as JSON
     #[arg(long, value_name = "FILE")]
     pub report: Option<PathBuf>,
+    /// Write the frames of each failed check as pcapng files to a folder
+    #[arg(long, value_name = "FOLDER")]
+    pub captures: Option<PathBuf>,
+    /// Write a page with a picture of each check
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
     /// Print JSON
     #[arg(long)]
     pub json: bool,
+}
+
+/// The port of the instrument and the far end.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct ConformFarEnd {
+    /// Network device to which the device under test is connected
+    #[arg(long, value_name = "DEVICE")]
+    pub port: Option<String>,
+    /// Port backend of this network device
+    #[arg(long, value_name = "BACKEND", value_enum, default_value_t = BackendChoice::Auto)]
+    pub backend: BackendChoice,
+    /// Device at the far end: model:DEVICE for the model host, plain:DEVICE for a Linux host
+    #[arg(long, value_name = "KIND:DEVICE")]
+    pub device: Option<FarDevice>,
+    /// How the program at the far end is started: none, local, netns:NAME, exec:COMMAND or ssh:HOST [default: local]
+    #[arg(long, value_name = "ADAPTER")]
+    pub adapter: Option<Adapter>,
+}
+
+/// `xoff conform device`
+#[derive(Clone, Debug, Args)]
+pub(crate) struct ConformDevice {
+    /// Network device
+    #[arg(long, value_name = "DEVICE")]
+    pub port: String,
+    /// Port backend of the network device
+    #[arg(long, value_name = "BACKEND", value_enum, default_value_t = BackendChoice::Auto)]
+    pub backend: BackendChoice,
 }
 
 /// `xoff conform matrix`
@@ -103,12 +164,18 @@ pub(crate) struct ConformMatrix {
     /// Run each mutant only on its own check
     #[arg(long)]
     pub own: bool,
+    #[command(flatten)]
+    pub far_end: ConformFarEnd,
+    /// Checks whose mutants run with --port [default: all]
+    #[arg(value_name = "CHECK", requires = "port")]
+    pub checks: Vec<String>,
     /// Speed of the link
     #[arg(long, value_name = "SPEED", value_parser = parse_speed_mbps, default_value = "1g")]
     pub speed: u32,
-    /// Factor of counts and durations that do not change the criterion, above 0 and at most 1
-    #[arg(long, value_name = "FACTOR", value_parser = parse_scale, default_value = "0.1")]
-    pub scale: f64,
+    /// Factor of counts and durations that do not change the criterion, above 0 and at most 1 [default: 0.1, 1 with
+    /// --port]
+    #[arg(long, value_name = "FACTOR", value_parser = parse_scale)]
+    pub scale: Option<f64>,
     /// Output format
     #[arg(long, value_name = "FORM", value_enum, default_value_t = MatrixFormat::Table)]
     pub format: MatrixFormat,

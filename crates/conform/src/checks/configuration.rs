@@ -12,7 +12,6 @@ use crate::device::{ClassTrust, Operation};
 use crate::instrument::Instrument;
 use crate::observation::CapturedFrame;
 use crate::step::Step;
-use crate::stimulus_port::GeneratorCommand;
 
 pub(super) static C3: Check = Check::new("C3", "PFC can be switched under traffic", |i| Box::pin(c3(i)))
     .stimulus("PFC of priority 3 is disabled and enabled 1000 times; classes 0 and 3 run")
@@ -27,7 +26,7 @@ async fn c3(i: Instrument) -> Step<String> {
     for _ in 0..count {
         for enabled in [!PAUSED_BIT, 0xff] {
             i.operate(Operation::SetPfc { enabled }).await?;
-            i.wait(i.quanta(50)).await;
+            i.wait(i.traffic_span(50)).await;
         }
     }
     i.wait(i.quanta(1_000)).await;
@@ -132,13 +131,8 @@ pub(super) static C6: Check = Check::new("C6", "the trusted field selects the cl
 async fn paused_classes(i: &Instrument, class: u8, is_tagged: bool) -> Step<u8> {
     i.operate(Operation::SetUnread { classes: 0xff }).await?;
     let from = i.now();
-    let command = GeneratorCommand::Start {
-        class,
-        share_permille: 1_000,
-        is_tagged,
-    };
-    i.generator(command).await;
-    let deadline = from + i.quanta(200_000);
+    i.generate_frames(class, 1_000, is_tagged).await;
+    let deadline = from + i.traffic_span(200_000);
     let is_pause = |frame: &CapturedFrame| frame.pfc().is_some_and(|pfc| pfc.is_xoff());
     let frame = i.next_control_frame(from, deadline, is_pause).await;
     relieve(i).await?;

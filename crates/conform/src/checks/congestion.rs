@@ -39,7 +39,7 @@ pub(super) async fn congest(i: &Instrument, classes: u8, share_permille: u32) ->
     for class in &congested {
         i.generate(*class, share_permille).await;
     }
-    let deadline = start + i.quanta(FIRST_PFC_QUANTA);
+    let deadline = start + i.traffic_span(FIRST_PFC_QUANTA);
     let mut frames = Vec::new();
     for class in congested {
         let frame = i

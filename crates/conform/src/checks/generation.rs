@@ -7,7 +7,7 @@ use xoff_wire::{PRIORITIES, Pfc};
 use crate::check::Check;
 use crate::checks::congestion::{congest, congest_class, end_congestion, is_xoff, is_xon, relieve};
 use crate::checks::frames::{LONGEST_PAUSE, PAUSED_BIT, PAUSED_CLASS};
-use crate::checks::{format_span, require};
+use crate::checks::{format_span, require, require_in_time, share_of};
 use crate::device::Operation;
 use crate::instrument::Instrument;
 use crate::step::{Step, Stop};
@@ -58,7 +58,7 @@ async fn b2(i: Instrument) -> Step<String> {
     i.generate(0, 1_000).await;
     let mut discards = 0;
     for _ in 0..40 {
-        i.wait(i.quanta(5_000)).await;
+        i.wait(i.traffic_span(5_000)).await;
         discards = i.counters().await?.rx_discards[0];
         if discards > 0 {
             break;
@@ -90,7 +90,7 @@ pub(super) static B3: Check = Check::new("B3", "the form of PFC frames", |i| Box
 async fn b3(i: Instrument) -> Step<String> {
     i.operate(Operation::SetUnread { classes: PAUSED_BIT }).await?;
     i.generate(PAUSED_CLASS, 1_000).await;
-    let deadline = i.now() + i.quanta(200_000);
+    let deadline = i.now() + i.traffic_span(200_000);
     let frame = i.next_control_frame(Picos::ZERO, deadline, |_| true).await;
     let Some(frame) = frame else {
         return Err(Stop::Fail("the device sends no MAC control frame".to_owned()));
@@ -196,7 +196,8 @@ async fn b6(i: Instrument) -> Step<String> {
         let share = next.since(*end).0 as f64 / i.quanta(u64::from(*quanta)).0 as f64;
         latest = latest.max(share);
     }
-    require(latest <= 0.8, || {
+    let excess = share_of(i.quanta(u64::from(LONGEST_PAUSE)), latest - 0.8);
+    require_in_time(latest <= 0.8, [first.end, i.now()], excess, || {
         format!("a pause is refreshed after {:.0} % of its time", latest * 100.0)
     })?;
     Ok(format!("refreshed after {:.0} % of the time", latest * 100.0))
@@ -245,10 +246,11 @@ async fn b8(i: Instrument) -> Step<String> {
     let class = usize::from(PAUSED_CLASS);
     i.generator(GeneratorCommand::SetPfc(0)).await;
     congest_class(&i, PAUSED_CLASS).await?;
+    let xoff_at = i.now();
     let at_xoff = i.generated_frames().await[class];
     let mut discards = 0;
     for _ in 0..2_000 {
-        i.wait(i.quanta(200)).await;
+        i.wait(i.traffic_span(200)).await;
         discards = i.counters().await?.rx_discards[class];
         if discards > 0 {
             break;
@@ -260,15 +262,19 @@ async fn b8(i: Instrument) -> Step<String> {
     let stored = i.generated_frames().await[class] - at_xoff;
     let frame_bytes = u64::from(i.link().mac_len(crate::traffic::DATA_FRAME_LEN));
     let headroom = i.settings().await.map_or(0, |settings| settings.headroom_bytes);
-    // Up to two frames were in flight when the PFC frame arrived.
-    require((stored + 2) * frame_bytes >= headroom, || {
+    // Up to two frames were in flight when the PFC frame arrived, and more were sent until the instrument saw it.
+    let in_flight = 2 + i.timing().tolerance.0 / i.frame_time().0;
+    let is_stored = (stored + in_flight) * frame_bytes >= headroom;
+    let missing = headroom.saturating_sub((stored + in_flight) * frame_bytes) / frame_bytes;
+    let excess = Picos(missing * i.traffic_span(1).0 / i.quanta(1).0 * i.frame_time().0);
+    require_in_time(is_stored, [xoff_at, i.now()], excess, || {
         let stored = count_noun(stored * frame_bytes, "byte");
         format!("the device discards {stored} after its PFC frame, its headroom is {headroom}")
     })?;
     end_congestion(&i).await?;
     let before = i.counters().await?.rx_frames[class];
     i.generate(PAUSED_CLASS, 100).await;
-    i.wait(i.quanta(4_000)).await;
+    i.wait(i.traffic_span(4_000)).await;
     require(i.counters().await?.rx_frames[class] > before, || {
         "the device receives nothing after the discards".to_owned()
     })?;
@@ -329,7 +335,12 @@ async fn b10(i: Instrument) -> Step<String> {
         .iter()
         .filter(|frame| is_xoff(frame, PAUSED_CLASS))
         .count();
-    require(late == 0, || {
+    let last = i
+        .observations()
+        .control_since(end)
+        .last()
+        .map_or(end, |frame| frame.end);
+    require_in_time(late == 0, [first.end + limit, i.now()], last.since(end), || {
         format!(
             "{} after the limit of {}",
             count_noun(late as u64, "PFC frame"),

@@ -12,7 +12,7 @@ mod traffic;
 use xoff_units::{LinkTiming, Picos};
 
 use crate::check::Check;
-use crate::step::{Step, Stop};
+use crate::step::{Step, Stop, TimeMeasurement};
 
 /// All checks in the order of their identifiers.
 pub static CHECKS: &[&Check] = &[
@@ -75,6 +75,28 @@ fn require(is_met: bool, problem: impl FnOnce() -> String) -> Step {
         true => Ok(()),
         false => Err(Stop::Fail(problem())),
     }
+}
+
+/// Ends a check with FAIL unless the device meets a criterion of time between `from` and `until`. `excess` is the time
+/// by which it misses the criterion.
+fn require_in_time(
+    is_met: bool,
+    [from, until]: [Picos; 2],
+    excess: Picos,
+    problem: impl FnOnce() -> String,
+) -> Step {
+    match is_met {
+        true => Ok(()),
+        false => Err(Stop::FailInTime {
+            reason: problem(),
+            measurement: TimeMeasurement { from, until, excess },
+        }),
+    }
+}
+
+/// Returns a share of a span of time.
+fn share_of(span: Picos, share: f64) -> Picos {
+    Picos((span.0 as f64 * share.clamp(0.0, 1.0)) as u64)
 }
 
 /// Formats a span of time with its pause quanta, such as `51.2 us (100.0 quanta)`.

@@ -3,10 +3,10 @@
 use xoff_units::Picos;
 use xoff_wire::PRIORITIES;
 
-use super::{format_span, require};
+use super::{format_span, require_in_time, share_of};
 use crate::device::Operation;
 use crate::instrument::Instrument;
-use crate::step::{Step, Stop};
+use crate::step::{Step, Stop, TimeMeasurement};
 
 /// Time in quanta until new traffic has its rate.
 const WARM_UP_QUANTA: u64 = 500;
@@ -35,7 +35,7 @@ pub(super) async fn start_traffic(i: &Instrument, classes: u8, share_permille: u
     }
     i.wait(i.quanta(WARM_UP_QUANTA)).await;
     let from = i.now();
-    i.wait(i.quanta(BASELINE_QUANTA)).await;
+    i.wait(i.quanta(i.window_quanta(BASELINE_QUANTA))).await;
     let intervals = std::array::from_fn(|class| mean_interval(i, class as u8, from));
     let is_silent = |class: &usize| classes & (1 << class) != 0 && intervals[*class] == 0.0;
     if let Some(class) = (0..PRIORITIES).find(is_silent) {
@@ -75,8 +75,12 @@ impl DeviceTraffic {
     /// Checks that a class keeps its rate in a span of time.
     pub(super) fn require_running(&self, class: u8, from: Picos, until: Picos) -> Step {
         let share = self.share(class, from, until);
-        let tolerance = COUNT_TOLERANCE * share / (self.count(class, from, until) as f64).max(1.0);
-        require(share + tolerance >= KEPT_SHARE, || {
+        // A late wake-up of the medium moves frames across both ends of the window.
+        let moved = 2.0 * self.i.timing().tolerance.0 as f64 / until.since(from).0.max(1) as f64;
+        let tolerance = COUNT_TOLERANCE * share / (self.count(class, from, until) as f64).max(1.0) + moved;
+        // A delay moves frames across both ends.
+        let excess = share_of(until.since(from), (KEPT_SHARE - share) / 2.0);
+        require_in_time(share + tolerance >= KEPT_SHARE, [from, until], excess, || {
             format!("class {class} has {:.1} % of its rate", share * 100.0)
         })
     }
@@ -95,7 +99,14 @@ impl DeviceTraffic {
         self.i.wait_until(until).await;
         let silent_from = arrival + self.i.response_budget();
         let frames = self.count(class, silent_from, until);
-        require(frames == 0, || {
+        let last = self
+            .i
+            .observations()
+            .started_between(class, silent_from, until)
+            .last()
+            .copied();
+        let excess = last.map_or(Picos::ZERO, |last| last.start.since(arrival));
+        require_in_time(frames == 0, [arrival, until], excess, || {
             let link = self.i.link();
             let first = self.i.observations().started_between(class, silent_from, until)[0].start;
             format!(
@@ -113,27 +124,54 @@ impl DeviceTraffic {
             Some(start) => Ok(start.since(arrival)),
             None => {
                 let waited = format_span(deadline.since(arrival), &self.i.link());
-                Err(Stop::Fail(format!(
-                    "class {class} sends nothing for {waited} after the arrival of the PFC frame"
-                )))
+                Err(Stop::FailInTime {
+                    reason: format!(
+                        "class {class} sends nothing for {waited} after the arrival of the PFC frame"
+                    ),
+                    measurement: TimeMeasurement {
+                        from: arrival,
+                        until: deadline,
+                        excess: longest,
+                    },
+                })
             }
         }
     }
 
-    /// Measures how long a class is silent after the arrival of a PFC frame, and checks that this is `expected`.
-    /// Tolerance: the response time, and 2 % or one quantum. Returns the measured time.
-    pub(super) async fn requires_silence(&self, class: u8, arrival: Picos, expected: Picos) -> Step<Picos> {
-        let quantum = self.i.quanta(1);
-        let tolerance = Picos(expected.0 / 50).max(quantum);
-        let longest = expected + expected + self.i.quanta(1_000);
-        let measured = self.silence(class, arrival, longest).await?;
+    /// Pauses a class by `pause`, which returns the arrival of the first PFC frame, and measures how long the class is
+    /// silent. Checks that this is `expected`. Tolerance: the response time, and 2 % or one quantum, or the error of
+    /// the medium. Where times are not exact, the median of several measurements counts. Returns the measured time.
+    pub(super) async fn requires_silence(
+        &self,
+        class: u8,
+        expected: Picos,
+        pause: impl AsyncFn(&Instrument) -> Picos,
+    ) -> Step<Picos> {
+        let i = &self.i;
+        let longest = expected + expected + i.quanta(1_000);
+        let mut measured = Vec::new();
+        for number in 0..i.timing().repetitions {
+            if number > 0 {
+                i.wait(i.quanta(2_000)).await;
+            }
+            let arrival = pause(i).await;
+            measured.push((self.silence(class, arrival, longest).await?, arrival));
+        }
+        measured.sort_unstable();
+        let (median, arrival) = measured[measured.len() / 2];
+        let quantum = i.quanta(1);
+        let tolerance = Picos(expected.0 / 50)
+            .max(quantum)
+            .max(i.timing().measurement_error);
         let low = expected.since(tolerance);
-        let high = expected + self.i.response_budget() + tolerance;
-        require((low..=high).contains(&measured), || {
-            let link = self.i.link();
-            let [measured, low, high] = [measured, low, high].map(|span| format_span(span, &link));
-            format!("class {class} is silent for {measured}, permitted are {low} to {high}")
+        let high = expected + i.response_time() + tolerance;
+        let excess = low.since(median).max(median.since(high));
+        let measurement = [arrival, arrival + median];
+        require_in_time((low..=high).contains(&median), measurement, excess, || {
+            let link = i.link();
+            let [median, low, high] = [median, low, high].map(|span| format_span(span, &link));
+            format!("class {class} is silent for {median}, permitted are {low} to {high}")
         })?;
-        Ok(measured)
+        Ok(median)
     }
 }

@@ -9,7 +9,7 @@ use xoff_wire::{ETHERTYPE_MAC_CONTROL, MacControl, PRIORITIES};
 use super::dcbx_agent::DcbxAgent;
 use crate::device::{Counters, DeviceUnderTest, Operation, Settings, Unsupported};
 use crate::link_frame::LinkFrame;
-use crate::traffic::{flow_of_class, traffic_host};
+use crate::traffic::{INSTRUMENT_MAC, MODEL_MAC, flow_of_class, traffic_host};
 
 /// Size of the receive buffer in bytes.
 const BUFFER_BYTES: u32 = 1 << 20;
@@ -59,7 +59,7 @@ impl ModelDevice {
         link: LinkTiming,
         change: impl FnOnce(&mut HostConfig),
     ) -> Result<ModelDevice, HostConfigError> {
-        let mut config = traffic_host("model host", true, link);
+        let mut config = traffic_host("model host", MODEL_MAC, INSTRUMENT_MAC, link);
         config.nic.receive_buffer = Some(receive_buffer(&link));
         change(&mut config);
         let host = Host::new(&config)?;

@@ -21,6 +21,9 @@ pub fn format_ktap(report: &RunReport) -> String {
     for (at, check) in report.checks.iter().enumerate() {
         write_check(&mut text, at + 1, check);
     }
+    if report.is_interrupted {
+        text.push_str("Bail out! interrupted\n");
+    }
     let counts = &report.counts;
     let _ = writeln!(
         text,

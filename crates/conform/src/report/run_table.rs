@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use xoff_telemetry::simple_table;
+use xoff_units::count_noun;
 
 use crate::outcome::{CheckReport, OutcomeCounts, RunReport};
 
@@ -17,6 +18,10 @@ pub fn format_run(report: &RunReport) -> String {
             report.preflight.detail
         );
         return text;
+    }
+    if report.is_interrupted {
+        let count = count_noun(report.checks.len() as u64, "check");
+        let _ = writeln!(text, "interrupted after {count}\n");
     }
     let rows = report.checks.iter().map(table_row).collect();
     text.push_str(&simple_table(
@@ -41,7 +46,9 @@ fn table_row(report: &CheckReport) -> Vec<String> {
 pub(super) fn describe_run(report: &RunReport) -> String {
     let mut text = format!(
         "device: {}, {} Mb/s, timing {}",
-        report.device, report.speed_mbps, report.timing
+        report.device,
+        report.speed_mbps,
+        report.timing.name()
     );
     if report.scale.factor < 1.0 {
         let _ = write!(text, ", counts and durations scaled by {}", report.scale.factor);
@@ -56,7 +63,7 @@ pub(super) fn describe_run(report: &RunReport) -> String {
 }
 
 /// Describes the number of checks with each result in one line.
-fn describe_counts(counts: &OutcomeCounts) -> String {
+pub(super) fn describe_counts(counts: &OutcomeCounts) -> String {
     let named = [
         ("pass", counts.pass),
         ("fail", counts.fail),

@@ -99,3 +99,29 @@ fn a_check_is_explained_with_its_mutants() {
     }
     assert_eq!(report::list_checks(CHECKS).lines().count(), 45);
 }
+
+#[test]
+fn the_page_has_a_picture_with_frames_and_pauses_of_each_check() {
+    let options = RunOptions {
+        records_frames: true,
+        mutant: Some(mutant("adds-timers")),
+        ..options(&["A6", "B1"])
+    };
+    let report = run_checks(&options).expect("a report");
+    let page = report::format_html(&report);
+    assert_eq!(page.matches("<svg").count(), 2);
+    for text in [
+        "A6: a new time replaces the timer",
+        "class=\"fail\">FAIL",
+        "device, class 3",
+        "instrument, MAC control",
+        "device, MAC control",
+        "vector 0x08, quanta [0, 0, 0, 8000, 0, 0, 0, 0]",
+        "class=\"pause\"",
+        "class=\"frames\"",
+    ] {
+        assert!(page.contains(text), "{text}");
+    }
+    // The page needs no other file.
+    assert!(!page.contains("http"), "no link to another file");
+}

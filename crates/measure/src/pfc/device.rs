@@ -41,7 +41,7 @@ impl ControlDevice {
     /// The device does not exist, is down, has no carrier, or belongs to a bridge, or the process lacks
     /// CAP_NET_RAW.
     pub fn open_sender(name: &str) -> Result<ControlDevice, Failure> {
-        let properties = read_properties(name)?;
+        let properties = read_properties("--dev", name)?;
         let sender = FrameSender::open(name).map_err(|error| open_failure(name, &error))?;
         Ok(ControlDevice {
             properties,
@@ -56,7 +56,7 @@ impl ControlDevice {
     /// # Errors
     /// Same as [`ControlDevice::open_sender`].
     pub fn open_receiver(name: &str) -> Result<ControlDevice, Failure> {
-        let properties = read_properties(name)?;
+        let properties = read_properties("--dev", name)?;
         let listener =
             FrameListener::open(name, &mac_control_filter()).map_err(|error| open_failure(name, &error))?;
         Ok(ControlDevice {
@@ -111,8 +111,17 @@ pub(super) fn monotonic_ns() -> u64 {
     xoff_runtime::workers::clock::monotonic_ns()
 }
 
-fn read_properties(name: &str) -> Result<DeviceProperties, Failure> {
-    let location = format!("--dev {name}");
+/// Checks that a device exists in the calling thread's namespace, is up, has a carrier, and belongs to no bridge.
+/// `option` is the option with its name.
+///
+/// # Errors
+/// The device is not suitable for MAC control frames.
+pub fn check_control_device(option: &str, name: &str) -> Result<(), Failure> {
+    read_properties(option, name).map(drop)
+}
+
+fn read_properties(option: &str, name: &str) -> Result<DeviceProperties, Failure> {
+    let location = format!("{option} {name}");
     let net_failure = |error: net::Error| match error {
         net::Error::BadName { .. } => Failure::usage(error.to_string()).at(location.clone()),
         net::Error::NoSuchLink { .. } => Failure::environment(format!("there is no network device {name}"))

@@ -23,7 +23,7 @@ mod watcher;
 
 pub use decoded_frame::DecodedFrame;
 pub use deviation::Deviation;
-pub use device::{ControlDevice, DEFAULT_SPEED_MBPS, DeviceProperties};
+pub use device::{ControlDevice, DEFAULT_SPEED_MBPS, DeviceProperties, check_control_device};
 pub use frame_spec::{ControlFrameSpec, FRAME_LEN_MAX, FrameParameters};
 pub use pause_tracker::{ClassPause, PauseEvent, PauseScope, PauseTracker, ScopeEvent};
 pub use send_run::{SendOrder, SendResult, send_frames};

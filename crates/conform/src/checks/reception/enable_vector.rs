@@ -8,7 +8,7 @@ use crate::checks::frames::{
     LONGEST_PAUSE, PAUSED_BIT, PAUSED_CLASS, hold_pause, pause, pfc, pfc_with_times, repeat, send,
 };
 use crate::checks::traffic::{DeviceTraffic, start_traffic};
-use crate::checks::{format_span, require};
+use crate::checks::{format_span, require, require_in_time};
 use crate::instrument::Instrument;
 use crate::step::Step;
 
@@ -26,7 +26,7 @@ async fn a1(i: Instrument) -> Step<String> {
     let from = i.now();
     repeat(&i, pfc(0, 0), i.quanta(1_000), 20).await;
     traffic
-        .keeps_running(PAUSED_BIT, from, from + i.quanta(20_000))
+        .keeps_running(PAUSED_BIT, from, from + i.quanta(i.window_quanta(20_000)))
         .await?;
     let to_host = i
         .counters()
@@ -75,12 +75,13 @@ pub(in crate::checks) static A3: Check =
 
 async fn a3(i: Instrument) -> Step<String> {
     let traffic = start_traffic(&i, 0xff, 100).await?;
+    let quanta = i.window_pause(WINDOW_QUANTA as u16);
     for class in 0..PRIORITIES as u8 {
-        let arrival = pause(&i, class, WINDOW_QUANTA as u16).await;
-        let until = arrival + i.quanta(WINDOW_QUANTA * 3 / 4);
+        let arrival = pause(&i, class, quanta).await;
+        let until = arrival + i.quanta(u64::from(quanta) * 3 / 4);
         traffic.stays_paused(class, arrival, until).await?;
         traffic.keeps_running(!(1 << class), arrival, until).await?;
-        i.wait(i.quanta(4_000)).await;
+        i.wait(i.quanta(u64::from(quanta / 2))).await;
     }
     Ok("8 of 8 classes pause alone".to_owned())
 }
@@ -107,8 +108,10 @@ async fn a4(i: Instrument) -> Step<String> {
         let pause = i.quanta(u64::from(time));
         let silence = traffic.silence(class as u8, arrival, i.quanta(100_000)).await?;
         let latest = pause + budget + Picos(i.frame_time().0 * (PRIORITIES as u64 + 1));
-        require(
-            silence >= pause && silence <= latest && silence > previous,
+        require_in_time(
+            silence + i.timing().tolerance >= pause && silence <= latest && silence > previous,
+            [arrival, arrival + silence],
+            pause.since(silence).max(silence.since(latest)),
             || {
                 let [silence, pause, latest] =
                     [silence, pause, latest].map(|span| format_span(span, &i.link()));
@@ -133,7 +136,7 @@ async fn a8(i: Instrument) -> Step<String> {
     for enable in [0, !PAUSED_BIT] {
         let sent = send(&i, pfc_with_times(enable, [LONGEST_PAUSE; PRIORITIES])).await;
         traffic
-            .keeps_running(PAUSED_BIT, sent, sent + i.quanta(WINDOW_QUANTA))
+            .keeps_running(PAUSED_BIT, sent, sent + i.quanta(i.window_quanta(WINDOW_QUANTA)))
             .await?;
     }
     Ok(describe_share(&traffic, from, i.now()))
@@ -151,7 +154,7 @@ async fn a9(i: Instrument) -> Step<String> {
     let from = i.now();
     repeat(&i, pfc(PAUSED_BIT, 0), i.quanta(500), 5).await;
     traffic
-        .keeps_running(PAUSED_BIT, from, from + i.quanta(WINDOW_QUANTA))
+        .keeps_running(PAUSED_BIT, from, from + i.quanta(i.window_quanta(WINDOW_QUANTA)))
         .await?;
     Ok(describe_share(&traffic, from, i.now()))
 }

@@ -7,7 +7,7 @@ use crate::checks::frames::{
     LONGEST_PAUSE, PAUSED_BIT, PAUSED_CLASS, link_pause, pause, pfc, repeat, send, with_bytes,
 };
 use crate::checks::traffic::start_traffic;
-use crate::checks::{format_span, require};
+use crate::checks::{format_span, require_in_time};
 use crate::device::Operation;
 use crate::instrument::Instrument;
 use crate::step::{Step, Stop};
@@ -34,7 +34,11 @@ async fn a10(i: Instrument) -> Step<String> {
     i.operate(Operation::SetPfc { enabled: !PAUSED_BIT }).await?;
     let arrival = pause(&i, PAUSED_CLASS, LONGEST_PAUSE).await;
     traffic
-        .keeps_running(PAUSED_BIT, arrival, arrival + i.quanta(WINDOW_QUANTA))
+        .keeps_running(
+            PAUSED_BIT,
+            arrival,
+            arrival + i.quanta(i.window_quanta(WINDOW_QUANTA)),
+        )
         .await?;
     Ok(match i.counters().await {
         Ok(counters) if counters.pfc_rx[usize::from(PAUSED_CLASS)] == 1 => {
@@ -57,7 +61,11 @@ async fn a11(i: Instrument) -> Step<String> {
     i.operate(Operation::SetPfc { enabled: 0 }).await?;
     let arrival = send(&i, pfc(0xff, LONGEST_PAUSE)).await;
     traffic
-        .keeps_running(PAUSED_BIT, arrival, arrival + i.quanta(WINDOW_QUANTA))
+        .keeps_running(
+            PAUSED_BIT,
+            arrival,
+            arrival + i.quanta(i.window_quanta(WINDOW_QUANTA)),
+        )
         .await?;
     Ok("not paused".to_owned())
 }
@@ -74,7 +82,11 @@ async fn a12(i: Instrument) -> Step<String> {
     let from = i.now();
     repeat(&i, link_pause(LONGEST_PAUSE), i.quanta(2_000), 3).await;
     traffic
-        .keeps_running(PAUSED_BIT | 1, from, from + i.quanta(WINDOW_QUANTA))
+        .keeps_running(
+            PAUSED_BIT | 1,
+            from,
+            from + i.quanta(i.window_quanta(WINDOW_QUANTA)),
+        )
         .await?;
     Ok("classes 0 and 3 keep their rates".to_owned())
 }
@@ -93,17 +105,21 @@ async fn a13(i: Instrument) -> Step<String> {
     let quanta = 8_000;
     let arrival = send(&i, link_pause(quanta)).await;
     let expected = i.quanta(u64::from(quanta));
+    let resumed_at = arrival + expected.since(i.timing().tolerance);
     for class in classes {
-        traffic.stays_paused(class, arrival, arrival + expected).await?;
+        traffic.stays_paused(class, arrival, resumed_at).await?;
     }
     let mut first = Picos::NEVER;
     for class in classes {
         first = first.min(traffic.silence(class, arrival, expected + expected).await?);
     }
     let latest = expected + i.response_budget() + Picos(expected.0 / 50);
-    require(first <= latest, || {
-        format!("the link is silent for {}", format_span(first, &i.link()))
-    })?;
+    require_in_time(
+        first <= latest,
+        [arrival, arrival + first],
+        first.since(latest),
+        || format!("the link is silent for {}", format_span(first, &i.link())),
+    )?;
     Ok(format!(
         "the link is silent for {}",
         format_span(first, &i.link())

@@ -1,0 +1,136 @@
+//! The program on the far host: a process with requests on its standard input and replies on its standard output.
+
+use std::io::{Read, Write};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use xoff_conform::{FarHostReply, FarHostRequest};
+use xoff_telemetry::failure::Failure;
+
+use crate::line_buffer::{LineBuffer, set_nonblocking};
+
+/// Longest time for which a program may run after the end of its input.
+const EXIT_MAX: Duration = Duration::from_millis(2_000);
+/// Number of bytes of the error output that messages quote.
+const QUOTED_BYTES_MAX: usize = 600;
+
+/// A running program on the far host. It is stopped when the value is dropped.
+#[derive(Debug)]
+pub(crate) struct FarProcess {
+    child: Child,
+    input: Option<ChildStdin>,
+    output: ChildStdout,
+    lines: LineBuffer,
+    /// The command, for messages.
+    command: String,
+}
+
+impl FarProcess {
+    /// Starts a program. `script` is written to its input first.
+    pub(crate) fn start(mut command: Command, script: &str) -> Result<FarProcess, Failure> {
+        let words = std::iter::once(command.get_program()).chain(command.get_args());
+        let text: Vec<_> = words.map(|word| word.to_string_lossy()).collect();
+        let text = text.join(" ");
+        let failure = |error: std::io::Error| {
+            Failure::environment("the program on the far host cannot be started")
+                .at(text.clone())
+                .because(error)
+                .fix("check --adapter and --device: docs/conform.md")
+        };
+        let mut child = command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .map_err(failure)?;
+        let (Some(mut input), Some(output)) = (child.stdin.take(), child.stdout.take()) else {
+            return Err(failure(std::io::Error::other("the program has no pipes")));
+        };
+        // A program that has ended is reported with its error output by the first request.
+        let _ = input.write_all(script.as_bytes());
+        set_nonblocking(&output).map_err(failure)?;
+        Ok(FarProcess {
+            child,
+            input: Some(input),
+            output,
+            lines: LineBuffer::default(),
+            command: text,
+        })
+    }
+
+    pub(crate) fn send_request(&mut self, request: &FarHostRequest) -> Result<(), String> {
+        let line = serde_json::to_string(request).expect("our types have string keys and finite numbers");
+        let Some(input) = &mut self.input else {
+            return Err("the program on the far host has ended".to_owned());
+        };
+        let written = input
+            .write_all(format!("{line}\n").as_bytes())
+            .and_then(|()| input.flush());
+        written.map_err(|_| self.describe_end())
+    }
+
+    pub(crate) fn receive_reply(&mut self) -> Result<Option<FarHostReply>, String> {
+        self.lines
+            .fill(&self.output)
+            .map_err(|error| format!("the far host cannot be read: {error}"))?;
+        match self.lines.next_line() {
+            Some(line) => serde_json::from_str(&line).map(Some).map_err(|error| {
+                let shown: String = line.chars().take(80).collect();
+                format!("the far host gave a wrong answer ({error}): {shown}")
+            }),
+            None if self.lines.is_at_end => Err(self.describe_end()),
+            None => Ok(None),
+        }
+    }
+
+    pub(crate) fn fd(&self) -> BorrowedFd<'_> {
+        self.output.as_fd()
+    }
+
+    /// Stops the program, and describes its end with its error output.
+    fn describe_end(&mut self) -> String {
+        let status = self.stop();
+        let mut errors = Vec::new();
+        if let Some(stderr) = &mut self.child.stderr {
+            let limit = 1 << 16;
+            // An error only shortens the message.
+            let _ = stderr.take(limit).read_to_end(&mut errors);
+        }
+        let errors = String::from_utf8_lossy(&errors);
+        let errors = errors.trim();
+        let at = errors
+            .char_indices()
+            .rev()
+            .nth(QUOTED_BYTES_MAX)
+            .map_or(0, |(at, _)| at);
+        let command: String = self.command.chars().take(200).collect();
+        format!(
+            "the program on the far host has ended ({status}), command `{command}`: {}",
+            &errors[at..]
+        )
+    }
+
+    fn stop(&mut self) -> String {
+        self.input = None;
+        let deadline = Instant::now() + EXIT_MAX;
+        loop {
+            match self.child.try_wait() {
+                Ok(Some(status)) => return status.to_string(),
+                Ok(None) if Instant::now() < deadline => std::thread::sleep(Duration::from_millis(5)),
+                Ok(None) | Err(_) => break,
+            }
+        }
+        // An error means that the program has ended in the meantime.
+        let _ = self.child.kill();
+        self.child
+            .wait()
+            .map_or_else(|error| error.to_string(), |status| status.to_string())
+    }
+}
+
+impl Drop for FarProcess {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
