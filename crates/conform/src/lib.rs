@@ -8,8 +8,8 @@
 //! - [`DeviceUnderTest`]: the interface of a device. [`ModelDevice`] is a model host of xoff, and [`MutantDevice`] is
 //!   one that is wrong in exactly one behaviour.
 //! - [`run_checks`]: runs checks and returns a report. [`report`] has its output formats.
-//! - [`run_checks_on_port`]: the same on a network port in real time. [`PortAccess`] has the port, the clock and the far
-//!   host, and [`ServedDevice`] is the model device at the other end.
+//! - [`run_checks_on_port`]: the same on a network port in real time. [`PortAccess`] has the port, the clock and the
+//!   far host, and [`ServedDevice`] is the model device at the other end.
 //! - [`NicFile`]: expected deviations of a NIC.
 //! - [`run_matrix`]: proves that each check detects its mutants, and that no other check does.
 //!

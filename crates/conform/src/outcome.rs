@@ -191,9 +191,11 @@ impl RunReport {
             return Exit::Environment;
         }
         let decided = counts.pass + counts.xfail + counts.info;
+        // On a real port, nothing else shows that there is a device.
+        let is_absent = self.timing != TimingClass::Exact && self.preflight.is_unknown();
         match () {
             () if counts.fail + counts.xpass > 0 => Exit::CheckFailed,
-            () if counts.inconclusive > 0 || decided == 0 => Exit::Inconclusive,
+            () if counts.inconclusive > 0 || decided == 0 || is_absent => Exit::Inconclusive,
             () => Exit::Ok,
         }
     }

@@ -33,6 +33,11 @@ pub struct PreflightReport {
 }
 
 impl PreflightReport {
+    /// Returns whether the device gave no sign in both directions.
+    pub fn is_unknown(&self) -> bool {
+        [self.to_device, self.from_device] == [Passage::Unknown; 2]
+    }
+
     /// Returns whether MAC control frames are consumed, so the checks would prove nothing.
     pub fn has_failed(&self) -> bool {
         [self.to_device, self.from_device].contains(&Passage::Swallowed)

@@ -28,8 +28,8 @@ impl TimingClass {
     }
 }
 
-/// Delay of a wake-up or of a frame that a check in real time tolerates. The criteria of time are extended by this time.
-/// A failure during which a wake-up was later proves nothing.
+/// Delay of a wake-up or of a frame that a check in real time tolerates. The criteria of time are extended by this
+/// time. A failure during which a wake-up was later proves nothing.
 pub(crate) const TOLERANCE: Picos = Picos::from_micros(200);
 /// Shortest pause whose length is measured in real time: 10 000 quanta at 1 Gb/s. The permitted error of 2 % is then
 /// 102 us.

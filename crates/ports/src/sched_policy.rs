@@ -54,9 +54,9 @@ impl std::fmt::Debug for SchedPolicy {
     }
 }
 
-/// Selects the lowest real-time priority (`SCHED_FIFO`) for the calling thread. The thread then runs as soon as it wakes
-/// up, also on a busy core. Returns whether the kernel permits this: it needs CAP_SYS_NICE. A policy that the user has
-/// selected is kept.
+/// Selects the lowest real-time priority (`SCHED_FIFO`) for the calling thread. The thread then runs as soon as it
+/// wakes up, also on a busy core. Returns whether the kernel permits this: it needs CAP_SYS_NICE. A policy that the
+/// user has selected is kept.
 pub fn request_real_time_priority() -> bool {
     let Some(now) = thread_attributes().filter(|now| now.sched_policy == libc::SCHED_OTHER.cast_unsigned())
     else {

@@ -6,6 +6,7 @@ use xoff_telemetry::simple_table;
 use xoff_units::count_noun;
 
 use crate::outcome::{CheckReport, OutcomeCounts, RunReport};
+use crate::timing::TimingClass;
 
 /// Formats the report of a run for people.
 pub fn format_run(report: &RunReport) -> String {
@@ -30,6 +31,13 @@ pub fn format_run(report: &RunReport) -> String {
         rows,
     ));
     let _ = writeln!(text, "\n{}", describe_counts(&report.counts));
+    if report.timing != TimingClass::Exact && report.preflight.is_unknown() {
+        let _ = writeln!(
+            text,
+            "The run proves nothing: the device gave no sign that MAC control frames pass ({}).",
+            report.preflight.detail
+        );
+    }
     text
 }
 

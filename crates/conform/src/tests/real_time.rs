@@ -300,6 +300,12 @@ fn without_a_far_host_checks_are_skipped_with_the_reason() {
     assert_eq!((report.counts.skip, report.counts.pass), (42, 1));
     let detail = &report.checks[0].detail;
     assert!(detail.contains("--adapter"), "{detail}");
+    assert_eq!(
+        report.exit(),
+        Exit::Inconclusive,
+        "nothing shows that there is a device"
+    );
+    assert!(report::format_run(&report).contains("proves nothing"));
 }
 
 #[test]
