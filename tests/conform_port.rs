@@ -20,8 +20,12 @@ const TESTS: &[NamedTest] = &[
     ),
     ("a_linux_host_does_not_obey_pfc", a_linux_host_does_not_obey_pfc),
     (
-        "a_device_that_is_not_connected_ends_the_run",
-        a_device_that_is_not_connected_ends_the_run,
+        "a_device_that_is_not_connected_proves_nothing",
+        a_device_that_is_not_connected_proves_nothing,
+    ),
+    (
+        "a_bridge_that_swallows_mac_control_ends_the_run",
+        a_bridge_that_swallows_mac_control_ends_the_run,
     ),
     (
         "a_far_host_that_cannot_be_reached_is_an_error",
@@ -147,13 +151,37 @@ fn a_linux_host_does_not_obey_pfc() -> Result<(), Failed> {
     })
 }
 
-fn a_device_that_is_not_connected_ends_the_run() -> Result<(), Failed> {
+fn a_device_that_is_not_connected_proves_nothing() -> Result<(), Failed> {
     connect_devices()?;
     add_veth("d0", "d1", None, 1_500)?;
     let output = conform_run("--port c0 --device model:d1 A1").output()?;
+    check_equal(output.status.code(), Some(5), &text(&output.stdout))?;
+    check(text(&output.stdout).contains("The run proves nothing"), || {
+        text(&output.stdout)
+    })
+}
+
+fn a_bridge_that_swallows_mac_control_ends_the_run() -> Result<(), Failed> {
+    add_veth("c0", "b0", None, 1_500)?;
+    add_veth("c1", "b1", None, 1_500)?;
+    for words in [
+        "link add br0 type bridge",
+        "link set br0 up",
+        "link set b0 master br0",
+        "link set b1 master br0",
+    ] {
+        let status = Command::new("ip").args(words.split(' ')).status()?;
+        check(status.success(), || words.to_owned())?;
+    }
+    let output = conform_run("--port c0 --device model:c1 A1").output()?;
     check_equal(output.status.code(), Some(3), &text(&output.stdout))?;
     check(text(&output.stdout).contains("preflight failed"), || {
         text(&output.stdout)
+    })?;
+    let output = conform_run("--port b0 --device model:c1 A1").output()?;
+    check_equal(output.status.code(), Some(3), "a port of a bridge")?;
+    check(text(&output.stderr).contains("belongs to br0"), || {
+        text(&output.stderr)
     })
 }
 

@@ -291,7 +291,7 @@ impl Medium for RealTimeLink<'_> {
         Ok(match () {
             () if lost > 0 => Some(format!("the ports lost {}", count_noun(lost, "frame"))),
             () if delay > tolerated => Some(format!(
-                "{place} was {} us late, tolerated are {} us",
+                "the delays of {place} are {} us, tolerated are {} us",
                 micros(delay),
                 micros(tolerated)
             )),
