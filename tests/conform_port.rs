@@ -18,7 +18,10 @@ const TESTS: &[NamedTest] = &[
         "a_failed_check_has_a_capture_and_a_picture",
         a_failed_check_has_a_capture_and_a_picture,
     ),
-    ("a_linux_host_does_not_obey_pfc", a_linux_host_does_not_obey_pfc),
+    (
+        "a_linux_host_does_not_honour_pfc",
+        a_linux_host_does_not_honour_pfc,
+    ),
     (
         "a_device_that_is_not_connected_proves_nothing",
         a_device_that_is_not_connected_proves_nothing,
@@ -139,7 +142,7 @@ fn a_failed_check_has_a_capture_and_a_picture() -> Result<(), Failed> {
     Ok(())
 }
 
-fn a_linux_host_does_not_obey_pfc() -> Result<(), Failed> {
+fn a_linux_host_does_not_honour_pfc() -> Result<(), Failed> {
     if Command::new("python3").arg("--version").output().is_err() {
         return Ok(());
     }

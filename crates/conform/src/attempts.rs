@@ -51,7 +51,7 @@ impl Attempts {
     /// Adds an attempt. Returns the end of the check if it is decided or if there is no time for another attempt.
     pub(crate) fn add(&mut self, end: CheckEnd) -> Option<CheckEnd> {
         self.count += 1;
-        self.spent = self.spent + end.duration;
+        self.spent += end.duration;
         let is_decided = match (&end.result, &end.disturbance) {
             (Ok(_), _) => {
                 self.passes += 1;

@@ -49,7 +49,7 @@ pub enum FarHostReply {
     /// The device cannot execute the request. The text is the reason.
     Unsupported(String),
     /// The counters.
-    Counters(Counters),
+    Counters(Box<Counters>),
     /// The settings.
     Settings(SettingsMessage),
     /// Delays and losses of the far host.

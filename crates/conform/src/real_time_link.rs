@@ -233,7 +233,7 @@ impl Medium for RealTimeLink<'_> {
 
     fn counters(&mut self, observations: &mut Observations) -> Answer<Counters> {
         match self.call(&FarHostRequest::ReadCounters, observations)? {
-            Ok(FarHostReply::Counters(counters)) => Ok(Ok(counters)),
+            Ok(FarHostReply::Counters(counters)) => Ok(Ok(*counters)),
             Ok(_) => Err(wrong_reply()),
             Err(unsupported) => Ok(Err(unsupported)),
         }

@@ -116,7 +116,7 @@ impl ServedDevice {
             }
             FarHostRequest::ReadCounters => device
                 .counters(self.now)
-                .map_or_else(unsupported, FarHostReply::Counters),
+                .map_or_else(unsupported, |counters| FarHostReply::Counters(Box::new(counters))),
             FarHostRequest::ReadSettings => device.settings(self.now).map_or_else(unsupported, |settings| {
                 FarHostReply::Settings(SettingsMessage::from(&settings))
             }),
