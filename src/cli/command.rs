@@ -94,6 +94,10 @@ mod tests {
     /// Commands without JSON output, with the reason.
     const WITHOUT_JSON: &[(&str, &str)] = &[
         ("lab exec", "the output is that of the executed command"),
+        (
+            "conform device",
+            "the output is the replies to the instrument, in JSON",
+        ),
         ("clear", "these commands print nothing"),
         ("completions", "the output is a shell script"),
         ("man", "the output is a manual page"),
