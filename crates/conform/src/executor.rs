@@ -29,10 +29,10 @@ pub(crate) struct CheckEnd {
 }
 
 impl CheckEnd {
-    /// Returns the end of a check that the user interrupted before its start.
-    pub(crate) fn interrupted() -> CheckEnd {
+    /// Returns the end of a check that has not started.
+    pub(crate) fn not_started(stop: Stop) -> CheckEnd {
         CheckEnd {
-            result: Err(Stop::Interrupted),
+            result: Err(stop),
             duration: Picos::ZERO,
             trace: None,
             disturbance: None,

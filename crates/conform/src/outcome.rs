@@ -167,6 +167,9 @@ pub struct RunReport {
     pub timing: TimingClass,
     /// True: the user interrupted the run, so `checks` contains only the checks before.
     pub is_interrupted: bool,
+    /// The reason why the port or the far host stopped working during the run. `checks` then contains the checks
+    /// before, and the check during which it happened. `None`: it worked until the end.
+    pub failure: Option<String>,
     /// Factors of counts and durations.
     #[serde(flatten)]
     pub scale: CheckScale,
@@ -187,7 +190,7 @@ impl RunReport {
         if self.is_interrupted {
             return Exit::Interrupted;
         }
-        if self.preflight.has_failed() {
+        if self.preflight.has_failed() || self.failure.is_some() {
             return Exit::Environment;
         }
         let decided = counts.pass + counts.xfail + counts.info;

@@ -68,8 +68,29 @@ pub fn run_checks_on_port(
     let mut runner = PortRunner::new(options, access, device_mac)?;
     let name = runner.start_device(options.mutant)?.map(|device| device.name);
     let timing = MediumTiming::real_time(options.link.speed_mbps).class;
-    let run = |steps: fn(Instrument) -> CheckFuture| runner.run(steps, options.mutant);
-    run_selected_checks(options, name.unwrap_or_default(), timing, run, notify)
+    let mut failure = None;
+    let run = |steps: fn(Instrument) -> CheckFuture| {
+        let stop = match failure {
+            Some(_) => Stop::Interrupted,
+            None => match runner.run(steps, options.mutant) {
+                Err(PortRunError::Environment(reason)) => {
+                    failure = Some(reason.clone());
+                    Stop::Inconclusive(reason)
+                }
+                result => return result,
+            },
+        };
+        let end = CheckEnd::not_started(stop);
+        Ok(CheckRun { end, attempts: 1 })
+    };
+    let mut report = run_selected_checks(options, name.unwrap_or_default(), timing, run, notify)?;
+    match failure {
+        Some(reason) if report.checks.is_empty() => return Err(PortRunError::Environment(reason)),
+        Some(_) => report.is_interrupted = false,
+        None => {}
+    }
+    report.failure = failure;
+    Ok(report)
 }
 
 /// Runs all checks on the model device at a network port, and each mutant on its own check. `notify` is called with
@@ -169,7 +190,7 @@ impl<'a> PortRunner<'a> {
                     };
                     run_future(steps, link, &mut medium, limits)
                 }
-                None => CheckEnd::interrupted(),
+                None => CheckEnd::not_started(Stop::Interrupted),
             };
             if let Some(end) = attempts.add(end) {
                 let attempts = attempts.count();

@@ -143,6 +143,7 @@ pub(crate) fn run_selected_checks<E>(
         speed_mbps: options.link.speed_mbps,
         timing,
         is_interrupted,
+        failure: None,
         scale: options.scale,
         nic: options.nic.as_ref().map(|nic| nic.nic.clone()),
         preflight,

@@ -36,6 +36,13 @@ pub fn format_html(report: &RunReport) -> String {
     if report.is_interrupted {
         page.push_str("<p class=\"inconclusive\">The run was interrupted. Later checks did not run.</p>");
     }
+    if let Some(reason) = &report.failure {
+        let _ = write!(
+            page,
+            "<p class=\"fail\">The run ended early: {}.</p>",
+            escape(reason)
+        );
+    }
     if report.preflight.has_failed() {
         let detail = escape(&report.preflight.detail);
         let _ = write!(

@@ -24,6 +24,9 @@ pub fn format_ktap(report: &RunReport) -> String {
     if report.is_interrupted {
         text.push_str("Bail out! interrupted\n");
     }
+    if let Some(reason) = &report.failure {
+        let _ = writeln!(text, "Bail out! {}", reason.replace('\n', " "));
+    }
     let counts = &report.counts;
     let _ = writeln!(
         text,

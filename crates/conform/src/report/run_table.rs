@@ -24,6 +24,9 @@ pub fn format_run(report: &RunReport) -> String {
         let count = count_noun(report.checks.len() as u64, "check");
         let _ = writeln!(text, "interrupted after {count}\n");
     }
+    if let Some(reason) = &report.failure {
+        let _ = writeln!(text, "the run ended early: {reason}\n");
+    }
     let rows = report.checks.iter().map(table_row).collect();
     text.push_str(&simple_table(
         &["Check", "Result", "Behaviour", "Detail"],

@@ -279,15 +279,30 @@ fn an_interrupted_run_reports_the_checks_before() {
 }
 
 #[test]
-fn a_port_that_is_removed_ends_the_run() {
+fn a_port_that_is_removed_before_the_checks_ends_the_run() {
     let faults = Faults {
-        removed_at: Some(Picos::from_millis(100)),
+        removed_at: Some(Picos::from_millis(20)),
         ..Faults::default()
     };
     match run(faults, &options(&["A1", "A2"])) {
         Err(PortRunError::Environment(reason)) => assert!(reason.contains("removed"), "{reason}"),
         other => panic!("{other:?}"),
     }
+}
+
+#[test]
+fn a_port_that_is_removed_during_the_checks_keeps_the_results_before() {
+    let faults = Faults {
+        removed_at: Some(Picos::from_millis(300)),
+        ..Faults::default()
+    };
+    let report = run(faults, &RunOptions::new(GIGABIT)).expect("a report of the checks before");
+    let (last, before) = report.checks.split_last().expect("checks");
+    assert_eq!(last.outcome, CheckOutcome::Inconclusive);
+    assert!(!before.is_empty() && before.iter().all(|check| check.outcome == CheckOutcome::Pass));
+    assert!(!report.is_interrupted && report.checks.len() < 43);
+    assert_eq!(report.exit(), Exit::Environment);
+    assert!(report::format_run(&report).contains("ended early: the device p0 was removed"));
 }
 
 #[test]
