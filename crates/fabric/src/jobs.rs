@@ -502,4 +502,9 @@ impl Jobs {
             entropy: transport.entropy,
         })
     }
+
+    /// Returns the computed shortest times of messages ([`Jobs::least_time`]).
+    pub fn reference_times(&self) -> &ReferenceTimes {
+        &self.reference
+    }
 }

@@ -57,6 +57,7 @@ mod engine;
 mod event_log;
 mod event_queue;
 mod event_window;
+mod far_events;
 mod fault;
 mod in_flight;
 mod job_hosts;

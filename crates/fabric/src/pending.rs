@@ -8,9 +8,6 @@
 //!
 //! If a completion may change any host, all hosts form one partition for this window.
 
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
-use std::collections::binary_heap::PeekMut;
 use std::ops::Range;
 
 use xoff_dataplane::route::RouteHint;
@@ -18,6 +15,7 @@ use xoff_units::Picos;
 
 use super::event_queue::{Event, EventQueue, first_key_at};
 use super::event_window::EventWindow;
+use super::far_events::FarEvents;
 use super::partition_calendar::{FROM_FAR, PartitionCalendar};
 
 /// Pending events of a partition after its window, except the far events. The struct has half a cache line,
@@ -40,9 +38,6 @@ impl EventsAfterWindow {
         near: Vec::new(),
     };
 }
-
-/// Events of a partition that are later than the next windows.
-type FarEvents = BinaryHeap<Reverse<Event>>;
 
 /// Number of windows for which events are near. Later events are far.
 const NEAR_WINDOWS: u64 = 4;
@@ -96,8 +91,7 @@ impl PendingEvents {
     pub(super) fn use_one_order(&mut self) {
         self.is_partitioned = false;
         for (later, far) in self.later.iter_mut().zip(&mut self.far) {
-            let far = far.drain().map(|Reverse(event)| event);
-            let events = later.near.drain(..).chain(far);
+            let events = later.near.drain(..).chain(far.remove_all());
             events.for_each(|event| self.in_order.push(event));
             later.first = Picos::NEVER;
         }
@@ -126,8 +120,16 @@ impl PendingEvents {
         }
         match event.at < self.near_until {
             true => later.near.push(event),
-            false => self.far[partition].push(Reverse(event)),
+            false => self.far[partition].push(event),
         }
+    }
+
+    /// Removes all events and releases their memory.
+    pub(super) fn discard_all(&mut self) {
+        self.in_order = EventQueue::default();
+        self.later.fill(EventsAfterWindow::EMPTY);
+        self.far.fill(FarEvents::new());
+        self.calendar.clear();
     }
 
     /// Removes all events of a partition for which `is_removed` is true, and returns them unsorted.
@@ -147,10 +149,10 @@ impl PendingEvents {
         }
         let (later, far) = (&mut self.later[partition], &mut self.far[partition]);
         later.near.retain(&mut stays);
-        far.retain(|Reverse(event)| stays(event));
+        let events = far.remove_all().into_iter();
+        events.filter(stays).for_each(|event| far.push(event));
         let near = later.near.iter().map(|event| event.at).min();
-        let far = far.peek().map(|Reverse(event)| event.at);
-        later.first = near.into_iter().chain(far).min().unwrap_or(Picos::NEVER);
+        later.first = near.unwrap_or(Picos::NEVER).min(far.first().at);
         self.rebuild_calendar();
         removed
     }
@@ -158,7 +160,7 @@ impl PendingEvents {
     /// Returns all events, unsorted.
     pub(super) fn iter(&self) -> impl Iterator<Item = Event> + '_ {
         let near = self.later.iter().flat_map(|later| later.near.iter().copied());
-        let far = self.far.iter().flatten().map(|Reverse(event)| *event);
+        let far = self.far.iter().flat_map(FarEvents::iter);
         self.in_order.iter().chain(near).chain(far)
     }
 
@@ -242,9 +244,8 @@ impl PendingEvents {
     ) -> bool {
         let (near, far) = (&self.later[partition].near, &self.far[partition]);
         let mut fits = |event: Event| event.key() >= limit || condition(event);
-        let first_is_far = far.peek().is_some_and(|Reverse(event)| event.key() < limit);
-        near.iter().all(|event| fits(*event))
-            && (!first_is_far || far.iter().all(|Reverse(event)| fits(*event)))
+        let first_is_far = far.first().key() < limit;
+        near.iter().all(|event| fits(*event)) && (!first_is_far || far.iter().all(fits))
     }
 
     /// Sets the time at which the next windows start. New events shortly after this time count as near
@@ -291,15 +292,13 @@ impl PendingEvents {
             }
         }
         near.truncate(remaining);
-        while let Some(first) = far.peek_mut() {
-            if first.0.key() >= self.limit {
-                first_remaining = first_remaining.min(first.0.at);
-                break;
-            }
-            let Reverse(event) = PeekMut::pop(first);
+        while far.first().key() < self.limit {
+            let event = far.first();
             prefetch(event);
             self.window.fill(event);
+            far.remove_first();
         }
+        first_remaining = first_remaining.min(far.first().at);
         self.later[partition].first = first_remaining;
         if first_remaining != Picos::NEVER {
             self.calendar.add(partition as u32, first_remaining);

@@ -302,3 +302,29 @@ fn invalid_plans_are_rejected() {
         assert!(Fabric::new(plan(links.clone()), 1).is_err(), "{links:?}");
     }
 }
+
+#[test]
+fn discarded_events_change_no_result() {
+    let mut fabric = star(2);
+    let qp = connect(&mut fabric, 0, 1, 0x11);
+    fabric.run(Picos::from_millis(1), &mut ());
+    post_write(&mut fabric, 0, qp, 1 << 20);
+    fabric.run(
+        Picos::from_millis(1).saturating_add(Picos::from_micros(20)),
+        &mut (),
+    );
+    let results = |fabric: &Fabric| {
+        let counters = [0, 1].map(|host| fabric.host(host).rdma_counters());
+        (
+            counters,
+            fabric.events(),
+            fabric.frame_hops(),
+            fabric.frames_in_flight(),
+        )
+    };
+    let before = results(&fabric);
+    assert!(fabric.events_pending() > 0 && fabric.frames_in_flight() > 0);
+    fabric.discard_events();
+    assert_eq!(fabric.events_pending(), 0);
+    assert_eq!(results(&fabric), before);
+}

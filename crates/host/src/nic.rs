@@ -129,7 +129,7 @@ pub(super) struct SendSlot {
 impl Nic {
     pub(super) fn new(config: &NicConfig) -> Nic {
         let response = Picos::from_nanos(config.response_ns);
-        // A receiver with a response time reserves memory, so only receivers that are used have one.
+        // Only receivers that are used have a response time.
         let receiver = |is_used: bool| {
             let mut pauses = PauseReceiver::new();
             pauses.set_until_resumed(config.pauses_until_resumed);

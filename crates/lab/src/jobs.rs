@@ -226,4 +226,32 @@ mod tests {
             "{why}"
         );
     }
+
+    /// A search from one host to another visits all cores of a fat tree. The cores with the same neighbours are looked
+    /// up once.
+    #[test]
+    fn the_search_for_a_reference_time_is_linear_in_the_ports_of_a_switch() {
+        for k in [4, 8] {
+            let text = format!(
+                "name: x\ntopology:\n  fabric:\n    fat-tree: {{k: {k}, speed: 100g, config: {{preset: roce-lossless}}}}\n\
+                 workload:\n  jobs:\n    - {{name: j, kind: permutation, hosts: all, bytes: 4k}}\n"
+            );
+            let plan = parse_lab(&text, "lab.yml", Path::new(""), TimeMode::Virtual)
+                .unwrap_or_else(|problems| panic!("{problems}"));
+            let lab =
+                VirtualLab::new(plan, LabOptions::default()).unwrap_or_else(|failure| panic!("{failure}"));
+            let jobs = &lab.simulation.jobs;
+            let connections = jobs.workload().connections();
+            for connection in connections {
+                assert!(jobs.least_time(connection, 4_096).is_some(), "{connection:?}");
+            }
+            let per_pair = jobs.reference_times().forwarding_look_ups() / connections.len() as u64;
+            // An edge switch and half of the aggregation switches in both pods, and a core of each group.
+            let most = 2 + 3 * k / 2;
+            assert!(
+                (1..=most).contains(&per_pair),
+                "k = {k}: {per_pair} look-ups for a pair"
+            );
+        }
+    }
 }

@@ -110,8 +110,8 @@ struct SignalCheck<'a> {
     topology: FabricTopology<'a>,
     /// The marking ports for each DSCP.
     marking_ports: HashMap<u8, EcnMarkingPorts>,
-    /// The shortest paths for each destination and DSCP.
-    paths: HashMap<(u32, u8), ShortestPaths>,
+    /// The shortest paths for each access switch of a destination and each DSCP.
+    paths: HashMap<(usize, u8), ShortestPaths>,
     /// Whether a script step changes the configuration of a switch, so that switches may mark packets later.
     has_configure_step: bool,
     /// The flows without a signal for each transport and reason.
@@ -151,7 +151,7 @@ impl SignalCheck<'_> {
                 .or_insert(affected)
                 .count += 1;
         } else if let Some(hops_max) = hops_max {
-            let (hops, _) = self.shortest_path(connection, options.dscp[0]);
+            let hops = self.hop_count(connection, options.dscp[0]);
             let longest = self
                 .long_paths
                 .get(&transport)
@@ -162,22 +162,50 @@ impl SignalCheck<'_> {
         }
     }
 
-    /// Returns the number of switches on a shortest path of a flow, and whether a switch on such a path may
-    /// mark packets of the flow.
-    fn shortest_path(&mut self, connection: &Connection, dscp: u8) -> (u32, bool) {
+    /// Returns the number of switches on a shortest path of a flow. Returns 0 if no path exists.
+    fn hop_count(&mut self, connection: &Connection, dscp: u8) -> u32 {
+        let src = connection.src;
+        self.with_shortest_paths(connection, dscp, |topology, paths| topology.hop_count(paths, src))
+            .unwrap_or_default()
+    }
+
+    /// Returns whether a switch on a shortest path of a flow may mark packets of the flow.
+    fn may_be_marked(&mut self, connection: &Connection, dscp: u8) -> bool {
         let topology = &self.topology;
+        let &Connection { src, dst, .. } = connection;
+        let ports = self
+            .marking_ports
+            .entry(dscp)
+            .or_insert_with(|| topology.marking_ports(dscp));
+        // All paths have the same last port. Its queues usually mark, and then no search is necessary.
+        if topology.may_last_port_mark(dst, ports) {
+            return topology.is_connected(src, dst);
+        }
+        self.with_shortest_paths(connection, dscp, |topology, paths| {
+            topology.may_be_marked(paths, src)
+        })
+        .unwrap_or_default()
+    }
+
+    /// Calls `read` with the shortest paths to the switch of the destination of a flow. Returns `None` if the
+    /// destination has no link to a switch.
+    fn with_shortest_paths<T>(
+        &mut self,
+        connection: &Connection,
+        dscp: u8,
+        read: impl FnOnce(&FabricTopology, &ShortestPaths) -> T,
+    ) -> Option<T> {
+        let topology = &self.topology;
+        let last = topology.access_switch(connection.dst)?;
         let ports = self
             .marking_ports
             .entry(dscp)
             .or_insert_with(|| topology.marking_ports(dscp));
         let paths = self
             .paths
-            .entry((connection.dst, dscp))
-            .or_insert_with(|| topology.shortest_paths_to(connection.dst, ports));
-        (
-            topology.hop_count(paths, connection.src),
-            topology.may_be_marked(paths, connection.src),
-        )
+            .entry((last, dscp))
+            .or_insert_with(|| topology.shortest_paths_to(last, ports));
+        Some(read(topology, paths))
     }
 
     /// Returns the reason for which a flow gets no congestion signal. Returns `None` if the flow can get
@@ -229,7 +257,7 @@ impl SignalCheck<'_> {
         if self.has_configure_step {
             return None;
         }
-        let (_, is_marked) = self.shortest_path(connection, dscp);
+        let is_marked = self.may_be_marked(connection, dscp);
         match self.marking_ports.get(&dscp) {
             _ if is_marked => None,
             Some(ports) if ports.has_any_ecn_marking_port() => Some(MissingSignal::NoMarkOnPath),

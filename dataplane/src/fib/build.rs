@@ -82,10 +82,11 @@ fn build_trie<const WORDS: usize>(
 
 /// Returns all next hops of the routes, sorted and without duplicates.
 fn collect_next_hops(routes: &[Route], sets: &PathSets) -> Result<Vec<NextHop>, FibError> {
-    let mut all: Vec<_> = sets.list.iter().flatten().map(|path| path.next_hop).collect();
+    let lists = sets.distinct_lists.iter().flat_map(|list| &list[..]);
+    let mut all: Vec<_> = lists.map(|path| path.next_hop).collect();
     all.sort_unstable();
     all.dedup();
-    // Most of the sets have the same next hops, so the list was much longer before.
+    // Lists can have the same next hops, so the list was longer before.
     all.shrink_to_fit();
     if all.len() <= NEXT_HOPS_MAX {
         return Ok(all);

@@ -77,10 +77,9 @@ impl GroupIdentityIndex {
     }
 }
 
-/// Returns the hash of a sorted set of next hops and a tag. An empty tag does not change the hash.
-pub(super) fn path_set_hash(paths: &[RoutePath], tag: RouteTag) -> u64 {
-    let said = u64::from(tag.site) << 32 | tag.scheme.map_or(0, |scheme| u64::from(scheme) + 1) << 48;
-    paths.iter().fold(paths.len() as u64 ^ said, |name, path| {
+/// Returns the hash of a list of next hops.
+pub(super) fn path_list_hash(paths: &[RoutePath]) -> u64 {
+    paths.iter().fold(paths.len() as u64, |hash, path| {
         let interface = u64::from(path.next_hop.interface.0);
         let (family, address) = match path.next_hop.address {
             IpAddr::V4(address) => (4, u128::from(address.to_bits())),
@@ -88,10 +87,20 @@ pub(super) fn path_set_hash(paths: &[RoutePath], tag: RouteTag) -> u64 {
         };
         let rest = u64::from(path.weight) << 32 | interface << 8 | family;
         multiply_and_fold(
-            multiply_and_fold(multiply_and_fold(name, rest), address as u64),
+            multiply_and_fold(multiply_and_fold(hash, rest), address as u64),
             (address >> 64) as u64,
         )
     })
+}
+
+/// Returns the hash of a set of next hops: a list with the hash `list_hash`, and a tag. An empty tag does not change the
+/// hash.
+pub(super) fn path_set_hash(list_hash: u64, tag: RouteTag) -> u64 {
+    let tag = u64::from(tag.site) << 32 | tag.scheme.map_or(0, |scheme| u64::from(scheme) + 1) << 48;
+    match tag {
+        0 => list_hash,
+        tag => multiply_and_fold(list_hash, tag),
+    }
 }
 
 /// Multiplies two values and folds the product, as the flow hash does. The constants are digits of pi.

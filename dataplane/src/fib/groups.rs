@@ -10,12 +10,11 @@
 //! The last case moves no flow unnecessarily. Before the change, all flows of the route had the same next hop
 //! or no next hop. In any group with the new members, this next hop keeps exactly its share of the flows.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use hashbrown::HashTable;
 
-use super::group_history::{GroupIdentity, GroupIdentityIndex, path_set_hash};
+use super::group_history::{GroupIdentity, GroupIdentityIndex, path_list_hash, path_set_hash};
 use super::path_sets::{PathSets, next_hop_id};
 use super::{Fib, FibEntry, GROUPS_MAX, NextHop, NextHopGroup, Route, RoutePath};
 
@@ -77,7 +76,11 @@ impl PreviousGroup {
             })
             .collect();
         PreviousGroup {
-            set: sets.find_set(path_set_hash(&paths, group.tag), &paths, group.tag),
+            set: sets.find_set(
+                path_set_hash(path_list_hash(&paths), group.tag),
+                &paths,
+                group.tag,
+            ),
             paths,
         }
     }
@@ -173,12 +176,12 @@ impl GroupAssignment {
         next_hops: &[NextHop],
     ) -> Vec<NextHopGroup> {
         let before = GroupIdentityIndex::new(previous);
-        let mut shared = BTreeMap::new();
+        let mut shared: Vec<Option<Arc<[_]>>> = vec![None; sets.distinct_lists.len()];
         let group = |&(set, lineage): &(u32, GroupIdentity)| {
-            let paths = &sets.list[set as usize][..];
-            let members = shared.entry(paths).or_insert_with(|| {
+            let list = sets.list_indices[set as usize] as usize;
+            let members = shared[list].get_or_insert_with(|| {
                 let member = |path: &RoutePath| (next_hop_id(next_hops, path.next_hop), path.weight);
-                paths.iter().map(member).collect::<Arc<[_]>>()
+                sets.distinct_lists[list].iter().map(member).collect()
             });
             NextHopGroup {
                 members: Arc::clone(members),

@@ -61,6 +61,8 @@ pub struct PauseReceiver {
     paused_ps: [u64; PRIORITIES],
     on_to_off: [u64; PRIORITIES],
     until_resumed: bool,
+    /// A receiver with a response time reserves the memory of `pending` ([`PauseReceiver::reserve_memory`]).
+    reserves_memory: bool,
     response: Picos,
     /// Pause frames that have not taken effect yet. The frame that takes effect first comes first. Empty
     /// without a response time.
@@ -98,8 +100,20 @@ impl PauseReceiver {
     /// applies to frames that arrive later. Zero, the default, means no delay.
     pub fn set_response_time(&mut self, response: Picos) {
         self.response = response;
-        if response != Picos::ZERO {
-            self.pending.reserve(PENDING_PAUSES_MAX);
+        self.reserve_pending();
+    }
+
+    /// Reserves the memory of all pause frames that can wait for their effect, so that later calls do not allocate.
+    /// Without this call, the first pause frames allocate the memory.
+    pub fn reserve_memory(&mut self) {
+        self.reserves_memory = true;
+        self.reserve_pending();
+    }
+
+    fn reserve_pending(&mut self) {
+        if self.reserves_memory && self.response != Picos::ZERO {
+            self.pending
+                .reserve(PENDING_PAUSES_MAX.saturating_sub(self.pending.len()));
         }
     }
 

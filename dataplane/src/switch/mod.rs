@@ -246,6 +246,9 @@ impl Switch {
         self.router.reserve();
         for port in &mut self.ports {
             port.counters.drops.reserve();
+            port.receiver.reserve_memory();
+            port.whole_port.reserve_memory();
+            port.watchdog.reserve_storm_statistics(0);
         }
     }
 

@@ -191,18 +191,22 @@ impl Switch {
         let counters = state.storm_counters(n);
         let watch = &mut state.watchdog;
         let before = watch.queue_state(n);
-        let account = &mut watch.storm_accounts[n];
         match before {
             before if before == new_state => return,
             WatchedQueueState::Stormed | WatchedQueueState::BigRedSwitch => {
-                account.end_counting(now, counters)
+                watch.reserve_storm_statistics(n).end_counting(now, counters)
             }
             WatchedQueueState::Watched | WatchedQueueState::Unwatched => {}
         }
         match new_state {
-            WatchedQueueState::Stormed => account.begin_counting(WatchdogStatus::Stormed, now, counters),
-            WatchedQueueState::BigRedSwitch => {
-                account.begin_counting(WatchdogStatus::BigRedSwitch, now, counters)
+            WatchedQueueState::Stormed | WatchedQueueState::BigRedSwitch => {
+                let status = match new_state {
+                    WatchedQueueState::Stormed => WatchdogStatus::Stormed,
+                    _ => WatchdogStatus::BigRedSwitch,
+                };
+                watch
+                    .reserve_storm_statistics(n)
+                    .begin_counting(status, now, counters)
             }
             WatchedQueueState::Watched => watch.queues[n].ignore_pauses_before(now),
             WatchedQueueState::Unwatched => {}
@@ -252,7 +256,9 @@ impl Switch {
         for state in &mut self.ports {
             for n in 0..PRIORITIES {
                 let counters = state.storm_counters(n);
-                state.watchdog.storm_accounts[n].add_counts(counters);
+                if let Some(statistics) = state.watchdog.counted_storms(n) {
+                    statistics.add_counts(counters);
+                }
             }
         }
     }
@@ -311,7 +317,9 @@ impl Switch {
             // old groups.
             let state = &mut self.ports[port.index()];
             let counters = state.storm_counters(n);
-            state.watchdog.storm_accounts[n].restart_counts_from(counters);
+            if let Some(statistics) = state.watchdog.counted_storms(n) {
+                statistics.restart_counts_from(counters);
+            }
             self.change_queue_state(now, queue, new_state);
             if before == WatchedQueueState::Stormed && new_state != WatchedQueueState::Stormed {
                 push_restored_event(now, queue, outputs);
@@ -335,8 +343,8 @@ impl Switch {
         let n = usize::from(queue.number());
         let state = &self.ports[queue.port().index()];
         let watched = state.watchdog.watched_queues() & (1 << n) != 0;
-        let account = &state.watchdog.storm_accounts[n];
-        (watched || account.has_counts()).then(|| account.stats_at(state.storm_counters(n)))
+        let statistics = state.watchdog.storm_statistics(n);
+        (watched || statistics.has_counts()).then(|| statistics.stats_at(state.storm_counters(n)))
     }
 
     /// Returns a bit mask. Bit *n* is set if the watchdog watches queue *n* of this port.
@@ -356,7 +364,9 @@ impl Switch {
         for state in &mut self.ports {
             for n in 0..PRIORITIES {
                 let counters = state.storm_counters(n);
-                state.watchdog.storm_accounts[n].clear_statistics(counters);
+                if let Some(statistics) = state.watchdog.counted_storms(n) {
+                    statistics.clear_statistics(counters);
+                }
             }
         }
     }

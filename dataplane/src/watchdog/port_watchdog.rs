@@ -31,7 +31,8 @@ pub(crate) struct PortMonitor {
     /// Mask of queues that drop all frames because of the big red switch.
     big_red_switched: u8,
     pub(crate) queues: [QueueMonitor; PRIORITIES],
-    pub(crate) storm_accounts: [QueueStormStatistics; PRIORITIES],
+    /// Statistics of the queues. The first storm allocates them, because most ports have no storm.
+    storm_statistics: Option<Box<[QueueStormStatistics; PRIORITIES]>>,
 }
 
 impl PortMonitor {
@@ -76,6 +77,24 @@ impl PortMonitor {
             WatchedQueueState::BigRedSwitch => self.big_red_switched |= bit,
             WatchedQueueState::Unwatched | WatchedQueueState::Watched => {}
         }
+    }
+
+    /// Returns the storm statistics of a queue.
+    pub(crate) fn storm_statistics(&self, queue: usize) -> QueueStormStatistics {
+        let statistics = self.storm_statistics.as_ref();
+        statistics.map_or_else(QueueStormStatistics::default, |all| all[queue])
+    }
+
+    /// Returns the storm statistics of a queue to change counts. Returns `None` if no queue of the port has ever had a
+    /// storm, so that there are no counts.
+    pub(crate) fn counted_storms(&mut self, queue: usize) -> Option<&mut QueueStormStatistics> {
+        self.storm_statistics.as_mut().map(|all| &mut all[queue])
+    }
+
+    /// Returns the storm statistics of a queue to begin or end a storm. Allocates the statistics of the port if
+    /// necessary.
+    pub(crate) fn reserve_storm_statistics(&mut self, queue: usize) -> &mut QueueStormStatistics {
+        &mut self.storm_statistics.get_or_insert_default()[queue]
     }
 
     /// Returns the mask of queues that drop all frames.

@@ -18,6 +18,14 @@ use xoff_rdma::Completion;
 
 /// Changes between two runs.
 impl Fabric {
+    /// Removes all pending events and releases their memory. The state and all results stay, but the fabric cannot run
+    /// any further. A report that is built afterwards can use the memory.
+    pub fn discard_events(&mut self) {
+        for shard in &mut self.shards {
+            shard.pending.discard_all();
+        }
+    }
+
     /// Sets a link up or down. `link` is an index in [`FabricPlan::links`](crate::FabricPlan::links). An
     /// index out of range has no effect. If a link goes down, the frames on the link are lost.
     pub fn set_link(&mut self, link: usize, up: bool, observer: &mut dyn Observer) {

@@ -1,13 +1,13 @@
 //! Determines how the switches of a plan forward packets: by routes, or by bridging on a shortest path.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::net::IpAddr;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use xoff_dataplane::config::{
     BridgingConfig, InterfaceAttachment, SchemeKind, SwitchConfig, TaggingMode, VlanMemberConfig,
 };
-use xoff_dataplane::route::{Fib, FibEntry};
+use xoff_dataplane::route::{Fib, FibEntry, Route};
 use xoff_dataplane::{InterfaceId, LinkTiming, Picos};
 
 use crate::plan::{FabricPlan, LinkEnd};
@@ -33,6 +33,20 @@ pub(super) struct EgressLink {
     /// Speed and framing of the sender.
     pub(super) timing: LinkTiming,
     pub(super) delay: Picos,
+    /// Pipeline latency of the switch at the other end. Zero for a host.
+    pub(super) latency: Picos,
+    /// The node at the other end, or the first switch that forwards in the same way
+    /// ([`FabricForwarding::find_representatives`]).
+    pub(super) representative: usize,
+    /// True if the port at the other end is a router interface.
+    pub(super) leads_to_router: bool,
+}
+
+/// A route of a switch whose prefix contains the address of a host.
+#[derive(Clone, Copy, Debug)]
+struct RouteToHosts<'a> {
+    route: &'a Route,
+    entry: FibEntry,
 }
 
 /// Forwarding configuration of one switch.
@@ -56,8 +70,11 @@ struct SwitchForwarding {
 pub(super) struct DestinationHost {
     pub(super) address: IpAddr,
     pub(super) node: usize,
-    /// Number of links from every node to the switch of the host. [`u32::MAX`] if no path exists.
-    pub(super) distances: Arc<Vec<u32>>,
+    /// Switch of the host.
+    pub(super) switch: usize,
+    /// Number of links from every switch to the switch of the host, after the first use. Only bridging and searches
+    /// without routes use it. Hosts of one switch share it.
+    pub(super) distances: Arc<OnceLock<Vec<u32>>>,
 }
 
 /// Forwarding of all switches, and the links of all nodes. The node numbers start at 0. The switches come
@@ -67,7 +84,12 @@ pub(super) struct FabricForwarding {
     switches: Vec<SwitchForwarding>,
     /// Links out of each node.
     links: Vec<Vec<EgressLink>>,
+    /// For each switch and port: the index of the link of the port in `links`.
+    links_of_ports: Vec<Vec<Option<u32>>>,
 }
+
+/// Number of switches with the same neighbours, but different forwarding, with which a switch is compared.
+const REPRESENTATIVES_COMPARED: usize = 8;
 
 impl FabricForwarding {
     pub(super) fn new(plan: &FabricPlan) -> FabricForwarding {
@@ -92,17 +114,109 @@ impl FabricForwarding {
             for (from, to) in [(link.ends[0], link.ends[1]), (link.ends[1], link.ends[0])] {
                 let ((node, port), (to, to_port)) = (place(from), place(to));
                 if let Some(timing) = timing(from) {
+                    let next = switches.get(to);
                     links[node].push(EgressLink {
                         port,
                         to,
                         to_port,
                         timing,
                         delay: link.delay,
+                        latency: next.map_or(Picos::ZERO, |switch| switch.latency),
+                        representative: to,
+                        leads_to_router: next.is_some_and(|switch| switch.is_routed(to_port)),
                     });
                 }
             }
         }
-        FabricForwarding { switches, links }
+        let links_of_ports = links[..switches.len()].iter().map(|links| {
+            let ports = links.iter().map(|link| usize::from(link.port) + 1).max();
+            let mut links_of_ports = vec![None; ports.unwrap_or_default()];
+            for (index, link) in links.iter().enumerate() {
+                links_of_ports[usize::from(link.port)] = Some(index as u32);
+            }
+            links_of_ports
+        });
+        let mut forwarding = FabricForwarding {
+            links_of_ports: links_of_ports.collect(),
+            switches,
+            links,
+        };
+        let representatives = forwarding.find_representatives(plan);
+        for link in forwarding.links.iter_mut().flatten() {
+            link.representative = representatives.get(link.to).copied().unwrap_or(link.to);
+        }
+        forwarding
+    }
+
+    /// Returns the representative of each switch: the first switch that forwards packets to hosts in the same way, to
+    /// the same neighbours, over links with the same ports, speeds and delays. For example, the core switches of a fat
+    /// tree that are connected to the same aggregation switches forward in the same way. The links of both switches
+    /// have the same indices. The work is linear in the links, and in the routes of switches with the same neighbours.
+    fn find_representatives(&self, plan: &FabricPlan) -> Vec<usize> {
+        let mut representatives: Vec<usize> = (0..self.switches.len()).collect();
+        let mut similar: BTreeMap<Vec<(u16, usize)>, Vec<usize>> = BTreeMap::new();
+        for switch in (0..self.switches.len()).filter(|switch| self.only_routes(*switch)) {
+            let links = self.links[switch].iter();
+            let neighbours = links.map(|link| (link.port, link.to)).collect();
+            similar.entry(neighbours).or_default().push(switch);
+        }
+        let hosts = plan.hosts.iter().flat_map(|host| {
+            let ipv4 = host.ipv4.map(IpAddr::V4);
+            ipv4.into_iter().chain(host.ipv6.map(IpAddr::V6))
+        });
+        let mut hosts: Vec<IpAddr> = hosts.collect();
+        hosts.sort_unstable();
+        for switches in similar.values().filter(|switches| switches.len() > 1) {
+            let mut known: Vec<(usize, Vec<RouteToHosts<'_>>)> = Vec::new();
+            for &switch in switches {
+                let routes = self.switches[switch].routes_to_hosts(&hosts);
+                let same = known
+                    .iter()
+                    .find(|(other, others)| self.forwards_like((switch, &routes), (*other, others)));
+                match same {
+                    Some((same, _)) => representatives[switch] = *same,
+                    None if known.len() < REPRESENTATIVES_COMPARED => known.push((switch, routes)),
+                    None => {}
+                }
+            }
+        }
+        representatives
+    }
+
+    /// Makes each switch its own representative.
+    #[cfg(test)]
+    pub(super) fn represent_no_others(&mut self) {
+        for link in self.links.iter_mut().flatten() {
+            link.representative = link.to;
+        }
+    }
+
+    /// Returns whether a switch and all its neighbours route the packets that the switch receives and sends.
+    fn only_routes(&self, switch: usize) -> bool {
+        let mut links = self.links[switch].iter();
+        links.all(|link| {
+            self.switches[switch].is_routed(link.port) && (link.leads_to_router || !self.is_switch(link.to))
+        })
+    }
+
+    /// Returns whether two switches with the same neighbours that only route send packets to the same
+    /// neighbours, over links of the same kind. Each switch has its routes to hosts.
+    fn forwards_like(
+        &self,
+        (switch, routes): (usize, &[RouteToHosts<'_>]),
+        (other, others): (usize, &[RouteToHosts<'_>]),
+    ) -> bool {
+        let mut links = self.links[switch].iter().zip(&self.links[other]);
+        let (switch, other) = (&self.switches[switch], &self.switches[other]);
+        links.all(|(a, b)| (a.timing, a.delay) == (b.timing, b.delay))
+            && switch.sends_like(other)
+            && routes.len() == others.len()
+            && routes.iter().zip(others).all(|(own, others)| {
+                own.route.prefix == others.route.prefix
+                    && switch
+                        .interfaces_of(own.entry)
+                        .eq(other.interfaces_of(others.entry))
+            })
     }
 
     pub(super) fn is_switch(&self, node: usize) -> bool {
@@ -137,17 +251,17 @@ impl FabricForwarding {
         &self.links[node][link]
     }
 
-    /// Returns the number of links from every node to `destination`. The number is [`u32::MAX`] if no path
-    /// exists. Hosts do not forward packets.
-    pub(super) fn distances(&self, destination: usize) -> Vec<u32> {
-        let mut distances = vec![u32::MAX; self.links.len()];
+    /// Returns the number of links from every switch to the switch `destination`. The number is [`u32::MAX`] if no
+    /// path exists. Hosts do not forward packets.
+    fn distances(&self, destination: usize) -> Vec<u32> {
+        let mut distances = vec![u32::MAX; self.switches.len()];
+        if !self.is_switch(destination) {
+            return distances;
+        }
         distances[destination] = 0;
         let mut queue = VecDeque::from([destination]);
         while let Some(node) = queue.pop_front() {
-            if node != destination && !self.is_switch(node) {
-                continue;
-            }
-            for link in &self.links[node] {
+            for link in self.links[node].iter().filter(|link| self.is_switch(link.to)) {
                 if distances[link.to] == u32::MAX {
                     distances[link.to] = distances[node] + 1;
                     queue.push_back(link.to);
@@ -161,7 +275,7 @@ impl FabricForwarding {
     /// packet. `None` means that the packet has no tag.
     pub(super) fn ingress(&self, switch: usize, port: u16, tag: Option<u16>) -> IngressState {
         let forwarder = &self.switches[switch];
-        if forwarder.routed.get(usize::from(port)) == Some(&true) {
+        if forwarder.is_routed(port) {
             return IngressState::Routed;
         }
         let BridgingConfig::Vlans(vlans) = &forwarder.bridging else {
@@ -193,7 +307,9 @@ impl FabricForwarding {
         let mut next = Vec::new();
         for interface in interfaces {
             match forwarder.interfaces.get(interface.index()) {
-                Some(InterfaceAttachment::Port(port)) => next.extend(self.links_of_ports(switch, &[*port])),
+                Some(InterfaceAttachment::Port(port)) => {
+                    next.extend(self.links_of_ports(switch, std::slice::from_ref(port)))
+                }
                 Some(InterfaceAttachment::Lag(lag)) => {
                     next.extend(self.links_of_ports(switch, forwarder.lag(usize::from(*lag))));
                 }
@@ -223,14 +339,19 @@ impl FabricForwarding {
     }
 
     fn is_closer(&self, switch: usize, link: &EgressLink, destination: &DestinationHost) -> bool {
-        let distances = &destination.distances;
-        link.to == destination.node || self.is_switch(link.to) && distances[link.to] < distances[switch]
+        let distances = || {
+            let distances = &destination.distances;
+            distances.get_or_init(|| self.distances(destination.switch))
+        };
+        link.to == destination.node || self.is_switch(link.to) && distances()[link.to] < distances()[switch]
     }
 
-    fn links_of_ports(&self, switch: usize, ports: &[u16]) -> Vec<(usize, Option<u16>)> {
-        let links = self.links[switch].iter().enumerate();
-        let own = links.filter(|(_, link)| ports.contains(&link.port));
-        own.map(|(at, _)| (at, None)).collect()
+    fn links_of_ports(&self, switch: usize, ports: &[u16]) -> impl Iterator<Item = (usize, Option<u16>)> {
+        let links_of_ports = &self.links_of_ports[switch];
+        let own = ports
+            .iter()
+            .filter_map(|port| links_of_ports.get(usize::from(*port)).copied().flatten());
+        own.map(|at| (at as usize, None))
     }
 
     /// Returns the links on which a switch forwards a packet of a VLAN towards the destination.
@@ -319,16 +440,51 @@ impl SwitchForwarding {
     /// Returns the router interfaces on which a packet to `destination` leaves the switch. The list is empty
     /// if no route exists.
     fn interfaces_to(&self, destination: IpAddr) -> Vec<InterfaceId> {
+        let entry = self.fib.lookup(destination);
+        entry.map_or_else(Vec::new, |entry| self.interfaces_of(entry).collect())
+    }
+
+    /// Returns the router interfaces of a look-up result.
+    fn interfaces_of(&self, entry: FibEntry) -> impl Iterator<Item = InterfaceId> {
         let next_hops = self.fib.next_hops();
-        match self.fib.lookup(destination) {
-            Some(FibEntry::Connected(interface)) => vec![interface],
-            Some(FibEntry::NextHop(hop)) => vec![next_hops[hop.index()].interface],
-            Some(FibEntry::Group(group)) => {
-                let members = self.fib.groups()[group.index()].members.iter();
-                members.map(|(hop, _)| next_hops[hop.index()].interface).collect()
-            }
-            Some(FibEntry::Local | FibEntry::Blackhole) | None => Vec::new(),
-        }
+        let (single, members) = match entry {
+            FibEntry::Connected(interface) => (Some(interface), &[][..]),
+            FibEntry::NextHop(hop) => (Some(next_hops[hop.index()].interface), &[][..]),
+            FibEntry::Group(group) => (None, &self.fib.groups()[group.index()].members[..]),
+            FibEntry::Local | FibEntry::Blackhole => (None, &[][..]),
+        };
+        let members = members.iter().map(|(hop, _)| next_hops[hop.index()].interface);
+        single.into_iter().chain(members)
+    }
+
+    /// Returns whether a port or its LAG is a router interface.
+    fn is_routed(&self, port: u16) -> bool {
+        self.routed.get(usize::from(port)) == Some(&true)
+    }
+
+    /// Returns the routes whose prefixes contain the address of at least one host. `hosts` contains the sorted
+    /// addresses of all hosts. The routes of links and of the addresses of switches are not included.
+    fn routes_to_hosts(&self, hosts: &[IpAddr]) -> Vec<RouteToHosts<'_>> {
+        let routes = self.fib.routes();
+        let contains_host = |(route, _): &(&Route, FibEntry)| {
+            let first = hosts.partition_point(|host| *host < route.prefix.network());
+            hosts.get(first).is_some_and(|host| route.prefix.contains(host))
+        };
+        let to_hosts = routes.filter(contains_host);
+        to_hosts
+            .map(|(route, entry)| RouteToHosts { route, entry })
+            .collect()
+    }
+
+    /// Returns whether two switches have the same interfaces and send packets after the same time. The result is
+    /// `false` for switches with interfaces in VLANs.
+    fn sends_like(&self, other: &SwitchForwarding) -> bool {
+        let mut interfaces = self.interfaces.iter();
+        let has_vlans = interfaces.any(|interface| matches!(interface, InterfaceAttachment::Vlan(_)));
+        !has_vlans
+            && (self.latency, self.spreads) == (other.latency, other.spreads)
+            && self.interfaces == other.interfaces
+            && self.lags == other.lags
     }
 }
 

@@ -22,12 +22,14 @@
 mod forwarding;
 mod pipeline;
 mod route;
+#[cfg(test)]
+mod route_tests;
 mod train;
 
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::net::IpAddr;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use xoff_units::Picos;
 
@@ -85,13 +87,15 @@ pub struct ReferenceTimes {
 /// Cached results.
 #[derive(Debug, Default)]
 struct ReferenceCache {
-    /// Number of links from each node to a switch, by the index of this switch.
-    distances: HashMap<usize, Arc<Vec<u32>>>,
+    /// Number of links from each switch to a switch, by the index of this switch ([`DestinationHost::distances`]).
+    distances: HashMap<usize, Arc<OnceLock<Vec<u32>>>>,
     /// Index in `all` of the route from a switch to a host. `None` if no route exists.
     routes: HashMap<(usize, IngressState, usize), Option<usize>>,
     /// All routes that were found and differ from each other.
     all: Vec<Arc<Route>>,
     times: HashMap<MessageTimeKey, Picos>,
+    /// Number of look-ups of the next links of a switch.
+    look_ups: u64,
 }
 
 /// Key of a computed time: the path of the data, and for a READ also the path of the request. Two paths are
@@ -154,6 +158,11 @@ impl ReferenceTimes {
         let time = self.compute_time(&cache, message, &key);
         cache.times.insert(key, time);
         Some(time)
+    }
+
+    /// Returns how often the searches for paths have looked up the next links of a switch: a measure of their work.
+    pub fn forwarding_look_ups(&self) -> u64 {
+        self.cache.borrow().look_ups
     }
 
     fn compute_time(
@@ -255,13 +264,14 @@ impl ReferenceTimes {
         to: usize,
     ) -> Option<usize> {
         let at = self.forwarding.host_link(to)?.to;
-        let distances = cache.distances.entry(at);
+        let distances = cache.distances.entry(at).or_default();
         let destination = DestinationHost {
             address: self.hosts.get(to)?.address?,
             node: self.forwarding.host_node(to),
-            distances: Arc::clone(distances.or_insert_with(|| Arc::new(self.forwarding.distances(at)))),
+            switch: at,
+            distances: Arc::clone(distances),
         };
-        let route = Route::find(&self.forwarding, from, &destination)?;
+        let route = Route::find(&self.forwarding, from, &destination, &mut cache.look_ups)?;
         let compared = cache.all.len().saturating_sub(ROUTES_COMPARED);
         let same = cache.all[compared..].iter().position(|other| **other == route);
         Some(same.map(|at| compared + at).unwrap_or_else(|| {

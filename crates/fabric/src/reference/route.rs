@@ -34,18 +34,20 @@ pub(super) struct Route {
 }
 
 impl Route {
-    /// Finds the paths by the forwarding of the switches. Returns `None` if no path leads to the destination.
+    /// Finds the paths by the forwarding of the switches. Returns `None` if no path leads to the destination. Adds the
+    /// number of look-ups of next links to `look_ups`.
     pub(super) fn find(
         forwarding: &FabricForwarding,
         from: (usize, IngressState),
         destination: &DestinationHost,
+        look_ups: &mut u64,
     ) -> Option<Route> {
         let forwarded = |switch, ingress| forwarding.next_links(switch, ingress, destination);
         let shortest = |switch, _| forwarding.shortest_path_links(switch, destination);
         // This search does not support every configuration. If it finds no path, the time of a shortest path
         // is still a valid lower bound.
-        PathSearch::run(forwarding, from, destination, forwarded)
-            .or_else(|| PathSearch::run(forwarding, from, destination, shortest))
+        PathSearch::run(forwarding, from, destination, forwarded, look_ups)
+            .or_else(|| PathSearch::run(forwarding, from, destination, shortest, look_ups))
     }
 
     /// Returns the candidate paths of a message that uses one path. Each path starts with the link `first`.
@@ -146,6 +148,18 @@ type SearchLocation = (usize, IngressState);
 /// Paths to one location of the search. Each path is a list of indices in `PathSearch::kinds`.
 type PathSet = BTreeSet<Vec<usize>>;
 
+/// The locations that are reached over the same number of links. A location stands for all reached switches that
+/// forward in the same way, and has their first switch ([`EgressLink::representative`](super::forwarding::EgressLink)).
+type SearchFront = BTreeMap<SearchLocation, ReachedSwitches>;
+
+/// The switches that a location stands for.
+#[derive(Default)]
+struct ReachedSwitches {
+    paths: PathSet,
+    /// The reached switches. Sorted and without duplicates after [`PathSearch::extend_paths`].
+    switches: Vec<usize>,
+}
+
 struct PathSearch<'a> {
     forwarding: &'a FabricForwarding,
     destination: &'a DestinationHost,
@@ -157,6 +171,8 @@ struct PathSearch<'a> {
     ends: BTreeSet<usize>,
     /// True if paths have different numbers of links.
     uneven: bool,
+    /// Number of times that the search has looked up the next links of a switch.
+    forwarding_look_ups: &'a mut u64,
 }
 
 impl PathSearch<'_> {
@@ -165,6 +181,7 @@ impl PathSearch<'_> {
         from: SearchLocation,
         destination: &DestinationHost,
         next: impl Fn(usize, IngressState) -> Vec<(usize, Option<u16>)>,
+        forwarding_look_ups: &mut u64,
     ) -> Option<Route> {
         let mut search = PathSearch {
             forwarding,
@@ -175,8 +192,13 @@ impl PathSearch<'_> {
             layers: Vec::new(),
             ends: BTreeSet::new(),
             uneven: false,
+            forwarding_look_ups,
         };
-        let mut front = BTreeMap::from([(from, PathSet::from([Vec::new()]))]);
+        let start = ReachedSwitches {
+            paths: PathSet::from([Vec::new()]),
+            switches: vec![from.0],
+        };
+        let mut front = SearchFront::from([(from, start)]);
         // A path visits a switch only once, unless it is a loop.
         for _ in 0..=forwarding.switch_count() {
             if front.is_empty() {
@@ -199,18 +221,25 @@ impl PathSearch<'_> {
     /// Extends all paths by one link.
     fn extend_paths(
         &mut self,
-        front: &BTreeMap<SearchLocation, PathSet>,
+        front: &SearchFront,
         next: &impl Fn(usize, IngressState) -> Vec<(usize, Option<u16>)>,
-    ) -> BTreeMap<SearchLocation, PathSet> {
-        let mut beyond: BTreeMap<SearchLocation, PathSet> = BTreeMap::new();
-        let mut taken = BTreeSet::new();
+    ) -> SearchFront {
+        let mut beyond = SearchFront::new();
         let mut layer = EquidistantLinks {
             links: Vec::new(),
             switches: 0,
             spreads: false,
         };
-        let mut switches = BTreeSet::new();
-        for ((switch, ingress), paths) in front {
+        // The links of the current switch that are in the layer. Locations with the same switch follow each other.
+        let mut counted = (usize::MAX, Vec::new());
+        for ((switch, ingress), reached) in front {
+            let has_counted = counted.0 == *switch;
+            if !has_counted {
+                counted = (*switch, Vec::new());
+            }
+            *self.forwarding_look_ups += 1;
+            // The location to which the previous link leads, and the kind of the link.
+            let mut previous = None;
             for (link, tag) in next(*switch, *ingress) {
                 let egress = *self.forwarding.egress(*switch, link);
                 if egress.to != self.destination.node && !self.forwarding.is_switch(egress.to) {
@@ -219,30 +248,45 @@ impl PathSearch<'_> {
                 let hop = LinkHop {
                     timing: egress.timing,
                     tag_bytes: tag.map_or(0, |_| TAG_BYTES),
-                    latency: egress.delay.saturating_add(self.forwarding.latency(egress.to)),
+                    latency: egress.delay.saturating_add(egress.latency),
                 };
-                if taken.insert((*switch, link, tag)) {
-                    layer.add(hop);
-                    switches.insert(*switch);
-                    layer.spreads |= self.forwarding.spreads_packets(*switch);
+                if !has_counted || !counted.1.contains(&(link, tag)) {
+                    if counted.1.is_empty() {
+                        layer.switches += reached.switches.len();
+                        layer.spreads |= self.forwarding.spreads_packets(*switch);
+                    }
+                    layer.add(hop, reached.switches.len());
+                    counted.1.push((link, tag));
                 }
                 let kind = self.link_kind(hop);
-                let longer = paths
-                    .iter()
-                    .map(|path| path.iter().copied().chain([kind]).collect());
+                let longer = reached.paths.iter();
+                let longer = longer.map(|path| path.iter().copied().chain([kind]).collect());
                 if egress.to == self.destination.node {
                     self.ends.insert(self.layers.len());
                     self.found.extend(longer);
-                } else {
-                    let ingress = self.forwarding.ingress(egress.to, egress.to_port, tag);
-                    beyond.entry((egress.to, ingress)).or_default().extend(longer);
+                    continue;
+                }
+                let ingress = match egress.leads_to_router {
+                    true => IngressState::Routed,
+                    false => self.forwarding.ingress(egress.to, egress.to_port, tag),
+                };
+                let location = (egress.representative, ingress);
+                let reached = beyond.entry(location).or_default();
+                reached.switches.push(egress.to);
+                if previous != Some((location, kind)) {
+                    reached.paths.extend(longer);
+                    previous = Some((location, kind));
                 }
             }
         }
-        layer.switches = switches.len();
         self.layers.push(layer);
         self.uneven |= !self.ends.is_empty() && !beyond.is_empty();
-        for paths in beyond.values_mut().chain([&mut self.found]) {
+        for reached in beyond.values_mut() {
+            reached.switches.sort_unstable();
+            reached.switches.dedup();
+        }
+        let paths = beyond.values_mut().map(|reached| &mut reached.paths);
+        for paths in paths.chain([&mut self.found]) {
             while paths.len() > PATHS_MAX {
                 paths.pop_last();
                 self.incomplete = true;
@@ -267,10 +311,11 @@ impl EquidistantLinks {
         self.links.iter().map(|(_, count)| count).sum()
     }
 
-    fn add(&mut self, hop: LinkHop) {
+    /// Adds a number of links of one kind.
+    fn add(&mut self, hop: LinkHop, links: usize) {
         match self.links.iter_mut().find(|(kind, _)| *kind == hop) {
-            Some((_, count)) => *count += 1,
-            None => self.links.push((hop, 1)),
+            Some((_, count)) => *count += links,
+            None => self.links.push((hop, links)),
         }
     }
 }

@@ -9,20 +9,29 @@ use xoff_dataplane::ids::TRAFFIC_CLASSES;
 use super::super::plan::{ConfigLayer, LabPlan};
 use xoff_fabric::{FabricPlan, LinkEnd};
 
-/// A link of a switch.
+/// A port of a switch with a link.
+#[derive(Clone, Copy, Debug)]
+struct SwitchPort {
+    switch: u32,
+    port: u16,
+}
+
+/// A link from a switch to a neighbouring switch.
 #[derive(Clone, Copy, Debug)]
 struct SwitchLink {
     port: u16,
-    far_end: LinkEnd,
+    neighbour: u32,
 }
 
 /// The links between the switches and hosts of a fabric.
 pub(super) struct FabricTopology<'a> {
     plan: &'a FabricPlan,
-    /// The links of each switch.
+    /// The links of each switch to other switches.
     switch_links: Vec<Vec<SwitchLink>>,
-    /// The switch at the other end of each host's link.
-    access_switches: Vec<Option<u32>>,
+    /// The switch port at the other end of each host's link.
+    access_ports: Vec<Option<SwitchPort>>,
+    /// The connected component of each switch: the lowest index of a switch in this component.
+    components: Vec<u32>,
 }
 
 /// For each switch and port, whether the port may mark packets with one DSCP.
@@ -39,38 +48,44 @@ impl EcnMarkingPorts {
     }
 }
 
-/// The shortest paths from each switch to one destination.
+/// The shortest paths from each switch to one access switch.
 #[derive(Clone, Debug)]
 pub(super) struct ShortestPaths {
     /// The number of switches on the path from each switch, including itself. The value 0 means that no
     /// path exists.
     hops: Vec<u32>,
-    /// Whether a queue on one of the shortest paths may mark packets.
+    /// Whether a queue before the access switch on one of the shortest paths may mark packets.
     may_mark: Vec<bool>,
 }
 
 impl FabricTopology<'_> {
     pub(super) fn new(plan: &FabricPlan) -> FabricTopology<'_> {
         let mut switch_links = vec![Vec::new(); plan.switches.len()];
-        let mut access_switches = vec![None; plan.hosts.len()];
+        let mut access_ports = vec![None; plan.hosts.len()];
         for link in &plan.links {
             let [a, b] = link.ends;
             for (from, to) in [(a, b), (b, a)] {
                 match (from, to) {
-                    (LinkEnd::Switch { switch, port }, end) => {
-                        switch_links[switch as usize].push(SwitchLink { port, far_end: end });
+                    (
+                        LinkEnd::Switch { switch, port },
+                        LinkEnd::Switch {
+                            switch: neighbour, ..
+                        },
+                    ) => {
+                        switch_links[switch as usize].push(SwitchLink { port, neighbour });
                     }
-                    (LinkEnd::Host(host), LinkEnd::Switch { switch, .. }) => {
-                        access_switches[host as usize] = Some(switch)
+                    (LinkEnd::Host(host), LinkEnd::Switch { switch, port }) => {
+                        access_ports[host as usize] = Some(SwitchPort { switch, port });
                     }
-                    (LinkEnd::Host(_), LinkEnd::Host(_)) => {}
+                    (LinkEnd::Switch { .. } | LinkEnd::Host(_), LinkEnd::Host(_)) => {}
                 }
             }
         }
         FabricTopology {
             plan,
+            components: connected_components(&switch_links),
             switch_links,
-            access_switches,
+            access_ports,
         }
     }
 
@@ -98,34 +113,23 @@ impl FabricTopology<'_> {
         EcnMarkingPorts(self.plan.switches.iter().map(marking_ports_of).collect())
     }
 
-    /// Returns the shortest paths to a host.
-    pub(super) fn shortest_paths_to(&self, dst: u32, ports: &EcnMarkingPorts) -> ShortestPaths {
+    /// Returns the shortest paths to an access switch.
+    pub(super) fn shortest_paths_to(&self, access_switch: usize, ports: &EcnMarkingPorts) -> ShortestPaths {
         let mut hops: Vec<u32> = vec![0; self.plan.switches.len()];
         let mut may_mark = vec![false; self.plan.switches.len()];
-        let mut queue = VecDeque::new();
-        if let Some(last) = self.access_switch(dst) {
-            hops[last] = 1;
-            queue.push_back(last);
-        }
-        // The queue is sorted by distance, so the entries of all switches nearer to the host are complete.
+        hops[access_switch] = 1;
+        let mut queue = VecDeque::from([access_switch]);
+        // The queue is sorted by distance, so the entries of all switches nearer to the destination are complete.
         while let Some(current) = queue.pop_front() {
             for link in &self.switch_links[current] {
-                let marked_later = match link.far_end {
-                    LinkEnd::Host(host) if host == dst => false,
-                    LinkEnd::Host(_) => continue,
-                    LinkEnd::Switch { switch, .. } => {
-                        let next = switch as usize;
-                        if hops[next] == 0 {
-                            hops[next] = hops[current] + 1;
-                            queue.push_back(next);
-                        }
-                        if hops[next] >= hops[current] {
-                            continue;
-                        }
-                        may_mark[next]
-                    }
-                };
-                may_mark[current] |= marked_later || ports.may_mark(current, link.port);
+                let next = link.neighbour as usize;
+                if hops[next] == 0 {
+                    hops[next] = hops[current] + 1;
+                    queue.push_back(next);
+                }
+                if hops[next] < hops[current] {
+                    may_mark[current] |= may_mark[next] || ports.may_mark(current, link.port);
+                }
             }
         }
         ShortestPaths { hops, may_mark }
@@ -136,16 +140,56 @@ impl FabricTopology<'_> {
         self.access_switch(src).map_or(0, |switch| paths.hops[switch])
     }
 
-    /// Returns whether packets from a host may be marked on a shortest path.
+    /// Returns whether packets from a host may be marked on a shortest path, before the access switch of the
+    /// destination.
     pub(super) fn may_be_marked(&self, paths: &ShortestPaths, src: u32) -> bool {
         self.access_switch(src)
             .is_some_and(|switch| paths.may_mark[switch])
     }
 
-    fn access_switch(&self, host: u32) -> Option<usize> {
-        let switch = self.access_switches.get(host as usize).copied().flatten()?;
-        Some(switch as usize)
+    /// Returns whether a path exists between the switches of two hosts.
+    pub(super) fn is_connected(&self, src: u32, dst: u32) -> bool {
+        let component = |host| Some(self.components[self.access_switch(host)?]);
+        component(src).is_some_and(|own| component(dst) == Some(own))
     }
+
+    /// Returns whether the port to a host may mark packets.
+    pub(super) fn may_last_port_mark(&self, dst: u32, ports: &EcnMarkingPorts) -> bool {
+        self.access_port(dst)
+            .is_some_and(|last| ports.may_mark(last.switch as usize, last.port))
+    }
+
+    /// Returns the switch of a host. Returns `None` if the host has no link to a switch.
+    pub(super) fn access_switch(&self, host: u32) -> Option<usize> {
+        Some(self.access_port(host)?.switch as usize)
+    }
+
+    fn access_port(&self, host: u32) -> Option<SwitchPort> {
+        self.access_ports.get(host as usize).copied().flatten()
+    }
+}
+
+/// Returns the connected component of each switch, as the lowest index of a switch in this component.
+fn connected_components(switch_links: &[Vec<SwitchLink>]) -> Vec<u32> {
+    const UNKNOWN: u32 = u32::MAX;
+    let mut components = vec![UNKNOWN; switch_links.len()];
+    for start in 0..switch_links.len() {
+        if components[start] != UNKNOWN {
+            continue;
+        }
+        components[start] = start as u32;
+        let mut open = vec![start];
+        while let Some(switch) = open.pop() {
+            for link in &switch_links[switch] {
+                let next = link.neighbour as usize;
+                if components[next] == UNKNOWN {
+                    components[next] = start as u32;
+                    open.push(next);
+                }
+            }
+        }
+    }
+    components
 }
 
 /// Returns the traffic classes that packets with a DSCP can have in a switch, according to the maps of all

@@ -161,6 +161,8 @@ fn run_with_progress(
     if let (Some(series), Some(folder)) = (series, &arguments.series) {
         series.finish().map_err(|error| write_failure(error, folder))?;
     }
+    // The report of a large fabric needs about as much memory as the pending events.
+    lab.simulation.fabric.discard_events();
     let mut report = lab.report();
     report.add_failures(describe_run_failures(&lab, &end, arguments.events_max));
     let timeline = timeline.map(|timeline| RunTimeline {

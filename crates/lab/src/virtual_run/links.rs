@@ -1,15 +1,16 @@
 //! Builds the reports of the links of a fabric.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::HashSet;
 
 use xoff_units::Picos;
 
 use super::super::plan::LabPlan;
 use super::link_traffic::{LinkTraffic, traffic_of_links};
+use super::shortest_path_ends::ends_on_shortest_paths;
 use super::virtual_lab::VirtualLab;
 use crate::plot::PlottedPort;
 use crate::report::LinkReport;
-use xoff_fabric::{FabricPlan, LinkEnd, LinkPlan};
+use xoff_fabric::{FabricPlan, LinkEnd};
 use xoff_workload::Connection;
 
 impl VirtualLab {
@@ -96,14 +97,14 @@ pub(crate) fn link_reports(
 
 /// Returns the sending ends of all link directions that the workload could use. These are the directions on
 /// shortest paths of jobs and flows.
-fn usable_link_ends(plan: &LabPlan, fabric: &FabricPlan, connections: &[Connection]) -> BTreeSet<LinkEnd> {
+fn usable_link_ends(plan: &LabPlan, fabric: &FabricPlan, connections: &[Connection]) -> HashSet<LinkEnd> {
     let jobs = connections
         .iter()
         .map(|connection| (connection.src, connection.dst));
     let flows = plan.workload.flows.iter();
     let flows = flows.map(|flow| (flow.from as u32, flow.to as u32));
     let (switches, hosts) = (fabric.switches.len(), fabric.hosts.len());
-    ends_on_shortest_paths(&fabric.links, switches, hosts, jobs.chain(flows))
+    ends_on_shortest_paths(&fabric.links, switches, hosts, jobs.chain(flows)).ends
 }
 
 fn end_name(plan: &LabPlan, fabric: &FabricPlan, end: LinkEnd) -> String {
@@ -123,106 +124,5 @@ fn speed_mbps(fabric: &FabricPlan, end: LinkEnd) -> u32 {
             config.ports[usize::from(port)].link.speed_mbps
         }
         LinkEnd::Host(host) => fabric.hosts[host as usize].nic.link.speed_mbps,
-    }
-}
-
-/// Returns the sending end of each link direction on a shortest path of at least one pair. A pair contains
-/// the indices of a source host and a destination host. The length of a path is its number of links.
-fn ends_on_shortest_paths(
-    links: &[LinkPlan],
-    switch_count: usize,
-    host_count: usize,
-    pairs: impl Iterator<Item = (u32, u32)>,
-) -> BTreeSet<LinkEnd> {
-    let node = |end: LinkEnd| match end {
-        LinkEnd::Switch { switch, .. } => switch as usize,
-        LinkEnd::Host(host) => switch_count + host as usize,
-    };
-    // For each node: its end of each link, and the node at the other end.
-    let mut neighbours: Vec<Vec<(LinkEnd, usize)>> = vec![Vec::new(); switch_count + host_count];
-    for link in links {
-        let [a, b] = link.ends;
-        neighbours[node(a)].push((a, node(b)));
-        neighbours[node(b)].push((b, node(a)));
-    }
-    let mut sources: BTreeMap<usize, BTreeSet<usize>> = BTreeMap::new();
-    for (from, to) in pairs {
-        let to = sources.entry(switch_count + to as usize).or_default();
-        to.insert(switch_count + from as usize);
-    }
-    let mut used = BTreeSet::new();
-    let mut distance = vec![usize::MAX; neighbours.len()];
-    let mut queue = Vec::new();
-    for (goal, starts) in sources {
-        distance.fill(usize::MAX);
-        distance[goal] = 0;
-        queue.clear();
-        queue.push(goal);
-        let mut next = 0;
-        while let Some(&at) = queue.get(next) {
-            next += 1;
-            // Hosts forward no frames.
-            if at >= switch_count && at != goal {
-                continue;
-            }
-            for &(_, neighbour) in &neighbours[at] {
-                if distance[neighbour] == usize::MAX {
-                    distance[neighbour] = distance[at] + 1;
-                    queue.push(neighbour);
-                }
-            }
-        }
-        let mut seen: BTreeSet<usize> = starts;
-        let mut open: Vec<usize> = seen.iter().copied().collect();
-        while let Some(at) = open.pop() {
-            for &(end, neighbour) in &neighbours[at] {
-                let nearer = distance[at] != usize::MAX && distance[neighbour] < distance[at];
-                if nearer && (neighbour < switch_count || neighbour == goal) {
-                    used.insert(end);
-                    if seen.insert(neighbour) {
-                        open.push(neighbour);
-                    }
-                }
-            }
-        }
-    }
-    used
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Switches 0 and 1 are leaves, and switches 2 and 3 are spines. Hosts 0 and 1 are connected to leaf 0,
-    /// and host 2 is connected to leaf 1.
-    #[test]
-    fn ends_on_shortest_paths_are_usable() {
-        let port = |switch: u32, port: u16| LinkEnd::Switch { switch, port };
-        let ends = [
-            [LinkEnd::Host(0), port(0, 0)],
-            [LinkEnd::Host(1), port(0, 1)],
-            [LinkEnd::Host(2), port(1, 0)],
-            [port(0, 2), port(2, 0)],
-            [port(0, 3), port(3, 0)],
-            [port(1, 2), port(2, 1)],
-            [port(1, 3), port(3, 1)],
-        ];
-        let links = ends.map(|ends| LinkPlan {
-            name: String::new(),
-            ends,
-            delay: Picos::ZERO,
-        });
-        let across = ends_on_shortest_paths(&links, 4, 3, [(0, 2)].into_iter());
-        let expected = [
-            LinkEnd::Host(0),
-            port(0, 2),
-            port(0, 3),
-            port(2, 1),
-            port(3, 1),
-            port(1, 0),
-        ];
-        assert_eq!(across, expected.into());
-        let inside = ends_on_shortest_paths(&links, 4, 3, [(0, 1)].into_iter());
-        assert_eq!(inside, [LinkEnd::Host(0), port(0, 1)].into());
     }
 }

@@ -10,6 +10,9 @@ mod links;
 mod output;
 mod progress;
 mod report_builder;
+mod shortest_path_ends;
+#[cfg(test)]
+mod shortest_path_tests;
 #[cfg(test)]
 mod telemetry_tests;
 mod virtual_lab;
