@@ -3,7 +3,7 @@
 use xoff_units::Picos;
 
 /// Largest number of delays that are kept. Later ones replace the shortest.
-const DELAYS_MAX: usize = 256;
+const DELAYS_MAX: usize = 512;
 
 /// A delay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,9 +21,19 @@ pub(crate) struct DelayLog {
 }
 
 impl DelayLog {
-    /// Notes a delay if it is longer than `tolerated`.
+    /// Notes a delay if it is longer than `tolerated`. Delays that overlap the one before are one delay: a stall delays
+    /// many frames.
     pub(crate) fn add(&mut self, at: Picos, length: Picos, tolerated: Picos) {
         if length <= tolerated {
+            return;
+        }
+        if let Some(last) = self.delays.last_mut()
+            && at.since(length) <= last.at
+            && last.at.since(last.length) <= at
+        {
+            let start = last.at.since(last.length).min(at.since(length));
+            last.at = last.at.max(at);
+            last.length = last.at.since(start);
             return;
         }
         if self.delays.len() >= DELAYS_MAX {
@@ -75,10 +85,29 @@ mod tests {
         assert_eq!(log.total_in(Picos(1_001), Picos(3_000)), Picos(50));
         assert_eq!(log.total_in(Picos(950), Picos(3_000)), Picos(150));
         assert_eq!(log.total_in(Picos(2_001), Picos(3_000)), Picos::ZERO);
-        for at in 0..2 * DELAYS_MAX as u64 {
-            log.add(Picos(at), Picos(60), tolerated);
+        for number in 0..2 * DELAYS_MAX as u64 {
+            log.add(Picos(10_000 + 100 * number), Picos(60), tolerated);
         }
         assert_eq!(log.delays().len(), DELAYS_MAX);
         assert_eq!(log.longest(), Picos(100));
+    }
+
+    #[test]
+    fn the_delays_of_a_stall_are_one_delay() {
+        let mut log = DelayLog::default();
+        for (at, length) in [
+            (1_000, 500),
+            (1_010, 400),
+            (1_020, 300),
+            (1_300, 200),
+            (2_000, 100),
+        ] {
+            log.add(Picos(at), Picos(length), Picos(10));
+        }
+        let expected = [(1_020, 520), (1_300, 200), (2_000, 100)].map(|(at, length)| Delay {
+            at: Picos(at),
+            length: Picos(length),
+        });
+        assert_eq!(log.delays(), expected);
     }
 }

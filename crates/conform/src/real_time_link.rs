@@ -20,6 +20,9 @@ const REPLY_MAX: Picos = Picos::from_millis(10_000);
 const WAIT_MAX: Picos = Picos::from_millis(20);
 /// Time before a scheduled frame in which the thread does not sleep.
 const AWAKE_TIME: Picos = Picos::from_micros(150);
+/// Share of the time of a check, as a divisor, above which delays make every failure of a criterion of time worthless:
+/// 5 %. The processor is then too busy.
+const BUSY_DIVISOR: u64 = 20;
 /// Error of the times of the far host.
 const CLOCK_ERROR: Picos = Picos::from_millis(5);
 /// Delay after which a failure proves nothing even if its criterion depends on no times.
@@ -260,9 +263,14 @@ impl Medium for RealTimeLink<'_> {
             Some(measurement) => measurement.excess.max(self.timing.tolerance),
             None => GROSS_DELAY,
         };
+        let busy_time = Picos(self.now.0 / BUSY_DIVISOR);
         let find_delay = |log: &DelayLog, error: Picos| match measurement {
             Some(TimeMeasurement { from, until, .. }) => {
-                log.total_in(from.since(error), until.saturating_add(error))
+                let total = log.total_in(Picos::ZERO, Picos::NEVER);
+                match total > busy_time {
+                    true => total.max(tolerated + Picos(1)),
+                    false => log.total_in(from.since(error), until.saturating_add(error)),
+                }
             }
             None => log.longest(),
         };
