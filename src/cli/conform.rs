@@ -4,6 +4,8 @@ mod captures;
 mod far_end;
 
 use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use serde_json::json;
 use xoff_conform::{
@@ -131,6 +133,7 @@ fn run_selected(options: &ConformRun) -> Result<ExitCode, Failure> {
         mutant: options.mutant.as_deref().map(find_mutant).transpose()?,
         nic: options.nic.as_deref().map(NicFile::read).transpose()?,
         records_frames: options.captures.is_some() || options.html.is_some(),
+        stop: signals::watch_stop_signals()?,
     };
     let results = if options.virtual_time {
         run_checks(&run_options).map_err(refused_speed)?
@@ -140,8 +143,7 @@ fn run_selected(options: &ConformRun) -> Result<ExitCode, Failure> {
         if spec.device.is_none() {
             output::print_note(&far_end::describe_missing_far_host(&spec.port));
         }
-        let stop = signals::watch_stop_signals()?;
-        run_on_port(&spec, &run_options, stop, |check| {
+        run_on_port(&spec, &run_options, Arc::clone(&run_options.stop), |check| {
             output::print_note(&format!("{} {}", check.check.id, check.outcome.name()));
         })?
     };
@@ -194,7 +196,12 @@ fn print_matrix(options: &ConformMatrix) -> Result<Exit, Failure> {
         None => {
             let threads = std::thread::available_parallelism().map_or(1, usize::from);
             let link = LinkTiming::ethernet(options.speed);
-            run_matrix(scope, link, scale, threads).map_err(refused_speed)?
+            let stop = signals::watch_stop_signals()?;
+            let matrix = run_matrix(scope, link, scale, threads, &stop).map_err(refused_speed)?;
+            if stop.load(Ordering::Relaxed) {
+                return Err(Failure::new(Exit::Interrupted, "interrupted; nothing is printed"));
+            }
+            matrix
         }
     };
     match options.format {

@@ -1,7 +1,7 @@
 //! The matrix of checks and mutants: each check passes on the model device and fails on its mutants, and no other check
 //! fails on these mutants unless it declares the behaviour as its prerequisite.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use xoff_host::HostConfigError;
 use xoff_units::LinkTiming;
@@ -43,7 +43,8 @@ pub struct Matrix {
     pub rows: Vec<MatrixRow>,
 }
 
-/// Computes a matrix with a number of threads. The result does not depend on this number.
+/// Computes a matrix with a number of threads. The result does not depend on this number. If `stop` becomes true, the
+/// function returns soon, and cells are missing.
 ///
 /// # Errors
 /// The speed of the link is not 1 to 1 600 000 Mb/s.
@@ -52,6 +53,7 @@ pub fn run_matrix(
     link: LinkTiming,
     scale: CheckScale,
     threads: usize,
+    stop: &AtomicBool,
 ) -> Result<Matrix, HostConfigError> {
     let devices: Vec<Option<&'static Mutant>> = [None].into_iter().chain(all_mutants().map(Some)).collect();
     let is_wanted = |mutant: Option<&Mutant>, check: &Check| match mutant {
@@ -68,7 +70,9 @@ pub fn run_matrix(
     let next = AtomicUsize::new(0);
     let work = || -> Result<Vec<(usize, CheckReport)>, HostConfigError> {
         let mut results = Vec::new();
-        while let Some((row, check)) = cells.get(next.fetch_add(1, Ordering::Relaxed)) {
+        while let Some((row, check)) = cells.get(next.fetch_add(1, Ordering::Relaxed))
+            && !stop.load(Ordering::Relaxed)
+        {
             let device = make_device(devices[*row], link)?;
             let end = run_check(check, link, scale, device)?;
             let report = CheckReport::new(check, end.result, None, end.duration.as_nanos());

@@ -1,5 +1,8 @@
 //! Runs a selection of checks against a device.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use xoff_host::HostConfigError;
 use xoff_units::LinkTiming;
 
@@ -34,6 +37,8 @@ pub struct RunOptions {
     pub nic: Option<NicFile>,
     /// True: the frames of each check are recorded, for captures and pictures.
     pub records_frames: bool,
+    /// Becomes true when the user interrupts the run. A run in virtual time ends before its next check.
+    pub stop: Arc<AtomicBool>,
 }
 
 impl RunOptions {
@@ -46,6 +51,7 @@ impl RunOptions {
             mutant: None,
             nic: None,
             records_frames: false,
+            stop: Arc::default(),
         }
     }
 }
@@ -122,6 +128,10 @@ pub(crate) fn run_selected_checks<E>(
     };
     let mut checks = Vec::with_capacity(selected.len());
     for check in selected {
+        if options.stop.load(Ordering::Relaxed) {
+            is_interrupted = true;
+            break;
+        }
         let deviation = options.nic.as_ref().and_then(|nic| nic.deviation(check.id));
         let CheckRun { end, attempts } = run(check.run)?;
         if end.result == Err(Stop::Interrupted) {

@@ -4,6 +4,8 @@ mod devices;
 mod formats;
 mod real_time;
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use xoff_telemetry::failure::Exit;
 use xoff_units::LinkTiming;
 
@@ -51,7 +53,14 @@ fn all_checks_pass_on_the_model_host_at_all_speeds() {
 
 #[test]
 fn the_matrix_is_right_and_equals_its_page() {
-    let matrix = run_matrix(MatrixScope::Full, GIGABIT, MATRIX_SCALE, 2).expect("an allowed speed");
+    let matrix = run_matrix(
+        MatrixScope::Full,
+        GIGABIT,
+        MATRIX_SCALE,
+        2,
+        &AtomicBool::new(false),
+    )
+    .expect("an allowed speed");
     assert_eq!(matrix.problems(), Vec::<String>::new());
     let page = include_str!("../../../docs/conform-matrix.md");
     assert_eq!(
@@ -64,7 +73,14 @@ fn the_matrix_is_right_and_equals_its_page() {
 #[test]
 fn mutants_are_detected_at_100_gigabits() {
     let link = LinkTiming::ethernet(100_000);
-    let matrix = run_matrix(MatrixScope::OwnChecks, link, MATRIX_SCALE, 2).expect("an allowed speed");
+    let matrix = run_matrix(
+        MatrixScope::OwnChecks,
+        link,
+        MATRIX_SCALE,
+        2,
+        &AtomicBool::new(false),
+    )
+    .expect("an allowed speed");
     assert_eq!(matrix.problems(), Vec::<String>::new());
 }
 
@@ -214,6 +230,18 @@ fn the_nic_files_of_the_repository_are_valid() {
         let nic = NicFile::read(&path).unwrap_or_else(|failure| panic!("{failure}"));
         assert!(!nic.xfail.is_empty(), "{}", path.display());
     }
+}
+
+#[test]
+fn an_interrupted_run_and_matrix_end_before_their_next_check() {
+    let options = options(&["A1", "A5"]);
+    options.stop.store(true, Ordering::Relaxed);
+    let report = run_checks(&options).expect("a report");
+    assert!(report.is_interrupted && report.checks.is_empty());
+    assert_eq!(report.exit(), Exit::Interrupted);
+    let matrix =
+        run_matrix(MatrixScope::Full, GIGABIT, MATRIX_SCALE, 2, &options.stop).expect("an allowed speed");
+    assert!(matrix.rows.iter().all(|row| row.reports.is_empty()));
 }
 
 #[test]
