@@ -93,8 +93,8 @@ pub(super) fn path_list_hash(paths: &[RoutePath]) -> u64 {
     })
 }
 
-/// Returns the hash of a set of next hops: a list with the hash `list_hash`, and a tag. An empty tag does not change the
-/// hash.
+/// Returns the hash of a set of next hops: a list with the hash `list_hash`, and a tag. An empty tag does not change
+/// the hash.
 pub(super) fn path_set_hash(list_hash: u64, tag: RouteTag) -> u64 {
     let tag = u64::from(tag.site) << 32 | tag.scheme.map_or(0, |scheme| u64::from(scheme) + 1) << 48;
     match tag {
