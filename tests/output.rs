@@ -90,11 +90,12 @@ const CASES: &[&str] = &[
     "lab run missing.xoff.yml --virtual --json",
 ];
 
-/// Commands that need a running switch, a network device or a namespace. `tests/lab_cleanup` and
+/// Commands that need a running switch, a network device or a namespace. `tests/conform_port`, `tests/lab_cleanup` and
 /// `tests/switch_run` run them. This file tests only their help.
 const CASES_WITH_DEVICES: &[&str] = &[
     "switch run",
     "host run",
+    "conform device",
     "pfc",
     "lab up",
     "lab down",
