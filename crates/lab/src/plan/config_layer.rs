@@ -8,16 +8,8 @@ use xoff_config::ComputedRoutes;
 /// Source name of the layer with the computed routes, in messages.
 pub(crate) const COMPUTED_ROUTES: &str = "routes: auto";
 
-/// Source name of the merged layers of `configure` steps, in messages.
-const EARLIER_STEPS: &str = "earlier steps of the script";
-/// Largest number of layers of `configure` steps that are not merged.
-const ADDED_LAYERS_MAX: usize = 8;
-
 /// Adds the layers of a `configure` step on top of the layers of a switch. The first `count_of_file` layers belong to
 /// the lab file. Returns false, and changes nothing, if the last step has added the same layers.
-///
-/// Earlier layers of steps become one layer if there are more than [`ADDED_LAYERS_MAX`], so the cost of a step does not
-/// grow with the number of the steps before it.
 pub(crate) fn add_layers_of_step(
     config: &mut Vec<ConfigLayer>,
     count_of_file: usize,
@@ -29,24 +21,6 @@ pub(crate) fn add_layers_of_step(
         return false;
     }
     config.extend_from_slice(layers);
-    let is_text = |layer: &ConfigLayer| matches!(layer, ConfigLayer::Text { .. });
-    let last_other = config.iter().rposition(|layer| !is_text(layer));
-    let first = count_of_file.max(last_other.map_or(0, |at| at + 1));
-    if config.len() - first <= ADDED_LAYERS_MAX {
-        return true;
-    }
-    let texts = config[first..].iter().filter_map(|layer| match layer {
-        ConfigLayer::Text { source, text } => Some((source.as_str(), text.as_str())),
-        ConfigLayer::Preset { .. } | ConfigLayer::Computed(_) => None,
-    });
-    // A file with parts for several ASICs cannot be merged here.
-    if let Ok(merged) = xoff_config::parse_layers(&texts.collect::<Vec<_>>(), None) {
-        config.truncate(first);
-        config.push(ConfigLayer::Text {
-            source: EARLIER_STEPS.to_owned(),
-            text: merged.to_json(),
-        });
-    }
     true
 }
 
@@ -145,34 +119,30 @@ impl From<WrittenLayer> for ConfigLayer {
 mod tests {
     use super::*;
 
-    fn layer(alpha: &str) -> ConfigLayer {
-        ConfigLayer::Text {
-            source: "x.yml:1".to_owned(),
-            text: format!(r#"{{"BUFFER_PROFILE": {{"p{alpha}": {{"dynamic_th": "{alpha}"}}}}}}"#),
-        }
-    }
-
-    fn tables_of(config: &[ConfigLayer]) -> String {
-        let texts = config.iter().map(|layer| match layer {
-            ConfigLayer::Text { text, .. } => ("x", text.as_str()),
-            other => panic!("{other:?}"),
-        });
-        let merged = xoff_config::parse_layers(&texts.collect::<Vec<_>>(), None);
-        merged.expect("valid layers").to_json()
-    }
-
     #[test]
-    fn the_number_of_layers_does_not_grow_with_the_number_of_steps() {
-        let (mut config, mut all) = (vec![layer("0")], vec![layer("0")]);
-        for step in 0..100 {
-            let new = layer(&(step % 5 - 2).to_string());
-            add_layers_of_step(&mut config, 1, std::slice::from_ref(&new));
-            all.push(new);
-            assert!(config.len() <= 2 + ADDED_LAYERS_MAX, "{} layers", config.len());
-            assert_eq!(tables_of(&config), tables_of(&all));
-        }
-        // The layers of the lab file stay as they are.
-        assert_eq!(config[0], layer("0"));
+    fn a_repeated_layer_is_added_once() {
+        let layer = |line: usize, alpha: &str| ConfigLayer::Text {
+            source: format!("x.yml:{line}"),
+            text: format!(r#"{{"BUFFER_PROFILE": {{"p": {{"dynamic_th": "{alpha}"}}}}}}"#),
+        };
+        let mut config = vec![layer(1, "0")];
+        // A layer of the lab file does not count as a layer of a step.
+        assert!(add_layers_of_step(&mut config, 1, &[layer(2, "0")]));
+        assert!(!add_layers_of_step(&mut config, 1, &[layer(3, "0")]));
+        assert!(add_layers_of_step(
+            &mut config,
+            1,
+            &[layer(4, "1"), layer(4, "2")]
+        ));
+        assert!(!add_layers_of_step(
+            &mut config,
+            1,
+            &[layer(5, "1"), layer(5, "2")]
+        ));
+        assert!(!add_layers_of_step(&mut config, 1, &[layer(6, "2")]));
+        // Another layer is between, so the same layer has an effect again.
+        assert!(add_layers_of_step(&mut config, 1, &[layer(7, "0")]));
+        assert_eq!(config.len(), 5, "{config:?}");
     }
 
     #[test]

@@ -24,6 +24,8 @@ const PLANNED_NODE_KINDS: [&str; 1] = ["shim"];
 const IPV4_PREFIX: u8 = 16;
 /// Prefix length of an IPv6 address without a prefix length in the lab file.
 const IPV6_PREFIX: u8 = 64;
+/// Largest number of configuration layers in one `config` field. All layers of a switch are in memory at the same time.
+const CONFIG_LAYERS_MAX: usize = 100;
 
 impl LabResolver<'_> {
     /// Resolves all nodes and records their names and indices.
@@ -254,6 +256,13 @@ impl LabResolver<'_> {
         let mut layers = Vec::new();
         if let Some(source) = source {
             self.add_config_layers(source, &mut layers);
+            if layers.len() > CONFIG_LAYERS_MAX {
+                self.report_problem(
+                    source.referenced,
+                    format!("the configuration has more than {CONFIG_LAYERS_MAX} layers"),
+                    "merge layers into one file",
+                );
+            }
         }
         layers
     }
@@ -291,6 +300,10 @@ impl LabResolver<'_> {
 
     /// Adds the layers of a `config` field to `layers`. For a list, adds the layers of all elements.
     fn add_config_layers(&mut self, source: &Spanned<ConfigSource>, layers: &mut Vec<ConfigLayer>) {
+        // Each further layer would be read although the lab is refused.
+        if layers.len() > CONFIG_LAYERS_MAX {
+            return;
+        }
         let location = source.referenced;
         match &source.value {
             ConfigSource::Layers(list) => list

@@ -22,15 +22,15 @@ use xoff_lab_file::{OneOrMore, StepFields, WaitFields, YamlTree};
 const ACTION_KEYS: &str = "send, inject, start, stop, block, unblock, pause, link, fault, heal, configure, clear, wait, expect, let, repeat";
 
 /// The maximum length of all configurations that the `configure` steps of a script apply, in bytes. A step resolves the
-/// whole configuration of its switch, which takes about 0.1 us for each byte.
+/// whole configuration of its switch, with the layers of all steps before it. This takes about 0.1 us for each byte.
 const CONFIGURED_BYTES_MAX: usize = 64 << 20;
 /// The length of a preset for one port in bytes, rounded up.
 const PRESET_BYTES_PER_PORT: usize = 1_000;
 
 /// The configurations that the `configure` steps of a script apply.
 struct ConfigurationWork {
-    /// The length of the configuration of each switch in the lab file, in bytes.
-    bytes_of_file: Vec<usize>,
+    /// The length of the configuration of each switch in bytes: the lab file and the steps so far.
+    bytes_of_switch: Vec<usize>,
     /// The number of ports with a link of each switch.
     port_counts: Vec<usize>,
     /// The length of all configurations of steps so far, in bytes.
@@ -43,7 +43,7 @@ impl ConfigurationWork {
         let port_counts: Vec<usize> = links.iter().map(Vec::len).collect();
         let of_file = plan.switches.iter().zip(&port_counts);
         ConfigurationWork {
-            bytes_of_file: of_file
+            bytes_of_switch: of_file
                 .map(|(switch, ports)| layers_len(&switch.config, *ports))
                 .collect(),
             port_counts,
@@ -54,8 +54,9 @@ impl ConfigurationWork {
     /// Adds a step. Returns whether the steps exceed the limit.
     fn add_step(&mut self, switch: usize, layers: &[ConfigLayer]) -> bool {
         let own = layers_len(layers, self.port_counts[switch]);
-        let bytes = self.bytes_of_file[switch].saturating_add(own);
-        self.configured_bytes = self.configured_bytes.saturating_add(bytes);
+        let bytes = &mut self.bytes_of_switch[switch];
+        *bytes = bytes.saturating_add(own);
+        self.configured_bytes = self.configured_bytes.saturating_add(*bytes);
         self.configured_bytes > CONFIGURED_BYTES_MAX
     }
 }

@@ -373,6 +373,23 @@ fn all_errors_of_a_lab_file_are_reported_together() {
 }
 
 #[test]
+fn the_number_of_configuration_layers_is_limited() {
+    let text = |layers: usize| {
+        let config = vec!["{}"; layers].join(", ");
+        format!(
+            "name: x\ntopology:\n  nodes:\n    sw1: {{kind: switch, config: [{config}]}}\n    h1: {{kind: model}}\n  links:\n    - endpoints: [\"h1:eth0\", \"sw1:Ethernet0\"]\n"
+        )
+    };
+    let parse = |text: &str| parse_lab(text, "x.yml", Path::new(""), TimeMode::Virtual).map(drop);
+    assert!(parse(&text(100)).is_ok());
+    let problems = parse(&text(101)).expect_err("too many").to_string();
+    assert!(
+        problems.contains("x.yml:4") && problems.contains("more than 100 layers"),
+        "{problems}"
+    );
+}
+
+#[test]
 fn text_that_is_not_a_lab_file_is_refused() {
     for text in [
         "",

@@ -436,25 +436,24 @@ fn errors_of_repeat_steps_name_the_line_and_the_fix() {
     }
 }
 
-/// Each `configure` step resolves the whole configuration of its switch, so the work is the product of both.
+/// Each `configure` step resolves the whole configuration of its switch, with the layers of all steps before it. 300
+/// steps of 1 KiB each resolve 44 MiB, and 400 steps 78 MiB.
 #[test]
 fn the_configurations_of_configure_steps_are_limited() {
     let script = |steps: usize| {
-        let text = "v".repeat(64 << 10);
+        let text = "v".repeat(1 << 10);
         let config = format!("{{VERSIONS: {{DATABASE: {{VERSION: {text}}}}}}}");
         lab_with_script(&format!(
             "  - repeat: {{for: {{a: '1..{steps}'}}, steps: [{{configure: {{switch: leaf1, config: {config}}}}}]}}\n"
         ))
     };
     assert_eq!(
-        parse_script_lab(&script(1_000))
+        parse_script_lab(&script(300))
             .map(|_| ())
             .map_err(|p| p.to_string()),
         Ok(())
     );
-    let problems = parse_script_lab(&script(1_100))
-        .expect_err("too much")
-        .to_string();
+    let problems = parse_script_lab(&script(400)).expect_err("too much").to_string();
     for part in [
         "s.xoff.yml:10",
         "apply more than 64 MiB of configuration",
