@@ -23,7 +23,7 @@ const ACTION_KEYS: &str = "send, inject, start, stop, block, unblock, pause, lin
 
 /// The maximum length of all configurations that the `configure` steps of a script apply, in bytes. A step resolves the
 /// whole configuration of its switch, with the layers of all steps before it. This takes about 0.1 us for each byte.
-const CONFIGURED_BYTES_MAX: usize = 64 << 20;
+const CONFIGURED_BYTES_MAX: usize = 32 << 20;
 /// The length of a preset for one port in bytes, rounded up.
 const PRESET_BYTES_PER_PORT: usize = 1_000;
 

@@ -436,8 +436,8 @@ fn errors_of_repeat_steps_name_the_line_and_the_fix() {
     }
 }
 
-/// Each `configure` step resolves the whole configuration of its switch, with the layers of all steps before it. 300
-/// steps of 1 KiB each resolve 44 MiB, and 400 steps 78 MiB.
+/// Each `configure` step resolves the whole configuration of its switch, with the layers of all steps before it. 200
+/// steps of 1 KiB each resolve 20 MiB, and 300 steps 44 MiB.
 #[test]
 fn the_configurations_of_configure_steps_are_limited() {
     let script = |steps: usize| {
@@ -448,15 +448,15 @@ fn the_configurations_of_configure_steps_are_limited() {
         ))
     };
     assert_eq!(
-        parse_script_lab(&script(300))
+        parse_script_lab(&script(200))
             .map(|_| ())
             .map_err(|p| p.to_string()),
         Ok(())
     );
-    let problems = parse_script_lab(&script(400)).expect_err("too much").to_string();
+    let problems = parse_script_lab(&script(300)).expect_err("too much").to_string();
     for part in [
         "s.xoff.yml:10",
-        "apply more than 64 MiB of configuration",
+        "apply more than 32 MiB of configuration",
         "use fewer `configure` steps",
     ] {
         assert!(problems.contains(part), "{problems}");
