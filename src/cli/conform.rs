@@ -4,7 +4,6 @@ mod captures;
 mod far_end;
 
 use std::process::ExitCode;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use serde_json::json;
@@ -143,7 +142,7 @@ fn run_selected(options: &ConformRun) -> Result<ExitCode, Failure> {
         if spec.device.is_none() {
             output::print_note(&far_end::describe_missing_far_host(&spec.port));
         }
-        run_on_port(&spec, &run_options, Arc::clone(&run_options.stop), |check| {
+        run_on_port(&spec, &run_options, |check| {
             output::print_note(&format!("{} {}", check.check.id, check.outcome.name()));
         })?
     };
@@ -226,10 +225,10 @@ fn compute_port_matrix(options: &ConformMatrix, scale: CheckScale) -> Result<Mat
     let run_options = RunOptions {
         scale,
         checks: select_checks(&options.checks)?,
+        stop: signals::watch_stop_signals()?,
         ..RunOptions::new(LinkTiming::ethernet(options.speed))
     };
-    let stop = signals::watch_stop_signals()?;
-    run_port_matrix(&spec, &run_options, stop, |device, check| {
+    run_port_matrix(&spec, &run_options, |device, check| {
         output::print_note(&format!("{device}: {} {}", check.check.id, check.outcome.name()));
     })
 }

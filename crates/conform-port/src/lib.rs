@@ -44,17 +44,16 @@ pub struct PortRunSpec {
     pub device_mac: Option<[u8; 6]>,
 }
 
-/// Runs checks on a network port. Set `stop` to interrupt the run. `notify` is called with the report of each check.
+/// Runs checks on a network port. [`RunOptions::stop`] interrupts the run. `notify` is called with the report of each check.
 ///
 /// # Errors
 /// The port or the far host cannot be used, or the speed is not allowed.
 pub fn run_on_port(
     spec: &PortRunSpec,
     options: &RunOptions,
-    stop: Arc<AtomicBool>,
     notify: impl FnMut(&CheckReport),
 ) -> Result<RunReport, Failure> {
-    let mut access = open_access(spec, stop)?;
+    let mut access = open_access(spec, &options.stop)?;
     run_checks_on_port(options, &mut access, spec.device_mac, notify)
         .map_err(|error| run_failure(&spec.port, error))
 }
@@ -67,15 +66,14 @@ pub fn run_on_port(
 pub fn run_port_matrix(
     spec: &PortRunSpec,
     options: &RunOptions,
-    stop: Arc<AtomicBool>,
     notify: impl FnMut(&str, &CheckReport),
 ) -> Result<Matrix, Failure> {
-    let mut access = open_access(spec, stop)?;
+    let mut access = open_access(spec, &options.stop)?;
     run_matrix_on_port(options, &mut access, notify).map_err(|error| run_failure(&spec.port, error))
 }
 
 /// Opens the port and starts the program on the far host.
-fn open_access(spec: &PortRunSpec, stop: Arc<AtomicBool>) -> Result<InstrumentPort, Failure> {
+fn open_access(spec: &PortRunSpec, stop: &Arc<AtomicBool>) -> Result<InstrumentPort, Failure> {
     let port = FramePort::open(&spec.port, spec.backend)?;
     let far_host = match &spec.device {
         Some(device) => spec.adapter.start(device)?,
@@ -83,7 +81,7 @@ fn open_access(spec: &PortRunSpec, stop: Arc<AtomicBool>) -> Result<InstrumentPo
     };
     // After the start of the program, which would inherit the priority.
     prepare_thread();
-    Ok(InstrumentPort::new(port, far_host, stop))
+    Ok(InstrumentPort::new(port, far_host, Arc::clone(stop)))
 }
 
 fn run_failure(port: &str, error: PortRunError) -> Failure {

@@ -37,7 +37,8 @@ pub struct RunOptions {
     pub nic: Option<NicFile>,
     /// True: the frames of each check are recorded, for captures and pictures.
     pub records_frames: bool,
-    /// Becomes true when the user interrupts the run. A run in virtual time ends before its next check.
+    /// Becomes true when the user interrupts the run. A run in virtual time ends before its next check, and
+    /// a run on a port within its check.
     pub stop: Arc<AtomicBool>,
 }
 

@@ -94,6 +94,16 @@ impl NamespaceHolder {
         is_ready.then_some(holder)
     }
 
+    /// Returns an error if the process has ended. All later commands would fail, whatever their mutants are.
+    fn check(&mut self) -> io::Result<()> {
+        match self.process.try_wait()? {
+            None => Ok(()),
+            Some(status) => Err(io::Error::other(format!(
+                "the process that holds the namespaces of the commands has ended with {status}"
+            ))),
+        }
+    }
+
     /// Returns the words before a command that runs in the namespaces.
     fn enter_command(&self) -> [String; 6] {
         let process = self.process.id().to_string();
@@ -222,7 +232,8 @@ impl MutantRunner {
         let script = format!("ulimit -t {CPU_SECONDS_MAX}; ulimit -c 0; exec \"$@\"");
         let mut command = Command::new("/bin/sh");
         command.args(["-c", &script, "sh"]);
-        if let Some(namespace) = &self.namespace {
+        if let Some(namespace) = &mut self.namespace {
+            namespace.check()?;
             command.args(namespace.enter_command());
         }
         let child = command
