@@ -4,6 +4,7 @@
     reason = "the output of a test shows its seed and its figures"
 )]
 
+use std::io::Read as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -72,7 +73,7 @@ fn assert_estimate(name: &str, arguments: &[&str]) {
     );
 }
 
-/// Ten labs of different shapes. Each has another dominating part.
+/// Eleven labs of different shapes. Each has another dominating part.
 #[test]
 fn estimates_of_labs_are_within_a_factor_of_two() {
     let folder = tempdir().expect("a folder");
@@ -117,6 +118,12 @@ fn estimates_of_labs_are_within_a_factor_of_two() {
             "flow-list",
             "star: {hosts: 80, speed: 100g}",
             job("kind: flows, flows: [{from: all, to: all, bytes: 1k, count: 4}]"),
+        ),
+        (
+            "long-links",
+            "star: {hosts: 8, speed: 100g, delay: 2ms}",
+            "workload:\n  duration: 5ms\n  drain: 5ms\n  flows:\n    - {name: f, from: [h1, h2, h3], to: h8, rate: 30%}\n"
+                .to_owned(),
         ),
         (
             "open-loop",
@@ -203,4 +210,52 @@ fn a_lab_beyond_the_limit_is_refused_before_it_is_built() {
     };
     assert_eq!((sweep("1"), sweep("8")), (Some(0), Some(4)));
     assert!(Path::new(&file).exists());
+}
+
+/// Long links hold frames that the estimate of a job does not contain. The run stops before its frames need more than
+/// `--memory`. With the frames of open-loop flows, the lab is refused before it starts.
+#[test]
+fn run_stops_if_its_frames_need_more_memory_than_allowed() {
+    let folder = tempdir().expect("a folder");
+    let text = "name: long-links\ntopology:\n  fabric: {star: {hosts: 3, speed: 400g, delay: 40ms}}\n\
+                workload:\n  jobs:\n    - {name: j, kind: permutation, hosts: all, bytes: 16g}\n";
+    let file = write_file(folder.path(), "long-links.xoff.yml", text);
+    let file = file.display().to_string();
+    let limit_mib = 200;
+    let limit = format!("{limit_mib}M");
+    let arguments = with_limit(&["lab", "run", &file, "--virtual"], &limit);
+    let child = Command::new(XOFF)
+        .args(arguments)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn();
+    let mut child = child.expect("the program starts");
+    let mut output = String::new();
+    let stdout = child.stdout.as_mut().expect("a pipe");
+    stdout.read_to_string(&mut output).expect("text");
+    let used = child.wait4().expect("the program ends");
+    assert_eq!(used.status.code(), Some(1), "{output}");
+    assert!(
+        output.contains("need more memory than --memory allows") && output.contains("1 iteration complete"),
+        "{output}"
+    );
+    let peak_mib = used.rusage.maxrss as f64 / f64::from(1 << 20);
+    assert!(
+        peak_mib < f64::from(limit_mib) && peak_mib > f64::from(limit_mib) / 2.0,
+        "{peak_mib} MiB"
+    );
+    let text = text.replace(
+        "  jobs:\n    - {name: j, kind: permutation, hosts: all, bytes: 16g}\n",
+        "  duration: 1s\n  flows:\n    - {name: f, from: h1, to: h2, rate: 50%}\n",
+    );
+    let file = write_file(folder.path(), "flows.xoff.yml", &text);
+    let file = file.display().to_string();
+    let arguments = ["lab", "run", &file, "--virtual"];
+    let result = run_program(Command::new(XOFF).args(with_limit(&arguments, &limit)));
+    assert_eq!(result.code, Some(4), "{}", result.stderr);
+    assert!(
+        result.stderr.contains("frames of open-loop flows on links"),
+        "{}",
+        result.stderr
+    );
 }

@@ -243,6 +243,7 @@ fn compare(mut arguments: LabCompare) -> Result<ExitCode, Failure> {
             run: Box::new(VirtualRunArgs {
                 until: arguments.until,
                 events_max: arguments.events_max,
+                memory: arguments.limits.memory.limit(),
                 ..VirtualRunArgs::new(arguments.file.clone())
             }),
             jobs: arguments.jobs.map(usize::from),

@@ -62,6 +62,8 @@ pub enum RunStopReason {
     Stuck,
     /// The limit of [`Fabric::set_events_max`] has been reached.
     EventLimit,
+    /// The limit of [`Fabric::set_frame_memory_max`] has been exceeded.
+    FrameMemoryLimit,
 }
 
 /// Switches, hosts and links in virtual time. All indices are positions in the lists of the
@@ -81,8 +83,9 @@ pub struct Fabric {
     hosts_linked: bool,
     in_flight: FramesInFlight,
     events_max: u64,
-    /// The limit of events is not checked again before this time.
-    events_checked_until: Picos,
+    frame_memory_max_bytes: u64,
+    /// The limits are not checked again before this time.
+    limits_checked_until: Picos,
     /// Number of windows in which partitions ran separately.
     windows: u64,
     /// Number of those windows in which the hosts were processed in one order.
@@ -154,7 +157,21 @@ impl Fabric {
     /// applies.
     pub fn set_events_max(&mut self, events_max: u64) {
         self.events_max = events_max;
-        self.events_checked_until = Picos::ZERO;
+        self.limits_checked_until = Picos::ZERO;
+    }
+
+    /// Sets the largest memory of the frames in queues and on links, in bytes. If they need more, [`Fabric::run`]
+    /// returns [`RunStopReason::FrameMemoryLimit`]. Long links and lossless queues can hold millions of frames. The
+    /// memory is checked as the number of events is ([`Fabric::set_events_max`]). By default, no limit applies.
+    pub fn set_frame_memory_max(&mut self, max_bytes: u64) {
+        self.frame_memory_max_bytes = max_bytes;
+        self.limits_checked_until = Picos::ZERO;
+    }
+
+    /// Returns the memory of the frames in queues and on links, in bytes. It does not shrink when frames leave, because
+    /// later frames use the same memory.
+    pub fn frame_memory_bytes(&self) -> u64 {
+        self.shards.iter().map(|shard| shard.store.memory_bytes()).sum()
     }
 
     /// Advances model time to `at` without processing events, but at most to the time of the next event.

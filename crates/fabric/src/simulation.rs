@@ -33,6 +33,8 @@ pub enum SimulationEnd {
     Stuck,
     /// The limit of [`Fabric::set_events_max`] has been reached.
     EventLimit,
+    /// The limit of [`Fabric::set_frame_memory_max`] has been exceeded.
+    FrameMemoryLimit,
 }
 
 /// A fabric and the jobs on its hosts.
@@ -136,6 +138,7 @@ impl Simulation {
                 RunStopReason::Completion => self.jobs.withdraw_flows(&mut self.fabric, observer),
                 RunStopReason::Stuck => return SimulationEnd::Stuck,
                 RunStopReason::EventLimit => return SimulationEnd::EventLimit,
+                RunStopReason::FrameMemoryLimit => return SimulationEnd::FrameMemoryLimit,
                 RunStopReason::Idle => match self.jobs.next_start() {
                     Picos::NEVER if self.jobs.is_finished() && self.started => {
                         return SimulationEnd::Finished;

@@ -4,11 +4,14 @@
 //! fixed size. Frames that do not belong to a queue pair, such as open-loop flows, ARP and pings, are stored
 //! completely. If a complete frame does not fit into a slot, its bytes are in separate memory.
 
+mod long_prefixes;
+
 use xoff_dataplane::{FrameHandle, FrameStore, Picos, prefetch};
 use xoff_wire::parse::{ParsedHeaders, Payload, parse_prefix};
 use xoff_wire::{ETHERNET_LEN, ETHERTYPE_MAC_CONTROL};
 
 use super::in_flight::FrameChanges;
+use long_prefixes::LongPrefixes;
 use xoff_host::{EmittedFrame, HEADERS_LEN_MAX};
 use xoff_rdma::Telemetry;
 
@@ -28,6 +31,10 @@ const DESTINATION: usize = ETHERNET_LEN + 16;
 /// Offset of the second cache line in the bytes of a slot.
 const SECOND_LINE: usize = 64 - std::mem::offset_of!(FrameSlot, bytes);
 const NONE: u32 = u32::MAX;
+/// Peak memory of a frame in bytes, without its bytes outside the slot: the slot, its number in the list of free slots,
+/// and the event of its arrival. The slot counts twice: the list of slots is copied when it grows, because the system
+/// moves memory without a copy only for alignments of at most 16 bytes.
+const FRAME_MEMORY: u64 = 2 * size_of::<FrameSlot>() as u64 + 4 + 16;
 
 /// A stored frame, in two cache lines. For an untagged IPv4 packet, a switch reads and writes only fields in
 /// the first cache line.
@@ -122,7 +129,7 @@ struct ExtraMemory {
 #[derive(Clone, Debug, Default)]
 pub struct FabricStore {
     slots: Slab<FrameSlot>,
-    long_prefixes: Slab<Vec<u8>>,
+    long_prefixes: LongPrefixes,
     telemetry: Slab<Telemetry>,
     /// Link direction of each frame, by handle. Used only if events are ordered by insertion.
     directions: Vec<u32>,
@@ -137,6 +144,13 @@ impl FabricStore {
             changes: FrameChanges::new(window),
             ..FabricStore::default()
         }
+    }
+
+    /// Returns the peak memory of the frames in bytes, with the events of their arrivals. Free slots count.
+    pub(super) fn memory_bytes(&self) -> u64 {
+        self.slots.items.len() as u64 * FRAME_MEMORY
+            + self.long_prefixes.memory_bytes()
+            + size_of_val(&self.telemetry.items[..]) as u64
     }
 
     /// Returns space for the headers of the next frame. The caller writes the headers and then calls
@@ -307,18 +321,18 @@ impl FabricStore {
         self.slots.items[frame.0 as usize].telemetry = index;
     }
 
-    /// Frees the memory that a frame uses outside its slot.
+    /// Removes the memory that a frame uses outside its slot.
     #[inline(never)]
-    fn release_extra_memory(&mut self, frame: FrameHandle) {
+    fn take_extra_memory(&mut self, frame: FrameHandle) -> ExtraMemory {
         let slot = &mut self.slots.items[frame.0 as usize];
         let long = std::mem::replace(&mut slot.long, NONE);
         let telemetry = std::mem::replace(&mut slot.telemetry, NONE);
-        if long != NONE {
-            self.long_prefixes.items[long as usize] = Vec::new();
-            self.long_prefixes.free.push(long);
-        }
         if telemetry != NONE {
             self.telemetry.free.push(telemetry);
+        }
+        ExtraMemory {
+            long_prefix: (long != NONE).then(|| self.long_prefixes.remove(long)),
+            telemetry: self.telemetry.items.get(telemetry as usize).copied(),
         }
     }
 
@@ -328,12 +342,7 @@ impl FabricStore {
         let slot = self.slots.items[index];
         let mut extra = None;
         if (slot.long, slot.telemetry) != (NONE, NONE) {
-            let long_prefix = self.long_prefixes.items.get_mut(slot.long as usize);
-            extra = Some(Box::new(ExtraMemory {
-                long_prefix: long_prefix.map(std::mem::take),
-                telemetry: self.telemetry.items.get(slot.telemetry as usize).copied(),
-            }));
-            self.release_extra_memory(frame);
+            extra = Some(Box::new(self.take_extra_memory(frame)));
         }
         self.slots.items[index].flags = 0;
         self.slots.free.push(frame.0);
@@ -374,7 +383,7 @@ impl FrameStore for FabricStore {
         let slot = &self.slots.items[frame.0 as usize];
         match slot.long {
             NONE => &slot.bytes[usize::from(slot.start)..usize::from(slot.end)],
-            long => &self.long_prefixes.items[long as usize],
+            long => self.long_prefixes.get(long),
         }
     }
 
@@ -383,7 +392,7 @@ impl FrameStore for FabricStore {
         let slot = &mut self.slots.items[frame.0 as usize];
         match slot.long {
             NONE => &mut slot.bytes[usize::from(slot.start)..usize::from(slot.end)],
-            long => &mut self.long_prefixes.items[long as usize],
+            long => self.long_prefixes.get_mut(long),
         }
     }
 
@@ -392,7 +401,7 @@ impl FrameStore for FabricStore {
         let slot = &self.slots.items[frame.0 as usize];
         match slot.long {
             NONE => u32::from(slot.end - slot.start) + slot.unstored_bytes,
-            long => self.long_prefixes.items[long as usize].len() as u32 + slot.unstored_bytes,
+            long => self.long_prefixes.get(long).len() as u32 + slot.unstored_bytes,
         }
     }
 
@@ -419,7 +428,7 @@ impl FrameStore for FabricStore {
             ..source
         };
         if long != NONE {
-            let bytes = self.long_prefixes.items[long as usize].clone();
+            let bytes = self.long_prefixes.get(long).to_vec();
             self.slots.items[index as usize].long = self.long_prefixes.insert(bytes);
         }
         if telemetry != NONE {
@@ -440,10 +449,11 @@ impl FrameStore for FabricStore {
         }
         let mut bytes = vec![0; len];
         bytes.extend_from_slice(self.prefix(frame));
-        match self.slots.items[frame.0 as usize].long {
-            NONE => self.slots.items[frame.0 as usize].long = self.long_prefixes.insert(bytes),
-            long => self.long_prefixes.items[long as usize] = bytes,
+        let slot = &mut self.slots.items[frame.0 as usize];
+        if slot.long != NONE {
+            self.long_prefixes.remove(slot.long);
         }
+        slot.long = self.long_prefixes.insert(bytes);
     }
 
     fn pull_front(&mut self, frame: FrameHandle, len: usize) {
@@ -451,7 +461,7 @@ impl FrameStore for FabricStore {
         slot.flags &= !PARSED;
         match slot.long {
             NONE => slot.start += len as u8,
-            long => drop(self.long_prefixes.items[long as usize].drain(..len)),
+            long => self.long_prefixes.remove_front(long, len),
         }
     }
 
@@ -464,11 +474,7 @@ impl FrameStore for FabricStore {
                 slot.end = slot.start + stored as u8;
                 stored
             }
-            long => {
-                let bytes = &mut self.long_prefixes.items[long as usize];
-                bytes.truncate(len);
-                bytes.len()
-            }
+            long => self.long_prefixes.truncate(long, len),
         };
         slot.unstored_bytes = slot.unstored_bytes.min((len - stored) as u32);
     }
@@ -481,7 +487,7 @@ impl FrameStore for FabricStore {
         self.changes.remove();
         let beside = (slot.long, slot.telemetry);
         if beside != (NONE, NONE) {
-            self.release_extra_memory(frame);
+            drop(self.take_extra_memory(frame));
         }
         self.slots.free.push(frame.0);
     }

@@ -6,7 +6,9 @@
 use std::collections::HashSet;
 
 use super::load_options::LoadOptions;
-use super::plan::{ConfigLayer, FarEnd, HostKind, LabPlan, LinkPlan, SPEED_MBPS_DEFAULT, TimeMode};
+use super::plan::{
+    ConfigLayer, FarEnd, FlowPlan, HostKind, LabPlan, LinkPlan, OfferedRate, SPEED_MBPS_DEFAULT, TimeMode,
+};
 use xoff_telemetry::failure::Failure;
 use xoff_telemetry::{MemoryLimit, MemoryNeed, count_noun};
 use xoff_workload::{Algorithm, Collective, Endpoints, FlowSpec, JobKind, JobSpec, Repeat};
@@ -33,6 +35,10 @@ const CONNECTION_BYTES: u64 = 700;
 const JOB_MESSAGE_BYTES: u64 = 300;
 /// Memory of an open-loop flow or a `send` step at both hosts, in bytes. Most of it is the histogram of latencies.
 const OPEN_LOOP_FLOW_BYTES: u64 = 36_000;
+/// Bytes of a frame on a link beside its length without FCS: FCS, preamble and interframe gap.
+const WIRE_OVERHEAD_BYTES: u32 = 4 + 8 + 12;
+/// Memory of a frame of an open-loop flow on a link beside its bytes, in bytes.
+const FRAME_BYTES: u64 = 192;
 /// Memory of a step of a script, in bytes.
 const STEP_BYTES: u64 = 1_000;
 /// Memory of the record of an iteration, in bytes.
@@ -64,6 +70,13 @@ pub(super) fn estimate_memory(plan: &LabPlan, time: TimeMode) -> MemoryNeed {
     need.add("the program", PROCESS_BYTES, "");
     add_topology(&mut need, plan, time);
     add_workload(&mut need, plan);
+    if time == TimeMode::Virtual {
+        need.add(
+            "frames of open-loop flows on links",
+            frames_on_links_bytes(plan),
+            "use shorter delays or lower rates",
+        );
+    }
     need
 }
 
@@ -229,6 +242,57 @@ fn add_workload(need: &mut MemoryNeed, plan: &LabPlan) {
     }
 }
 
+/// Estimates the memory of the frames of open-loop flows that are on links at one time: the rate times the delay of the
+/// path. The path is assumed to have two links between switches if the hosts have different switches.
+///
+/// Queues, jobs and `send` steps are not part of this estimate. The run itself limits the memory of all frames.
+fn frames_on_links_bytes(plan: &LabPlan) -> u64 {
+    /// The link of a host.
+    #[derive(Clone, Copy, Default)]
+    struct Access {
+        switch: usize,
+        delay_ns: u64,
+        speed_bps: u64,
+    }
+    let mut accesses = vec![Access::default(); plan.hosts.len()];
+    let mut fabric_delay_ns = 0;
+    for link in &plan.links {
+        match link.far {
+            FarEnd::Host(host) => {
+                accesses[host] = Access {
+                    switch: link.switch,
+                    delay_ns: link.delay_ns,
+                    speed_bps: u64::from(link.speed_mbps.unwrap_or(SPEED_MBPS_DEFAULT)) * 1_000_000,
+                }
+            }
+            FarEnd::Switch { .. } => fabric_delay_ns = fabric_delay_ns.max(link.delay_ns),
+            FarEnd::External(_) => {}
+        }
+    }
+    let bytes_of_flow = |flow: &FlowPlan| {
+        let (from, to) = (accesses[flow.from], accesses[flow.to]);
+        let between_ns = match from.switch == to.switch {
+            true => 0,
+            false => fabric_delay_ns.saturating_mul(2),
+        };
+        let delay_ns = from
+            .delay_ns
+            .saturating_add(to.delay_ns)
+            .saturating_add(between_ns);
+        let sending_ns = plan.workload.duration_ns.saturating_sub(flow.start_ns);
+        let rate_bps = match flow.rate {
+            OfferedRate::LinkShare(millionths) => from.speed_bps / 1_000_000 * u64::from(millionths),
+            OfferedRate::WireBitsPerSecond(bps) => bps.min(from.speed_bps),
+        };
+        let wire_bytes = u128::from(rate_bps) * u128::from(delay_ns.min(sending_ns)) / 8_000_000_000;
+        let frames = wire_bytes / u128::from(flow.frame_len + WIRE_OVERHEAD_BYTES);
+        let memory_bytes = frames * u128::from(u64::from(flow.frame_len) + FRAME_BYTES);
+        u64::try_from(memory_bytes).unwrap_or(u64::MAX)
+    };
+    let bytes = plan.workload.flows.iter().map(bytes_of_flow);
+    bytes.fold(0, u64::saturating_add)
+}
+
 /// The numbers of a job that decide its memory.
 struct JobSize {
     connections: u64,
@@ -334,6 +398,26 @@ mod tests {
             "kind: alltoall, hosts: all, bytes: 1m",
         );
         assert!(need > 30 << 30, "{need}");
+    }
+
+    /// A link of 80 ms at 100 Gb/s holds a gigabyte.
+    #[test]
+    fn frames_on_long_links_are_in_the_estimate() {
+        let need = |delay: &str| {
+            let text = format!(
+                "name: x\ntopology:\n  fabric: {{star: {{hosts: 2, speed: 100g, delay: {delay}}}}}\n\
+                 workload:\n  duration: 1s\n  flows: [{{name: f, from: h1, to: h2, rate: 100%}}]\n"
+            );
+            let plan = parse_lab(&text, "x.yml", Path::new(""), TimeMode::Virtual)
+                .unwrap_or_else(|problems| panic!("{problems}"));
+            estimate_memory(&plan, TimeMode::Virtual).total_bytes()
+        };
+        let (short, long) = (need("1us"), need("80ms"));
+        // Two links: 2 GB on the wire, and a few percent for each frame.
+        assert!(
+            (2_000_000_000..2_500_000_000).contains(&(long - short)),
+            "{short} {long}"
+        );
     }
 
     /// The routes of a large fabric are estimated before they are computed.

@@ -120,6 +120,9 @@ pub struct LabOptions {
     pub programs: ProgramPolicy,
     /// Number of threads of a run in virtual time, at least 1. A small fabric uses fewer.
     pub threads: usize,
+    /// The memory of a run in virtual time. The run stops if its frames need more than the estimate of the lab leaves.
+    #[serde(skip)]
+    pub memory: MemoryLimit,
 }
 
 impl Default for LabOptions {
@@ -137,6 +140,7 @@ impl Default for LabOptions {
             pcap: Vec::new(),
             programs: ProgramPolicy::OwnFiles,
             threads: 1,
+            memory: MemoryLimit::UNLIMITED,
         }
     }
 }

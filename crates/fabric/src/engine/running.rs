@@ -94,8 +94,8 @@ impl Fabric {
             if simultaneous_events > SIMULTANEOUS_EVENTS_MAX {
                 return RunStopReason::Stuck;
             }
-            if self.has_reached_event_limit(event.at) {
-                return RunStopReason::EventLimit;
+            if let Some(reason) = self.reached_limit(event.at) {
+                return reason;
             }
             self.shards[0].pending.pop();
             self.advance_to(event.at);
@@ -121,18 +121,21 @@ impl Fabric {
         }
     }
 
-    /// Returns whether the limit of events has been reached before the next event, which is at the time `at`.
-    /// Checks the limit only once for each window, so the result does not depend on the order of partitions.
+    /// Returns the limit that has been reached before the next event, which is at the time `at`. Checks the limits only
+    /// once for each window, so the result does not depend on the order of partitions.
     #[inline]
-    fn has_reached_event_limit(&mut self, at: Picos) -> bool {
-        if at < self.events_checked_until {
-            return false;
+    fn reached_limit(&mut self, at: Picos) -> Option<RunStopReason> {
+        if at < self.limits_checked_until {
+            return None;
         }
         if self.events() >= self.events_max {
-            return true;
+            return Some(RunStopReason::EventLimit);
         }
-        self.events_checked_until = self.shards[0].pending.end_of_interval(at);
-        false
+        if self.frame_memory_bytes() > self.frame_memory_max_bytes {
+            return Some(RunStopReason::FrameMemoryLimit);
+        }
+        self.limits_checked_until = self.shards[0].pending.end_of_interval(at);
+        None
     }
 
     /// Makes the frames on links between shards pending events.
@@ -199,8 +202,8 @@ impl WindowRun<'_, '_> {
                 self.act();
                 continue;
             }
-            if self.fabric.has_reached_event_limit(first) {
-                return RunStopReason::EventLimit;
+            if let Some(reason) = self.fabric.reached_limit(first) {
+                return reason;
             }
             self.fabric.settle_frames_in_flight(first);
             let interval_end = self.fabric.shards[0].pending.end_of_interval(first);

@@ -83,13 +83,17 @@ fn long_frames_are_stored_completely_and_freed() {
     telemetry.push(Default::default());
     store.set_telemetry(frame, telemetry);
     store.push_front(frame, 4);
+    let one_frame = store.memory_bytes();
     let copy = store.copy(frame, 16).unwrap();
+    assert!(store.memory_bytes() >= one_frame + 1_086);
     store.release(frame);
     assert_eq!(store.prefix(copy)[4..], bytes);
     assert_eq!(store.telemetry(copy).map(|t| t.hops().len()), Some(1));
     store.pull_front(copy, 4);
     assert_eq!(store.frame_len(copy), 1_082);
+    let before_release = store.memory_bytes();
     store.release(copy);
+    assert!(store.memory_bytes() <= before_release - 1_082);
     let again = store.insert(&bytes[..40], 40);
     assert!(store.telemetry(again).is_none() && !store.is_damaged(again));
     assert_eq!(store.slots.items.len(), 2, "slots are used again");

@@ -62,6 +62,7 @@ impl ComparisonRunMode {
                     seed,
                     until: run.until,
                     events_max: run.events_max,
+                    memory: run.memory.divided_by(self.parallel_runs()),
                     quiet: true,
                     records_timeline,
                     ..VirtualRunArgs::default()

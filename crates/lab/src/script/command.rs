@@ -163,6 +163,7 @@ fn run_script(
     let options = LabOptions {
         seed: arguments.seed,
         threads: arguments.threads.for_each_of(arguments.parallel_labs()),
+        memory: arguments.memory.divided_by(arguments.parallel_labs()),
         ..LabOptions::default()
     };
     let limits = ScriptLimits {

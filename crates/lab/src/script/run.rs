@@ -10,7 +10,7 @@ use xoff_units::Picos;
 use super::super::expr::{Expression, UnknownName, ValueSource};
 use super::super::options::LabOptions;
 use super::super::plan::{ActionPlan, LabPlan, StepPlan, WorkloadTarget};
-use super::super::virtual_run::VirtualLab;
+use super::super::virtual_run::{VirtualLab, describe_frame_memory_limit};
 use super::events::EventRecorder;
 use super::repeated_frames::RepeatedFrames;
 use super::script_names::ScriptNames;
@@ -62,6 +62,8 @@ pub(super) enum AbortReason {
     TooManySimultaneousEvents,
     /// The limit of events of the run has been reached.
     EventLimit,
+    /// The frames in flight need more memory than the limit allows.
+    FrameMemoryLimit,
     /// The user has interrupted the run.
     Interrupted,
 }
@@ -126,6 +128,7 @@ impl ScriptRun {
                         let events = xoff_telemetry::count_noun(self.lab.simulation.fabric.events(), "event");
                         format!("stopped after {events}, at {now}; --events-max N allows more")
                     }
+                    AbortReason::FrameMemoryLimit => describe_frame_memory_limit(&self.lab),
                     AbortReason::Interrupted => format!("interrupted at {now}"),
                 };
                 aborted = Some(format!("step {} ({}): {description}", number + 1, step.source));
@@ -278,6 +281,7 @@ impl ScriptRun {
                 SimulationEnd::Stuck => return Err(AbortReason::TooManySimultaneousEvents),
                 SimulationEnd::EventLimit if step_end < self.limits.events_max => {}
                 SimulationEnd::EventLimit => return Err(AbortReason::EventLimit),
+                SimulationEnd::FrameMemoryLimit => return Err(AbortReason::FrameMemoryLimit),
                 SimulationEnd::Finished | SimulationEnd::Idle => {
                     self.lab.simulation.fabric.advance_idle(at);
                     return Ok(());

@@ -88,6 +88,7 @@ pub fn run_sweep(arguments: &SweepArgs, stop: &AtomicBool, out: &mut dyn Write) 
     let (count, seeds) = (part_runs.len(), arguments.seeds.clone());
     let template = VirtualRunArgs {
         threads: ThreadCount::Fixed(arguments.run.threads.for_each_of(threads.min(run_count))),
+        memory: options.memory,
         ..arguments.run.clone()
     };
     let work = move |at: usize| {

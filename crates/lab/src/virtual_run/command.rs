@@ -104,6 +104,7 @@ fn run_with_progress(
     let options = LabOptions {
         seed: arguments.seed,
         threads: arguments.threads.for_each_of(1),
+        memory: arguments.memory,
         ..LabOptions::default()
     };
     // Only `xoff lab check` runs scripts.
@@ -203,6 +204,17 @@ fn create_observers(lab: &VirtualLab, arguments: &VirtualRunArgs) -> Result<RunO
     Ok((events, recordings))
 }
 
+/// Describes the end of a run whose frames need more memory than its limit ([`LabOptions::memory`]).
+pub(crate) fn describe_frame_memory_limit(lab: &VirtualLab) -> String {
+    let frames = lab.simulation.fabric.frames_in_flight() as u64;
+    let now = xoff_telemetry::format_nanos(lab.elapsed().as_nanos());
+    format!(
+        "stopped at {now} of model time: {} in queues and on links need more memory than --memory allows; shorten \
+         `delay`, lower the rates or raise --memory",
+        xoff_telemetry::count_noun(frames, "frame"),
+    )
+}
+
 /// Describes failed messages and unfinished jobs. If the run ended early, also describes the reason.
 fn describe_run_failures(lab: &VirtualLab, end: &RunEnd, events_max: u64) -> Vec<String> {
     let jobs = &lab.simulation.jobs;
@@ -238,6 +250,9 @@ fn describe_run_failures(lab: &VirtualLab, end: &RunEnd, events_max: u64) -> Vec
             xoff_telemetry::format_nanos(lab.elapsed().as_nanos()),
             unfinished()
         )),
+        SimulationEnd::FrameMemoryLimit => {
+            failures.push(format!("{}{}", describe_frame_memory_limit(lab), unfinished()))
+        }
     }
     failures
 }

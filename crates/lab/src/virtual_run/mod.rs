@@ -20,7 +20,7 @@ mod workload_run;
 
 pub use arguments::{EVENTS_MAX_DEFAULT, VirtualRunArgs};
 pub use command::run_virtual;
-pub(super) use command::{FinishedRun, run_to_end};
+pub(super) use command::{FinishedRun, describe_frame_memory_limit, run_to_end};
 pub(super) use link_traffic::LinkTraffic;
 pub(super) use links::link_reports;
 pub use output::OutputFormat;

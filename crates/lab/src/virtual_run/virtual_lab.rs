@@ -13,6 +13,7 @@ use super::super::config::{
 };
 use super::super::jobs::create_jobs;
 use super::super::lab_fields::load_with_values;
+use super::super::memory_need::estimate_memory;
 use super::super::model_hosts::{FlowsOfHosts, host_config};
 use super::super::notes::lab_notes;
 use super::super::options::LabOptions;
@@ -25,12 +26,16 @@ use xoff_fabric::{
     Simulation, SimulationEnd, place_flows,
 };
 use xoff_runtime::workers::pin::{CorePinning, assign_cores, bind_to_core};
+use xoff_telemetry::MemoryLimit;
 use xoff_telemetry::failure::Failure;
 
 /// Length of the longest frame of a link in bytes: MTU 9216 with Ethernet header, tag and FCS.
 const FRAME_MAX_BYTES: u32 = 9_216 + 14 + 4 + 4;
 /// Longest model time for the resolution of all addresses. After this time, the lab fails.
 const ADDRESS_RESOLUTION_TIMEOUT: Picos = Picos::from_millis(1_000);
+
+/// Share of the memory beside the estimate of a lab that frames can use, in percent. The rest is for inaccuracy.
+const FRAME_MEMORY_PERCENT: u64 = 95;
 
 /// A lab in virtual time: a simulated fabric with the jobs and flows of the lab. A run calls
 /// [`VirtualLab::new`], then [`VirtualLab::start`], then [`VirtualLab::run`] one or more times,
@@ -106,6 +111,11 @@ impl VirtualLab {
         let mut fabric = Fabric::with_threads(fabric_plan.clone(), options.seed, options.threads)
             .map_err(|error| Failure::configuration(error.to_string()).at(&plan.name))?;
         pin_threads(&mut fabric);
+        if options.memory != MemoryLimit::UNLIMITED {
+            let estimate = estimate_memory(&plan, TimeMode::Virtual);
+            let left_bytes = options.memory.bytes().saturating_sub(estimate.total_bytes());
+            fabric.set_frame_memory_max(left_bytes / 100 * FRAME_MEMORY_PERCENT);
+        }
         let jobs = create_jobs(
             &plan,
             &fabric_plan,
@@ -160,9 +170,7 @@ impl VirtualLab {
                 (0..fabric.host_count()).find_map(|h| Some((h, fabric.host(h).unresolved().next()?)));
             let Some((host, address)) = unresolved else { break };
             // If model time does not advance, the timeout is never reached.
-            if fabric.now() >= ADDRESS_RESOLUTION_TIMEOUT
-                || matches!(stop_reason, RunStopReason::Stuck | RunStopReason::Idle)
-            {
+            if fabric.now() >= ADDRESS_RESOLUTION_TIMEOUT || stop_reason != RunStopReason::TimeReached {
                 let name = &self.plan.hosts[host].name;
                 let has = |host: &&HostPlan| address == host.ipv4 || address == host.ipv6;
                 let owner = match self.plan.hosts.iter().find(has) {

@@ -272,7 +272,8 @@ impl ScenarioRun<'_> {
                 RunStopReason::TimeReached
                 | RunStopReason::Idle
                 | RunStopReason::Stuck
-                | RunStopReason::EventLimit => break,
+                | RunStopReason::EventLimit
+                | RunStopReason::FrameMemoryLimit => break,
             }
         }
         // Frames in flight must still arrive, such as the resumes after the last packets.
