@@ -48,6 +48,8 @@ pub(super) struct FlowSender {
     offset: u32,
     sent_frames: u64,
     sent_payload_bytes: u64,
+    /// Time that the flow could not catch up because a call was late.
+    late_time: Picos,
 }
 
 impl FlowSender {
@@ -78,6 +80,7 @@ impl FlowSender {
             offset: 0,
             sent_frames: 0,
             sent_payload_bytes: 0,
+            late_time: Picos::ZERO,
         }
     }
 
@@ -96,6 +99,16 @@ impl FlowSender {
 
     pub(super) fn sent_payload_bytes(&self) -> u64 {
         self.sent_payload_bytes
+    }
+
+    pub(super) fn late_time(&self) -> Picos {
+        self.late_time
+    }
+
+    /// Adds time that the flow cannot catch up because a call was late.
+    #[cold]
+    pub(super) fn add_late_time(&mut self, time: Picos) {
+        self.late_time = self.late_time.saturating_add(time);
     }
 
     /// Returns whether the MAC address of the next hop is known.

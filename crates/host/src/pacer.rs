@@ -42,12 +42,14 @@ impl Pacer {
         self.due
     }
 
-    /// Records a frame of `wire_len` bytes (with preamble and gap) that leaves at `start`.
-    pub(super) fn record_sent(&mut self, start: Picos, wire_len: u32) {
+    /// Records a frame of `wire_len` bytes (with preamble and gap) that leaves at `start`. Returns the time that the
+    /// flow cannot catch up.
+    pub(super) fn record_sent(&mut self, start: Picos, wire_len: u32) -> Picos {
         // The product is below 2^63 because a wire length is below 2^20. The remainder is less than the rate.
         let time = u64::from(wire_len) * 8_000_000_000_000 + self.remainder;
         let interval = time / self.bits_per_second;
         let oldest = start.0.saturating_sub(interval.saturating_mul(CREDIT_FRAMES));
+        let lost = Picos(oldest.saturating_sub(self.due.0));
         if self.due.0 < oldest {
             self.due = Picos(oldest);
             self.remainder = 0;
@@ -55,6 +57,7 @@ impl Pacer {
             self.remainder = time % self.bits_per_second;
         }
         self.due = self.due.saturating_add(Picos(interval));
+        lost
     }
 }
 
@@ -73,8 +76,10 @@ mod tests {
         assert_eq!(pacer.due(), Picos(8_848_000_000_000));
 
         let late = pacer.due().saturating_add(Picos::from_millis(1_000));
-        pacer.record_sent(late, 1106);
+        let lost = pacer.record_sent(late, 1106);
         let interval = 8_848_000_000_000_000_u64 / 700_000_000;
         assert_eq!(pacer.due().0, late.0 - 3 * interval);
+        assert_eq!(lost.0, 1_000_000_000_000 - 4 * interval);
+        assert_eq!(pacer.record_sent(pacer.due(), 1106), Picos::ZERO);
     }
 }

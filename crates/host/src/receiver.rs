@@ -310,6 +310,13 @@ impl Receiver {
             .map(|at| self.tracked[*at].result())
     }
 
+    /// Returns the result of a flow without its latencies, which are 0.
+    pub(super) fn received_counters(&self, token: u64, flow: u32) -> Option<ReceivedFlow> {
+        self.by_stamp
+            .get(&(token, flow))
+            .map(|at| self.tracked[*at].counters())
+    }
+
     /// Returns the number of all frames with a wrong ICRC.
     pub(super) fn icrc_errors(&self) -> u64 {
         let tracked = self.tracked.iter().map(|tracked| tracked.flow.icrc_errors);
@@ -330,22 +337,29 @@ impl Receiver {
 
 impl TrackedFlow {
     fn result(&self) -> ReceivedFlow {
-        let (first, last) = self.arrivals;
-        let bits = u128::from(self.flow.payload_bytes - self.first_payload) * 8;
-        let goodput = (bits * 1_000_000_000_000)
-            .checked_div(u128::from(last.since(first).0))
-            .unwrap_or(0);
         let quantile = |q| self.latency.value_at_quantile(q).min(self.latency.max());
         ReceivedFlow {
-            expected_frames: self.window.next(),
-            arrivals_ns: (first.as_nanos(), last.as_nanos()),
-            goodput_bps: u64::try_from(goodput).unwrap_or(u64::MAX),
             latency_ns: LatencyReport {
                 p50: quantile(0.5),
                 p99: quantile(0.99),
                 p999: quantile(0.999),
                 max: self.latency.max(),
             },
+            ..self.counters()
+        }
+    }
+
+    /// Returns the result without latencies, whose computation takes longer than that of all other values.
+    fn counters(&self) -> ReceivedFlow {
+        let (first, last) = self.arrivals;
+        let bits = u128::from(self.flow.payload_bytes - self.first_payload) * 8;
+        let goodput = (bits * 1_000_000_000_000)
+            .checked_div(u128::from(last.since(first).0))
+            .unwrap_or(0);
+        ReceivedFlow {
+            expected_frames: self.window.next(),
+            arrivals_ns: (first.as_nanos(), last.as_nanos()),
+            goodput_bps: u64::try_from(goodput).unwrap_or(u64::MAX),
             ..self.flow.clone()
         }
     }

@@ -25,6 +25,9 @@ pub struct SentFlow {
     pub payload_bytes: u64,
     /// True if the MAC address of the next hop is known. If it is not known, the flow has sent nothing.
     pub resolved: bool,
+    /// Model time in nanoseconds for which the flow did not send because the caller was so late that the flow could not
+    /// catch up. With rate *r*, it offered *r* times this time less.
+    pub late_ns: u64,
 }
 
 /// Results of a host at one time.
@@ -42,6 +45,15 @@ pub struct HostResults {
     pub foreign: Vec<UnstampedFlow>,
     /// Counts of received frames that are not attributed to single flows.
     pub totals: ReceiveTotals,
+}
+
+impl HostResults {
+    /// Returns the model time in nanoseconds for which the host offered no traffic because the caller was late: the
+    /// largest time of its flows, or the lost link time of a host with queue pairs only.
+    pub fn late_ns(&self) -> u64 {
+        let of_flows = self.sent.iter().map(|flow| flow.late_ns).max();
+        of_flows.unwrap_or(self.nic.tx_deficit_ns)
+    }
 }
 
 impl Host {
@@ -69,6 +81,11 @@ impl Host {
     /// host. Returns `None` if no frame of the flow has arrived.
     pub fn received_flow(&self, flow: u32) -> Option<ReceivedFlow> {
         self.receiver.received(self.config.token, flow)
+    }
+
+    /// Returns the results of [`Host::received_flow`] without latencies, which are 0. This is faster.
+    pub fn received_flow_counters(&self, flow: u32) -> Option<ReceivedFlow> {
+        self.receiver.received_counters(self.config.token, flow)
     }
 
     /// Returns the counters of the NIC at the model time `now`.
@@ -104,6 +121,7 @@ fn sent_flow_results(flow: &FlowSender) -> SentFlow {
         sent_frames: flow.sent_frames(),
         payload_bytes: flow.sent_payload_bytes(),
         resolved: flow.is_resolved(),
+        late_ns: flow.late_time().as_nanos(),
     }
 }
 

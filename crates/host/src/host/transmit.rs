@@ -100,11 +100,16 @@ impl Host {
         let index = self.queues[slot.class].pop(slot.start)?;
         let flow = &mut self.flows[index as usize];
         let frame_len = flow.next_frame_len();
+        let punctual = slot.start;
         let slot = self.nic.limit_catch_up(slot, now, frame_len as u32);
         let built = flow.build_frame(wall_ns, buf);
         if built.is_some() {
-            flow.pacer
+            let lost = flow
+                .pacer
                 .record_sent(slot.start, self.nic.wire_len(frame_len as u32));
+            if slot.start != punctual {
+                flow.add_late_time(lost);
+            }
             self.nic.record_sent(slot, frame_len as u32);
             self.sent_frames += 1;
         }

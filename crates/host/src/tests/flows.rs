@@ -202,6 +202,7 @@ fn a_late_call_catches_up_thirty_two_frames_and_records_the_rest() {
         deficit.abs_diff(expected) <= 2 * FRAME_TIME.as_nanos(),
         "{deficit}"
     );
+    assert!(host.results(late).late_ns().abs_diff(expected) <= 6 * FRAME_TIME.as_nanos());
     let next = host.next_deadline();
     assert!(next > late && next <= late + FRAME_TIME);
     assert_eq!(host.sent_frames(), before + burst);
@@ -246,6 +247,7 @@ fn calls_that_are_a_little_late_send_the_same_frames() {
     assert!(merged > 2_000);
     assert_eq!(exact[..merged], late[..merged]);
     assert_eq!(sluggish.results(end).nic.tx_deficit_ns, 0);
+    assert_eq!(sluggish.results(end).late_ns(), 0);
 }
 
 #[test]

@@ -9,6 +9,7 @@ use super::{AttachedHost, HostRunResult};
 use crate::workers::TaintLog;
 use xoff_host::Host;
 use xoff_ports::{ArenaStore, BURST_FRAMES, Port, PortFrame, SlotSource};
+use xoff_telemetry::format_nanos;
 
 /// Number of bursts that are received from one device in a turn. Then the next device is served.
 const BURSTS_PER_TURN: usize = 4;
@@ -32,6 +33,23 @@ impl WorkerTurnTimes {
     }
 }
 
+/// Share of its sending time that a host may lose because its thread ran late, in percent. A larger share taints the
+/// run: the host then did not offer the traffic that the user asked for.
+const LATE_SENDING_MAX_PERCENT: u64 = 10;
+
+/// Describes the lost time of a host that sent for `span_ns`, both in nanoseconds of model time. Returns `None` if
+/// the loss is small.
+fn describe_late_sending(host: &str, lost_ns: u64, span_ns: u64) -> Option<String> {
+    if lost_ns.saturating_mul(100) <= span_ns.saturating_mul(LATE_SENDING_MAX_PERCENT) {
+        return None;
+    }
+    Some(format!(
+        "host {host} sent less than its flows and jobs offer (the machine ran it too late for {} % of {})",
+        lost_ns.saturating_mul(100) / span_ns.max(1),
+        format_nanos(span_ns)
+    ))
+}
+
 /// A model host and its device, with the frames between them.
 #[derive(Debug)]
 pub(super) struct AttachedHostState {
@@ -41,6 +59,9 @@ pub(super) struct AttachedHostState {
     /// Frames that the device has not accepted yet.
     unsent_frames: Vec<FrameHandle>,
     lost_frames: u64,
+    /// Model time at which the host started to send, and the time that it had lost before, in nanoseconds. `None`
+    /// before the start, and after the host has stopped.
+    sending_since: Option<(Picos, u64)>,
     notes: Vec<String>,
     error: Option<String>,
 }
@@ -53,6 +74,7 @@ impl AttachedHostState {
             received_frames: Vec::with_capacity(BURST_FRAMES),
             unsent_frames: Vec::with_capacity(BURST_FRAMES),
             lost_frames: 0,
+            sending_since: None,
             notes: Vec::new(),
             error: None,
         }
@@ -61,6 +83,27 @@ impl AttachedHostState {
     /// Returns whether the device can still be used.
     pub(super) fn is_usable(&self) -> bool {
         self.error.is_none()
+    }
+
+    /// Starts the flows of the host.
+    pub(super) fn start_sending(&mut self, times: &WorkerTurnTimes) {
+        self.host.start(times.now);
+        let lost_ns = self.host.results(times.now).late_ns();
+        self.sending_since = Some((times.now, lost_ns));
+    }
+
+    /// Stops the flows of the host. Taints the run if this thread ran so late that the host sent much less than its
+    /// flows and jobs offer.
+    pub(super) fn stop_sending(&mut self, times: &WorkerTurnTimes, ledger: &TaintLog) {
+        self.host.stop();
+        let Some((since, lost_before_ns)) = self.sending_since.take() else {
+            return;
+        };
+        let lost_ns = self.host.results(times.now).late_ns() - lost_before_ns;
+        let span_ns = times.now.since(since).as_nanos();
+        if let Some(cause) = describe_late_sending(self.host.name(), lost_ns, span_ns) {
+            ledger.add_taint(times.now.as_nanos(), cause);
+        }
     }
 
     /// Returns whether frames wait for space at the device.
@@ -200,6 +243,7 @@ impl AttachedHostState {
         store: &mut ArenaStore,
         ledger: &TaintLog,
     ) -> HostRunResult {
+        self.stop_sending(times, ledger);
         self.check_losses(times, ledger);
         let unaccepted_frames = self.unsent_frames.len() as u64;
         if unaccepted_frames > 0 {
@@ -221,5 +265,21 @@ impl AttachedHostState {
             notes: self.notes,
             error: self.error,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_host_that_lost_much_link_time_is_described() {
+        assert_eq!(describe_late_sending("h1", 100_000_000, 1_000_000_000), None);
+        assert_eq!(describe_late_sending("h1", 0, 0), None);
+        let cause = describe_late_sending("h1", 270_000_000, 1_000_000_000).expect("a taint");
+        assert!(
+            cause.starts_with("host h1 sent less") && cause.contains("27 % of 1.00 s"),
+            "{cause}"
+        );
     }
 }

@@ -144,9 +144,9 @@ impl<A: Application> HostWorker<A> {
         let starts = self.phase == ThreadPhase::Ready;
         for attachment in &mut self.attachments {
             if draining {
-                attachment.host.stop();
+                attachment.stop_sending(times, &self.options.ledger);
             } else {
-                attachment.host.start(times.now);
+                attachment.start_sending(times);
             }
         }
         self.phase = if draining {
