@@ -61,7 +61,7 @@ pub struct PortReport {
     /// Speed of the port in the model, in Mb/s (`PORT` `speed`).
     pub speed_mbps: u32,
     /// Share of `tx_span_ns` in which the link was busy, from 0 to 1. The busy time includes preambles, gaps
-    /// and MAC control frames. The value is null before the port has sent a frame.
+    /// and MAC control frames. The value is null before the port has sent a frame, and in a run without traffic.
     pub tx_utilisation: Option<f64>,
     /// Time from the start of the first frame that any port of the run sent to the end of the last frame, in
     /// nanoseconds. All ports have the same value, so equal traffic gives equal utilisations. Ports that have

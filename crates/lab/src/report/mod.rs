@@ -18,7 +18,8 @@ use serde::{Deserialize, Serialize};
 use xoff_rdma::Counters;
 use xoff_telemetry::failure::Exit;
 use xoff_telemetry::verdict::{
-    ExpectationResult, OversizedDrops, ProtectedClasses, Traffic, oversized_drops,
+    ExpectationResult, OversizedDrops, ProtectedClasses, Traffic, describe_idle_switches, lossless_drops,
+    oversized_drops,
 };
 use xoff_telemetry::{
     Environment, FlowReport, SwitchReport, Taint, TxTimes, Verdict, count_noun, describe_drop,
@@ -184,19 +185,30 @@ pub fn build_report(
 }
 
 impl Report {
-    /// Decides the verdict from the traffic of the run. Expectations that do not hold, and drops of protected
-    /// frames at an MTU, become failures of the run. Call this function once.
+    /// Decides the verdict from the traffic of the run. Expectations that do not hold, drops of protected frames at an
+    /// MTU, and drops of lossless classes at a full buffer become failures of the run. Call this function once.
     pub fn judge(
         &mut self,
         traffic: Traffic,
         expectations: Vec<ExpectationResult>,
         protected: &ProtectedClasses,
     ) {
+        if describe_idle_switches(&self.switches).is_some() {
+            // The first and the last departure of a run without traffic say nothing about the use of its links.
+            let ports = self.switches.iter_mut().flat_map(|switch| &mut switch.ports);
+            ports.for_each(|port| port.tx_utilisation = None);
+        }
         self.oversized = oversized_drops(&self.switches, protected);
         self.failures
             .extend(expectations.iter().filter_map(ExpectationResult::failure));
         self.failures
             .extend(self.oversized.iter().filter_map(OversizedDrops::failure));
+        let failed_flows = self
+            .flows
+            .iter()
+            .filter(|flow| flow.lossless && flow.lost_frames > 0);
+        let described: Vec<u8> = failed_flows.map(|flow| flow.class).collect();
+        self.failures.extend(lossless_drops(&self.switches, &described));
         self.expectations = expectations;
         self.traffic = traffic;
         self.decide_verdict();

@@ -6,6 +6,7 @@
 //! nothing, so it is never clean.
 
 mod expectation;
+mod lossless;
 mod oversized;
 
 use serde::{Deserialize, Serialize};
@@ -14,6 +15,7 @@ use crate::failure::Exit;
 use crate::{PortReport, SwitchReport, count_noun};
 
 pub use expectation::{Expectation, ExpectationError, ExpectationResult};
+pub use lossless::lossless_drops;
 pub use oversized::{OversizedDrops, ProtectedClasses, oversized_drops};
 
 /// The verdict of a run.
