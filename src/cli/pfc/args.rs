@@ -78,6 +78,9 @@ pub(crate) struct PauseArguments {
     /// Send 802.3x PAUSE instead of PFC
     #[arg(long)]
     pub pause: bool,
+    /// Speed of the link, such as 10g, for the length of a quantum [default: the device's, or 1g]
+    #[arg(long, value_name = "SPEED", value_parser = parse_speed_mbps)]
+    pub speed: Option<u32>,
 }
 
 /// `xoff pfc send`

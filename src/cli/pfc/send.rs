@@ -1,8 +1,7 @@
 //! `xoff pfc send` and `xoff pfc storm`.
 
 use xoff_measure::pfc::{
-    ControlDevice, ControlFrameSpec, DEFAULT_SPEED_MBPS, DecodedFrame, FrameParameters, SendOrder,
-    SendResult, send_frames,
+    ControlDevice, ControlFrameSpec, DecodedFrame, FrameParameters, SendOrder, SendResult, send_frames,
 };
 use xoff_telemetry::failure::{Exit, Failure};
 use xoff_wire::mac_control::{OPCODE_PAUSE, OPCODE_PFC};
@@ -10,6 +9,7 @@ use xoff_wire::{Pfc, VlanTag};
 
 use super::super::{output, signals};
 use super::args::{PauseArguments, PfcSend, PfcStorm};
+use super::text::LinkSpeed;
 use super::values::{ClassSet, QuantaArgument};
 use super::{json, text};
 
@@ -41,7 +41,8 @@ pub(super) fn run_send(arguments: &PfcSend) -> Result<Exit, Failure> {
         resumes_at_end: false,
     };
     let result = send_frames(&mut device, &order, &stop)?;
-    print_result("send", &device, &order, &result, arguments.json);
+    let speed = LinkSpeed::new(arguments.pauses.speed, &device);
+    print_result("send", &device, speed, &order, &result, arguments.json);
     Ok(exit_of(&result))
 }
 
@@ -72,9 +73,9 @@ pub(super) fn run_storm(arguments: &PfcStorm) -> Result<Exit, Failure> {
         resumes_at_end: !arguments.no_resume,
     };
     let result = send_frames(&mut device, &order, &stop)?;
-    print_result("storm", &device, &order, &result, arguments.json);
-    let speed_mbps = device.properties.speed_mbps.unwrap_or(DEFAULT_SPEED_MBPS);
-    if let Some(gap) = text::pause_gap(&order, speed_mbps) {
+    let speed = LinkSpeed::new(arguments.pauses.speed, &device);
+    print_result("storm", &device, speed, &order, &result, arguments.json);
+    if let Some(gap) = text::pause_gap(&order, speed) {
         output::print_note(&format!("note: {gap}"));
     }
     Ok(exit_of(&result))
@@ -137,6 +138,7 @@ fn check_classes_of_quanta(classes: u8, quanta: &[Option<u16>; 8]) -> Result<(),
 fn print_result(
     command: &str,
     device: &ControlDevice,
+    speed: LinkSpeed,
     order: &SendOrder,
     result: &SendResult,
     prints_json: bool,
@@ -153,10 +155,9 @@ fn print_result(
         ));
         return;
     }
-    let speed_mbps = device.properties.speed_mbps.unwrap_or(DEFAULT_SPEED_MBPS);
     output::print(&text::sent_frames(
         &device.properties.name,
-        speed_mbps,
+        speed,
         &bytes,
         decoded.as_ref(),
         result,

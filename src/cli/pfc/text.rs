@@ -3,8 +3,8 @@
 use std::fmt::Write as _;
 
 use xoff_measure::pfc::{
-    DecodedFrame, PauseEvent, PauseScope, PauseTracker, ScopeCounters, ScopeEvent, SendOrder, SendResult,
-    WatchSummary, WatchedEvent,
+    ControlDevice, DEFAULT_SPEED_MBPS, DecodedFrame, PauseEvent, PauseScope, PauseTracker, ScopeCounters,
+    ScopeEvent, SendOrder, SendResult, WatchSummary, WatchedEvent,
 };
 use xoff_telemetry::{count_noun, format_bit_rate, format_nanos};
 use xoff_wire::mac_control::{OPCODE_PAUSE, OPCODE_PFC};
@@ -17,10 +17,37 @@ pub(super) fn ready(device: &str, speed_mbps: u32) -> String {
     format!("ready: {device} at {speed}, a quantum is {quantum_ns:.2} ns")
 }
 
+/// The speed with which pause times are computed.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct LinkSpeed {
+    mbps: u32,
+    /// Whether the user gave the speed. The speed that a device reports can be wrong: a veth reports 10 Gb/s.
+    is_given: bool,
+}
+
+impl LinkSpeed {
+    /// Returns the speed that the user gave, or the speed that the device reports.
+    pub(super) fn new(given_mbps: Option<u32>, device: &ControlDevice) -> LinkSpeed {
+        let reported_mbps = device.properties.speed_mbps;
+        LinkSpeed {
+            mbps: given_mbps.or(reported_mbps).unwrap_or(DEFAULT_SPEED_MBPS),
+            is_given: given_mbps.is_some(),
+        }
+    }
+
+    fn describe(self, device: &str) -> String {
+        let speed = format_bit_rate(u64::from(self.mbps) * 1_000_000);
+        match self.is_given {
+            true => speed,
+            false => format!("{speed} (the speed of {device}; --speed gives that of the receiver)"),
+        }
+    }
+}
+
 /// Describes sent frames in some lines.
 pub(super) fn sent_frames(
     device: &str,
-    speed_mbps: u32,
+    speed: LinkSpeed,
     bytes: &[u8],
     frame: Option<&DecodedFrame>,
     result: &SendResult,
@@ -38,8 +65,8 @@ pub(super) fn sent_frames(
             let _ = write!(text, ": no MAC control frame, {length} without FCS");
         }
     }
-    let tracker = PauseTracker::new(speed_mbps);
-    let speed = format_bit_rate(u64::from(speed_mbps) * 1_000_000);
+    let tracker = PauseTracker::new(speed.mbps);
+    let speed = speed.describe(device);
     for (scope, quanta) in frame.map(pause_times).unwrap_or_default() {
         let scope = scope_name(scope);
         let _ = match quanta {
@@ -78,17 +105,17 @@ pub(super) fn sent_frames(
 }
 
 /// Describes a storm whose pauses end before its next frame. Returns `None` if its classes stay paused.
-pub(super) fn pause_gap(order: &SendOrder, speed_mbps: u32) -> Option<String> {
+pub(super) fn pause_gap(order: &SendOrder, speed: LinkSpeed) -> Option<String> {
     let frame = DecodedFrame::decode(&order.frame.to_bytes(), None, [0; 6])?;
     let quanta = pause_times(&frame).into_iter().map(|(_, quanta)| quanta);
     let shortest_ns =
-        PauseTracker::new(speed_mbps).pause_duration_ns(quanta.filter(|quanta| *quanta > 0).min()?);
+        PauseTracker::new(speed.mbps).pause_duration_ns(quanta.filter(|quanta| *quanta > 0).min()?);
     let interval_ns = (1e9 / order.rate_fps) as u64;
     (shortest_ns < interval_ns).then(|| {
         format!(
             "a pause of {} at {} ends before the next frame, which follows after {}; a higher --rate keeps the class paused",
             format_nanos(shortest_ns),
-            format_bit_rate(u64::from(speed_mbps) * 1_000_000),
+            format_bit_rate(u64::from(speed.mbps) * 1_000_000),
             format_nanos(interval_ns)
         )
     })
@@ -249,6 +276,23 @@ mod tests {
         ControlFrameSpec::pfc([2, 0, 0, 0, 0, 10], pfc)
     }
 
+    fn given(mbps: u32) -> LinkSpeed {
+        LinkSpeed { mbps, is_given: true }
+    }
+
+    #[test]
+    fn a_reported_speed_is_named_with_the_option_that_replaces_it() {
+        let reported = LinkSpeed {
+            mbps: 10_000,
+            is_given: false,
+        };
+        assert_eq!(
+            reported.describe("eth1"),
+            "10.0 Gb/s (the speed of eth1; --speed gives that of the receiver)"
+        );
+        assert_eq!(given(1_000).describe("eth1"), "1.00 Gb/s");
+    }
+
     #[test]
     fn events_name_classes_times_and_deviations() {
         let mut watcher = Watcher::new(0, [0; 6], 1_000);
@@ -289,8 +333,8 @@ mod tests {
             duration: None,
             resumes_at_end: true,
         };
-        assert_eq!(pause_gap(&order(30.0), 1_000), None);
-        let text = pause_gap(&order(10.0), 1_000).expect("a gap");
+        assert_eq!(pause_gap(&order(30.0), given(1_000)), None);
+        let text = pause_gap(&order(10.0), given(1_000)).expect("a gap");
         assert!(text.starts_with(
             "a pause of 33.6 ms at 1.00 Gb/s ends before the next frame, which follows after 100 ms"
         ));
@@ -301,7 +345,7 @@ mod tests {
         let describe = |spec: &ControlFrameSpec, result: &SendResult| {
             let bytes = spec.to_bytes();
             let decoded = DecodedFrame::decode(&bytes, None, [0; 6]);
-            sent_frames("eth1", 10_000, &bytes, decoded.as_ref(), result)
+            sent_frames("eth1", given(10_000), &bytes, decoded.as_ref(), result)
         };
         let one = SendResult {
             sent_frames: 1,
