@@ -67,7 +67,8 @@ pub struct ComparisonRow {
 /// Median and range of a figure over all seeds, in the unit of the figure.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct MedianAndRange {
-    /// The median. For an even number of values, the median is the lower of the two middle values.
+    /// The median, which is one of the values. For an even number of values, it is the lower of the two middle values,
+    /// and for a bandwidth the upper one.
     pub median: f64,
     /// The smallest value.
     pub min: f64,

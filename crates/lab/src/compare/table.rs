@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use super::super::sweep::{JobMeasurements, csv_field, format_median_and_range, min_median_max};
+use super::super::sweep::{JobMeasurements, csv_field, format_median_and_range};
 use super::figures::KPIS;
 use super::report::{CompareReport, ComparisonRow, ComparisonRun, MedianAndRange};
 use xoff_telemetry::{count_noun, format_nanos, group_thousands, simple_table};
@@ -56,7 +56,9 @@ fn median_and_range_over_seeds(
             let values = runs
                 .iter()
                 .filter_map(|run| (kpi.value)(&run.figures, job(run).as_ref()));
-            let figure = min_median_max(values).map(|[min, median, max]| MedianAndRange { median, min, max });
+            let figure = kpi
+                .min_median_max(values)
+                .map(|[min, median, max]| MedianAndRange { median, min, max });
             (kpi.name.to_owned(), figure)
         })
         .collect()

@@ -173,13 +173,27 @@ fn ratio_to_data_packets(run: &RunMeasurements, packets: u64) -> Option<f64> {
     (all > 0).then(|| round_to_six_decimals(packets as f64 / all as f64))
 }
 
-/// Returns the smallest value, the median and the largest value. For an even number of values, the median is
-/// the lower of the two middle values. Returns `None` for an empty list.
-pub(crate) fn min_median_max(values: impl Iterator<Item = f64>) -> Option<[f64; 3]> {
-    let mut values: Vec<f64> = values.collect();
-    values.sort_by(f64::total_cmp);
-    let (min, max) = (*values.first()?, *values.last()?);
-    Some([min, values[(values.len() - 1) / 2], max])
+impl MeasurementColumn {
+    /// Returns the smallest value, the median and the largest value of this figure. The median is one of the values.
+    /// For an even number of values, it is the lower of the two middle values, and for a bandwidth the upper one. The
+    /// median of a bandwidth then belongs to the same run as the median of the completion time. Returns `None` for an
+    /// empty list.
+    pub(crate) fn min_median_max(&self, values: impl Iterator<Item = f64>) -> Option<[f64; 3]> {
+        let mut values: Vec<f64> = values.collect();
+        values.sort_by(f64::total_cmp);
+        let (min, max) = (*values.first()?, *values.last()?);
+        let middle = match self.falls_with_time() {
+            true => values.len() / 2,
+            false => (values.len() - 1) / 2,
+        };
+        Some([min, values[middle], max])
+    }
+
+    /// Returns whether the figure is smaller in a run that takes longer.
+    fn falls_with_time(&self) -> bool {
+        let bandwidths = [Self::BUS_BANDWIDTH, Self::PERCENT_OF_ONE_SWITCH, Self::GOODPUT];
+        bandwidths.iter().any(|column| column.name == self.name)
+    }
 }
 
 /// Formats the median and the range of a figure as `median [smallest, largest]`. If the formatted numbers are
@@ -208,6 +222,18 @@ pub(crate) fn csv_field(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn medians_of_time_and_bandwidth_belong_to_the_same_run() {
+        let times = [1.0, 2.0, 4.0, 8.0];
+        let time = MeasurementColumn::JCT.min_median_max(times.into_iter());
+        let bandwidth =
+            MeasurementColumn::BUS_BANDWIDTH.min_median_max(times.map(|time| 8.0 / time).into_iter());
+        assert_eq!((time, bandwidth), (Some([1.0, 2.0, 8.0]), Some([1.0, 4.0, 8.0])));
+        let odd = MeasurementColumn::GOODPUT.min_median_max([3.0, 1.0, 2.0].into_iter());
+        assert_eq!(odd, Some([1.0, 2.0, 3.0]));
+        assert_eq!(MeasurementColumn::JCT.min_median_max(std::iter::empty()), None);
+    }
 
     #[test]
     fn ratios_are_relative_to_data_packets() {

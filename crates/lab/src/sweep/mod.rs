@@ -22,7 +22,7 @@ pub use report::{JobMeasurements, RunMeasurements, SWEEP_SCHEMA, Shard, SweepRep
 pub use seeds::Seeds;
 
 pub(super) use command::{setting_combinations, with_run_options};
-pub(super) use figure_column::{MeasurementColumn, csv_field, format_median_and_range, min_median_max};
+pub(super) use figure_column::{MeasurementColumn, csv_field, format_median_and_range};
 pub use pool::{ParallelRunsResult, run_in_parallel};
 pub(super) use progress::create_progress_bar;
 pub(super) use report::round_to_six_decimals;

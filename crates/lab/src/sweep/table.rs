@@ -4,7 +4,7 @@
 use std::collections::HashSet;
 use std::fmt::Write as _;
 
-use super::figure_column::{MeasurementColumn, csv_field, format_median_and_range, min_median_max};
+use super::figure_column::{MeasurementColumn, csv_field, format_median_and_range};
 use super::report::{JobMeasurements, RunMeasurements, SweepReport};
 use xoff_telemetry::{count_noun, simple_table};
 
@@ -51,7 +51,7 @@ impl SweepRow<'_> {
     /// Returns the smallest value, the median and the largest value over the seeds.
     fn min_median_max(&self, column: &MeasurementColumn) -> Option<[f64; 3]> {
         let runs = self.runs.iter();
-        min_median_max(runs.filter_map(|run| (column.value)(run, self.job_of(run))))
+        column.min_median_max(runs.filter_map(|run| (column.value)(run, self.job_of(run))))
     }
 }
 
