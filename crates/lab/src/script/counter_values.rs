@@ -339,7 +339,11 @@ fn sender_value(lab: &VirtualLab, ids: FlowIdentity, counter: &str) -> Option<f6
     let fabric = &lab.simulation.fabric;
     let sent: Option<SentFlow> = fabric.host(ids.hosts.0).sent_flow(ids.id);
     let sent_frames = sent.map_or(0, |sent| sent.sent_frames);
-    let received: Option<ReceivedFlow> = fabric.host(ids.hosts.1).received_flow(ids.id);
+    let receiver = fabric.host(ids.hosts.1);
+    let received: Option<ReceivedFlow> = match counter.starts_with("latency") {
+        true => receiver.received_flow(ids.id),
+        false => receiver.received_flow_counters(ids.id),
+    };
     let Some(received) = received else {
         return match counter {
             "sent_frames" | "lost_frames" => Some(sent_frames as f64),

@@ -1,7 +1,7 @@
 //! Executes a script. The steps run one after the other. A step changes the lab, advances model time or
 //! checks conditions.
 
-use std::cell::OnceCell;
+use std::cell::{Cell, OnceCell};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -14,7 +14,7 @@ use super::super::virtual_run::{VirtualLab, describe_frame_memory_limit};
 use super::events::EventRecorder;
 use super::repeated_frames::RepeatedFrames;
 use super::script_names::ScriptNames;
-use super::values::{CounterBaseline, LabValues};
+use super::values::{CounterBaseline, LabValues, VALUES_READ_MAX};
 use super::verdict::{CheckResult, LabCheckResult};
 use crate::report::Report;
 use xoff_fabric::{SIMULTANEOUS_EVENTS_MAX, SimulationEnd};
@@ -44,6 +44,8 @@ pub(super) struct ScriptRun {
     /// The number of `send` steps so far.
     pub(super) send_count: usize,
     limits: ScriptLimits,
+    /// The number of values and conditions that the script has read.
+    pub(super) values_read: Cell<u64>,
 }
 
 /// The limits of a [`ScriptRun`].
@@ -64,6 +66,8 @@ pub(super) enum AbortReason {
     EventLimit,
     /// The frames in flight need more memory than the limit allows.
     FrameMemoryLimit,
+    /// The script has read too many values.
+    ValueLimit,
     /// The user has interrupted the run.
     Interrupted,
 }
@@ -106,6 +110,7 @@ impl ScriptRun {
             checks: Vec::new(),
             send_count: 0,
             limits,
+            values_read: Cell::new(0),
         })
     }
 
@@ -128,6 +133,11 @@ impl ScriptRun {
                         let events = xoff_telemetry::count_noun(self.lab.simulation.fabric.events(), "event");
                         format!("stopped after {events}, at {now}; --events-max N allows more")
                     }
+                    AbortReason::ValueLimit => format!(
+                        "stopped at {now}: the conditions of the script have read more than {} values; use fewer \
+                         conditions, patterns or waits",
+                        xoff_telemetry::group_thousands(VALUES_READ_MAX)
+                    ),
                     AbortReason::FrameMemoryLimit => describe_frame_memory_limit(&self.lab),
                     AbortReason::Interrupted => format!("interrupted at {now}"),
                 };
@@ -160,6 +170,9 @@ impl ScriptRun {
         if let Some(when) = &step.when
             && self.evaluate(when)? != Some(true)
         {
+            if self.has_read_too_much() {
+                return Ok(Err(AbortReason::ValueLimit));
+            }
             self.skip_action(&step.action);
             return Ok(Ok(()));
         }
@@ -175,6 +188,9 @@ impl ScriptRun {
             ActionPlan::Expect(conditions) => {
                 for condition in conditions {
                     let holds = self.evaluate(condition)?;
+                    if self.has_read_too_much() {
+                        return Ok(Err(AbortReason::ValueLimit));
+                    }
                     let reason = undecided_reason(holds);
                     self.add_check(
                         step,
@@ -220,6 +236,9 @@ impl ScriptRun {
         let interval = Picos(at_most.0 / EVALUATIONS_MAX).max(EVALUATION_INTERVAL_MIN);
         let holds = loop {
             let holds = self.evaluate(condition)?;
+            if self.has_read_too_much() {
+                return Ok(Err(AbortReason::ValueLimit));
+            }
             let now = self.lab.elapsed();
             if holds == Some(true) || now >= deadline {
                 break holds;
@@ -300,13 +319,20 @@ impl ScriptRun {
     }
 
     fn evaluate(&self, condition: &Expression) -> Result<Option<bool>, Failure> {
+        // A condition without names has a cost, too.
+        self.values_read.set(self.values_read.get() + 1);
         condition
             .holds(&self.values())
             .map_err(|unknown| unknown_name_failure(&unknown, &self.lab.plan.name))
     }
 
-    fn values(&self) -> LabValues<'_> {
+    fn has_read_too_much(&self) -> bool {
+        self.values_read.get() > VALUES_READ_MAX
+    }
+
+    pub(super) fn values(&self) -> LabValues<'_> {
         LabValues {
+            values_read: &self.values_read,
             lab: &self.lab,
             names: &self.names,
             events: &self.events,

@@ -1,6 +1,5 @@
 //! Tests of the values of names in labs that have run.
 
-use std::cell::OnceCell;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -11,8 +10,8 @@ use super::super::expr::{Occurrence, ValueSource};
 use super::super::options::LabOptions;
 use super::super::parse_lab;
 use super::super::plan::TimeMode;
-use super::run::{ScriptLimits, ScriptRun};
-use super::values::LabValues;
+use super::run::{AbortReason, ScriptLimits, ScriptRun};
+use super::values::VALUES_READ_MAX;
 use xoff_telemetry::failure::Exit;
 
 const LAB: &str = "
@@ -50,25 +49,34 @@ fn run_script(script: &str) -> ScriptRun {
     script
 }
 
-fn current_values(script: &ScriptRun) -> LabValues<'_> {
-    LabValues {
-        lab: &script.lab,
-        names: &script.names,
-        events: &script.events,
-        baseline: &script.baseline,
-        results: OnceCell::new(),
+/// A few conditions can stand for millions of values. They would take minutes.
+#[test]
+fn a_script_that_reads_too_many_values_is_stopped() {
+    let text =
+        format!("{LAB}  - expect: flow.open.sent_frames >= 0\n  - wait: {{until: 1 > 2, at_most: 1ms}}\n");
+    let plan = parse_lab(&text, "x.xoff.yml", Path::new(""), TimeMode::Virtual)
+        .unwrap_or_else(|problems| panic!("{problems}"));
+    let steps = plan.script.steps.clone();
+    let mut script = ScriptRun::new(plan, LabOptions::default(), without_limits()).expect("set up");
+    assert!(script.run_step(&steps[0]).expect("a good step").is_ok());
+    assert_eq!(script.values_read.get(), 2, "a condition and its value");
+    script.values_read.set(VALUES_READ_MAX - 1);
+    for step in &steps {
+        let end = script.run_step(step).expect("a good step");
+        assert!(matches!(end, Err(AbortReason::ValueLimit)), "{end:?}");
     }
+    assert_eq!(script.values().value("flow.open.sent_frames"), Ok(None));
 }
 
 fn value_of(script: &ScriptRun, path: &str) -> f64 {
-    let value = current_values(script).value(path).expect(path);
+    let value = script.values().value(path).expect(path);
     value.unwrap_or_else(|| panic!("{path} has no value"))
 }
 
 #[test]
 fn every_name_has_a_value_after_the_run() {
     let script = run_script("  - wait: 3ms\n");
-    let values = current_values(&script);
+    let values = script.values();
     let mut count = 0;
     for pattern in [
         "now_ns",
@@ -113,7 +121,7 @@ fn every_name_has_a_value_after_the_run() {
 fn values_of_switch_hosts_and_flows_are_consistent() {
     let script = run_script("  - wait: 3ms\n");
     let sum = |pattern: &str| -> f64 {
-        let names = current_values(&script).matching_names(pattern).expect(pattern);
+        let names = script.values().matching_names(pattern).expect(pattern);
         names.iter().map(|name| value_of(&script, name)).sum()
     };
     assert_eq!(sum("sw1.*.rx_packets"), value_of(&script, "sw1.rx_packets"));
@@ -139,11 +147,7 @@ fn values_of_switch_hosts_and_flows_are_consistent() {
     assert_eq!(value_of(&script, "job.list.h1.received_bytes"), 65_536.0);
     assert_eq!(value_of(&script, "now_us"), 3_000.0);
     assert!(value_of(&script, "job.ring.bus_bandwidth_bps") > 1e9);
-    let event = |path: &str, occurrence| {
-        current_values(&script)
-            .event_time_ps(path, occurrence)
-            .expect(path)
-    };
+    let event = |path: &str, occurrence| script.values().event_time_ps(path, occurrence).expect(path);
     let first = event("xoff", Occurrence::First).expect("there were pauses");
     assert!(0.0 < first && first < 200e6, "{first} ps");
     assert_eq!(event("timeout", Occurrence::First), None);
@@ -168,10 +172,7 @@ fn clear_counters_sets_counters_to_zero_and_keeps_job_values() {
         assert_eq!(value_of(&script, path), 0.0, "{path}");
     }
     assert_eq!(value_of(&script, "job.list.posted_bytes"), 131_072.0);
-    assert_eq!(
-        current_values(&script).event_time_ps("xoff", Occurrence::First),
-        Ok(None)
-    );
+    assert_eq!(script.values().event_time_ps("xoff", Occurrence::First), Ok(None));
     let later = run_script(&format!(
         "  - wait: 100us\n  - clear: counters\n  - wait: 50us\n{names}"
     ));
@@ -198,7 +199,8 @@ fn block_and_link_steps_change_the_lab() {
         "{sent}: what left in the first microsecond and before"
     );
     let events = |path: &str| {
-        current_values(&script)
+        script
+            .values()
             .event_time_ps(path, Occurrence::First)
             .expect(path)
     };

@@ -1,6 +1,6 @@
 //! The values of the names of expressions in a running lab.
 
-use std::cell::OnceCell;
+use std::cell::{Cell, OnceCell};
 use std::collections::HashMap;
 
 use super::super::expr::{CounterOwner, CounterReference, Occurrence, UnknownName, ValueSource};
@@ -26,6 +26,10 @@ impl CounterBaseline {
     }
 }
 
+/// The largest number of values that the conditions of a script read. A pattern such as `flow.*` can stand for
+/// thousands of values, and a `wait` can evaluate its condition 10 000 times.
+pub(super) const VALUES_READ_MAX: u64 = 1_000_000;
+
 /// The values of all names of a lab at the current model time.
 #[derive(Debug)]
 pub(super) struct LabValues<'a> {
@@ -35,10 +39,22 @@ pub(super) struct LabValues<'a> {
     pub(super) baseline: &'a CounterBaseline,
     /// The results of jobs, computed at their first use.
     pub(super) results: OnceCell<WorkloadResults>,
+    /// The number of values that the script has read. Beyond [`VALUES_READ_MAX`], all values are missing.
+    pub(super) values_read: &'a Cell<u64>,
+}
+
+impl LabValues<'_> {
+    fn is_limit_exceeded(&self) -> bool {
+        self.values_read.get() > VALUES_READ_MAX
+    }
 }
 
 impl ValueSource for LabValues<'_> {
     fn value(&self, path: &str) -> Result<Option<f64>, UnknownName> {
+        self.values_read.set(self.values_read.get() + 1);
+        if self.is_limit_exceeded() {
+            return Ok(None);
+        }
         let reference = self.names.directory.find_counter(path)?;
         let arrivals = match reference.owner {
             CounterOwner::Host(host) => self
@@ -75,7 +91,10 @@ impl ValueSource for LabValues<'_> {
     }
 
     fn matching_names(&self, pattern: &str) -> Result<Vec<String>, UnknownName> {
-        self.names.directory.matching_names(pattern)
+        match self.is_limit_exceeded() {
+            true => Ok(Vec::new()),
+            false => self.names.directory.matching_names(pattern),
+        }
     }
 
     fn event_time_ps(&self, path: &str, occurrence: Occurrence) -> Result<Option<f64>, UnknownName> {
