@@ -1,8 +1,8 @@
 //! Estimates whether this machine can carry the traffic of a lab in real time.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 
-use super::plan::{FlowPlan, LabPlan, OfferedRate};
+use super::plan::{FarEnd, FlowPlan, LabPlan, OfferedRate};
 use super::resolve::HEADER_BYTES_IPV4;
 use xoff_dataplane::Picos;
 use xoff_fabric::FabricPlan;
@@ -16,7 +16,8 @@ const FRAMES_PER_CORE: u64 = 113_000;
 /// The load of a lab that exceeds what the machine carries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Overload {
-    /// Highest rate at which frames can arrive at the hosts, in bit/s of model time.
+    /// Highest rate of frames that arrive at hosts, or that hosts send although a switch drops them, in bit/s of model
+    /// time.
     offered_bps: u64,
     /// Rate that the machine carries with frames of this length, in bit/s of wall time.
     carried_bps: u64,
@@ -43,15 +44,18 @@ pub(super) fn find_overload(
     reaction_budget: Picos,
 ) -> Option<Overload> {
     let mut loads = vec![HostLoad::default(); plan.hosts.len()];
+    let mut unpausable = loads.clone();
+    let paused_classes = paused_classes_of_hosts(plan, fabric);
     let link = |host: usize| fabric.hosts.get(host).map(|host| &host.nic.link);
     let speed = |host: usize| link(host).map_or(0, |link| u64::from(link.speed_mbps) * 1_000_000);
     for flow in &plan.workload.flows {
-        add_load(
-            &mut loads[flow.to],
-            flow_rate(flow, speed(flow.from)),
-            link(flow.to),
-            flow.frame_len,
-        );
+        let rate = flow_rate(flow, speed(flow.from));
+        // PFC slows the senders of a lossless class down to the rate at which frames arrive. Other senders create all
+        // frames, and the switch drops some of them.
+        match paused_classes[flow.from] & 1 << flow.class {
+            0 => add_load(&mut unpausable[flow.from], rate, link(flow.from), flow.frame_len),
+            _ => add_load(&mut loads[flow.to], rate, link(flow.to), flow.frame_len),
+        }
     }
     for (job, receiver) in job_receivers(plan, &speed) {
         let job = &plan.workload.jobs.jobs[job];
@@ -71,12 +75,14 @@ pub(super) fn find_overload(
             mtu + HEADER_BYTES_IPV4,
         );
     }
-    // No more than its link speed arrives at a host.
+    // No more than its link speed arrives at a host or leaves it.
     let (mut bits, mut frames) = (0_u64, 0_u64);
-    for (host, load) in loads.iter().enumerate().filter(|(_, load)| load.bits > 0) {
-        let arriving = load.bits.min(speed(host));
-        bits += arriving;
-        frames += (u128::from(load.frames) * u128::from(arriving) / u128::from(load.bits)) as u64;
+    for loads in [&loads, &unpausable] {
+        for (host, load) in loads.iter().enumerate().filter(|(_, load)| load.bits > 0) {
+            let carried = load.bits.min(speed(host));
+            bits += carried;
+            frames += (u128::from(load.frames) * u128::from(carried) / u128::from(load.bits)) as u64;
+        }
     }
     let capacity = FRAMES_PER_CORE * cores.max(1) as u64;
     if frames <= capacity * u64::from(dilate) {
@@ -92,6 +98,23 @@ pub(super) fn find_overload(
         runs_virtually: plan.hosts.iter().all(|host| host.is_model())
             && plan.external_devices().next().is_none(),
     })
+}
+
+/// Returns for each host the classes for which its switch port pauses it by PFC: bit *n* is class *n*.
+fn paused_classes_of_hosts(plan: &LabPlan, fabric: &FabricPlan) -> Vec<u8> {
+    let mut enabled: HashMap<(usize, &str), u8> = HashMap::new();
+    for (index, switch) in fabric.switches.iter().enumerate() {
+        let ports = switch.ports.iter();
+        enabled.extend(ports.map(|port| ((index, port.name.as_str()), port.pfc.enabled)));
+    }
+    let mut classes = vec![0; plan.hosts.len()];
+    for link in &plan.links {
+        if let FarEnd::Host(host) = link.far {
+            let of_port = enabled.get(&(link.switch, link.port.as_str()));
+            classes[host] = of_port.copied().unwrap_or(0);
+        }
+    }
+    classes
 }
 
 /// Returns each job with each of its receivers once.
@@ -213,6 +236,15 @@ mod tests {
         ] {
             assert!(note.contains(part), "{part} is not in {note}");
         }
+    }
+
+    /// PFC stops the senders of the class 3 only.
+    #[test]
+    fn senders_of_a_lossy_class_count_even_if_their_frames_are_dropped() {
+        let lossy = "  duration: 1s\n  flows:\n    - {name: a, from: [h1, h2], to: h3, class: 0, dscp: 0}\n";
+        let overload = overload_of("1g", "model", lossy, 2, 1).expect("two hosts create 2 Gb/s");
+        assert_eq!(overload.offered_bps, 2_000_000_000);
+        assert_eq!(overload_of("1g", "model", INCAST, 2, 1), None);
     }
 
     #[test]

@@ -27,7 +27,7 @@ use super::lab_fields::{FieldValue, load_with_values};
 use super::launcher::exit_code_of_process;
 use super::load_options::LoadOptions;
 use super::options::{LabOptions, LabRunArgs, LabRunMode, LabUpArgs};
-use super::plan::{LabPlan, ScriptPlan, TimeMode};
+use super::plan::{FarEnd, LabPlan, ScriptPlan, TimeMode};
 use super::programs::check_programs;
 use super::real_time_run::guests;
 use super::recording_option::{self, LabRecordings};
@@ -182,6 +182,21 @@ fn load_real_time_lab(
     load_with_values(file, field_values, options)
 }
 
+/// Records the settings of the external devices of a lab.
+///
+/// # Errors
+/// Fails if a device does not exist or cannot be used. The failure names the link in the lab file.
+fn record_external_devices(plan: &LabPlan) -> Result<Vec<SavedExternalDevice>, Failure> {
+    let mut recorded = Vec::new();
+    for link in &plan.links {
+        if let FarEnd::External(device) = &link.far {
+            let saved = external_devices::record_device_and_peer(device);
+            recorded.extend(saved.map_err(|failure| failure.at(&link.source))?);
+        }
+    }
+    Ok(recorded)
+}
+
 /// Checks a plan, claims its name and its external devices, and starts its launcher.
 fn start_lab(
     mut plan: LabPlan,
@@ -214,7 +229,7 @@ fn start_lab(
         .iter()
         .map(|device| registry::claim_device(device))
         .collect::<Result<Vec<_>, _>>()?;
-    let borrowed = external_devices::record_devices(&devices)?;
+    let borrowed = record_external_devices(&plan)?;
     let signals = StopSignals {
         requests: signal_pipe(&[SIGINT, SIGTERM])?,
         hangups: match is_hangup_ignored() {

@@ -81,10 +81,17 @@ fn unknown_host_failure(lab: &str, host: &str, names: &[&str]) -> Failure {
                  `xoff lab up FILE`; a virtual machine has a console (`console:` in the lab file)"
             ));
     };
-    let proposed = nearest_name(host, names.iter().copied()).unwrap_or(first);
+    let command = |name: &str| format!("run `xoff lab exec {lab} {name} -- COMMAND`");
+    let fix = match nearest_name(host, names.iter().copied()) {
+        Some(proposed) => command(proposed),
+        None => format!(
+            "{}; if the process of {host} was killed, start the lab again",
+            command(first)
+        ),
+    };
     failure
-        .because(format!("its plain hosts are {}", names.join(", ")))
-        .fix(format!("run `xoff lab exec {lab} {proposed} -- COMMAND`"))
+        .because(format!("its running plain hosts are {}", names.join(", ")))
+        .fix(fix)
 }
 
 /// Returns the name of the plain host to which a placeholder process belongs. Returns `None`
@@ -153,7 +160,7 @@ mod tests {
         );
         assert_eq!(
             fix("other", &["gw", "kernel"]),
-            "run `xoff lab exec lab1 gw -- COMMAND`"
+            "run `xoff lab exec lab1 gw -- COMMAND`; if the process of other was killed, start the lab again"
         );
         let without_hosts = fix("h1", &[]);
         assert!(

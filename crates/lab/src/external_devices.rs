@@ -25,40 +25,37 @@ pub(super) struct SavedExternalDevice {
     is_peer: bool,
 }
 
-/// Records the settings of devices in the network namespace of the calling thread.
+/// Records the settings of a device in the network namespace of the calling thread, and those of its peer if it is a
+/// veth whose peer is in the same namespace.
 ///
 /// # Errors
-/// Fails if a device does not exist or is part of a bridge or bond, or if the user is not root.
-pub(super) fn record_devices(names: &[&str]) -> Result<Vec<SavedExternalDevice>, Failure> {
-    if !names.is_empty() && !nix::unistd::geteuid().is_root() {
-        return Err(Failure::environment(format!(
-            "the lab uses devices of this machine ({})",
-            names.join(", ")
-        ))
-        .because("only root may change their settings and open them")
-        .fix("run it with sudo, or without the external links"));
+/// Fails if the device does not exist or is part of a bridge or bond, or if the user is not root.
+pub(super) fn record_device_and_peer(name: &str) -> Result<Vec<SavedExternalDevice>, Failure> {
+    if !nix::unistd::geteuid().is_root() {
+        return Err(
+            Failure::environment(format!("the lab uses the device {name} of this machine"))
+                .because("only root may change its settings and open it")
+                .fix("run it with sudo, or without the external links"),
+        );
     }
-    let mut devices = Vec::new();
-    for name in names {
-        let facts = net::read_link(name).map_err(|error| device_failure(name, &error))?;
-        if !facts.is_ethernet {
-            return Err(Failure::environment(format!("{name} is not an Ethernet device"))
-                .fix("name a veth, a tap or a network card: `ip -br link` lists the devices"));
-        }
-        if let Some(master) = &facts.master {
-            return Err(Failure::environment(format!("{name} is part of {master}"))
-                .because("a bridge or bond receives its frames, and a bridge never forwards PFC frames")
-                .fix(format!(
-                    "remove it with `ip link set {name} nomaster`, or use another device"
-                )));
-        }
-        devices.push(record_device(name, false)?);
-        // The offloads of the peer decide whether its frames arrive with complete checksums.
-        if let (Some(index), None) = (facts.peer_index, facts.peer_netns) {
-            let links = net::list_links().map_err(|error| device_failure(name, &error))?;
-            if let Some(peer) = links.iter().find(|link| link.index == index) {
-                devices.push(record_device(&peer.name, true)?);
-            }
+    let facts = net::read_link(name).map_err(|error| device_failure(name, &error))?;
+    if !facts.is_ethernet {
+        return Err(Failure::environment(format!("{name} is not an Ethernet device"))
+            .fix("name a veth, a tap or a network card: `ip -br link` lists the devices"));
+    }
+    if let Some(master) = &facts.master {
+        return Err(Failure::environment(format!("{name} is part of {master}"))
+            .because("a bridge or bond receives its frames, and a bridge never forwards PFC frames")
+            .fix(format!(
+                "remove it with `ip link set {name} nomaster`, or use another device"
+            )));
+    }
+    let mut devices = vec![record_device(name, false)?];
+    // The offloads of the peer decide whether its frames arrive with complete checksums.
+    if let (Some(index), None) = (facts.peer_index, facts.peer_netns) {
+        let links = net::list_links().map_err(|error| device_failure(name, &error))?;
+        if let Some(peer) = links.iter().find(|link| link.index == index) {
+            devices.push(record_device(&peer.name, true)?);
         }
     }
     Ok(devices)

@@ -90,7 +90,7 @@ fn watch_switch(switch: Pid, lifeline: &File, children: &File) -> SwitchProcessE
     let mut deadline: Option<Instant> = None;
     let mut byte = [0];
     loop {
-        if let Some(end) = reap_children(switch) {
+        if let Some(end) = reap_children(switch, deadline.is_some()) {
             return end;
         }
         let timeout = deadline.map(|at| at.saturating_duration_since(Instant::now()));
@@ -121,12 +121,16 @@ fn watch_switch(switch: Pid, lifeline: &File, children: &File) -> SwitchProcessE
 }
 
 /// Reaps all ended child processes, including orphans of the switch process. Returns how the switch process
-/// ended. Returns `None` if the switch process still runs.
-fn reap_children(switch: Pid) -> Option<SwitchProcessExit> {
+/// ended. Returns `None` if the switch process still runs. `is_stopping` tells whether this process has sent SIGTERM,
+/// which kills a switch process that has not installed its handler yet.
+fn reap_children(switch: Pid, is_stopping: bool) -> Option<SwitchProcessExit> {
     loop {
         match waitpid(None, Some(WaitPidFlag::WNOHANG)) {
             Ok(WaitStatus::Exited(pid, code)) if pid == switch => {
                 return Some(SwitchProcessExit::Exited(code.clamp(0, 255) as u8));
+            }
+            Ok(WaitStatus::Signaled(pid, Signal::SIGTERM, _)) if pid == switch && is_stopping => {
+                return Some(SwitchProcessExit::Exited(Exit::Interrupted as u8));
             }
             Ok(WaitStatus::Signaled(pid, signal, _)) if pid == switch => {
                 let failure = Failure::environment(format!("the switch process was killed by {signal}"))

@@ -25,6 +25,7 @@ mod capacity;
 mod commands;
 mod compare;
 mod config;
+mod down_ports;
 mod evidence;
 mod exec;
 pub mod expr;

@@ -21,6 +21,7 @@ use xoff_units::Picos;
 use super::attached_lab::Lab;
 use super::capacity::{Overload, find_overload};
 use super::config::{SwitchSetup, resolve_switch_setups};
+use super::down_ports::{describe_ports_configured_down, ports_configured_down};
 use super::evidence;
 use super::model_hosts::flow_reports;
 use super::notes::lab_notes;
@@ -239,7 +240,7 @@ impl RealTimeRun {
         let start_ns = monotonic_ns();
         let timeout_ns = READY_TIMEOUT.as_nanos() as u64;
         while monotonic_ns() - start_ns < timeout_ns && !self.is_stopping() {
-            let down = switches::ports_without_carrier(&self.sessions);
+            let down = switches::ports_without_carrier(&self.sessions, &self.fabric);
             let unresolved = self.hosts.as_ref().map_or(0, |hosts| hosts.progress().unresolved);
             if down.is_empty() && unresolved == 0 {
                 return Ok(());
@@ -253,13 +254,21 @@ impl RealTimeRun {
         if self.is_stopping() {
             return Ok(());
         }
-        let down = switches::ports_without_carrier(&self.sessions);
-        Err(match down.is_empty() {
-            false => Failure::environment(format!("the links of {} do not come up", down.join(", ")))
-                .fix("set the other ends of the links up"),
-            true => Failure::environment("the hosts cannot resolve the addresses of each other")
-                .because("their ARP requests were not answered within 10 s; the configuration of the switch separates them")
+        let down = switches::ports_without_carrier(&self.sessions, &self.fabric);
+        if !down.is_empty() {
+            let what = format!("the links of {} do not come up", down.join(", "));
+            return Err(Failure::environment(what).fix("set the other ends of the links up"));
+        }
+        let failure = Failure::configuration("the hosts cannot resolve the addresses of each other");
+        Err(match &ports_configured_down(&self.fabric)[..] {
+            [] => failure
+                .because(
+                    "their ARP requests were not answered within 10 s; the configuration of the switch separates them",
+                )
                 .fix("check VLAN_MEMBER and PORT in the configuration of the switch"),
+            ports => failure
+                .because(describe_ports_configured_down(ports))
+                .fix("set PORT.admin_status to up, or remove the flows and jobs of the hosts behind these ports"),
         })
     }
 
@@ -405,6 +414,13 @@ impl RealTimeRun {
                 .because("a user killed it, or the machine ran out of memory (see `dmesg`)")
                 .fix("the lab continues, but `xoff lab exec` cannot enter the host: start the lab again");
             log::error!("{failure}");
+            // The report of `lab run` contains the process. A lab without a report has only its taints.
+            if self.lab.mode == LabRunMode::Up {
+                let snapshot = self.sessions.first().and_then(|session| session.snapshot());
+                let since_ns = snapshot.map_or(0, |snapshot| snapshot.report.model_time_ns);
+                let cause = format!("the process of the plain host {name} ended ({status})");
+                self.ledger.add_taint(since_ns, cause);
+            }
             self.processes.end_child(name, "host", status);
         }
         self.processes.reap_background_processes();

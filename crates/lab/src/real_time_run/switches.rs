@@ -7,7 +7,9 @@ use xoff_units::Picos;
 use crate::attached_lab::{Lab, PortAttachment, PortNamespace};
 use crate::cabling::move_tap_to_host;
 use crate::config::SwitchSetup;
+use crate::down_ports::ports_configured_down;
 use crate::plan::{FarEnd, LinkPlan};
+use xoff_fabric::FabricPlan;
 use xoff_ports::net::Netns;
 use xoff_ports::{Backend, OpenedPort, Port, PortError, PortSpec, create_persistent_tap};
 use xoff_runtime::port_failure;
@@ -176,9 +178,10 @@ fn open_port(
     Ok(opened)
 }
 
-/// Returns the ports with a device but without a carrier, as `switch port`.
-pub(super) fn ports_without_carrier(sessions: &[Arc<SwitchSession>]) -> Vec<String> {
+/// Returns the ports that are configured up and have a device without a carrier, as `switch port`.
+pub(super) fn ports_without_carrier(sessions: &[Arc<SwitchSession>], fabric: &FabricPlan) -> Vec<String> {
     use xoff_control::ControlTarget;
+    let configured_down = ports_configured_down(fabric);
     let mut down = Vec::new();
     for session in sessions {
         let Some(switch) = session.snapshot().map(|snapshot| snapshot.report) else {
@@ -190,5 +193,6 @@ pub(super) fn ports_without_carrier(sessions: &[Arc<SwitchSession>]) -> Vec<Stri
             .filter(|port| port.device.is_some() && !port.up);
         down.extend(without_carrier.map(|port| format!("{} {}", switch.name, port.name)));
     }
+    down.retain(|port| !configured_down.contains(port));
     down
 }

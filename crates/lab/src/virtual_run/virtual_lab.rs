@@ -11,6 +11,7 @@ use super::super::config::{
     FabricSwitch, SwitchSetup, resolve_all_switch_setups, resolve_changed_switch, resolve_switch_setup,
     switch_seed,
 };
+use super::super::down_ports::{describe_ports_configured_down, ports_configured_down};
 use super::super::jobs::create_jobs;
 use super::super::lab_fields::load_with_values;
 use super::super::memory_need::estimate_memory;
@@ -177,10 +178,15 @@ impl VirtualLab {
                     Some(host) => format!(", the address of {}", host.name),
                     None => String::new(),
                 };
-                return Err(Failure::configuration(format!(
+                let failure = Failure::configuration(format!(
                     "{name} cannot resolve {address}{owner}: no node answers"
-                ))
-                .because("the switches do not connect the two hosts, or have no route")
+                ));
+                if let ports @ [_, ..] = &ports_configured_down(&self.fabric_plan)[..] {
+                    return Err(failure.because(describe_ports_configured_down(ports)).fix(
+                        "set PORT.admin_status to up, or remove the flows and jobs behind these ports",
+                    ));
+                }
+                return Err(failure.because("the switches do not connect the two hosts, or have no route")
                 .fix(
                     "check VLAN_MEMBER, INTERFACE and STATIC_ROUTE of the switches, or write `routes: auto`",
                 ));
