@@ -14,15 +14,21 @@ use xoff_telemetry::{MemoryLimit, MemoryNeed, count_noun};
 use xoff_workload::{Algorithm, Collective, Endpoints, FlowSpec, JobKind, JobSpec, Repeat};
 
 /// Memory of a process without a lab, in bytes.
-const PROCESS_BYTES: u64 = 17 << 20;
+const PROCESS_BYTES: u64 = 19 << 20;
 /// Memory of a switch without ports, in bytes.
-const SWITCH_BYTES: u64 = 60 << 10;
+const SWITCH_BYTES: u64 = 10 << 10;
 /// Memory of a port with its queues and priority groups, in bytes.
-const PORT_BYTES: u64 = 20 << 10;
+const PORT_BYTES: u64 = 14 << 10;
 /// Memory of a model host without flows, in bytes.
-const HOST_BYTES: u64 = 12 << 10;
+const HOST_BYTES: u64 = 7 << 10;
+/// Memory of a model host with its first queue pair beside that of other hosts, in bytes.
+const HOST_WITH_JOB_BYTES: u64 = 9 << 10;
+/// Memory of the timeouts that a message of a collective leaves behind, in bytes.
+const TIMEOUTS_OF_MESSAGE_BYTES: u64 = 16;
+/// Largest memory of the timeouts of a host, in bytes. Timeouts pass while a long job runs.
+const TIMEOUTS_OF_HOST_MAX_BYTES: u64 = 16 << 10;
 /// Memory of a computed route in its switch and in the report, in bytes.
-const ROUTE_BYTES: u64 = 850;
+const ROUTE_BYTES: u64 = 680;
 /// Memory of the tables of a switch with real frames, which are reserved at its start, in bytes.
 const RESERVED_TABLE_BYTES: u64 = 3 << 20;
 /// Text of a preset for each port, in bytes.
@@ -234,6 +240,18 @@ fn add_workload(need: &mut MemoryNeed, plan: &LabPlan) {
             size.messages.saturating_mul(JOB_MESSAGE_BYTES),
             "use fewer flows",
         );
+        let hosts = size.connections.min(plan.hosts.len() as u64);
+        need.add(
+            format!("{} of job {}", count_noun(hosts, "host"), job.name),
+            hosts.saturating_mul(HOST_WITH_JOB_BYTES),
+            "use fewer hosts",
+        );
+        let timeouts_bytes = size.collective_messages.saturating_mul(TIMEOUTS_OF_MESSAGE_BYTES);
+        need.add(
+            format!("the timeouts of job {}", job.name),
+            timeouts_bytes.min(hosts.saturating_mul(TIMEOUTS_OF_HOST_MAX_BYTES)),
+            "use fewer hosts",
+        );
         need.add(
             format!("{} of job {}", count_noun(size.iterations, "iteration"), job.name),
             size.iterations.saturating_mul(ITERATION_BYTES),
@@ -299,6 +317,8 @@ struct JobSize {
     /// The messages of a flow list or of random arrivals.
     messages: u64,
     iterations: u64,
+    /// The messages of a collective.
+    collective_messages: u64,
 }
 
 /// Returns the size of a job without creating its connections.
@@ -307,6 +327,7 @@ fn job_size(job: &JobSpec, line_rate_bps: &dyn Fn(u32) -> u64) -> JobSize {
         connections: connections as u64,
         messages: 0,
         iterations: u64::from(iterations),
+        collective_messages: 0,
     };
     match &job.kind {
         JobKind::Flows(flows) | JobKind::Replay(flows) => {
@@ -335,6 +356,7 @@ fn job_size(job: &JobSpec, line_rate_bps: &dyn Fn(u32) -> u64) -> JobSize {
                 connections: pairs.min(flows),
                 messages: flows,
                 iterations: 0,
+                collective_messages: 0,
             }
         }
         JobKind::Collective(collective) => collective_size(collective),
@@ -353,10 +375,19 @@ fn collective_size(collective: &Collective) -> JobSize {
         Algorithm::RingAllReduce | Algorithm::RingAllGather | Algorithm::RingReduceScatter => ranks,
     };
     let rounds = u64::from(collective.iterations) + u64::from(collective.warmup);
+    let iterations = rounds.saturating_mul(collective.bytes.len() as u64);
+    let messages_of_connection = match collective.algorithm {
+        Algorithm::RingAllReduce => ranks.saturating_sub(1).saturating_mul(2),
+        Algorithm::RingAllGather | Algorithm::RingReduceScatter => ranks.saturating_sub(1),
+        Algorithm::AllToAll { .. } | Algorithm::TreeAllReduce => 1,
+    };
     JobSize {
         connections,
         messages: 0,
-        iterations: rounds.saturating_mul(collective.bytes.len() as u64),
+        iterations,
+        collective_messages: connections
+            .saturating_mul(messages_of_connection)
+            .saturating_mul(iterations),
     }
 }
 
