@@ -101,8 +101,16 @@ fn parse_tables(text: &str, asic: Option<&str>) -> Result<multi_asic::SelectedTa
             "expected an object of tables, {{\"PORT\": {{...}}}}, found {}",
             other.describe_kind()
         ))),
-        Err(error) => Err(problem(format!("not JSON: {error}"))),
+        Err(error) => Err(problem(match looks_like_lab(text) {
+            true => format!("not JSON: {error}; for a lab file, use `xoff lab check`"),
+            false => format!("not JSON: {error}"),
+        })),
     }
+}
+
+/// Returns whether a text that is not JSON looks like a lab file.
+fn looks_like_lab(text: &str) -> bool {
+    text.lines().any(|line| line.starts_with("topology:"))
 }
 
 /// Reads the tables of one layer, and appends the layer and its errors to `layers`.
@@ -185,6 +193,9 @@ impl LayerReader<'_> {
                 let problem = Problem::at_field(name, "", "", NO_SUCH_TABLE);
                 self.report(match nearest_name(name, schema::table_names()) {
                     Some(meant) => problem.with_fix(format!("did you mean {meant}?")),
+                    None if name == "preset" => problem.with_fix(
+                        "name a preset with --preset NAME, or in a lab file with `config: {preset: NAME}`",
+                    ),
                     None => problem,
                 });
                 continue;

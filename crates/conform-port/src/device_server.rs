@@ -32,7 +32,7 @@ pub fn serve_model_device(
     };
     set_nonblocking(&requests).map_err(|error| failure(error.to_string()))?;
     let mut server = DeviceServer {
-        port: FramePort::open(device, backend)?,
+        port: FramePort::open("--device model:", device, backend)?,
         device: ServedDevice::default(),
         arrived: Vec::new(),
         expected_at: Picos::ZERO,

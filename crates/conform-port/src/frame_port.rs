@@ -59,11 +59,11 @@ pub(crate) struct FramePort {
 }
 
 impl FramePort {
-    /// Opens a network device of the calling thread's namespace.
-    pub(crate) fn open(device: &str, backend: Backend) -> Result<FramePort, Failure> {
+    /// Opens a network device of the calling thread's namespace. `option` is the option that names the device.
+    pub(crate) fn open(option: &str, device: &str, backend: Backend) -> Result<FramePort, Failure> {
         let failure = |what: &str, error: &dyn std::fmt::Display| {
             Failure::environment(what.to_owned())
-                .at(format!("--port {device}"))
+                .at(format!("{option} {device}"))
                 .because(error)
                 .fix("list the devices with `ip link`; the port needs CAP_NET_RAW and CAP_NET_ADMIN")
         };
@@ -79,7 +79,7 @@ impl FramePort {
         };
         let opened = Port::open(&spec).map_err(|error| failure("the port cannot be opened", &error))?;
         for note in &opened.notes {
-            log::info!("{device}: {note}");
+            log::info!("{note}");
         }
         let mut port = opened.port;
         let arena = Arena::new(SMALL_SLOTS + port.reserved_slots(), LARGE_SLOTS)

@@ -41,13 +41,9 @@ pub(crate) struct BenchTuneBuffers {
     /// Lossless traffic class [default: the first lossless class]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(0..16))]
     pub class: Option<u8>,
-    /// Traffic patterns incast:N and standstill:N with N senders, separated by commas
-    #[arg(
-        long,
-        value_name = "PATTERN,...",
-        value_delimiter = ',',
-        default_value = "incast:8,standstill:8"
-    )]
+    /// Traffic patterns incast:N and standstill:N with N senders, separated by commas [default:
+    /// incast:8,standstill:8, with fewer senders for a switch with fewer than nine lossless ports]
+    #[arg(long, value_name = "PATTERN,...", value_delimiter = ',')]
     pub pattern: Vec<TrafficPattern>,
     /// Length of the lossless frames with FCS, rounded up to a possible length of a RoCEv2 packet
     #[arg(long, value_name = "BYTES", default_value_t = 4_200, value_parser = clap::value_parser!(u32).range(64..=16_384))]
@@ -102,6 +98,16 @@ Examples:
 /// Returns a parser for the names of presets.
 fn preset_name_parser() -> PossibleValuesParser {
     PossibleValuesParser::new(PRESETS.iter().map(|(name, _)| *name))
+}
+
+/// Returns the traffic patterns for a switch with `ports` lossless ports, at least two. One port receives.
+fn default_patterns(ports: usize) -> Vec<TrafficPattern> {
+    let senders = (ports - 1).min(8) as u16;
+    let incast = (senders >= 2).then_some(TrafficPattern::Incast(senders));
+    incast
+        .into_iter()
+        .chain([TrafficPattern::Standstill(senders)])
+        .collect()
 }
 
 fn parse_speed_mbps(text: &str) -> Result<u32, String> {
@@ -209,9 +215,12 @@ fn plan_tuning(options: &BenchTuneBuffers, target: TuningTarget) -> Result<Tunin
             .unwrap_or_else(|| TrafficParameters::response_ns(&target.link_timing())),
     };
     Ok(TuningPlan {
+        patterns: match options.pattern.is_empty() {
+            true => default_patterns(target.ports.len()),
+            false => options.pattern.clone(),
+        },
         subject: target,
         traffic,
-        patterns: options.pattern.clone(),
         seeds: options.seeds.0.clone(),
         jobs: options
             .jobs
@@ -239,5 +248,25 @@ fn output_tuning(
     match tuning.given.dropped() {
         0 => Ok(exit),
         _ => Ok(Exit::CheckFailed),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn default_patterns_have_no_more_senders_than_ports() {
+        let names = |ports| {
+            let patterns = default_patterns(ports);
+            patterns
+                .iter()
+                .map(ToString::to_string)
+                .collect::<Vec<_>>()
+                .join(",")
+        };
+        assert_eq!(names(32), "incast:8,standstill:8");
+        assert_eq!(names(8), "incast:7,standstill:7");
+        assert_eq!(names(2), "standstill:1");
     }
 }

@@ -70,6 +70,18 @@ fn byte_order_mark_is_ignored() {
 }
 
 #[test]
+fn a_lab_file_and_a_preset_are_recognised() {
+    let lab = load_errors("name: x\ntopology:\n  nodes: {}\n", &[]);
+    assert!(
+        lab[0].contains("for a lab file, use `xoff lab check`"),
+        "{}",
+        lab[0]
+    );
+    let preset = load_errors(r#"{"preset": "roce-lossless"}"#, &[]);
+    assert!(preset[0].contains("--preset NAME"), "{}", preset[0]);
+}
+
+#[test]
 fn invalid_structure_is_refused() {
     assert_each_refused(&[
         ("", "not JSON: EOF while parsing a value at line 1 column 0"),

@@ -405,7 +405,8 @@ impl Comparison {
             ),
             (Exit::Inconclusive, _) if self.has_figures_without_gate() => {
                 format!(
-                    "inconclusive: the gate cannot be applied to {}",
+                    "inconclusive: the gate cannot be applied to {}, because side B has no such figures (the names of figures \
+                     contain the `name` of the lab)",
                     self.uncompared.join(", ")
                 )
             }
@@ -576,9 +577,9 @@ mod tests {
         comparison.note_uncompared_figures(vec!["gone".to_owned()], &[]);
         assert_eq!(comparison.exit(), Exit::Inconclusive);
         assert!(
-            comparison
-                .to_text()
-                .ends_with("inconclusive: the gate cannot be applied to gone\n"),
+            comparison.to_text().contains(
+                "inconclusive: the gate cannot be applied to gone, because side B has no such figures"
+            ),
             "{}",
             comparison.to_text()
         );
