@@ -339,4 +339,11 @@ fn results_go_to_devices_and_open_files() {
     assert!(to_null.status.success());
     let full = run(folder.path(), "lab run lab.xoff.yml --virtual --report /dev/full");
     assert_eq!(full.status.code(), Some(3), "{}", stderr_text(&full));
+    let events = run(folder.path(), "lab run lab.xoff.yml --virtual --events /dev/full");
+    assert_eq!(events.status.code(), Some(3), "{}", stderr_text(&events));
+    for part in ["--events /dev/full", "free space"] {
+        assert!(stderr_text(&events).contains(part), "{}", stderr_text(&events));
+    }
+    let result = String::from_utf8_lossy(&events.stdout);
+    assert!(result.contains("verdict: "), "the result is printed: {result}");
 }

@@ -69,8 +69,8 @@ pub use number::{
 };
 pub use reordering::{ReorderedStream, ReorderingReport};
 pub use result_file::{
-    ResultFile, StreamFile, check_result_file, check_result_folder, open_stream_file, unwritable_file,
-    write_report_file, write_result_file, write_result_with,
+    ResultFile, StreamFile, check_result_file, check_result_folder, failed_write, open_stream_file,
+    unwritable_file, write_report_file, write_result_file, write_result_with,
 };
 pub use snapshot::SwitchSnapshot;
 pub use switch::{

@@ -65,10 +65,7 @@ pub fn write_result_with(
         drop(buffered);
         file.commit()
     });
-    result.map_err(|error| Failure {
-        exit: Exit::Environment,
-        ..unwritable_file(option, path, &error)
-    })
+    result.map_err(|error| failed_write(option, path, &error))
 }
 
 /// Opens a file for a live stream, such as a recording or an event log. The stream appears in the file while
@@ -110,12 +107,26 @@ pub fn unwritable_file(option: &str, path: &Path, error: &io::Error) -> Failure 
             "create the folder, or choose another one",
         )
     } else {
-        (error.to_string(), "choose a folder that can be written to")
+        let fix = match error.kind() {
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+                "free space on the file system, or choose a file on another one"
+            }
+            _ => "choose a folder that can be written to",
+        };
+        (error.to_string(), fix)
     };
     Failure::usage("the file cannot be written")
         .at(format!("{option} {}", path.display()))
         .because(why)
         .fix(fix)
+}
+
+/// Returns the failure of a write to a file that the command has opened before.
+pub fn failed_write(option: &str, path: &Path, error: &io::Error) -> Failure {
+    Failure {
+        exit: Exit::Environment,
+        ..unwritable_file(option, path, error)
+    }
 }
 
 /// Checks that files can be created in a folder. The check leaves no file behind.

@@ -19,7 +19,7 @@ use crate::recording_option::find_link;
 use crate::report::Report;
 use xoff_fabric::{EventLog, LinkRecording, RecordingError, SimulationEnd, TimeSeries, Timeline};
 use xoff_telemetry::failure::{Exit, Failure};
-use xoff_telemetry::unwritable_file;
+use xoff_telemetry::{failed_write, unwritable_file};
 
 /// Runs a lab without its script in virtual time, writes the result to `out` and writes the requested files.
 /// Returns the exit code of the report ([`Report::exit`]), or [`Exit::Interrupted`] after an interruption.
@@ -43,6 +43,7 @@ pub fn run_virtual(arguments: &VirtualRunArgs, out: &mut dyn Write) -> Result<Ex
         report,
         timeline,
         is_interrupted,
+        write_failure,
     } = run_with_progress(plan, arguments, progress)?;
     match arguments.format {
         OutputFormat::Table => output::write_result_text(out, &crate::report::render_report(&report))?,
@@ -68,9 +69,15 @@ pub fn run_virtual(arguments: &VirtualRunArgs, out: &mut dyn Write) -> Result<Ex
             log::error!("{missing}, so the run proves nothing");
         }
     }
-    Ok(match is_interrupted {
-        true => Exit::Interrupted.into(),
-        false => report.exit().into(),
+    let exit = report.exit();
+    Ok(match (is_interrupted, write_failure) {
+        (true, _) => Exit::Interrupted.into(),
+        (false, Some(failure)) if exit == Exit::Ok => return Err(failure),
+        (false, Some(failure)) => {
+            log::error!("{failure}");
+            exit.into()
+        }
+        (false, None) => exit.into(),
     })
 }
 
@@ -85,6 +92,8 @@ pub(crate) struct FinishedRun {
     pub(crate) timeline: Option<RunTimeline>,
     /// Whether [`VirtualRunArgs::stop`] has stopped the run.
     pub(crate) is_interrupted: bool,
+    /// The failure of a file that was written during the run, such as the event log. The results are valid.
+    pub(crate) write_failure: Option<Failure>,
 }
 
 /// Runs a lab without its script from start to end, without progress.
@@ -148,19 +157,21 @@ fn run_with_progress(
         timeline.finish(&lab.simulation.fabric);
     }
     let (events, recordings) = observers;
-    let write_failure = |error: std::io::Error, path: &Path| {
-        Failure::environment(format!("cannot write {}", path.display())).because(error)
-    };
-    if let (Some(log), Some(path)) = (events, &arguments.events) {
-        log.finish().map_err(|error| write_failure(error, path))?;
+    let mut write_failure = None;
+    if let (Some(log), Some(path)) = (events, &arguments.events)
+        && let Err(error) = log.finish()
+    {
+        write_failure = Some(failed_write("--events", path, &error));
     }
     for recording in recordings {
         recording
             .finish()
             .map_err(|error| Failure::environment(error.to_string()))?;
     }
-    if let (Some(series), Some(folder)) = (series, &arguments.series) {
-        series.finish().map_err(|error| write_failure(error, folder))?;
+    if let (Some(series), Some(folder)) = (series, &arguments.series)
+        && let Err(error) = series.finish()
+    {
+        write_failure = Some(failed_write("--series", folder, &error));
     }
     // The report of a large fabric needs about as much memory as the pending events.
     lab.simulation.fabric.discard_events();
@@ -175,6 +186,7 @@ fn run_with_progress(
         report,
         timeline,
         is_interrupted: end == RunEnd::Interrupted,
+        write_failure,
     })
 }
 
