@@ -23,10 +23,13 @@ const PORT_BYTES: u64 = 14 << 10;
 const HOST_BYTES: u64 = 7 << 10;
 /// Memory of a model host with its first queue pair beside that of other hosts, in bytes.
 const HOST_WITH_JOB_BYTES: u64 = 9 << 10;
-/// Memory of the timeouts that a message of a collective leaves behind, in bytes.
+/// Memory of the timeouts that a message leaves behind, in bytes. A longer message leaves as much for each
+/// [`TIMEOUT_INTERVAL_BYTES`].
 const TIMEOUTS_OF_MESSAGE_BYTES: u64 = 16;
+/// Payload of 16 packets of 4 KiB, after which a host moves its timeout, in bytes.
+const TIMEOUT_INTERVAL_BYTES: u64 = 64 << 10;
 /// Largest memory of the timeouts of a host, in bytes. Timeouts pass while a long job runs.
-const TIMEOUTS_OF_HOST_MAX_BYTES: u64 = 16 << 10;
+const TIMEOUTS_OF_HOST_MAX_BYTES: u64 = 22 << 10;
 /// Memory of a computed route in its switch and in the report, in bytes.
 const ROUTE_BYTES: u64 = 680;
 /// Memory of the tables of a switch with real frames, which are reserved at its start, in bytes.
@@ -74,8 +77,8 @@ pub fn check_memory(plan: &LabPlan, options: &LoadOptions) -> Result<(), Failure
 pub(super) fn estimate_memory(plan: &LabPlan, time: TimeMode) -> MemoryNeed {
     let mut need = MemoryNeed::default();
     need.add("the program", PROCESS_BYTES, "");
-    add_topology(&mut need, plan, time);
-    add_workload(&mut need, plan);
+    let freed_bytes = add_topology(&mut need, plan, time);
+    add_workload(&mut need, plan, freed_bytes);
     if time == TimeMode::Virtual {
         need.add(
             "frames of open-loop flows on links",
@@ -86,8 +89,8 @@ pub(super) fn estimate_memory(plan: &LabPlan, time: TimeMode) -> MemoryNeed {
     need
 }
 
-/// Adds the switches, ports, routes and hosts.
-fn add_topology(need: &mut MemoryNeed, plan: &LabPlan, time: TimeMode) {
+/// Adds the switches, ports, routes and hosts. Returns the memory in bytes that is free again when the run starts.
+fn add_topology(need: &mut MemoryNeed, plan: &LabPlan, time: TimeMode) -> u64 {
     let ports = add_devices(need, plan.switches.len(), plan.hosts.len(), &plan.links);
     let (mut text_bytes, mut text_bytes_max, mut routes) = (0_u64, 0_u64, 0_u64);
     for (switch, ports) in plan.switches.iter().zip(&ports) {
@@ -114,13 +117,18 @@ fn add_topology(need: &mut MemoryNeed, plan: &LabPlan, time: TimeMode) {
         TimeMode::RealTime => text_bytes,
         TimeMode::Virtual => text_bytes_max.max(text_bytes / 10),
     };
+    let configuration_bytes = xoff_config::estimate_memory(kept_bytes);
     need.add(
         "the configurations of the switches",
-        xoff_config::estimate_memory(kept_bytes),
+        configuration_bytes,
         "use fewer routes or switches",
     );
-    if time == TimeMode::RealTime {
-        add_real_time_parts(need, plan);
+    match time {
+        TimeMode::RealTime => {
+            add_real_time_parts(need, plan);
+            0
+        }
+        TimeMode::Virtual => configuration_bytes,
     }
 }
 
@@ -205,8 +213,8 @@ fn add_real_time_parts(need: &mut MemoryNeed, plan: &LabPlan) {
     need.add("the guests", guests, "use fewer guests, or a smaller `memory`");
 }
 
-/// Adds the flows, jobs and the script.
-fn add_workload(need: &mut MemoryNeed, plan: &LabPlan) {
+/// Adds the flows, jobs and the script. The timeouts of jobs use `freed_bytes` of other parts again.
+fn add_workload(need: &mut MemoryNeed, plan: &LabPlan, mut freed_bytes: u64) {
     let flows = (plan.workload.flows.len() + plan.script.send_steps().count()) as u64;
     need.add(
         format!("{flows} open-loop flows"),
@@ -246,12 +254,14 @@ fn add_workload(need: &mut MemoryNeed, plan: &LabPlan) {
             hosts.saturating_mul(HOST_WITH_JOB_BYTES),
             "use fewer hosts",
         );
-        let timeouts_bytes = size.collective_messages.saturating_mul(TIMEOUTS_OF_MESSAGE_BYTES);
+        let timeouts_bytes = size.timeouts.saturating_mul(TIMEOUTS_OF_MESSAGE_BYTES);
+        let timeouts_bytes = timeouts_bytes.min(hosts.saturating_mul(TIMEOUTS_OF_HOST_MAX_BYTES));
         need.add(
             format!("the timeouts of job {}", job.name),
-            timeouts_bytes.min(hosts.saturating_mul(TIMEOUTS_OF_HOST_MAX_BYTES)),
+            timeouts_bytes.saturating_sub(freed_bytes),
             "use fewer hosts",
         );
+        freed_bytes = freed_bytes.saturating_sub(timeouts_bytes);
         need.add(
             format!("{} of job {}", count_noun(size.iterations, "iteration"), job.name),
             size.iterations.saturating_mul(ITERATION_BYTES),
@@ -317,17 +327,20 @@ struct JobSize {
     /// The messages of a flow list or of random arrivals.
     messages: u64,
     iterations: u64,
-    /// The messages of a collective.
-    collective_messages: u64,
+    /// The number of messages of permutations, incasts and collectives. A long message counts once for each
+    /// [`TIMEOUT_INTERVAL_BYTES`].
+    timeouts: u64,
 }
 
 /// Returns the size of a job without creating its connections.
 fn job_size(job: &JobSpec, line_rate_bps: &dyn Fn(u32) -> u64) -> JobSize {
-    let of_connections = |connections: usize, iterations: u32| JobSize {
+    let of_connections = |connections: usize, iterations: u32, bytes: u64| JobSize {
         connections: connections as u64,
         messages: 0,
         iterations: u64::from(iterations),
-        collective_messages: 0,
+        timeouts: (connections as u64)
+            .saturating_mul(u64::from(iterations))
+            .saturating_mul(timeouts_of_message(bytes)),
     };
     match &job.kind {
         JobKind::Flows(flows) | JobKind::Replay(flows) => {
@@ -338,11 +351,13 @@ fn job_size(job: &JobSpec, line_rate_bps: &dyn Fn(u32) -> u64) -> JobSize {
             };
             JobSize {
                 messages: flows.iter().map(message_count).fold(0, u64::saturating_add),
-                ..of_connections(pairs.len(), 0)
+                ..of_connections(pairs.len(), 0, 0)
             }
         }
-        JobKind::Permutation(permutation) => of_connections(permutation.hosts.len(), permutation.iterations),
-        JobKind::Incast(incast) => of_connections(incast.senders.len(), incast.iterations),
+        JobKind::Permutation(permutation) => {
+            of_connections(permutation.hosts.len(), permutation.iterations, permutation.bytes)
+        }
+        JobKind::Incast(incast) => of_connections(incast.senders.len(), incast.iterations, incast.bytes),
         JobKind::Poisson(poisson) => {
             let flows = poisson.expected_flows(line_rate_bps);
             let pairs = match &poisson.endpoints {
@@ -356,11 +371,16 @@ fn job_size(job: &JobSpec, line_rate_bps: &dyn Fn(u32) -> u64) -> JobSize {
                 connections: pairs.min(flows),
                 messages: flows,
                 iterations: 0,
-                collective_messages: 0,
+                timeouts: 0,
             }
         }
         JobKind::Collective(collective) => collective_size(collective),
     }
+}
+
+/// Returns the number of timeouts that a message of `bytes` bytes leaves behind, at least 1.
+fn timeouts_of_message(bytes: u64) -> u64 {
+    bytes.div_ceil(TIMEOUT_INTERVAL_BYTES).max(1)
 }
 
 /// Returns the size of a collective. Ranks of one node have no connection.
@@ -381,13 +401,20 @@ fn collective_size(collective: &Collective) -> JobSize {
         Algorithm::RingAllGather | Algorithm::RingReduceScatter => ranks.saturating_sub(1),
         Algorithm::AllToAll { .. } | Algorithm::TreeAllReduce => 1,
     };
+    let message_bytes = |bytes: &u64| match collective.algorithm {
+        Algorithm::TreeAllReduce => *bytes,
+        _ => bytes / ranks.max(1),
+    };
+    let sizes = collective.bytes.iter().map(message_bytes);
+    let timeouts_of_sizes = sizes.map(timeouts_of_message).fold(0, u64::saturating_add);
     JobSize {
         connections,
         messages: 0,
         iterations,
-        collective_messages: connections
+        timeouts: connections
             .saturating_mul(messages_of_connection)
-            .saturating_mul(iterations),
+            .saturating_mul(rounds)
+            .saturating_mul(timeouts_of_sizes),
     }
 }
 
