@@ -5,6 +5,7 @@
 //! entry, can make the switch panic or give wrong results.
 
 mod defaults;
+mod lldp;
 mod routing;
 mod trimming;
 mod watchdog;
@@ -15,6 +16,7 @@ pub use crate::balance::config::{
     NextHopBalancing, PortBalancing, RebalanceRule, SchemeConfig, SchemeKind,
 };
 pub use crate::egress::config::{QueueConfig, SchedulingMode, ShaperConfig, WredProfile};
+pub use lldp::LldpConfig;
 pub use routing::{InterfaceAttachment, InterfaceConfig, RoutingConfig, StaticNeighbour};
 pub use trimming::{TrimDscp, TrimQueue, TrimmingConfig};
 pub use watchdog::{PortWatchdog, WatchdogAction, WatchdogConfig, WatchdogRule};
@@ -72,6 +74,8 @@ pub struct SwitchConfig {
     pub watchdog: WatchdogConfig,
     /// Packet trimming. `None`: full queues drop frames.
     pub trimming: Option<TrimmingConfig>,
+    /// LLDP agent of the CPU port. `None`: the switch neither sends nor processes LLDP frames.
+    pub lldp: Option<LldpConfig>,
 }
 
 impl SwitchConfig {

@@ -6,6 +6,7 @@ use crate::frame::FrameHandle;
 use crate::ids::{InterfaceId, PortId, QueueId, TimerId};
 use crate::mmu::BufferRefusal;
 use xoff_units::Picos;
+use xoff_wire::lldp_port::LldpEvent;
 
 /// Collects the results of calls into the switch. Each call only appends results. Before the next call, the
 /// driver must drain `deadlines`, `punts` and `events`. `transmits` may collect the results of several calls.
@@ -21,8 +22,8 @@ pub struct Outputs {
     pub deadlines: Vec<Deadline>,
     /// Frames for the CPU port.
     pub punts: Vec<PuntedFrame>,
-    /// Events for the operator, in the order of their times. The PFC watchdog and address learning create
-    /// events.
+    /// Events for the operator, in the order of their times. The PFC watchdog, address learning and the LLDP
+    /// agent create events.
     pub events: Vec<SwitchEvent>,
 }
 
@@ -51,7 +52,7 @@ pub struct SwitchEvent {
     pub kind: SwitchEventKind,
 }
 
-/// An event of the PFC watchdog or of address learning.
+/// An event of the PFC watchdog, of address learning or of LLDP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SwitchEventKind {
     /// The watchdog has detected a PFC storm at a queue.
@@ -85,6 +86,14 @@ pub enum SwitchEventKind {
         /// The ports before and after the latest move. For a LAG, its first member or the member on which the
         /// frame arrived.
         ports: [PortId; 2],
+    },
+    /// A change of the LLDP neighbours or of the DCBX negotiation at a port. The LLDP agent of the CPU port
+    /// reports it.
+    Lldp {
+        /// The port.
+        port: PortId,
+        /// The change.
+        event: LldpEvent,
     },
 }
 
@@ -123,14 +132,27 @@ pub struct PuntedFrame {
     pub interface: Option<InterfaceId>,
     /// Reason for which the CPU receives the frame.
     pub reason: PuntReason,
-    /// The received frame, unchanged. The driver releases it.
+    /// The received frame, unchanged. The driver releases it. Not valid if [`PuntReason::has_frame`] is false.
     pub frame: FrameHandle,
     /// Offset of the header after the Ethernet header and at most two VLAN tags, in bytes from the start of
     /// the frame: 14, 18 or 22. In a frame without IP or ARP, this is the offset of the payload.
     pub l3_offset: u8,
 }
 
-/// Reason for which the CPU receives a frame. For the last four reasons, the switch has already counted the
+impl PuntedFrame {
+    /// Returns an entry for the CPU that has no frame.
+    pub(crate) fn without_frame(reason: PuntReason) -> PuntedFrame {
+        PuntedFrame {
+            port: PortId(0),
+            interface: None,
+            reason,
+            frame: FrameHandle(u32::MAX),
+            l3_offset: 0,
+        }
+    }
+}
+
+/// Reason for which the CPU receives a frame. For the four reasons from `TimeExceeded` to `TooBig`, the switch has already counted the
 /// frame as dropped. The CPU then sends an ICMP error to the sender of the frame (RFC 1812, RFC 4443).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PuntReason {
@@ -151,6 +173,18 @@ pub enum PuntReason {
         /// The MTU of the egress interface in bytes.
         mtu: u32,
     },
+    /// The time of [`crate::Switch::request_cpu_timer`] is reached. No frame belongs to this entry.
+    Timer,
+    /// The state of a port has changed, and a CPU handles protocols
+    /// ([`crate::Switch::set_protocols_attached`]). No frame belongs to this entry.
+    LinkChange,
+}
+
+impl PuntReason {
+    /// Returns whether an entry with this reason has a frame.
+    pub const fn has_frame(self) -> bool {
+        !matches!(self, PuntReason::Timer | PuntReason::LinkChange)
+    }
 }
 
 /// The result of a received frame.

@@ -19,6 +19,8 @@ pub(crate) fn empty_tables_say_what_is_empty_and_why() -> Result<(), Failed> {
         (&["mac", "--vlan", "7"], "no learned MAC address"),
         (&["arp"], "no neighbour is known"),
         (&["ndp"], "no neighbour is known"),
+        (&["lldp", "table"], "LLDP is off"),
+        (&["lldp", "neighbors"], "LLDP is off"),
         (&["load-balancing", "moves"], "no flow has moved"),
     ] {
         let output = switch.run_command(&[&["show"], words].concat())?;

@@ -23,7 +23,7 @@ use crate::resources::{
 };
 use crate::tables::{AddressFamily, Interfaces, MacEntry, Neighbour, RouteEntry};
 use xoff_telemetry::failure::Failure;
-use xoff_telemetry::{EventReport, LoadBalancingReport, Taint, WatchdogReport};
+use xoff_telemetry::{EventReport, LldpReport, LoadBalancingReport, Taint, WatchdogReport};
 
 /// Longest wait for a response.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(10);
@@ -221,6 +221,15 @@ impl Client {
     /// Returns an error if the switch did not answer or refused the request (see [`Client::server`]).
     pub fn neighbours(&mut self) -> Result<Vec<Neighbour>, Failure> {
         self.get("neighbours")
+    }
+
+    /// Returns the LLDP neighbours of each port, and the results of the DCBX negotiation. Returns `None` if LLDP is
+    /// off.
+    ///
+    /// # Errors
+    /// Returns an error if the switch did not answer or refused the request (see [`Client::server`]).
+    pub fn lldp(&mut self) -> Result<Option<LldpReport>, Failure> {
+        self.get("lldp")
     }
 
     /// Returns the routes of an address family, sorted by prefix. Static routes that are not in use

@@ -1,20 +1,26 @@
 //! The CPU port passes frames from the switch to the CPU stack, and passes replies of the stack
 //! to the switch.
 
-use xoff_dataplane::config::RoutingConfig;
-use xoff_dataplane::{FrameStore, Outputs, Picos, PuntedFrame, Switch};
+use xoff_dataplane::config::{LldpConfig, RoutingConfig};
+use xoff_dataplane::{
+    FrameStore, Outputs, Picos, PortId, PuntReason, PuntedFrame, Switch, SwitchEvent, SwitchEventKind,
+};
 
-use crate::cpu::{CpuStack, PuntedBytes, Reply};
+use crate::cpu::{CpuStack, LldpAgent, PuntedBytes, Reply};
+
+/// Egress queue of LLDP frames. SONiC uses queue 7 for network control.
+const LLDP_QUEUE: u8 = 7;
 
 /// Largest number of rounds in one call of [`CpuPort::answer_punts`]. A reply may itself be for the switch,
 /// such as a ping between two addresses of the switch. Such an exchange ends after two rounds. Frames to the
 /// CPU after the last round are dropped and counted.
 const ROUNDS_MAX: usize = 4;
 
-/// The CPU port of a switch, with the CPU stack behind it.
+/// The CPU port of a switch, with the CPU stack and the LLDP agent behind it.
 #[derive(Debug, Default)]
 pub struct CpuPort {
     cpu: Option<CpuStack>,
+    lldp: Option<Box<LldpAgent>>,
     punts: Vec<PuntedFrame>,
     replies: Vec<Reply>,
 }
@@ -43,6 +49,105 @@ impl CpuPort {
         }
     }
 
+    /// Returns the LLDP agent. Returns `None` if LLDP is off.
+    pub fn lldp(&self) -> Option<&LldpAgent> {
+        self.lldp.as_deref()
+    }
+
+    /// Starts the LLDP agent of a new switch whose links are down. `None`: LLDP is off. Each port starts when its link
+    /// comes up.
+    pub fn attach_lldp(&mut self, switch: &mut Switch, config: Option<&LldpConfig>) {
+        switch.set_protocols_attached(config.is_some());
+        self.lldp = config.map(|config| {
+            let mut agent = Box::<LldpAgent>::default();
+            agent.configure(Picos::ZERO, config);
+            agent
+        });
+    }
+
+    /// Applies a configuration of LLDP at the model time `now`. `None` turns LLDP off. The caller must process
+    /// `outputs` afterwards. The new settings take effect at the deadline that the switch requests for `now`.
+    pub fn configure_lldp<S: FrameStore>(
+        &mut self,
+        now: Picos,
+        config: Option<&LldpConfig>,
+        switch: &mut Switch,
+        store: &mut S,
+        outputs: &mut Outputs,
+    ) {
+        switch.set_protocols_attached(config.is_some());
+        let frames = match (config, self.lldp.take()) {
+            (None, None) => return,
+            (None, Some(agent)) => {
+                let (negotiated, frames) = agent.shut_down();
+                for port in negotiated {
+                    switch.set_negotiated_pfc(now, port, None, store, outputs);
+                }
+                frames
+            }
+            (Some(config), agent) => {
+                let mut agent = agent.unwrap_or_default();
+                let frames = agent.configure(now, config);
+                self.lldp = Some(agent);
+                switch.request_cpu_timer(now, outputs);
+                frames
+            }
+        };
+        for (port, frame) in frames {
+            send_lldp_frame(&frame, port, now, switch, outputs, store);
+        }
+    }
+
+    /// Passes an entry for the LLDP agent to it. Returns false if the entry is for the CPU stack.
+    fn pass_to_lldp<S: FrameStore>(&mut self, time: Picos, punt: &PuntedFrame, store: &S) -> bool {
+        let Some(agent) = &mut self.lldp else {
+            return !punt.reason.has_frame();
+        };
+        match punt.reason {
+            // The deadline of a port is due. `serve_lldp` finds the port.
+            PuntReason::Timer => true,
+            PuntReason::LinkChange => {
+                agent.make_all_due(time);
+                true
+            }
+            PuntReason::Protocol => agent.receive(time, punt.port, store.prefix(punt.frame)),
+            _ => false,
+        }
+    }
+
+    /// Serves all ports whose LLDP deadline is due: sends their frames, reports their events, and applies their
+    /// negotiated PFC.
+    fn serve_lldp<S: FrameStore>(
+        &mut self,
+        time: Picos,
+        switch: &mut Switch,
+        outputs: &mut Outputs,
+        store: &mut S,
+        forward_outputs: &mut impl FnMut(&mut Outputs, &mut S),
+    ) {
+        let Some(mut agent) = self.lldp.take() else {
+            return;
+        };
+        while let Some((port, served)) = agent.serve_next(time, |port| switch.is_up(port)) {
+            for event in served.events {
+                let kind = SwitchEventKind::Lldp { port, event };
+                outputs.events.push(SwitchEvent { at: time, kind });
+            }
+            if let Some(priorities) = served.changed_pfc {
+                switch.set_negotiated_pfc(time, port, priorities, store, outputs);
+                forward_outputs(outputs, store);
+            }
+            for frame in served.frames {
+                send_lldp_frame(&frame, port, time, switch, outputs, store);
+                forward_outputs(outputs, store);
+            }
+        }
+        switch.request_cpu_timer(agent.next_deadline(), outputs);
+        self.lldp = Some(agent);
+        forward_outputs(outputs, store);
+        self.take_punts(outputs);
+    }
+
     /// Moves the frames for the CPU from `outputs` to this CPU port. [`CpuPort::answer_punts`] then
     /// answers them.
     #[inline]
@@ -69,7 +174,11 @@ impl CpuPort {
             let mut punts = std::mem::take(&mut self.punts);
             let mut replies = std::mem::take(&mut self.replies);
             for punt in punts.drain(..) {
-                if let Some(cpu) = &mut self.cpu {
+                let is_done = self.pass_to_lldp(time, &punt, store);
+                if !punt.reason.has_frame() {
+                    continue;
+                }
+                if let Some(cpu) = self.cpu.as_mut().filter(|_| !is_done) {
                     let bytes = PuntedBytes {
                         interface: punt.interface,
                         reason: punt.reason,
@@ -92,8 +201,9 @@ impl CpuPort {
                 self.take_punts(outputs);
             }
             self.replies = replies;
+            self.serve_lldp(time, switch, outputs, store, &mut forward_outputs);
         }
-        for punt in self.punts.drain(..) {
+        for punt in self.punts.drain(..).filter(|punt| punt.reason.has_frame()) {
             store.release(punt.frame);
             if let Some(cpu) = &mut self.cpu {
                 cpu.count_unsent_reply();
@@ -120,4 +230,23 @@ fn send_reply<S: FrameStore>(
         Reply::Packet { interface, .. } => switch.originate_packet(time, *interface, frame, store, outputs),
     };
     sent.map_err(|frame| store.release(frame)).is_ok()
+}
+
+/// Sends an LLDP frame through a port. A frame without a free slot or a port that is down is lost: the agent sends the
+/// same information again at its next interval.
+fn send_lldp_frame<S: FrameStore>(
+    bytes: &[u8],
+    port: PortId,
+    time: Picos,
+    switch: &mut Switch,
+    outputs: &mut Outputs,
+    store: &mut S,
+) {
+    let Some(frame) = store.allocate(bytes.len()) else {
+        return;
+    };
+    store.prefix_mut(frame).copy_from_slice(bytes);
+    if let Err(frame) = switch.inject_frame(time, port, LLDP_QUEUE, frame, store, outputs) {
+        store.release(frame);
+    }
 }

@@ -70,6 +70,7 @@ pub fn take_snapshot(
         pools: pools.collect(),
         pfc_watchdog: watchdog_report(switch, journal, config),
         load_balancing: None,
+        lldp: None,
     };
     set_common_tx_span(slice::from_mut(&mut report));
     SwitchSnapshot {
@@ -155,7 +156,7 @@ fn read_port_state(
         pausing_ns: counters.tx_pause_ps.map(|ps| ps / PS_PER_NS),
         paused_now: mask_to_bools(switch.paused_priorities(id)),
         xoff_now: mask_to_bools(switch.xoff_groups(id)),
-        pfc_enabled: mask_to_bools(port.pfc.enabled),
+        pfc_enabled: mask_to_bools(switch.flow_control(id).enabled),
         lossless_classes: lossless_classes(switch, port, id),
         pfc_asymmetric: port.pfc.asymmetric,
         pause_history: switch.pause_history(now, id).map(pause_history_report),
@@ -175,7 +176,9 @@ fn read_port_state(
 fn lossless_classes(switch: &Switch, port: &PortConfig, id: PortId) -> [bool; TRAFFIC_CLASSES] {
     std::array::from_fn(|tc| {
         let group = port.classify.priority_group(tc as u8);
-        let is_signalled = port.pfc.signals_priority_group(group) || port.pfc.generates_global_pause();
+        let flow_control = switch.flow_control(id);
+        let is_signalled =
+            flow_control.signals_priority_group(group) || flow_control.generates_global_pause();
         is_signalled && switch.is_lossless_group(PgId::new(id, group))
     })
 }

@@ -100,7 +100,9 @@ fn storm_reports(switch: &Switch, journal: &Journal, config: &SwitchConfig) -> V
                     storm.set_counters(&entry.storm.unwrap_or_default());
                 }
             }
-            SwitchEventKind::BigRedSwitch { .. } | SwitchEventKind::MacMoves { .. } => {}
+            SwitchEventKind::BigRedSwitch { .. }
+            | SwitchEventKind::MacMoves { .. }
+            | SwitchEventKind::Lldp { .. } => {}
         }
     }
     for (queue, index) in ongoing {

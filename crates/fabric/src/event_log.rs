@@ -14,7 +14,7 @@ use super::deadlock_report::LastingDeadlock;
 use super::observer::{FrameView, ObservedEvents, Observer};
 use super::plan::{FabricPlan, LinkEnd};
 use xoff_rdma::{Completion, CompletionKind};
-use xoff_telemetry::{action_name, event_name};
+use xoff_telemetry::{action_name, describe_lldp_event, event_name};
 
 /// Name and version of the log format, in the first line of each log. The version changes when a field is
 /// removed or when the meaning of a field changes.
@@ -248,6 +248,13 @@ impl<W: Write> Observer for EventLog<W> {
                 let (previous, at) = (end_name(ports[0]), end_name(ports[1]));
                 self.write_line(format_args!(
                     r#"{{"ps":{ps},"event":"{what}","at":"{at}","previous":"{previous}","mac":"{a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{f:02x}","vlan":{vlan}}}"#
+                ));
+            }
+            SwitchEventKind::Lldp { port, event } => {
+                let at = self.end_name(LinkEnd::Switch { switch, port: port.0 });
+                let detail = describe_lldp_event(event);
+                self.write_line(format_args!(
+                    r#"{{"ps":{ps},"event":"{what}","at":"{at}","detail":"{detail}"}}"#
                 ));
             }
             SwitchEventKind::BigRedSwitch { on } => {

@@ -103,4 +103,6 @@ pub use time_series::TimeSeries;
 pub use timeline::{PortTimeline, Timeline};
 
 #[cfg(test)]
+mod lldp_tests;
+#[cfg(test)]
 mod tests;

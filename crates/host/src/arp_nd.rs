@@ -1,12 +1,14 @@
-//! ARP, IPv6 neighbour discovery and echo replies of a host.
+//! ARP, IPv6 neighbour discovery, echo replies and LLDP of a host.
 //!
-//! The host announces its addresses, answers requests and resolves the addresses of its destinations. These
-//! frames are rare, so memory may be allocated for each frame.
+//! The host announces its addresses, answers requests and resolves the addresses of its destinations. With LLDP, it
+//! sends LLDP frames and keeps its neighbours. These frames are rare, so memory may be allocated for each frame.
 
 use std::collections::VecDeque;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use xoff_units::Picos;
+use xoff_wire::lldp;
+use xoff_wire::lldp_port::{LldpPort, LldpPortSettings, NEVER_NS};
 use xoff_wire::parse::{ParsedHeaders, Payload};
 use xoff_wire::{EchoRequest, NeighbourFrame, NeighbourMessage, VlanTag};
 
@@ -48,7 +50,8 @@ pub(super) struct Neighbours {
     next_announcement: Picos,
     has_announced: bool,
     unresolved: Vec<(IpAddr, Picos)>,
-    /// Time of the next announcement or request.
+    lldp: Option<Box<LldpPort>>,
+    /// Time of the next announcement or request, or of the next work of LLDP.
     deadline: Picos,
     outbox: VecDeque<ControlFrame>,
     /// Number of frames that were not sent. Either too many frames waited, or an echo request was too long.
@@ -66,6 +69,7 @@ impl Neighbours {
             next_announcement: Picos::ZERO,
             has_announced: false,
             unresolved: Vec::new(),
+            lldp: config.lldp.clone().map(start_lldp),
             deadline: Picos::ZERO,
             outbox: VecDeque::new(),
             dropped_frames: 0,
@@ -93,16 +97,52 @@ impl Neighbours {
         self.unresolved.iter().map(|(ip, _)| *ip)
     }
 
-    /// Appends the frames that are due at `now` to the outbox.
-    #[inline]
-    pub(super) fn advance(&mut self, now: Picos) {
-        if self.deadline <= now {
-            self.queue_due_frames(now);
+    /// Returns the LLDP agent.
+    pub(super) fn lldp(&self) -> Option<&LldpPort> {
+        self.lldp.as_deref()
+    }
+
+    /// Changes the settings of LLDP. `None` turns LLDP off.
+    pub(super) fn set_lldp(&mut self, now: Picos, settings: Option<LldpPortSettings>) {
+        match (&mut self.lldp, settings) {
+            (Some(port), Some(settings)) => port.set_settings(now.as_nanos(), settings),
+            (lldp, settings) => *lldp = settings.map(start_lldp),
+        }
+        self.serve_lldp(now);
+        self.update_deadline();
+    }
+
+    /// Tells the LLDP agent that the link has come up or gone down.
+    pub(super) fn set_lldp_link(&mut self, now: Picos, is_up: bool) {
+        if let Some(port) = &mut self.lldp {
+            port.set_link(now.as_nanos(), is_up);
+            self.serve_lldp(now);
+            self.update_deadline();
         }
     }
 
-    #[inline(never)]
-    fn queue_due_frames(&mut self, now: Picos) {
+    /// Returns whether [`Neighbours::queue_due_frames`] must be called at `now`.
+    #[inline]
+    pub(super) fn is_due(&self, now: Picos) -> bool {
+        self.deadline <= now
+    }
+
+    /// Appends the LLDP frames that are due at `now` to the outbox. The events of the agent are not reported.
+    fn serve_lldp(&mut self, now: Picos) {
+        let Some(mut port) = self.lldp.take() else {
+            return;
+        };
+        port.advance(now.as_nanos());
+        while let Some(frame) = port.poll_frame(now.as_nanos()) {
+            self.queue_frame(now, frame);
+        }
+        while port.poll_event().is_some() {}
+        self.lldp = Some(port);
+    }
+
+    /// Appends the frames that are due at `now` to the outbox.
+    pub(super) fn queue_due_frames(&mut self, now: Picos) {
+        self.serve_lldp(now);
         if now >= self.next_announcement {
             self.announce(now);
             self.next_announcement = match (self.has_announced, self.announce_interval) {
@@ -125,7 +165,7 @@ impl Neighbours {
         self.update_deadline();
     }
 
-    /// Returns the time at which [`Neighbours::advance`] must be called next. [`Picos::NEVER`] if nothing
+    /// Returns the time at which [`Neighbours::queue_due_frames`] must be called next. [`Picos::NEVER`] if nothing
     /// is due.
     #[inline]
     pub(super) fn next_deadline(&self) -> Picos {
@@ -134,7 +174,16 @@ impl Neighbours {
 
     fn update_deadline(&mut self) {
         let retry_at = self.unresolved.iter().map(|(_, retry_at)| *retry_at).min();
-        self.deadline = self.next_announcement.min(retry_at.unwrap_or(Picos::NEVER));
+        let lldp_ns = self
+            .lldp
+            .as_ref()
+            .map_or(NEVER_NS, |port| port.next_deadline_ns());
+        let lldp = match lldp_ns {
+            NEVER_NS => Picos::NEVER,
+            due_ns => Picos::from_nanos(due_ns),
+        };
+        let retry_at = retry_at.unwrap_or(Picos::NEVER);
+        self.deadline = self.next_announcement.min(retry_at).min(lldp);
     }
 
     /// Returns the frame that has waited longest. Returns `None` if no frame waits.
@@ -163,6 +212,14 @@ impl Neighbours {
         frame: &[u8],
         parsed: &ParsedHeaders,
     ) -> Option<ResolvedAddress> {
+        if frame.get(12..14) == Some(&lldp::ETHERTYPE.to_be_bytes()) {
+            if let Some(port) = &mut self.lldp {
+                port.receive(now.as_nanos(), frame);
+                self.serve_lldp(now);
+                self.update_deadline();
+            }
+            return None;
+        }
         let l3_offset = usize::from(parsed.l3_offset);
         if let Some(message) = NeighbourMessage::parse(frame, l3_offset) {
             return self.receive_neighbour_message(now, frame, &message);
@@ -242,4 +299,11 @@ impl Neighbours {
             self.queue_frame(now, bytes);
         }
     }
+}
+
+/// Returns an LLDP agent whose link is up.
+fn start_lldp(settings: LldpPortSettings) -> Box<LldpPort> {
+    let mut port = Box::new(LldpPort::new(settings));
+    port.set_link(0, true);
+    port
 }

@@ -8,6 +8,7 @@ use thiserror::Error;
 use xoff_dataplane::ids::PRIORITIES;
 use xoff_dataplane::{LinkTiming, Picos};
 use xoff_wire::bth::{self, MASK_24};
+use xoff_wire::lldp_port::LldpPortSettings;
 use xoff_wire::vlan::TAG_LEN;
 use xoff_wire::{Addresses, ETHERNET_LEN, Ecn, ICRC_LEN, IPV4_LEN, IPV6_LEN, UDP_LEN, VlanTag};
 
@@ -63,6 +64,9 @@ pub struct HostConfig {
     ///
     /// [`Endpoint::enable_round_robin`]: xoff_rdma::Endpoint::enable_round_robin
     pub round_robin: bool,
+    /// LLDP and DCBX. If the host is willing, it uses the PFC configuration of its peer instead of
+    /// [`NicConfig::pfc_honoured`]. `None`: the host neither sends nor processes LLDP frames.
+    pub lldp: Option<LldpPortSettings>,
 }
 
 /// Frame lengths of another simulator, without FCS. Telemetry is added to these lengths.
@@ -95,6 +99,7 @@ impl HostConfig {
             announce_interval: Picos::from_millis(10_000),
             fixed_lengths: None,
             round_robin: false,
+            lldp: None,
         }
     }
 }

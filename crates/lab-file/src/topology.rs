@@ -249,6 +249,9 @@ pub struct NicFields {
     /// 802.3x PAUSE frames instead. Default: all priorities. If the switch port has no PFC, the default also
     /// includes 802.3x PAUSE.
     pub pfc: Option<Vec<Spanned<u8>>>,
+    /// LLDP and DCBX of the host: `off`, `willing` or `not-willing`. A willing host uses the PFC configuration of its
+    /// switch port. Until then, `pfc` applies, by default no priority. Default: `off`.
+    pub dcbx: Option<Spanned<String>>,
 }
 
 /// An entry of `links`.

@@ -6,6 +6,9 @@ use std::net::IpAddr;
 use ipnet::IpNet;
 use xoff_dataplane::{LinkTiming, Picos};
 use xoff_wire::bth::MASK_24;
+use xoff_wire::dcbx::DcbxConfiguration;
+use xoff_wire::lldp::{ChassisId, PortId, SelectionAlgorithm, SystemCapabilities, capability};
+use xoff_wire::lldp_port::LldpPortSettings;
 use xoff_wire::{Ecn, VlanTag};
 
 use super::options::LabOptions;
@@ -85,7 +88,32 @@ pub(super) fn host_config(
         .buffer_bytes
         .map(|buffer_bytes| receive_buffer(plan, buffer_bytes, &link));
     config.flows = flows.take_flows(index);
+    if let Some(is_willing) = plan.nic.dcbx_willing {
+        if is_willing {
+            config.nic.pfc_honoured = plan.nic.pfc_honoured.unwrap_or(0);
+        }
+        config.lldp = Some(lldp_settings(plan, is_willing, config.nic.pfc_honoured));
+    }
     config
+}
+
+/// Returns the LLDP settings of a host with DCBX. `enabled` contains its own priorities with PFC.
+fn lldp_settings(plan: &HostPlan, is_willing: bool, enabled: u8) -> LldpPortSettings {
+    let mut dcbx = DcbxConfiguration::default();
+    (dcbx.pfc.is_willing, dcbx.pfc.enabled) = (is_willing, enabled);
+    // The classes of a NIC share the link equally.
+    dcbx.ets.is_willing = is_willing;
+    dcbx.ets.tables.algorithm = [SelectionAlgorithm::Ets; 8];
+    dcbx.ets.tables.bandwidth_percent = [13, 13, 13, 13, 12, 12, 12, 12];
+    let mut settings = LldpPortSettings::new(plan.mac, ChassisId::mac(plan.mac), PortId::mac(plan.mac));
+    settings.information.system_name = Some(plan.name.clone());
+    settings.information.port_description = Some("eth0".to_owned());
+    settings.information.capabilities = Some(SystemCapabilities {
+        supported: capability::STATION_ONLY,
+        enabled: capability::STATION_ONLY,
+    });
+    settings.dcbx = Some(dcbx);
+    settings
 }
 
 /// Returns the flow configuration of a `send` step. Each frame is a complete SEND message, so all frames are

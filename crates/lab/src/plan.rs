@@ -219,6 +219,10 @@ pub struct NicPlan {
     /// PAUSE frames instead. With `None`, the NIC honours PFC of all priorities. If its switch port has no
     /// PFC, the NIC honours 802.3x PAUSE frames, too.
     pub pfc_honoured: Option<u8>,
+    /// Whether the host is willing to use the PFC and ETS configuration of its switch port (DCBX). `None`: the host
+    /// does not use LLDP.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dcbx_willing: Option<bool>,
 }
 
 /// One link of a lab.

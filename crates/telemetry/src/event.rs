@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use xoff_dataplane::config::WatchdogAction;
 use xoff_dataplane::{PortId, QueueId, SwitchEvent, SwitchEventKind};
+use xoff_wire::lldp_port::LldpEvent;
 
 /// SAI object type of a port in the upper 16 bits of an object identifier.
 const SAI_PORT: u64 = 0x01 << 48;
@@ -23,12 +24,13 @@ pub fn queue_oid(queue: QueueId) -> u64 {
 
 /// An event of a switch in JSON. Events of the big red switch have only the field `on`. Storm events have the
 /// fields of their queue. The fields `action` and `paused_ns` exist only in the event `pfc-storm`. The event
-/// `mac-moves` has the fields `ifname`, `previous_ifname`, `mac` and `vlan`. Fields without a value are omitted.
+/// `mac-moves` has the fields `ifname`, `previous_ifname`, `mac` and `vlan`. Events of LLDP and DCBX have the fields
+/// `ifname` and `detail`. Fields without a value are omitted.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema, PartialEq, Eq)]
 pub struct EventReport {
     /// Model time of the event in nanoseconds.
     pub at_ns: u64,
-    /// Name of the event: `pfc-storm`, `pfc-storm-restored`, `big-red-switch` or `mac-moves`.
+    /// Name of the event, such as `pfc-storm` ([`event_name`]).
     pub event: String,
     /// Name of the port. `None` if the event has no port. In the event `mac-moves`, the port after the latest
     /// move.
@@ -62,6 +64,9 @@ pub struct EventReport {
     /// Name of the port before the latest move of this MAC address.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub previous_ifname: Option<String>,
+    /// Description of an LLDP or DCBX event.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub detail: Option<String>,
 }
 
 /// Returns the SONiC name of a watchdog action.
@@ -73,13 +78,42 @@ pub fn action_name(action: WatchdogAction) -> &'static str {
     }
 }
 
-/// Returns the name of an event: `pfc-storm`, `pfc-storm-restored`, `big-red-switch` or `mac-moves`.
+/// Returns the name of an event: `pfc-storm`, `pfc-storm-restored`, `big-red-switch`, `mac-moves`,
+/// `lldp-neighbour-added`, `lldp-neighbour-removed`, `lldp-rejected`, `dcbx-pfc`, `dcbx-mismatch` or
+/// `dcbx-mismatches-ended`.
 pub fn event_name(kind: &SwitchEventKind) -> &'static str {
     match kind {
         SwitchEventKind::StormDetected { .. } => "pfc-storm",
         SwitchEventKind::StormRestored { .. } => "pfc-storm-restored",
         SwitchEventKind::BigRedSwitch { .. } => "big-red-switch",
         SwitchEventKind::MacMoves { .. } => "mac-moves",
+        SwitchEventKind::Lldp { event, .. } => match event {
+            LldpEvent::NeighbourAdded => "lldp-neighbour-added",
+            LldpEvent::NeighbourRemoved => "lldp-neighbour-removed",
+            LldpEvent::Rejected(_) => "lldp-rejected",
+            LldpEvent::PfcChanged(_) => "dcbx-pfc",
+            LldpEvent::Mismatch(_) => "dcbx-mismatch",
+            LldpEvent::MismatchesEnded => "dcbx-mismatches-ended",
+        },
+    }
+}
+
+/// Describes an event of LLDP or DCBX.
+pub fn describe_lldp_event(event: LldpEvent) -> String {
+    match event {
+        LldpEvent::NeighbourAdded => "new neighbour".to_owned(),
+        LldpEvent::NeighbourRemoved => "the information of a neighbour has ended".to_owned(),
+        LldpEvent::Rejected(tlv) => format!("received TLV rejected: {tlv}"),
+        LldpEvent::PfcChanged(0) => "PFC in operation on no priority".to_owned(),
+        LldpEvent::PfcChanged(mask) => {
+            let numbers: Vec<String> = (0..8)
+                .filter(|bit| mask & 1 << bit != 0)
+                .map(|bit| bit.to_string())
+                .collect();
+            format!("PFC in operation on priority {}", numbers.join(" "))
+        }
+        LldpEvent::Mismatch(mismatch) => mismatch.to_string(),
+        LldpEvent::MismatchesEnded => "both ends agree".to_owned(),
     }
 }
 
@@ -113,6 +147,11 @@ impl EventReport {
                 report.vlan = Some(vlan);
                 report.previous_ifname = ports.get(previous.index()).cloned();
                 report.ifname = ports.get(present.index()).cloned();
+            }
+            SwitchEventKind::Lldp { port, event } => {
+                report.ifname = ports.get(port.index()).cloned();
+                report.port_id = Some(format!("{:#x}", port_oid(port)));
+                report.detail = Some(describe_lldp_event(event));
             }
         }
         report
@@ -161,6 +200,12 @@ impl EventReport {
                     text(&self.previous_ifname),
                     text(&self.ifname)
                 )
+            }
+            name if name.starts_with("lldp-") => {
+                format!("LLDP on port {}: {}.", text(&self.ifname), text(&self.detail))
+            }
+            name if name.starts_with("dcbx-") => {
+                format!("DCBX on port {}: {}.", text(&self.ifname), text(&self.detail))
             }
             _ if self.on == Some(true) => {
                 "PFC Watchdog BIG_RED_SWITCH mode enabled: every watched queue drops.".to_owned()

@@ -34,6 +34,7 @@ mod event;
 pub mod failure;
 pub mod flow;
 mod input_file;
+mod lldp;
 mod memory;
 mod number;
 mod reordering;
@@ -57,11 +58,15 @@ pub use balancing::{
 pub use environment::{
     ControlApiReport, CpuStealMeter, CpuStealTicks, Environment, RunThreads, allowed_cpus,
 };
-pub use event::{EventReport, action_name, event_name, port_oid, queue_oid};
+pub use event::{EventReport, action_name, describe_lldp_event, event_name, port_oid, queue_oid};
 pub use flow::{FlowEnd, FlowReport, LatencyReport};
 pub use input_file::{
     InputFile, InputLimit, read_input, read_input_text, read_owned_input_text, reopenable_path,
     was_input_wait_interrupted,
+};
+pub use lldp::{
+    DcbxNeighbourReport, DcbxReport, EtsReport, LldpCapabilityReport, LldpNeighbourReport, LldpPortReport,
+    LldpReport,
 };
 pub use memory::{MemoryLimit, MemoryNeed};
 pub use number::{

@@ -11,6 +11,7 @@ use xoff_dataplane::counters::{
 use xoff_dataplane::ids::{PRIORITIES, TRAFFIC_CLASSES};
 
 use super::balancing::LoadBalancingReport;
+use super::lldp::LldpReport;
 use super::watchdog::{PauseHistoryReport, WatchdogReport};
 
 /// The counters and states of one switch at one model time. Times are model time. Byte counts cover the frame
@@ -44,6 +45,9 @@ pub struct SwitchReport {
     /// packets that arrive out of order.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub load_balancing: Option<LoadBalancingReport>,
+    /// LLDP and DCBX. The field is omitted if LLDP is off.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lldp: Option<LldpReport>,
 }
 
 /// The report of one port. Arrays with eight elements are indexed by priority, priority group or queue.
@@ -123,7 +127,7 @@ pub struct PortReport {
     /// Whether a priority group currently pauses its peer (XOFF state). Indexed by priority group. The number
     /// of a priority group can differ from the priority.
     pub xoff_now: [bool; PRIORITIES],
-    /// Whether PFC is enabled for the priority (`pfc_enable`). Indexed by priority.
+    /// Whether PFC is enabled for the priority: by `pfc_enable`, or by the DCBX negotiation. Indexed by priority.
     #[serde(default)]
     pub pfc_enabled: [bool; PRIORITIES],
     /// Whether the class is lossless at this port: XOFF of its priority group pauses the peer. Indexed by

@@ -2,7 +2,7 @@
 //! and neighbour discovery, LLDP with the TLVs of DCBX.
 //!
 //! The crate reads and edits frames in place and allocates no memory, except for the contents of LLDP frames
-//! ([`lldp`]) and for the DCBX state of a port ([`dcbx`]). A view such as [`Bth`] wraps the bytes
+//! ([`lldp`]) and for the LLDP and DCBX state of a port ([`lldp_port`], [`dcbx`]). A view such as [`Bth`] wraps the bytes
 //! of a frame. `new_checked` checks the length of the bytes once, so the accessors of the view do not panic.
 //!
 //! A switch must edit RoCE packets in place, because the invariant CRC (ICRC) covers fields such as the IPv4
@@ -46,6 +46,7 @@ mod hex_bytes;
 pub mod icrc;
 pub mod link_quality;
 pub mod lldp;
+pub mod lldp_port;
 mod mac_address;
 pub mod mac_control;
 pub mod neighbour;

@@ -37,6 +37,7 @@ impl SwitchConfig {
             balancing: BalancingConfig::default(),
             watchdog: WatchdogConfig::default(),
             trimming: None,
+            lldp: None,
         }
     }
 }

@@ -5,7 +5,7 @@ use crate::config::InterfaceAttachment;
 use crate::drops::DropReason;
 use crate::frame::FrameStore;
 use crate::ids::{InterfaceId, LogicalPort, PRIORITIES, PortId, QueueId};
-use crate::outputs::{DroppedFrame, Outputs};
+use crate::outputs::{DroppedFrame, Outputs, PuntReason, PuntedFrame};
 use xoff_units::Picos;
 
 impl Switch {
@@ -135,6 +135,11 @@ impl Switch {
         self.update_lag_members();
         self.advertise_path_changes(now, store, outputs);
         self.resolve_next_hops(now, store, outputs);
+        if self.protocols_attached {
+            outputs
+                .punts
+                .push(PuntedFrame::without_frame(PuntReason::LinkChange));
+        }
     }
 
     /// Resolves the link addresses of all next hops on interfaces that are up, before the first packet

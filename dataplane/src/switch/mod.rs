@@ -377,9 +377,18 @@ impl Switch {
     }
 
     /// Sets whether a CPU handles frames to reserved group addresses, such as LLDP and LACP. Without a CPU
-    /// (the default), the switch drops these frames.
+    /// (the default), the switch drops these frames. With a CPU, the switch also reports changes of the links
+    /// ([`PuntReason::LinkChange`](crate::PuntReason::LinkChange)).
     pub fn set_protocols_attached(&mut self, attached: bool) {
         self.protocols_attached = attached;
+    }
+
+    /// Requests an entry in [`Outputs::punts`] at the time `at`, with the reason
+    /// [`PuntReason::Timer`](crate::PuntReason::Timer). An earlier request that is still pending remains.
+    pub fn request_cpu_timer(&mut self, at: Picos, outputs: &mut Outputs) {
+        if at != Picos::NEVER {
+            self.timers.arm_cpu(at, outputs);
+        }
     }
 
     /// Makes `fib` the current version (generation) of the routes. Returns the previous version, so that the

@@ -105,6 +105,10 @@ pub(crate) struct Port {
     wred_arrival_queues: u8,
     /// Queues whose WRED profile marks on arrival.
     mark_on_arrival_queues: u8,
+    /// Priorities with PFC that the peer has configured (DCBX). `None`: `configured_pfc` applies.
+    negotiated_pfc: Option<u8>,
+    /// Priorities with PFC in the configuration of the switch.
+    configured_pfc: u8,
     /// For each drop reason: the buffer limit that caused the latest drop. `None` if no limit has caused
     /// a drop.
     pub(crate) refusals: [Option<BufferRefusal>; DropReason::COUNT],
@@ -145,6 +149,8 @@ impl Port {
             wred_arrival_queues: 0,
             arrival_rule_queues_lossless: 0,
             mark_on_arrival_queues: 0,
+            negotiated_pfc: None,
+            configured_pfc: port.pfc.enabled,
             marker: WredMarker::new(config.seed, index as u16),
             fifos: [FrameQueue::EMPTY; PRIORITIES],
             backlogged_queues: 0,
@@ -171,6 +177,8 @@ impl Port {
         self.up = self.admin_up && self.link_up;
         self.classify = port.classify;
         self.pfc = port.pfc;
+        self.configured_pfc = port.pfc.enabled;
+        self.set_negotiated_pfc(self.negotiated_pfc);
         self.generator.reconfigure(&port.pfc);
         let until_resumed = port.pfc.pauses != PauseModel::Timed;
         self.receiver.set_until_resumed(until_resumed);
@@ -198,6 +206,12 @@ impl Port {
         };
         self.wred_arrival_queues = self.mark_on_arrival_queues | queues_of(|wred| wred.drop);
         self.apply_watchdog_state();
+    }
+
+    /// Sets the priorities with PFC that the peer has configured. `None` restores those of the configuration.
+    pub(crate) fn set_negotiated_pfc(&mut self, priorities: Option<u8>) {
+        self.negotiated_pfc = priorities;
+        self.pfc.enabled = priorities.unwrap_or(self.configured_pfc);
     }
 
     /// Derives the masks of dropped and pause-ignoring queues from the storms of the watchdog and its big

@@ -25,6 +25,8 @@ pub(crate) enum TimerOwner {
     Watchdog,
     /// The next link quality message.
     LinkQuality,
+    /// The CPU behind the CPU port.
+    Cpu,
 }
 
 /// Number of timer ids of each port. The number is a power of two, which avoids a division. The first id of a
@@ -50,14 +52,14 @@ pub(crate) fn port_of_transmit_timer(timer: TimerId) -> Option<usize> {
 }
 
 /// Number of timers that belong to no port. The ids of these timers follow the ids of the port timers.
-const SWITCH_TIMERS: usize = 3;
+const SWITCH_TIMERS: usize = 4;
 
 /// The earliest requested deadline of each timer. A deadline cannot be cancelled. If a deadline is no longer
 /// needed, its expiry does nothing or requests a later deadline.
 #[derive(Debug)]
 pub(crate) struct Timers {
     /// The earliest requested time of each timer, or [`Picos::NEVER`]. The timers of the ports come first,
-    /// then neighbours, watchdog and link quality.
+    /// then neighbours, watchdog, link quality and CPU.
     requested_at: Vec<Picos>,
 }
 
@@ -87,6 +89,11 @@ impl Timers {
     /// Like [`Timers::arm`], but for link quality messages.
     pub(crate) fn arm_link_quality(&mut self, at: Picos, outputs: &mut Outputs) {
         self.request_deadline(self.first_switch_timer() + 2, at, outputs);
+    }
+
+    /// Like [`Timers::arm`], but for the CPU.
+    pub(crate) fn arm_cpu(&mut self, at: Picos, outputs: &mut Outputs) {
+        self.request_deadline(self.first_switch_timer() + 3, at, outputs);
     }
 
     fn first_switch_timer(&self) -> u32 {
@@ -121,7 +128,8 @@ impl Timers {
             None => {}
             Some(0) => return TimerOwner::Neighbours,
             Some(1) => return TimerOwner::Watchdog,
-            Some(_) => return TimerOwner::LinkQuality,
+            Some(2) => return TimerOwner::LinkQuality,
+            Some(_) => return TimerOwner::Cpu,
         }
         let kind = match timer.0 % IDS_PER_PORT {
             1 => TimerKind::PauseExpiry,

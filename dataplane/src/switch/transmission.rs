@@ -10,7 +10,7 @@ use crate::egress::{FrameTable, QueuedFrame, SchedulerDecision, SharedCellCharge
 use crate::frame::{FrameHandle, FrameStore};
 use crate::ids::{PRIORITIES, PgId, PortId, QueueId, TimerId};
 use crate::mmu::Mmu;
-use crate::outputs::{Outputs, Transmit};
+use crate::outputs::{Outputs, PuntReason, PuntedFrame, Transmit};
 use xoff_units::Picos;
 use xoff_wire::mac_control;
 use xoff_wire::parse::Payload;
@@ -77,6 +77,9 @@ impl Switch {
             Some(TimerOwner::Neighbours) => return self.process_due_neighbours(now, store, outputs),
             Some(TimerOwner::Watchdog) => return self.poll_watchdog(now, store, outputs),
             Some(TimerOwner::LinkQuality) => return self.advertise_loads(now, store, outputs),
+            Some(TimerOwner::Cpu) => {
+                return outputs.punts.push(PuntedFrame::without_frame(PuntReason::Timer));
+            }
         };
         let state = &mut self.ports[port.index()];
         match kind {

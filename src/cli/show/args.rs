@@ -25,6 +25,9 @@ Examples:
     Arp(TableArguments),
     /// IPv6 neighbours
     Ndp(TableArguments),
+    /// LLDP neighbours and DCBX
+    #[command(subcommand)]
+    Lldp(ShowLldp),
     /// IPv4 routes and interfaces
     #[command(subcommand)]
     Ip(ShowIp),
@@ -180,6 +183,15 @@ pub(crate) enum LoadBalancingPart {
     Moves,
     /// Packets out of order, and the queue pairs with the most packets out of order
     Reordering,
+}
+
+/// `xoff show lldp`
+#[derive(Debug, Subcommand)]
+pub(crate) enum ShowLldp {
+    /// One line for each neighbour
+    Table(TableArguments),
+    /// All information of the neighbours, and the results of DCBX
+    Neighbors(PortTableArguments),
 }
 
 /// `xoff show mac`

@@ -6,6 +6,7 @@ mod buffer;
 mod buffer_args;
 mod counters;
 mod interfaces;
+mod lldp;
 mod neighbours;
 mod pfc;
 mod pfcwd;
@@ -17,7 +18,7 @@ mod trimming;
 mod watermarks;
 
 pub(crate) use args::{
-    LoadBalancingPart, ShowCommand, ShowCounters, ShowInterfaceCounters, ShowInterfaces, ShowIp,
+    LoadBalancingPart, ShowCommand, ShowCounters, ShowInterfaceCounters, ShowInterfaces, ShowIp, ShowLldp,
     ShowLoadBalancing, ShowMac, ShowPfc, ShowPfcCounters, ShowPfcWatchdogCommand, ShowPfcwdStats,
     ShowSwitchTrimming,
 };
@@ -51,6 +52,8 @@ pub(super) fn run(command: &ShowCommand) -> Result<Exit, Failure> {
         ShowCommand::Mac(options) => neighbours::show_mac(options),
         ShowCommand::Arp(options) => neighbours::show_arp(options),
         ShowCommand::Ndp(options) => neighbours::show_ndp(options),
+        ShowCommand::Lldp(ShowLldp::Table(options)) => lldp::show_table(options),
+        ShowCommand::Lldp(ShowLldp::Neighbors(options)) => lldp::show_neighbours(options),
         ShowCommand::Ip(command) => show_ip(AddressFamily::Ipv4, command),
         ShowCommand::Ipv6(command) => show_ip(AddressFamily::Ipv6, command),
         ShowCommand::SwitchTrimming(ShowSwitchTrimming::Global(options)) => trimming::show_global(options),

@@ -122,6 +122,9 @@ fn describe_numbers(nouns: [&str; 2], numbers: &[usize]) -> String {
 
 /// Warns about priority groups with headroom for which the port sends no PFC.
 fn warn_headroom_without_pfc(context: &mut ResolveContext<'_>, config: &SwitchConfig, port: &PortConfig) {
+    if negotiates_pfc(config, &port.name) {
+        return;
+    }
     let mut groups_of_profile: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
     for (group, index) in port.pgs.iter().enumerate() {
         let Some(profile) = find_profile(config, *index) else {
@@ -297,4 +300,17 @@ fn warn_small_headroom(context: &mut ResolveContext<'_>, config: &SwitchConfig) 
             context.warn_entry("BUFFER_POOL", &pool.name, text);
         }
     }
+}
+
+/// Returns whether a port uses the PFC configuration of its neighbour (DCBX).
+fn negotiates_pfc(config: &SwitchConfig, port: &str) -> bool {
+    let index = config.ports.iter().position(|other| other.name == port);
+    let settings = config
+        .lldp
+        .as_ref()
+        .zip(index)
+        .and_then(|(lldp, index)| lldp.ports[index].as_ref());
+    settings
+        .and_then(|settings| settings.dcbx.as_ref())
+        .is_some_and(|dcbx| dcbx.pfc.is_willing)
 }

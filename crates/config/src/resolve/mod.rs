@@ -21,6 +21,7 @@ mod hash_fields;
 mod interfaces;
 mod lags;
 mod link_names;
+mod lldp;
 mod neighbours;
 mod port_buffer_limits;
 mod ports;
@@ -274,6 +275,12 @@ fn resolve_with_consequences(db: &ConfigDb, options: &ResolveOptions) -> Result<
     };
     let balancing = balancing::resolve_balancing(&mut context, &lags);
     let routing = routing::resolve_routing(&mut context, &parents, &balancing, seed);
+    let lldp_parents = lldp::LldpParents {
+        ports: &ports,
+        bridging: &bridging,
+        routing: &routing.config,
+    };
+    let lldp = lldp::resolve_lldp(&mut context, &lldp_parents);
     let trimming = trimming::resolve_trimming(&mut context, &ports, &buffers.profiles);
     let frames = context
         .number(SWITCH, LOCALHOST, "frames")
@@ -313,6 +320,7 @@ fn resolve_with_consequences(db: &ConfigDb, options: &ResolveOptions) -> Result<
         balancing: balancing.config,
         watchdog,
         trimming,
+        lldp,
     };
     chip::note_chip_constants(&mut context);
     advice::add_warnings(&mut context, &config);

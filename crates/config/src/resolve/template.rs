@@ -30,9 +30,11 @@ pub struct SwitchTemplate {
 
 impl SwitchTemplate {
     /// Creates a template from a switch. Returns `None` if the configuration of the switch has warnings, because
-    /// the warnings of a similar switch would differ.
+    /// the warnings of a similar switch would differ. Also returns `None` if LLDP is on, because LLDP frames contain
+    /// the addresses of the switch.
     pub fn new(loaded: &LoadedConfig) -> Option<SwitchTemplate> {
-        loaded.resolved.warnings.is_empty().then(|| SwitchTemplate {
+        let is_simple = loaded.resolved.warnings.is_empty() && loaded.resolved.config.lldp.is_none();
+        is_simple.then(|| SwitchTemplate {
             db: loaded.db.clone(),
             config: loaded.resolved.config.clone(),
         })

@@ -14,6 +14,7 @@ mod device;
 mod document;
 mod ignored_tables;
 mod lag;
+mod lldp;
 mod port;
 mod qos;
 mod references;
@@ -357,6 +358,7 @@ pub(crate) fn all_tables() -> impl Iterator<Item = &'static TableSchema> {
         qos::TABLES,
         vlan::TABLES,
         lag::TABLES,
+        lldp::TABLES,
         routing::TABLES,
         watchdog::TABLES,
         trimming::TABLES,

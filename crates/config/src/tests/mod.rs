@@ -14,6 +14,7 @@ mod fuzz;
 mod interfaces;
 mod lags;
 mod layers;
+mod lldp;
 mod merge_patch;
 mod presets;
 mod ranges;

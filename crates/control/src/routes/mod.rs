@@ -52,6 +52,7 @@ fn switch_routes() -> OpenApiRouter<Arc<ServerState>> {
         .routes(routes!(read::neighbours))
         .routes(routes!(read::routes))
         .routes(routes!(read::load_balancing))
+        .routes(routes!(read::lldp))
         .routes(routes!(read::watchdog))
         .routes(routes!(read::pfc))
         .routes(routes!(read::buffers))

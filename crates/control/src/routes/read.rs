@@ -18,7 +18,7 @@ use crate::resources::{
 use crate::server::ServerState;
 use crate::tables::{AddressFamily, Interfaces, LagStatus, MacEntry, Neighbour, RouteEntry};
 use crate::target::ControlTarget;
-use xoff_telemetry::{LoadBalancingReport, PortReport, SwitchSnapshot, Taint, WatchdogReport};
+use xoff_telemetry::{LldpReport, LoadBalancingReport, PortReport, SwitchSnapshot, Taint, WatchdogReport};
 
 /// Returns the snapshot. `snapshot` is `None` while the switch starts or stops. In this case, returns
 /// an error.
@@ -223,6 +223,16 @@ pub(super) async fn load_balancing(selected: Selected) -> Answer {
     selected
         .answer(|target| Ok(snapshot(target)?.into_report().load_balancing))
         .await
+}
+
+/// Returns the LLDP neighbours of each port, and the results of the DCBX negotiation. The value is null if LLDP is off.
+#[utoipa::path(
+    get,
+    path = "/lldp",
+    responses((status = 200, body = Option<LldpReport>), (status = "default", body = ErrorReply))
+)]
+pub(super) async fn lldp(selected: Selected) -> Answer {
+    selected.answer(|target| Ok(snapshot(target)?.report.lldp)).await
 }
 
 /// Returns the settings, states and statistics of the PFC watchdog. The value is null if the watchdog watches

@@ -69,6 +69,7 @@ fn each_request_of_the_client_reaches_the_switch_and_returns_its_result() {
     );
     assert!(client.watchdog().unwrap().is_some());
     assert!(client.load_balancing().unwrap().is_none());
+    assert_eq!(client.lldp().unwrap(), None);
     assert_eq!(client.events().unwrap(), []);
     assert_eq!(client.pfc().unwrap()[0].tx[3], 7);
     assert_eq!(client.mac_control("Ethernet0").unwrap()[0].at_ns, 7);

@@ -22,7 +22,7 @@ pub struct CpuCounters {
     /// Number of packets to the switch that got no reply. Examples are malformed packets, echo replies, and
     /// fragments of incomplete packets.
     pub local_ignored: u64,
-    /// Frames of protocols that the CPU stack does not implement, such as LLDP and LACP.
+    /// Frames of protocols that the CPU stack does not implement, such as LACP.
     pub protocol_ignored: u64,
     /// Sent ICMP errors, indexed by [`IcmpError::index`].
     pub errors: [u64; IcmpError::COUNT],

@@ -17,11 +17,15 @@
 //!   echo requests. It refuses UDP with "port unreachable" and TCP with a reset.
 //! - `icmp` builds ICMP errors according to RFC 1812 4.3 and RFC 4443 2.4. If a rule of these RFCs forbids an
 //!   error, no error is sent and [`CpuCounters::suppressed`] counts the rule.
+//!
+//! The LLDP agent ([`LldpAgent`]) is not part of the stack. It has timers, which [`CpuPort`](crate::CpuPort) requests
+//! from the switch.
 
 mod addresses;
 mod arp_nd;
 mod counters;
 mod icmp;
+mod lldp;
 mod local_delivery;
 
 use std::net::IpAddr;
@@ -34,6 +38,7 @@ use xoff_wire::{ETHERNET_LEN, NeighbourMessage};
 use addresses::InterfaceAddresses;
 pub use counters::CpuCounters;
 pub use icmp::{IcmpError, IcmpErrorSuppressionReason};
+pub use lldp::LldpAgent;
 use local_delivery::{Endpoint, LocalDeliveryResult};
 
 /// TTL of packets from the switch. RFC 1700, smoltcp and Linux use the same default.
@@ -144,7 +149,7 @@ impl CpuStack {
     /// appended to `replies`.
     pub fn handle_punt(&mut self, now: Picos, punt: &PuntedBytes<'_>, replies: &mut Vec<Reply>) {
         let error = match punt.reason {
-            // The stack does not implement LLDP, LACP and similar protocols.
+            // The stack does not implement LACP and similar protocols. The LLDP agent has processed LLDP frames.
             PuntReason::Protocol => return self.counters.protocol_ignored += 1,
             PuntReason::Neighbour => return self.answer_neighbour(punt, replies),
             PuntReason::Local => return self.answer_local(now, punt, replies),
@@ -152,6 +157,8 @@ impl CpuStack {
             PuntReason::NetUnreachable => IcmpError::NetUnreachable,
             PuntReason::HostUnreachable => IcmpError::HostUnreachable,
             PuntReason::TooBig { mtu } => IcmpError::TooBig { mtu },
+            // Such an entry has no frame, and the CPU port does not pass it on.
+            PuntReason::Timer | PuntReason::LinkChange => return,
         };
         self.send_error(error, punt, replies);
     }

@@ -2,17 +2,18 @@
 
 mod deadline_heap;
 
-use xoff_dataplane::config::{RoutingConfig, SwitchConfig};
+use xoff_dataplane::config::{LldpConfig, RoutingConfig, SwitchConfig};
 use xoff_dataplane::{
     Deadline, FrameStore, LinkTiming, Outputs, Picos, PortId, ReceivedFrame, Switch, TimerId, Transmit,
 };
 
 use deadline_heap::EventHeap;
 
-use crate::cpu::CpuStack;
+use crate::cpu::{CpuStack, LldpAgent};
 use crate::cpu_port::CpuPort;
 use crate::ingress_pacer::{IN_FLIGHT_FRAMES_MAX, IngressPacer};
 use crate::journal::Journal;
+use crate::lldp_report::with_lldp_report;
 use crate::snapshot::{PortDeviceInfo, take_snapshot};
 use xoff_telemetry::SwitchSnapshot;
 
@@ -91,7 +92,8 @@ impl Engine {
     /// `facts` has one entry for each port of `config`.
     pub fn snapshot(&self, config: &SwitchConfig, facts: &[PortDeviceInfo], now: Picos) -> SwitchSnapshot {
         let delayed_frames = |port| self.delayed_frames(port);
-        take_snapshot(&self.switch, &self.journal, delayed_frames, config, facts, now)
+        let snapshot = take_snapshot(&self.switch, &self.journal, delayed_frames, config, facts, now);
+        with_lldp_report(snapshot, self.lldp(), config, now)
     }
 
     /// Changes the timing of the link of a port for frames that arrive later.
@@ -279,6 +281,37 @@ impl Engine {
     /// Returns the CPU stack. Returns `None` if no CPU stack is attached.
     pub fn cpu(&self) -> Option<&CpuStack> {
         self.cpu_port.cpu()
+    }
+
+    /// Returns the LLDP agent. Returns `None` if LLDP is off.
+    pub fn lldp(&self) -> Option<&LldpAgent> {
+        self.cpu_port.lldp()
+    }
+
+    /// Starts the LLDP agent of a new switch whose links are down ([`CpuPort::attach_lldp`]).
+    pub fn attach_lldp(&mut self, config: Option<&LldpConfig>) {
+        self.cpu_port.attach_lldp(&mut self.switch, config);
+    }
+
+    /// Applies a configuration of LLDP at the model time `now` ([`CpuPort::configure_lldp`]). Then forwards the
+    /// outputs of the switch, as [`Engine::run_until`] does.
+    pub fn configure_lldp<S: FrameStore>(
+        &mut self,
+        now: Picos,
+        config: Option<&LldpConfig>,
+        store: &mut S,
+        transmit: &mut impl FnMut(Transmit),
+    ) {
+        self.time = self.time.max(now);
+        let Engine {
+            switch,
+            cpu_port,
+            outputs,
+            time,
+            ..
+        } = self;
+        cpu_port.configure_lldp(*time, config, switch, store, outputs);
+        self.forward_outputs(now, store, transmit);
     }
 
     /// Applies a new configuration to the CPU port ([`CpuPort::reconfigure`]). A switch with router

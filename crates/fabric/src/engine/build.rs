@@ -150,6 +150,7 @@ fn new_shards(
             config: Arc::clone(config),
         };
         node.cpu.reconfigure(&mut node.switch, &node.config.routing);
+        node.cpu.attach_lldp(&mut node.switch, node.config.lldp.as_ref());
         shards[position.shard as usize].switches.push(node);
     }
     for ((number, config), position) in plan.hosts.iter().enumerate().zip(&layout.hosts) {

@@ -47,7 +47,9 @@ impl Fabric {
                         switch.set_link(now, PortId(port), up, store, outputs)
                     });
                 }
-                LinkEnd::Host(host) => self.change_host(host as usize, observer, |_, _| ()),
+                LinkEnd::Host(host) => {
+                    self.change_host(host as usize, observer, |host, now| host.set_lldp_link(now, up))
+                }
             }
         }
     }
@@ -118,6 +120,15 @@ impl Fabric {
         }
         node.config = config;
         node.cpu.reconfigure(&mut node.switch, &node.config.routing);
+        node.cpu.configure_lldp(
+            shard.now,
+            node.config.lldp.as_ref(),
+            &mut node.switch,
+            &mut shard.store,
+            &mut shard.outputs,
+        );
+        shard.process_outputs(local as usize, observer);
+        self.take_all_mail();
         Ok(())
     }
 

@@ -9,6 +9,7 @@ use super::{Fabric, is_arrival};
 use crate::link_direction::LinkDirection;
 use crate::plan::LinkEnd;
 use xoff_driver::snapshot::{PortDeviceInfo, take_snapshot};
+use xoff_driver::with_lldp_report;
 use xoff_host::Host;
 use xoff_telemetry::SwitchSnapshot;
 
@@ -59,7 +60,8 @@ impl Fabric {
     pub fn snapshot(&self, switch: usize) -> SwitchSnapshot {
         let node = self.switch_node(switch);
         let facts = vec![PortDeviceInfo::default(); node.config.ports.len()];
-        take_snapshot(&node.switch, &node.journal, |_| 0, &node.config, &facts, self.now)
+        let snapshot = take_snapshot(&node.switch, &node.journal, |_| 0, &node.config, &facts, self.now);
+        with_lldp_report(snapshot, node.cpu.lldp(), &node.config, self.now)
     }
 
     /// Returns the longest time until a PFC watchdog drops or forwards the frames of a blocked queue. Returns

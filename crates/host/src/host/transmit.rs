@@ -35,7 +35,7 @@ impl Host {
         buf: &mut [u8],
         mode: EmitMode,
     ) -> Option<EmittedFrame> {
-        self.neighbours.advance(now);
+        self.advance_control(now);
         self.queue_pairs.advance(now);
         self.update_pfc(now);
         if self.next_control_frame().is_some()

@@ -50,7 +50,7 @@ impl FinishedLabState<'_> {
         report.jobs = Some(results).filter(|results| !results.jobs.is_empty());
         let failed = jobs::describe_failed_messages(self.plan, &run.jobs, run.workload_start);
         report.failures.extend(failed);
-        report.warnings.clone_from(&run.signal_warnings);
+        report.warnings.extend_from_slice(&run.signal_warnings);
     }
 
     /// Returns the traffic of both directions of each link. The traffic from plain hosts and virtual machines

@@ -34,6 +34,9 @@ pub use receivers::{ForeignFlowReport, ReceiverReport};
 pub use table::render_report;
 pub use virtual_section::{DeadlockReport, HostReport, ReorderedConnectionReport, VirtualRunReport};
 
+/// Largest number of ports with different DCBX configurations that a report names.
+const DCBX_WARNINGS_MAX: usize = 16;
+
 /// Name and version of the report format. The version changes if a field is removed or changes its meaning.
 pub const REPORT_SCHEMA: &str = "xoff.report/1";
 
@@ -74,8 +77,8 @@ pub struct Report {
     /// The plain hosts of a lab whose kernel dropped frames instead of sending them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub plain_hosts: Vec<PlainHostReport>,
-    /// Warnings from before the run about settings without effect, such as a congestion control that gets
-    /// no signal.
+    /// Warnings about settings without effect, such as a congestion control that gets no signal, and about ports
+    /// whose DCBX configuration differs from that of their neighbour.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
     /// The open-loop flows between hosts, which send without acknowledgements. Results of jobs are in `jobs`.
@@ -171,7 +174,7 @@ pub fn build_report(
         processes: Vec::new(),
         plain_hosts: Vec::new(),
         failures,
-        warnings: Vec::new(),
+        warnings: describe_dcbx_mismatches(&switches),
         totals: Totals::of_flows_and_switches(&flows, &switches),
         taints,
         flows,
@@ -182,6 +185,33 @@ pub fn build_report(
         real_time: None,
         jobs: None,
     }
+}
+
+/// Describes the ports whose DCBX configuration differs from that of their neighbour, one line for each port.
+fn describe_dcbx_mismatches(switches: &[SwitchReport]) -> Vec<String> {
+    let mut warnings = Vec::new();
+    let mut more = 0;
+    for switch in switches {
+        for port in switch.lldp.iter().flat_map(|lldp| &lldp.ports) {
+            let mismatches = port.dcbx.as_ref().map_or(&[][..], |dcbx| &dcbx.mismatches);
+            let Some((first, others)) = mismatches.split_first() else {
+                continue;
+            };
+            let others = match others.len() {
+                0 => String::new(),
+                count => format!(" (and {})", count_noun(count as u64, "more difference")),
+            };
+            match warnings.len() < DCBX_WARNINGS_MAX {
+                true => warnings.push(format!("{} {}: DCBX: {first}{others}", switch.name, port.port)),
+                false => more += 1,
+            }
+        }
+    }
+    if more > 0 {
+        let ports = count_noun(more, "more port");
+        warnings.push(format!("{ports} with different DCBX configurations at both ends"));
+    }
+    warnings
 }
 
 impl Report {

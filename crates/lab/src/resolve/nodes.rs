@@ -219,7 +219,18 @@ impl LabResolver<'_> {
             }
             bits
         });
+        let dcbx_willing = match nic.dcbx.as_ref().map(|mode| (mode, mode.value.as_str())) {
+            None | Some((_, "off")) => None,
+            Some((_, "willing")) => Some(true),
+            Some((_, "not-willing")) => Some(false),
+            Some((mode, other)) => {
+                let fix = "write off, willing or not-willing";
+                self.report_problem(mode.referenced, format!("`dcbx` is {other}"), fix);
+                None
+            }
+        };
         NicPlan {
+            dcbx_willing,
             response_ns: nic.response_ns,
             buffer_bytes: nic.buffer_bytes,
             drain_bps: drain,

@@ -235,7 +235,9 @@ impl Observer for EventRecorder {
         let (kind, queue) = match event.kind {
             SwitchEventKind::StormDetected { queue, .. } => (EventKind::Storm, queue),
             SwitchEventKind::StormRestored { queue } => (EventKind::StormRestored, queue),
-            SwitchEventKind::BigRedSwitch { .. } | SwitchEventKind::MacMoves { .. } => return,
+            SwitchEventKind::BigRedSwitch { .. }
+            | SwitchEventKind::MacMoves { .. }
+            | SwitchEventKind::Lldp { .. } => return,
         };
         let port = queue.port().0;
         self.record(kind, event.at, LinkEnd::Switch { switch, port });

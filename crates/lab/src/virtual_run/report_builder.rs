@@ -50,7 +50,7 @@ impl VirtualLab {
         let host_report = |(index, results): (usize, &xoff_host::HostResults)| {
             HostReport::new(&results.name, &fabric.host(index).rdma_counters(), &results.nic)
         };
-        report.warnings.clone_from(&self.signal_warnings);
+        report.warnings.extend_from_slice(&self.signal_warnings);
         for host in 0..fabric.host_count() {
             report.add_queue_pair_counters(&fabric.host(host).rdma_counters());
         }

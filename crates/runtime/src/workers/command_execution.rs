@@ -32,6 +32,7 @@ impl SwitchWorker {
                         engine.set_link_timing(PortId(index as u16), port.link);
                     }
                     engine.reconfigure_cpu(&config.routing);
+                    engine.configure_lldp(now, config.lldp.as_ref(), store, &mut transmit);
                     self.config = *config;
                     self.update_device_mtus();
                 }

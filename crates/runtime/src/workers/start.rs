@@ -286,6 +286,7 @@ fn prepare_switch(
     switch.reserve_memory();
     let mut engine = Engine::new(switch, &links);
     engine.reconfigure_cpu(&config.routing);
+    engine.attach_lldp(config.lldp.as_ref());
     let worker = SwitchWorker {
         engine,
         store,
