@@ -155,11 +155,16 @@ impl RunningSwitch {
             "lldp.tlv.system.name",
             "lldp.port.id",
             "lldp.time_to_live",
-            "lldp.ieee.8021qaz.app.prio",
+            "lldp.dcbx.ieee.app.prio",
+            "lldp.dcbx.ieee.pfc.numtcs",
         ];
         let text = decode(own, &fields)?;
         let first = text.lines().next().ok_or("the switch sent no frame")?.to_owned();
-        check_equal(first.as_str(), "tor0\tetp1\t11\t3", "the first frame in tshark")
+        check_equal(
+            first.as_str(),
+            "tor0\tetp1\t11\t3\t8",
+            "the first frame in tshark",
+        )
     }
 }
 

@@ -9,11 +9,9 @@ use xoff_dataplane::{
 };
 use xoff_telemetry::SwitchSnapshot;
 
-use crate::cpu::LldpAgent;
 use crate::cpu_port::CpuPort;
 use crate::event_queue::{Event, EventQueue, TimeOrderedQueue};
 use crate::journal::Journal;
-use crate::lldp_report::with_lldp_report;
 use crate::snapshot::{PortDeviceInfo, take_snapshot};
 
 /// Number of outputs of each kind that fit into the buffers before they grow.
@@ -44,7 +42,8 @@ enum PuntHandling {
 /// The caller passes frames to the switch ([`receive`](VirtualSwitch::receive)), changes the switch
 /// ([`change`](VirtualSwitch::change)) and schedules its own events, such as arrivals.
 /// [`step`](VirtualSwitch::step) handles the next event. Departures are collected until the caller takes
-/// them. Equal calls give equal results on every machine.
+/// them. Equal calls give equal results on every machine. The switch does not use LLDP, whatever its configuration is,
+/// so it sends no frames that the caller did not cause.
 ///
 /// `E` is the type of the caller's events, and `Q` is the event queue.
 #[derive(Debug)]
@@ -74,7 +73,6 @@ impl<S: FrameStore, E, Q: EventQueue<E>> VirtualSwitch<S, E, Q> {
         switch.reserve_memory();
         let mut cpu_port = CpuPort::default();
         cpu_port.reconfigure(&mut switch, &config.routing);
-        cpu_port.attach_lldp(&mut switch, config.lldp.as_ref());
         VirtualSwitch {
             switch,
             store,
@@ -92,7 +90,6 @@ impl<S: FrameStore, E, Q: EventQueue<E>> VirtualSwitch<S, E, Q> {
     pub fn store_punted_frames(&mut self) {
         if let PuntHandling::Cpu(cpu_port) = &mut self.punts {
             cpu_port.attach(&mut self.switch, None);
-            self.switch.set_protocols_attached(false);
             self.punts = PuntHandling::Keep(Vec::with_capacity(OUTPUTS_CAPACITY));
         }
     }
@@ -248,23 +245,14 @@ impl<S: FrameStore, E, Q: EventQueue<E>> VirtualSwitch<S, E, Q> {
     /// this number is 0.
     pub fn snapshot(&self, config: &SwitchConfig, delayed_frames: impl Fn(PortId) -> u64) -> SwitchSnapshot {
         let facts = vec![PortDeviceInfo::default(); config.ports.len()];
-        let snapshot = take_snapshot(
+        take_snapshot(
             &self.switch,
             &self.journal,
             delayed_frames,
             config,
             &facts,
             self.now,
-        );
-        with_lldp_report(snapshot, self.lldp(), config, self.now)
-    }
-
-    /// Returns the LLDP agent. Returns `None` if LLDP is off.
-    pub fn lldp(&self) -> Option<&LldpAgent> {
-        match &self.punts {
-            PuntHandling::Cpu(cpu_port) => cpu_port.lldp(),
-            PuntHandling::Keep(_) => None,
-        }
+        )
     }
 
     /// Distributes the outputs of a call. Deadlines go to the event queue, frames for the CPU go to the CPU

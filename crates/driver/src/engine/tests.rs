@@ -1,6 +1,7 @@
 //! Tests of the engine without a clock: late workers and fast senders.
 
 mod cpu;
+mod lldp;
 
 use xoff_dataplane::config::{
     BufferProfile, BufferThreshold, PoolConfig, PoolSide, PortConfig, SwitchConfig,
