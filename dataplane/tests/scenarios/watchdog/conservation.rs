@@ -149,7 +149,7 @@ fn the_watchdog_loses_no_frame_without_a_counter() {
                 SwitchEventKind::StormDetected { .. } => storms += 1,
                 SwitchEventKind::StormRestored { .. } => restored += 1,
                 SwitchEventKind::BigRedSwitch { .. } => switched += 1,
-                SwitchEventKind::MacMoves { .. } => {}
+                SwitchEventKind::MacMoves { .. } | SwitchEventKind::Lldp { .. } => {}
             }
         }
         let reasons = [DropReason::WatchdogEgress, DropReason::WatchdogIngress];
