@@ -23,7 +23,7 @@ pub struct EventLog {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StreamItem {
     /// An event with its sequence number.
-    Event(u64, EventReport),
+    Event(u64, Box<EventReport>),
     /// The reader has missed events.
     Gap {
         /// Number of missed events.
@@ -83,7 +83,7 @@ impl EventLog {
                     last: sequence - 1,
                 });
             }
-            items.push(StreamItem::Event(*sequence, event.clone()));
+            items.push(StreamItem::Event(*sequence, Box::new(event.clone())));
             previous = *sequence;
         }
         items
@@ -114,7 +114,7 @@ mod tests {
         (1..=count).for_each(|n| log.push(n, event(n)));
         let items = log.items_after(0, 2);
         assert_eq!(items[0], StreamItem::Gap { missed: 10, last: 10 });
-        assert_eq!(items[1], StreamItem::Event(11, event(11)));
+        assert_eq!(items[1], StreamItem::Event(11, Box::new(event(11))));
         assert_eq!(log.items_after(count, 8), []);
         assert_eq!(log.items_after(count - 1, 8).len(), 1);
         // An event that was lost before the log is a gap, too.
