@@ -184,6 +184,7 @@ mod tests {
             class: (!class.is_empty()).then(|| class.parse().expect("classes")),
             quanta: quanta.parse().expect("pause times"),
             pause: false,
+            speed: None,
         };
         let parameters = |class: &str, quanta: &str| pause_parameters(&arguments(class, quanta), 8);
         for (class, quanta, what, fix) in [

@@ -1,7 +1,6 @@
 //! The command `xoff lab run FILE --virtual`.
 
 use std::io::{BufWriter, Write};
-use std::path::Path;
 use std::process::ExitCode;
 
 use super::super::jobs;
