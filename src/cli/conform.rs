@@ -2,6 +2,7 @@
 
 mod captures;
 mod far_end;
+mod lockstep;
 
 use std::process::ExitCode;
 use std::sync::atomic::Ordering;
@@ -95,8 +96,14 @@ fn find_mutant(name: &str) -> Result<&'static Mutant, Failure> {
 
 /// Runs `xoff conform device`.
 fn serve_device(options: &ConformDevice) -> Result<ExitCode, Failure> {
-    let (requests, replies) = (std::io::stdin(), output::StandardOutput);
-    serve_model_device(&options.port, options.backend.into(), requests, replies)?;
+    match (&options.lockstep, &options.port) {
+        (Some(socket), _) => lockstep::serve_device(socket, options.lockstep_timeout)?,
+        (None, port) => {
+            let (requests, replies) = (std::io::stdin(), output::StandardOutput);
+            let port = port.as_deref().unwrap_or_default();
+            serve_model_device(port, options.backend.into(), requests, replies)?;
+        }
+    }
     Ok(Exit::Ok.into())
 }
 
@@ -136,6 +143,8 @@ fn run_selected(options: &ConformRun) -> Result<ExitCode, Failure> {
     };
     let results = if options.virtual_time {
         run_checks(&run_options).map_err(refused_speed)?
+    } else if let Some(socket) = &options.lockstep.lockstep {
+        lockstep::run(socket, options.lockstep.lockstep_timeout, &run_options)?
     } else {
         let spec = far_end::find_far_end(&options.far_end, options.device_mac)?;
         far_end::check_device(&spec, options)?;
@@ -184,15 +193,35 @@ fn print_matrix(options: &ConformMatrix) -> Result<Exit, Failure> {
         false => MatrixScope::Full,
     };
     let scale = CheckScale {
-        factor: options.scale.unwrap_or(match options.far_end.port {
-            Some(_) => 1.0,
-            None => 0.1,
-        }),
+        factor: options
+            .scale
+            .unwrap_or(match (&options.far_end.port, &options.lockstep) {
+                (None, None) => 0.1,
+                _ => 1.0,
+            }),
         is_long: false,
     };
-    let matrix = match options.far_end.port {
-        Some(_) => compute_port_matrix(options, scale)?,
-        None => {
+    if let (false, None, None) = (
+        options.checks.is_empty(),
+        &options.far_end.port,
+        &options.lockstep,
+    ) {
+        return Err(Failure::usage("the full matrix has all checks")
+            .at(options.checks.join(" "))
+            .fix("leave the checks out, or give --port or --lockstep"));
+    }
+    let matrix = match (&options.far_end.port, &options.lockstep) {
+        (Some(_), _) => compute_port_matrix(options, scale)?,
+        (None, Some(socket)) => {
+            let run_options = RunOptions {
+                scale,
+                checks: select_checks(&options.checks)?,
+                stop: signals::watch_stop_signals()?,
+                ..RunOptions::new(LinkTiming::ethernet(options.speed))
+            };
+            lockstep::compute_matrix(socket, options.lockstep_timeout, &run_options)?
+        }
+        (None, None) => {
             let threads = std::thread::available_parallelism().map_or(1, usize::from);
             let link = LinkTiming::ethernet(options.speed);
             let stop = signals::watch_stop_signals()?;

@@ -3,6 +3,7 @@
 
 mod conform;
 mod json_output;
+mod lockstep;
 
 use std::path::Path;
 use std::process::{Command, Output};

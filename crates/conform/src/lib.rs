@@ -10,6 +10,8 @@
 //! - [`run_checks`]: runs checks and returns a report. [`report`] has its output formats.
 //! - [`run_checks_on_port`]: the same on a network port in real time. [`PortAccess`] has the port, the clock and the
 //!   far host, and [`ServedDevice`] is the model device at the other end.
+//! - [`run_checks_in_lockstep`]: the same in virtual time on a device in another program, such as a simulator.
+//!   [`serve_lockstep_device`] is the model device in another program.
 //! - [`NicFile`]: expected deviations of a NIC.
 //! - [`run_matrix`]: proves that each check detects its mutants, and that no other check does.
 //!
@@ -38,10 +40,16 @@ mod check;
 mod checks;
 mod delay_log;
 mod device;
+mod device_port;
 mod executor;
 mod far_host;
 mod instrument;
 mod link_frame;
+mod lockstep_device;
+mod lockstep_frame;
+mod lockstep_link;
+mod lockstep_request;
+mod lockstep_session;
 mod matrix;
 mod medium;
 mod model;
@@ -70,6 +78,8 @@ pub use device::{ClassTrust, Counters, DeviceUnderTest, Operation, Settings, Uns
 pub use far_host::{FarHostReply, FarHostRequest, SettingsMessage};
 pub use instrument::{CheckScale, Instrument};
 pub use link_frame::{Defect, LinkFrame};
+pub use lockstep_device::serve_lockstep_device;
+pub use lockstep_session::{run_checks_in_lockstep, run_matrix_in_lockstep};
 pub use matrix::{Matrix, MatrixRow, MatrixScope, run_matrix};
 pub use model::{ModelDevice, Mutant, MutantDevice, all_mutants};
 pub use nic_file::{ExpectedDeviation, NicFile, suggest_check};

@@ -69,7 +69,7 @@ pub fn run_checks_on_port(
     let name = runner.start_device(options.mutant)?.map(|device| device.name);
     let timing = MediumTiming::real_time(options.link.speed_mbps).class;
     let mut failure = None;
-    let run = |steps: fn(Instrument) -> CheckFuture| {
+    let run = |_, steps: fn(Instrument) -> CheckFuture| {
         let stop = match failure {
             Some(_) => Stop::Interrupted,
             None => match runner.run(steps, options.mutant) {
@@ -248,7 +248,7 @@ impl<'a> PortRunner<'a> {
 }
 
 /// Returns a data frame of each class from the device to the instrument.
-fn device_frames(options: &RunOptions) -> Result<Vec<Vec<u8>>, HostConfigError> {
+pub(crate) fn device_frames(options: &RunOptions) -> Result<Vec<Vec<u8>>, HostConfigError> {
     let link = options.link;
     let frame_of = |class: u8| {
         let mut host = Host::new(&traffic_host("device", MODEL_MAC, INSTRUMENT_MAC, link))?;

@@ -89,7 +89,7 @@ pub fn run_checks_on(
         records_frames: options.records_frames,
         ..CheckLimits::unlimited(options.scale)
     };
-    let run = |steps| {
+    let run = |_, steps| {
         let mut test_link = TestLink::new(options.link, make_device()?)?;
         let end = run_future(steps, options.link, &mut test_link, limits);
         Ok(CheckRun { end, attempts: 1 })
@@ -104,8 +104,8 @@ pub(crate) struct CheckRun {
     pub(crate) attempts: u32,
 }
 
-/// Runs the preflight and the checks of a run. `run` runs a check on a device in its initial state. `notify` is called
-/// with the report of each check.
+/// Runs the preflight and the checks of a run. `run` runs the function of a check on a device in its initial state. It
+/// gets no check for the preflight. `notify` is called with the report of each check.
 ///
 /// # Errors
 /// The error of `run`.
@@ -113,12 +113,12 @@ pub(crate) fn run_selected_checks<E>(
     options: &RunOptions,
     device: String,
     timing: TimingClass,
-    mut run: impl FnMut(fn(Instrument) -> CheckFuture) -> Result<CheckRun, E>,
+    mut run: impl FnMut(Option<&'static Check>, fn(Instrument) -> CheckFuture) -> Result<CheckRun, E>,
     mut notify: impl FnMut(&CheckReport),
 ) -> Result<RunReport, E> {
     let mut is_interrupted = false;
     let preflight = run_preflight(|steps| {
-        let result = run(steps)?.end.result;
+        let result = run(None, steps)?.end.result;
         is_interrupted |= result == Err(Stop::Interrupted);
         Ok(result)
     })?;
@@ -134,7 +134,7 @@ pub(crate) fn run_selected_checks<E>(
             break;
         }
         let deviation = options.nic.as_ref().and_then(|nic| nic.deviation(check.id));
-        let CheckRun { end, attempts } = run(check.run)?;
+        let CheckRun { end, attempts } = run(Some(*check), check.run)?;
         if end.result == Err(Stop::Interrupted) {
             is_interrupted = true;
             break;

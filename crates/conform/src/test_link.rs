@@ -5,8 +5,9 @@ use std::collections::VecDeque;
 use xoff_host::HostConfigError;
 use xoff_units::{LinkTiming, Picos, count_noun};
 
-use crate::device::{Counters, DeviceUnderTest, Operation, Settings, Unsupported};
-use crate::link_frame::{Defect, LinkFrame};
+use crate::device::{Counters, DeviceUnderTest, Operation, Settings};
+use crate::device_port::{DevicePort, InFlight};
+use crate::link_frame::Defect;
 use crate::medium::{Answer, Medium, MediumError};
 use crate::observation::{CONTROL_EVENT, Observations, SENT_EVENT};
 use crate::step::TimeMeasurement;
@@ -16,29 +17,15 @@ use crate::timing::MediumTiming;
 /// Largest number of frames of the device that wait for its link. A device that sends faster than its link
 /// reaches it.
 const WAITING_FRAMES_MAX: usize = 4_096;
-/// Time after which a device is called again whose deadline does not advance.
-const STUCK_DEVICE_DELAY: Picos = Picos::from_nanos(1_000);
-
-/// A frame in flight.
-#[derive(Debug)]
-struct InFlight {
-    start: Picos,
-    end: Picos,
-    frame: LinkFrame,
-}
 
 /// The port of the instrument and the device, connected by a link without delay. Each direction carries one frame at
 /// a time.
 pub(crate) struct TestLink {
     now: Picos,
-    device: Box<dyn DeviceUnderTest>,
+    device: DevicePort,
     port: StimulusPort,
-    link: LinkTiming,
     to_device: VecDeque<InFlight>,
     from_device: VecDeque<InFlight>,
-    device_free_at: Picos,
-    /// The next call of the device.
-    device_due: Picos,
     /// Number of the last scheduled frame that left, and its end.
     last_sent: (u64, Picos),
 }
@@ -51,12 +38,9 @@ impl TestLink {
         Ok(TestLink {
             now: Picos::ZERO,
             port: StimulusPort::new(link, device.mac())?,
-            device,
-            link,
+            device: DevicePort::new(device, link),
             to_device: VecDeque::new(),
             from_device: VecDeque::new(),
-            device_free_at: Picos::ZERO,
-            device_due: Picos::ZERO,
             last_sent: (0, Picos::ZERO),
         })
     }
@@ -71,7 +55,7 @@ impl TestLink {
         let next = arrival(&self.to_device)
             .min(arrival(&self.from_device))
             .min(self.port.next_departure())
-            .min(self.device_due)
+            .min(self.device.due())
             .max(self.now);
         if next > until {
             self.now = until;
@@ -93,7 +77,7 @@ impl TestLink {
                 frame: departure.frame,
             });
         }
-        if self.device_due <= next {
+        if self.device.due() <= next {
             self.call_device()?;
         }
         Ok(events)
@@ -104,7 +88,6 @@ impl TestLink {
         let mut events = 0;
         while let Some(arrived) = self.to_device.pop_front_if(|frame| frame.end <= self.now) {
             self.device.receive(self.now, arrived.frame);
-            self.device_due = self.now;
         }
         while let Some(arrived) = self.from_device.pop_front_if(|frame| frame.end <= self.now) {
             let bytes = arrived.frame.bytes;
@@ -121,24 +104,18 @@ impl TestLink {
 
     /// Takes the frames that the device sends now.
     fn call_device(&mut self) -> Result<(), String> {
-        while let Some(frame) = self.device.transmit(self.now) {
-            let start = self.now.max(self.device_free_at);
-            let end = start + frame.duration(&self.link);
-            self.device_free_at = start + frame.occupied(&self.link);
-            self.from_device.push_back(InFlight { start, end, frame });
-            if self.from_device.len() > WAITING_FRAMES_MAX {
-                let frames = count_noun(self.from_device.len() as u64, "frame");
-                return Err(format!(
-                    "the device sends more than its link can carry: {frames} wait"
-                ));
+        let from_device = &mut self.from_device;
+        self.device.transmit(self.now, |frame| {
+            from_device.push_back(frame);
+            let waiting = from_device.len();
+            match waiting > WAITING_FRAMES_MAX {
+                true => Err(format!(
+                    "the device sends more than its link can carry: {} wait",
+                    count_noun(waiting as u64, "frame")
+                )),
+                false => Ok(()),
             }
-        }
-        let deadline = self.device.next_deadline();
-        self.device_due = match deadline > self.now {
-            true => deadline,
-            false => self.now.saturating_add(STUCK_DEVICE_DELAY),
-        };
-        Ok(())
+        })
     }
 }
 
@@ -152,7 +129,7 @@ impl Medium for TestLink {
     }
 
     fn device_mac(&self) -> [u8; 6] {
-        self.device.mac()
+        self.device.device().mac()
     }
 
     fn port(&mut self) -> &mut StimulusPort {
@@ -168,18 +145,15 @@ impl Medium for TestLink {
     }
 
     fn operate(&mut self, operation: Operation, _: &mut Observations) -> Answer<()> {
-        let result: Result<(), Unsupported> = self.device.operate(self.now, operation);
-        // The device was changed, so its next deadline must be read again.
-        self.device_due = self.now;
-        Ok(result)
+        Ok(self.device.operate(self.now, operation))
     }
 
     fn counters(&mut self, _: &mut Observations) -> Answer<Counters> {
-        Ok(self.device.counters(self.now))
+        Ok(self.device.device().counters(self.now))
     }
 
     fn settings(&mut self, _: &mut Observations) -> Answer<Settings> {
-        Ok(self.device.settings(self.now))
+        Ok(self.device.device().settings(self.now))
     }
 
     fn carries(&self, _: Defect) -> bool {
@@ -199,7 +173,7 @@ impl std::fmt::Debug for TestLink {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("TestLink")
             .field("now", &self.now)
-            .field("device", &self.device.name())
+            .field("device", &self.device.device().name())
             .field("port", &self.port)
             .finish_non_exhaustive()
     }

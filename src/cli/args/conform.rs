@@ -1,6 +1,7 @@
 //! The arguments of `xoff conform`.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueEnum};
 use xoff_conform_port::{Adapter, FarDevice};
@@ -23,7 +24,8 @@ Example:
 With --virtual, the device is a model host of xoff, in virtual time with exact times. With --port, the device is
 connected to a network device of this machine, and the checks run in real time. --device names the far end: the model
 host, or a Linux host (plain), on which --adapter starts a program that sends traffic. Without --device, checks that
-need this program are skipped.
+need this program are skipped. With --lockstep, the device is a simulator in another program, in virtual time:
+docs/lockstep.md.
 
 With --mutant, the device is a model host that is wrong in one behaviour: it shows how a failure looks.
 
@@ -39,17 +41,21 @@ Examples:
   xoff conform run --port veth0 --device model:veth1
   xoff conform run --port eth1 --device plain:eth0 --adapter ssh:root@dut --html report.html
   xoff conform run --virtual A5 A6 A7 --speed 100g
+  xoff conform run --lockstep /tmp/mac.sock A B
   xoff conform run --virtual A --mutant adds-timers --junit report.xml
   xoff conform run --virtual --nic testbeds/nics/example.yml --kselftest")]
     Run(ConformRun),
-    /// Run the model device on a network device, for an instrument at the other end
+    /// Run the model device on a network device or in lock step, for an instrument at the other end
     #[command(after_help = "\
 `xoff conform run --device model:DEVICE` starts this command. It reads requests from standard input and ends with it.
+With --lockstep, it ends with its peer, and waits until the socket exists.
 
-Exit codes: 0 the requests ended, 2 usage, 3 the network device does not work.
+Exit codes: 0 the requests ended or the peer is done, 2 usage, 3 the network device does not work, or the peer breaks a
+rule of the protocol or has crashed, 130 interrupted.
 
-Example:
-  xoff conform device --port veth1 < /dev/null")]
+Examples:
+  xoff conform device --port veth1 < /dev/null
+  xoff conform device --lockstep /tmp/mac.sock")]
     Device(ConformDevice),
     /// Run the checks against all mutants: each check must fail on its own mutants and on no others
     #[command(after_help = "\
@@ -58,6 +64,7 @@ Exit codes: 0 the matrix is right, 1 it is not.
 Examples:
   xoff conform matrix
   xoff conform matrix --port veth0 --device model:veth1
+  xoff conform matrix --lockstep /tmp/mac.sock
   xoff conform matrix --format markdown > docs/conform-matrix.md")]
     Matrix(ConformMatrix),
 }
@@ -90,6 +97,8 @@ pub(crate) struct ConformRun {
     /// Run in virtual time
     #[arg(long = "virtual", conflicts_with_all = ["port", "device", "adapter", "device_mac"])]
     pub virtual_time: bool,
+    #[command(flatten)]
+    pub lockstep: LockstepPeer,
     #[command(flatten)]
     pub far_end: ConformFarEnd,
     /// MAC address of a device without --device
@@ -130,6 +139,17 @@ pub(crate) struct ConformRun {
     pub json: bool,
 }
 
+/// The peer of a run in lock step.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct LockstepPeer {
+    /// Create this Unix socket, and run in virtual time in lock step with the simulator that connects to it
+    #[arg(long, value_name = "SOCKET", conflicts_with_all = ["port", "device", "adapter", "virtual_time", "device_mac"])]
+    pub lockstep: Option<PathBuf>,
+    /// Longest wait for the peer and for its next message, in seconds
+    #[arg(long, value_name = "SECONDS", value_parser = parse_timeout, default_value = "30", requires = "lockstep")]
+    pub lockstep_timeout: Duration,
+}
+
 /// The port of the instrument and the far end.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct ConformFarEnd {
@@ -151,11 +171,17 @@ pub(crate) struct ConformFarEnd {
 #[derive(Clone, Debug, Args)]
 pub(crate) struct ConformDevice {
     /// Network device
-    #[arg(long, value_name = "DEVICE")]
-    pub port: String,
+    #[arg(long, value_name = "DEVICE", required_unless_present = "lockstep")]
+    pub port: Option<String>,
     /// Port backend of the network device
     #[arg(long, value_name = "BACKEND", value_enum, default_value_t = BackendChoice::Auto)]
     pub backend: BackendChoice,
+    /// Connect to this Unix socket, and run in lock step with its program
+    #[arg(long, value_name = "SOCKET", conflicts_with = "port")]
+    pub lockstep: Option<PathBuf>,
+    /// Longest wait for the peer and for its next message, in seconds
+    #[arg(long, value_name = "SECONDS", value_parser = parse_timeout, default_value = "30", requires = "lockstep")]
+    pub lockstep_timeout: Duration,
 }
 
 /// `xoff conform matrix`
@@ -166,14 +192,20 @@ pub(crate) struct ConformMatrix {
     pub own: bool,
     #[command(flatten)]
     pub far_end: ConformFarEnd,
-    /// Checks whose mutants run with --port [default: all]
-    #[arg(value_name = "CHECK", requires = "port")]
+    /// Create this Unix socket, and run each mutant on its own check in lock step with `xoff conform device --lockstep`
+    #[arg(long, value_name = "SOCKET", conflicts_with_all = ["port", "device", "adapter"])]
+    pub lockstep: Option<PathBuf>,
+    /// Longest wait for the peer and for its next message, in seconds
+    #[arg(long, value_name = "SECONDS", value_parser = parse_timeout, default_value = "30", requires = "lockstep")]
+    pub lockstep_timeout: Duration,
+    /// Checks whose mutants run with --port or --lockstep [default: all]
+    #[arg(value_name = "CHECK")]
     pub checks: Vec<String>,
     /// Speed of the link
     #[arg(long, value_name = "SPEED", value_parser = parse_speed_mbps, default_value = "1g")]
     pub speed: u32,
     /// Factor of counts and durations that do not change the criterion, above 0 and at most 1 [default: 0.1, 1 with
-    /// --port]
+    /// --port or --lockstep]
     #[arg(long, value_name = "FACTOR", value_parser = parse_scale)]
     pub scale: Option<f64>,
     /// Output format
@@ -190,6 +222,15 @@ pub(crate) enum MatrixFormat {
     Markdown,
     /// JSON with the result of each check on each mutant
     Json,
+}
+
+/// Parses a number of seconds.
+fn parse_timeout(text: &str) -> Result<Duration, String> {
+    let seconds = text.parse::<f64>().ok();
+    seconds
+        .filter(|seconds| *seconds > 0.0 && *seconds <= 1e6)
+        .map(Duration::from_secs_f64)
+        .ok_or_else(|| "write a number of seconds above 0 and at most 1000000, such as 30".to_owned())
 }
 
 /// Parses the factor of counts and durations.

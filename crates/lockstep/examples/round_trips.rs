@@ -1,0 +1,178 @@
+//! Measures round trips of frames in lock step, and of a bare ping-pong over the same transport, in turns.
+//!
+//! A round trip is a frame of 64 octets and a grant in each direction. The bare ping-pong exchanges the same number of
+//! bytes by reads and writes, without messages. Both sides poll without sleeping. The arguments are the path of a
+//! socket and a program that connects to it as the peer; without arguments, the peer is a thread.
+//!
+//!     cargo run --release -p xoff-lockstep --example round_trips [SOCKET PROGRAM ARGUMENT...]
+
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use xoff_lockstep::{
+    Connection, Frame, Hello, LinkError, Message, SocketListener, SocketTransport, VERSION, WaitOptions,
+};
+
+/// Number of round trips in a measurement.
+const ROUND_TRIPS: u64 = 20_000;
+/// Number of measurements of each kind.
+const TURNS: usize = 5;
+/// Octets of a frame with FCS.
+const OCTETS: usize = 64;
+/// Bytes of a frame and a grant.
+const BYTES: usize = 96 + 32;
+/// Time between two frames of one side, in picoseconds.
+const INTERVAL_PS: u64 = 2_000_000;
+/// Time of a frame of 64 octets at 1 Gb/s, in picoseconds.
+const FRAME_PS: u64 = 576_000;
+
+fn spinning() -> WaitOptions {
+    WaitOptions {
+        spin: Duration::MAX,
+        ..WaitOptions::default()
+    }
+}
+
+fn open(stream: UnixStream, name: &str) -> Result<Connection, LinkError> {
+    let hello = Hello {
+        version: VERSION,
+        flags: 0,
+        speed_bps: 1_000_000_000,
+        name: name.to_owned(),
+    };
+    Connection::open(Box::new(SocketTransport::new(stream, spinning())?), &hello)
+}
+
+fn frame(first_bit_ps: u64) -> Message {
+    Message::Frame(Frame {
+        first_bit_ps,
+        last_bit_ps: first_bit_ps + FRAME_PS,
+        has_error: false,
+        octets: vec![0; OCTETS],
+    })
+}
+
+/// Waits for a frame and the grant after it.
+fn await_frame(connection: &mut Connection) -> Result<(), LinkError> {
+    while !matches!(connection.receive()?, Message::Frame(_)) {}
+    while !matches!(connection.receive()?, Message::Grant(_)) {}
+    Ok(())
+}
+
+/// Sends a frame at each interval, and waits for the answer of the peer.
+fn send_frames(connection: &mut Connection, start_ps: u64) -> Result<Duration, LinkError> {
+    let started = Instant::now();
+    for number in 0..ROUND_TRIPS {
+        let first_bit_ps = start_ps + number * INTERVAL_PS;
+        connection.send(&frame(first_bit_ps))?;
+        connection.grant_until(first_bit_ps + INTERVAL_PS)?;
+        await_frame(connection)?;
+    }
+    Ok(started.elapsed())
+}
+
+/// Answers each frame by a frame after its last bit.
+fn answer_frames(mut connection: Connection) -> Result<(), LinkError> {
+    for number in 0.. {
+        await_frame(&mut connection)?;
+        let first_bit_ps = number * INTERVAL_PS + FRAME_PS;
+        connection.send(&frame(first_bit_ps))?;
+        connection.grant_until(first_bit_ps + INTERVAL_PS)?;
+    }
+    Ok(())
+}
+
+/// Reads or writes all bytes without sleeping.
+fn repeat(mut step: impl FnMut(usize) -> std::io::Result<usize>) -> std::io::Result<()> {
+    let mut done = 0;
+    while done < BYTES {
+        match step(done) {
+            Ok(0) => return Err(std::io::ErrorKind::UnexpectedEof.into()),
+            Ok(count) => done += count,
+            Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => std::hint::spin_loop(),
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+/// Measures the bare ping-pong.
+fn measure_bare() -> std::io::Result<Duration> {
+    let (mut near, mut far) = UnixStream::pair()?;
+    near.set_nonblocking(true)?;
+    far.set_nonblocking(true)?;
+    let mut exchange = move |stream: &mut UnixStream, writes_first: bool| {
+        let mut bytes = [0; BYTES];
+        for turn in [writes_first, !writes_first] {
+            match turn {
+                true => repeat(|done| stream.write(&bytes[done..]))?,
+                false => repeat(|done| stream.read(&mut bytes[done..]))?,
+            }
+        }
+        std::io::Result::Ok(())
+    };
+    std::thread::scope(|scope| {
+        scope.spawn(move || (0..ROUND_TRIPS).try_for_each(|_| exchange(&mut far, false)));
+        let started = Instant::now();
+        (0..ROUND_TRIPS).try_for_each(|_| exchange(&mut near, true))?;
+        Ok(started.elapsed())
+    })
+}
+
+/// Waits for a peer in another program.
+fn accept_program(socket: &Path, program: &[String]) -> Result<(Connection, std::process::Child), LinkError> {
+    let listener = SocketListener::bind(socket)?;
+    let child = Command::new(&program[0]).args(&program[1..]).spawn();
+    let child = child.map_err(|error| LinkError::System {
+        what: program[0].clone(),
+        reason: error.to_string(),
+    })?;
+    let transport = listener.accept(spinning())?;
+    let hello = Hello {
+        version: VERSION,
+        flags: 0,
+        speed_bps: 1_000_000_000,
+        name: "round trips".to_owned(),
+    };
+    Ok((Connection::open(Box::new(transport), &hello)?, child))
+}
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let (mut connection, child) = match arguments.as_slice() {
+        [socket, program @ ..] if !program.is_empty() => {
+            let (connection, child) = accept_program(Path::new(socket), program)?;
+            (connection, Some(child))
+        }
+        _ => {
+            let (near, far) = UnixStream::pair()?;
+            std::thread::spawn(move || open(far, "peer").and_then(answer_frames));
+            (open(near, "own")?, None)
+        }
+    };
+    let mut output = std::io::stdout().lock();
+    let mut rates = [Vec::new(), Vec::new()];
+    for turn in 0..TURNS as u64 {
+        let lockstep = send_frames(&mut connection, turn * ROUND_TRIPS * INTERVAL_PS)?;
+        for (kind, span) in [lockstep, measure_bare()?].into_iter().enumerate() {
+            rates[kind].push(ROUND_TRIPS as f64 / span.as_secs_f64());
+        }
+    }
+    connection.close("");
+    if let Some(mut child) = child {
+        child.wait()?;
+    }
+    let [lockstep, bare] = rates.map(|mut rates| {
+        rates.sort_by(f64::total_cmp);
+        rates[TURNS / 2]
+    });
+    let ratio = lockstep / bare;
+    writeln!(
+        output,
+        "round trips per second, median of {TURNS}: lock step {lockstep:.0}, bare {bare:.0}, ratio {ratio:.2}"
+    )?;
+    Ok(())
+}
