@@ -36,14 +36,18 @@ fn spinning() -> WaitOptions {
     }
 }
 
-fn open(stream: UnixStream, name: &str) -> Result<Connection, LinkError> {
-    let hello = Hello {
+fn hello(name: &str) -> Hello {
+    Hello {
         version: VERSION,
         flags: 0,
         speed_bps: 1_000_000_000,
         name: name.to_owned(),
-    };
-    Connection::open(Box::new(SocketTransport::new(stream, spinning())?), &hello)
+    }
+}
+
+fn open(stream: UnixStream, name: &str) -> Result<Connection, LinkError> {
+    let transport = SocketTransport::new(stream, spinning())?;
+    Connection::open(Box::new(transport), &hello(name))
 }
 
 fn frame(first_bit_ps: u64) -> Message {
@@ -63,10 +67,10 @@ fn await_frame(connection: &mut Connection) -> Result<(), LinkError> {
 }
 
 /// Sends a frame at each interval, and waits for the answer of the peer.
-fn send_frames(connection: &mut Connection, start_ps: u64) -> Result<Duration, LinkError> {
+fn send_frames(connection: &mut Connection) -> Result<Duration, LinkError> {
     let started = Instant::now();
     for number in 0..ROUND_TRIPS {
-        let first_bit_ps = start_ps + number * INTERVAL_PS;
+        let first_bit_ps = number * INTERVAL_PS;
         connection.send(&frame(first_bit_ps))?;
         connection.grant_until(first_bit_ps + INTERVAL_PS)?;
         await_frame(connection)?;
@@ -104,7 +108,7 @@ fn measure_bare() -> std::io::Result<Duration> {
     let (mut near, mut far) = UnixStream::pair()?;
     near.set_nonblocking(true)?;
     far.set_nonblocking(true)?;
-    let mut exchange = move |stream: &mut UnixStream, writes_first: bool| {
+    let exchange = move |stream: &mut UnixStream, writes_first: bool| {
         let mut bytes = [0; BYTES];
         for turn in [writes_first, !writes_first] {
             match turn {
@@ -122,48 +126,48 @@ fn measure_bare() -> std::io::Result<Duration> {
     })
 }
 
-/// Waits for a peer in another program.
-fn accept_program(socket: &Path, program: &[String]) -> Result<(Connection, std::process::Child), LinkError> {
-    let listener = SocketListener::bind(socket)?;
-    let child = Command::new(&program[0]).args(&program[1..]).spawn();
-    let child = child.map_err(|error| LinkError::System {
-        what: program[0].clone(),
-        reason: error.to_string(),
-    })?;
-    let transport = listener.accept(spinning())?;
-    let hello = Hello {
-        version: VERSION,
-        flags: 0,
-        speed_bps: 1_000_000_000,
-        name: "round trips".to_owned(),
+/// A peer, and what must end after the connection.
+enum Peer {
+    Program(std::process::Child),
+    Thread(std::thread::JoinHandle<Result<(), LinkError>>),
+}
+
+/// Starts a peer: a program that connects to a socket, or a thread.
+fn start_peer(arguments: &[String]) -> Result<(Connection, Peer), Box<dyn std::error::Error>> {
+    let [socket, program, rest @ ..] = arguments else {
+        let (near, far) = UnixStream::pair()?;
+        let thread = std::thread::spawn(move || open(far, "peer").and_then(answer_frames));
+        return Ok((open(near, "own")?, Peer::Thread(thread)));
     };
-    Ok((Connection::open(Box::new(transport), &hello)?, child))
+    let listener = SocketListener::bind(Path::new(socket))?;
+    let child = Command::new(program).args(rest).spawn()?;
+    let transport = listener.accept(spinning())?;
+    let connection = Connection::open(Box::new(transport), &hello("round trips"))?;
+    Ok((connection, Peer::Program(child)))
+}
+
+/// Measures lock step with a new peer, so that no peer polls while the bare ping-pong is measured.
+fn measure_lockstep(arguments: &[String]) -> Result<Duration, Box<dyn std::error::Error>> {
+    let (mut connection, peer) = start_peer(arguments)?;
+    let span = send_frames(&mut connection)?;
+    connection.close("");
+    match peer {
+        Peer::Program(mut child) => {
+            child.wait()?;
+        }
+        // The thread ends with the connection.
+        Peer::Thread(thread) => drop(thread.join()),
+    }
+    Ok(span)
 }
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let (mut connection, child) = match arguments.as_slice() {
-        [socket, program @ ..] if !program.is_empty() => {
-            let (connection, child) = accept_program(Path::new(socket), program)?;
-            (connection, Some(child))
-        }
-        _ => {
-            let (near, far) = UnixStream::pair()?;
-            std::thread::spawn(move || open(far, "peer").and_then(answer_frames));
-            (open(near, "own")?, None)
-        }
-    };
-    let mut output = std::io::stdout().lock();
     let mut rates = [Vec::new(), Vec::new()];
-    for turn in 0..TURNS as u64 {
-        let lockstep = send_frames(&mut connection, turn * ROUND_TRIPS * INTERVAL_PS)?;
-        for (kind, span) in [lockstep, measure_bare()?].into_iter().enumerate() {
+    for _ in 0..TURNS {
+        for (kind, span) in [measure_lockstep(&arguments)?, measure_bare()?].into_iter().enumerate() {
             rates[kind].push(ROUND_TRIPS as f64 / span.as_secs_f64());
         }
-    }
-    connection.close("");
-    if let Some(mut child) = child {
-        child.wait()?;
     }
     let [lockstep, bare] = rates.map(|mut rates| {
         rates.sort_by(f64::total_cmp);
@@ -171,7 +175,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     });
     let ratio = lockstep / bare;
     writeln!(
-        output,
+        std::io::stdout(),
         "round trips per second, median of {TURNS}: lock step {lockstep:.0}, bare {bare:.0}, ratio {ratio:.2}"
     )?;
     Ok(())
