@@ -14,12 +14,15 @@
 #define XOFF_LOCKSTEP_H
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -31,6 +34,13 @@
 #define XLS_UNCOUNTED_MAX 64u
 /* Flag of xls_connect: the simulator is a MAC without a host. */
 #define XLS_BARE_MAC 1
+/* Flag of xls_connect: exchange messages through shared memory, the file SOCKET.ring. The compiler must have the
+ * built-in functions __atomic_load_n and __atomic_store_n. */
+#define XLS_SHARED_MEMORY 2
+
+#define XLS_RINGS_AT 4096u
+#define XLS_RING_BYTES 1048576u
+#define XLS_RING_FILE_BYTES (XLS_RINGS_AT + 2u * XLS_RING_BYTES)
 
 enum xls_kind {
     XLS_HELLO = 1,
@@ -62,6 +72,7 @@ enum xls_form { XLS_DONE, XLS_UNSUPPORTED, XLS_STARTED, XLS_COUNTERS, XLS_SETTIN
 /* A message of xoff. The payload is valid until the next call of xls_wait. */
 struct xls_message {
     enum xls_kind kind;
+    int flags;
     int has_error;
     uint64_t first_bit_ps; /* also the time of a reset or a request */
     uint64_t last_bit_ps;  /* also the speed in bit/s of a reset */
@@ -85,6 +96,7 @@ struct xls_link {
     uint64_t sent_grant_ps, sent_count;
     uint64_t uncounted[XLS_UNCOUNTED_MAX];
     unsigned uncounted_len;
+    uint8_t *rings; /* NULL: messages pass through the socket */
     uint8_t *out, *in;
     size_t out_len, in_start, in_len;
 };
@@ -104,9 +116,57 @@ static inline uint64_t xls_get(const uint8_t *at, unsigned bytes) {
     return value;
 }
 
+/* Returns a position of a ring. Ring 0 has the bytes of xoff, ring 1 those of the simulator. */
+static inline uint64_t *xls_position(struct xls_link *link, unsigned at) {
+    return (uint64_t *)(void *)(link->rings + at);
+}
+
+/* Writes bytes to ring 1, as many as fit. Returns their number, 0 if the ring is full. */
+static inline size_t xls_write_ring(struct xls_link *link, const uint8_t *bytes, size_t count) {
+    uint64_t written = __atomic_load_n(xls_position(link, 192), __ATOMIC_RELAXED);
+    uint64_t unread = written - __atomic_load_n(xls_position(link, 256), __ATOMIC_ACQUIRE);
+    size_t at = (size_t)(written % XLS_RING_BYTES);
+    size_t until_end = XLS_RING_BYTES - at;
+    if (unread > XLS_RING_BYTES) return 0;
+    if (count > XLS_RING_BYTES - unread) count = (size_t)(XLS_RING_BYTES - unread);
+    size_t first = count < until_end ? count : until_end;
+    memcpy(link->rings + XLS_RINGS_AT + XLS_RING_BYTES + at, bytes, first);
+    memcpy(link->rings + XLS_RINGS_AT + XLS_RING_BYTES, bytes + first, count - first);
+    __atomic_store_n(xls_position(link, 192), written + count, __ATOMIC_RELEASE);
+    return count;
+}
+
+/* Reads bytes from ring 0, as many as there are and fit. Returns their number. */
+static inline size_t xls_read_ring(struct xls_link *link, uint8_t *bytes, size_t count) {
+    uint64_t read_bytes = __atomic_load_n(xls_position(link, 128), __ATOMIC_RELAXED);
+    uint64_t unread = __atomic_load_n(xls_position(link, 64), __ATOMIC_ACQUIRE) - read_bytes;
+    size_t at = (size_t)(read_bytes % XLS_RING_BYTES);
+    size_t until_end = XLS_RING_BYTES - at;
+    if (unread > XLS_RING_BYTES) return 0;
+    if (count > unread) count = (size_t)unread;
+    if (count == 0) return 0;
+    size_t first = count < until_end ? count : until_end;
+    memcpy(bytes, link->rings + XLS_RINGS_AT + at, first);
+    memcpy(bytes + first, link->rings + XLS_RINGS_AT, count - first);
+    __atomic_store_n(xls_position(link, 128), read_bytes + count, __ATOMIC_RELEASE);
+    return count;
+}
+
+/* Returns whether xoff has closed the socket. */
+static inline int xls_is_closed(struct xls_link *link) {
+    uint8_t byte;
+    return recv(link->fd, &byte, 1, MSG_DONTWAIT | MSG_PEEK) == 0;
+}
+
 static inline int xls_flush(struct xls_link *link) {
     size_t sent = 0;
     while (sent < link->out_len) {
+        if (link->rings) {
+            size_t written = xls_write_ring(link, link->out + sent, link->out_len - sent);
+            if (!written && xls_is_closed(link)) return xls_fail(link, "xoff has closed the connection", "");
+            sent += written;
+            continue;
+        }
         ssize_t count = send(link->fd, link->out + sent, link->out_len - sent, MSG_NOSIGNAL);
         if (count < 0 && errno == EINTR) continue;
         if (count < 0) return xls_fail(link, "xoff has closed the connection", strerror(errno));
@@ -135,6 +195,7 @@ static inline int xls_queue(struct xls_link *link, int kind, int flags, int code
 
 /* Receives a message. Waits until it has arrived. */
 static inline int xls_receive(struct xls_link *link, struct xls_message *message) {
+    unsigned looks = 0;
     if (xls_flush(link) < 0) return -1;
     for (;;) {
         const uint8_t *at = link->in + link->in_start;
@@ -145,6 +206,7 @@ static inline int xls_receive(struct xls_link *link, struct xls_message *message
             if (have >= XLS_HEADER_BYTES + payload_len) {
                 memset(message, 0, sizeof *message);
                 message->kind = (enum xls_kind)at[4];
+                message->flags = at[5];
                 message->has_error = at[5] & 1;
                 message->operation = (int)xls_get(at + 6, 2);
                 message->first_bit_ps = xls_get(at + 8, 8);
@@ -160,6 +222,16 @@ static inline int xls_receive(struct xls_link *link, struct xls_message *message
         memmove(link->in, at, have);
         link->in_start = 0;
         link->in_len = have;
+        if (link->rings) {
+            size_t room = 2 * XLS_PAYLOAD_MAX - have, count = xls_read_ring(link, link->in + have, room);
+            if (!count && ++looks % 4096 == 0) {
+                if (xls_is_closed(link) && !(count = xls_read_ring(link, link->in + have, room)))
+                    return xls_fail(link, "xoff has closed the connection without a BYE message", "");
+                if (!link->spins) poll(NULL, 0, 1);
+            }
+            link->in_len += count;
+            continue;
+        }
         ssize_t count = recv(link->fd, link->in + have, 2 * XLS_PAYLOAD_MAX - have, MSG_DONTWAIT);
         if (count > 0) {
             link->in_len += (size_t)count;
@@ -190,10 +262,29 @@ static inline void xls_restart(struct xls_link *link, uint64_t time_ps) {
     link->sent_grant_ps = 0;
 }
 
+/* Maps the shared memory of a socket. xoff creates the file after the socket. */
+static inline int xls_map_rings(struct xls_link *link, const char *path) {
+    char ring_path[sizeof((struct sockaddr_un *)0)->sun_path + 8];
+    struct stat status;
+    void *rings = MAP_FAILED;
+    snprintf(ring_path, sizeof ring_path, "%s.ring", path);
+    for (int waited_ms = 0; rings == MAP_FAILED && waited_ms <= link->timeout_ms; waited_ms += 10) {
+        int fd = open(ring_path, O_RDWR);
+        if (fd >= 0 && fstat(fd, &status) == 0 && status.st_size == (off_t)XLS_RING_FILE_BYTES)
+            rings = mmap(NULL, XLS_RING_FILE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+        if (fd >= 0) close(fd);
+        if (rings == MAP_FAILED) poll(NULL, 0, 10);
+    }
+    if (rings == MAP_FAILED) return xls_fail(link, "the shared memory cannot be used", ring_path);
+    link->rings = (uint8_t *)rings;
+    return 0;
+}
+
 /* Connects to a Unix socket, and waits until it exists. */
 static inline int xls_connect(struct xls_link *link, const char *path, const char *name, int flags, int timeout_ms) {
     struct sockaddr_un address = {0};
     struct xls_message hello;
+    uint8_t *rings;
     memset(link, 0, sizeof *link);
     link->fd = -1;
     link->timeout_ms = timeout_ms;
@@ -212,10 +303,18 @@ static inline int xls_connect(struct xls_link *link, const char *path, const cha
         if (waited_ms > timeout_ms) return xls_fail(link, "nobody listens at the socket", path);
         poll(NULL, 0, 10);
     }
+    if (flags & XLS_SHARED_MEMORY && xls_map_rings(link, path) < 0) return -1;
+    /* The HELLO messages pass through the socket. */
+    rings = link->rings;
+    link->rings = NULL;
     if (xls_queue(link, XLS_HELLO, flags, XLS_VERSION, 0, 0, XLS_MAGIC, name, strlen(name)) < 0) return -1;
     if (xls_receive(link, &hello) < 0) return -1;
     if (hello.kind != XLS_HELLO || hello.operation != XLS_VERSION)
         return xls_fail(link, "the other side does not speak this version of the protocol", "");
+    if (rings && hello.flags & XLS_SHARED_MEMORY)
+        link->rings = rings;
+    else if (rings)
+        munmap(rings, XLS_RING_FILE_BYTES);
     link->speed_bps = hello.first_bit_ps;
     return 0;
 }
@@ -225,9 +324,10 @@ static inline void xls_close(struct xls_link *link) {
         if (xls_queue(link, XLS_BYE, 0, 0, 0, 0, 0, "", 0) == 0) xls_flush(link);
         close(link->fd);
     }
+    if (link->rings) munmap(link->rings, XLS_RING_FILE_BYTES);
     free(link->out);
     free(link->in);
-    link->out = link->in = NULL;
+    link->out = link->in = link->rings = NULL;
     link->fd = -1;
 }
 

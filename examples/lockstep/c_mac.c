@@ -2,7 +2,8 @@
  *
  *     cc -O2 -I include examples/lockstep/c_mac.c -o c_mac && ./c_mac SOCKET
  *
- * With a second argument, the MAC ignores the enable vector of PFC frames: A8 then fails.
+ * With the argument `memory`, it uses shared memory. With another argument, it ignores the enable vector of PFC frames:
+ * A8 then fails.
  */
 #include "xoff_lockstep.h"
 
@@ -140,12 +141,13 @@ int main(int argc, char **argv) {
     uint64_t now_ps = 0;
     int end = 0;
     if (argc < 2) {
-        fprintf(stderr, "usage: c_mac SOCKET [ignores-vector]\n");
+        fprintf(stderr, "usage: c_mac SOCKET [memory|ignores-vector]\n");
         return 2;
     }
-    mac.ignores_vector = argc > 2;
+    int uses_memory = argc > 2 && strcmp(argv[2], "memory") == 0;
+    mac.ignores_vector = argc > 2 && !uses_memory;
     mac.byte_ps = 8000;
-    if (xls_connect(&link, argv[1], "C MAC", XLS_BARE_MAC, 30000) < 0) end = -1;
+    if (xls_connect(&link, argv[1], "C MAC", XLS_BARE_MAC | (uses_memory ? XLS_SHARED_MEMORY : 0), 30000) < 0) end = -1;
     while (!end) {
         /* One clock: arrivals, then the end and the start of frames, then the other side. */
         while (mac.count && mac.frames[mac.first].last_bit_ps <= now_ps) {

@@ -97,7 +97,7 @@ fn find_mutant(name: &str) -> Result<&'static Mutant, Failure> {
 /// Runs `xoff conform device`.
 fn serve_device(options: &ConformDevice) -> Result<ExitCode, Failure> {
     match (&options.lockstep, &options.port) {
-        (Some(socket), _) => lockstep::serve_device(socket, options.lockstep_timeout)?,
+        (Some(socket), _) => lockstep::serve_device(socket, options.shared_memory, options.lockstep_timeout)?,
         (None, port) => {
             let (requests, replies) = (std::io::stdin(), output::StandardOutput);
             let port = port.as_deref().unwrap_or_default();

@@ -1,19 +1,22 @@
 //! Measures round trips of frames in lock step, and of a bare ping-pong over the same transport, in turns.
 //!
 //! A round trip is a frame of 64 octets and a grant in each direction. The bare ping-pong exchanges the same number of
-//! bytes by reads and writes, without messages. Both sides poll without sleeping. The arguments are the path of a
-//! socket and a program that connects to it as the peer; without arguments, the peer is a thread.
+//! bytes without messages. Both sides poll without sleeping. The first argument is the transport, `socket` or `memory`.
+//! The other arguments are the path of a socket and a program that connects to it as the peer; without them, the peer is
+//! a thread.
 //!
-//!     cargo run --release -p xoff-lockstep --example round_trips [SOCKET PROGRAM ARGUMENT...]
+//!     cargo run --release -p xoff-lockstep --example round_trips -- socket|memory [SOCKET PROGRAM ARGUMENT...]
 
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
-use std::path::Path;
+use std::path::PathBuf;
 use std::process::Command;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use xoff_lockstep::{
-    Connection, Frame, Hello, LinkError, Message, SocketListener, SocketTransport, VERSION, WaitOptions,
+    Connection, Frame, Hello, LinkError, Message, SocketListener, VERSION, WaitOptions,
+    connect_shared_memory, connect_socket,
 };
 
 /// Number of round trips in a measurement.
@@ -43,11 +46,6 @@ fn hello(name: &str) -> Hello {
         speed_bps: 1_000_000_000,
         name: name.to_owned(),
     }
-}
-
-fn open(stream: UnixStream, name: &str) -> Result<Connection, LinkError> {
-    let transport = SocketTransport::new(stream, spinning())?;
-    Connection::open(Box::new(transport), &hello(name))
 }
 
 fn frame(first_bit_ps: u64) -> Message {
@@ -126,6 +124,54 @@ fn measure_bare() -> std::io::Result<Duration> {
     })
 }
 
+/// A ring of the bare ping-pong: the number of written bytes, and the bytes.
+struct BareRing {
+    written: AtomicU64,
+    words: Vec<AtomicU64>,
+}
+
+impl BareRing {
+    fn new() -> BareRing {
+        BareRing {
+            written: AtomicU64::new(0),
+            words: (0..BYTES / 8).map(|_| AtomicU64::new(0)).collect(),
+        }
+    }
+
+    fn write(&self, round: u64) {
+        for word in &self.words {
+            word.store(round, Ordering::Relaxed);
+        }
+        self.written.store(round, Ordering::Release);
+    }
+
+    fn read(&self, round: u64) -> u64 {
+        while self.written.load(Ordering::Acquire) < round {
+            std::hint::spin_loop();
+        }
+        self.words.iter().map(|word| word.load(Ordering::Relaxed)).sum()
+    }
+}
+
+/// Measures the bare ping-pong in memory.
+fn measure_bare_memory() -> Duration {
+    let [there, back] = [BareRing::new(), BareRing::new()];
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for round in 1..=ROUND_TRIPS {
+                std::hint::black_box(there.read(round));
+                back.write(round);
+            }
+        });
+        let started = Instant::now();
+        for round in 1..=ROUND_TRIPS {
+            there.write(round);
+            std::hint::black_box(back.read(round));
+        }
+        started.elapsed()
+    })
+}
+
 /// A peer, and what must end after the connection.
 enum Peer {
     Program(std::process::Child),
@@ -133,22 +179,32 @@ enum Peer {
 }
 
 /// Starts a peer: a program that connects to a socket, or a thread.
-fn start_peer(arguments: &[String]) -> Result<(Connection, Peer), Box<dyn std::error::Error>> {
-    let [socket, program, rest @ ..] = arguments else {
-        let (near, far) = UnixStream::pair()?;
-        let thread = std::thread::spawn(move || open(far, "peer").and_then(answer_frames));
-        return Ok((open(near, "own")?, Peer::Thread(thread)));
+fn start_peer(
+    uses_memory: bool,
+    arguments: &[String],
+) -> Result<(Connection, Peer), Box<dyn std::error::Error>> {
+    let folder = std::env::temp_dir();
+    let own_path = folder.join(format!("xoff-round-trips-{}", std::process::id()));
+    let path = arguments.first().map_or(own_path, PathBuf::from);
+    let mut listener = SocketListener::bind(&path)?;
+    let peer = match arguments.get(1..) {
+        Some([program, rest @ ..]) => Peer::Program(Command::new(program).args(rest).spawn()?),
+        _ => Peer::Thread(std::thread::spawn(move || {
+            let transport = match uses_memory {
+                true => connect_shared_memory(&path, spinning())?,
+                false => connect_socket(&path, spinning())?,
+            };
+            Connection::open(Box::new(transport), &hello("peer")).and_then(answer_frames)
+        })),
     };
-    let listener = SocketListener::bind(Path::new(socket))?;
-    let child = Command::new(program).args(rest).spawn()?;
     let transport = listener.accept(spinning())?;
     let connection = Connection::open(Box::new(transport), &hello("round trips"))?;
-    Ok((connection, Peer::Program(child)))
+    Ok((connection, peer))
 }
 
 /// Measures lock step with a new peer, so that no peer polls while the bare ping-pong is measured.
-fn measure_lockstep(arguments: &[String]) -> Result<Duration, Box<dyn std::error::Error>> {
-    let (mut connection, peer) = start_peer(arguments)?;
+fn measure_lockstep(uses_memory: bool, arguments: &[String]) -> Result<Duration, Box<dyn std::error::Error>> {
+    let (mut connection, peer) = start_peer(uses_memory, arguments)?;
     let span = send_frames(&mut connection)?;
     connection.close("");
     match peer {
@@ -163,9 +219,19 @@ fn measure_lockstep(arguments: &[String]) -> Result<Duration, Box<dyn std::error
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let uses_memory = match arguments.first().map(String::as_str) {
+        Some("socket") => false,
+        Some("memory") => true,
+        _ => return Err("the first argument is `socket` or `memory`".into()),
+    };
     let mut rates = [Vec::new(), Vec::new()];
     for _ in 0..TURNS {
-        for (kind, span) in [measure_lockstep(&arguments)?, measure_bare()?].into_iter().enumerate() {
+        let lockstep = measure_lockstep(uses_memory, &arguments[1..])?;
+        let bare = match uses_memory {
+            true => measure_bare_memory(),
+            false => measure_bare()?,
+        };
+        for (kind, span) in [lockstep, bare].into_iter().enumerate() {
             rates[kind].push(ROUND_TRIPS as f64 / span.as_secs_f64());
         }
     }

@@ -2,7 +2,7 @@
 
 use crate::error::LinkError;
 use crate::link_state::LinkState;
-use crate::message::{Grant, Hello, Message, VERSION};
+use crate::message::{Grant, Hello, Message, SHARED_MEMORY_FLAG, VERSION};
 
 /// What carries messages to a peer. Messages arrive in their order.
 pub trait Transport {
@@ -23,6 +23,14 @@ pub trait Transport {
     /// # Errors
     /// The peer has closed the connection, sends nothing for too long, or sends bytes that are no message.
     fn receive(&mut self) -> Result<Message, LinkError>;
+
+    /// Returns whether the messages after HELLO can pass through shared memory.
+    fn has_shared_memory(&self) -> bool {
+        false
+    }
+
+    /// Sends and receives all later messages through shared memory.
+    fn use_shared_memory(&mut self) {}
 }
 
 /// A connection after its HELLO messages. Errors in the messages of the peer are reported to it by a BYE message.
@@ -43,14 +51,23 @@ impl std::fmt::Debug for Connection {
 }
 
 impl Connection {
-    /// Exchanges HELLO messages. `own` is the message of this side.
+    /// Exchanges HELLO messages. `own` is the message of this side. If both sides have shared memory, the later messages
+    /// pass through it.
     ///
     /// # Errors
     /// The peer speaks another protocol, or has another version or speed.
     pub fn open(mut transport: Box<dyn Transport>, own: &Hello) -> Result<Connection, LinkError> {
+        let memory_flag = match transport.has_shared_memory() {
+            true => SHARED_MEMORY_FLAG,
+            false => 0,
+        };
+        let own = Hello {
+            flags: own.flags | memory_flag,
+            ..own.clone()
+        };
         transport.send(&Message::Hello(own.clone()))?;
         let peer = match transport.receive() {
-            Ok(Message::Hello(hello)) => check_hello(own, hello),
+            Ok(Message::Hello(hello)) => check_hello(&own, hello),
             Ok(Message::Bye { reason }) => return Err(LinkError::Bye(reason)),
             Ok(message) => Err(LinkError::Order(crate::OrderError::NotPermitted {
                 kind: message.kind_name(),
@@ -59,6 +76,9 @@ impl Connection {
             Err(error) => Err(error),
         };
         let peer = peer.inspect_err(|error| report_error(transport.as_mut(), error))?;
+        if own.flags & peer.flags & SHARED_MEMORY_FLAG != 0 {
+            transport.use_shared_memory();
+        }
         Ok(Connection {
             transport,
             state: LinkState::default(),

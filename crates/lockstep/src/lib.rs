@@ -7,7 +7,8 @@
 //!
 //! - [`Message`] is a message, and [`MessageDecoder`] reads messages from bytes.
 //! - [`LinkState`] checks that both sides keep their promises. It performs no input or output.
-//! - [`Connection`] sends and receives messages over a [`Transport`], and [`SocketTransport`] is a Unix socket.
+//! - [`Connection`] sends and receives messages over a [`Transport`], and [`SocketTransport`] is a Unix socket,
+//!   whose messages can also pass through shared memory.
 //!
 //! # Example
 //!
@@ -23,7 +24,7 @@
 //! assert_eq!(state.horizon(), 5_000);
 //! # Ok::<(), xoff_lockstep::OrderError>(())
 //! ```
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 mod connection;
 mod decoder;
@@ -33,6 +34,8 @@ mod link_state;
 mod message;
 mod promise;
 mod request;
+#[allow(unsafe_code)]
+mod shared_memory;
 mod unix_socket;
 
 pub use connection::{Connection, Transport};
@@ -41,7 +44,8 @@ pub use error::{DecodeError, LinkError, OrderError};
 pub use fcs::{append_fcs, has_right_fcs};
 pub use link_state::LinkState;
 pub use message::{
-    BARE_MAC_FLAG, Frame, Grant, HEADER_BYTES, Hello, MAGIC, Message, OCTETS_MAX, PAYLOAD_MAX, VERSION,
+    BARE_MAC_FLAG, Frame, Grant, HEADER_BYTES, Hello, MAGIC, Message, OCTETS_MAX, PAYLOAD_MAX,
+    SHARED_MEMORY_FLAG, VERSION,
 };
 pub use request::{CounterValues, HostRequest, Reply, ReplyBody, SettingValues};
-pub use unix_socket::{SocketListener, SocketTransport, WaitOptions, connect_socket};
+pub use unix_socket::{SocketListener, SocketTransport, WaitOptions, connect_shared_memory, connect_socket};

@@ -15,6 +15,8 @@ pub const OCTETS_MAX: usize = 16_384;
 pub const PAYLOAD_MAX: usize = 65_536;
 /// Flag of a HELLO: the simulator is a MAC without a host. Checks that need a host are skipped.
 pub const BARE_MAC_FLAG: u8 = 1;
+/// Flag of a HELLO: the side can use shared memory. If both sides set it, all later messages pass through the rings.
+pub const SHARED_MEMORY_FLAG: u8 = 2;
 /// Flag of a frame: the receiver must discard it.
 const ERROR_FLAG: u8 = 1;
 
@@ -34,7 +36,7 @@ pub(crate) mod kind {
 pub struct Hello {
     /// Version of the protocol.
     pub version: u16,
-    /// [`BARE_MAC_FLAG`].
+    /// [`BARE_MAC_FLAG`], [`SHARED_MEMORY_FLAG`].
     pub flags: u8,
     /// Speed of the link in bits per second. 0: the side accepts any speed.
     pub speed_bps: u64,
@@ -114,13 +116,16 @@ pub(crate) struct Header {
 }
 
 impl Header {
-    fn write(&self, bytes: &mut Vec<u8>) {
-        bytes.extend_from_slice(&self.payload_len.to_le_bytes());
-        bytes.extend_from_slice(&[self.kind, self.flags]);
-        bytes.extend_from_slice(&self.code.to_le_bytes());
-        for field in [self.a, self.b, self.c] {
-            bytes.extend_from_slice(&field.to_le_bytes());
-        }
+    fn to_bytes(self) -> [u8; HEADER_BYTES] {
+        let mut bytes = [0; HEADER_BYTES];
+        bytes[..4].copy_from_slice(&self.payload_len.to_le_bytes());
+        bytes[4] = self.kind;
+        bytes[5] = self.flags;
+        bytes[6..8].copy_from_slice(&self.code.to_le_bytes());
+        bytes[8..16].copy_from_slice(&self.a.to_le_bytes());
+        bytes[16..24].copy_from_slice(&self.b.to_le_bytes());
+        bytes[24..].copy_from_slice(&self.c.to_le_bytes());
+        bytes
     }
 
     /// Reads a header.
@@ -168,11 +173,11 @@ impl Message {
             (payload, _) => payload,
         };
         let payload_len = payload.len() as u32;
-        Header {
+        let header = Header {
             payload_len,
             ..header
-        }
-        .write(bytes);
+        };
+        bytes.extend_from_slice(&header.to_bytes());
         bytes.extend_from_slice(payload);
     }
 

@@ -15,11 +15,16 @@ use crate::connection::Transport;
 use crate::decoder::MessageDecoder;
 use crate::error::LinkError;
 use crate::message::Message;
+use crate::shared_memory::SharedMemory;
 
 /// Longest sleep, after which the stop flag is read.
 const SLEEP_MAX_MS: u8 = 50;
-/// Number of bytes that are read at once.
-const READ_BYTES: usize = 65_536;
+/// Sleep of a program that waits for shared memory.
+const MEMORY_SLEEP: Duration = Duration::from_micros(50);
+/// Number of looks at the shared memory after which a program looks whether its peer has ended.
+const LOOKS_MAX: u32 = 4_096;
+/// Number of looks at the shared memory between two looks at the clock.
+const LOOKS_PER_CLOCK: u32 = 64;
 /// Number of waiting bytes above which messages are sent at once.
 const WRITE_BYTES: usize = 65_536;
 
@@ -55,11 +60,21 @@ impl WaitOptions {
     }
 }
 
-/// A socket at which a simulator connects. Its file is removed at the end.
+/// Returns the path of the file with the shared memory of a socket.
+fn memory_path(socket: &Path) -> PathBuf {
+    let mut path = socket.as_os_str().to_owned();
+    path.push(".ring");
+    PathBuf::from(path)
+}
+
+/// A socket at which a simulator connects, and a file `SOCKET.ring` with shared memory. Both files are removed at the
+/// end.
 #[derive(Debug)]
 pub struct SocketListener {
     listener: UnixListener,
     path: PathBuf,
+    /// The memory for the first simulator.
+    memory: Option<SharedMemory>,
 }
 
 impl SocketListener {
@@ -94,9 +109,17 @@ impl SocketListener {
         listener
             .set_nonblocking(true)
             .map_err(|error| failure(error.to_string()))?;
+        let memory_path = memory_path(path);
+        // The socket was created, so a file of an earlier program is not in use any more.
+        let _ = std::fs::remove_file(&memory_path);
+        let memory = SharedMemory::create(&memory_path).map_err(|error| {
+            let _ = std::fs::remove_file(path);
+            failure(format!("{}: {error}", memory_path.display()))
+        })?;
         Ok(SocketListener {
             listener,
             path: path.to_owned(),
+            memory: Some(memory),
         })
     }
 
@@ -104,12 +127,16 @@ impl SocketListener {
     ///
     /// # Errors
     /// Nobody connects within [`WaitOptions::timeout`].
-    pub fn accept(&self, wait: WaitOptions) -> Result<SocketTransport, LinkError> {
+    pub fn accept(&mut self, wait: WaitOptions) -> Result<SocketTransport, LinkError> {
         let deadline = Instant::now() + wait.timeout;
         loop {
             wait.check_stop()?;
             match self.listener.accept() {
-                Ok((stream, _)) => return SocketTransport::new(stream, wait),
+                Ok((stream, _)) => {
+                    let mut transport = SocketTransport::new(stream, wait)?;
+                    transport.memory = self.memory.take();
+                    return Ok(transport);
+                }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {}
                 Err(error) => return Err(system_error("no peer can connect", &error)),
             }
@@ -123,8 +150,9 @@ impl SocketListener {
 
 impl Drop for SocketListener {
     fn drop(&mut self) {
-        // Another program may have removed it already.
+        // Another program may have removed them already.
         let _ = std::fs::remove_file(&self.path);
+        let _ = std::fs::remove_file(memory_path(&self.path));
     }
 }
 
@@ -148,6 +176,25 @@ pub fn connect_socket(path: &Path, wait: WaitOptions) -> Result<SocketTransport,
     }
 }
 
+/// Connects to a socket as [`connect_socket`], and uses shared memory.
+///
+/// # Errors
+/// As [`connect_socket`], and if the shared memory cannot be used.
+pub fn connect_shared_memory(path: &Path, wait: WaitOptions) -> Result<SocketTransport, LinkError> {
+    let mut transport = connect_socket(path, wait)?;
+    let deadline = Instant::now() + transport.wait.timeout;
+    let memory = loop {
+        match SharedMemory::open(&memory_path(path)) {
+            Ok(memory) => break memory,
+            // The other program creates the file after the socket.
+            Err(_) if Instant::now() < deadline => std::thread::sleep(Duration::from_millis(10)),
+            Err(error) => return Err(system_error("the shared memory cannot be used", &error)),
+        }
+    };
+    transport.memory = Some(memory);
+    Ok(transport)
+}
+
 fn system_error(what: &str, reason: &dyn std::fmt::Display) -> LinkError {
     LinkError::System {
         what: what.to_owned(),
@@ -164,14 +211,17 @@ fn sleep_until_ready(socket: impl AsFd, events: PollFlags) -> Result<(), LinkErr
     }
 }
 
-/// Messages over a connected Unix socket.
+/// Messages over a connected Unix socket, or through shared memory. The socket then shows whether the peer has ended.
 #[derive(Debug)]
 pub struct SocketTransport {
     stream: UnixStream,
+    memory: Option<SharedMemory>,
+    uses_memory: bool,
+    /// Number of looks at the shared memory since the last one at the socket.
+    looks: u32,
     wait: WaitOptions,
     decoder: MessageDecoder,
     unsent: Vec<u8>,
-    chunk: Vec<u8>,
 }
 
 impl SocketTransport {
@@ -185,22 +235,68 @@ impl SocketTransport {
             .map_err(|error| system_error("the socket cannot be used", &error))?;
         Ok(SocketTransport {
             stream,
+            memory: None,
+            uses_memory: false,
+            looks: 0,
             wait,
             decoder: MessageDecoder::default(),
             unsent: Vec::new(),
-            chunk: vec![0; READ_BYTES],
         })
     }
 
-    /// Reads what the socket has. Returns whether there was anything.
+    /// Reads what the socket or the shared memory has. Returns whether there was anything.
     fn fill(&mut self) -> Result<bool, LinkError> {
+        let Some(memory) = self.memory.as_mut().filter(|_| self.uses_memory) else {
+            return self.fill_from_socket();
+        };
+        let decoder = &mut self.decoder;
+        let mut read = || {
+            let read = decoder.fill(|room| memory.read(room));
+            read.map_err(|error| system_error("the shared memory cannot be read", &error))
+        };
+        let mut count = read()?;
+        self.looks += 1;
+        if count == 0 && self.looks >= LOOKS_MAX {
+            self.looks = 0;
+            let mut byte = [0];
+            let has_ended = matches!(self.stream.read(&mut byte), Ok(0));
+            // The last bytes may have arrived in the meantime.
+            count = read()?;
+            if has_ended && count == 0 {
+                return Err(LinkError::Closed);
+            }
+        }
+        Ok(count > 0)
+    }
+
+    /// Writes bytes, as many as fit.
+    fn write(&mut self, from: usize) -> std::io::Result<usize> {
+        let bytes = &self.unsent[from..];
+        match self.memory.as_mut().filter(|_| self.uses_memory) {
+            Some(memory) => match memory.write(bytes)? {
+                0 => Err(ErrorKind::WouldBlock.into()),
+                count => Ok(count),
+            },
+            None => self.stream.write(bytes),
+        }
+    }
+
+    /// Sleeps until something arrives or can be written, or for a short time.
+    fn sleep(&mut self, events: PollFlags) -> Result<(), LinkError> {
+        if !self.uses_memory {
+            return sleep_until_ready(&self.stream, events);
+        }
+        self.looks = LOOKS_MAX;
+        std::thread::sleep(MEMORY_SLEEP);
+        Ok(())
+    }
+
+    fn fill_from_socket(&mut self) -> Result<bool, LinkError> {
         loop {
-            match self.stream.read(&mut self.chunk) {
+            let stream = &mut self.stream;
+            match self.decoder.fill(|room| stream.read(room)) {
                 Ok(0) => return Err(LinkError::Closed),
-                Ok(count) => {
-                    self.decoder.push(&self.chunk[..count]);
-                    return Ok(true);
-                }
+                Ok(_) => return Ok(true),
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(false),
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) if error.kind() == ErrorKind::ConnectionReset => return Err(LinkError::Closed),
@@ -221,19 +317,19 @@ impl Transport for SocketTransport {
 
     fn flush(&mut self) -> Result<(), LinkError> {
         let mut sent = 0;
-        let deadline = Instant::now() + self.wait.timeout;
+        let mut deadline = None;
         while sent < self.unsent.len() {
-            match self.stream.write(&self.unsent[sent..]) {
+            match self.write(sent) {
                 Ok(count) => sent += count,
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {
                     // A peer that also sends must not wait for this program.
                     self.fill()?;
                     self.wait.check_stop()?;
-                    if Instant::now() > deadline {
-                        let wait = self.wait.timeout;
+                    let wait = self.wait.timeout;
+                    if Instant::now() > *deadline.get_or_insert_with(|| Instant::now() + wait) {
                         return Err(LinkError::Silent { wait, horizon_ps: 0 });
                     }
-                    sleep_until_ready(&self.stream, PollFlags::POLLIN | PollFlags::POLLOUT)?;
+                    self.sleep(PollFlags::POLLIN | PollFlags::POLLOUT)?;
                 }
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) if matches!(error.kind(), ErrorKind::BrokenPipe | ErrorKind::ConnectionReset) => {
@@ -256,7 +352,7 @@ impl Transport for SocketTransport {
         if let Some(message) = self.decoder.next_message()? {
             return Ok(message);
         }
-        let started = Instant::now();
+        let mut started = None;
         loop {
             if self.fill()? {
                 if let Some(message) = self.decoder.next_message()? {
@@ -264,7 +360,12 @@ impl Transport for SocketTransport {
                 }
                 continue;
             }
-            let waited = started.elapsed();
+            // A look at the memory takes less time than one at the clock.
+            if self.uses_memory && !self.looks.is_multiple_of(LOOKS_PER_CLOCK) {
+                std::hint::spin_loop();
+                continue;
+            }
+            let waited = started.get_or_insert_with(Instant::now).elapsed();
             if waited < self.wait.spin && waited < self.wait.timeout {
                 std::hint::spin_loop();
                 continue;
@@ -274,7 +375,15 @@ impl Transport for SocketTransport {
                 let wait = self.wait.timeout;
                 return Err(LinkError::Silent { wait, horizon_ps: 0 });
             }
-            sleep_until_ready(&self.stream, PollFlags::POLLIN)?;
+            self.sleep(PollFlags::POLLIN)?;
         }
+    }
+
+    fn has_shared_memory(&self) -> bool {
+        self.memory.is_some()
+    }
+
+    fn use_shared_memory(&mut self) {
+        self.uses_memory = self.memory.is_some();
     }
 }

@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use xoff_lockstep::{
     Connection, CounterValues, DecodeError, Frame, Grant, Hello, HostRequest, LinkError, Message,
     MessageDecoder, OrderError, Reply, ReplyBody, SettingValues, SocketListener, SocketTransport, VERSION,
-    WaitOptions, connect_socket,
+    WaitOptions, connect_shared_memory, connect_socket,
 };
 
 fn hello(name: &str) -> Hello {
@@ -160,7 +160,7 @@ fn a_socket_without_a_peer_is_an_error_and_leaves_no_file() {
     let path = folder.path().join("s");
     let no_peer = Some(LinkError::NoPeer(short_wait().timeout));
     assert_eq!(connect_socket(&path, short_wait()).err(), no_peer);
-    let listener = SocketListener::bind(&path).expect("a socket");
+    let mut listener = SocketListener::bind(&path).expect("a socket");
     assert!(SocketListener::bind(&path).is_err(), "the socket is in use");
     let client = std::thread::spawn({
         let path = path.clone();
@@ -177,6 +177,37 @@ fn a_socket_without_a_peer_is_an_error_and_leaves_no_file() {
     std::fs::write(&path, "text").expect("a file");
     assert!(SocketListener::bind(&path).is_err(), "the file is no socket");
     assert!(path.exists());
+}
+
+#[test]
+fn messages_pass_through_shared_memory_until_the_peer_ends() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("s");
+    let ring = folder.path().join("s.ring");
+    let mut listener = SocketListener::bind(&path).expect("a socket");
+    let peer = std::thread::spawn({
+        let path = path.clone();
+        move || {
+            let transport = connect_shared_memory(&path, WaitOptions::default()).expect("a socket");
+            let mut peer = Connection::open(Box::new(transport), &hello("peer")).expect("a connection");
+            for number in 1..=50_000 {
+                peer.grant_until(number).expect("a grant");
+            }
+            // The grants fill the ring many times.
+            peer.receive().expect("a grant")
+        }
+    });
+    let transport = listener.accept(WaitOptions::default()).expect("a peer");
+    let mut own = Connection::open(Box::new(transport), &hello("own")).expect("a connection");
+    for number in 1..=50_000 {
+        assert_eq!(own.receive(), Ok(grant(number)));
+    }
+    own.grant_until(7).expect("a grant");
+    assert_eq!(own.receive(), Err(LinkError::Closed), "the peer ends without BYE");
+    assert_eq!(peer.join().expect("a thread"), grant(7));
+    assert!(ring.exists());
+    drop(listener);
+    assert!(!ring.exists());
 }
 
 fn any_request() -> impl Strategy<Value = HostRequest> {

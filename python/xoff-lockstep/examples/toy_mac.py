@@ -163,7 +163,9 @@ class ToyMac:
             first_bit_ps = self.scheduler.now()
             frame = self.next_frame()
             if frame is None:
-                await self.scheduler.wait_until(first_bit_ps + 16 * cycle_ps)
+                # Look again when a pause or an interval ends. A request may change the MAC before.
+                times = self.paused_until + self.next_start + [first_bit_ps + 16 * cycle_ps]
+                await self.scheduler.wait_until(min(time for time in times if time > first_bit_ps))
                 continue
             octets = append_fcs(frame.ljust(60, b"\0"))
             await self.scheduler.wait_until(first_bit_ps + frame_duration_ps(len(octets), self.speed_bps))

@@ -179,6 +179,9 @@ pub(crate) struct ConformDevice {
     /// Connect to this Unix socket, and run in lock step with its program
     #[arg(long, value_name = "SOCKET", conflicts_with = "port")]
     pub lockstep: Option<PathBuf>,
+    /// Exchange messages through shared memory instead of the socket
+    #[arg(long, requires = "lockstep")]
+    pub shared_memory: bool,
     /// Longest wait for the peer and for its next message, in seconds
     #[arg(long, value_name = "SECONDS", value_parser = parse_timeout, default_value = "30", requires = "lockstep")]
     pub lockstep_timeout: Duration,

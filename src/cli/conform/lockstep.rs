@@ -7,7 +7,9 @@ use xoff_conform::{
     Matrix, PortRunError, RunOptions, RunReport, run_checks_in_lockstep, run_matrix_in_lockstep,
     serve_lockstep_device,
 };
-use xoff_lockstep::{Connection, Hello, LinkError, SocketListener, VERSION, WaitOptions, connect_socket};
+use xoff_lockstep::{
+    Connection, Hello, LinkError, SocketListener, VERSION, WaitOptions, connect_shared_memory, connect_socket,
+};
 use xoff_telemetry::failure::{Exit, Failure};
 use xoff_units::LinkTiming;
 
@@ -66,7 +68,7 @@ fn accept(socket: &Path, timeout: Duration, options: &RunOptions) -> Result<Conn
     // A wrong speed is an error before anybody waits.
     xoff_conform::ModelDevice::new(LinkTiming::ethernet(speed_mbps)).map_err(refused_speed)?;
     let failure = |error| link_failure(socket, error);
-    let listener = SocketListener::bind(socket).map_err(failure)?;
+    let mut listener = SocketListener::bind(socket).map_err(failure)?;
     output::print_note(&format!("waiting for a peer at {}", socket.display()));
     let wait = WaitOptions {
         timeout,
@@ -98,14 +100,18 @@ pub(super) fn compute_matrix(
 }
 
 /// Runs the model device at a socket.
-pub(super) fn serve_device(socket: &Path, timeout: Duration) -> Result<(), Failure> {
+pub(super) fn serve_device(socket: &Path, uses_memory: bool, timeout: Duration) -> Result<(), Failure> {
     let failure = |error| link_failure(socket, error);
     let wait = WaitOptions {
         timeout,
         stop: signals::watch_stop_signals()?,
         ..WaitOptions::default()
     };
-    let transport = connect_socket(socket, wait).map_err(failure)?;
+    let connected = match uses_memory {
+        true => connect_shared_memory(socket, wait),
+        false => connect_socket(socket, wait),
+    };
+    let transport = connected.map_err(failure)?;
     let mut connection = Connection::open(Box::new(transport), &hello(0, "model host")).map_err(failure)?;
     serve_lockstep_device(&mut connection).map_err(failure)
 }
