@@ -39,7 +39,7 @@
 #define XLS_SHARED_MEMORY 2
 
 #define XLS_RINGS_AT 4096u
-#define XLS_RING_BYTES 1048576u
+#define XLS_RING_BYTES 65536u
 #define XLS_RING_FILE_BYTES (XLS_RINGS_AT + 2u * XLS_RING_BYTES)
 
 enum xls_kind {

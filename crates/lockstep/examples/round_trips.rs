@@ -20,7 +20,7 @@ use xoff_lockstep::{
 };
 
 /// Number of round trips in a measurement.
-const ROUND_TRIPS: u64 = 20_000;
+const ROUND_TRIPS: u64 = 100_000;
 /// Number of measurements of each kind.
 const TURNS: usize = 5;
 /// Octets of a frame with FCS.

@@ -18,7 +18,7 @@ const MAGIC: u64 = u64::from_le_bytes(*b"xoffring");
 /// Length of the part before the rings, in bytes.
 const HEADER_BYTES: usize = 4_096;
 /// Length of a ring in bytes, a power of two.
-const RING_BYTES: usize = 1 << 20;
+const RING_BYTES: usize = 1 << 16;
 /// Length of the file in bytes.
 const FILE_BYTES: usize = HEADER_BYTES + 2 * RING_BYTES;
 /// Offsets of the number of written bytes of both rings. Each number has its own cache line.
