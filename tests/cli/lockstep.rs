@@ -19,13 +19,10 @@ impl Peer {
     }
 
     /// The model device at a socket.
-    fn model(socket: &str) -> Peer {
-        Peer::start(Command::new(env!("CARGO_BIN_EXE_xoff")).args([
-            "conform",
-            "device",
-            "--lockstep",
-            socket,
-        ]))
+    fn model(socket: &str, options: &[&str]) -> Peer {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_xoff"));
+        command.args(["conform", "device", "--lockstep", socket]);
+        Peer::start(command.args(options))
     }
 
     /// The MAC in Python.
@@ -81,7 +78,7 @@ fn the_model_host_in_lock_step_has_the_results_and_times_of_virtual_time() {
     let folder = tempfile::tempdir().expect("a folder");
     let socket = socket_in(&folder);
     let options = ["--scale", "0.05", "A", "B3", "B7", "B10", "C"];
-    let _peer = Peer::model(&socket);
+    let _peer = Peer::model(&socket, &[]);
     let lockstep = run_in_lockstep(&socket, &options);
     let expected = run_command(&[&["conform", "run", "--json", "--virtual"], &options[..]].concat());
     assert_eq!((lockstep.code, expected.code), (Some(0), Some(0)), "{lockstep:?}");
@@ -98,7 +95,7 @@ fn the_model_host_in_lock_step_has_the_results_and_times_of_virtual_time() {
 fn a_mutant_in_lock_step_fails_its_check() {
     let folder = tempfile::tempdir().expect("a folder");
     let socket = socket_in(&folder);
-    let _peer = Peer::model(&socket);
+    let _peer = Peer::model(&socket, &["--shared-memory"]);
     let run = run_in_lockstep(&socket, &["A5", "A6", "--mutant", "adds-timers"]);
     assert_eq!(run.code, Some(1), "{run:?}");
     let checks = checks(&run);
@@ -139,6 +136,21 @@ fn a_mac_in_python_passes_and_its_defects_fail() {
         if defect.is_empty() {
             assert_exact_release(&found);
         }
+    }
+}
+
+#[test]
+fn the_matrix_in_lock_step_runs_each_mutant_on_its_own_check() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let socket = socket_in(&folder);
+    let _peer = Peer::model(&socket, &[]);
+    let matrix = run_command(&["conform", "matrix", "--lockstep", &socket, "A6", "A17", "B3"]);
+    assert_eq!(matrix.code, Some(0), "{matrix:?}");
+    for row in [
+        "adds-timers               A6     detected",
+        "accepts-bad-fcs           A17    detected",
+    ] {
+        assert!(matrix.stdout.contains(row), "{row}: {matrix:?}");
     }
 }
 

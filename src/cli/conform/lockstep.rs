@@ -31,6 +31,9 @@ fn link_failure(socket: &Path, error: LinkError) -> Failure {
                 .to_owned()
         }
         LinkError::System { .. } => "give the path of a socket in a folder that you may write".to_owned(),
+        LinkError::Bye(_) | LinkError::Closed | LinkError::Done => {
+            "read the messages of the peer, and start both programs again".to_owned()
+        }
         LinkError::Speed { .. } => "give the speed of the peer by --speed".to_owned(),
         _ => "correct the peer: docs/lockstep.md has the rules".to_owned(),
     };
