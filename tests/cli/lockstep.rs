@@ -116,6 +116,10 @@ fn assert_exact_release(checks: &[[String; 4]]) {
 
 #[test]
 fn a_mac_in_python_passes_and_its_defects_fail() {
+    if Command::new("python3").arg("--version").output().is_err() {
+        eprintln!("skipped: there is no `python3`");
+        return;
+    }
     for (defect, selected, expected) in [
         (
             "",
