@@ -30,7 +30,7 @@
 #define XLS_MAGIC 0x6b636f6c66666f78ull /* "xofflock" */
 #define XLS_HEADER_BYTES 32u
 #define XLS_PAYLOAD_MAX 65536u
-#define XLS_OCTETS_MAX 16384u
+#define XLS_FRAME_BYTES_MAX 16384u
 #define XLS_UNCOUNTED_MAX 64u
 /* Flag of xls_connect: the simulator is a MAC without a host. */
 #define XLS_BARE_MAC 1
@@ -331,10 +331,10 @@ static inline void xls_close(struct xls_link *link) {
     link->fd = -1;
 }
 
-/* Sends a frame whose last bit leaves at last_bit_ps. The octets have an FCS. */
+/* Sends a frame whose last bit leaves at last_bit_ps. The bytes have an FCS. */
 static inline int xls_send_frame(struct xls_link *link, uint64_t first_bit_ps, uint64_t last_bit_ps,
-                                 const uint8_t *octets, size_t octet_count, int has_error) {
-    if (octet_count == 0 || octet_count > XLS_OCTETS_MAX) return xls_fail(link, "a frame has a wrong length", "");
+                                 const uint8_t *bytes, size_t byte_count, int has_error) {
+    if (byte_count == 0 || byte_count > XLS_FRAME_BYTES_MAX) return xls_fail(link, "a frame has a wrong length", "");
     if (last_bit_ps <= first_bit_ps || last_bit_ps < link->granted_ps || first_bit_ps < link->last_end_ps)
         return xls_fail(link, "a frame is before an earlier grant or frame", "");
     if (link->uncounted_len == XLS_UNCOUNTED_MAX)
@@ -342,7 +342,7 @@ static inline int xls_send_frame(struct xls_link *link, uint64_t first_bit_ps, u
     link->last_end_ps = last_bit_ps;
     link->uncounted[link->uncounted_len++] = last_bit_ps;
     xls_update_horizon(link);
-    return xls_queue(link, XLS_FRAME, has_error ? 1 : 0, 0, first_bit_ps, last_bit_ps, 0, octets, octet_count);
+    return xls_queue(link, XLS_FRAME, has_error ? 1 : 0, 0, first_bit_ps, last_bit_ps, 0, bytes, byte_count);
 }
 
 /* Answers a request. time_ps is the current time, at which xoff can react. */

@@ -269,8 +269,8 @@ fn lldpd_and_the_switch_read_each_other() -> Result<Completion, Failed> {
     Ok(Completion::Completed)
 }
 
-/// The program that sends frames with scapy: valid DCBX TLVs, a PFC TLV that is too long, two PFC TLVs, ETS shares of 90
-/// percent, and a frame without a port ID.
+/// The program that sends frames with scapy: valid DCBX TLVs, a PFC TLV that is too long, two PFC TLVs, ETS shares of
+/// 90 percent, and a frame without a port ID.
 const SCAPY: &str = r#"
 import sys
 from scapy.all import Ether, sendp

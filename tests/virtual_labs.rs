@@ -672,7 +672,8 @@ fn negotiated_pfc_prevents_losses_and_a_mismatch_is_a_warning() {
             .contains("\"event\":\"dcbx-pfc\",\"at\":\"sw1:Ethernet4\"")
     );
 
-    // The switch has PFC on priority 4, and no end is willing. No class is lossless at both ends, so drops are no failure.
+    // The switch has PFC on priority 4, and no end is willing. No class is lossless at both ends, so drops are no
+    // failure.
     run_lab(folder.path(), &dcbx_lab("not-willing", "\"4\""), &options, 0);
     let report = read_json(folder.path().join("report.json"));
     let warning = report["warnings"][0].as_str().unwrap_or_default();

@@ -18,14 +18,14 @@ struct arriving {
     uint64_t last_bit_ps;
     uint32_t len;
     int has_error;
-    uint8_t octets[2048];
+    uint8_t bytes[2048];
 };
 
 struct traffic {
     int runs;
     uint32_t share_permille, sequence_offset, len;
     uint64_t next_ps, number, paused_until_ps;
-    uint8_t octets[2048];
+    uint8_t bytes[2048];
 };
 
 struct mac {
@@ -35,15 +35,15 @@ struct mac {
     struct arriving frames[FRAMES];
     unsigned first, count;
     /* the frame that is being sent */
-    uint8_t octets[2048];
+    uint8_t bytes[2048];
     uint32_t len;
     uint64_t first_bit_ps, last_bit_ps, free_ps;
 };
 
-static uint32_t crc32(const uint8_t *octets, size_t len) {
+static uint32_t crc32(const uint8_t *bytes, size_t len) {
     uint32_t crc = 0xffffffffu;
     for (size_t at = 0; at < len; at++) {
-        crc ^= octets[at];
+        crc ^= bytes[at];
         for (int bit = 0; bit < 8; bit++) crc = crc >> 1 ^ (crc & 1 ? 0xedb88320u : 0);
     }
     return ~crc;
@@ -51,13 +51,13 @@ static uint32_t crc32(const uint8_t *octets, size_t len) {
 
 /* Honours a PFC frame whose last bit has arrived. */
 static void process(struct mac *mac, const struct arriving *frame, uint64_t now_ps) {
-    const uint8_t *octets = frame->octets;
-    if (frame->has_error || frame->len < 64 || xls_get(octets + frame->len - 4, 4) != crc32(octets, frame->len - 4))
+    const uint8_t *bytes = frame->bytes;
+    if (frame->has_error || frame->len < 64 || xls_get(bytes + frame->len - 4, 4) != crc32(bytes, frame->len - 4))
         return;
-    if (memcmp(octets, CONTROL_ADDRESS, 6) || memcmp(octets + 12, "\x88\x08\x01\x01", 4)) return;
+    if (memcmp(bytes, CONTROL_ADDRESS, 6) || memcmp(bytes + 12, "\x88\x08\x01\x01", 4)) return;
     for (int class = 0; class < 8; class++) {
-        uint64_t quanta = (uint64_t)octets[18 + 2 * class] << 8 | octets[19 + 2 * class];
-        if (octets[17] >> class & 1 || mac->ignores_vector)
+        uint64_t quanta = (uint64_t)bytes[18 + 2 * class] << 8 | bytes[19 + 2 * class];
+        if (bytes[17] >> class & 1 || mac->ignores_vector)
             mac->classes[class].paused_until_ps = now_ps + quanta * 64 * mac->byte_ps;
     }
 }
@@ -68,10 +68,10 @@ static void start_frame(struct mac *mac, uint64_t now_ps) {
         struct traffic *traffic = &mac->classes[class];
         if (!traffic->runs || traffic->next_ps > now_ps || traffic->paused_until_ps > now_ps) continue;
         for (int byte = 0; byte < 8; byte++)
-            traffic->octets[traffic->sequence_offset + byte] = (uint8_t)(traffic->number >> (56 - 8 * byte));
+            traffic->bytes[traffic->sequence_offset + byte] = (uint8_t)(traffic->number >> (56 - 8 * byte));
         traffic->number++;
-        memcpy(mac->octets, traffic->octets, traffic->len);
-        xls_put(mac->octets + traffic->len, crc32(mac->octets, traffic->len), 4);
+        memcpy(mac->bytes, traffic->bytes, traffic->len);
+        xls_put(mac->bytes + traffic->len, crc32(mac->bytes, traffic->len), 4);
         mac->len = traffic->len + 4;
         mac->first_bit_ps = now_ps;
         mac->last_bit_ps = now_ps + (mac->len + PREAMBLE_BYTES) * mac->byte_ps;
@@ -87,8 +87,8 @@ static int execute(struct mac *mac, const struct xls_message *message, uint64_t 
     struct traffic *traffic = &mac->classes[message->value & 7];
     switch (message->operation) {
     case XLS_START_TRAFFIC:
-        if (message->payload_len > sizeof traffic->octets || message->share_permille == 0) return 0;
-        memcpy(traffic->octets, message->payload, message->payload_len);
+        if (message->payload_len > sizeof traffic->bytes || message->share_permille == 0) return 0;
+        memcpy(traffic->bytes, message->payload, message->payload_len);
         traffic->len = message->payload_len;
         traffic->sequence_offset = message->sequence_offset;
         traffic->share_permille = message->share_permille;
@@ -130,7 +130,7 @@ static int synchronise(struct mac *mac, struct xls_link *link, uint64_t *now_ps)
             frame->last_bit_ps = message.last_bit_ps;
             frame->has_error = message.has_error;
             frame->len = message.payload_len;
-            memcpy(frame->octets, message.payload, message.payload_len);
+            memcpy(frame->bytes, message.payload, message.payload_len);
         }
     }
 }
@@ -156,7 +156,7 @@ int main(int argc, char **argv) {
             mac.count--;
         }
         if (mac.len && mac.last_bit_ps <= now_ps) {
-            if (xls_send_frame(&link, mac.first_bit_ps, now_ps, mac.octets, mac.len, 0) < 0) end = -1;
+            if (xls_send_frame(&link, mac.first_bit_ps, now_ps, mac.bytes, mac.len, 0) < 0) end = -1;
             mac.len = 0;
         }
         if (!mac.len && mac.free_ps <= now_ps) start_frame(&mac, now_ps);

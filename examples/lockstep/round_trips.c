@@ -8,7 +8,7 @@
 #define FRAME_PS 576000ull
 
 int main(int argc, char **argv) {
-    static const uint8_t octets[64];
+    static const uint8_t bytes[64];
     struct xls_link link;
     struct xls_message message;
     uint64_t number = 0;
@@ -24,7 +24,7 @@ int main(int argc, char **argv) {
         /* The grant of the peer counts the answer before. */
         link.received++;
         link.uncounted_len = 0;
-        if (xls_send_frame(&link, last_bit_ps - FRAME_PS, last_bit_ps, octets, sizeof octets, 0) < 0) return 1;
+        if (xls_send_frame(&link, last_bit_ps - FRAME_PS, last_bit_ps, bytes, sizeof bytes, 0) < 0) return 1;
         if (xls_queue(&link, XLS_GRANT, 0, 0, 0, last_bit_ps + 1, link.received, "", 0) < 0) return 1;
         number++;
     }

@@ -6,7 +6,7 @@ use xoff_lockstep::{Connection, Frame, HostRequest, LinkError, Message, OrderErr
 use xoff_units::{LinkTiming, Picos};
 
 use crate::device_port::{DevicePort, InFlight};
-use crate::lockstep_frame::{from_octets, to_octets};
+use crate::lockstep_frame::{from_wire_bytes, to_wire_bytes};
 use crate::lockstep_request::{from_counters, from_settings, to_operation};
 use crate::model::all_mutants;
 use crate::session::make_device;
@@ -80,7 +80,7 @@ impl DeviceServer<'_> {
                 first_bit_ps: epoch.saturating_add(sent.start).0,
                 last_bit_ps: epoch.saturating_add(sent.end).0,
                 has_error: false,
-                octets: to_octets(&sent.frame),
+                bytes: to_wire_bytes(&sent.frame),
             }))
         })
     }
@@ -91,7 +91,7 @@ impl DeviceServer<'_> {
             Message::Frame(frame) => {
                 let [start, end] =
                     [frame.first_bit_ps, frame.last_bit_ps].map(|time_ps| self.to_local(time_ps));
-                let frame = from_octets(frame.octets, frame.has_error);
+                let frame = from_wire_bytes(frame.bytes, frame.has_error);
                 self.to_device.push_back(InFlight { start, end, frame });
                 Ok(())
             }

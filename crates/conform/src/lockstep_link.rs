@@ -9,7 +9,7 @@ use xoff_units::{LinkTiming, Picos};
 use crate::device::{Counters, Operation, Settings, Unsupported};
 use crate::device_port::InFlight;
 use crate::link_frame::Defect;
-use crate::lockstep_frame::{from_octets, to_octets};
+use crate::lockstep_frame::{from_wire_bytes, to_wire_bytes};
 use crate::lockstep_request::{to_counters, to_request, to_settings};
 use crate::medium::{Answer, Medium, MediumError};
 use crate::observation::{CONTROL_EVENT, Observations, SENT_EVENT};
@@ -105,7 +105,7 @@ impl<'a> LockstepLink<'a> {
             Message::Frame(frame) => {
                 let [start, end] = [frame.first_bit_ps, frame.last_bit_ps]
                     .map(|time_ps| since_epoch(time_ps, self.device.epoch));
-                let frame = from_octets(frame.octets, frame.has_error);
+                let frame = from_wire_bytes(frame.bytes, frame.has_error);
                 self.last_bit = self.last_bit.max(end);
                 self.from_device.push_back(InFlight { start, end, frame });
             }
@@ -179,7 +179,7 @@ impl<'a> LockstepLink<'a> {
             first_bit_ps: self.to_connection(self.now).0,
             last_bit_ps: self.to_connection(departure.end).0,
             has_error: false,
-            octets: to_octets(&departure.frame),
+            bytes: to_wire_bytes(&departure.frame),
         });
         self.connection.send(&frame)?;
         match departure.number {

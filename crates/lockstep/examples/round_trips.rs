@@ -1,9 +1,9 @@
 //! Measures round trips of frames in lock step, and of a bare ping-pong over the same transport, in turns.
 //!
-//! A round trip is a frame of 64 octets and a grant in each direction. The bare ping-pong exchanges the same number of
+//! A round trip is a frame of 64 bytes and a grant in each direction. The bare ping-pong exchanges the same number of
 //! bytes without messages. Both sides poll without sleeping. The first argument is the transport, `socket` or `memory`.
-//! The other arguments are the path of a socket and a program that connects to it as the peer; without them, the peer is
-//! a thread.
+//! The other arguments are the path of a socket and a program that connects to it as the peer; without them, the peer
+//! is a thread.
 //!
 //!     cargo run --release -p xoff-lockstep --example round_trips -- socket|memory [SOCKET PROGRAM ARGUMENT...]
 
@@ -23,13 +23,13 @@ use xoff_lockstep::{
 const ROUND_TRIPS: u64 = 100_000;
 /// Number of measurements of each kind.
 const TURNS: usize = 5;
-/// Octets of a frame with FCS.
-const OCTETS: usize = 64;
+/// Bytes of a frame with FCS.
+const FRAME_BYTES: usize = 64;
 /// Bytes of a frame and a grant.
 const BYTES: usize = 96 + 32;
 /// Time between two frames of one side, in picoseconds.
 const INTERVAL_PS: u64 = 2_000_000;
-/// Time of a frame of 64 octets at 1 Gb/s, in picoseconds.
+/// Time of a frame of 64 bytes at 1 Gb/s, in picoseconds.
 const FRAME_PS: u64 = 576_000;
 
 fn spinning() -> WaitOptions {
@@ -53,7 +53,7 @@ fn frame(first_bit_ps: u64) -> Message {
         first_bit_ps,
         last_bit_ps: first_bit_ps + FRAME_PS,
         has_error: false,
-        octets: vec![0; OCTETS],
+        bytes: vec![0; FRAME_BYTES],
     })
 }
 

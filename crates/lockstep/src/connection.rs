@@ -1,8 +1,9 @@
 //! A connection to a peer: messages in the right order over a transport.
 
 use crate::error::LinkError;
+use crate::limits::{SHARED_MEMORY_FLAG, VERSION};
 use crate::link_state::LinkState;
-use crate::message::{Grant, Hello, Message, SHARED_MEMORY_FLAG, VERSION};
+use crate::message::{Grant, Hello, Message};
 
 /// What carries messages to a peer. Messages arrive in their order.
 pub trait Transport {
@@ -51,8 +52,8 @@ impl std::fmt::Debug for Connection {
 }
 
 impl Connection {
-    /// Exchanges HELLO messages. `own` is the message of this side. If both sides have shared memory, the later messages
-    /// pass through it.
+    /// Exchanges HELLO messages. `own` is the message of this side. If both sides have shared memory, the later
+    /// messages pass through it.
     ///
     /// # Errors
     /// The peer speaks another protocol, or has another version or speed.

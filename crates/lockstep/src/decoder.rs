@@ -1,7 +1,9 @@
 //! Messages in a stream of bytes.
 
 use crate::error::DecodeError;
-use crate::message::{HEADER_BYTES, Header, Message, PAYLOAD_MAX};
+use crate::header::Header;
+use crate::limits::{HEADER_BYTES, PAYLOAD_MAX};
+use crate::message::Message;
 
 /// Smallest room for the next bytes of a stream.
 const ROOM_BYTES: usize = 65_536;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use thiserror::Error;
 
-use crate::message::{OCTETS_MAX, PAYLOAD_MAX, VERSION};
+use crate::limits::{FRAME_BYTES_MAX, PAYLOAD_MAX, VERSION};
 
 /// Bytes that are no message.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -19,8 +19,8 @@ pub enum DecodeError {
     #[error("a message has a payload of {0} bytes, at most {PAYLOAD_MAX} are permitted")]
     PayloadLength(u32),
     /// A frame is empty or too long.
-    #[error("a FRAME message has {0} octets, permitted are 1 to {OCTETS_MAX}")]
-    OctetCount(usize),
+    #[error("a FRAME message has {0} bytes, permitted are 1 to {FRAME_BYTES_MAX}")]
+    FrameLength(usize),
     /// A text is not UTF-8, or has control characters.
     #[error("the text `{field}` is not UTF-8 without control characters")]
     Text {

@@ -30,6 +30,8 @@ mod connection;
 mod decoder;
 mod error;
 mod fcs;
+mod header;
+mod limits;
 mod link_state;
 mod message;
 mod promise;
@@ -42,10 +44,10 @@ pub use connection::{Connection, Transport};
 pub use decoder::MessageDecoder;
 pub use error::{DecodeError, LinkError, OrderError};
 pub use fcs::{append_fcs, has_right_fcs};
-pub use link_state::LinkState;
-pub use message::{
-    BARE_MAC_FLAG, Frame, Grant, HEADER_BYTES, Hello, MAGIC, Message, OCTETS_MAX, PAYLOAD_MAX,
-    SHARED_MEMORY_FLAG, VERSION,
+pub use limits::{
+    BARE_MAC_FLAG, FRAME_BYTES_MAX, HEADER_BYTES, MAGIC, PAYLOAD_MAX, SHARED_MEMORY_FLAG, VERSION,
 };
+pub use link_state::LinkState;
+pub use message::{Frame, Grant, Hello, Message};
 pub use request::{CounterValues, HostRequest, Reply, ReplyBody, SettingValues};
 pub use unix_socket::{SocketListener, SocketTransport, WaitOptions, connect_shared_memory, connect_socket};

@@ -179,7 +179,7 @@ mod tests {
             first_bit_ps,
             last_bit_ps,
             has_error: false,
-            octets: vec![0; 64],
+            bytes: vec![0; 64],
         })
     }
 

@@ -1,35 +1,12 @@
 //! The messages, and their bytes.
 
 use crate::error::DecodeError;
+use crate::header::{Header, kind, read_text};
+use crate::limits::{FRAME_BYTES_MAX, HEADER_BYTES, MAGIC};
 use crate::request::{HostRequest, Reply};
 
-/// Version of the protocol.
-pub const VERSION: u16 = 1;
-/// Field `c` of a HELLO: the bytes `xofflock`.
-pub const MAGIC: u64 = u64::from_le_bytes(*b"xofflock");
-/// Length of the header of a message, in bytes.
-pub const HEADER_BYTES: usize = 32;
-/// Largest number of octets of a frame, with FCS.
-pub const OCTETS_MAX: usize = 16_384;
-/// Length of the longest payload of a message, in bytes.
-pub const PAYLOAD_MAX: usize = 65_536;
-/// Flag of a HELLO: the simulator is a MAC without a host. Checks that need a host are skipped.
-pub const BARE_MAC_FLAG: u8 = 1;
-/// Flag of a HELLO: the side can use shared memory. If both sides set it, all later messages pass through the rings.
-pub const SHARED_MEMORY_FLAG: u8 = 2;
 /// Flag of a frame: the receiver must discard it.
 const ERROR_FLAG: u8 = 1;
-
-/// The kind of a message, byte 4 of its header.
-pub(crate) mod kind {
-    pub(crate) const HELLO: u8 = 1;
-    pub(crate) const FRAME: u8 = 2;
-    pub(crate) const GRANT: u8 = 3;
-    pub(crate) const RESET: u8 = 4;
-    pub(crate) const REQUEST: u8 = 5;
-    pub(crate) const REPLY: u8 = 6;
-    pub(crate) const BYE: u8 = 7;
-}
 
 /// The first message of each side.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,8 +30,8 @@ pub struct Frame {
     pub last_bit_ps: u64,
     /// True: the PHY signals an error, and the receiver must discard the frame.
     pub has_error: bool,
-    /// The octets from the destination address to the FCS.
-    pub octets: Vec<u8>,
+    /// The bytes from the destination address to the FCS.
+    pub bytes: Vec<u8>,
 }
 
 /// A promise about all later frames of the sender.
@@ -103,54 +80,6 @@ pub enum Message {
     },
 }
 
-/// The header of a message.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Header {
-    pub(crate) payload_len: u32,
-    pub(crate) kind: u8,
-    pub(crate) flags: u8,
-    pub(crate) code: u16,
-    pub(crate) a: u64,
-    pub(crate) b: u64,
-    pub(crate) c: u64,
-}
-
-impl Header {
-    fn to_bytes(self) -> [u8; HEADER_BYTES] {
-        let mut bytes = [0; HEADER_BYTES];
-        bytes[..4].copy_from_slice(&self.payload_len.to_le_bytes());
-        bytes[4] = self.kind;
-        bytes[5] = self.flags;
-        bytes[6..8].copy_from_slice(&self.code.to_le_bytes());
-        bytes[8..16].copy_from_slice(&self.a.to_le_bytes());
-        bytes[16..24].copy_from_slice(&self.b.to_le_bytes());
-        bytes[24..].copy_from_slice(&self.c.to_le_bytes());
-        bytes
-    }
-
-    /// Reads a header.
-    pub(crate) fn read(bytes: &[u8; HEADER_BYTES]) -> Header {
-        let field = |at: usize| u64::from_le_bytes(std::array::from_fn(|index| bytes[at + index]));
-        Header {
-            payload_len: u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]),
-            kind: bytes[4],
-            flags: bytes[5],
-            code: u16::from_le_bytes([bytes[6], bytes[7]]),
-            a: field(8),
-            b: field(16),
-            c: field(24),
-        }
-    }
-}
-
-/// Reads a text of a payload.
-pub(crate) fn read_text(payload: &[u8], field: &'static str) -> Result<String, DecodeError> {
-    match std::str::from_utf8(payload) {
-        Ok(text) if !text.contains(char::is_control) => Ok(text.to_owned()),
-        _ => Err(DecodeError::Text { field }),
-    }
-}
-
 impl Message {
     /// Returns the name of the kind in error messages.
     pub fn kind_name(&self) -> &'static str {
@@ -169,7 +98,7 @@ impl Message {
     pub fn encode(&self, bytes: &mut Vec<u8>) {
         let (header, payload) = self.parts();
         let payload: &[u8] = match (&payload, self) {
-            (_, Message::Frame(frame)) => &frame.octets,
+            (_, Message::Frame(frame)) => &frame.bytes,
             (payload, _) => payload,
         };
         let payload_len = payload.len() as u32;
@@ -256,14 +185,14 @@ impl Message {
                 })
             }
             kind::FRAME => {
-                if payload.is_empty() || payload.len() > OCTETS_MAX {
-                    return Err(DecodeError::OctetCount(payload.len()));
+                if payload.is_empty() || payload.len() > FRAME_BYTES_MAX {
+                    return Err(DecodeError::FrameLength(payload.len()));
                 }
                 Message::Frame(Frame {
                     first_bit_ps: header.a,
                     last_bit_ps: header.b,
                     has_error: header.flags & ERROR_FLAG != 0,
-                    octets: payload.to_vec(),
+                    bytes: payload.to_vec(),
                 })
             }
             kind::GRANT => Message::Grant(Grant {

@@ -1,7 +1,7 @@
 //! Requests to the host of a device, and their replies.
 
 use crate::error::DecodeError;
-use crate::message::{Header, kind, read_text};
+use crate::header::{Header, kind, read_text};
 
 /// Number of counters in a reply.
 const COUNTERS: usize = 44;

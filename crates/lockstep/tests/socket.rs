@@ -277,11 +277,11 @@ fn any_message() -> impl Strategy<Value = Message> {
             any::<bool>(),
             proptest::collection::vec(any::<u8>(), 1..2_000)
         )
-            .prop_map(|(times, has_error, octets)| Message::Frame(Frame {
+            .prop_map(|(times, has_error, bytes)| Message::Frame(Frame {
                 first_bit_ps: times[0],
                 last_bit_ps: times[1],
                 has_error,
-                octets,
+                bytes,
             })),
         any::<[u64; 3]>().prop_map(|fields| Message::Grant(Grant {
             first_bit_ps: fields[0],

@@ -2,8 +2,8 @@
 //! and neighbour discovery, LLDP with the TLVs of DCBX.
 //!
 //! The crate reads and edits frames in place and allocates no memory, except for the contents of LLDP frames
-//! ([`lldp`]) and for the LLDP and DCBX state of a port ([`lldp_port`], [`dcbx`]). A view such as [`Bth`] wraps the bytes
-//! of a frame. `new_checked` checks the length of the bytes once, so the accessors of the view do not panic.
+//! ([`lldp`]) and for the LLDP and DCBX state of a port ([`lldp_port`], [`dcbx`]). A view such as [`Bth`] wraps the
+//! bytes of a frame. `new_checked` checks the length of the bytes once, so the accessors of the view do not panic.
 //!
 //! A switch must edit RoCE packets in place, because the invariant CRC (ICRC) covers fields such as the IPv4
 //! identification. Parsing a header into a struct and writing it again can lose such fields. For example,

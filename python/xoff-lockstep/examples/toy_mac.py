@@ -86,34 +86,34 @@ class ToyMac:
 
     async def process(self, frame, generation):
         await self.scheduler.wait_until(frame.last_bit_ps)
-        octets = frame.octets
-        is_damaged = frame.has_error or not has_right_fcs(octets)
+        data = frame.data
+        is_damaged = frame.has_error or not has_right_fcs(data)
         if self.defect == "ignores-fcs":
             is_damaged = False
-        if generation != self.generation or is_damaged or len(octets) < 64:
+        if generation != self.generation or is_damaged or len(data) < 64:
             return
-        if octets[12:14] == CONTROL_TYPE:
-            if octets[:6] == CONTROL_ADDRESS:
-                self.honour(octets)
+        if data[12:14] == CONTROL_TYPE:
+            if data[:6] == CONTROL_ADDRESS:
+                self.honour(data)
             return
         # Class k has the DSCP 8 k + 2.
-        priority = octets[15] >> 5
+        priority = data[15] >> 5
         if self.unread >> priority & 1:
-            self.unread_bytes[priority] += len(octets)
+            self.unread_bytes[priority] += len(data)
             if self.unread_bytes[priority] > XOFF_BYTES and self.refresh_at[priority] is None:
                 self.send_pfc(priority, LONGEST_PAUSE)
 
-    def honour(self, octets):
+    def honour(self, data):
         now = self.scheduler.now()
-        if octets[14:16] == PFC and self.honours_pfc:
-            enabled = 0xFF if self.defect == "any-class" else octets[17]
+        if data[14:16] == PFC and self.honours_pfc:
+            enabled = 0xFF if self.defect == "any-class" else data[17]
             for priority in range(8):
                 if enabled >> priority & 1:
-                    quanta = int.from_bytes(octets[18 + 2 * priority : 20 + 2 * priority], "big")
+                    quanta = int.from_bytes(data[18 + 2 * priority : 20 + 2 * priority], "big")
                     start = max(now, self.paused_until[priority]) if self.defect == "adds-times" else now
                     self.paused_until[priority] = start + self.quanta_ps(quanta)
-        elif octets[14:16] == PAUSE and self.honours_pause:
-            until = now + self.quanta_ps(int.from_bytes(octets[16:18], "big"))
+        elif data[14:16] == PAUSE and self.honours_pause:
+            until = now + self.quanta_ps(int.from_bytes(data[16:18], "big"))
             self.paused_until = [until] * 8
 
     def read_classes(self, classes):
@@ -167,10 +167,10 @@ class ToyMac:
                 times = self.paused_until + self.next_start + [first_bit_ps + 16 * cycle_ps]
                 await self.scheduler.wait_until(min(time for time in times if time > first_bit_ps))
                 continue
-            octets = append_fcs(frame.ljust(60, b"\0"))
-            await self.scheduler.wait_until(first_bit_ps + frame_duration_ps(len(octets), self.speed_bps))
+            data = append_fcs(frame.ljust(60, b"\0"))
+            await self.scheduler.wait_until(first_bit_ps + frame_duration_ps(len(data), self.speed_bps))
             if generation == self.generation:
-                self.link.send_frame(first_bit_ps, octets)
+                self.link.send_frame(first_bit_ps, data)
                 await self.scheduler.wait_until(self.scheduler.now() + 12 * cycle_ps)
 
 

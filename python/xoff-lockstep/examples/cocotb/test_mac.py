@@ -49,13 +49,13 @@ class RtlMac:
     async def process(self, frame):
         left_ps = frame.last_bit_ps - self.clock.now()
         await Timer(max(left_ps, 1), "ps")
-        octets = frame.octets
-        is_pfc = octets[:6] == PFC_HEADER and octets[12:16] == PFC_TYPE
-        if frame.has_error or len(octets) < 64 or not has_right_fcs(octets) or not is_pfc:
+        data = frame.data
+        is_pfc = data[:6] == PFC_HEADER and data[12:16] == PFC_TYPE
+        if frame.has_error or len(data) < 64 or not has_right_fcs(data) or not is_pfc:
             return
-        if octets[17] >> self.priority & 1:
+        if data[17] >> self.priority & 1:
             at = 18 + 2 * self.priority
-            self.dut.pause_quanta.value = int.from_bytes(octets[at : at + 2], "big")
+            self.dut.pause_quanta.value = int.from_bytes(data[at : at + 2], "big")
             self.dut.pause_strobe.value = 1
             await RisingEdge(self.dut.clk)
             self.dut.pause_strobe.value = 0
@@ -76,9 +76,9 @@ class RtlMac:
             first_bit_ps = self.clock.now()
             await RisingEdge(self.dut.tx_end)
             if self.traffic:
-                octets = append_fcs(self.traffic.numbered_frame(self.sent_frames))
+                data = append_fcs(self.traffic.numbered_frame(self.sent_frames))
                 self.sent_frames += 1
-                link.send_frame(first_bit_ps, octets)
+                link.send_frame(first_bit_ps, data)
 
 
 @cocotb.test()

@@ -69,7 +69,7 @@ class Client:
         self._uncounted.append(frame.last_bit_ps)
         self._update_horizon()
         flags = messages.ERROR if frame.has_error else 0
-        self._send(messages.FRAME, flags=flags, a=frame.first_bit_ps, b=frame.last_bit_ps, payload=frame.octets)
+        self._send(messages.FRAME, flags=flags, a=frame.first_bit_ps, b=frame.last_bit_ps, payload=frame.data)
 
     def grant(self, last_bit_ps):
         """Promise that no later frame ends before a time. The same promise is sent once."""

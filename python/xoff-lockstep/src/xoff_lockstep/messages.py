@@ -9,7 +9,7 @@ VERSION = 1
 MAGIC = int.from_bytes(b"xofflock", "little")
 HEADER = struct.Struct("<IBBHQQQ")
 PAYLOAD_MAX = 65_536
-OCTETS_MAX = 16_384
+FRAME_BYTES_MAX = 16_384
 NEVER = 2**64 - 1
 
 # Flag of a HELLO message: the simulator is a MAC without a host.
@@ -47,11 +47,11 @@ class Operation(enum.IntEnum):
 
 
 class Frame(NamedTuple):
-    """A frame on the link. `octets` are the octets from the destination address to the FCS."""
+    """A frame on the link. `data` are the bytes from the destination address to the FCS."""
 
     first_bit_ps: int
     last_bit_ps: int
-    octets: bytes
+    data: bytes
     has_error: bool = False
 
 
@@ -94,14 +94,14 @@ def encode(kind, flags=0, code=0, a=0, b=0, c=0, payload=b""):
     return HEADER.pack(len(payload), kind, flags, code, a, b, c) + payload
 
 
-def append_fcs(octets):
-    """Return the octets with their frame check sequence (IEEE 802.3 3.2.9)."""
-    return octets + zlib.crc32(octets).to_bytes(4, "little")
+def append_fcs(data):
+    """Return the bytes with their frame check sequence (IEEE 802.3 3.2.9)."""
+    return data + zlib.crc32(data).to_bytes(4, "little")
 
 
-def has_right_fcs(octets):
-    """Return whether the last four octets are the right frame check sequence."""
-    return len(octets) > 4 and zlib.crc32(octets[:-4]).to_bytes(4, "little") == octets[-4:]
+def has_right_fcs(data):
+    """Return whether the last four bytes are the right frame check sequence."""
+    return len(data) > 4 and zlib.crc32(data[:-4]).to_bytes(4, "little") == data[-4:]
 
 
 def frame_duration_ps(octet_count, speed_bps, overhead_bytes=PREAMBLE_BYTES):
