@@ -2,7 +2,7 @@
 
 use crate::error::DecodeError;
 use crate::header::{Header, kind, read_text};
-use crate::limits::{FRAME_BYTES_MAX, HEADER_BYTES, MAGIC};
+use crate::limits::{FRAME_BYTES_MAX, MAGIC};
 use crate::request::{HostRequest, Reply};
 
 /// Flag of a frame: the receiver must discard it.
