@@ -13,7 +13,7 @@ const ERROR_FLAG: u8 = 1;
 pub struct Hello {
     /// Version of the protocol.
     pub version: u16,
-    /// [`BARE_MAC_FLAG`], [`SHARED_MEMORY_FLAG`].
+    /// [`BARE_MAC_FLAG`](crate::BARE_MAC_FLAG), [`SHARED_MEMORY_FLAG`](crate::SHARED_MEMORY_FLAG).
     pub flags: u8,
     /// Speed of the link in bits per second. 0: the side accepts any speed.
     pub speed_bps: u64,
