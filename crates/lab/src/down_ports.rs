@@ -1,6 +1,7 @@
 //! Ports that the configuration sets down.
 
 use xoff_fabric::FabricPlan;
+use xoff_telemetry::count_noun;
 
 /// Number of ports that a message names.
 const NAMED_PORTS_MAX: usize = 8;
@@ -20,7 +21,7 @@ pub(super) fn describe_ports_configured_down(ports: &[String]) -> String {
     let named = &ports[..ports.len().min(NAMED_PORTS_MAX)];
     let more = match ports.len() - named.len() {
         0 => String::new(),
-        count => format!(" and {count} more ports"),
+        count => format!(" and {}", count_noun(count as u64, "more port")),
     };
     format!("the configuration sets {}{more} down", named.join(", "))
 }

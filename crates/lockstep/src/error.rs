@@ -16,10 +16,10 @@ pub enum DecodeError {
     #[error("no message has the kind {0}; the kinds are 1 to 7")]
     Kind(u8),
     /// A payload is too long.
-    #[error("a message has a payload of {0} bytes, at most {PAYLOAD_MAX} are permitted")]
+    #[error("the payload of a message has the length {0}, at most {PAYLOAD_MAX} is permitted")]
     PayloadLength(u32),
     /// A frame is empty or too long.
-    #[error("a FRAME message has {0} bytes, permitted are 1 to {FRAME_BYTES_MAX}")]
+    #[error("a FRAME message has the length {0}, permitted is 1 to {FRAME_BYTES_MAX}")]
     FrameLength(usize),
     /// A text is not UTF-8, or has control characters.
     #[error("the text `{field}` is not UTF-8 without control characters")]
@@ -46,7 +46,9 @@ pub enum DecodeError {
     #[error("a REPLY message has the form {0}; the forms are 0 to 4")]
     ReplyForm(u16),
     /// The payload of a REPLY has the wrong length.
-    #[error("the payload of a REPLY message of the form {form} has {found} bytes, expected are {expected}")]
+    #[error(
+        "the payload of a REPLY message of the form {form} has the length {found}, expected is {expected}"
+    )]
     ReplyLength {
         /// Number of the form.
         form: u16,
@@ -112,7 +114,7 @@ pub enum OrderError {
         most: u64,
     },
     /// Too many frames were sent without waiting for a grant.
-    #[error("sends {0} frames without waiting for a grant")]
+    #[error("sends too many frames without waiting for a grant: {0}")]
     Flood(usize),
     /// A request or reset is before the time of the sender.
     #[error("goes back in time: a request at {time_ps} ps follows a grant of {granted_ps} ps")]

@@ -194,7 +194,7 @@ fn resolve_dcbx(context: &mut ResolveContext<'_>, port: &PortConfig) -> DcbxConf
     };
     if enabled.count_ones() > u32::from(pfc_capability) {
         let count = enabled.count_ones();
-        let why = format!("the port has PFC on {count} priorities, which exceeds this capability");
+        let why = format!("the number of priorities with PFC is {count}, which exceeds this capability");
         report_dcbx(context, name, "pfc_capability", &pfc_capability.to_string(), why);
     }
     let tables = ets_tables(port);

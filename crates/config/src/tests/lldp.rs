@@ -186,7 +186,7 @@ fn contradictory_and_malformed_fields_are_errors() {
     assert_eq!(
         errors(r#""pfc_capability": "1""#, pfc),
         [
-            r#"XOFF_DCBX|Ethernet0 pfc_capability "1": the port has PFC on 2 priorities, which exceeds this capability"#
+            r#"XOFF_DCBX|Ethernet0 pfc_capability "1": the number of priorities with PFC is 2, which exceeds this capability"#
         ]
     );
     assert_eq!(

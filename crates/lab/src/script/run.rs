@@ -134,9 +134,9 @@ impl ScriptRun {
                         format!("stopped after {events}, at {now}; --events-max N allows more")
                     }
                     AbortReason::ValueLimit => format!(
-                        "stopped at {now}: the conditions of the script have read more than {} values; use fewer \
+                        "stopped at {now}: the conditions of the script have read more than {}; use fewer \
                          conditions, patterns or waits",
-                        xoff_telemetry::group_thousands(VALUES_READ_MAX)
+                        xoff_telemetry::count_noun(VALUES_READ_MAX, "value")
                     ),
                     AbortReason::FrameMemoryLimit => describe_frame_memory_limit(&self.lab),
                     AbortReason::Interrupted => format!("interrupted at {now}"),

@@ -41,7 +41,7 @@ fn describe_class(class: u8, mut ports: Vec<(String, u64)>, reason: &str) -> Str
         .map(|(port, frames)| format!("{port} ({})", group_thousands(*frames)))
         .collect();
     if ports.len() > NAMED_PORTS_MAX {
-        named.push(format!("{} more ports", ports.len() - NAMED_PORTS_MAX));
+        named.push(count_noun((ports.len() - NAMED_PORTS_MAX) as u64, "more port"));
     }
     format!(
         "{} of the lossless class {class} dropped at {}: the priority groups had no free cells, headroom included \
