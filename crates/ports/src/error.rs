@@ -186,7 +186,7 @@ impl PortError {
     pub fn fix(&self) -> Option<String> {
         Some(match self {
             PortError::NoSuchDevice { .. } => {
-                "look at `ip link`, or let xoff make a tap of that name with the backend `tap`".to_owned()
+                "look at `ip link`, or let xoff make a tap of that name with backend=tap".to_owned()
             }
             PortError::NotEthernet { .. } => {
                 "name a veth, a tap or a network card: `ip -br link` lists the devices".to_owned()
