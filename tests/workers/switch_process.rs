@@ -205,8 +205,8 @@ impl SwitchResult {
         Ok(serde_json::from_value(self.report["switches"][0].clone())?)
     }
 
-    /// Checks the exit code: 0, or 5 if the run is tainted. The far ends of these tests do not stop when they are paused,
-    /// so a run that drops frames of a lossless class ends with 1.
+    /// Checks the exit code: 0, or 5 if the run is tainted. The far ends of these tests do not stop when they are
+    /// paused, so a run that drops frames of a lossless class ends with 1.
     pub(crate) fn check_exit_code(&self) -> Result<(), Failed> {
         let failures: Vec<String> = serde_json::from_value(self.report["failures"].clone())?;
         let has_lossless_drops = !failures.is_empty()
