@@ -1,6 +1,9 @@
 //! Tests of labs in virtual time through the program: printed and written output, equal bytes for equal
 //! seeds, sweeps, and labs that cannot end.
 
+mod lldp;
+mod sweeps;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -119,9 +122,9 @@ fn read_json(path: impl AsRef<Path>) -> serde_json::Value {
     serde_json::from_str(&read_file(path)).expect("JSON")
 }
 
-/// Returns a hash of `tests/virtual_labs.hashes` by its name.
+/// Returns a hash of `tests/virtual_labs/event_logs.hashes` by its name.
 fn stored_hash(name: &str) -> &'static str {
-    include_str!("virtual_labs.hashes")
+    include_str!("event_logs.hashes")
         .lines()
         .filter_map(|line| line.split_once(' '))
         .find_map(|(kept, hash)| (kept == name).then_some(hash))
@@ -171,7 +174,7 @@ fn equal_seeds_give_equal_bytes_on_every_machine() {
     }
     assert!(
         wrong.is_empty(),
-        "event logs changed; if the model was meant to change, these are lines of tests/virtual_labs.hashes:\n{}",
+        "event logs changed; if the model was meant to change, these are lines of tests/virtual_labs/event_logs.hashes:\n{}",
         wrong.join("\n")
     );
 }
@@ -303,186 +306,6 @@ fn collectives_are_printed_in_the_format_of_nccl_tests() {
         );
     }
     assert!(!folder.path().join("x.json").exists());
-}
-
-#[test]
-fn set_replaces_a_value_of_the_lab_file() {
-    let folder = temporary_folder();
-    run_lab(
-        folder.path(),
-        COLLECTIVE_LAB,
-        &["--set", "workload.jobs.reduce.bytes.1=1M", "--report", "r.json"],
-        0,
-    );
-    let report = read_json(folder.path().join("r.json"));
-    assert_eq!(
-        report["jobs"]["jobs"][0]["collective"]["sizes"][1]["bytes"],
-        1 << 20
-    );
-    let (_, err) = run_lab(
-        folder.path(),
-        COLLECTIVE_LAB,
-        &["--set", "transports.default.congestoin=none"],
-        2,
-    );
-    assert_contains(
-        &err,
-        &[
-            "no value at \"transports.default.congestoin\"",
-            "where: --set transports.default.congestoin=none, lab.yml:7",
-            "fix: did you mean transports.default.congestion?",
-        ],
-    );
-    let (_, err) = run_lab(
-        folder.path(),
-        COLLECTIVE_LAB,
-        &["--set", "transports.default.congestion=fast"],
-        4,
-    );
-    assert_contains(
-        &err,
-        &[
-            "lab.yml:7:",
-            "fast",
-            "where: --set transports.default.congestion=fast",
-        ],
-    );
-}
-
-#[test]
-fn parts_of_a_sweep_merge_to_the_complete_sweep() {
-    let folder = temporary_folder();
-    let sweep = [
-        "--seeds",
-        "1..=3,9",
-        "--set",
-        "transports.default.congestion=dcqcn,none",
-    ];
-    let run = |more: &[&str]| {
-        let all: Vec<&str> = sweep.iter().chain(more).copied().collect();
-        run_lab(folder.path(), RANDOM_LAB, &all, 0).0
-    };
-    let table = run(&["--jobs", "1", "--report", "whole.json", "--csv", "whole.csv"]);
-    assert_contains(
-        &table,
-        &[
-            "lab random: 8 runs",
-            "transports.default.congestion",
-            "dcqcn",
-            "none",
-            "p99 slowdown",
-        ],
-    );
-    let again = ["--jobs", "3", "--report", "again.json", "--progress", "json"];
-    let all: Vec<&str> = sweep.iter().chain(&again).copied().collect();
-    let (repeated, progress) = run_lab(folder.path(), RANDOM_LAB, &all, 0);
-    assert_eq!(repeated, table);
-    let last = progress.lines().rfind(|line| line.contains("xoff.progress/1"));
-    let last: serde_json::Value = serde_json::from_str(last.expect("a line of progress")).expect("JSON");
-    assert_eq!(
-        (&last["finished_runs"], &last["runs"], &last["percent"]),
-        (&8.into(), &8.into(), &100.0.into())
-    );
-    for part in ["1/3", "2/3", "3/3"] {
-        let report = format!("part{}.json", &part[..1]);
-        let text = run(&["--shard", part, "--report", &report]);
-        assert_contains(&text, &[&format!("part {} of 3 (8 runs in total)", &part[..1])]);
-    }
-    let merge = |parts: &[&str], exit| {
-        let mut all = vec!["lab", "merge", "--report", "merged.json", "--csv", "merged.csv"];
-        all.extend(parts);
-        check_exit(&run_xoff(folder.path(), &all), &all, exit)
-    };
-    assert_eq!(merge(&["part3.json", "part1.json", "part2.json"], 0).0, table);
-    let file = |name: &str| read_file(folder.path().join(name));
-    for (name, like) in [
-        ("again.json", "whole.json"),
-        ("merged.json", "whole.json"),
-        ("merged.csv", "whole.csv"),
-    ] {
-        assert!(file(name) == file(like), "{name} and {like} differ");
-    }
-    assert_eq!(file("whole.csv").lines().count(), 3);
-    assert_contains(
-        &merge(&["part1.json", "part3.json"], 2).1,
-        &["parts are missing: 2/3"],
-    );
-    assert_contains(&merge(&["part1.json", "part1.json"], 4).1, &["two of the files"]);
-    assert_contains(
-        &merge(&["lab.yml"], 4).1,
-        &["not a part of a sweep", "where: lab.yml"],
-    );
-}
-
-#[test]
-fn invalid_sweep_options_are_refused() {
-    let folder = temporary_folder();
-    for (arguments, words) in [
-        (&["--seeds", "5..=1"][..], &["the range 5..=1 is empty"][..]),
-        (&["--seeds", "3..3"], &["the range 3..3 is empty"]),
-        (&["--seeds", "1,1"], &["twice"]),
-        (&["--seeds", "1..=2", "--events", "e"], &["cannot be used with"]),
-        (
-            &["--set", "name=a,b", "--events", "e"],
-            &["this is a sweep", "--events"],
-        ),
-        (
-            &["--seeds", "1,2", "--format", "nccl"],
-            &["this is a sweep", "--format nccl"],
-        ),
-        (&["--seeds", "1,2", "--shard", "1/2"], &["--report"]),
-        (
-            &["--seeds", "1,2", "--shard", "3/2", "--report", "r"],
-            &["'3/2' is not a part"],
-        ),
-        (&["--set", "name"], &["no '='"]),
-        (
-            &["--set", "name=a", "--set", "name=b", "--seeds", "1,2"],
-            &["\"name\" is set twice"],
-        ),
-    ] {
-        let (_, err) = run_lab(folder.path(), RANDOM_LAB, arguments, 2);
-        assert_contains(&err, words);
-    }
-}
-
-#[test]
-fn an_interrupt_ends_a_sweep() {
-    let folder = temporary_folder();
-    write_file(folder.path(), "lab.yml", RANDOM_LAB);
-    let mut child = Command::new(env!("CARGO_BIN_EXE_xoff"))
-        .current_dir(folder.path())
-        .args([
-            "lab",
-            "run",
-            "lab.yml",
-            "--virtual",
-            "--seeds",
-            "1..=100000",
-            "--report",
-            "r.json",
-        ])
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn()
-        .expect("xoff can be started");
-    let deadline = Instant::now() + Duration::from_secs(30);
-    let catches = |pid: u32| {
-        let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
-        let mask = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
-        mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok())
-            .is_some_and(|mask| mask & 0b10 != 0)
-    };
-    while !catches(child.id()) {
-        assert!(Instant::now() < deadline, "it never watches for interrupts");
-        std::thread::sleep(Duration::from_millis(5));
-    }
-    let pid = nix::unistd::Pid::from_raw(child.id() as i32);
-    nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGINT).expect("a signal can be sent");
-    let status = child.wait().expect("it ends");
-    assert_eq!(status.code(), Some(130));
-    assert!(!folder.path().join("r.json").exists());
 }
 
 #[test]
@@ -618,74 +441,4 @@ fn a_deadlock_is_reported_and_the_watchdog_resolves_it() {
         (count("deadlock"), count("pfc-storm"), count("pfc-storm-restored")),
         (1, 3, 3)
     );
-}
-
-/// Returns a lab in which two hosts overload a third one. The NICs have PFC on priority 3. `hosts` is the field `dcbx`
-/// of all hosts, and `ports` the table of the switch with the PFC configuration of a port.
-fn dcbx_lab(hosts: &str, ports: &str) -> String {
-    let (mut nodes, mut links, mut tables, mut flows) =
-        (String::new(), String::new(), String::new(), String::new());
-    for host in 1..=3 {
-        let port = format!("Ethernet{}", 4 * host);
-        nodes += &format!("    h{host}: {{kind: model, nic: {{dcbx: {hosts}, pfc: [3]}}}}\n");
-        links +=
-            &format!("    - {{endpoints: [\"h{host}:eth0\", \"sw1:{port}\"], speed: 100g, delay: 500ns}}\n");
-        tables += &format!("{port}: {{pfc_enable: {ports}}}, ");
-        if host < 3 {
-            flows += &format!("    - {{name: f{host}, from: h{host}, to: h3, dscp: 26, rate: 90%}}\n");
-        }
-    }
-    let dcbx =
-        ["Ethernet4", "Ethernet8", "Ethernet12"].map(|port| format!("{port}: {{pfc_willing: \"true\"}}"));
-    format!(
-        "name: dcbx\ntopology:\n  nodes:\n    sw1:\n      kind: switch\n      config:\n        - {{preset: roce-lossless}}\n        \
-         - {{PORT_QOS_MAP: {{{tables}}}, LLDP: {{GLOBAL: {{enabled: \"true\"}}}}, XOFF_DCBX: {{{}}}}}\n{nodes}  links:\n{links}\
-         workload:\n  duration: 2ms\n  drain: 2ms\n  flows:\n{flows}",
-        dcbx.join(", ")
-    )
-}
-
-#[test]
-fn negotiated_pfc_prevents_losses_and_a_mismatch_is_a_warning() {
-    let folder = temporary_folder();
-    let options = ["--report", "report.json", "--events", "events.jsonl"];
-    // No port has `pfc_enable`, and the NICs configure PFC.
-    run_lab(folder.path(), &dcbx_lab("not-willing", "null"), &options, 0);
-    let report = read_json(folder.path().join("report.json"));
-    let ports = report["switches"][0]["ports"].as_array().expect("ports");
-    assert!(
-        ports.iter().any(|port| port["pfc_tx"][3].as_u64() > Some(0)),
-        "{ports:?}"
-    );
-    assert!(
-        ports.iter().all(|port| port["pfc_enabled"][3] == true),
-        "{ports:?}"
-    );
-    assert_eq!(
-        report["totals"]["sent_frames"],
-        report["totals"]["received_frames"]
-    );
-    let neighbours = &report["switches"][0]["lldp"]["ports"][0]["neighbours"];
-    assert_eq!(neighbours[0]["system_name"], "h1");
-    assert!(
-        read_file(folder.path().join("events.jsonl"))
-            .contains("\"event\":\"dcbx-pfc\",\"at\":\"sw1:Ethernet4\"")
-    );
-
-    // The switch has PFC on priority 4, and no end is willing. No class is lossless at both ends, so drops are no
-    // failure.
-    run_lab(folder.path(), &dcbx_lab("not-willing", "\"4\""), &options, 0);
-    let report = read_json(folder.path().join("report.json"));
-    let warning = report["warnings"][0].as_str().unwrap_or_default();
-    assert!(
-        warning
-            .starts_with("sw1 Ethernet4: DCBX: PFC: this port has PFC on priority 4, the peer on priority 3"),
-        "{report}"
-    );
-
-    // Willing hosts use the configuration of the switch.
-    run_lab(folder.path(), &dcbx_lab("willing", "\"3\""), &options, 0);
-    let report = read_json(folder.path().join("report.json"));
-    let mismatches = &report["switches"][0]["lldp"]["ports"][0]["dcbx"]["mismatches"];
-    assert!(!mismatches.to_string().contains("PFC"), "{mismatches}");
 }
