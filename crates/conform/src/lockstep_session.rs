@@ -7,8 +7,8 @@ use crate::check::{Check, CheckFuture, CheckGroup};
 use crate::executor::{CheckEnd, CheckLimits, run_future};
 use crate::instrument::Instrument;
 use crate::lockstep_link::{LockstepDevice, LockstepLink};
-use crate::matrix::{Matrix, MatrixRow, MatrixScope};
-use crate::model::{Mutant, all_mutants};
+use crate::matrix::{Matrix, run_own_checks};
+use crate::model::Mutant;
 use crate::outcome::{CheckReport, RunReport};
 use crate::port_session::{PortRunError, device_frames};
 use crate::session::{CheckRun, RunOptions, run_selected_checks};
@@ -69,37 +69,20 @@ pub fn run_checks_in_lockstep(
 pub fn run_matrix_in_lockstep(
     options: &RunOptions,
     connection: Connection,
-    mut notify: impl FnMut(&str, &CheckReport),
+    notify: impl FnMut(&str, &CheckReport),
 ) -> Result<Matrix, PortRunError> {
     let mut runner = LockstepRunner::new(options, connection)?;
-    let mut rows = Vec::new();
-    for mutant in [None].into_iter().chain(all_mutants().map(Some)) {
-        let mut row = MatrixRow {
-            mutant,
-            reports: Vec::new(),
-        };
-        let is_wanted = |check: &&Check| mutant.is_none_or(|mutant| mutant.check == check.id);
-        for check in options.checks.iter().copied().filter(is_wanted) {
-            let end = runner.run(check.run, mutant)?;
-            if end.result == Err(Stop::Interrupted) {
-                return Err(PortRunError::Interrupted);
-            }
-            if let Some(reason) = runner.failure {
-                return Err(PortRunError::Environment(reason));
-            }
-            let report = CheckReport::new(check, end.result, None, end.duration.as_nanos());
-            notify(row.name(), &report);
-            row.reports.push(report);
+    let run = |check: &'static Check, mutant| {
+        let end = runner.run(check.run, mutant)?;
+        match (&end.result, &runner.failure) {
+            (Err(Stop::Interrupted), _) => Err(PortRunError::Interrupted),
+            (_, Some(reason)) => Err(PortRunError::Environment(reason.clone())),
+            _ => Ok(CheckReport::new(check, end.result, None, end.duration.as_nanos())),
         }
-        rows.push(row);
-    }
+    };
+    let matrix = run_own_checks(options.link.speed_mbps, &options.checks, run, notify)?;
     runner.end();
-    rows.retain(|row| !row.reports.is_empty());
-    Ok(Matrix {
-        speed_mbps: options.link.speed_mbps,
-        scope: MatrixScope::OwnChecks,
-        rows,
-    })
+    Ok(matrix)
 }
 
 /// Runs single checks in lock step.
@@ -206,8 +189,7 @@ impl<'a> LockstepRunner<'a> {
         Ok(end)
     }
 
-    /// Ends the connection, and tells the peer the reason of an error. Returns the reason why it did not work until
-    /// here.
+    /// Ends the connection, and sends the peer the reason of an error. Returns this reason.
     fn end(self) -> Option<String> {
         self.connection.close(self.failure.as_deref().unwrap_or_default());
         self.failure

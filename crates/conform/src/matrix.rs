@@ -43,6 +43,39 @@ pub struct Matrix {
     pub rows: Vec<MatrixRow>,
 }
 
+/// Runs all `checks` on the model device, and each mutant on its own check, one after the other. `run` runs one check.
+/// `notify` gets the name of the device and the report of each check.
+///
+/// # Errors
+/// Fails with the first error of `run`.
+pub(crate) fn run_own_checks<E>(
+    speed_mbps: u32,
+    checks: &[&'static Check],
+    mut run: impl FnMut(&'static Check, Option<&'static Mutant>) -> Result<CheckReport, E>,
+    mut notify: impl FnMut(&str, &CheckReport),
+) -> Result<Matrix, E> {
+    let mut rows = Vec::new();
+    for mutant in [None].into_iter().chain(all_mutants().map(Some)) {
+        let mut row = MatrixRow {
+            mutant,
+            reports: Vec::new(),
+        };
+        let is_wanted = |check: &&Check| mutant.is_none_or(|mutant| mutant.check == check.id);
+        for check in checks.iter().copied().filter(is_wanted) {
+            let report = run(check, mutant)?;
+            notify(row.name(), &report);
+            row.reports.push(report);
+        }
+        rows.push(row);
+    }
+    rows.retain(|row| !row.reports.is_empty());
+    Ok(Matrix {
+        speed_mbps,
+        scope: MatrixScope::OwnChecks,
+        rows,
+    })
+}
+
 /// Computes a matrix with a number of threads. The result does not depend on this number. If `stop` becomes true, the
 /// function returns soon, and cells are missing.
 ///

@@ -10,9 +10,9 @@ use crate::check::{Check, CheckFuture};
 use crate::executor::{CheckEnd, CheckLimits, run_future};
 use crate::far_host::{FarHostReply, FarHostRequest};
 use crate::instrument::Instrument;
-use crate::matrix::{Matrix, MatrixRow, MatrixScope};
+use crate::matrix::{Matrix, run_own_checks};
 use crate::medium::{Medium, MediumError};
-use crate::model::{Mutant, all_mutants};
+use crate::model::Mutant;
 use crate::observation::Observations;
 use crate::outcome::{CheckReport, RunReport};
 use crate::port_access::PortAccess;
@@ -101,35 +101,19 @@ pub fn run_checks_on_port(
 pub fn run_matrix_on_port(
     options: &RunOptions,
     access: &mut dyn PortAccess,
-    mut notify: impl FnMut(&str, &CheckReport),
+    notify: impl FnMut(&str, &CheckReport),
 ) -> Result<Matrix, PortRunError> {
     let mut runner = PortRunner::new(options, access, None)?;
     runner.duration_max = LONG_CHECK_MAX;
-    let mut rows = Vec::new();
-    for mutant in [None].into_iter().chain(all_mutants().map(Some)) {
-        let mut row = MatrixRow {
-            mutant,
-            reports: Vec::new(),
-        };
-        let is_wanted = |check: &&Check| mutant.is_none_or(|mutant| mutant.check == check.id);
-        for check in options.checks.iter().copied().filter(is_wanted) {
-            let CheckRun { end, attempts } = runner.run(check.run, mutant)?;
-            if end.result == Err(Stop::Interrupted) {
-                return Err(PortRunError::Interrupted);
-            }
-            let report = CheckReport::new(check, end.result, None, end.duration.as_nanos());
-            let report = CheckReport { attempts, ..report };
-            notify(row.name(), &report);
-            row.reports.push(report);
+    let run = |check: &'static Check, mutant| {
+        let CheckRun { end, attempts } = runner.run(check.run, mutant)?;
+        if end.result == Err(Stop::Interrupted) {
+            return Err(PortRunError::Interrupted);
         }
-        rows.push(row);
-    }
-    rows.retain(|row| !row.reports.is_empty());
-    Ok(Matrix {
-        speed_mbps: options.link.speed_mbps,
-        scope: MatrixScope::OwnChecks,
-        rows,
-    })
+        let report = CheckReport::new(check, end.result, None, end.duration.as_nanos());
+        Ok(CheckReport { attempts, ..report })
+    };
+    run_own_checks(options.link.speed_mbps, &options.checks, run, notify)
 }
 
 /// Runs single checks on a network port.
