@@ -127,13 +127,14 @@ pub(super) fn run_bench(options: &BenchAi) -> Result<Exit, Failure> {
             output::print_note(&format!("{done} of {}", count_noun(run_count as u64, "run")));
         }
     };
-    let results: LabRunResults = match run_labs(&labs, seeds, jobs, &stop, print_progress) {
-        Err(failure) if failure.exit == Exit::Interrupted => {
-            output::print_note(&failure.what);
-            return Ok(Exit::Interrupted);
-        }
-        results => results?,
-    };
+    let results: LabRunResults =
+        match run_labs(&labs, seeds, jobs, options.memory.limit(), &stop, print_progress) {
+            Err(failure) if failure.exit == Exit::Interrupted => {
+                output::print_note(&failure.what);
+                return Ok(Exit::Interrupted);
+            }
+            results => results?,
+        };
     let result = bench_result(&setup.topology, seeds, &results);
     let output_result = options.result.print_and_save(&result);
     if let Some(path) = &options.draft {

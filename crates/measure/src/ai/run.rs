@@ -9,7 +9,7 @@ use crate::result::{BenchFigure, BenchResult};
 use xoff_lab::plan::LabPlan;
 use xoff_lab::{ComparisonRunMode, EVENTS_MAX_DEFAULT, ParallelRunsResult, VirtualRunArgs, run_in_parallel};
 use xoff_telemetry::failure::{Exit, Failure};
-use xoff_telemetry::{Verdict, count_noun};
+use xoff_telemetry::{MemoryLimit, Verdict, count_noun};
 
 /// A lab that runs once with each seed.
 #[derive(Clone, Debug)]
@@ -54,7 +54,8 @@ struct RunResult {
     is_inconclusive: bool,
 }
 
-/// Runs every lab once with every seed, with up to `jobs` runs at the same time. `seeds` must not be empty.
+/// Runs every lab once with every seed, with up to `jobs` runs at the same time. `seeds` must not be empty. The runs
+/// that execute at the same time share `memory`.
 /// `progress` receives the number of completed runs.
 ///
 /// # Errors
@@ -63,12 +64,14 @@ pub fn run_labs(
     labs: &[BenchLab],
     seeds: &[u64],
     jobs: usize,
+    memory: MemoryLimit,
     stop: &AtomicBool,
     progress: impl FnMut(usize),
 ) -> Result<LabRunResults, Failure> {
     let run_mode = ComparisonRunMode::Virtual {
         run: Box::new(VirtualRunArgs {
             events_max: EVENTS_MAX_DEFAULT,
+            memory,
             ..VirtualRunArgs::default()
         }),
         jobs: Some(jobs),

@@ -1,6 +1,7 @@
 //! Collectives with known results.
 
 use std::sync::atomic::AtomicBool;
+use xoff_telemetry::MemoryLimit;
 
 use super::*;
 
@@ -22,7 +23,15 @@ fn run_collective(fabric: &str, collective: Collective, scheme: Option<&str>) ->
         name: collective.name().to_owned(),
         plan: lab_settings(fabric).plan_lab(collective, scheme).unwrap(),
     };
-    run_labs(&[lab], &[1, 2], 1, &AtomicBool::new(false), |_| ()).unwrap()
+    run_labs(
+        &[lab],
+        &[1, 2],
+        1,
+        MemoryLimit::UNLIMITED,
+        &AtomicBool::new(false),
+        |_| (),
+    )
+    .unwrap()
 }
 
 fn samples_of<'a>(outcome: &'a LabRunResults, name: &str) -> &'a [f64] {
