@@ -28,7 +28,7 @@ use xoff_fabric::{
 };
 use xoff_runtime::workers::pin::{CorePinning, assign_cores, bind_to_core};
 use xoff_telemetry::MemoryLimit;
-use xoff_telemetry::failure::Failure;
+use xoff_telemetry::failure::{Exit, Failure};
 
 /// Length of the longest frame of a link in bytes: MTU 9216 with Ethernet header, tag and FCS.
 const FRAME_MAX_BYTES: u32 = 9_216 + 14 + 4 + 4;
@@ -170,6 +170,7 @@ impl VirtualLab {
             let unresolved =
                 (0..fabric.host_count()).find_map(|h| Some((h, fabric.host(h).unresolved().next()?)));
             let Some((host, address)) = unresolved else { break };
+            check_limits(stop_reason)?;
             // If model time does not advance, the timeout is never reached.
             if fabric.now() >= ADDRESS_RESOLUTION_TIMEOUT || stop_reason != RunStopReason::TimeReached {
                 let name = &self.plan.hosts[host].name;
@@ -312,6 +313,24 @@ impl VirtualLab {
         let delays: u64 = self.plan.links.iter().map(|link| link.delay_ns).sum();
         Picos::from_micros(100).saturating_add(Picos::from_nanos(delays.saturating_mul(4).min(10_000_000)))
     }
+}
+
+/// Checks that the resolution of addresses has not reached a limit of the run.
+///
+/// # Errors
+/// Fails with the limit.
+fn check_limits(reason: RunStopReason) -> Result<(), Failure> {
+    let (limit, option) = match reason {
+        RunStopReason::EventLimit => ("number of events", "--events-max"),
+        RunStopReason::FrameMemoryLimit => ("memory of frames", "--memory"),
+        _ => return Ok(()),
+    };
+    Err(Failure::new(
+        Exit::CheckFailed,
+        format!("the {limit} reached its limit before the hosts had resolved their addresses"),
+    )
+    .at(option)
+    .fix(format!("raise {option}, or use fewer hosts")))
 }
 
 /// Pins each thread of a fabric to its own CPU, if the process may use enough CPUs.
