@@ -153,8 +153,8 @@ impl PuntedFrame {
 }
 
 /// Reason for which the CPU receives a frame. For the four reasons from `TimeExceeded` to `TooBig`, the switch has
-/// already counted the frame as dropped. The CPU then sends an ICMP error to the sender of the frame (RFC 1812, RFC
-/// 4443).
+/// already counted the frame as dropped. The CPU then sends an ICMP error to the sender of the frame (RFC
+/// 1812, RFC 4443).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PuntReason {
     /// The destination is a reserved group address, such as those of LLDP and LACP.

@@ -44,8 +44,7 @@ pub struct PortRunSpec {
     pub device_mac: Option<[u8; 6]>,
 }
 
-/// Runs checks on a network port. [`RunOptions::stop`] interrupts the run. `notify` is called with the report of each
-/// check.
+/// Runs checks on a network port. [`RunOptions::stop`] interrupts the run. `notify` gets the report of each check.
 ///
 /// # Errors
 /// The port or the far host cannot be used, or the speed is not allowed.

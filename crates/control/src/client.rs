@@ -223,8 +223,7 @@ impl Client {
         self.get("neighbours")
     }
 
-    /// Returns the LLDP neighbours of each port, and the results of the DCBX negotiation. Returns `None` if LLDP is
-    /// off.
+    /// Returns the LLDP neighbours of each port, and the results of the DCBX negotiation. `None`: LLDP is off.
     ///
     /// # Errors
     /// Returns an error if the switch did not answer or refused the request (see [`Client::server`]).

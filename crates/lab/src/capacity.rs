@@ -16,8 +16,8 @@ const FRAMES_PER_CORE: u64 = 113_000;
 /// The load of a lab that exceeds what the machine carries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Overload {
-    /// Highest rate of frames that arrive at hosts, or that hosts send although a switch drops them, in bit/s of model
-    /// time.
+    /// Highest rate of frames that arrive at hosts, or that hosts send although a switch drops them. The unit is bit/s
+    /// of model time.
     offered_bps: u64,
     /// Rate that the machine carries with frames of this length, in bit/s of wall time.
     carried_bps: u64,

@@ -160,8 +160,8 @@ fn add_devices(need: &mut MemoryNeed, switches: usize, hosts: usize, links: &[Li
     ports
 }
 
-/// Estimates a lower limit of the memory of a topology before its routes are computed. A large fabric has gigabytes of
-/// routes.
+/// Estimates a lower limit of the memory of a topology before its routes are computed. The routes of a large fabric
+/// need gigabytes.
 pub(super) fn estimate_topology(
     switches: usize,
     hosts: usize,

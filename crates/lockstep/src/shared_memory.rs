@@ -26,8 +26,7 @@ const WRITTEN_AT: [usize; 2] = [64, 192];
 /// Offsets of the number of read bytes of both rings.
 const READ_AT: [usize; 2] = [128, 256];
 
-/// A mapped file with two rings. Ring 0 has the bytes of the program that created the file, ring 1 those of the other
-/// program.
+/// A mapped file with two rings. The program that created the file writes to ring 0, and its peer writes to ring 1.
 #[derive(Debug)]
 pub(crate) struct SharedMemory {
     start: NonNull<u8>,

@@ -67,8 +67,7 @@ fn memory_path(socket: &Path) -> PathBuf {
     PathBuf::from(path)
 }
 
-/// A socket at which a simulator connects, and a file `SOCKET.ring` with shared memory. Both files are removed at the
-/// end.
+/// A socket at which a simulator connects, and a file `SOCKET.ring` with shared memory. A drop removes both files.
 #[derive(Debug)]
 pub struct SocketListener {
     listener: UnixListener,

@@ -211,8 +211,8 @@ impl LldpPort {
         self.update_operational(now_ns);
     }
 
-    /// Changes the state of the link. A link that comes up sends a frame immediately. A link that goes down has no
-    /// neighbours.
+    /// Changes the state of the link. A link that comes up sends a frame immediately. A link that goes down removes all
+    /// neighbours of the port.
     pub fn set_link(&mut self, now_ns: u64, is_up: bool) {
         if is_up == self.is_up {
             return;

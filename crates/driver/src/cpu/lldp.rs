@@ -83,8 +83,8 @@ impl LldpAgent {
         }
     }
 
-    /// Processes a frame to a reserved group address. The port must then be served. Returns false if it is no LLDP
-    /// frame.
+    /// Processes a frame to a reserved group address. The port must then be served. Returns false for other frames
+    /// than LLDP frames.
     pub(crate) fn receive(&mut self, now: Picos, from: PortId, frame: &[u8]) -> bool {
         if frame.get(12..14) != Some(&ETHERTYPE.to_be_bytes()) {
             return false;
