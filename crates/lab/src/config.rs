@@ -16,7 +16,7 @@ use super::plan::{
     TimeMode,
 };
 use super::switch_errors::{SwitchError, SwitchErrors};
-use similar_switches::SimilarSwitches;
+pub(super) use similar_switches::SimilarSwitches;
 use xoff_config::{DeviceDefaults, DeviceMtu, LoadedConfig, PgProfileLookup, ResolveOptions};
 use xoff_dataplane::config::SwitchConfig;
 use xoff_runtime::session::reaction_budget_in_model_time;

@@ -20,14 +20,14 @@ const OWN_FIELD_NAMES: [&str; 2] = ["DEVICE_METADATA", "advertise_ports"];
 
 /// The templates of all kinds of switches that have been resolved.
 #[derive(Default)]
-pub(super) struct SimilarSwitches {
+pub(crate) struct SimilarSwitches {
     templates: HashMap<String, SwitchTemplate>,
 }
 
 impl SimilarSwitches {
     /// Resolves one switch like [`resolve_switch_with_links`]. The result has no tables, because a switch in
     /// virtual time does not need them, and the tables of a large fabric need much more memory than its switches.
-    pub(super) fn resolve(
+    pub(crate) fn resolve(
         &mut self,
         plan: &SwitchPlan,
         index: usize,

@@ -4,7 +4,7 @@
 use serde_saphyr::{Location, Spanned};
 use xoff_units::Picos;
 
-use super::super::config::{links_of_switches, resolve_switch_with_links};
+use super::super::config::{SimilarSwitches, links_of_switches};
 use super::super::plan::{ConfigLayer, LinkPlan, SwitchPlan};
 use super::super::switch_errors::SwitchError;
 use super::super::switch_names::format_switch_names;
@@ -12,7 +12,8 @@ use super::LabResolver;
 use super::nodes::node_locations;
 use xoff_lab_file::NodeFields;
 
-/// Largest number of errors of a lab file that are searched for. More errors are not printed.
+/// Largest number of errors of a lab file, and of switches with errors, that are searched for. More errors are not
+/// printed.
 const ERRORS_MAX: usize = 50;
 
 impl LabResolver<'_> {
@@ -30,17 +31,19 @@ impl LabResolver<'_> {
         // A link with an invalid speed has the speed 0.
         let links: Vec<LinkPlan> = links.iter().cloned().map(without_invalid_speed).collect();
         let own_links = links_of_switches(switches.len(), &links);
+        let (mut similar, mut invalid_switches) = (SimilarSwitches::default(), 0);
         for (index, (switch, own_links)) in switches.iter().zip(&own_links).enumerate() {
             // The rest would not be printed.
-            if self.problems.len() + errors.len() >= ERRORS_MAX {
+            if self.problems.len() + errors.len() >= ERRORS_MAX || invalid_switches >= ERRORS_MAX {
                 break;
             }
             let known_layers = SwitchPlan {
                 config: known_layers(&switch.config),
                 ..switch.clone()
             };
-            let result = resolve_switch_with_links(&known_layers, index, (&links, own_links), 0, Picos::ZERO);
+            let result = similar.resolve(&known_layers, index, (&links, own_links), 0, Picos::ZERO);
             let Err(error) = result else { continue };
+            invalid_switches += 1;
             let location = places.get(switch.name.as_str()).copied();
             for (what, fix) in describe_errors(error, has_all_ports) {
                 let location = location.unwrap_or(Location::UNKNOWN);

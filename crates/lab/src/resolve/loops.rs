@@ -4,7 +4,7 @@ use serde_saphyr::Location;
 use xoff_units::Picos;
 
 use super::super::bridge_loops::{BridgeLoop, find_bridge_loop, has_cycle};
-use super::super::config::{SwitchSetup, links_of_switches, resolve_switch_with_links};
+use super::super::config::{SimilarSwitches, SwitchSetup, links_of_switches};
 use super::super::plan::{HostPlan, LinkPlan, SwitchPlan};
 use super::LabResolver;
 use super::topology::MergedTopology;
@@ -90,10 +90,12 @@ impl LabResolver<'_> {
 /// Resolves the configurations of all switches. Times and seeds do not matter for loops.
 fn resolve_setups(switches: &[SwitchPlan], links: &[LinkPlan]) -> Result<Vec<SwitchSetup>, Failure> {
     let own_links = links_of_switches(switches.len(), links);
+    let mut similar = SimilarSwitches::default();
     let switches = switches.iter().zip(&own_links).enumerate();
     switches
         .map(|(index, (switch, own_links))| {
-            resolve_switch_with_links(switch, index, (links, own_links), 0, Picos::ZERO)
+            similar
+                .resolve(switch, index, (links, own_links), 0, Picos::ZERO)
                 .map_err(|error| error.into_failure(&switch.name))
         })
         .collect()
