@@ -75,6 +75,7 @@ pub mod balance;
 mod bits;
 mod bridge;
 pub mod config;
+mod counter_arithmetic;
 pub mod counters;
 mod drop_counters;
 pub mod drops;

@@ -329,6 +329,7 @@ fn virtual_run_arguments(arguments: LabRun) -> Result<VirtualRunArgs, Failure> {
         plots: more.plots,
         records_timeline: false,
         threads: more.threads,
+        accelerate: more.accelerate,
         memory: arguments.limits.memory.limit(),
     })
 }

@@ -36,10 +36,12 @@ pub struct PortDeviceInfo {
 
 /// Reads the counters and states of a switch at the model time `now`, and the events in `journal`. `config`
 /// is the configuration of the switch. `facts` has one element for each port, in the order of the ports.
-/// `delayed_frames` returns the number of frames that arrived at a port faster than its link can carry them.
+/// `counters` returns the counters of a port, usually [`Switch::port_counters`]. `delayed_frames` returns the number of
+/// frames that arrived at a port faster than its link can carry them.
 pub fn take_snapshot(
     switch: &Switch,
     journal: &Journal,
+    counters: impl Fn(PortId) -> PortCounters,
     delayed_frames: impl Fn(PortId) -> u64,
     config: &SwitchConfig,
     facts: &[PortDeviceInfo],
@@ -50,7 +52,7 @@ pub fn take_snapshot(
             let id = PortId(index as u16);
             PortReport {
                 wire_waits: delayed_frames(id),
-                ..read_port(switch, config, &facts[index], id, now)
+                ..read_port(switch, config, &facts[index], (id, counters(id)), now)
             }
         })
         .collect();
@@ -85,11 +87,10 @@ fn read_port(
     switch: &Switch,
     config: &SwitchConfig,
     facts: &PortDeviceInfo,
-    id: PortId,
+    (id, counters): (PortId, PortCounters),
     now: Picos,
 ) -> PortReport {
     let port = &config.ports[id.index()];
-    let counters = switch.port_counters(now, id);
     let trims = counters.trim_counters();
     let numbers = 0..PRIORITIES as u8;
     let groups = counters.pgs.iter().zip(numbers.clone()).map(|(group, number)| {

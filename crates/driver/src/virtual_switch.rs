@@ -248,6 +248,7 @@ impl<S: FrameStore, E, Q: EventQueue<E>> VirtualSwitch<S, E, Q> {
         take_snapshot(
             &self.switch,
             &self.journal,
+            |port| self.switch.port_counters(self.now, port),
             delayed_frames,
             config,
             &facts,

@@ -19,11 +19,13 @@ mod reading;
 mod running;
 mod shard;
 mod shard_window;
+mod skipped_time;
 mod workers;
 
 pub use completions::{CompletionHandler, CompletionScope, FabricHosts};
 use layout::Layout;
 use shard::{Receiver, Shard, is_arrival};
+use skipped_time::SkippedTime;
 use workers::ThreadStart;
 
 /// Largest number of events at one model time. More events indicate an endless loop, and the run stops.
@@ -96,6 +98,8 @@ pub struct Fabric {
     record_order: Vec<(u128, u32, u32)>,
     thread_start: Option<ThreadStart>,
     seed: u64,
+    /// Skipped time and counts of accelerated runs.
+    skipped: SkippedTime,
 }
 
 impl fmt::Debug for Fabric {

@@ -23,7 +23,7 @@ pub use transport::JobTransport;
 use transport::{ReferenceTransport, queue_pair_setup, request_bytes_max, used_queue_pairs};
 use xoff_host::Host;
 use xoff_rdma::{Completion, CompletionKind, QpIndex, Verb as RdmaVerb, WorkRequest};
-use xoff_workload::{Connection, MessageId, MessagePost, Verb, Workload};
+use xoff_workload::{Connection, MessageId, MessagePost, StepMark, Verb, Workload};
 
 /// Number of the first queue pair of the jobs. No queue pair has a smaller number. InfiniBand reserves the
 /// numbers 0 and 1.
@@ -298,6 +298,21 @@ impl Jobs {
             }
         }
         all
+    }
+
+    /// Returns the number of jobs of the workload.
+    pub(crate) fn job_count(&self) -> usize {
+        self.workload.job_count()
+    }
+
+    /// Records the times of the steps of all jobs from now on ([`Workload::record_steps`]).
+    pub fn record_steps(&mut self) {
+        self.workload.record_steps();
+    }
+
+    /// Skips steps of jobs ([`Workload::skip_steps`]).
+    pub(crate) fn skip_steps(&mut self, skipped: Picos, jobs: &[(usize, u64, StepMark)]) {
+        self.workload.skip_steps(skipped, jobs);
     }
 
     /// Returns whether all jobs are over or stopped and no message is in flight. Returns `false` before

@@ -51,6 +51,7 @@
 //! # Ok::<(), xoff_fabric::PlanError>(())
 //! ```
 
+mod acceleration;
 mod deadlock;
 mod deadlock_report;
 mod engine;
@@ -79,6 +80,7 @@ mod store;
 mod time_series;
 mod timeline;
 
+pub use acceleration::{Acceleration, AccelerationSummary, JobSkips};
 pub use deadlock::find_deadlock;
 pub use deadlock_report::{Deadlock, LastingDeadlock};
 pub use engine::{

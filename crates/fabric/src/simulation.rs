@@ -2,6 +2,7 @@
 
 use xoff_units::Picos;
 
+use super::acceleration::{Acceleration, AccelerationSummary};
 use super::deadlock::find_deadlock;
 use super::deadlock_report::{Deadlock, LastingDeadlock};
 use super::engine::{Fabric, RunStopReason};
@@ -50,6 +51,7 @@ pub struct Simulation {
     /// Number of moved frames when the last check found progress, and the time of this check.
     moved: (u64, Picos),
     deadlock_tracker: DeadlockTracker,
+    acceleration: Option<Acceleration>,
 }
 
 /// Recorded deadlocks, and the deadlock of the last check.
@@ -100,7 +102,20 @@ impl Simulation {
             checked_at: Picos::ZERO,
             moved: (0, Picos::ZERO),
             deadlock_tracker: DeadlockTracker::default(),
+            acceleration: None,
         }
+    }
+
+    /// Skips steps of jobs that repeat, from now on. Call this method before [`Simulation::start`]. Observers do not see
+    /// the skipped steps.
+    pub fn accelerate(&mut self) {
+        self.jobs.record_steps();
+        self.acceleration = Some(Acceleration::new(self.jobs.job_count()));
+    }
+
+    /// Returns the steps that were skipped until now. Returns `None` without acceleration.
+    pub fn acceleration(&self) -> Option<&AccelerationSummary> {
+        self.acceleration.as_ref().map(Acceleration::summary)
     }
 
     /// Returns the deadlocks that lasted for at least 10 ms, at most [`DEADLOCKS_MAX`], in the order of
@@ -115,7 +130,7 @@ impl Simulation {
         self.jobs.start(&mut ObservedFabric(&mut self.fabric, observer));
     }
 
-    /// Runs until the model time `until`. If `stop_when_finished` is true, the run ends earlier when all jobs
+    /// Runs until the model time `until`, which contains skipped time ([`Fabric::result_now`]). If `stop_when_finished` is true, the run ends earlier when all jobs
     /// have finished. Every millisecond of model time, the method checks for progress and for deadlocks.
     pub fn run(
         &mut self,
@@ -133,7 +148,14 @@ impl Simulation {
                 Picos::NEVER => watch,
                 activity => watch.max(activity),
             };
-            let next = until.min(watch);
+            // Skipped time is not part of the clock of the fabric.
+            let fabric_until = Picos(until.0.saturating_sub(self.fabric.skipped_time().0));
+            let accelerate = self
+                .acceleration
+                .as_ref()
+                .map_or(Picos::NEVER, Acceleration::next_act);
+            let accelerate = accelerate.max(self.fabric.now());
+            let next = fabric_until.min(watch).min(accelerate);
             match self.fabric.run_with(next, &mut self.jobs, observer) {
                 RunStopReason::Completion => self.jobs.withdraw_flows(&mut self.fabric, observer),
                 RunStopReason::Stuck => return SimulationEnd::Stuck,
@@ -144,8 +166,8 @@ impl Simulation {
                         return SimulationEnd::Finished;
                     }
                     Picos::NEVER => return SimulationEnd::Idle,
-                    start if start > until => {
-                        self.fabric.advance_idle(until);
+                    start if start > fabric_until => {
+                        self.fabric.advance_idle(fabric_until);
                         return SimulationEnd::TimeReached;
                     }
                     start => {
@@ -155,6 +177,11 @@ impl Simulation {
                     }
                 },
                 RunStopReason::TimeReached => {
+                    if let Some(acceleration) = &mut self.acceleration
+                        && acceleration.next_act() <= self.fabric.now()
+                    {
+                        acceleration.act(&mut self.fabric, &mut self.jobs, fabric_until);
+                    }
                     if let Some(outcome) = self.handle_time_reached(until, observer) {
                         return outcome;
                     }
@@ -187,6 +214,6 @@ impl Simulation {
                 return Some(SimulationEnd::Standstill(deadlock));
             }
         }
-        (now >= until).then_some(SimulationEnd::TimeReached)
+        (self.fabric.result_now() >= until).then_some(SimulationEnd::TimeReached)
     }
 }

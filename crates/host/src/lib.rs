@@ -47,6 +47,7 @@ mod entropy;
 mod flow_sender;
 mod host;
 mod nic;
+mod nic_counts;
 mod pacer;
 mod queue_pairs;
 mod receive_buffer;

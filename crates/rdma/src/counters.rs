@@ -71,6 +71,16 @@ impl Counters {
             *own += others;
         }
     }
+
+    /// Returns the values since `earlier`, an older state of these counters, multiplied by `times` and rounded.
+    #[must_use]
+    pub fn repeated_since(&self, earlier: &Counters, times: f64) -> Counters {
+        let mut counts = *self;
+        for ((_, own), (_, earlier)) in counts.named_values_mut().into_iter().zip(earlier.named_values()) {
+            *own = (own.saturating_sub(earlier) as f64 * times).round() as u64;
+        }
+        counts
+    }
 }
 
 macro_rules! counter_names {

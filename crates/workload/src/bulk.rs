@@ -1,6 +1,8 @@
 //! Bulk-synchronous jobs: permutations, incasts and collectives. Such a job repeats a pattern of messages for
 //! a number of iterations. An iteration begins after the previous iteration has ended at all ranks.
 
+mod steps;
+
 use xoff_units::{Picos, count_noun};
 
 use super::completion_scope::CompletionScope;
@@ -10,6 +12,7 @@ use super::pattern::{Pairs, Pattern, Transfer};
 use super::random::RandomStream;
 use super::spec::{Collective, Incast, Permutation, Verb};
 use super::split::transmission_time;
+pub use steps::StepUnit;
 
 /// Tag of the timer that begins an iteration.
 const BEGIN_ITERATION: TransferTag = TransferTag {
@@ -78,6 +81,8 @@ pub(super) struct BulkJob {
     running: Option<Iteration>,
     pub(super) done: Vec<Iteration>,
     sends: Vec<Transfer>,
+    /// Times of the steps. `None` if they are not recorded.
+    steps: Option<Box<steps::RecordedSteps>>,
 }
 
 impl BulkJob {
@@ -156,6 +161,7 @@ impl BulkJob {
             running: None,
             done: Vec::new(),
             sends: Vec::new(),
+            steps: None,
         }
     }
 
@@ -165,7 +171,7 @@ impl BulkJob {
         } else {
             Picos::ZERO
         };
-        context.schedule_job_timer(start.saturating_add(gap), BEGIN_ITERATION);
+        context.schedule_recorded_time(start.saturating_add(gap), BEGIN_ITERATION);
     }
 
     pub(super) fn handle_timer(&mut self, tag: TransferTag, context: &mut JobContext<'_>) {
@@ -179,7 +185,10 @@ impl BulkJob {
     /// Handles a transfer that has arrived at the receiving rank.
     pub(super) fn handle_arrival(&mut self, tag: TransferTag, context: &mut JobContext<'_>) {
         let mut sends = std::mem::take(&mut self.sends);
-        self.pattern.handle_arrival(tag.edge, tag.sequence, &mut sends);
+        match &mut self.steps {
+            None => self.pattern.handle_arrival(tag.edge, tag.sequence, &mut sends),
+            Some(steps) => steps.handle_arrival(&mut self.pattern, tag, context.now, &mut sends),
+        }
         self.post_transfers(&mut sends, context);
         self.sends = sends;
         let to = self.pattern.edges()[tag.edge as usize].to;
@@ -191,7 +200,7 @@ impl BulkJob {
         *waiting = 0;
         self.unfinished_ranks = self.unfinished_ranks.saturating_sub(1);
         if let Some(running) = &mut self.running {
-            running.first_rank_end = running.first_rank_end.min(context.now);
+            running.first_rank_end = running.first_rank_end.min(context.recorded_now());
             running.slowest_rank = to;
         }
         self.end_iteration_if_complete(context);
@@ -291,11 +300,12 @@ impl BulkJob {
         self.running = Some(Iteration {
             size,
             warmup: number % rounds < self.schedule.warmup as usize,
-            start: context.now,
+            start: context.recorded_now(),
             end: Picos::NEVER,
             first_rank_end: Picos::NEVER,
             slowest_rank: 0,
         });
+        self.record_iteration(context.now, context.counts);
         let mut sends = std::mem::take(&mut self.sends);
         self.pattern.begin(bytes, &mut sends);
         self.missing_transfers.fill(0);
@@ -328,7 +338,7 @@ impl BulkJob {
                     connection,
                     transfer.bytes,
                     tag,
-                    context.now,
+                    context.recorded_now(),
                     self.has_flow_records,
                 );
                 continue;
@@ -353,8 +363,8 @@ impl BulkJob {
         let Some(mut iteration) = self.running.take() else {
             return;
         };
-        iteration.end = context.now;
-        iteration.first_rank_end = iteration.first_rank_end.min(context.now);
+        iteration.end = context.recorded_now();
+        iteration.first_rank_end = iteration.first_rank_end.min(iteration.end);
         self.done.push(iteration);
         if self.done.len() < self.schedule.iteration_count() {
             context.schedule_job_timer(context.now.saturating_add(self.schedule.gap), BEGIN_ITERATION);

@@ -15,8 +15,10 @@ use super::random::RandomStream;
 use super::spec::{JobKind, JobSpec, SpecError, Verb, WorkloadSpec};
 
 mod counted_state;
+mod skipping;
 
 use counted_state::CountedState;
+pub use skipping::StepMark;
 
 /// Largest number of outstanding messages of a job in [`Workload::pending_description`].
 const PENDING_MESSAGES_SHOWN: usize = 5;
@@ -213,7 +215,9 @@ impl Workload {
     }
 
     fn begin_job(&mut self, index: usize, now: Picos, out: &mut Vec<MessagePost>) {
-        let start = now.saturating_add(self.jobs[index].spec.start);
+        let start = self
+            .recorded_time(now)
+            .saturating_add(self.jobs[index].spec.start);
         self.jobs[index].counts.start = start;
         self.handle_event(index, now, out, |runner, context| match runner {
             JobRunner::List(list) => list.start(start, context),
@@ -302,12 +306,13 @@ impl Workload {
             return;
         }
         let copy = *under_way;
+        let recorded_now = self.recorded_time(now);
         let job = &mut self.jobs[copy.job as usize];
         job.counts.received_messages += 1;
         job.counts.received_bytes = job.counts.received_bytes.saturating_add(copy.bytes);
-        job.counts.last_received = job.counts.last_received.max(now);
+        job.counts.last_received = job.counts.last_received.max(recorded_now);
         if let Some(record) = job.counts.records.get_mut(copy.record as usize) {
-            record.received = now;
+            record.received = recorded_now;
         } else {
             job.counts.latencies.add(now.since(copy.posted));
         }
@@ -329,9 +334,10 @@ impl Workload {
             return;
         }
         let copy = *under_way;
+        let recorded_now = self.recorded_time(now);
         let records = &mut self.jobs[copy.job as usize].counts.records;
         if let Some(record) = records.get_mut(copy.record as usize) {
-            record.acknowledged = now;
+            record.acknowledged = recorded_now;
         }
         self.remove_if_complete(now, message, copy, out);
     }

@@ -66,6 +66,30 @@ pub(super) struct PendingWork {
     /// Number of timers set so far. Timers with equal times expire in the order of this number.
     pub(super) timers_set: u64,
     pub(super) ready: VecDeque<(u32, TransferTag)>,
+    /// Time that skipped steps would have taken. Results contain it, and times of the driver do not.
+    pub(super) skipped: Picos,
+}
+
+impl PendingWork {
+    /// Changes the tags of all timers and due events of a job.
+    pub(super) fn change_tags(&mut self, job: u32, change: impl Fn(&mut TransferTag)) {
+        self.change_timers(|_, of_job, tag| {
+            if of_job == job {
+                change(tag);
+            }
+        });
+        let due = self.ready.iter_mut().filter(|(of_job, _)| *of_job == job);
+        due.for_each(|(_, tag)| change(tag));
+    }
+
+    /// Calls `change` with the time, the job and the tag of each timer.
+    pub(super) fn change_timers(&mut self, mut change: impl FnMut(&mut Picos, u32, &mut TransferTag)) {
+        let mut timers = std::mem::take(&mut self.timers).into_vec();
+        for Reverse((at, _, job, tag)) in &mut timers {
+            change(at, *job, tag);
+        }
+        self.timers = timers.into();
+    }
 }
 
 /// The actions that a job can take while it handles one event.
@@ -79,6 +103,20 @@ pub(super) struct JobContext<'a> {
 }
 
 impl JobContext<'_> {
+    /// Returns the current time as results contain it: with the time of skipped steps.
+    pub(super) fn recorded_now(&self) -> Picos {
+        self.now.saturating_add(self.queues.skipped)
+    }
+
+    /// Schedules a call of the job with `tag` at a time that contains the time of skipped steps.
+    pub(super) fn schedule_recorded_time(&mut self, at: Picos, tag: TransferTag) {
+        let at = match at {
+            Picos::NEVER => Picos::NEVER,
+            at => Picos(at.0.saturating_sub(self.queues.skipped.0)),
+        };
+        self.schedule_job_timer(at, tag);
+    }
+
     /// Posts a message. `start` is the time at which the message was due. If `record` is true, the message
     /// gets a flow record.
     pub(super) fn post(&mut self, connection: u32, bytes: u64, tag: TransferTag, start: Picos, record: bool) {

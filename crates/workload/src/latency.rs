@@ -24,7 +24,7 @@ pub struct LatencyQuantiles {
 
 /// Histogram of the message latencies of a job. Its memory depends on the range of the latencies and not on
 /// their number.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct LatencyHistogram(Option<Histogram<u64>>);
 
 impl LatencyHistogram {
@@ -36,6 +36,24 @@ impl LatencyHistogram {
         });
         // The histogram resizes itself, so recording does not fail.
         let _ = histogram.record(span.as_nanos());
+    }
+
+    /// Adds the latencies since `earlier`, an older state of this histogram, `times` times more. Numbers of messages are
+    /// rounded.
+    pub(super) fn repeat_since(&mut self, earlier: &LatencyHistogram, times: f64) {
+        let Some(histogram) = &mut self.0 else {
+            return;
+        };
+        let counted_before = |value| earlier.0.as_ref().map_or(0, |earlier| earlier.count_at(value));
+        let repeated: Vec<(u64, u64)> = histogram
+            .iter_recorded()
+            .map(|entry| (entry.value_iterated_to(), entry.count_at_value()))
+            .map(|(value, count)| (value, count - counted_before(value).min(count)))
+            .collect();
+        for (value, count) in repeated {
+            // The histogram has these values, so recording does not fail.
+            let _ = histogram.record_n(value, (count as f64 * times).round() as u64);
+        }
     }
 
     /// Returns the quantiles, or `None` if there is no latency.

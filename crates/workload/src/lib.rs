@@ -49,13 +49,15 @@ mod results;
 mod roofline;
 mod spec;
 mod split;
+mod step_times;
 mod summary;
 #[cfg(test)]
 mod tests;
 
+pub use bulk::StepUnit;
 pub use completion_scope::CompletionScope;
 pub use distribution::{DistributionError, SizeDistribution};
-pub use engine::Workload;
+pub use engine::{StepMark, Workload};
 pub use flow_list::{FlowListError, FlowListFormat, ListedFlow, parse_flow_list};
 pub use job_context::{Connection, MessagePost};
 pub use latency::LatencyQuantiles;

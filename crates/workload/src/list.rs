@@ -70,7 +70,7 @@ impl FlowListJob {
             return;
         }
         while let Some(flow) = self.flows.get(self.begun_flows)
-            && self.start.saturating_add(flow.start) <= context.now
+            && self.start.saturating_add(flow.start) <= context.recorded_now()
         {
             self.begun_flows += 1;
             self.post(self.begun_flows as u32 - 1, 0, context);
@@ -87,8 +87,8 @@ impl FlowListJob {
         if let Repeat::AfterCompletion { gap, count } = flow.repeat
             && next < u64::from(count)
         {
-            let at = context.now.saturating_add(gap);
-            context.schedule_job_timer(
+            let at = context.recorded_now().saturating_add(gap);
+            context.schedule_recorded_time(
                 at,
                 TransferTag {
                     sequence: next,
@@ -134,7 +134,7 @@ impl FlowListJob {
                 edge: NEXT_FLOW,
                 sequence: 0,
             };
-            context.schedule_job_timer(self.start.saturating_add(flow.start), tag);
+            context.schedule_recorded_time(self.start.saturating_add(flow.start), tag);
         }
     }
 
@@ -153,14 +153,14 @@ impl FlowListJob {
                 first.saturating_add(Picos(interval.0.saturating_mul(u64::from(number))))
             }
             _ if number == 0 => first,
-            _ => context.now,
+            _ => context.recorded_now(),
         };
         context.post(self.connections[index as usize], flow.bytes, tag, due, true);
         if let Repeat::Every { interval, count } = flow.repeat
             && number + 1 < count
         {
             let sequence = tag.sequence + 1;
-            context.schedule_job_timer(due.saturating_add(interval), TransferTag { sequence, ..tag });
+            context.schedule_recorded_time(due.saturating_add(interval), TransferTag { sequence, ..tag });
         }
     }
 }

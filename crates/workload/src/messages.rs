@@ -89,6 +89,11 @@ impl InFlightMessages {
         self.slots.len() - self.free.len()
     }
 
+    /// Returns all messages in flight in the order of their slots, for changes.
+    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut InFlightMessage> {
+        self.slots.iter_mut().filter_map(|slot| slot.message.as_mut())
+    }
+
     /// Returns all messages in flight in the order of their slots.
     pub(super) fn iter(&self) -> impl Iterator<Item = &InFlightMessage> {
         self.slots.iter().filter_map(|slot| slot.message.as_ref())

@@ -346,6 +346,10 @@ pub(crate) struct VirtualTimeArguments {
     /// Number of threads of a run, or `auto` for one per CPU. It changes no result (docs/virtual-time.md#threads)
     #[arg(long, value_name = "N|auto", requires = "virtual_time", default_value = "1", value_parser = values::parse_threads)]
     pub threads: ThreadCount,
+    /// Skip steps of collectives and iterations that repeat. Results of skipped steps are estimates
+    /// (docs/acceleration.md)
+    #[arg(long, requires = "virtual_time", conflicts_with_all = ["events", "pcap", "series", "plots"])]
+    pub accelerate: bool,
     /// Write the results of collectives here in the JSON form of nccl-tests
     #[arg(long, value_name = "FILE", requires = "virtual_time")]
     pub nccl_json: Option<PathBuf>,

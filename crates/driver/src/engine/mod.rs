@@ -92,7 +92,16 @@ impl Engine {
     /// `facts` has one entry for each port of `config`.
     pub fn snapshot(&self, config: &SwitchConfig, facts: &[PortDeviceInfo], now: Picos) -> SwitchSnapshot {
         let delayed_frames = |port| self.delayed_frames(port);
-        let snapshot = take_snapshot(&self.switch, &self.journal, delayed_frames, config, facts, now);
+        let counters = |port| self.switch.port_counters(now, port);
+        let snapshot = take_snapshot(
+            &self.switch,
+            &self.journal,
+            counters,
+            delayed_frames,
+            config,
+            facts,
+            now,
+        );
         with_lldp_report(snapshot, self.lldp(), config, now)
     }
 

@@ -75,6 +75,7 @@ impl Fabric {
             joint_records: EventRecords::default(),
             record_order: Vec::new(),
             thread_start: None,
+            skipped: Default::default(),
             seed,
         };
         fabric.set_all_links_up();

@@ -60,7 +60,20 @@ impl Fabric {
     pub fn snapshot(&self, switch: usize) -> SwitchSnapshot {
         let node = self.switch_node(switch);
         let facts = vec![PortDeviceInfo::default(); node.config.ports.len()];
-        let snapshot = take_snapshot(&node.switch, &node.journal, |_| 0, &node.config, &facts, self.now);
+        let counters = |port| self.port_counters(switch, port);
+        let mut snapshot = take_snapshot(
+            &node.switch,
+            &node.journal,
+            counters,
+            |_| 0,
+            &node.config,
+            &facts,
+            self.now,
+        );
+        snapshot.report.model_time_ns = self.result_now().as_nanos();
+        for flow_move in &mut snapshot.balancing.moves {
+            flow_move.at = self.result_time(flow_move.at);
+        }
         with_lldp_report(snapshot, node.cpu.lldp(), &node.config, self.now)
     }
 
@@ -182,10 +195,8 @@ impl Fabric {
         (self.windows, self.joint_windows)
     }
 
-    /// Returns the bytes after the headers of all packets of queue pairs that have arrived at hosts: the payload, its
-    /// padding, and 4 bytes of ICRC for each packet. Retransmitted packets count each time. Frames of open-loop flows
-    /// do not count.
-    pub fn delivered_payload_bytes(&self) -> u64 {
+    /// Returns [`Fabric::delivered_payload_bytes`] without skipped steps.
+    pub(crate) fn simulated_payload_bytes(&self) -> u64 {
         self.sum(|counters| counters.delivered_payload_bytes)
     }
 }

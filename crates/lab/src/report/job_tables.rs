@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use super::{HostReport, VirtualRunReport};
+use super::{AccelerationReport, HostReport, VirtualRunReport};
 use xoff_telemetry::{
     count_noun, format_counts_by_class, format_gbytes_per_second, format_nanos, group_thousands, simple_table,
 };
@@ -280,7 +280,45 @@ pub(super) fn format_run_size(report: &VirtualRunReport) -> String {
         count_noun(report.events, "event"),
         count_noun(report.frame_hops, "frame-hop"),
         count_noun(report.frames_under_way_max, "frame")
-    )
+    ) + &report
+        .acceleration
+        .as_ref()
+        .map_or_else(String::new, format_acceleration)
+}
+
+/// Formats what a run has skipped, one line for each job.
+fn format_acceleration(report: &AccelerationReport) -> String {
+    let mut text = format!(
+        "accelerated: {} of model time skipped in {}\n",
+        format_nanos(report.skipped_time_ns),
+        count_noun(report.skips, "skip")
+    );
+    for job in &report.jobs {
+        let noun = match job.unit.as_deref() {
+            Some("iteration") => "iteration",
+            Some(_) => "step",
+            None => {
+                let _ = writeln!(text, "  {}: nothing repeats", job.job);
+                continue;
+            }
+        };
+        let total = job.skipped_steps + job.simulated_steps;
+        let _ = write!(
+            text,
+            "  {}: {} of {} skipped",
+            job.job,
+            group_thousands(job.skipped_steps),
+            count_noun(total, noun)
+        );
+        if let Some(error) = job.step_time_error {
+            let _ = write!(text, ", their time differs by about {:.2} %", error * 100.0);
+        }
+        text.push('\n');
+    }
+    for (reason, count) in &report.rejected_windows {
+        let _ = writeln!(text, "  not skipped {}: {reason}", count_noun(*count, "time"));
+    }
+    text
 }
 
 #[cfg(test)]
@@ -414,6 +452,7 @@ mod tests {
             events: 1_234,
             frame_hops: 7,
             frames_under_way_max: 3,
+            acceleration: None,
             link_lost_frames: 1,
             deadlocks: Vec::new(),
             hosts,

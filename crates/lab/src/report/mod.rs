@@ -32,7 +32,10 @@ pub use processes::{PlainHostReport, ProcessEffect, ProcessReport};
 pub use real_time_section::RealTimeRunReport;
 pub use receivers::{ForeignFlowReport, ReceiverReport};
 pub use table::render_report;
-pub use virtual_section::{DeadlockReport, HostReport, ReorderedConnectionReport, VirtualRunReport};
+pub use virtual_section::{
+    AccelerationReport, DeadlockReport, HostReport, JobAccelerationReport, ReorderedConnectionReport,
+    VirtualRunReport,
+};
 
 /// Largest number of ports with different DCBX configurations that a report names.
 const DCBX_WARNINGS_MAX: usize = 16;

@@ -38,6 +38,39 @@ pub struct VirtualRunReport {
     /// Connections on which packets arrived out of order, in the order of the jobs.
     #[serde(default)]
     pub reordered: Vec<ReorderedConnectionReport>,
+    /// Skipped steps of a run with `--accelerate`. `None` for an exact run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub acceleration: Option<AccelerationReport>,
+}
+
+/// What an accelerated run has skipped. The times and counts of skipped steps are estimates from simulated steps.
+/// `events`, `frame_hops` and `reordered` contain simulated frames only.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct AccelerationReport {
+    /// Model time of all skipped steps, in nanoseconds.
+    pub skipped_time_ns: u64,
+    /// Number of skips.
+    pub skips: u64,
+    /// One entry for each job, in the order of the lab file.
+    pub jobs: Vec<JobAccelerationReport>,
+    /// Number of observed windows after which nothing was skipped, by reason.
+    pub rejected_windows: BTreeMap<String, u64>,
+}
+
+/// The skipped steps of one job.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct JobAccelerationReport {
+    /// Name of the job.
+    pub job: String,
+    /// What counts as a step: `ring_step` or `iteration`. `None`: the job has no steps that repeat.
+    pub unit: Option<String>,
+    /// Number of skipped steps.
+    pub skipped_steps: u64,
+    /// Number of simulated steps. A step counts when all its messages have arrived.
+    pub simulated_steps: u64,
+    /// Largest relative difference between the time of a step after a skip and before it: an estimate of the error of
+    /// the skipped time, and no bound. `None`: no step was simulated after a skip.
+    pub step_time_error: Option<f64>,
 }
 
 /// A connection of a job on which packets arrived out of order. The counters are sums over all queue pairs of

@@ -61,6 +61,8 @@ pub struct VirtualRunArgs {
     pub records_timeline: bool,
     /// Number of threads of the run (`--threads`). It changes no result.
     pub threads: ThreadCount,
+    /// Whether steps of jobs that repeat are skipped (`--accelerate`). The results of skipped steps are estimates.
+    pub accelerate: bool,
     /// The memory that the lab may need (`--memory`). In a sweep, all runs at the same time share it.
     pub memory: MemoryLimit,
 }

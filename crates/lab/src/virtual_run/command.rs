@@ -118,6 +118,10 @@ fn run_with_progress(
     // Only `xoff lab check` runs scripts.
     plan.script = ScriptPlan::default();
     let mut lab = VirtualLab::new(plan, options)?;
+    // Open-loop flows send all the time and have no steps.
+    if arguments.accelerate && lab.plan.workload.duration_ns == 0 {
+        lab.simulation.accelerate();
+    }
     if !arguments.quiet {
         progress.suspend(|| {
             for note in &lab.notes {

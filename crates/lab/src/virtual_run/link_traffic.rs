@@ -15,15 +15,13 @@ pub(crate) struct LinkTraffic {
 pub(super) fn traffic_of_links(fabric: &Fabric, plan: &FabricPlan) -> Vec<[LinkTraffic; 2]> {
     let sent = |end: LinkEnd| match end {
         LinkEnd::Switch { switch, port } => {
-            let counters = fabric
-                .switch(switch as usize)
-                .port_counters(fabric.now(), PortId(port));
+            let counters = fabric.port_counters(switch as usize, PortId(port));
             LinkTraffic {
                 packets: counters.tx_packets,
                 bytes: counters.tx_bytes,
             }
         }
-        LinkEnd::Host(host) => LinkTraffic::of_nic(&fabric.host(host as usize).nic_counters(fabric.now())),
+        LinkEnd::Host(host) => LinkTraffic::of_nic(&fabric.nic_counters(host as usize)),
     };
     plan.links
         .iter()

@@ -3,10 +3,13 @@
 use super::super::model_hosts::flow_reports;
 use super::super::{evidence, jobs};
 use super::virtual_lab::VirtualLab;
-use crate::report::{DeadlockReport, HostReport, LinkBalanceReport, Report, VirtualRunReport};
+use crate::report::{
+    AccelerationReport, DeadlockReport, HostReport, JobAccelerationReport, LinkBalanceReport, Report,
+    VirtualRunReport,
+};
 use xoff_fabric::{Fabric, LastingDeadlock};
 use xoff_telemetry::{self, Environment, RunThreads};
-use xoff_workload::WorkloadResults;
+use xoff_workload::{StepUnit, WorkloadResults};
 
 fn deadlock_report(lasting: &LastingDeadlock) -> DeadlockReport {
     DeadlockReport {
@@ -27,13 +30,21 @@ fn run_threads(fabric: &Fabric) -> RunThreads {
     }
 }
 
+fn step_unit_name(unit: StepUnit) -> String {
+    let name = match unit {
+        StepUnit::RingStep => "ring_step",
+        StepUnit::Iteration => "iteration",
+    };
+    name.to_owned()
+}
+
 impl VirtualLab {
     /// Returns the report of the run up to the current model time. If the run ended early, the caller adds
     /// the reason to the failures of the report.
     pub fn report(&self) -> Report {
         let fabric = &self.simulation.fabric;
         let hosts: Vec<_> = (0..fabric.host_count())
-            .map(|host| fabric.host(host).results(fabric.now()))
+            .map(|host| fabric.host_results(host))
             .collect();
         let flows = flow_reports(&self.plan, &hosts.iter().collect::<Vec<_>>());
         let switches = (0..fabric.switch_count()).map(|switch| fabric.snapshot(switch).into_report());
@@ -48,11 +59,11 @@ impl VirtualLab {
             Vec::new(),
         );
         let host_report = |(index, results): (usize, &xoff_host::HostResults)| {
-            HostReport::new(&results.name, &fabric.host(index).rdma_counters(), &results.nic)
+            HostReport::new(&results.name, &fabric.rdma_counters(index), &results.nic)
         };
         report.warnings.extend_from_slice(&self.signal_warnings);
         for host in 0..fabric.host_count() {
-            report.add_queue_pair_counters(&fabric.host(host).rdma_counters());
+            report.add_queue_pair_counters(&fabric.rdma_counters(host));
         }
         for (index, results) in hosts.iter().enumerate() {
             report.add_receiver(results, self.plan.expects_lossless(index));
@@ -76,10 +87,37 @@ impl VirtualLab {
                 .sum(),
             deadlocks: self.simulation.deadlocks().iter().map(deadlock_report).collect(),
             hosts: hosts.iter().enumerate().map(host_report).collect(),
+            acceleration: self.acceleration_report(),
         });
         report.jobs = Some(self.job_results()).filter(|results| !results.jobs.is_empty());
         evidence::judge(&mut report, &self.plan, &self.fabric_plan);
         report
+    }
+
+    /// Returns what the run has skipped. Returns `None` without `--accelerate`.
+    fn acceleration_report(&self) -> Option<AccelerationReport> {
+        let summary = self.simulation.acceleration()?;
+        let workload = self.simulation.jobs.workload();
+        let jobs = summary
+            .jobs
+            .iter()
+            .enumerate()
+            .map(|(index, job)| JobAccelerationReport {
+                job: workload.job_name(index).to_owned(),
+                unit: workload.step_unit(index).map(step_unit_name),
+                skipped_steps: job.skipped_steps,
+                simulated_steps: workload.simulated_steps(index),
+                step_time_error: job.step_time_error,
+            });
+        let rejected = summary.rejected_windows.iter();
+        Some(AccelerationReport {
+            skipped_time_ns: summary.skipped_time.as_nanos(),
+            skips: summary.skips,
+            jobs: jobs.collect(),
+            rejected_windows: rejected
+                .map(|(reason, count)| ((*reason).to_owned(), *count))
+                .collect(),
+        })
     }
 
     /// Returns the results of all jobs up to the current model time, in the order of the lab file.

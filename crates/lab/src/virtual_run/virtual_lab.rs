@@ -302,10 +302,10 @@ impl VirtualLab {
         self.simulation.fabric.advance_idle(at);
     }
 
-    /// Returns the model time since the start of the workload. Before the start, this is the model time
+    /// Returns the model time since the start of the workload, with skipped time. Before the start, this is the model time
     /// since 0.
     pub fn elapsed(&self) -> Picos {
-        self.simulation.fabric.now().since(self.workload_start)
+        self.simulation.fabric.result_now().since(self.workload_start)
     }
 
     /// Returns a model time that is long enough for an ARP request and its reply to cross the fabric.

@@ -38,6 +38,17 @@ impl ArrivedSequences {
         self.contiguous
     }
 
+    /// Adds `count` to all arrived numbers. The numbers below `count` have then arrived, too.
+    pub(super) fn skip(&mut self, count: u64) {
+        self.contiguous += count;
+        self.beyond_gap.iter_mut().for_each(|number| *number += count);
+    }
+
+    /// Returns the arrived numbers above a gap.
+    pub(super) fn beyond_gap(&self) -> &[u64] {
+        &self.beyond_gap
+    }
+
     /// Removes all numbers.
     pub(super) fn clear(&mut self) {
         self.contiguous = 0;

@@ -12,7 +12,8 @@ mod tree;
 
 use all_to_all::{DirectAllToAll, RailAlignedAllToAll};
 pub(super) use pairs::Pairs;
-use ring::{RingKind, RingPattern};
+use ring::RingKind;
+pub(super) use ring::RingPattern;
 use tree::TreePattern;
 
 use super::spec::{Algorithm, Collective};
@@ -117,6 +118,22 @@ impl Pattern {
     /// arrival. Transfers of an edge may arrive in any order.
     pub(super) fn handle_arrival(&mut self, edge: u32, sequence: u64, sends: &mut Vec<Transfer>) {
         call_inner!(self, inner => inner.handle_arrival(edge, sequence, sends));
+    }
+
+    /// Returns the ring if the pattern is one.
+    pub(super) fn ring(&self) -> Option<&RingPattern> {
+        match self {
+            Pattern::Ring(ring) => Some(ring),
+            _ => None,
+        }
+    }
+
+    /// Returns the ring for changes if the pattern is one.
+    pub(super) fn ring_mut(&mut self) -> Option<&mut RingPattern> {
+        match self {
+            Pattern::Ring(ring) => Some(ring),
+            _ => None,
+        }
     }
 
     /// Returns the number of bytes on an edge in one iteration of the given size.

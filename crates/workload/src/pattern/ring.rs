@@ -97,7 +97,67 @@ impl RingPattern {
         steps.fold(0, u64::saturating_add)
     }
 
-    fn step_count(&self) -> u64 {
+    /// Returns the number of steps that an edge has completed: all slices of these steps have arrived.
+    pub(in super::super) fn completed_steps(&self, edge: u32) -> u64 {
+        let arrived = self.arrived.get(edge as usize);
+        arrived.map_or(0, |arrived| arrived.contiguous_count() / self.slices)
+    }
+
+    /// Returns the number of steps by which the running step can become a later one. No edge then has more transfers
+    /// than [`RingPattern::transfer_count`].
+    pub(in super::super) fn steps_left(&self) -> u64 {
+        let posted = (0..self.edges.len() as u32).map(|edge| self.posted_count(edge));
+        let left = self.transfer_count(0) - posted.max().unwrap_or(0).min(self.transfer_count(0));
+        left / self.slices
+    }
+
+    /// Skips steps: all transfers that have not arrived belong to a later step from now on. Returns the number of
+    /// skipped transfers of each edge, and the changes of the posted and the arrived bytes of each edge.
+    pub(in super::super) fn skip_steps(&mut self, steps: u64) -> (u64, Vec<[u64; 2]>) {
+        let transfers = steps * self.slices;
+        let changes = (0..self.edges.len() as u32).map(|edge| {
+            let posted = self.posted_count(edge);
+            let arrived = &self.arrived[edge as usize];
+            let contiguous = arrived.contiguous_count();
+            let beyond = arrived.beyond_gap().iter().map(|number| {
+                let [before, after] = [*number, number + transfers].map(|n| self.transfer(edge, n).bytes);
+                i128::from(after) - i128::from(before)
+            });
+            let arrived = self.bytes_of_range(edge, contiguous, contiguous + transfers);
+            let arrived = i128::from(arrived) + beyond.sum::<i128>();
+            [
+                self.bytes_of_range(edge, posted, posted + transfers),
+                u64::try_from(arrived).unwrap_or(0),
+            ]
+        });
+        let changes = changes.collect();
+        self.arrived
+            .iter_mut()
+            .for_each(|arrived| arrived.skip(transfers));
+        (transfers, changes)
+    }
+
+    /// Returns the number of transfers of an edge that could be sent until now.
+    fn posted_count(&self, edge: u32) -> u64 {
+        let ranks = self.shape.ranks;
+        let previous = edge - edge % ranks + (edge % ranks + ranks - 1) % ranks;
+        let arrived = self.arrived[previous as usize].contiguous_count();
+        (arrived + self.slices).min(self.transfer_count(edge))
+    }
+
+    /// Returns the bytes of the transfers `from..to` of an edge.
+    fn bytes_of_range(&self, edge: u32, from: u64, to: u64) -> u64 {
+        let parts = u64::from(self.shape.ranks) * u64::from(self.shape.gpus) * self.slices;
+        if self.bytes.is_multiple_of(parts) {
+            return (to - from) * (self.bytes / parts);
+        }
+        (from..to)
+            .map(|sequence| self.transfer(edge, sequence).bytes)
+            .sum()
+    }
+
+    /// Returns the number of steps of an iteration.
+    pub(in super::super) fn step_count(&self) -> u64 {
         let around = u64::from(self.shape.ranks) - 1;
         if self.kind == RingKind::AllReduce {
             2 * around
@@ -160,7 +220,8 @@ impl RingPattern {
         )
     }
 
-    fn transfer(&self, edge: u32, sequence: u64) -> Transfer {
+    /// Returns a transfer of an edge.
+    pub(in super::super) fn transfer(&self, edge: u32, sequence: u64) -> Transfer {
         let chunk = self.chunk_bytes(edge, sequence / self.slices, self.bytes);
         Transfer {
             edge,
