@@ -292,6 +292,7 @@ fn check(arguments: LabCheck) -> Result<ExitCode, Failure> {
         events_max: arguments.events_max,
         jobs: arguments.jobs.map(usize::from),
         threads: arguments.threads,
+        accelerate: arguments.accelerate,
         format: arguments.format.into(),
         report: arguments.report,
         memory: arguments.limits.memory.limit(),

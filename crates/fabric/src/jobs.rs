@@ -310,6 +310,11 @@ impl Jobs {
         self.workload.record_steps();
     }
 
+    /// Forgets the times of all earlier steps ([`Workload::restart_steps`]).
+    pub(crate) fn restart_steps(&mut self) {
+        self.workload.restart_steps();
+    }
+
     /// Skips steps of jobs ([`Workload::skip_steps`]).
     pub(crate) fn skip_steps(&mut self, skipped: Picos, jobs: &[(usize, u64, StepMark)]) {
         self.workload.skip_steps(skipped, jobs);

@@ -113,6 +113,14 @@ impl Simulation {
         self.acceleration = Some(Acceleration::new(self.jobs.job_count()));
     }
 
+    /// Ignores all earlier steps for later skips. Call this method when a link, a configuration or a job changes.
+    pub fn restart_acceleration(&mut self) {
+        if let Some(acceleration) = &mut self.acceleration {
+            self.jobs.restart_steps();
+            acceleration.restart(self.fabric.now());
+        }
+    }
+
     /// Returns the steps that were skipped until now. Returns `None` without acceleration.
     pub fn acceleration(&self) -> Option<&AccelerationSummary> {
         self.acceleration.as_ref().map(Acceleration::summary)

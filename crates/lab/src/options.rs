@@ -120,6 +120,9 @@ pub struct LabOptions {
     pub programs: ProgramPolicy,
     /// Number of threads of a run in virtual time, at least 1. A small fabric uses fewer.
     pub threads: usize,
+    /// Whether a run in virtual time skips steps of jobs that repeat (`--accelerate`).
+    #[serde(skip)]
+    pub accelerate: bool,
     /// The memory of a run in virtual time. The run stops if its frames need more than the estimate of the lab leaves.
     #[serde(skip)]
     pub memory: MemoryLimit,
@@ -140,6 +143,7 @@ impl Default for LabOptions {
             pcap: Vec::new(),
             programs: ProgramPolicy::OwnFiles,
             threads: 1,
+            accelerate: false,
             memory: MemoryLimit::UNLIMITED,
         }
     }

@@ -282,6 +282,10 @@ pub(crate) struct LabCheck {
     /// Number of threads of each lab, or `auto` for one per CPU. It changes no result (docs/virtual-time.md#threads)
     #[arg(long, value_name = "N|auto", default_value = "1", value_parser = values::parse_threads)]
     pub threads: ThreadCount,
+    /// Skip steps of collectives and iterations that repeat. Results of skipped steps are estimates
+    /// (docs/acceleration.md)
+    #[arg(long, requires = "virtual_time")]
+    pub accelerate: bool,
     /// Output format
     #[arg(long, value_enum, default_value_t = CheckFormatChoice::Tap)]
     pub format: CheckFormatChoice,

@@ -51,8 +51,8 @@ pub struct Acceleration {
     /// Congestion events of each step of the latest window, for the comparison with the next window.
     events_per_step: Option<[f64; 2]>,
     summary: AccelerationSummary,
-    /// Time of a step of each job before its latest skip, in picoseconds.
-    step_ps_before_skip: Vec<Option<f64>>,
+    /// Time of a step of each job before its latest skip, in picoseconds, and the bytes of its iteration.
+    step_before_skip: Vec<Option<(f64, u64)>>,
 }
 
 #[derive(Debug)]
@@ -98,13 +98,22 @@ impl Acceleration {
             window_steps_min: 1,
             events_per_step: None,
             summary: AccelerationSummary::new(job_count),
-            step_ps_before_skip: vec![None; job_count],
+            step_before_skip: vec![None; job_count],
         }
     }
 
     /// Returns the steps that were skipped until now, and the estimate of the error.
     pub fn summary(&self) -> &AccelerationSummary {
         &self.summary
+    }
+
+    /// Ignores all earlier steps. The caller has restarted the recorded steps of the jobs.
+    pub(crate) fn restart(&mut self, now: Picos) {
+        self.phase = Phase::Comparing;
+        self.next_act = now.saturating_add(INTERVAL_MIN);
+        self.window_steps_min = 1;
+        self.events_per_step = None;
+        self.step_before_skip.fill(None);
     }
 
     /// Returns the time of the next call of [`Acceleration::act`], on the clock of the fabric.
@@ -220,7 +229,7 @@ impl Acceleration {
                 .collect();
             for (job, steps) in steady.iter().zip(&skip.steps) {
                 self.summary.add_skip(job.index, *steps);
-                self.step_ps_before_skip[job.index] = Some(job.step_ps);
+                self.step_before_skip[job.index] = Some((job.step_ps, workload.iteration_bytes(job.index)));
             }
             self.summary.add_skipped_time(skip.duration);
             jobs.skip_steps(skip.duration, &entries);
@@ -271,7 +280,7 @@ impl Acceleration {
         limit: Picos,
     ) -> Option<PlannedSkip> {
         let of_leader = jobs[leader];
-        let is_first = self.step_ps_before_skip[of_leader.index].is_none();
+        let is_first = self.step_before_skip[of_leader.index].is_none();
         let mut steps = workload.steps_left(of_leader.index);
         if is_first {
             // With a step time that changes, the first skip is shorter.
@@ -304,9 +313,11 @@ impl Acceleration {
 
     /// Compares the steps after a skip with those before it.
     fn record_errors(&mut self, workload: &Workload) {
-        for (job, before) in self.step_ps_before_skip.iter().enumerate() {
+        for (job, before) in self.step_before_skip.iter().enumerate() {
             let after = workload.step_window(job, self.window_steps_min, 0);
-            if let (Some(before), Some(after)) = (before, after) {
+            if let (Some((before, bytes)), Some(after)) = (before, after)
+                && workload.iteration_bytes(job) == *bytes
+            {
                 let after = after.0 as f64 / self.window_steps_min as f64;
                 self.summary
                     .record_step_error(job, (after - before).abs() / before);

@@ -103,6 +103,11 @@ impl HostArrivals {
         self.by_dscp.get(usize::from(dscp))
     }
 
+    /// Returns whether a counter of a host is counted from its observed frames.
+    pub(super) fn has_counter(counter: &str) -> bool {
+        matches!(counter, "rx_control_frames" | "rx_irregular_control_frames")
+    }
+
     /// Returns the value of a counter of MAC control frames. Returns `None` for other counters.
     pub(super) fn counter_value(&self, counter: &str) -> Option<f64> {
         match counter {

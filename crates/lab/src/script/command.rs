@@ -50,6 +50,8 @@ pub struct CheckArgs {
     pub jobs: Option<usize>,
     /// The number of threads for each lab (`--threads`). It changes no result.
     pub threads: ThreadCount,
+    /// Whether steps of jobs that repeat are skipped (`--accelerate`).
+    pub accelerate: bool,
     /// The output format of the results.
     pub format: CheckFormat,
     /// The path of the JSON report of the run. `None`: no report is written. Use this option with a single
@@ -164,6 +166,7 @@ fn run_script(
         seed: arguments.seed,
         threads: arguments.threads.for_each_of(arguments.parallel_labs()),
         memory: arguments.memory.divided_by(arguments.parallel_labs()),
+        accelerate: arguments.accelerate,
         ..LabOptions::default()
     };
     let limits = ScriptLimits {

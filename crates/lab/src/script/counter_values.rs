@@ -46,11 +46,7 @@ pub(super) fn counter_value(
         }
         CounterOwner::Host(host) => host_value(lab, *host, counter),
         CounterOwner::HostPfc(host, n) => {
-            let nic = lab
-                .simulation
-                .fabric
-                .host(*host)
-                .nic_counters(lab.simulation.fabric.now());
+            let nic = lab.simulation.fabric.nic_counters(*host);
             let n = usize::from(*n);
             Some(match counter {
                 "rx" => nic.pfc_rx[n],
@@ -97,7 +93,7 @@ fn fabric_switch(lab: &VirtualLab, switch: usize) -> &Switch {
 }
 
 fn port_counters(lab: &VirtualLab, switch: usize, port: PortId) -> PortCounters {
-    fabric_switch(lab, switch).port_counters(lab.simulation.fabric.now(), port)
+    lab.simulation.fabric.port_counters(switch, port)
 }
 
 fn switch_value(lab: &VirtualLab, switch: usize, counter: &str) -> Option<f64> {
@@ -302,7 +298,7 @@ fn drop_count(lab: &VirtualLab, switch: usize, port: PortId, reason: &str) -> Op
 
 fn host_value(lab: &VirtualLab, host_index: usize, counter: &str) -> Option<f64> {
     let host = lab.simulation.fabric.host(host_index);
-    let nic = || host.nic_counters(lab.simulation.fabric.now());
+    let nic = || lab.simulation.fabric.nic_counters(host_index);
     Some(match counter {
         "nic_tx_frames" => nic().all_tx_frames(),
         "nic_tx_bytes" => nic().all_tx_bytes(),
@@ -313,7 +309,7 @@ fn host_value(lab: &VirtualLab, host_index: usize, counter: &str) -> Option<f64>
         "tx_control_frames" => nic().tx_control_frames,
         "trimmed_packets" => host.trimmed_frames(),
         _ => {
-            let counters = host.rdma_counters();
+            let counters = lab.simulation.fabric.rdma_counters(host_index);
             counters
                 .named_values()
                 .into_iter()

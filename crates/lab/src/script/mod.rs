@@ -6,6 +6,7 @@
 //! and flows directly. Counters contain no times, so the observer in [`events`] records the first and last
 //! time of each kind of event.
 
+mod acceleration;
 mod arrivals;
 mod command;
 mod counter_values;

@@ -11,13 +11,14 @@ use super::super::expr::{Expression, UnknownName, ValueSource};
 use super::super::options::LabOptions;
 use super::super::plan::{ActionPlan, LabPlan, StepPlan, WorkloadTarget};
 use super::super::virtual_run::{VirtualLab, describe_frame_memory_limit};
+use super::acceleration::check_script;
 use super::events::EventRecorder;
 use super::repeated_frames::RepeatedFrames;
 use super::script_names::ScriptNames;
 use super::values::{CounterBaseline, LabValues, VALUES_READ_MAX};
 use super::verdict::{CheckResult, LabCheckResult};
 use crate::report::Report;
-use xoff_fabric::{SIMULTANEOUS_EVENTS_MAX, SimulationEnd};
+use xoff_fabric::{Observer, SIMULTANEOUS_EVENTS_MAX, SimulationEnd};
 use xoff_telemetry::failure::Failure;
 
 /// The minimum interval between two evaluations of a `wait: {until: ...}`.
@@ -86,6 +87,9 @@ impl ScriptRun {
         let mut lab = VirtualLab::new(plan, options)?;
         lab.simulation.fabric.set_events_max(limits.events_max);
         let names = ScriptNames::new(&lab).map_err(|unknown| unknown_name_failure(&unknown, &lab_name))?;
+        if lab.options.accelerate {
+            check_script(&lab.plan, &names)?;
+        }
         let mut events = EventRecorder::new(&lab.simulation.fabric);
         lab.resolve_addresses(&mut events)?;
         // The address resolution of the hosts is not part of the run, so its events are removed.
@@ -267,7 +271,7 @@ impl ScriptRun {
         loop {
             let next = to.min(self.repeated_frames.next_time()).min(self.flows_until);
             self.run_fabric_to(next)?;
-            let now = self.lab.simulation.fabric.now();
+            let now = self.lab.simulation.fabric.result_now();
             for (host, frame) in self.repeated_frames.take_due_frames(now) {
                 // The first frame was sent, so the length is valid. A full queue is not an error.
                 let sent = self.send_frame(host, &frame);
@@ -283,7 +287,7 @@ impl ScriptRun {
         }
     }
 
-    /// Advances model time to `at`, on the clock of the fabric. The run continues even if all jobs are
+    /// Advances model time to `at`. The run continues even if all jobs are
     /// finished or no frame can move. A later step can start jobs or unblock frames.
     fn run_fabric_to(&mut self, at: Picos) -> Result<(), AbortReason> {
         let elapsed = at.since(self.lab.workload_start);
@@ -294,7 +298,13 @@ impl ScriptRun {
             let fabric = &mut self.lab.simulation.fabric;
             let step_end = fabric.events().saturating_add(EVENTS_PER_STEP);
             fabric.set_events_max(step_end.min(self.limits.events_max));
-            match self.lab.run(elapsed, false, &mut self.events) {
+            // An accelerated script reads no events.
+            let mut nothing = ();
+            let observer: &mut dyn Observer = match self.lab.options.accelerate {
+                true => &mut nothing,
+                false => &mut self.events,
+            };
+            match self.lab.run(elapsed, false, observer) {
                 SimulationEnd::TimeReached => return Ok(()),
                 SimulationEnd::Standstill(_) => {}
                 SimulationEnd::Stuck => return Err(AbortReason::TooManySimultaneousEvents),
@@ -302,7 +312,7 @@ impl ScriptRun {
                 SimulationEnd::EventLimit => return Err(AbortReason::EventLimit),
                 SimulationEnd::FrameMemoryLimit => return Err(AbortReason::FrameMemoryLimit),
                 SimulationEnd::Finished | SimulationEnd::Idle => {
-                    self.lab.simulation.fabric.advance_idle(at);
+                    self.lab.advance_idle(elapsed);
                     return Ok(());
                 }
             }

@@ -79,7 +79,7 @@ impl ScriptNames {
 }
 
 /// Returns the conditions of a step that checks conditions.
-fn step_conditions(action: &ActionPlan) -> &[Expression] {
+pub(super) fn step_conditions(action: &ActionPlan) -> &[Expression] {
     match action {
         ActionPlan::Expect(conditions) => conditions,
         ActionPlan::WaitUntil { condition, .. } => std::slice::from_ref(condition),

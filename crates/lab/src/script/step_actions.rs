@@ -17,6 +17,7 @@ impl ScriptRun {
     /// # Errors
     /// Returns an error if the step has an invalid configuration or frame.
     pub(super) fn perform_action(&mut self, action: &ActionPlan, source: &str) -> Result<(), Failure> {
+        self.lab.simulation.restart_acceleration();
         match action {
             ActionPlan::Send(send) => {
                 let id = self.lab.plan.workload.flows.len() + self.send_count;

@@ -113,15 +113,12 @@ fn run_with_progress(
         seed: arguments.seed,
         threads: arguments.threads.for_each_of(1),
         memory: arguments.memory,
+        accelerate: arguments.accelerate,
         ..LabOptions::default()
     };
     // Only `xoff lab check` runs scripts.
     plan.script = ScriptPlan::default();
     let mut lab = VirtualLab::new(plan, options)?;
-    // Open-loop flows send all the time and have no steps.
-    if arguments.accelerate && lab.plan.workload.duration_ns == 0 {
-        lab.simulation.accelerate();
-    }
     if !arguments.quiet {
         progress.suspend(|| {
             for note in &lab.notes {

@@ -124,10 +124,15 @@ impl VirtualLab {
             &mut ObservedFabric(&mut fabric, &mut ()),
         )?;
         let signal_warnings = signals::check_congestion_signals(&plan, &fabric_plan, jobs.workload())?;
+        let mut simulation = Simulation::new(fabric, jobs);
+        // Open-loop flows send all the time and have no steps.
+        if options.accelerate && plan.workload.flows.is_empty() {
+            simulation.accelerate();
+        }
         Ok(VirtualLab {
             notes,
             signal_warnings,
-            simulation: Simulation::new(fabric, jobs),
+            simulation,
             workload_start: Picos::ZERO,
             layers_of_file: plan.switches.iter().map(|switch| switch.config.len()).collect(),
             plan,
@@ -297,9 +302,10 @@ impl VirtualLab {
     }
 
     /// Advances model time to `at`, counted from the start of the workload, if no event is earlier.
-    pub(super) fn advance_idle(&mut self, at: Picos) {
+    pub(crate) fn advance_idle(&mut self, at: Picos) {
+        let fabric = &mut self.simulation.fabric;
         let at = self.workload_start.saturating_add(at);
-        self.simulation.fabric.advance_idle(at);
+        fabric.advance_idle(Picos(at.0.saturating_sub(fabric.skipped_time().0)));
     }
 
     /// Returns the model time since the start of the workload, with skipped time. Before the start, this is the model time

@@ -125,6 +125,28 @@ impl BulkJob {
         }
     }
 
+    /// Forgets the times of all earlier steps.
+    pub(crate) fn restart_steps(&mut self) {
+        let next = match (self.step_unit(), self.pattern.ring()) {
+            (Some(StepUnit::RingStep), Some(ring)) => {
+                let edges = 0..self.pattern.edges().len() as u32;
+                // An edge that is ahead of the others has already reported its next steps.
+                edges.map(|edge| ring.completed_steps(edge)).max().unwrap_or(0)
+            }
+            _ => self.done.len() as u64 + u64::from(self.running.is_some()),
+        };
+        if let Some(steps) = &mut self.steps {
+            steps.times.restart(next);
+        }
+    }
+
+    /// Returns the size of the running iteration, or of the next one, in bytes.
+    pub(crate) fn iteration_bytes(&self) -> u64 {
+        let rounds = (self.schedule.iterations_per_size as usize).max(1);
+        let size = self.running.map_or(self.done.len() / rounds, |running| running.size);
+        self.schedule.sizes.get(size).copied().unwrap_or(0)
+    }
+
     /// Prepares the recorded steps for a new iteration.
     pub(super) fn record_iteration(&mut self, now: Picos, counts: &JobCounts) {
         let Some(steps) = &mut self.steps else {

@@ -27,6 +27,21 @@ impl Job {
 }
 
 impl Workload {
+    /// Forgets the times of all earlier steps. Steps that are running now do not count.
+    pub fn restart_steps(&mut self) {
+        for job in &mut self.jobs {
+            if let JobRunner::Bulk(bulk) = &mut job.runner {
+                bulk.restart_steps();
+            }
+        }
+    }
+
+    /// Returns the size of the running iteration of a job, or of its next one, in bytes. Returns 0 if there is none.
+    pub fn iteration_bytes(&self, job: usize) -> u64 {
+        let bulk = self.jobs.get(job).and_then(Job::bulk);
+        bulk.map_or(0, BulkJob::iteration_bytes)
+    }
+
     /// Returns the number of jobs.
     pub fn job_count(&self) -> usize {
         self.jobs.len()
