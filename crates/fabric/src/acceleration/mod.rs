@@ -37,8 +37,13 @@ const COUNT_TOLERANCE: f64 = 0.05;
 const COUNT_DIFFERENCE_MAX: f64 = 10.0;
 /// Number of windows that are simulated after the first skip.
 const FIRST_SKIP_REST_WINDOWS: u64 = 2;
-/// Interval between two looks at the jobs at the start of a run.
-const INTERVAL_MIN: Picos = Picos::from_micros(2);
+/// Largest standard deviation of the estimated marks or pauses of a skip, relative to their number. The number of random
+/// events in a window varies by its square root.
+const EVENTS_DEVIATION_MAX: f64 = 0.05;
+/// Standard deviation of the estimated marks or pauses of a skip that is always tolerated.
+const EVENTS_DEVIATION_TOLERATED: f64 = 8.0;
+/// Shortest interval between two looks at the jobs.
+const INTERVAL_MIN: Picos = Picos::from_micros(1);
 
 /// Decides when steps repeat, and skips them.
 #[derive(Debug)]
@@ -46,6 +51,8 @@ pub struct Acceleration {
     phase: Phase,
     /// Time of the next call of [`Acceleration::act`], on the clock of the fabric.
     next_act: Picos,
+    /// Time of the first call of [`Acceleration::act`].
+    started: Option<Picos>,
     /// Smallest number of steps of the next window. It doubles after a window that was not steady.
     window_steps_min: u64,
     /// Congestion events of each step of the latest window, for the comparison with the next window.
@@ -95,6 +102,7 @@ impl Acceleration {
         Acceleration {
             phase: Phase::Comparing,
             next_act: Picos::ZERO,
+            started: None,
             window_steps_min: 1,
             events_per_step: None,
             summary: AccelerationSummary::new(job_count),
@@ -127,19 +135,19 @@ impl Acceleration {
         let now = fabric.now();
         match std::mem::replace(&mut self.phase, Phase::Comparing) {
             Phase::Comparing => self.compare_windows(fabric, jobs.workload(), now),
-            Phase::Observing(window) => self.finish_window(&window, fabric, jobs, until),
+            Phase::Observing(window) => self.finish_window(window, fabric, jobs, until),
         }
     }
 
     /// Starts to observe a window if the latest steps of all running jobs took the same time.
     fn compare_windows(&mut self, fabric: &Fabric, workload: &Workload, now: Picos) {
+        let elapsed = now.since(*self.started.get_or_insert(now));
         let Some(running) = workload.jobs_with_steps() else {
-            // Nothing repeats now. A job that starts later is seen in time, because its steps take longer than this.
-            self.next_act = now.saturating_add(INTERVAL_MIN.max(Picos(now.0 / 16)));
+            self.next_act = now.saturating_add(INTERVAL_MIN.max(Picos(elapsed.0 / 8)));
             return;
         };
         let known = running.iter().filter_map(|job| workload.step_window(*job, 1, 0));
-        let interval = known.min().map_or(Picos(now.0 / 16), |step| Picos(step.0 / 2));
+        let interval = known.min().map_or(Picos(elapsed.0 / 8), |step| Picos(step.0 / 2));
         self.next_act = now.saturating_add(interval.max(INTERVAL_MIN));
         let steady = running.iter().map(|job| self.find_steady_window(workload, *job));
         let Some(jobs) = steady.collect::<Option<Vec<SteadyJob>>>() else {
@@ -192,14 +200,14 @@ impl Acceleration {
     }
 
     /// Skips steps after a window if the fabric was steady during the window.
-    fn finish_window(&mut self, window: &Window, fabric: &mut Fabric, jobs: &mut Jobs, until: Picos) {
+    fn finish_window(&mut self, mut window: Box<Window>, fabric: &mut Fabric, jobs: &mut Jobs, until: Picos) {
         let counts = FabricCounts::read(fabric);
         let state = FabricState::read(fabric);
         let events = counts
             .congestion_events()
             .since(&window.counts.congestion_events());
         self.record_errors(jobs.workload());
-        let change = self.find_change(window, jobs.workload(), &state, events);
+        let change = self.find_change(&window, jobs.workload(), &state, events);
         let workload = jobs.workload();
         let running = workload.jobs_with_steps().unwrap_or_default();
         let is_same = running
@@ -221,6 +229,12 @@ impl Acceleration {
             return;
         };
         let limit = until.min(workload.next_unrepeated_start()).since(fabric.now());
+        if needs_more_events(events, &window, workload) {
+            window.extend();
+            self.next_act = fabric.now().saturating_add(Picos(window.duration.0 / 2));
+            self.phase = Phase::Observing(window);
+            return;
+        }
         if let Some(skip) = self.plan_skip(&steady, window.leader, workload, limit) {
             let times = skip.duration.0 as f64 / window.duration.0 as f64;
             let entries = steady.iter().zip(&skip.steps).zip(&window.marks);
@@ -324,6 +338,28 @@ impl Acceleration {
             }
         }
     }
+}
+
+impl Window {
+    /// Doubles the length of the window. It still begins at the same time.
+    fn extend(&mut self) {
+        self.duration = Picos(2 * self.duration.0);
+        self.jobs.iter_mut().for_each(|job| job.window_steps *= 2);
+    }
+}
+
+/// Returns whether a window has too few marks or pauses to estimate those of a skip, and a longer window is possible.
+fn needs_more_events(events: CongestionEvents, window: &Window, workload: &Workload) -> bool {
+    let leader = window.jobs[window.leader];
+    let steps_left = workload.steps_left(leader.index);
+    let is_possible = 2 * leader.window_steps <= WINDOW_STEPS_MAX && 8 * leader.window_steps <= steps_left;
+    let times = steps_left as f64 / leader.window_steps as f64;
+    let is_uncertain = |count: u64| {
+        let estimate = count as f64 * times;
+        let deviation = (count as f64).sqrt() * times;
+        deviation > (estimate * EVENTS_DEVIATION_MAX).max(EVENTS_DEVIATION_TOLERATED)
+    };
+    is_possible && [events.marks, events.pauses].into_iter().any(is_uncertain)
 }
 
 /// A skip that is possible now.

@@ -25,7 +25,9 @@ pub(super) fn check_script(plan: &LabPlan, names: &ScriptNames) -> Result<(), Fa
 /// Returns the reason why a step needs all frames.
 fn find_reason(step: &StepPlan, names: &ScriptNames) -> Option<String> {
     match &step.action {
-        ActionPlan::WaitUntil { .. } => return Some("`wait: {until: ...}` observes the whole run".to_owned()),
+        ActionPlan::WaitUntil { .. } => {
+            return Some("`wait: {until: ...}` observes the whole run".to_owned());
+        }
         ActionPlan::Send(_) | ActionPlan::Inject(_) | ActionPlan::Pause(_) => {
             return Some("a host sends frames that are not part of a job".to_owned());
         }

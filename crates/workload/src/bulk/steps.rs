@@ -143,7 +143,9 @@ impl BulkJob {
     /// Returns the size of the running iteration, or of the next one, in bytes.
     pub(crate) fn iteration_bytes(&self) -> u64 {
         let rounds = (self.schedule.iterations_per_size as usize).max(1);
-        let size = self.running.map_or(self.done.len() / rounds, |running| running.size);
+        let size = self
+            .running
+            .map_or(self.done.len() / rounds, |running| running.size);
         self.schedule.sizes.get(size).copied().unwrap_or(0)
     }
 
