@@ -53,6 +53,15 @@ pub struct CorpusFile {
     pub bytes: Vec<u8>,
 }
 
+impl CorpusFile {
+    /// Returns whether the file is a lab of `testbeds/scale`.
+    pub(crate) fn describes_large_fabric(&self) -> bool {
+        self.path
+            .parent()
+            .is_some_and(|folder| folder.ends_with("testbeds/scale"))
+    }
+}
+
 /// The input files, sorted by path.
 #[derive(Clone, Debug, Default)]
 pub struct Corpus {

@@ -8,6 +8,8 @@ mod values;
 use super::corpus::{Corpus, CorpusFile, FileKind};
 use super::random::Random;
 
+/// A lab of a large fabric is chosen this many times less often than another lab.
+const LARGE_FABRIC_SHARE: usize = 4;
 /// The largest number of mutations of a mutant.
 const MUTATIONS_MAX: usize = 4;
 /// The largest mutant in bytes. Repeated duplication would make mutants that only test the limit of file sizes.
@@ -37,7 +39,11 @@ pub fn create_mutant(corpus: &Corpus, seed: u64, number: u64) -> Mutant<'_> {
         files if files.is_empty() => corpus.files().iter().collect(),
         files => files,
     };
-    let file = candidates[random.below(candidates.len())];
+    let mut file = candidates[random.below(candidates.len())];
+    // A lab with thousands of hosts takes as much time as a hundred small ones.
+    if file.describes_large_fabric() && !random.one_in(LARGE_FABRIC_SHARE) {
+        file = candidates[random.below(candidates.len())];
+    }
     let mut mutant = Mutant {
         file,
         bytes: file.bytes.clone(),
