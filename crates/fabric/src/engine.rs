@@ -11,6 +11,7 @@ use super::observation::EventRecords;
 mod build;
 mod changes;
 mod completions;
+mod fabric_counts;
 mod hosts;
 mod layout;
 mod mail;
@@ -23,6 +24,7 @@ mod skipped_time;
 mod workers;
 
 pub use completions::{CompletionHandler, CompletionScope, FabricHosts};
+pub(crate) use fabric_counts::{CongestionEvents, FabricCounts};
 use layout::Layout;
 use shard::{Receiver, Shard, is_arrival};
 use skipped_time::SkippedTime;

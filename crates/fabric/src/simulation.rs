@@ -106,8 +106,8 @@ impl Simulation {
         }
     }
 
-    /// Skips steps of jobs that repeat, from now on. Call this method before [`Simulation::start`]. Observers do not see
-    /// the skipped steps.
+    /// Skips steps of jobs that repeat, from now on. Call this method before [`Simulation::start`]. Observers do not
+    /// see the skipped steps.
     pub fn accelerate(&mut self) {
         self.jobs.record_steps();
         self.acceleration = Some(Acceleration::new(self.jobs.job_count()));
@@ -138,8 +138,9 @@ impl Simulation {
         self.jobs.start(&mut ObservedFabric(&mut self.fabric, observer));
     }
 
-    /// Runs until the model time `until`, which contains skipped time ([`Fabric::result_now`]). If `stop_when_finished` is true, the run ends earlier when all jobs
-    /// have finished. Every millisecond of model time, the method checks for progress and for deadlocks.
+    /// Runs until the model time `until`, which contains skipped time ([`Fabric::result_now`]). If `stop_when_finished`
+    /// is true, the run ends earlier when all jobs have finished. Every millisecond of model time, the method checks
+    /// for progress and for deadlocks.
     pub fn run(
         &mut self,
         until: Picos,

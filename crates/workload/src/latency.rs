@@ -38,8 +38,8 @@ impl LatencyHistogram {
         let _ = histogram.record(span.as_nanos());
     }
 
-    /// Adds the latencies since `earlier`, an older state of this histogram, `times` times more. Numbers of messages are
-    /// rounded.
+    /// Adds the latencies since `earlier`, an older state of this histogram, `times` times more. Numbers of messages
+    /// are rounded.
     pub(super) fn repeat_since(&mut self, earlier: &LatencyHistogram, times: f64) {
         let Some(histogram) = &mut self.0 else {
             return;

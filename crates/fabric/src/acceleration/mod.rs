@@ -9,20 +9,17 @@
 //! An attempt has two parts:
 //!
 //! 1. Two adjacent windows of 1, 2, 4, ... steps take the same time. The time of a step is the mean over all ranks.
-//! 2. During a further window, the fabric is observed from start to end: the number of steps, the queues, the rates, the
-//!    pauses and the marks.
+//! 2. During a further window, the fabric is observed from start to end: the number of steps, the queues, the rates,
+//!    the pauses and the marks.
 
-mod counts;
 mod fabric_state;
 mod summary;
 
 use xoff_dataplane::Picos;
 use xoff_workload::{StepMark, Workload};
 
-use crate::engine::Fabric;
+use crate::engine::{CongestionEvents, Fabric, FabricCounts};
 use crate::jobs::Jobs;
-use counts::CongestionEvents;
-pub(crate) use counts::FabricCounts;
 use fabric_state::{FabricState, is_close};
 pub use summary::{AccelerationSummary, JobSkips};
 
@@ -37,8 +34,8 @@ const COUNT_TOLERANCE: f64 = 0.05;
 const COUNT_DIFFERENCE_MAX: f64 = 10.0;
 /// Number of windows that are simulated after the first skip.
 const FIRST_SKIP_REST_WINDOWS: u64 = 2;
-/// Largest standard deviation of the estimated marks or pauses of a skip, relative to their number. The number of random
-/// events in a window varies by its square root.
+/// Largest standard deviation of the estimated marks or pauses of a skip, relative to their number. The number of
+/// random events in a window varies by its square root.
 const EVENTS_DEVIATION_MAX: f64 = 0.05;
 /// Standard deviation of the estimated marks or pauses of a skip that is always tolerated.
 const EVENTS_DEVIATION_TOLERATED: f64 = 8.0;
@@ -129,8 +126,8 @@ impl Acceleration {
         self.next_act
     }
 
-    /// Looks at the jobs and the fabric, and skips steps if they repeat. Called at [`Acceleration::next_act`]. `until` is
-    /// the end of the run on the clock of the fabric, and no skip passes it.
+    /// Looks at the jobs and the fabric, and skips steps if they repeat. Called at [`Acceleration::next_act`]. `until`
+    /// is the end of the run on the clock of the fabric, and no skip passes it.
     pub(crate) fn act(&mut self, fabric: &mut Fabric, jobs: &mut Jobs, until: Picos) {
         let now = fabric.now();
         match std::mem::replace(&mut self.phase, Phase::Comparing) {
@@ -370,7 +367,8 @@ struct PlannedSkip {
     steps: Vec<u64>,
 }
 
-/// Returns the relative error of the completion time if the change between two windows continued for `steps_left` steps.
+/// Returns the relative error of the completion time if the change between two windows continued for `steps_left`
+/// steps.
 fn drift(latest: Picos, previous: Picos, window_steps: u64, steps_left: u64) -> f64 {
     let change = latest.0.abs_diff(previous.0) as f64 / latest.0.max(1) as f64;
     // The windows are `window_steps` steps apart, and the mean step is in the middle.

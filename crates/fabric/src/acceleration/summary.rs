@@ -22,8 +22,8 @@ pub struct AccelerationSummary {
 pub struct JobSkips {
     /// Number of skipped steps.
     pub skipped_steps: u64,
-    /// Largest relative difference between the time of a step after a skip and before it. It is an estimate of the error
-    /// of the skipped time and no bound. `None`: no step was simulated after a skip.
+    /// Largest relative difference between the time of a step after a skip and before it. It is an estimate of the
+    /// error of the skipped time and no bound. `None`: no step was simulated after a skip.
     pub step_time_error: Option<f64>,
 }
 

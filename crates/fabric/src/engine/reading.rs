@@ -70,7 +70,18 @@ impl Fabric {
             &facts,
             self.now,
         );
+        if self.skipped_time() == Picos::ZERO {
+            return with_lldp_report(snapshot, node.cpu.lldp(), &node.config, self.now);
+        }
         snapshot.report.model_time_ns = self.result_now().as_nanos();
+        for port in &mut snapshot.report.ports {
+            for (priority, history) in port.pause_history.iter_mut().enumerate() {
+                history.transitions = port.pfc_on2off_rx[priority];
+                history.total_pause_ns = port.paused_ns[priority];
+                let latest = history.recent_pause_at_ns.map(Picos::from_nanos);
+                history.recent_pause_at_ns = latest.map(|at| self.result_time(at).as_nanos());
+            }
+        }
         for flow_move in &mut snapshot.balancing.moves {
             flow_move.at = self.result_time(flow_move.at);
         }

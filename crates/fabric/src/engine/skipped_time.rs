@@ -5,8 +5,7 @@ use xoff_dataplane::{Picos, PortId};
 use xoff_host::{HostResults, NicCounters};
 use xoff_rdma::Counters;
 
-use super::Fabric;
-use crate::acceleration::FabricCounts;
+use super::{Fabric, FabricCounts};
 
 /// The skips of a run.
 #[derive(Debug, Default)]
@@ -19,7 +18,8 @@ pub(super) struct SkippedTime {
 
 /// Results that contain skipped steps. Without acceleration, they are the results of the simulated frames.
 impl Fabric {
-    /// Returns the time of results at `at`, a time on the clock of the fabric: with all time that was skipped before it.
+    /// Returns the time of results at `at`, a time on the clock of the fabric: with all time that was skipped before
+    /// it.
     pub fn result_time(&self, at: Picos) -> Picos {
         let skips = &self.skipped.skips;
         let before = skips.partition_point(|(skipped_at, _)| *skipped_at <= at);

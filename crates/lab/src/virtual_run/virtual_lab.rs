@@ -308,8 +308,8 @@ impl VirtualLab {
         fabric.advance_idle(Picos(at.0.saturating_sub(fabric.skipped_time().0)));
     }
 
-    /// Returns the model time since the start of the workload, with skipped time. Before the start, this is the model time
-    /// since 0.
+    /// Returns the model time since the start of the workload, with skipped time. Before the start, this is the model
+    /// time since 0.
     pub fn elapsed(&self) -> Picos {
         self.simulation.fabric.result_now().since(self.workload_start)
     }

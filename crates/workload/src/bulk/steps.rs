@@ -168,8 +168,8 @@ impl BulkJob {
         steps.record_starts = [steps.record_starts[1], counts.records.len()];
     }
 
-    /// Skips `steps` steps, which take the time `skipped`: all messages and timers of the running step belong to a later
-    /// step from now on. Counts the messages of the skipped steps. The caller must skip at most
+    /// Skips `steps` steps, which take the time `skipped`: all messages and timers of the running step belong to a
+    /// later step from now on. Counts the messages of the skipped steps. The caller must skip at most
     /// [`BulkJob::steps_left`] steps, and at least one.
     pub(crate) fn skip_steps(
         &mut self,

@@ -100,8 +100,8 @@ impl Workload {
         times.map_or(0, |times| times.complete_count())
     }
 
-    /// Returns the duration of `steps` steps of a job, as the mean over all its parts. The steps end `back` steps before
-    /// the latest complete step. Returns `None` if the steps are not stored.
+    /// Returns the duration of `steps` steps of a job, as the mean over all its parts. The steps end `back` steps
+    /// before the latest complete step. Returns `None` if the steps are not stored.
     pub fn step_window(&self, job: usize, steps: u64, back: u64) -> Option<Picos> {
         self.jobs
             .get(job)?
@@ -154,8 +154,8 @@ impl Workload {
 
     /// Skips steps of jobs, which take the time `skipped`. Each entry of `jobs` contains the index of a job, the number
     /// of steps, and a mark ([`Workload::mark_steps`]). The steps since the mark are the model for the latencies of the
-    /// skipped messages. Times of results contain the skipped time from now on. The clock of the driver does not change:
-    /// timers of the running steps stay, and other timers are earlier by the skipped time.
+    /// skipped messages. Times of results contain the skipped time from now on. The clock of the driver does not
+    /// change: timers of the running steps stay, and other timers are earlier by the skipped time.
     ///
     /// The caller must skip at most [`Workload::steps_left`] steps of each job, and no timer of
     /// [`Workload::next_unrepeated_start`] may lie within the skipped time.

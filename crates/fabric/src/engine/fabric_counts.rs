@@ -5,7 +5,7 @@ use xoff_dataplane::counters::PortCounters;
 use xoff_host::NicCounters;
 use xoff_rdma::Counters;
 
-use crate::engine::Fabric;
+use super::Fabric;
 
 /// Counters of all ports and hosts of a fabric.
 #[derive(Clone, Debug, Default)]
@@ -16,7 +16,7 @@ pub(crate) struct FabricCounts {
     pub(crate) nics: Vec<NicCounters>,
     /// Sums over the queue pairs of a host, by host.
     pub(crate) queue_pairs: Vec<Counters>,
-    /// [`Fabric::delivered_payload_bytes`].
+    /// Bytes as in [`Fabric::delivered_payload_bytes`].
     pub(crate) delivered_payload_bytes: u64,
 }
 
