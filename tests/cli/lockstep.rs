@@ -11,10 +11,10 @@ use serde_json::Value;
 use super::{CommandResult, assert_refused, run_command};
 
 /// A program that is killed at the end.
-struct Peer(Child);
+pub(super) struct Peer(Child);
 
 impl Peer {
-    fn start(command: &mut Command) -> Peer {
+    pub(super) fn start(command: &mut Command) -> Peer {
         Peer(command.stdin(Stdio::null()).spawn().expect("the program starts"))
     }
 
@@ -44,16 +44,16 @@ impl Drop for Peer {
     }
 }
 
-fn socket_in(folder: &tempfile::TempDir) -> String {
+pub(super) fn socket_in(folder: &tempfile::TempDir) -> String {
     folder.path().join("mac.sock").to_str().expect("text").to_owned()
 }
 
-fn run_in_lockstep(socket: &str, options: &[&str]) -> CommandResult {
+pub(super) fn run_in_lockstep(socket: &str, options: &[&str]) -> CommandResult {
     run_command(&[&["conform", "run", "--json", "--lockstep", socket], options].concat())
 }
 
 /// Returns the checks of a JSON report, each with its result, detail and time.
-fn checks(result: &CommandResult) -> Vec<[String; 4]> {
+pub(super) fn checks(result: &CommandResult) -> Vec<[String; 4]> {
     let report: Value =
         serde_json::from_str(&result.stdout).unwrap_or_else(|_| panic!("no JSON: {result:?}"));
     let checks = report["checks"].as_array().cloned().unwrap_or_default();
@@ -68,7 +68,7 @@ fn checks(result: &CommandResult) -> Vec<[String; 4]> {
         .collect()
 }
 
-fn outcome<'a>(checks: &'a [[String; 4]], id: &str) -> &'a str {
+pub(super) fn outcome<'a>(checks: &'a [[String; 4]], id: &str) -> &'a str {
     let check = checks.iter().find(|check| check[0] == id);
     check.map_or("missing", |check| check[1].as_str())
 }
