@@ -55,7 +55,7 @@ fn a_port_backend_carries_frames_in_real_time() {
 fn the_checks_find_the_defect_of_a_device() {
     let output = run_example("conform");
     assert!(
-        output.contains("A8 pass") && output.contains("A8 fail: class 3"),
+        output.contains("A8 PASS") && output.contains("A8 FAIL: class 3"),
         "{output}"
     );
 }

@@ -53,11 +53,12 @@ fn a_mac_in_verilator_passes_repeatably_and_its_defects_fail() {
         (&["+defect=3"], &["A7"], &["fail"]),
     ] {
         let socket = socket_in(&folder);
-        let _peer = Peer::start(Command::new(&program).arg(&socket).args(arguments));
+        let mut peer = Peer::start(Command::new(&program).arg(&socket).args(arguments));
         let run = run_in_lockstep(&socket, &[&["--speed", "10g"], selected].concat());
         let found = checks(&run);
         let outcomes: Vec<&str> = selected.iter().map(|id| outcome(&found, id)).collect();
         assert_eq!(outcomes, expected, "{arguments:?}: {run:?}");
+        assert!(peer.succeeds(), "{arguments:?}");
         reports.push(run.stdout);
     }
     assert_eq!(reports[0], reports[1], "the transport changes nothing");
@@ -72,7 +73,7 @@ fn a_mac_in_cocotb_sends_pfc() {
     let folder = tempfile::tempdir().expect("a folder");
     let socket = socket_in(&folder);
     let package = root().join("python/xoff-lockstep");
-    let _peer = Peer::start(
+    let mut peer = Peer::start(
         Command::new("python3")
             .arg(package.join("examples/cocotb/test_mac.py"))
             .arg(&socket)
@@ -85,4 +86,5 @@ fn a_mac_in_cocotb_sends_pfc() {
     );
     let run = run_in_lockstep(&socket, &["--speed", "10g", "B3"]);
     assert_eq!(outcome(&checks(&run), "B3"), "pass", "{run:?}");
+    assert!(peer.succeeds());
 }

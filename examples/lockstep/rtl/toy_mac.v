@@ -177,24 +177,26 @@ module xoff_mac #(
             rx_axis_tuser <= !is_good || is_control_frame;
             rx_is_ending = 0;
         end
-        for (lane = 0; lane < LANES; lane = lane + 1) begin
-            octet = rx_word[8*lane +: 8];
-            if (rx_control[lane] && octet == START) begin
-                rx_state = RX_PREAMBLE;
-            end else if (rx_control[lane] && octet == ERROR) begin
-                rx_error = 1;
-                if (rx_state == RX_DATA) receive_octet;
-            end else if (rx_control[lane]) begin
-                if (rx_state == RX_DATA) end_received_frame;
-                rx_state = RX_IDLE;
-            end else if (rx_state == RX_PREAMBLE && octet == START_OF_FRAME) begin
-                rx_state = RX_DATA;
-                rx_count = 0;
-                rx_data_count = 0;
-                rx_crc = 32'hffffffff;
-                rx_error = 0;
-            end else if (rx_state == RX_DATA) begin
-                receive_octet;
+        if (rx_word != {LANES{IDLE}} || rx_state != RX_IDLE) begin
+            for (lane = 0; lane < LANES; lane = lane + 1) begin
+                octet = rx_word[8*lane +: 8];
+                if (rx_control[lane] && octet == START) begin
+                    rx_state = RX_PREAMBLE;
+                end else if (rx_control[lane] && octet == ERROR) begin
+                    rx_error = 1;
+                    if (rx_state == RX_DATA) receive_octet;
+                end else if (rx_control[lane]) begin
+                    if (rx_state == RX_DATA) end_received_frame;
+                    rx_state = RX_IDLE;
+                end else if (rx_state == RX_PREAMBLE && octet == START_OF_FRAME) begin
+                    rx_state = RX_DATA;
+                    rx_count = 0;
+                    rx_data_count = 0;
+                    rx_crc = 32'hffffffff;
+                    rx_error = 0;
+                end else if (rx_state == RX_DATA) begin
+                    receive_octet;
+                end
             end
         end
         if (rst) begin
@@ -299,10 +301,15 @@ module xoff_mac #(
                 start_frame(0);
             end
         end
-        for (tx_lane = 0; tx_lane < LANES; tx_lane = tx_lane + 1) begin
-            send_octet;
-            tx_word[8*tx_lane +: 8] = tx_octet;
-            tx_control[tx_lane] = tx_octet_is_control;
+        if (tx_state == TX_GAP && tx_count >= GAP_BYTES) begin
+            tx_word = {LANES{IDLE}};
+            tx_control = {LANES{1'b1}};
+        end else begin
+            for (tx_lane = 0; tx_lane < LANES; tx_lane = tx_lane + 1) begin
+                send_octet;
+                tx_word[8*tx_lane +: 8] = tx_octet;
+                tx_control[tx_lane] = tx_octet_is_control;
+            end
         end
         if (rst) begin
             tx_state = TX_GAP;
