@@ -282,9 +282,10 @@ static inline int xls_map_rings(struct xls_link *link, const char *path) {
 
 /* Connects to a Unix socket, and waits until it exists. */
 static inline int xls_connect(struct xls_link *link, const char *path, const char *name, int flags, int timeout_ms) {
-    struct sockaddr_un address = {0};
+    struct sockaddr_un address;
     struct xls_message hello;
     uint8_t *rings;
+    memset(&address, 0, sizeof address);
     memset(link, 0, sizeof *link);
     link->fd = -1;
     link->timeout_ms = timeout_ms;

@@ -50,3 +50,12 @@ fn a_port_backend_carries_frames_in_real_time() {
         "60 bytes arrived from Ethernet0 at Ethernet1\n"
     );
 }
+
+#[test]
+fn the_checks_find_the_defect_of_a_device() {
+    let output = run_example("conform");
+    assert!(
+        output.contains("A8 PASS") && output.contains("A8 FAIL: class 3"),
+        "{output}"
+    );
+}

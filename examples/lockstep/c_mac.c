@@ -123,8 +123,9 @@ static int synchronise(struct mac *mac, struct xls_link *link, uint64_t *now_ps)
         } else if (message.kind == XLS_REQUEST) {
             static const char reason[] = "this MAC only sends traffic";
             int done = execute(mac, &message, wait_ps);
-            if (xls_reply(link, wait_ps, done ? XLS_DONE : XLS_UNSUPPORTED, reason, done ? 0 : sizeof reason - 1) < 0)
-                return -1;
+            /* The operation takes effect at the next clock. */
+            enum xls_form form = done ? XLS_DONE : XLS_UNSUPPORTED;
+            if (xls_reply(link, wait_ps + 1, form, reason, done ? 0 : sizeof reason - 1) < 0) return -1;
         } else if (message.kind == XLS_FRAME && mac->count < FRAMES && message.payload_len <= 2048) {
             struct arriving *frame = &mac->frames[(mac->first + mac->count++) % FRAMES];
             frame->last_bit_ps = message.last_bit_ps;

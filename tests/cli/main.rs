@@ -4,6 +4,8 @@
 mod conform;
 mod json_output;
 mod lockstep;
+mod pytest;
+mod rtl;
 
 use std::path::Path;
 use std::process::{Command, Output};

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use xoff_host::HostConfigError;
-use xoff_lockstep::{Connection, Frame, HostRequest, LinkError, Message, OrderError, ReplyBody};
+use xoff_lockstep::{Connection, Frame, HostRequest, LinkError, Message, OrderError, Reply, ReplyBody};
 use xoff_units::{LinkTiming, Picos};
 
 use crate::device::{Counters, Operation, Settings, Unsupported};
@@ -41,7 +41,7 @@ pub(crate) struct LockstepLink<'a> {
     /// The latest last bit of all frames.
     last_bit: Picos,
     last_sent: (u64, Picos),
-    reply: Option<ReplyBody>,
+    reply: Option<Reply>,
     /// Number of frames of the device with a wrong FCS or the error flag.
     damaged_frames: u64,
     /// The reason why the connection does not work any more.
@@ -101,7 +101,7 @@ impl<'a> LockstepLink<'a> {
     fn receive(&mut self) -> Result<(), LinkError> {
         match self.connection.receive()? {
             Message::Grant(_) => {}
-            Message::Reply(reply) => self.reply = Some(reply.body),
+            Message::Reply(reply) => self.reply = Some(reply),
             Message::Frame(frame) => {
                 let [start, end] = [frame.first_bit_ps, frame.last_bit_ps]
                     .map(|time_ps| since_epoch(time_ps, self.device.epoch));
@@ -204,12 +204,20 @@ impl<'a> LockstepLink<'a> {
             let result = self.process_events(deadline, observations);
             self.keep_failure(result)?;
         }
-        match self.reply.take() {
-            Some(ReplyBody::Unsupported(reason)) => Ok(Err(Unsupported(reason))),
-            Some(reply) => Ok(Ok(reply)),
-            None => Err("the device gives no answer within 1 s of virtual time"
+        let Some(reply) = self.reply.take() else {
+            return Err("the device gives no answer within 1 s of virtual time"
                 .to_owned()
-                .into()),
+                .into());
+        };
+        // The operation takes effect at the time of the reply, for example at the next clock edge of the device.
+        let replied_at = since_epoch(reply.time_ps, self.device.epoch);
+        while self.now < replied_at {
+            let result = self.process_events(replied_at, observations);
+            self.keep_failure(result)?;
+        }
+        match reply.body {
+            ReplyBody::Unsupported(reason) => Ok(Err(Unsupported(reason))),
+            body => Ok(Ok(body)),
         }
     }
 

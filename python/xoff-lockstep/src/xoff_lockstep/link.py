@@ -35,11 +35,14 @@ class Link:
         """Start the connection: wait for the first reset."""
         self._synchronise()
 
-    def send_frame(self, first_bit_ps, data, has_error=False):
-        """Send a frame whose last bit leaves now. Blocks until xoff permits the simulator to continue."""
+    def send_frame(self, first_bit_ps, data, has_error=False, last_bit_ps=None):
+        """Send a frame whose last bit leaves now, or later at `last_bit_ps`. Blocks until xoff permits the simulator to
+        continue."""
         if self.has_ended or self._is_resetting or first_bit_ps < self.client.start_ps:
             return
-        self.client.send_frame(Frame(first_bit_ps, self.clock.now(), data, has_error))
+        if last_bit_ps is None:
+            last_bit_ps = self.clock.now()
+        self.client.send_frame(Frame(first_bit_ps, last_bit_ps, data, has_error))
         self._synchronise()
 
     def _synchronise(self):

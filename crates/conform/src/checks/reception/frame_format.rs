@@ -1,7 +1,11 @@
 //! Frames that are almost PFC frames.
 
+use xoff_wire::PRIORITIES;
+
 use crate::check::Check;
-use crate::checks::frames::{LONGEST_PAUSE, PAUSED_BIT, PAUSED_CLASS, pause, pfc, send, with_bytes};
+use crate::checks::frames::{
+    LONGEST_PAUSE, PAUSED_BIT, PAUSED_CLASS, pause, pfc, pfc_with_times, send, with_bytes,
+};
 use crate::checks::require;
 use crate::checks::traffic::{DeviceTraffic, start_traffic};
 use crate::instrument::Instrument;
@@ -120,15 +124,16 @@ async fn a17(i: Instrument) -> Step<String> {
 pub(in crate::checks) static A18: Check = Check::new("A18", "reserved bits of the vector are ignored", |i| {
     Box::pin(a18(i))
 })
-.stimulus("bit 3 with time 0xFFFF, and all eight reserved bits of the vector set; classes 0 and 3 run")
+.stimulus("bit 3 and all eight reserved bits of the vector, and all times 0xFFFF; classes 0 and 3 run")
 .observation("classes 0 and 3")
 .criterion("class 3 stops, and class 0 keeps 99 % of its rate")
 .clause("IEEE 802.1Q 36.1.3.3: reserved, sent as 0 and ignored")
-.requires(&["A2"]);
+.requires(&["A2", "A8"]);
 
 async fn a18(i: Instrument) -> Step<String> {
     let traffic = start_traffic(&i, PAUSED_BIT | 1, 200).await?;
-    let frame = with_bytes(pfc(PAUSED_BIT, LONGEST_PAUSE), 16, &[0xff]);
+    let times = pfc_with_times(PAUSED_BIT, [LONGEST_PAUSE; PRIORITIES]);
+    let frame = with_bytes(times, 16, &[0xff]);
     let from = i.now();
     require_honoured(&i, &traffic, "reserved bits", frame).await?;
     traffic.keeps_running(1, from, i.now()).await?;

@@ -254,6 +254,19 @@ pub(super) const MUTANTS: &[Mutant] = &[
         },
     ),
     mutant(
+        "reads-reserved-bits",
+        "A18",
+        "uses the reserved bits of the vector as enable bits",
+        |_| {
+            Box::new(OnReceive(|_, mut frame: LinkFrame| {
+                if is_mac_control(&frame) && frame.bytes[14..16] == [1, 1] {
+                    frame.bytes[17] |= frame.bytes[16];
+                }
+                Some(frame)
+            }))
+        },
+    ),
+    mutant(
         "accepts-tagged-pfc",
         "A19",
         "removes the tag of a PFC frame and pauses",
