@@ -16,7 +16,7 @@ const FAT_TREE_4: &str = "fat-tree: {k: 4, speed: 100g, delay: 500ns, config: {p
 const FAT_TREE_6: &str = "fat-tree: {k: 6, speed: 100g, delay: 500ns, config: {preset: roce-lossless}}";
 const FAT_TREE_8: &str = "fat-tree: {k: 8, speed: 400g, delay: 500ns, config: {preset: roce-lossless}}";
 const RAIL: &str = "rail: {nodes: 16, gpus: 8, spines: 2, uplinks: 2, speed: 100g, delay: 500ns, config: {preset: roce-lossless}}";
-const STAR_512: &str = "star: {hosts: 512, speed: 100g, delay: 500ns}";
+const STAR_512: &str = "star: {hosts: 512, speed: 100g, delay: 500ns, config: {preset: roce-lossless}}";
 
 const fn lab(
     name: &'static str,
