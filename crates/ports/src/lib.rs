@@ -92,6 +92,14 @@ pub enum Backend {
     Stream,
 }
 
+impl Backend {
+    /// Returns whether the port itself creates its device. The device then has no MTU of its own, and exists as long as
+    /// the port.
+    pub fn creates_device(self) -> bool {
+        matches!(self, Backend::Tap | Backend::Stream)
+    }
+}
+
 impl fmt::Display for Backend {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {

@@ -87,8 +87,8 @@ impl Connection {
         Ok(!self.is_full)
     }
 
-    /// Sends up to one burst of frames, each after its length. Returns the number of frames that the socket has accepted.
-    /// If it has accepted only a part of the last one, the connection keeps the rest of this frame.
+    /// Sends up to one burst of frames, each after its length. Returns the number of frames that the socket has
+    /// accepted. If it has accepted only a part of the last one, the connection keeps the rest of this frame.
     ///
     /// # Errors
     /// Returns an error if the connection is closed.

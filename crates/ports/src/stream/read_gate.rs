@@ -50,7 +50,8 @@ impl ReadGate {
         self.link = Some(link);
     }
 
-    /// Applies a pause that the switch asked for at the time `now_ns`. Pause times restart, and quanta of 0 end a pause.
+    /// Applies a pause that the switch asked for at the time `now_ns`. Pause times restart, and quanta of 0 end a
+    /// pause.
     pub(super) fn apply_pause(&mut self, now_ns: u64, pause: MacControl) {
         let Some(link) = self.link else { return };
         self.end_expired_stop(now_ns);
