@@ -68,8 +68,8 @@ fn find_remote_adapter() -> Result<Option<Adapter>, Failure> {
     })
 }
 
-/// Checks that the port exists, is up, has a carrier and belongs to no bridge. A tap or stream of xoff exists only while
-/// xoff has it open.
+/// Checks that the port exists, is up, has a carrier and belongs to no bridge. A tap or stream of xoff exists only
+/// while xoff has it open.
 pub(super) fn check_device(spec: &PortRunSpec, options: &ConformRun) -> Result<(), Failure> {
     if options.mutant.is_some() {
         require_model(spec)?;

@@ -85,7 +85,8 @@ impl ReadGate {
         }
     }
 
-    /// Returns the time from which on the next frame may be read. It is not after `now_ns` if the frame may be read now.
+    /// Returns the time from which on the next frame may be read. It is not after `now_ns` if the frame may be read
+    /// now.
     pub(super) fn next_read_ns(&self) -> u64 {
         match self.link {
             None => 0,
@@ -103,8 +104,8 @@ impl ReadGate {
         arrives_ns.min(now_ns)
     }
 
-    /// Returns the number of stops and the stopped time in nanoseconds since the last call. A stop is a time in which at
-    /// least one pause was in effect.
+    /// Returns the number of stops and the stopped time in nanoseconds since the last call. A stop is a time in which
+    /// at least one pause was in effect.
     pub(super) fn take_stops(&mut self, now_ns: u64) -> (u64, u64) {
         self.end_expired_stop(now_ns);
         if let Some(since_ns) = &mut self.stopped_since_ns {

@@ -1,5 +1,5 @@
-//! The descriptor of a stream port. It is readable if the port has work: a new connection, bytes that may be read, space
-//! for bytes that wait, or a time at which reading may continue.
+//! The descriptor of a stream port. It is readable if the port has work: a new connection, bytes that may be read,
+//! space for bytes that wait, or a time at which reading may continue.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};

@@ -223,8 +223,8 @@ impl IoWorkerHandle {
         has_room
     }
 
-    /// Queues a change of the link of a stream port. If the ring has no room, the port keeps the old link until the next
-    /// change. `index` is the index of the port at the I/O worker.
+    /// Queues a change of the link of a stream port. If the ring has no room, the port keeps the old link until the
+    /// next change. `index` is the index of the port at the I/O worker.
     fn queue_stream_link(&mut self, index: u16, speed_mbps: u32, overhead_bytes: u32) {
         if self.staged.len() < self.free_commands {
             self.staged.push(IoCommand::ChangeStreamLink {
@@ -456,7 +456,8 @@ impl PortIo {
         }
     }
 
-    /// Changes the link of the stream port at `location`: the number of its I/O worker, and the index of the port there.
+    /// Changes the link of the stream port at `location`: the number of its I/O worker, and the index of the port
+    /// there.
     pub(crate) fn change_stream_link(&mut self, location: (usize, u16), link: LinkTiming) {
         let (worker, index) = location;
         let (speed_mbps, overhead_bytes) = (link.speed_mbps, link.overhead_bytes);
