@@ -30,7 +30,8 @@ struct StreamSwitch {
 }
 
 impl StreamSwitch {
-    fn start() -> StreamSwitch {
+    /// Starts a switch with this number of worker threads. With more than one, other threads own the ports.
+    fn start(workers: &str) -> StreamSwitch {
         let folder = tempfile::tempdir().expect("a folder");
         let ports = [
             ("Ethernet0".to_owned(), SPEED_MBPS),
@@ -53,6 +54,8 @@ impl StreamSwitch {
                 "report.json",
                 "--api",
                 "api",
+                "--workers",
+                workers,
             ])
             .args([
                 "--port",
@@ -237,8 +240,12 @@ fn assert_not_failed(code: Option<i32>, report: &Value, messages: &str) {
 
 #[test]
 fn an_overloaded_lossless_class_loses_nothing_and_its_sender_waits() {
+    ["1", "3"].into_iter().for_each(overload_lossless_class);
+}
+
+fn overload_lossless_class(workers: &str) {
     const FRAMES: u32 = 30_000;
-    let switch = StreamSwitch::start();
+    let switch = StreamSwitch::start(workers);
     let (mut a, mut b) = (switch.connect("a.sock"), switch.connect("b.sock"));
     switch.wait_for_link(true);
     exchange_frames(&mut a, &mut b);
@@ -295,7 +302,7 @@ fn an_overloaded_lossless_class_loses_nothing_and_its_sender_waits() {
 
 #[test]
 fn a_peer_that_dies_or_breaks_the_protocol_is_reported_and_can_come_back() {
-    let switch = StreamSwitch::start();
+    let switch = StreamSwitch::start("1");
     let mut b = switch.connect("b.sock");
     for ending in [&[0, 0, 0, 0][..], &[0, 1, 0x10, 1], &[0, 0, 0, 60, 1, 2, 3]] {
         let mut a = switch.connect("a.sock");
