@@ -1,5 +1,5 @@
-//! Stream ports of `xoff switch run`, with clients that speak the protocol of QEMU's `-netdev stream`. The tests need
-//! no privileges.
+//! Stream ports of `xoff switch run` and `xoff conform run`, with clients that speak the protocol of QEMU's `-netdev
+//! stream`. The tests need no privileges.
 
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -334,4 +334,43 @@ fn a_peer_that_dies_or_breaks_the_protocol_is_reported_and_can_come_back() {
     ] {
         assert!(messages.contains(expected), "{expected:?} is not in:\n{messages}");
     }
+}
+
+#[test]
+fn conformance_checks_run_on_a_stream() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let socket = folder.path().join("c.sock");
+    let instrument = Command::new(env!("CARGO_BIN_EXE_xoff"))
+        .args(["conform", "run", "A1", "--port"])
+        .arg(format!("stream:{}", socket.display()))
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("xoff starts");
+    let mut stream = None;
+    wait_until("the stream of the instrument", || {
+        stream = UnixStream::connect(&socket).ok();
+        stream.is_some()
+    });
+    let mut received = Vec::new();
+    // The stream ends with the instrument.
+    stream
+        .expect("connected")
+        .read_to_end(&mut received)
+        .expect("frames");
+    let output = instrument.wait_with_output().expect("it ends");
+    let text = format!(
+        "{}{}",
+        String::from_utf8_lossy(&output.stderr),
+        String::from_utf8_lossy(&output.stdout)
+    );
+    // This device has no program that could show what it does, so the run proves nothing.
+    assert_eq!(output.status.code(), Some(5), "{text}");
+    assert!(text.contains("-netdev stream,id=n0,server=off"), "{text}");
+    let is_control = |at: usize| received.get(at + 16..at + 18) == Some(&[0x88, 0x08]);
+    assert!(
+        (0..received.len()).any(is_control),
+        "the device gets the MAC control frames of the instrument"
+    );
+    assert!(!socket.exists());
 }
