@@ -193,10 +193,12 @@ pub(crate) struct SwitchRun {
     /// device if the file has no other MTU. The backend moves frames
     /// between port and device: `packet` (an AF_PACKET ring, for any device), `xdp` (AF_XDP in native mode,
     /// as root), `tap` (a tap device that xoff creates and owns), `pnet` (slow and simple, for comparisons),
-    /// or `auto` (the best backend for the device).
+    /// or `auto` (the best backend for the device). With `stream:PATH` instead of a device, the port waits at a Unix
+    /// socket for a program with the protocol of QEMU's `-netdev stream`, such as a virtual machine. A stream needs no
+    /// privileges, and its sender waits while the port is paused. `stream:127.0.0.1:PORT` is a TCP socket.
     #[arg(
         long = "port",
-        value_name = "Ethernet0=DEV[,backend=auto|packet|tap|pnet|xdp]",
+        value_name = "Ethernet0=DEV[,backend=auto|packet|tap|pnet|xdp]|stream:PATH",
         required = true
     )]
     pub ports: Vec<PortArgument>,

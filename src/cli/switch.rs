@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use super::{BackendChoice, SwitchRun, args, output, values};
+use super::{SwitchRun, args, output, values};
 use xoff_capture::recorder::{PcapOptions, PcapRequest, StandardOutput};
 use xoff_config::{DeviceDefaults, DeviceMtu, LoadedConfig, PORT_OPTION, ResolveOptions, build_preset, load};
 use xoff_control::{
@@ -180,8 +180,8 @@ fn read_device_defaults(ports: &[super::PortArgument]) -> Result<DeviceDefaults,
         let (name, device) = (port.name.clone(), port.device.clone());
         match mtu {
             Some(mtu) => drop(devices.mtu_by_port.insert(name, DeviceMtu::new(device, mtu))),
-            // xoff itself creates the device of a tap port, with the MTU of the port.
-            None if port.backend == BackendChoice::Tap => {}
+            // xoff itself creates the device of a tap or stream port, with the MTU of the port.
+            None if port.backend.creates_device() => {}
             None => drop(devices.missing.insert(name)),
         }
     }
@@ -222,7 +222,7 @@ fn switch_ports(arguments: &SwitchRun) -> Vec<SwitchPort> {
         delay: xoff_units::Picos::ZERO,
         name: port.name.clone(),
         device: port.device.clone(),
-        backend: port.backend.into(),
+        backend: port.backend,
         netns: None,
         opened: None,
     };

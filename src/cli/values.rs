@@ -9,6 +9,7 @@ use std::time::Duration;
 use clap::ValueEnum;
 
 use super::args::BackendChoice;
+use xoff_ports::{Backend, StreamAddress};
 use xoff_runtime::workers::CorePinning;
 use xoff_units::Picos;
 
@@ -28,28 +29,39 @@ const CPUS_MAX: usize = 1024;
 /// Largest number of threads of a run in virtual time.
 const THREADS_MAX: usize = 256;
 
-/// The value of `--port Ethernet0=DEV[,backend=...]`.
+/// The value of `--port Ethernet0=DEV[,backend=...]` or `--port Ethernet0=stream:PATH`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct PortArgument {
     /// Name of the port in the configuration, such as `Ethernet0`.
     pub name: String,
-    /// The network device.
+    /// The network device, or the address of a stream.
     pub device: String,
     /// The port backend.
-    pub backend: BackendChoice,
+    pub backend: Backend,
 }
 
 impl FromStr for PortArgument {
     type Err = String;
 
     fn from_str(text: &str) -> Result<PortArgument, String> {
-        const FORM: &str = "write PORT=DEVICE, such as Ethernet0=veth0 or Ethernet0=veth0,backend=packet";
+        const FORM: &str = "write PORT=DEVICE, such as Ethernet0=veth0, Ethernet0=veth0,backend=packet or Ethernet0=stream:/tmp/vm1.sock";
         let (name, rest) = text
             .split_once('=')
             .ok_or_else(|| format!("'=' is missing; {FORM}"))?;
         check_port_name(name).map_err(|why| format!("{why}; {FORM}"))?;
         let mut fields = rest.split(',');
         let device = fields.next().unwrap_or_default();
+        if StreamAddress::is_stream_device(device) {
+            let address: StreamAddress = device.parse().map_err(|why| format!("{why}"))?;
+            if fields.next().is_some() {
+                return Err("a stream has no backend=, and its path has no ','".to_owned());
+            }
+            return Ok(PortArgument {
+                name: name.to_owned(),
+                device: address.to_string(),
+                backend: Backend::Stream,
+            });
+        }
         check_device_name(device).map_err(|why| format!("{why}; {FORM}"))?;
         let mut backend = None;
         for field in fields {
@@ -66,7 +78,7 @@ impl FromStr for PortArgument {
         Ok(PortArgument {
             name: name.to_owned(),
             device: device.to_owned(),
-            backend: backend.unwrap_or_default(),
+            backend: backend.unwrap_or_default().into(),
         })
     }
 }
@@ -362,12 +374,14 @@ mod tests {
         let port: PortArgument = "Ethernet0=veth0".parse().unwrap();
         assert_eq!(
             (port.name.as_str(), port.device.as_str(), port.backend),
-            ("Ethernet0", "veth0", BackendChoice::Auto)
+            ("Ethernet0", "veth0", Backend::Auto)
         );
         let port: PortArgument = "Ethernet12=tap.1,backend=tap".parse().unwrap();
+        assert_eq!((port.device.as_str(), port.backend), ("tap.1", Backend::Tap));
+        let port: PortArgument = "Ethernet0=stream:/tmp/a=b.sock".parse().unwrap();
         assert_eq!(
             (port.device.as_str(), port.backend),
-            ("tap.1", BackendChoice::Tap)
+            ("stream:/tmp/a=b.sock", Backend::Stream)
         );
     }
 
@@ -385,6 +399,9 @@ mod tests {
             ("Ethernet0=veth0,mtu=9000", "the only field is backend="),
             ("Ethernet0=veth0,backend=dpdk", "auto, packet, tap, pnet and xdp"),
             ("Ethernet0=veth0,backend=tap,backend=tap", "twice"),
+            ("Ethernet0=stream:", "the path is missing"),
+            ("Ethernet0=stream:/tmp/a,backend=tap", "a stream has no backend="),
+            ("Ethernet0=stream:192.0.2.1:7", "a loopback address"),
         ] {
             let message = text.parse::<PortArgument>().unwrap_err();
             assert!(message.contains(reason), "{text}: {message}");

@@ -1,18 +1,51 @@
 //! Tests of guests. This program plays QEMU.
 
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr, UnixStream};
+
+use serde_json::Value;
+
 use super::*;
 
-/// Plays a guest: opens the tap of its arguments and follows the commands in files next to its kernel.
+/// Number of frames that a guest on a stream sends.
+const STREAM_FRAMES: u64 = 500;
+
+/// Plays a guest: opens the network device of its arguments.
 pub(crate) fn run_guest(words: &[&str]) -> ExitCode {
     let value = |name: &str| {
         let at = words.iter().position(|word| *word == name)?;
         words.get(at + 1).copied()
     };
-    let tap = value("-netdev").and_then(|text| text.split(',').find_map(|part| part.strip_prefix("ifname=")));
-    let (Some(tap), Some(kernel)) = (tap, value("-kernel")) else {
-        return ExitCode::FAILURE;
+    let option = |name: &str| {
+        let mut parts = value("-netdev")?.split(',');
+        parts.find_map(|part| part.strip_prefix(name))
     };
     println!("words: {}", value("-append").unwrap_or_default());
+    match (option("ifname="), option("addr.path="), value("-kernel")) {
+        (Some(tap), _, Some(kernel)) => run_guest_on_tap(tap, kernel),
+        (None, Some(name), _) => exit_code_of(run_guest_on_stream(name)),
+        _ => ExitCode::FAILURE,
+    }
+}
+
+/// Sends broadcasts over the stream and waits for one from the other side.
+fn run_guest_on_stream(name: &str) -> std::io::Result<()> {
+    let mut stream = UnixStream::connect_addr(&SocketAddr::from_abstract_name(name)?)?;
+    let mut bytes = vec![0, 0, 0, 60];
+    bytes.extend([0xff; 6]);
+    bytes.extend([2, 0, 0, 0, 0, 9, 0x88, 0xb5]);
+    bytes.resize(64, 0);
+    for _ in 0..STREAM_FRAMES {
+        stream.write_all(&bytes)?;
+    }
+    let mut length = [0; 4];
+    stream.read_exact(&mut length)?;
+    println!("a frame of {} bytes", u32::from_be_bytes(length));
+    Ok(())
+}
+
+/// Follows the commands in files next to the kernel.
+fn run_guest_on_tap(tap: &str, kernel: &str) -> ExitCode {
     let spec = PortSpec {
         name: tap.to_owned(),
         device: tap.to_owned(),
@@ -104,6 +137,40 @@ pub(crate) fn a_guest_that_ends_is_reported() -> Result<Completion, Failed> {
             format!("{expected:?} is not in:\n{text}")
         })?;
     }
+    Ok(Completion::Completed)
+}
+
+pub(crate) fn a_guest_on_a_stream() -> Result<Completion, Failed> {
+    let exe = std::env::current_exe()?.display().to_string();
+    let lab = TestLab::new(
+        "stream-test",
+        &format!(
+            "    g1: {{kind: vm, attach: stream, qemu: '{exe}', kernel: lab.xoff.yml, console: g1.console}}\n    \
+             h2: {{kind: plain, exec: ['{exe} __neighbour 10.0.0.77 || true']}}\n"
+        ),
+        "    - endpoints: [\"g1:eth0\", \"sw1:Ethernet0\"]\n    - endpoints: [\"h2:eth0\", \"sw1:Ethernet4\"]\n",
+    )?;
+    let output = lab
+        .command(&["run", "lab.xoff.yml", "--report", "report.json"])
+        .output()?;
+    let text = output_text(&output);
+    let console = fs::read_to_string(lab.folder.path().join("g1.console")).unwrap_or_default();
+    // The host asks for the address of a neighbour.
+    check(console.contains("a frame of "), || format!("{console}\n{text}"))?;
+    let report: Value = serde_json::from_str(&fs::read_to_string(lab.folder.path().join("report.json"))?)?;
+    let port = &report["switches"][0]["ports"][0];
+    check_equal(port["device"].as_str(), Some("stream:@Ethernet0"), "the device")?;
+    check_equal(
+        port["rx_packets"].as_u64(),
+        Some(STREAM_FRAMES),
+        "frames of the guest",
+    )?;
+    check_equal(port["stream"]["connections"].as_u64(), Some(1), "connections")?;
+    check_equal(
+        port["drops"].as_object().map(|drops| drops.len()),
+        Some(0),
+        "drops",
+    )?;
     Ok(Completion::Completed)
 }
 

@@ -61,6 +61,11 @@ const TESTS: &[CompletionTest] = &[
         guests::a_guest_that_ends_is_reported,
     ),
     (
+        "a_guest_on_a_stream_needs_no_tap",
+        KernelFeatures::Netns,
+        guests::a_guest_on_a_stream,
+    ),
+    (
         "a_guest_that_cannot_start_is_an_error",
         KernelFeatures::Tun,
         guests::a_guest_that_cannot_start,

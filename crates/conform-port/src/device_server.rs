@@ -2,6 +2,7 @@
 
 use std::io::Write;
 use std::os::fd::AsFd;
+use std::sync::atomic::AtomicBool;
 
 use xoff_conform::{ArrivedFrame, FarHostReply, FarHostRequest, ServedDevice};
 use xoff_ports::Backend;
@@ -32,7 +33,7 @@ pub fn serve_model_device(
     };
     set_nonblocking(&requests).map_err(|error| failure(error.to_string()))?;
     let mut server = DeviceServer {
-        port: FramePort::open("--device model:", device, backend)?,
+        port: FramePort::open("--device model:", device, backend, &AtomicBool::new(false))?,
         device: ServedDevice::default(),
         arrived: Vec::new(),
         expected_at: Picos::ZERO,

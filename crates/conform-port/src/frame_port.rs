@@ -2,7 +2,8 @@
 
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sys::time::TimeSpec;
@@ -12,7 +13,7 @@ use xoff_ports::{
     Arena, ArenaStore, BURST_FRAMES, Backend, Port, PortFrame, PortSpec, SlotSource, is_device_removed, net,
     read_device_mtu, request_real_time_priority,
 };
-use xoff_telemetry::failure::Failure;
+use xoff_telemetry::failure::{Exit, Failure};
 use xoff_units::Picos;
 
 /// Number of slots for frames: all frames that wait in one burst in each direction, and a reserve for AF_XDP.
@@ -22,6 +23,10 @@ const LARGE_SLOTS: usize = 256;
 const AWAKE_TIME: Duration = Duration::from_micros(30);
 /// Longest time for which a frame waits for a full port.
 const SEND_MAX: Picos = Picos::from_millis(20);
+/// Longest wait for the peer of a stream port.
+const PEER_WAIT_MAX: Duration = Duration::from_secs(60);
+/// Interval between two looks for the peer of a stream port.
+const PEER_CHECK_INTERVAL: Duration = Duration::from_millis(20);
 /// Interval between two looks at the state of the link.
 const LINK_CHECK_INTERVAL: Picos = Picos::from_millis(100);
 /// Longest time for which the link may be down, for example after a reset of the device.
@@ -60,7 +65,13 @@ pub(crate) struct FramePort {
 
 impl FramePort {
     /// Opens a network device of the calling thread's namespace. `option` is the option that names the device.
-    pub(crate) fn open(option: &str, device: &str, backend: Backend) -> Result<FramePort, Failure> {
+    /// A stream port waits for its peer, until `stop` is true.
+    pub(crate) fn open(
+        option: &str,
+        device: &str,
+        backend: Backend,
+        stop: &AtomicBool,
+    ) -> Result<FramePort, Failure> {
         let failure = |what: &str, error: &dyn std::fmt::Display| {
             Failure::environment(what.to_owned())
                 .at(format!("{option} {device}"))
@@ -77,7 +88,12 @@ impl FramePort {
                 .unwrap_or(1_500)
                 .clamp(68, xoff_ports::MTU_MAX),
         };
-        let opened = Port::open(&spec).map_err(|error| failure("the port cannot be opened", &error))?;
+        let opened = Port::open(&spec).map_err(|error| match (backend, error.fix()) {
+            (Backend::Stream, Some(fix)) => Failure::environment(error.cause())
+                .at(format!("{option} {device}"))
+                .fix(fix),
+            _ => failure("the port cannot be opened", &error),
+        })?;
         for note in &opened.notes {
             log::info!("{note}");
         }
@@ -86,16 +102,22 @@ impl FramePort {
             .map_err(|error| failure("there is no memory for frames", &error))?;
         port.attach(&arena)
             .map_err(|error| failure("the port cannot use the memory for frames", &error))?;
+        let mut store = ArenaStore::new(Arc::clone(&arena));
+        if backend == Backend::Stream {
+            wait_for_peer(&mut port, &mut store, stop)
+                .map_err(|failure| failure.at(format!("{option} {device}")))?;
+        }
         Ok(FramePort {
             port,
-            store: ArenaStore::new(Arc::clone(&arena)),
+            store,
             epoch_ns: monotonic_ns(),
             received: Vec::with_capacity(BURST_FRAMES),
             next_link_check: Picos::ZERO,
             link_down_since: None,
             refused_frames: 0,
             is_software: net::read_link(device)
-                .is_ok_and(|link| matches!(link.kind.as_deref(), Some("veth" | "tun"))),
+                .is_ok_and(|link| matches!(link.kind.as_deref(), Some("veth" | "tun")))
+                || backend == Backend::Stream,
         })
     }
 
@@ -205,6 +227,28 @@ impl FramePort {
             std::thread::sleep(Duration::from_millis(1));
         }
     }
+}
+
+/// Waits until a peer has connected to a stream port.
+fn wait_for_peer(port: &mut Port, store: &mut ArenaStore, stop: &AtomicBool) -> Result<(), Failure> {
+    let deadline = Instant::now() + PEER_WAIT_MAX;
+    // With a limit of 0 frames, the port only accepts a connection.
+    while port.receive(store, 0, &mut Vec::new()).is_err() || !port.is_link_up() {
+        if stop.load(Ordering::Relaxed) {
+            return Err(Failure::new(
+                Exit::Interrupted,
+                "the wait for a peer was interrupted",
+            ));
+        }
+        if Instant::now() > deadline {
+            return Err(
+                Failure::environment("no peer connected to the stream within 60 s")
+                    .fix("start QEMU after this program; the note above has its option -netdev"),
+            );
+        }
+        std::thread::sleep(PEER_CHECK_INTERVAL);
+    }
+    Ok(())
 }
 
 impl Drop for FramePort {

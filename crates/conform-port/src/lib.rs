@@ -74,7 +74,7 @@ pub fn run_port_matrix(
 
 /// Opens the port and starts the program on the far host.
 fn open_access(spec: &PortRunSpec, stop: &Arc<AtomicBool>) -> Result<InstrumentPort, Failure> {
-    let port = FramePort::open("--port", &spec.port, spec.backend)?;
+    let port = FramePort::open("--port", &spec.port, spec.backend, stop)?;
     let far_host = match &spec.device {
         Some(device) => spec.adapter.start(device)?,
         None => None,

@@ -13,7 +13,7 @@ use super::balancing_report::balancing_snapshot;
 use super::journal::Journal;
 use super::watchdog_report::watchdog_report;
 use xoff_telemetry::{
-    PauseHistoryReport, PoolReport, PortReport, PriorityGroupReport, QueueReport, SwitchReport,
+    PauseHistoryReport, PoolReport, PortReport, PriorityGroupReport, QueueReport, StreamReport, SwitchReport,
     SwitchSnapshot, TxTimes, set_common_tx_span,
 };
 
@@ -24,14 +24,16 @@ const PS_PER_NS: u64 = 1_000;
 pub struct PortDeviceInfo {
     /// Name of the network device. `None` for a port without a device.
     pub device: Option<String>,
-    /// Name of the port backend: `packet`, `tap`, `link`, `pnet` or `xdp`. `None` for a port without
-    /// a device.
+    /// Name of the port backend: `packet`, `tap`, `link`, `pnet`, `xdp` or `stream`. `None` for
+    /// a port without a device.
     pub backend: Option<String>,
     /// Number of frames that the machine lost before they reached the switch.
     pub lost: u64,
     /// Number of frames that are missing in the recording of the port. The number is known at the end of
     /// the run.
     pub pcap_missed: u64,
+    /// The connections and stops of a stream port. `None` for all other ports.
+    pub stream: Option<StreamReport>,
 }
 
 /// Reads the counters and states of a switch at the model time `now`, and the events in `journal`. `config`
@@ -113,6 +115,7 @@ fn read_port(
         backend: facts.backend.clone(),
         host_lost: facts.lost,
         pcap_missed: facts.pcap_missed,
+        stream: facts.stream.clone(),
         tx_times: tx_times(&counters),
         trim_packets: trims.trimmed,
         tx_trim_packets: trims.sent,

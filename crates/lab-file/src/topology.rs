@@ -227,6 +227,9 @@ pub struct NodeFields {
     pub qemu: Option<Spanned<String>>,
     /// Guest: further arguments at the end of the QEMU command line. `None` adds none.
     pub args: Option<Spanned<Vec<String>>>,
+    /// Guest: the device between the guest and its switch port, `tap` or `stream` (a socket with back-pressure, without
+    /// `/dev/net/tun`). Default `tap`.
+    pub attach: Option<Spanned<String>>,
     /// Guest: the path of a file for the output of the first serial port, relative to the lab file. Its
     /// folder must exist. `None` writes no file.
     pub console: Option<Spanned<String>>,

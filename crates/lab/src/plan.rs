@@ -198,10 +198,23 @@ pub struct VmPlan {
     pub accel: Option<String>,
     /// Additional arguments at the end of the QEMU command line. May be empty.
     pub args: Vec<String>,
+    /// The device between the guest and its switch port.
+    #[serde(default)]
+    pub attach: VmAttachment,
     /// The absolute path of the file for the console output. `None` writes no file.
     pub console: Option<PathBuf>,
     /// Where the lab file defines this object, as `FILE:LINE`, for use in messages.
     pub source: String,
+}
+
+/// The device between a guest and its switch port.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum VmAttachment {
+    /// A tap. The kernel drops frames for which its queue has no room.
+    #[default]
+    Tap,
+    /// A stream socket. While the switch pauses the guest, the frames wait in the guest.
+    Stream,
 }
 
 /// The options of the NIC of a model host. `None` means the default of the model.

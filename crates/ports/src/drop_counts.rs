@@ -18,6 +18,25 @@ pub struct PortDrops {
     /// Messages for the user. Each message contains a problem, its cause, and a command that solves
     /// the problem.
     pub notes: Vec<String>,
+    /// Connections and stops of a stream port. All other ports leave it empty.
+    pub stream: StreamCounts,
+}
+
+/// Counts of a stream port since the previous call of [`Port::take_drops`](crate::Port::take_drops).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StreamCounts {
+    /// Number of accepted connections.
+    pub connections: u64,
+    /// Number of connections that were refused because the port had a peer.
+    pub refused_connections: u64,
+    /// Number of connections that the port closed because of a wrong length: 0, or more than 69 632.
+    pub wrong_lengths: u64,
+    /// Number of connections that ended inside a frame. The frame is lost with its sender.
+    pub truncated_frames: u64,
+    /// Number of times that the port stopped reading because of a pause.
+    pub stops: u64,
+    /// Time for which the port did not read because of a pause, in nanoseconds of wall time.
+    pub stopped_ns: u64,
 }
 
 /// The header fields of a frame that select its traffic class.

@@ -94,6 +94,17 @@ pub enum PortError {
         /// The remedy, as a part of the message.
         fix: String,
     },
+    /// The port cannot listen at the address of its stream.
+    NoStream {
+        /// The name of the port.
+        port: String,
+        /// The name of the device, such as `stream:/tmp/vm1.sock`.
+        device: String,
+        /// The cause, as a part of the message.
+        why: String,
+        /// The remedy, as a part of the message.
+        fix: String,
+    },
     /// A request to the network configuration of the kernel failed.
     Net {
         /// The name of the port.
@@ -172,6 +183,9 @@ impl PortError {
             PortError::NoXdp {
                 port, device, why, ..
             } => format!("port {port}: backend xdp cannot drive '{device}': {why}"),
+            PortError::NoStream {
+                port, device, why, ..
+            } => format!("port {port}: cannot listen at '{device}': {why}"),
             PortError::Net { port, source } => format!("port {port}: {source}"),
             PortError::Io {
                 port,
@@ -209,6 +223,7 @@ impl PortError {
             PortError::InUse { .. } => "stop it, or give this port another device".to_owned(),
             PortError::NotATap { .. } => "open it with backend=packet, or choose another name".to_owned(),
             PortError::NoXdp { fix, .. } => format!("{fix}, or use backend=packet"),
+            PortError::NoStream { fix, .. } => fix.clone(),
             PortError::MtuOutOfRange { .. } | PortError::Net { .. } | PortError::Io { .. } => return None,
         })
     }

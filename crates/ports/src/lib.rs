@@ -27,6 +27,7 @@ mod prefetch;
 mod saved_settings;
 mod sched_policy;
 mod send_loss_meter;
+mod stream;
 mod tap;
 pub mod tester;
 mod waker;
@@ -38,7 +39,7 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use xoff_dataplane::{FrameHandle, Picos};
+use xoff_dataplane::{FrameHandle, LinkTiming, Picos};
 use xoff_wire::parse::ParsedHeaders;
 
 pub use af_packet::PacketPort;
@@ -47,12 +48,13 @@ use arena::LARGE_FRAME_BYTES;
 pub use arena::{Arena, ArenaStore, SlotCache, SlotClass, SlotSource};
 pub use custom_backend::PortBackend;
 pub use device_state::read_device_mtu;
-pub use drop_counts::{FramePriority, PortDrops};
+pub use drop_counts::{FramePriority, PortDrops, StreamCounts};
 pub use error::PortError;
 pub use memory_link::LinkPort;
 pub use pnet_backend::PnetPort;
 pub use sched_policy::{SchedPolicy, request_real_time_priority};
 pub use send_loss_meter::SendLossMeter;
+pub use stream::{InvalidStreamAddress, StreamAddress, StreamPort};
 pub use tap::{TapPort, create_persistent_tap};
 pub use waker::ThreadWaker;
 
@@ -86,6 +88,16 @@ pub enum Backend {
     /// AF_XDP in native mode, which needs root and Linux 6.6. Works with veth devices, hardware with one
     /// receive queue, and taps that another process owns.
     Xdp,
+    /// A stream socket at which a peer with QEMU's protocol connects. The name of the device is a [`StreamAddress`].
+    Stream,
+}
+
+impl Backend {
+    /// Returns whether the port itself creates its device. The device then has no MTU of its own, and exists as long as
+    /// the port.
+    pub fn creates_device(self) -> bool {
+        matches!(self, Backend::Tap | Backend::Stream)
+    }
 }
 
 impl fmt::Display for Backend {
@@ -96,13 +108,14 @@ impl fmt::Display for Backend {
             Backend::Tap => "tap",
             Backend::Pnet => "pnet",
             Backend::Xdp => "xdp",
+            Backend::Stream => "stream",
         })
     }
 }
 
 /// Error of parsing a [`Backend`]: no port backend has this name. The field is the unknown name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("'{0}' is not a port backend: use auto, packet, tap, pnet or xdp")]
+#[error("'{0}' is not a port backend: use auto, packet, tap, pnet, xdp or stream")]
 pub struct UnknownBackend(pub String);
 
 impl FromStr for Backend {
@@ -115,6 +128,7 @@ impl FromStr for Backend {
             "tap" => Ok(Backend::Tap),
             "pnet" => Ok(Backend::Pnet),
             "xdp" => Ok(Backend::Xdp),
+            "stream" => Ok(Backend::Stream),
             _ => Err(UnknownBackend(name.to_owned())),
         }
     }
@@ -140,7 +154,7 @@ impl PortSpec {
     pub fn reserved_slots(&self) -> usize {
         match self.backend {
             Backend::Xdp => af_xdp::reserved_slots(self.mtu),
-            Backend::Auto | Backend::Packet | Backend::Tap | Backend::Pnet => 0,
+            Backend::Auto | Backend::Packet | Backend::Tap | Backend::Pnet | Backend::Stream => 0,
         }
     }
 }
@@ -186,6 +200,8 @@ pub enum Port {
     Pnet(Box<PnetPort>),
     /// A device with an AF_XDP socket.
     Xdp(Box<XdpPort>),
+    /// A stream socket.
+    Stream(Box<StreamPort>),
     /// A port backend from outside this crate.
     Custom(Box<dyn PortBackend>),
 }
@@ -199,6 +215,7 @@ macro_rules! with_backend {
             Port::Link($backend) => $call,
             Port::Pnet($backend) => $call,
             Port::Xdp($backend) => $call,
+            Port::Stream($backend) => $call,
             Port::Custom($backend) => $call,
         }
     };
@@ -221,6 +238,7 @@ impl Port {
             Backend::Tap => TapPort::open(spec),
             Backend::Pnet => PnetPort::open(spec),
             Backend::Xdp => XdpPort::open(spec),
+            Backend::Stream => StreamPort::open(spec),
         }
     }
 
@@ -240,7 +258,7 @@ impl Port {
                 link.attach(arena);
                 Ok(())
             }
-            Port::Packet(_) | Port::Tap(_) | Port::Pnet(_) | Port::Custom(_) => Ok(()),
+            Port::Packet(_) | Port::Tap(_) | Port::Pnet(_) | Port::Stream(_) | Port::Custom(_) => Ok(()),
         }
     }
 
@@ -259,6 +277,36 @@ impl Port {
     pub fn set_waker(&mut self, waker: &ThreadWaker) {
         if let Port::Link(link) = self {
             link.set_waker(waker);
+        }
+    }
+
+    /// Makes a stream port the link partner of its switch port. From then on, the port reads frames no faster than a
+    /// link with this timing, honours the pauses of the switch ([`Port::honour_pause`]), and passes no MAC control
+    /// frames to its peer. Model time is `dilation` times slower than wall time. For other ports the call does nothing.
+    pub fn set_stream_link(&mut self, timing: LinkTiming, dilation: u32) {
+        if let Port::Stream(stream) = self {
+            stream.set_link(timing, dilation);
+        }
+    }
+
+    /// Changes the speed in Mb/s and the overhead in bytes of the link that [`Port::set_stream_link`] has set.
+    pub fn change_stream_link(&mut self, speed_mbps: u32, overhead_bytes: u32) {
+        if let Port::Stream(stream) = self {
+            stream.change_link(speed_mbps, overhead_bytes);
+        }
+    }
+
+    /// Returns whether the caller must call [`Port::honour_pause`]: after [`Port::set_stream_link`].
+    pub fn honours_pauses(&self) -> bool {
+        matches!(self, Port::Stream(stream) if stream.is_link_partner())
+    }
+
+    /// Honours a frame that the switch sends if it is a PFC or PAUSE frame. While a priority is paused, the port
+    /// receives no frames, because one stream carries all classes. The caller calls this function once for each frame,
+    /// as soon as the frame may be sent, also if earlier frames still wait for a full device.
+    pub fn honour_pause(&mut self, arena: &Arena, frame: FrameHandle) {
+        if let Port::Stream(stream) = self {
+            stream.honour_pause(arena, frame);
         }
     }
 
@@ -326,6 +374,7 @@ impl Port {
             Port::Link(_) => None,
             Port::Pnet(pnet) => Some(pnet.fd()),
             Port::Xdp(xdp) => Some(xdp.fd()),
+            Port::Stream(stream) => Some(stream.fd()),
             Port::Custom(custom) => custom.fd(),
         }
     }
@@ -335,12 +384,14 @@ impl Port {
     pub fn reserved_slots(&self) -> usize {
         match self {
             Port::Xdp(xdp) => xdp.reserved_slots(),
-            Port::Packet(_) | Port::Tap(_) | Port::Link(_) | Port::Pnet(_) | Port::Custom(_) => 0,
+            Port::Packet(_) | Port::Tap(_) | Port::Link(_) | Port::Pnet(_) => 0,
+            Port::Stream(_) | Port::Custom(_) => 0,
         }
     }
 
     /// Returns whether the device is up and has a carrier. An in-memory link is up while its other end
-    /// exists. An AF_XDP port is also down before its first [`receive`](Port::receive).
+    /// exists. An AF_XDP port is also down before its first [`receive`](Port::receive). A stream port is up while it has
+    /// a peer. It receives the frames of a new peer only after this function has returned true.
     pub fn is_link_up(&mut self) -> bool {
         with_backend!(self, backend => backend.is_link_up())
     }
@@ -355,7 +406,7 @@ impl Port {
             Port::Packet(port) => port.device_exists(),
             Port::Xdp(port) => port.device_exists(),
             Port::Pnet(port) => port.device_exists(),
-            Port::Tap(_) | Port::Link(_) | Port::Custom(_) => true,
+            Port::Tap(_) | Port::Link(_) | Port::Stream(_) | Port::Custom(_) => true,
         }
     }
 
@@ -374,7 +425,7 @@ impl Port {
         match self {
             Port::Link(link) => link.close(slots),
             Port::Xdp(xdp) => xdp.close(slots),
-            Port::Packet(_) | Port::Tap(_) | Port::Pnet(_) | Port::Custom(_) => true,
+            Port::Packet(_) | Port::Tap(_) | Port::Pnet(_) | Port::Stream(_) | Port::Custom(_) => true,
         }
     }
 
@@ -386,6 +437,7 @@ impl Port {
             Port::Link(_) => "link",
             Port::Pnet(_) => "pnet",
             Port::Xdp(_) => "xdp",
+            Port::Stream(_) => "stream",
             Port::Custom(custom) => custom.backend_name(),
         }
     }
@@ -399,6 +451,7 @@ impl Port {
             Port::Link(link) => link.name(),
             Port::Pnet(pnet) => pnet.device_name(),
             Port::Xdp(xdp) => xdp.device_name(),
+            Port::Stream(stream) => stream.device_name(),
             Port::Custom(custom) => custom.device_name(),
         }
     }

@@ -79,8 +79,8 @@ pub use result_file::{
 };
 pub use snapshot::SwitchSnapshot;
 pub use switch::{
-    PoolReport, PortReport, PriorityGroupReport, QueueReport, SwitchReport, TxTimes, describe_drop,
-    set_common_tx_span,
+    PoolReport, PortReport, PriorityGroupReport, QueueReport, StreamReport, SwitchReport, TxTimes,
+    describe_drop, set_common_tx_span,
 };
 pub use table::{drops_table, format_counts_by_class, simple_table};
 pub use verdict::Verdict;

@@ -58,7 +58,8 @@ pub struct PortReport {
     pub name: String,
     /// Name of the network device of the port. The value is null for a port without a device.
     pub device: Option<String>,
-    /// Port backend: `packet`, `tap`, `link`, `pnet` or `xdp`. The value is null if the port has no device.
+    /// Port backend: `packet`, `tap`, `link`, `pnet`, `xdp` or `stream`. The value is null if the port has no
+    /// device.
     pub backend: Option<String>,
     /// Whether the port is configured up and its link is up.
     pub up: bool,
@@ -194,10 +195,31 @@ pub struct PortReport {
     /// so they do not mark the run as tainted (a run that proves nothing).
     #[serde(default)]
     pub pcap_missed: u64,
+    /// The connections and stops of a port on a stream socket. Missing for all other ports.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stream: Option<StreamReport>,
     /// Priority groups 0 to 7.
     pub priority_groups: Vec<PriorityGroupReport>,
     /// Egress queues 0 to 7.
     pub queues: Vec<QueueReport>,
+}
+
+/// The report of a port on a stream socket (backend `stream`).
+#[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema, PartialEq, Eq)]
+pub struct StreamReport {
+    /// Number of accepted connections.
+    pub connections: u64,
+    /// Number of connections that were refused because the port had a peer.
+    pub refused_connections: u64,
+    /// Number of connections that were closed because of a wrong frame length. Each taints the run.
+    pub wrong_lengths: u64,
+    /// Number of connections that ended inside a frame.
+    pub truncated_frames: u64,
+    /// Number of times that the port stopped reading because the switch paused a priority. A stopped stream holds the
+    /// frames of all classes, because one stream carries all classes.
+    pub stops: u64,
+    /// Time for which the port did not read because of a pause, in nanoseconds of wall time.
+    pub stopped_ns: u64,
 }
 
 /// The report of one priority group, with the names of SAI. Occupancies and watermarks are in bytes: the

@@ -153,7 +153,7 @@ pub(crate) struct LockstepPeer {
 /// The port of the instrument and the far end.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct ConformFarEnd {
-    /// Network device to which the device under test is connected
+    /// Network device to which the device under test is connected, or stream:PATH for a virtual machine
     #[arg(long, value_name = "DEVICE")]
     pub port: Option<String>,
     /// Port backend of this network device

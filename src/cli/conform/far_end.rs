@@ -4,10 +4,10 @@ use std::env::var;
 
 use xoff_conform_port::{Adapter, FarDevice, PortRunSpec};
 use xoff_measure::pfc::check_control_device;
-use xoff_ports::Backend;
+use xoff_ports::{Backend, StreamAddress};
 use xoff_telemetry::failure::Failure;
 
-use super::super::{ConformFarEnd, ConformRun};
+use super::super::{BackendChoice, ConformFarEnd, ConformRun};
 
 /// Returns the value of a variable that is not empty.
 fn read_variable(name: &str) -> Option<String> {
@@ -38,12 +38,20 @@ pub(super) fn find_far_end(
         None => find_remote_adapter()?.unwrap_or_default(),
     };
     Ok(PortRunSpec {
+        backend: port_backend(&port, options.backend),
         port,
-        backend: options.backend.into(),
         device: device.filter(|_| adapter != Adapter::None),
         adapter,
         device_mac,
     })
+}
+
+/// Returns the backend of the port of the instrument. `stream:PATH` has its own backend.
+fn port_backend(port: &str, choice: BackendChoice) -> Backend {
+    match StreamAddress::is_stream_device(port) {
+        true => Backend::Stream,
+        false => choice.into(),
+    }
 }
 
 /// Returns the adapter of the variables `REMOTE_TYPE` and `REMOTE_ARGS`.
@@ -60,15 +68,15 @@ fn find_remote_adapter() -> Result<Option<Adapter>, Failure> {
     })
 }
 
-/// Checks that the port exists, is up, has a carrier and belongs to no bridge. A tap of xoff exists only while xoff has
-/// it open.
+/// Checks that the port exists, is up, has a carrier and belongs to no bridge. A tap or stream of xoff exists only
+/// while xoff has it open.
 pub(super) fn check_device(spec: &PortRunSpec, options: &ConformRun) -> Result<(), Failure> {
     if options.mutant.is_some() {
         require_model(spec)?;
     }
-    match spec.backend {
-        Backend::Tap => Ok(()),
-        _ => check_control_device("--port", &spec.port),
+    match spec.backend.creates_device() {
+        true => Ok(()),
+        false => check_control_device("--port", &spec.port),
     }
 }
 

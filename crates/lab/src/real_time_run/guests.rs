@@ -1,5 +1,5 @@
 //! Runs the virtual machines of a lab. Each virtual machine is a QEMU process, which is connected to a tap
-//! device of a switch. This module also reads the consoles and detects the end of a virtual machine.
+//! device or a stream port of a switch. This module also reads the consoles and detects the end of a virtual machine.
 
 use std::collections::VecDeque;
 use std::fs::OpenOptions;
@@ -12,11 +12,14 @@ use std::time::{Duration, Instant};
 
 use super::processes::LabProcesses;
 use crate::attached_lab::Lab;
-use crate::plan::{FarEnd, HostPlan, LabPlan, LinkPlan, VmPlan};
+use crate::plan::{FarEnd, HostPlan, LabPlan, LinkPlan, VmAttachment, VmPlan};
+use xoff_ports::StreamAddress;
 use xoff_telemetry::StreamFile;
 use xoff_telemetry::failure::Failure;
 use xoff_wire::DisplayMac;
 
+/// Name of the network device of a guest in QEMU.
+const NETDEV_ID: &str = "xoff0";
 /// Number of console lines that the message about the end of a virtual machine quotes.
 const CONSOLE_TAIL_LINES: usize = 8;
 /// Longest wait for the remaining console output after the end of a virtual machine.
@@ -79,8 +82,8 @@ fn find_program(name: &str) -> Option<PathBuf> {
     files.find(|file| file.is_file())
 }
 
-/// Starts all virtual machines of the lab. Their tap devices already exist. A tap device gets a carrier when
-/// QEMU opens it.
+/// Starts all virtual machines of the lab. Their tap devices and stream sockets already exist. A port gets a carrier
+/// when QEMU opens the tap device or connects to the socket.
 pub(super) fn start_guests(lab: &Lab, processes: &LabProcesses) -> Result<Vec<Guest>, Failure> {
     let mut guests = Vec::new();
     for (index, host) in lab.plan.hosts.iter().enumerate() {
@@ -91,7 +94,11 @@ pub(super) fn start_guests(lab: &Lab, processes: &LabProcesses) -> Result<Vec<Gu
             .find(|port| lab.plan.links[port.link].far == FarEnd::Host(index));
         // The checks of the plan require a link for each host.
         let Some(port) = port else { continue };
-        let arguments = qemu_arguments(host, vm, &lab.plan.links[port.link], &port.device);
+        let netdev = match vm.attach {
+            VmAttachment::Tap => tap_netdev(&port.device),
+            VmAttachment::Stream => guest_stream(&port.device).qemu_netdev(NETDEV_ID),
+        };
+        let arguments = qemu_arguments(host, vm, &lab.plan.links[port.link], netdev);
         let guest = Guest::start(host, vm, &arguments)?;
         guest.child.iter().for_each(|child| processes.watch_child(child));
         guests.push(guest);
@@ -99,9 +106,20 @@ pub(super) fn start_guests(lab: &Lab, processes: &LabProcesses) -> Result<Vec<Gu
     Ok(guests)
 }
 
-/// Returns the command line of QEMU. The network device has no vnet header, so the guest itself computes all
-/// checksums and does all segmentation.
-fn qemu_arguments(host: &HostPlan, vm: &VmPlan, link: &LinkPlan, tap: &str) -> Vec<String> {
+/// Returns the address of the stream between the switch port with this device name and its guest. The name is abstract
+/// and belongs to the network namespace of the lab, so it needs no file.
+pub(super) fn guest_stream(device: &str) -> StreamAddress {
+    StreamAddress::Abstract(device.to_owned())
+}
+
+/// Returns the QEMU option for a tap device. The network device has no vnet header, so the guest itself computes all
+/// checksums and does all segmentation. A stream never has a vnet header.
+fn tap_netdev(tap: &str) -> String {
+    format!("tap,id={NETDEV_ID},ifname={tap},script=no,downscript=no,vhost=off,vnet_hdr=off")
+}
+
+/// Returns the command line of QEMU. `netdev` is the value of its option `-netdev`.
+fn qemu_arguments(host: &HostPlan, vm: &VmPlan, link: &LinkPlan, netdev: String) -> Vec<String> {
     let mac = DisplayMac(host.mac);
     // A kernel ignores unknown parameters whose names contain a dot.
     let append = format!(
@@ -128,13 +146,10 @@ fn qemu_arguments(host: &HostPlan, vm: &VmPlan, link: &LinkPlan, tap: &str) -> V
         option("-initrd", initrd.display().to_string());
     }
     option("-append", append.trim_end().to_owned());
-    option(
-        "-netdev",
-        format!("tap,id=xoff0,ifname={tap},script=no,downscript=no,vhost=off,vnet_hdr=off"),
-    );
+    option("-netdev", netdev);
     option(
         "-device",
-        format!("virtio-net-pci,netdev=xoff0,mac={mac},romfile="),
+        format!("virtio-net-pci,netdev={NETDEV_ID},mac={mac},romfile="),
     );
     option("-chardev", "stdio,id=console,signal=off".to_owned());
     option("-serial", "chardev:console".to_owned());

@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use xoff_units::Picos;
 
+use super::guests::guest_stream;
 use crate::attached_lab::{Lab, PortAttachment, PortNamespace};
 use crate::cabling::move_tap_to_host;
 use crate::config::SwitchSetup;
 use crate::down_ports::ports_configured_down;
-use crate::plan::{FarEnd, LinkPlan};
+use crate::plan::{FarEnd, LinkPlan, VmAttachment};
 use xoff_fabric::FabricPlan;
 use xoff_ports::net::Netns;
 use xoff_ports::{Backend, OpenedPort, Port, PortError, PortSpec, create_persistent_tap};
@@ -117,22 +118,35 @@ fn switch_port(
         FarEnd::Host(host) => Some(open_port(lab, setup, attachment, host)?),
         FarEnd::External(_) | FarEnd::Switch { .. } => None,
     };
+    let backend = backend_of_link(lab, link);
     Ok(SwitchPort {
         delay: Picos::from_nanos(link.delay_ns),
         name: link.port.clone(),
-        device: attachment.device.clone(),
-        backend: backend_of_link(lab, link),
+        device: device_name(attachment, backend),
+        backend,
         netns,
         opened,
     })
 }
 
-/// Returns the port backend of a link. The option `--backend` applies to links to model and plain hosts. For
-/// external devices and virtual machines, the backend is selected automatically.
+/// Returns the port backend of a link. The option `--backend` applies to links to model and plain hosts. The lab file
+/// selects the backend of a virtual machine. For external devices, the backend is selected automatically.
 fn backend_of_link(lab: &Lab, link: &LinkPlan) -> Backend {
-    match link.far {
-        FarEnd::Host(host) if lab.plan.hosts[host].as_vm().is_none() => lab.options.backend,
-        _ => Backend::Auto,
+    let FarEnd::Host(host) = link.far else {
+        return Backend::Auto;
+    };
+    match lab.plan.hosts[host].as_vm().map(|vm| vm.attach) {
+        Some(VmAttachment::Stream) => Backend::Stream,
+        Some(VmAttachment::Tap) => Backend::Auto,
+        None => lab.options.backend,
+    }
+}
+
+/// Returns the name of the device of a switch port.
+fn device_name(attachment: &PortAttachment, backend: Backend) -> String {
+    match backend {
+        Backend::Stream => guest_stream(&attachment.device).to_string(),
+        _ => attachment.device.clone(),
     }
 }
 
@@ -146,16 +160,17 @@ fn open_port(
 ) -> Result<OpenedPort, Failure> {
     let link = &lab.plan.links[attachment.link];
     let mtu = port_mtu(setup, &link.port, link);
-    let is_guest = lab.plan.hosts[host].as_vm().is_some();
+    let vm = lab.plan.hosts[host].as_vm();
+    let has_guest_tap = vm.is_some_and(|vm| vm.attach == VmAttachment::Tap);
     let backend = backend_of_link(lab, link);
     let spec = PortSpec {
         name: link.port.clone(),
-        device: attachment.device.clone(),
+        device: device_name(attachment, backend),
         backend,
         mtu,
     };
     let failed = |error: PortError| port_failure(&error).at(&link.source);
-    if is_guest {
+    if has_guest_tap {
         let tap = PortSpec {
             mtu: link.mtu,
             ..spec.clone()

@@ -91,6 +91,7 @@ fn switches_tables(report: &Report) -> String {
         }
         let _ = writeln!(text, "switch {}", switch.name);
         text.push_str(&ports_table(&chosen, in_virtual_time));
+        text.push_str(&format_streams(&chosen));
         text.push('\n');
     }
     if shown < count {
@@ -229,6 +230,39 @@ fn ports_table(ports: &[&PortReport], in_virtual_time: bool) -> String {
     simple_table(&header, 2, ports.iter().map(row).collect())
 }
 
+/// Formats the stops and the closed connections of stream ports, one line for each fact.
+fn format_streams(ports: &[&PortReport]) -> String {
+    let mut text = String::new();
+    for port in ports {
+        let Some(stream) = &port.stream else { continue };
+        let name = &port.name;
+        if stream.stops > 0 {
+            let _ = writeln!(
+                text,
+                "{name}: stopped its stream {}, for {} in total; a stopped stream holds all classes of its sender",
+                count_noun(stream.stops, "time"),
+                format_nanos(stream.stopped_ns)
+            );
+        }
+        let events = [
+            (stream.wrong_lengths, "was closed because of a wrong frame length"),
+            (stream.truncated_frames, "ended inside a frame"),
+            (
+                stream.refused_connections,
+                "was refused, because a stream has one peer",
+            ),
+        ];
+        for (count, what) in events.into_iter().filter(|(count, _)| *count > 0) {
+            let _ = writeln!(
+                text,
+                "{name}: a connection {what} ({})",
+                count_noun(count, "time")
+            );
+        }
+    }
+    text
+}
+
 /// Formats the table of ports for virtual time. The columns for devices and late departures exist only in
 /// real time.
 fn virtual_ports_table(ports: &[&PortReport]) -> String {
@@ -255,8 +289,9 @@ fn virtual_ports_table(ports: &[&PortReport]) -> String {
 /// Formats the network device and the port backend of a port. Returns `-` for a port without a device.
 fn format_device(port: &PortReport) -> String {
     match (&port.device, &port.backend) {
-        (Some(device), Some(backend)) => format!("{device} ({backend})"),
-        (Some(device), None) => device.clone(),
+        // The name of a stream begins with its backend.
+        (Some(device), Some(backend)) if !device.starts_with(backend) => format!("{device} ({backend})"),
+        (Some(device), _) => device.clone(),
         (None, _) => "-".to_owned(),
     }
 }

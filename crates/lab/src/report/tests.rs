@@ -360,3 +360,25 @@ fn a_host_shows_its_pauses_and_a_sender_only_what_it_knows() {
     ));
     assert!(render_report(&report).contains("no pauses received"));
 }
+
+#[test]
+fn stops_and_failures_of_a_stream_are_shown() {
+    let mut report = build_sample_report(vec![], vec![]);
+    report.switches[0].ports[0].device = Some("stream:/tmp/vm1.sock".to_owned());
+    report.switches[0].ports[0].backend = Some("stream".to_owned());
+    report.switches[0].ports[0].stream = Some(StreamReport {
+        stops: 3,
+        stopped_ns: 2_000_000,
+        wrong_lengths: 1,
+        ..StreamReport::default()
+    });
+    let text = render_report(&report);
+    for expected in [
+        "stream:/tmp/vm1.sock  ",
+        "Ethernet0: stopped its stream 3 times, for 2.00 ms in total; a stopped stream holds all classes of its sender\n",
+        "Ethernet0: a connection was closed because of a wrong frame length (1 time)\n",
+    ] {
+        assert!(text.contains(expected), "{expected:?} is not in:\n{text}");
+    }
+    assert!(!text.contains("ended inside a frame"), "{text}");
+}

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use serde_saphyr::{Location, Spanned};
 
-use super::super::plan::{HostPlan, PlainHostPlan, RoutePlan, VmPlan};
+use super::super::plan::{HostPlan, PlainHostPlan, RoutePlan, VmAttachment, VmPlan};
 use super::super::units;
 use super::LabResolver;
 use xoff_lab_file::NodeFields;
@@ -49,6 +49,7 @@ impl LabResolver<'_> {
             ("accel", field_location(&node.accel), VM),
             ("qemu", field_location(&node.qemu), VM),
             ("args", field_location(&node.args), VM),
+            ("attach", field_location(&node.attach), VM),
             ("console", field_location(&node.console), VM),
         ];
         for (field, location, kinds) in fields {
@@ -172,6 +173,7 @@ impl LabResolver<'_> {
                 "write kvm (the machine's processor) or tcg (an emulated one)",
             );
         }
+        let attach = self.resolve_attachment(node.attach.as_ref());
         let text = |field: &Option<Spanned<String>>| field.as_ref().map(|text| text.value.clone());
         VmPlan {
             // A program name is looked up in PATH. A path is relative to the lab file.
@@ -194,6 +196,7 @@ impl LabResolver<'_> {
             ),
             cpus: self.number_in_range(node.cpus.as_ref(), 1, 1..=CPUS_MAX, "CPUs"),
             accel: text(&node.accel),
+            attach,
             args: node
                 .args
                 .as_ref()
@@ -204,6 +207,21 @@ impl LabResolver<'_> {
                 .as_ref()
                 .and_then(|console| self.check_console_path(console)),
             source: self.file_and_line(name.referenced),
+        }
+    }
+
+    fn resolve_attachment(&mut self, attach: Option<&Spanned<String>>) -> VmAttachment {
+        match attach.map(|attach| (attach.value.as_str(), attach.referenced)) {
+            None | Some(("tap", _)) => VmAttachment::Tap,
+            Some(("stream", _)) => VmAttachment::Stream,
+            Some((other, location)) => {
+                self.report_problem(
+                    location,
+                    format!("a guest cannot be attached by \"{other}\""),
+                    "write tap, or stream (a socket with back-pressure, without /dev/net/tun)",
+                );
+                VmAttachment::Tap
+            }
         }
     }
 

@@ -8,7 +8,7 @@ mod topology;
 
 use std::path::Path;
 
-use super::super::plan::{ConfigLayer, FarEnd, OfferedRate, SwitchPlan, TimeMode};
+use super::super::plan::{ConfigLayer, FarEnd, OfferedRate, SwitchPlan, TimeMode, VmAttachment};
 use super::*;
 
 const INCAST: &str = r#"
@@ -223,7 +223,7 @@ topology:
   nodes:
     sw1: {kind: switch}
     p1: {kind: plain, ipv4: 10.0.0.1/24, gateway: [10.0.0.9, "fd58:4f46::9"], routes: [10.1.0.0/16 via 10.0.0.8], exec: [ls]}
-    g1: {kind: vm, kernel: Cargo.toml, append: quiet, memory: 2G, cpus: 2, accel: tcg, args: [-snapshot], console: c}
+    g1: {kind: vm, kernel: Cargo.toml, append: quiet, memory: 2G, cpus: 2, accel: tcg, args: [-snapshot], attach: stream, console: c}
     m1: {kind: model}
   links:
     - endpoints: ["p1:eth0", "sw1:Ethernet0"]
@@ -271,7 +271,10 @@ fn hosts_of_all_kinds_are_resolved() {
         (vm.memory_mib, vm.cpus, vm.append.as_str(), vm.qemu.as_str()),
         (2048, 2, "quiet", "qemu-system-x86_64")
     );
-    assert_eq!(vm.source, "k.xoff.yml:7");
+    assert_eq!(
+        (vm.source.as_str(), vm.attach),
+        ("k.xoff.yml:7", VmAttachment::Stream)
+    );
     assert!(
         vm.kernel.is_absolute() && vm.console.as_ref().is_some_and(|path| path.is_absolute()),
         "{vm:?}"
@@ -281,7 +284,7 @@ fn hosts_of_all_kinds_are_resolved() {
 
 #[test]
 fn errors_of_plain_hosts_and_guests_name_the_fix() {
-    let cases: [(&str, &str, &[&str]); 16] = [
+    let cases: [(&str, &str, &[&str]); 17] = [
         (
             "10.0.0.1/24",
             "10.0.0.1/33",
@@ -331,6 +334,11 @@ fn errors_of_plain_hosts_and_guests_name_the_fix() {
         ("memory: 2G", "memory: 2x", &["\"2x\"", "384M"]),
         ("cpus: 2", "cpus: 0", &["0 is out of range", "1 to 255"]),
         ("accel: tcg", "accel: hvf", &["\"hvf\"", "kvm", "tcg"]),
+        (
+            "attach: stream",
+            "attach: vhost",
+            &["k.xoff.yml:7", "attached by \"vhost\"", "write tap, or stream"],
+        ),
         (
             "console: c",
             "console: no/c",

@@ -127,6 +127,7 @@ fn merge_node(template_node: &NodeFields, file_node: &NodeFields) -> NodeFields 
         accel,
         qemu,
         args,
+        attach,
         console
     )
 }

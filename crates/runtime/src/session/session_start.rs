@@ -223,7 +223,7 @@ fn assign_devices(
         let mtu = config.ports[index].mtu;
         let awaits_mtu = devices.missing.contains(&name);
         let has_known_mtu = devices.mtu_by_port.contains_key(&name);
-        let adopts_mtu = opened.is_none() && backend != Backend::Tap && (awaits_mtu || has_known_mtu);
+        let adopts_mtu = opened.is_none() && !backend.creates_device() && (awaits_mtu || has_known_mtu);
         let spec = PortSpec {
             name,
             device,

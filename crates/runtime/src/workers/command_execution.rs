@@ -35,6 +35,7 @@ impl SwitchWorker {
                     engine.configure_lldp(now, config.lldp.as_ref(), store, &mut transmit);
                     self.config = *config;
                     self.update_device_mtus();
+                    self.update_stream_links();
                 }
                 let _ = reply.send(result);
             }
@@ -87,6 +88,16 @@ impl SwitchWorker {
             // The device watcher ends only at the end of the run.
             let _ = self.device_requests.send(DeviceRequest::SetMtu(port, mtu));
             self.reopen_for_larger_mtu(port);
+        }
+    }
+
+    /// Passes the speeds of the links to the stream ports.
+    fn update_stream_links(&mut self) {
+        let ports = self.port_links.iter().zip(&self.facts).zip(&self.config.ports);
+        for ((port_link, facts), port) in ports {
+            if let Some(location) = port_link.location.filter(|_| facts.stream.is_some()) {
+                self.io.change_stream_link(location, port.link);
+            }
         }
     }
 

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use crossbeam_channel::{Receiver, Sender};
 use rtrb::{Consumer, Producer, RingBuffer};
-use xoff_dataplane::{FrameHandle, FrameStore, Picos, PortId};
+use xoff_dataplane::{FrameHandle, FrameStore, LinkTiming, Picos, PortId};
 
 use super::clock::monotonic_ns;
 use super::idle::{IdleAction, IdleMode, IdlePolicy, sleep_on};
@@ -37,6 +37,12 @@ enum IoCommand {
     AddSlot(FrameHandle),
     /// Close the device of a port, and open the device again (see [`PortSet::reopen`]).
     Reopen { index: u16 },
+    /// Change the link of a stream port (see [`PortSet::change_stream_link`]).
+    ChangeStreamLink {
+        index: u16,
+        speed_mbps: u32,
+        overhead_bytes: u32,
+    },
 }
 
 /// The handle with which the switch worker uses an I/O worker. Each update of a ring index moves a cache line
@@ -217,6 +223,18 @@ impl IoWorkerHandle {
         has_room
     }
 
+    /// Queues a change of the link of a stream port. If the ring has no room, the port keeps the old link until the
+    /// next change. `index` is the index of the port at the I/O worker.
+    fn queue_stream_link(&mut self, index: u16, speed_mbps: u32, overhead_bytes: u32) {
+        if self.staged.len() < self.free_commands {
+            self.staged.push(IoCommand::ChangeStreamLink {
+                index,
+                speed_mbps,
+                overhead_bytes,
+            });
+        }
+    }
+
     /// Sends the queued messages to the I/O worker and wakes it. Also refills the stock of empty slots of the
     /// I/O worker.
     pub(crate) fn flush_commands(&mut self, store: &mut ArenaStore) {
@@ -309,6 +327,13 @@ impl IoWorker {
                 }
                 IoCommand::AddSlot(slot) => self.slots.return_slot(slot),
                 IoCommand::Reopen { index } => self.ports.reopen(usize::from(index)),
+                IoCommand::ChangeStreamLink {
+                    index,
+                    speed_mbps,
+                    overhead_bytes,
+                } => self
+                    .ports
+                    .change_stream_link(usize::from(index), speed_mbps, overhead_bytes),
             }
         }
         entries.commit_all();
@@ -431,6 +456,19 @@ impl PortIo {
         }
     }
 
+    /// Changes the link of the stream port at `location`: the number of its I/O worker, and the index of the port
+    /// there.
+    pub(crate) fn change_stream_link(&mut self, location: (usize, u16), link: LinkTiming) {
+        let (worker, index) = location;
+        let (speed_mbps, overhead_bytes) = (link.speed_mbps, link.overhead_bytes);
+        match self {
+            PortIo::Direct(ports) => ports.change_stream_link(usize::from(index), speed_mbps, overhead_bytes),
+            PortIo::IoWorkers(remotes) => {
+                remotes[worker].queue_stream_link(index, speed_mbps, overhead_bytes)
+            }
+        }
+    }
+
     /// Returns whether a ring or an in-memory link has input.
     pub(crate) fn has_input(&self) -> bool {
         match self {
@@ -457,7 +495,7 @@ mod tests {
                     store.release(slot);
                     slots += 1;
                 }
-                IoCommand::Reopen { .. } => {}
+                IoCommand::Reopen { .. } | IoCommand::ChangeStreamLink { .. } => {}
             }
         }
         (frames, slots)

@@ -10,7 +10,9 @@ use xoff_dataplane::{DropReason, FrameHandle, Picos, PortId};
 
 use super::clock::{ModelClock, monotonic_ns};
 use super::device_watcher::{DeviceRequest, OpenedDevice};
-use xoff_ports::{Arena, FramePriority, Port, PortFrame, SlotSource, ThreadWaker, is_device_removed};
+use xoff_ports::{
+    Arena, FramePriority, Port, PortFrame, SlotSource, StreamCounts, ThreadWaker, is_device_removed,
+};
 
 /// Largest number of frames that a port receives or sends at once.
 pub(crate) const BURST_FRAMES: usize = 64;
@@ -35,6 +37,8 @@ pub(crate) enum PortEvent {
     Note(String),
     /// The kernel or the device lost frames.
     Lost { port: PortId, frames: u64 },
+    /// Connections and stops of a stream port.
+    Stream { port: PortId, counts: StreamCounts },
     /// A missing device is open now.
     Opened {
         port: PortId,
@@ -72,6 +76,8 @@ struct TransmitQueue {
     /// Whether frames wait here until their due time. Frames must wait if the link has a delay and the
     /// receiver cannot get the arrival time from the sender.
     is_delayed: bool,
+    /// Number of frames at the front that [`TransmitQueue::honour_pauses`] has looked at.
+    checked_frames: usize,
 }
 
 impl TransmitQueue {
@@ -80,6 +86,7 @@ impl TransmitQueue {
             frames: VecDeque::with_capacity(DEVICE_QUEUE_MAX),
             dues: VecDeque::with_capacity(DEVICE_QUEUE_MAX),
             is_delayed,
+            checked_frames: 0,
         }
     }
 
@@ -106,8 +113,23 @@ impl TransmitQueue {
         (&frames[..count], &dues[..count])
     }
 
+    /// Lets a port honour the pauses in the frames that may be sent. A pause must not wait for a full device, because
+    /// the port would receive frames until then.
+    fn honour_pauses(&mut self, port: &mut Port, arena: &Arena, clock: ModelClock) {
+        if self.checked_frames == self.frames.len() {
+            return;
+        }
+        let now = clock.model_time(monotonic_ns());
+        let frames = self.frames.iter().zip(&self.dues).skip(self.checked_frames);
+        for (frame, _) in frames.take_while(|(_, due)| !self.is_delayed || **due <= now) {
+            port.honour_pause(arena, *frame);
+            self.checked_frames += 1;
+        }
+    }
+
     /// Removes `count` frames from the front of the queue.
     fn remove_front(&mut self, count: usize) -> impl Iterator<Item = FrameHandle> + '_ {
+        self.checked_frames = self.checked_frames.saturating_sub(count);
         self.dues.drain(..count);
         self.frames.drain(..count)
     }
@@ -242,6 +264,10 @@ impl PortSet {
     pub(crate) fn flush(&mut self, arena: &Arena, mut done: impl FnMut(FrameHandle)) -> usize {
         let mut total = 0;
         for index in 0..self.ports.len() {
+            let owned = &mut self.ports[index];
+            if let Some(port) = owned.port.as_mut().filter(|port| port.honours_pauses()) {
+                owned.transmit_queue.honour_pauses(port, arena, self.clock);
+            }
             while let OwnedPort {
                 port,
                 transmit_queue,
@@ -363,6 +389,13 @@ impl PortSet {
         self.request_device(index);
     }
 
+    /// Changes the link of the stream port with the index `index` in this set (see [`Port::change_stream_link`]).
+    pub(crate) fn change_stream_link(&mut self, index: usize, speed_mbps: u32, overhead_bytes: u32) {
+        if let Some(port) = &mut self.ports[index].port {
+            port.change_stream_link(speed_mbps, overhead_bytes);
+        }
+    }
+
     fn close_device(&mut self, index: usize) {
         let owned = &mut self.ports[index];
         if let Some(mut port) = owned.port.take() {
@@ -410,6 +443,12 @@ fn append_drop_events(id: PortId, port: &mut Port, events: &mut Vec<PortEvent>) 
     let with_headers = drops.oversized.into_iter();
     events.extend(with_headers.map(|(priority, frames)| dropped(oversized, priority, frames)));
     events.extend(drops.notes.into_iter().map(PortEvent::Note));
+    if drops.stream != StreamCounts::default() {
+        events.push(PortEvent::Stream {
+            port: id,
+            counts: drops.stream,
+        });
+    }
     if drops.lost > 0 {
         events.push(PortEvent::Lost {
             port: id,

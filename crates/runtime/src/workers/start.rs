@@ -29,8 +29,8 @@ use xoff_control::EventLog;
 use xoff_driver::IN_FLIGHT_FRAMES_MAX;
 use xoff_driver::engine::Engine;
 use xoff_driver::snapshot::PortDeviceInfo;
-use xoff_ports::{Arena, ArenaStore, Backend, OpenedPort, Port, PortError, ThreadWaker};
-use xoff_telemetry::allowed_cpus;
+use xoff_ports::{Arena, ArenaStore, OpenedPort, Port, PortError, ThreadWaker};
+use xoff_telemetry::{StreamReport, allowed_cpus};
 
 /// Number of additional frame slots for each port. These slots are for frames on links and in device queues,
 /// and for the empty slots that I/O workers keep.
@@ -228,7 +228,7 @@ fn prepare_switch(
     let mut mtu_max = config.ports.iter().map(|port| port.mtu).max().unwrap_or(0);
     for (port, _) in attached
         .iter()
-        .filter(|(port, opened)| opened.is_none() && port.spec.backend != Backend::Tap)
+        .filter(|(port, opened)| opened.is_none() && !port.spec.backend.creates_device())
     {
         opened_mtus[port.id.index()] = Some(port.spec.mtu);
         // A later configuration can increase the MTU of the port up to the MTU of the device.
@@ -240,9 +240,13 @@ fn prepare_switch(
     let held_slots = attached.iter().map(|port| port.spec.reserved_slots()).sum();
     let arena = allocate_arena(&config, mtu_max, held_slots);
     let mut store = ArenaStore::new(arena.map_err(system_error("memory for frames"))?);
-    for port in opened.iter_mut().filter_map(|(_, port)| port.as_mut()) {
+    for (id, port) in opened
+        .iter_mut()
+        .filter_map(|(id, port)| Some((id, port.as_mut()?)))
+    {
         port.attach(&store.shared_arena())?;
         port.set_waker(waker);
+        port.set_stream_link(config.ports[id.index()].link, context.options.dilate);
     }
     let stop = Arc::new(AtomicBool::new(false));
     let (requests_in, requests_out) = unbounded();
@@ -402,6 +406,7 @@ fn open_ports(
         match opened.map_or_else(|| port.open(), Ok) {
             Ok(opened) => {
                 facts.backend = Some(opened.port.backend_name().to_owned());
+                facts.stream = matches!(opened.port, Port::Stream(_)).then(StreamReport::default);
                 let name = &port.spec.name;
                 port_notes.extend(opened.notes.into_iter().map(|text| PortNote {
                     port: name.clone(),

@@ -22,8 +22,8 @@ use xoff_capture::Direction;
 use xoff_capture::recorder::Recorder;
 use xoff_driver::engine::Engine;
 use xoff_driver::snapshot::PortDeviceInfo;
-use xoff_ports::{Arena, ArenaStore, Port, PortFrame, SlotSource};
-use xoff_telemetry::{SwitchSnapshot, count_noun};
+use xoff_ports::{Arena, ArenaStore, Port, PortFrame, SlotSource, StreamCounts};
+use xoff_telemetry::{StreamReport, SwitchSnapshot, count_noun};
 
 /// Smallest detected step of the real-time clock, in nanoseconds. At each check, the worker compares the
 /// real-time clock with the monotonic clock. If the difference between these clocks has changed by more than
@@ -186,6 +186,15 @@ impl FrameSink for RecordingSink<'_, '_> {
     }
 }
 
+fn add_stream_counts(stream: &mut StreamReport, counts: StreamCounts) {
+    stream.connections += counts.connections;
+    stream.refused_connections += counts.refused_connections;
+    stream.wrong_lengths += counts.wrong_lengths;
+    stream.truncated_frames += counts.truncated_frames;
+    stream.stops += counts.stops;
+    stream.stopped_ns += counts.stopped_ns;
+}
+
 /// Processes the input from ports and I/O workers. Returns the number of processed entries.
 fn drain_received(
     io: &mut PortIo,
@@ -342,6 +351,17 @@ impl SwitchWorker {
                         *opened_mtu = mtu;
                         opened_ports.push(port);
                     }
+                }
+                PortEvent::Stream { port, counts } => {
+                    let name = &self.config.ports[port.index()].name;
+                    if counts.wrong_lengths > 0 {
+                        let cause = format!(
+                            "the peer of {name} sent a wrong frame length, and its stream was closed"
+                        );
+                        self.ledger.add_taint(now.as_nanos(), cause);
+                    }
+                    let stream = self.facts[port.index()].stream.get_or_insert_default();
+                    add_stream_counts(stream, counts);
                 }
                 PortEvent::Lost { port, frames } => {
                     let facts = &mut self.facts[port.index()];
