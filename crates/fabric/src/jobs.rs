@@ -74,7 +74,7 @@ pub struct ReceivedPackets {
 /// A work request that failed. A request fails if it cannot be posted or if the queue pair gives up.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FailedMessage {
-    /// Model time of the failure.
+    /// Model time of the failure, with skipped time.
     pub at: Picos,
     /// Index of the job in the workload.
     pub job: usize,
@@ -411,7 +411,7 @@ impl Jobs {
     fn record_failure(&mut self, at: (Picos, usize), connection: u32, why: String) {
         let connection = &self.workload.connections()[connection as usize];
         let failure = FailedMessage {
-            at: at.0,
+            at: at.0.saturating_add(self.workload.skipped_time()),
             job: connection.job,
             hosts: (connection.src, connection.dst),
             why,

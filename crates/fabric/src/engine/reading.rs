@@ -82,6 +82,16 @@ impl Fabric {
                 history.recent_pause_at_ns = latest.map(|at| self.result_time(at).as_nanos());
             }
         }
+        let result_ns = |ns: u64| self.result_time(Picos::from_nanos(ns)).as_nanos();
+        for storm in snapshot
+            .report
+            .pfc_watchdog
+            .iter_mut()
+            .flat_map(|report| &mut report.storms)
+        {
+            storm.detected_ns = result_ns(storm.detected_ns);
+            storm.restored_ns = storm.restored_ns.map(result_ns);
+        }
         for flow_move in &mut snapshot.balancing.moves {
             flow_move.at = self.result_time(flow_move.at);
         }

@@ -78,6 +78,9 @@ pub struct RunMeasurements {
     pub warnings: Vec<String>,
     /// Model time from the start of the workload to the end of the run, in nanoseconds.
     pub model_time_ns: u64,
+    /// Model time of the steps that a run with `--accelerate` has skipped, in nanoseconds. `None` for an exact run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub skipped_time_ns: Option<u64>,
     /// Number of events of the simulation. The value is 0 in real time.
     pub events: u64,
     /// Number of frame arrivals at the ends of links. A frame that crosses three links counts three times.
@@ -160,6 +163,8 @@ impl RunMeasurements {
             (None, Some(report)) => (report.model_time_ns, 0, 0, report.balance),
             (None, None) => (0, 0, 0, None),
         };
+        let in_virtual_time = report.virtual_time.as_ref();
+        let acceleration = in_virtual_time.and_then(|report| report.acceleration.as_ref());
         let jobs = report.jobs.as_ref().map_or(&[][..], |results| &results.jobs);
         let latencies = report.flows.iter().map(|flow| flow.latency_ns.p999);
         RunMeasurements {
@@ -175,6 +180,7 @@ impl RunMeasurements {
             notes: Vec::new(),
             warnings: report.warnings.clone(),
             model_time_ns,
+            skipped_time_ns: acceleration.map(|acceleration| acceleration.skipped_time_ns),
             events,
             frame_hops,
             totals: report.totals,

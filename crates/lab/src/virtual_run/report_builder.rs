@@ -11,10 +11,10 @@ use xoff_fabric::{Fabric, LastingDeadlock};
 use xoff_telemetry::{self, Environment, RunThreads};
 use xoff_workload::{StepUnit, WorkloadResults};
 
-fn deadlock_report(lasting: &LastingDeadlock) -> DeadlockReport {
+fn deadlock_report(fabric: &Fabric, lasting: &LastingDeadlock) -> DeadlockReport {
     DeadlockReport {
-        since_ns: lasting.since.as_nanos(),
-        until_ns: lasting.until.map(|at| at.as_nanos()),
+        since_ns: fabric.result_time(lasting.since).as_nanos(),
+        until_ns: lasting.until.map(|at| fabric.result_time(at).as_nanos()),
         ports: lasting.deadlock.ports.clone(),
         queue: lasting.deadlock.queue,
     }
@@ -85,7 +85,12 @@ impl VirtualLab {
             link_lost_frames: (0..self.plan.links.len())
                 .map(|link| fabric.lost_frames(link))
                 .sum(),
-            deadlocks: self.simulation.deadlocks().iter().map(deadlock_report).collect(),
+            deadlocks: self
+                .simulation
+                .deadlocks()
+                .iter()
+                .map(|lasting| deadlock_report(fabric, lasting))
+                .collect(),
             hosts: hosts.iter().enumerate().map(host_report).collect(),
             acceleration: self.acceleration_report(),
         });

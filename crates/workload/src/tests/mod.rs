@@ -3,6 +3,7 @@
 
 mod collectives;
 mod flows;
+mod skipping;
 mod spec;
 
 use std::cmp::Reverse;
@@ -148,6 +149,11 @@ impl Ideal {
 
     /// Runs to the end and returns the time of the last event.
     fn run(&mut self) -> Picos {
+        self.run_with(|_| ())
+    }
+
+    /// Runs to the end and calls `act` after each event. Returns the time of the last event.
+    fn run_with(&mut self, mut act: impl FnMut(&mut Workload)) -> Picos {
         let mut out = Vec::new();
         let mut now = Picos::ZERO;
         self.workload.start(now, &mut out);
@@ -165,6 +171,7 @@ impl Ideal {
             } else if let Some(Reverse((_, _, stage, message))) = self.events.pop() {
                 self.happen(now, stage, message, &mut out);
             }
+            act(&mut self.workload);
         }
         assert!(
             self.workload.is_finished(),
