@@ -89,8 +89,10 @@ mod tests {
 
     #[test]
     fn repeated_counts_are_differences_times_a_factor() {
-        let mut earlier = PortCounters::default();
-        earlier.rx_packets = 10;
+        let mut earlier = PortCounters {
+            rx_packets: 10,
+            ..PortCounters::default()
+        };
         earlier.drops[2][3] = 1;
         let mut later = earlier.clone();
         later.rx_packets = 14;
