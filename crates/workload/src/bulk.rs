@@ -178,16 +178,20 @@ impl BulkJob {
         if tag == BEGIN_ITERATION {
             self.begin_iteration(context);
         } else {
-            self.handle_arrival(tag, context);
+            self.handle_arrival(tag, Picos::ZERO, context);
         }
     }
 
-    /// Handles a transfer that has arrived at the receiving rank.
-    pub(super) fn handle_arrival(&mut self, tag: TransferTag, context: &mut JobContext<'_>) {
+    /// Handles a transfer that has arrived at the receiving rank. `latency` is the time since it was posted.
+    pub(super) fn handle_arrival(&mut self, tag: TransferTag, latency: Picos, context: &mut JobContext<'_>) {
         let mut sends = std::mem::take(&mut self.sends);
         match &mut self.steps {
             None => self.pattern.handle_arrival(tag.edge, tag.sequence, &mut sends),
-            Some(steps) => steps.handle_arrival(&mut self.pattern, tag, context.now, &mut sends),
+            Some(steps) => {
+                let iteration = self.done.len() as u64;
+                let times = (context.now, latency, iteration);
+                steps.handle_arrival(&mut self.pattern, tag, times, &mut sends);
+            }
         }
         self.post_transfers(&mut sends, context);
         self.sends = sends;

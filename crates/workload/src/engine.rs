@@ -318,7 +318,7 @@ impl Workload {
         }
         self.handle_event(copy.job as usize, now, out, |runner, context| {
             if let JobRunner::Bulk(bulk) = runner {
-                bulk.handle_arrival(copy.tag, context);
+                bulk.handle_arrival(copy.tag, now.since(copy.posted), context);
             }
         });
         self.remove_if_complete(now, message, copy, out);
@@ -337,7 +337,8 @@ impl Workload {
         let recorded_now = self.recorded_time(now);
         let records = &mut self.jobs[copy.job as usize].counts.records;
         if let Some(record) = records.get_mut(copy.record as usize) {
-            record.acknowledged = recorded_now;
+            // A skip has estimated the time of a message that was waiting.
+            record.acknowledged = record.acknowledged.min(recorded_now);
         }
         self.remove_if_complete(now, message, copy, out);
     }

@@ -71,4 +71,5 @@ pub use spec::{
     Algorithm, Collective, Endpoints, FLOWS_MAX, FlowSpec, Framing, Incast, JobKind, JobSpec, MessageSpread,
     Permutation, Poisson, RANKS_MAX, Repeat, SpecError, SpecProblem, Verb, WorkloadSpec,
 };
+pub use step_times::StepWindow;
 pub use summary::DistributionSummary;

@@ -102,6 +102,11 @@ impl FlowListJob {
         self.incomplete_messages == 0
     }
 
+    /// Returns whether messages are posted and not complete.
+    pub(super) fn has_messages_in_flight(&self) -> bool {
+        self.posted_messages + self.incomplete_messages > self.total_messages
+    }
+
     /// Returns which hosts the next completions can change. The job ends at all hosts, but not before its last message
     /// is posted. A closed loop sets timers, which all hosts share.
     pub(super) fn completion_scope(&self) -> CompletionScope {

@@ -2,9 +2,35 @@
 
 use xoff_dataplane::ids::PRIORITIES;
 use xoff_dataplane::{PgId, PortId, QueueId};
-use xoff_rdma::QpIndex;
+use xoff_rdma::{QpIndex, ReceiveQueue};
 
 use crate::engine::Fabric;
+
+/// Returns the reason why a fabric can change without a sign after a long time. Returns `None` if there is no such state.
+pub(super) fn find_slow_state(fabric: &Fabric) -> Option<&'static str> {
+    for switch in 0..fabric.switch_count() {
+        for port in &fabric.switch_config(switch).ports {
+            if port.shaper.is_some() || port.queues.iter().any(|queue| queue.shaper.is_some()) {
+                return Some("a shaper has a bucket that empties");
+            }
+        }
+    }
+    for host in 0..fabric.host_count() {
+        let host = fabric.host(host);
+        if host.config().nic.receive_buffer.is_some() {
+            return Some("a host has a receive buffer that fills");
+        }
+        let endpoint = host.endpoint();
+        let configs = (0..endpoint.len() as u32).filter_map(|qp| endpoint.config(QpIndex(qp)));
+        if configs
+            .into_iter()
+            .any(|config| config.receive_queue != ReceiveQueue::Unlimited)
+        {
+            return Some("receive entries of a host run out");
+        }
+    }
+    fabric.has_faults().then_some("a link has a fault")
+}
 
 /// Sums over all queues, pauses and queue pairs of a fabric.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -15,6 +41,9 @@ pub(super) struct FabricState {
     pub(super) queued_bytes: u64,
     /// Number of priority groups in XOFF.
     pub(super) paused_groups: u64,
+    /// Number of queue pairs that have sent and whose rate is below the speed of their link. They can recover at any time,
+    /// also after many equal steps.
+    pub(super) slow_queue_pairs: u64,
     /// Sum of the rates of all queue pairs that have sent, in bits per second.
     pub(super) rates_bps: f64,
     /// Sum of the windows of these queue pairs, in bytes.
@@ -40,6 +69,7 @@ impl FabricState {
         }
         for index in 0..fabric.host_count() {
             let endpoint = fabric.host(index).endpoint();
+            let line_rate_bps = u64::from(fabric.host(index).link().speed_mbps) * 1_000_000;
             for qp in (0..endpoint.len() as u32).map(QpIndex) {
                 let has_sent = endpoint
                     .qp_counters(qp)
@@ -47,6 +77,7 @@ impl FabricState {
                 let Some(congestion) = endpoint.congestion(qp).filter(|_| has_sent) else {
                     continue;
                 };
+                state.slow_queue_pairs += u64::from(congestion.rate_bps() < line_rate_bps);
                 state.rates_bps += congestion.rate_bps() as f64;
                 state.window_bytes += congestion.window_bytes().unwrap_or(0) as f64;
             }
@@ -61,9 +92,11 @@ impl FabricState {
         if grown > WATERMARK_GROWTH_MAX {
             return Some("queues grow");
         }
-        if !is_close(self.rates_bps, earlier.rates_bps, RATE_TOLERANCE)
-            || !is_close(self.window_bytes, earlier.window_bytes, RATE_TOLERANCE)
-        {
+        if self.slow_queue_pairs > 0 {
+            return Some("queue pairs recover from congestion");
+        }
+        // A rate that recovers slowly changes no step for a long time.
+        if (self.rates_bps, self.window_bytes) != (earlier.rates_bps, earlier.window_bytes) {
             return Some("rates change");
         }
         let paused = self.paused_groups.abs_diff(earlier.paused_groups);
@@ -74,8 +107,6 @@ impl FabricState {
 
 /// Largest growth of the sum of all watermarks within a window.
 const WATERMARK_GROWTH_MAX: f64 = 0.005;
-/// Largest relative change of the sum of all rates within a window.
-const RATE_TOLERANCE: f64 = 0.01;
 /// Largest relative change of the number of paused priority groups within a window.
 const PAUSE_TOLERANCE: f64 = 0.05;
 /// Change of the number of paused priority groups that is always tolerated.
@@ -96,6 +127,7 @@ mod tests {
             watermark_cells: 10_000,
             queued_bytes: 70_000,
             paused_groups: 3,
+            slow_queue_pairs: 0,
             rates_bps: 4e12,
             window_bytes: 0.0,
         };
@@ -103,7 +135,6 @@ mod tests {
         let drained = FabricState {
             queued_bytes: 0,
             paused_groups: 5,
-            rates_bps: 4.03e12,
             ..state
         };
         assert_eq!(drained.change_since(&state), None);
@@ -113,7 +144,7 @@ mod tests {
         };
         assert_eq!(grown.change_since(&state), Some("queues grow"));
         let slower = FabricState {
-            rates_bps: 3.9e12,
+            rates_bps: 3.9999e12,
             ..state
         };
         assert_eq!(slower.change_since(&state), Some("rates change"));

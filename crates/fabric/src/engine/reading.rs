@@ -11,7 +11,7 @@ use crate::plan::LinkEnd;
 use xoff_driver::snapshot::{PortDeviceInfo, take_snapshot};
 use xoff_driver::with_lldp_report;
 use xoff_host::Host;
-use xoff_telemetry::SwitchSnapshot;
+use xoff_telemetry::{MemberReport, SwitchSnapshot};
 
 /// State that can be read between two runs.
 impl Fabric {
@@ -92,6 +92,17 @@ impl Fabric {
             storm.detected_ns = result_ns(storm.detected_ns);
             storm.restored_ns = storm.restored_ns.map(result_ns);
         }
+        let tx_bytes = |name: &String| {
+            let port = snapshot.report.ports.iter().find(|port| port.name == *name);
+            port.map_or(0, |port| port.tx_bytes)
+        };
+        for group in &mut snapshot.balancing.groups {
+            let members = group.members.iter().map(|member| MemberReport {
+                tx_bytes: member.ports.iter().map(tx_bytes).sum(),
+                ..member.clone()
+            });
+            group.members = members.collect();
+        }
         for flow_move in &mut snapshot.balancing.moves {
             flow_move.at = self.result_time(flow_move.at);
         }
@@ -145,6 +156,20 @@ impl Fabric {
             .flatten()
             .map(|direction| direction.lost_frames)
             .sum()
+    }
+
+    /// Returns the number of ports of all switches.
+    pub(crate) fn port_count(&self) -> usize {
+        let switches = self.shards.iter().flat_map(|shard| &shard.switches);
+        switches.map(|node| node.switch.port_count()).sum()
+    }
+
+    /// Returns whether a link direction has a fault ([`Fabric::add_fault`]).
+    pub(crate) fn has_faults(&self) -> bool {
+        let directions = self.shards.iter().flat_map(|shard| &shard.directions);
+        directions
+            .into_iter()
+            .any(|direction| !direction.faults.is_empty())
     }
 
     /// Returns whether a link is up. Returns `false` if the index `link` is out of range.

@@ -85,6 +85,18 @@ impl Fabric {
         self.simulated_payload_bytes() + skipped.map_or(0, |counts| counts.delivered_payload_bytes)
     }
 
+    /// Restarts the utilisation of all ports without the skipped steps.
+    /// [`Switch::restart_utilisation`](xoff_dataplane::Switch::restart_utilisation) restarts that of the simulated ones.
+    pub fn restart_skipped_utilisation(&mut self) {
+        if let Some(counts) = &mut self.skipped.counts {
+            counts
+                .ports
+                .iter_mut()
+                .flatten()
+                .for_each(|port| port.tx_busy_ps = 0);
+        }
+    }
+
     /// Adds time and counts of steps that are skipped now.
     pub(crate) fn add_skip(&mut self, duration: Picos, counts: &FabricCounts) {
         let sum = self.skipped_time().saturating_add(duration);

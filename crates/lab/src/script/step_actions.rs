@@ -72,6 +72,7 @@ impl ScriptRun {
             ActionPlan::ClearWatermarkCommand => self.change_all_switches(|switch| switch.clear_watermarks()),
             ActionPlan::ClearCounters => {
                 self.change_all_switches(|switch| switch.restart_utilisation());
+                self.lab.simulation.fabric.restart_skipped_utilisation();
                 self.events.clear();
                 self.baseline = CounterBaseline::new(&self.lab, &self.names);
             }

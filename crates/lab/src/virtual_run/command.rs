@@ -61,6 +61,9 @@ pub fn run_virtual(arguments: &VirtualRunArgs, out: &mut dyn Write) -> Result<Ex
     }
     // The tables of nccl-tests have no place for failures.
     if arguments.format == OutputFormat::Nccl {
+        if arguments.accelerate {
+            log::info!("times of skipped steps are estimates (--accelerate)");
+        }
         for failure in &report.failures {
             log::error!("failed: {failure}");
         }

@@ -39,10 +39,16 @@ impl RecordedSteps {
         &mut self,
         pattern: &mut Pattern,
         tag: TransferTag,
-        now: Picos,
+        (now, latency, iteration): (Picos, Picos, u64),
         sends: &mut Vec<Transfer>,
     ) {
         self.arrived_transfers += 1;
+        let step = match self.unit {
+            StepUnit::RingStep => pattern.ring().map_or(0, |ring| ring.step_of(tag.sequence)),
+            // The start of the next iteration ends the step.
+            StepUnit::Iteration => iteration + 1,
+        };
+        self.times.record_latency(step, latency);
         let completed = |pattern: &Pattern| pattern.ring().map_or(0, |ring| ring.completed_steps(tag.edge));
         let before = completed(pattern);
         pattern.handle_arrival(tag.edge, tag.sequence, sends);
@@ -58,7 +64,7 @@ impl BulkJob {
         let ring_steps = self.ring_step_count();
         let iterations = self.schedule.iterations_per_size;
         let unit = match ring_steps {
-            Some(steps) if steps >= RING_STEPS_MIN || iterations < ITERATIONS_MIN => StepUnit::RingStep,
+            Some(steps) if steps >= RING_STEPS_MIN => StepUnit::RingStep,
             _ if iterations >= ITERATIONS_MIN => StepUnit::Iteration,
             _ => return,
         };
@@ -279,6 +285,17 @@ impl BulkJob {
             Some(_) => steps.record_starts,
             None => [steps.record_starts[1], counts.records.len()],
         };
+        // Acknowledgements of the latest messages can be missing. They take as long as those one iteration earlier.
+        for index in from..to {
+            if counts.records[index].acknowledged == Picos::NEVER
+                && let Some(earlier) = index.checked_sub(to - from)
+            {
+                let earlier = counts.records[earlier];
+                let wait = earlier.acknowledged.since(earlier.received);
+                let record = &mut counts.records[index];
+                record.acknowledged = record.received.saturating_add(wait);
+            }
+        }
         let latest = counts.records[from..to].to_vec();
         let running = counts.records.split_off(to);
         for step in 1..=iterations {

@@ -5,6 +5,7 @@ use xoff_units::Picos;
 use super::{Job, JobRunner, Workload};
 use crate::bulk::{BulkJob, StepUnit};
 use crate::latency::LatencyHistogram;
+use crate::step_times::StepWindow;
 
 /// Counts of a job at one time ([`Workload::mark_steps`]).
 #[derive(Clone, Debug)]
@@ -18,6 +19,13 @@ impl Job {
         match &self.runner {
             JobRunner::Bulk(bulk) => Some(bulk),
             JobRunner::List(_) => None,
+        }
+    }
+
+    fn has_list_messages_in_flight(&self) -> bool {
+        match &self.runner {
+            JobRunner::Bulk(_) => false,
+            JobRunner::List(list) => list.has_messages_in_flight(),
         }
     }
 
@@ -66,11 +74,10 @@ impl Workload {
                 _ if job.has_ended() => {}
                 Some(bulk) if bulk.has_begun() && bulk.step_unit().is_some() => jobs.push(index),
                 Some(bulk) if !bulk.has_begun() => {}
-                None if job.counts.posted_messages == job.counts.received_messages => {}
+                None if !job.has_list_messages_in_flight() => {}
                 _ => return None,
             }
         }
-        // The messages of ended jobs and of lists can still wait for their acknowledgements.
         Some(jobs).filter(|jobs| !jobs.is_empty())
     }
 
@@ -100,14 +107,18 @@ impl Workload {
         times.map_or(0, |times| times.complete_count())
     }
 
-    /// Returns the duration of `steps` steps of a job, as the mean over all its parts. The steps end `back` steps
-    /// before the latest complete step. Returns `None` if the steps are not stored.
-    pub fn step_window(&self, job: usize, steps: u64, back: u64) -> Option<Picos> {
-        self.jobs
-            .get(job)?
-            .bulk()?
-            .step_times()?
-            .window_duration(steps, back)
+    /// Returns `steps` steps of a job. They end `back` steps before the latest complete step. Returns `None` if the steps
+    /// are not stored.
+    pub fn step_window(&self, job: usize, steps: u64, back: u64) -> Option<StepWindow> {
+        self.jobs.get(job)?.bulk()?.step_times()?.window(steps, back)
+    }
+
+    /// Returns the number of messages that jobs without steps have posted and received.
+    pub fn messages_without_steps(&self) -> u64 {
+        let has_no_steps = |job: &&Job| job.bulk().is_none_or(|bulk| bulk.step_unit().is_none());
+        let others = self.jobs.iter().filter(has_no_steps);
+        let messages = others.map(|job| job.counts.posted_messages + job.counts.received_messages);
+        messages.sum()
     }
 
     /// Returns the number of steps that a job can skip. Visits all edges of the job.

@@ -97,6 +97,11 @@ impl RingPattern {
         steps.fold(0, u64::saturating_add)
     }
 
+    /// Returns the step of a transfer.
+    pub(in super::super) fn step_of(&self, sequence: u64) -> u64 {
+        sequence / self.slices
+    }
+
     /// Returns the number of steps that an edge has completed: all slices of these steps have arrived.
     pub(in super::super) fn completed_steps(&self, edge: u32) -> u64 {
         let arrived = self.arrived.get(edge as usize);

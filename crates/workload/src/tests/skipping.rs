@@ -16,7 +16,7 @@ fn run_with_skip(spec: &WorkloadSpec, unit: StepUnit, complete: u64, steps: u64)
         }
         if !has_skipped && now_complete == complete {
             let step = workload.step_window(0, 1, 0).expect("two steps");
-            let skipped = Picos(step.0 * steps);
+            let skipped = Picos(step.duration.0 * steps);
             assert!(workload.steps_left(0) >= steps);
             assert!(workload.next_unrepeated_start() > skipped);
             let mark = mark.take().expect("a mark");
@@ -41,7 +41,7 @@ fn steps_of_a_ring() {
     for (algorithm, gpus_per_node, bytes, slice_bytes) in [
         (Algorithm::RingAllReduce, 1, 64 * 5_000, None),
         (Algorithm::RingAllReduce, 1, 64 * 5_000, Some(1_000)),
-        (Algorithm::RingAllGather, 4, 64 * 4 * 5_000, None),
+        (Algorithm::RingAllReduce, 4, 64 * 4 * 5_000, None),
     ] {
         let collective = Collective {
             gpus_per_node,
