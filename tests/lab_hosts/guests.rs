@@ -166,11 +166,14 @@ pub(crate) fn a_guest_on_a_stream() -> Result<Completion, Failed> {
         "frames of the guest",
     )?;
     check_equal(port["stream"]["connections"].as_u64(), Some(1), "connections")?;
-    check_equal(
-        port["drops"].as_object().map(|drops| drops.len()),
-        Some(0),
-        "drops",
-    )?;
+    // Frames of the host can wait for the port when the guest ends.
+    let is_expected = |reason: &String| reason.contains("LINK_DOWN") || reason.contains("FLUSHED");
+    let drops = port["drops"].as_object().into_iter().flatten();
+    let drops: Vec<&String> = drops
+        .map(|(reason, _)| reason)
+        .filter(|reason| !is_expected(reason))
+        .collect();
+    check_equal(drops, Vec::new(), "drops")?;
     Ok(Completion::Completed)
 }
 

@@ -24,6 +24,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use xoff_dataplane::{DropReason, FrameHandle, LinkTiming};
+use xoff_units::count_noun;
 use xoff_wire::mac_control::MacControl;
 use xoff_wire::parse::parse;
 
@@ -343,9 +344,10 @@ impl StreamPort {
             CloseReason::Peer if has_incomplete_frame(&connection) => {
                 self.counts.truncated_frames += 1;
                 if !std::mem::replace(&mut self.reported.has_truncated, true) {
+                    let waiting = count_noun(connection.decoder.waiting_bytes() as u64, "byte");
                     self.add_note(&format!(
-                        "the stream ended inside a frame, after {} bytes: its peer ended while it sent. The frame is lost",
-                        connection.decoder.waiting_bytes()
+                        "the stream ended inside a frame, after {waiting}: its peer ended while it sent. The frame is \
+                         lost"
                     ));
                 }
             }
