@@ -111,8 +111,8 @@ impl StepTimes {
         self.complete
     }
 
-    /// Returns a window of `steps` steps. The window ends `back` steps before the latest complete step. Returns `None` if
-    /// the steps are not stored.
+    /// Returns a window of `steps` steps. The window ends `back` steps before the latest complete step. Returns `None`
+    /// if the steps are not stored.
     pub(super) fn window(&self, steps: u64, back: u64) -> Option<StepWindow> {
         let end = self.complete.checked_sub(back + 1)?;
         let begin = end.checked_sub(steps)?;

@@ -6,7 +6,8 @@ use xoff_rdma::{QpIndex, ReceiveQueue};
 
 use crate::engine::Fabric;
 
-/// Returns the reason why a fabric can change without a sign after a long time. Returns `None` if there is no such state.
+/// Returns the reason why a fabric can change without a sign after a long time. Returns `None` if there is no such
+/// state.
 pub(super) fn find_slow_state(fabric: &Fabric) -> Option<&'static str> {
     for switch in 0..fabric.switch_count() {
         for port in &fabric.switch_config(switch).ports {
@@ -41,8 +42,8 @@ pub(super) struct FabricState {
     pub(super) queued_bytes: u64,
     /// Number of priority groups in XOFF.
     pub(super) paused_groups: u64,
-    /// Number of queue pairs that have sent and whose rate is below the speed of their link. They can recover at any time,
-    /// also after many equal steps.
+    /// Number of queue pairs that have sent and whose rate is below the speed of their link. They can recover at any
+    /// time, also after many equal steps.
     pub(super) slow_queue_pairs: u64,
     /// Sum of the rates of all queue pairs that have sent, in bits per second.
     pub(super) rates_bps: f64,

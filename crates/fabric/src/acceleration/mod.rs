@@ -8,8 +8,8 @@
 //!
 //! An attempt has two parts:
 //!
-//! 1. The latest steps of all running jobs took the same time (`steadiness.rs`). With several jobs, a window is a time in
-//!    which each of them makes a whole number of steps.
+//! 1. The latest steps of all running jobs took the same time (`steadiness.rs`). With several jobs, a window is a time
+//!    in which each of them makes a whole number of steps.
 //! 2. During one window, the fabric is observed from start to end: queues, rates, pauses, marks and lost frames.
 
 mod fabric_state;
@@ -31,8 +31,8 @@ const WINDOW_STEPS_MAX: u64 = 256;
 const COUNT_TOLERANCE: f64 = 0.05;
 /// Difference of marks and pauses that is always tolerated.
 const COUNT_DIFFERENCE_MAX: f64 = 10.0;
-/// Largest standard deviation of the estimated marks or pauses of a skip, relative to their number. The number of random
-/// events in a window varies by its square root.
+/// Largest standard deviation of the estimated marks or pauses of a skip, relative to their number. The number of
+/// random events in a window varies by its square root.
 const EVENTS_DEVIATION_MAX: f64 = 0.05;
 /// Standard deviation of the estimated marks or pauses of a skip that is always tolerated.
 const EVENTS_DEVIATION_TOLERATED: f64 = 8.0;
@@ -58,7 +58,7 @@ pub struct Acceleration {
     failed_attempts: u32,
     /// Congestion events of each step of the latest window, for the comparison with the next window.
     events_per_step: Option<[f64; 2]>,
-    /// Whether the fabric has no state that prevents skips ([`find_slow_state`]).
+    /// Whether the fabric was checked for state that prevents skips ([`find_slow_state`]).
     has_checked_fabric: bool,
     /// The activity at the previous call of [`Acceleration::act`].
     activity: Option<Activity>,
@@ -70,9 +70,9 @@ pub struct Acceleration {
 /// The jobs that are active. If they change, earlier steps say nothing about later ones.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Activity {
-    /// [`Workload::jobs_with_steps`].
+    /// The running jobs ([`Workload::jobs_with_steps`]).
     jobs: Option<Vec<usize>>,
-    /// [`Workload::messages_without_steps`].
+    /// Number of messages of other jobs ([`Workload::messages_without_steps`]).
     other_messages: u64,
 }
 
@@ -354,8 +354,8 @@ fn needs_more_events(events: CongestionEvents, count: u64, windows_left: u64) ->
     is_possible && [events.marks, events.pauses].into_iter().any(is_uncertain)
 }
 
-/// Returns whether the marks and pauses of each step agree with those of the previous window. Without a previous window,
-/// there must be none.
+/// Returns whether the marks and pauses of each step agree with those of the previous window. Without a previous
+/// window, there must be none.
 fn has_same_events(
     per_step: [f64; 2],
     previous: Option<[f64; 2]>,

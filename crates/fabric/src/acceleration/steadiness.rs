@@ -9,8 +9,8 @@ use super::WINDOW_STEPS_MAX;
 const DRIFT_MAX: f64 = 0.002;
 /// Largest relative error of latencies, if their change continued until the end.
 const LATENCY_DRIFT_MAX: f64 = 0.01;
-/// A window of ring steps has at most so many steps at first. An edge of a ring can be a step early or late, which is an
-/// error of its counters by one step of the window.
+/// A window of ring steps has at most so many steps at first. An edge of a ring can be a step early or late, which is
+/// an error of its counters by one step of the window.
 const RING_WINDOW_STEPS: u64 = 8;
 /// A window of ring steps has at least one step for each so many remaining steps, up to [`RING_WINDOW_STEPS`].
 const RING_STEPS_PER_WINDOW_STEP: u64 = 64;
@@ -70,8 +70,8 @@ pub(super) fn find_steady_window(workload: &Workload, running: &[usize]) -> Opti
     None
 }
 
-/// Returns the window in which the first job of `order` makes `window_steps` steps. Returns `None` if another job does not
-/// make a whole number of steps.
+/// Returns the window in which the first job of `order` makes `window_steps` steps. Returns `None` if another job does
+/// not make a whole number of steps.
 fn combine_windows(workload: &Workload, order: &[usize], window_steps: u64) -> Option<SteadyWindow> {
     let duration = workload.step_window(order[0], window_steps, 0)?.duration;
     let mut window = SteadyWindow {
@@ -98,8 +98,8 @@ fn combine_windows(workload: &Workload, order: &[usize], window_steps: u64) -> O
 }
 
 impl SteadyWindow {
-    /// Returns whether the latest steps took the same time and had the same latencies as those before them. `Some(true)`:
-    /// exactly the same time. `compared` is the number of compared steps of the first job.
+    /// Returns whether the latest steps took the same time and had the same latencies as those before them.
+    /// `Some(true)`: exactly the same time. `compared` is the number of compared steps of the first job.
     fn is_steady(&self, workload: &Workload, compared: u64) -> Option<bool> {
         let mut is_constant = true;
         for job in &self.jobs {

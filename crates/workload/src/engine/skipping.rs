@@ -107,8 +107,8 @@ impl Workload {
         times.map_or(0, |times| times.complete_count())
     }
 
-    /// Returns `steps` steps of a job. They end `back` steps before the latest complete step. Returns `None` if the steps
-    /// are not stored.
+    /// Returns `steps` steps of a job. They end `back` steps before the latest complete step. Returns `None` if the
+    /// steps are not stored.
     pub fn step_window(&self, job: usize, steps: u64, back: u64) -> Option<StepWindow> {
         self.jobs.get(job)?.bulk()?.step_times()?.window(steps, back)
     }
