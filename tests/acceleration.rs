@@ -187,7 +187,7 @@ fn the_number_of_threads_does_not_change_an_accelerated_run() {
         LEAF_SPINE,
         "dcqcn-nic",
         &[
-            "{name: r, kind: ring-allreduce, hosts: all, gpus_per_node: 1, bytes: 4M, slice: 64K, iterations: 16}",
+            "{name: r, kind: ring-allreduce, hosts: all, gpus_per_node: 1, bytes: 1M, slice: 32K, iterations: 60}",
             "{name: f, kind: flows, start: 4ms, flows: [{from: h2, to: h6, bytes: 1M}]}",
         ],
     );
@@ -221,6 +221,48 @@ fn a_run_in_which_nothing_repeats_is_exact_and_says_so() {
     let table = run(folder.path(), "run", &text, &["--accelerate"]);
     let table = String::from_utf8(table.stdout).expect("text");
     assert!(table.contains("f: nothing repeats"), "{table}");
+}
+
+/// Jobs whose bursts meet later, jobs of very different periods, and state that runs out after many equal steps. In all
+/// of these labs, steps are equal for a long time and then change.
+#[test]
+fn steps_that_change_later_are_simulated() {
+    let late_job =
+        "{name: b, kind: alltoall, hosts: [h2, h6], gpus_per_node: 1, bytes: 4K, iterations: 3000}";
+    for (transport, jobs) in [
+        // The bursts of both jobs meet at h13 after a dozen iterations.
+        (
+            "none",
+            &[
+                "{name: a, kind: incast, from: [h1], to: h13, bytes: 2M, iterations: 60, gap: 500us}",
+                "{name: b, kind: incast, from: [h5], to: h13, bytes: 2M, iterations: 60, gap: 520us, start: 250us}",
+            ][..],
+        ),
+        // One period is a hundred times longer.
+        (
+            "none",
+            &[
+                "{name: a, kind: alltoall, hosts: [h1, h2, h5, h6], gpus_per_node: 1, bytes: 8M, iterations: 12, compute_gap: 500us}",
+                late_job,
+            ],
+        ),
+        // Receive entries run out.
+        (
+            "none, receives: 32",
+            &["{name: r, kind: incast, verb: send, from: [h1, h2], to: h13, bytes: 64K, iterations: 100}"],
+        ),
+    ] {
+        let reports = both(&lab_text(LEAF_SPINE, transport, jobs));
+        assert_same_jobs(&reports);
+        let [exact, estimate] = &reports;
+        for counter in ["ecn_marked", "tx_packets"] {
+            let (exact, estimate) = (sum(exact, counter), sum(estimate, counter));
+            assert!(
+                exact.abs_diff(estimate) <= (exact / 20).max(10),
+                "{jobs:?}: {counter}: {estimate}, {exact}"
+            );
+        }
+    }
 }
 
 /// A run ends at `--until`, and skipped time counts.
