@@ -67,7 +67,14 @@ impl FarProcess {
         let written = input
             .write_all(format!("{line}\n").as_bytes())
             .and_then(|()| input.flush());
-        written.map_err(|_| self.describe_end())
+        if written.is_ok() {
+            return Ok(());
+        }
+        // The program has ended. Its last answer can explain why, for example if it is another program.
+        Err(match self.receive_reply() {
+            Err(why) => why,
+            Ok(_) => self.describe_end(),
+        })
     }
 
     pub(crate) fn receive_reply(&mut self) -> Result<Option<FarHostReply>, String> {
