@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::super::random::Random;
-use super::lines;
+use super::{MUTANT_BYTES_MAX, lines};
 
 /// Changes the tree of a JSON document. A text that is not JSON gets changes of lines.
 pub(super) fn change_structure(text: &str, other: &str, random: &mut Random) -> (String, &'static str) {
@@ -125,7 +125,10 @@ const COPIED_VALUES_MAX: usize = 100_000;
 
 /// Adds copies of an entry, fewer for a large entry. The keys of the copies end with other numbers.
 fn duplicate_entries(node: &mut Value, count: usize, random: &mut Random) {
-    let copies_of = |entry: &Value| count.min(COPIED_VALUES_MAX / count_nodes(entry));
+    let copies_of = |entry: &Value| {
+        let bytes_max = MUTANT_BYTES_MAX / entry.to_string().len().max(1) + 1;
+        count.min(COPIED_VALUES_MAX / count_nodes(entry)).min(bytes_max)
+    };
     match node {
         Value::Array(items) if !items.is_empty() => {
             let item = items[random.below(items.len())].clone();

@@ -1,6 +1,7 @@
 //! Mutations of lines and of indented blocks of lines, which are the structure of YAML.
 
 use super::super::random::Random;
+use super::MUTANT_BYTES_MAX;
 
 /// Changes single lines.
 pub(super) fn change_lines(text: &str, other: &str, random: &mut Random) -> (String, &'static str) {
@@ -22,6 +23,7 @@ pub(super) fn change_lines(text: &str, other: &str, random: &mut Random) -> (Str
         2 => {
             let count = [2, 100, 5_000][random.below(3)];
             let line = lines[at].clone();
+            let count = count.min(copies_max(line.len()));
             lines.splice(at..at, std::iter::repeat_n(line, count));
             "repeat a line"
         }
@@ -96,6 +98,7 @@ pub(super) fn change_block(text: &str, other: &str, random: &mut Random) -> (Str
         }
         6 => {
             let count = [10, 300][random.below(2)];
+            let count = count.min(copies_max(content.iter().map(String::len).sum()));
             let copies: Vec<String> = (0..count).flat_map(|_| content.clone()).collect();
             lines.splice(block, copies);
             "repeat a block"
@@ -109,6 +112,12 @@ pub(super) fn change_block(text: &str, other: &str, random: &mut Random) -> (Str
         }
     };
     (lines.join("\n") + "\n", name)
+}
+
+/// Returns the largest useful number of copies of `bytes` bytes: the mutant is cut at [`MUTANT_BYTES_MAX`]. The memory of
+/// this program must stay small: the kernel counts the peak of the parent in the peak of each command that starts.
+fn copies_max(bytes: usize) -> usize {
+    MUTANT_BYTES_MAX / (bytes + 1) + 1
 }
 
 /// Returns the lines of a random block.
