@@ -114,8 +114,8 @@ pub(super) fn change_block(text: &str, other: &str, random: &mut Random) -> (Str
     (lines.join("\n") + "\n", name)
 }
 
-/// Returns the largest useful number of copies of `bytes` bytes: the mutant is cut at [`MUTANT_BYTES_MAX`]. The memory of
-/// this program must stay small: the kernel counts the peak of the parent in the peak of each command that starts.
+/// Returns the largest useful number of copies of `bytes` bytes: the mutant is cut at [`MUTANT_BYTES_MAX`]. The memory
+/// of this program must stay small: the kernel counts the peak of the parent in the peak of each command that starts.
 fn copies_max(bytes: usize) -> usize {
     MUTANT_BYTES_MAX / (bytes + 1) + 1
 }
