@@ -7,51 +7,47 @@ trait ZipCounts {
     fn zip_counts(&mut self, other: &Self, change: &mut impl FnMut(&mut u64, u64));
 }
 
-impl<const N: usize> ZipCounts for [u64; N] {
+impl ZipCounts for u64 {
     fn zip_counts(&mut self, other: &Self, change: &mut impl FnMut(&mut u64, u64)) {
-        self.iter_mut()
-            .zip(other)
-            .for_each(|(own, other)| change(own, *other));
+        change(self, *other);
+    }
+}
+
+impl<T: ZipCounts, const N: usize> ZipCounts for [T; N] {
+    fn zip_counts(&mut self, other: &Self, change: &mut impl FnMut(&mut u64, u64)) {
+        let pairs = self.iter_mut().zip(other);
+        pairs.for_each(|(own, other)| own.zip_counts(other, change));
     }
 }
 
 /// Implements [`ZipCounts`]. The pattern names all fields, so a new counter cannot be forgotten.
 macro_rules! zip_counts {
-    ($name:ident { $($count:ident)* } nested { $($nested:ident)* } ignored { $($ignored:ident)* }) => {
+    ($name:ident { $($count:ident)* } ignored { $($ignored:ident)* }) => {
         impl ZipCounts for $name {
             fn zip_counts(&mut self, other: &Self, change: &mut impl FnMut(&mut u64, u64)) {
-                let $name { $($count,)* $($nested,)* $($ignored: _,)* } = self;
-                $(change($count, other.$count);)*
-                $($nested.zip_counts(&other.$nested, change);)*
+                let $name { $($count,)* $($ignored: _,)* } = self;
+                $($count.zip_counts(&other.$count, change);)*
             }
         }
     };
 }
 
 zip_counts! {
-    PgCounters { packets bytes dropped_packets watchdog_dropped_packets xoff_transitions } nested {} ignored {}
+    PgCounters { packets bytes dropped_packets watchdog_dropped_packets xoff_transitions } ignored {}
 }
 zip_counts! {
-    QueueCounters { packets bytes dropped_packets dropped_bytes watchdog_dropped_packets trim_packets tx_trim_packets dropped_trim_packets wred_dropped_packets wred_ecn_marked_packets wred_ecn_marked_bytes } nested {} ignored {}
+    QueueCounters {
+        packets bytes dropped_packets dropped_bytes watchdog_dropped_packets trim_packets tx_trim_packets
+        dropped_trim_packets wred_dropped_packets wred_ecn_marked_packets wred_ecn_marked_bytes
+    } ignored {}
 }
 zip_counts! {
-    PortCounters { rx_packets rx_bytes tx_packets tx_bytes tx_busy_ps ecn_marked rx_own_packets rx_non_unicast_packets pfc_tx_frames pfc_rx_frames pause_rx pause_tx injected_control_frames rx_global_pause_ps tx_global_pause_ps link_quality_tx link_quality_rx }
-    nested { rx_class_packets tx_class_packets pfc_rx pfc_tx pfc_on2off_rx rx_pause_ps tx_pause_ps pgs queues drops }
-    ignored { tx_first_ps tx_last_ps }
-}
-
-impl<const N: usize> ZipCounts for [PgCounters; N] {
-    fn zip_counts(&mut self, other: &Self, change: &mut impl FnMut(&mut u64, u64)) {
-        let pairs = self.iter_mut().zip(other);
-        pairs.for_each(|(own, other)| own.zip_counts(other, change));
-    }
-}
-
-impl<const N: usize> ZipCounts for [QueueCounters; N] {
-    fn zip_counts(&mut self, other: &Self, change: &mut impl FnMut(&mut u64, u64)) {
-        let pairs = self.iter_mut().zip(other);
-        pairs.for_each(|(own, other)| own.zip_counts(other, change));
-    }
+    PortCounters {
+        rx_packets rx_bytes tx_packets tx_bytes tx_busy_ps ecn_marked rx_own_packets rx_non_unicast_packets
+        pfc_tx_frames pfc_rx_frames pause_rx pause_tx injected_control_frames rx_global_pause_ps
+        tx_global_pause_ps link_quality_tx link_quality_rx rx_class_packets tx_class_packets pfc_rx pfc_tx
+        pfc_on2off_rx rx_pause_ps tx_pause_ps pgs queues drops
+    } ignored { tx_first_ps tx_last_ps }
 }
 
 impl ZipCounts for DropCounters {

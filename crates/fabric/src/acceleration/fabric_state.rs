@@ -38,8 +38,6 @@ pub(super) fn find_slow_state(fabric: &Fabric) -> Option<&'static str> {
 pub(super) struct FabricState {
     /// Largest number of cells of each queue and priority group since the last clear, summed.
     pub(super) watermark_cells: u64,
-    /// Bytes in the queues of all ports.
-    pub(super) queued_bytes: u64,
     /// Number of priority groups in XOFF.
     pub(super) paused_groups: u64,
     /// Number of queue pairs that have sent and whose rate is below the speed of their link. They can recover at any
@@ -58,7 +56,6 @@ impl FabricState {
         for index in 0..fabric.switch_count() {
             let switch = fabric.switch(index);
             for port in (0..switch.port_count() as u16).map(PortId) {
-                state.queued_bytes += switch.port_load(port).queued_bytes;
                 for number in 0..PRIORITIES as u8 {
                     let group = switch.pg_buffers(PgId::new(port, number));
                     let queue = switch.queue_buffers(QueueId::new(port, number));
@@ -126,7 +123,6 @@ mod tests {
     fn growing_queues_and_changing_rates_are_not_steady() {
         let state = FabricState {
             watermark_cells: 10_000,
-            queued_bytes: 70_000,
             paused_groups: 3,
             slow_queue_pairs: 0,
             rates_bps: 4e12,
@@ -134,7 +130,6 @@ mod tests {
         };
         assert_eq!(state.change_since(&state), None);
         let drained = FabricState {
-            queued_bytes: 0,
             paused_groups: 5,
             ..state
         };
