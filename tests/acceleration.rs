@@ -223,6 +223,23 @@ fn a_run_in_which_nothing_repeats_is_exact_and_says_so() {
     assert!(table.contains("f: nothing repeats"), "{table}");
 }
 
+/// A lab with open-loop flows is simulated completely, and the result says why.
+#[test]
+fn open_loop_flows_are_not_accelerated() {
+    let job = "{name: p, kind: permutation, hosts: all, bytes: 64K, iterations: 20}";
+    let text = lab_text("star: {hosts: 4, speed: 10g}", "none", &[job])
+        + "  flows: [{name: f, from: h1, to: h2, rate: 1Gbps}]\n  duration: 1ms\n";
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let output = run(folder.path(), "run", &text, &["--accelerate"]);
+    let table = String::from_utf8(output.stdout).expect("text");
+    assert_eq!(output.status.code(), Some(0), "{table}{:?}", output.stderr);
+    assert!(table.contains("p: 0 of 20 iterations skipped"), "{table}");
+    assert!(
+        table.contains("not skipped 1 time: open-loop flows have no steps"),
+        "{table}"
+    );
+}
+
 /// Jobs whose bursts meet later, jobs of very different periods, and state that runs out after many equal steps. In all
 /// of these labs, steps are equal for a long time and then change.
 #[test]

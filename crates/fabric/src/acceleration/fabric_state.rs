@@ -18,6 +18,9 @@ pub(super) fn find_slow_state(fabric: &Fabric) -> Option<&'static str> {
     }
     for host in 0..fabric.host_count() {
         let host = fabric.host(host);
+        if !host.config().flows.is_empty() {
+            return Some("open-loop flows have no steps");
+        }
         if host.config().nic.receive_buffer.is_some() {
             return Some("a host has a receive buffer that fills");
         }

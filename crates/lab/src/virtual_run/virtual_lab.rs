@@ -125,8 +125,7 @@ impl VirtualLab {
         )?;
         let signal_warnings = signals::check_congestion_signals(&plan, &fabric_plan, jobs.workload())?;
         let mut simulation = Simulation::new(fabric, jobs);
-        // Open-loop flows send all the time and have no steps.
-        if options.accelerate && plan.workload.flows.is_empty() {
+        if options.accelerate {
             simulation.accelerate();
         }
         Ok(VirtualLab {
