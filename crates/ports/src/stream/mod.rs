@@ -270,9 +270,10 @@ impl StreamPort {
             let burst = &frames[finished..finished + run];
             match self.connection.as_mut().map(|peer| peer.send(arena, burst)) {
                 Some(Ok(sent)) => finished += sent,
-                // A closed connection is found by the next read, after the frames that still wait in it.
+                // A closed connection is found by the next read, after the frames that still wait in it. Until then,
+                // the switch sends to a link that is already down.
                 Some(Err(_)) | None => {
-                    self.drops.add(DropReason::BackendRefused);
+                    self.drops.add(DropReason::PortFlushed);
                     finished += 1;
                 }
             }

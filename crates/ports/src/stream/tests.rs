@@ -428,7 +428,20 @@ fn frames_to_a_missing_peer_are_counted() {
     assert_eq!(test.transmit(&[handle, handle]), 2);
     assert_eq!(
         test.port.take_drops().by_reason,
-        [(DropReason::BackendRefused, 2)]
+        [(DropReason::PortFlushed, 2)]
+    );
+}
+
+#[test]
+fn frames_to_a_peer_that_left_are_counted() {
+    let mut test = TestPort::new();
+    drop(test.connect());
+    // The port has not read the end of the stream yet.
+    let handle = test.store(&frame(1, 60));
+    assert_eq!(test.transmit(&[handle, handle]), 2);
+    assert_eq!(
+        test.port.take_drops().by_reason,
+        [(DropReason::PortFlushed, 2)]
     );
 }
 
